@@ -11,10 +11,12 @@
 //!
 //! STALL's job is kept, too: what others have submitted since is not waited for.
 //!
-//! Where a handler does not allow a restart the ioctl has ended, with `EINTR`, and nothing is kept.
-//! A restarted call has the user's stack where it was. So what a handler does, which is below that,
-//! is another call. One that leaves by `longjmp` is not seen: the next wait of the same thread for
-//! the same thing, from the same depth, counts as the old one if it comes within [`GAP`].
+//! A restarted call has the user's stack where it was, and is the thread's next call from there. What
+//! a handler calls is below that; a call from above, or a second one from the same depth, shows that
+//! the first was left, by `longjmp` or with `EINTR`, and what was kept is dropped. If the very next
+//! call from this depth is the same wait, it counts as the old one within [`GAP`], or at any time if
+//! the thread had to stop: a wait's time may end too early then. STALL waits for newer jobs if the
+//! thread has called anything since.
 //!
 //! Of a COMMIT of several parts it is kept how many have been submitted, if the thread stops or
 //! freezes amid them. A handler that leaves by `longjmp` and then commits something else with the
@@ -99,6 +101,10 @@ struct Kept {
     progress: u64,
     /// One of the parts of a COMMIT has switched contexts.
     was_switched: bool,
+    /// A call from the same depth has begun since.
+    has_come: bool,
+    /// So has one of a handler, or from deeper than that.
+    has_called: bool,
 }
 
 /// The interrupted waits of a process.
@@ -117,6 +123,23 @@ impl Restarts {
             any: Atomic::new(false),
             kept <- new_mutex!(KVec::new(), "galcore restarts"),
         })
+    }
+
+    /// This thread begins a call with its stack at `stack`: what it does not resume is dropped.
+    fn begin(&self, (thread, stack): (i32, usize)) {
+        let mut kept = self.kept.lock();
+        kept.retain(|kept| {
+            if kept.thread != thread {
+                return true;
+            }
+            if kept.stack == stack {
+                return !core::mem::replace(&mut kept.has_come, true);
+            }
+            kept.has_called = true;
+            // A handler's stack of its own may lie above: parts are not submitted twice for that.
+            kept.stack > stack || matches!(kept.what, Limited::Part(..))
+        });
+        self.any.store(!kept.is_empty(), Relaxed);
     }
 
     /// Takes what is kept of this thread, which waits for `what` now, with its stack at `stack`.
@@ -234,6 +257,14 @@ impl Process {
         })
     }
 
+    /// The calling thread begins an ioctl.
+    #[inline]
+    pub(crate) fn begin_call(&self) {
+        if self.restarts.any.load(Relaxed) {
+            self.restarts.begin(caller());
+        }
+    }
+
     /// How many parts of the COMMIT that `what` names the calling thread has submitted before a Unix
     /// signal interrupted it, and whether one of them has switched contexts.
     pub(super) fn parts_done(&self, what: Limited) -> (u32, bool) {
@@ -259,6 +290,8 @@ impl Process {
                 goal: 0,
                 progress: count.into(),
                 was_switched,
+                has_come: false,
+                has_called: false,
             })
     }
 
@@ -272,7 +305,8 @@ impl Process {
         match kept.filter(is_soon) {
             Some(kept) => {
                 let since = (kept.progress == progress).then_some(kept.since);
-                (since, kept.goal)
+                let goal = if kept.has_called { goal } else { kept.goal };
+                (since, goal)
             }
             None => (None, goal),
         }
@@ -305,6 +339,8 @@ impl Process {
             goal,
             progress,
             was_switched: false,
+            has_come: false,
+            has_called: false,
         });
     }
 }
@@ -339,7 +375,52 @@ mod tests {
             goal: 0,
             progress: 0,
             was_switched: false,
+            has_come: false,
+            has_called: false,
         }
+    }
+
+    #[test]
+    fn what_was_left_is_dropped() {
+        let restarts = KBox::pin_init(Restarts::new(), GFP_KERNEL).unwrap();
+        let what = Limited::Signal(1, 500);
+        let begin = |stack| restarts.begin((1, stack));
+        let take = || restarts.take((1, 0x1000), what).map(|kept| kept.has_called);
+        // The restart itself; another thread's calls do not matter.
+        restarts.keep(kept(1, 5));
+        restarts.begin((2, 0x1000));
+        begin(0x1000);
+        assert_eq!(take(), Some(false));
+        // After calls of a handler.
+        restarts.keep(kept(1, 5));
+        begin(0x800);
+        begin(0x800);
+        begin(0x1000);
+        assert_eq!(take(), Some(true));
+        // Another call came first, from the same depth or from above.
+        for stack in [0x1000, 0x2000] {
+            restarts.keep(kept(1, 5));
+            begin(stack);
+            begin(0x1000);
+            assert_eq!(take(), None);
+            assert!(!restarts.any.load(Relaxed));
+        }
+        // Parts stay for a handler on a stack of its own, and not for another COMMIT.
+        let parts = Limited::Part(7, 8);
+        let keep = || {
+            restarts.keep(Kept {
+                what: parts,
+                ..kept(1, 5)
+            })
+        };
+        keep();
+        begin(0x2000);
+        begin(0x1000);
+        assert!(restarts.take((1, 0x1000), parts).is_some());
+        keep();
+        begin(0x1000);
+        begin(0x1000);
+        assert!(restarts.take((1, 0x1000), parts).is_none());
     }
 
     #[test]

@@ -536,6 +536,7 @@ impl FileOperations for OpenedFile {
         code: u32,
         argument: usize,
     ) -> Result<isize, kernel::error::Error> {
+        self.process.begin_call();
         match code {
             INTERFACE => self.run_interface(file, caller, argument),
             _ => self.run_other(caller, code, argument),

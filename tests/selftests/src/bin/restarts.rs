@@ -217,8 +217,8 @@ fn handling(
     Ok(took)
 }
 
-/// SIGUSR1.
 const SIGUSR1: i32 = 10;
+const SIGCONT: i32 = 18;
 
 /// Longer than anything may take.
 const WATCH: Duration = Duration::from_secs(12);
@@ -268,6 +268,7 @@ fn handler_leaves(device: &Device, id: i32) -> Result<()> {
 fn be_other(_: &'static Abi) -> Result<()> {
     other::serve(|words| match *words {
         ["busy", seconds] => other::keep_busy(seconds),
+        ["stalls"] => stalls(),
         ["wait", milliseconds] => {
             let device = Device::open()?;
             let id = device.create_signal(false)?;
@@ -278,6 +279,50 @@ fn be_other(_: &'static Abi) -> Result<()> {
         }
         _ => bail!("what is {words:?}?"),
     })
+}
+
+/// A STALL that a handler ends, and then one behind another job, from the same place: whether that has ended.
+fn stalls() -> Result<String> {
+    raw::on_signal(SIGCONT, false, in_handler)?;
+    let mut paint = Paint::new()?;
+    let done = paint.device().create_signal(false)?;
+    let mut ends = Vec::new();
+    for colour in [1, 2] {
+        let stream = paint.fill_all(colour);
+        let mut queue = Queue::new();
+        if colour == 2 {
+            queue.signal(done);
+        }
+        paint.commit(&stream, &mut queue)?;
+        if colour == 1 {
+            println!("begun");
+        }
+        // The client library's own would begin it again.
+        let mut stall = Interface::new(Command::STALL);
+        stall.set_hardware_type(paint.device().hardware_type());
+        let file = paint.device().file().as_fd();
+        ends.push(sys::exchange(file, IOCTL_INTERFACE, stall.bytes_mut()).is_ok());
+    }
+    let has_ended = paint.device().wait_signal(done, 0).is_ok();
+    Ok(format!("{ends:?} {has_ended}"))
+}
+
+/// A stopped STALL whose handler has it end with EINTR: the next one waits for what was committed between them.
+fn stall_after_stop() -> Result<()> {
+    let control = Control::open()?;
+    let mut other = Other::start(Abi::own())?;
+    let pid = Pid::from_raw(other.id()).context("its number")?;
+    let _armed = control.arm(fault::SLOW_DRAWS, 1_500_000);
+    same("it", other.ask("stalls")?.as_str(), "begun")?;
+    std::thread::sleep(Duration::from_millis(300));
+    kill_process(pid, Signal::STOP)?;
+    std::thread::sleep(Duration::from_millis(200));
+    kill_process(pid, Signal::CONT)?;
+    same(
+        "STALLs, and the job",
+        other.answer()?.as_str(),
+        "[false, true] true",
+    )
 }
 
 /// A stop has no handler: the wait goes on with the time that is left, however long the thread was stopped.
@@ -466,6 +511,7 @@ fn main() -> ExitCode {
             handler_leaves(device, id)
         });
         suite.test("WAIT of a thread that stops", long_stops);
+        suite.test("STALL after one that a stop has ended", stall_after_stop);
         suite.test("STALL behind others", stall_behind_others);
         suite.test("UNMAP_USER_MEMORY", unmap_user);
         suite.test("ALLOCATE", allocate);
