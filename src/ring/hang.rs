@@ -152,6 +152,7 @@ impl<F: FrontEnd> Engine<F> {
         let holds_up = state.holds_up(self.seat.core);
         let limit = self.seat.job_limit();
         let holder = state.oldest_process();
+        let holder = (holder, state.last_of_others(holder));
         if state.watch.is_too_long(now, holder, holds_up, limit) && recovers {
             drop(state);
             self.recover(Cause::TooLong);

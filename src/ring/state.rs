@@ -344,7 +344,7 @@ impl<F: FrontEnd> State<F> {
         if let Some((_, oldest)) = self.jobs.get(0) {
             let (payload, taken) = (&oldest.load.payload, self.meter.end(now));
             payload.used(core, taken);
-            self.watch.ended(payload.process());
+            self.watch.ended(payload.process(), oldest.number);
             self.line.pass(oldest.number, self.moves);
             if let Some(share) = payload.share(core) {
                 let (cost, actions) = (oldest.load.cost, payload.actions());
@@ -389,6 +389,17 @@ impl<F: FrontEnd> State<F> {
             && (self.phase.is_asleep()
                 || payload.holds_up(core, self.place_waiters)
                 || (1..self.jobs.len()).any(is_others))
+    }
+
+    /// The number of the newest job of another process than `own`, or that of the next job.
+    pub(super) fn last_of_others(&self, own: u64) -> u64 {
+        let others = |age| {
+            let (_, slot) = self.jobs.get(age)?;
+            let is_others = ![0, own].contains(&slot.load.payload.process());
+            is_others.then_some(slot.number)
+        };
+        let newest = (0..self.jobs.len()).rev().find_map(others);
+        newest.unwrap_or(self.completed + self.jobs.len() as u64 + 1)
     }
 
     /// What recovery is to know of each job, oldest first, and how many there are.

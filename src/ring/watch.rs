@@ -8,8 +8,9 @@
 //! told of an error or stands before a command that there is none of. (An error alone proves
 //! nothing: a job may get over it.)
 //!
-//! A job that moves may still take too long, and so may many of one process in a row. Their time
-//! counts only while they hold others up.
+//! A job that moves may still take too long, and so may many of one process. Their time counts only
+//! while they hold others up, and until those have had their turn: jobs of several processes that
+//! alternate before another's count for each of them.
 
 use super::GPU_TIMEOUT;
 use crate::{
@@ -38,6 +39,20 @@ pub(crate) fn limits(timeout: u32) -> (bool, (usize, usize)) {
     (recovers, limits.into())
 }
 
+/// Processes whose time is counted at once: as many as have jobs in a ring.
+const MOST_COUNTED: usize = 32;
+
+/// For how long a process has held others up.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    /// 0: none.
+    process: u64,
+    /// In jiffies.
+    held_up: usize,
+    /// When another's job with this number or a later one has ended, it begins anew.
+    until: u64,
+}
+
 /// What the hang check has seen.
 pub(crate) struct Watch {
     /// The newest job that had ended.
@@ -54,10 +69,8 @@ pub(crate) struct Watch {
     is_told: bool,
     /// How often it was seen to have moved.
     moves: u64,
-    /// How long the jobs of the process whose job was the oldest at the last look have held others up,
-    /// in jiffies: all since that was another process's, or one of those has ended.
-    held_up: usize,
-    /// That process.
+    counts: [Count; MOST_COUNTED],
+    /// The process whose job was the oldest at the last look.
     holder: u64,
     /// When that was looked at last.
     looked: Option<usize>,
@@ -85,7 +98,7 @@ impl Watch {
             is_failure_seen: false,
             is_told: false,
             moves: 0,
-            held_up: 0,
+            counts: [Count::default(); MOST_COUNTED],
             holder: 0,
             looked: None,
         }
@@ -112,33 +125,58 @@ impl Watch {
         self.moves
     }
 
-    /// A job of process `process` has ended (0: the driver).
+    /// Job `number` of process `process` has ended (0: the driver).
     #[inline]
-    pub(crate) fn ended(&mut self, process: u64) {
-        if process != 0 && self.holder != process {
-            self.held_up = 0;
+    pub(crate) fn ended(&mut self, process: u64, number: u64) {
+        // The first is there if there are any.
+        if process != 0 && self.counts[0].process != 0 {
+            self.end_turn(process, number);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_turn(&mut self, process: u64, number: u64) {
+        let mut left = 0;
+        for index in 0..MOST_COUNTED {
+            let count = core::mem::take(&mut self.counts[index]);
+            if count.process == process || number < count.until {
+                self.counts[left] = count;
+                left += usize::from(count.process != 0);
+            }
         }
     }
 
     /// Whether the oldest job, which is `process`'s, with those of it before, has held others up for
-    /// `limit` milliseconds (0: there is no limit). `holds_up`: whether it does now.
+    /// `limit` milliseconds (0: there is no limit). `holds_up`: whether it does now. `last`: the
+    /// newest job of another process, or one that is not there yet.
     pub(crate) fn is_too_long(
         &mut self,
         now: usize,
-        process: u64,
+        (process, last): (u64, u64),
         holds_up: bool,
         limit: u32,
     ) -> bool {
         if process != 0 && core::mem::replace(&mut self.holder, process) != process {
-            self.held_up = 0;
             self.looked = None;
         }
         let before = self.looked.replace(now).filter(|_| holds_up);
         let passed = before.map_or(0, |before| now.wrapping_sub(before));
         // CAST: jiffies have the machine's width.
         let [most, limit] = [LOOK_TIME, limit].map(|time| msecs_to_jiffies(time) as usize);
-        self.held_up = self.held_up.saturating_add(passed.min(most));
-        limit != 0 && self.held_up >= limit
+        let is_its = |count: &&mut Count| [0, process].contains(&count.process);
+        let Some(count) = self.counts.iter_mut().find(is_its).filter(|_| passed != 0) else {
+            return false;
+        };
+        if count.process != process {
+            *count = Count {
+                process,
+                held_up: 0,
+                until: last,
+            };
+        }
+        count.held_up = count.held_up.saturating_add(passed.min(most));
+        limit != 0 && count.held_up >= limit
     }
 
     /// The core has told of an error when job `completed` was the newest that had ended.
@@ -154,7 +192,7 @@ impl Watch {
             *self = Self {
                 failed: self.failed.filter(|&behind| behind == completed),
                 moves: self.moves,
-                held_up: self.held_up,
+                counts: self.counts,
                 holder: self.holder,
                 ..Self::new(completed)
             };
@@ -268,36 +306,63 @@ mod tests {
         // Alone it may take as long as it likes.
         for _ in 0..100 {
             now = now.wrapping_add(ticks(100));
-            assert!(!watch.is_too_long(now, 3, false, 1000));
+            assert!(!watch.is_too_long(now, (3, 9), false, 1000));
         }
         for _ in 0..9 {
             now = now.wrapping_add(ticks(100));
-            assert!(!watch.is_too_long(now, 3, true, 1000));
+            assert!(!watch.is_too_long(now, (3, 9), true, 1000));
         }
         // A late look counts as one that came in time.
         now = now.wrapping_add(ticks(60_000));
-        assert!(watch.is_too_long(now, 3, true, 1000));
-        assert!(!watch.is_too_long(now, 3, true, 0));
-        // The next process begins anew; the first look at its job has nothing to count from.
-        watch.ended(3);
+        assert!(watch.is_too_long(now, (3, 9), true, 1000));
+        assert!(!watch.is_too_long(now.wrapping_add(1), (3, 9), true, 0));
+        // The next process has a count of its own; the first look at its job has nothing to count from.
+        watch.ended(3, 8);
         assert!(watch.has_ended(8));
         let later = |time| now.wrapping_add(ticks(time));
-        assert!(!watch.is_too_long(later(2000), 4, true, 200));
-        assert!(watch.is_too_long(later(2200), 4, true, 200));
-        // Its next job goes on; the driver's are nobody's.
-        watch.ended(4);
-        watch.ended(0);
-        assert!(watch.has_ended(9));
-        assert!(watch.is_too_long(later(2200), 4, true, 200));
-        // Another one's quick job was between.
-        watch.ended(5);
-        assert!(!watch.is_too_long(later(2200), 4, true, 200));
-        // A process does not pay for the time of others.
-        assert!(watch.is_too_long(later(2400), 4, true, 200));
-        assert!(!watch.is_too_long(later(2450), 6, true, 200));
-        assert!(!watch.is_too_long(later(2550), 6, true, 200));
-        watch.ended(6);
-        assert!(watch.is_too_long(later(2650), 6, true, 200));
+        assert!(!watch.is_too_long(later(2000), (4, 12), true, 200));
+        assert!(watch.is_too_long(later(2200), (4, 12), true, 200));
+        // Its next job goes on; the driver's are not others'.
+        watch.ended(4, 9);
+        watch.ended(0, 10);
+        assert!(watch.has_ended(10));
+        assert!(!watch.is_too_long(later(2250), (4, 12), true, 200));
+        assert!(watch.is_too_long(later(2300), (4, 12), true, 200));
+        // The other one's job was between.
+        watch.ended(5, 12);
+        assert!(!watch.is_too_long(later(2400), (4, 14), true, 200));
+        assert!(watch.is_too_long(later(2500), (4, 14), true, 200));
+    }
+
+    #[test]
+    fn processes_that_alternate_before_another_are_counted_each() {
+        let ticks = |time| msecs_to_jiffies(time) as usize;
+        let mut watch = Watch::new(0);
+        // Another's job is number 20. Two have those before by turns, of 100 ms each.
+        let mut found = None;
+        for job in 1..20_u32 {
+            let process = u64::from(2 + job % 2);
+            let then = 1000 + ticks(100 * job);
+            assert!(!watch.is_too_long(then, (process, 20), true, 1000));
+            if watch.is_too_long(then + ticks(100) - 1, (process, 20), true, 300) {
+                found.get_or_insert(job);
+            }
+            watch.ended(process, job.into());
+        }
+        assert_eq!(found, Some(7));
+        // When that has run, each begins anew.
+        watch.ended(9, 20);
+        assert_eq!(watch.counts[0].process, 0);
+        // Two that wait for each other alone have a turn each.
+        let mut watch = Watch::new(0);
+        for job in 1..20_u32 {
+            let process = u64::from(2 + job % 2);
+            let then = 1000 + ticks(100 * job);
+            let last = u64::from(job) + 1;
+            assert!(!watch.is_too_long(then, (process, last), true, 300));
+            assert!(!watch.is_too_long(then + ticks(100) - 1, (process, last), true, 300));
+            watch.ended(process, job.into());
+        }
     }
 
     #[test]

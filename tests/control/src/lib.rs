@@ -15,6 +15,10 @@
 
 pub mod frames;
 
+/// GPU addresses from here on are the driver's scratch memory. Faults of draws leave draws to it alone: it clears that
+/// between processes, and so small a draw takes no time.
+pub const SCRATCH: u32 = 0xfc00_0000;
+
 /// Size of the control BAR in bytes.
 pub const BAR_SIZE: u64 = 4096;
 /// PCI region index of the control BAR (`resource2` in sysfs).

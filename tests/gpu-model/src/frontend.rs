@@ -888,15 +888,22 @@ impl FrontEnd {
         self.push(gpu, Job::FlushMmu(bits & !front_end));
     }
 
-    /// Checks that apply to every draw before it may start.
-    fn start_draw(&mut self, gpu: &Gpu, needs_2d: bool, what: &str) -> Result<(), Hang> {
+    /// Checks that apply to every draw before it may start. `target`: where it goes; 0: not known.
+    fn start_draw(
+        &mut self,
+        gpu: &Gpu,
+        needs_2d: bool,
+        what: &str,
+        target: u32,
+    ) -> Result<(), Hang> {
+        let is_counted = target < gpu_control::SCRATCH;
         let colour = match needs_2d {
             true => gpu.state(DE_CLEAR_PIXEL_VALUE32 / 4),
             false => gpu.state(RS_FILL_VALUE / 4),
         };
         let bad = gpu.faults.hang_at_colour.load(Relaxed);
         let is_bad = bad != 0 && colour == bad;
-        if Faults::reached(&gpu.faults.hang_at_draw) || is_bad {
+        if is_counted && Faults::reached(&gpu.faults.hang_at_draw) || is_bad {
             self.hangs_in_stall = gpu.hang_as_armed(self.current.0);
             return Err(Hang);
         }
@@ -918,7 +925,8 @@ impl FrontEnd {
         self.dirty = true;
         let fast_clear = TS_COLOR_FAST_CLEAR | TS_DEPTH_FAST_CLEAR;
         self.status_dirty |= !needs_2d && gpu.state(TS_MEM_CONFIG / 4) & fast_clear != 0;
-        if let Some(burden) = Burden::of_draw(gpu) {
+        let burden = is_counted.then(|| Burden::of_draw(gpu)).flatten();
+        if let Some(burden) = burden {
             self.push(gpu, Job::Burden(burden));
         }
         Ok(())
@@ -934,7 +942,7 @@ impl FrontEnd {
 
     /// A 3D draw, by all words of its command.
     fn draw_3d(&mut self, gpu: &Gpu, command: Command, words: &[u32]) -> Result<(), Hang> {
-        self.start_draw(gpu, false, command.name())?;
+        self.start_draw(gpu, false, command.name(), 0)?;
         gpu.counters.add(counter::DRAWS_3D, 1);
         let command = match (command, words) {
             (Command::DrawInstanced, [first, second, start, ..]) => {
@@ -1036,7 +1044,7 @@ impl FrontEnd {
             words.extend([unit as u32, (unit >> 32) as u32]);
         }
         words.truncate(data as usize);
-        self.start_draw(gpu, true, "DRAW_2D")?;
+        self.start_draw(gpu, true, "DRAW_2D", gpu.state(DE_DEST_ADDRESS / 4))?;
         let states = self.states_2d(gpu);
         let checked = self.engine.check(&states);
         let checked =
@@ -1074,7 +1082,7 @@ impl FrontEnd {
     }
 
     fn kick_filter(&mut self, gpu: &Gpu) -> Result<(), Hang> {
-        self.start_draw(gpu, true, "filter blit")?;
+        self.start_draw(gpu, true, "filter blit", 0)?;
         let kernel = self.words(gpu, DE_FILTER_KERNEL, DE_FILTER_KERNEL_END);
         let states = Box::new(self.states_2d(gpu).with(DE_FILTER_KERNEL, kernel));
         match self.engine.check_filter(&states) {
@@ -1088,7 +1096,7 @@ impl FrontEnd {
     }
 
     fn kick_resolve(&mut self, gpu: &Gpu) -> Result<(), Hang> {
-        self.start_draw(gpu, false, "resolve")?;
+        self.start_draw(gpu, false, "resolve", gpu.state(RS_DEST_ADDR / 4))?;
         let resolve = Box::new(Resolve::new(
             self.block(gpu, RS_FIRST, RS_END),
             gpu.personality.pixel_pipes(),
@@ -1109,7 +1117,7 @@ impl FrontEnd {
 
     /// Resolves the first so many tiles in place.
     fn fill_tiles(&mut self, gpu: &Gpu, tiles: u32) -> Result<(), Hang> {
-        self.start_draw(gpu, false, "in-place resolve")?;
+        self.start_draw(gpu, false, "in-place resolve", 0)?;
         if !gpu.personality.has_single_buffer() {
             let text = "in-place resolve on a core without it".into();
             return self.hang(gpu, ViolationKind::MissingEngine, text);

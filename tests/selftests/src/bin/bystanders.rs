@@ -178,6 +178,16 @@ fn be_other(abi: &'static Abi) -> Result<()> {
             paint.commit(&stream, &mut Queue::new())?;
             Ok("committed".to_string())
         }
+        // Without a context: the kernel has two copies of one only.
+        ["bare", count] => {
+            let paint = paint.as_mut().context("no job before")?;
+            let stream = paint.fill_cell(0, 0x0bad_0bad);
+            let (_, record) = placed(paint.device(), paint.engine(), &stream, 4096)?;
+            for _ in 0..count.parse::<u32>()? {
+                paint.device().commit(&record, 0, &mut Queue::new())?;
+            }
+            Ok("committed".to_string())
+        }
         ["stall"] => Ok(format!("{:?}", device.stall())),
         ["hog", draws, words, milliseconds] => {
             let time = Duration::from_millis(milliseconds.parse()?);
@@ -440,6 +450,37 @@ fn its_own_time(control: &Control) -> Result<()> {
             "(0, 0, 0)",
         )?;
     }
+    Ok(())
+}
+
+/// Processes of one user whose long jobs alternate before another user's: each has its limit, and not each of its jobs.
+fn by_turns(control: &Control) -> Result<()> {
+    const TURNS: u32 = 8;
+    let mut attackers = [start(ATTACKER)?, start(ATTACKER)?];
+    let mut victim = start(VICTIM)?;
+    for other in attackers.iter_mut().chain([&mut victim]) {
+        // No strangers then, and with quick jobs: so many have places at once.
+        other.ask("job 1")?;
+        other.ask("bare 200")?;
+        other.ask("stall")?;
+    }
+    let draw = JOB_TIMEOUT * 4 / 5;
+    let armed = control.arm(fault::SLOW_DRAWS, draw.as_micros() as u32);
+    let begun = Instant::now();
+    for _ in 0..TURNS {
+        for attacker in &mut attackers {
+            attacker.ask("bare 1")?;
+        }
+    }
+    ensure!(begun.elapsed() < draw, "they have no places at once");
+    victim.ask("bare 1")?;
+    let begun = Instant::now();
+    same("the victim's", victim.ask("stall")?.as_str(), "Ok(())")?;
+    let took = begun.elapsed();
+    drop(armed);
+    println!("# {took:?}, the jobs take {:?}", draw * 2 * TURNS);
+    // Both are dropped at their limit; then its own.
+    ensure!(took < 5 * JOB_TIMEOUT, "{took:?}");
     Ok(())
 }
 
@@ -905,6 +946,9 @@ fn main() -> ExitCode {
                 suite.test("jobs in a row", || in_a_row(&control));
                 suite.test("its own time", || {
                     system::for_everybody(|| its_own_time(&Control::open()?))
+                });
+                suite.test("jobs by turns", || {
+                    system::for_everybody(|| by_turns(&Control::open()?))
                 });
                 suite.test("alone there is no limit", || alone(&control));
             }
