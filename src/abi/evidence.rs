@@ -19,6 +19,8 @@ use super::{
     },
     layout::LAYOUTS,
     ClientContext,
+    CommandBuffer,
+    Commands,
     Commit,
     Format,
     Request,
@@ -26,6 +28,7 @@ use super::{
     MAX_CONTEXT_BYTES,
     MAX_DELTA_BYTES, //
 };
+use crate::error::Error;
 use core::mem::{
     discriminant,
     Discriminant, //
@@ -306,7 +309,13 @@ impl Candidates {
 /// How a client of `format` would mean the request in `words`.
 #[inline(never)]
 fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) -> Reading {
-    let request = format.decode_apart(words);
+    let request = match format.decode_apart(words) {
+        Request::Commit(Commit {
+            commands: Commands::Here(CommandBuffer { offset: Err(_), .. }, _),
+            ..
+        }) => Request::Refused(Error::InvalidArgument),
+        request => request,
+    };
     let (mut is_telling, mut decides, mut is_odd) = (false, false, false);
     let makes_sense = match request {
         _ if format.is_never_sent(words) => false,

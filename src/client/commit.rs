@@ -200,14 +200,7 @@ impl Process {
             let words = room
                 .read(at, part.format.sub_commit_bytes())
                 .map_err(|_| unreadable())?;
-            let next = part.format.decode_commit(words);
-            part = next.ok_or_else(|| {
-                mistake!(
-                    Error::InvalidArgument,
-                    "the subCommit at {:#x} does not make sense",
-                    at
-                )
-            })?;
+            part = part.format.decode_commit(words);
         }
         Err(mistake!(
             Error::InvalidArgument,
@@ -434,14 +427,7 @@ impl Process {
             let location = room
                 .read(at, format.location_bytes())
                 .map_err(|_| unreadable())?;
-            let decoded = format.decode_location(location);
-            let (buffer, behind) = decoded.ok_or_else(|| {
-                mistake!(
-                    Error::InvalidArgument,
-                    "the command location at {:#x} does not make sense",
-                    next
-                )
-            })?;
+            let (buffer, behind) = format.decode_location(location);
             words = self.append_commands(Some(words), &buffer, limit)?;
             next = behind;
         }
@@ -901,18 +887,27 @@ pub(super) fn read_description(
 /// The bytes of the commands, from the buffer's start: after the head, before the tail.
 #[inline(always)]
 fn command_range(buffer: &CommandBuffer) -> Result<(u64, u64)> {
+    let offset = buffer.offset.map_err(|size| {
+        mistake!(
+            Error::InvalidArgument,
+            "startOffset {:#x} and size {:#x} wrap, or leave no room for reservedTail {:#x}",
+            buffer.start_offset,
+            size,
+            buffer.reserved_tail
+        )
+    })?;
     let aligned = |value: u32| value % ALIGNMENT == 0;
     if !aligned(buffer.start_offset)
-        || !aligned(buffer.offset)
+        || !aligned(offset)
         || !aligned(buffer.reserved_head)
         || !aligned(buffer.reserved_tail)
     {
         return Err(mistake!(
             Error::InvalidArgument,
-            "from startOffset {:#x} (+ {:#x} for the driver) to {:#x} (+ {:#x}): all are multiples of {ALIGNMENT}", buffer.start_offset, buffer.reserved_head, buffer.offset, buffer.reserved_tail));
+            "from startOffset {:#x} (+ {:#x} for the driver) to {:#x} (+ {:#x}): all are multiples of {ALIGNMENT}", buffer.start_offset, buffer.reserved_head, offset, buffer.reserved_tail));
     }
     let start = u64::from(buffer.start_offset) + u64::from(buffer.reserved_head);
-    let end = u64::from(buffer.offset);
+    let end = u64::from(offset);
     if start <= end {
         Ok((start, end))
     } else {
@@ -932,7 +927,7 @@ mod tests {
             entry_pipe: 0,
             logical: 0,
             start_offset,
-            offset,
+            offset: Ok(offset),
             reserved_head: 32,
             reserved_tail: 8,
         })

@@ -556,8 +556,8 @@ impl Format {
     fn commit(self, u: &[u32]) -> Request {
         let fields = &self.0.commit;
         match (self.decode_commit(u), fields.count.word(u)) {
-            (Some(commit), 0 | 1) => Request::Commit(commit),
-            (Some(first), count) if count <= MAX_PARTS => Request::CommitAll { first, count },
+            (commit, 0 | 1) => Request::Commit(commit),
+            (first, count) if count <= MAX_PARTS => Request::CommitAll { first, count },
             _ => Request::Refused(Error::InvalidArgument),
         }
     }

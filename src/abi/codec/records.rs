@@ -91,8 +91,8 @@ pub(crate) struct CommandBuffer {
     pub(crate) logical: u64,
     /// First byte of this commit, with the reserved head.
     pub(crate) start_offset: u32,
-    /// First byte behind the commands.
-    pub(crate) offset: u32,
+    /// First byte behind the commands. `Err`: they end nowhere, with the size that says so.
+    pub(crate) offset: Result<u32, u32>,
     /// Bytes at the start that the client leaves to the kernel.
     pub(crate) reserved_head: u32,
     /// Bytes behind the commands that the client leaves to the kernel.
@@ -165,17 +165,16 @@ impl Format {
     }
 
     /// Reads COMMIT's arguments, or a `gcsHAL_SUBCOMMIT`, of [`Format::sub_commit_bytes`] bytes.
-    /// `None`: its numbers are of no buffer.
     #[inline]
-    pub(crate) fn decode_commit(self, u: &[u32]) -> Option<Commit> {
+    pub(crate) fn decode_commit(self, u: &[u32]) -> Commit {
         let fields = &self.0.commit;
         let commands = if fields.command_buffer.exists() {
             Commands::Described(fields.command_buffer.user(u))
         } else {
-            let (buffer, next) = self.decode_location(fields.location.and_behind(u))?;
+            let (buffer, next) = self.decode_location(fields.location.and_behind(u));
             Commands::Here(buffer, next)
         };
-        Some(Commit {
+        Commit {
             context: fields.context.long(u),
             context_buffer: fields.context_buffer.user(u),
             commands,
@@ -184,7 +183,7 @@ impl Format {
             core: fields.core.exists().then(|| fields.core.word(u)),
             next: fields.next.user(u),
             format: self,
-        })
+        }
     }
 
     /// Bytes of a record of an event queue that [`Format::decode_record`] wants.
@@ -264,7 +263,7 @@ impl Format {
             entry_pipe: fields.entry_pipe.word(words),
             logical: fields.logical.user(words),
             start_offset: fields.start_offset.word(words),
-            offset: fields.offset.word(words),
+            offset: Ok(fields.offset.word(words)),
             reserved_head: or(fields.reserved_head, RESERVED_HEAD),
             reserved_tail: or(fields.reserved_tail, RESERVED_TAIL),
         }
@@ -277,24 +276,27 @@ impl Format {
     }
 
     /// Reads a `gcsHAL_COMMAND_LOCATION`, of [`Format::location_bytes`] bytes, and the address of
-    /// the next (0: the last). `None`: its numbers are of no buffer.
-    pub(crate) fn decode_location(self, words: &[u32]) -> Option<(CommandBuffer, u64)> {
+    /// the next (0: the last).
+    pub(crate) fn decode_location(self, words: &[u32]) -> (CommandBuffer, u64) {
         let fields = &self.0.location;
-        let (start, tail) = (
+        let (start, size, tail) = (
             fields.start_offset.word(words),
+            fields.size.word(words),
             fields.reserved_tail.word(words),
         );
-        let end = start.checked_add(fields.size.word(words))?;
+        let offset = start
+            .checked_add(size)
+            .and_then(|end| end.checked_sub(tail));
         let buffer = CommandBuffer {
             object: CommandBuffer::OBJECT_TYPE,
             entry_pipe: fields.entry_pipe.word(words),
             logical: fields.logical.user(words),
             start_offset: start,
-            offset: end.checked_sub(tail)?,
+            offset: offset.ok_or(size),
             reserved_head: fields.reserved_head.word(words),
             reserved_tail: tail,
         };
-        Some((buffer, fields.next.user(words)))
+        (buffer, fields.next.user(words))
     }
 
     /// Bytes of a `gcsSTATE_DELTA`, which [`Format::decode_delta`] wants; 0: there is none.

@@ -412,6 +412,28 @@ fn commit_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             &mut Queue::new(),
         )?))
     };
+    // Another value in a field that the description has not.
+    let with = move |field: &str, value: u64| -> Result<String> {
+        let abi = Abi::named("6.4.11").context("a generation")?;
+        let mut commit = abi.commit(&bench.record(&NOP), 0, &Queue::new())?;
+        let (at, _) = abi.header["hardwareType"];
+        let hardware_type = bench.newest.hardware_type().to_le_bytes();
+        commit.bytes[at..at + 4].copy_from_slice(&hardware_type);
+        abi.set(&mut commit.bytes, "Commit", field, value);
+        bench.newest.exchange_bytes(&mut commit.bytes)?;
+        let status = abi.header_of(&commit.bytes, "status") as i32;
+        answer(Ok(Status(status)))
+    };
+    row(suite, bench, "no size", move || {
+        with("subCommit.commandBuffer.size", 0)
+    });
+    suite.test("a size that wraps, too much tail", move || {
+        for (field, value) in [("size", !7), ("startOffset", !7), ("reservedTail", !7)] {
+            let name = format!("subCommit.commandBuffer.{field}");
+            same(field, with(&name, value & 0xffff_ffff)?, "-1".to_string())?;
+        }
+        Ok(())
+    });
     row(suite, bench, "no buffer", move || {
         let commit = uapi::Commit::default();
         answer(Ok(device.send(Command::COMMIT, &commit)?.0))
