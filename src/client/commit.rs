@@ -179,9 +179,9 @@ impl Process {
         let mut parts = Parts::resume(self, &first);
         // CAST: a few.
         for number in 0..MAX_SUB_COMMITS as u32 {
-            let core = self
-                .device
-                .core_of_part(selector, part.core.unwrap_or_default())?;
+            let index = part.core.unwrap_or_default();
+            let core = self.device.core_of_part(selector, index);
+            let core = core.map_err(|error| no_core(error, "coreId", index, selector))?;
             if number >= parts.done || part.next == 0 {
                 let reply = self.commit_part(&core, &part, &mut parts)?;
                 if part.next == 0 {
@@ -218,7 +218,10 @@ impl Process {
         count: u32,
         part: impl Fn(u32) -> Commit,
     ) -> Result<Reply<'_>> {
-        let core = |index| self.device.core(selector.with_index(index));
+        let core = |index| {
+            let core = self.device.core(selector.with_index(index));
+            core.map_err(|error| no_core(error, "the core of a part", index, selector))
+        };
         for index in 1..count {
             core(index)?;
         }
@@ -553,6 +556,22 @@ impl Process {
         let loaded = &tables.per_core[core.index()].loaded;
         checker::check_states(words, core.states(), entry, addresses, Some(loaded))
             .map_err(|refusal| self.refuse("context", refusal, tables))
+    }
+}
+
+/// Tells the log of a part for a core that there never was.
+#[cold]
+#[inline(never)]
+fn no_core(error: Error, what: &str, index: u32, selector: CoreSelector) -> Error {
+    match error {
+        Error::InvalidArgument => mistake!(
+            error,
+            "{} is {:#x} and hardwareType {:#x}: there is no such core",
+            what,
+            index,
+            selector.numbers().0
+        ),
+        error => error,
     }
 }
 

@@ -230,7 +230,7 @@ impl Refused<'_> {
                 | Request::Commit(_)
                 | Request::CommitAll { .. },
                 Error::InvalidArgument,
-            ) => f.write_str("the core that hardwareType names does not do this, or see the line before"),
+            ) => f.write_str("see the line before; without one, the core that hardwareType names does not do this"),
             _ => f.write_str("the interface's page says what this status means here"),
         }
     }

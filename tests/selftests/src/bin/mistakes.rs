@@ -424,6 +424,7 @@ fn commit_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         let status = abi.header_of(&commit.bytes, "status") as i32;
         answer(Ok(Status(status)))
     };
+    row(suite, bench, "coreId", move || with("subCommit.coreId", 9));
     row(suite, bench, "no size", move || {
         with("subCommit.commandBuffer.size", 0)
     });
