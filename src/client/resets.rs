@@ -78,6 +78,11 @@ pub(crate) struct Resets {
     /// How often something was charged that may be due here, and up to which it is paid.
     charges: Atomic<u32>,
     paid: Atomic<u32>,
+    /// When the wait before its commands ends at the latest, in jiffies: here, as a Unix signal
+    /// has the call begin anew. 0: there is none.
+    wait_ends: Atomic<u64>,
+    /// The one of these that is in the log.
+    logged: Atomic<u64>,
     /// Whose they are, but for the user. Noted when the device was opened: a process that has ended
     /// has no number.
     who: Person,
@@ -128,6 +133,8 @@ impl Resets {
             dropped: Atomic::new(0),
             charges: Atomic::new(0),
             paid: Atomic::new(0),
+            wait_ends: Atomic::new(0),
+            logged: Atomic::new(0),
             who,
             name: CommandName::of_caller(),
         }
@@ -265,20 +272,30 @@ impl Resets {
         }
     }
 
+    /// When the wait of a call that comes at `now` ends at the latest.
+    fn wait_end(&self, now: u64) -> u64 {
+        let known = self.wait_ends.load(Relaxed);
+        // One that has been over for long is that of a call which did not come back.
+        if known != 0 && now < known.saturating_add(sys::HZ.into()) {
+            return known;
+        }
+        // CAST: at most 64 bits.
+        let end = now.saturating_add(msecs_to_jiffies(MAX_WAIT) as u64);
+        self.wait_ends.store(end, Relaxed);
+        end
+    }
+
     #[cold]
     #[inline(never)]
     fn pay_now(&self, guilt: &Guilt) -> Result {
-        let mut is_told = false;
-        let begun = sys::jiffies();
-        // CAST: jiffies have the machine's width.
-        let limit = msecs_to_jiffies(MAX_WAIT) as usize;
-        // Counted from the hang, so a call that is restarted does not begin anew.
+        let end = self.wait_end(sys::jiffies64());
         loop {
             let charges = self.charges.load(Acquire);
             match guilt.due(&self.who()) {
                 Due::Refusal => return Err(Error::GpuNotResponding),
-                Due::Wait(is_for_others) if sys::jiffies().wrapping_sub(begun) < limit => {
-                    if is_for_others && !core::mem::replace(&mut is_told, true) {
+                Due::Wait(is_for_others) if sys::jiffies64() < end => {
+                    if is_for_others && self.logged.load(Relaxed) != end {
+                        self.logged.store(end, Relaxed);
                         warn_client!(
                             WAITS,
                             "{} waits before its commands: other programs have hung the GPU",
@@ -290,6 +307,7 @@ impl Resets {
                     // Another thread's may be newer, which this one's is not to undo: then it is
                     // looked at once more.
                     self.paid.store(charges, Relaxed);
+                    self.wait_ends.store(0, Relaxed);
                     return Ok(());
                 }
             }
@@ -348,6 +366,22 @@ mod tests {
         assert!(!culprit.is_paid());
         assert_eq!(other.pay(&guilt), Ok(()));
         assert!(other.is_paid());
+    }
+
+    #[test]
+    fn a_wait_that_begins_anew_ends_when_it_did() {
+        let guilt = KBox::pin_init(Guilt::new(), GFP_KERNEL).unwrap();
+        let resets = resets(1, 1000);
+        let end = resets.wait_end(100);
+        assert!(end > 100);
+        assert_eq!(resets.wait_end(end), end);
+        // The call did not come back.
+        let later = end + 2 * u64::from(sys::HZ);
+        assert!(resets.wait_end(later) > later);
+        // It is over, and so is the wait.
+        resets.look_again();
+        assert_eq!(resets.pay(&guilt), Ok(()));
+        assert_eq!(resets.wait_end(100), end);
     }
 
     #[test]
