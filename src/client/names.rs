@@ -192,12 +192,13 @@ impl Process {
         };
         // Others may leave something in it from now on.
         node.share();
-        let name = Name::new(self.clients.names(), node)?;
+        let name = Name::new(self.clients.names(), node.clone())?;
         let number = name.number;
         let mut tables = self.tables();
         let entry = match tables.nodes.get_mut(handle) {
-            Some(entry) => entry,
-            None => {
+            Some(entry) if entry.is_alive() && Arc::ptr_eq(&entry.node, &node) => entry,
+            // It is freed, and the handle may be another's.
+            _ => {
                 drop(tables);
                 drop(name);
                 return Err(Error::InvalidObject);
@@ -244,7 +245,11 @@ impl Process {
             Err(Error::MemoryLocked) => return self.have_again(&node)?.ok_or(Error::MemoryLocked),
             inserted => inserted?,
         };
-        if let Some(entry) = self.tables().nodes.get_mut(handle) {
+        let mut tables = self.tables();
+        // Freed meanwhile, and another has the handle; or another thread has named it.
+        let is_unnamed =
+            |entry: &&mut NodeEntry| Arc::ptr_eq(&entry.node, &node) && entry.name.is_none();
+        if let Some(entry) = tables.nodes.get_mut(handle).filter(is_unnamed) {
             entry.name = name;
         }
         Ok(handle)
