@@ -17,7 +17,10 @@ use kernel::{
         from_result,
         to_result, //
     },
-    fs::File,
+    fs::{
+        file::flags,
+        File, //
+    },
     mm::virt::VmaNew,
     prelude::*,
     seq_file::SeqFile,
@@ -78,6 +81,11 @@ pub(crate) trait FileOperations: Send + Sync + Sized + 'static {
 pub(crate) struct OpenFile(File);
 
 impl OpenFile {
+    /// Whether it is open for reading and writing, as what is mapped must be.
+    pub(crate) fn is_read_write(&self) -> bool {
+        self.0.flags() & flags::O_ACCMODE == flags::O_RDWR
+    }
+
     /// Maps `bytes` of this file at byte `offset` into the calling process, shared, readable and
     /// writable. Calls the file's own mmap. Returns the address.
     ///

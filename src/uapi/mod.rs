@@ -270,7 +270,14 @@ impl OpenedFile {
     /// Logs, for the client's developer, why the request in `words`, for `core`, was refused.
     #[cold]
     #[inline(never)]
-    fn explain(&self, format: Format, words: &[u32], core: CoreSelector, error: Error) {
+    fn explain(
+        &self,
+        file: &OpenFile,
+        format: Format,
+        words: &[u32],
+        core: CoreSelector,
+        error: Error,
+    ) {
         // These are answers, and a client that repeats them gets many.
         if matches!(error, Error::Timeout | Error::ChipNotReady) {
             return;
@@ -281,6 +288,7 @@ impl OpenedFile {
             request: &format.decode_apart(words),
             core: self.clients.device().place(core),
             selector: core,
+            is_read_write: file.is_read_write(),
             error,
             told: format.told(words, error),
         };
@@ -336,7 +344,7 @@ impl OpenedFile {
             }
             Err(error) if error.errno().is_some() => return Err(*error),
             Err(error) => {
-                self.explain(format, words, core, *error);
+                self.explain(file, format, words, core, *error);
                 format.fail(words, *error);
             }
         }

@@ -8,6 +8,7 @@
 use crate::{
     abi::{
         CoreSelector,
+        Parts,
         Request,
         Surface,
         UserSignal, //
@@ -34,6 +35,8 @@ pub(super) struct Refused<'a> {
     pub(super) core: Result<usize>,
     /// How it names it.
     pub(super) selector: CoreSelector,
+    /// The file that it came by is open for both.
+    pub(super) is_read_write: bool,
     /// With what.
     pub(super) error: Error,
     /// What its generation calls that.
@@ -68,8 +71,23 @@ impl Refused<'_> {
             Request::MapUser { .. } | Request::Wrap(_) if self.error == Error::OutOfResources => {
                 true
             }
-            _ => self.names_no_core(),
+            Request::Lock { .. } if self.cannot_map() => true,
+            _ => self.names_no_core() || self.cannot_map() && !self.is_read_write,
         }
+    }
+
+    /// Whether memory could not be mapped, as far as the status says.
+    fn cannot_map(&self) -> bool {
+        let maps = matches!(
+            self.request,
+            Request::Lock {
+                parts: Parts { view: true, .. },
+                ..
+            } | Request::AllocateContiguous { .. }
+                | Request::MapMemory { .. }
+                | Request::MapPool { .. }
+        );
+        maps && self.error == Error::OutOfMemory
     }
 
     /// Whether it may be that its generation has no such core.
@@ -100,7 +118,15 @@ impl Refused<'_> {
                 | Request::AllocateSurface(Surface { pool: NO_POOL, .. }),
                 _,
             ) => f.write_str("pool is 0 (gcvPOOL_UNKNOWN): gcvPOOL_DEFAULT is 1"),
-            (Request::AllocateContiguous { bytes, .. }, _) => write!(f, "{bytes:#x} bytes"),
+            _ if self.cannot_map() && !self.is_read_write => {
+                f.write_str("the device is open without O_RDWR: nothing can be mapped")
+            }
+            (Request::AllocateContiguous { bytes, .. }, _) => {
+                write!(f, "{bytes:#x} bytes, or no room to map them: RLIMIT_AS")
+            }
+            _ if self.cannot_map() => {
+                f.write_str("no room to map it: RLIMIT_AS, mlockall, or too little memory")
+            }
             (Request::FreeContiguous(named), Error::InvalidArgument) => write!(
                 f,
                 "physical {:#x}, logical {:#x}, bytes {:#x}: none may be 0",
@@ -251,6 +277,7 @@ mod tests {
             request,
             core: Ok(1),
             selector: CoreSelector::new(numbers, 0, 0),
+            is_read_write: true,
             error,
             told: error,
         }
@@ -292,6 +319,38 @@ mod tests {
               removed, or the process has hung cores too often"
         );
         assert!(!unnamed.is_always_told());
+    }
+
+    #[test]
+    fn why_nothing_is_mapped_is_always_told() {
+        let lock = Request::Lock {
+            node: 1,
+            cacheable: false,
+            again: false,
+            parts: Parts {
+                lock: true,
+                view: true,
+            },
+        };
+        let full = refused(&lock, Error::OutOfMemory);
+        assert!(full.is_always_told());
+        let mode = Refused {
+            is_read_write: false,
+            ..full
+        };
+        assert!(text(&mode)
+            .to_bytes()
+            .ends_with(b": the device is open without O_RDWR: nothing can be mapped"));
+        let buffer = Request::AllocateContiguous {
+            bytes: 1,
+            non_paged: true,
+        };
+        assert!(!refused(&buffer, Error::OutOfMemory).is_always_told());
+        let buffer = Refused {
+            request: &buffer,
+            ..mode
+        };
+        assert!(buffer.is_always_told());
     }
 
     #[test]

@@ -19,6 +19,7 @@ use anyhow::Result;
 use galcore_client::client::place;
 use galcore_client::device::Buffer;
 use galcore_client::device::Node;
+use galcore_client::device::NODES;
 use galcore_client::state;
 use galcore_client::stream::Pipe;
 use galcore_client::sys;
@@ -48,6 +49,10 @@ use galcore_selftests::system;
 use galcore_selftests::system::KernelLog;
 use galcore_selftests::video::surface_at;
 use gpu_control::fault;
+use rustix::process::getrlimit;
+use rustix::process::setrlimit;
+use rustix::process::Resource;
+use rustix::process::Rlimit;
 
 /// The page.
 const PAGE: &str = include_str!("../../../../Documentation/mistakes.md");
@@ -357,6 +362,37 @@ fn memory_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         };
         let command = Command::ALLOCATE_LINEAR_VIDEO_MEMORY;
         answer(Ok(device.send(command, &allocate)?.0))
+    });
+    row(suite, bench, "no O_RDWR", move || {
+        let reader = Device::speaking(fs::File::open(NODES[0])?, Abi::own())?;
+        let node = device.allocate(4096, 64, surface::BITMAP, Pool::VIRTUAL)?;
+        let lock = uapi::LockVideoMemory {
+            node: node.handle,
+            ..Default::default()
+        };
+        let status = reader.send(Command::LOCK_VIDEO_MEMORY, &lock)?.0;
+        device.free(node)?;
+        answer(Ok(status))
+    });
+    suite.test("no room to map", move || {
+        let node = device.allocate(4096, 64, surface::BITMAP, Pool::VIRTUAL)?;
+        let lock = uapi::LockVideoMemory {
+            node: node.handle,
+            ..Default::default()
+        };
+        let before = getrlimit(Resource::As);
+        let limit = Rlimit {
+            current: Some(4096),
+            ..before
+        };
+        let result = bench.told("no room to map", || {
+            setrlimit(Resource::As, limit)?;
+            let status = device.send(Command::LOCK_VIDEO_MEMORY, &lock);
+            setrlimit(Resource::As, before)?;
+            answer(Ok(status?.0))
+        });
+        device.free(node)?;
+        result.map(drop)
     });
     row(suite, bench, "unlocked twice", move || {
         let node = device.allocate(4096, 64, surface::BITMAP, Pool::SYSTEM)?;
