@@ -8,6 +8,7 @@
 use crate::{
     abi::{
         CoreSelector,
+        Foreign,
         Parts,
         Request,
         Surface,
@@ -208,19 +209,24 @@ impl Refused<'_> {
             (Request::MapPool { .. } | Request::UnmapPool { .. }, Error::InvalidArgument) => {
                 f.write_str("the pool is not mapped, or no address or bytes are named")
             }
-            (Request::MapUser { user, bytes }, Error::InvalidArgument) => {
-                write!(f, "{bytes:#x} bytes at {user:#x}: neither may be 0, and they may not wrap")
-            }
-            (Request::MapUser { user, bytes }, Error::OutOfResources) => write!(
+            (
+                Request::MapUser { user, bytes } | Request::Wrap(Foreign::User { user, bytes }),
+                Error::InvalidArgument,
+            ) => write!(
                 f,
-                "{bytes:#x} bytes at {user:#x} are not all there and writable, or more than RLIMIT_MEMLOCK \
-                 leaves to the user"
+                "{bytes:#x} bytes at {user:#x}: neither may be 0, and they may not wrap"
             ),
-            (Request::Wrap(_), Error::OutOfResources) => f.write_str(
-                "the memory is not all there and writable, or more than RLIMIT_MEMLOCK leaves to the user",
+            (
+                Request::MapUser { user, bytes } | Request::Wrap(Foreign::User { user, bytes }),
+                Error::OutOfResources,
+            ) => write!(
+                f,
+                "{bytes:#x} bytes at {user:#x} are not all there (with MMU version 1: and writable), or more \
+                 than RLIMIT_MEMLOCK leaves to the user"
             ),
-            (Request::Wrap(_), Error::InvalidArgument) => f.write_str(
-                "no such dma-buf, or another process's node that was exported without O_RDWR, or no memory",
+            (Request::Wrap(Foreign::DmaBuf { fd }), Error::InvalidArgument) => write!(
+                f,
+                "{fd} is no dma-buf, or another process's node that was exported without O_RDWR"
             ),
             (Request::MapPhysical { physical, bytes }, Error::InvalidArgument) => write!(
                 f,
