@@ -7,13 +7,23 @@
 //! processes with `CAP_IPC_LOCK` such pins would count nowhere else. Each memory map shows its own
 //! as `VmPin`.
 //!
-//! Lock: `galcore locked pages`, a leaf.
+//! A page of a large folio (a huge page) keeps the whole folio, also when the process has unmapped
+//! all else of it. So a folio counts with all its pages, once for each process that has pinned some,
+//! and these do not count besides.
+//!
+//! Lock: `galcore locked pages`, a leaf. Memory for entries is allocated before it is taken.
 
-use super::shim;
+use super::{
+    shim,
+    GFP_CLIENT, //
+};
 use kernel::{
     mm::Mm,
     prelude::*,
-    rbtree::RBTree,
+    rbtree::{
+        RBTree,
+        RBTreeNodeReservation, //
+    },
     sync::{
         aref::ARef,
         new_mutex,
@@ -22,21 +32,59 @@ use kernel::{
     }, //
 };
 
-/// Pages that are pinned, by the users that have pinned them. None has 0.
-struct Sums(RBTree<u32, usize>);
+/// A large folio, of which a page is pinned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Folio {
+    /// Its physical address.
+    pub(super) start: u64,
+    /// How many it has, more than one.
+    pub(super) pages: usize,
+}
+
+/// For whom a folio counts: its physical address, the address of the memory map, and the user, if
+/// there is a limit.
+type Key = (u64, usize, Option<u32>);
+
+/// A folio that counts.
+struct Whole {
+    /// How often its pages are pinned, not 0.
+    pins: usize,
+    /// How many it has.
+    pages: usize,
+}
+
+/// What is pinned.
+struct Sums {
+    /// Pages, by the users that have pinned them. None has 0.
+    users: RBTree<u32, usize>,
+    /// Large folios, whose pages are part of those.
+    folios: RBTree<Key, Whole>,
+}
 
 impl Sums {
-    /// Adds `count` pages, at least one, of `user`. `ENOMEM`: more than `limit` in all, or no
-    /// memory.
-    fn add(&mut self, user: u32, count: usize, limit: usize) -> Result {
-        let before = self.0.get_mut(&user);
+    fn new() -> Self {
+        Self {
+            users: RBTree::new(),
+            folios: RBTree::new(),
+        }
+    }
+
+    /// Adds `count` pages, at least one, of `user`. `ENOMEM`: more than `limit` in all.
+    fn add(
+        &mut self,
+        room: RBTreeNodeReservation<u32, usize>,
+        user: u32,
+        count: usize,
+        limit: usize,
+    ) -> Result {
+        let before = self.users.get_mut(&user);
         let sum = before.as_ref().map_or(0, |sum| **sum);
         let sum = sum.checked_add(count).filter(|&sum| sum <= limit);
         let sum = sum.ok_or(ENOMEM)?;
         match before {
             Some(before) => *before = sum,
             None => {
-                self.0.try_create_and_insert(user, sum, GFP_KERNEL)?;
+                self.users.insert(room.into_node(user, sum));
             }
         }
         Ok(())
@@ -44,12 +92,53 @@ impl Sums {
 
     /// Takes `count` of them back.
     fn remove(&mut self, user: u32, count: usize) {
-        let Some(sum) = self.0.get_mut(&user) else {
+        let Some(sum) = self.users.get_mut(&user) else {
             return;
         };
         *sum = sum.saturating_sub(count);
         if *sum == 0 {
-            self.0.remove(&user);
+            self.users.remove(&user);
+        }
+    }
+
+    /// Has `pins` pages that have been added count as their folio of `pages` pages does. How many
+    /// pages that has added: none, if the folio counts already. `ENOMEM`: more than `limit` in all.
+    fn join(
+        &mut self,
+        room: RBTreeNodeReservation<Key, Whole>,
+        key: Key,
+        pages: usize,
+        pins: usize,
+        limit: usize,
+    ) -> Result<usize> {
+        let (_, _, user) = key;
+        if let Some(whole) = self.folios.get_mut(&key) {
+            whole.pins = whole.pins.checked_add(pins).ok_or(ENOMEM)?;
+            if let Some(user) = user {
+                self.remove(user, pins);
+            }
+            return Ok(0);
+        }
+        if let Some(user) = user {
+            let sum = self.users.get_mut(&user).ok_or(ENOMEM)?;
+            let joined = sum.checked_sub(pins).and_then(|sum| sum.checked_add(pages));
+            *sum = joined.filter(|&sum| sum <= limit).ok_or(ENOMEM)?;
+        }
+        self.folios
+            .insert(room.into_node(key, Whole { pins, pages }));
+        Ok(pages)
+    }
+
+    /// Takes `pins` pins of a folio back. How many pages are left that [`Sums::remove`] takes back:
+    /// the folio's, if these were the last.
+    fn leave(&mut self, key: &Key, pins: usize) -> usize {
+        let Some(whole) = self.folios.get_mut(key) else {
+            return 0;
+        };
+        whole.pins = whole.pins.saturating_sub(pins);
+        match whole.pins {
+            0 => self.folios.remove(key).map_or(0, |whole| whole.pages),
+            _ => 0,
         }
     }
 }
@@ -66,7 +155,7 @@ impl Accounts {
     pub(super) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                sums <- new_mutex!(Sums(RBTree::new()), "galcore locked pages"),
+                sums <- new_mutex!(Sums::new(), "galcore locked pages"),
             }),
             GFP_KERNEL,
         )
@@ -77,28 +166,31 @@ impl Accounts {
 ///
 /// # Invariants
 ///
-/// `count` pages are counted in `mm`.
+/// `count` pages are counted in `mm`, and in `accounts` for `user`.
 pub(super) struct Locked {
     mm: ARef<Mm>,
     count: usize,
-    /// Where they count against the limit, and whose they are.
-    account: Option<(Arc<Accounts>, u32)>,
+    accounts: Arc<Accounts>,
+    /// Whose they are, if there is a limit.
+    user: Option<u32>,
 }
 
 impl Locked {
     /// Counts `count` pages, at least one, for the calling process and its user, until this goes.
-    /// `ENOMEM`: that exceeds the user's limit of locked pages. `ESRCH`: it is no process.
+    /// `ENOMEM`: that exceeds the user's limit of locked pages, or no memory. `ESRCH`: it is no
+    /// process.
     pub(super) fn new(accounts: &Arc<Accounts>, count: usize) -> Result<Self> {
         let current = kernel::current!();
         let mm: &Mm = current.mm().ok_or(ESRCH)?;
         // SAFETY: Only look at the calling thread.
         let (limit, is_exempt) = unsafe { (shim::gal_lock_limit(), shim::gal_may_lock_all()) };
-        let account = match is_exempt {
+        let user = match is_exempt {
             true => None,
             false => {
                 let user = super::user_id();
-                accounts.sums.lock().add(user, count, limit)?;
-                Some((accounts.clone(), user))
+                let room = RBTreeNodeReservation::new(GFP_CLIENT)?;
+                accounts.sums.lock().add(room, user, count, limit)?;
+                Some(user)
             }
         };
         // SAFETY: The memory map is the caller's own.
@@ -107,8 +199,45 @@ impl Locked {
         Ok(Self {
             mm: mm.into(),
             count,
-            account,
+            accounts: accounts.clone(),
+            user,
         })
+    }
+
+    fn key(&self, folio: Folio) -> Key {
+        // CAST: An address. No other memory map has it while this one is held.
+        (folio.start, self.mm.as_raw() as usize, self.user)
+    }
+
+    /// Has `pins` of the pages, which are pinned, count as their `folio` does, until
+    /// [`Locked::leave`]. Called by the process that has made this. `ENOMEM`: that exceeds the
+    /// user's limit, or no memory; they count as before.
+    pub(super) fn join(&mut self, folio: Folio, pins: usize) -> Result {
+        let count = self.count.checked_sub(pins).ok_or(EINVAL)?;
+        let room = RBTreeNodeReservation::new(GFP_CLIENT)?;
+        // SAFETY: Only looks at the calling thread.
+        let limit = unsafe { shim::gal_lock_limit() };
+        let key = self.key(folio);
+        let mut sums = self.accounts.sums.lock();
+        let added = sums.join(room, key, folio.pages, pins, limit)?;
+        drop(sums);
+        // INVARIANT: `pins` fewer here and there. The folio's are counted until the last pin leaves.
+        self.count = count;
+        // SAFETY: A reference is held; by the type invariant `pins` pages were counted in it.
+        unsafe {
+            shim::gal_add_pinned(self.mm.as_raw(), added);
+            shim::gal_remove_pinned(self.mm.as_raw(), pins);
+        }
+        Ok(())
+    }
+
+    /// Takes `pins` pins of `folio` back that have joined, before its pages are released. If they
+    /// were the last, the folio's pages count here: it may be released only after they leave it, and
+    /// they count until this goes.
+    pub(super) fn leave(&mut self, folio: Folio, pins: usize) {
+        let left = self.accounts.sums.lock().leave(&self.key(folio), pins);
+        // INVARIANT: Those that the folio has counted.
+        self.count = self.count.saturating_add(left);
     }
 }
 
@@ -116,8 +245,8 @@ impl Drop for Locked {
     fn drop(&mut self) {
         // SAFETY: By the type invariant; a reference is held.
         unsafe { shim::gal_remove_pinned(self.mm.as_raw(), self.count) };
-        if let Some((accounts, user)) = &self.account {
-            accounts.sums.lock().remove(*user, self.count);
+        if let Some(user) = self.user {
+            self.accounts.sums.lock().remove(user, self.count);
         }
     }
 }
@@ -126,20 +255,78 @@ impl Drop for Locked {
 mod tests {
     use super::*;
 
+    fn add(sums: &mut Sums, user: u32, count: usize, limit: usize) -> Result {
+        sums.add(RBTreeNodeReservation::new(GFP_KERNEL)?, user, count, limit)
+    }
+
+    /// Adds `pins` pages, and has them join a folio of 512.
+    fn join(sums: &mut Sums, key: Key, pins: usize, limit: usize) -> Result<usize> {
+        let room = RBTreeNodeReservation::new(GFP_KERNEL)?;
+        if let (_, _, Some(user)) = key {
+            add(sums, user, pins, limit)?;
+        }
+        sums.join(room, key, 512, pins, limit)
+    }
+
     #[test]
     fn a_user_has_one_limit() {
-        let mut sums = Sums(RBTree::new());
-        assert!(sums.add(1000, 6, 8).is_ok());
-        assert_eq!(sums.add(1000, 3, 8), Err(ENOMEM));
-        assert!(sums.add(1000, 2, 8).is_ok());
+        let mut sums = Sums::new();
+        assert!(add(&mut sums, 1000, 6, 8).is_ok());
+        assert_eq!(add(&mut sums, 1000, 3, 8), Err(ENOMEM));
+        assert!(add(&mut sums, 1000, 2, 8).is_ok());
         // Others have theirs; and a limit can be changed.
-        assert!(sums.add(1001, 8, 8).is_ok());
-        assert_eq!(sums.add(1000, 1, 4), Err(ENOMEM));
-        assert!(sums.add(1000, 1, 9).is_ok());
-        assert_eq!(sums.add(1000, usize::MAX, usize::MAX), Err(ENOMEM));
+        assert!(add(&mut sums, 1001, 8, 8).is_ok());
+        assert_eq!(add(&mut sums, 1000, 1, 4), Err(ENOMEM));
+        assert!(add(&mut sums, 1000, 1, 9).is_ok());
+        assert_eq!(add(&mut sums, 1000, usize::MAX, usize::MAX), Err(ENOMEM));
         sums.remove(1000, 9);
         sums.remove(1001, 7);
-        assert!(sums.0.get(&1000).is_none());
-        assert_eq!(sums.0.get(&1001), Some(&1));
+        assert!(sums.users.get(&1000).is_none());
+        assert_eq!(sums.users.get(&1001), Some(&1));
+    }
+
+    #[test]
+    fn a_folio_counts_whole_and_once() {
+        let mut sums = Sums::new();
+        let (first, second) = ((0, 1, Some(1000)), (1 << 21, 1, Some(1000)));
+        assert_eq!(join(&mut sums, first, 1, 600), Ok(512));
+        assert_eq!(join(&mut sums, first, 80, 600), Ok(0));
+        assert_eq!(sums.users.get(&1000), Some(&512));
+        // What is refused counts as before.
+        assert_eq!(join(&mut sums, second, 1, 600), Err(ENOMEM));
+        assert_eq!(sums.users.get(&1000), Some(&513));
+        sums.remove(1000, 1);
+        // All of one, and each of its pages twice.
+        assert_eq!(join(&mut sums, second, 512, 1024), Ok(512));
+        assert_eq!(sums.leave(&second, 512), 512);
+        sums.remove(1000, 512);
+        assert_eq!(join(&mut sums, second, 1024, 2048), Ok(512));
+        assert_eq!(sums.users.get(&1000), Some(&1024));
+        assert_eq!(sums.leave(&second, 1023), 0);
+        assert_eq!(sums.leave(&second, 1), 512);
+        assert_eq!(sums.leave(&second, 1), 0);
+        assert_eq!(sums.users.get(&1000), Some(&1024));
+        sums.remove(1000, 512);
+        assert_eq!(sums.leave(&first, 80), 0);
+        assert_eq!(sums.leave(&first, 1), 512);
+        sums.remove(1000, 512);
+        assert!(sums.users.get(&1000).is_none());
+    }
+
+    #[test]
+    fn each_process_counts_a_folio() {
+        let mut sums = Sums::new();
+        for key in [(0, 1, Some(1000)), (0, 2, Some(1000)), (0, 3, Some(1001))] {
+            assert_eq!(join(&mut sums, key, 1, 1024), Ok(512));
+        }
+        assert_eq!(
+            join(&mut sums, (0, 4, Some(1000)), 1, 1024).err(),
+            Some(ENOMEM)
+        );
+        // Those without a limit do not count for those with one.
+        assert_eq!(join(&mut sums, (0, 1, None), 1, 0), Ok(512));
+        assert_eq!(sums.users.get(&1000), Some(&1024));
+        assert_eq!(sums.leave(&(0, 1, None), 1), 512);
+        assert_eq!(sums.leave(&(0, 3, Some(1001)), 1), 512);
     }
 }

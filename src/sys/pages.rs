@@ -7,6 +7,7 @@ use super::{
     dma_buf::Import,
     locked::{
         Accounts,
+        Folio,
         Locked, //
     },
     mapped::{
@@ -74,7 +75,7 @@ enum Origin {
         /// Where they are mapped.
         registry: Arc<PinnedPages>,
         /// Counts them while they are.
-        _locked: Locked,
+        locked: Locked,
     },
     /// Of a dma-buf, whose owner knows them.
     Imported(Import),
@@ -98,6 +99,22 @@ pub(crate) struct PinnedPages {
 unsafe fn physical(page: *mut bindings::page) -> u64 {
     // SAFETY: Only computes with the pointer, which by the caller is one to a page.
     super::widen(unsafe { shim::gal_page_address(page) })
+}
+
+/// The large folio that a page is of, if it is of one.
+///
+/// # Safety
+///
+/// `page` is pinned.
+unsafe fn folio(page: *mut bindings::page) -> Option<Folio> {
+    let mut start = 0;
+    // SAFETY: By the caller's contract the page is pinned, so its folio stays as it is; `start` is
+    // valid for the write.
+    let pages = unsafe { shim::gal_folio_pages(page, &mut start) };
+    (pages > 1).then(|| Folio {
+        start: super::widen(start),
+        pages,
+    })
 }
 
 impl PinnedPages {
@@ -252,6 +269,8 @@ impl Pages {
     /// `piece` (offset and bytes) is handed back by [`Pages::give_back`], at the latest at the end;
     /// what lies beside it never is.
     ///
+    /// A page of a large folio keeps all of it, so the folio counts whole, once for each process.
+    ///
     /// `ENOMEM`: the process's user may not lock so much memory, or there is none. `EFAULT`: not all of
     /// them are there and, with `write`, writable. `EBUSY`: some are mapped as parts of a dma-buf.
     pub(crate) fn pin(
@@ -270,29 +289,23 @@ impl Pages {
                 write,
                 returned: Atomic::new(0),
                 registry: registry.clone(),
-                _locked: Locked::new(&registry.accounts, count)?,
+                locked: Locked::new(&registry.accounts, count)?,
             },
             count,
         )?;
-        // SAFETY: There is room for `count` pointers.
-        let pinned = unsafe {
-            shim::gal_pin_pages(
-                user,
-                count,
-                write,
-                this.pages.spare_capacity_mut().as_mut_ptr().cast(),
-            )
-        };
-        let got = usize::try_from(pinned).unwrap_or(0);
-        // SAFETY: The call wrote `got` page pointers to the spare capacity, which has room for
-        // `count`, the most.
-        unsafe { this.pages.inc_len(got) };
-        if got < count {
-            return Err(if pinned == -(bindings::ENOMEM as isize) {
-                ENOMEM
-            } else {
-                EFAULT
-            });
+        while this.pages.len() < count {
+            super::yield_if_due();
+            if super::is_killed() {
+                return Err(EINTR);
+            }
+            let done = this.pages.len();
+            let at = user.checked_add(done * PAGE_SIZE).ok_or(EFAULT)?;
+            // A fault may last as long as a process wants (FUSE). So there is none while pages are
+            // pinned whose folios do not count yet.
+            if this.pin_some(at, MANY.min(count - done), false).is_err() {
+                this.pin_some(at, 1, true)?;
+            }
+            this.join_folios(done)?;
         }
         for (index, &page) in this.pages.iter().enumerate() {
             if index % MANY == 0 {
@@ -310,6 +323,51 @@ impl Pages {
             this.sync(index * PAGE_SIZE, PAGE_SIZE, Sync::ForDevice);
         }
         Ok(this)
+    }
+
+    /// Pins pages of the calling process from `at`, at least one and at most `most`. With `fault`
+    /// also those that are not there yet. `EFAULT`, `ENOMEM`: none.
+    fn pin_some(&mut self, at: usize, most: usize, fault: bool) -> Result {
+        let write = self.is_writeable();
+        let spare = self.pages.spare_capacity_mut();
+        let to = spare.get_mut(..most).ok_or(EINVAL)?.as_mut_ptr();
+        // SAFETY: There is room for `most` pointers.
+        let pinned = unsafe { shim::gal_pin_pages(at, most, write, fault, to.cast()) };
+        match usize::try_from(pinned) {
+            // SAFETY: The call wrote `got` page pointers to the spare capacity, which has room for
+            // `most`, the most.
+            Ok(got @ 1..) => unsafe { self.pages.inc_len(got) },
+            _ if pinned == -(bindings::ENOMEM as isize) => return Err(ENOMEM),
+            _ => return Err(EFAULT),
+        }
+        Ok(())
+    }
+
+    /// Has the pages from index `at` on, which are pinned, count as their folios do. `ENOMEM`: that
+    /// exceeds the limit, or no memory; those that do not count so are released.
+    fn join_folios(&mut self, mut at: usize) -> Result {
+        let write = self.is_writeable();
+        let Origin::Pinned { locked, .. } = &mut self.origin else {
+            return Err(EINVAL);
+        };
+        let mut result = Ok(());
+        // SAFETY: By the type invariant they are pinned.
+        for run in self.pages[at..].chunk_by(|&a, &b| unsafe { folio(a) == folio(b) }) {
+            // SAFETY: By the type invariant it is pinned.
+            if let Some(folio) = unsafe { folio(run[0]) } {
+                result = locked.join(folio, run.len());
+                if result.is_err() {
+                    break;
+                }
+            }
+            at += run.len();
+        }
+        let rest = &mut self.pages[at..];
+        // SAFETY: They are pinned by us, with this `write`, and not mapped yet.
+        unsafe { shim::gal_unpin_pages(rest.as_mut_ptr(), rest.len(), write) };
+        // INVARIANT: Those that were released are not among them any more.
+        self.pages.truncate(at);
+        result
     }
 
     /// The pages of a dma-buf. `EINVAL`: it is not made of whole pages.
@@ -557,10 +615,10 @@ impl Drop for Pages {
         }
         let _ = self.give_back(isize::MAX as usize);
         let dev = raw_device(&self.dev);
-        match &self.origin {
+        match &mut self.origin {
             Origin::Allocated(orders) => {
                 let mut at = 0;
-                for &order in orders {
+                for &order in orders.iter() {
                     let (block, dma) = (self.pages[at], self.dma[at]);
                     // SAFETY: By the type invariant the block is ours, and nothing uses it after
                     // this drop.
@@ -569,11 +627,25 @@ impl Drop for Pages {
                 }
             }
             Origin::Pinned {
-                write, registry, ..
+                write,
+                registry,
+                locked,
+                ..
             } => {
                 for &page in self.pages.iter().take(self.dma.len()) {
                     // SAFETY: By the type invariant it is mapped, and this was its user.
                     unsafe { registry.unmap(page) };
+                }
+                // Before they are released: after that another folio may begin there.
+                for part in self.pages.chunks(MANY) {
+                    super::yield_if_due();
+                    // SAFETY: By the type invariant they are pinned.
+                    for run in part.chunk_by(|&a, &b| unsafe { folio(a) == folio(b) }) {
+                        // SAFETY: By the type invariant it is pinned.
+                        if let Some(folio) = unsafe { folio(run[0]) } {
+                            locked.leave(folio, run.len());
+                        }
+                    }
                 }
                 // SAFETY: By the type invariant `pages` are pinned by us, with this `write`; none
                 // is mapped any more.

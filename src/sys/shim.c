@@ -626,9 +626,12 @@ void gal_free_block(struct device *dev, struct page *page, unsigned int order, d
 	dma_free_pages(dev, PAGE_SIZE << order, page, dma, DMA_BIDIRECTIONAL);
 }
 
-long gal_pin_pages(unsigned long user, unsigned long count, bool write, struct page **pages)
+long gal_pin_pages(unsigned long user, unsigned long count, bool write, bool fault,
+		   struct page **pages)
 {
-	return pin_user_pages_fast(user, count, (write ? FOLL_WRITE : 0) | FOLL_LONGTERM, pages);
+	return pin_user_pages_fast(user, count,
+				   (write ? FOLL_WRITE : 0) | (fault ? 0 : FOLL_NOFAULT) |
+				   FOLL_LONGTERM, pages);
 }
 
 void gal_unpin_pages(struct page **pages, unsigned long count, bool dirty)
@@ -656,6 +659,15 @@ void gal_add_pinned(struct mm_struct *mm, unsigned long count)
 void gal_remove_pinned(struct mm_struct *mm, unsigned long count)
 {
 	atomic64_sub(count, &mm->pinned_vm);
+}
+
+/* While a page of a folio is pinned, the folio is neither split nor moved. */
+unsigned long gal_folio_pages(struct page *page, phys_addr_t *start)
+{
+	struct folio *folio = page_folio(page);
+
+	*start = page_to_phys(folio_page(folio, 0));
+	return folio_nr_pages(folio);
 }
 
 phys_addr_t gal_page_address(struct page *page)

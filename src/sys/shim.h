@@ -176,12 +176,14 @@ void gal_preempt_disable(void);
 void gal_preempt_enable(void);
 struct page *gal_alloc_block(struct device *dev, unsigned int order, dma_addr_t *dma);
 void gal_free_block(struct device *dev, struct page *page, unsigned int order, dma_addr_t dma);
-long gal_pin_pages(unsigned long user, unsigned long count, bool write, struct page **pages);
+long gal_pin_pages(unsigned long user, unsigned long count, bool write, bool fault,
+		   struct page **pages);
 void gal_unpin_pages(struct page **pages, unsigned long count, bool dirty);
 unsigned long gal_lock_limit(void);
 bool gal_may_lock_all(void);
 void gal_add_pinned(struct mm_struct *mm, unsigned long count);
 void gal_remove_pinned(struct mm_struct *mm, unsigned long count);
+unsigned long gal_folio_pages(struct page *page, phys_addr_t *start);
 phys_addr_t gal_page_address(struct page *page);
 bool gal_map_page(struct device *dev, struct page *page, dma_addr_t *dma);
 void gal_unmap_page(struct device *dev, dma_addr_t dma);

@@ -330,6 +330,19 @@ impl Region {
         })
     }
 
+    /// Asks the kernel for huge pages where the memory has not been touched yet.
+    pub fn make_huge(&self) -> io::Result<()> {
+        // SAFETY: only the size of its pages changes; the memory stays what it is.
+        unsafe {
+            rustix::mm::madvise(
+                self.start.as_ptr().cast(),
+                self.bytes,
+                rustix::mm::Advice::LinuxHugepage,
+            )?
+        };
+        Ok(())
+    }
+
     /// Takes access to some pages away, or gives it. Touching memory without access ends the process.
     pub fn protect(&self, offset: usize, bytes: usize, read: bool, write: bool) -> io::Result<()> {
         use rustix::mm::MprotectFlags;

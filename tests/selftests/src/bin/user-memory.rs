@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! MAP_USER_MEMORY, UNMAP_USER_MEMORY and CACHE: arguments, limits, what pins and what lets go.
 
+use std::fs;
 use std::process::ExitCode;
 
 use anyhow::ensure;
@@ -347,6 +348,16 @@ fn argument_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
     });
 }
 
+/// This program with another role, which must end well.
+fn child(role: &str) -> Result<()> {
+    let output = system::again(&[role])?
+        .output()
+        .context("another process")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "{said}");
+    Ok(())
+}
+
 fn life_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
     suite.test(
         "the same memory mapped twice: two handles, two places",
@@ -492,14 +503,6 @@ fn life_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
             system::memory_is_back(free, 1024)
         },
     );
-    let child = move |role: &str| -> Result<()> {
-        let output = system::again(&[role])?
-            .output()
-            .context("another process")?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        ensure!(output.status.success(), "{said}");
-        Ok(())
-    };
     suite.test("RLIMIT_MEMLOCK holds for an ordinary process", move || {
         child("--limited")
     });
@@ -761,10 +764,82 @@ fn limited() -> Result<()> {
     settles("pinned", 0, pinned)
 }
 
+/// Such a process with huge pages. A pinned page keeps all of its huge page, so that counts.
+fn limited_huge() -> Result<()> {
+    const HUGE: usize = 512 * PAGE;
+    const KIB: u64 = HUGE as u64 / 1024;
+    // So much is asked for at once, in small pieces, and counts until it is known where it is.
+    const SPARE: usize = 8;
+    let device = with_limit(3 * 512 + SPARE)?;
+    let own = Region::anonymous(6 * HUGE)?;
+    own.make_huge().context("madvise")?;
+    let first = own.address().next_multiple_of(HUGE as u64);
+    let page = |huge: usize, index: usize| first + (huge * HUGE + index * PAGE) as u64;
+    let offset = (first - own.address()) as usize;
+    for huge in 0..4 {
+        own.write(offset + huge * HUGE, 7);
+    }
+    let map = |at: u64, pages: usize| device.map_user(at, (pages * PAGE) as u64);
+    let too_much =
+        |what: &str, at: u64, pages: usize| refused(what, map(at, pages), Status::OUT_OF_RESOURCES);
+
+    let one = map(page(0, 5), 1)?;
+    same("one page: pinned", pinned()?, KIB)?;
+    let mut pieces = vec![one];
+    for index in 0..32 {
+        pieces.push(map(page(0, index * 16) + 64, SPARE - 1)?);
+    }
+    same("pieces of one huge page: pinned", pinned()?, KIB)?;
+    let whole = map(page(1, 0), 512)?;
+    same("and a whole one: pinned", pinned()?, 2 * KIB)?;
+    let third = map(page(2, 511), 1)?;
+    same("and a page of the third: pinned", pinned()?, 3 * KIB)?;
+    too_much("a page of the fourth", page(3, 0), 1)?;
+    too_much("the third's last and the fourth's first", page(2, 511), 2)?;
+    same("as before: pinned", pinned()?, 3 * KIB)?;
+    // Those of the third count until the last of them goes.
+    let also_third = map(page(2, 510), 2)?;
+    device.unmap_user(&third)?;
+    settles("one of two unmapped", 3 * KIB, pinned)?;
+    too_much("a page of the fourth, again", page(3, 0), 1)?;
+    device.unmap_user(&also_third)?;
+    settles("the third unmapped", 2 * KIB, pinned)?;
+    device.unmap_user(&whole)?;
+    for piece in pieces {
+        device.unmap_user(&piece)?;
+    }
+    settles("all unmapped", 0, pinned)?;
+    let untouched = map(page(4, 5), 1)?;
+    same("a page not touched before: pinned", pinned()?, KIB)?;
+    device.unmap_user(&untouched)?;
+    settles("unmapped too", 0, pinned)?;
+    let across = map(page(0, 256), 2 * 512)?;
+    same("three, two of them half: pinned", pinned()?, 3 * KIB)?;
+    drop(own);
+    same("its memory gone: pinned", pinned()?, 3 * KIB)?;
+    let small = Region::anonymous(2 * SPARE * PAGE)?;
+    too_much("small pages", small.address(), SPARE + 1)?;
+    let rest = map(small.address(), SPARE)?;
+    device.unmap_user(&rest)?;
+    device.unmap_user(&across)?;
+    settles("all unmapped again", 0, pinned)
+}
+
+/// The kernel has huge pages.
+fn huge_tests(suite: &mut Suite<'_>) {
+    suite.test("RLIMIT_MEMLOCK: a huge page counts whole and once", || {
+        const ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+        fs::write(ENABLED, "madvise").context(ENABLED)?;
+        child("--limited-huge")
+    });
+}
+
 fn main() -> ExitCode {
+    let is_huge = std::env::args().nth(1).as_deref() == Some("--huge");
     let child = match std::env::args().nth(1).as_deref() {
         Some("--leave") => Some(leave()),
         Some("--limited") => Some(limited()),
+        Some("--limited-huge") => Some(limited_huge()),
         Some("--limited-by-records") => Some(limited_by_records()),
         _ => None,
     };
@@ -778,9 +853,13 @@ fn main() -> ExitCode {
         ProcGc::nothing_left()?;
         let device = Device::open()?;
         let mut suite = Suite::new();
-        argument_tests(&mut suite, &device);
-        life_tests(&mut suite, &device);
-        cache_tests(&mut suite, &device);
+        if is_huge {
+            huge_tests(&mut suite);
+        } else {
+            argument_tests(&mut suite, &device);
+            life_tests(&mut suite, &device);
+            cache_tests(&mut suite, &device);
+        }
         suite.test("everything is given back", || {
             settles("pinned KiB, MMU entries", (0, 0), books)
         });
