@@ -268,7 +268,7 @@ impl Process {
         let reclaimer = clients.device().reclaimer().clone();
         let hider = Hider::new(views.clone(), leader.clone(), reclaimer)?;
         let number = PROCESSES.fetch_add(1, Relaxed);
-        let usage = Arc::new(Usage::new(number, leader.pid()), sys::GFP_CLIENT)?;
+        let usage = Arc::new(Usage::new(number, leader.pid())?, sys::GFP_CLIENT)?;
         Arc::pin_init(
             pin_init!(Self {
                 device: clients.device().clone(),

@@ -41,7 +41,7 @@ pub(crate) struct Usage {
     /// The most that anybody has been told of that.
     told: [Atomic<u64>; MAX_CORES],
     /// What it has of the cores, and which of its threads wait for them.
-    shares: Shares,
+    shares: Arc<Shares>,
     /// Its fences that are not signaled.
     fences: Atomic<usize>,
     /// The process has ended.
@@ -73,17 +73,17 @@ impl Drop for OneFence {
 const TRIES: u32 = 8;
 
 impl Usage {
-    /// None yet, of the process with this number and this id.
-    pub(super) fn new(process: u64, process_id: i32) -> Self {
-        Self {
+    /// None yet, of the process with this number and this id. `ENOMEM`.
+    pub(super) fn new(process: u64, process_id: i32) -> Result<Self, kernel::error::Error> {
+        Ok(Self {
             process,
             process_id,
             busy: [const { Atomic::new(0) }; MAX_CORES],
             told: [const { Atomic::new(0) }; MAX_CORES],
-            shares: Shares::new(),
+            shares: Arc::new(Shares::new(), crate::sys::GFP_CLIENT)?,
             fences: Atomic::new(0),
             is_over: Atomic::new(false),
-        }
+        })
     }
 
     /// The process has ended.
@@ -92,7 +92,7 @@ impl Usage {
     }
 
     /// What it has of the cores.
-    pub(super) fn shares(&self) -> &Shares {
+    pub(super) fn shares(&self) -> &Arc<Shares> {
         &self.shares
     }
 
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn what_is_told_never_becomes_less() {
-        let usage = Usage::new(1, 1);
+        let usage = Usage::new(1, 1).unwrap();
         assert_eq!(usage.tell(0, 50), 50);
         // The job has ended, and is not added yet.
         assert_eq!(usage.tell(0, 0), 50);

@@ -248,7 +248,7 @@ impl<F: FrontEnd> Engine<F> {
 
     /// The wait of a submitter that has not tried yet: one of `shares`, or the driver. Takes no lock:
     /// most find a place at once.
-    pub(crate) fn turn<'e>(&'e self, shares: Option<&'e Shares>) -> Turn<'e, F> {
+    pub(crate) fn turn<'e>(&'e self, shares: Option<&'e Arc<Shares>>) -> Turn<'e, F> {
         Turn {
             engine: self,
             wish: shares.map_or(Wish::new(None), |shares| Wish::of(shares, self.seat.core)),

@@ -26,7 +26,8 @@
 //!
 //! All but the first of a line sleep until they are first: each place given wakes one thread. A first
 //! submitter that does not come loses its turn: its thread may have a low priority. The hang check
-//! looks for that.
+//! looks for that. The core was idle meanwhile, so its process pays for that time, and its other
+//! threads that wait join anew.
 
 use super::Payload;
 use crate::{
@@ -47,7 +48,8 @@ use kernel::{
         atomic::{
             Atomic,
             Relaxed, //
-        }, //
+        },
+        Arc, //
     },
     task::Task,
     time::msecs_to_jiffies, //
@@ -74,6 +76,12 @@ const MOST_ACTIONS: usize = MAX_RECORDS;
 /// How long the first in a line has to come when something has moved, in milliseconds.
 const PATIENCE: u32 = 20;
 
+/// What a lost turn costs, in quanta: the patience, and as long until the hang check looks.
+const LATE_QUANTA: u64 = 2;
+
+/// How many threads of a process that has lost its turn join anew at once.
+const MOST_SENT_BACK: usize = 16;
+
 /// How many waiting strangers are looked at for another job of the one that has places.
 const MOST_LOOKED_AT: usize = 16;
 
@@ -95,6 +103,8 @@ pub(crate) struct Share {
     finish: Atomic<u64>,
     /// The nice value of the thread that has submitted last.
     nice: Atomic<i32>,
+    /// Older tickets do not count any more: the process has lost its turn since.
+    valid_from: Atomic<u64>,
 }
 
 /// What a process has of each core.
@@ -155,6 +165,7 @@ impl Share {
             average: Atomic::new(0),
             finish: Atomic::new(0),
             nice: Atomic::new(0),
+            valid_from: Atomic::new(0),
         }
     }
 
@@ -254,8 +265,17 @@ const MOST_NICE: u32 = 20;
 /// A thread in a line.
 struct Waiter {
     task: ARef<Task>,
+    /// Of its process, and for which core.
+    shares: Option<(Arc<Shares>, usize)>,
     /// If it is one of a stranger's: where its shares are.
     stranger: Option<usize>,
+}
+
+impl Waiter {
+    fn share(&self) -> Option<&Share> {
+        let (shares, core) = self.shares.as_ref()?;
+        shares.of(*core)
+    }
 }
 
 /// Memory for a place in a line.
@@ -300,7 +320,9 @@ pub(crate) struct Wish<'s> {
     actions: usize,
     has_commands: bool,
     /// Whose it is; `None`: the driver's.
-    shares: Option<&'s Shares>,
+    shares: Option<&'s Arc<Shares>>,
+    /// For which core.
+    core: usize,
 }
 
 impl<'s> Wish<'s> {
@@ -314,17 +336,19 @@ impl<'s> Wish<'s> {
             actions: 0,
             has_commands: false,
             shares: None,
+            core: 0,
         }
     }
 
     /// A job of the calling thread's for `core`.
-    pub(super) fn of(shares: &'s Shares, core: usize) -> Self {
+    pub(super) fn of(shares: &'s Arc<Shares>, core: usize) -> Self {
         let share = shares.of(core);
         if let Some(share) = share {
             share.nice.store(sys::nice(), Relaxed);
         }
         Self {
             shares: Some(shares),
+            core,
             ..Self::new(share)
         }
     }
@@ -340,7 +364,7 @@ impl<'s> Wish<'s> {
         let is_trusted = |shares: &Shares| shares.is_known() && !shares.is_on_trial();
         let shares = self.shares.filter(|shares| !is_trusted(shares))?;
         self.has_commands
-            .then(|| core::ptr::from_ref(shares).addr())
+            .then(|| core::ptr::from_ref(&**shares).addr())
     }
 
     /// Whether it waits.
@@ -523,6 +547,7 @@ impl Line {
         self.tickets += 1;
         let waiter = Waiter {
             task: ARef::from(&**kernel::current!()),
+            shares: wish.shares.map(|shares| (shares.clone(), wish.core)),
             stranger: wish.stranger(),
         };
         let line = match waiter.stranger {
@@ -576,6 +601,10 @@ impl Line {
         let then = *self.missed.get_or_insert(now);
         match self.first {
             Some(first) if !is_within(PATIENCE, then, now) => {
+                if let Some(share) = self.waiter(first).and_then(Waiter::share) {
+                    share.correct(0, self.quantum.saturating_mul(LATE_QUANTA));
+                    share.valid_from.store(self.tickets, Relaxed);
+                }
                 self.wake(first);
                 self.remove(first, moves)
             }
@@ -626,9 +655,29 @@ impl Line {
         own.map(|(ticket, _)| *ticket)
     }
 
-    fn choose(&mut self, moves: u64) {
+    /// The first that may have the next place.
+    fn next(&self) -> Option<Ticket> {
         let next = [front(&self.waiting), self.next_stranger()];
-        let first = next.into_iter().flatten().min();
+        next.into_iter().flatten().min()
+    }
+
+    /// Whether the process of a ticket has lost its turn since.
+    fn is_past(&self, ticket: Ticket) -> bool {
+        let share = self.waiter(ticket).and_then(Waiter::share);
+        share.is_some_and(|share| ticket.number < share.valid_from.load(Relaxed))
+    }
+
+    fn choose(&mut self, moves: u64) {
+        let mut first = self.next();
+        for _ in 0..MOST_SENT_BACK {
+            let Some(past) = first.filter(|&first| self.is_past(first)) else {
+                break;
+            };
+            self.wake(past);
+            self.waiting.remove(&past);
+            self.strangers.remove(&past);
+            first = self.next();
+        }
         if self.first != first {
             self.first = first;
             self.first_saw = moves;

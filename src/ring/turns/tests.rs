@@ -10,8 +10,12 @@ mod cases {
         Room::new().unwrap()
     }
 
+    fn shares() -> Arc<Shares> {
+        Arc::new(Shares::new(), GFP_KERNEL).unwrap()
+    }
+
     /// Commands of two strangers, and of a process that is known.
-    fn commands_of(all: &[Shares; 3]) -> [Wish<'_>; 3] {
+    fn commands_of(all: &[Arc<Shares>; 3]) -> [Wish<'_>; 3] {
         all[2].note_known(true);
         all.each_ref().map(|shares| Wish {
             has_commands: true,
@@ -110,7 +114,7 @@ mod cases {
     #[test]
     fn strangers_that_wait_for_each_other_hold_up_no_others() {
         let mut line = Line::new();
-        let all = [Shares::new(), Shares::new(), Shares::new()];
+        let all = [(); 3].map(|()| shares());
         let [mut first, mut second, mut known] = commands_of(&all);
         line.admit(&mut first, 7, 0);
         line.join(&mut second, room(), 0);
@@ -127,7 +131,7 @@ mod cases {
     #[test]
     fn one_stranger_has_a_place() {
         let mut line = Line::new();
-        let all = [Shares::new(), Shares::new(), Shares::new()];
+        let all = [(); 3].map(|()| shares());
         let [mut first, mut second, mut known] = commands_of(&all);
         assert!(line.admits(&mut first, 0, 0));
         line.admit(&mut first, 7, 0);
@@ -147,7 +151,7 @@ mod cases {
     #[test]
     fn processes_on_trial_take_turns() {
         let mut line = Line::new();
-        let all = [Shares::new(), Shares::new(), Shares::new()];
+        let all = [(); 3].map(|()| shares());
         for shares in &all {
             shares.note_known(true);
             shares.note_trial(true);
@@ -242,6 +246,34 @@ mod cases {
         // It is in no line.
         assert!(!line.leave(&mut first, 7));
         assert_eq!(shares[0].finish.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn a_lost_turn_is_paid_for() {
+        let mut line = Line::new();
+        let [late, other] = [(); 2].map(|()| shares());
+        let mut threads = [(); 3].map(|()| Wish::of(&late, 0));
+        let mut second = Wish::of(&other, 0);
+        for one in &mut threads {
+            line.join(one, room(), 5);
+        }
+        // It has used the core, and comes after all of these.
+        other.of[0].finish.store(line.quantum, Relaxed);
+        line.join(&mut second, room(), 5);
+        assert!(line.is_first(&threads[0]));
+        assert!(!line.hurry(6, 100));
+        // CAST: jiffies have the machine's width.
+        assert!(line.hurry(6, 100 + msecs_to_jiffies(PATIENCE) as usize));
+        // So it has its turn now, before the others of that process, which pay once.
+        assert!(line.is_first(&second));
+        for one in &mut threads {
+            assert!(line.is_lost(one));
+            line.join(one, room(), 6);
+            assert_eq!(one.ticket.unwrap().start, LATE_QUANTA * line.quantum);
+        }
+        assert!(line.is_first(&second));
+        assert!(line.leave(&mut second, 6));
+        assert!(line.is_first(&threads[0]));
     }
 
     #[test]
