@@ -1096,7 +1096,11 @@ impl FrontEnd {
     }
 
     fn kick_resolve(&mut self, gpu: &Gpu) -> Result<(), Hang> {
-        self.start_draw(gpu, false, "resolve", gpu.state(RS_DEST_ADDR / 4))?;
+        let target = match gpu.personality.pixel_pipes() {
+            1 => RS_DEST_ADDR,
+            _ => RS_PIPE_DEST_ADDR,
+        };
+        self.start_draw(gpu, false, "resolve", gpu.state(target / 4))?;
         let resolve = Box::new(Resolve::new(
             self.block(gpu, RS_FIRST, RS_END),
             gpu.personality.pixel_pipes(),

@@ -378,6 +378,8 @@ fn main() -> ExitCode {
         let mut suite = Suite::new();
         suite.test("a fill draws its window and nothing else", move || {
             let mut paint = paint.borrow_mut();
+            // The first commands come after a clear of scratch memory.
+            run(&mut paint, Stream::new().nop())?;
             for rect in [
                 ALL,
                 Rect::new(0, 0, 16, 8),

@@ -125,27 +125,55 @@ impl Bench {
         let mut all = states::addresses_of(self.board);
         all.extend(data);
         all.sort_unstable();
-        let mut stream = Stream::new();
-        let mut run: Vec<u32> = Vec::new();
-        let of_pipe = all
-            .into_iter()
-            .filter(|&byte| states::pipe_of(byte) == pipe);
-        // An address that ends the last run.
-        for byte in of_pipe.chain([u32::MAX]) {
-            match run.last() {
-                Some(last) if last + 4 != byte || run.len() == 1023 => {
-                    let value = |&byte: &u32| match states::takes_address(byte) {
-                        true => scratch.of(byte),
-                        false => 0,
-                    };
-                    let values: Vec<u32> = run.iter().map(value).collect();
-                    stream.states(run[0], &values);
-                    run = vec![byte];
-                }
-                _ => run.push(byte),
+        all.retain(|&byte| states::pipe_of(byte) == pipe);
+        let value = |byte: u32| match states::takes_address(byte) {
+            true => (byte, scratch.of(byte)),
+            false => (byte, 0),
+        };
+        Ok(loads(all.into_iter().map(value)))
+    }
+
+    /// Units that clear a pipe's page of scratch memory: its address, what makes zeros of it, the start, and a drain.
+    fn clear(&self, pipe: Pipe) -> Result<Vec<[u32; 2]>> {
+        /// A rectangle of 64 x 16 pixels.
+        const AREA: u32 = 16 << 16 | 64;
+        let scratch = Scratch::read()?;
+        let mut targets = states::addresses_of(self.board);
+        targets.sort_unstable();
+        targets.retain(|byte| match pipe {
+            Pipe::Pipe3d => (0x1600..0x1720).contains(byte),
+            _ => *byte == 0x1228,
+        });
+        let mut units = loads(targets.into_iter().map(|byte| (byte, scratch.of(byte))));
+        let (values, start) = match pipe {
+            Pipe::Pipe3d => {
+                let mut values = vec![
+                    (0x1604, 0x606),
+                    (0x160c, 256),
+                    (0x1614, 256),
+                    (0x1620, AREA),
+                ];
+                values.extend([(0x1630, u32::MAX), (0x1634, u32::MAX), (0x163c, 0x1_ffff)]);
+                values.extend((0x1640..0x1650).step_by(4).map(|byte| (byte, 0)));
+                values.extend([(0x16a0, 0), (0x16b8, 0)]);
+                values.extend((0x1700..0x1720).step_by(4).map(|byte| (byte, 0)));
+                (values, vec![[0x0801_0580, 1]])
             }
-        }
-        Ok(units_of(&stream))
+            _ => {
+                let mut values = vec![(0x122c, 256), (0x1230, 0), (0x1234, 6), (0x125c, 0x30_cccc)];
+                values.extend([(0x1260, 0), (0x1264, AREA), (0x1268, 0xff)]);
+                for byte in [
+                    0x126c, 0x1270, 0x1274, 0x127c, 0x12b4, 0x12bc, 0x12c0, 0x12d4, 0x130c,
+                ] {
+                    values.push((byte, 0));
+                }
+                (values, vec![[0x2000_0100, 0], [0, AREA]])
+            }
+        };
+        units.extend(loads(values.into_iter()));
+        units.extend(start);
+        units.extend(self.drain());
+        Ok(units)
     }
 
     /// Commits `stream` and waits; what was fetched for it.
@@ -158,6 +186,24 @@ impl Bench {
         device.stall()?;
         self.fetched()
     }
+}
+
+/// Units that load states, in their order: those behind each other with one command.
+fn loads(states: impl Iterator<Item = (u32, u32)>) -> Vec<[u32; 2]> {
+    let mut stream = Stream::new();
+    let mut run: Vec<(u32, u32)> = Vec::new();
+    // An address that ends the last run.
+    for (byte, value) in states.chain([(u32::MAX, 0)]) {
+        match run.last() {
+            Some((last, _)) if last + 4 != byte || run.len() == 1023 => {
+                let values: Vec<u32> = run.iter().map(|(_, value)| *value).collect();
+                stream.states(run[0].0, &values);
+                run = vec![(byte, value)];
+            }
+            _ => run.push((byte, value)),
+        }
+    }
+    units_of(&stream)
 }
 
 /// Takes the idle loop off the front, WAIT and LINK to it: the WAIT's address, and what follows.
@@ -246,7 +292,8 @@ enum Front {
     Bare,
     /// A pipe switch.
     Switch,
-    /// A pipe switch, and loads of all states of the pipe that take addresses: nobody has used it yet.
+    /// A pipe switch, a clear of scratch memory, and loads of all states of the pipe that take addresses or carry data:
+    /// nobody has used it yet.
     First,
 }
 
@@ -260,6 +307,7 @@ fn plain(bench: &Bench, context: u32, pipe: Pipe, stream: &Stream, front: Front)
         bench.select(pipe)
     };
     if front == Front::First {
+        wanted.extend(bench.clear(pipe)?);
         wanted.extend(bench.scrub(pipe)?);
     }
     wanted.extend(units_of(stream));
