@@ -122,10 +122,14 @@ impl Easel {
         self.client.device()
     }
 
-    fn run(&mut self, pipe: Pipe, mut stream: Stream) -> Result<()> {
+    /// Returns the pixels that were written. If another process came before, the driver has cleared scratch memory.
+    fn run(&mut self, pipe: Pipe, mut stream: Stream) -> Result<u32> {
+        let control = Control::open()?;
+        let before = control.counter(counter::PIXELS);
         stream.flush(pipe);
         self.client.run(pipe, &stream)?;
-        Ok(self.client.finish()?)
+        self.client.finish()?;
+        Ok(u32::try_from(control.counter(counter::PIXELS) - before)?)
     }
 
     /// Fills and copies so many cells of 16 x 8 with each engine that the core has.
@@ -138,14 +142,14 @@ impl Easel {
             let mut stream = Stream::new();
             engine.fill(&mut stream, &self.from, rect, 0xff00_0000 | cells);
             engine.copy_all(&mut stream, &self.from, (0, 0), &self.to, &[rect], rect);
-            self.run(Pipe::Pipe3d, stream)?;
-            (drawn.resolved, drawn.read) = (2 * area, area / 2);
+            let written = self.run(Pipe::Pipe3d, stream)?;
+            (drawn.resolved, drawn.read) = (of_draws(written, 2 * area)?, area / 2);
         }
         if has_2d(&identity) {
             let mut stream = Stream::new();
             Engine::TwoD.fill(&mut stream, &self.from, rect, 0xff01_0000 | cells);
-            self.run(Pipe::Pipe2d, stream)?;
-            drawn.flat = area;
+            let written = self.run(Pipe::Pipe2d, stream)?;
+            drawn.flat = of_draws(written, area)?;
         }
         same("a pixel", self.from.pixel(3, 3) & 0xffff, cells)?;
         Ok(drawn)
@@ -173,6 +177,13 @@ impl Easel {
         self.client.release_surface(self.to)?;
         Ok(self.client.finish()?)
     }
+}
+
+/// The pixels of draws of so many, and perhaps of a clear of scratch memory: a page, by each of two pixel pipes.
+fn of_draws(written: u32, own: u32) -> Result<u32> {
+    let cleared = written.checked_sub(own).context("too few")?;
+    ensure!([0, 1024, 2048].contains(&cleared), "{written} pixels");
+    Ok(written)
 }
 
 /// The words of all parts with one of these names: there must be some, and they must agree.
