@@ -158,7 +158,7 @@ pub(crate) struct Wipe {
     pub(crate) part: Part,
     /// Its pipe must be selected.
     pub(crate) switch: bool,
-    /// Its words, and those of the pipe switch and the clear in front.
+    /// Its words, and those of the pipe switch and the clear before it.
     pub(crate) words: usize,
 }
 
@@ -269,7 +269,8 @@ impl OwnData {
 }
 
 impl<'a> Lists<'a> {
-    /// Gives the words of a list to `emit`, and those that clear scratch memory in front.
+    /// Gives the words that clear scratch memory, if the list resets data, and those of the list to
+    /// `emit`.
     pub(crate) fn emit<E>(
         self,
         part: Part,
@@ -328,6 +329,9 @@ pub(crate) struct Scrub {
 const CLEAR_STRIDE: u32 = 256;
 const CLEAR_ROWS: u32 = 16;
 
+/// All of these pixels, as a corner and as a size.
+const CLEAR_AREA: u32 = CLEAR_ROWS << 16 | CLEAR_STRIDE / 4;
+
 /// What the 2D engine clears scratch memory with, besides addresses: first byte offset, values.
 /// With zeros also on a core that takes another clear color (PE10, PE20), unturned, unmasked.
 const CLEAR_2D: [(u32, &[u32]); 7] = [
@@ -335,18 +339,7 @@ const CLEAR_2D: [(u32, &[u32]); 7] = [
     (0x122C, &[CLEAR_STRIDE, 0, 6]),
     // DE.ROP: that of a copy. DE.CLIP_TOP_LEFT, DE.CLIP_BOTTOM_RIGHT, DE.CLEAR_BYTE_MASK,
     // DE.CONFIG, DE.CLEAR_PIXEL_VALUE.
-    (
-        0x125C,
-        &[
-            0x30_CCCC,
-            0,
-            CLEAR_ROWS << 16 | CLEAR_STRIDE / 4,
-            0xFF,
-            0,
-            0,
-            0,
-        ],
-    ),
+    (0x125C, &[0x30_CCCC, 0, CLEAR_AREA, 0xFF, 0, 0, 0]),
     // DE.ALPHA_CONTROL.
     (0x127C, &[0]),
     // DE.DEST_ROTATION_HEIGHT.
@@ -368,7 +361,7 @@ const CLEAR_3D: [(u32, &[u32]); 9] = [
     // RS.DEST_STRIDE.
     (0x1614, &[CLEAR_STRIDE]),
     // RS.WINDOW_SIZE.
-    (0x1620, &[CLEAR_ROWS << 16 | CLEAR_STRIDE / 4]),
+    (0x1620, &[CLEAR_AREA]),
     // RS.DITHER: none.
     (0x1630, &[u32::MAX; 2]),
     // RS.CLEAR_CONTROL: one value, all bytes. RS.FILL_VALUE.
@@ -382,7 +375,7 @@ const CLEAR_3D: [(u32, &[u32]); 9] = [
 ];
 
 /// What starts either: a rectangle, and the resolve engine's kick.
-const DRAW_2D: [u32; 4] = [words::DRAW_2D, 0, 0, CLEAR_ROWS << 16 | CLEAR_STRIDE / 4];
+const DRAW_2D: [u32; 4] = [words::DRAW_2D, 0, 0, CLEAR_AREA];
 const KICK_3D: [u32; 2] = [words::load_state(state::RS_KICKER, 1), 1];
 
 /// `LOAD_STATE`s of states, which ascend, with their values: consecutive ones with one.

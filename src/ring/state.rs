@@ -381,25 +381,26 @@ impl<F: FrontEnd> State<F> {
         };
         let payload = &oldest.load.payload;
         let own = payload.process();
-        let is_others = |age| match self.jobs.get(age) {
-            Some((_, slot)) => ![0, own].contains(&slot.load.payload.process()),
-            None => false,
-        };
         own != 0
             && (self.phase.is_asleep()
                 || payload.holds_up(core, self.place_waiters)
-                || (1..self.jobs.len()).any(is_others))
+                || self.newest_of_others(own).is_some())
     }
 
-    /// The number of the newest job of another process than `own`, or that of the next job.
-    pub(super) fn last_of_others(&self, own: u64) -> u64 {
+    /// The number of the newest job of another process than `own`, if there is one.
+    fn newest_of_others(&self, own: u64) -> Option<u64> {
         let others = |age| {
             let (_, slot) = self.jobs.get(age)?;
             let is_others = ![0, own].contains(&slot.load.payload.process());
             is_others.then_some(slot.number)
         };
-        let newest = (0..self.jobs.len()).rev().find_map(others);
-        newest.unwrap_or(self.completed + self.jobs.len() as u64 + 1)
+        (0..self.jobs.len()).rev().find_map(others)
+    }
+
+    /// The same, or that of the next job.
+    pub(super) fn last_of_others(&self, own: u64) -> u64 {
+        let next = self.completed + self.jobs.len() as u64 + 1;
+        self.newest_of_others(own).unwrap_or(next)
     }
 
     /// What recovery is to know of each job, oldest first, and how many there are.
