@@ -817,6 +817,9 @@ impl Random {
     }
 }
 
+/// A sleep in the idle loop is at most this part of the time that was idle: it adds little to any wait.
+const IDLE_SHARE: u128 = 16;
+
 /// How long the front end sleeps in its idle loop: short while there was something to do lately.
 struct Poll {
     random: Random,
@@ -847,12 +850,10 @@ impl Poll {
             self.busy = 0;
             self.last_activity = Instant::now();
         }
-        // Every poll costs two system calls: an idle board should leave its processor to others.
-        let (least, most) = match self.last_activity.elapsed().as_millis() {
-            0..2 => (10, 20),
-            2..50 => (30, 100),
-            _ => (100, 200),
-        };
+        // A poll is two system calls and, on a virtual machine, an exit for the timer.
+        let idle = self.last_activity.elapsed().as_micros();
+        let most = (idle / IDLE_SHARE).clamp(20, 1000) as u32;
+        let least = most / 2;
         Duration::from_micros(u64::from(least + self.random.below(most - least)))
     }
 }
