@@ -422,7 +422,7 @@ pub struct TreesArgs {
     /// Folder for the table and the logs [default: out/trees].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Names of trees, or the beginnings of names.
+    /// Trees, or what the names of several begin with.
     #[arg(value_name = "TREE")]
     pub names: Vec<String>,
 }

@@ -290,12 +290,11 @@ pub fn shell(tools: &Tools, arguments: &ShellArgs, signals: &Signals) -> Result<
 }
 
 /// A boot that draws the demonstration's picture, and leaves it in `out`.
-pub fn demo_boot(tools: &Tools, board: Board, out: PathBuf) -> Result<Boot> {
+pub fn demo_boot(tools: &Tools, board: Board, words: &[&str], out: PathBuf) -> Result<Boot> {
     let program = tools.programs.join("galcore-demo");
-    let (command, file) = guest_command(
-        &[program.to_string_lossy().into_owned()],
-        tools.processor()?,
-    )?;
+    let mut line = vec![program.to_string_lossy().into_owned()];
+    line.extend(words.iter().map(|word| word.to_string()));
+    let (command, file) = guest_command(&line, tools.processor()?)?;
     Ok(Boot {
         board,
         binding: Binding::Dt,
@@ -338,7 +337,7 @@ pub fn demo(tools: &Tools, arguments: &DemoArgs, signals: &Signals) -> Result<u8
                 .with_context(|| format!("cannot remove the old {}", old.display()))?;
         }
     }
-    let mut boot = demo_boot(tools, arguments.board, out)?;
+    let mut boot = demo_boot(tools, arguments.board, &[], out)?;
     if arguments.params {
         boot.binding = Binding::Params;
     }

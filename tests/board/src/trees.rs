@@ -26,6 +26,9 @@ use crate::machine::Outcome;
 use crate::machine::Watcher;
 use crate::signals::Signals;
 
+/// The demonstration's picture has what the 3D core draws twice here: a whole turn would be most of a boot's time.
+const FRAMES: &[&str] = &["--frames", "2"];
+
 /// What came of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Row {
@@ -173,7 +176,7 @@ impl Sweep<'_> {
 
     fn boot(&self, name: &str, dtb: &str) -> Result<Outcome> {
         let board = self.arguments.board.with_real_tree(dtb)?;
-        let mut boot = commands::demo_boot(self.tools, board, self.out.join(name))?;
+        let mut boot = commands::demo_boot(self.tools, board, FRAMES, self.out.join(name))?;
         boot.dtb = dtb.to_string();
         machine::boot(self.assets, &boot, &mut Quiet, self.signals)
     }
@@ -183,8 +186,12 @@ impl Sweep<'_> {
 pub fn trees(tools: &Tools, arguments: &TreesArgs, signals: &Signals) -> Result<u8> {
     let assets = tools.assets(!arguments.list)?;
     let all = all_trees(&assets, arguments.board)?;
+    let is_meant = |tree: &String, name: &String| match all.contains(name) {
+        true => tree == name,
+        false => tree.starts_with(name),
+    };
     let is_wanted = |tree: &&String| {
-        arguments.names.is_empty() || arguments.names.iter().any(|name| tree.starts_with(name))
+        arguments.names.is_empty() || arguments.names.iter().any(|name| is_meant(tree, name))
     };
     let wanted: Vec<String> = all.iter().filter(is_wanted).cloned().collect();
     let wanted: Vec<String> = wanted.into_iter().step_by(arguments.every).collect();
