@@ -1274,7 +1274,7 @@ fn main() -> ExitCode {
     }
     harness::program(|| {
         let count = options.number("count", 100)?;
-        let commits = options.number("commits", 800)?;
+        let commits = options.number("commits", 400)?;
         let used = at_rest(ProcGc::used_now)?;
         let bench = Bench::new()?;
         let mut suite = Suite::new();

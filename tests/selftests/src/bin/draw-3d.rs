@@ -818,7 +818,7 @@ fn freed_meanwhile(bench: &Bench) -> Result<()> {
 fn main() -> ExitCode {
     harness::program(|| {
         let options = Options::parse(&["switches"])?;
-        let switches = options.number("switches", 200)?;
+        let switches = options.number("switches", 100)?;
         let used = at_rest(ProcGc::used_now)?;
         let bench = Bench::new()?;
         let shared = &bench;

@@ -49,7 +49,7 @@ const TAKERS: usize = 6;
 const TO_TAKE: u64 = 72 * MIB;
 
 /// The same in single pages of contiguous memory, of which each takes milliseconds.
-const PAGES_TO_TAKE: u64 = 28 * MIB;
+const PAGES_TO_TAKE: u64 = 20 * MIB;
 
 /// What the victim takes meanwhile: less than what is left to it.
 const MORE_PAGES: u64 = MIB / PAGE;

@@ -150,7 +150,7 @@ fn main() -> ExitCode {
         let group = options.get("group").unwrap_or("memory").to_string();
         let seconds = options.number("seconds", 8)?;
         let seed = options.number("seed", 1)?;
-        let race = Duration::from_secs(options.number("race", 4)?.into());
+        let race = Duration::from_secs(options.number("race", 3)?.into());
         harness::allow(12 * race);
         let module = Module::from_words(&options.rest)?;
         if !Module::is_loaded() {

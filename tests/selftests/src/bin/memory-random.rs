@@ -450,7 +450,7 @@ fn main() -> ExitCode {
     }
     harness::program(|| {
         let options = Options::parse(&["operations", "processes", "seed"])?;
-        let operations = options.number("operations", 3000)?;
+        let operations = options.number("operations", 2000)?;
         let processes = options.number("processes", 4)?.max(1);
         let first_seed = options.number("seed", 1)?;
         harness::allow(Duration::from_secs(300 + u64::from(operations) / 20));

@@ -416,7 +416,7 @@ fn main() -> ExitCode {
     harness::program(|| {
         let options = Options::parse(&["processes", "commits"])?;
         let processes = options.number("processes", 4)?;
-        let commits = options.number("commits", 200)?;
+        let commits = options.number("commits", 120)?;
         let milliseconds = u64::from(processes) * u64::from(commits) * 50;
         harness::allow(Duration::from_millis(milliseconds));
         let control = &Control::open()?;

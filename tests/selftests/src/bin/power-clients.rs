@@ -146,8 +146,8 @@ fn sleeps(controls: &[Control], processes: u32, sleeps: u32) -> Result<()> {
 fn main() -> ExitCode {
     harness::program(|| {
         let options = Options::parse(&["processes", "ups", "sleeps", "core", "seed"])?;
-        let wanted = options.number("ups", 150)?;
-        let rounds = options.number("sleeps", 10)?;
+        let wanted = options.number("ups", 80)?;
+        let rounds = options.number("sleeps", 6)?;
         let processes = options.number("processes", 8)?;
         harness::allow(Duration::from_secs(u64::from(600 + wanted + 10 * rounds)));
         if options.get("seed").is_some() {

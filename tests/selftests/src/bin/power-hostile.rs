@@ -436,7 +436,7 @@ fn main() -> ExitCode {
     harness::program(|| {
         let options = Options::parse(&["mode", "seconds", "seed", "cores"])?;
         let seed = options.number("seed", 1)?;
-        let seconds = options.number("seconds", 15)?;
+        let seconds = options.number("seconds", 8)?;
         harness::allow(Duration::from_secs(u64::from(600 + seconds)));
         match options.get("mode") {
             Some("hanger") => return hanger().map(|()| true),

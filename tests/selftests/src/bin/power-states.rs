@@ -337,11 +337,13 @@ fn state_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
             let watching = scope.spawn(move || -> Result<()> {
                 while !is_over.load(Relaxed) {
                     query(&watcher)?;
+                    // A look that follows at once keeps the core on, too.
+                    thread::sleep(Duration::from_micros(100));
                 }
                 Ok(())
             });
             let mut go = || -> Result<()> {
-                for round in 0..20 {
+                for round in 0..10 {
                     paint.prove(0xff0f_0f00 + round)?;
                     switch(paint.device(), STATE_OFF)?;
                     // Looks under way keep it on until they have ended, and there is always one.

@@ -561,7 +561,7 @@ fn main() -> ExitCode {
     harness::program(|| {
         let options = Options::parse(&["rounds", "binds"])?;
         let rounds = options.number("rounds", 10)?;
-        let binds = options.number("binds", 4)?;
+        let binds = options.number("binds", 2)?;
         if !etnaviv::is_there() {
             return skip("this kernel has no etnaviv, or not as modules");
         }

@@ -101,11 +101,11 @@ fn main() -> ExitCode {
         }
     };
     if let Some(tint) = options.get("child") {
-        let go = || draw(tint.parse()?, options.number("count", 1000)?);
+        let go = || draw(tint.parse()?, options.number("count", 500)?);
         return harness::exit(go());
     }
     harness::program(|| {
-        let count = options.number("count", 1000)?;
+        let count = options.number("count", 500)?;
         let control = &Control::open()?;
         let used = at_rest(ProcGc::used_now)?;
         let mut suite = Suite::new();
