@@ -9,7 +9,10 @@
 //! start. Nodes are allocated in [`Ranges::reserve`] alone and kept: giving a range back needs no
 //! memory and cannot fail.
 
-use crate::error::Result;
+use crate::{
+    error::Result,
+    sys::GFP_CLIENT, //
+};
 use core::cell::Cell;
 use kernel::{
     prelude::*,
@@ -73,10 +76,10 @@ impl Ranges {
         // Between n ranges that are taken there are at most n + 1 that are free.
         while self.nodes < self.promised + 2 {
             let room = self.nodes + 1 - self.spare.len();
-            self.spare.reserve(room, GFP_KERNEL)?;
+            self.spare.reserve(room, GFP_CLIENT)?;
             let spare = Spare {
-                end: RBTreeNodeReservation::new(GFP_KERNEL)?,
-                length: RBTreeNodeReservation::new(GFP_KERNEL)?,
+                end: RBTreeNodeReservation::new(GFP_CLIENT)?,
+                length: RBTreeNodeReservation::new(GFP_CLIENT)?,
             };
             self.put_aside(spare);
             self.nodes += 1;

@@ -284,7 +284,7 @@ pub(super) struct Room(RBTreeNodeReservation<Ticket, Waiter>);
 impl Room {
     /// Memory for one.
     pub(super) fn new() -> Result<Self> {
-        Ok(Self(RBTreeNodeReservation::new(GFP_KERNEL)?))
+        Ok(Self(RBTreeNodeReservation::new(sys::GFP_CLIENT)?))
     }
 }
 
