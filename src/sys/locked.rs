@@ -101,28 +101,25 @@ impl Sums {
         }
     }
 
-    /// Has `pins` pages that have been added count as their folio of `pages` pages does. How many
-    /// pages that has added: none, if the folio counts already. `ENOMEM`: more than `limit` in all.
+    /// Adds `pins` pins of a folio of `pages` pages. How many pages that has added: none, if the
+    /// folio counts already. `ENOMEM`: more than `limit` in all.
     fn join(
         &mut self,
-        room: RBTreeNodeReservation<Key, Whole>,
+        (room, sum): (
+            RBTreeNodeReservation<Key, Whole>,
+            RBTreeNodeReservation<u32, usize>,
+        ),
         key: Key,
         pages: usize,
         pins: usize,
         limit: usize,
     ) -> Result<usize> {
-        let (_, _, user) = key;
         if let Some(whole) = self.folios.get_mut(&key) {
             whole.pins = whole.pins.checked_add(pins).ok_or(ENOMEM)?;
-            if let Some(user) = user {
-                self.remove(user, pins);
-            }
             return Ok(0);
         }
-        if let Some(user) = user {
-            let sum = self.users.get_mut(&user).ok_or(ENOMEM)?;
-            let joined = sum.checked_sub(pins).and_then(|sum| sum.checked_add(pages));
-            *sum = joined.filter(|&sum| sum <= limit).ok_or(ENOMEM)?;
+        if let (_, _, Some(user)) = key {
+            self.add(sum, user, pages, limit)?;
         }
         self.folios
             .insert(room.into_node(key, Whole { pins, pages }));
@@ -166,7 +163,7 @@ impl Accounts {
 ///
 /// # Invariants
 ///
-/// `count` pages are counted in `mm`, and in `accounts` for `user`.
+/// `count` pages are counted in `mm` and, if there is a user, in `accounts`, besides folios.
 pub(super) struct Locked {
     mm: ARef<Mm>,
     count: usize,
@@ -176,31 +173,18 @@ pub(super) struct Locked {
 }
 
 impl Locked {
-    /// Counts `count` pages, at least one, for the calling process and its user, until this goes.
-    /// `ENOMEM`: that exceeds the user's limit of locked pages, or no memory. `ESRCH`: it is no
-    /// process.
-    pub(super) fn new(accounts: &Arc<Accounts>, count: usize) -> Result<Self> {
+    /// None yet of the calling process, nor of its user. `ESRCH`: it is no process.
+    pub(super) fn new(accounts: &Arc<Accounts>) -> Result<Self> {
         let current = kernel::current!();
         let mm: &Mm = current.mm().ok_or(ESRCH)?;
-        // SAFETY: Only look at the calling thread.
-        let (limit, is_exempt) = unsafe { (shim::gal_lock_limit(), shim::gal_may_lock_all()) };
-        let user = match is_exempt {
-            true => None,
-            false => {
-                let user = super::user_id();
-                let room = RBTreeNodeReservation::new(GFP_CLIENT)?;
-                accounts.sums.lock().add(room, user, count, limit)?;
-                Some(user)
-            }
-        };
-        // SAFETY: The memory map is the caller's own.
-        unsafe { shim::gal_add_pinned(mm.as_raw(), count) };
-        // INVARIANT: Counted just now.
+        // SAFETY: Only looks at the calling thread.
+        let is_exempt = unsafe { shim::gal_may_lock_all() };
+        // INVARIANT: None.
         Ok(Self {
             mm: mm.into(),
-            count,
+            count: 0,
             accounts: accounts.clone(),
-            user,
+            user: (!is_exempt).then(super::user_id),
         })
     }
 
@@ -209,29 +193,36 @@ impl Locked {
         (folio.start, self.mm.as_raw() as usize, self.user)
     }
 
-    /// Has `pins` of the pages, which are pinned, count as their `folio` does, until
-    /// [`Locked::leave`]. Called by the process that has made this. `ENOMEM`: that exceeds the
-    /// user's limit, or no memory; they count as before.
-    pub(super) fn join(&mut self, folio: Folio, pins: usize) -> Result {
-        let count = self.count.checked_sub(pins).ok_or(EINVAL)?;
-        let room = RBTreeNodeReservation::new(GFP_CLIENT)?;
+    /// `pins` more pages are pinned: all of `folio`, which count as that does until
+    /// [`Locked::leave`], or of none, which count until this goes. Called by the process that has
+    /// made this. `ENOMEM`: that exceeds the user's limit, or no memory; they do not count.
+    pub(super) fn add(&mut self, folio: Option<Folio>, pins: usize) -> Result {
+        let sum = RBTreeNodeReservation::new(GFP_CLIENT)?;
         // SAFETY: Only looks at the calling thread.
         let limit = unsafe { shim::gal_lock_limit() };
-        let key = self.key(folio);
-        let mut sums = self.accounts.sums.lock();
-        let added = sums.join(room, key, folio.pages, pins, limit)?;
-        drop(sums);
-        // INVARIANT: `pins` fewer here and there. The folio's are counted until the last pin leaves.
-        self.count = count;
-        // SAFETY: A reference is held; by the type invariant `pins` pages were counted in it.
-        unsafe {
-            shim::gal_add_pinned(self.mm.as_raw(), added);
-            shim::gal_remove_pinned(self.mm.as_raw(), pins);
+        let (mut added, mut count) = (pins, self.count);
+        match (folio, self.user) {
+            (Some(folio), _) => {
+                let room = RBTreeNodeReservation::new(GFP_CLIENT)?;
+                let key = self.key(folio);
+                let mut sums = self.accounts.sums.lock();
+                added = sums.join((room, sum), key, folio.pages, pins, limit)?;
+            }
+            (None, user) => {
+                count = count.checked_add(pins).ok_or(ENOMEM)?;
+                if let Some(user) = user {
+                    self.accounts.sums.lock().add(sum, user, pins, limit)?;
+                }
+            }
         }
+        // INVARIANT: Those of no folio are counted here and there.
+        self.count = count;
+        // SAFETY: A reference is held, so the memory map is live.
+        unsafe { shim::gal_add_pinned(self.mm.as_raw(), added) };
         Ok(())
     }
 
-    /// Takes `pins` pins of `folio` back that have joined, before its pages are released. If they
+    /// Takes `pins` pins of `folio` back that count, before its pages are released. If they
     /// were the last, the folio's pages count here: it may be released only after they leave it, and
     /// they count until this goes.
     pub(super) fn leave(&mut self, folio: Folio, pins: usize) {
@@ -261,11 +252,11 @@ mod tests {
 
     /// Adds `pins` pages, and has them join a folio of 512.
     fn join(sums: &mut Sums, key: Key, pins: usize, limit: usize) -> Result<usize> {
-        let room = RBTreeNodeReservation::new(GFP_KERNEL)?;
-        if let (_, _, Some(user)) = key {
-            add(sums, user, pins, limit)?;
-        }
-        sums.join(room, key, 512, pins, limit)
+        let rooms = (
+            RBTreeNodeReservation::new(GFP_KERNEL)?,
+            RBTreeNodeReservation::new(GFP_KERNEL)?,
+        );
+        sums.join(rooms, key, 512, pins, limit)
     }
 
     #[test]
@@ -292,10 +283,12 @@ mod tests {
         assert_eq!(join(&mut sums, first, 1, 600), Ok(512));
         assert_eq!(join(&mut sums, first, 80, 600), Ok(0));
         assert_eq!(sums.users.get(&1000), Some(&512));
-        // What is refused counts as before.
+        // What is refused does not count.
         assert_eq!(join(&mut sums, second, 1, 600), Err(ENOMEM));
-        assert_eq!(sums.users.get(&1000), Some(&513));
-        sums.remove(1000, 1);
+        assert_eq!(sums.users.get(&1000), Some(&512));
+        // At the limit the rest of the first one is for nothing.
+        assert_eq!(join(&mut sums, first, 1, 512), Ok(0));
+        assert_eq!(sums.leave(&first, 1), 0);
         // All of one, and each of its pages twice.
         assert_eq!(join(&mut sums, second, 512, 1024), Ok(512));
         assert_eq!(sums.leave(&second, 512), 512);

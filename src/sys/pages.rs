@@ -289,7 +289,7 @@ impl Pages {
                 write,
                 returned: Atomic::new(0),
                 registry: registry.clone(),
-                locked: Locked::new(&registry.accounts, count)?,
+                locked: Locked::new(&registry.accounts)?,
             },
             count,
         )?;
@@ -301,11 +301,11 @@ impl Pages {
             let done = this.pages.len();
             let at = user.checked_add(done * PAGE_SIZE).ok_or(EFAULT)?;
             // A fault may last as long as a process wants (FUSE). So there is none while pages are
-            // pinned whose folios do not count yet.
+            // pinned that do not count yet: how much they count is known only once they are pinned.
             if this.pin_some(at, MANY.min(count - done), false).is_err() {
                 this.pin_some(at, 1, true)?;
             }
-            this.join_folios(done)?;
+            this.count(done)?;
         }
         for (index, &page) in this.pages.iter().enumerate() {
             if index % MANY == 0 {
@@ -343,9 +343,9 @@ impl Pages {
         Ok(())
     }
 
-    /// Has the pages from index `at` on, which are pinned, count as their folios do. `ENOMEM`: that
-    /// exceeds the limit, or no memory; those that do not count so are released.
-    fn join_folios(&mut self, mut at: usize) -> Result {
+    /// Counts the pages from index `at` on, which are pinned. `ENOMEM`: that exceeds the limit, or no
+    /// memory; those that do not count are released.
+    fn count(&mut self, mut at: usize) -> Result {
         let write = self.is_writeable();
         let Origin::Pinned { locked, .. } = &mut self.origin else {
             return Err(EINVAL);
@@ -354,11 +354,9 @@ impl Pages {
         // SAFETY: By the type invariant they are pinned.
         for run in self.pages[at..].chunk_by(|&a, &b| unsafe { folio(a) == folio(b) }) {
             // SAFETY: By the type invariant it is pinned.
-            if let Some(folio) = unsafe { folio(run[0]) } {
-                result = locked.join(folio, run.len());
-                if result.is_err() {
-                    break;
-                }
+            result = locked.add(unsafe { folio(run[0]) }, run.len());
+            if result.is_err() {
+                break;
             }
             at += run.len();
         }

@@ -768,7 +768,7 @@ fn limited() -> Result<()> {
 fn limited_huge() -> Result<()> {
     const HUGE: usize = 512 * PAGE;
     const KIB: u64 = HUGE as u64 / 1024;
-    // So much is asked for at once, in small pieces, and counts until it is known where it is.
+    // Small pages besides.
     const SPARE: usize = 8;
     let device = with_limit(3 * 512 + SPARE)?;
     let own = Region::anonymous(6 * HUGE)?;
@@ -776,7 +776,7 @@ fn limited_huge() -> Result<()> {
     let first = own.address().next_multiple_of(HUGE as u64);
     let page = |huge: usize, index: usize| first + (huge * HUGE + index * PAGE) as u64;
     let offset = (first - own.address()) as usize;
-    for huge in 0..4 {
+    for huge in [0, 1, 3] {
         own.write(offset + huge * HUGE, 7);
     }
     let map = |at: u64, pages: usize| device.map_user(at, (pages * PAGE) as u64);
@@ -813,6 +813,19 @@ fn limited_huge() -> Result<()> {
     same("a page not touched before: pinned", pinned()?, KIB)?;
     device.unmap_user(&untouched)?;
     settles("unmapped too", 0, pinned)?;
+    // What fits is not refused for what it is counted as on the way.
+    let fits = map(page(0, 0), 3 * 512)?;
+    same(
+        "three whole ones, one untouched: pinned",
+        pinned()?,
+        3 * KIB,
+    )?;
+    let more = map(page(2, 1), 511)?;
+    same("and the last one's pages again: pinned", pinned()?, 3 * KIB)?;
+    too_much("and a page of the fourth", page(2, 1), 512)?;
+    device.unmap_user(&more)?;
+    device.unmap_user(&fits)?;
+    settles("these unmapped", 0, pinned)?;
     let across = map(page(0, 256), 2 * 512)?;
     same("three, two of them half: pinned", pinned()?, 3 * KIB)?;
     drop(own);
