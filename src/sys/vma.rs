@@ -7,7 +7,10 @@ use super::{
     pages::Pages,
     shim, //
 };
-use core::marker::PhantomData;
+use core::{
+    ffi::c_int,
+    marker::PhantomData, //
+};
 use kernel::{
     bindings,
     error::to_result,
@@ -110,6 +113,15 @@ pub(crate) trait Mappable: Send + Sync + 'static {
     fn memory(&self) -> &Self::Memory;
 }
 
+/// Refuses to move an area: LOCK gives out addresses there, and UNLOCK takes what is there back.
+///
+/// # Safety
+///
+/// Called by the memory manager before it moves an area.
+pub(super) unsafe extern "C" fn stay(_: *mut bindings::vm_area_struct) -> c_int {
+    EINVAL.to_errno()
+}
+
 /// Ties an `Arc<T>` to a memory area: the area owns one reference, a split area one each.
 struct Keep<T>(PhantomData<T>);
 
@@ -117,6 +129,7 @@ impl<T: Mappable> Keep<T> {
     const OPERATIONS: bindings::vm_operations_struct = bindings::vm_operations_struct {
         open: Some(Self::open),
         close: Some(Self::close),
+        mremap: Some(stay),
         ..pin_init::zeroed()
     };
 

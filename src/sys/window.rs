@@ -9,7 +9,10 @@ use super::{
     physical::Part,
     shim,
     views::Views,
-    vma::NewArea,
+    vma::{
+        self,
+        NewArea, //
+    },
     GFP_CLIENT, //
 };
 use kernel::{
@@ -108,7 +111,7 @@ impl<P: Pager> View<P> {
         close: Some(Self::close),
         fault: Some(Self::fault),
         may_split: Some(Self::may_split),
-        mremap: Some(Self::mremap),
+        mremap: Some(vma::stay),
         ..pin_init::zeroed()
     };
 
@@ -150,14 +153,6 @@ impl<P: Pager> View<P> {
             true => 0,
             false => ENOMEM.to_errno(),
         }
-    }
-
-    /// # Safety
-    ///
-    /// Called by the memory manager before it moves an area.
-    unsafe extern "C" fn mremap(_: *mut bindings::vm_area_struct) -> c_int {
-        // LOCK gives out addresses in the window: it stays where it is.
-        EINVAL.to_errno()
     }
 
     /// # Safety

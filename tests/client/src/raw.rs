@@ -173,6 +173,25 @@ impl Area {
         Ok(())
     }
 
+    /// Moves it, with the size that it has.
+    pub fn move_away(&mut self) -> io::Result<()> {
+        let (from, to) = (
+            self.address,
+            Self::map(None, self.bytes, 0, Kind::default())?,
+        );
+        let places = [from, to.address].map(|at| at as *mut libc::c_void);
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        // SAFETY: both areas are whole, and nothing of the program refers into them.
+        let start = unsafe { libc::mremap(places[0], self.bytes, self.bytes, flags, places[1]) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        self.address = to.address;
+        // What was there is gone.
+        std::mem::forget(to);
+        Ok(())
+    }
+
     /// Unmaps some of it. What is gone must not be used any more: another mapping may come there.
     pub fn cut(mut self, offset: usize, bytes: usize) -> io::Result<Vec<Self>> {
         self.inside(offset, bytes)?;

@@ -8,11 +8,13 @@ use std::time::Duration;
 use std::time::Instant;
 
 use anyhow::bail;
+use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
 use galcore_client::device::Device;
 use galcore_client::device::Memory;
 use galcore_client::device::Node;
+use galcore_client::raw::Area;
 use galcore_client::sys::Region;
 use galcore_client::uapi::surface;
 use galcore_client::uapi::Pool;
@@ -281,6 +283,17 @@ fn lock_tests<'a>(suite: &mut Suite<'a>, device: &'a Device, size: usize) {
             Ok(())
         },
     );
+    suite.test("no view can be moved", move || {
+        let device = Device::open()?;
+        for pool in [Pool::SYSTEM, Pool::CONTIGUOUS, Pool::VIRTUAL] {
+            let node = device.allocate(4096, 64, surface::BITMAP, pool)?;
+            let mut view = Area::of_driver(device.lock(node)?.logical, 4096)?;
+            ensure!(view.move_away().is_err(), "{pool} was moved");
+            device.unlock(node)?;
+            device.free(node)?;
+        }
+        Ok(())
+    });
     suite.test("a mapping outlives the descriptor", move || {
         let device = Device::open()?;
         let pool = device.map(size, 0)?;
