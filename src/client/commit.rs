@@ -63,7 +63,6 @@ use crate::{
         Reservation,
         Source,
         Stream,
-        GPU_TIMEOUT,
         MAX_STREAM_WORDS,
         MAX_WORDS_BEHIND_STATES, //
     },
@@ -95,11 +94,7 @@ use core::cell::Cell;
 use kernel::{
     fmt,
     prelude::*,
-    sync::Arc,
-    time::{
-        delay::fsleep,
-        Delta, //
-    }, //
+    sync::Arc, //
 };
 
 /// Refused streams, of whatever process.
@@ -140,7 +135,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// That which begins with `first`: from its start, or from where the calling thread was stopped.
+    /// That which begins with `first`: from its start, or from where it was interrupted.
     fn resume(process: &Process, first: &Commit) -> Self {
         let commands = match first.commands {
             Commands::Described(user) => user,
@@ -237,39 +232,26 @@ impl Process {
         self.commit_part(&*core(last)?, &part, &mut parts)
     }
 
-    /// Runs the next of several parts. Those before have been submitted, and the kernel restarts a
-    /// call that a Unix signal interrupts: so one that runs a handler does not end it, and if the
-    /// thread stops or is frozen, what has been done is kept. `GpuNotResponding`: no place for
-    /// long.
+    /// Runs the next of several parts. Those before have been submitted: if a Unix signal interrupts
+    /// this one, the restarted call goes on with it.
     fn commit_part(
         self: &Arc<Self>,
         core: &Core,
         part: &Commit,
         parts: &mut Parts,
     ) -> Result<Reply<'_>> {
-        for _ in 0..GPU_TIMEOUT {
-            match self.commit(core, part) {
-                Err(Error::Interrupted) if parts.done > 0 && !sys::is_killed() => {
-                    if self.keep_parts(parts.what, parts.done, parts.was_switched) {
-                        return Err(Error::Interrupted);
-                    }
-                    // A handler that is due must not keep the machine awake.
-                    sys::freeze_if_due();
-                    fsleep(Delta::from_millis(1));
-                }
-                Ok(mut reply) => {
-                    parts.done += 1;
-                    if let Reply::Committed { switched, .. } = &mut reply {
-                        // That of any part is told.
-                        parts.was_switched |= *switched;
-                        *switched = parts.was_switched;
-                    }
-                    return Ok(reply);
-                }
-                error => return error,
-            }
+        let outcome = self.commit(core, part);
+        if matches!(outcome, Err(Error::Interrupted)) && parts.done > 0 {
+            self.keep_parts(parts.what, parts.done, parts.was_switched)?;
         }
-        Err(Error::GpuNotResponding)
+        let mut reply = outcome?;
+        parts.done += 1;
+        if let Reply::Committed { switched, .. } = &mut reply {
+            // That of any part is told.
+            parts.was_switched |= *switched;
+            *switched = parts.was_switched;
+        }
+        Ok(reply)
     }
 
     /// Runs a COMMIT.

@@ -5,22 +5,14 @@
 //! The kernel restarts the ioctl of an interrupted wait: always ([`Error::Interrupted`]), or, of what
 //! the client itself waits for, when the handlers allow that (`SA_RESTART`). It has the arguments it
 //! had. With an interval timer, as an X server has, that would begin the wait's time anew with each
-//! tick. So the beginning is kept, by thread and by what is waited for, until the thread waits again.
-//! `ERESTART_RESTARTBLOCK` is no way: with a handler it becomes `EINTR`, which the vendor's libraries
-//! take for a failure.
+//! tick. `ERESTART_RESTARTBLOCK` is no way: with a handler it becomes `EINTR`, which the vendor's
+//! libraries take for a failure.
 //!
-//! STALL's job is kept, too: what others have submitted since is not waited for.
-//!
-//! A restarted call has the user's stack where it was, and is the thread's next call from there. What
-//! a handler calls is below that; a call from above, or a second one from the same depth, shows that
-//! the first was left, by `longjmp` or with `EINTR`, and what was kept is dropped. If the very next
-//! call from this depth is the same wait, it counts as the old one within [`GAP`], or at any time if
-//! the thread had to stop: a wait's time may end too early then. STALL waits for newer jobs if the
-//! thread has called anything since.
-//!
-//! Of a COMMIT of several parts it is kept how many have been submitted, if the thread stops or
-//! freezes amid them. A handler that leaves by `longjmp` and then commits something else with the
-//! same addresses, from the same depth, loses these parts.
+//! So what the call has come to is kept under a number, which the caller finds in the interface's
+//! `status`, an output, and the restarted call passes back: when the wait began, the job that STALL
+//! waits for, how many parts of a COMMIT have been submitted. A call that does not pass it back is
+//! another one, from a handler, or after one that has left by `longjmp`. An interface that is used
+//! again after `EINTR`, with its old `status`, goes on with the call.
 //!
 //! Lock: `galcore restarts`, a leaf.
 
@@ -51,16 +43,22 @@ use kernel::{
     time::Delta, //
 };
 
-/// Interrupted waits that are kept of one process: one for each thread in a handler, or in a handler
-/// that has interrupted another. One more takes the place of the oldest, but for parts of a COMMIT.
+/// Interrupted calls that are kept of one process: one for each thread in a handler, or in a handler
+/// that has interrupted another. One more takes the place of the oldest.
 const MAX_KEPT: usize = 512;
+
+/// Of one thread: more handlers do not interrupt each other.
+const MAX_OF_THREAD: usize = 8;
+
+/// As many as others that have got a file of the process may have it keep.
+const MAX_OF_OTHERS: usize = MAX_KEPT / 2;
+
+/// Numbers of interrupted calls have these bits, which no status has, and count below.
+const NUMBERS: u32 = 0x5A00_0000;
+const COUNT: u32 = 0x00FF_FFFF;
 
 /// The wait time that means for ever.
 const FOREVER: u32 = u32::MAX;
-
-/// How long after its interruption a wait is resumed with the time that it had left, in nanoseconds:
-/// few handlers take so long. Later ones have all their time.
-const GAP: u64 = 1_000 * MILLISECOND;
 
 /// Nanoseconds of a millisecond, and of a tick.
 const MILLISECOND: u64 = 1_000_000;
@@ -83,35 +81,43 @@ pub(super) enum Limited {
     Part(u64, u64),
 }
 
-/// An interrupted wait.
+impl Limited {
+    /// The answer if it does not come.
+    fn over(self) -> Error {
+        match self {
+            Limited::Signal(..) | Limited::Fence(..) => Error::Timeout,
+            _ => Error::GpuNotResponding,
+        }
+    }
+}
+
+/// An interrupted call.
 #[derive(Clone, Copy)]
 struct Kept {
     /// The thread's number.
     thread: i32,
-    /// Where its stack was in user space.
-    stack: usize,
+    /// The call's; 0: it has not ended yet.
+    number: u32,
     what: Limited,
     /// When it began, or something moved last, by the monotonic clock.
     since: u64,
-    /// When it was interrupted.
-    until: u64,
     /// The job that is waited for, if that stays the same.
     goal: u64,
     /// How far things had come then.
     progress: u64,
     /// One of the parts of a COMMIT has switched contexts.
     was_switched: bool,
-    /// A call from the same depth has begun since.
-    has_come: bool,
-    /// So has one of a handler, or from deeper than that.
-    has_called: bool,
+    /// It has been restarted.
+    is_back: bool,
 }
 
-/// The interrupted waits of a process.
+/// The interrupted calls of a process.
 #[pin_data]
 pub(super) struct Restarts {
-    /// Whether there may be some.
-    any: Atomic<bool>,
+    /// How many restarted calls are under way.
+    back: Atomic<usize>,
+    /// How many numbers have been given.
+    numbers: Atomic<u32>,
     #[pin]
     kept: Mutex<KVec<Kept>>,
 }
@@ -120,73 +126,80 @@ impl Restarts {
     /// None yet.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            any: Atomic::new(false),
+            back: Atomic::new(0),
+            numbers: Atomic::new(0),
             kept <- new_mutex!(KVec::new(), "galcore restarts"),
         })
     }
 
-    /// This thread begins a call with its stack at `stack`: what it does not resume is dropped.
-    fn begin(&self, (thread, stack): (i32, usize)) {
-        let mut kept = self.kept.lock();
-        kept.retain(|kept| {
-            if kept.thread != thread {
-                return true;
+    /// `thread` passes `number` back; says whether that is a call of its.
+    fn begin(&self, thread: i32, number: u32) -> bool {
+        let mut is_back = false;
+        for kept in self.kept.lock().iter_mut() {
+            if (kept.thread, kept.number) == (thread, number) {
+                kept.is_back = true;
+                is_back = true;
             }
-            if kept.stack == stack {
-                return !core::mem::replace(&mut kept.has_come, true);
-            }
-            kept.has_called = true;
-            // A handler's stack of its own may lie above: parts are not submitted twice for that.
-            kept.stack > stack || matches!(kept.what, Limited::Part(..))
-        });
-        self.any.store(!kept.is_empty(), Relaxed);
+        }
+        self.back.add(is_back.into(), Relaxed);
+        is_back
     }
 
-    /// Takes what is kept of this thread, which waits for `what` now, with its stack at `stack`.
-    fn take(&self, (thread, stack): (i32, usize), what: Limited) -> Option<Kept> {
+    /// The call that `thread` has restarted ends: what it did not take is dropped.
+    fn end(&self, thread: i32) {
+        self.back.add(usize::MAX, Relaxed);
         let mut kept = self.kept.lock();
-        let is_own = |kept: &Kept| (kept.thread, kept.stack) == (thread, stack);
-        let index = kept.iter().position(is_own)?;
-        // A call may have waited for more than one thing to get on.
-        let others = |kept: &&mut Kept| kept.what != what;
-        // What a handler waits for does not make a COMMIT's parts undone.
-        if let Some(Limited::Progress(_) | Limited::Part(..)) =
-            kept.get_mut(index).filter(others).map(|kept| kept.what)
-        {
+        kept.retain(|kept| kept.thread != thread || !kept.is_back);
+    }
+
+    /// Takes what is kept of the call that `thread` has restarted, and that waits for `what` now.
+    fn take(&self, thread: i32, what: Limited) -> Option<Kept> {
+        if self.back.load(Relaxed) == 0 {
             return None;
         }
-        let found = kept.remove(index).ok();
-        self.any.store(!kept.is_empty(), Relaxed);
-        found.filter(|found| found.what == what)
+        let mut kept = self.kept.lock();
+        let is_it = |kept: &Kept| kept.is_back && (kept.thread, kept.what) == (thread, what);
+        let index = kept.iter().position(is_it)?;
+        kept.remove(index).ok()
     }
 
-    /// Keeps it; says whether it could. If not, the wait's time begins anew.
-    fn keep(&self, new: Kept) -> bool {
+    /// Keeps what a call has come to that is interrupted; says whether it could. `is_own`: the
+    /// caller is the process itself, not one that has got a file of its.
+    fn keep(&self, new: Kept, is_own: bool) -> bool {
         let mut kept = self.kept.lock();
-        let is_own = |kept: &Kept| (kept.thread, kept.stack) == (new.thread, new.stack);
-        let own = kept.iter().position(is_own);
-        // Parts that have been submitted are not submitted again.
-        let oldest = || {
-            kept.iter()
-                .position(|kept| !matches!(kept.what, Limited::Part(..)))
+        let is_its = |kept: &&Kept| kept.thread == new.thread;
+        // A thread's own go first: it leaves them by `longjmp`.
+        let gone = match kept.iter().filter(is_its).count() >= MAX_OF_THREAD {
+            true => kept.iter().position(|kept| is_its(&kept)),
+            false if !is_own && kept.len() >= MAX_OF_OTHERS => return false,
+            false => (kept.len() >= MAX_KEPT).then_some(0),
         };
-        match own {
-            None if kept.len() >= MAX_KEPT => match oldest() {
-                Some(index) => drop(kept.remove(index)),
-                None => return false,
-            },
-            None => {}
-            Some(index) => drop(kept.remove(index)),
+        if let Some(gone) = gone {
+            drop(kept.remove(gone));
         }
-        let is_kept = kept.push(new, sys::GFP_CLIENT).is_ok();
-        self.any.store(!kept.is_empty(), Relaxed);
-        is_kept
+        kept.push(new, sys::GFP_CLIENT).is_ok()
+    }
+
+    /// The number of the call of `thread`'s that ends now, interrupted, if something is kept of it,
+    /// and whether it has submitted some parts. What it had and has not come to again stays.
+    fn number(&self, thread: i32) -> Option<(u32, bool)> {
+        let number = NUMBERS | self.numbers.fetch_add(1, Relaxed) & COUNT;
+        let (mut is_kept, mut has_parts) = (false, false);
+        for kept in self.kept.lock().iter_mut() {
+            if kept.thread == thread && (kept.number == 0 || kept.is_back) {
+                kept.number = number;
+                kept.is_back = false;
+                is_kept = true;
+                has_parts |= matches!(kept.what, Limited::Part(..));
+            }
+        }
+        is_kept.then_some((number, has_parts))
     }
 }
 
-/// The calling thread, and where its stack is in user space.
-fn caller() -> (i32, usize) {
-    (kernel::current!().pid(), sys::user_stack())
+/// The calling thread's number.
+fn thread() -> i32 {
+    kernel::current!().pid()
 }
 
 /// How many of `milliseconds` are left at `now` of a wait that began at `since`.
@@ -227,10 +240,11 @@ impl Process {
         wait: impl FnOnce(u32, u64) -> Result<T>,
     ) -> Result<T> {
         let (begun, before) = (sys::jiffies(), progress());
-        let (earlier, goal) = match self.restarts.any.load(Relaxed) {
-            true => self.resumed(what, before, goal),
-            false => (None, goal),
-        };
+        let kept = self.restarts.take(thread(), what);
+        let goal = kept.as_ref().map_or(goal, |kept| kept.goal);
+        let earlier = kept
+            .filter(|kept| kept.progress == before)
+            .map(|kept| kept.since);
         let limit = match earlier {
             Some(since) if milliseconds != FOREVER => {
                 left(milliseconds, since, sys::monotonic_ns())
@@ -238,6 +252,10 @@ impl Process {
             _ => milliseconds,
         };
         let outcome = waited(trace, limit, || wait(limit, goal));
+        if limit == 0 && matches!(outcome, Err(Error::Interrupted)) {
+            // Another signal came before it was restarted: its time is over all the same.
+            return Err(what.over());
+        }
         if outcome.as_ref().err() != Some(&Error::Interrupted) {
             return outcome;
         }
@@ -257,59 +275,48 @@ impl Process {
         })
     }
 
-    /// The calling thread begins an ioctl.
+    /// The calling thread begins a call, and finds `status` in the interface. Says whether that is a
+    /// restarted one: then it calls [`Process::end_call`].
     #[inline]
-    pub(crate) fn begin_call(&self) {
-        if self.restarts.any.load(Relaxed) {
-            self.restarts.begin(caller());
-        }
+    pub(crate) fn begin_call(&self, status: u32) -> bool {
+        status & !COUNT == NUMBERS && self.restarts.begin(thread(), status)
     }
 
-    /// How many parts of the COMMIT that `what` names the calling thread has submitted before a Unix
-    /// signal interrupted it, and whether one of them has switched contexts.
+    /// A restarted call ends.
+    #[cold]
+    pub(crate) fn end_call(&self) {
+        self.restarts.end(thread());
+    }
+
+    /// The number of the calling thread's call, which is interrupted, if something is kept of it, and
+    /// whether it must not begin anew: it has submitted some of its parts.
+    #[cold]
+    pub(crate) fn interrupted_call(&self) -> Option<(u32, bool)> {
+        self.restarts.number(thread())
+    }
+
+    /// How many parts of the COMMIT that `what` names were submitted before it was interrupted, if it
+    /// is a restarted one, and whether one of them has switched contexts.
     pub(super) fn parts_done(&self, what: Limited) -> (u32, bool) {
-        if !self.restarts.any.load(Relaxed) {
-            return (0, false);
-        }
-        let kept = self.restarts.take(caller(), what);
+        let kept = self.restarts.take(thread(), what);
         // CAST: the count was 32 bits.
         kept.map_or((0, false), |kept| (kept.progress as u32, kept.was_switched))
     }
 
-    /// A COMMIT is interrupted after `count` of its parts: says whether it may end here, as the
-    /// kernel restarts it at once, and resumes it there. After a handler it might not come back.
-    pub(super) fn keep_parts(&self, what: Limited, count: u32, was_switched: bool) -> bool {
-        let (thread, stack) = caller();
-        sys::is_stopping()
-            && self.restarts.keep(Kept {
-                thread,
-                stack,
-                what,
-                since: 0,
-                until: 0,
-                goal: 0,
-                progress: count.into(),
-                was_switched,
-                has_come: false,
-                has_called: false,
-            })
-    }
-
-    /// When the wait began that the calling thread resumes, if it does and has moved no further; and
-    /// the job that it waits for, else `goal`.
-    #[cold]
-    #[inline(never)]
-    fn resumed(&self, what: Limited, progress: u64, goal: u64) -> (Option<u64>, u64) {
-        let kept = self.restarts.take(caller(), what);
-        let is_soon = |kept: &Kept| sys::monotonic_ns().saturating_sub(kept.until) < GAP;
-        match kept.filter(is_soon) {
-            Some(kept) => {
-                let since = (kept.progress == progress).then_some(kept.since);
-                let goal = if kept.has_called { goal } else { kept.goal };
-                (since, goal)
-            }
-            None => (None, goal),
-        }
+    /// A COMMIT is interrupted after `count` of its parts. `OutOfMemory`: none to note that.
+    pub(super) fn keep_parts(&self, what: Limited, count: u32, was_switched: bool) -> Result {
+        let kept = Kept {
+            thread: thread(),
+            number: 0,
+            what,
+            since: 0,
+            goal: 0,
+            progress: count.into(),
+            was_switched,
+            is_back: false,
+        };
+        let is_kept = self.restarts.keep(kept, true);
+        is_kept.then_some(()).ok_or(Error::OutOfMemory)
     }
 
     /// The calling thread's wait, which began at `since`, or so many ticks ago, is interrupted.
@@ -322,26 +329,29 @@ impl Process {
         ticks: usize,
         progress: u64,
     ) {
-        if !matches!(what, Limited::Progress(_)) && !sys::will_restart() {
+        let is_own = self.is_callers();
+        let is_kept = match what {
+            // Else it is another process's call, which this one does not restart.
+            Limited::Progress(_) => is_own,
+            _ => sys::will_restart(),
+        };
+        if !is_kept {
             return;
         }
         let now = sys::monotonic_ns();
         // CAST: at most 64 bits.
         let gone = (ticks as u64).saturating_mul(TICK);
-        let (thread, stack) = caller();
-        self.restarts.keep(Kept {
-            thread,
-            stack,
+        let kept = Kept {
+            thread: thread(),
+            number: 0,
             what,
             since: since.unwrap_or(now.saturating_sub(gone)),
-            // What runs no handler comes back to the same call, however late.
-            until: if sys::is_stopping() { u64::MAX } else { now },
             goal,
             progress,
             was_switched: false,
-            has_come: false,
-            has_called: false,
-        });
+            is_back: false,
+        };
+        self.restarts.keep(kept, is_own);
     }
 }
 
@@ -365,83 +375,113 @@ mod tests {
         assert_eq!(left(500, NOW, 0), 500);
     }
 
-    fn kept(thread: i32, since: u64) -> Kept {
-        Kept {
+    const WHAT: Limited = Limited::Signal(1, 500);
+
+    /// A call of `thread`'s that waits for `what` is interrupted: its number.
+    fn interrupted(restarts: &Restarts, thread: i32, what: Limited, since: u64) -> u32 {
+        let kept = Kept {
             thread,
-            stack: 0x1000,
-            what: Limited::Signal(1, 500),
+            number: 0,
+            what,
             since,
-            until: since,
             goal: 0,
             progress: 0,
             was_switched: false,
-            has_come: false,
-            has_called: false,
-        }
-    }
-
-    #[test]
-    fn what_was_left_is_dropped() {
-        let restarts = KBox::pin_init(Restarts::new(), GFP_KERNEL).unwrap();
-        let what = Limited::Signal(1, 500);
-        let begin = |stack| restarts.begin((1, stack));
-        let take = || restarts.take((1, 0x1000), what).map(|kept| kept.has_called);
-        // The restart itself; another thread's calls do not matter.
-        restarts.keep(kept(1, 5));
-        restarts.begin((2, 0x1000));
-        begin(0x1000);
-        assert_eq!(take(), Some(false));
-        // After calls of a handler.
-        restarts.keep(kept(1, 5));
-        begin(0x800);
-        begin(0x800);
-        begin(0x1000);
-        assert_eq!(take(), Some(true));
-        // Another call came first, from the same depth or from above.
-        for stack in [0x1000, 0x2000] {
-            restarts.keep(kept(1, 5));
-            begin(stack);
-            begin(0x1000);
-            assert_eq!(take(), None);
-            assert!(!restarts.any.load(Relaxed));
-        }
-        // Parts stay for a handler on a stack of its own, and not for another COMMIT.
-        let parts = Limited::Part(7, 8);
-        let keep = || {
-            restarts.keep(Kept {
-                what: parts,
-                ..kept(1, 5)
-            })
+            is_back: false,
         };
-        keep();
-        begin(0x2000);
-        begin(0x1000);
-        assert!(restarts.take((1, 0x1000), parts).is_some());
-        keep();
-        begin(0x1000);
-        begin(0x1000);
-        assert!(restarts.take((1, 0x1000), parts).is_none());
+        assert!(restarts.keep(kept, true));
+        restarts.number(thread).unwrap().0
     }
 
     #[test]
-    fn a_wait_is_resumed_once_by_its_thread_for_the_same_thing() {
+    fn a_call_is_resumed_once_by_its_number() {
         let restarts = KBox::pin_init(Restarts::new(), GFP_KERNEL).unwrap();
-        let at = |stack, thread, what| restarts.take((thread, stack), what).map(|kept| kept.since);
-        let take = |thread, what| at(0x1000, thread, what);
-        restarts.keep(kept(1, 5));
-        restarts.keep(kept(2, 6));
-        assert_eq!(take(3, Limited::Signal(1, 500)), None);
-        // A handler's wait is another, and leaves this one as it is.
-        assert_eq!(at(0x800, 1, Limited::Signal(1, 500)), None);
-        assert_eq!(take(1, Limited::Signal(1, 500)), Some(5));
-        assert_eq!(take(1, Limited::Signal(1, 500)), None);
-        assert_eq!(take(2, Limited::Signal(1, 501)), None);
-        assert_eq!(take(2, Limited::Signal(1, 500)), None);
-        for thread in 0..1000 {
-            restarts.keep(kept(thread, 5));
+        let take = |thread, what| restarts.take(thread, what).map(|kept| kept.since);
+        let number = interrupted(&restarts, 1, WHAT, 5);
+        assert_eq!(number & !COUNT, NUMBERS);
+        // Once.
+        assert_eq!(restarts.number(1), None);
+        // Without the number, and with that of another thread's call, it is another one.
+        assert_eq!(take(1, WHAT), None);
+        assert!(!restarts.begin(2, number) && !restarts.begin(1, number + 1));
+        // So is a handler's, which is interrupted itself.
+        let inner = interrupted(&restarts, 1, WHAT, 6);
+        assert_ne!(inner, number);
+        assert!(restarts.begin(1, inner));
+        assert_eq!(take(1, WHAT), Some(6));
+        restarts.end(1);
+        assert!(restarts.begin(1, number));
+        assert_eq!(take(2, WHAT), None);
+        assert_eq!(take(1, WHAT), Some(5));
+        assert_eq!(take(1, WHAT), None);
+        restarts.end(1);
+        assert!(!restarts.begin(1, number));
+        assert_eq!(restarts.back.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn what_a_restarted_call_does_not_take_is_dropped() {
+        let restarts = KBox::pin_init(Restarts::new(), GFP_KERNEL).unwrap();
+        let number = interrupted(&restarts, 1, WHAT, 5);
+        assert!(restarts.begin(1, number));
+        assert!(restarts.take(1, Limited::Signal(1, 501)).is_none());
+        restarts.end(1);
+        assert!(!restarts.begin(1, number));
+        assert!(restarts.kept.lock().is_empty());
+    }
+
+    #[test]
+    fn the_oldest_goes_where_there_are_too_many() {
+        let restarts = KBox::pin_init(Restarts::new(), GFP_KERNEL).unwrap();
+        let first = interrupted(&restarts, 0, WHAT, 5);
+        let mut last = first;
+        // CAST: small.
+        for thread in 1..=MAX_KEPT as i32 {
+            last = interrupted(&restarts, thread, WHAT, 5);
         }
         assert_eq!(restarts.kept.lock().len(), MAX_KEPT);
-        assert_eq!(take(0, Limited::Signal(1, 500)), None);
-        assert_eq!(take(999, Limited::Signal(1, 500)), Some(5));
+        assert!(!restarts.begin(0, first));
+        // CAST: small.
+        assert!(restarts.begin(MAX_KEPT as i32, last));
+        // A thread's own go before others'.
+        for _ in 0..2 * MAX_OF_THREAD {
+            interrupted(&restarts, 2, WHAT, 5);
+        }
+        let kept = restarts.kept.lock();
+        let of_thread = kept.iter().filter(|kept| kept.thread == 2).count();
+        assert_eq!((kept.len(), of_thread), (MAX_KEPT, MAX_OF_THREAD));
+        let new = kept[0];
+        drop(kept);
+        // What others have it keep does not cost the process what it has.
+        assert!(!restarts.keep(new, false));
+    }
+
+    #[test]
+    fn parts_and_the_wait_amid_them_are_one_call() {
+        let restarts = KBox::pin_init(Restarts::new(), GFP_KERNEL).unwrap();
+        let kept = |what, progress| Kept {
+            thread: 1,
+            number: 0,
+            what,
+            since: 0,
+            goal: 0,
+            progress,
+            was_switched: true,
+            is_back: false,
+        };
+        restarts.keep(kept(Limited::Progress(0), 9), true);
+        restarts.keep(kept(Limited::Part(7, 8), 2), true);
+        let (number, has_parts) = restarts.number(1).unwrap();
+        assert!(has_parts && restarts.number(1).is_none());
+        assert!(restarts.begin(1, number));
+        let found = restarts.take(1, Limited::Part(7, 8)).unwrap();
+        assert_eq!((found.progress, found.was_switched), (2, true));
+        // It is interrupted before it comes to that wait again.
+        restarts.keep(found, true);
+        let (number, has_parts) = restarts.number(1).unwrap();
+        restarts.end(1);
+        assert!(has_parts && restarts.begin(1, number));
+        assert!(restarts.take(1, Limited::Progress(0)).is_some());
+        assert!(restarts.take(1, Limited::Part(7, 8)).is_some());
     }
 }

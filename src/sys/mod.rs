@@ -174,20 +174,7 @@ pub(crate) fn is_killed() -> bool {
 /// restarted (`SA_RESTART`), or there are none.
 pub(crate) fn will_restart() -> bool {
     // SAFETY: Only looks at the calling thread.
-    unsafe { shim::gal_will_restart(true) }
-}
-
-/// Whether what interrupts the calling thread runs no handler: it must stop or freeze. Its
-/// system call is restarted then, unless a signal with a handler comes meanwhile.
-pub(crate) fn is_stopping() -> bool {
-    // SAFETY: Only looks at the calling thread.
-    unsafe { shim::gal_will_restart(false) }
-}
-
-/// Where the calling thread's stack was in user space when its system call began.
-pub(crate) fn user_stack() -> usize {
-    // SAFETY: Only looks at the calling thread's registers.
-    unsafe { shim::gal_user_stack() }
+    unsafe { shim::gal_will_restart() }
 }
 
 /// Whether the process of `task` ends, or has ended: all of its threads are on their way out.
@@ -254,13 +241,6 @@ pub(crate) fn effective_user_id() -> u32 {
 pub(crate) fn sleep(milliseconds: u32) -> Result {
     // SAFETY: Called where waiting is allowed, as all that may fail with `EINTR`.
     kernel::error::to_result(unsafe { shim::gal_sleep(milliseconds) })
-}
-
-/// Lets the calling thread freeze, if the machine goes to sleep, until that is awake. No lock may be
-/// held.
-pub(crate) fn freeze_if_due() {
-    // SAFETY: Called where waiting is allowed, without locks.
-    unsafe { shim::gal_freeze() }
 }
 
 /// The name of a thread's program, as the kernel's log shows it.

@@ -14,7 +14,6 @@
 #include <linux/dma-mapping.h>
 #include <linux/dynamic_debug.h>
 #include <linux/file.h>
-#include <linux/freezer.h>
 #include <linux/fs.h>
 #include <linux/highmem.h>
 #include <linux/io.h>
@@ -793,7 +792,7 @@ u32 gal_effective_user_id(void)
 	return from_kuid(&init_user_ns, current_euid());
 }
 
-bool gal_will_restart(bool with_handlers)
+bool gal_will_restart(void)
 {
 	sigset_t pending;
 	int number;
@@ -805,16 +804,10 @@ bool gal_will_restart(bool with_handlers)
 		const struct sigaction *action = &current->sighand->action[number - 1].sa;
 
 		if (sigismember(&pending, number) && action->sa_handler != SIG_DFL &&
-		    action->sa_handler != SIG_IGN &&
-		    !(with_handlers && (action->sa_flags & SA_RESTART)))
+		    action->sa_handler != SIG_IGN && !(action->sa_flags & SA_RESTART))
 			return false;
 	}
 	return true;
-}
-
-unsigned long gal_user_stack(void)
-{
-	return current_user_stack_pointer();
 }
 
 int gal_sleep(unsigned int milliseconds)
@@ -823,11 +816,6 @@ int gal_sleep(unsigned int milliseconds)
 		return -EINTR;
 	schedule_timeout_interruptible(msecs_to_jiffies(milliseconds));
 	return signal_pending(current) ? -EINTR : 0;
-}
-
-void gal_freeze(void)
-{
-	try_to_freeze();
 }
 
 void gal_command_name(char *name, size_t bytes)

@@ -258,10 +258,8 @@ struct task_struct *gal_find_leader(pid_t number);
 u32 gal_user_id(void);
 u32 gal_effective_user_id(void);
 u64 gal_jiffies64(void);
-bool gal_will_restart(bool with_handlers);
-unsigned long gal_user_stack(void);
+bool gal_will_restart(void);
 int gal_sleep(unsigned int milliseconds);
-void gal_freeze(void);
 void gal_command_name(char *name, size_t bytes);
 void gal_task_name(struct task_struct *task, char *name, size_t bytes);
 

@@ -336,7 +336,16 @@ impl OpenedFile {
             return Err(refuse_type(format.hardware_type(words)));
         }
         let text = || format.text(words);
-        let outcome = self.process.run(file, view, part, text, core, request);
+        let is_restarted = self.process.begin_call(format.status(words));
+        let outcome = match self.process.run(file, view, part, text, core, request) {
+            Err(error @ (Error::Interrupted | Error::WaitInterrupted)) => {
+                Err(self.number_call(&argument, format, error))
+            }
+            outcome => outcome,
+        };
+        if is_restarted {
+            self.process.end_call();
+        }
         match &outcome {
             Ok(reply) => {
                 format.encode(words, reply);
@@ -354,6 +363,25 @@ impl OpenedFile {
             file.install();
         }
         Ok(())
+    }
+
+    /// The call ends with `error`, which may restart it: tells the caller its number. `Envelope`: that
+    /// cannot be written, and some of it is done.
+    #[cold]
+    #[inline(never)]
+    fn number_call(&self, argument: &Argument, format: Format, error: Error) -> Error {
+        let Some((number, has_parts)) = self.process.interrupted_call() else {
+            return error;
+        };
+        // All generations that may be meant have their status there.
+        let at = argument.input.wrapping_add(format.status_at());
+        let written = UserSlice::new(UserPtr::from_addr(at), 4)
+            .writer()
+            .write(&number);
+        match written {
+            Err(_) if has_parts => malformed("the interface", at),
+            _ => error,
+        }
     }
 
     /// The ioctl that nearly all are.
@@ -544,7 +572,6 @@ impl FileOperations for OpenedFile {
         code: u32,
         argument: usize,
     ) -> Result<isize, kernel::error::Error> {
-        self.process.begin_call();
         match code {
             INTERFACE => self.run_interface(file, caller, argument),
             _ => self.run_other(caller, code, argument),

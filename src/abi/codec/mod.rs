@@ -211,6 +211,19 @@ impl Format {
         text
     }
 
+    /// What the caller has in the status, an output: the number of a call that is restarted, or
+    /// anything.
+    #[inline]
+    pub(crate) fn status(self, words: &[u32]) -> u32 {
+        self.0.header.status.word(words)
+    }
+
+    /// Where the status is, in bytes.
+    pub(crate) fn status_at(self) -> usize {
+        // CAST: 16 bits.
+        self.0.header.status.at() as usize
+    }
+
     /// Writes the status.
     #[inline]
     pub(super) fn put_status(self, words: &mut [u32], status: u32) {

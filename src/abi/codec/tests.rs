@@ -14,6 +14,19 @@ mod cases {
         assert_eq!(format.name(), "6.4.11");
     }
 
+    #[test]
+    fn generations_of_one_size_have_their_status_in_one_place() {
+        // What is written there for a restarted call is read there, whatever is found out between.
+        for one in LAYOUTS.iter() {
+            for other in LAYOUTS.iter() {
+                let is_like = one.sizes.iter().any(|&size| other.has_size(size.into()));
+                if is_like && one.argument_bytes == other.argument_bytes {
+                    assert_eq!(one.header.status, other.header.status);
+                }
+            }
+        }
+    }
+
     fn format(name: &str) -> Format {
         Format(LAYOUTS.iter().find(|layout| layout.name == name).unwrap())
     }

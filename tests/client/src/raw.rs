@@ -265,10 +265,24 @@ pub fn on_signal(number: i32, restarts: bool, body: fn()) -> io::Result<()> {
     let result = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handle as extern "C" fn(libc::c_int) as usize;
-        action.sa_flags = if restarts { libc::SA_RESTART } else { 0 };
+        action.sa_flags = libc::SA_ONSTACK | if restarts { libc::SA_RESTART } else { 0 };
         libc::sigaction(number, &action, std::ptr::null_mut())
     };
     match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The calling thread's handlers run on `stack` from now on.
+pub fn handle_on(stack: &'static mut [u8]) -> io::Result<()> {
+    let stack = libc::stack_t {
+        ss_sp: stack.as_mut_ptr().cast(),
+        ss_flags: 0,
+        ss_size: stack.len(),
+    };
+    // SAFETY: the memory is lent for the rest of the program's time.
+    match unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

@@ -18,11 +18,13 @@ use anyhow::Context;
 use anyhow::Result;
 use galcore_client::raw;
 use galcore_client::sys;
+use galcore_client::uapi::signal;
 use galcore_client::uapi::Command;
 use galcore_client::uapi::Interface;
 use galcore_client::uapi::Pool;
 use galcore_client::uapi::Status;
 use galcore_client::uapi::UnmapUserMemory;
+use galcore_client::uapi::UserSignal;
 use galcore_client::uapi::IOCTL_INTERFACE;
 use galcore_client::uapi::UNION_OFFSET;
 use galcore_client::Abi;
@@ -264,11 +266,75 @@ fn handler_leaves(device: &Device, id: i32) -> Result<()> {
     Ok(())
 }
 
+/// A handler on a stack of its own, above the thread's, that calls the driver.
+fn handler_above(id: i32) -> Result<()> {
+    let stack = Box::leak(vec![0; 256 << 10].into_boxed_slice());
+    let above = stack.as_ptr() as usize;
+    // Below what was mapped before: no hole has so much room.
+    let builder = std::thread::Builder::new().stack_size(64 << 20);
+    let waiting = builder.spawn(move || -> Result<()> {
+        let here = 0u8;
+        ensure!(above > &raw const here as usize, "it is below");
+        raw::handle_on(stack)?;
+        let device = Device::open()?;
+        let second = device.create_signal(false)?;
+        let other = Device::open()?;
+        let look = move || {
+            let _ = other.wait_signal(second, 0);
+        };
+        let took = handling(Duration::from_millis(30), true, look, || {
+            refused("WAIT", device.wait_signal(id, 500), Status::TIMEOUT)
+        })?;
+        ensure!(took >= LIMIT && took < 4 * LIMIT, "{took:?}");
+        Ok(())
+    })?;
+    waiting.join().ok().context("a panic")?
+}
+
+/// A WAIT that is stopped, and ended by SIGCONT's handler; a second later another one, which has all its time.
+fn waits_twice() -> Result<String> {
+    raw::on_signal(SIGCONT, false, in_handler)?;
+    let device = Device::open()?;
+    let id = device.create_signal(false)?;
+    let wait = || {
+        let payload = UserSignal {
+            command: signal::WAIT,
+            id,
+            wait: 1500,
+            ..Default::default()
+        };
+        let mut wait = Interface::with(Command::USER_SIGNAL, &payload);
+        wait.set_hardware_type(device.hardware_type());
+        let file = device.file().as_fd();
+        sys::exchange(file, IOCTL_INTERFACE, wait.bytes_mut()).is_ok()
+    };
+    println!("begun");
+    let first = wait();
+    std::thread::sleep(Duration::from_millis(2500));
+    let begin = Instant::now();
+    let second = wait();
+    let is_whole = begin.elapsed() >= Duration::from_millis(1500);
+    Ok(format!("{first} {second} {is_whole}"))
+}
+
+/// The next WAIT after one that a stop has ended is another one.
+fn wait_after_stop() -> Result<()> {
+    let mut other = Other::start(Abi::own())?;
+    let pid = Pid::from_raw(other.id()).context("its number")?;
+    same("it", other.ask("waits-twice")?.as_str(), "begun")?;
+    std::thread::sleep(Duration::from_millis(300));
+    kill_process(pid, Signal::STOP)?;
+    std::thread::sleep(Duration::from_millis(200));
+    kill_process(pid, Signal::CONT)?;
+    same("WAITs", other.answer()?.as_str(), "false true true")
+}
+
 /// Is another process, which keeps the core busy till it is told to stop.
 fn be_other(_: &'static Abi) -> Result<()> {
     other::serve(|words| match *words {
         ["busy", seconds] => other::keep_busy(seconds),
         ["stalls"] => stalls(),
+        ["waits-twice"] => waits_twice(),
         ["wait", milliseconds] => {
             let device = Device::open()?;
             let id = device.create_signal(false)?;
@@ -355,12 +421,15 @@ fn stall_behind_others() -> Result<()> {
     paint.device().stall()?;
     let usual = begin.elapsed();
     println!("# {usual:?} without ticks");
-    let took = handling(
-        Duration::from_millis(20),
-        true,
-        || (),
-        || Ok(paint.device().stall()?),
-    )?;
+    // The handler calls the driver, too.
+    let beside = Device::open()?;
+    let id = beside.create_signal(false)?;
+    let look = move || {
+        let _ = beside.wait_signal(id, 0);
+    };
+    let took = handling(Duration::from_millis(20), true, look, || {
+        Ok(paint.device().stall()?)
+    })?;
     same("it", other.answer()?, "idle".to_string())?;
     drop(armed);
     ensure!(
@@ -510,7 +579,9 @@ fn main() -> ExitCode {
         suite.test("a handler leaves a WAIT", move || {
             handler_leaves(device, id)
         });
+        suite.test("a handler on a stack above", move || handler_above(id));
         suite.test("WAIT of a thread that stops", long_stops);
+        suite.test("WAIT after one that a stop has ended", wait_after_stop);
         suite.test("STALL after one that a stop has ended", stall_after_stop);
         suite.test("STALL behind others", stall_behind_others);
         suite.test("UNMAP_USER_MEMORY", unmap_user);
