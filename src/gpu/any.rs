@@ -20,6 +20,7 @@ use crate::{
     },
     memory::VideoMemory,
     ring::{
+        Past,
         Payload,
         Waited, //
     }, //
@@ -116,6 +117,11 @@ impl<P: Payload> AnyCore<P> {
     /// How often it was reset, or came back.
     pub(crate) fn resets(&self) -> u32 {
         each!(self, core => core.engine().resets())
+    }
+
+    /// What the next one here goes on from.
+    pub(crate) fn past(&self) -> Past {
+        each!(self, core => core.engine().past())
     }
 
     /// The number of its newest job.

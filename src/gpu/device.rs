@@ -37,6 +37,7 @@ use crate::{
     mmu::Vm,
     params::Parameters,
     ring::{
+        Past,
         Payload,
         Reclaimer,
         Seat,
@@ -71,9 +72,8 @@ struct Tenant {
     /// Where its registers are; 0: nobody has been there.
     registers: PhysAddr,
     is_there: bool,
-    /// Number of its last job, and how often it was reset, when it has gone.
-    newest: u64,
-    resets: u32,
+    /// What the next one here goes on from, when it has gone.
+    past: Past,
 }
 
 /// Who has the places.
@@ -177,16 +177,16 @@ impl<P: Payload> Device<P> {
             .filter(|&index| !tenants[index].is_there)
             .ok_or(EBUSY)?;
         let tenant = &mut tenants[index];
+        let mut past = tenant.past;
         // One that comes back has lost what clients had there, as by a reset.
         let was_there = tenant.registers != 0;
-        let resets = tenant.resets.wrapping_add(was_there.into());
+        past.resets = past.resets.wrapping_add(was_there.into());
         tenant.registers = registers;
         tenant.is_there = true;
         Ok(Place {
             device: self.clone(),
             index,
-            newest: tenant.newest,
-            resets,
+            past,
         })
     }
 
@@ -422,8 +422,7 @@ type Errno = kernel::error::Error;
 pub(crate) struct Place<P: Payload> {
     device: Arc<Device<P>>,
     index: usize,
-    newest: u64,
-    resets: u32,
+    past: Past,
 }
 
 impl<P: Payload> Place<P> {
@@ -437,8 +436,7 @@ impl<P: Payload> Place<P> {
         let parameters = self.device.parameters();
         Seat {
             core: self.index,
-            newest: self.newest,
-            resets: self.resets,
+            past: self.past,
             base_address: self.device.base_address(),
             timeout: parameters.gpu_timeout,
             job_timeout: parameters.job_timeout,
@@ -472,10 +470,9 @@ impl<P: Payload> Place<P> {
         })
     }
 
-    /// Numbers the jobs of the next core here behind `newest`, and its resets behind `resets`.
-    pub(crate) fn note_last(&mut self, newest: u64, resets: u32) {
-        self.newest = newest;
-        self.resets = resets;
+    /// The next core here goes on from `past`.
+    pub(crate) fn note_past(&mut self, past: Past) {
+        self.past = past;
     }
 }
 
@@ -484,8 +481,7 @@ impl<P: Payload> Drop for Place<P> {
         let mut tenants = self.device.tenants.lock();
         let tenant = &mut tenants.by_place[self.index];
         tenant.is_there = false;
-        tenant.newest = self.newest;
-        tenant.resets = self.resets;
+        tenant.past = self.past;
     }
 }
 
@@ -532,6 +528,6 @@ impl<P: Payload> Running<P> {
 impl<P: Payload> Drop for Running<P> {
     fn drop(&mut self) {
         each!(&self.core, core => core.stop());
-        self.place.note_last(self.core.newest(), self.core.resets());
+        self.place.note_past(self.core.past());
     }
 }

@@ -176,12 +176,15 @@ impl fmt::Display for Line<'_> {
 #[kunit_tests(galcore_ring_debug)]
 mod tests {
     use super::*;
-    use crate::ring::history::History;
+    use crate::ring::{
+        history::History,
+        Past, //
+    };
 
     #[test]
     fn one_link_of_fifty_leads_nowhere() {
         let mut state = KBox::init(
-            State::<RingEnd<u32>>::init(KVVec::new(), 0, History::none()),
+            State::<RingEnd<u32>>::init(KVVec::new(), &Past::default(), History::none()),
             GFP_KERNEL,
         )
         .unwrap();

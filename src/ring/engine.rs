@@ -30,6 +30,7 @@ use super::{
     },
     recovery::Cause,
     state::State,
+    turns::Epoch,
     verdict::Fate, //
 };
 use crate::{
@@ -179,14 +180,23 @@ pub(crate) trait FrontEnd: Sized + Send + Sync + 'static {
     fn release_jobs(_: &Arc<Engine<Self>>) {}
 }
 
-/// What an engine is to know of its core.
-pub(crate) struct Seat {
-    /// Its place among the device's.
-    pub(crate) core: usize,
+/// What a core goes on from that comes back.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Past {
     /// Number of the last job that was there.
     pub(crate) newest: u64,
     /// How often it was reset by then, or had gone.
     pub(crate) resets: u32,
+    /// How far its line had come.
+    pub(super) epoch: Epoch,
+}
+
+/// What an engine is to know of its core.
+pub(crate) struct Seat {
+    /// Its place among the device's.
+    pub(crate) core: usize,
+    /// What it goes on from.
+    pub(crate) past: Past,
     /// Physical address of GPU address 0.
     pub(crate) base_address: u32,
     /// How long it may stand still before it is reset, in milliseconds; 0: for ever.
@@ -259,7 +269,7 @@ impl<F: FrontEnd> Engine<F> {
         let in_use = InUse::new()?;
         let spares = KVVec::with_capacity(F::SPARES, GFP_KERNEL)?;
         let history = History::new(F::BYTES)?;
-        let (newest, resets, dump_level) = (seat.newest, seat.resets, seat.dump_level);
+        let (past, dump_level) = (seat.past, seat.dump_level);
         Arc::pin_init(
             pin_init!(Self {
                 front,
@@ -268,10 +278,10 @@ impl<F: FrontEnd> Engine<F> {
                 address,
                 hardware,
                 reclaimer,
-                state <- new_spinlock!(State::init(spares, newest, history), "galcore ring"),
+                state <- new_spinlock!(State::init(spares, &past, history), "galcore ring"),
                 moved <- new_condvar!("galcore ring"),
                 turned <- new_condvar!("galcore line"),
-                resets: Atomic::new(resets),
+                resets: Atomic::new(past.resets),
                 dumps <- Dumps::new(dump_level),
                 dump_work <- new_work!("galcore dump"),
                 completion <- new_mutex!((), "galcore completion"),
@@ -281,6 +291,16 @@ impl<F: FrontEnd> Engine<F> {
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// What the next one of its core goes on from.
+    pub(crate) fn past(&self) -> Past {
+        let state = self.state.lock();
+        Past {
+            newest: state.jobs.newest(),
+            resets: self.resets(),
+            epoch: state.line.epoch(),
+        }
     }
 
     /// Where the words of jobs are.

@@ -139,6 +139,7 @@ pub(crate) use {
     engine::{
         Engine,
         FrontEnd,
+        Past,
         Seat, //
     },
     frame::{

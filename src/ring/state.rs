@@ -5,7 +5,10 @@
 //! Pure logic.
 
 use super::{
-    engine::FrontEnd,
+    engine::{
+        FrontEnd,
+        Past, //
+    },
     history::History,
     inflight::{
         InFlight,
@@ -204,13 +207,13 @@ pub(crate) struct State<F: FrontEnd> {
 }
 
 impl<F: FrontEnd> State<F> {
-    /// An engine that is stopped, whose jobs are numbered behind `newest`. In its place: it is
-    /// large.
+    /// An engine that is stopped, and goes on from `past`. In its place: it is large.
     pub(super) fn init(
         spares: KVVec<F::Payload>,
-        newest: u64,
+        past: &Past,
         history: History,
     ) -> impl Init<Self> {
+        let (newest, epoch) = (past.newest, past.epoch);
         init!(Self {
             space: Space::new(F::BYTES, F::GAP),
             phase: Phase::Stopped,
@@ -227,7 +230,7 @@ impl<F: FrontEnd> State<F> {
             spares,
             waiters: 0,
             place_waiters: 0,
-            line: Line::new(),
+            line: Line::new(epoch),
             completed: newest,
             lost_from: u64::MAX,
             is_checked: false,
@@ -522,8 +525,11 @@ mod tests {
     const BYTES: usize = 128;
 
     fn state() -> KBox<State<RingEnd<u32>>> {
-        let mut state =
-            KBox::init(State::init(KVVec::new(), 0, History::none()), GFP_KERNEL).unwrap();
+        let mut state = KBox::init(
+            State::init(KVVec::new(), &Past::default(), History::none()),
+            GFP_KERNEL,
+        )
+        .unwrap();
         state.start();
         state
     }

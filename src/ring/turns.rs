@@ -378,6 +378,13 @@ impl<'s> Wish<'s> {
     }
 }
 
+/// How far a line has come. Shares outlive it, so the next one of their core goes on from there.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Epoch {
+    now: u64,
+    tickets: u64,
+}
+
 /// The submitters that wait for a place.
 pub(super) struct Line {
     waiting: RBTree<Ticket, Waiter>,
@@ -417,22 +424,30 @@ fn front(line: &RBTree<Ticket, Waiter>) -> Option<Ticket> {
 }
 
 impl Line {
-    /// An empty one.
-    pub(super) fn new() -> Self {
+    /// An empty one, which goes on from `epoch`.
+    pub(super) fn new(epoch: Epoch) -> Self {
         Self {
             waiting: RBTree::new(),
             strangers: RBTree::new(),
             first: None,
             first_saw: 0,
             missed: None,
-            tickets: 0,
-            now: 0,
+            tickets: epoch.tickets,
+            now: epoch.now,
             average: 0,
             under_way: 0,
             actions: 0,
             stranger: None,
             shared: None,
             quantum: sys::clock::counts(QUANTUM),
+        }
+    }
+
+    /// How far it has come.
+    pub(super) fn epoch(&self) -> Epoch {
+        Epoch {
+            now: self.now,
+            tickets: self.tickets,
         }
     }
 
