@@ -27,6 +27,10 @@ const FAILED_TIME: u32 = 100;
 /// look that comes late, as on a busy machine, is not the job's fault.
 const LOOK_TIME: u32 = 250;
 
+/// For how long nothing is held up before those that were are forgotten, in milliseconds: a COMMIT
+/// that a Unix signal restarts does not wait for a moment.
+const FREE_TIME: u32 = 1000;
+
 /// Whether a core that hangs is reset, and how long it may stand still, and how long if it has told
 /// of an error, in jiffies. `timeout`: the parameter `gpuTimeout`.
 pub(crate) fn limits(timeout: u32) -> (bool, (usize, usize)) {
@@ -74,6 +78,8 @@ pub(crate) struct Watch {
     holder: u64,
     /// When that was looked at last.
     looked: Option<usize>,
+    /// Since when nothing is held up, while there are counts.
+    free: Option<usize>,
 }
 
 /// What a look has found.
@@ -101,6 +107,7 @@ impl Watch {
             counts: [Count::default(); MOST_COUNTED],
             holder: 0,
             looked: None,
+            free: None,
         }
     }
 
@@ -160,6 +167,18 @@ impl Watch {
         if process != 0 && core::mem::replace(&mut self.holder, process) != process {
             self.looked = None;
         }
+        match self.counts[0].process {
+            0 => {}
+            _ if process == 0 || holds_up => self.free = None,
+            _ => {
+                let then = *self.free.get_or_insert(now);
+                // CAST: jiffies have the machine's width.
+                if now.wrapping_sub(then) >= msecs_to_jiffies(FREE_TIME) as usize {
+                    // They have had their turn, or want none any more.
+                    self.counts = [Count::default(); MOST_COUNTED];
+                }
+            }
+        }
         let before = self.looked.replace(now).filter(|_| holds_up);
         let passed = before.map_or(0, |before| now.wrapping_sub(before));
         // CAST: jiffies have the machine's width.
@@ -194,6 +213,7 @@ impl Watch {
                 moves: self.moves,
                 counts: self.counts,
                 holder: self.holder,
+                free: self.free,
                 ..Self::new(completed)
             };
         }
@@ -353,6 +373,21 @@ mod tests {
         // When that has run, each begins anew.
         watch.ended(9, 20);
         assert_eq!(watch.counts[0].process, 0);
+        // So it does if that other one does not wait any more.
+        let mut watch = Watch::new(20);
+        assert!(!watch.is_too_long(10_000, (3, 30), true, 300));
+        assert!(!watch.is_too_long(10_000 + ticks(100), (3, 30), true, 300));
+        assert_eq!(watch.counts[0].process, 3);
+        for (time, holds_up, process) in [
+            (200, false, 3),
+            (300, true, 3),
+            (400, false, 3),
+            (1300, false, 3),
+            (1400, false, 0),
+        ] {
+            watch.is_too_long(10_000 + ticks(time), (3, 30), holds_up, 1000);
+            assert_eq!(watch.counts[0].process, process);
+        }
         // Two that wait for each other alone have a turn each.
         let mut watch = Watch::new(0);
         for job in 1..20_u32 {
