@@ -221,8 +221,8 @@ impl Refused<'_> {
                 Error::OutOfResources,
             ) => write!(
                 f,
-                "{bytes:#x} bytes at {user:#x} are not all there (with MMU version 1: and writable), or more \
-                 than RLIMIT_MEMLOCK leaves to the user"
+                "{bytes:#x} bytes at {user:#x}: not all there (with MMU version 1: and writable), beyond a view of a \
+                 node, more than RLIMIT_MEMLOCK leaves (huge pages count whole), or no GPU addresses left"
             ),
             (Request::Wrap(Foreign::DmaBuf { fd }), Error::InvalidArgument) => write!(
                 f,
