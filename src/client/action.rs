@@ -72,10 +72,10 @@ impl Count {
     }
 
     /// Its words.
-    pub(super) fn words_mut(&mut self) -> impl Iterator<Item = &mut Word> {
-        let wanted = self.until.as_mut().map(|(wanted, _)| wanted);
+    pub(super) fn words(&self) -> impl Iterator<Item = &Word> {
+        let wanted = self.until.as_ref().map(|(wanted, _)| wanted);
         // `Init` has a `chain` too, so this one is called by its trait.
-        Iterator::chain(core::iter::once(&mut self.counter), wanted)
+        Iterator::chain(core::iter::once(&self.counter), wanted)
     }
 }
 
@@ -144,8 +144,8 @@ impl Events {
     }
 
     /// All of them.
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Action> {
-        self.actions.iter_mut()
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Action> {
+        self.actions.iter()
     }
 }
 

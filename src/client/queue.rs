@@ -273,12 +273,11 @@ impl<'a> Queue<'a> {
             }
             Record::WriteData { address, data } => {
                 let tables = process.tables();
-                // The vendor's drivers take a physical address, on which clients cannot depend for
-                // memory in pages: its GPU address does, too.
+                // LOCK answers a GPU address. The vendor's drivers take a physical one, which
+                // memory in pages does not have.
                 let base = process.device.base_address();
-                let linear = address.checked_sub(base).filter(|_| base != 0);
-                let word = linear.and_then(|linear| tables.word_at(linear));
-                let word = word.or_else(|| tables.word_at(address)).ok_or_else(|| {
+                let word = tables.word_at(address);
+                let word = word.or_else(|| tables.counter_at(address, base)).ok_or_else(|| {
                     mistake!(
                         Error::InvalidAddress,
                         "a WRITE_DATA record is for {:#x}: no multiple of 4, or not in locked memory of the process's", address)
@@ -342,7 +341,7 @@ impl<'a> Queue<'a> {
 
     /// Looks up the words to write again, if memory has left the process since: what leaves later
     /// is kept until the job has ended. `InvalidAddress`: one is not in the caller's memory any
-    /// more.
+    /// more; `InvalidArgument`: of a counter.
     #[inline(always)]
     pub(super) fn check(&mut self, tables: &Tables) -> Result {
         match self.writes {
@@ -357,16 +356,15 @@ impl<'a> Queue<'a> {
         if looked_up == removals {
             return Ok(());
         }
-        let again = |word: &mut Word| -> Result {
-            *word = tables
-                .word_at(word.address())
-                .ok_or(Error::InvalidAddress)?;
-            Ok(())
-        };
-        for action in self.events.iter_mut() {
+        // No other object has its addresses while it is held. What this list takes away is in no
+        // table any more, but keeps its addresses until the list has its place.
+        let is_left = |word: &Word| tables.addresses.owner(word.address()).is_some();
+        for action in self.events.iter() {
             match action {
-                Action::Write(word, _) => again(word)?,
-                Action::Count(count) => count.words_mut().try_for_each(again)?,
+                Action::Write(word, _) if !is_left(word) => return Err(Error::InvalidAddress),
+                Action::Count(count) if !count.words().all(is_left) => {
+                    return Err(Error::InvalidArgument);
+                }
                 _ => {}
             }
         }

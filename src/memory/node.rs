@@ -454,8 +454,12 @@ fn word_offset(start: u32, bytes: usize, address: u32) -> Option<usize> {
 }
 
 impl Word {
-    /// The word at GPU address `address`, if it lies in `node`.
+    /// The word at GPU address `address`, if it lies in `node` and may be written.
     pub(crate) fn in_node(node: &Arc<Node>, address: u32) -> Option<Self> {
+        let backing = node.mapping().map(|mapping| mapping.backing());
+        if backing.is_some_and(|backing| !backing.is_writeable()) {
+            return None;
+        }
         let offset = word_offset(node.address(), node.bytes(), address)?;
         let object = Object::Node(node.clone());
         Some(Self {

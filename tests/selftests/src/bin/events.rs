@@ -37,6 +37,7 @@ use galcore_selftests::harness::at_rest;
 use galcore_selftests::harness::refused;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
+use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Stopwatch;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
@@ -338,7 +339,7 @@ fn deferred_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>) {
     });
 }
 
-fn record_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>) {
+fn record_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>, control: &'a Control) {
     suite.test(
         "WRITE_DATA into each kind of the caller's memory",
         move || {
@@ -395,6 +396,59 @@ fn record_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>) {
             Ok(device.stall()?)
         },
     );
+    suite.test("WRITE_DATA: a GPU address is no physical one", move || {
+        let paint = paint.borrow();
+        let device = paint.device();
+        let base = device.base_address()?;
+        if !(1..=1 << 20).contains(&base) {
+            return harness::skip("no node is as large as baseAddress");
+        }
+        let bytes = 2 * base;
+        let node = device.allocate(bytes, 64, uapi::surface::BITMAP, Pool::VIRTUAL)?;
+        let location = device.lock(node)?;
+        let memory = device.memory(node, location, paint.client.pool())?;
+        memory.write(0, 1);
+        memory.write(base as usize, 1);
+        device.commit_queue(Queue::new().write_data(location.address + base, 2))?;
+        device.stall()?;
+        same("where the address is", memory.read(base as usize), 2)?;
+        same("so far before", memory.read(0), 1)?;
+        device.unlock_all(node)?;
+        Ok(device.free(node)?)
+    });
+    suite.test("WRITE_DATA to what the same list frees", move || {
+        let paint = &mut *paint.borrow_mut();
+        let armed = control.arm(fault::SLOW_DRAWS, 200_000);
+        let stream = paint.fill_all(0x0a0a_0a0a);
+        let device = paint.device();
+        let make = || -> Result<_> {
+            let node = device.allocate(4096, 64, uapi::surface::BITMAP, Pool::SYSTEM)?;
+            device.lock(node)?;
+            Ok(node)
+        };
+        // What these free goes while the list waits for its place.
+        let nodes = [(); 10].map(|()| make());
+        for node in nodes {
+            let node = node?;
+            let mut queue = Queue::new();
+            queue.unlock(node).free(node);
+            paint.commit(&stream, &mut queue)?;
+        }
+        let device = paint.device();
+        let buffer = device.allocate_contiguous(4096)?;
+        let user = user_page()?;
+        let mapping = device.map_user(user.address(), 4096)?;
+        let mut queue = Queue::new();
+        queue
+            .write_data(buffer.address, 1)
+            .free_contiguous(&buffer)
+            .write_data(mapping.address, 2)
+            .unmap_user(&mapping);
+        device.commit_queue(&mut queue)?;
+        drop(armed);
+        device.stall()?;
+        same("user memory", user.read(0), 2)
+    });
     suite.test(
         "WRITE_DATA anywhere else answers INVALID_ADDRESS",
         move || {
@@ -1099,8 +1153,11 @@ fn main() -> ExitCode {
         order_tests(&mut suite, &paint);
         interrupt_tests(&mut suite, &paint, &control);
         deferred_tests(&mut suite, &paint);
-        record_tests(&mut suite, &paint);
+        record_tests(&mut suite, &paint, &control);
         negative_tests(&mut suite, &paint);
+        if let Some(part) = Options::parse(&["part"])?.get("part") {
+            suite.only(part);
+        }
         suite.run()
     })
 }
