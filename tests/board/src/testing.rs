@@ -110,10 +110,10 @@ fn is_main(head: &str) -> bool {
     head.trim() == "ref: refs/heads/main"
 }
 
-/// Boots at once: a boot keeps two thirds of a processor busy, as suites wait for timeouts.
+/// Boots at once: a boot keeps half of a processor busy, as suites wait for timeouts.
 fn default_jobs() -> usize {
     let processors = thread::available_parallelism().map_or(1, |count| count.get());
-    (processors * 3 / 2).clamp(1, MOST_JOBS)
+    (processors * 2).clamp(1, MOST_JOBS)
 }
 
 /// Each boot takes about half a GiB of the host's memory.

@@ -818,7 +818,7 @@ impl Random {
 }
 
 /// A sleep in the idle loop is at most this part of the time that was idle: it adds little to any wait.
-const IDLE_SHARE: u128 = 16;
+const IDLE_SHARE: u128 = 8;
 
 /// How long the front end sleeps in its idle loop: short while there was something to do lately.
 struct Poll {
@@ -852,7 +852,7 @@ impl Poll {
         }
         // A poll is two system calls and, on a virtual machine, an exit for the timer.
         let idle = self.last_activity.elapsed().as_micros();
-        let most = (idle / IDLE_SHARE).clamp(20, 1000) as u32;
+        let most = (idle / IDLE_SHARE).clamp(40, 1000) as u32;
         let least = most / 2;
         Duration::from_micros(u64::from(least + self.random.below(most - least)))
     }

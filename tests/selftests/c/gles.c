@@ -9,7 +9,7 @@
  *
  * usage: mesa-shaders --keep|--compare FOLDER [--some] [TEXT]...
  *
- * Scenes whose names have one of the texts in them; of those that differ in a number only, with --some each second.
+ * Scenes whose names have one of the texts in them; of those that differ in a number only, with --some each third.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -828,7 +828,7 @@ static void add(const char *what, void (*draw)(int), int number, int tolerance, 
 
 static void add_numbered(const char *what, void (*draw)(int), int first, int count, int tolerance, int share)
 {
-	for (int i = first; i < first + count; i += 1 + has_some) {
+	for (int i = first; i < first + count; i += has_some ? 3 : 1) {
 		char name[64];
 
 		snprintf(name, sizeof(name), "%s %d", what, i - first + 1);
