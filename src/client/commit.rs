@@ -247,7 +247,7 @@ impl Process {
         let mut reply = outcome?;
         parts.done += 1;
         if let Reply::Committed { switched, .. } = &mut reply {
-            // That of any part is told.
+            // The last answer has that of any part.
             parts.was_switched |= *switched;
             *switched = parts.was_switched;
         }

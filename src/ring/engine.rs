@@ -191,7 +191,7 @@ pub(crate) struct Past {
     pub(super) epoch: Epoch,
 }
 
-/// What an engine is to know of its core.
+/// What an engine knows of its core.
 pub(crate) struct Seat {
     /// Its place among the device's.
     pub(crate) core: usize,

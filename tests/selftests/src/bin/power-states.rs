@@ -346,7 +346,7 @@ fn state_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
                 for round in 0..10 {
                     paint.prove(0xff0f_0f00 + round)?;
                     switch(paint.device(), STATE_OFF)?;
-                    // Looks under way keep it on until they have ended, and there is always one.
+                    // Looks under way keep it on until they have ended.
                     eventually("the core is off beside one that looks", 10 * SOON, || {
                         Ok(control.read(POWER) == 0)
                     })?;

@@ -291,7 +291,7 @@ fn handler_above(id: i32) -> Result<()> {
     waiting.join().ok().context("a panic")?
 }
 
-/// A WAIT that is stopped, and ended by SIGCONT's handler; a second later another one, which has all its time.
+/// A WAIT that is stopped, and ended by SIGCONT's handler; later another one, which has all its time.
 fn waits_twice() -> Result<String> {
     raw::on_signal(SIGCONT, false, in_handler)?;
     let device = Device::open()?;
