@@ -165,14 +165,16 @@ fn main() -> ExitCode {
         suite.test("a core has both while it draws", move || {
             let mut paint = Paint::new()?;
             let first = system::bound()?.into_iter().next().context("no core")?;
-            for round in 0..3 {
+            for round in 0..2 {
                 soc.wait_until_off()?;
-                let armed = control.arm(fault::SLOW_DRAWS, 700_000);
+                let armed = control.arm(fault::SLOW_DRAWS, 1_500_000);
                 let stream = paint.fill_all(0xff0a_0b00 + round);
                 paint.commit(&stream, &mut galcore_client::Queue::new())?;
-                let (power, clocks) = (soc.has_power()?, soc.has_clocks(&first)?);
+                // COMMIT returns while a worker switches the core on. Until then the registers and the kernel may differ.
+                eventually("the core has power and clocks", PATIENCE, || {
+                    Ok(soc.has_power().unwrap_or(false) && soc.has_clocks(&first).unwrap_or(false))
+                })?;
                 drop(armed);
-                same("power and clocks", (power, clocks), (true, true))?;
                 paint.prove(0xff0c_0d00 + round)?;
             }
             soc.wait_until_off()?;
