@@ -172,13 +172,24 @@ pub(super) struct Locked {
     user: Option<u32>,
 }
 
+/// How many pages the calling process may lock.
+fn limit() -> usize {
+    // SAFETY: Only looks at the calling thread.
+    unsafe { shim::gal_lock_limit() }
+}
+
 impl Locked {
-    /// None yet of the calling process, nor of its user. `ESRCH`: it is no process.
-    pub(super) fn new(accounts: &Arc<Accounts>) -> Result<Self> {
+    /// None yet of `wanted` pages of the calling process, nor of its user. `ESRCH`: it is no process.
+    /// `ENOMEM`: so many exceed its limit in any case.
+    pub(super) fn new(accounts: &Arc<Accounts>, wanted: usize) -> Result<Self> {
         let current = kernel::current!();
         let mm: &Mm = current.mm().ok_or(ESRCH)?;
         // SAFETY: Only looks at the calling thread.
         let is_exempt = unsafe { shim::gal_may_lock_all() };
+        // Those that were pinned on the way to a refusal would keep out others of the user's.
+        if !is_exempt && wanted > limit() {
+            return Err(ENOMEM);
+        }
         // INVARIANT: None.
         Ok(Self {
             mm: mm.into(),
@@ -198,8 +209,7 @@ impl Locked {
     /// made this. `ENOMEM`: that exceeds the user's limit, or no memory; they do not count.
     pub(super) fn add(&mut self, folio: Option<Folio>, pins: usize) -> Result {
         let sum = RBTreeNodeReservation::new(GFP_CLIENT)?;
-        // SAFETY: Only looks at the calling thread.
-        let limit = unsafe { shim::gal_lock_limit() };
+        let limit = limit();
         let (mut added, mut count) = (pins, self.count);
         match (folio, self.user) {
             (Some(folio), _) => {

@@ -282,6 +282,7 @@ impl Pages {
     ) -> Result<Self> {
         // The kernel counts them in an `int`.
         i32::try_from(count)?;
+        // Room for pages only as they are pinned: the limit bounds both.
         let mut this = Self::empty(
             &registry.dev,
             Origin::Pinned {
@@ -289,9 +290,9 @@ impl Pages {
                 write,
                 returned: Atomic::new(0),
                 registry: registry.clone(),
-                locked: Locked::new(&registry.accounts)?,
+                locked: Locked::new(&registry.accounts, count)?,
             },
-            count,
+            0,
         )?;
         while this.pages.len() < count {
             super::yield_if_due();
@@ -307,6 +308,7 @@ impl Pages {
             }
             this.count(done)?;
         }
+        this.dma.reserve(count, GFP_CLIENT)?;
         for (index, &page) in this.pages.iter().enumerate() {
             if index % MANY == 0 {
                 super::yield_if_due();
@@ -329,6 +331,7 @@ impl Pages {
     /// also those that are not there yet. `EFAULT`, `ENOMEM`: none.
     fn pin_some(&mut self, at: usize, most: usize, fault: bool) -> Result {
         let write = self.is_writeable();
+        self.pages.reserve(most, GFP_CLIENT)?;
         let spare = self.pages.spare_capacity_mut();
         let to = spare.get_mut(..most).ok_or(EINVAL)?.as_mut_ptr();
         // SAFETY: There is room for `most` pointers.

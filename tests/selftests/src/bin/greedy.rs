@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use std::time::Instant;
 
+use anyhow::anyhow;
 use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
@@ -18,6 +19,7 @@ use galcore_client::sys::become_user;
 use galcore_client::sys::Region;
 use galcore_client::uapi::surface;
 use galcore_client::uapi::Pool;
+use galcore_client::uapi::Status;
 use galcore_client::Abi;
 use galcore_client::Device;
 use galcore_selftests::harness;
@@ -34,6 +36,9 @@ use galcore_selftests::system::meminfo;
 use galcore_selftests::system::KernelLog;
 use galcore_selftests::system::ProcGc;
 use rustix::mount::MountFlags;
+use rustix::process::setrlimit;
+use rustix::process::Resource;
+use rustix::process::Rlimit;
 
 const ATTACKER: u32 = 1000;
 const VICTIM: u32 = 1001;
@@ -110,12 +115,58 @@ fn be_other(abi: &'static Abi) -> Result<()> {
                 most.parse()?,
             )
         }
+        ["wraps", threads, milliseconds] => {
+            let device = device.get().expect("open");
+            let time = Duration::from_millis(milliseconds.parse()?);
+            Ok(wraps(device, threads.parse()?, time)?.to_string())
+        }
         ["signals", count] => {
             let device = device.get().expect("open");
             take(|| device.create_signal(false).map(|_| ()), count.parse()?)
         }
         _ => bail!("what is {words:?}?"),
     })
+}
+
+/// Has threads ask for nearly all that a process can address to be pinned, though it may pin nothing. The least that is
+/// available meanwhile, in KiB.
+fn wraps(device: &Device, threads: usize, time: Duration) -> Result<u64> {
+    let limit = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    setrlimit(Resource::Memlock, limit)?;
+    let begin = Instant::now();
+    let ask = || -> Result<()> {
+        while begin.elapsed() < time {
+            let mapped = device.map_user(0x1_0000, 0x7ffe_0000);
+            harness::refused("MAP", mapped, Status::OUT_OF_RESOURCES)?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(ask)).collect();
+        let mut least = u64::MAX;
+        while begin.elapsed() < time {
+            least = least.min(meminfo("MemAvailable")?);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        for one in all {
+            one.join().map_err(|_| anyhow!("a panic"))??;
+        }
+        Ok(least)
+    })
+}
+
+/// Requests that are refused take no memory worth speaking of meanwhile.
+fn refused() -> Result<()> {
+    let mut attacker = start(ATTACKER)?;
+    attacker.ask("open")?;
+    let before = meminfo("MemAvailable")?;
+    let least: u64 = attacker.ask("wraps 60 2000")?.parse()?;
+    println!("# {before} KiB, and {least} at least");
+    ensure!(least + 64 * KIB > before, "{least} of {before} KiB");
+    Ok(())
 }
 
 /// A memory cgroup with a limit.
@@ -298,6 +349,7 @@ fn main() -> ExitCode {
             taken("contiguous", TO_TAKE, |_| (MIB, u32::MAX))
         });
         suite.test("a memory cgroup", charged);
+        suite.test("pins that are refused", || for_everybody(refused));
         if let Some(part) = Options::parse(&["part"])?.get("part") {
             suite.only(part);
         }
