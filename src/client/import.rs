@@ -30,7 +30,8 @@ use crate::{
     memory::{
         Elsewhere,
         Node,
-        UserMemory, //
+        UserMemory,
+        View, //
     },
     sys::dma_buf::{
         Access,
@@ -225,7 +226,11 @@ impl Process {
         };
         let pool = self.device.memory().pool_address();
         let node = self.tables().node_shown_at(user, bytes, pool);
-        self.wrap_own(node.ok_or(Error::OutOfResources)?, bytes)
+        let node = node.ok_or(Error::OutOfResources)?;
+        match node.view() {
+            View::Pages(backing) if !backing.is_seen_at(user) => Err(Error::OutOfResources),
+            _ => self.wrap_own(node, bytes),
+        }
     }
 
     /// The process's node. `InvalidObject`: no such node, or it is freed.

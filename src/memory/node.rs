@@ -157,6 +157,18 @@ impl Backing {
         }
     }
 
+    /// Whether the caller sees it at `user`: it may have unmapped its view.
+    pub(crate) fn is_seen_at(&self, user: usize) -> bool {
+        if let Some(import) = self.imported() {
+            return import.is_seen_at(user);
+        }
+        let bytes = match self {
+            Backing::Contiguous(buffer) => sys::vma::view_bytes(user, buffer),
+            Backing::Scattered(pages) => sys::vma::view_bytes(user, pages),
+        };
+        bytes.is_some()
+    }
+
     /// Maps it into an area; scattered pages can be cached.
     pub(crate) fn map(self, area: NewArea<'_>, cached: bool) -> kernel::error::Result {
         match self {

@@ -395,10 +395,15 @@ impl Import {
         Ok(user)
     }
 
+    /// Whether the calling process has its view at `user`.
+    pub(crate) fn is_seen_at(&self, user: usize) -> bool {
+        // Its owner may have put another file in place of the dma-buf's.
+        view_at(user) == Some((self.bytes(), self.view.load(Relaxed)))
+    }
+
     /// Ends the calling process's view of it at `user`, if that is what is there.
     pub(crate) fn unmap(&self, user: usize) {
-        // Its owner may have put another file in place of the dma-buf's.
-        if view_at(user) != Some((self.bytes(), self.view.load(Relaxed))) {
+        if !self.is_seen_at(user) {
             return;
         }
         // Another thread may change its own memory map in between; it is its own.

@@ -189,30 +189,26 @@ pub(crate) fn map<T: Mappable>(area: NewArea<'_>, object: Arc<T>, cached: bool) 
 /// Where, in pages, the file's part for objects begins: above any pool, 4 GiB.
 const ABOVE_WINDOWS: c_ulong = 1 << (32 - bindings::PAGE_SHIFT);
 
-/// Ends the calling process's view of `object` at `user`, if that is what is there.
+/// Bytes of the calling process's view of `object` at `user`, if that is what is there.
 ///
 /// A child, or a process that has unmapped the view itself, may have something else there by now.
-pub(crate) fn unmap<T: Mappable>(user: usize, object: &Arc<T>) {
+pub(crate) fn view_bytes<T: Mappable>(user: usize, object: &Arc<T>) -> Option<usize> {
     let current = kernel::current!();
-    let Some(mm) = current.mm() else {
-        return;
-    };
-    let bytes = {
-        let lock = mm.mmap_read_lock();
-        let Some(area) = lock.vma_lookup(user) else {
-            return;
-        };
-        let vma = area.as_ptr();
-        // SAFETY: The memory map is locked, so the area is valid and does not change.
-        let (operations, data) = unsafe { ((*vma).vm_ops, (*vma).vm_private_data) };
-        let is_ours = core::ptr::eq(operations, Keep::<T>::operations())
-            && core::ptr::eq(data.cast_const().cast::<T>(), Arc::as_ptr(object));
-        if !is_ours || area.start() != user {
-            return;
-        }
-        area.end() - area.start()
-    };
-    // Another thread may change its own memory map in between; it is its own.
-    // SAFETY: Works on the caller's memory map and checks the range.
-    let _ = unsafe { bindings::vm_munmap(user, bytes) };
+    let lock = current.mm()?.mmap_read_lock();
+    let area = lock.vma_lookup(user)?;
+    let vma = area.as_ptr();
+    // SAFETY: The memory map is locked, so the area is valid and does not change.
+    let (operations, data) = unsafe { ((*vma).vm_ops, (*vma).vm_private_data) };
+    let is_ours = core::ptr::eq(operations, Keep::<T>::operations())
+        && core::ptr::eq(data.cast_const().cast::<T>(), Arc::as_ptr(object));
+    (is_ours && area.start() == user).then(|| area.end() - area.start())
+}
+
+/// Ends the calling process's view of `object` at `user`, if that is what is there.
+pub(crate) fn unmap<T: Mappable>(user: usize, object: &Arc<T>) {
+    if let Some(bytes) = view_bytes(user, object) {
+        // Another thread may change its own memory map in between; it is its own.
+        // SAFETY: Works on the caller's memory map and checks the range.
+        let _ = unsafe { bindings::vm_munmap(user, bytes) };
+    }
 }

@@ -231,6 +231,15 @@ impl Drop for Area {
     }
 }
 
+/// Unmaps a view that the driver has made, behind its back. Nothing of the program refers into it.
+pub fn unmap_view(address: u64, bytes: usize) -> io::Result<()> {
+    // SAFETY: as above, which the caller has seen to.
+    match unsafe { libc::munmap(address as *mut libc::c_void, bytes) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 extern "C" fn nothing(_: libc::c_int) {}
 
 /// From now on SIGUSR1 does nothing but end what a thread waits for in the kernel.

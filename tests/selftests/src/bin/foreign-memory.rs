@@ -19,6 +19,7 @@ use anyhow::Result;
 use galcore_client::device::Foreign;
 use galcore_client::device::Memory;
 use galcore_client::device::Node;
+use galcore_client::raw;
 use galcore_client::raw::Area;
 use galcore_client::raw::Kind;
 use galcore_client::sys;
@@ -435,6 +436,20 @@ fn own_view(abi: &'static Abi, pool: Pool) -> Result<()> {
     release(&client, node)?;
     let (status, _) = device.wrap_memory(logical, BYTES.into())?;
     same("of one that is gone", status, Status::OUT_OF_RESOURCES)?;
+    books_settle(before)
+}
+
+/// The process has unmapped its view of a node: the node is not what is there, or will be.
+fn lost_view(abi: &'static Abi) -> Result<()> {
+    let client = client(abi)?;
+    let before = at_rest(used)?;
+    let device = client.device();
+    let node = device.allocate(BYTES, 64, uapi::surface::BITMAP, Pool::VIRTUAL)?;
+    let (_, logical) = lock(&client, node)?;
+    raw::unmap_view(logical, BYTES as usize)?;
+    let (status, _) = device.wrap_memory(logical, BYTES.into())?;
+    same("of a view that is gone", status, Status::OUT_OF_RESOURCES)?;
+    release(&client, node)?;
     books_settle(before)
 }
 
@@ -897,6 +912,9 @@ fn main() -> ExitCode {
                 });
                 suite.test(format!("{what}: another driver's dma-buf"), move || {
                     wrap_dma_buf(abi)
+                });
+                suite.test(format!("{what}: a view that is gone"), move || {
+                    lost_view(abi)
                 });
             }
             if abi.has("UNMAP_USER_MEMORY") {
