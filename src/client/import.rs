@@ -44,7 +44,7 @@ use kernel::{
 };
 
 /// What a request names: a descriptor is looked up once, as what it is can change meanwhile.
-enum Source {
+pub(super) enum Source {
     /// A dma-buf.
     DmaBuf(DmaBuf),
     /// Memory of the caller's.
@@ -90,18 +90,20 @@ impl Mapped {
 
 impl Process {
     /// Makes the GPU reach `source`.
-    fn take(&self, source: &Source, write: bool) -> Result<UserMemory> {
+    pub(super) fn take(&self, source: &Source, write: bool) -> Result<UserMemory> {
         // What records have unmapped counts as long as it is not given back.
         self.finish_returns();
         let memory = self.device.memory();
-        let reclaim = || self.reclaim().map(|_| ());
-        match *source {
-            Source::DmaBuf(ref buffer) => memory.import(buffer, write, reclaim),
-            Source::User { user: 0, .. } | Source::User { bytes: 0, .. } => {
-                Err(Error::InvalidArgument)
+        self.reclaiming(|waits| {
+            let reclaim = || self.reclaim_if(waits);
+            match *source {
+                Source::DmaBuf(ref buffer) => memory.import(buffer, write, reclaim),
+                Source::User { user: 0, .. } | Source::User { bytes: 0, .. } => {
+                    Err(Error::InvalidArgument)
+                }
+                Source::User { user, bytes } => memory.map_user(user, bytes, write, reclaim),
             }
-            Source::User { user, bytes } => memory.map_user(user, bytes, write, reclaim),
-        }
+        })
     }
 
     /// Russell King's ioctls: the handle, for UNMAP_USER_MEMORY, and the GPU address.

@@ -254,8 +254,16 @@ impl Process {
         memory.failures().pass()?;
         let node = match memory.allocate_node(bytes, alignment, kind, pool, self.number) {
             // What was freed may still wait for the GPU: let it come back, and try once more.
-            Err(Error::OutOfMemory) if memory.could_have(bytes, pool) => self
-                .reclaim_and(|| memory.allocate_node(bytes, alignment, kind, pool, self.number))?,
+            Err(Error::OutOfMemory) if memory.could_have(bytes, pool) => {
+                self.reclaiming(|waits| {
+                    let allocate =
+                        || memory.allocate_node(bytes, alignment, kind, pool, self.number);
+                    match waits {
+                        true => self.reclaim_and(allocate),
+                        false => allocate(),
+                    }
+                })?
+            }
             other => other?,
         };
         // CAST: at most 64 bits.
@@ -288,6 +296,14 @@ impl Process {
             }
         }
         allocate()
+    }
+
+    /// Waits if the caller may still `wait` for memory.
+    pub(super) fn reclaim_if(&self, waits: bool) -> Result {
+        match waits {
+            true => self.reclaim().map(|_| ()),
+            false => Ok(()),
+        }
     }
 
     /// Waits until what the process has let go of, and what jobs that have ended have, is back;

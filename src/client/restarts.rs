@@ -43,15 +43,13 @@ use kernel::{
     time::Delta, //
 };
 
-/// Interrupted calls that are kept of one process: one for each thread in a handler, or in a handler
-/// that has interrupted another. One more takes the place of the oldest.
-const MAX_KEPT: usize = 512;
+/// Interrupted calls that are kept of one process, and as many of all others that have got a file of
+/// its: one for each thread in a handler, or in a handler that has interrupted another. One more takes
+/// the place of the oldest, of the process that has most.
+const MAX_KEPT: usize = 256;
 
 /// Of one thread: more handlers do not interrupt each other.
 const MAX_OF_THREAD: usize = 8;
-
-/// As many as others that have got a file of the process may have it keep.
-const MAX_OF_OTHERS: usize = MAX_KEPT / 2;
 
 /// Numbers of interrupted calls have these bits, which no status has, and count below.
 const NUMBERS: u32 = 0x5A00_0000;
@@ -62,6 +60,10 @@ const FOREVER: u32 = u32::MAX;
 
 /// Nanoseconds of a millisecond, and of a tick.
 const MILLISECOND: u64 = 1_000_000;
+/// For how long requests wait for memory before they fail, over their restarts, in nanoseconds: what is
+/// waited for begins anew with each.
+const RECLAIM_TIME: u64 = 5_000 * MILLISECOND;
+
 // CAST: at least 32 bits into 64.
 const TICK: u64 = 1_000_000_000 / sys::HZ as u64;
 
@@ -79,6 +81,8 @@ pub(super) enum Limited {
     /// A place for a part of a COMMIT after others: where the commands of the first part are in user
     /// memory, and the next part, or the queue. Its progress is how many parts have been submitted.
     Part(u64, u64),
+    /// Memory that comes back.
+    Reclaim,
 }
 
 impl Limited {
@@ -96,6 +100,8 @@ impl Limited {
 struct Kept {
     /// The thread's number.
     thread: i32,
+    /// Its process, if that has got a file of another; 0: it is that file's own.
+    process: i32,
     /// The call's; 0: it has not ended yet.
     number: u32,
     what: Limited,
@@ -109,6 +115,23 @@ struct Kept {
     was_switched: bool,
     /// It has been restarted.
     is_back: bool,
+}
+
+impl Kept {
+    /// A call of `thread`'s that ends now, and waits for `what`.
+    fn new(thread: i32, what: Limited) -> Self {
+        Self {
+            thread,
+            process: 0,
+            number: 0,
+            what,
+            since: 0,
+            goal: 0,
+            progress: 0,
+            was_switched: false,
+            is_back: false,
+        }
+    }
 }
 
 /// The interrupted calls of a process.
@@ -163,18 +186,10 @@ impl Restarts {
         kept.remove(index).ok()
     }
 
-    /// Keeps what a call has come to that is interrupted; says whether it could. `is_own`: the
-    /// caller is the process itself, not one that has got a file of its.
-    fn keep(&self, new: Kept, is_own: bool) -> bool {
+    /// Keeps what a call has come to that is interrupted; says whether it could.
+    fn keep(&self, new: Kept) -> bool {
         let mut kept = self.kept.lock();
-        let is_its = |kept: &&Kept| kept.thread == new.thread;
-        // A thread's own go first: it leaves them by `longjmp`.
-        let gone = match kept.iter().filter(is_its).count() >= MAX_OF_THREAD {
-            true => kept.iter().position(|kept| is_its(&kept)),
-            false if !is_own && kept.len() >= MAX_OF_OTHERS => return false,
-            false => (kept.len() >= MAX_KEPT).then_some(0),
-        };
-        if let Some(gone) = gone {
+        if let Some(gone) = surplus(&kept, &new) {
             drop(kept.remove(gone));
         }
         kept.push(new, sys::GFP_CLIENT).is_ok()
@@ -195,6 +210,26 @@ impl Restarts {
         }
         is_kept.then_some((number, has_parts))
     }
+}
+
+/// Which of the calls that are `kept` makes room for a `new` one, if there is none.
+fn surplus(kept: &[Kept], new: &Kept) -> Option<usize> {
+    // A thread's own go first: it leaves them by `longjmp`.
+    let of_thread = |kept: &&Kept| kept.thread == new.thread;
+    if kept.iter().filter(of_thread).count() >= MAX_OF_THREAD {
+        return kept.iter().position(|kept| of_thread(&kept));
+    }
+    let competes = |kept: &&Kept| (kept.process == 0) == (new.process == 0);
+    let rivals = || kept.iter().filter(competes);
+    if rivals().count() < MAX_KEPT {
+        return None;
+    }
+    // Threads may have ended, and processes: so nothing is refused for what is there.
+    let share = |process| rivals().filter(|kept| kept.process == process).count();
+    let largest = rivals()
+        .map(|kept| kept.process)
+        .max_by_key(|&it| share(it))?;
+    kept.iter().position(|kept| kept.process == largest)
 }
 
 /// The calling thread's number.
@@ -306,17 +341,28 @@ impl Process {
     /// A COMMIT is interrupted after `count` of its parts. `OutOfMemory`: none to note that.
     pub(super) fn keep_parts(&self, what: Limited, count: u32, was_switched: bool) -> Result {
         let kept = Kept {
-            thread: thread(),
-            number: 0,
-            what,
-            since: 0,
-            goal: 0,
             progress: count.into(),
             was_switched,
-            is_back: false,
+            ..Kept::new(thread(), what)
         };
-        let is_kept = self.restarts.keep(kept, true);
+        let is_kept = self.restarts.keep(kept);
         is_kept.then_some(()).ok_or(Error::OutOfMemory)
+    }
+
+    /// Does `request`, which waits for memory to come back before it fails if it is given `true`: that
+    /// ends [`RECLAIM_TIME`] after the call has begun, over the restarts of the ioctl.
+    pub(super) fn reclaiming<T>(&self, request: impl FnOnce(bool) -> Result<T>) -> Result<T> {
+        let now = sys::monotonic_ns();
+        let kept = self.restarts.take(thread(), Limited::Reclaim);
+        let since = kept.map_or(now, |kept| kept.since);
+        let outcome = request(now.saturating_sub(since) < RECLAIM_TIME);
+        if matches!(outcome, Err(Error::Interrupted)) {
+            self.restarts.keep(Kept {
+                since,
+                ..Kept::new(thread(), Limited::Reclaim)
+            });
+        }
+        outcome
     }
 
     /// The calling thread's wait, which began at `since`, or so many ticks ago, is interrupted.
@@ -335,23 +381,24 @@ impl Process {
             Limited::Progress(_) => is_own,
             _ => sys::will_restart(),
         };
-        if !is_kept {
+        if !is_kept || sys::is_killed() {
             return;
         }
         let now = sys::monotonic_ns();
         // CAST: at most 64 bits.
         let gone = (ticks as u64).saturating_mul(TICK);
+        let process = match is_own {
+            true => 0,
+            false => sys::process_id(kernel::current!().group_leader()),
+        };
         let kept = Kept {
-            thread: thread(),
-            number: 0,
-            what,
+            process,
             since: since.unwrap_or(now.saturating_sub(gone)),
             goal,
             progress,
-            was_switched: false,
-            is_back: false,
+            ..Kept::new(thread(), what)
         };
-        self.restarts.keep(kept, is_own);
+        self.restarts.keep(kept);
     }
 }
 
@@ -380,16 +427,10 @@ mod tests {
     /// A call of `thread`'s that waits for `what` is interrupted: its number.
     fn interrupted(restarts: &Restarts, thread: i32, what: Limited, since: u64) -> u32 {
         let kept = Kept {
-            thread,
-            number: 0,
-            what,
             since,
-            goal: 0,
-            progress: 0,
-            was_switched: false,
-            is_back: false,
+            ..Kept::new(thread, what)
         };
-        assert!(restarts.keep(kept, true));
+        assert!(restarts.keep(kept));
         restarts.number(thread).unwrap().0
     }
 
@@ -450,34 +491,53 @@ mod tests {
         let kept = restarts.kept.lock();
         let of_thread = kept.iter().filter(|kept| kept.thread == 2).count();
         assert_eq!((kept.len(), of_thread), (MAX_KEPT, MAX_OF_THREAD));
-        let new = kept[0];
-        drop(kept);
-        // What others have it keep does not cost the process what it has.
-        assert!(!restarts.keep(new, false));
+    }
+
+    #[test]
+    fn a_process_with_many_makes_room_for_others() {
+        let restarts = KBox::pin_init(Restarts::new(), GFP_KERNEL).unwrap();
+        let own = interrupted(&restarts, 1, WHAT, 5);
+        let keep = |process, thread| {
+            restarts.keep(Kept {
+                process,
+                ..Kept::new(thread, WHAT)
+            })
+        };
+        let of = |process| {
+            let kept = restarts.kept.lock();
+            kept.iter().filter(|kept| kept.process == process).count()
+        };
+        // Those of two processes, one of which has ended with all of its threads.
+        assert!(keep(8, 2));
+        // CAST: small.
+        for thread in 0..MAX_KEPT as i32 {
+            assert!(keep(9, 10 + thread));
+        }
+        assert_eq!((of(0), of(8), of(9)), (1, 1, MAX_KEPT - 1));
+        for thread in 0..5 {
+            assert!(keep(7, 1000 + thread));
+        }
+        assert_eq!((of(7), of(8), of(9)), (5, 1, MAX_KEPT - 6));
+        assert!(restarts.begin(1, own));
     }
 
     #[test]
     fn parts_and_the_wait_amid_them_are_one_call() {
         let restarts = KBox::pin_init(Restarts::new(), GFP_KERNEL).unwrap();
         let kept = |what, progress| Kept {
-            thread: 1,
-            number: 0,
-            what,
-            since: 0,
-            goal: 0,
             progress,
             was_switched: true,
-            is_back: false,
+            ..Kept::new(1, what)
         };
-        restarts.keep(kept(Limited::Progress(0), 9), true);
-        restarts.keep(kept(Limited::Part(7, 8), 2), true);
+        restarts.keep(kept(Limited::Progress(0), 9));
+        restarts.keep(kept(Limited::Part(7, 8), 2));
         let (number, has_parts) = restarts.number(1).unwrap();
         assert!(has_parts && restarts.number(1).is_none());
         assert!(restarts.begin(1, number));
         let found = restarts.take(1, Limited::Part(7, 8)).unwrap();
         assert_eq!((found.progress, found.was_switched), (2, true));
         // It is interrupted before it comes to that wait again.
-        restarts.keep(found, true);
+        restarts.keep(found);
         let (number, has_parts) = restarts.number(1).unwrap();
         restarts.end(1);
         assert!(has_parts && restarts.begin(1, number));

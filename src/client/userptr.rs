@@ -4,7 +4,10 @@
 
 use super::{
     changes::Returned,
-    import::Mapped,
+    import::{
+        Mapped,
+        Source, //
+    },
     tables::Tables,
     visible::Visible,
     Process, //
@@ -40,11 +43,7 @@ impl Process {
         if user == 0 || bytes == 0 {
             return Err(Error::InvalidArgument);
         }
-        // What records have unmapped counts as long as it is not given back.
-        self.finish_returns();
-        let memory = self.device.memory();
-        let reclaim = || self.reclaim().map(|_| ());
-        let memory = match memory.map_user(user, bytes, true, reclaim) {
+        let memory = match self.take(&Source::User { user, bytes }, true) {
             Ok(memory) => memory,
             Err(error) => {
                 let address = self.address_without_pages(user, bytes).ok_or(error)?;

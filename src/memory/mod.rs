@@ -356,7 +356,7 @@ impl VideoMemory {
         if span as u64 > LINEAR_WINDOW {
             return Err(Error::OutOfResources);
         }
-        let is_mapped = Cell::new(false);
+        let cause = Cell::new(ENOMEM);
         let pin = || -> Result<Mapping> {
             let (start, count) = (user - offset, span / PAGE_SIZE);
             let pin = |write| Pages::pin(&self.pinned, start, count, (offset, bytes), write);
@@ -366,16 +366,20 @@ impl VideoMemory {
                 pages => pages,
             }
             .map_err(|error| {
-                is_mapped.set(error == EBUSY);
+                cause.set(error);
                 Error::OutOfResources
             })?;
             let backing = Paged::new(pages, None);
             self.vm.map(Arc::new(backing, sys::GFP_CLIENT)?)
         };
-        // What was unmapped lately may still count.
-        let mapping = pin().or_else(|_| reclaim().and_then(|()| pin()));
+        let mapping = pin().or_else(|error| match cause.get() {
+            // What is not there does not come back.
+            EFAULT => Err(error),
+            // What was unmapped lately may still count.
+            _ => reclaim().and_then(|()| pin()),
+        });
         let mapping = mapping.inspect_err(|_| {
-            if is_mapped.get() {
+            if cause.get() == EBUSY {
                 warn_client!(TWICE, "{}", MAPPED_ALREADY);
             }
         })?;

@@ -170,8 +170,8 @@ pub(crate) fn is_killed() -> bool {
     unsafe { shim::gal_is_killed() }
 }
 
-/// Whether the handlers of all Unix signals that wait for the calling thread let its system call be
-/// restarted (`SA_RESTART`), or there are none.
+/// Whether a handler of the Unix signals that wait for the calling thread lets its system call be
+/// restarted (`SA_RESTART`), or there are no handlers. The kernel asks the first handler alone.
 pub(crate) fn will_restart() -> bool {
     // SAFETY: Only looks at the calling thread.
     unsafe { shim::gal_will_restart() }

@@ -794,6 +794,7 @@ u32 gal_effective_user_id(void)
 
 bool gal_will_restart(void)
 {
+	bool is_handled = false;
 	sigset_t pending;
 	int number;
 
@@ -803,11 +804,14 @@ bool gal_will_restart(void)
 	for (number = 1; number <= _NSIG; number++) {
 		const struct sigaction *action = &current->sighand->action[number - 1].sa;
 
-		if (sigismember(&pending, number) && action->sa_handler != SIG_DFL &&
-		    action->sa_handler != SIG_IGN && !(action->sa_flags & SA_RESTART))
-			return false;
+		if (!sigismember(&pending, number) || action->sa_handler == SIG_DFL ||
+		    action->sa_handler == SIG_IGN)
+			continue;
+		if (action->sa_flags & SA_RESTART)
+			return true;
+		is_handled = true;
 	}
-	return true;
+	return !is_handled;
 }
 
 int gal_sleep(unsigned int milliseconds)

@@ -305,8 +305,13 @@ pub fn thread() -> i32 {
 
 /// Sends SIGUSR1 to a thread of this process.
 pub fn interrupt(thread: i32) -> io::Result<()> {
+    interrupt_by(thread, libc::SIGUSR1)
+}
+
+/// The same by another signal.
+pub fn interrupt_by(thread: i32, number: i32) -> io::Result<()> {
     // SAFETY: touches no memory.
-    let result = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGUSR1) };
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, number) };
     match result {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

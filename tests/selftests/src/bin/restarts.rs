@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::sync::mpsc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::Arc;
+use std::sync::Barrier;
 use std::sync::Mutex;
 use std::time::Duration;
 use std::time::Instant;
@@ -221,6 +222,7 @@ fn handling(
 
 const SIGUSR1: i32 = 10;
 const SIGCONT: i32 = 18;
+const SIGIO: i32 = 29;
 
 /// Longer than anything may take.
 const WATCH: Duration = Duration::from_secs(12);
@@ -263,6 +265,127 @@ fn handler_leaves(device: &Device, id: i32) -> Result<()> {
     for (took, end) in found.iter() {
         ensure!(*took >= LIMIT, "{took:?} only: {end}");
     }
+    Ok(())
+}
+
+/// Two signals at once: the handler of the first has the kernel restart the call, that of the second would not.
+fn two_signals(device: &Device, id: i32) -> Result<()> {
+    for (number, restarts) in [(SIGUSR1, true), (SIGIO, false)] {
+        raw::on_signal(number, restarts, in_handler)?;
+    }
+    let waiter = raw::thread();
+    let (done, end) = mpsc::channel::<()>();
+    let sender = std::thread::spawn(move || -> Result<()> {
+        // The waiter does not run between the two.
+        raw::urgent()?;
+        let begin = Instant::now();
+        while begin.elapsed() < WATCH {
+            match end.recv_timeout(Duration::from_millis(30)) {
+                Err(RecvTimeoutError::Timeout) => {
+                    raw::interrupt_by(waiter, SIGIO)?;
+                    raw::interrupt_by(waiter, SIGUSR1)?;
+                }
+                _ => break,
+            }
+        }
+        Ok(())
+    });
+    let begin = Instant::now();
+    let result = refused("WAIT", device.wait_signal(id, 500), Status::TIMEOUT);
+    let took = begin.elapsed();
+    drop(done);
+    sender.join().ok().context("a panic")??;
+    result?;
+    println!("# {took:?}");
+    ensure!(took >= LIMIT && took < 4 * LIMIT, "{took:?}");
+    Ok(())
+}
+
+/// Threads that wait by the file of another process.
+const STRANGERS: usize = 280;
+
+/// The device by a file of another process.
+fn by_file_of(process: i32, file: i32) -> Result<Device> {
+    Ok(Device::of_file(
+        other::descriptor_of(process, file)?.into(),
+    )?)
+}
+
+/// A process that waits by the file of this one is killed, with many threads: others wait as before.
+fn killed_strangers(device: &Device, id: i32) -> Result<()> {
+    let file = device.file().as_raw_fd();
+    let ours = format!("{} {file} {id}", std::process::id());
+    for kills in [true, false] {
+        if kills {
+            let mut many = Other::start(Abi::own())?;
+            many.ask(&format!("waits-by {ours} {STRANGERS}"))?;
+            many.kill()?;
+        }
+        let mut other = Other::start(Abi::own())?;
+        println!("{}", other.ask(&format!("wait-by {ours}"))?);
+        let took: u128 = other.answer()?.parse()?;
+        ensure!(took < 4 * LIMIT.as_millis(), "{took} ms");
+    }
+    Ok(())
+}
+
+/// Waits by the file of another process in `count` threads, until it is killed.
+fn waits_by(process: i32, file: i32, id: i32, count: usize) -> Result<String> {
+    let ready = Arc::new(Barrier::new(count + 1));
+    for _ in 0..count {
+        let ready = ready.clone();
+        let thread = std::thread::Builder::new().stack_size(64 << 10);
+        thread.spawn(move || -> Result<()> {
+            let device = by_file_of(process, file)?;
+            ready.wait();
+            Ok(device.wait_signal(id, 100_000)?)
+        })?;
+    }
+    ready.wait();
+    std::thread::sleep(LIMIT);
+    Ok("all wait".to_string())
+}
+
+/// Allocates, draws and frees for so long.
+fn frees(time: Duration) -> Result<String> {
+    let mut paint = Paint::new()?;
+    let begin = Instant::now();
+    let mut count = 0;
+    while begin.elapsed() < time {
+        let node = paint.device().allocate(64 << 10, 64, 0, Pool::VIRTUAL)?;
+        let stream = paint.fill_all(count);
+        paint.commit(&stream, Queue::new().free(node))?;
+        count += 1;
+    }
+    paint.client.finish()?;
+    Ok(count.to_string())
+}
+
+/// ALLOCATE that is refused waits for what others free, but not for ever if a timer restarts it.
+fn refused_allocate() -> Result<()> {
+    let mut others = (0..3)
+        .map(|_| Other::start(Abi::own()))
+        .collect::<Result<Vec<_>>>()?;
+    for other in &mut others {
+        other.tell(&format!("frees {}", WATCH.as_millis()))?;
+    }
+    let device = Device::open()?;
+    let bytes = u32::try_from(device.map_pool()?.len())? / 8 * 5;
+    let node = device.allocate(bytes, 64, 0, Pool::SYSTEM)?;
+    let begin = Instant::now();
+    ticking(|| {
+        let end = device.allocate(bytes, 64, 0, Pool::SYSTEM).map(|_| ());
+        refused("ALLOCATE", end, Status::OUT_OF_MEMORY)?;
+        // So many ticks as are wanted.
+        std::thread::sleep(10 * Duration::from_millis(TICK.into()));
+        Ok(())
+    })?;
+    let took = begin.elapsed();
+    device.free(node)?;
+    for other in &mut others {
+        println!("# {} jobs", other.answer()?);
+    }
+    ensure!(took < WATCH, "{took:?}");
     Ok(())
 }
 
@@ -335,6 +458,16 @@ fn be_other(_: &'static Abi) -> Result<()> {
         ["busy", seconds] => other::keep_busy(seconds),
         ["stalls"] => stalls(),
         ["waits-twice"] => waits_twice(),
+        ["frees", milliseconds] => frees(Duration::from_millis(milliseconds.parse()?)),
+        ["wait-by", process, file, id] => {
+            let device = by_file_of(process.parse()?, file.parse()?)?;
+            let id = id.parse()?;
+            let wait = || refused("WAIT", device.wait_signal(id, 500), Status::TIMEOUT);
+            Ok(ticking(wait)?.as_millis().to_string())
+        }
+        ["waits-by", process, file, id, count] => {
+            waits_by(process.parse()?, file.parse()?, id.parse()?, count.parse()?)
+        }
         ["wait", milliseconds] => {
             let device = Device::open()?;
             let id = device.create_signal(false)?;
@@ -580,12 +713,17 @@ fn main() -> ExitCode {
             handler_leaves(device, id)
         });
         suite.test("a handler on a stack above", move || handler_above(id));
+        suite.test("two signals at once", move || two_signals(device, id));
+        suite.test("WAIT by the file of another", move || {
+            killed_strangers(device, id)
+        });
         suite.test("WAIT of a thread that stops", long_stops);
         suite.test("WAIT after one that a stop has ended", wait_after_stop);
         suite.test("STALL after one that a stop has ended", stall_after_stop);
         suite.test("STALL behind others", stall_behind_others);
         suite.test("UNMAP_USER_MEMORY", unmap_user);
         suite.test("ALLOCATE", allocate);
+        suite.test("ALLOCATE that is refused", refused_allocate);
         suite.test("COMMIT", commit);
         suite.run()
     })
