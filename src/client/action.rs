@@ -55,7 +55,8 @@ pub(crate) enum Action {
 /// Counting in a word of a client's memory.
 pub(crate) struct Count {
     pub(super) counter: Word,
-    pub(super) up: bool,
+    /// 1, or -1.
+    pub(super) step: i32,
     /// If the counter is then what this word is, the signal is set.
     pub(super) until: Option<(Word, Option<Arc<Signal>>)>,
 }
@@ -63,7 +64,7 @@ pub(crate) struct Count {
 impl Count {
     /// Does it.
     pub(super) fn run(&self) {
-        let now = self.counter.count(self.up);
+        let now = self.counter.count(self.step);
         if let Some((wanted, Some(signal))) = &self.until {
             if now.is_some() && now == wanted.read() {
                 signal.signal(true);
@@ -101,8 +102,8 @@ pub(crate) struct Events {
     usage: Option<Arc<Usage>>,
     /// The completion page that shows the job's end; its core, and its number there.
     shown: Option<(Arc<CompletionPage>, usize, u64)>,
-    /// The job has commands of a client's.
-    has_commands: bool,
+    /// How many streams of a client's the job has: 0 or 1. A word: what fills up a byte is copied apart.
+    streams: u32,
 }
 
 impl Events {
@@ -114,13 +115,13 @@ impl Events {
             actions: spare.actions,
             usage: own.or_else(|| Some(usage.clone())),
             shown: None,
-            has_commands: false,
+            streams: 0,
         }
     }
 
     /// Their job has commands of a client's.
     pub(super) fn note_commands(&mut self) {
-        self.has_commands = true;
+        self.streams = 1;
     }
 
     /// Makes room for `count` more.
@@ -155,7 +156,7 @@ impl Payload for Events {
         if let Some((page, core, number)) = self.shown.take() {
             page.show(core, number, outcome);
         }
-        if let (Outcome::Done, true, Some(usage)) = (outcome, self.has_commands, &self.usage) {
+        if let (Outcome::Done, true, Some(usage)) = (outcome, self.has_commands(), &self.usage) {
             usage.shares().note_known(true);
         }
         let actions = self.actions.drain_all();
@@ -178,7 +179,7 @@ impl Payload for Events {
     }
 
     fn has_commands(&self) -> bool {
-        self.has_commands
+        self.streams != 0
     }
 
     fn process(&self) -> u64 {

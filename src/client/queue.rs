@@ -200,7 +200,7 @@ impl<'a> Queue<'a> {
                 let counter = self.counter(address)?;
                 self.count(Count {
                     counter,
-                    up,
+                    step: if up { 1 } else { -1 },
                     until: None,
                 })?
             }
@@ -213,7 +213,7 @@ impl<'a> Queue<'a> {
                 let counter = self.counter(counter)?;
                 self.count(Count {
                     counter,
-                    up: true,
+                    step: 1,
                     until: Some(until),
                 })?
             }

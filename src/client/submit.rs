@@ -89,7 +89,7 @@ impl Process {
             queue.events().note_commands();
         }
         // Each round waits, or somebody has been quicker, or a hang was charged meanwhile.
-        let (place, counted) = loop {
+        loop {
             let mut tables = self.tables();
             if let Some(commands) = &mut commands {
                 // Records do not hang.
@@ -106,7 +106,7 @@ impl Process {
                 queue.events().show_on(page, core.index());
             }
             let stream = commands.as_ref().map(|commands| commands.stream());
-            let attempt = ring.reserve(stream.as_ref(), queue.events(), &mut turn)?;
+            let mut attempt = ring.reserve(stream.as_ref(), queue.events(), &mut turn)?;
             if let Attempt::Reserved(place) = &attempt {
                 self.note_job(&mut tables, core.index(), place.number());
                 if let Some(page) = page {
@@ -119,8 +119,19 @@ impl Process {
             }
             let counted = page.map(|page| page.newest(core.index()));
             drop(tables);
-            match attempt {
-                Attempt::Reserved(place) => break (place, counted),
+            match &mut attempt {
+                // From here on others wait for the place to be filled.
+                Attempt::Reserved(place) => {
+                    let stream = match place.loads() {
+                        false => stream,
+                        true => commands.map(|commands| {
+                            commands.begun(place);
+                            commands.stream()
+                        }),
+                    };
+                    let job = ring.fill(place, stream.as_ref())?;
+                    return Ok(Submitted { job, counted });
+                }
                 Attempt::Full => waited(WaitFor::Place(core.index()), GPU_TIMEOUT, || {
                     ring.wait_for_place(&mut turn)
                 })?,
@@ -131,14 +142,7 @@ impl Process {
                     }
                 }
             }
-        };
-        // From here on others wait for the place to be filled.
-        if let Some(commands) = commands.as_mut().filter(|_| place.loads()) {
-            commands.begun(&place);
         }
-        let stream = commands.as_ref().map(|commands| commands.stream());
-        let job = ring.fill(place, stream.as_ref())?;
-        Ok(Submitted { job, counted })
     }
 
     /// In front of commands: waits as long as is due for hangs.

@@ -532,12 +532,8 @@ impl Word {
     }
 
     /// Adds to the word, and returns its new value. A concurrent write may be lost.
-    pub(crate) fn count(&self, up: bool) -> Option<u32> {
-        let before = self.read()?;
-        let now = match up {
-            true => before.wrapping_add(1),
-            false => before.wrapping_sub(1),
-        };
+    pub(crate) fn count(&self, step: i32) -> Option<u32> {
+        let now = self.read()?.wrapping_add_signed(step);
         self.write(now);
         Some(now)
     }

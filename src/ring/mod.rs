@@ -416,9 +416,9 @@ impl<P: Payload> Tlb for Ring<P> {
                 return;
             }
         }
-        let attempt = self.reserve(None, &mut P::default(), &mut self.turn(None));
+        let mut attempt = self.reserve(None, &mut P::default(), &mut self.turn(None));
         // Full, it is not idle either: the next job flushes. Closed, it is being stopped.
-        if let Ok(Attempt::Reserved(place)) = attempt {
+        if let Ok(Attempt::Reserved(place)) = &mut attempt {
             let _ = self.fill(place, None);
         }
     }

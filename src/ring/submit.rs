@@ -101,7 +101,7 @@ impl<P: Payload> Ring<P> {
     pub(crate) fn submit(self: &Arc<Self>, payload: &mut P) -> Result<u64> {
         let mut turn = self.turn(None);
         loop {
-            if let Attempt::Reserved(place) = self.reserve(None, payload, &mut turn)? {
+            if let Attempt::Reserved(place) = &mut self.reserve(None, payload, &mut turn)? {
                 return self.fill(place, None);
             }
             self.wait_until_moved(&mut self.state.lock(), &mut turn.timeout)?;
@@ -243,10 +243,10 @@ impl<P: Payload> Ring<P> {
     }
 
     /// Writes the words of a job, with the same `stream` as when its place was reserved, and starts
-    /// it; returns its number.
+    /// it; returns its number. Once.
     pub(crate) fn fill(
         self: &Arc<Self>,
-        mut reservation: Reservation<'_, P>,
+        reservation: &mut Reservation<'_, P>,
         stream: Option<&Stream<'_>>,
     ) -> Result<u64> {
         let place = reservation.place;

@@ -241,13 +241,15 @@ impl Share {
     /// Whether it may have another job under way.
     fn has_room(&self, is_shared: bool, quantum: u64) -> bool {
         let jobs = self.under_way.load(Relaxed);
+        if jobs < if is_shared { 1 } else { ALONE } {
+            return true;
+        }
         let average = self.average.load(Relaxed);
         // CAST: there are few jobs.
         let time = average.saturating_mul(jobs as u64);
         match is_shared {
-            _ if jobs == 0 => true,
             true => average != 0 && time < quantum,
-            false => jobs < ALONE || time < quantum.saturating_mul(ALONE_QUANTA),
+            false => time < quantum.saturating_mul(ALONE_QUANTA),
         }
     }
 }
@@ -361,10 +363,9 @@ impl<'s> Wish<'s> {
 
     /// Which stranger may hang the core with the job.
     fn stranger(&self) -> Option<usize> {
-        let is_trusted = |shares: &Shares| shares.is_known() && !shares.is_on_trial();
-        let shares = self.shares.filter(|shares| !is_trusted(shares))?;
-        self.has_commands
-            .then(|| core::ptr::from_ref(&**shares).addr())
+        let shares = self.shares.filter(|_| self.has_commands)?;
+        let is_trusted = shares.is_known() && !shares.is_on_trial();
+        (!is_trusted).then(|| core::ptr::from_ref(&**shares).addr())
     }
 
     /// Whether it waits.
@@ -468,7 +469,8 @@ impl Line {
             self.first_saw = moves;
             self.missed = None;
         }
-        if let (Some(holder), Some(stranger)) = (self.stranger, wish.stranger()) {
+        let holder = self.stranger;
+        if let Some((holder, stranger)) = holder.and_then(|it| Some((it, wish.stranger()?))) {
             let is_own = holder.shares == stranger;
             match wish.ticket {
                 Some(_) if is_own => {}
