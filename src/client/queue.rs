@@ -277,7 +277,7 @@ impl<'a> Queue<'a> {
                 // memory in pages does not have.
                 let base = process.device.base_address();
                 let word = tables.word_at(address);
-                let word = word.or_else(|| tables.counter_at(address, base)).ok_or_else(|| {
+                let word = word.or_else(|| tables.word_at_physical(address, base)).ok_or_else(|| {
                     mistake!(
                         Error::InvalidAddress,
                         "a WRITE_DATA record is for {:#x}: no multiple of 4, or not in locked memory of the process's", address)
@@ -310,7 +310,7 @@ impl<'a> Queue<'a> {
         let process = self.process;
         let tables = process.tables();
         let base = process.device.base_address();
-        let word = tables.counter_at(address, base);
+        let word = tables.word_at_physical(address, base);
         self.writes.get_or_insert(tables.addresses.removals());
         word.ok_or_else(|| {
             mistake!(

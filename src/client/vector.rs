@@ -521,7 +521,7 @@ impl Tables {
     }
 
     /// The word at physical address `address`, if it lies in memory of the process in one piece.
-    pub(super) fn counter_at(&self, address: u32, base: u32) -> Option<Word> {
+    pub(super) fn word_at_physical(&self, address: u32, base: u32) -> Option<Word> {
         self.physical_bytes(address, base)?;
         self.word_at(address.checked_sub(base)?)
     }

@@ -10,6 +10,10 @@ mod cases {
         Room::new().unwrap()
     }
 
+    fn empty_line() -> Line {
+        Line::new(Epoch::default())
+    }
+
     fn shares() -> Arc<Shares> {
         Arc::new(Shares::new(), GFP_KERNEL).unwrap()
     }
@@ -26,7 +30,7 @@ mod cases {
     /// Two processes with jobs of that length and as many threads, all of which want places all the
     /// time: how long the jobs of each have run after `rounds` jobs.
     fn run(jobs: [(u64, usize); 2], nice: i32, rounds: usize) -> [u64; 2] {
-        let mut line = Line::new(Epoch::default());
+        let mut line = empty_line();
         let shares = [Share::new(), Share::new()];
         let mut ran = [0; 2];
         let mut wishes: KVec<(usize, Wish<'_>)> = KVec::new();
@@ -72,7 +76,7 @@ mod cases {
 
     #[test]
     fn long_lists_of_actions_do_not_end_together() {
-        let mut line = Line::new(Epoch::default());
+        let mut line = empty_line();
         let shares = [Share::new(), Share::new()];
         let [mut first, mut second] = shares.each_ref().map(|share| Wish::new(Some(share)));
         (first.actions, second.actions) = (2 * MOST_ACTIONS, 1);
@@ -88,7 +92,7 @@ mod cases {
 
     #[test]
     fn new_processes_do_not_starve_an_old_one() {
-        let mut line = Line::new(Epoch::default());
+        let mut line = empty_line();
         let old = Share::new();
         let mut wish = Wish::new(Some(&old));
         line.admit(&mut wish, 0, 0);
@@ -113,7 +117,7 @@ mod cases {
 
     #[test]
     fn strangers_that_wait_for_each_other_hold_up_no_others() {
-        let mut line = Line::new(Epoch::default());
+        let mut line = empty_line();
         let all = [(); 3].map(|()| shares());
         let [mut first, mut second, mut known] = commands_of(&all);
         line.admit(&mut first, 7, 0);
@@ -130,7 +134,7 @@ mod cases {
 
     #[test]
     fn one_stranger_has_a_place() {
-        let mut line = Line::new(Epoch::default());
+        let mut line = empty_line();
         let all = [(); 3].map(|()| shares());
         let [mut first, mut second, mut known] = commands_of(&all);
         assert!(line.admits(&mut first, 0, 0));
@@ -150,7 +154,7 @@ mod cases {
 
     #[test]
     fn processes_on_trial_take_turns() {
-        let mut line = Line::new(Epoch::default());
+        let mut line = empty_line();
         let all = [(); 3].map(|()| shares());
         for shares in &all {
             shares.note_known(true);
@@ -186,7 +190,7 @@ mod cases {
 
     #[test]
     fn slow_jobs_of_a_process_have_few_places() {
-        let mut line = Line::new(Epoch::default());
+        let mut line = empty_line();
         let (slow, quick) = (Share::new(), Share::new());
         let mut wish = Wish::new(Some(&slow));
         // None has ended: nothing is known. It is alone.
@@ -216,7 +220,7 @@ mod cases {
 
     #[test]
     fn nobody_overtakes_the_first_but_when_it_does_not_come() {
-        let mut line = Line::new(Epoch::default());
+        let mut line = empty_line();
         let shares = [Share::new(), Share::new()];
         let [mut first, mut second] = shares.each_ref().map(|share| Wish::new(Some(share)));
         line.join(&mut first, room(), 5);
@@ -250,7 +254,7 @@ mod cases {
 
     #[test]
     fn a_lost_turn_is_paid_for() {
-        let mut line = Line::new(Epoch::default());
+        let mut line = empty_line();
         let [late, other] = [(); 2].map(|()| shares());
         let mut threads = [(); 3].map(|()| Wish::of(&late, 0));
         let mut second = Wish::of(&other, 0);
@@ -278,7 +282,7 @@ mod cases {
 
     #[test]
     fn a_core_that_comes_back_goes_on_where_it_was() {
-        let mut line = Line::new(Epoch::default());
+        let mut line = empty_line();
         let [old, new] = [(); 2].map(|()| shares());
         let mut wish = Wish::of(&old, 0);
         old.of[0].finish.store(line.quantum, Relaxed);
@@ -302,7 +306,7 @@ mod cases {
 
     #[test]
     fn what_leaves_the_line_has_claimed_nothing() {
-        let mut line = Line::new(Epoch::default());
+        let mut line = empty_line();
         let share = Share::new();
         share.average.store(40, Relaxed);
         share.finish.store(40, Relaxed);
