@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Recording the driver's trace events.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::ensure;
 use anyhow::Context;
@@ -17,6 +19,10 @@ const ROOM: u32 = 8192;
 
 /// The driver's own events.
 const OWN: &str = "galcore";
+
+/// How an interrupt's thread comes and goes: it is woken by the handler, and sleeps when all is done.
+const SWITCHES: &str = "sched/sched_switch";
+const OF_THREADS: &str = "prev_comm ~ \"irq/*\" || next_comm ~ \"irq/*\"";
 
 /// A recording of events, all of the driver's if nothing else is said; over when it is dropped.
 pub struct Recording {
@@ -55,6 +61,18 @@ impl Recording {
         recording.set("set_event_pid", &thread)?;
         recording.enable("1")?;
         recording.set("tracing_on", "1")?;
+        Ok(Some(recording))
+    }
+
+    /// Starts one of interrupts and their threads, for [`Lateness::of`].
+    pub fn of_interrupts() -> Result<Option<Self>> {
+        let Some(recording) = Self::of(&["irq/irq_handler_entry"], None)? else {
+            return Ok(None);
+        };
+        let mut recording = recording;
+        recording.set(&format!("events/{SWITCHES}/filter"), OF_THREADS)?;
+        recording.events.push(SWITCHES.to_string());
+        recording.enable("1")?;
         Ok(Some(recording))
     }
 
@@ -102,6 +120,95 @@ impl Recording {
 impl Drop for Recording {
     fn drop(&mut self) {
         let _ = self.enable("0");
+        let _ = self.set(&format!("events/{SWITCHES}/filter"), "0");
         let _ = self.set("set_event_pid", "");
+    }
+}
+
+/// How late the threads of the driver's interrupts are at most, from the handler's start on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lateness {
+    /// Interrupts that had their thread run.
+    pub count: u32,
+    /// Until the thread runs.
+    pub begin: Duration,
+    /// Until it sleeps again: what has ended is ended.
+    pub end: Duration,
+}
+
+impl Lateness {
+    /// Out of the text of a recording.
+    pub fn of(text: &str) -> Self {
+        let mut all = Self::default();
+        // By the number of the interrupt: when its handler began, and whether its thread has run since.
+        let mut begun: HashMap<&str, (Duration, bool)> = HashMap::new();
+        for line in text.lines() {
+            let Some((time, event)) = event(line) else {
+                continue;
+            };
+            if let Some(fields) = event.strip_prefix("irq_handler_entry: irq=") {
+                if let Some((number, "name=galcore")) = fields.split_once(' ') {
+                    begun.entry(number).or_insert((time, false));
+                }
+            } else if let Some(fields) = event.strip_prefix("sched_switch: ") {
+                let number = |key: &str| {
+                    let (_, name) = fields.split_once(key)?;
+                    name.strip_prefix("irq/")?.split_once('-').map(|it| it.0)
+                };
+                let next = number("next_comm=").and_then(|number| begun.get_mut(number));
+                if let Some((since, runs @ false)) = next {
+                    *runs = true;
+                    all.count += 1;
+                    all.begin = all.begin.max(time.saturating_sub(*since));
+                }
+                let is_asleep = !fields.contains("prev_state=R");
+                let Some(number) = number("prev_comm=").filter(|_| is_asleep) else {
+                    continue;
+                };
+                if let Some((since, _)) = begun.remove(number) {
+                    all.end = all.end.max(time.saturating_sub(since));
+                }
+            }
+        }
+        all
+    }
+}
+
+/// The time of a line of a trace, and what follows it.
+fn event(line: &str) -> Option<(Duration, &str)> {
+    // A task's name may hold anything; the name of an event is followed by its fields.
+    let names = [": irq_handler_entry: ", ": sched_switch: "];
+    let at = names.iter().find_map(|name| line.find(name))?;
+    let (head, event) = line.split_at(at);
+    let (seconds, micros) = head.rsplit_once(' ')?.1.split_once('.')?;
+    let (seconds, micros) = (seconds.parse().ok()?, micros.parse().ok()?);
+    let time = Duration::from_secs(seconds) + Duration::from_micros(micros);
+    Some((time, event.strip_prefix(": ")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupts_are_late() {
+        const TEXT: &str = "\
+# tracer: nop
+          <idle>-0       [000] d.h1.    10.000100: irq_handler_entry: irq=7 name=timer
+          <idle>-0       [000] d.h1.    10.000200: irq_handler_entry: irq=27 name=galcore
+          <idle>-0       [000] d..2.    10.000300: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=irq/27-galcore next_pid=70 next_prio=49
+  irq/27-galcore-70      [000] d.h1.    10.000400: irq_handler_entry: irq=27 name=galcore
+  irq/27-galcore-70      [000] d..2.    10.000500: sched_switch: prev_comm=irq/27-galcore prev_pid=70 prev_prio=49 prev_state=R+ ==> next_comm=migration/0 next_pid=9 next_prio=0
+     migration/0-9       [000] d..2.    10.000600: sched_switch: prev_comm=migration/0 prev_pid=9 prev_prio=0 prev_state=S ==> next_comm=irq/27-galcore next_pid=70 next_prio=49
+  irq/27-galcore-70      [000] d..2.    10.002200: sched_switch: prev_comm=irq/27-galcore prev_pid=70 prev_prio=49 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
+          <idle>-0       [000] d.h1.    10.003000: irq_handler_entry: irq=27 name=galcore
+";
+        let found = Lateness::of(TEXT);
+        let wanted = Lateness {
+            count: 1,
+            begin: Duration::from_micros(100),
+            end: Duration::from_millis(2),
+        };
+        assert_eq!(found, wanted);
     }
 }

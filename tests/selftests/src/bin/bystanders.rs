@@ -510,7 +510,8 @@ const WARM: Duration = Duration::from_secs(2);
 /// For how long processes share a core.
 const SHARED: Duration = Duration::from_secs(12);
 
-/// Commits jobs of so many draws and words without waiting for them. How many.
+/// Commits jobs of so many draws and words without waiting for them. How many, and the milliseconds that one has waited for
+/// its place at most.
 fn hog(draws: u32, words: usize, time: Duration) -> Result<String> {
     let mut paint = Paint::new()?;
     let mut stream = Stream::new();
@@ -521,17 +522,19 @@ fn hog(draws: u32, words: usize, time: Duration) -> Result<String> {
         stream.nop();
     }
     let begun = Instant::now();
-    let mut commits = 0;
+    let (mut commits, mut longest) = (0, Duration::ZERO);
     while begun.elapsed() < time {
+        let start = Instant::now();
         // At first one at a time: how long its jobs take is known then.
         match begun.elapsed() < WARM {
             true => paint.run(&stream)?,
             false => paint.commit(&stream, &mut Queue::new())?,
         }
+        longest = longest.max(start.elapsed());
         commits += 1;
     }
     paint.close()?;
-    Ok(format!("{commits}"))
+    Ok(format!("{commits} {}", longest.as_millis()))
 }
 
 /// The longest that one of many small jobs took to end; of more than a few the longest but one, as the host may have been
@@ -569,7 +572,7 @@ fn waits_for_one_job(control: &Control) -> Result<()> {
     let worst = longest_wait(SHARED / 2)?;
     let commits = greedy.answer()?;
     drop(armed);
-    println!("# {usual:?} alone; beside jobs of {job:?} {first:?} at first, then {worst:?}; {commits} commits");
+    println!("# {usual:?} alone; beside jobs of {job:?} {first:?} at first, then {worst:?}; commits, ms for one: {commits}");
     // The longest draws are as long as the usual one, and a few are in their places at first.
     ensure!(worst <= (2 + draws) * usual, "{worst:?}");
     ensure!(first <= (2 + draws * JOBS) * usual, "at first {first:?}");
@@ -843,24 +846,32 @@ fn busy_of(id: i32) -> Result<Duration> {
     names.map(|name| info.engine(name)).sum()
 }
 
-/// A few processes.
-fn shares(control: &Control) -> Result<()> {
+/// A few processes, for so long.
+fn shares(control: &Control, time: Duration) -> Result<()> {
     let kinds = [(1, 0), (3, 0), (8, 0), (2, 7_000)];
-    share(control, &kinds, DRAW, SHARED, 0.85)
+    // The jobs that are under way at both ends count for less the longer it is.
+    let part = if time > 4 * SHARED { 0.9 } else { 0.85 };
+    share(control, &kinds, DRAW, time, part)
 }
 
-/// Many: with jobs of 1 to 100 ms and 28 KiB at most.
+/// So many processes have what they are due whatever their jobs take.
+const FEW: usize = 8;
+
+/// Many: with jobs of hardly anything to 100 ms, and of 1 to 400 KiB.
 fn crowd(control: &Control) -> Result<()> {
     let kind = |number: usize| {
         (
-            [1, 3, 10, 30, 100][number % 5],
-            [0, 2_000, 7_000][number % 3],
+            [0, 1, 10, 30, 100][number % 5],
+            [256, 7_000, 100_000][number % 3],
         )
     };
     let kinds: Vec<(u32, usize)> = (0..64).map(kind).collect();
     let draw = Duration::from_millis(1);
     share(control, &kinds, draw, 8 * SHARED, 0.5)
 }
+
+/// Jobs of so many draws keep a core busy for as long as their process is due: of shorter ones it cannot commit enough.
+const LONG: u32 = 10;
 
 /// Processes that all want the core, with jobs of so many draws of `draw` and so many words, have it for the same time,
 /// whatever their jobs take and how large they are: at least for `part` of what each is due, over `time`.
@@ -895,10 +906,13 @@ fn share(
     drop(armed);
     let sum: f64 = times.iter().sum();
     let mean = sum / kinds.len() as f64;
-    let (least, most) = times.iter().fold((mean, mean), |(least, most), time| {
+    let are_many = kinds.len() > FEW;
+    let long = times.iter().zip(kinds);
+    let long = long.filter(|(_, (draws, _))| !are_many || *draws >= LONG);
+    let (least, most) = long.fold((f64::MAX, 0.0_f64), |(least, most), (time, _)| {
         (time.min(least), time.max(most))
     });
-    println!("# seconds of the core {times:.2?}, commits {commits:?}");
+    println!("# seconds of the core {times:.2?}; commits, ms for one: {commits:?}");
     println!(
         "# of what is due: least {:.2}, most {:.2}",
         least / mean,
@@ -906,6 +920,16 @@ fn share(
     );
     ensure!(sum > 0.6 * time.as_secs_f64(), "the core was idle");
     ensure!(least >= part * mean, "{times:?}");
+    // Each of the others goes first twice, with its job and the one that it has under way.
+    let round: Duration = kinds.iter().map(|(draws, _)| draw * *draws).sum();
+    for answer in &commits {
+        let (_, longest) = answer.split_once(' ').context("two numbers")?;
+        let longest = Duration::from_millis(longest.parse()?);
+        ensure!(
+            longest < 2 * JOBS * DRAW + 4 * round,
+            "a job has waited for {longest:?}, a round takes {round:?}"
+        );
+    }
     Ok(())
 }
 
@@ -916,10 +940,16 @@ fn main() -> ExitCode {
     let part = std::env::args().nth(1).unwrap_or_default();
     harness::program(|| {
         let control = Control::open()?;
+        let time;
         let mut suite = Suite::new();
         if part == "--shared" {
+            let seconds = std::env::args().nth(2);
+            time = seconds.map_or(Ok(SHARED), |seconds| {
+                seconds.parse().map(Duration::from_secs)
+            })?;
+            harness::allow(3 * time);
             suite.test("one job is waited for", || waits_for_one_job(&control));
-            suite.test("the same time for each", || shares(&control));
+            suite.test("the same time for each", || shares(&control, time));
             suite.test("threads in a line", || one_is_woken(&control));
             return suite.run();
         }
