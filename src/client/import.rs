@@ -89,21 +89,22 @@ impl Mapped {
 }
 
 impl Process {
-    /// Makes the GPU reach `source`.
-    pub(super) fn take(&self, source: &Source, write: bool) -> Result<UserMemory> {
+    /// Makes the GPU reach `source`. `waits`: for memory to come back, if that is short.
+    pub(super) fn take(&self, source: &Source, write: bool, waits: bool) -> Result<UserMemory> {
         // What records have unmapped counts as long as it is not given back.
         self.finish_returns();
         let memory = self.device.memory();
-        self.reclaiming(|waits| {
-            let reclaim = || self.reclaim_if(waits);
-            match *source {
-                Source::DmaBuf(ref buffer) => memory.import(buffer, write, reclaim),
-                Source::User { user: 0, .. } | Source::User { bytes: 0, .. } => {
-                    Err(Error::InvalidArgument)
-                }
-                Source::User { user, bytes } => memory.map_user(user, bytes, write, reclaim),
+        let reclaim = || match waits {
+            true => self.reclaim().map(|_| ()),
+            false => Ok(()),
+        };
+        match *source {
+            Source::DmaBuf(ref buffer) => memory.import(buffer, write, reclaim),
+            Source::User { user: 0, .. } | Source::User { bytes: 0, .. } => {
+                Err(Error::InvalidArgument)
             }
-        })
+            Source::User { user, bytes } => memory.map_user(user, bytes, write, reclaim),
+        }
     }
 
     /// Russell King's ioctls: the handle, for UNMAP_USER_MEMORY, and the GPU address.
@@ -115,7 +116,7 @@ impl Process {
         let source = Source::of(request.what)?;
         match self.own_node(&source)? {
             Some(node) => self.map_own(node),
-            None => self.insert_user_memory(self.take(&source, request.write)?),
+            None => self.insert_user_memory(self.take(&source, request.write, true)?),
         }
     }
 
@@ -182,7 +183,9 @@ impl Process {
             let bytes = node.bytes();
             return self.wrap_own(node, bytes);
         }
-        let memory = match (self.take(&source, true), source) {
+        let taken = self.reclaiming(|waits| self.take(&source, true, waits));
+        let memory = match (taken, source) {
+            (Err(Error::Interrupted), _) => return Err(Error::Interrupted),
             (Err(error), Source::User { user, bytes }) => {
                 return match self.elsewhere(user, bytes) {
                     Some(memory) => self.wrap_elsewhere(memory, bytes),
@@ -230,7 +233,7 @@ impl Process {
         let node = self.tables().node_shown_at(user, bytes, pool);
         let node = node.ok_or(Error::OutOfResources)?;
         match node.view() {
-            View::Pages(backing) if !backing.is_seen_at(user) => Err(Error::OutOfResources),
+            View::Pages(backing) if !backing.is_seen_at(user, bytes) => Err(Error::OutOfResources),
             _ => self.wrap_own(node, bytes),
         }
     }

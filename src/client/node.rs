@@ -298,14 +298,6 @@ impl Process {
         allocate()
     }
 
-    /// Waits if the caller may still `wait` for memory.
-    pub(super) fn reclaim_if(&self, waits: bool) -> Result {
-        match waits {
-            true => self.reclaim().map(|_| ()),
-            false => Ok(()),
-        }
-    }
-
     /// Waits until what the process has let go of, and what jobs that have ended have, is back;
     /// says whether the cores go on. `Interrupted`. The caller has no lock.
     pub(super) fn reclaim(&self) -> Result<bool> {

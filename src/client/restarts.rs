@@ -225,10 +225,15 @@ fn surplus(kept: &[Kept], new: &Kept) -> Option<usize> {
         return None;
     }
     // Threads may have ended, and processes: so nothing is refused for what is there.
-    let share = |process| rivals().filter(|kept| kept.process == process).count();
-    let largest = rivals()
-        .map(|kept| kept.process)
-        .max_by_key(|&it| share(it))?;
+    let largest = match new.process {
+        0 => 0,
+        _ => {
+            let share = |process| rivals().filter(|kept| kept.process == process).count();
+            // Of several the one with the oldest: the last in this order.
+            let newest_first = rivals().rev().map(|kept| kept.process);
+            newest_first.max_by_key(|&it| share(it))?
+        }
+    };
     kept.iter().position(|kept| kept.process == largest)
 }
 
@@ -519,6 +524,18 @@ mod tests {
         }
         assert_eq!((of(7), of(8), of(9)), (5, 1, MAX_KEPT - 6));
         assert!(restarts.begin(1, own));
+        // All have one: the oldest goes, not that of a process that came before the newest.
+        let restarts = KBox::pin_init(Restarts::new(), GFP_KERNEL).unwrap();
+        for number in 1..=MAX_KEPT as i32 + 2 {
+            let kept = Kept::new(number, WHAT);
+            assert!(restarts.keep(Kept {
+                process: number,
+                ..kept
+            }));
+        }
+        let kept = restarts.kept.lock();
+        let processes = kept.iter().map(|kept| kept.process);
+        assert!(processes.eq(3..=MAX_KEPT as i32 + 2));
     }
 
     #[test]

@@ -43,8 +43,10 @@ impl Process {
         if user == 0 || bytes == 0 {
             return Err(Error::InvalidArgument);
         }
-        let memory = match self.take(&Source::User { user, bytes }, true) {
+        let source = Source::User { user, bytes };
+        let memory = match self.reclaiming(|waits| self.take(&source, true, waits)) {
             Ok(memory) => memory,
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
             Err(error) => {
                 let address = self.address_without_pages(user, bytes).ok_or(error)?;
                 return self.note_common(address);

@@ -373,8 +373,8 @@ impl VideoMemory {
             self.vm.map(Arc::new(backing, sys::GFP_CLIENT)?)
         };
         let mapping = pin().or_else(|error| match cause.get() {
-            // What is not there does not come back.
-            EFAULT => Err(error),
+            // What is not there does not come back, and the limit stays.
+            EFAULT | E2BIG => Err(error),
             // What was unmapped lately may still count.
             _ => reclaim().and_then(|()| pin()),
         });

@@ -157,16 +157,16 @@ impl Backing {
         }
     }
 
-    /// Whether the caller sees it at `user`: it may have unmapped its view.
-    pub(crate) fn is_seen_at(&self, user: usize) -> bool {
+    /// Whether the caller sees `bytes` of it at `user`: it may have unmapped its view, or the end of it.
+    pub(crate) fn is_seen_at(&self, user: usize, bytes: usize) -> bool {
         if let Some(import) = self.imported() {
             return import.is_seen_at(user);
         }
-        let bytes = match self {
+        let seen = match self {
             Backing::Contiguous(buffer) => sys::vma::view_bytes(user, buffer),
             Backing::Scattered(pages) => sys::vma::view_bytes(user, pages),
         };
-        bytes.is_some()
+        seen.is_some_and(|seen| seen >= bytes)
     }
 
     /// Maps it into an area; scattered pages can be cached.

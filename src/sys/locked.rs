@@ -180,7 +180,7 @@ fn limit() -> usize {
 
 impl Locked {
     /// None yet of `wanted` pages of the calling process, nor of its user. `ESRCH`: it is no process.
-    /// `ENOMEM`: so many exceed its limit in any case.
+    /// `E2BIG`: that number exceeds its limit in any case.
     pub(super) fn new(accounts: &Arc<Accounts>, wanted: usize) -> Result<Self> {
         let current = kernel::current!();
         let mm: &Mm = current.mm().ok_or(ESRCH)?;
@@ -188,7 +188,7 @@ impl Locked {
         let is_exempt = unsafe { shim::gal_may_lock_all() };
         // Those that were pinned on the way to a refusal would keep out others of the user's.
         if !is_exempt && wanted > limit() {
-            return Err(ENOMEM);
+            return Err(E2BIG);
         }
         // INVARIANT: None.
         Ok(Self {

@@ -446,9 +446,12 @@ fn lost_view(abi: &'static Abi) -> Result<()> {
     let device = client.device();
     let node = device.allocate(BYTES, 64, uapi::surface::BITMAP, Pool::VIRTUAL)?;
     let (_, logical) = lock(&client, node)?;
-    raw::unmap_view(logical, BYTES as usize)?;
-    let (status, _) = device.wrap_memory(logical, BYTES.into())?;
-    same("of a view that is gone", status, Status::OUT_OF_RESOURCES)?;
+    let half = BYTES / 2;
+    for (what, at) in [("half", logical + u64::from(half)), ("all", logical)] {
+        raw::unmap_view(at, half as usize)?;
+        let (status, _) = device.wrap_memory(logical, BYTES.into())?;
+        same(&format!("{what} is gone"), status, Status::OUT_OF_RESOURCES)?;
+    }
     release(&client, node)?;
     books_settle(before)
 }
