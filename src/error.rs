@@ -15,8 +15,9 @@ use kernel::{
     fmt,
 };
 
-/// Why a request failed.
+/// Why a request failed. A word: around a byte the compiler moves what a [`Result`] holds by bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub(crate) enum Error {
     /// A value makes no sense, or the command does not exist.
     InvalidArgument,

@@ -36,7 +36,9 @@ use kernel::{
 const SPARE_ROOM: usize = 16;
 
 /// What an event does when it fires. Each takes no longer than a constant, and waits for nothing
-/// that a client can hold up: it runs in the interrupt's thread.
+/// that a client can hold up: it runs in the interrupt's thread. A word says which: see
+/// [`Error`](crate::error::Error).
+#[repr(u32)]
 pub(crate) enum Action {
     /// Sets a user signal.
     Signal(Arc<Signal>),

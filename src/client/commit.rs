@@ -21,7 +21,8 @@ use super::{
     },
     Core,
     Events,
-    Process, //
+    Process,
+    TablesGuard, //
 };
 use crate::{
     abi::{
@@ -264,33 +265,6 @@ impl Process {
     pub(super) fn commit(self: &Arc<Self>, core: &Core, commit: &Commit) -> Result<Reply<'_>> {
         self.pay()?;
         self.look_for_framebuffers();
-        // An unknown context is none, as to the C drivers. A core without 3D looks at none.
-        let context = match u32::try_from(commit.context) {
-            Ok(0) | Err(_) => None,
-            _ if !core.engines().pipe_3d => None,
-            Ok(handle) => match self.tables().contexts.get(handle).cloned() {
-                // One of a core without states.
-                Some(None) => {
-                    return Err(mistake!(
-                        Error::InvalidArgument,
-                        "context {:#x} is of a core without 3D",
-                        handle
-                    ))
-                }
-                found => found.flatten(),
-            },
-        };
-        // Another core's states would be wrong here.
-        if context
-            .as_ref()
-            .is_some_and(|context| context.core() != core.index())
-        {
-            return Err(mistake!(
-                Error::InvalidArgument,
-                "context {:#x} is of another core",
-                commit.context
-            ));
-        }
         let (format, mut room) = (commit.format, Description::new());
         let mut buffer = match commit.commands {
             Commands::Described(user) => {
@@ -307,7 +281,33 @@ impl Process {
             }
         }
         let entry = entry_pipe(core, buffer.entry_pipe)?;
-        let mut words = self.copy_commands(&buffer, commit)?;
+        let mut words = KVVec::new();
+        let tables = self.tables();
+        // An unknown context is none, as to the C drivers. A core without 3D looks at none.
+        let context = match u32::try_from(commit.context) {
+            Ok(handle @ 1..) if core.engines().pipe_3d => tables.contexts.get(handle).cloned(),
+            _ => None,
+        };
+        self.copy_commands(tables, &mut words, &buffer, commit)?;
+        let context = match context {
+            // One of a core without states.
+            Some(None) => {
+                return Err(mistake!(
+                    Error::InvalidArgument,
+                    "context {:#x} is of a core without 3D",
+                    commit.context
+                ))
+            }
+            // Its states would be wrong here.
+            Some(Some(context)) if context.core() != core.index() => {
+                return Err(mistake!(
+                    Error::InvalidArgument,
+                    "context {:#x} is of another core",
+                    commit.context
+                ));
+            }
+            context => context.flatten(),
+        };
         let mut hold = context.map(|context| context.hold()).transpose()?;
         let (stale, data);
         let (exit, removals, wipes) = {
@@ -362,22 +362,24 @@ impl Process {
     }
 
     /// Copies the commands of `buffer`, which is that of `commit`, and of the chain of
-    /// `gcsHAL_COMMAND_LOCATION` behind it. Errors as [`Process::commit`]; also `InvalidArgument`:
+    /// `gcsHAL_COMMAND_LOCATION` behind it, to `words`. Unlocks the tables. Errors as [`Process::commit`]; also `InvalidArgument`:
     /// too long a chain.
     #[inline(always)]
     pub(super) fn copy_commands(
         &self,
+        tables: TablesGuard<'_>,
+        words: &mut KVVec<u32>,
         buffer: &CommandBuffer,
         commit: &Commit,
-    ) -> Result<KVVec<u32>> {
+    ) -> Result {
         let limit = match commit.format.context_bytes() {
             0 => MAX_STREAM_WORDS,
             // Whether its states come in front or not.
             _ => MAX_WORDS_BEHIND_STATES,
         };
-        let words = self.append_commands(None, buffer, limit)?;
+        self.append_commands(tables, words, buffer, limit)?;
         match commit.commands {
-            Commands::Described(_) | Commands::Here(_, 0) => Ok(words),
+            Commands::Described(_) | Commands::Here(_, 0) => Ok(()),
             Commands::Here(_, next) => self.copy_chain(words, next, commit.format, limit),
         }
     }
@@ -388,14 +390,14 @@ impl Process {
     #[inline(never)]
     fn copy_chain(
         &self,
-        mut words: KVVec<u32>,
+        words: &mut KVVec<u32>,
         mut next: u64,
         format: Format,
         limit: usize,
-    ) -> Result<KVVec<u32>> {
+    ) -> Result {
         for _ in 0..MAX_LOCATIONS {
             if next == 0 {
-                return Ok(words);
+                return Ok(());
             }
             if sys::is_killed() {
                 return Err(Error::Interrupted);
@@ -413,7 +415,7 @@ impl Process {
                 .read(at, format.location_bytes())
                 .map_err(|_| unreadable())?;
             let (buffer, behind) = format.decode_location(location);
-            words = self.append_commands(Some(words), &buffer, limit)?;
+            self.append_commands(self.tables(), words, &buffer, limit)?;
             next = behind;
         }
         Err(mistake!(
@@ -422,30 +424,27 @@ impl Process {
         ))
     }
 
-    /// Copies the commands between the reserved head and tail behind `words`, or into spare room;
-    /// `limit` words at most, all in all.
+    /// Copies the commands between the reserved head and tail behind `words`; `limit` words at most,
+    /// all in all. If they have no room yet, they get what is to spare. Unlocks the tables.
     #[inline(always)]
     fn append_commands(
         &self,
-        words: Option<KVVec<u32>>,
+        mut tables: TablesGuard<'_>,
+        words: &mut KVVec<u32>,
         buffer: &CommandBuffer,
         limit: usize,
-    ) -> Result<KVVec<u32>> {
+    ) -> Result {
         let (start, end) = command_range(buffer)?;
         let logical = usize::try_from(buffer.logical).map_err(|_| not_ours(buffer))?;
-        let (room, mut words) = {
-            let pool = self.device.memory().pool_address();
-            let mut tables = self.tables();
-            let room = tables
-                .bytes_from(logical, pool)
-                .ok_or_else(|| not_ours(buffer))?;
-            let spare = || {
-                let mut spare = tables.words.take().unwrap_or_default();
-                spare.clear();
-                spare
-            };
-            (room, words.unwrap_or_else(spare))
-        };
+        let pool = self.device.memory().pool_address();
+        let room = tables
+            .bytes_from(logical, pool)
+            .ok_or_else(|| not_ours(buffer))?;
+        if words.capacity() == 0 {
+            *words = tables.words.take().unwrap_or_default();
+            words.clear();
+        }
+        drop(tables);
         // CAST: 32 bits into at least 32.
         if (end + u64::from(buffer.reserved_tail)) > room as u64 {
             return Err(mistake!(
@@ -464,15 +463,14 @@ impl Process {
                 limit
             ));
         }
-        append_words(&mut words, from, count).map_err(|error| match error {
+        append_words(words, from, count).map_err(|error| match error {
             EFAULT => mistake!(
                 Error::InvalidAddress,
                 "the commands at {:#x} cannot be read: nothing is mapped there any more",
                 from
             ),
             error => error.into(),
-        })?;
-        Ok(words)
+        })
     }
 
     /// Keeps the memory of copied commands for the next COMMIT, unless it is much.

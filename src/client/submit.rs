@@ -106,8 +106,8 @@ impl Process {
                 queue.events().show_on(page, core.index());
             }
             let stream = commands.as_ref().map(|commands| commands.stream());
-            let mut attempt = ring.reserve(stream.as_ref(), queue.events(), &mut turn)?;
-            if let Attempt::Reserved(place) = &attempt {
+            let mut attempt = ring.reserve(stream.as_ref(), queue.events(), &mut turn);
+            if let Ok(Attempt::Reserved(place)) = &attempt {
                 self.note_job(&mut tables, core.index(), place.number());
                 if let Some(page) = page {
                     page.count(core.index());
@@ -121,21 +121,24 @@ impl Process {
             drop(tables);
             match &mut attempt {
                 // From here on others wait for the place to be filled.
-                Attempt::Reserved(place) => {
-                    let stream = match place.loads() {
-                        false => stream,
-                        true => commands.map(|commands| {
-                            commands.begun(place);
-                            commands.stream()
-                        }),
+                Ok(Attempt::Reserved(place)) => {
+                    let job = match place.loads() {
+                        false => ring.fill(place, stream.as_ref())?,
+                        true => {
+                            let stream = commands.map(|commands| {
+                                commands.begun(place);
+                                commands.stream()
+                            });
+                            ring.fill(place, stream.as_ref())?
+                        }
                     };
-                    let job = ring.fill(place, stream.as_ref())?;
                     return Ok(Submitted { job, counted });
                 }
-                Attempt::Full => waited(WaitFor::Place(core.index()), GPU_TIMEOUT, || {
+                Err(error) => return Err(*error),
+                Ok(Attempt::Full) => waited(WaitFor::Place(core.index()), GPU_TIMEOUT, || {
                     ring.wait_for_place(&mut turn)
                 })?,
-                Attempt::NotLoaded => {
+                Ok(Attempt::NotLoaded) => {
                     turn.leave();
                     if let Some(commands) = &mut commands {
                         commands.load()?;

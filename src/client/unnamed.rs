@@ -30,9 +30,12 @@ use crate::{
         words::Pipe, //
     },
 };
-use kernel::sync::{
-    atomic::Relaxed,
-    Arc, //
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    }, //
 };
 
 impl Process {
@@ -72,7 +75,8 @@ impl Process {
         let Some(entry) = Pipe::from_number(buffer.entry_pipe) else {
             return Ok(first.clone());
         };
-        let mut words = self.copy_commands(&buffer, commit)?;
+        let mut words = KVVec::new();
+        self.copy_commands(self.tables(), &mut words, &buffer, commit)?;
         let takes = |core: &Core, words: &mut _| {
             let pipe = core.engines().entry(buffer.entry_pipe);
             let all = Addresses::Any;

@@ -243,14 +243,16 @@ impl<P: Payload> Ring<P> {
     }
 
     /// Writes the words of a job, with the same `stream` as when its place was reserved, and starts
-    /// it; returns its number. Once.
+    /// it; returns its number. `InvalidArgument`: that has been done.
     pub(crate) fn fill(
         self: &Arc<Self>,
         reservation: &mut Reservation<'_, P>,
         stream: Option<&Stream<'_>>,
     ) -> Result<u64> {
         let place = reservation.place;
-        let no_preemption = reservation.no_preemption.take();
+        let Some(no_preemption) = reservation.no_preemption.take() else {
+            return Err(Error::InvalidArgument);
+        };
         let written = self.write(place, &reservation.frame, stream);
         let mut state = self.state.lock();
         state.filled();

@@ -101,7 +101,7 @@ pub(crate) struct Share {
     average: Atomic<u64>,
     /// Where its last job ends, in virtual time.
     finish: Atomic<u64>,
-    /// The nice value of the thread that has submitted last.
+    /// The nice value of the thread that has submitted last while the core was shared.
     nice: Atomic<i32>,
     /// Older tickets do not count any more: the process has lost its turn since.
     valid_from: Atomic<u64>,
@@ -344,14 +344,10 @@ impl<'s> Wish<'s> {
 
     /// A job of the calling thread's for `core`.
     pub(super) fn of(shares: &'s Arc<Shares>, core: usize) -> Self {
-        let share = shares.of(core);
-        if let Some(share) = share {
-            share.nice.store(sys::nice(), Relaxed);
-        }
         Self {
             shares: Some(shares),
             core,
-            ..Self::new(share)
+            ..Self::new(shares.of(core))
         }
     }
 
@@ -641,8 +637,11 @@ impl Line {
         }
     }
 
-    /// The start of the job that `wish` is for, which is `share`'s.
+    /// The start of the calling thread's job that `wish` is for, which is `share`'s.
     fn claim(&self, wish: &mut Wish<'_>, share: &Share) -> u64 {
+        if wish.shares.is_some() {
+            share.nice.store(sys::nice(), Relaxed);
+        }
         let debt = self.quantum.saturating_mul(MOST_DEBT);
         let (start, cost) = share.claim(self.now, self.average, debt);
         wish.cost = cost;

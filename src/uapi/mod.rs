@@ -337,12 +337,10 @@ impl OpenedFile {
         }
         let text = || format.text(words);
         let is_restarted = self.process.begin_call(format.status(words));
-        let outcome = match self.process.run(file, view, part, text, core, request) {
-            Err(error @ (Error::Interrupted | Error::WaitInterrupted)) => {
-                Err(self.number_call(&argument, format, error))
-            }
-            outcome => outcome,
-        };
+        let mut outcome = self.process.run(file, view, part, text, core, request);
+        if let Err(error @ (Error::Interrupted | Error::WaitInterrupted)) = outcome {
+            outcome = Err(self.number_call(&argument, format, error));
+        }
         if is_restarted {
             self.process.end_call();
         }

@@ -554,10 +554,12 @@ impl Format {
     }
 
     fn commit(self, u: &[u32]) -> Request {
-        let fields = &self.0.commit;
-        match (self.decode_commit(u), fields.count.word(u)) {
-            (commit, 0 | 1) => Request::Commit(commit),
-            (first, count) if count <= MAX_PARTS => Request::CommitAll { first, count },
+        match self.0.commit.count.word(u) {
+            0 | 1 => Request::Commit(self.decode_commit(u)),
+            count if count <= MAX_PARTS => {
+                let first = self.decode_commit(u);
+                Request::CommitAll { first, count }
+            }
             _ => Request::Refused(Error::InvalidArgument),
         }
     }
