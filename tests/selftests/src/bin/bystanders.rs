@@ -513,7 +513,8 @@ const SHARED: Duration = Duration::from_secs(12);
 /// Commits jobs of so many draws and words without waiting for them. How many, and the milliseconds that one has waited for
 /// its place at most.
 fn hog(draws: u32, words: usize, time: Duration) -> Result<String> {
-    let mut paint = Paint::new()?;
+    let paint = Paint::new()?;
+    let device = paint.device();
     let mut stream = Stream::new();
     for _ in 0..draws {
         stream.append(&paint.fill_all(0x0bad_0bad));
@@ -521,18 +522,22 @@ fn hog(draws: u32, words: usize, time: Duration) -> Result<String> {
     while stream.words().len() < words {
         stream.nop();
     }
+    let bytes = (stream.words().len() * 4).next_multiple_of(4096) + 4096;
+    let (buffer, record) = placed(device, paint.engine(), &stream, bytes as u64)?;
     let begun = Instant::now();
     let (mut commits, mut longest) = (0, Duration::ZERO);
     while begun.elapsed() < time {
         let start = Instant::now();
+        device.commit(&record, 0, &mut Queue::new())?;
         // At first one at a time: how long its jobs take is known then.
-        match begun.elapsed() < WARM {
-            true => paint.run(&stream)?,
-            false => paint.commit(&stream, &mut Queue::new())?,
+        if begun.elapsed() < WARM {
+            device.stall()?;
         }
         longest = longest.max(start.elapsed());
         commits += 1;
     }
+    device.stall()?;
+    device.free_contiguous(&buffer)?;
     paint.close()?;
     Ok(format!("{commits} {}", longest.as_millis()))
 }
