@@ -6,6 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -115,10 +117,9 @@ fn be_other(abi: &'static Abi) -> Result<()> {
                 most.parse()?,
             )
         }
-        ["wraps", threads, milliseconds] => {
+        ["wraps", threads, looks] => {
             let device = device.get().expect("open");
-            let time = Duration::from_millis(milliseconds.parse()?);
-            Ok(wraps(device, threads.parse()?, time)?.to_string())
+            Ok(wraps(device, threads.parse()?, looks.parse()?)?.to_string())
         }
         ["signals", count] => {
             let device = device.get().expect("open");
@@ -128,17 +129,17 @@ fn be_other(abi: &'static Abi) -> Result<()> {
     })
 }
 
-/// Has threads ask for nearly all that a process can address to be pinned, though it may pin nothing. The least that is
-/// available meanwhile, in KiB.
-fn wraps(device: &Device, threads: usize, time: Duration) -> Result<u64> {
+/// Has threads ask for nearly all that a process can address to be pinned, though it may pin nothing, while it looks so often
+/// at what is available. The least of that, in KiB.
+fn wraps(device: &Device, threads: usize, looks: u32) -> Result<u64> {
     let limit = Rlimit {
         current: Some(0),
         maximum: Some(0),
     };
     setrlimit(Resource::Memlock, limit)?;
-    let begin = Instant::now();
+    let over = AtomicBool::new(false);
     let ask = || -> Result<()> {
-        while begin.elapsed() < time {
+        while !over.load(Ordering::Relaxed) {
             let mapped = device.map_user(0x1_0000, 0x7ffe_0000);
             harness::refused("MAP", mapped, Status::OUT_OF_RESOURCES)?;
         }
@@ -146,15 +147,20 @@ fn wraps(device: &Device, threads: usize, time: Duration) -> Result<u64> {
     };
     std::thread::scope(|scope| {
         let all: Vec<_> = (0..threads).map(|_| scope.spawn(ask)).collect();
-        let mut least = u64::MAX;
-        while begin.elapsed() < time {
-            least = least.min(meminfo("MemAvailable")?);
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let look = || -> Result<u64> {
+            let mut least = u64::MAX;
+            for _ in 0..looks {
+                std::thread::sleep(Duration::from_millis(20));
+                least = least.min(meminfo("MemAvailable")?);
+            }
+            Ok(least)
+        };
+        let least = look();
+        over.store(true, Ordering::Relaxed);
         for one in all {
             one.join().map_err(|_| anyhow!("a panic"))??;
         }
-        Ok(least)
+        least
     })
 }
 
@@ -163,7 +169,7 @@ fn refused() -> Result<()> {
     let mut attacker = start(ATTACKER)?;
     attacker.ask("open")?;
     let before = meminfo("MemAvailable")?;
-    let least: u64 = attacker.ask("wraps 60 2000")?.parse()?;
+    let least: u64 = attacker.ask("wraps 60 20")?.parse()?;
     println!("# {before} KiB, and {least} at least");
     ensure!(least + 64 * KIB > before, "{least} of {before} KiB");
     Ok(())
