@@ -925,14 +925,20 @@ fn share(
     );
     ensure!(sum > 0.6 * time.as_secs_f64(), "the core was idle");
     ensure!(least >= part * mean, "{times:?}");
-    // Each of the others goes first twice, with its job and the one that it has under way.
-    let round: Duration = kinds.iter().map(|(draws, _)| draw * *draws).sum();
-    for answer in &commits {
-        let (_, longest) = answer.split_once(' ').context("two numbers")?;
-        let longest = Duration::from_millis(longest.parse()?);
+    // How long its jobs take, in seconds (the time is half of that for which they come), and the longest wait.
+    let mut jobs = Vec::new();
+    for (answer, time) in commits.iter().zip(&times) {
+        let (count, longest) = answer.split_once(' ').context("two numbers")?;
+        let longest = longest.parse::<f64>()? / 1000.0;
+        jobs.push((2.0 * time / count.parse::<f64>()?, longest));
+    }
+    // Each of the others has as long as a job takes before it, and what it has under way; twice that, on a busy host.
+    let round: f64 = jobs.iter().map(|(length, _)| length).sum();
+    for (length, longest) in jobs {
+        let bound = 2.0 * (JOBS * DRAW).as_secs_f64() + 2.0 * (round + length * kinds.len() as f64);
         ensure!(
-            longest < 2 * JOBS * DRAW + 4 * round,
-            "a job has waited for {longest:?}, a round takes {round:?}"
+            longest < bound,
+            "{longest:.2} s for one of {length:.3} s: {bound:.2}"
         );
     }
     Ok(())
