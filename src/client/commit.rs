@@ -362,8 +362,8 @@ impl Process {
     }
 
     /// Copies the commands of `buffer`, which is that of `commit`, and of the chain of
-    /// `gcsHAL_COMMAND_LOCATION` behind it, to `words`. Unlocks the tables. Errors as [`Process::commit`]; also `InvalidArgument`:
-    /// too long a chain.
+    /// `gcsHAL_COMMAND_LOCATION` after it, to `words`. Unlocks the tables. Errors as
+    /// [`Process::commit`]; also `InvalidArgument`: too long a chain.
     #[inline(always)]
     pub(super) fn copy_commands(
         &self,
@@ -424,8 +424,8 @@ impl Process {
         ))
     }
 
-    /// Copies the commands between the reserved head and tail behind `words`; `limit` words at most,
-    /// all in all. If they have no room yet, they get what is to spare. Unlocks the tables.
+    /// Appends the commands between the reserved head and tail to `words`, which has `limit` words at
+    /// most then. Without room it gets the spare memory. Unlocks the tables.
     #[inline(always)]
     fn append_commands(
         &self,

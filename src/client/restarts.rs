@@ -60,12 +60,12 @@ const FOREVER: u32 = u32::MAX;
 
 /// Nanoseconds of a millisecond, and of a tick.
 const MILLISECOND: u64 = 1_000_000;
-/// For how long requests wait for memory before they fail, over their restarts, in nanoseconds: what is
-/// waited for begins anew with each.
-const RECLAIM_TIME: u64 = 5_000 * MILLISECOND;
-
 // CAST: at least 32 bits into 64.
 const TICK: u64 = 1_000_000_000 / sys::HZ as u64;
+
+/// For how long requests wait for memory before they fail, over their restarts, in nanoseconds: each
+/// restart waits for what was freed by then.
+const RECLAIM_TIME: u64 = 5_000 * MILLISECOND;
 
 /// What a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -272,7 +272,8 @@ impl Pages {
     /// A page of a large folio keeps all of it, so the folio counts whole, once for each process.
     ///
     /// `ENOMEM`: the process's user may not lock so much memory besides, or there is none. `E2BIG`: nor
-    /// without what it has. `EFAULT`: not all of them are there and, with `write`, writable. `EBUSY`: some are mapped as parts of a dma-buf.
+    /// without what it has. `EFAULT`: not all of them are there and, with `write`, writable. `EBUSY`:
+    /// some are mapped as parts of a dma-buf.
     pub(crate) fn pin(
         registry: &Arc<PinnedPages>,
         user: usize,

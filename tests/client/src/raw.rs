@@ -231,7 +231,7 @@ impl Drop for Area {
     }
 }
 
-/// Unmaps a view that the driver has made, behind its back. Nothing of the program refers into it.
+/// Unmaps a view that the driver has made, by munmap(2). Nothing of the program refers into it.
 pub fn unmap_view(address: u64, bytes: usize) -> io::Result<()> {
     // SAFETY: as above, which the caller has seen to.
     match unsafe { libc::munmap(address as *mut libc::c_void, bytes) } {

@@ -66,10 +66,9 @@ impl Recording {
 
     /// Starts one of interrupts and their threads, for [`Lateness::of`].
     pub fn of_interrupts() -> Result<Option<Self>> {
-        let Some(recording) = Self::of(&["irq/irq_handler_entry"], None)? else {
+        let Some(mut recording) = Self::of(&["irq/irq_handler_entry"], None)? else {
             return Ok(None);
         };
-        let mut recording = recording;
         recording.set(&format!("events/{SWITCHES}/filter"), OF_THREADS)?;
         recording.events.push(SWITCHES.to_string());
         recording.enable("1")?;

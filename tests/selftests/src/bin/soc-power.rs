@@ -165,7 +165,7 @@ fn main() -> ExitCode {
         suite.test("a core has both while it draws", move || {
             let mut paint = Paint::new()?;
             let first = system::bound()?.into_iter().next().context("no core")?;
-            for round in 0..2 {
+            for round in 0..3 {
                 soc.wait_until_off()?;
                 let armed = control.arm(fault::SLOW_DRAWS, 1_500_000);
                 let stream = paint.fill_all(0xff0a_0b00 + round);
