@@ -30,6 +30,9 @@ use kernel::{
     sync::Arc, //
 };
 
+/// Words from which on C copies them: that costs a call, but moves several at once.
+const MANY_WORDS: usize = 16;
+
 /// The device that will own the memory of a GPU, while the source of that memory is set.
 ///
 /// It is made for this and never bound to a driver, so that memory stays good whichever cores of
@@ -254,6 +257,16 @@ impl DmaBuffer {
         let room = self.size.checked_sub(offset).ok_or(EINVAL)?;
         if offset % 4 != 0 || core::mem::size_of_val(words) > room {
             return Err(EINVAL);
+        }
+        if words.len() >= MANY_WORDS {
+            let bytes = core::mem::size_of_val(words);
+            // SAFETY: Inside the allocation, checked above, of which no slice is. C does it, as
+            // `zero`.
+            unsafe {
+                let to = self.cpu.add(offset).cast();
+                shim::gal_copy_to_memory(to, words.as_ptr().cast(), bytes)
+            };
+            return Ok(());
         }
         for (i, &word) in words.iter().enumerate() {
             // SAFETY: Inside the allocation and aligned, checked above.

@@ -475,6 +475,11 @@ void gal_clear_memory(void *memory, size_t bytes)
 	memset(memory, 0, bytes);
 }
 
+void gal_copy_to_memory(void *memory, const void *from, size_t bytes)
+{
+	memcpy(memory, from, bytes);
+}
+
 phys_addr_t gal_dma_to_phys(struct device *dev, dma_addr_t dma)
 {
 	return dma_to_phys(dev, dma);

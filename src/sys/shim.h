@@ -152,6 +152,7 @@ void gal_zap(struct inode *inode, size_t offset, size_t bytes);
 bool gal_is_translated(struct device *dev);
 int gal_configure_dma(struct device *dev, struct device *core);
 void gal_clear_memory(void *memory, size_t bytes);
+void gal_copy_to_memory(void *memory, const void *from, size_t bytes);
 phys_addr_t gal_dma_to_phys(struct device *dev, dma_addr_t dma);
 int gal_mmap_dma(struct vm_area_struct *vma, struct device *dev, void *cpu, dma_addr_t dma,
 		 size_t size, unsigned long attrs);
