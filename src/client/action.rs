@@ -121,6 +121,11 @@ impl Events {
         }
     }
 
+    /// Whether they hold neither memory nor anything else.
+    pub(super) fn are_nothing(&self) -> bool {
+        self.actions.capacity() == 0 && self.usage.is_none() && self.shown.is_none()
+    }
+
     /// Their job has commands of a client's.
     pub(super) fn note_commands(&mut self) {
         self.streams = 1;
@@ -192,7 +197,7 @@ impl Payload for Events {
         self.usage.as_ref()?.shares().of(core)
     }
 
-    fn holds_up(&self, core: usize, waiters: usize) -> bool {
+    fn holds_up(&self, core: usize, waiters: u32) -> bool {
         self.usage
             .as_ref()
             .is_some_and(|usage| usage.holds_up(core, waiters))

@@ -441,8 +441,11 @@ impl Process {
             .bytes_from(logical, pool)
             .ok_or_else(|| not_ours(buffer))?;
         if words.capacity() == 0 {
-            *words = tables.words.take().unwrap_or_default();
-            words.clear();
+            if let Some(spare) = tables.words.take() {
+                // It holds nothing, and dropped it would ask the allocator.
+                core::mem::forget(core::mem::replace(words, spare));
+                words.clear();
+            }
         }
         drop(tables);
         // CAST: 32 bits into at least 32.

@@ -410,6 +410,10 @@ impl<'a> Queue<'a> {
         if let Some(claims) = self.claims.take() {
             self.finish_claims(claims);
         }
+        if self.events.are_nothing() {
+            // The job has them. Dropped, what is left would ask the allocator.
+            core::mem::forget(self);
+        }
     }
 
     #[inline(never)]

@@ -98,7 +98,7 @@ impl Usage {
 
     /// Whether the process has ended, or some of `waiters` threads that wait for `core` are not its
     /// own.
-    pub(super) fn holds_up(&self, core: usize, waiters: usize) -> bool {
+    pub(super) fn holds_up(&self, core: usize, waiters: u32) -> bool {
         self.is_over.load(Relaxed) || waiters > self.shares.of(core).map_or(0, Share::waiting)
     }
 

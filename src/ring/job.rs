@@ -66,7 +66,7 @@ pub(crate) trait Payload: Default + Send + Unpin + 'static {
 
     /// Whether its process has ended, or `waiters` threads wait for the core at place `core` and not
     /// all of them are its process's. Called with the core's lock.
-    fn holds_up(&self, core: usize, waiters: usize) -> bool;
+    fn holds_up(&self, core: usize, waiters: u32) -> bool;
 
     /// The number of that process's leader in the initial namespace; 0: the driver.
     fn process_id(&self) -> i32;
@@ -181,7 +181,7 @@ impl Payload for u32 {
         None
     }
 
-    fn holds_up(&self, _: usize, _: usize) -> bool {
+    fn holds_up(&self, _: usize, _: u32) -> bool {
         false
     }
 

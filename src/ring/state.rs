@@ -189,7 +189,7 @@ pub(crate) struct State<F: FrontEnd> {
     /// Threads that wait for something to move.
     pub(super) waiters: usize,
     /// Those of processes that wait for a place, or for jobs: see [`Share::waiting`](super::Share::waiting).
-    pub(super) place_waiters: usize,
+    pub(super) place_waiters: u32,
     /// Submitters that wait, and whose turn it is.
     pub(super) line: Line,
     /// The newest job that has ended.
@@ -310,13 +310,15 @@ impl<F: FrontEnd> State<F> {
         at: usize,
         bytes: usize,
         wish: &mut Wish<'_>,
-        job: Job<F>,
+        mut job: Job<F>,
     ) -> Result<(u32, u64), Job<F>> {
-        let begun = self.jobs.begin(at, at + bytes - F::GAP, job)?;
-        self.line.admit(wish, begun.1, self.moves);
-        if let Some(job) = self.jobs.load_at(u64::MAX) {
-            job.cost = wish.cost();
+        if !self.jobs.has_room() {
+            return Err(job);
         }
+        let number = self.jobs.newest() + 1;
+        self.line.admit(wish, number, self.moves);
+        job.cost = wish.cost();
+        let begun = self.jobs.begin(at, at + bytes - F::GAP, job)?;
         self.space.take(at, bytes);
         self.is_filling = true;
         if self.jobs.len() == 1 {

@@ -60,8 +60,8 @@ use kernel::{
 const QUANTUM: u32 = 20;
 
 /// How many quanta a process may have that is alone on its core, and how many jobs in any case.
-const ALONE_QUANTA: u64 = 50;
-const ALONE: usize = 4;
+const ALONE_QUANTA: u32 = 50;
+const ALONE: u32 = 4;
 
 /// For how long a core is shared after it was, in milliseconds: a process that submits one job at a
 /// time is not there between two.
@@ -87,18 +87,40 @@ const MOST_LOOKED_AT: usize = 16;
 
 /// The newest job counts for an eighth of the average: one alone may have waited for the core to come
 /// on.
-const WEIGHT: u64 = 8;
+const WEIGHT: u32 = 8;
+
+/// The average of times that was `average`, after another one.
+fn average_with(average: u32, time: u32) -> u32 {
+    // No more than the larger of the two.
+    average - average / WEIGHT + time / WEIGHT
+}
+
+/// A process's jobs and threads at a core, in one word: it is looked at for each job.
+#[derive(Clone, Copy)]
+struct Load(u32);
+
+impl Load {
+    /// A job that has a place.
+    const JOB: u32 = 1;
+    /// A thread that waits for a place there, or for jobs. There are fewer jobs than this.
+    const THREAD: u32 = 256;
+
+    fn jobs(self) -> u32 {
+        self.0 % Self::THREAD
+    }
+
+    fn threads(self) -> u32 {
+        self.0 / Self::THREAD
+    }
+}
 
 /// What a process has of a core. Changed under the core's lock. Times are in counts of
 /// [`clock`](crate::sys::clock).
 pub(crate) struct Share {
-    /// Threads that wait for a place there, or for jobs. Part of
-    /// [`State::place_waiters`](super::state::State::place_waiters).
-    waiting: Atomic<usize>,
-    /// Jobs that have places.
-    under_way: Atomic<usize>,
+    /// A [`Load`]. Its threads are part of [`State::place_waiters`](super::state::State::place_waiters).
+    load: Atomic<u32>,
     /// How long its jobs take; 0: none has ended.
-    average: Atomic<u64>,
+    average: Atomic<u32>,
     /// Where its last job ends, in virtual time.
     finish: Atomic<u64>,
     /// The nice value of the thread that has submitted last while the core was shared.
@@ -160,8 +182,7 @@ impl Shares {
 impl Share {
     const fn new() -> Self {
         Self {
-            waiting: Atomic::new(0),
-            under_way: Atomic::new(0),
+            load: Atomic::new(0),
             average: Atomic::new(0),
             finish: Atomic::new(0),
             nice: Atomic::new(0),
@@ -170,8 +191,14 @@ impl Share {
     }
 
     /// `time` of the core's, in virtual time.
-    fn weigh(&self, mut time: u64) -> u64 {
-        let nice = self.nice.load(Relaxed);
+    fn weigh(&self, time: u64) -> u64 {
+        match self.nice.load(Relaxed) {
+            0 => time,
+            nice => Self::weigh_by(nice, time),
+        }
+    }
+
+    fn weigh_by(nice: i32, mut time: u64) -> u64 {
         for _ in 0..nice.unsigned_abs().min(MOST_NICE) {
             // 5/4, and about 4/5.
             time = match nice > 0 {
@@ -182,24 +209,31 @@ impl Share {
         time
     }
 
+    fn load(&self) -> Load {
+        Load(self.load.load(Relaxed))
+    }
+
     /// How many threads wait.
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting.load(Relaxed)
+    pub(crate) fn waiting(&self) -> u32 {
+        self.load().threads()
     }
 
     /// One more waits, or one less.
     pub(super) fn count(&self, begins: bool) {
-        let one = if begins { 1 } else { usize::MAX };
-        self.waiting.add(one, Relaxed);
+        let one = match begins {
+            true => Load::THREAD,
+            false => Load::THREAD.wrapping_neg(),
+        };
+        self.load.add(one, Relaxed);
     }
 
     /// The start of its next job, `now` or later, and how long that is taken to be: as long as the
     /// last ones, or, of one that is new, as `others`. A new process starts one job of `others` later:
     /// else many of them, with one job each, would always be before the rest.
-    fn claim(&self, now: u64, others: u64, debt: u64) -> (u64, u64) {
+    fn claim(&self, now: u64, others: u32, debt: u64) -> (u64, u64) {
         let (earliest, average) = match self.average.load(Relaxed) {
-            0 => (now.saturating_add(others), others),
-            average => (now, average),
+            0 => (now.saturating_add(others.into()), others.into()),
+            average => (now, average.into()),
         };
         let cost = self.weigh(average);
         let latest = earliest.saturating_add(debt);
@@ -215,22 +249,25 @@ impl Share {
         self.finish.store(finish.saturating_add(taken), Relaxed);
     }
 
-    /// A job has ended. `now`: virtual time, if the process shares the core.
-    fn ended(&self, cost: u64, taken: u64, now: Option<u64>) {
-        self.under_way.add(usize::MAX, Relaxed);
-        match (cost, now) {
-            // It was alone when it got its place.
-            (0, None) => {}
-            (0, Some(now)) => {
-                let start = self.finish.load(Relaxed).max(now);
-                let finish = start.saturating_add(self.weigh(taken));
-                self.finish.store(finish, Relaxed);
-            }
-            _ => self.correct(cost, self.weigh(taken)),
-        }
-        let average = self.average.load(Relaxed);
-        let average = average - average / WEIGHT + taken / WEIGHT;
+    /// A job has ended that has `taken` so long.
+    fn ended(&self, taken: u32) {
+        self.load.add(Load::JOB.wrapping_neg(), Relaxed);
+        let average = average_with(self.average.load(Relaxed), taken);
         self.average.store(average.max(1), Relaxed);
+    }
+
+    /// The job was taken to be `cost` long, and has taken `taken`, both in virtual time. `now`: the
+    /// present there, if the core is shared.
+    #[inline(never)]
+    fn settle(&self, cost: u64, taken: u64, now: u64) {
+        match cost {
+            // It was alone when it got its place.
+            0 => {
+                let start = self.finish.load(Relaxed).max(now);
+                self.finish.store(start.saturating_add(taken), Relaxed);
+            }
+            _ => self.correct(cost, taken),
+        }
     }
 
     /// Its last job has kept the core for so long after its end.
@@ -239,17 +276,16 @@ impl Share {
     }
 
     /// Whether it may have another job under way.
-    fn has_room(&self, is_shared: bool, quantum: u64) -> bool {
-        let jobs = self.under_way.load(Relaxed);
+    fn has_room(&self, jobs: u32, is_shared: bool, quantum: u32) -> bool {
         if jobs < if is_shared { 1 } else { ALONE } {
             return true;
         }
         let average = self.average.load(Relaxed);
-        // CAST: there are few jobs.
-        let time = average.saturating_mul(jobs as u64);
+        // No product of two words is more than 64 bits.
+        let time = u64::from(average) * u64::from(jobs);
         match is_shared {
-            true => average != 0 && time < quantum,
-            false => time < quantum.saturating_mul(ALONE_QUANTA),
+            true => average != 0 && time < quantum.into(),
+            false => time < u64::from(quantum) * u64::from(ALONE_QUANTA),
         }
     }
 }
@@ -397,16 +433,21 @@ pub(super) struct Line {
     /// Virtual time: the latest start of a job that has got its place.
     now: u64,
     /// How long jobs take, in virtual time.
-    average: u64,
+    average: u32,
     /// Jobs of processes that have places, and their actions.
-    under_way: usize,
+    under_way: u32,
     actions: usize,
     /// The stranger that has places.
     stranger: Option<Holder>,
     /// When the core was shared last, in jiffies.
     shared: Option<usize>,
     /// [`QUANTUM`], in counts.
-    quantum: u64,
+    quantum: u32,
+}
+
+/// `time`, or what a word holds: at least some seconds.
+fn at_most_a_word(time: u64) -> u32 {
+    u32::try_from(time).unwrap_or(u32::MAX)
 }
 
 /// Whether `milliseconds` have not passed yet since `then`.
@@ -436,7 +477,7 @@ impl Line {
             actions: 0,
             stranger: None,
             shared: None,
-            quantum: sys::clock::counts(QUANTUM),
+            quantum: at_most_a_word(sys::clock::counts(QUANTUM)),
         }
     }
 
@@ -450,12 +491,13 @@ impl Line {
 
     /// Whether `wish` may have a place now, when `moves` is what has moved, and `waiters` threads of
     /// processes wait.
-    pub(super) fn admits(&mut self, wish: &mut Wish<'_>, moves: u64, waiters: usize) -> bool {
+    pub(super) fn admits(&mut self, wish: &mut Wish<'_>, moves: u64, waiters: u32) -> bool {
         let Some(share) = wish.share else {
             return true;
         };
         let now = sys::jiffies();
-        if self.under_way > share.under_way.load(Relaxed) || waiters > share.waiting() {
+        let load = share.load();
+        if self.under_way > load.jobs() || waiters > load.threads() {
             self.shared = Some(now);
         }
         if self.first != wish.ticket {
@@ -486,10 +528,11 @@ impl Line {
         }
         let is_shared = self.is_shared(now);
         wish.is_alone = !is_shared;
-        share.has_room(is_shared, self.quantum)
+        share.has_room(load.jobs(), is_shared, self.quantum)
     }
 
     /// `wish` has got its place for job `number`.
+    #[inline]
     pub(super) fn admit(&mut self, wish: &mut Wish<'_>, number: u64, moves: u64) {
         let Some(share) = wish.share else {
             return;
@@ -508,7 +551,7 @@ impl Line {
         self.now = self.now.max(start);
         self.under_way += 1;
         self.actions = self.actions.saturating_add(wish.actions);
-        share.under_way.add(1, Relaxed);
+        share.load.add(Load::JOB, Relaxed);
         if let Some(stranger) = wish.stranger() {
             let since = self
                 .stranger
@@ -531,12 +574,17 @@ impl Line {
     }
 
     /// A job of `share`'s with this number of actions has ended that was taken to be `cost` long.
+    #[inline]
     pub(super) fn ended(&mut self, share: &Share, cost: u64, taken: u64, actions: usize) {
         self.under_way = self.under_way.saturating_sub(1);
         self.actions = self.actions.saturating_sub(actions);
-        self.average = self.average - self.average / WEIGHT + share.weigh(taken) / WEIGHT;
-        let is_shared = self.shared.is_some() && self.is_shared(sys::jiffies());
-        share.ended(cost, taken, is_shared.then_some(self.now));
+        let mut weighed = taken;
+        if cost != 0 || (self.shared.is_some() && self.is_shared(sys::jiffies())) {
+            weighed = share.weigh(taken);
+            share.settle(cost, weighed, self.now);
+        }
+        self.average = average_with(self.average, at_most_a_word(weighed));
+        share.ended(at_most_a_word(taken));
     }
 
     /// Whether more than one process has wanted the core lately.
@@ -615,7 +663,7 @@ impl Line {
         match self.first {
             Some(first) if !is_within(PATIENCE, then, now) => {
                 if let Some(share) = self.waiter(first).and_then(Waiter::share) {
-                    share.correct(0, self.quantum.saturating_mul(LATE_QUANTA));
+                    share.correct(0, u64::from(self.quantum) * LATE_QUANTA);
                     share.valid_from.store(self.tickets, Relaxed);
                 }
                 self.wake(first);
@@ -642,7 +690,7 @@ impl Line {
         if wish.shares.is_some() {
             share.nice.store(sys::nice(), Relaxed);
         }
-        let debt = self.quantum.saturating_mul(MOST_DEBT);
+        let debt = u64::from(self.quantum) * MOST_DEBT;
         let (start, cost) = share.claim(self.now, self.average, debt);
         wish.cost = cost;
         start

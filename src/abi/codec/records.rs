@@ -193,6 +193,10 @@ impl Format {
 
     /// Reads one record of an event queue, of [`Format::record_bytes`] bytes, and the address of
     /// the next (0: the last).
+    ///
+    /// Not inlined: in the loop over a queue the compiler would load the places of all fields of all
+    /// commands first.
+    #[inline(never)]
     pub(crate) fn decode_record(self, words: &[u32]) -> (Record, u64) {
         let layout = self.0;
         let next = layout.queue.next.user(words);

@@ -96,7 +96,7 @@ mod cases {
         let old = Share::new();
         let mut wish = Wish::new(Some(&old));
         line.admit(&mut wish, 0, 0);
-        line.ended(&old, wish.cost(), WEIGHT * 100, 0);
+        line.ended(&old, wish.cost(), u64::from(WEIGHT) * 100, 0);
         line.join(&mut wish, room(), 0);
         // Each is another one, with one job; one waits all the time.
         let mut others = 0;
@@ -198,8 +198,8 @@ mod cases {
             assert!(line.admits(&mut wish, 0, 0));
             line.admit(&mut wish, 0, 0);
         }
-        let long = line.quantum * ALONE_QUANTA;
-        line.ended(&slow, 0, WEIGHT * long, 0);
+        let long = u64::from(line.quantum * ALONE_QUANTA);
+        line.ended(&slow, 0, u64::from(WEIGHT) * long, 0);
         assert!(line.admits(&mut wish, 0, 0));
         line.admit(&mut wish, 0, 0);
         assert!(!line.admits(&mut wish, 0, 0));
@@ -262,7 +262,7 @@ mod cases {
             line.join(one, room(), 5);
         }
         // It has used the core, and comes after all of these.
-        other.of[0].finish.store(line.quantum, Relaxed);
+        other.of[0].finish.store(line.quantum.into(), Relaxed);
         line.join(&mut second, room(), 5);
         assert!(line.is_first(&threads[0]));
         assert!(!line.hurry(6, 100));
@@ -273,7 +273,8 @@ mod cases {
         for one in &mut threads {
             assert!(line.is_lost(one));
             line.join(one, room(), 6);
-            assert_eq!(one.ticket.unwrap().start, LATE_QUANTA * line.quantum);
+            let late = LATE_QUANTA * u64::from(line.quantum);
+            assert_eq!(one.ticket.unwrap().start, late);
         }
         assert!(line.is_first(&second));
         assert!(line.leave(&mut second, 6));
@@ -285,7 +286,7 @@ mod cases {
         let mut line = empty_line();
         let [old, new] = [(); 2].map(|()| shares());
         let mut wish = Wish::of(&old, 0);
-        old.of[0].finish.store(line.quantum, Relaxed);
+        old.of[0].finish.store(line.quantum.into(), Relaxed);
         for _ in 0..2 {
             line.join(&mut wish, room(), 0);
             assert!(line.admits(&mut wish, 0, 9));
@@ -301,7 +302,7 @@ mod cases {
         assert!(!line.is_lost(&wish));
         // What it has had does not put it after all newer ones.
         let [its, newer] = [&wish, &stranger].map(|wish| wish.ticket.unwrap().start);
-        assert!(its.abs_diff(newer) < line.quantum);
+        assert!(its.abs_diff(newer) < line.quantum.into());
     }
 
     #[test]
