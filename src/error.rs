@@ -29,6 +29,8 @@ pub(crate) enum Error {
     MemoryLocked,
     /// The object is not locked and the command needs it locked.
     MemoryUnlocked,
+    /// A descriptor is none of what it should be.
+    GenericIo,
     /// An address that belongs to no buffer of the caller.
     InvalidAddress,
     /// The command exists, but not here.
@@ -75,6 +77,7 @@ impl Error {
             Error::OutOfMemory => (-3, "OUT_OF_MEMORY"),
             Error::MemoryLocked => (-4, "MEMORY_LOCKED"),
             Error::MemoryUnlocked => (-5, "MEMORY_UNLOCKED"),
+            Error::GenericIo => (-7, "GENERIC_IO"),
             Error::InvalidAddress => (-8, "INVALID_ADDRESS"),
             Error::NotSupported => (-13, "NOT_SUPPORTED"),
             Error::Timeout => (-15, "TIMEOUT"),

@@ -147,6 +147,8 @@ pub(crate) enum Reply<'a> {
     Locked {
         /// GPU address; `None`: no lock was asked for.
         address: Option<u32>,
+        /// Physical address of memory in one piece; 0: it is not, or is not told.
+        physical: u32,
         /// User address; `None`: no view was asked for.
         user: Option<u64>,
     },

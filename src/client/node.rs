@@ -35,8 +35,10 @@ use crate::{
         Result, //
     },
     memory::{
+        granted,
         surface,
         Node,
+        Pool,
         View, //
     },
     stream::addresses::{
@@ -266,10 +268,12 @@ impl Process {
             }
             other => other?,
         };
+        let pool = node.pool();
+        let granted = granted(bytes, alignment).filter(|_| pool == Pool::System);
         // CAST: at most 64 bits.
-        let (pool, bytes) = (node.pool().number(), node.bytes() as u64);
+        let bytes = granted.map_or(node.bytes() as u64, u64::from);
         let handle = self.insert_node(NodeEntry::allocated(Visible::new(node, self)?, kind))?;
-        Ok((handle, pool, bytes))
+        Ok((handle, pool.number(), bytes))
     }
 
     /// Tries `allocate` once what the process itself has freed is back, and, if that is not enough,
@@ -341,8 +345,9 @@ impl Process {
             lock: locks,
             view: shows,
         } = how.parts;
-        let reply = |address: u32, user: Option<usize>| Reply::Locked {
+        let reply = |(address, physical): (u32, u32), user: Option<usize>| Reply::Locked {
             address: locks.then_some(address),
+            physical,
             // CAST: at most 64 bits.
             user: user.map(|user| user as u64),
         };
@@ -353,10 +358,13 @@ impl Process {
             if !entry.is_alive() {
                 return Err(Error::InvalidObject);
             }
+            // The address of memory in one piece says where that is in any case.
+            let physical = entry.node.physical(base);
             let address = match how.physical {
-                true => entry.node.physical(base).ok_or(Error::NotSupported)?,
+                true => physical.ok_or(Error::NotSupported)?,
                 false => entry.node.address(),
             };
+            let address = (address, physical.unwrap_or(0));
             let backing = match entry.node.view() {
                 View::Pool(_) if shows && how.cacheable => return Err(Error::InvalidRequest),
                 View::Pool(offset) => {

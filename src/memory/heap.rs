@@ -143,6 +143,9 @@ impl Heap {
     }
 
     /// Whether a span holds nothing but what `owner` (not 0) has left there.
+    ///
+    /// Not inlined: among what else an allocation does the loop over pages has no registers left.
+    #[inline(never)]
     pub(crate) fn is_left_by(&self, span: &mut Span, owner: u64) -> bool {
         let pages = self.owners.get(span.pages());
         let is_left = pages.is_some_and(|pages| pages.iter().all(|&last| last == owner));
@@ -246,6 +249,17 @@ impl Heap {
     }
 }
 
+/// What is granted of the pool where `bytes` are asked for: a multiple of `alignment`, as the vendor's
+/// driver has it, if that is a power of 2. `None`: more than 32 bits.
+pub(crate) fn granted(bytes: u32, alignment: u32) -> Option<u32> {
+    if !alignment.is_power_of_two() {
+        return Some(bytes);
+    }
+    // By a mask: a division is a hundred instructions on ARM.
+    let mask = alignment - 1;
+    bytes.checked_add(mask).map(|end| end & !mask)
+}
+
 /// The least alignment that is a multiple of `alignment` (0: any) and of the page size, if it is a
 /// power of two or a divisor of a page; else one that is both. `None`: no address of the GPU's 32
 /// bits but 0 has it, whatever this kernel's word is.
@@ -330,6 +344,22 @@ mod tests {
         depth.into_iter().for_each(|span| heap.free(span));
         assert_eq!(heap.free_bytes(), 4 * MIB);
         assert_eq!(heap.least_free_bytes(), 4 * 4096);
+    }
+
+    #[test]
+    fn grants_are_multiples_of_the_alignment() {
+        for (bytes, alignment, expected) in [
+            (5000, 0, Some(5000)),
+            (5000, 1, Some(5000)),
+            (5000, 3, Some(5000)),
+            (5000, 64, Some(0x13C0)),
+            (0x13C0, 64, Some(0x13C0)),
+            (1, 0x10_0000, Some(0x10_0000)),
+            (0x8000_0001, 0x8000_0000, None),
+            (u32::MAX, 2, None),
+        ] {
+            assert_eq!(granted(bytes, alignment), expected);
+        }
     }
 
     #[test]

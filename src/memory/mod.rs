@@ -90,6 +90,7 @@ use taking::{
 pub(crate) use {
     buffer::Buffer,
     framebuffers::Use as FramebufferUse,
+    heap::granted,
     node::{
         Backing,
         Elsewhere,
@@ -529,6 +530,7 @@ impl VideoMemory {
     fn allocate_in_pool(&self, bytes: u32, alignment: u32, kind: u32, owner: u64) -> Result<Place> {
         let pool = self.pool.as_ref().ok_or(Error::OutOfMemory)?;
         let kind = SurfaceType::new(kind).ok_or(Error::InvalidArgument)?;
+        let bytes = granted(bytes, alignment).ok_or(Error::OutOfMemory)?;
         // CAST: `usize` has at least 32 bits here.
         let asked = bytes as usize;
         let (mut bytes, mut alignment) = (asked, alignment);

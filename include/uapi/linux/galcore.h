@@ -549,7 +549,7 @@ struct gcsHAL_RELEASE_VIDEO_MEMORY {
  * @memory: out: address in the process, if a view was asked for; else 0
  * @gid: out: 0
  * @pad0: padding
- * @physicalAddress: out: 0
+ * @physicalAddress: out: physical address of memory in one piece; else 0
  * @op: in: bits of enum gceLOCK_VIDEO_MEMORY_OP; 0 does nothing
  * @pad1: padding
  */

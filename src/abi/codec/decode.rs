@@ -505,7 +505,7 @@ impl Format {
         }
     }
 
-    fn shared_buffer(self, u: &[u32]) -> SharedBuffer {
+    pub(super) fn shared_buffer(self, u: &[u32]) -> SharedBuffer {
         let fields = &self.0.shared_buffer;
         let id = fields.id.handle(u);
         let user = fields.data.user(u);

@@ -54,8 +54,40 @@ impl Format {
                 | Command::GetGraphicBufferFd,
                 Error::InvalidObject | Error::InvalidData,
             ) if self.0.quirks.unknown_node_not_found => Error::NotFound,
+            (command, error) if self.0.quirks.answers_as_6_4 => {
+                self.told_in_6_4(self.union(words), command, error)
+            }
             (_, error) => error,
         }
+    }
+
+    /// What 6.4 calls a failure of `command`. Source: tests/abi/behaviour.
+    fn told_in_6_4(self, u: &[u32], command: Command, error: Error) -> Error {
+        let layout = self.0;
+        match (command, error) {
+            (Command::UserSignal, Error::NotFound) if layout.user_signal.id.word(u) == 0 => {
+                Error::InvalidArgument
+            }
+            (Command::Shbuf, Error::NotFound) => match self.shared_buffer(u) {
+                _ if layout.shared_buffer.id.word(u) == 0 => Error::InvalidArgument,
+                SharedBuffer::Destroy { .. } => Error::InvalidData,
+                _ => Error::NotFound,
+            },
+            (
+                Command::MapMemory | Command::UnmapMemory | Command::FreeNonPagedMemory,
+                Error::NotFound,
+            ) => Error::InvalidArgument,
+            (Command::WrapUserMemory, Error::InvalidArgument) if !self.wraps_dma_buf(u) => {
+                Error::NotSupported
+            }
+            (Command::WaitNativeFence, Error::InvalidArgument) => Error::GenericIo,
+            (_, error) => error,
+        }
+    }
+
+    /// Whether WRAP_USER_MEMORY is of a dma-buf.
+    fn wraps_dma_buf(self, u: &[u32]) -> bool {
+        self.0.wrap.flag.word(u) & self.0.quirks.flags.dma_buf != 0
     }
 
     /// Writes how the wait for a signal has ended besides: nothing is ever called off.
@@ -230,12 +262,16 @@ impl Format {
                 layout.allocate_surface.pool.put(u, pool);
                 layout.allocate_surface.node.put(u, node);
             }
-            Reply::Locked { address, user } => {
+            Reply::Locked {
+                address,
+                physical,
+                user,
+            } => {
                 if let Some(address) = address {
                     layout.lock.address.put(u, address);
                     layout.lock.memory.put_long(u, 0);
                     layout.lock.gid.put(u, 0);
-                    layout.lock.physical_address.put(u, 0);
+                    layout.lock.physical_address.put_long(u, physical.into());
                 }
                 if let Some(user) = user {
                     layout.lock.memory.put_long(u, user);
@@ -244,6 +280,9 @@ impl Format {
             Reply::Name(name) => layout.name_node.name.put(u, name),
             Reply::Imported { node } => layout.import_node.node.put(u, node),
             Reply::Wrapped { node, bytes } => {
+                if layout.quirks.answers_as_6_4 && self.wraps_dma_buf(u) {
+                    layout.wrap.handle.put(u, u32::MAX);
+                }
                 layout.wrap.node.put(u, node);
                 layout.wrap.granted.put_long(u, bytes);
             }

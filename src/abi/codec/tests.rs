@@ -141,11 +141,19 @@ mod cases {
             assert_eq!(parts, Parts { lock, view });
             let address = lock.then_some(0x1000);
             let user = view.then_some(0x2000);
-            format.encode(&mut words, &Reply::Locked { address, user });
+            let physical = 0x4000_1000;
+            let locked = Reply::Locked {
+                address,
+                physical,
+                user,
+            };
+            format.encode(&mut words, &locked);
             let found = (word(&words, 48), word(&words, 56));
             let memory = [[0xAAAA_AAAA, 0x2000], [0, 0x2000]][usize::from(lock)];
             let address = [0xAAAA_AAAA, 0x1000][usize::from(lock)];
             assert_eq!(found, (address, memory[usize::from(view)]));
+            let told = [[0xAAAA_AAAA; 2], [physical, 0]][usize::from(lock)];
+            assert_eq!([word(&words, 72), word(&words, 76)], told);
         }
         let mut words = [0; 384 / 4];
         put_word(&mut words, 0, 10);

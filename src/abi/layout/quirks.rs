@@ -98,6 +98,8 @@ pub(crate) struct Quirks {
     pub(crate) unknown_signal: UnknownSignal,
     /// An unknown node is NOT_FOUND; else INVALID_OBJECT, and to FREE INVALID_DATA.
     pub(crate) unknown_node_not_found: bool,
+    /// Answers are those of 6.4: which number says what is wrong, and that a descriptor is taken.
+    pub(crate) answers_as_6_4: bool,
     /// FREE of a locked node fails; else it waits for the last unlock.
     pub(crate) locked_cannot_be_freed: bool,
     /// A page-backed node can be locked again by who has it locked.

@@ -182,7 +182,7 @@ structures! {
         out address = "address", // GPU address
         out memory = "memory",
         out gid = "gid", // a handle of video hardware, which there is not
-        out physical_address = "physicalAddress", // not told
+        out physical_address = "physicalAddress",
         in parts = "op", // bits of [`LOCK_PARTS`]
     }
     /// UNLOCK_VIDEO_MEMORY.
@@ -206,7 +206,7 @@ structures! {
     /// WRAP_USER_MEMORY.
     wrap: WrapUserMemory = "WrapUserMemory" {
         in flag = "desc.flag", // what kind of memory
-        in handle = "desc.handle", // descriptor of a dma-buf
+        inout handle = "desc.handle", // descriptor of a dma-buf
         in logical = "desc.logical",
         in physical = "desc.physical", // physical address, or all ones
         in size = "desc.size",
