@@ -21,9 +21,9 @@ const SETTLE: Duration = Duration::from_millis(30);
 pub const LATE: u32 = 3000;
 
 /// How often an operation is done before it is measured, however quick that is to be: caches of the kernel's allocators,
-/// page tables and predicted sizes are warm then, and the driver looks no longer at which generation a file's first 64
+/// page tables and predicted sizes are warm then, and the driver looks no longer at which generation a file's first 250
 /// requests are of.
-const WARM: usize = 64;
+const WARM: usize = 256;
 
 /// How long an operation is repeated while it is profiled, in the guest's time.
 const PROFILED: Duration = Duration::from_secs(1);

@@ -37,6 +37,8 @@ const RESULTS: &str = "results.json";
 const TARGETS: &str = include_str!("../../bench/targets.toml");
 /// How much runs may differ in what an operation costs: one part in so many.
 const TOLERANCE: u64 = 100;
+/// How much more an operation may cost than was noted: one part in so many.
+const GUARD: u64 = 50;
 
 /// Order statistics of an operation's samples.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize)]
@@ -67,6 +69,9 @@ struct Target {
     /// Instructions at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<u64>,
+    /// Instructions when that was noted last: the guard's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    now: Option<u64>,
     /// Register reads at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     target_reads: Option<f64>,
@@ -127,6 +132,20 @@ impl Row {
         self.spread()
             .is_none_or(|(least, most)| most - least <= least / TOLERANCE)
     }
+
+    /// What is wrong with what it costs, beside what was noted; and whether it costs more.
+    fn drift(&self) -> Option<(String, bool)> {
+        let (now, (found, _)) = (self.target.now?, self.spread()?);
+        let (name, most) = (&self.name, now / GUARD);
+        if found > now + most {
+            let text = format!("{name}: {found} instructions, {now} before: scripts/board profile {name} shows where");
+            return Some((text, true));
+        }
+        let text = format!(
+            "{name}: {found} instructions, {now} before: note that in tests/bench/targets.toml"
+        );
+        (found + most < now).then_some((text, false))
+    }
 }
 
 /// `scripts/board bench`
@@ -181,7 +200,13 @@ pub fn bench(tools: &Tools, arguments: &BenchArgs, signals: &Signals) -> Result<
             ));
         }
     }
-    Ok(u8::from(!unsteady.is_empty()))
+    let drifts = rows.iter().filter_map(Row::drift);
+    let mut is_worse = false;
+    for (text, costs_more) in drifts.filter(|_| arguments.guard) {
+        say(&text);
+        is_worse |= costs_more;
+    }
+    Ok(u8::from(is_worse || !unsteady.is_empty()))
 }
 
 /// One boot; what it found, or the exit status of a boot that went wrong.
@@ -400,6 +425,26 @@ mod tests {
             galcore: costs.to_vec(),
             etnaviv: Vec::new(),
         }
+    }
+
+    #[test]
+    fn the_guard_sees_what_costs_more() {
+        let mut row = rows(
+            &[results(&[cost("commit-ioctl", 5000)])],
+            &Results::default(),
+        )
+        .unwrap()
+        .remove(0);
+        let mut drift = |now, median| {
+            row.target.now = now;
+            row.instructions[0].median = median;
+            row.drift().map(|(_, costs_more)| costs_more)
+        };
+        assert_eq!(drift(None, 9000), None);
+        assert_eq!(drift(Some(5000), 5100), None);
+        assert_eq!(drift(Some(5000), 5101), Some(true));
+        assert_eq!(drift(Some(5000), 4900), None);
+        assert_eq!(drift(Some(5000), 4899), Some(false));
     }
 
     #[test]

@@ -495,6 +495,9 @@ pub struct BenchArgs {
     /// A tenth of the samples.
     #[arg(long)]
     pub quick: bool,
+    /// Fail if an operation costs more than 2% more than tests/bench/targets.toml has under `now`.
+    #[arg(long)]
+    pub guard: bool,
     /// Only operations whose names begin so.
     #[arg(long, value_name = "NAME")]
     pub only: Option<String>,
