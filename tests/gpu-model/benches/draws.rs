@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What 3D draws cost the host: command streams through the whole model, on plain memory, as a GC880. Processor time of
-//! all threads for each frame, the median of many.
+//! a frame on one thread, and how long it takes on one and on two: the best of many, for what else runs only adds to it.
+//! Both must draw the same, and count the same.
 //!
 //! usage: cargo bench -p gpu-model [-- NAME]
 
 use std::time::Duration;
+use std::time::Instant;
 
 use gpu_control::counter;
 use gpu_control::Board;
@@ -28,7 +30,7 @@ const TEXTURE: u32 = 0x70_0000;
 const TEXELS: u32 = 256;
 /// Pixels, across and down.
 const SIZE: [u32; 2] = [640, 480];
-const FRAMES: usize = 40;
+const FRAMES: usize = 60;
 
 /// Processor time of this process.
 fn used() -> Duration {
@@ -115,6 +117,18 @@ fn scenes() -> Vec<Scene> {
             pixels: [whole, whole],
         },
         Scene {
+            name: "whole, smooth",
+            pixel_shader: "mov t1, t1".into(),
+            vertices: sheet([1.0, 1.0]),
+            pixels: [whole, whole],
+        },
+        Scene {
+            name: "whole, rgba",
+            pixel_shader: "texld t1, tex0.xyzw, t1.xyyy, void, void".into(),
+            vertices: sheet([1.0, 1.0]),
+            pixels: [whole, whole],
+        },
+        Scene {
             name: "64 pixels",
             pixel_shader: "mov t1, t1".into(),
             vertices: sheet([8.0 / SIZE[0] as f32, 8.0 / SIZE[1] as f32]),
@@ -193,8 +207,12 @@ fn commands(scene: &Scene) -> Vec<u32> {
 struct Rig(Gpu);
 
 impl Rig {
-    fn new() -> Self {
-        let gpu = Gpu::new(Options::new(Board::Gc880)).expect("a core");
+    fn new(threads: usize) -> Self {
+        let gpu = Gpu::new(Options {
+            threads,
+            ..Options::new(Board::Gc880)
+        });
+        let gpu = gpu.expect("a core");
         gpu.memory
             .add_anonymous(RAM.into(), RAM_BYTES)
             .expect("memory");
@@ -220,18 +238,41 @@ impl Rig {
         memory.write(RAM + address, &bytes).expect("memory");
     }
 
-    /// Draws a frame, on what is far: the time that it took.
-    fn frame(&self, words: u32) -> Duration {
+    /// Draws a frame, on what is far: the processor time that it took, and how long.
+    fn frame(&self, words: u32) -> [Duration; 2] {
         // Supertiles are of 64 rows.
         let bytes = SIZE[0] * SIZE[1].next_multiple_of(64) * 4;
         self.put(DEPTH, vec![0xffff_ff00; bytes as usize / 4]);
-        let before = used();
+        let (start, before) = (Instant::now(), used());
         self.0.mmio_write(FE_COMMAND_ADDRESS, BUFFER);
         let units = words.div_ceil(2);
         let enabled = COMMAND_CONTROL_ENABLE | units;
         self.0.mmio_write(FE_COMMAND_CONTROL, enabled);
         self.0.run_until_idle();
-        used() - before
+        [used() - before, start.elapsed()]
+    }
+
+    /// Draws a scene often. The best times of a frame, and all that memory holds in the end.
+    fn draw(&self, scene: &Scene) -> ([Duration; 2], Vec<u8>) {
+        let vertices = scene.vertices.iter().flatten();
+        self.put(VERTICES, vertices.map(|value| value.to_bits()));
+        let texels = (0..TEXELS * TEXELS).map(|at| at.wrapping_mul(2_654_435_761));
+        self.put(TEXTURE, texels);
+        let words = commands(scene);
+        let count = words.len() as u32;
+        self.put(BUFFER, words);
+        let mut best = [Duration::MAX; 2];
+        for _ in 0..FRAMES {
+            for (best, time) in best.iter_mut().zip(self.frame(count)) {
+                *best = time.min(*best);
+            }
+        }
+        let report = self.0.recorder.report();
+        assert!(report.violations.is_empty(), "{:?}", report.violations);
+        let mut bytes = vec![0; RAM_BYTES];
+        let memory = self.0.memory.snapshot();
+        memory.read(RAM, &mut bytes).expect("memory");
+        (best, bytes)
     }
 }
 
@@ -241,38 +282,36 @@ fn main() {
         .filter(|word| !word.starts_with("--"))
         .collect();
     println!(
-        "{:20} {:>10} {:>12} {:>12}",
-        "", "pixels", "ms a frame", "ns a pixel"
+        "{:16} {:>8} {:>8} {:>8} {:>10} {:>11} {:>6}",
+        "", "pixels", "cpu ms", "ns/pixel", "1 thread", "2 threads", "times"
     );
     for scene in scenes() {
         if !wanted.is_empty() && !wanted.iter().any(|text| scene.name.contains(text)) {
             continue;
         }
-        let rig = Rig::new();
-        let vertices = scene.vertices.iter().flatten();
-        rig.put(VERTICES, vertices.map(|value| value.to_bits()));
-        let texels = (0..TEXELS * TEXELS).map(|at| at.wrapping_mul(2_654_435_761));
-        rig.put(TEXTURE, texels);
-        let words = commands(&scene);
-        let count = words.len() as u32;
-        rig.put(BUFFER, words);
-        let mut times: Vec<_> = (0..FRAMES).map(|_| rig.frame(count)).collect();
-        times.sort();
-        let median = times[FRAMES / 2].as_secs_f64();
-        let pixels = rig.0.counters.get(counter::PIXELS_3D) / FRAMES as u64;
-        let report = rig.0.recorder.report();
-        assert!(report.violations.is_empty(), "{:?}", report.violations);
+        let rigs = [1, 2].map(Rig::new);
+        let [(one, alone), (two, together)] = rigs.each_ref().map(|rig| rig.draw(&scene));
+        assert!(alone == together, "{}: threads draw otherwise", scene.name);
+        let [counters, others] = rigs
+            .each_ref()
+            .map(|rig| rig.0.counters.named().collect::<Vec<_>>());
+        assert_eq!(counters, others, "{}", scene.name);
+        let pixels = rigs[0].0.counters.get(counter::PIXELS_3D) / FRAMES as u64;
         let [least, most] = scene.pixels;
         assert!(
             (least..=most).contains(&pixels),
             "{}: {pixels} pixels",
             scene.name
         );
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
         println!(
-            "{:20} {pixels:10} {:12.3} {:12.1}",
+            "{:16} {pixels:8} {:8.3} {:8.1} {:7.3} ms {:8.3} ms {:6.2}",
             scene.name,
-            median * 1e3,
-            median * 1e9 / pixels as f64,
+            ms(one[0]),
+            ms(one[0]) * 1e6 / pixels as f64,
+            ms(one[1]),
+            ms(two[1]),
+            ms(one[1]) / ms(two[1]),
         );
     }
 }

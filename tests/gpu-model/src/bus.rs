@@ -8,6 +8,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use gpu_control::counter;
 use gpu_control::ViolationKind;
 
+use crate::draw::Done;
+use crate::draw::Peek;
+use crate::draw::PAGE;
 use crate::engine2d::Bus;
 use crate::gpu::Gpu;
 use crate::memory::Snapshot;
@@ -350,5 +353,56 @@ impl Bus for MemoryBus<'_> {
         let (read, written) = (mem::take(&mut self.read), mem::take(&mut self.written));
         self.gpu.count_traffic(Mover::Pipe(pipe), read, written);
         self.gpu.profile.count_pixels(pipe, false, pixels);
+    }
+
+    fn peek(&self) -> Option<&dyn Peek> {
+        // Without TLBs each access looks into the tables, and is counted.
+        let has_tlbs = self.gpu.faults.tlb_off.load(Relaxed) == 0;
+        (has_tlbs && self.tag.is_none()).then_some(self)
+    }
+
+    fn commit(&mut self, part: &Done) {
+        for touched in &part.touched {
+            let now = self.translate(touched.port, touched.address, touched.write);
+            let now = now.map_or(0, |(physical, _)| physical);
+            // The table was changed while the draw was under way.
+            let stale = (now != touched.physical).then_some((touched.physical, now));
+            self.check_stale(touched.port, touched.address, touched.write, stale);
+        }
+        for (physical, data) in part.changes() {
+            if self.aborted() {
+                return;
+            }
+            // It was there when the part began.
+            if self.memory.write(physical, data).is_ok() {
+                self.gpu.note_write(physical, data);
+            }
+        }
+        for (pipe, traffic) in part.pipes.iter().enumerate() {
+            self.read += traffic.read;
+            self.written += traffic.written;
+            self.end_pipe(pipe, traffic.pixels);
+        }
+    }
+}
+
+impl Peek for MemoryBus<'_> {
+    fn page(&self, port: Port, address: u32, write: bool) -> Option<u32> {
+        let (setup, memory) = (self.setup, self.memory);
+        let found = self.mmu.peek(port, address, write, setup, memory)?;
+        let is_whole = found.physical % PAGE as u32 == 0 && found.span as usize >= PAGE;
+        (is_whole && found.stale.is_none()).then_some(found.physical)
+    }
+
+    fn copy(&self, physical: u32, bytes: &mut [u8; PAGE]) -> bool {
+        self.memory.read(physical, bytes).is_ok()
+    }
+
+    fn goes_on(&self) {
+        self.gpu.profile.count_progress();
+    }
+
+    fn is_over(&self) -> bool {
+        self.aborted()
     }
 }

@@ -5,12 +5,20 @@
 //! shades 64 at once, puts primitives together ([`assemble`]), clips them and sets them up ([`setup`]), finds their
 //! pixels in blocks of 8 x 8 ([`raster`]), shades those, and tests, blends and writes them ([`pixel`]).
 //!
+//! Where much is to be drawn it is cut into [`PARTS`], each with a texture cache of its own and copies of the memory that it
+//! touches ([`view`]). How many threads draw the parts changes nothing but the time.
+//!
 //! Not modelled and refused by [`Draw::new`]: several render targets, several samples a pixel, targets of floating
 //! point and sRGB, rectangles, code in memory, vertices of other endianness.
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
+use std::sync::Mutex;
+use std::thread;
 
 use gpu_control::ViolationKind;
 
@@ -22,8 +30,11 @@ use self::pixel::PixelEngine;
 use self::raster::Block;
 use self::setup::Shape;
 use self::setup::Vertex;
+use self::view::Under;
+use self::view::View;
 use crate::engine2d::Bus;
 use crate::engine2d::StateBlock;
+use crate::gpu::lock;
 use crate::mmu::Port;
 use crate::personality::Personality;
 use crate::registers::state::*;
@@ -48,6 +59,13 @@ mod raster;
 mod setup;
 #[cfg(test)]
 mod tests;
+mod view;
+
+pub use view::Done;
+pub use view::Peek;
+#[cfg(test)]
+pub(crate) use view::Traffic;
+pub use view::PAGE;
 
 /// Most varyings.
 pub const VARYINGS: usize = 16;
@@ -66,6 +84,13 @@ const STATES: [(u32, u32); 10] = [
 ];
 /// Vertices that are shaded before their primitives are drawn.
 const CHUNK: usize = 1024;
+/// Parts that much drawing is cut into: bands of [`BAND`] rows belong to one after the other.
+pub const PARTS: usize = 4;
+/// A multiple of the blocks' rows, so that no block is in two parts; and of what a word of tile status is for, so that they
+/// rarely meet there.
+const BAND: i32 = 16;
+/// Pixels, by the shapes' bounds, from which on it is cut: below, threads cost more than they save.
+const LARGE: u64 = 16 << 10;
 /// Vectors of constants that a shader can name.
 const CONSTANTS: u32 = 256;
 /// Words of an instruction.
@@ -272,6 +297,56 @@ pub struct Counts {
     pub texels: u64,
 }
 
+impl Counts {
+    fn add(&mut self, other: &Self) {
+        self.vertices += other.vertices;
+        self.primitives += other.primitives;
+        self.culled += other.culled;
+        self.clipped += other.clipped;
+        self.quads += other.quads;
+        self.pixels += other.pixels;
+        for (sum, more) in self.instructions.iter_mut().zip(other.instructions) {
+            *sum += more;
+        }
+        self.requests += other.requests;
+        self.texels += other.texels;
+    }
+}
+
+/// What a part has from one draw to the next.
+#[derive(Default)]
+struct Part {
+    textures: Cache,
+    room: Vec<Box<view::Page>>,
+}
+
+/// Who draws, and with what.
+pub struct Workers {
+    /// What is drawn whole, and vertices, use the first.
+    parts: [Part; PARTS],
+    threads: usize,
+    /// See [`LARGE`].
+    large: u64,
+}
+
+impl Workers {
+    /// So many threads, the caller's included.
+    pub fn new(threads: usize) -> Self {
+        Self {
+            parts: Default::default(),
+            threads: threads.clamp(1, PARTS),
+            large: LARGE,
+        }
+    }
+
+    /// The texture caches forget all.
+    pub fn drop_textures(&mut self) {
+        for part in &mut self.parts {
+            part.textures.drop_all();
+        }
+    }
+}
+
 /// Memory as the texture units see it.
 struct TextureMemory<'a>(&'a mut dyn Bus);
 
@@ -430,14 +505,14 @@ impl Draw {
         .or_else(unsupported)
     }
 
-    /// Does it, with the tiles that the texture cache has. Returns what it did, and why it does not end, if it does not.
-    pub fn run(&self, cache: &mut Cache, bus: &mut dyn Bus) -> (Counts, Result<(), Stop>) {
-        let mut run = Run::new(self, cache);
+    /// Does it, with the tiles that the texture caches have. Returns what it did, and why it does not end, if it does not.
+    pub fn run(&self, workers: &mut Workers, bus: &mut dyn Bus) -> (Counts, Result<(), Stop>) {
+        let mut run = Run::new(self, workers);
         let result =
             (0..self.command.instances).try_for_each(|instance| run.instance(instance, bus));
-        run.pixels.tell(bus);
-        run.counts.pixels = run.pixels.pixels;
-        run.counts.instructions = [run.vertex_wave.instructions, run.pixel_wave.instructions];
+        run.counts.instructions[0] += run.vertex_wave.instructions;
+        let painted = run.painter.finish(bus);
+        run.counts.add(&painted);
         (run.counts, result)
     }
 }
@@ -445,13 +520,12 @@ impl Draw {
 /// A draw under way.
 struct Run<'a> {
     draw: &'a Draw,
-    cache: &'a mut Cache,
+    workers: &'a mut Workers,
     fetch: Fetch,
     setup: setup::Setup,
-    pixels: PixelEngine,
+    painter: Painter<'a>,
     counts: Counts,
     vertex_wave: Wave,
-    pixel_wave: Wave,
     /// Of the present chunk: vertices, where each is, those that were shaded, and the primitives.
     wanted: Vec<u32>,
     places: HashMap<u32, usize>,
@@ -460,12 +534,10 @@ struct Run<'a> {
     /// Temporaries of the vertex shader's outputs, position first.
     outputs: Vec<usize>,
     has_size: bool,
-    /// Which temporary the colour is.
-    colour: usize,
 }
 
 impl<'a> Run<'a> {
-    fn new(draw: &'a Draw, cache: &'a mut Cache) -> Self {
+    fn new(draw: &'a Draw, workers: &'a mut Workers) -> Self {
         let states = &draw.states;
         let outputs = states.get(VS_OUTPUT_COUNT).clamp(1, VARYINGS as u32 + 2) as usize;
         let inputs = (states.get(PS_INPUT_COUNT) & 0x1f).max(1) as usize;
@@ -475,25 +547,22 @@ impl<'a> Run<'a> {
             let word = states.get(VS_OUTPUT + (number as u32 & !3));
             (word >> (8 * (number % 4)) & 0x7f) as usize
         };
-        let colour = (states.get(PS_OUTPUT_REG) & 0x7f) as usize;
         let fetch = Fetch::new(draw);
         let all = |count: usize| (0..count).map(temporary);
         let least = all(outputs).chain(fetch.inputs()).max().unwrap_or(0) + 1;
         Self {
             draw,
-            cache,
+            workers,
             setup: setup::Setup::new(&draw.core, states, varyings),
-            pixels: PixelEngine::new(&draw.core, states),
+            painter: Painter::new(draw),
             counts: Counts::default(),
             vertex_wave: draw.vertex.wave(least),
-            pixel_wave: draw.pixel.wave(inputs.max(colour + 1)),
             wanted: Vec::new(),
             places: HashMap::new(),
             shaded: Vec::new(),
             primitives: Vec::new(),
             outputs: all(outputs).collect(),
             has_size,
-            colour,
             fetch,
         }
     }
@@ -555,16 +624,96 @@ impl<'a> Run<'a> {
         let mut shapes = Vec::new();
         for primitive in &primitives {
             self.counts.primitives += 1;
-            shapes.clear();
             self.setup
                 .primitive(primitive, &shaded, &mut shapes, &mut self.counts);
-            for shape in &shapes {
-                self.shape(shape, bus)?;
-            }
             bus.progress();
         }
         self.shaded = shaded;
-        Ok(())
+        self.paint(&shapes, bus)
+    }
+
+    fn paint(&mut self, shapes: &[Shape], bus: &mut dyn Bus) -> Result<(), Stop> {
+        let area = shapes.iter().map(|shape| self.setup.scissor.area(shape));
+        let mut shown = 0;
+        if area.sum::<u64>() >= self.workers.large {
+            self.painter.pixels.tell(bus);
+            match self.cut(shapes, bus) {
+                Cut::Drawn => return Ok(()),
+                Cut::Dropped(times) => shown = times,
+            }
+        }
+        let cache = &mut self.workers.parts[0].textures;
+        let mut shapes = shapes.iter();
+        shapes.try_for_each(|shape| {
+            let blocks = self.setup.scissor.blocks(shape, |_| true);
+            self.painter.shape(shape, blocks, &mut shown, (cache, bus))
+        })
+    }
+
+    /// Draws shapes in parts.
+    fn cut(&mut self, shapes: &[Shape], bus: &mut dyn Bus) -> Cut {
+        let Some(peek) = bus.peek() else {
+            return Cut::Dropped(0);
+        };
+        let under = Under {
+            peek,
+            failed: AtomicBool::new(false),
+            shown: AtomicU64::new(0),
+        };
+        let (draw, scissor) = (self.draw, self.setup.scissor);
+        let threads = self.workers.threads;
+        let parts = Mutex::new(self.workers.parts.iter_mut().enumerate());
+        let work = || {
+            let mut done = Vec::new();
+            loop {
+                let Some((number, part)) = lock(&parts).next() else {
+                    return done;
+                };
+                let mut view = View::new(&under, std::mem::take(&mut part.room));
+                let mut painter = Painter::new(draw);
+                let is_ours = |y: i32| (y / BAND) as usize % PARTS == number;
+                let result = shapes.iter().try_for_each(|shape| {
+                    let blocks = scissor.blocks(shape, is_ours);
+                    let cache = &mut part.textures;
+                    painter.shape(shape, blocks, &mut 0, (cache, &mut view))
+                });
+                if result.is_err() {
+                    under.failed.store(true, Relaxed);
+                }
+                let counts = painter.finish(&mut view);
+                done.push((number, counts, view.finish()));
+            }
+        };
+        let mut done = thread::scope(|scope| {
+            let spawn = |_| thread::Builder::new().spawn_scoped(scope, work);
+            let others: Vec<_> = (1..threads)
+                .filter_map(|number| spawn(number).ok())
+                .collect();
+            let mut done = work();
+            for other in others {
+                match other.join() {
+                    Ok(more) => done.extend(more),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            done
+        });
+        done.sort_by_key(|(number, ..)| *number);
+        let is_dropped = under.failed.load(Relaxed) || view::meet(done.iter().map(|part| &part.2));
+        let shown = under.shown.load(Relaxed);
+        for (number, counts, part) in done {
+            if !is_dropped {
+                self.counts.add(&counts);
+                bus.commit(&part);
+            }
+            self.workers.parts[number].room = part.room();
+        }
+        if !is_dropped {
+            return Cut::Drawn;
+        }
+        // What they hold depends on who came how far.
+        self.workers.drop_textures();
+        Cut::Dropped(shown)
     }
 
     fn shade_vertices(
@@ -580,9 +729,10 @@ impl<'a> Run<'a> {
             self.fetch.vertex(*id, instance, lane, &mut wave.temps, bus);
         }
         let (samplers, counts) = (&self.draw.samplers, &mut self.counts);
+        let cache = &mut self.workers.parts[0].textures;
         self.draw
             .vertex
-            .run(samplers, false, wave, (self.cache, bus), counts)?;
+            .run(samplers, false, wave, (cache, bus), counts)?;
         self.counts.vertices += ids.len() as u64;
         for lane in 0..ids.len() {
             let output = |number: usize| {
@@ -603,25 +753,82 @@ impl<'a> Run<'a> {
         }
         Ok(())
     }
+}
 
-    fn shape(&mut self, shape: &Shape, bus: &mut dyn Bus) -> Result<(), Stop> {
+/// What came of a cut.
+enum Cut {
+    Drawn,
+    /// All that the parts did: it is to be drawn in order. The counters have moved so often.
+    Dropped(u64),
+}
+
+/// Draws shapes, all of each or a part's bands.
+struct Painter<'a> {
+    draw: &'a Draw,
+    pixels: PixelEngine,
+    counts: Counts,
+    wave: Wave,
+    /// Which temporary the colour is.
+    colour: usize,
+}
+
+impl<'a> Painter<'a> {
+    fn new(draw: &'a Draw) -> Self {
+        let states = &draw.states;
+        let inputs = (states.get(PS_INPUT_COUNT) & 0x1f).max(1) as usize;
+        let colour = (states.get(PS_OUTPUT_REG) & 0x7f) as usize;
+        Self {
+            draw,
+            pixels: PixelEngine::new(&draw.core, states),
+            counts: Counts::default(),
+            wave: draw.pixel.wave(inputs.max(colour + 1)),
+            colour,
+        }
+    }
+
+    /// Tells the bus the rest. Returns what was done.
+    fn finish(&mut self, bus: &mut dyn Bus) -> Counts {
+        self.pixels.tell(bus);
+        Counts {
+            pixels: self.pixels.pixels,
+            instructions: [0, self.wave.instructions],
+            ..self.counts
+        }
+    }
+
+    /// Draws blocks of a shape. The counters have moved `shown` times ahead.
+    fn shape(
+        &mut self,
+        shape: &Shape,
+        blocks: impl Iterator<Item = Block>,
+        shown: &mut u64,
+        (cache, bus): (&mut Cache, &mut dyn Bus),
+    ) -> Result<(), Stop> {
         let mut row = None;
-        for block in self.setup.scissor.blocks(shape) {
+        for block in blocks {
             if row.replace(block.y) != Some(block.y) {
                 // The counters show that the draw goes on.
                 self.pixels.tell(bus);
-                bus.progress();
+                match shown.checked_sub(1) {
+                    Some(left) => *shown = left,
+                    None => bus.progress(),
+                }
                 if bus.aborted() {
                     return Err(Stop::Aborted);
                 }
             }
-            self.block(shape, &block, bus)?;
+            self.block(shape, &block, (cache, bus))?;
         }
         Ok(())
     }
 
     /// Shades, tests and draws the pixels of a block.
-    fn block(&mut self, shape: &Shape, block: &Block, bus: &mut dyn Bus) -> Result<(), Stop> {
+    fn block(
+        &mut self,
+        shape: &Shape,
+        block: &Block,
+        (cache, bus): (&mut Cache, &mut dyn Bus),
+    ) -> Result<(), Stop> {
         let depths = shape.depths(block);
         let is_clockwise = shape.is_clockwise;
         let mut mask = block.mask;
@@ -636,8 +843,8 @@ impl<'a> Run<'a> {
                 return Ok(());
             }
         }
-        self.shade_pixels(shape, block, mask, &depths, bus)?;
-        let wave = &self.pixel_wave;
+        self.shade_pixels(shape, block, mask, &depths, (cache, bus))?;
+        let wave = &self.wave;
         let colour = &wave.temps[self.colour];
         if !is_early {
             mask &= !wave.killed;
@@ -656,9 +863,9 @@ impl<'a> Run<'a> {
         block: &Block,
         mask: u64,
         depths: &[f64; LANES],
-        bus: &mut dyn Bus,
+        memory: (&mut Cache, &mut dyn Bus),
     ) -> Result<(), Stop> {
-        let wave = &mut self.pixel_wave;
+        let wave = &mut self.wave;
         wave.clear();
         wave.mask = raster::whole_quads(mask);
         self.counts.quads += u64::from(wave.mask.count_ones() / 4);
@@ -666,8 +873,6 @@ impl<'a> Run<'a> {
         wave.internal[0].fill(front);
         shape.inputs(block, depths, self.draw.core.has_w, &mut wave.temps);
         let (samplers, counts) = (&self.draw.samplers, &mut self.counts);
-        self.draw
-            .pixel
-            .run(samplers, true, wave, (self.cache, bus), counts)
+        self.draw.pixel.run(samplers, true, wave, memory, counts)
     }
 }

@@ -31,6 +31,8 @@ use self::paint::Painter;
 use self::source::Sample;
 use self::surface::Surface;
 use self::surface::Turn;
+use crate::draw::Done;
+use crate::draw::Peek;
 use crate::mmu::Port;
 use crate::personality::Personality;
 use crate::pixel::Format;
@@ -52,6 +54,12 @@ pub trait Bus {
     fn aborted(&self) -> bool;
     /// What came since the last such call was a pixel pipe's, which has written so many pixels.
     fn end_pipe(&mut self, _pipe: usize, _pixels: u64) {}
+    /// Memory for the parts of a cut draw, if it can be looked at without a trace.
+    fn peek(&self) -> Option<&dyn Peek> {
+        None
+    }
+    /// Does what a part did to its copies.
+    fn commit(&mut self, _part: &Done) {}
 }
 
 /// A copy of states, taken when a command was fetched.

@@ -24,6 +24,7 @@ use crate::control::Faults;
 use crate::draw;
 use crate::draw::Draw;
 use crate::draw::Stop;
+use crate::draw::Workers;
 use crate::engine2d::Bus;
 use crate::engine2d::Engine;
 use crate::engine2d::Rectangle;
@@ -55,7 +56,6 @@ use crate::stream::fixed_to_float;
 use crate::stream::Command;
 use crate::strict::hex;
 use crate::strict::Finding;
-use crate::texture::Cache;
 use crate::tile_status::TileStatus;
 
 /// Jobs that fit into the pixel engine's queue.
@@ -318,7 +318,7 @@ pub struct FrontEnd {
     /// Vertex elements that were loaded since the first was, a bit each.
     elements: u32,
     programs: Programs,
-    textures: Box<Cache>,
+    workers: Box<Workers>,
     /// The occlusion query under way: where it goes, and samples so far.
     query: Option<(u32, u64)>,
     /// The hang that a test wants is a stall.
@@ -356,7 +356,7 @@ impl FrontEnd {
             links: 0,
             elements: 0,
             programs: Programs::default(),
-            textures: Box::default(),
+            workers: Box::new(Workers::new(options.threads)),
             query: None,
             hangs_in_stall: false,
         }
@@ -980,14 +980,13 @@ impl FrontEnd {
 
     /// Does a 3D draw, or begins one that does not end.
     fn run_draw(&mut self, gpu: &Gpu, draw: &Draw, position: u32) {
-        let mut done = None;
-        let mut textures = mem::take(&mut self.textures);
-        self.on_bus(gpu, position, |bus| {
-            done = Some(draw.run(&mut textures, bus));
-            0
-        });
-        self.textures = textures;
-        let Some((counts, result)) = done else { return };
+        let (setup, memory) = (gpu.setup(), gpu.memory.snapshot());
+        let at = (position, self.current.1);
+        let mmu = self.mmu.as_mut();
+        let mut bus = MemoryBus::new(gpu, mmu, &setup, &memory, &self.history, at);
+        let (counts, result) = draw.run(&mut self.workers, &mut bus);
+        // What the draw has not told of yet.
+        bus.end_pipe(0, 0);
         if let Some((_, samples)) = &mut self.query {
             *samples += counts.pixels;
         }
@@ -1194,7 +1193,7 @@ impl FrontEnd {
                 gpu.counters.add(counter::PIXELS, pixels);
             }
             Job::Draw { draw, position } => self.run_draw(gpu, &draw, position),
-            Job::FlushTextures => self.textures.drop_all(),
+            Job::FlushTextures => self.workers.drop_textures(),
             Job::Query(begins) => self.run_query(gpu, begins),
             Job::Event(id) => {
                 // The queue must look empty to whoever the event wakes.
@@ -1253,7 +1252,7 @@ impl Processor for FrontEnd {
         self.delay_words = DELAY_WORDS;
         self.history.clear();
         self.elements = 0;
-        self.textures.drop_all();
+        self.workers.drop_textures();
         self.query = None;
     }
 

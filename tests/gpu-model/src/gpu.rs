@@ -82,6 +82,8 @@ pub struct Options {
     pub machine: Option<PathBuf>,
     /// What the engines of all cores of the machine have written.
     pub written: Arc<Written>,
+    /// Threads that draw in 3D.
+    pub threads: usize,
 }
 
 impl Options {
@@ -96,6 +98,7 @@ impl Options {
             line_inclusive: false,
             machine: None,
             written: Arc::default(),
+            threads: 1,
         }
     }
 }

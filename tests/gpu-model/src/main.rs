@@ -15,6 +15,7 @@ use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
 use clap::Parser;
 use gpu_control::Board;
+use gpu_model::draw::PARTS;
 use gpu_model::gpu::Gpu;
 use gpu_model::gpu::Options;
 use gpu_model::server::Server;
@@ -55,6 +56,9 @@ struct Arguments {
     /// 2D lines draw their last pixel too.
     #[arg(long)]
     line_inclusive: bool,
+    /// Threads that draw in 3D, up to 4: by default one for each processor. Their number changes only the time.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=PARTS as i64))]
+    threads: Option<u8>,
     /// A file with the number of the machine's process, once it runs: for the register that says how long the host kept it
     /// waiting.
     #[arg(long)]
@@ -83,6 +87,8 @@ fn run(arguments: Arguments) -> anyhow::Result<i32> {
     let mut cores = Vec::new();
     let mut servers = Vec::new();
     let written = Arc::<gpu_model::written::Written>::default();
+    let processors = || thread::available_parallelism().map_or(1, usize::from);
+    let threads = arguments.threads.map_or_else(processors, usize::from);
     for (number, board) in arguments.board.iter().enumerate() {
         let file = |path: &Option<PathBuf>| path.as_ref().map(|path| numbered(path, number));
         let gpu = Arc::new(Gpu::new(Options {
@@ -94,6 +100,7 @@ fn run(arguments: Arguments) -> anyhow::Result<i32> {
             line_inclusive: arguments.line_inclusive,
             machine: arguments.machine.clone(),
             written: written.clone(),
+            threads,
         })?);
         gpu.spawn_threads()?;
         servers.push(Server::new(

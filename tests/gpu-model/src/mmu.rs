@@ -145,7 +145,7 @@ pub enum Cause {
 }
 
 /// An address space of the GPU.
-pub trait Mmu: Send {
+pub trait Mmu: Send + Sync {
     /// Translates one address of a port, for reading or for writing.
     fn translate(
         &mut self,
@@ -155,6 +155,18 @@ pub trait Mmu: Send {
         setup: &Setup,
         memory: &Snapshot,
     ) -> Result<Translated, Fault>;
+
+    /// The same without a trace: no TLB is filled. `None`: nothing that engines for 3D could use.
+    fn peek(
+        &self,
+        _port: Port,
+        _address: u32,
+        _write: bool,
+        _setup: &Setup,
+        _memory: &Snapshot,
+    ) -> Option<Translated> {
+        None
+    }
 
     /// Its TLBs.
     fn tlbs(&mut self) -> &mut dyn Cache;
@@ -203,25 +215,18 @@ impl<K, V> Default for Tlbs<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V: Copy> Tlbs<K, V> {
-    /// What a port uses for an access to one of `pages`, now that the tables say `now` for `page`: that, or what it
-    /// has kept for the first of them; and whether it had to look into the tables.
-    pub fn look(
-        &mut self,
-        port: Port,
-        pages: impl IntoIterator<Item = K>,
-        (page, now): (K, V),
-    ) -> (V, bool) {
-        if !self.caching {
-            return (now, true);
-        }
-        let tlb = &mut self.ports[port as usize];
+    /// What a port uses for an access to one of `pages`, now that the tables say `now`: that, or what it has kept for
+    /// the first of them; and whether it has to look into the tables.
+    pub fn look(&self, port: Port, pages: impl IntoIterator<Item = K>, now: V) -> (V, bool) {
+        let tlb = &self.ports[port as usize];
         let kept = pages.into_iter().find_map(|page| tlb.get(&page)).copied();
-        match kept {
-            Some(kept) => (kept, false),
-            None => {
-                tlb.insert(page, now);
-                (now, true)
-            }
+        (kept.unwrap_or(now), kept.is_none())
+    }
+
+    /// Keeps what a port found in the tables for a page.
+    pub fn keep(&mut self, port: Port, page: K, now: V) {
+        if self.caching {
+            self.ports[port as usize].insert(page, now);
         }
     }
 }
@@ -269,15 +274,49 @@ impl Mmu for MmuV1 {
         setup: &Setup,
         memory: &Snapshot,
     ) -> Result<Translated, Fault> {
+        let (translated, now) = self.find(port, address, setup, memory)?;
+        if translated.filled {
+            self.tlbs.keep(port, (address & !VIRTUAL) / PAGE, now);
+        }
+        Ok(translated)
+    }
+
+    fn peek(
+        &self,
+        port: Port,
+        address: u32,
+        _write: bool,
+        setup: &Setup,
+        memory: &Snapshot,
+    ) -> Option<Translated> {
+        let found = self.find(port, address, setup, memory);
+        found.ok().map(|(translated, _)| translated)
+    }
+
+    fn tlbs(&mut self) -> &mut dyn Cache {
+        &mut self.tlbs
+    }
+}
+
+impl MmuV1 {
+    /// What an access comes to, and the entry in the table.
+    fn find(
+        &self,
+        port: Port,
+        address: u32,
+        setup: &Setup,
+        memory: &Snapshot,
+    ) -> Result<(Translated, u32), Fault> {
         let setup = setup.ports[port as usize];
         if address & VIRTUAL == 0 {
             let physical = setup.base.wrapping_add(address);
-            return Ok(Translated {
+            let translated = Translated {
                 physical,
                 span: VIRTUAL - address,
                 stale: None,
                 filled: false,
-            });
+            };
+            return Ok((translated, 0));
         }
         let index = (address & !VIRTUAL) / PAGE;
         let table = setup.table.ok_or(Fault::NoTable)?;
@@ -285,19 +324,16 @@ impl Mmu for MmuV1 {
         let now = memory
             .read_u32(slot)
             .map_err(|_| Fault::TableOutside(slot))?;
-        let (entry, filled) = self.tlbs.look(port, [index], (index, now));
+        let (entry, filled) = self.tlbs.look(port, [index], now);
         let offset = address % PAGE;
-        Ok(Translated {
+        let translated = Translated {
             physical: (entry & !(PAGE - 1)) | offset,
             span: PAGE - offset,
             // Only the page counts: the low bits mean nothing to the hardware.
             stale: ((entry ^ now) & !(PAGE - 1) != 0).then_some((entry, now)),
             filled,
-        })
-    }
-
-    fn tlbs(&mut self) -> &mut dyn Cache {
-        &mut self.tlbs
+        };
+        Ok((translated, now))
     }
 }
 

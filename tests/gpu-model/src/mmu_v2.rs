@@ -46,6 +46,30 @@ impl Walk {
     fn page(&self, address: u32) -> Page {
         (self.shift, address >> self.shift)
     }
+
+    /// Where an access comes to that uses this, now that the tables say `now`.
+    fn leads(self, address: u32, write: bool, now: Self) -> Result<Translated, Fault> {
+        let stale = (self != now).then_some((self.entry, now.entry));
+        let refuse = |cause, told| Err(Fault::Exception(Exception { cause, told, stale }));
+        if self.entry & PRESENT == 0 || self.ends_early {
+            let cause = if self.ends_early {
+                Cause::NoSecondLevel
+            } else {
+                Cause::NoPage
+            };
+            return refuse(cause, self.entry & EXCEPTION != 0);
+        }
+        if write && self.entry & WRITEABLE == 0 {
+            return refuse(Cause::ReadOnly, true);
+        }
+        let offset = address & ((1 << self.shift) - 1);
+        Ok(Translated {
+            physical: (self.entry >> self.shift << self.shift) | offset,
+            span: (1 << self.shift) - offset,
+            stale,
+            filled: false,
+        })
+    }
 }
 
 /// MMU v2.
@@ -143,43 +167,63 @@ impl Mmu for MmuV2 {
         setup: &Setup,
         memory: &Snapshot,
     ) -> Result<Translated, Fault> {
-        if !setup.v2.enabled {
-            return Ok(Translated {
-                physical: setup.ports[port as usize].base.wrapping_add(address),
-                span: (u32::MAX - address).saturating_add(1),
-                stale: None,
-                filled: false,
-            });
+        let (result, new) = self.find(port, address, write, setup, memory);
+        if let Some(walk) = new {
+            self.tlbs.keep(port, walk.page(address), walk);
         }
-        let table = setup.v2.table.ok_or(Fault::NoTable)?;
-        let now = walk(table, address, memory)?;
-        let sizes = PAGE_SHIFTS.into_iter().chain([FIRST_SHIFT]);
-        let pages = sizes.map(|shift| (shift, address >> shift));
-        let (used, filled) = self.tlbs.look(port, pages, (now.page(address), now));
-        let stale = (used != now).then_some((used.entry, now.entry));
-        let refuse = |cause, told| Err(Fault::Exception(Exception { cause, told, stale }));
-        if used.entry & PRESENT == 0 || used.ends_early {
-            let cause = if used.ends_early {
-                Cause::NoSecondLevel
-            } else {
-                Cause::NoPage
-            };
-            return refuse(cause, used.entry & EXCEPTION != 0);
-        }
-        if write && used.entry & WRITEABLE == 0 {
-            return refuse(Cause::ReadOnly, true);
-        }
-        let offset = address & ((1 << used.shift) - 1);
-        Ok(Translated {
-            physical: (used.entry >> used.shift << used.shift) | offset,
-            span: (1 << used.shift) - offset,
-            stale,
-            filled,
-        })
+        result
+    }
+
+    fn peek(
+        &self,
+        port: Port,
+        address: u32,
+        write: bool,
+        setup: &Setup,
+        memory: &Snapshot,
+    ) -> Option<Translated> {
+        self.find(port, address, write, setup, memory).0.ok()
     }
 
     fn tlbs(&mut self) -> &mut dyn Cache {
         &mut self.tlbs
+    }
+}
+
+impl MmuV2 {
+    /// What an access comes to, and what the TLB has to keep of it.
+    fn find(
+        &self,
+        port: Port,
+        address: u32,
+        write: bool,
+        setup: &Setup,
+        memory: &Snapshot,
+    ) -> (Result<Translated, Fault>, Option<Walk>) {
+        if !setup.v2.enabled {
+            let translated = Translated {
+                physical: setup.ports[port as usize].base.wrapping_add(address),
+                span: (u32::MAX - address).saturating_add(1),
+                stale: None,
+                filled: false,
+            };
+            return (Ok(translated), None);
+        }
+        let table = setup.v2.table.ok_or(Fault::NoTable);
+        let now = match table.and_then(|table| walk(table, address, memory)) {
+            Ok(now) => now,
+            Err(fault) => return (Err(fault), None),
+        };
+        let sizes = PAGE_SHIFTS.into_iter().chain([FIRST_SHIFT]);
+        let pages = sizes.map(|shift| (shift, address >> shift));
+        let (used, filled) = self.tlbs.look(port, pages, now);
+        let result = used
+            .leads(address, write, now)
+            .map(|translated| Translated {
+                filled,
+                ..translated
+            });
+        (result, filled.then_some(now))
     }
 }
 

@@ -561,6 +561,91 @@ fn triangles_are_drawn_and_counted() {
     assert_eq!(rig.gpu.mmio_read(MC_PROFILE_PA_READ), 2);
 }
 
+/// The sheet over 128 x 128 pixels, which is enough to be cut into parts, through the page table.
+fn large_sheet() -> Vec<u32> {
+    use state::*;
+    let mut words = sheet();
+    let (half, edge) = (64f32.to_bits(), 128.07f32.to_bits());
+    let changes = [
+        (PA_VIEWPORT_SCALE, half),
+        (PA_VIEWPORT_SCALE + 4, half),
+        (PA_VIEWPORT_OFFSET, half),
+        (PA_VIEWPORT_OFFSET + 4, half),
+        (SE_SCISSOR + 8, edge),
+        (SE_SCISSOR + 12, edge),
+        (PE_COLOR_ADDR, 0x8000_0000),
+        (PE_COLOR_STRIDE, 512),
+    ];
+    let draw = words.len() - 4;
+    let changes = changes.map(|(address, value)| [load(address, 1), value]);
+    words.splice(draw..draw, changes.into_iter().flatten());
+    words
+}
+
+/// A rig with the sheet's vertices, the pages of its target, and so many threads.
+fn cut_rig(threads: usize) -> Rig {
+    let rig = Rig::with(Options {
+        threads,
+        ..Options::new(Board::Gc880)
+    });
+    let corners = [-1.0f32, -1.0, 1.0, -1.0, -1.0, 1.0, 1.0, 1.0];
+    rig.put(VERTICES, &corners.map(f32::to_bits));
+    let pages: Vec<_> = (0..16).map(|page| RAM + SURFACE + page * 0x1000).collect();
+    rig.put(TABLE, &pages);
+    rig
+}
+
+/// However many threads draw, memory, counters and what is told of mistakes are the same.
+#[test]
+fn threads_change_nothing_but_the_time() {
+    let pixels = |rig: &Rig, from: u32| {
+        let all = (0..128 * 128).filter(|at| rig.word(from + 4 * at) == 0xff33_6699);
+        all.count()
+    };
+    type Change<'a> = &'a dyn Fn(&Rig);
+    let cases: [(&[&str], [usize; 2], u64, Change<'_>); 3] = [
+        (&[], [16 * 1024, 0], 16, &|_| {}),
+        // The table has another page than the TLB.
+        (&["stale-tlb"], [16 * 1024, 0], 16, &|rig| {
+            rig.put(TABLE + 4 * 5, &[RAM + SURFACE + 0x2_0000]);
+        }),
+        // A page that is not in memory, and was not used yet.
+        (&["bus-error"], [15 * 1024, 0], 32, &|rig| {
+            rig.put(TABLE + 4 * 5, &[0x1000]);
+            let flush = [load(state::GL_FLUSH_CACHE, 1), 3];
+            rig.run(&[flush, [load(state::GL_FLUSH_MMU, 1), 0x1f]].concat());
+        }),
+    ];
+    for (kinds, wanted, fills, change) in cases {
+        let mut first = None;
+        for threads in [1, 2, 4] {
+            let rig = cut_rig(threads);
+            rig.run(&large_sheet());
+            rig.clean();
+            rig.put(SURFACE, &[0; 128 * 128]);
+            change(&rig);
+            rig.run(&large_sheet());
+            assert_eq!(rig.kinds(), kinds);
+            assert_eq!(
+                [SURFACE, SURFACE + 0x2_0000].map(|at| pixels(&rig, at)),
+                wanted
+            );
+            assert_eq!(rig.counter(counter::TLB_FILLS), fills);
+            let units = counter(&rig, MC_PROFILE_CONFIG2, 0, MC_PROFILE_MC_READ, 3);
+            let sent = counter(&rig, MC_PROFILE_CONFIG0, 0, MC_PROFILE_FE_READ, 9);
+            let mut report = serde_json::to_value(rig.gpu.recorder.report()).unwrap();
+            report["counters"] =
+                serde_json::to_value(rig.gpu.counters.named().collect::<Vec<_>>()).unwrap();
+            let done = (report, units, sent);
+            assert_eq!(
+                done,
+                *first.get_or_insert_with(|| done.clone()),
+                "{threads}"
+            );
+        }
+    }
+}
+
 /// As Mesa 26 loads them on a GC3000: first and last instruction apart, the pixel shader's code right behind the vertex
 /// shader's, by the other address of that memory. On a core without these states they say nothing.
 #[test]
@@ -1247,11 +1332,28 @@ fn reset_without_isolation_is_found() {
     assert_eq!(rig.kinds(), ["reset-sequence"]);
 }
 
+/// Draws, then a reset in the middle of it: as soon as a pixel is `drawn`.
+fn nothing_survives(rig: &Rig, draws: &[u32], drawn: u32) {
+    rig.gpu.spawn_threads().unwrap();
+    let words = [draws, &[END, 0]].concat();
+    rig.put(BUFFER, &words);
+    rig.start(BUFFER, 4 * words.len() as u32);
+    let begun = Instant::now();
+    while rig.word(SURFACE) != drawn && begun.elapsed() < Duration::from_secs(10) {
+        std::thread::yield_now();
+    }
+    rig.soft_reset();
+    rig.put(SURFACE, &[0; 1 << 18]);
+    std::thread::sleep(Duration::from_millis(20));
+    assert!((0..1 << 18).all(|at| rig.word(SURFACE + 4 * at) == 0));
+    assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), IDLE_STATE_ALL);
+    rig.clean();
+}
+
 #[test]
 fn nothing_of_the_old_work_survives_a_reset() {
     let rig = Rig::new(Board::Gc320);
-    rig.gpu.spawn_threads().unwrap();
-    // Thousands of large clears, then a reset in the middle of them.
+    // Thousands of large clears.
     let mut words = select_2d();
     let mut set = |address, value| words.extend([load(address, 1), value]);
     set(state::DE_DEST_ADDRESS, SURFACE);
@@ -1262,30 +1364,18 @@ fn nothing_of_the_old_work_survives_a_reset() {
     for _ in 0..200 {
         words.extend([0x2000_0100, 0, 0, (512 << 16) | 512]);
     }
-    words.extend([END, 0]);
-    rig.put(BUFFER, &words);
-    rig.start(BUFFER, 4 * words.len() as u32);
-    let begun = Instant::now();
-    while rig.word(SURFACE) != 0x5555_5555 && begun.elapsed() < Duration::from_secs(10) {
-        std::thread::yield_now();
-    }
-    rig.soft_reset();
-    rig.gpu
-        .memory
-        .snapshot()
-        .write(RAM + SURFACE, &[0; 1 << 20])
-        .unwrap();
-    std::thread::sleep(Duration::from_millis(20));
-    let mut after = vec![0; 1 << 20];
-    rig.gpu
-        .memory
-        .snapshot()
-        .read(RAM + SURFACE, &mut after)
-        .unwrap();
-    assert!(after.iter().all(|byte| *byte == 0));
+    nothing_survives(&rig, &words, 0x5555_5555);
     assert!(rig.counter(counter::DRAWS_2D) < 200);
-    assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE), IDLE_STATE_ALL);
-    rig.clean();
+}
+
+#[test]
+fn nothing_of_a_cut_draw_survives_a_reset() {
+    let rig = cut_rig(4);
+    let mut words = large_sheet();
+    let draw = words[words.len() - 4..].to_vec();
+    words.extend(draw.repeat(400));
+    nothing_survives(&rig, &words, 0xff33_6699);
+    assert!(rig.counter(counter::DRAWS_3D) < 400);
 }
 
 #[test]

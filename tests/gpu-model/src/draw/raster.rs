@@ -177,16 +177,32 @@ impl Scissor {
         }))
     }
 
-    /// The blocks of a shape that have pixels.
-    pub(super) fn blocks<'a>(&self, shape: &'a Shape) -> impl Iterator<Item = Block> + 'a {
-        let scissor = self.0;
-        let [left, top, right, bottom] = std::array::from_fn(|side| match side {
-            0 | 1 => scissor[side].max(shape.bounds[side]),
-            _ => scissor[side].min(shape.bounds[side]),
-        });
+    /// What of a shape's bounds may be drawn.
+    fn bounds(&self, shape: &Shape) -> [i32; 4] {
+        std::array::from_fn(|side| match side {
+            0 | 1 => self.0[side].max(shape.bounds[side]),
+            _ => self.0[side].min(shape.bounds[side]),
+        })
+    }
+
+    /// Pixels that a shape has at most.
+    pub(super) fn area(&self, shape: &Shape) -> u64 {
+        let [left, top, right, bottom] = self.bounds(shape);
+        let length = |from: i32, to: i32| (to - from).max(0) as u64;
+        length(left, right) * length(top, bottom)
+    }
+
+    /// The blocks of a shape that have pixels, in those rows of blocks that are wanted.
+    pub(super) fn blocks<'a>(
+        &self,
+        shape: &'a Shape,
+        is_wanted: impl Fn(i32) -> bool + 'a,
+    ) -> impl Iterator<Item = Block> + 'a {
+        let [left, top, right, bottom] = self.bounds(shape);
         let first = |at: i32| at & !(BLOCK - 1);
         let blocks = move |from: i32, to: i32| (first(from)..to.max(from)).step_by(BLOCK as usize);
-        blocks(top, bottom).flat_map(move |y| {
+        let rows = blocks(top, bottom).filter(move |y| is_wanted(*y));
+        rows.flat_map(move |y| {
             blocks(left, right).filter_map(move |x| {
                 let mut mask = shape.area.mask(x, y, shape.centre);
                 let is_whole = x >= left && x + BLOCK <= right && y >= top && y + BLOCK <= bottom;

@@ -227,9 +227,28 @@ impl Rig {
 
     fn run_command(&mut self, command: Command) -> Counts {
         let draw = self.draw(command).unwrap();
-        let (counts, result) = draw.run(&mut Cache::default(), &mut self.bus);
-        assert_eq!(result, Ok(()));
-        counts
+        // Whole, and in parts by one thread, and by two: all draw and count the same.
+        let before = self.bus.bytes.clone();
+        let mut first = None;
+        for (large, threads) in [(u64::MAX, 1), (0, 1), (0, 2)] {
+            let mut workers = Workers::new(threads);
+            workers.large = large;
+            self.bus.bytes.copy_from_slice(&before);
+            self.bus.pipes = Default::default();
+            self.bus.steps.store(0, Relaxed);
+            let (counts, result) = draw.run(&mut workers, &mut self.bus);
+            assert_eq!(result, Ok(()));
+            let mut pipes = self.bus.pipes;
+            if draw.samplers.iter().any(Option::is_some) {
+                // Each part's texture cache reads for itself.
+                pipes.iter_mut().for_each(|pipe| pipe.read = 0);
+            }
+            let done = (counts, pipes, self.bus.steps.load(Relaxed));
+            let (wanted, bytes) = first.get_or_insert_with(|| (done, self.bus.bytes.clone()));
+            assert_eq!(done, *wanted, "{threads} threads");
+            assert!(self.bus.bytes == *bytes, "{threads} threads");
+        }
+        first.expect("a draw").0 .0
     }
 
     fn run(&mut self, kind: u32, primitives: u32) -> Counts {
@@ -1011,7 +1030,72 @@ fn a_shader_that_never_ends_stops_the_draw() {
     rig.code("again:\nadd t1, t1, t1\nbranch again", true);
     rig.vertices(&sheet(0, 0.0));
     let draw = rig.draw(Command::of_primitives(5, 0, 2, None)).unwrap();
-    let (counts, result) = draw.run(&mut Cache::default(), &mut rig.bus);
-    assert!(matches!(result, Err(Stop::Endless(_))), "{result:?}");
-    assert_eq!(counts.pixels, 0);
+    let mut first = None;
+    for (large, threads) in [(u64::MAX, 1), (0, 2)] {
+        let mut workers = Workers::new(threads);
+        workers.large = large;
+        let (counts, result) = draw.run(&mut workers, &mut rig.bus);
+        assert!(matches!(result, Err(Stop::Endless(_))), "{result:?}");
+        assert_eq!(counts.pixels, 0);
+        assert_eq!(*first.get_or_insert(counts), counts);
+    }
+}
+
+/// Rows of tiles that lie upon each other: which part draws first matters, so they are drawn in order.
+#[test]
+fn parts_that_meet_in_memory_are_drawn_in_order() {
+    for (state, config) in [
+        (PE_COLOR_STRIDE, 0),
+        (PE_DEPTH_STRIDE, 1 | 1 << 8 | 1 << 12),
+    ] {
+        let mut rig = Rig::new(Board::Gc880, Layout::Tiled);
+        let depth = rig.states[&PE_DEPTH_CONFIG];
+        rig.set(PE_DEPTH_CONFIG, depth | config);
+        rig.set(state, 0);
+        let mut random = Random::new(5);
+        let mut list = Vec::new();
+        for _ in 0..30 {
+            let z = random.below(1000) as f32 / 1000.0;
+            let colour = random.below(u32::MAX);
+            list.extend(corners(&mut random).map(|[x, y]| (clip(x, y, z), rgba(colour))));
+        }
+        rig.vertices(&list);
+        rig.bus.bytes[DEPTH as usize..].fill(0xff);
+        assert_ne!(rig.run(4, 30).pixels, 0);
+    }
+}
+
+/// What lies beyond memory is for the bus to tell of.
+#[test]
+fn a_part_leaves_no_trace_where_something_is_to_be_told() {
+    let mut rig = Rig::new(Board::Gc880, Layout::Tiled);
+    rig.vertices(&sheet(0xff40_8020, 0.0));
+    rig.set(PE_COLOR_ADDR, (1 << 20) - 0x2000);
+    let draw = rig.draw(Command::of_primitives(5, 0, 2, None)).unwrap();
+    let before = rig.bus.bytes.clone();
+    for threads in [1, PARTS] {
+        let mut workers = Workers::new(threads);
+        let mut run = Run::new(&draw, &mut workers);
+        let mut shapes = Vec::new();
+        for [a, b, c] in [[0, 1, 2], [2, 1, 3]] {
+            let corner = |at: usize| Vertex {
+                position: sheet(0, 0.0)[at].0,
+                size: None,
+                varyings: [[0.0; 4]; VARYINGS],
+            };
+            let primitive = Primitive {
+                vertices: [0, 1, 2],
+                count: 3,
+                provoking: 0,
+                is_placed: true,
+            };
+            let shaded = [corner(a), corner(b), corner(c)];
+            let counts = &mut Counts::default();
+            run.setup
+                .primitive(&primitive, &shaded, &mut shapes, counts);
+        }
+        assert!(matches!(run.cut(&shapes, &mut rig.bus), Cut::Dropped(_)));
+        assert_eq!(run.counts, Counts::default());
+        assert!(rig.bus.bytes == before, "{threads} threads");
+    }
 }

@@ -1,17 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Each kind of draw by hand; random scenes are in `scenes`.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::*;
+use crate::draw::Traffic;
+use crate::draw::PAGE;
 
 /// Memory of one megabyte from GPU address 0 on, without translation.
 pub(crate) struct FlatBus {
     pub(crate) bytes: Vec<u8>,
+    /// What each pixel pipe has done, and what none was told of.
+    pub(crate) pipes: [Traffic; 2],
+    since: Traffic,
+    pub(crate) steps: AtomicU64,
 }
 
 impl FlatBus {
     pub(crate) fn new() -> Self {
         Self {
             bytes: vec![0xee; 1 << 20],
+            pipes: Default::default(),
+            since: Traffic::default(),
+            steps: AtomicU64::new(0),
         }
     }
 
@@ -22,9 +34,11 @@ impl FlatBus {
 
 impl Bus for FlatBus {
     fn read(&mut self, _port: Port, address: u32, data: &mut [u8]) {
+        self.since.read += data.len() as u64;
         data.copy_from_slice(&self.bytes[address as usize..][..data.len()]);
     }
     fn write(&mut self, _port: Port, address: u32, data: &[u8]) {
+        self.since.written += data.len() as u64;
         self.bytes[address as usize..][..data.len()].copy_from_slice(data);
     }
     fn read_physical(&mut self, address: u32, data: &mut [u8]) {
@@ -33,7 +47,41 @@ impl Bus for FlatBus {
     fn write_physical(&mut self, address: u32, data: &[u8]) {
         self.write(Port::Texture, address, data);
     }
+    fn progress(&mut self) {
+        self.goes_on();
+    }
     fn aborted(&self) -> bool {
+        false
+    }
+    fn end_pipe(&mut self, pipe: usize, pixels: u64) {
+        self.since.pixels = pixels;
+        self.pipes[pipe] += std::mem::take(&mut self.since);
+    }
+    fn peek(&self) -> Option<&dyn Peek> {
+        Some(self)
+    }
+    fn commit(&mut self, part: &Done) {
+        for (address, data) in part.changes() {
+            self.bytes[address as usize..][..data.len()].copy_from_slice(data);
+        }
+        for (pipe, traffic) in part.pipes.iter().enumerate() {
+            self.pipes[pipe] += *traffic;
+        }
+    }
+}
+
+impl Peek for FlatBus {
+    fn page(&self, _port: Port, address: u32, _write: bool) -> Option<u32> {
+        ((address as usize) < self.bytes.len()).then_some(address)
+    }
+    fn copy(&self, physical: u32, bytes: &mut [u8; PAGE]) -> bool {
+        bytes.copy_from_slice(&self.bytes[physical as usize..][..PAGE]);
+        true
+    }
+    fn goes_on(&self) {
+        self.steps.fetch_add(1, Relaxed);
+    }
+    fn is_over(&self) -> bool {
         false
     }
 }

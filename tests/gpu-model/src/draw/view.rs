@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Memory as one part of a cut draw sees it: copies of pages, so that parts can be drawn on several threads.
+//!
+//! A page is translated and copied when it is touched first, without a trace: no TLB is filled, nothing is reported. What
+//! a part writes stays in its copies. When all parts are done, the bus gets them ([`Bus::commit`]), fills its TLBs and
+//! writes memory. Whatever has to be reported, and parts that meet in memory, make the draw drop all copies and begin
+//! again, in order and on the bus itself.
+
+use std::collections::HashMap;
+use std::ops::AddAssign;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::engine2d::Bus;
+use crate::mmu::Port;
+use crate::profile::MAX_PIPES;
+
+/// Bytes of a page, of which none is smaller.
+pub const PAGE: usize = 4096;
+/// Bytes that a word of a mask is for.
+const LINE: usize = 64;
+/// Pages that a part keeps room for from one draw to the next: 20 MiB.
+const ROOM: usize = 4096;
+/// Accesses to pages that are found at once, for each port.
+const RECENT: usize = 64;
+
+/// Memory that can be looked at without a trace, by several threads.
+pub trait Peek: Sync {
+    /// Where the page at a GPU address is, if there is nothing to report of an access to it.
+    fn page(&self, port: Port, address: u32, write: bool) -> Option<u32>;
+    /// Copies the page at a physical address; false: some of it is not there.
+    fn copy(&self, physical: u32, bytes: &mut [u8; PAGE]) -> bool;
+    /// See [`Bus::progress`].
+    fn goes_on(&self);
+    /// See [`Bus::aborted`].
+    fn is_over(&self) -> bool;
+}
+
+/// A bit for each byte of a page.
+type Mask = [u64; PAGE / LINE];
+
+#[inline]
+fn mark(mask: &mut Mask, offset: usize, bytes: usize) {
+    if bytes == LINE && offset % LINE == 0 {
+        mask[offset / LINE] = u64::MAX;
+        return;
+    }
+    let (mut at, end) = (offset, offset + bytes);
+    while at < end {
+        let count = (LINE - at % LINE).min(end - at);
+        mask[at / LINE] |= u64::MAX >> (LINE - count) << (at % LINE);
+        at += count;
+    }
+}
+
+/// Copies; whole tiles without a call.
+#[inline]
+fn copy(to: &mut [u8], from: &[u8]) {
+    if to.len() != LINE {
+        return to.copy_from_slice(from);
+    }
+    if let (Some(to), Some(from)) = (to.first_chunk_mut::<LINE>(), from.first_chunk::<LINE>()) {
+        *to = *from;
+    }
+}
+
+/// A copy of a page.
+pub struct Page {
+    physical: u32,
+    bytes: [u8; PAGE],
+    read: Mask,
+    written: Mask,
+}
+
+impl Page {
+    /// Whether it matters which of two parts did its work first.
+    fn meets(&self, other: &Self) -> bool {
+        (0..PAGE / LINE).any(|line| {
+            let (ours, theirs) = (self.written[line], other.written[line]);
+            ours & (theirs | other.read[line]) | theirs & self.read[line] != 0
+        })
+    }
+
+    /// What was written: where, and the bytes.
+    fn changes(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        let mut at = 0;
+        let is_written = |at: usize| self.written[at / LINE] >> (at % LINE) & 1 != 0;
+        // The first byte from `at` on that is like this, or the page's end.
+        let find = move |mut at: usize, wanted: bool| {
+            let whole = if wanted { 0 } else { u64::MAX };
+            while at < PAGE && is_written(at) != wanted {
+                at += match at % LINE {
+                    0 if self.written[at / LINE] == whole => LINE,
+                    _ => 1,
+                };
+            }
+            at
+        };
+        std::iter::from_fn(move || {
+            let first = find(at, true);
+            at = find(first, false);
+            (first < PAGE).then(|| (self.physical + first as u32, &self.bytes[first..at]))
+        })
+    }
+}
+
+/// What was translated.
+#[derive(Clone, Copy, Debug)]
+pub struct Touched {
+    pub port: Port,
+    /// Of the page.
+    pub address: u32,
+    pub write: bool,
+    /// Where it led.
+    pub physical: u32,
+}
+
+/// What a pixel pipe moved and drew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Bytes.
+    pub read: u64,
+    /// Bytes.
+    pub written: u64,
+    /// Pixels.
+    pub pixels: u64,
+}
+
+impl AddAssign for Traffic {
+    fn add_assign(&mut self, more: Self) {
+        self.read += more.read;
+        self.written += more.written;
+        self.pixels += more.pixels;
+    }
+}
+
+/// What all parts of a draw share.
+pub(super) struct Under<'a> {
+    pub peek: &'a dyn Peek,
+    /// A part came to where only the bus itself can go on.
+    pub failed: AtomicBool,
+    /// How often the counters were shown that the draw goes on.
+    pub shown: AtomicU64,
+}
+
+/// An access to a page that was there lately: the page's number and whether it was a write, and which copy.
+type Recent = [(u32, usize); RECENT];
+
+/// A part's memory.
+pub(super) struct View<'a> {
+    under: &'a Under<'a>,
+    /// Those from `used` on are only room.
+    pages: Vec<Box<Page>>,
+    used: usize,
+    /// Copies by physical address, and by port, page and whether it is written.
+    copies: HashMap<u32, usize>,
+    known: HashMap<(usize, u32), usize>,
+    recent: [Recent; Port::ALL.len()],
+    touched: Vec<Touched>,
+    pipes: [Traffic; MAX_PIPES],
+    since: Traffic,
+}
+
+impl<'a> View<'a> {
+    /// Of untouched memory, with room of former ones.
+    pub fn new(under: &'a Under<'a>, room: Vec<Box<Page>>) -> Self {
+        Self {
+            under,
+            pages: room,
+            used: 0,
+            copies: HashMap::new(),
+            known: HashMap::new(),
+            recent: [[(u32::MAX, 0); RECENT]; Port::ALL.len()],
+            touched: Vec::new(),
+            pipes: Default::default(),
+            since: Traffic::default(),
+        }
+    }
+
+    /// What it holds, for the bus.
+    pub fn finish(self) -> Done {
+        Done {
+            pages: self.pages,
+            used: self.used,
+            touched: self.touched,
+            pipes: self.pipes,
+        }
+    }
+
+    fn fail(&self) {
+        self.under.failed.store(true, Relaxed);
+    }
+
+    /// The copy of the page at a physical address.
+    fn copy(&mut self, physical: u32) -> Option<usize> {
+        if let Some(place) = self.copies.get(&physical) {
+            return Some(*place);
+        }
+        let place = self.used;
+        if place == self.pages.len() {
+            self.pages.push(Box::new(Page {
+                physical,
+                bytes: [0; PAGE],
+                read: [0; PAGE / LINE],
+                written: [0; PAGE / LINE],
+            }));
+        }
+        let page = &mut self.pages[place];
+        if !self.under.peek.copy(physical, &mut page.bytes) {
+            return None;
+        }
+        page.physical = physical;
+        page.read.fill(0);
+        page.written.fill(0);
+        self.used += 1;
+        self.copies.insert(physical, place);
+        Some(place)
+    }
+
+    /// The copy of the page that a GPU address is in.
+    #[inline]
+    fn find(&mut self, port: Port, address: u32, write: bool) -> Option<usize> {
+        let number = address / PAGE as u32;
+        let key = number << 1 | u32::from(write);
+        let (recent, place) = self.recent[port as usize][key as usize % RECENT];
+        if recent == key {
+            return Some(place);
+        }
+        self.find_new(port, number, write, key)
+    }
+
+    #[inline(never)]
+    fn find_new(&mut self, port: Port, number: u32, write: bool, key: u32) -> Option<usize> {
+        let place = match self.known.get(&(port as usize, key)) {
+            Some(place) => *place,
+            None => {
+                let address = number * PAGE as u32;
+                let physical = self.under.peek.page(port, address, write)?;
+                let place = self.copy(physical)?;
+                self.known.insert((port as usize, key), place);
+                self.touched.push(Touched {
+                    port,
+                    address,
+                    write,
+                    physical,
+                });
+                place
+            }
+        };
+        self.recent[port as usize][key as usize % RECENT] = (key, place);
+        Some(place)
+    }
+
+    /// Reads within a page's copy.
+    #[inline]
+    fn read_copy(&mut self, place: Option<usize>, offset: usize, data: &mut [u8]) {
+        let Some(place) = place else {
+            data.fill(0);
+            return self.fail();
+        };
+        let page = &mut self.pages[place];
+        copy(data, &page.bytes[offset..offset + data.len()]);
+        mark(&mut page.read, offset, data.len());
+    }
+
+    fn write_copy(&mut self, place: Option<usize>, offset: usize, data: &[u8]) {
+        let Some(place) = place else {
+            return self.fail();
+        };
+        let page = &mut self.pages[place];
+        copy(&mut page.bytes[offset..offset + data.len()], data);
+        mark(&mut page.written, offset, data.len());
+    }
+}
+
+/// The parts of an access that are in one page each: address, and which bytes.
+fn pieces(address: u32, bytes: usize) -> impl Iterator<Item = (u32, std::ops::Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let at = address.wrapping_add(done as u32);
+        let count = (PAGE - at as usize % PAGE).min(bytes - done);
+        let range = done..done + count;
+        done += count;
+        (count != 0).then_some((at, range))
+    })
+}
+
+impl Bus for View<'_> {
+    fn read(&mut self, port: Port, address: u32, data: &mut [u8]) {
+        self.since.read += data.len() as u64;
+        for (at, range) in pieces(address, data.len()) {
+            let place = self.find(port, at, false);
+            self.read_copy(place, at as usize % PAGE, &mut data[range]);
+        }
+    }
+
+    fn write(&mut self, port: Port, address: u32, data: &[u8]) {
+        self.since.written += data.len() as u64;
+        for (at, range) in pieces(address, data.len()) {
+            let place = self.find(port, at, true);
+            self.write_copy(place, at as usize % PAGE, &data[range]);
+        }
+    }
+
+    fn read_physical(&mut self, address: u32, data: &mut [u8]) {
+        self.since.read += data.len() as u64;
+        for (at, range) in pieces(address, data.len()) {
+            let place = self.copy(at & !(PAGE as u32 - 1));
+            self.read_copy(place, at as usize % PAGE, &mut data[range]);
+        }
+    }
+
+    fn write_physical(&mut self, address: u32, data: &[u8]) {
+        self.since.written += data.len() as u64;
+        for (at, range) in pieces(address, data.len()) {
+            let place = self.copy(at & !(PAGE as u32 - 1));
+            self.write_copy(place, at as usize % PAGE, &data[range]);
+        }
+    }
+
+    fn progress(&mut self) {
+        self.under.shown.fetch_add(1, Relaxed);
+        self.under.peek.goes_on();
+    }
+
+    fn aborted(&self) -> bool {
+        self.under.failed.load(Relaxed) || self.under.peek.is_over()
+    }
+
+    fn end_pipe(&mut self, pipe: usize, pixels: u64) {
+        self.since.pixels = pixels;
+        self.pipes[pipe] += std::mem::take(&mut self.since);
+    }
+}
+
+/// What a part did to memory.
+pub struct Done {
+    pages: Vec<Box<Page>>,
+    used: usize,
+    /// Each once, in the order in which it came first.
+    pub touched: Vec<Touched>,
+    /// By pixel pipe.
+    pub pipes: [Traffic; MAX_PIPES],
+}
+
+impl Done {
+    /// What was written, by physical address.
+    pub fn changes(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        self.pages[..self.used]
+            .iter()
+            .flat_map(|page| page.changes())
+    }
+
+    /// Its room, for another one.
+    pub fn room(mut self) -> Vec<Box<Page>> {
+        self.pages.truncate(ROOM);
+        self.pages
+    }
+}
+
+/// Whether two parts meet in memory: one has written what another one has read or written, too.
+pub(super) fn meet<'a>(parts: impl Iterator<Item = &'a Done>) -> bool {
+    let pages = parts.flat_map(|part| &part.pages[..part.used]);
+    let mut pages: Vec<&Page> = pages.map(|page| &**page).collect();
+    pages.sort_by_key(|page| page.physical);
+    let same = pages.chunk_by(|a, b| a.physical == b.physical);
+    let mut pairs = same.flat_map(|same| {
+        (1..same.len())
+            .flat_map(move |second| same[..second].iter().map(move |a| (*a, same[second])))
+    });
+    pairs.any(|(a, b)| a.meets(b))
+}
