@@ -5,6 +5,7 @@ use super::raster::lane_at;
 use super::raster::lanes;
 use super::raster::Block;
 use super::raster::BLOCK;
+use super::raster::PLACES;
 use super::Core;
 use crate::engine2d::Bus;
 use crate::engine2d::StateBlock;
@@ -75,7 +76,25 @@ fn unit(value: f32) -> f32 {
 /// A number from 0 to 1 in so many bits, to the nearest. Not a number is 0.
 fn normalized(value: f32, bits: u32) -> u32 {
     let most = (1u32 << bits) - 1;
-    (unit(value) * most as f32 + 0.5) as u32
+    whole(unit(value) * most as f32 + 0.5)
+}
+
+/// The whole part of a number from 0 to 2^22, by steps that compilers make vector code of: not so the cast, which knows
+/// numbers that are too large.
+fn whole(value: f32) -> u32 {
+    // From here on floats have no fraction.
+    const WHOLE: f32 = 8_388_608.0;
+    let near = (value + WHOLE) - WHOLE;
+    let below = if near > value { near - 1.0 } else { near };
+    (below + WHOLE).to_bits() & 0x7f_ffff
+}
+
+/// The same of one from 0 to 2^31.
+fn whole_of_double(value: f64) -> u32 {
+    const WHOLE: f64 = 4_503_599_627_370_496.0;
+    let near = (value + WHOLE) - WHOLE;
+    let below = if near > value { near - 1.0 } else { near };
+    (below + WHOLE).to_bits() as u32
 }
 
 /// Where a component is in a pixel: first bit, bits. 0 bits: nowhere.
@@ -154,11 +173,30 @@ impl Format {
                 _ => {
                     let most = (1u32 << bits) - 1;
                     let value = unit(value) * most as f32;
-                    ((value + dither) as u32).min(most)
+                    whole(value + dither).min(most)
                 }
             };
             pixel | field << shift
         })
+    }
+
+    /// The same for all lanes, one component after the other.
+    fn pack_all(&self, colours: &[Box<Lane>; 4], dither: &Lane) -> [u32; LANES] {
+        let mut all = [0; LANES];
+        for (at, (shift, bits)) in self.fields.iter().enumerate() {
+            let most = ((1u64 << bits) - 1) as u32;
+            if at == 3 && !self.has_alpha {
+                all.iter_mut().for_each(|pixel| *pixel |= most << shift);
+                continue;
+            }
+            let scale = most as f32;
+            for (lane, pixel) in all.iter_mut().enumerate() {
+                let rest = if *bits >= 8 { 0.5 } else { dither[lane] };
+                let field = whole(unit(colours[at][lane]) * scale + rest).min(most);
+                *pixel |= field << shift;
+            }
+        }
+        all
     }
 }
 
@@ -283,14 +321,16 @@ impl Target {
             }
         }
         let mut all = [0; PIXELS];
-        for (pixel, bytes) in all.iter_mut().zip(bytes.chunks_exact(each)) {
-            let mut word = [0; 4];
-            word[..each].copy_from_slice(bytes);
-            *pixel = u32::from_le_bytes(word);
+        match each {
+            4 => load::<4>(bytes, &mut all),
+            2 => load::<2>(bytes, &mut all),
+            _ => load::<1>(bytes, &mut all),
         }
         let changed = change(&mut all);
-        for (pixel, bytes) in all.iter().zip(bytes.chunks_exact_mut(each)) {
-            bytes.copy_from_slice(&pixel.to_le_bytes()[..each]);
+        match each {
+            4 => store::<4>(&all, bytes),
+            2 => store::<2>(&all, bytes),
+            _ => store::<1>(&all, bytes),
         }
         for row in 0..rows {
             let changed = changed >> (row * pixels) & (((1u32 << pixels) - 1) as u16);
@@ -336,20 +376,49 @@ impl Target {
     }
 }
 
+/// Pixels of so many bytes each.
+fn load<const EACH: usize>(bytes: &[u8], pixels: &mut [u32; PIXELS]) {
+    for (pixel, bytes) in pixels.iter_mut().zip(bytes.chunks_exact(EACH)) {
+        let mut word = [0; 4];
+        word[..EACH].copy_from_slice(bytes);
+        *pixel = u32::from_le_bytes(word);
+    }
+}
+
+fn store<const EACH: usize>(pixels: &[u32; PIXELS], bytes: &mut [u8]) {
+    for (pixel, bytes) in pixels.iter().zip(bytes.chunks_exact_mut(EACH)) {
+        bytes.copy_from_slice(&pixel.to_le_bytes()[..EACH]);
+    }
+}
+
+/// The lanes of the four tiles of a block: pixels by rows.
+const TILES: [[usize; PIXELS]; 4] = {
+    let mut all = [[0; PIXELS]; 4];
+    let mut at = 0;
+    while at < 4 * PIXELS {
+        let (tile, pixel) = (at / PIXELS, at % PIXELS);
+        let (left, top) = (tile % 2 * SIDE, tile / 2 * SIDE);
+        all[tile][pixel] = lane_at(left + pixel % SIDE, top + pixel / SIDE);
+        at += 1;
+    }
+    all
+};
+
 /// The four tiles of a block: left column, top row, and the lanes of their pixels, by rows.
-fn tiles(block: &Block) -> impl Iterator<Item = (u32, u32, [usize; PIXELS])> {
+fn tiles(block: &Block) -> impl Iterator<Item = (u32, u32, &'static [usize; PIXELS])> {
     let (x, y) = (block.x as u32, block.y as u32);
-    [(0, 0), (SIDE, 0), (0, SIDE), (SIDE, SIDE)]
-        .into_iter()
-        .map(move |(left, top)| {
-            let lanes =
-                std::array::from_fn(|pixel| lane_at(left + pixel % SIDE, top + pixel / SIDE));
-            (x + left as u32, y + top as u32, lanes)
-        })
+    let tiles = TILES.iter().enumerate();
+    tiles.map(move |(number, lanes)| {
+        let (left, top) = (number % 2 * SIDE, number / 2 * SIDE);
+        (x + left as u32, y + top as u32, lanes)
+    })
 }
 
 /// The lanes in `mask`, as pixels of a tile.
 fn gather(mask: u64, lanes: &[usize; PIXELS]) -> u16 {
+    if mask == u64::MAX {
+        return u16::MAX;
+    }
     let bits = lanes.iter().enumerate();
     bits.fold(0, |all, (pixel, lane)| {
         all | ((mask >> lane & 1) as u16) << pixel
@@ -427,40 +496,71 @@ impl DepthStencil {
         })
     }
 
-    /// What becomes of a pixel; whether it passes.
-    fn test(&self, old: u32, depth: f64, is_clockwise: bool) -> (u32, bool) {
-        let (new_depth, old_depth, old_stencil) = match self.is_long {
-            true => ((depth * 16_777_215.0 + 0.5) as u32, old >> 8, old as u8),
-            false => ((depth * 65535.0 + 0.5) as u32, old & 0xffff, 0),
-        };
-        let passes_depth = self
-            .depth
-            .is_none_or(|function| passes(function, new_depth, old_depth));
-        let (mut stencil_now, mut passes_all) = (old_stencil, passes_depth);
-        if let Some(sides) = &self.stencil {
-            // "Front" of the states is what is seen clockwise.
-            let side = &sides[usize::from(!is_clockwise)];
-            let of = |value: u8| value & side.mask;
-            let passes_stencil = passes(side.operations, of(side.reference), of(old_stencil));
-            let operation = match (passes_stencil, passes_depth) {
-                (false, _) => side.operations >> 8,
-                (true, false) => side.operations >> 12,
-                (true, true) => side.operations >> 4,
-            };
-            let made = stencil(operation, old_stencil, side.reference);
-            stencil_now = old_stencil & !side.writes | made & side.writes;
-            passes_all &= passes_stencil;
+    /// Depths as they are stored.
+    fn stored(&self, depths: &[f64; LANES]) -> [u32; LANES] {
+        let most = if self.is_long { 16_777_215.0 } else { 65535.0 };
+        depths.map(|depth| whole_of_double(depth * most + 0.5))
+    }
+
+    /// Tests and changes the pixels in `live`. Returns those that it has changed, and those that pass.
+    fn test(
+        &self,
+        pixels: &mut [u32; PIXELS],
+        depths: &[u32; PIXELS],
+        live: u16,
+        is_clockwise: bool,
+    ) -> (u16, u16) {
+        let shift = if self.is_long { 8 } else { 0 };
+        let mut passes_depth = [true; PIXELS];
+        if let Some(function) = self.depth {
+            for ((passes_depth, new), old) in passes_depth.iter_mut().zip(depths).zip(&*pixels) {
+                *passes_depth = passes(function, *new, old >> shift);
+            }
         }
-        let depth_now = if passes_all && self.writes_depth {
-            new_depth
-        } else {
-            old_depth
+        let (mut changed, mut passed) = (0, 0);
+        for pixel in 0..PIXELS {
+            let old = pixels[pixel];
+            let old_stencil = old & ((1 << shift) - 1);
+            let (stencil_now, passes_stencil) = match &self.stencil {
+                // "Front" of the states is what is seen clockwise.
+                Some(sides) => {
+                    sides[usize::from(!is_clockwise)].test(old_stencil as u8, passes_depth[pixel])
+                }
+                None => (old_stencil, true),
+            };
+            let is_live = live >> pixel & 1 != 0;
+            let passes = passes_depth[pixel] && passes_stencil;
+            let depth_now = if passes && self.writes_depth {
+                depths[pixel]
+            } else {
+                old >> shift
+            };
+            let now = if is_live {
+                depth_now << shift | stencil_now
+            } else {
+                old
+            };
+            changed |= u16::from(now != old) << pixel;
+            passed |= u16::from(passes) << pixel;
+            pixels[pixel] = now;
+        }
+        (changed, passed & live)
+    }
+}
+
+impl Stencil {
+    /// What becomes of a value; whether it passes.
+    fn test(&self, old: u8, passes_depth: bool) -> (u32, bool) {
+        let of = |value: u8| value & self.mask;
+        let passes_stencil = passes(self.operations, of(self.reference), of(old));
+        let operation = match (passes_stencil, passes_depth) {
+            (false, _) => self.operations >> 8,
+            (true, false) => self.operations >> 12,
+            (true, true) => self.operations >> 4,
         };
-        let now = match self.is_long {
-            true => depth_now << 8 | u32::from(stencil_now),
-            false => depth_now,
-        };
-        (now, passes_all)
+        let made = stencil(operation, old, self.reference);
+        let now = old & !self.writes | made & self.writes;
+        (now.into(), passes_stencil)
     }
 }
 
@@ -532,30 +632,43 @@ impl Colour {
         self.blend.is_some() || self.logic != COPY || self.mask != whole
     }
 
-    fn dither(&self, x: u32, y: u32) -> f32 {
+    /// What is added to each lane's colour before the rest is dropped.
+    fn dither(&self, lane: usize) -> f32 {
         let Some(words) = self.dither else { return 0.5 };
-        let at = (y & 3) * 4 + (x & 3);
+        let [x, y] = [0, 1].map(|axis| PLACES[axis][lane] & 3);
+        let at = y * 4 + x;
         let nibble = words[(at / 8) as usize] >> (4 * (at % 8)) & 0xf;
         (nibble as f32 + 0.5) / 16.0
     }
 
-    fn pixel(&self, old: u32, colour: [f32; 4], dither: f32) -> u32 {
-        let clamped = colour.map(unit);
-        let colour = match &self.blend {
-            None => clamped,
-            Some([equation, alpha]) => {
-                let before = self.format.unpack(old);
-                std::array::from_fn(|at| {
-                    let equation = if at == 3 { alpha } else { equation };
-                    equation.apply(at, &clamped, &before, &self.constant)
-                })
-            }
+    /// All lanes' colours in the format, without blending.
+    fn pack(&self, colours: &[Box<Lane>; 4]) -> [u32; LANES] {
+        let dither = match self.dither {
+            None => [0.5; LANES],
+            Some(_) => std::array::from_fn(|lane| self.dither(lane)),
         };
-        let new = self.format.pack(colour, dither);
-        let new = if self.logic == COPY {
-            new
-        } else {
-            logic(self.logic, new, old)
+        self.format.pack_all(colours, &dither)
+    }
+
+    /// A lane's colour, blended with what was there.
+    fn blended(&self, old: u32, colours: &[Box<Lane>; 4], lane: usize) -> u32 {
+        let clamped = std::array::from_fn(|at| unit(colours[at][lane]));
+        let Some([equation, alpha]) = &self.blend else {
+            return self.format.pack(clamped, self.dither(lane));
+        };
+        let before = self.format.unpack(old);
+        let colour = std::array::from_fn(|at| {
+            let equation = if at == 3 { alpha } else { equation };
+            equation.apply(at, &clamped, &before, &self.constant)
+        });
+        self.format.pack(colour, self.dither(lane))
+    }
+
+    /// What is written of a new pixel.
+    fn written(&self, old: u32, new: u32) -> u32 {
+        let new = match self.logic {
+            COPY => new,
+            operation => logic(operation, new, old),
         };
         old & !self.mask | new & self.mask
     }
@@ -659,27 +772,25 @@ impl PixelEngine {
         let Some(depth) = &self.depth else {
             return mask;
         };
-        let mut passed = mask;
+        let stored = depth.stored(depths);
+        let mut left = mask;
         for (x, y, lanes) in tiles(block) {
-            let live = gather(mask, &lanes);
+            let live = gather(mask, lanes);
             if live == 0 {
                 continue;
             }
+            let depths = lanes.map(|lane| stored[lane]);
+            let mut passed = 0;
             depth.target.update(x, y, true, bus, |pixels| {
-                let mut changed = 0;
-                for pixel in set(live) {
-                    let old = pixels[pixel];
-                    let (now, passes) = depth.test(old, depths[lanes[pixel]], is_clockwise);
-                    changed |= u16::from(now != old) << pixel;
-                    pixels[pixel] = now;
-                    if !passes {
-                        passed &= !(1 << lanes[pixel]);
-                    }
-                }
+                let changed;
+                (changed, passed) = depth.test(pixels, &depths, live, is_clockwise);
                 changed
             });
+            for pixel in set(live & !passed) {
+                left &= !(1 << lanes[pixel]);
+            }
         }
-        passed
+        left
     }
 
     /// Draws the lanes that have passed all tests.
@@ -695,15 +806,21 @@ impl PixelEngine {
             return;
         };
         let needs_old = colour.needs_old();
+        let packed = (colour.blend.is_none() && mask != 0).then(|| colour.pack(colours));
         for (number, (x, y, lanes)) in tiles(block).enumerate() {
-            let live = gather(mask, &lanes);
+            let live = gather(mask, lanes);
             if live != 0 {
                 colour.target.update(x, y, needs_old, bus, |pixels| {
-                    for pixel in set(live) {
-                        let lane = lanes[pixel];
-                        let value = std::array::from_fn(|at| colours[at][lane]);
-                        let dither = colour.dither(x + pixel as u32 % 4, y + pixel as u32 / 4);
-                        pixels[pixel] = colour.pixel(pixels[pixel], value, dither);
+                    for (pixel, lane) in lanes.iter().enumerate() {
+                        let is_live = live >> pixel & 1 != 0;
+                        let old = pixels[pixel];
+                        let new = match &packed {
+                            Some(packed) => packed[*lane],
+                            None if is_live => colour.blended(old, colours, *lane),
+                            None => old,
+                        };
+                        let new = colour.written(old, new);
+                        pixels[pixel] = if is_live { new } else { old };
                     }
                     live
                 });
