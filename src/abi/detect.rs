@@ -10,7 +10,9 @@
 use super::{
     codec::Format,
     layout::{
+        Command,
         Layout,
+        ALIASES,
         LAYOUTS, //
     },
 };
@@ -18,6 +20,10 @@ use kernel::fmt;
 
 /// Bytes of the shorter argument block.
 pub(crate) const SHORT_BLOCK: usize = 16;
+
+/// Generations that a file's first commands are weighed for: those that come first. For the others
+/// the size decides, and a number that is VERSION in no weighed one.
+pub(crate) const WEIGHED: usize = 16;
 
 /// Bytes of the longer argument block.
 pub(crate) const LONG_BLOCK: usize = 32;
@@ -87,9 +93,14 @@ impl Choice {
         self.place
     }
 
-    /// A bit of its own.
+    /// Whether commands are weighed for it.
+    pub(crate) fn is_weighed(self) -> bool {
+        usize::from(self.place) < WEIGHED
+    }
+
+    /// A bit of its own, if commands are weighed for it.
     pub(super) fn bit(self) -> u32 {
-        1u32.checked_shl(self.place.into()).unwrap_or(0)
+        u32::from(self.is_weighed()) << (self.place % 32)
     }
 
     /// The generation of a place in the list.
@@ -119,19 +130,12 @@ impl Choice {
 
     /// The generation of a name.
     pub(crate) fn by_name(name: &[u8], reason: Reason) -> Option<Self> {
-        // These are the same as what they stand for.
-        let name = match name {
-            b"5.0.11.p7" => &b"5.0.11.p8"[..],
-            b"imx6" => &b"v4"[..],
-            name => name,
-        };
-        let place = LAYOUTS
-            .iter()
-            .position(|layout| layout.name.as_bytes() == name)?;
-        Some(Self {
-            place: u8::try_from(place).ok()?,
-            reason,
-        })
+        let names = (0u8..)
+            .zip(&LAYOUTS)
+            .map(|(place, layout)| (layout.name, place));
+        let mut names = names.chain(ALIASES.iter().copied());
+        let (_, place) = names.find(|(known, _)| known.as_bytes() == name)?;
+        Some(Self { place, reason })
     }
 }
 
@@ -187,6 +191,22 @@ pub(crate) fn choose(
         .or_else(|| place(Reason::First, &|layout| layout.model == 0))
 }
 
+/// The generation of a file whose first command has the number `command`: libraries begin with
+/// VERSION. `None`: that number says no more than the size. `bytes`: of the interface.
+pub(crate) fn by_first_command(block_bytes: usize, bytes: u64, command: u32) -> Option<Choice> {
+    let fitting = (0u8..).zip(&LAYOUTS).filter(|(_, layout)| {
+        usize::from(layout.argument_bytes) == block_bytes && layout.has_size(bytes)
+    });
+    let (mut asks, mut tells) = (None, false);
+    for (place, layout) in fitting {
+        match layout.command(command) {
+            Command::Version => asks = asks.or(Some(Choice::of_place(place, Reason::Commands))),
+            _ => tells = true,
+        }
+    }
+    asks.filter(|choice| tells && !choice.is_weighed())
+}
+
 /// The generations of interfaces of `bytes` bytes behind a block of `block_bytes`, to be printed.
 pub(crate) struct Fitting {
     /// Bytes of the argument block.
@@ -230,7 +250,7 @@ mod tests {
     fn sizes_name_the_generation() {
         assert_eq!(name(16, 64, GC2000), Some(("arnova", Reason::Only)));
         assert_eq!(name(32, 248, GC2000), Some(("4.6.9", Reason::Only)));
-        assert_eq!(name(32, 384, GC2000), Some(("6.4.11", Reason::Only)));
+        assert_eq!(name(32, 384, GC2000), Some(("6.4.11", Reason::First)));
         assert_eq!(name(16, 216, GC600), Some(("dove", Reason::Core)));
         assert_eq!(name(16, 216, GC2000), Some(("v2", Reason::First)));
         assert_eq!(name(16, 128, GC2000), Some(("v4", Reason::First)));
@@ -240,13 +260,31 @@ mod tests {
         assert_eq!(name(32, 320, GC2000), Some(("5.0.11.p8", Reason::First)));
         assert_eq!(name(32, 344, GC2000), Some(("6.2.4.p2", Reason::First)));
         assert_eq!(name(32, 400, GC2000), Some(("6.2.4.p2", Reason::First)));
+        assert_eq!(name(32, 288, GC2000), Some(("6.3.1", Reason::First)));
+        assert_eq!(name(32, 416, GC2000), Some(("6.3.3.4", Reason::First)));
+        assert_eq!(name(32, 424, GC2000), Some(("6.4.3-nxp", Reason::First)));
+        assert_eq!(name(32, 376, GC2000), Some(("6.4.21.1", Reason::First)));
+    }
+
+    #[test]
+    fn a_number_of_version_tells() {
+        let name = |bytes, command| {
+            let choice = by_first_command(LONG_BLOCK, bytes, command)?;
+            Some(choice.format().name())
+        };
+        // DATABASE in all others of this size.
+        assert_eq!(name(400, 40), Some("6.2.4.p1.6"));
+        assert_eq!(name(344, 40), Some("6.2.4.p1.6"));
+        assert_eq!(name(400, 41), None);
+        assert_eq!(name(384, 1), None);
+        assert_eq!(name(424, 1), None);
     }
 
     #[test]
     fn those_that_fit_are_told() {
         let fitting = |block_bytes, bytes| Fitting { block_bytes, bytes };
         assert!(fitting(32, 168).names().eq(["4.0.0", "4.1.0", "4.6.9"]));
-        assert!(fitting(32, 384).names().eq(["6.4.11"]));
+        assert!(fitting(32, 288).names().eq(["6.3.1", "6.3.0"]));
         assert!(fitting(16, 168).names().next().is_none());
     }
 
@@ -282,6 +320,10 @@ mod tests {
         assert_eq!(
             named("imx6", Reason::Asked).map(|c| c.format().name()),
             Some("v4")
+        );
+        assert_eq!(
+            named("6.4.6.2", Reason::Asked).map(|c| c.format().name()),
+            Some("6.4.6")
         );
     }
 

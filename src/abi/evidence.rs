@@ -15,7 +15,8 @@ use super::{
     codec::POOL_NAME,
     detect::{
         Choice,
-        Reason, //
+        Reason,
+        WEIGHED, //
     },
     layout::LAYOUTS,
     ClientContext,
@@ -119,7 +120,7 @@ struct Tally {
     odd: u32,
     /// What is told is enough.
     decides: bool,
-    kinds: [Option<Discriminant<Request>>; LAYOUTS.len()],
+    kinds: [Option<Discriminant<Request>>; WEIGHED],
 }
 
 impl Tally {
@@ -186,9 +187,11 @@ impl Candidates {
 
     /// Those that have interfaces of `bytes` bytes behind a block of `block_bytes`.
     pub(crate) fn of_size(block_bytes: usize, bytes: u64) -> Self {
-        let places = (0..).zip(&LAYOUTS).filter(|(_, layout)| {
-            usize::from(layout.argument_bytes) == block_bytes && layout.has_size(bytes)
-        });
+        let places = (0..)
+            .zip(LAYOUTS.iter().take(WEIGHED))
+            .filter(|(_, layout)| {
+                usize::from(layout.argument_bytes) == block_bytes && layout.has_size(bytes)
+            });
         Self {
             places: places.fold(0, |places, (place, _)| places | 1 << place),
             requests: 0,
@@ -198,7 +201,7 @@ impl Candidates {
 
     /// As one number; from it: [`Candidates::unpack`].
     pub(crate) fn pack(self) -> u32 {
-        const { assert!(LAYOUTS.len() <= 16, "a place has a bit below 16") };
+        const { assert!(WEIGHED <= 16, "a place has a bit below 16") };
         u32::from(self.is_narrowed) << 24 | self.requests << 16 | self.places
     }
 
@@ -214,6 +217,11 @@ impl Candidates {
     /// Whether it is one of them.
     pub(crate) fn has(self, choice: Choice) -> bool {
         self.places & choice.bit() != 0
+    }
+
+    /// Whether there is but one, or none.
+    pub(crate) fn are_no_question(self) -> bool {
+        self.places.count_ones() < 2
     }
 
     fn choices(self) -> impl Iterator<Item = Choice> {

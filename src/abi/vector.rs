@@ -128,13 +128,13 @@ impl core::fmt::Debug for VectorFormat {
 impl Format {
     /// How it commands the vector graphics core.
     pub(crate) fn vector(self) -> Option<VectorFormat> {
-        self.0.vector.as_ref().map(VectorFormat)
+        self.0.vector.map(VectorFormat)
     }
 
     /// Whether EVENT_COMMIT is a command that the vector graphics core does not support; else it is
     /// none of its commands.
     pub(crate) fn vector_knows_events(self) -> bool {
-        let vector = self.0.vector.as_ref();
+        let vector = self.0.vector;
         vector.is_some_and(|vector| vector.knows_events)
     }
 }

@@ -191,7 +191,7 @@ mod tests {
         [Some(HardwareType::TwoD), Some(HardwareType::Vector)];
 
     fn numbers(of: Routing) -> &'static HardwareTypes {
-        let mut all = LAYOUTS.iter().map(|layout| &layout.quirks.hardware);
+        let mut all = LAYOUTS.iter().map(|layout| &layout.hardware);
         all.find(|numbers| numbers.routing == of).unwrap()
     }
 

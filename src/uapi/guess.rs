@@ -144,7 +144,11 @@ impl OpenedFile {
             bytes: argument.input_bytes,
         };
         let candidates = Candidates::of_size(block_bytes, argument.input_bytes);
-        let verdict = self.weigh(choice, candidates, &argument)?;
+        let verdict = match Self::by_first_command(block_bytes, &argument)? {
+            Some(choice) => Verdict::certain(choice),
+            None if candidates.are_no_question() => Verdict::certain(choice),
+            None => self.weigh(choice, candidates, &argument)?,
+        };
         if self.process.interface().is_none() && GUESSES.allow() {
             pr_info!(
                 "{ThisProcess}: {fitting} have interfaces of {} bytes; taken for {}{}: {} (parameter interface)\n",
@@ -156,6 +160,20 @@ impl OpenedFile {
             );
         }
         Ok(self.note(asked, verdict, &argument))
+    }
+
+    /// What the number of the first command says.
+    fn by_first_command(block_bytes: usize, argument: &Argument) -> Result<Option<Choice>> {
+        let mut room = UserWords::<1>::new();
+        let words = room
+            .read(argument.input, 4)
+            .map_err(|_| malformed("the interface", argument.input))?;
+        let command = super::word(words, 0);
+        Ok(detect::by_first_command(
+            block_bytes,
+            argument.input_bytes,
+            command,
+        ))
     }
 
     /// What the request at `argument` says about a guess.

@@ -322,7 +322,7 @@ impl OpenedFile {
         );
         let mut room = UserWords::<{ abi::MAX_INTERFACE_BYTES / 4 }>::new();
         let whole = match format.may_be_shorter() {
-            true => abi::MAX_INTERFACE_BYTES,
+            true => format.interface_bytes(),
             false => input,
         };
         let words = room
@@ -459,13 +459,15 @@ impl OpenedFile {
     #[inline(never)]
     fn profiler_interface(&self, caller: Caller, at: usize) -> Result {
         // It may be the first thing that the file is asked for.
-        let format = self
-            .known_or_of_parameter()
-            .map(Choice::format)
-            .or_else(Format::with_profiler_interface)
-            .ok_or(Error::Envelope)?;
+        let (argument, format) = match self.known_or_of_parameter().map(Choice::format) {
+            Some(format) => (Argument::read(at, format, caller)?, format),
+            None => {
+                let (argument, ..) = Argument::read_any(at, caller)?;
+                let format = Format::with_profiler_interface(argument.input_bytes);
+                (argument, format.ok_or(Error::Envelope)?)
+            }
+        };
         let bytes = format.profiler_bytes();
-        let argument = Argument::read(at, format, caller)?;
         // CAST: at most 64 bits.
         let is_whole = |found: u64| bytes != 0 && found == bytes as u64;
         if !is_whole(argument.input_bytes) || !is_whole(argument.output_bytes) {

@@ -276,7 +276,7 @@ mod tests {
 
     fn refused(request: &Request, error: Error) -> Refused<'_> {
         // The newest generation's, which has no core of type 0.
-        let numbers = &LAYOUTS[LAYOUTS.len() - 1].quirks.hardware;
+        let numbers = &LAYOUTS[LAYOUTS.len() - 1].hardware;
         Refused {
             name: "FREE_VIDEO_MEMORY",
             command: 13,

@@ -67,11 +67,16 @@ class Generation:
     def __init__(self, path):
         self.path = path
         self.version = "0.0.0.0"
-        self.profiler = 0
-        self.like = None
+        self.profiler = (0, None)
+        self.like = self.base = None
         self.header, self.members, self.fields = {}, {}, {}
         self.commands, self.values, self.counters = {}, {}, {}
         self.own, self.quirks, self.words = {}, {}, None
+        self.read_file(path)
+
+    def read_file(self, path):
+        """The lines of a file, those of its base first: a later line replaces an earlier one."""
+        self.aliases = []
         for line in path.read_text().splitlines():
             if line and not line.startswith("#"):
                 self.read(line, line.split())
@@ -80,8 +85,18 @@ class Generation:
         match words:
             case ["generation", name]:
                 self.name = name
+            case ["base", name]:
+                own = self.name
+                self.read_file(self.path.with_name(name + ".txt"))
+                self.name, self.base, self.aliases = own, name, []
+            case ["without", "profiler"]:
+                self.profiler = (0, None)
+            case ["without", kind, name]:
+                self.drop(kind, name)
             case ["version", version]:
                 self.version = version
+            case ["also", *_]:
+                pass
             case ["argument", size]:
                 self.argument = int(size)
             case ["sizes", *sizes]:
@@ -91,21 +106,23 @@ class Generation:
             case ["header", field, at, size]:
                 self.header[field] = (int(at), int(size))
             case ["command", name, number, _]:
-                self.commands[int(number)] = name
+                self.commands[name] = int(number)
             case ["member", name, size]:
                 self.members[name] = int(size)
-            case ["field", name, at, size]:
-                self.fields[name] = (int(at), int(size))
+            case ["field", name, at, size, *element]:
+                self.fields[name] = (int(at), int(size), *map(int, element))
             case ["counters", member, at, *names]:
                 self.counters[member] = (int(at), names)
-            case ["profiler", size]:
-                self.profiler = int(size)
+            case ["profiler", size, *union]:
+                self.profiler = (int(size), int(union[0]) if union else None)
             case ["value", name, value]:
                 self.values[name] = int(value)
             case ["place", place]:
                 self.place = int(place)
             case ["about", *_]:
                 self.about = line.split(maxsplit=1)[1]
+            case ["alias", *names]:
+                self.aliases = names
             case ["like", name]:
                 self.like = name
             case ["word", *names]:
@@ -116,6 +133,17 @@ class Generation:
                 self.own[name] = value
             case _:
                 fail(f"{self.path.name}: no fact: {line}")
+
+    def drop(self, kind, name):
+        """Takes away what the base has; a member goes with all that is in it."""
+        facts = {"header": self.header, "command": self.commands, "member": self.members,
+                 "field": self.fields, "value": self.values}[kind]
+        if facts.pop(name, None) is None:
+            fail(f"{self.path.name}: its base has no {kind} {name}")
+        if kind == "member":
+            self.counters.pop(name, None)
+            for field in [one for one in self.fields if one.startswith(name + ".")]:
+                del self.fields[field]
 
     def inherit(self, by_name):
         """Takes what it does not say itself from the generation that it is like."""
@@ -131,13 +159,13 @@ class Generation:
 
 
 def read_structures():
-    """[(member, type, C name, [(field, [C names])])], in the order of structures.rs."""
+    """[(member, type, shared?, C name, [(field, [C names])])], in the order of structures.rs."""
     structures = []
     for line in (LAYOUT / "structures.rs").read_text().splitlines():
-        if found := re.fullmatch(r'    (\w+): (\w+) = "(\w+)" \{', line):
-            structures.append((*found.groups(), []))
+        if found := re.fullmatch(r'    (\w+): (&?)(\w+) = "(\w+)" \{', line):
+            structures.append((found[1], found[3], found[2] == "&", found[4], []))
         elif found := re.match(r'        (?:in|out|inout) (\w+) = ("[^,]*"),', line):
-            structures[-1][3].append((found[1], re.findall(r'"([^"]*)"', found[2])))
+            structures[-1][4].append((found[1], re.findall(r'"([^"]*)"', found[2])))
     return structures
 
 
@@ -171,14 +199,22 @@ def camel(name):
     return "".join(part.capitalize() for part in name.split("_"))
 
 
+def constant(name):
+    """A generation's name, and what has it, as Rust writes constants."""
+    name = re.sub(r"\W", "_", name).upper()
+    return "V" + name if name[0].isdigit() else name
+
+
 def place(fact, element=None):
     """A field as Rust has it. Of an array the driver has the first element."""
     if fact is None:
         return "ABSENT"
-    at, size = fact
-    if size > 8:
+    at, size, *of = fact
+    if of:
+        size = of[0]
+    elif size > 8:
         size = element
-    return {4: f"word({at})", 8: f"long({at})"}[size]
+    return {1: f"byte({at})", 2: f"half({at})", 4: f"word({at})", 8: f"long({at})"}[size]
 
 
 class Tables:
@@ -194,22 +230,47 @@ class Tables:
         self.structures = read_structures()
         self.identity = read_names("mod.rs")
         self.counters = read_names("counters.rs")
-        self.lists = {}
+        self.by_name = by_name
+        self.lists, self.shared, self.made, self.command_lists = {}, {}, {}, ""
 
     def make(self):
         tables = HEAD + self.commands() + self.counter_lists()
-        layouts = "".join(self.layout(generation) for generation in self.generations)
+        layouts = "".join(self.layout(generation) for generation in self.generations
+                          if generation.name not in self.made)
+        shared = "".join(body for _, body in self.shared.values())
+        names = wrap([f"{constant(one.name)}," for one in self.generations], 4)
         return tables + f"""\
+command_lists! {{
+{self.command_lists}}}
+
+shared! {{
+{shared}}}
+
+layouts! {{
+{layouts}}}
+
 /// All generations. Of those that cannot be told apart the first is taken, unless something else
 /// decides.
+#[rustfmt::skip]
 pub(crate) static LAYOUTS: [Layout; {len(self.generations)}] = [
-{layouts}];
+{names}];
+
+{self.aliases()}"""
+
+    def aliases(self):
+        """Names that releases have which share a layout with another."""
+        rows = "".join(f'    ("{alias}", {generation.place}),\n'
+                       for generation in self.generations for alias in generation.aliases)
+        return f"""\
+/// Other names of generations, and their places in the list.
+pub(crate) static ALIASES: &[(&str, u8)] = &[
+{rows}];
 """
 
     def commands(self):
         names = {}
         for generation in self.generations:
-            for _, name in sorted(generation.commands.items()):
+            for name in sorted(generation.commands, key=generation.commands.get):
                 names.setdefault(name)
         rows = "".join(f'    {camel(name)} = "{name}",\n' for name in names)
         return f"command_names! {{\n{rows}}}\n\n"
@@ -248,7 +309,7 @@ pub(crate) static LAYOUTS: [Layout; {len(self.generations)}] = [
     def identity_words(self, generation):
         """The words from the start that the driver knows, one behind the other."""
         words, prefix = [], "QueryChipIdentity."
-        fields = {at: (name, size) for name, (at, size) in generation.fields.items()
+        fields = {fact[0]: (name, fact[1]) for name, fact in generation.fields.items()
                   if name.startswith(prefix)}
         while True:
             name, size = fields.get(4 * len(words), ("", 0))
@@ -261,90 +322,123 @@ pub(crate) static LAYOUTS: [Layout; {len(self.generations)}] = [
 
     def quirks(self, generation):
         quirks, values = dict(generation.quirks), generation.values
-        hardware = [f"routing: Routing::{quirks.pop('routing')}"]
-        for name, fact in HARDWARE.items():
-            number = quirks.pop(name)
-            hardware.append(f"{name}: {values.get(fact, number)}")
+        for name in ["routing", *HARDWARE]:
+            quirks.pop(name)
         flags = [f"{name}: {values.get(fact, 0):#x}" for name, fact in FLAGS.items()]
-        rows = wrap(braces("hardware: HardwareTypes", hardware), 12)
-        rows += wrap(braces("flags: AllocationFlags", flags), 12)
         quirks["image_surfaces"] = str("SURF_IMAGE" in values).lower()
+        if "POOL_SRAM" in values:
+            quirks["sram_pool"] = str(values["POOL_SRAM"])
         paths = {name: f"{PATHS[name]}::" if name in PATHS else "" for name in quirks}
-        return rows + wrap([f"{name}: {paths[name]}{value}," for name, value in quirks.items()], 12)
+        return [*braces("flags: AllocationFlags", flags),
+                *[f"{name}: {paths[name]}{value}," for name, value in quirks.items()]]
+
+    def hardware(self, generation):
+        numbers = [f"{name}: {generation.values.get(fact, generation.quirks[name])}"
+                   for name, fact in HARDWARE.items()]
+        return [f"routing: Routing::{generation.quirks['routing']}", *numbers]
+
+    def identity_layout(self, generation):
+        fields = generation.fields
+        memory = fields.get("QueryChipIdentity.sRAMBases", (0, 0))
+        memory = [f"word({at})" for at in range(memory[0], sum(memory), 4)]
+        return ["words: &words![", *self.identity_words(generation), "],",
+                f"register_apb: {place(fields.get('QueryChipIdentity.registerAPB'))},",
+                f"address_bits: {place(fields.get('QueryChipIdentity.virtualAddressBits'))},",
+                f"internal_memory: &[{', '.join(memory)}],",
+                f"bytes: {generation.members['QueryChipIdentity']},"]
+
+    def share(self, member, kind, generation, items):
+        """The name of a static that has these items: each is there once, for all who have it."""
+        key = (kind, *items)
+        if key not in self.shared:
+            name = constant(f"{member}_{generation.name}")
+            self.shared[key] = (name, wrap([*items, "}"], 4, f"{name}: {kind} {{ "))
+        return f"&{self.shared[key][0]}"
 
     def own(self, generation):
         own, fields, header = generation.own, generation.fields, generation.header
         command_at = fields["gcsQUEUE.iface"][0]
         record = min(generation.members["gcsQUEUE"], command_at + min(generation.sizes))
-        memory = fields.get("QueryChipIdentity.sRAMBases", (0, 0))
-        memory = [f"word({at})" for at in range(memory[0], sum(memory), 4)]
-        vector = "None" if own["vector"] == "-" else f"Some(vector::{own['vector']})"
-        profile = self.profile(generation)
-        rows = [
-            [f'name: "{generation.name}",'],
-            [f"version: [{generation.version.replace('.', ', ')}],"],
-            [f"argument_bytes: {generation.argument},"],
-            [f"sizes: &{generation.sizes},"],
-            [f"may_be_shorter: {own['shorter']},"],
-            [f"union_at: {generation.union_at},"],
-            [f"model: {own['model']},"],
-            braces("header: Header", [
+        vector = "None" if own["vector"] == "-" else f"Some(&vector::{own['vector']})"
+        profile = [f"{part}," for part in self.profile(generation)]
+        profiler_bytes, profiler_union = generation.profiler
+        # What follows the subcommit begins where that ends.
+        sub_commit = fields["Commit.shared"][0] if "Commit.subCommit.next" in fields else 0
+        return [
+            f'name: "{generation.name}",',
+            f"version: [{generation.version.replace('.', ', ')}],",
+            f"argument_bytes: {generation.argument},",
+            f"sizes: &{generation.sizes},",
+            f"may_be_shorter: {own['shorter']},",
+            f"union_at: {generation.union_at},",
+            f"model: {own['model']},",
+            " ".join(braces("header: Header", [
                 f"hardware_type: {place(header.get('hardwareType'))}",
                 f"core_index: {place(header.get('coreIndex'))}",
                 f"engine: {place(header.get('engine'))}",
                 f"status: {place(header['status'])}",
                 f"handle: {place(header.get('handle'))}",
-            ]),
-            braces("queue: Queue", [
+            ])),
+            " ".join(braces("queue: Queue", [
                 f"next: {place(fields['gcsQUEUE.next'])}",
                 f"command: {command_at}",
                 f"union_at: {fields['gcsQUEUE.u'][0]}",
                 f"bytes: {record}",
-            ]),
-            ["identity: IdentityLayout {", "words: &words![", *self.identity_words(generation), "],",
-             f"register_apb: {place(fields.get('QueryChipIdentity.registerAPB'))},",
-             f"address_bits: {place(fields.get('QueryChipIdentity.virtualAddressBits'))},",
-             f"internal_memory: &[{', '.join(memory)}],",
-             f"bytes: {generation.members['QueryChipIdentity']},", "},"],
-            [f"vector: {vector},"],
-            braces("profile: Profile", profile),
-            [f"profiler_bytes: {generation.profiler},"],
+            ])),
+            " ".join(braces("hardware: HardwareTypes", self.hardware(generation))),
+            f"sub_commit_bytes: {sub_commit},",
+            "identity: " + self.share("identity", "IdentityLayout", generation,
+                                      self.identity_layout(generation)) + ",",
+            "quirks: " + self.share("quirks", "Quirks", generation,
+                                    self.quirks(generation)) + ",",
+            "profile: " + self.share("profile", "Profile", generation, profile) + ",",
+            f"vector: {vector},",
+            f"profiler_bytes: {profiler_bytes},",
+            f"profiler_union_at: {profiler_union or generation.union_at},",
         ]
-        return "".join(wrap(row[1:], 12, row[0] + " ") if row[1:] else wrap(row, 12)
-                       for row in rows)
 
-    def layout(self, generation):
-        numbers = range(max(generation.commands) + 1)
-        commands = [camel(generation.commands.get(number, "unknown")) for number in numbers]
-        structures, absent = "", []
-        for member, kind, c_name, known in self.structures:
+    def rows(self, generation):
+        """What a layout has, each with its name."""
+        numbers = {number: name for name, number in generation.commands.items()}
+        commands = [camel(numbers.get(number, "unknown")) for number in range(max(numbers) + 1)]
+        rows = [*self.own(generation), f"commands: {self.command_list(generation, commands)},"]
+        for member, kind, is_shared, c_name, known in self.structures:
             size = generation.members.get(c_name, 0)
-            if not size:
-                absent.append(f"{member}: {kind},")
-                continue
             items = []
-            for field, names in known:
+            for field, names in known if size else []:
                 found = [generation.fields[f"{c_name}.{name}"] for name in names
                          if f"{c_name}.{name}" in generation.fields]
                 if found:
                     items.append(f"{field}: {place(found[0], 8 if c_name == 'Commit' else 4)},")
-            structures += wrap([*items, "}"], 12, f"{member}: {kind} {size} {{ ")
-        return f"""\
-    // {generation.about}.
-    generation! {{
-        own {{
-{self.own(generation)}        }}
-        commands {{
-{wrap(commands, 12)}        }}
-        quirks {{
-{self.quirks(generation)}        }}
-        structures {{
-{structures}        }}
-        absent {{
-{wrap(absent, 12)}        }}
-    }}
-    .checked(),
-"""
+            items = [f"bytes: {size},", *items, f"..{kind}::ABSENT"]
+            if not size:
+                items = [f"..{kind}::ABSENT"]
+            if is_shared:
+                rows.append(f"{member}: {self.share(member, kind, generation, items)},")
+            else:
+                rows.append(f"{member}: {kind} {{ {' '.join(items)} }},")
+        return rows
+
+    def layout(self, generation):
+        """What differs from the one that it is like, which comes before it."""
+        other = self.by_name.get(generation.base or generation.like)
+        before = self.layout(other) if other and other.name not in self.made else ""
+        rows = self.made[generation.name] = self.rows(generation)
+        rest = []
+        if other:
+            rows = [row for row in rows if row not in self.made[other.name]]
+            rest = [f"..{constant(other.name)}"]
+        name = constant(generation.name)
+        items = [item for row in rows for item in (row.split(" ") if "{" in row else [row])]
+        return before + f"    // {generation.about}.\n" + wrap([*items, *rest, "}"], 4, f"{name} {{ ")
+
+    def command_list(self, generation, commands):
+        """A list of commands, as `share` has it."""
+        key = ("Command", *commands)
+        if key not in self.shared:
+            self.shared[key] = (constant(f"commands_{generation.name}"), "")
+            self.command_lists += wrap([*commands, "}"], 4, f"{self.shared[key][0]} {{ ")
+        return f"&{self.shared[key][0]}"
 
 
 def main():

@@ -3,6 +3,7 @@
 //! Bytes to requests: an arm for each command, a function for each structure.
 
 use super::*;
+use core::cmp::Ordering;
 
 /// MAP_USER_MEMORY's `physical` that means: by user address.
 const NO_PHYSICAL: u32 = u32::MAX;
@@ -206,6 +207,8 @@ impl Format {
             Command::QueryCpuFrequency => Request::QueryCpuFrequency,
             // It would keep all others out for as long as the client likes; jobs need it not.
             Command::DeviceMutex => Request::Ignored,
+            // The log has one level.
+            Command::SetDebugLevelZone => Request::Ignored,
             Command::SetPowerManagementState => {
                 match layout.quirks.power.find(layout.set_power.state.word(u)) {
                     Some((state, way)) => Request::SetPower { state, way },
@@ -322,7 +325,8 @@ impl Format {
             | Command::UpdateDebugCallback
             | Command::ConfigCtxFramework
             | Command::ApbAxifeAccess
-            | Command::CancelJob => Request::Refused(Error::NotSupported),
+            | Command::CancelJob
+            | Command::FenceOp => Request::Refused(Error::NotSupported),
         }
     }
 
@@ -408,10 +412,15 @@ impl Format {
 
     /// `gcePOOL` with the numbers of 4.0.0.
     pub(super) fn pool(self, pool: u32) -> u32 {
-        if pool < self.0.quirks.pools {
-            pool
-        } else {
-            POOL_UNKNOWN
+        let quirks = self.0.quirks;
+        let pool = match pool.cmp(&quirks.sram_pool) {
+            Ordering::Less => pool,
+            Ordering::Equal => return POOL_UNKNOWN,
+            Ordering::Greater => pool - 1,
+        };
+        match pool < quirks.pools {
+            true => pool,
+            false => POOL_UNKNOWN,
         }
     }
 

@@ -334,18 +334,18 @@ impl Format {
     /// A pool with the numbers of 4.0.0 as this generation numbers it: what lies in pages of its
     /// own is VIRTUAL where there is no pool of such memory.
     pub(super) fn pool_number(self, pool: u32) -> u32 {
-        if pool < self.0.quirks.pools {
-            pool
-        } else {
-            POOL_VIRTUAL
-        }
+        let pool = match pool < self.0.quirks.pools {
+            true => pool,
+            false => POOL_VIRTUAL,
+        };
+        pool + u32::from(pool >= self.0.quirks.sram_pool)
     }
 
     /// CHIP_INFO's answer. A 3D core's id is its number among those; the others' is the default.
     #[cold]
     fn encode_cores(self, u: &mut [u32], cores: [Option<HardwareType>; MAX_CORES]) {
         const DEFAULT_ID: u32 = u32::MAX;
-        let numbers = &self.0.quirks.hardware;
+        let numbers = &self.0.hardware;
         let fields = &self.0.chip_info;
         zero(u, fields.bytes);
         let (mut count, mut slot) = (0, 0);
@@ -359,12 +359,12 @@ impl Format {
                 HardwareType::Vector => (numbers.vector, DEFAULT_ID),
             };
             slot += u32::from(number != numbers.two_d && number != numbers.vector);
-            fields.kind.nth(count).put(u, number.into());
-            fields.id.nth(count).put(u, id);
-            fields.index.nth(count).put(u, index);
+            fields.kind.nth(count).put_narrow(u, number.into());
+            fields.id.nth(count).put_narrow(u, id);
+            fields.index.nth(count).put_narrow(u, index);
             count += 1;
         }
-        fields.count.put(u, count.into());
+        fields.count.put_narrow(u, count.into());
     }
 
     fn encode_identity(self, u: &mut [u32], identity: &IdentityWords) {
@@ -457,7 +457,7 @@ impl Format {
 
 /// Clears the first `bytes` bytes.
 fn zero(u: &mut [u32], bytes: u16) {
-    if let Some(u) = u.get_mut(..usize::from(bytes) / 4) {
+    if let Some(u) = u.get_mut(..usize::from(bytes).div_ceil(4)) {
         u.fill(0);
     }
 }

@@ -111,6 +111,11 @@ impl Format {
         !self.0.quirks.maps_signals
     }
 
+    /// Bytes of its interface, in the headers' default build.
+    pub(crate) fn interface_bytes(self) -> usize {
+        self.0.sizes[0].into()
+    }
+
     /// Whether interfaces may be shorter than its own.
     pub(crate) fn may_be_shorter(self) -> bool {
         self.0.may_be_shorter
@@ -128,7 +133,7 @@ impl Format {
         match request {
             Request::ChipInfo => true,
             Request::Version | Request::SetTimeout { .. } => {
-                self.0.quirks.hardware.routing != Routing::Type
+                self.0.hardware.routing != Routing::Type
             }
             _ => false,
         }
@@ -138,7 +143,7 @@ impl Format {
     #[inline]
     pub(crate) fn core(self, words: &[u32]) -> CoreSelector {
         CoreSelector::new(
-            &self.0.quirks.hardware,
+            &self.0.hardware,
             self.hardware_type(words),
             self.0.header.core_index.word(words),
         )
@@ -153,7 +158,7 @@ impl Format {
     /// Whether the command is for a vector graphics core.
     #[inline]
     fn is_for_vector(self, words: &[u32]) -> bool {
-        self.hardware_type(words) == u32::from(self.0.quirks.hardware.vector)
+        self.hardware_type(words) == u32::from(self.0.hardware.vector)
     }
 
     #[inline]

@@ -11,7 +11,7 @@ impl Format {
     /// Whether `bytes` bytes of payload are part of an interface of `words`: builds without the
     /// profiler have smaller ones.
     fn has_room(self, words: &[u32], bytes: usize) -> bool {
-        bytes != 0 && usize::from(self.0.union_at) + bytes <= 4 * words.len()
+        bytes != 0 && usize::from(self.0.profiler_union_at) + bytes <= 4 * words.len()
     }
 
     /// A command's counters as an interface of `words` words has them; builds whose contexts do not
@@ -46,12 +46,24 @@ impl Format {
         self.0.profiler_bytes.into()
     }
 
-    /// The generation where the profiler's commands have an interface to themselves. There is one.
-    pub(crate) fn with_profiler_interface() -> Option<Self> {
-        let mut layouts = LAYOUTS.iter();
-        layouts
-            .find(|layout| layout.profiler_bytes != 0)
-            .map(Format)
+    /// The first generation where the profiler's commands have an interface to themselves, of
+    /// `bytes` bytes if there is one.
+    pub(crate) fn with_profiler_interface(bytes: u64) -> Option<Self> {
+        let mut layouts = LAYOUTS.iter().filter(|layout| layout.profiler_bytes != 0);
+        let first = layouts.clone().next();
+        let found = layouts.find(|layout| u64::from(layout.profiler_bytes) == bytes);
+        found.or(first).map(Format)
+    }
+
+    /// The payload of a command of the profiler's.
+    fn profiler_union(self, words: &[u32]) -> &[u32] {
+        let words = words.get(usize::from(self.0.profiler_union_at) / 4..);
+        words.unwrap_or_default()
+    }
+
+    fn profiler_union_mut(self, words: &mut [u32]) -> &mut [u32] {
+        let words = words.get_mut(usize::from(self.0.profiler_union_at) / 4..);
+        words.unwrap_or_default()
     }
 
     /// Reads a request of an interface that the profiler's commands have to themselves. Others are
@@ -71,7 +83,7 @@ impl Format {
     #[inline(never)]
     pub(super) fn decode_profiler(self, words: &[u32]) -> Request {
         let layout = self.0;
-        let u = self.union(words);
+        let u = self.profiler_union(words);
         let has_room = |bytes: u16| self.has_room(words, bytes.into());
         let is_built = layout.quirks.has_profiler;
         let mut counters = [&layout.profile.all, &layout.profile.part_1].into_iter();
@@ -145,7 +157,7 @@ impl Format {
     pub(super) fn encode_profiler(self, words: &mut [u32], reply: &Reply<'_>) {
         match reply {
             Reply::ProfileSetting { enable, name } => {
-                let u = self.union_mut(words);
+                let u = self.profiler_union_mut(words);
                 let fields = &self.0.profile_setting;
                 fields.enable.put(u, (*enable).into());
                 fields.sync.put(u, 0);
@@ -159,7 +171,7 @@ impl Format {
                 let Some((counters, _)) = self.counters(words) else {
                     return;
                 };
-                let u = self.union_mut(words);
+                let u = self.profiler_union_mut(words);
                 let told = u
                     .get_mut(usize::from(counters.at) / 4..)
                     .unwrap_or_default();

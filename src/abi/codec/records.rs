@@ -158,10 +158,7 @@ impl Format {
 
     /// Bytes of a `gcsHAL_SUBCOMMIT`, which [`Format::decode_commit`] wants; 0: there is none.
     pub(crate) fn sub_commit_bytes(self) -> usize {
-        match self.0.commit.next.exists() {
-            true => MAX_SUB_COMMIT_BYTES,
-            false => 0,
-        }
+        self.0.sub_commit_bytes.into()
     }
 
     /// Reads COMMIT's arguments, or a `gcsHAL_SUBCOMMIT`, of [`Format::sub_commit_bytes`] bytes.

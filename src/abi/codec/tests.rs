@@ -7,18 +7,46 @@ mod cases {
     use super::super::*;
 
     #[test]
-    fn one_generation_has_an_interface_for_the_profiler() {
-        let has = |layout: &&Layout| layout.profiler_bytes != 0;
-        assert_eq!(LAYOUTS.iter().filter(has).count(), 1);
-        let format = Format::with_profiler_interface().unwrap();
-        assert_eq!(format.name(), "6.4.11");
+    fn an_interface_for_the_profiler_has_a_size_of_its_own() {
+        let name = |bytes| Format::with_profiler_interface(bytes).map(Format::name);
+        assert_eq!(name(400), Some("6.4.11"));
+        assert_eq!(name(392), Some("6.4.3-nxp"));
+        assert_eq!(name(384), Some("6.4.21.1"));
+        assert_eq!(name(376), Some("6.4.11"));
+        // Its union begins elsewhere than the other's.
+        let format = format("6.4.13");
+        let mut words = [0; 400 / 4];
+        put_word(&mut words, 0, 22);
+        put_word(&mut words, 40, 1);
+        let request = format.decode_profiler_interface(&words);
+        assert!(matches!(
+            request,
+            Request::SetProfileSetting { enable: true, .. }
+        ));
+    }
+
+    #[test]
+    fn cores_have_bytes_too() {
+        let words_of = |name, union_at| {
+            let mut words = [u32::MAX; 424 / 4];
+            put_word(&mut words, 0, 0);
+            let mut cores = [None; MAX_CORES];
+            cores[0] = Some(HardwareType::ThreeD);
+            cores[1] = Some(HardwareType::TwoD);
+            format(name).encode(&mut words, &Reply::ChipInfo(cores));
+            core::array::from_fn(|at| word(&words, union_at + 4 * at))
+        };
+        assert_eq!(words_of("6.4.9", 32), [2, 2, 3, 0]);
+        // 16 bits, then types of 8.
+        assert_eq!(words_of("6.4.13", 48), [0x0302_0002, 0, 0, 0]);
     }
 
     #[test]
     fn generations_of_one_size_have_their_status_in_one_place() {
         // What is written there for a restarted call is read there, whatever is found out between.
-        for one in LAYOUTS.iter() {
-            for other in LAYOUTS.iter() {
+        let weighed = || LAYOUTS.iter().take(super::super::super::detect::WEIGHED);
+        for one in weighed() {
+            for other in weighed() {
                 let is_like = one.sizes.iter().any(|&size| other.has_size(size.into()));
                 if is_like && one.argument_bytes == other.argument_bytes {
                     assert_eq!(one.header.status, other.header.status);
@@ -73,7 +101,7 @@ mod cases {
     fn every_number_of_every_generation_is_a_request() {
         for layout in &LAYOUTS {
             let format = Format(layout);
-            let mut words = [0; 400 / 4];
+            let mut words = [0; 424 / 4];
             for number in 0..200 {
                 put_word(&mut words, 0, number);
                 let request = format.decode(&words);
@@ -250,6 +278,16 @@ mod cases {
         assert_eq!(format("6.4.11").pool(9), POOL_UNKNOWN);
         let (before, newest) = (format("6.2.4.p2"), format("6.4.11"));
         assert_eq!((before.pool_number(9), newest.pool_number(9)), (9, 7));
+        // Where memory on the chip has a number, later numbers are one higher.
+        let sram = format("6.4.6");
+        assert_eq!(
+            [6, 7, 8, 9, 10].map(|pool| sram.pool(pool)),
+            [6, 0, 7, 8, 0]
+        );
+        assert_eq!(
+            [6, 7, 8, 9].map(|pool| sram.pool_number(pool)),
+            [6, 8, 9, 8]
+        );
         // Instructions, fences and commands lie in the first bank; hints do not matter.
         assert_eq!((before.surface_type(12), before.surface_type(16)), (0, 16));
         assert_eq!((newest.surface_type(14), newest.surface_type(16)), (0, 0));

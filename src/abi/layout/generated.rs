@@ -106,6 +106,8 @@ command_names! {
     QueryCpuFrequency = "QUERY_CPU_FREQUENCY",
     SyncVideoMemory = "SYNC_VIDEO_MEMORY",
     CancelJob = "CANCEL_JOB",
+    SetDebugLevelZone = "SET_DEBUG_LEVEL_ZONE",
+    FenceOp = "FENCE_OP",
 }
 
 counters! {
@@ -174,2211 +176,1358 @@ counters! {
     }
 }
 
+command_lists! {
+    COMMANDS_V2 { QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
+        AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory AllocateLinearVideoMemory
+        FreeVideoMemory MapMemory UnmapMemory MapUserMemory UnmapUserMemory LockVideoMemory
+        UnlockVideoMemory EventCommit UserSignal Signal WriteData Commit Stall ReadRegister
+        WriteRegister GetProfileSetting SetProfileSetting ReadAllProfileRegisters
+        ProfileRegisters2d SetPowerManagementState QueryPowerManagementState GetBaseAddress SetIdle
+        QueryKernelSettings Reset MapPhysical Debug Cache }
+    COMMANDS_DOVE { QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
+        AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory AllocateLinearVideoMemory
+        FreeVideoMemory MapMemory UnmapMemory MapUserMemory UnmapUserMemory LockVideoMemory
+        UnlockVideoMemory EventCommit UserSignal Signal WriteData Commit Stall ReadRegister
+        WriteRegister GetProfileSetting SetProfileSetting ReadAllProfileRegisters
+        ProfileRegisters2d SetPowerManagementState QueryPowerManagementState GetBaseAddress SetIdle
+        QueryKernelSettings Reset MapPhysical Debug Cache GcOff GcOn }
+    COMMANDS_V4 { QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
+        AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory AllocateLinearVideoMemory
+        FreeVideoMemory MapMemory UnmapMemory MapUserMemory UnmapUserMemory LockVideoMemory
+        UnlockVideoMemory EventCommit UserSignal Signal WriteData Commit Stall ReadRegister
+        WriteRegister GetProfileSetting SetProfileSetting ReadAllProfileRegisters
+        ProfileRegisters2d SetPowerManagementState QueryPowerManagementState GetBaseAddress SetIdle
+        QueryKernelSettings Reset MapPhysical Debug Cache Timestamp Database Version ChipInfo
+        Attach Detach Compose SetTimeout GetFrameInfo GetSharedInfo SetSharedInfo
+        QueryCommandBuffer CommitDone DumpGpuState DumpEvent }
+    COMMANDS_4_0_0 { QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
+        AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory AllocateLinearVideoMemory
+        FreeVideoMemory MapMemory UnmapMemory MapUserMemory UnmapUserMemory LockVideoMemory
+        UnlockVideoMemory EventCommit UserSignal Signal WriteData Commit Stall ReadRegister
+        WriteRegister GetProfileSetting SetProfileSetting ReadAllProfileRegisters
+        ProfileRegisters2d SetPowerManagementState QueryPowerManagementState GetBaseAddress SetIdle
+        QueryKernelSettings Reset MapPhysical Debug Cache Timestamp Database Version ChipInfo
+        Attach Detach Compose SetTimeout GetFrameInfo GetSharedInfo SetSharedInfo
+        QueryCommandBuffer CommitDone DumpGpuState DumpEvent AllocateVirtualCommandBuffer
+        FreeVirtualCommandBuffer SetFscaleValue GetFscaleValue QueryResetTimeStamp }
+    COMMANDS_4_6_9 { QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
+        AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory AllocateLinearVideoMemory
+        FreeVideoMemory MapMemory UnmapMemory MapUserMemory UnmapUserMemory LockVideoMemory
+        UnlockVideoMemory EventCommit UserSignal Signal WriteData Commit Stall ReadRegister
+        WriteRegister GetProfileSetting SetProfileSetting ReadAllProfileRegisters
+        ProfileRegisters2d SetPowerManagementState QueryPowerManagementState GetBaseAddress SetIdle
+        QueryKernelSettings Reset MapPhysical Debug Cache Timestamp Database Version ChipInfo
+        Attach Detach Compose SetTimeout GetFrameInfo GetSharedInfo SetSharedInfo
+        QueryCommandBuffer CommitDone DumpGpuState DumpEvent AllocateVirtualCommandBuffer
+        FreeVirtualCommandBuffer SetFscaleValue GetFscaleValue QueryResetTimeStamp SyncPoint
+        CreateNativeFence VidmemDatabase }
+    COMMANDS_5_0_11_P6 { QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory
+        FreeNonPagedMemory AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
+        AllocateLinearVideoMemory ReleaseVideoMemory MapMemory UnmapMemory MapUserMemory
+        UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal WriteData
+        Commit Stall ReadRegister WriteRegister GetProfileSetting SetProfileSetting
+        ReadAllProfileRegisters ProfileRegisters2d SetPowerManagementState
+        QueryPowerManagementState GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical
+        Debug Cache Timestamp Database Version ChipInfo Attach Detach Compose SetTimeout
+        GetFrameInfo QueryCommandBuffer CommitDone DumpGpuState DumpEvent
+        AllocateVirtualCommandBuffer FreeVirtualCommandBuffer SetFscaleValue GetFscaleValue
+        NameVideoMemory ImportVideoMemory FlushCache GetMmuVersion QueryResetTimeStamp
+        ReadRegisterEx WriteRegisterEx SyncPoint CreateNativeFence DestroyMmu Shbuf
+        ConfigPowerManagement GetVideoMemoryFd }
+    COMMANDS_5_0_11_P8 { QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory
+        FreeNonPagedMemory AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
+        AllocateLinearVideoMemory ReleaseVideoMemory MapMemory UnmapMemory MapUserMemory
+        UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal WriteData
+        Commit Stall ReadRegister WriteRegister GetProfileSetting SetProfileSetting
+        ReadAllProfileRegisters ProfileRegisters2d SetPowerManagementState
+        QueryPowerManagementState GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical
+        Debug Cache Timestamp Database Version ChipInfo Attach Detach Compose SetTimeout
+        GetFrameInfo QueryCommandBuffer CommitDone DumpGpuState DumpEvent
+        AllocateVirtualCommandBuffer FreeVirtualCommandBuffer SetFscaleValue GetFscaleValue
+        NameVideoMemory ImportVideoMemory QueryResetTimeStamp ReadRegisterEx WriteRegisterEx
+        SyncPoint CreateNativeFence WaitNativeFence DestroyMmu Shbuf ConfigPowerManagement
+        GetVideoMemoryFd WrapUserMemory }
+    COMMANDS_6_2_2 { QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
+        AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory AllocateLinearVideoMemory
+        ReleaseVideoMemory MapMemory UnmapMemory MapUserMemory UnmapUserMemory LockVideoMemory
+        UnlockVideoMemory EventCommit UserSignal Signal WriteData Commit Stall ReadRegister
+        WriteRegister GetProfileSetting SetProfileSetting ReadAllProfileRegisters
+        ProfileRegisters2d ReadAllProfileNewRegistersPart1 ReadAllProfileNewRegistersPart2
+        ReadProfilerNewRegisterSetting SetPowerManagementState QueryPowerManagementState
+        GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical Debug Cache Timestamp Database
+        Version ChipInfo Attach Detach Compose SetTimeout GetFrameInfo DumpGpuProfile
+        QueryCommandBuffer CommitDone DumpGpuState DumpEvent AllocateVirtualCommandBuffer
+        FreeVirtualCommandBuffer SetFscaleValue GetFscaleValue NameVideoMemory ImportVideoMemory
+        QueryResetTimeStamp ReadRegisterEx WriteRegisterEx CreateNativeFence WaitNativeFence
+        DestroyMmu Shbuf GetVideoMemoryFd ConfigPowerManagement WrapUserMemory WaitFence
+        BottomHalfUnlockVideoMemory }
+    COMMANDS_6_2_3 { QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
+        AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory AllocateLinearVideoMemory
+        ReleaseVideoMemory MapMemory UnmapMemory MapUserMemory UnmapUserMemory LockVideoMemory
+        UnlockVideoMemory EventCommit UserSignal Signal WriteData Commit Stall ReadRegister
+        WriteRegister GetProfileSetting SetProfileSetting ReadAllProfileRegisters
+        ProfileRegisters2d ReadAllProfileNewRegistersPart1 ReadAllProfileNewRegistersPart2
+        ReadProfilerNewRegisterSetting SetPowerManagementState QueryPowerManagementState
+        GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical Debug Cache Timestamp Database
+        Version ChipInfo Attach Detach SetTimeout GetFrameInfo DumpGpuProfile QueryCommandBuffer
+        CommitDone DumpGpuState DumpEvent AllocateVirtualCommandBuffer FreeVirtualCommandBuffer
+        SetFscaleValue GetFscaleValue NameVideoMemory ImportVideoMemory QueryResetTimeStamp
+        ReadRegisterEx WriteRegisterEx CreateNativeFence WaitNativeFence DestroyMmu Shbuf
+        GetVideoMemoryFd ConfigPowerManagement WrapUserMemory WaitFence BottomHalfUnlockVideoMemory
+        }
+    COMMANDS_6_2_4_P3 { QueryVideoMemory QueryChipIdentity QueryChipFrequency
+        AllocateNonPagedMemory FreeNonPagedMemory AllocateContiguousMemory FreeContiguousMemory
+        AllocateVideoMemory AllocateLinearVideoMemory ReleaseVideoMemory MapMemory UnmapMemory
+        MapUserMemory UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal
+        Signal WriteData Commit Stall ReadRegister WriteRegister GetProfileSetting
+        SetProfileSetting ProfileRegisters2d ReadAllProfileRegistersPart1
+        ReadAllProfileRegistersPart2 ReadProfilerRegisterSetting SetPowerManagementState
+        QueryPowerManagementState GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical
+        Debug Cache Timestamp Database Version ChipInfo Attach Detach SetTimeout GetFrameInfo
+        DumpGpuProfile QueryCommandBuffer CommitDone DumpGpuState DumpEvent
+        AllocateVirtualCommandBuffer FreeVirtualCommandBuffer SetFscaleValue GetFscaleValue
+        ExportVideoMemory NameVideoMemory ImportVideoMemory QueryResetTimeStamp ReadRegisterEx
+        WriteRegisterEx CreateNativeFence WaitNativeFence DestroyMmu Shbuf GetGraphicBufferFd
+        SetVideoMemoryMetadata GetVideoMemoryFd ConfigPowerManagement WrapUserMemory WaitFence
+        BottomHalfUnlockVideoMemory QueryChipOption }
+    COMMANDS_6_2_4_P2 { QueryVideoMemory QueryChipIdentity QueryChipFrequency
+        AllocateNonPagedMemory FreeNonPagedMemory AllocateContiguousMemory FreeContiguousMemory
+        AllocateVideoMemory AllocateLinearVideoMemory ReleaseVideoMemory MapMemory UnmapMemory
+        MapUserMemory UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal
+        Signal WriteData Commit Stall ReadRegister WriteRegister GetProfileSetting
+        SetProfileSetting ProfileRegisters2d ReadAllProfileRegistersPart1
+        ReadAllProfileRegistersPart2 ReadProfilerRegisterSetting SetPowerManagementState
+        QueryPowerManagementState GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical
+        Debug Cache Timestamp Database Version ChipInfo Attach Detach SetTimeout GetFrameInfo
+        DumpGpuProfile QueryCommandBuffer CommitDone DumpGpuState DumpEvent
+        AllocateVirtualCommandBuffer FreeVirtualCommandBuffer SetFscaleValue GetFscaleValue
+        ExportVideoMemory NameVideoMemory ImportVideoMemory QueryResetTimeStamp ReadRegisterEx
+        WriteRegisterEx CreateNativeFence WaitNativeFence DestroyMmu Shbuf GetGraphicBufferFd
+        SetVideoMemoryMetadata GetVideoMemoryFd ConfigPowerManagement WrapUserMemory WaitFence
+        DeviceMutex BottomHalfUnlockVideoMemory QueryChipOption }
+    COMMANDS_6_4_11 { ChipInfo Version QueryChipIdentity QueryChipOption QueryChipFrequency
+        QueryVideoMemory AllocateLinearVideoMemory WrapUserMemory ReleaseVideoMemory
+        LockVideoMemory UnlockVideoMemory BottomHalfUnlockVideoMemory MapMemory UnmapMemory Cache
+        Attach Detach EventCommit Commit SetTimeout UserSignal Signal SetProfileSetting
+        ReadProfilerRegisterSetting ReadAllProfileRegistersPart1 ReadAllProfileRegistersPart2
+        Database ConfigPowerManagement DebugDump ReadRegister WriteRegister ProfileRegisters2d
+        GetBaseAddress GetFrameInfo SetVideoMemoryMetadata QueryCommandBuffer QueryResetTimeStamp
+        CreateNativeFence WaitNativeFence WaitFence ExportVideoMemory NameVideoMemory
+        ImportVideoMemory DeviceMutex Dec200Test Dec300Read Dec300Write Dec300Flush Dec300FlushWait
+        Shbuf GetGraphicBufferFd UpdateDebugCallback ConfigCtxFramework AllocateNonPagedMemory
+        FreeNonPagedMemory WriteData ApbAxifeAccess Reset CommitDone GetVideoMemoryFd
+        GetProfileSetting ReadRegisterEx WriteRegisterEx SetPowerManagementState
+        QueryPowerManagementState QueryCpuFrequency DumpGpuState SyncVideoMemory CancelJob
+        Timestamp SetFscaleValue GetFscaleValue DestroyMmu }
+    COMMANDS_6_3_0 { ChipInfo Version SetTimeout QueryVideoMemory QueryChipIdentity QueryChipOption
+        QueryChipFrequency AllocateNonPagedMemory FreeNonPagedMemory AllocateLinearVideoMemory
+        WrapUserMemory ReleaseVideoMemory LockVideoMemory UnlockVideoMemory
+        BottomHalfUnlockVideoMemory ExportVideoMemory NameVideoMemory ImportVideoMemory MapMemory
+        UnmapMemory Cache Attach Detach EventCommit Commit Stall CommitDone UserSignal Signal
+        WriteData ReadRegister WriteRegister ReadRegisterEx WriteRegisterEx GetProfileSetting
+        SetProfileSetting ReadProfilerRegisterSetting ReadAllProfileRegistersPart1
+        ReadAllProfileRegistersPart2 ProfileRegisters2d SetPowerManagementState
+        QueryPowerManagementState ConfigPowerManagement GetBaseAddress QueryKernelSettings SetIdle
+        Reset MapPhysical SetDebugLevelZone DebugDump UpdateDebugCallback DumpGpuState DumpEvent
+        DumpGpuProfile Timestamp Database GetFrameInfo QueryCommandBuffer SetFscaleValue
+        GetFscaleValue QueryResetTimeStamp CreateNativeFence WaitNativeFence Shbuf
+        GetGraphicBufferFd GetVideoMemoryFd DestroyMmu WaitFence Dec200Test Dec300Read Dec300Write
+        Dec300Flush Dec300FlushWait }
+    COMMANDS_6_3_1 { ChipInfo Version SetTimeout QueryVideoMemory QueryChipIdentity QueryChipOption
+        QueryChipFrequency AllocateNonPagedMemory FreeNonPagedMemory AllocateLinearVideoMemory
+        WrapUserMemory ReleaseVideoMemory LockVideoMemory UnlockVideoMemory
+        BottomHalfUnlockVideoMemory ExportVideoMemory NameVideoMemory ImportVideoMemory MapMemory
+        UnmapMemory Cache Attach Detach EventCommit Commit CommitDone UserSignal Signal WriteData
+        ReadRegister WriteRegister ReadRegisterEx WriteRegisterEx GetProfileSetting
+        SetProfileSetting ReadProfilerRegisterSetting ReadAllProfileRegistersPart1
+        ReadAllProfileRegistersPart2 ProfileRegisters2d SetPowerManagementState
+        QueryPowerManagementState ConfigPowerManagement GetBaseAddress SetIdle Reset
+        SetDebugLevelZone DebugDump UpdateDebugCallback DumpGpuState DumpEvent DumpGpuProfile
+        Timestamp Database GetFrameInfo QueryCommandBuffer SetFscaleValue GetFscaleValue
+        QueryResetTimeStamp CreateNativeFence WaitNativeFence Shbuf GetGraphicBufferFd
+        GetVideoMemoryFd DestroyMmu WaitFence Dec200Test Dec300Read Dec300Write Dec300Flush
+        Dec300FlushWait }
+    COMMANDS_6_3_3_4 { ChipInfo Version QueryChipIdentity QueryChipOption QueryChipFrequency
+        QueryVideoMemory AllocateLinearVideoMemory WrapUserMemory ReleaseVideoMemory
+        LockVideoMemory UnlockVideoMemory BottomHalfUnlockVideoMemory MapMemory UnmapMemory Cache
+        Attach Detach EventCommit Commit SetTimeout UserSignal Signal SetProfileSetting
+        ReadProfilerRegisterSetting ReadAllProfileRegistersPart1 ReadAllProfileRegistersPart2
+        Database ConfigPowerManagement DebugDump ReadRegister WriteRegister ProfileRegisters2d
+        GetBaseAddress GetFrameInfo QueryCommandBuffer QueryResetTimeStamp CreateNativeFence
+        WaitNativeFence WaitFence ExportVideoMemory NameVideoMemory ImportVideoMemory Dec200Test
+        Dec300Read Dec300Write Dec300Flush Dec300FlushWait Shbuf GetGraphicBufferFd
+        UpdateDebugCallback AllocateNonPagedMemory FreeNonPagedMemory WriteData SetIdle Reset
+        CommitDone GetVideoMemoryFd GetProfileSetting ReadRegisterEx WriteRegisterEx
+        SetPowerManagementState QueryPowerManagementState SetDebugLevelZone DumpGpuState DumpEvent
+        DumpGpuProfile Timestamp SetFscaleValue GetFscaleValue DestroyMmu }
+    COMMANDS_6_4_0_P1 { ChipInfo Version QueryChipIdentity QueryChipOption QueryChipFrequency
+        QueryVideoMemory AllocateLinearVideoMemory WrapUserMemory ReleaseVideoMemory
+        LockVideoMemory UnlockVideoMemory BottomHalfUnlockVideoMemory MapMemory UnmapMemory Cache
+        Attach Detach EventCommit Commit SetTimeout UserSignal Signal SetProfileSetting
+        ReadProfilerRegisterSetting ReadAllProfileRegistersPart1 ReadAllProfileRegistersPart2
+        Database ConfigPowerManagement DebugDump ReadRegister WriteRegister ProfileRegisters2d
+        GetBaseAddress GetFrameInfo SetVideoMemoryMetadata QueryCommandBuffer QueryResetTimeStamp
+        CreateNativeFence WaitNativeFence WaitFence ExportVideoMemory NameVideoMemory
+        ImportVideoMemory DeviceMutex Dec200Test Dec300Read Dec300Write Dec300Flush Dec300FlushWait
+        Shbuf GetGraphicBufferFd UpdateDebugCallback ConfigCtxFramework AllocateNonPagedMemory
+        FreeNonPagedMemory WriteData SetIdle Reset CommitDone GetVideoMemoryFd GetProfileSetting
+        ReadRegisterEx WriteRegisterEx SetPowerManagementState QueryPowerManagementState
+        SetDebugLevelZone DumpGpuState DumpEvent DumpGpuProfile Timestamp SetFscaleValue
+        GetFscaleValue DestroyMmu }
+    COMMANDS_6_4_9 { ChipInfo Version QueryChipIdentity QueryChipOption QueryChipFrequency
+        QueryVideoMemory AllocateLinearVideoMemory WrapUserMemory ReleaseVideoMemory
+        LockVideoMemory UnlockVideoMemory BottomHalfUnlockVideoMemory MapMemory UnmapMemory Cache
+        Attach Detach EventCommit Commit SetTimeout UserSignal Signal SetProfileSetting
+        ReadProfilerRegisterSetting ReadAllProfileRegistersPart1 ReadAllProfileRegistersPart2
+        Database ConfigPowerManagement DebugDump ReadRegister WriteRegister ProfileRegisters2d
+        GetBaseAddress GetFrameInfo SetVideoMemoryMetadata QueryCommandBuffer QueryResetTimeStamp
+        CreateNativeFence WaitNativeFence WaitFence ExportVideoMemory NameVideoMemory
+        ImportVideoMemory DeviceMutex Dec200Test Dec300Read Dec300Write Dec300Flush Dec300FlushWait
+        Shbuf GetGraphicBufferFd UpdateDebugCallback ConfigCtxFramework AllocateNonPagedMemory
+        FreeNonPagedMemory WriteData ApbAxifeAccess Reset CommitDone GetVideoMemoryFd
+        GetProfileSetting ReadRegisterEx WriteRegisterEx SetPowerManagementState
+        QueryPowerManagementState SetDebugLevelZone DumpGpuState SyncVideoMemory CancelJob
+        Timestamp SetFscaleValue GetFscaleValue DestroyMmu }
+    COMMANDS_6_4_15_3 { ChipInfo Version QueryChipIdentity QueryChipOption QueryChipFrequency
+        QueryVideoMemory AllocateLinearVideoMemory WrapUserMemory ReleaseVideoMemory
+        LockVideoMemory UnlockVideoMemory BottomHalfUnlockVideoMemory MapMemory UnmapMemory Cache
+        Attach Detach EventCommit Commit SetTimeout UserSignal Signal SetProfileSetting
+        ReadProfilerRegisterSetting ReadAllProfileRegistersPart1 ReadAllProfileRegistersPart2
+        Database ConfigPowerManagement DebugDump ReadRegister WriteRegister ProfileRegisters2d
+        GetBaseAddress GetFrameInfo SetVideoMemoryMetadata QueryCommandBuffer QueryResetTimeStamp
+        CreateNativeFence WaitNativeFence WaitFence ExportVideoMemory NameVideoMemory
+        ImportVideoMemory DeviceMutex Dec200Test Dec300Read Dec300Write Dec300Flush Dec300FlushWait
+        Shbuf GetGraphicBufferFd UpdateDebugCallback ConfigCtxFramework AllocateNonPagedMemory
+        FreeNonPagedMemory WriteData ApbAxifeAccess Reset CommitDone GetVideoMemoryFd
+        GetProfileSetting ReadRegisterEx WriteRegisterEx SetPowerManagementState
+        QueryPowerManagementState QueryCpuFrequency DumpGpuState SyncVideoMemory CancelJob
+        Timestamp SetFscaleValue GetFscaleValue DestroyMmu FenceOp }
+    COMMANDS_6_2_4_P1_0 { QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory
+        FreeNonPagedMemory AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
+        AllocateLinearVideoMemory ReleaseVideoMemory MapMemory UnmapMemory MapUserMemory
+        UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal WriteData
+        Commit Stall ReadRegister WriteRegister GetProfileSetting SetProfileSetting
+        ProfileRegisters2d ReadAllProfileRegistersPart1 ReadAllProfileRegistersPart2
+        ReadProfilerRegisterSetting SetPowerManagementState QueryPowerManagementState
+        GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical Debug Cache Timestamp Database
+        Version ChipInfo Attach Detach SetTimeout GetFrameInfo DumpGpuProfile QueryCommandBuffer
+        CommitDone DumpGpuState DumpEvent AllocateVirtualCommandBuffer FreeVirtualCommandBuffer
+        SetFscaleValue GetFscaleValue ExportVideoMemory NameVideoMemory ImportVideoMemory
+        QueryResetTimeStamp ReadRegisterEx WriteRegisterEx CreateNativeFence WaitNativeFence
+        DestroyMmu Shbuf GetGraphicBufferFd GetVideoMemoryFd ConfigPowerManagement WrapUserMemory
+        WaitFence BottomHalfUnlockVideoMemory QueryChipOption }
+    COMMANDS_6_2_4_P1_2 { QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory
+        FreeNonPagedMemory AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
+        AllocateLinearVideoMemory ReleaseVideoMemory MapMemory UnmapMemory MapUserMemory
+        UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal WriteData
+        Commit Stall ReadRegister WriteRegister GetProfileSetting SetProfileSetting
+        ProfileRegisters2d ReadAllProfileRegistersPart1 ReadAllProfileRegistersPart2
+        ReadProfilerRegisterSetting SetPowerManagementState QueryPowerManagementState
+        GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical Debug Cache Timestamp Database
+        Version ChipInfo Attach Detach SetTimeout GetFrameInfo DumpGpuProfile QueryCommandBuffer
+        CommitDone DumpGpuState DumpEvent AllocateVirtualCommandBuffer FreeVirtualCommandBuffer
+        SetFscaleValue GetFscaleValue ExportVideoMemory NameVideoMemory ImportVideoMemory
+        QueryResetTimeStamp ReadRegisterEx WriteRegisterEx CreateNativeFence WaitNativeFence
+        DestroyMmu Shbuf GetGraphicBufferFd SetVideoMemoryMetadata GetVideoMemoryFd
+        ConfigPowerManagement WrapUserMemory WaitFence BottomHalfUnlockVideoMemory QueryChipOption
+        }
+    COMMANDS_6_4_3_ST { ChipInfo Version QueryChipIdentity QueryChipOption QueryChipFrequency
+        QueryVideoMemory AllocateLinearVideoMemory WrapUserMemory ReleaseVideoMemory
+        LockVideoMemory UnlockVideoMemory BottomHalfUnlockVideoMemory MapMemory UnmapMemory Cache
+        Attach Detach EventCommit Commit SetTimeout UserSignal Signal SetProfileSetting
+        ReadProfilerRegisterSetting ReadAllProfileRegistersPart1 ReadAllProfileRegistersPart2
+        Database ConfigPowerManagement DebugDump ReadRegister WriteRegister ProfileRegisters2d
+        GetBaseAddress GetFrameInfo SetVideoMemoryMetadata QueryCommandBuffer QueryResetTimeStamp
+        CreateNativeFence WaitNativeFence WaitFence ExportVideoMemory NameVideoMemory
+        ImportVideoMemory DeviceMutex Dec200Test Dec300Read Dec300Write Dec300Flush Dec300FlushWait
+        Shbuf GetGraphicBufferFd UpdateDebugCallback ConfigCtxFramework AllocateNonPagedMemory
+        FreeNonPagedMemory WriteData SetIdle Reset CommitDone GetVideoMemoryFd GetProfileSetting
+        ReadRegisterEx WriteRegisterEx SetPowerManagementState QueryPowerManagementState
+        SetDebugLevelZone DumpGpuState DumpEvent DumpGpuProfile Timestamp SetFscaleValue
+        GetFscaleValue DestroyMmu SyncVideoMemory }
+    COMMANDS_6_4_4_3 { ChipInfo Version QueryChipIdentity QueryChipOption QueryChipFrequency
+        QueryVideoMemory AllocateLinearVideoMemory WrapUserMemory ReleaseVideoMemory
+        LockVideoMemory UnlockVideoMemory BottomHalfUnlockVideoMemory MapMemory UnmapMemory Cache
+        Attach Detach EventCommit Commit SetTimeout UserSignal Signal SetProfileSetting
+        ReadProfilerRegisterSetting ReadAllProfileRegistersPart1 ReadAllProfileRegistersPart2
+        Database ConfigPowerManagement DebugDump ReadRegister WriteRegister ProfileRegisters2d
+        GetBaseAddress GetFrameInfo SetVideoMemoryMetadata QueryCommandBuffer QueryResetTimeStamp
+        CreateNativeFence WaitNativeFence WaitFence ExportVideoMemory NameVideoMemory
+        ImportVideoMemory DeviceMutex Dec200Test Dec300Read Dec300Write Dec300Flush Dec300FlushWait
+        Shbuf GetGraphicBufferFd UpdateDebugCallback ConfigCtxFramework AllocateNonPagedMemory
+        FreeNonPagedMemory WriteData ApbAxifeAccess Reset CommitDone GetVideoMemoryFd
+        GetProfileSetting ReadRegisterEx WriteRegisterEx SetPowerManagementState
+        QueryPowerManagementState SetDebugLevelZone DumpGpuState SyncVideoMemory DumpGpuProfile
+        Timestamp SetFscaleValue GetFscaleValue DestroyMmu }
+}
+
+shared! {
+    IDENTITY_V2: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
+        StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize VertexOutputBufferSize
+        ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], bytes: 48, }
+    QUIRKS_V2: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
+        cacheable: 0x0, fast: 0x0, dma_buf: 0x0, user_memory: 0x0, }, surface_types: 0, pools: 10,
+        sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: true, caches_nodes: false,
+        detaches_known: false, takes_commit_done: false, caches_by_address: false,
+        has_profiler: false, profiles: true, off_reads_zero: true, maps_signals: false,
+        unknown_signal: UnknownSignal::Invalid, unknown_node_not_found: false,
+        answers_as_6_4: false, locked_cannot_be_freed: true, locks_again: true, user_alignment: 64,
+        resets: false, gpu_stuck: 36, power: power::V2, allocates_surfaces: true,
+        unlocks_later: false, allocates_commands: false, names_pool: false, one_paged_pool: false,
+        stall_is_limited: true, newer_contexts: false, elements_and_one: false,
+        no_node_ends: false, image_surfaces: false, }
+    PROFILE_V2: Profile { all: CountersLayout { at: 0, words: &ALL_DOVE },
+        part_1: CountersLayout::ABSENT, part_2: CountersLayout::ABSENT, }
+    BASE_ADDRESS_V2: GetBaseAddress { bytes: 4, base_address: word(0), ..GetBaseAddress::ABSENT }
+    VIDEO_MEMORY_V2: QueryVideoMemory { bytes: 24, internal_physical: word(0),
+        internal_size: word(4), external_physical: word(8), external_size: word(12),
+        contiguous_physical: word(16), contiguous_size: word(20), ..QueryVideoMemory::ABSENT }
+    MAP_MEMORY_V2: MapMemory { bytes: 12, physical: word(0), size: word(4), logical: word(8),
+        ..MapMemory::ABSENT }
+    UNMAP_MEMORY_V2: UnmapMemory { bytes: 12, physical: word(0), size: word(4), logical: word(8),
+        ..UnmapMemory::ABSENT }
+    ALLOCATE_LINEAR_V2: AllocateLinearVideoMemory { bytes: 20, size: word(0), alignment: word(4),
+        kind: word(8), pool: word(12), node: word(16), ..AllocateLinearVideoMemory::ABSENT }
+    ALLOCATE_SURFACE_V2: AllocateVideoMemory { bytes: 28, width: word(0), height: word(4),
+        depth: word(8), format: word(12), kind: word(16), pool: word(20), node: word(24),
+        ..AllocateVideoMemory::ABSENT }
+    FREE_NODE_V2: FreeVideoMemory { bytes: 4, node: word(0), ..FreeVideoMemory::ABSENT }
+    RELEASE_NODE_V2: ReleaseVideoMemory { ..ReleaseVideoMemory::ABSENT }
+    LOCK_V2: LockVideoMemory { bytes: 12, node: word(0), address: word(4), memory: word(8),
+        ..LockVideoMemory::ABSENT }
+    UNLOCK_V2: UnlockVideoMemory { bytes: 12, node: word(0), asynchronous: word(8),
+        ..UnlockVideoMemory::ABSENT }
+    NAME_NODE_V2: NameVideoMemory { ..NameVideoMemory::ABSENT }
+    IMPORT_NODE_V2: ImportVideoMemory { ..ImportVideoMemory::ABSENT }
+    WRAP_V2: WrapUserMemory { ..WrapUserMemory::ABSENT }
+    EXPORT_NODE_V2: ExportVideoMemory { ..ExportVideoMemory::ABSENT }
+    NODE_FD_V2: GetVideoMemoryFd { ..GetVideoMemoryFd::ABSENT }
+    METADATA_V2: SetVidMemMetadata { ..SetVidMemMetadata::ABSENT }
+    GRAPHIC_BUFFER_V2: GetGraphicBufferFd { ..GetGraphicBufferFd::ABSENT }
+    SHARED_BUFFER_V2: ShBuf { ..ShBuf::ABSENT }
+    CREATE_FENCE_V2: CreateNativeFence { ..CreateNativeFence::ABSENT }
+    WAIT_FENCE_V2: WaitNativeFence { ..WaitNativeFence::ABSENT }
+    WAIT_NODE_V2: WaitFence { ..WaitFence::ABSENT }
+    FINISH_UNLOCK_V2: BottomHalfUnlockVideoMemory { ..BottomHalfUnlockVideoMemory::ABSENT }
+    ALLOCATE_NON_PAGED_V2: AllocateNonPagedMemory { bytes: 12, size: word(0), physical: word(4),
+        logical: word(8), ..AllocateNonPagedMemory::ABSENT }
+    FREE_NON_PAGED_V2: FreeNonPagedMemory { bytes: 12, size: word(0), physical: word(4),
+        logical: word(8), ..FreeNonPagedMemory::ABSENT }
+    ALLOCATE_COMMANDS_V2: AllocateVirtualCommandBuffer { ..AllocateVirtualCommandBuffer::ABSENT }
+    FREE_COMMANDS_V2: FreeVirtualCommandBuffer { ..FreeVirtualCommandBuffer::ABSENT }
+    ALLOCATE_CONTIGUOUS_V2: AllocateContiguousMemory { bytes: 12, size: word(0), physical: word(4),
+        logical: word(8), ..AllocateContiguousMemory::ABSENT }
+    FREE_CONTIGUOUS_V2: FreeContiguousMemory { bytes: 12, size: word(0), physical: word(4),
+        logical: word(8), ..FreeContiguousMemory::ABSENT }
+    MAP_USER_V2: MapUserMemory { bytes: 16, memory: word(0), size: word(4), info: word(8),
+        address: word(12), ..MapUserMemory::ABSENT }
+    UNMAP_USER_V2: UnmapUserMemory { bytes: 16, memory: word(0), size: word(4), info: word(8),
+        ..UnmapUserMemory::ABSENT }
+    SIGNAL_V2: Signal { bytes: 16, signal: word(0), process: word(8), ..Signal::ABSENT }
+    WRITE_DATA_V2: WriteData { bytes: 8, address: word(0), data: word(4), ..WriteData::ABSENT }
+    SET_POWER_V2: SetPowerManagement { bytes: 4, state: word(0), ..SetPowerManagement::ABSENT }
+    CONFIG_POWER_V2: ConfigPowerManagement { ..ConfigPowerManagement::ABSENT }
+    POWER_V2: QueryPowerManagement { bytes: 8, state: word(0), is_idle: word(4),
+        ..QueryPowerManagement::ABSENT }
+    CACHE_V2: Cache { bytes: 16, logical: word(8), size: word(12), ..Cache::ABSENT }
+    TIMESTAMP_V2: TimeStamp { ..TimeStamp::ABSENT }
+    KERNEL_SETTINGS_V2: QueryKernelSettings { bytes: 4, signal: word(0),
+        ..QueryKernelSettings::ABSENT }
+    VERSION_NUMBERS_V2: Version { ..Version::ABSENT }
+    ATTACH_V2: Attach { ..Attach::ABSENT }
+    DETACH_V2: Detach { ..Detach::ABSENT }
+    TIMEOUT_V2: SetTimeOut { ..SetTimeOut::ABSENT }
+    DATABASE_V2: Database { ..Database::ABSENT }
+    CHIP_INFO_V2: ChipInfo { ..ChipInfo::ABSENT }
+    RESETS_V2: QueryResetTimeStamp { ..QueryResetTimeStamp::ABSENT }
+    OPTIONS_V2: QueryChipOptions { ..QueryChipOptions::ABSENT }
+    CHIP_FREQUENCY_V2: QueryChipFrequency { ..QueryChipFrequency::ABSENT }
+    SET_SCALE_V2: SetFscaleValue { ..SetFscaleValue::ABSENT }
+    SCALE_V2: GetFscaleValue { ..GetFscaleValue::ABSENT }
+    CPU_FREQUENCY_V2: QueryCpuFrequency { ..QueryCpuFrequency::ABSENT }
+    READ_REGISTER_V2: ReadRegister { bytes: 8, address: word(0), data: word(4),
+        ..ReadRegister::ABSENT }
+    WRITE_REGISTER_V2: WriteRegister { bytes: 8, address: word(0), data: word(4),
+        ..WriteRegister::ABSENT }
+    READ_REGISTERS_V2: ReadRegisterEx { ..ReadRegisterEx::ABSENT }
+    WRITE_REGISTERS_V2: WriteRegisterEx { ..WriteRegisterEx::ABSENT }
+    PROFILE_SETTING_V2: GetProfileSetting { bytes: 132, enable: word(0), name: word(4),
+        ..GetProfileSetting::ABSENT }
+    SET_PROFILE_V2: SetProfileSetting { bytes: 132, enable: word(0), name: word(4),
+        ..SetProfileSetting::ABSENT }
+    COUNTERS_2D_V2: ProfileRegisters2d { bytes: 4, result: word(0), ..ProfileRegisters2d::ABSENT }
+    PROFILE_CLEAR_V2: ReadProfilerRegisterSetting { ..ReadProfilerRegisterSetting::ABSENT }
+    DEBUG_V2: Debug { bytes: 96, message: word(16), ..Debug::ABSENT }
+    SHARED_INFO_V2: GetSharedInfo { ..GetSharedInfo::ABSENT }
+    SET_SHARED_INFO_V2: SetSharedInfo { ..SetSharedInfo::ABSENT }
+    COMMAND_BUFFER_V2: CommandBufferLayout { bytes: 48, object: word(0), logical: word(16),
+        start_offset: word(24), offset: word(28), ..CommandBufferLayout::ABSENT }
+    LOCATION_V2: LocationLayout { ..LocationLayout::ABSENT }
+    DELTA_V2: DeltaLayout { ..DeltaLayout::ABSENT }
+    CONTEXT_V2: ContextLayout { bytes: 128, object: word(0), id: long(16), pipe_2d_index: word(52),
+        buffer_size: word(64), logical: word(76), link: word(80), initial_pipe: word(84),
+        entry_pipe: word(88), in_use: word(100), ..ContextLayout::ABSENT }
+    IDENTITY_DOVE_OLD: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1
+        StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize VertexOutputBufferSize
+        ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], bytes: 44, }
+    QUIRKS_DOVE_OLD: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0,
+        secure: 0x0, cacheable: 0x0, fast: 0x0, dma_buf: 0x0, user_memory: 0x0, },
+        surface_types: 0, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
+        cache_is_ignored: true, caches_nodes: false, detaches_known: false,
+        takes_commit_done: false, caches_by_address: false, has_profiler: false, profiles: true,
+        off_reads_zero: true, maps_signals: false, unknown_signal: UnknownSignal::Invalid,
+        unknown_node_not_found: false, answers_as_6_4: false, locked_cannot_be_freed: true,
+        locks_again: true, user_alignment: 64, resets: false, gpu_stuck: 0, power: power::DOVE_OLD,
+        allocates_surfaces: true, unlocks_later: false, allocates_commands: false,
+        names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
+        elements_and_one: false, no_node_ends: false, image_surfaces: false, }
+    WRITE_DATA_DOVE_OLD: WriteData { bytes: 12, address: word(0), data: word(8),
+        ..WriteData::ABSENT }
+    COMMAND_BUFFER_DOVE_OLD: CommandBufferLayout { bytes: 36, object: word(0), logical: word(16),
+        start_offset: word(24), offset: word(28), ..CommandBufferLayout::ABSENT }
+    QUIRKS_DOVE: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
+        cacheable: 0x0, fast: 0x0, dma_buf: 0x0, user_memory: 0x0, }, surface_types: 0, pools: 10,
+        sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: true, caches_nodes: false,
+        detaches_known: false, takes_commit_done: false, caches_by_address: false,
+        has_profiler: false, profiles: true, off_reads_zero: true, maps_signals: false,
+        unknown_signal: UnknownSignal::Invalid, unknown_node_not_found: false,
+        answers_as_6_4: false, locked_cannot_be_freed: true, locks_again: true, user_alignment: 64,
+        resets: false, gpu_stuck: 0, power: power::DOVE, allocates_surfaces: true,
+        unlocks_later: false, allocates_commands: false, names_pool: false, one_paged_pool: false,
+        stall_is_limited: true, newer_contexts: false, elements_and_one: false,
+        no_node_ends: false, image_surfaces: false, }
+    CONTEXT_DOVE: ContextLayout { bytes: 216, object: word(0), id: long(16),
+        pipe_2d_index: word(52), buffer_size: word(64), logical: word(156), link: word(160),
+        initial_pipe: word(164), entry_pipe: word(168), in_use: word(180), ..ContextLayout::ABSENT
+        }
+    PROFILE_ARNOVA: Profile { all: CountersLayout::ABSENT, part_1: CountersLayout::ABSENT,
+        part_2: CountersLayout::ABSENT, }
+    PROFILE_SETTING_ARNOVA: GetProfileSetting { ..GetProfileSetting::ABSENT }
+    SET_PROFILE_ARNOVA: SetProfileSetting { ..SetProfileSetting::ABSENT }
+    COUNTERS_2D_ARNOVA: ProfileRegisters2d { ..ProfileRegisters2d::ABSENT }
+    DEBUG_ARNOVA: Debug { ..Debug::ABSENT }
+    IDENTITY_V4: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
+        Minor3 StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
+        VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize ],
+        register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], bytes: 68, }
+    QUIRKS_V4: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
+        cacheable: 0x0, fast: 0x0, dma_buf: 0x0, user_memory: 0x0, }, surface_types: 0, pools: 10,
+        sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
+        detaches_known: false, takes_commit_done: false, caches_by_address: false,
+        has_profiler: false, profiles: true, off_reads_zero: false, maps_signals: true,
+        unknown_signal: UnknownSignal::Invalid, unknown_node_not_found: false,
+        answers_as_6_4: false, locked_cannot_be_freed: false, locks_again: false,
+        user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4, allocates_surfaces: false,
+        unlocks_later: false, allocates_commands: false, names_pool: false, one_paged_pool: false,
+        stall_is_limited: true, newer_contexts: false, elements_and_one: false,
+        no_node_ends: false, image_surfaces: true, }
+    LOCK_V4: LockVideoMemory { bytes: 16, node: word(0), cacheable: word(4), address: word(8),
+        memory: word(12), ..LockVideoMemory::ABSENT }
+    ALLOCATE_CONTIGUOUS_V4: AllocateContiguousMemory { bytes: 16, size: word(0), address: word(4),
+        physical: word(8), logical: word(12), ..AllocateContiguousMemory::ABSENT }
+    CACHE_V4: Cache { bytes: 20, operation: word(0), logical: word(8), size: word(12),
+        node: word(16), ..Cache::ABSENT }
+    TIMESTAMP_V4: TimeStamp { bytes: 12, timer: word(0), request: word(4), delta: word(8),
+        ..TimeStamp::ABSENT }
+    VERSION_NUMBERS_V4: Version { bytes: 16, major: word(0), minor: word(4), patch: word(8),
+        build: word(12), ..Version::ABSENT }
+    ATTACH_V4: Attach { bytes: 8, context: word(0), state_count: word(4), ..Attach::ABSENT }
+    DETACH_V4: Detach { bytes: 4, context: word(0), ..Detach::ABSENT }
+    TIMEOUT_V4: SetTimeOut { bytes: 4, timeout: word(0), ..SetTimeOut::ABSENT }
+    DATABASE_V4: Database { bytes: 104, is_valid: word(0), process: word(4), video: word(8),
+        video_max: word(12), video_total: word(16), non_paged: word(32), non_paged_max: word(36),
+        non_paged_total: word(40), contiguous: word(56), contiguous_max: word(60),
+        contiguous_total: word(64), ..Database::ABSENT }
+    CHIP_INFO_V4: ChipInfo { bytes: 16, count: word(0), kind: word(4), ..ChipInfo::ABSENT }
+    DEBUG_V4: Debug { bytes: 104, message: word(24), kind: word(16), ..Debug::ABSENT }
+    SHARED_INFO_V4: GetSharedInfo { bytes: 28, process: word(0), id: word(4), node: word(8),
+        data: word(12), node_data: word(16), size: word(20), kind: word(24),
+        ..GetSharedInfo::ABSENT }
+    SET_SHARED_INFO_V4: SetSharedInfo { bytes: 24, id: word(0), node: word(4), data: word(8),
+        node_data: word(12), size: word(16), kind: word(20), ..SetSharedInfo::ABSENT }
+    COMMAND_BUFFER_V4: CommandBufferLayout { bytes: 60, object: word(0), entry_pipe: word(4),
+        logical: word(32), start_offset: word(40), offset: word(44), ..CommandBufferLayout::ABSENT
+        }
+    DELTA_V4: DeltaLayout { bytes: 40, references: word(4), element_count: word(8),
+        record_count: word(12), records: word(16), ..DeltaLayout::ABSENT }
+    CONTEXT_V4: ContextLayout { ..ContextLayout::ABSENT }
+    CACHE_EUREKA: Cache { bytes: 28, operation: word(4), logical: word(16), size: word(20),
+        node: word(24), ..Cache::ABSENT }
+    IDENTITY_4_0_0: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
+        Minor3 StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
+        VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize VaryingsCount
+        SuperTileMode ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
+        bytes: 76, }
+    QUIRKS_4_0_0: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
+        cacheable: 0x0, fast: 0x0, dma_buf: 0x0, user_memory: 0x0, }, surface_types: 0, pools: 12,
+        sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
+        detaches_known: false, takes_commit_done: false, caches_by_address: false,
+        has_profiler: false, profiles: true, off_reads_zero: false, maps_signals: true,
+        unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: false,
+        answers_as_6_4: false, locked_cannot_be_freed: false, locks_again: false,
+        user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
+        allocates_surfaces: false, unlocks_later: false, allocates_commands: false,
+        names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
+        elements_and_one: false, no_node_ends: false, image_surfaces: true, }
+    PROFILE_4_0_0: Profile { all: CountersLayout { at: 0, words: &ALL_4_0_0 },
+        part_1: CountersLayout::ABSENT, part_2: CountersLayout::ABSENT, }
+    VIDEO_MEMORY_4_0_0: QueryVideoMemory { bytes: 48, internal_physical: word(0),
+        internal_size: long(8), external_physical: word(16), external_size: long(24),
+        contiguous_physical: word(32), contiguous_size: long(40), ..QueryVideoMemory::ABSENT }
+    MAP_MEMORY_4_0_0: MapMemory { bytes: 24, physical: word(0), size: long(8), logical: long(16),
+        ..MapMemory::ABSENT }
+    UNMAP_MEMORY_4_0_0: UnmapMemory { bytes: 24, physical: word(0), size: long(8),
+        logical: long(16), ..UnmapMemory::ABSENT }
+    ALLOCATE_LINEAR_4_0_0: AllocateLinearVideoMemory { bytes: 24, size: word(0),
+        alignment: word(4), kind: word(8), pool: word(12), node: long(16),
+        ..AllocateLinearVideoMemory::ABSENT }
+    ALLOCATE_SURFACE_4_0_0: AllocateVideoMemory { bytes: 32, width: word(0), height: word(4),
+        depth: word(8), format: word(12), kind: word(16), pool: word(20), node: long(24),
+        ..AllocateVideoMemory::ABSENT }
+    FREE_NODE_4_0_0: FreeVideoMemory { bytes: 8, node: long(0), ..FreeVideoMemory::ABSENT }
+    LOCK_4_0_0: LockVideoMemory { bytes: 24, node: long(0), cacheable: word(8), address: word(12),
+        memory: long(16), ..LockVideoMemory::ABSENT }
+    UNLOCK_4_0_0: UnlockVideoMemory { bytes: 16, node: long(0), asynchronous: word(12),
+        ..UnlockVideoMemory::ABSENT }
+    ALLOCATE_NON_PAGED_4_0_0: AllocateNonPagedMemory { bytes: 24, size: long(0), physical: word(8),
+        logical: long(16), ..AllocateNonPagedMemory::ABSENT }
+    FREE_NON_PAGED_4_0_0: FreeNonPagedMemory { bytes: 24, size: long(0), physical: word(8),
+        logical: long(16), ..FreeNonPagedMemory::ABSENT }
+    ALLOCATE_COMMANDS_4_0_0: AllocateVirtualCommandBuffer { bytes: 24, size: long(0),
+        physical: word(8), logical: long(16), ..AllocateVirtualCommandBuffer::ABSENT }
+    FREE_COMMANDS_4_0_0: FreeVirtualCommandBuffer { bytes: 24, size: long(0), physical: word(8),
+        logical: long(16), ..FreeVirtualCommandBuffer::ABSENT }
+    ALLOCATE_CONTIGUOUS_4_0_0: AllocateContiguousMemory { bytes: 24, size: long(0),
+        address: word(8), physical: word(12), logical: long(16), ..AllocateContiguousMemory::ABSENT
+        }
+    FREE_CONTIGUOUS_4_0_0: FreeContiguousMemory { bytes: 24, size: long(0), physical: word(8),
+        logical: long(16), ..FreeContiguousMemory::ABSENT }
+    MAP_USER_4_0_0: MapUserMemory { bytes: 32, memory: long(0), physical: word(8), size: long(16),
+        info: word(24), address: word(28), ..MapUserMemory::ABSENT }
+    UNMAP_USER_4_0_0: UnmapUserMemory { bytes: 24, memory: long(0), size: long(8), info: word(16),
+        ..UnmapUserMemory::ABSENT }
+    SIGNAL_4_0_0: Signal { bytes: 32, signal: long(0), process: long(16), ..Signal::ABSENT }
+    CACHE_4_0_0: Cache { bytes: 40, operation: word(0), logical: long(16), size: long(24),
+        node: long(32), ..Cache::ABSENT }
+    ATTACH_4_0_0: Attach { bytes: 16, context: word(0), state_count: long(8), ..Attach::ABSENT }
+    DATABASE_4_0_0: Database { bytes: 136, is_valid: word(0), process: word(4), video: long(8),
+        video_max: long(16), video_total: long(24), non_paged: long(40), non_paged_max: long(48),
+        non_paged_total: long(56), contiguous: long(72), contiguous_max: long(80),
+        contiguous_total: long(88), ..Database::ABSENT }
+    RESETS_4_0_0: QueryResetTimeStamp { bytes: 8, stamp: long(0), ..QueryResetTimeStamp::ABSENT }
+    SET_SCALE_4_0_0: SetFscaleValue { bytes: 4, value: word(0), ..SetFscaleValue::ABSENT }
+    SCALE_4_0_0: GetFscaleValue { bytes: 12, value: word(0), min: word(4), max: word(8),
+        ..GetFscaleValue::ABSENT }
+    COUNTERS_2D_4_0_0: ProfileRegisters2d { bytes: 8, result: long(0), ..ProfileRegisters2d::ABSENT
+        }
+    SHARED_INFO_4_0_0: GetSharedInfo { bytes: 48, process: word(0), id: word(4), node: long(8),
+        data: long(16), node_data: long(24), size: long(32), kind: word(40),
+        ..GetSharedInfo::ABSENT }
+    SET_SHARED_INFO_4_0_0: SetSharedInfo { bytes: 48, id: word(0), node: long(8), data: long(16),
+        node_data: long(24), size: long(32), kind: word(40), ..SetSharedInfo::ABSENT }
+    COMMAND_BUFFER_4_0_0: CommandBufferLayout { bytes: 72, object: word(0), entry_pipe: word(4),
+        logical: long(32), start_offset: word(44), offset: word(48), ..CommandBufferLayout::ABSENT
+        }
+    DELTA_4_0_0: DeltaLayout { bytes: 64, references: word(4), element_count: word(8),
+        record_count: word(12), records: long(16), ..DeltaLayout::ABSENT }
+    IDENTITY_4_1_0: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
+        Minor3 Minor4 StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
+        VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize VaryingsCount
+        SuperTileMode ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
+        bytes: 80, }
+    SHARED_INFO_4_1_0: GetSharedInfo { bytes: 16, process: word(0), id: word(4), data: word(12),
+        size: word(8), ..GetSharedInfo::ABSENT }
+    SET_SHARED_INFO_4_1_0: SetSharedInfo { bytes: 12, id: word(0), data: word(4), size: word(8),
+        ..SetSharedInfo::ABSENT }
+    QUIRKS_4_6_9: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
+        cacheable: 0x0, fast: 0x0, dma_buf: 0x0, user_memory: 0x0, }, surface_types: 0, pools: 12,
+        sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
+        detaches_known: false, takes_commit_done: false, caches_by_address: false,
+        has_profiler: false, profiles: false, off_reads_zero: false, maps_signals: true,
+        unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: false,
+        answers_as_6_4: false, locked_cannot_be_freed: false, locks_again: false,
+        user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
+        allocates_surfaces: false, unlocks_later: false, allocates_commands: false,
+        names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
+        elements_and_one: false, no_node_ends: false, image_surfaces: true, }
+    PROFILE_4_6_9: Profile { all: CountersLayout { at: 4, words: &ALL_4_0_0 },
+        part_1: CountersLayout::ABSENT, part_2: CountersLayout::ABSENT, }
+    CREATE_FENCE_4_6_9: CreateNativeFence { bytes: 16, fd: word(8), ..CreateNativeFence::ABSENT }
+    IDENTITY_5_0_11_P6: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1
+        Minor2 Minor3 Minor4 Minor5 AllStreams RegisterMax ThreadCount ShaderCoreCount
+        VertexCacheSize VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize
+        FreeVaryings SuperTileMode Control2d Product EcoFlags ], register_apb: ABSENT,
+        address_bits: ABSENT, internal_memory: &[], bytes: 128, }
+    QUIRKS_5_0_11_P6: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
+        secure: 0x4, cacheable: 0x2, fast: 0x0, dma_buf: 0x0, user_memory: 0x0, },
+        surface_types: 12, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
+        cache_is_ignored: false, caches_nodes: false, detaches_known: false,
+        takes_commit_done: false, caches_by_address: false, has_profiler: false, profiles: false,
+        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
+        unknown_node_not_found: true, answers_as_6_4: false, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::P6,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true,
+        names_pool: false, one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: false, no_node_ends: false, image_surfaces: true, }
+    ALLOCATE_LINEAR_5_0_11_P6: AllocateLinearVideoMemory { bytes: 24, size: word(0),
+        alignment: word(4), kind: word(8), flag: word(12), pool: word(16), node: word(20),
+        ..AllocateLinearVideoMemory::ABSENT }
+    FREE_NODE_5_0_11_P6: FreeVideoMemory { ..FreeVideoMemory::ABSENT }
+    RELEASE_NODE_5_0_11_P6: ReleaseVideoMemory { bytes: 4, node: word(0),
+        ..ReleaseVideoMemory::ABSENT }
+    LOCK_5_0_11_P6: LockVideoMemory { bytes: 40, node: word(0), cacheable: word(4),
+        address: word(8), memory: long(16), gid: word(24), physical_address: long(32),
+        ..LockVideoMemory::ABSENT }
+    NAME_NODE_5_0_11_P6: NameVideoMemory { bytes: 8, node: word(0), name: word(4),
+        ..NameVideoMemory::ABSENT }
+    IMPORT_NODE_5_0_11_P6: ImportVideoMemory { bytes: 8, name: word(0), node: word(4),
+        ..ImportVideoMemory::ABSENT }
+    NODE_FD_5_0_11_P6: GetVideoMemoryFd { bytes: 8, node: word(0), fd: word(4),
+        ..GetVideoMemoryFd::ABSENT }
+    SHARED_BUFFER_5_0_11_P6: ShBuf { bytes: 32, command: word(0), id: long(8), data: long(16),
+        size: word(24), ..ShBuf::ABSENT }
+    CONFIG_POWER_5_0_11_P6: ConfigPowerManagement { bytes: 4, enable: word(0),
+        ..ConfigPowerManagement::ABSENT }
+    CACHE_5_0_11_P6: Cache { bytes: 40, operation: word(0), logical: long(16), size: long(24),
+        node: word(32), ..Cache::ABSENT }
+    ATTACH_5_0_11_P6: Attach { bytes: 56, context: word(0), state_count: long(8),
+        record_count: word(16), buffer_bytes: word(48), ..Attach::ABSENT }
+    DATABASE_5_0_11_P6: Database { bytes: 288, is_valid: word(0), process: word(4), video: long(8),
+        video_max: long(16), video_total: long(24), non_paged: long(48), non_paged_max: long(56),
+        non_paged_total: long(64), contiguous: long(88), contiguous_max: long(96),
+        contiguous_total: long(104), pool: long(168), pool_max: long(176), pool_total: long(184),
+        ..Database::ABSENT }
+    PROFILE_SETTING_5_0_11_P6: GetProfileSetting { bytes: 4, enable: word(0),
+        ..GetProfileSetting::ABSENT }
+    SET_PROFILE_5_0_11_P6: SetProfileSetting { bytes: 4, enable: word(0),
+        ..SetProfileSetting::ABSENT }
+    COMMAND_BUFFER_5_0_11_P6: CommandBufferLayout { bytes: 104, object: word(0),
+        entry_pipe: word(16), logical: long(48), start_offset: word(60), offset: word(64),
+        ..CommandBufferLayout::ABSENT }
+    IDENTITY_5_0_11_P8: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1
+        Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams RegisterMax ThreadCount ShaderCoreCount
+        VertexCacheSize VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize
+        FreeVaryings SuperTileMode Control2d Product Flags ], register_apb: ABSENT,
+        address_bits: ABSENT, internal_memory: &[], bytes: 100, }
+    QUIRKS_5_0_11_P8: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
+        secure: 0x4, cacheable: 0x2, fast: 0x0, dma_buf: 0x20, user_memory: 0x40, },
+        surface_types: 12, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
+        cache_is_ignored: false, caches_nodes: false, detaches_known: false,
+        takes_commit_done: false, caches_by_address: true, has_profiler: true, profiles: false,
+        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
+        unknown_node_not_found: true, answers_as_6_4: false, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true,
+        names_pool: false, one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: false, no_node_ends: false, image_surfaces: true, }
+    WRAP_5_0_11_P8: WrapUserMemory { bytes: 40, flag: word(16), handle: word(20),
+        logical: long(24), physical: word(32), size: word(36), node: word(8),
+        ..WrapUserMemory::ABSENT }
+    WAIT_FENCE_5_0_11_P8: WaitNativeFence { bytes: 8, fd: word(0), timeout: word(4),
+        ..WaitNativeFence::ABSENT }
+    DATABASE_5_0_11_P8: Database { bytes: 288, is_valid: word(0), process: word(4), video: long(8),
+        video_max: long(16), video_total: long(24), video_given: word(32),
+        video_returned: word(36), non_paged: long(48), non_paged_max: long(56),
+        non_paged_total: long(64), non_paged_given: word(72), non_paged_returned: word(76),
+        contiguous: long(88), contiguous_max: long(96), contiguous_total: long(104),
+        contiguous_given: word(112), contiguous_returned: word(116), pool: long(168),
+        pool_max: long(176), pool_total: long(184), pool_given: word(192),
+        pool_returned: word(196), ..Database::ABSENT }
+    IDENTITY_6_2_2: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
+        Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
+        InstructionCount ListedConstants FreeVaryings CoreCount Product RawFlags Eco Customer ],
+        register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], bytes: 88, }
+    QUIRKS_6_2_2: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8, secure: 0x4,
+        cacheable: 0x2, fast: 0x0, dma_buf: 0x20, user_memory: 0x40, }, surface_types: 16,
+        pools: 10, sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false,
+        caches_nodes: false, detaches_known: false, takes_commit_done: false,
+        caches_by_address: true, has_profiler: true, profiles: false, off_reads_zero: false,
+        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: false, locked_cannot_be_freed: false, locks_again: true, user_alignment: 1,
+        resets: true, gpu_stuck: 0, power: power::V4_0_0, allocates_surfaces: false,
+        unlocks_later: true, allocates_commands: true, names_pool: true, one_paged_pool: false,
+        stall_is_limited: false, newer_contexts: true, elements_and_one: true, no_node_ends: false,
+        image_surfaces: true, }
+    PROFILE_6_2_2: Profile { all: CountersLayout { at: 4, words: &ALL_6_2_3 },
+        part_1: CountersLayout { at: 4, words: &PART_1_6_2_4_P2 },
+        part_2: CountersLayout { at: 4, words: &PART_2_6_2_3 }, }
+    BASE_ADDRESS_6_2_2: GetBaseAddress { bytes: 12, base_address: word(0), range_start: word(4),
+        range_end: word(8), ..GetBaseAddress::ABSENT }
+    WRAP_6_2_2: WrapUserMemory { bytes: 96, flag: word(0), handle: word(4), logical: long(8),
+        physical: word(16), size: word(20), node: word(88), ..WrapUserMemory::ABSENT }
+    CREATE_FENCE_6_2_2: CreateNativeFence { bytes: 16, signal: long(0), fd: word(8),
+        ..CreateNativeFence::ABSENT }
+    WAIT_NODE_6_2_2: WaitFence { bytes: 8, node: word(0), ..WaitFence::ABSENT }
+    FINISH_UNLOCK_6_2_2: BottomHalfUnlockVideoMemory { bytes: 8, node: word(0),
+        ..BottomHalfUnlockVideoMemory::ABSENT }
+    CHIP_INFO_6_2_2: ChipInfo { bytes: 84, count: word(0), kind: word(4), id: word(44),
+        ..ChipInfo::ABSENT }
+    RESETS_6_2_2: QueryResetTimeStamp { bytes: 16, stamp: long(0), context: long(8),
+        ..QueryResetTimeStamp::ABSENT }
+    READ_REGISTERS_6_2_2: ReadRegisterEx { bytes: 24, address: word(0), cores: word(4),
+        data: word(8), ..ReadRegisterEx::ABSENT }
+    WRITE_REGISTERS_6_2_2: WriteRegisterEx { bytes: 24, address: word(0), cores: word(4),
+        data: word(8), ..WriteRegisterEx::ABSENT }
+    PROFILE_SETTING_6_2_2: GetProfileSetting { bytes: 8, enable: word(0), sync: word(4),
+        ..GetProfileSetting::ABSENT }
+    SET_PROFILE_6_2_2: SetProfileSetting { bytes: 8, enable: word(0), ..SetProfileSetting::ABSENT }
+    PROFILE_CLEAR_6_2_2: ReadProfilerRegisterSetting { bytes: 4, clears: word(0),
+        ..ReadProfilerRegisterSetting::ABSENT }
+    COMMAND_BUFFER_6_2_2: CommandBufferLayout { bytes: 136, object: word(0), entry_pipe: word(16),
+        logical: long(40), start_offset: word(52), offset: word(56), reserved_tail: word(32),
+        ..CommandBufferLayout::ABSENT }
+    DELTA_6_2_2: DeltaLayout { bytes: 72, references: word(8), element_count: word(12),
+        record_count: word(16), records: long(24), ..DeltaLayout::ABSENT }
+    QUIRKS_6_2_3: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8, secure: 0x4,
+        cacheable: 0x2, fast: 0x0, dma_buf: 0x1000, user_memory: 0x2000, }, surface_types: 16,
+        pools: 10, sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false,
+        caches_nodes: false, detaches_known: false, takes_commit_done: false,
+        caches_by_address: true, has_profiler: true, profiles: false, off_reads_zero: false,
+        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: false, locked_cannot_be_freed: false, locks_again: true, user_alignment: 1,
+        resets: true, gpu_stuck: 0, power: power::V4_0_0, allocates_surfaces: false,
+        unlocks_later: true, allocates_commands: true, names_pool: true, one_paged_pool: false,
+        stall_is_limited: false, newer_contexts: true, elements_and_one: true, no_node_ends: false,
+        image_surfaces: true, }
+    BASE_ADDRESS_6_2_3: GetBaseAddress { bytes: 264, base_address: word(0), range_count: word(4),
+        ..GetBaseAddress::ABSENT }
+    IDENTITY_6_2_4_P3: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
+        ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product
+        RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
+        bytes: 56, }
+    QUIRKS_6_2_4_P3: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
+        secure: 0x4, cacheable: 0x2, fast: 0x100, dma_buf: 0x1000, user_memory: 0x2000, },
+        surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
+        cache_is_ignored: false, caches_nodes: false, detaches_known: false,
+        takes_commit_done: false, caches_by_address: false, has_profiler: true, profiles: false,
+        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
+        unknown_node_not_found: true, answers_as_6_4: false, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_2_4,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
+        one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: true, no_node_ends: false, image_surfaces: true, }
+    PROFILE_6_2_4_P3: Profile { all: CountersLayout::ABSENT,
+        part_1: CountersLayout { at: 4, words: &PART_1_6_2_4_P2 },
+        part_2: CountersLayout { at: 4, words: &PART_2_6_2_4_P2 }, }
+    UNLOCK_6_2_4_P3: UnlockVideoMemory { bytes: 24, node: long(0), asynchronous: word(20),
+        pool: word(12), size: word(16), ..UnlockVideoMemory::ABSENT }
+    WRAP_6_2_4_P3: WrapUserMemory { bytes: 112, flag: word(0), handle: word(4), logical: long(16),
+        physical: word(24), size: word(28), node: word(96), granted: long(104),
+        ..WrapUserMemory::ABSENT }
+    EXPORT_NODE_6_2_4_P3: ExportVideoMemory { bytes: 12, node: word(0), flags: word(4),
+        fd: word(8), ..ExportVideoMemory::ABSENT }
+    METADATA_6_2_4_P3: SetVidMemMetadata { bytes: 32, node: word(0), readback: word(4),
+        status: word(8), fast_clear: word(12), format: word(28), ..SetVidMemMetadata::ABSENT }
+    GRAPHIC_BUFFER_6_2_4_P3: GetGraphicBufferFd { bytes: 32, nodes: word(0), piece: long(16),
+        signal: word(24), fd: word(28), ..GetGraphicBufferFd::ABSENT }
+    OPTIONS_6_2_4_P3: QueryChipOptions { bytes: 28, profiler: word(0), fast_clear: word(4),
+        power: word(8), mmu: word(12), compression: word(16), ..QueryChipOptions::ABSENT }
+    CHIP_FREQUENCY_6_2_4_P3: QueryChipFrequency { bytes: 8, core: word(0), shader: word(4),
+        ..QueryChipFrequency::ABSENT }
+    DELTA_6_2_4_P2: DeltaLayout { bytes: 56, element_count: word(8), record_count: word(12),
+        records: long(16), ..DeltaLayout::ABSENT }
+    IDENTITY_6_4_11: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
+        Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
+        InstructionCount FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters
+        Product RawFlags Eco Customer ], register_apb: long(136), address_bits: word(148),
+        internal_memory: &[word(104), word(108), word(112), word(116)], bytes: 152, }
+    QUIRKS_6_4_11: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2, secure: 0x40,
+        cacheable: 0x10, fast: 0x100, dma_buf: 0x1000, user_memory: 0x2000, }, surface_types: 17,
+        pools: 9, sram_pool: u32::MAX, tells_bytes: true, cache_is_ignored: false,
+        caches_nodes: true, detaches_known: true, takes_commit_done: true,
+        caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
+        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: true, locked_cannot_be_freed: false, locks_again: true, user_alignment: 1,
+        resets: true, gpu_stuck: 0, power: power::V6_4, allocates_surfaces: false,
+        unlocks_later: true, allocates_commands: true, names_pool: true, one_paged_pool: true,
+        stall_is_limited: false, newer_contexts: true, elements_and_one: true, no_node_ends: true,
+        image_surfaces: true, }
+    PROFILE_6_4_11: Profile { all: CountersLayout::ABSENT,
+        part_1: CountersLayout { at: 4, words: &PART_1_6_2_4_P2 },
+        part_2: CountersLayout { at: 4, words: &PART_2_6_4_11 }, }
+    BASE_ADDRESS_6_4_11: GetBaseAddress { bytes: 328, base_address: word(0), range_count: word(4),
+        ..GetBaseAddress::ABSENT }
+    VIDEO_MEMORY_6_4_11: QueryVideoMemory { bytes: 64, internal_physical: word(0),
+        internal_size: long(8), external_physical: word(16), external_size: long(24),
+        contiguous_physical: word(32), contiguous_size: long(40), exclusive_physical: word(48),
+        exclusive_size: long(56), ..QueryVideoMemory::ABSENT }
+    ALLOCATE_LINEAR_6_4_11: AllocateLinearVideoMemory { bytes: 40, size: long(0),
+        alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(36),
+        ..AllocateLinearVideoMemory::ABSENT }
+    ALLOCATE_SURFACE_6_4_11: AllocateVideoMemory { ..AllocateVideoMemory::ABSENT }
+    LOCK_6_4_11: LockVideoMemory { bytes: 48, node: word(0), cacheable: word(4), address: long(8),
+        memory: long(16), gid: word(24), physical_address: long(32), parts: word(40),
+        ..LockVideoMemory::ABSENT }
+    UNLOCK_6_4_11: UnlockVideoMemory { bytes: 32, node: long(0), asynchronous: word(24),
+        pool: word(12), size: long(16), parts: word(28), ..UnlockVideoMemory::ABSENT }
+    WRAP_6_4_11: WrapUserMemory { bytes: 56, flag: word(0), handle: word(4), logical: long(16),
+        physical: long(24), size: long(32), node: word(44), granted: long(48),
+        ..WrapUserMemory::ABSENT }
+    NODE_FD_6_4_11: GetVideoMemoryFd { bytes: 12, node: word(0), fd: word(8),
+        ..GetVideoMemoryFd::ABSENT }
+    GRAPHIC_BUFFER_6_4_11: GetGraphicBufferFd { bytes: 40, nodes: word(0), piece: long(16),
+        signal: long(24), fd: word(32), ..GetGraphicBufferFd::ABSENT }
+    ALLOCATE_NON_PAGED_6_4_11: AllocateNonPagedMemory { bytes: 32, size: long(8),
+        physical: word(16), logical: long(24), ..AllocateNonPagedMemory::ABSENT }
+    ALLOCATE_CONTIGUOUS_6_4_11: AllocateContiguousMemory { ..AllocateContiguousMemory::ABSENT }
+    FREE_CONTIGUOUS_6_4_11: FreeContiguousMemory { ..FreeContiguousMemory::ABSENT }
+    MAP_USER_6_4_11: MapUserMemory { ..MapUserMemory::ABSENT }
+    UNMAP_USER_6_4_11: UnmapUserMemory { ..UnmapUserMemory::ABSENT }
+    CONFIG_POWER_6_4_11: ConfigPowerManagement { bytes: 8, enable: word(0), old: word(4),
+        ..ConfigPowerManagement::ABSENT }
+    CACHE_6_4_11: Cache { bytes: 48, operation: word(0), logical: long(16), size: long(24),
+        node: word(40), ..Cache::ABSENT }
+    KERNEL_SETTINGS_6_4_11: QueryKernelSettings { ..QueryKernelSettings::ABSENT }
+    ATTACH_6_4_11: Attach { bytes: 48, context: word(0), state_count: long(8),
+        record_count: word(16), buffer_bytes: word(40), ..Attach::ABSENT }
+    CHIP_INFO_6_4_11: ChipInfo { bytes: 340, count: word(0), kind: word(4), id: word(88),
+        index: word(172), ..ChipInfo::ABSENT }
+    OPTIONS_6_4_11: QueryChipOptions { bytes: 248, profiler: word(0), fast_clear: word(4),
+        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
+        attribute_cache: word(28), pools: word(220), shaders: word(228), networks: word(232),
+        ..QueryChipOptions::ABSENT }
+    SET_SCALE_6_4_11: SetFscaleValue { bytes: 8, value: word(0), ..SetFscaleValue::ABSENT }
+    CPU_FREQUENCY_6_4_11: QueryCpuFrequency { bytes: 8, frequency: word(4),
+        ..QueryCpuFrequency::ABSENT }
+    PROFILE_SETTING_6_4_11: GetProfileSetting { bytes: 12, enable: word(0), mode: word(4),
+        probe: word(8), ..GetProfileSetting::ABSENT }
+    SET_PROFILE_6_4_11: SetProfileSetting { bytes: 12, enable: word(0), ..SetProfileSetting::ABSENT
+        }
+    COMMAND_BUFFER_6_4_11: CommandBufferLayout { bytes: 136, object: word(0), entry_pipe: word(16),
+        logical: long(56), start_offset: word(68), offset: word(72), reserved_head: word(32),
+        reserved_tail: word(36), ..CommandBufferLayout::ABSENT }
+    LOCATION_6_4_11: LocationLayout { bytes: 80, logical: long(24), start_offset: word(32),
+        size: word(36), reserved_head: word(40), reserved_tail: word(44), entry_pipe: word(60),
+        next: long(72), ..LocationLayout::ABSENT }
+    DELTA_6_4_11: DeltaLayout { bytes: 72, element_count: word(8), record_count: word(12),
+        records: long(16), ..DeltaLayout::ABSENT }
+    IDENTITY_6_3_0: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
+        ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Clusters
+        Product RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT,
+        internal_memory: &[], bytes: 72, }
+    WRAP_6_3_0: WrapUserMemory { bytes: 112, flag: word(0), handle: word(4), logical: long(16),
+        physical: word(24), size: word(28), node: word(100), granted: long(104),
+        ..WrapUserMemory::ABSENT }
+    DATABASE_6_3_0: Database { bytes: 248, is_valid: word(0), process: word(4), video: long(8),
+        video_max: long(16), video_total: long(24), video_given: word(32),
+        video_returned: word(36), non_paged: long(48), non_paged_max: long(56),
+        non_paged_total: long(64), non_paged_given: word(72), non_paged_returned: word(76),
+        pool: long(128), pool_max: long(136), pool_total: long(144), pool_given: word(152),
+        pool_returned: word(156), ..Database::ABSENT }
+    OPTIONS_6_3_0: QueryChipOptions { bytes: 52, profiler: word(0), fast_clear: word(4),
+        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
+        attribute_cache: word(28), ..QueryChipOptions::ABSENT }
+    COMMAND_BUFFER_6_3_0: CommandBufferLayout { bytes: 128, object: word(0), entry_pipe: word(16),
+        logical: long(48), start_offset: word(60), offset: word(64), reserved_head: word(32),
+        reserved_tail: word(36), ..CommandBufferLayout::ABSENT }
+    LOCATION_6_3_0: LocationLayout { bytes: 72, logical: long(16), start_offset: word(24),
+        size: word(28), reserved_head: word(32), reserved_tail: word(36), entry_pipe: word(52),
+        next: long(64), ..LocationLayout::ABSENT }
+    IDENTITY_6_3_1: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
+        ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Clusters
+        Product RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT,
+        internal_memory: &[word(64), word(68), word(72), word(76), word(80), word(84)], bytes: 104,
+        }
+    ALLOCATE_LINEAR_6_3_1: AllocateLinearVideoMemory { bytes: 32, size: long(0),
+        alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(24),
+        ..AllocateLinearVideoMemory::ABSENT }
+    UNLOCK_6_3_1: UnlockVideoMemory { bytes: 32, node: long(0), asynchronous: word(24),
+        pool: word(12), size: long(16), ..UnlockVideoMemory::ABSENT }
+    WRAP_6_3_1: WrapUserMemory { bytes: 120, flag: word(0), handle: word(4), logical: long(16),
+        physical: long(24), size: word(32), node: word(108), granted: long(112),
+        ..WrapUserMemory::ABSENT }
+    BASE_ADDRESS_6_3_1_4: GetBaseAddress { bytes: 392, base_address: word(0), range_count: word(4),
+        ..GetBaseAddress::ABSENT }
+    IDENTITY_6_3_2_5: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
+        Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
+        InstructionCount ListedConstants FreeVaryings CoreCount Clusters Product RawFlags Eco
+        Customer ], register_apb: ABSENT, address_bits: ABSENT,
+        internal_memory: &[word(96), word(100), word(104), word(108), word(112), word(116)],
+        bytes: 136, }
+    QUIRKS_6_3_3_4: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2,
+        secure: 0x40, cacheable: 0x10, fast: 0x100, dma_buf: 0x1000, user_memory: 0x2000, },
+        surface_types: 17, pools: 9, sram_pool: 7, tells_bytes: true, cache_is_ignored: false,
+        caches_nodes: true, detaches_known: true, takes_commit_done: true,
+        caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
+        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: true, locked_cannot_be_freed: false, locks_again: true, user_alignment: 1,
+        resets: true, gpu_stuck: 0, power: power::V6_4, allocates_surfaces: false,
+        unlocks_later: true, allocates_commands: true, names_pool: true, one_paged_pool: true,
+        stall_is_limited: false, newer_contexts: true, elements_and_one: true, no_node_ends: true,
+        image_surfaces: true, }
+    OPTIONS_6_3_3_4: QueryChipOptions { bytes: 96, profiler: word(0), fast_clear: word(4),
+        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
+        attribute_cache: word(28), ..QueryChipOptions::ABSENT }
+    IDENTITY_6_4_0_P1: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
+        Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
+        InstructionCount ListedConstants FreeVaryings CoreCount Clusters Product RawFlags Eco
+        Customer ], register_apb: ABSENT, address_bits: ABSENT,
+        internal_memory: &[word(96), word(100), word(104), word(108)], bytes: 128, }
+    ALLOCATE_LINEAR_6_4_0_P1: AllocateLinearVideoMemory { bytes: 40, size: long(0),
+        alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(32),
+        ..AllocateLinearVideoMemory::ABSENT }
+    OPTIONS_6_4_0_P1: QueryChipOptions { bytes: 72, profiler: word(0), fast_clear: word(4),
+        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
+        attribute_cache: word(28), ..QueryChipOptions::ABSENT }
+    CHIP_INFO_6_4_0_P2_0: ChipInfo { bytes: 124, count: word(0), kind: word(4), id: word(44),
+        index: word(84), ..ChipInfo::ABSENT }
+    OPTIONS_6_4_0_P2_0: QueryChipOptions { bytes: 128, profiler: word(0), fast_clear: word(4),
+        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
+        attribute_cache: word(28), ..QueryChipOptions::ABSENT }
+    OPTIONS_6_4_3_P0: QueryChipOptions { bytes: 136, profiler: word(0), fast_clear: word(4),
+        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
+        attribute_cache: word(28), shaders: word(128), ..QueryChipOptions::ABSENT }
+    PROFILE_SETTING_6_4_3_P2_0: GetProfileSetting { bytes: 8, enable: word(0), mode: word(4),
+        ..GetProfileSetting::ABSENT }
+    IDENTITY_6_4_9: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
+        Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
+        InstructionCount FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters
+        Product RawFlags Eco Customer ], register_apb: long(128), address_bits: word(140),
+        internal_memory: &[word(96), word(100), word(104), word(108)], bytes: 144, }
+    OPTIONS_6_4_9: QueryChipOptions { bytes: 240, profiler: word(0), fast_clear: word(4),
+        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
+        attribute_cache: word(28), shaders: word(224), networks: word(228),
+        ..QueryChipOptions::ABSENT }
+    IDENTITY_6_4_15_3: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
+        Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
+        InstructionCount FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters
+        Product RawFlags Eco Customer ], register_apb: long(128), address_bits: word(140),
+        internal_memory: &[word(96), word(100), word(104), word(108)], bytes: 152, }
+    VIDEO_MEMORY_6_4_15_3: QueryVideoMemory { bytes: 72, internal_physical: word(0),
+        internal_size: long(8), external_physical: word(16), external_size: long(24),
+        contiguous_physical: word(32), contiguous_size: long(40), exclusive_physical: word(48),
+        exclusive_size: long(56), ..QueryVideoMemory::ABSENT }
+    UNLOCK_6_4_15_3: UnlockVideoMemory { bytes: 40, node: long(0), asynchronous: word(24),
+        pool: word(12), size: long(16), parts: word(28), ..UnlockVideoMemory::ABSENT }
+    CACHE_6_4_15_3: Cache { bytes: 48, operation: word(0), logical: long(16), size: long(24),
+        node: word(32), ..Cache::ABSENT }
+    CHIP_INFO_6_4_15_3: ChipInfo { bytes: 162, count: half(0), kind: byte(2), id: byte(34),
+        index: half(66), ..ChipInfo::ABSENT }
+    OPTIONS_6_4_15_3: QueryChipOptions { bytes: 248, profiler: word(0), fast_clear: word(4),
+        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
+        attribute_cache: word(28), pools: word(240), shaders: word(224), networks: word(228),
+        ..QueryChipOptions::ABSENT }
+    CHIP_FREQUENCY_6_4_15_3: QueryChipFrequency { bytes: 16, core: long(0), shader: long(8),
+        ..QueryChipFrequency::ABSENT }
+    OPTIONS_6_4_18_6: QueryChipOptions { bytes: 256, profiler: word(0), fast_clear: word(4),
+        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
+        attribute_cache: word(28), pools: word(240), shaders: word(224), networks: word(228),
+        ..QueryChipOptions::ABSENT }
+    COMMAND_BUFFER_6_4_18_6: CommandBufferLayout { bytes: 144, object: word(0),
+        entry_pipe: word(16), logical: long(56), start_offset: word(68), offset: word(72),
+        reserved_head: word(32), reserved_tail: word(36), ..CommandBufferLayout::ABSENT }
+    QUIRKS_6_2_4_P1_0: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
+        secure: 0x4, cacheable: 0x2, fast: 0x100, dma_buf: 0x1000, user_memory: 0x2000, },
+        surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
+        cache_is_ignored: false, caches_nodes: false, detaches_known: false,
+        takes_commit_done: false, caches_by_address: false, has_profiler: true, profiles: false,
+        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
+        unknown_node_not_found: true, answers_as_6_4: false, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
+        one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: true, no_node_ends: false, image_surfaces: true, }
+    IDENTITY_6_2_4_P4_NXP: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
+        ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product
+        RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
+        bytes: 60, }
+    IDENTITY_6_4_4_3: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
+        Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
+        InstructionCount ListedConstants FreeVaryings CoreCount Clusters Product RawFlags Eco
+        Customer ], register_apb: long(128), address_bits: ABSENT,
+        internal_memory: &[word(96), word(100), word(104), word(108)], bytes: 144, }
+    LOCK_6_4_4_3: LockVideoMemory { bytes: 48, node: word(0), cacheable: word(4), address: word(8),
+        memory: long(16), gid: word(24), physical_address: long(32), parts: word(40),
+        ..LockVideoMemory::ABSENT }
+    OPTIONS_6_4_4_3: QueryChipOptions { bytes: 168, profiler: word(0), fast_clear: word(4),
+        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
+        attribute_cache: word(28), shaders: word(152), networks: word(156),
+        ..QueryChipOptions::ABSENT }
+    CHIP_INFO_6_4_6: ChipInfo { bytes: 136, count: word(0), kind: word(4), id: word(48),
+        index: word(92), ..ChipInfo::ABSENT }
+    CHIP_INFO_6_4_6_9: ChipInfo { bytes: 256, count: word(0), kind: word(4), id: word(88),
+        index: word(172), ..ChipInfo::ABSENT }
+    OPTIONS_6_4_6_9: QueryChipOptions { bytes: 216, profiler: word(0), fast_clear: word(4),
+        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
+        attribute_cache: word(28), shaders: word(200), networks: word(204),
+        ..QueryChipOptions::ABSENT }
+    IDENTITY_6_4_7: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
+        Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
+        InstructionCount FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters
+        Product RawFlags Eco Customer ], register_apb: long(128), address_bits: ABSENT,
+        internal_memory: &[word(96), word(100), word(104), word(108)], bytes: 144, }
+    WRAP_6_4_8_7: WrapUserMemory { bytes: 56, flag: word(0), handle: word(4), logical: long(16),
+        physical: long(24), size: word(32), node: word(44), granted: long(48),
+        ..WrapUserMemory::ABSENT }
+}
+
+layouts! {
+    // v2, of RK2918 and JZ4770 boards.
+    V2 { name: "v2", version: [0, 0, 0, 0], argument_bytes: 16, sizes: &[216],
+        may_be_shorter: false, union_at: 16, model: 0, header: Header { hardware_type: ABSENT,
+        core_index: ABSENT, engine: ABSENT, status: word(4), handle: word(8), }, queue: Queue {
+        next: word(0), command: 4, union_at: 20, bytes: 220, }, hardware: HardwareTypes { routing:
+        Routing::Type, three_d: 1, two_d: 2, both: 3, vector: 4, }, sub_commit_bytes: 0,
+        identity: &IDENTITY_V2, quirks: &QUIRKS_V2, profile: &PROFILE_V2, vector: None,
+        profiler_bytes: 0, profiler_union_at: 16, commands: &COMMANDS_V2,
+        base_address: &BASE_ADDRESS_V2, video_memory: &VIDEO_MEMORY_V2, map_memory: &MAP_MEMORY_V2,
+        unmap_memory: &UNMAP_MEMORY_V2, allocate_linear: &ALLOCATE_LINEAR_V2,
+        allocate_surface: &ALLOCATE_SURFACE_V2, free_node: &FREE_NODE_V2,
+        release_node: &RELEASE_NODE_V2, lock: &LOCK_V2, unlock: &UNLOCK_V2,
+        name_node: &NAME_NODE_V2, import_node: &IMPORT_NODE_V2, wrap: &WRAP_V2,
+        export_node: &EXPORT_NODE_V2, node_fd: &NODE_FD_V2, metadata: &METADATA_V2,
+        graphic_buffer: &GRAPHIC_BUFFER_V2, shared_buffer: &SHARED_BUFFER_V2,
+        create_fence: &CREATE_FENCE_V2, wait_fence: &WAIT_FENCE_V2, wait_node: &WAIT_NODE_V2,
+        finish_unlock: &FINISH_UNLOCK_V2, allocate_non_paged: &ALLOCATE_NON_PAGED_V2,
+        free_non_paged: &FREE_NON_PAGED_V2, allocate_commands: &ALLOCATE_COMMANDS_V2,
+        free_commands: &FREE_COMMANDS_V2, allocate_contiguous: &ALLOCATE_CONTIGUOUS_V2,
+        free_contiguous: &FREE_CONTIGUOUS_V2, event: Event { bytes: 4, queue: word(0),
+        ..Event::ABSENT }, commit: Commit { bytes: 12, command_buffer: word(0), context_buffer:
+        word(4), ..Commit::ABSENT }, map_user: &MAP_USER_V2, unmap_user: &UNMAP_USER_V2,
+        user_signal: UserSignal { bytes: 20, command: word(0), id: word(4), manual_reset: word(8),
+        wait: word(12), state: word(16), ..UserSignal::ABSENT }, signal: &SIGNAL_V2,
+        write_data: &WRITE_DATA_V2, set_power: &SET_POWER_V2, config_power: &CONFIG_POWER_V2,
+        power: &POWER_V2, cache: &CACHE_V2, timestamp: &TIMESTAMP_V2,
+        kernel_settings: &KERNEL_SETTINGS_V2, version_numbers: &VERSION_NUMBERS_V2,
+        attach: &ATTACH_V2, detach: &DETACH_V2, timeout: &TIMEOUT_V2, database: &DATABASE_V2,
+        chip_info: &CHIP_INFO_V2, resets: &RESETS_V2, options: &OPTIONS_V2,
+        chip_frequency: &CHIP_FREQUENCY_V2, set_scale: &SET_SCALE_V2, scale: &SCALE_V2,
+        cpu_frequency: &CPU_FREQUENCY_V2, read_register: &READ_REGISTER_V2,
+        write_register: &WRITE_REGISTER_V2, read_registers: &READ_REGISTERS_V2,
+        write_registers: &WRITE_REGISTERS_V2, profile_setting: &PROFILE_SETTING_V2,
+        set_profile: &SET_PROFILE_V2, counters_2d: &COUNTERS_2D_V2,
+        profile_clear: &PROFILE_CLEAR_V2, debug: &DEBUG_V2, shared_info: &SHARED_INFO_V2,
+        set_shared_info: &SET_SHARED_INFO_V2, command_buffer: &COMMAND_BUFFER_V2,
+        location: &LOCATION_V2, delta: &DELTA_V2, context: &CONTEXT_V2, }
+    // 0.8.0.1998 and 0.8.0.1123, of Marvell Dove.
+    DOVE_OLD { name: "dove_old", model: 0x600, identity: &IDENTITY_DOVE_OLD,
+        quirks: &QUIRKS_DOVE_OLD, write_data: &WRITE_DATA_DOVE_OLD,
+        command_buffer: &COMMAND_BUFFER_DOVE_OLD, ..V2 }
+    // 0.8.0.3184, of Marvell Dove (CuBox).
+    DOVE { name: "dove", quirks: &QUIRKS_DOVE, commands: &COMMANDS_DOVE, user_signal: UserSignal {
+        bytes: 24, command: word(0), id: word(4), manual_reset: word(8), wait: word(16), state:
+        word(20), ..UserSignal::ABSENT }, context: &CONTEXT_DOVE, ..DOVE_OLD }
+    // Arnova 10B G3 (RK2918): v2 without the profiler's counters.
+    ARNOVA { name: "arnova", sizes: &[64], queue: Queue { next: word(0), command: 4, union_at: 20,
+        bytes: 68, }, profile: &PROFILE_ARNOVA, profile_setting: &PROFILE_SETTING_ARNOVA,
+        set_profile: &SET_PROFILE_ARNOVA, counters_2d: &COUNTERS_2D_ARNOVA, debug: &DEBUG_ARNOVA,
+        ..V2 }
+    // 4.6.6.1381, of i.MX6 before release 4.0.0, and of the GCW Zero.
+    V4 { name: "v4", version: [4, 6, 6, 1381], sizes: &[128, 224], union_at: 24, header: Header {
+        hardware_type: word(4), core_index: ABSENT, engine: ABSENT, status: word(8), handle:
+        word(12), }, queue: Queue { next: word(0), command: 8, union_at: 32, bytes: 136, },
+        identity: &IDENTITY_V4, quirks: &QUIRKS_V4, vector: Some(&vector::V4),
+        profiler_union_at: 24, commands: &COMMANDS_V4, lock: &LOCK_V4,
+        allocate_contiguous: &ALLOCATE_CONTIGUOUS_V4, commit: Commit { bytes: 16, context: word(0),
+        command_buffer: word(4), delta: word(8), queue: word(12), ..Commit::ABSENT },
+        cache: &CACHE_V4, timestamp: &TIMESTAMP_V4, version_numbers: &VERSION_NUMBERS_V4,
+        attach: &ATTACH_V4, detach: &DETACH_V4, timeout: &TIMEOUT_V4, database: &DATABASE_V4,
+        chip_info: &CHIP_INFO_V4, debug: &DEBUG_V4, shared_info: &SHARED_INFO_V4,
+        set_shared_info: &SET_SHARED_INFO_V4, command_buffer: &COMMAND_BUFFER_V4, delta: &DELTA_V4,
+        context: &CONTEXT_V4, ..V2 }
+    // 4.6.6.1381 with another CACHE.
+    EUREKA { name: "eureka", cache: &CACHE_EUREKA, ..V4 }
+    // 4.6.9.1210, of i.MX6 release 4.0.0.
+    V4_0_0 { name: "4.0.0", version: [4, 6, 9, 1210], argument_bytes: 32, sizes: &[168, 240],
+        union_at: 32, header: Header { hardware_type: word(4), core_index: ABSENT, engine: ABSENT,
+        status: word(8), handle: long(16), }, queue: Queue { next: long(0), command: 8, union_at:
+        40, bytes: 176, }, identity: &IDENTITY_4_0_0, quirks: &QUIRKS_4_0_0,
+        profile: &PROFILE_4_0_0, vector: Some(&vector::V4_6_9), profiler_union_at: 32,
+        commands: &COMMANDS_4_0_0, video_memory: &VIDEO_MEMORY_4_0_0,
+        map_memory: &MAP_MEMORY_4_0_0, unmap_memory: &UNMAP_MEMORY_4_0_0,
+        allocate_linear: &ALLOCATE_LINEAR_4_0_0, allocate_surface: &ALLOCATE_SURFACE_4_0_0,
+        free_node: &FREE_NODE_4_0_0, lock: &LOCK_4_0_0, unlock: &UNLOCK_4_0_0,
+        allocate_non_paged: &ALLOCATE_NON_PAGED_4_0_0, free_non_paged: &FREE_NON_PAGED_4_0_0,
+        allocate_commands: &ALLOCATE_COMMANDS_4_0_0, free_commands: &FREE_COMMANDS_4_0_0,
+        allocate_contiguous: &ALLOCATE_CONTIGUOUS_4_0_0, free_contiguous: &FREE_CONTIGUOUS_4_0_0,
+        event: Event { bytes: 8, queue: long(0), ..Event::ABSENT }, commit: Commit { bytes: 32,
+        context: long(0), command_buffer: long(8), delta: long(16), queue: long(24),
+        ..Commit::ABSENT }, map_user: &MAP_USER_4_0_0, unmap_user: &UNMAP_USER_4_0_0,
+        signal: &SIGNAL_4_0_0, cache: &CACHE_4_0_0, attach: &ATTACH_4_0_0,
+        database: &DATABASE_4_0_0, resets: &RESETS_4_0_0, set_scale: &SET_SCALE_4_0_0,
+        scale: &SCALE_4_0_0, counters_2d: &COUNTERS_2D_4_0_0, shared_info: &SHARED_INFO_4_0_0,
+        set_shared_info: &SET_SHARED_INFO_4_0_0, command_buffer: &COMMAND_BUFFER_4_0_0,
+        delta: &DELTA_4_0_0, ..V4 }
+    // 4.6.9.6622, of i.MX6 release 4.1.0.
+    V4_1_0 { name: "4.1.0", version: [4, 6, 9, 6622], identity: &IDENTITY_4_1_0,
+        shared_info: &SHARED_INFO_4_1_0, set_shared_info: &SET_SHARED_INFO_4_1_0, ..V4_0_0 }
+    // 4.6.9.9754.
+    V4_6_9 { name: "4.6.9", version: [4, 6, 9, 9754], sizes: &[248, 240, 168],
+        quirks: &QUIRKS_4_6_9, profile: &PROFILE_4_6_9, commands: &COMMANDS_4_6_9,
+        create_fence: &CREATE_FENCE_4_6_9, ..V4_1_0 }
+    // 5.0.11.p6.31013, of PXA1928.
+    V5_0_11_P6 { name: "5.0.11.p6", version: [5, 0, 11, 31013], sizes: &[320], queue: Queue { next:
+        long(0), command: 8, union_at: 40, bytes: 328, }, identity: &IDENTITY_5_0_11_P6,
+        quirks: &QUIRKS_5_0_11_P6, profile: &PROFILE_4_0_0, vector: Some(&vector::V5),
+        commands: &COMMANDS_5_0_11_P6, allocate_linear: &ALLOCATE_LINEAR_5_0_11_P6,
+        allocate_surface: &ALLOCATE_SURFACE_V2, free_node: &FREE_NODE_5_0_11_P6,
+        release_node: &RELEASE_NODE_5_0_11_P6, lock: &LOCK_5_0_11_P6,
+        name_node: &NAME_NODE_5_0_11_P6, import_node: &IMPORT_NODE_5_0_11_P6,
+        node_fd: &NODE_FD_5_0_11_P6, shared_buffer: &SHARED_BUFFER_5_0_11_P6,
+        config_power: &CONFIG_POWER_5_0_11_P6, cache: &CACHE_5_0_11_P6, attach: &ATTACH_5_0_11_P6,
+        database: &DATABASE_5_0_11_P6, profile_setting: &PROFILE_SETTING_5_0_11_P6,
+        set_profile: &SET_PROFILE_5_0_11_P6, shared_info: &SHARED_INFO_V2,
+        set_shared_info: &SET_SHARED_INFO_V2, command_buffer: &COMMAND_BUFFER_5_0_11_P6, ..V4_6_9 }
+    // 5.0.11.p8.41671, of i.MX6; p7 is the same.
+    V5_0_11_P8 { name: "5.0.11.p8", version: [5, 0, 11, 41671], identity: &IDENTITY_5_0_11_P8,
+        quirks: &QUIRKS_5_0_11_P8, profile: &PROFILE_4_6_9, commands: &COMMANDS_5_0_11_P8,
+        wrap: &WRAP_5_0_11_P8, wait_fence: &WAIT_FENCE_5_0_11_P8, database: &DATABASE_5_0_11_P8,
+        ..V5_0_11_P6 }
+    // 6.2.2.93313.
+    V6_2_2 { name: "6.2.2", version: [6, 2, 2, 93313], sizes: &[400, 344], union_at: 40, header:
+        Header { hardware_type: word(4), core_index: word(8), engine: word(28), status: word(12),
+        handle: long(16), }, queue: Queue { next: long(0), command: 8, union_at: 48, bytes: 352, },
+        hardware: HardwareTypes { routing: Routing::TypeAndIndex, three_d: 1, two_d: 2, both: 4,
+        vector: 3, }, identity: &IDENTITY_6_2_2, quirks: &QUIRKS_6_2_2, profile: &PROFILE_6_2_2,
+        profiler_union_at: 40, commands: &COMMANDS_6_2_2, base_address: &BASE_ADDRESS_6_2_2,
+        wrap: &WRAP_6_2_2, create_fence: &CREATE_FENCE_6_2_2, wait_node: &WAIT_NODE_6_2_2,
+        finish_unlock: &FINISH_UNLOCK_6_2_2, event: Event { bytes: 16, queue: long(0), engine:
+        word(8), ..Event::ABSENT }, commit: Commit { bytes: 304, context: long(104),
+        command_buffer: long(184), delta: long(24), queue: long(264), count: word(284), engine:
+        word(272), stamp: long(288), switched: word(296), ..Commit::ABSENT },
+        chip_info: &CHIP_INFO_6_2_2, resets: &RESETS_6_2_2, read_registers: &READ_REGISTERS_6_2_2,
+        write_registers: &WRITE_REGISTERS_6_2_2, profile_setting: &PROFILE_SETTING_6_2_2,
+        set_profile: &SET_PROFILE_6_2_2, profile_clear: &PROFILE_CLEAR_6_2_2,
+        command_buffer: &COMMAND_BUFFER_6_2_2, delta: &DELTA_6_2_2, ..V5_0_11_P8 }
+    // 6.2.3.129602.
+    V6_2_3 { name: "6.2.3", version: [6, 2, 3, 129602], quirks: &QUIRKS_6_2_3,
+        commands: &COMMANDS_6_2_3, base_address: &BASE_ADDRESS_6_2_3, event: Event { bytes: 8,
+        queue: long(0), ..Event::ABSENT }, commit: Commit { bytes: 304, context: long(104),
+        command_buffer: long(184), delta: long(24), queue: long(264), count: word(284), stamp:
+        long(288), switched: word(296), ..Commit::ABSENT }, ..V6_2_2 }
+    // 6.2.4.p3.174315, of STM32.
+    V6_2_4_P3 { name: "6.2.4.p3", version: [6, 2, 4, 174315], identity: &IDENTITY_6_2_4_P3,
+        quirks: &QUIRKS_6_2_4_P3, profile: &PROFILE_6_2_4_P3, commands: &COMMANDS_6_2_4_P3,
+        unlock: &UNLOCK_6_2_4_P3, wrap: &WRAP_6_2_4_P3, export_node: &EXPORT_NODE_6_2_4_P3,
+        metadata: &METADATA_6_2_4_P3, graphic_buffer: &GRAPHIC_BUFFER_6_2_4_P3,
+        options: &OPTIONS_6_2_4_P3, chip_frequency: &CHIP_FREQUENCY_6_2_4_P3,
+        profile_setting: &PROFILE_SETTING_5_0_11_P6, set_profile: &SET_PROFILE_5_0_11_P6, ..V6_2_3
+        }
+    // 6.2.4.p2.163672, of i.MX 4.14.78_1.0.0.
+    V6_2_4_P2 { name: "6.2.4.p2", version: [6, 2, 4, 163672], commands: &COMMANDS_6_2_4_P2,
+        delta: &DELTA_6_2_4_P2, ..V6_2_4_P3 }
+    // 6.4.11.p3.1049711, of i.MX 6.12.3-1.0.0.
+    V6_4_11 { name: "6.4.11", version: [6, 4, 11, 1049711], sizes: &[384], may_be_shorter: true,
+        header: Header { hardware_type: word(4), core_index: word(12), engine: word(20), status:
+        word(16), handle: ABSENT, }, queue: Queue { next: long(0), command: 8, union_at: 16, bytes:
+        48, }, hardware: HardwareTypes { routing: Routing::Slot, three_d: 2, two_d: 3, both: 1,
+        vector: 5, }, sub_commit_bytes: 128, identity: &IDENTITY_6_4_11, quirks: &QUIRKS_6_4_11,
+        profile: &PROFILE_6_4_11, vector: Some(&vector::V6_4), profiler_bytes: 400,
+        commands: &COMMANDS_6_4_11, base_address: &BASE_ADDRESS_6_4_11,
+        video_memory: &VIDEO_MEMORY_6_4_11, allocate_linear: &ALLOCATE_LINEAR_6_4_11,
+        allocate_surface: &ALLOCATE_SURFACE_6_4_11, lock: &LOCK_6_4_11, unlock: &UNLOCK_6_4_11,
+        wrap: &WRAP_6_4_11, node_fd: &NODE_FD_6_4_11, graphic_buffer: &GRAPHIC_BUFFER_6_4_11,
+        allocate_non_paged: &ALLOCATE_NON_PAGED_6_4_11, allocate_commands: &ALLOCATE_COMMANDS_V2,
+        free_commands: &FREE_COMMANDS_V2, allocate_contiguous: &ALLOCATE_CONTIGUOUS_6_4_11,
+        free_contiguous: &FREE_CONTIGUOUS_6_4_11, event: Event { bytes: 16, queue: long(0),
+        ..Event::ABSENT }, commit: Commit { bytes: 152, context: long(16), delta: long(8), queue:
+        long(24), core: word(0), next: long(112), stamp: long(136), switched: word(132), location:
+        word(32), ..Commit::ABSENT }, map_user: &MAP_USER_6_4_11, unmap_user: &UNMAP_USER_6_4_11,
+        user_signal: UserSignal { bytes: 24, command: word(0), id: word(4), manual_reset: word(8),
+        wait: word(12), state: word(16), status: word(20), ..UserSignal::ABSENT },
+        config_power: &CONFIG_POWER_6_4_11, cache: &CACHE_6_4_11,
+        kernel_settings: &KERNEL_SETTINGS_6_4_11, attach: &ATTACH_6_4_11,
+        chip_info: &CHIP_INFO_6_4_11, options: &OPTIONS_6_4_11, set_scale: &SET_SCALE_6_4_11,
+        cpu_frequency: &CPU_FREQUENCY_6_4_11, profile_setting: &PROFILE_SETTING_6_4_11,
+        set_profile: &SET_PROFILE_6_4_11, debug: &DEBUG_ARNOVA,
+        command_buffer: &COMMAND_BUFFER_6_4_11, location: &LOCATION_6_4_11, delta: &DELTA_6_4_11,
+        ..V6_2_4_P3 }
+    // 6.3.0.pre13.161128 of Amlogic.
+    V6_3_0 { name: "6.3.0", version: [6, 3, 0, 161128], sizes: &[384, 288], may_be_shorter: false,
+        union_at: 24, header: Header { hardware_type: word(4), core_index: word(8), engine:
+        word(16), status: word(12), handle: ABSENT, }, queue: Queue { next: long(0), command: 8,
+        union_at: 32, bytes: 296, }, hardware: HardwareTypes { routing: Routing::TypeAndIndex,
+        three_d: 1, two_d: 2, both: 4, vector: 3, }, sub_commit_bytes: 112,
+        identity: &IDENTITY_6_3_0, vector: None, profiler_bytes: 0, profiler_union_at: 24,
+        commands: &COMMANDS_6_3_0, base_address: &BASE_ADDRESS_6_2_3,
+        video_memory: &VIDEO_MEMORY_4_0_0, allocate_linear: &ALLOCATE_LINEAR_5_0_11_P6,
+        lock: &LOCK_5_0_11_P6, unlock: &UNLOCK_6_2_4_P3, wrap: &WRAP_6_3_0,
+        node_fd: &NODE_FD_5_0_11_P6, metadata: &METADATA_V2, event: Event { bytes: 8, queue:
+        long(0), ..Event::ABSENT }, commit: Commit { bytes: 128, context: long(16), delta: long(8),
+        queue: long(24), core: word(0), next: long(104), stamp: long(120), location: word(32),
+        ..Commit::ABSENT }, user_signal: UserSignal { bytes: 20, command: word(0), id: word(4),
+        manual_reset: word(8), wait: word(12), state: word(16), ..UserSignal::ABSENT },
+        config_power: &CONFIG_POWER_5_0_11_P6, cache: &CACHE_5_0_11_P6,
+        kernel_settings: &KERNEL_SETTINGS_V2, database: &DATABASE_6_3_0,
+        chip_info: &CHIP_INFO_6_2_2, options: &OPTIONS_6_3_0, set_scale: &SET_SCALE_4_0_0,
+        cpu_frequency: &CPU_FREQUENCY_V2, profile_setting: &PROFILE_SETTING_5_0_11_P6,
+        set_profile: &SET_PROFILE_5_0_11_P6, command_buffer: &COMMAND_BUFFER_6_3_0,
+        location: &LOCATION_6_3_0, delta: &DELTA_6_2_2, ..V6_4_11 }
+    // 6.3.1.172316 of Amlogic.
+    V6_3_1 { name: "6.3.1", version: [6, 3, 1, 172316], identity: &IDENTITY_6_3_1,
+        commands: &COMMANDS_6_3_1, allocate_linear: &ALLOCATE_LINEAR_6_3_1, unlock: &UNLOCK_6_3_1,
+        wrap: &WRAP_6_3_1, kernel_settings: &KERNEL_SETTINGS_6_4_11, ..V6_3_0 }
+    // 6.3.1.4.176505 to 6.3.2.3.187389 of Amlogic.
+    V6_3_1_4 { name: "6.3.1.4", version: [6, 3, 1, 176505], sizes: &[416], queue: Queue { next:
+        long(0), command: 8, union_at: 32, bytes: 424, }, base_address: &BASE_ADDRESS_6_3_1_4,
+        ..V6_3_1 }
+    // 6.3.2.5.193496 of Amlogic.
+    V6_3_2_5 { name: "6.3.2.5", version: [6, 3, 2, 193496], identity: &IDENTITY_6_3_2_5, ..V6_3_1_4
+        }
+    // 6.3.3.4.210826 of Amlogic.
+    V6_3_3_4 { name: "6.3.3.4", version: [6, 3, 3, 210826], quirks: &QUIRKS_6_3_3_4,
+        commands: &COMMANDS_6_3_3_4, options: &OPTIONS_6_3_3_4, ..V6_3_2_5 }
+    // 6.4.0.p1.228766 of i.MX.
+    V6_4_0_P1 { name: "6.4.0.p1", version: [6, 4, 0, 228766], sizes: &[424], union_at: 32, queue:
+        Queue { next: long(0), command: 8, union_at: 40, bytes: 432, },
+        identity: &IDENTITY_6_4_0_P1, vector: Some(&vector::V6_4), profiler_union_at: 32,
+        commands: &COMMANDS_6_4_0_P1, allocate_linear: &ALLOCATE_LINEAR_6_4_0_P1,
+        metadata: &METADATA_6_2_4_P3, commit: Commit { bytes: 128, context: long(16), delta:
+        long(8), queue: long(24), core: word(0), next: long(104), stamp: long(120), switched:
+        word(116), location: word(32), ..Commit::ABSENT }, options: &OPTIONS_6_4_0_P1,
+        delta: &DELTA_6_2_4_P2, ..V6_3_3_4 }
+    // 6.4.0.p2.0 and p2.2 of i.MX, 234062.
+    V6_4_0_P2_0 { name: "6.4.0.p2.0", version: [6, 4, 0, 234062], hardware: HardwareTypes {
+        routing: Routing::Slot, three_d: 2, two_d: 3, both: 1, vector: 5, },
+        database: &DATABASE_5_0_11_P8, chip_info: &CHIP_INFO_6_4_0_P2_0,
+        options: &OPTIONS_6_4_0_P2_0, set_scale: &SET_SCALE_6_4_11, ..V6_4_0_P1 }
+    // 6.4.0.p2.4 of i.MX, 234062 as well.
+    V6_4_0_P2_4 { name: "6.4.0.p2.4", profiler_bytes: 392, ..V6_4_0_P2_0 }
+    // 6.4.3.p0.286725 and p1.305572 of i.MX.
+    V6_4_3_P0 { name: "6.4.3.p0", version: [6, 4, 3, 286725], options: &OPTIONS_6_4_3_P0,
+        ..V6_4_0_P2_4 }
+    // 6.4.3.p2.0 of i.MX, 336687.
+    V6_4_3_P2_0 { name: "6.4.3.p2.0", version: [6, 4, 3, 336687],
+        profile_setting: &PROFILE_SETTING_6_4_3_P2_0, set_profile: &SET_PROFILE_6_2_2, ..V6_4_3_P0
+        }
+    // 6.4.3.p4.398061 of i.MX; p2.2 and p2.4, 336687, are the same.
+    V6_4_3_NXP { name: "6.4.3-nxp", version: [6, 4, 3, 398061], config_power: &CONFIG_POWER_6_4_11,
+        ..V6_4_3_P2_0 }
+    // 6.4.9.436021 of STM32MP1.
+    V6_4_9 { name: "6.4.9", version: [6, 4, 9, 436021], sizes: &[376], may_be_shorter: false,
+        union_at: 32, header: Header { hardware_type: word(4), core_index: word(8), engine:
+        word(16), status: word(12), handle: ABSENT, }, queue: Queue { next: long(0), command: 8,
+        union_at: 40, bytes: 384, }, sub_commit_bytes: 120, identity: &IDENTITY_6_4_9,
+        vector: None, profiler_bytes: 392, profiler_union_at: 32, commands: &COMMANDS_6_4_9,
+        allocate_linear: &ALLOCATE_LINEAR_6_4_0_P1, commit: Commit { bytes: 144, context: long(16),
+        delta: long(8), queue: long(24), core: word(0), next: long(112), stamp: long(128),
+        switched: word(124), location: word(32), ..Commit::ABSENT }, cache: &CACHE_5_0_11_P6,
+        options: &OPTIONS_6_4_9, cpu_frequency: &CPU_FREQUENCY_V2, delta: &DELTA_6_2_2, ..V6_4_11 }
+    // 6.4.15.3.690884 of Allwinner T527.
+    V6_4_15_3 { name: "6.4.15.3", version: [6, 4, 15, 690884], identity: &IDENTITY_6_4_15_3,
+        profiler_union_at: 24, commands: &COMMANDS_6_4_15_3, video_memory: &VIDEO_MEMORY_6_4_15_3,
+        unlock: &UNLOCK_6_4_15_3, cache: &CACHE_6_4_15_3, chip_info: &CHIP_INFO_6_4_15_3,
+        options: &OPTIONS_6_4_15_3, chip_frequency: &CHIP_FREQUENCY_6_4_15_3,
+        cpu_frequency: &CPU_FREQUENCY_6_4_11, ..V6_4_9 }
+    // 6.4.18.6.904649 of Allwinner A733.
+    V6_4_18_6 { name: "6.4.18.6", version: [6, 4, 18, 904649], sizes: &[376, 384],
+        profiler_bytes: 384, options: &OPTIONS_6_4_18_6, command_buffer: &COMMAND_BUFFER_6_4_18_6,
+        ..V6_4_15_3 }
+    // 6.4.19.4.952875 of STM32MP (rebuilt from parts).
+    V6_4_19_4 { name: "6.4.19.4", version: [6, 4, 19, 952875], ..V6_4_18_6 }
+    // 6.4.21.1.1058597 of STM32MP (rebuilt from parts).
+    V6_4_21_1 { name: "6.4.21.1", version: [6, 4, 21, 1058597], ..V6_4_19_4 }
+    // 6.2.4.p1.0 of i.MX, 150331.
+    V6_2_4_P1_0 { name: "6.2.4.p1.0", version: [6, 2, 4, 150331], quirks: &QUIRKS_6_2_4_P1_0,
+        commands: &COMMANDS_6_2_4_P1_0, metadata: &METADATA_V2, chip_frequency: &CHIP_FREQUENCY_V2,
+        ..V6_2_4_P2 }
+    // 6.2.4.p1.2 of i.MX, 150331 as well.
+    V6_2_4_P1_2 { name: "6.2.4.p1.2", quirks: &QUIRKS_6_2_4_P3, commands: &COMMANDS_6_2_4_P1_2,
+        metadata: &METADATA_6_2_4_P3, ..V6_2_4_P1_0 }
+    // 6.2.4.p1.6 and p1.8 of i.MX, 150331 as well.
+    V6_2_4_P1_6 { name: "6.2.4.p1.6", ..V6_2_4_P1_2 }
+    // 6.2.4.p2.163672 of S32V.
+    V6_2_4_P2_S32V { name: "6.2.4.p2-s32v", commands: &COMMANDS_6_2_4_P3, ..V6_2_4_P2 }
+    // 6.2.4.p4.190076 of i.MX and S32V.
+    V6_2_4_P4_NXP { name: "6.2.4.p4-nxp", version: [6, 2, 4, 190076],
+        identity: &IDENTITY_6_2_4_P4_NXP, graphic_buffer: &GRAPHIC_BUFFER_6_4_11, ..V6_2_4_P2 }
+    // 6.2.4.p4.190076 of STM32MP1.
+    V6_2_4_P4_ST { name: "6.2.4.p4-st", version: [6, 2, 4, 190076],
+        identity: &IDENTITY_6_2_4_P4_NXP, vector: None, commands: &COMMANDS_6_2_4_P2,
+        graphic_buffer: &GRAPHIC_BUFFER_6_4_11, ..V6_2_4_P3 }
+    // 6.4.0.p2.234062 of S32V.
+    V6_4_0_P2_S32V { name: "6.4.0.p2-s32v", version: [6, 4, 0, 234062],
+        options: &OPTIONS_6_4_0_P2_0, set_scale: &SET_SCALE_6_4_11, ..V6_4_0_P1 }
+    // 6.4.1.244507 of STM32MP1, 6.4.0.10.239607 of Amlogic.
+    V6_4_1 { name: "6.4.1", version: [6, 4, 1, 244507], hardware: HardwareTypes { routing:
+        Routing::Slot, three_d: 2, two_d: 3, both: 1, vector: 5, }, vector: None,
+        chip_info: &CHIP_INFO_6_4_0_P2_0, delta: &DELTA_6_2_2, ..V6_4_0_P2_S32V }
+    // 6.4.2.1.258160 of Amlogic.
+    V6_4_2_1 { name: "6.4.2.1", version: [6, 4, 2, 258160], vector: None, delta: &DELTA_6_2_2,
+        ..V6_4_0_P2_0 }
+    // 6.4.3.279124 of STM32MP1 and Amlogic.
+    V6_4_3_ST { name: "6.4.3-st", version: [6, 4, 3, 279124], profiler_bytes: 392,
+        commands: &COMMANDS_6_4_3_ST, video_memory: &VIDEO_MEMORY_6_4_11,
+        options: &OPTIONS_6_4_3_P0, ..V6_4_2_1 }
+    // 6.4.4.3.310723 of Amlogic.
+    V6_4_4_3 { name: "6.4.4.3", version: [6, 4, 4, 310723], identity: &IDENTITY_6_4_4_3,
+        commands: &COMMANDS_6_4_4_3, lock: &LOCK_6_4_4_3, unlock: &UNLOCK_6_4_11, event: Event {
+        bytes: 16, queue: long(0), ..Event::ABSENT }, commit: Commit { bytes: 136, context:
+        long(16), delta: long(8), queue: long(24), core: word(0), next: long(104), stamp:
+        long(120), switched: word(116), location: word(32), ..Commit::ABSENT },
+        options: &OPTIONS_6_4_4_3, profile_setting: &PROFILE_SETTING_6_4_3_P2_0,
+        set_profile: &SET_PROFILE_6_2_2, ..V6_4_3_ST }
+    // 6.4.6.342038 of STM32MP1, 6.4.6.2.345497 of Amlogic.
+    V6_4_6 { name: "6.4.6", version: [6, 4, 6, 342038], chip_info: &CHIP_INFO_6_4_6,
+        profile_setting: &PROFILE_SETTING_6_4_11, set_profile: &SET_PROFILE_6_4_11, ..V6_4_4_3 }
+    // 6.4.6.9.354872 of TH1520 (rebuilt from parts).
+    V6_4_6_9 { name: "6.4.6.9", version: [6, 4, 6, 354872], config_power: &CONFIG_POWER_6_4_11,
+        chip_info: &CHIP_INFO_6_4_6_9, options: &OPTIONS_6_4_6_9, ..V6_4_6 }
+    // 6.4.7.365873 of STM32MP1.
+    V6_4_7 { name: "6.4.7", version: [6, 4, 7, 365873], identity: &IDENTITY_6_4_7, ..V6_4_6_9 }
+    // 6.4.8.7.415784 of Amlogic.
+    V6_4_8_7 { name: "6.4.8.7", version: [6, 4, 8, 415784], wrap: &WRAP_6_4_8_7,
+        chip_info: &CHIP_INFO_6_4_11, ..V6_4_7 }
+    // 6.4.11.2.505228 of Amlogic.
+    V6_4_11_2 { name: "6.4.11.2", version: [6, 4, 11, 505228], sizes: &[384], union_at: 40, header:
+        Header { hardware_type: word(4), core_index: word(12), engine: word(20), status: word(16),
+        handle: ABSENT, }, queue: Queue { next: long(0), command: 8, union_at: 48, bytes: 392, },
+        identity: &IDENTITY_6_4_11, profiler_bytes: 400, profiler_union_at: 40,
+        commands: &COMMANDS_6_4_11, allocate_linear: &ALLOCATE_LINEAR_6_4_11,
+        options: &OPTIONS_6_4_11, cpu_frequency: &CPU_FREQUENCY_6_4_11, ..V6_4_9 }
+    // 6.4.11.p1.0 of i.MX 6.1.1, 608260.
+    V6_4_11_P1_0 { name: "6.4.11.p1.0", version: [6, 4, 11, 608260], vector: Some(&vector::V6_4),
+        cache: &CACHE_6_4_11, delta: &DELTA_6_4_11, ..V6_4_11_2 }
+    // 6.4.11.p1.2 to p2.4 of i.MX 6.1.22 to 6.6.3, 658245 to 745085.
+    V6_4_11_P2_0 { name: "6.4.11.p2.0", version: [6, 4, 11, 684571], may_be_shorter: true, queue:
+        Queue { next: long(0), command: 8, union_at: 16, bytes: 48, }, ..V6_4_11_P1_0 }
+    // 6.4.11.p4.1190909 of i.MX 6.12 (rebuilt from parts).
+    V6_4_11_P4 { name: "6.4.11.p4", version: [6, 4, 11, 1190909], queue: Queue { next: long(0),
+        command: 8, union_at: 16, bytes: 56, }, unlock: &UNLOCK_6_4_15_3, ..V6_4_11 }
+    // 6.4.13.608341 of STM32MP1.
+    V6_4_13 { name: "6.4.13", version: [6, 4, 13, 608341], sizes: &[376], union_at: 48, queue:
+        Queue { next: long(0), command: 8, union_at: 56, bytes: 384, }, unlock: &UNLOCK_6_4_15_3,
+        cache: &CACHE_6_4_11, chip_info: &CHIP_INFO_6_4_15_3, ..V6_4_11_2 }
+}
+
 /// All generations. Of those that cannot be told apart the first is taken, unless something else
 /// decides.
-pub(crate) static LAYOUTS: [Layout; 16] = [
-    // 0.8.0.3184, of Marvell Dove (CuBox).
-    generation! {
-        own {
-            name: "dove",
-            version: [0, 0, 0, 0],
-            argument_bytes: 16,
-            sizes: &[216],
-            may_be_shorter: false,
-            union_at: 16,
-            model: 0x600,
-            header: Header { hardware_type: ABSENT, core_index: ABSENT, engine: ABSENT,
-                status: word(4), handle: word(8), },
-            queue: Queue { next: word(0), command: 4, union_at: 20, bytes: 220, },
-            identity: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1
-                StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
-                VertexOutputBufferSize ], register_apb: ABSENT, address_bits: ABSENT,
-                internal_memory: &[], bytes: 44, },
-            vector: None,
-            profile: Profile { all: CountersLayout { at: 0, words: &ALL_DOVE },
-                part_1: CountersLayout::ABSENT, part_2: CountersLayout::ABSENT, },
-            profiler_bytes: 0,
-        }
-        commands {
-            QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
-            AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
-            AllocateLinearVideoMemory FreeVideoMemory MapMemory UnmapMemory MapUserMemory
-            UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal
-            WriteData Commit Stall ReadRegister WriteRegister GetProfileSetting SetProfileSetting
-            ReadAllProfileRegisters ProfileRegisters2d SetPowerManagementState
-            QueryPowerManagementState GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical
-            Debug Cache GcOff GcOn
-        }
-        quirks {
-            hardware: HardwareTypes { routing: Routing::Type, three_d: 1, two_d: 2, both: 3,
-            vector: 4, },
-            flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0, cacheable: 0x0,
-            fast: 0x0, dma_buf: 0x0, user_memory: 0x0, },
-            surface_types: 0, pools: 10, tells_bytes: false, cache_is_ignored: true,
-            caches_nodes: false, detaches_known: false, takes_commit_done: false,
-            caches_by_address: false, has_profiler: false, profiles: true, off_reads_zero: true,
-            maps_signals: false, unknown_signal: UnknownSignal::Invalid,
-            unknown_node_not_found: false, answers_as_6_4: false, locked_cannot_be_freed: true,
-            locks_again: true, user_alignment: 64, resets: false, gpu_stuck: 0, power: power::DOVE,
-            allocates_surfaces: true, unlocks_later: false, allocates_commands: false,
-            names_pool: false, one_paged_pool: false, stall_is_limited: true,
-            newer_contexts: false, elements_and_one: false, no_node_ends: false,
-            image_surfaces: false,
-        }
-        structures {
-            base_address: GetBaseAddress 4 { base_address: word(0), }
-            video_memory: QueryVideoMemory 24 { internal_physical: word(0), internal_size: word(4),
-                external_physical: word(8), external_size: word(12), contiguous_physical: word(16),
-                contiguous_size: word(20), }
-            map_memory: MapMemory 12 { physical: word(0), size: word(4), logical: word(8), }
-            unmap_memory: UnmapMemory 12 { physical: word(0), size: word(4), logical: word(8), }
-            allocate_linear: AllocateLinearVideoMemory 20 { size: word(0), alignment: word(4),
-                kind: word(8), pool: word(12), node: word(16), }
-            allocate_surface: AllocateVideoMemory 28 { width: word(0), height: word(4),
-                depth: word(8), format: word(12), kind: word(16), pool: word(20), node: word(24), }
-            free_node: FreeVideoMemory 4 { node: word(0), }
-            lock: LockVideoMemory 12 { node: word(0), address: word(4), memory: word(8), }
-            unlock: UnlockVideoMemory 12 { node: word(0), asynchronous: word(8), }
-            allocate_non_paged: AllocateNonPagedMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            free_non_paged: FreeNonPagedMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            allocate_contiguous: AllocateContiguousMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            free_contiguous: FreeContiguousMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            event: Event 4 { queue: word(0), }
-            commit: Commit 12 { command_buffer: word(0), context_buffer: word(4), }
-            map_user: MapUserMemory 16 { memory: word(0), size: word(4), info: word(8),
-                address: word(12), }
-            unmap_user: UnmapUserMemory 16 { memory: word(0), size: word(4), info: word(8), }
-            user_signal: UserSignal 24 { command: word(0), id: word(4), manual_reset: word(8),
-                wait: word(16), state: word(20), }
-            signal: Signal 16 { signal: word(0), process: word(8), }
-            write_data: WriteData 12 { address: word(0), data: word(8), }
-            set_power: SetPowerManagement 4 { state: word(0), }
-            power: QueryPowerManagement 8 { state: word(0), is_idle: word(4), }
-            cache: Cache 16 { logical: word(8), size: word(12), }
-            kernel_settings: QueryKernelSettings 4 { signal: word(0), }
-            read_register: ReadRegister 8 { address: word(0), data: word(4), }
-            write_register: WriteRegister 8 { address: word(0), data: word(4), }
-            profile_setting: GetProfileSetting 132 { enable: word(0), name: word(4), }
-            set_profile: SetProfileSetting 132 { enable: word(0), name: word(4), }
-            counters_2d: ProfileRegisters2d 4 { result: word(0), }
-            debug: Debug 96 { message: word(16), }
-            command_buffer: CommandBufferLayout 36 { object: word(0), logical: word(16),
-                start_offset: word(24), offset: word(28), }
-            context: ContextLayout 216 { object: word(0), id: long(16), pipe_2d_index: word(52),
-                buffer_size: word(64), logical: word(156), link: word(160),
-                initial_pipe: word(164), entry_pipe: word(168), in_use: word(180), }
-        }
-        absent {
-            release_node: ReleaseVideoMemory, name_node: NameVideoMemory,
-            import_node: ImportVideoMemory, wrap: WrapUserMemory, export_node: ExportVideoMemory,
-            node_fd: GetVideoMemoryFd, metadata: SetVidMemMetadata,
-            graphic_buffer: GetGraphicBufferFd, shared_buffer: ShBuf,
-            create_fence: CreateNativeFence, wait_fence: WaitNativeFence, wait_node: WaitFence,
-            finish_unlock: BottomHalfUnlockVideoMemory,
-            allocate_commands: AllocateVirtualCommandBuffer,
-            free_commands: FreeVirtualCommandBuffer, config_power: ConfigPowerManagement,
-            timestamp: TimeStamp, version_numbers: Version, attach: Attach, detach: Detach,
-            timeout: SetTimeOut, database: Database, chip_info: ChipInfo,
-            resets: QueryResetTimeStamp, options: QueryChipOptions,
-            chip_frequency: QueryChipFrequency, set_scale: SetFscaleValue, scale: GetFscaleValue,
-            cpu_frequency: QueryCpuFrequency, read_registers: ReadRegisterEx,
-            write_registers: WriteRegisterEx, profile_clear: ReadProfilerRegisterSetting,
-            shared_info: GetSharedInfo, set_shared_info: SetSharedInfo, location: LocationLayout,
-            delta: DeltaLayout,
-        }
-    }
-    .checked(),
-    // 0.8.0.1998 and 0.8.0.1123, of Marvell Dove.
-    generation! {
-        own {
-            name: "dove_old",
-            version: [0, 0, 0, 0],
-            argument_bytes: 16,
-            sizes: &[216],
-            may_be_shorter: false,
-            union_at: 16,
-            model: 0x600,
-            header: Header { hardware_type: ABSENT, core_index: ABSENT, engine: ABSENT,
-                status: word(4), handle: word(8), },
-            queue: Queue { next: word(0), command: 4, union_at: 20, bytes: 220, },
-            identity: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1
-                StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
-                VertexOutputBufferSize ], register_apb: ABSENT, address_bits: ABSENT,
-                internal_memory: &[], bytes: 44, },
-            vector: None,
-            profile: Profile { all: CountersLayout { at: 0, words: &ALL_DOVE },
-                part_1: CountersLayout::ABSENT, part_2: CountersLayout::ABSENT, },
-            profiler_bytes: 0,
-        }
-        commands {
-            QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
-            AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
-            AllocateLinearVideoMemory FreeVideoMemory MapMemory UnmapMemory MapUserMemory
-            UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal
-            WriteData Commit Stall ReadRegister WriteRegister GetProfileSetting SetProfileSetting
-            ReadAllProfileRegisters ProfileRegisters2d SetPowerManagementState
-            QueryPowerManagementState GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical
-            Debug Cache
-        }
-        quirks {
-            hardware: HardwareTypes { routing: Routing::Type, three_d: 1, two_d: 2, both: 3,
-            vector: 4, },
-            flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0, cacheable: 0x0,
-            fast: 0x0, dma_buf: 0x0, user_memory: 0x0, },
-            surface_types: 0, pools: 10, tells_bytes: false, cache_is_ignored: true,
-            caches_nodes: false, detaches_known: false, takes_commit_done: false,
-            caches_by_address: false, has_profiler: false, profiles: true, off_reads_zero: true,
-            maps_signals: false, unknown_signal: UnknownSignal::Invalid,
-            unknown_node_not_found: false, answers_as_6_4: false, locked_cannot_be_freed: true,
-            locks_again: true, user_alignment: 64, resets: false, gpu_stuck: 0,
-            power: power::DOVE_OLD, allocates_surfaces: true, unlocks_later: false,
-            allocates_commands: false, names_pool: false, one_paged_pool: false,
-            stall_is_limited: true, newer_contexts: false, elements_and_one: false,
-            no_node_ends: false, image_surfaces: false,
-        }
-        structures {
-            base_address: GetBaseAddress 4 { base_address: word(0), }
-            video_memory: QueryVideoMemory 24 { internal_physical: word(0), internal_size: word(4),
-                external_physical: word(8), external_size: word(12), contiguous_physical: word(16),
-                contiguous_size: word(20), }
-            map_memory: MapMemory 12 { physical: word(0), size: word(4), logical: word(8), }
-            unmap_memory: UnmapMemory 12 { physical: word(0), size: word(4), logical: word(8), }
-            allocate_linear: AllocateLinearVideoMemory 20 { size: word(0), alignment: word(4),
-                kind: word(8), pool: word(12), node: word(16), }
-            allocate_surface: AllocateVideoMemory 28 { width: word(0), height: word(4),
-                depth: word(8), format: word(12), kind: word(16), pool: word(20), node: word(24), }
-            free_node: FreeVideoMemory 4 { node: word(0), }
-            lock: LockVideoMemory 12 { node: word(0), address: word(4), memory: word(8), }
-            unlock: UnlockVideoMemory 12 { node: word(0), asynchronous: word(8), }
-            allocate_non_paged: AllocateNonPagedMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            free_non_paged: FreeNonPagedMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            allocate_contiguous: AllocateContiguousMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            free_contiguous: FreeContiguousMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            event: Event 4 { queue: word(0), }
-            commit: Commit 12 { command_buffer: word(0), context_buffer: word(4), }
-            map_user: MapUserMemory 16 { memory: word(0), size: word(4), info: word(8),
-                address: word(12), }
-            unmap_user: UnmapUserMemory 16 { memory: word(0), size: word(4), info: word(8), }
-            user_signal: UserSignal 20 { command: word(0), id: word(4), manual_reset: word(8),
-                wait: word(12), state: word(16), }
-            signal: Signal 16 { signal: word(0), process: word(8), }
-            write_data: WriteData 12 { address: word(0), data: word(8), }
-            set_power: SetPowerManagement 4 { state: word(0), }
-            power: QueryPowerManagement 8 { state: word(0), is_idle: word(4), }
-            cache: Cache 16 { logical: word(8), size: word(12), }
-            kernel_settings: QueryKernelSettings 4 { signal: word(0), }
-            read_register: ReadRegister 8 { address: word(0), data: word(4), }
-            write_register: WriteRegister 8 { address: word(0), data: word(4), }
-            profile_setting: GetProfileSetting 132 { enable: word(0), name: word(4), }
-            set_profile: SetProfileSetting 132 { enable: word(0), name: word(4), }
-            counters_2d: ProfileRegisters2d 4 { result: word(0), }
-            debug: Debug 96 { message: word(16), }
-            command_buffer: CommandBufferLayout 36 { object: word(0), logical: word(16),
-                start_offset: word(24), offset: word(28), }
-            context: ContextLayout 128 { object: word(0), id: long(16), pipe_2d_index: word(52),
-                buffer_size: word(64), logical: word(76), link: word(80), initial_pipe: word(84),
-                entry_pipe: word(88), in_use: word(100), }
-        }
-        absent {
-            release_node: ReleaseVideoMemory, name_node: NameVideoMemory,
-            import_node: ImportVideoMemory, wrap: WrapUserMemory, export_node: ExportVideoMemory,
-            node_fd: GetVideoMemoryFd, metadata: SetVidMemMetadata,
-            graphic_buffer: GetGraphicBufferFd, shared_buffer: ShBuf,
-            create_fence: CreateNativeFence, wait_fence: WaitNativeFence, wait_node: WaitFence,
-            finish_unlock: BottomHalfUnlockVideoMemory,
-            allocate_commands: AllocateVirtualCommandBuffer,
-            free_commands: FreeVirtualCommandBuffer, config_power: ConfigPowerManagement,
-            timestamp: TimeStamp, version_numbers: Version, attach: Attach, detach: Detach,
-            timeout: SetTimeOut, database: Database, chip_info: ChipInfo,
-            resets: QueryResetTimeStamp, options: QueryChipOptions,
-            chip_frequency: QueryChipFrequency, set_scale: SetFscaleValue, scale: GetFscaleValue,
-            cpu_frequency: QueryCpuFrequency, read_registers: ReadRegisterEx,
-            write_registers: WriteRegisterEx, profile_clear: ReadProfilerRegisterSetting,
-            shared_info: GetSharedInfo, set_shared_info: SetSharedInfo, location: LocationLayout,
-            delta: DeltaLayout,
-        }
-    }
-    .checked(),
-    // v2, of RK2918 and JZ4770 boards.
-    generation! {
-        own {
-            name: "v2",
-            version: [0, 0, 0, 0],
-            argument_bytes: 16,
-            sizes: &[216],
-            may_be_shorter: false,
-            union_at: 16,
-            model: 0,
-            header: Header { hardware_type: ABSENT, core_index: ABSENT, engine: ABSENT,
-                status: word(4), handle: word(8), },
-            queue: Queue { next: word(0), command: 4, union_at: 20, bytes: 220, },
-            identity: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
-                StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
-                VertexOutputBufferSize ], register_apb: ABSENT, address_bits: ABSENT,
-                internal_memory: &[], bytes: 48, },
-            vector: None,
-            profile: Profile { all: CountersLayout { at: 0, words: &ALL_DOVE },
-                part_1: CountersLayout::ABSENT, part_2: CountersLayout::ABSENT, },
-            profiler_bytes: 0,
-        }
-        commands {
-            QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
-            AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
-            AllocateLinearVideoMemory FreeVideoMemory MapMemory UnmapMemory MapUserMemory
-            UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal
-            WriteData Commit Stall ReadRegister WriteRegister GetProfileSetting SetProfileSetting
-            ReadAllProfileRegisters ProfileRegisters2d SetPowerManagementState
-            QueryPowerManagementState GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical
-            Debug Cache
-        }
-        quirks {
-            hardware: HardwareTypes { routing: Routing::Type, three_d: 1, two_d: 2, both: 3,
-            vector: 4, },
-            flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0, cacheable: 0x0,
-            fast: 0x0, dma_buf: 0x0, user_memory: 0x0, },
-            surface_types: 0, pools: 10, tells_bytes: false, cache_is_ignored: true,
-            caches_nodes: false, detaches_known: false, takes_commit_done: false,
-            caches_by_address: false, has_profiler: false, profiles: true, off_reads_zero: true,
-            maps_signals: false, unknown_signal: UnknownSignal::Invalid,
-            unknown_node_not_found: false, answers_as_6_4: false, locked_cannot_be_freed: true,
-            locks_again: true, user_alignment: 64, resets: false, gpu_stuck: 36, power: power::V2,
-            allocates_surfaces: true, unlocks_later: false, allocates_commands: false,
-            names_pool: false, one_paged_pool: false, stall_is_limited: true,
-            newer_contexts: false, elements_and_one: false, no_node_ends: false,
-            image_surfaces: false,
-        }
-        structures {
-            base_address: GetBaseAddress 4 { base_address: word(0), }
-            video_memory: QueryVideoMemory 24 { internal_physical: word(0), internal_size: word(4),
-                external_physical: word(8), external_size: word(12), contiguous_physical: word(16),
-                contiguous_size: word(20), }
-            map_memory: MapMemory 12 { physical: word(0), size: word(4), logical: word(8), }
-            unmap_memory: UnmapMemory 12 { physical: word(0), size: word(4), logical: word(8), }
-            allocate_linear: AllocateLinearVideoMemory 20 { size: word(0), alignment: word(4),
-                kind: word(8), pool: word(12), node: word(16), }
-            allocate_surface: AllocateVideoMemory 28 { width: word(0), height: word(4),
-                depth: word(8), format: word(12), kind: word(16), pool: word(20), node: word(24), }
-            free_node: FreeVideoMemory 4 { node: word(0), }
-            lock: LockVideoMemory 12 { node: word(0), address: word(4), memory: word(8), }
-            unlock: UnlockVideoMemory 12 { node: word(0), asynchronous: word(8), }
-            allocate_non_paged: AllocateNonPagedMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            free_non_paged: FreeNonPagedMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            allocate_contiguous: AllocateContiguousMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            free_contiguous: FreeContiguousMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            event: Event 4 { queue: word(0), }
-            commit: Commit 12 { command_buffer: word(0), context_buffer: word(4), }
-            map_user: MapUserMemory 16 { memory: word(0), size: word(4), info: word(8),
-                address: word(12), }
-            unmap_user: UnmapUserMemory 16 { memory: word(0), size: word(4), info: word(8), }
-            user_signal: UserSignal 20 { command: word(0), id: word(4), manual_reset: word(8),
-                wait: word(12), state: word(16), }
-            signal: Signal 16 { signal: word(0), process: word(8), }
-            write_data: WriteData 8 { address: word(0), data: word(4), }
-            set_power: SetPowerManagement 4 { state: word(0), }
-            power: QueryPowerManagement 8 { state: word(0), is_idle: word(4), }
-            cache: Cache 16 { logical: word(8), size: word(12), }
-            kernel_settings: QueryKernelSettings 4 { signal: word(0), }
-            read_register: ReadRegister 8 { address: word(0), data: word(4), }
-            write_register: WriteRegister 8 { address: word(0), data: word(4), }
-            profile_setting: GetProfileSetting 132 { enable: word(0), name: word(4), }
-            set_profile: SetProfileSetting 132 { enable: word(0), name: word(4), }
-            counters_2d: ProfileRegisters2d 4 { result: word(0), }
-            debug: Debug 96 { message: word(16), }
-            command_buffer: CommandBufferLayout 48 { object: word(0), logical: word(16),
-                start_offset: word(24), offset: word(28), }
-            context: ContextLayout 128 { object: word(0), id: long(16), pipe_2d_index: word(52),
-                buffer_size: word(64), logical: word(76), link: word(80), initial_pipe: word(84),
-                entry_pipe: word(88), in_use: word(100), }
-        }
-        absent {
-            release_node: ReleaseVideoMemory, name_node: NameVideoMemory,
-            import_node: ImportVideoMemory, wrap: WrapUserMemory, export_node: ExportVideoMemory,
-            node_fd: GetVideoMemoryFd, metadata: SetVidMemMetadata,
-            graphic_buffer: GetGraphicBufferFd, shared_buffer: ShBuf,
-            create_fence: CreateNativeFence, wait_fence: WaitNativeFence, wait_node: WaitFence,
-            finish_unlock: BottomHalfUnlockVideoMemory,
-            allocate_commands: AllocateVirtualCommandBuffer,
-            free_commands: FreeVirtualCommandBuffer, config_power: ConfigPowerManagement,
-            timestamp: TimeStamp, version_numbers: Version, attach: Attach, detach: Detach,
-            timeout: SetTimeOut, database: Database, chip_info: ChipInfo,
-            resets: QueryResetTimeStamp, options: QueryChipOptions,
-            chip_frequency: QueryChipFrequency, set_scale: SetFscaleValue, scale: GetFscaleValue,
-            cpu_frequency: QueryCpuFrequency, read_registers: ReadRegisterEx,
-            write_registers: WriteRegisterEx, profile_clear: ReadProfilerRegisterSetting,
-            shared_info: GetSharedInfo, set_shared_info: SetSharedInfo, location: LocationLayout,
-            delta: DeltaLayout,
-        }
-    }
-    .checked(),
-    // Arnova 10B G3 (RK2918): v2 without the profiler's counters.
-    generation! {
-        own {
-            name: "arnova",
-            version: [0, 0, 0, 0],
-            argument_bytes: 16,
-            sizes: &[64],
-            may_be_shorter: false,
-            union_at: 16,
-            model: 0,
-            header: Header { hardware_type: ABSENT, core_index: ABSENT, engine: ABSENT,
-                status: word(4), handle: word(8), },
-            queue: Queue { next: word(0), command: 4, union_at: 20, bytes: 68, },
-            identity: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
-                StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
-                VertexOutputBufferSize ], register_apb: ABSENT, address_bits: ABSENT,
-                internal_memory: &[], bytes: 48, },
-            vector: None,
-            profile: Profile { all: CountersLayout::ABSENT, part_1: CountersLayout::ABSENT,
-                part_2: CountersLayout::ABSENT, },
-            profiler_bytes: 0,
-        }
-        commands {
-            QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
-            AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
-            AllocateLinearVideoMemory FreeVideoMemory MapMemory UnmapMemory MapUserMemory
-            UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal
-            WriteData Commit Stall ReadRegister WriteRegister GetProfileSetting SetProfileSetting
-            ReadAllProfileRegisters ProfileRegisters2d SetPowerManagementState
-            QueryPowerManagementState GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical
-            Debug Cache
-        }
-        quirks {
-            hardware: HardwareTypes { routing: Routing::Type, three_d: 1, two_d: 2, both: 3,
-            vector: 4, },
-            flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0, cacheable: 0x0,
-            fast: 0x0, dma_buf: 0x0, user_memory: 0x0, },
-            surface_types: 0, pools: 10, tells_bytes: false, cache_is_ignored: true,
-            caches_nodes: false, detaches_known: false, takes_commit_done: false,
-            caches_by_address: false, has_profiler: false, profiles: true, off_reads_zero: true,
-            maps_signals: false, unknown_signal: UnknownSignal::Invalid,
-            unknown_node_not_found: false, answers_as_6_4: false, locked_cannot_be_freed: true,
-            locks_again: true, user_alignment: 64, resets: false, gpu_stuck: 36, power: power::V2,
-            allocates_surfaces: true, unlocks_later: false, allocates_commands: false,
-            names_pool: false, one_paged_pool: false, stall_is_limited: true,
-            newer_contexts: false, elements_and_one: false, no_node_ends: false,
-            image_surfaces: false,
-        }
-        structures {
-            base_address: GetBaseAddress 4 { base_address: word(0), }
-            video_memory: QueryVideoMemory 24 { internal_physical: word(0), internal_size: word(4),
-                external_physical: word(8), external_size: word(12), contiguous_physical: word(16),
-                contiguous_size: word(20), }
-            map_memory: MapMemory 12 { physical: word(0), size: word(4), logical: word(8), }
-            unmap_memory: UnmapMemory 12 { physical: word(0), size: word(4), logical: word(8), }
-            allocate_linear: AllocateLinearVideoMemory 20 { size: word(0), alignment: word(4),
-                kind: word(8), pool: word(12), node: word(16), }
-            allocate_surface: AllocateVideoMemory 28 { width: word(0), height: word(4),
-                depth: word(8), format: word(12), kind: word(16), pool: word(20), node: word(24), }
-            free_node: FreeVideoMemory 4 { node: word(0), }
-            lock: LockVideoMemory 12 { node: word(0), address: word(4), memory: word(8), }
-            unlock: UnlockVideoMemory 12 { node: word(0), asynchronous: word(8), }
-            allocate_non_paged: AllocateNonPagedMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            free_non_paged: FreeNonPagedMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            allocate_contiguous: AllocateContiguousMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            free_contiguous: FreeContiguousMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            event: Event 4 { queue: word(0), }
-            commit: Commit 12 { command_buffer: word(0), context_buffer: word(4), }
-            map_user: MapUserMemory 16 { memory: word(0), size: word(4), info: word(8),
-                address: word(12), }
-            unmap_user: UnmapUserMemory 16 { memory: word(0), size: word(4), info: word(8), }
-            user_signal: UserSignal 20 { command: word(0), id: word(4), manual_reset: word(8),
-                wait: word(12), state: word(16), }
-            signal: Signal 16 { signal: word(0), process: word(8), }
-            write_data: WriteData 8 { address: word(0), data: word(4), }
-            set_power: SetPowerManagement 4 { state: word(0), }
-            power: QueryPowerManagement 8 { state: word(0), is_idle: word(4), }
-            cache: Cache 16 { logical: word(8), size: word(12), }
-            kernel_settings: QueryKernelSettings 4 { signal: word(0), }
-            read_register: ReadRegister 8 { address: word(0), data: word(4), }
-            write_register: WriteRegister 8 { address: word(0), data: word(4), }
-            command_buffer: CommandBufferLayout 48 { object: word(0), logical: word(16),
-                start_offset: word(24), offset: word(28), }
-            context: ContextLayout 128 { object: word(0), id: long(16), pipe_2d_index: word(52),
-                buffer_size: word(64), logical: word(76), link: word(80), initial_pipe: word(84),
-                entry_pipe: word(88), in_use: word(100), }
-        }
-        absent {
-            release_node: ReleaseVideoMemory, name_node: NameVideoMemory,
-            import_node: ImportVideoMemory, wrap: WrapUserMemory, export_node: ExportVideoMemory,
-            node_fd: GetVideoMemoryFd, metadata: SetVidMemMetadata,
-            graphic_buffer: GetGraphicBufferFd, shared_buffer: ShBuf,
-            create_fence: CreateNativeFence, wait_fence: WaitNativeFence, wait_node: WaitFence,
-            finish_unlock: BottomHalfUnlockVideoMemory,
-            allocate_commands: AllocateVirtualCommandBuffer,
-            free_commands: FreeVirtualCommandBuffer, config_power: ConfigPowerManagement,
-            timestamp: TimeStamp, version_numbers: Version, attach: Attach, detach: Detach,
-            timeout: SetTimeOut, database: Database, chip_info: ChipInfo,
-            resets: QueryResetTimeStamp, options: QueryChipOptions,
-            chip_frequency: QueryChipFrequency, set_scale: SetFscaleValue, scale: GetFscaleValue,
-            cpu_frequency: QueryCpuFrequency, read_registers: ReadRegisterEx,
-            write_registers: WriteRegisterEx, profile_setting: GetProfileSetting,
-            set_profile: SetProfileSetting, counters_2d: ProfileRegisters2d,
-            profile_clear: ReadProfilerRegisterSetting, debug: Debug, shared_info: GetSharedInfo,
-            set_shared_info: SetSharedInfo, location: LocationLayout, delta: DeltaLayout,
-        }
-    }
-    .checked(),
-    // 4.6.6.1381, of i.MX6 before release 4.0.0, and of the GCW Zero.
-    generation! {
-        own {
-            name: "v4",
-            version: [4, 6, 6, 1381],
-            argument_bytes: 16,
-            sizes: &[128, 224],
-            may_be_shorter: false,
-            union_at: 24,
-            model: 0,
-            header: Header { hardware_type: word(4), core_index: ABSENT, engine: ABSENT,
-                status: word(8), handle: word(12), },
-            queue: Queue { next: word(0), command: 8, union_at: 32, bytes: 136, },
-            identity: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
-                Minor3 StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
-                VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize ],
-                register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], bytes: 68, },
-            vector: Some(vector::V4),
-            profile: Profile { all: CountersLayout { at: 0, words: &ALL_DOVE },
-                part_1: CountersLayout::ABSENT, part_2: CountersLayout::ABSENT, },
-            profiler_bytes: 0,
-        }
-        commands {
-            QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
-            AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
-            AllocateLinearVideoMemory FreeVideoMemory MapMemory UnmapMemory MapUserMemory
-            UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal
-            WriteData Commit Stall ReadRegister WriteRegister GetProfileSetting SetProfileSetting
-            ReadAllProfileRegisters ProfileRegisters2d SetPowerManagementState
-            QueryPowerManagementState GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical
-            Debug Cache Timestamp Database Version ChipInfo Attach Detach Compose SetTimeout
-            GetFrameInfo GetSharedInfo SetSharedInfo QueryCommandBuffer CommitDone DumpGpuState
-            DumpEvent
-        }
-        quirks {
-            hardware: HardwareTypes { routing: Routing::Type, three_d: 1, two_d: 2, both: 3,
-            vector: 4, },
-            flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0, cacheable: 0x0,
-            fast: 0x0, dma_buf: 0x0, user_memory: 0x0, },
-            surface_types: 0, pools: 10, tells_bytes: false, cache_is_ignored: false,
-            caches_nodes: false, detaches_known: false, takes_commit_done: false,
-            caches_by_address: false, has_profiler: false, profiles: true, off_reads_zero: false,
-            maps_signals: true, unknown_signal: UnknownSignal::Invalid,
-            unknown_node_not_found: false, answers_as_6_4: false, locked_cannot_be_freed: false,
-            locks_again: false, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4,
-            allocates_surfaces: false, unlocks_later: false, allocates_commands: false,
-            names_pool: false, one_paged_pool: false, stall_is_limited: true,
-            newer_contexts: false, elements_and_one: false, no_node_ends: false,
-            image_surfaces: true,
-        }
-        structures {
-            base_address: GetBaseAddress 4 { base_address: word(0), }
-            video_memory: QueryVideoMemory 24 { internal_physical: word(0), internal_size: word(4),
-                external_physical: word(8), external_size: word(12), contiguous_physical: word(16),
-                contiguous_size: word(20), }
-            map_memory: MapMemory 12 { physical: word(0), size: word(4), logical: word(8), }
-            unmap_memory: UnmapMemory 12 { physical: word(0), size: word(4), logical: word(8), }
-            allocate_linear: AllocateLinearVideoMemory 20 { size: word(0), alignment: word(4),
-                kind: word(8), pool: word(12), node: word(16), }
-            allocate_surface: AllocateVideoMemory 28 { width: word(0), height: word(4),
-                depth: word(8), format: word(12), kind: word(16), pool: word(20), node: word(24), }
-            free_node: FreeVideoMemory 4 { node: word(0), }
-            lock: LockVideoMemory 16 { node: word(0), cacheable: word(4), address: word(8),
-                memory: word(12), }
-            unlock: UnlockVideoMemory 12 { node: word(0), asynchronous: word(8), }
-            allocate_non_paged: AllocateNonPagedMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            free_non_paged: FreeNonPagedMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            allocate_contiguous: AllocateContiguousMemory 16 { size: word(0), address: word(4),
-                physical: word(8), logical: word(12), }
-            free_contiguous: FreeContiguousMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            event: Event 4 { queue: word(0), }
-            commit: Commit 16 { context: word(0), command_buffer: word(4), delta: word(8),
-                queue: word(12), }
-            map_user: MapUserMemory 16 { memory: word(0), size: word(4), info: word(8),
-                address: word(12), }
-            unmap_user: UnmapUserMemory 16 { memory: word(0), size: word(4), info: word(8), }
-            user_signal: UserSignal 20 { command: word(0), id: word(4), manual_reset: word(8),
-                wait: word(12), state: word(16), }
-            signal: Signal 16 { signal: word(0), process: word(8), }
-            write_data: WriteData 8 { address: word(0), data: word(4), }
-            set_power: SetPowerManagement 4 { state: word(0), }
-            power: QueryPowerManagement 8 { state: word(0), is_idle: word(4), }
-            cache: Cache 20 { operation: word(0), logical: word(8), size: word(12), node: word(16),
-                }
-            timestamp: TimeStamp 12 { timer: word(0), request: word(4), delta: word(8), }
-            kernel_settings: QueryKernelSettings 4 { signal: word(0), }
-            version_numbers: Version 16 { major: word(0), minor: word(4), patch: word(8),
-                build: word(12), }
-            attach: Attach 8 { context: word(0), state_count: word(4), }
-            detach: Detach 4 { context: word(0), }
-            timeout: SetTimeOut 4 { timeout: word(0), }
-            database: Database 104 { is_valid: word(0), process: word(4), video: word(8),
-                video_max: word(12), video_total: word(16), non_paged: word(32),
-                non_paged_max: word(36), non_paged_total: word(40), contiguous: word(56),
-                contiguous_max: word(60), contiguous_total: word(64), }
-            chip_info: ChipInfo 16 { count: word(0), kind: word(4), }
-            read_register: ReadRegister 8 { address: word(0), data: word(4), }
-            write_register: WriteRegister 8 { address: word(0), data: word(4), }
-            profile_setting: GetProfileSetting 132 { enable: word(0), name: word(4), }
-            set_profile: SetProfileSetting 132 { enable: word(0), name: word(4), }
-            counters_2d: ProfileRegisters2d 4 { result: word(0), }
-            debug: Debug 104 { message: word(24), kind: word(16), }
-            shared_info: GetSharedInfo 28 { process: word(0), id: word(4), node: word(8),
-                data: word(12), node_data: word(16), size: word(20), kind: word(24), }
-            set_shared_info: SetSharedInfo 24 { id: word(0), node: word(4), data: word(8),
-                node_data: word(12), size: word(16), kind: word(20), }
-            command_buffer: CommandBufferLayout 60 { object: word(0), entry_pipe: word(4),
-                logical: word(32), start_offset: word(40), offset: word(44), }
-            delta: DeltaLayout 40 { references: word(4), element_count: word(8),
-                record_count: word(12), records: word(16), }
-        }
-        absent {
-            release_node: ReleaseVideoMemory, name_node: NameVideoMemory,
-            import_node: ImportVideoMemory, wrap: WrapUserMemory, export_node: ExportVideoMemory,
-            node_fd: GetVideoMemoryFd, metadata: SetVidMemMetadata,
-            graphic_buffer: GetGraphicBufferFd, shared_buffer: ShBuf,
-            create_fence: CreateNativeFence, wait_fence: WaitNativeFence, wait_node: WaitFence,
-            finish_unlock: BottomHalfUnlockVideoMemory,
-            allocate_commands: AllocateVirtualCommandBuffer,
-            free_commands: FreeVirtualCommandBuffer, config_power: ConfigPowerManagement,
-            resets: QueryResetTimeStamp, options: QueryChipOptions,
-            chip_frequency: QueryChipFrequency, set_scale: SetFscaleValue, scale: GetFscaleValue,
-            cpu_frequency: QueryCpuFrequency, read_registers: ReadRegisterEx,
-            write_registers: WriteRegisterEx, profile_clear: ReadProfilerRegisterSetting,
-            location: LocationLayout, context: ContextLayout,
-        }
-    }
-    .checked(),
-    // 4.6.6.1381 with another CACHE.
-    generation! {
-        own {
-            name: "eureka",
-            version: [4, 6, 6, 1381],
-            argument_bytes: 16,
-            sizes: &[128, 224],
-            may_be_shorter: false,
-            union_at: 24,
-            model: 0,
-            header: Header { hardware_type: word(4), core_index: ABSENT, engine: ABSENT,
-                status: word(8), handle: word(12), },
-            queue: Queue { next: word(0), command: 8, union_at: 32, bytes: 136, },
-            identity: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
-                Minor3 StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
-                VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize ],
-                register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], bytes: 68, },
-            vector: Some(vector::V4),
-            profile: Profile { all: CountersLayout { at: 0, words: &ALL_DOVE },
-                part_1: CountersLayout::ABSENT, part_2: CountersLayout::ABSENT, },
-            profiler_bytes: 0,
-        }
-        commands {
-            QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
-            AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
-            AllocateLinearVideoMemory FreeVideoMemory MapMemory UnmapMemory MapUserMemory
-            UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal
-            WriteData Commit Stall ReadRegister WriteRegister GetProfileSetting SetProfileSetting
-            ReadAllProfileRegisters ProfileRegisters2d SetPowerManagementState
-            QueryPowerManagementState GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical
-            Debug Cache Timestamp Database Version ChipInfo Attach Detach Compose SetTimeout
-            GetFrameInfo GetSharedInfo SetSharedInfo QueryCommandBuffer CommitDone DumpGpuState
-            DumpEvent
-        }
-        quirks {
-            hardware: HardwareTypes { routing: Routing::Type, three_d: 1, two_d: 2, both: 3,
-            vector: 4, },
-            flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0, cacheable: 0x0,
-            fast: 0x0, dma_buf: 0x0, user_memory: 0x0, },
-            surface_types: 0, pools: 10, tells_bytes: false, cache_is_ignored: false,
-            caches_nodes: false, detaches_known: false, takes_commit_done: false,
-            caches_by_address: false, has_profiler: false, profiles: true, off_reads_zero: false,
-            maps_signals: true, unknown_signal: UnknownSignal::Invalid,
-            unknown_node_not_found: false, answers_as_6_4: false, locked_cannot_be_freed: false,
-            locks_again: false, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4,
-            allocates_surfaces: false, unlocks_later: false, allocates_commands: false,
-            names_pool: false, one_paged_pool: false, stall_is_limited: true,
-            newer_contexts: false, elements_and_one: false, no_node_ends: false,
-            image_surfaces: true,
-        }
-        structures {
-            base_address: GetBaseAddress 4 { base_address: word(0), }
-            video_memory: QueryVideoMemory 24 { internal_physical: word(0), internal_size: word(4),
-                external_physical: word(8), external_size: word(12), contiguous_physical: word(16),
-                contiguous_size: word(20), }
-            map_memory: MapMemory 12 { physical: word(0), size: word(4), logical: word(8), }
-            unmap_memory: UnmapMemory 12 { physical: word(0), size: word(4), logical: word(8), }
-            allocate_linear: AllocateLinearVideoMemory 20 { size: word(0), alignment: word(4),
-                kind: word(8), pool: word(12), node: word(16), }
-            allocate_surface: AllocateVideoMemory 28 { width: word(0), height: word(4),
-                depth: word(8), format: word(12), kind: word(16), pool: word(20), node: word(24), }
-            free_node: FreeVideoMemory 4 { node: word(0), }
-            lock: LockVideoMemory 16 { node: word(0), cacheable: word(4), address: word(8),
-                memory: word(12), }
-            unlock: UnlockVideoMemory 12 { node: word(0), asynchronous: word(8), }
-            allocate_non_paged: AllocateNonPagedMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            free_non_paged: FreeNonPagedMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            allocate_contiguous: AllocateContiguousMemory 16 { size: word(0), address: word(4),
-                physical: word(8), logical: word(12), }
-            free_contiguous: FreeContiguousMemory 12 { size: word(0), physical: word(4),
-                logical: word(8), }
-            event: Event 4 { queue: word(0), }
-            commit: Commit 16 { context: word(0), command_buffer: word(4), delta: word(8),
-                queue: word(12), }
-            map_user: MapUserMemory 16 { memory: word(0), size: word(4), info: word(8),
-                address: word(12), }
-            unmap_user: UnmapUserMemory 16 { memory: word(0), size: word(4), info: word(8), }
-            user_signal: UserSignal 20 { command: word(0), id: word(4), manual_reset: word(8),
-                wait: word(12), state: word(16), }
-            signal: Signal 16 { signal: word(0), process: word(8), }
-            write_data: WriteData 8 { address: word(0), data: word(4), }
-            set_power: SetPowerManagement 4 { state: word(0), }
-            power: QueryPowerManagement 8 { state: word(0), is_idle: word(4), }
-            cache: Cache 28 { operation: word(4), logical: word(16), size: word(20),
-                node: word(24), }
-            timestamp: TimeStamp 12 { timer: word(0), request: word(4), delta: word(8), }
-            kernel_settings: QueryKernelSettings 4 { signal: word(0), }
-            version_numbers: Version 16 { major: word(0), minor: word(4), patch: word(8),
-                build: word(12), }
-            attach: Attach 8 { context: word(0), state_count: word(4), }
-            detach: Detach 4 { context: word(0), }
-            timeout: SetTimeOut 4 { timeout: word(0), }
-            database: Database 104 { is_valid: word(0), process: word(4), video: word(8),
-                video_max: word(12), video_total: word(16), non_paged: word(32),
-                non_paged_max: word(36), non_paged_total: word(40), contiguous: word(56),
-                contiguous_max: word(60), contiguous_total: word(64), }
-            chip_info: ChipInfo 16 { count: word(0), kind: word(4), }
-            read_register: ReadRegister 8 { address: word(0), data: word(4), }
-            write_register: WriteRegister 8 { address: word(0), data: word(4), }
-            profile_setting: GetProfileSetting 132 { enable: word(0), name: word(4), }
-            set_profile: SetProfileSetting 132 { enable: word(0), name: word(4), }
-            counters_2d: ProfileRegisters2d 4 { result: word(0), }
-            debug: Debug 104 { message: word(24), kind: word(16), }
-            shared_info: GetSharedInfo 28 { process: word(0), id: word(4), node: word(8),
-                data: word(12), node_data: word(16), size: word(20), kind: word(24), }
-            set_shared_info: SetSharedInfo 24 { id: word(0), node: word(4), data: word(8),
-                node_data: word(12), size: word(16), kind: word(20), }
-            command_buffer: CommandBufferLayout 60 { object: word(0), entry_pipe: word(4),
-                logical: word(32), start_offset: word(40), offset: word(44), }
-            delta: DeltaLayout 40 { references: word(4), element_count: word(8),
-                record_count: word(12), records: word(16), }
-        }
-        absent {
-            release_node: ReleaseVideoMemory, name_node: NameVideoMemory,
-            import_node: ImportVideoMemory, wrap: WrapUserMemory, export_node: ExportVideoMemory,
-            node_fd: GetVideoMemoryFd, metadata: SetVidMemMetadata,
-            graphic_buffer: GetGraphicBufferFd, shared_buffer: ShBuf,
-            create_fence: CreateNativeFence, wait_fence: WaitNativeFence, wait_node: WaitFence,
-            finish_unlock: BottomHalfUnlockVideoMemory,
-            allocate_commands: AllocateVirtualCommandBuffer,
-            free_commands: FreeVirtualCommandBuffer, config_power: ConfigPowerManagement,
-            resets: QueryResetTimeStamp, options: QueryChipOptions,
-            chip_frequency: QueryChipFrequency, set_scale: SetFscaleValue, scale: GetFscaleValue,
-            cpu_frequency: QueryCpuFrequency, read_registers: ReadRegisterEx,
-            write_registers: WriteRegisterEx, profile_clear: ReadProfilerRegisterSetting,
-            location: LocationLayout, context: ContextLayout,
-        }
-    }
-    .checked(),
-    // 4.6.9.1210, of i.MX6 release 4.0.0.
-    generation! {
-        own {
-            name: "4.0.0",
-            version: [4, 6, 9, 1210],
-            argument_bytes: 32,
-            sizes: &[168, 240],
-            may_be_shorter: false,
-            union_at: 32,
-            model: 0,
-            header: Header { hardware_type: word(4), core_index: ABSENT, engine: ABSENT,
-                status: word(8), handle: long(16), },
-            queue: Queue { next: long(0), command: 8, union_at: 40, bytes: 176, },
-            identity: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
-                Minor3 StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
-                VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize
-                VaryingsCount SuperTileMode ], register_apb: ABSENT, address_bits: ABSENT,
-                internal_memory: &[], bytes: 76, },
-            vector: Some(vector::V4_6_9),
-            profile: Profile { all: CountersLayout { at: 0, words: &ALL_4_0_0 },
-                part_1: CountersLayout::ABSENT, part_2: CountersLayout::ABSENT, },
-            profiler_bytes: 0,
-        }
-        commands {
-            QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
-            AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
-            AllocateLinearVideoMemory FreeVideoMemory MapMemory UnmapMemory MapUserMemory
-            UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal
-            WriteData Commit Stall ReadRegister WriteRegister GetProfileSetting SetProfileSetting
-            ReadAllProfileRegisters ProfileRegisters2d SetPowerManagementState
-            QueryPowerManagementState GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical
-            Debug Cache Timestamp Database Version ChipInfo Attach Detach Compose SetTimeout
-            GetFrameInfo GetSharedInfo SetSharedInfo QueryCommandBuffer CommitDone DumpGpuState
-            DumpEvent AllocateVirtualCommandBuffer FreeVirtualCommandBuffer SetFscaleValue
-            GetFscaleValue QueryResetTimeStamp
-        }
-        quirks {
-            hardware: HardwareTypes { routing: Routing::Type, three_d: 1, two_d: 2, both: 3,
-            vector: 4, },
-            flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0, cacheable: 0x0,
-            fast: 0x0, dma_buf: 0x0, user_memory: 0x0, },
-            surface_types: 0, pools: 12, tells_bytes: false, cache_is_ignored: false,
-            caches_nodes: false, detaches_known: false, takes_commit_done: false,
-            caches_by_address: false, has_profiler: false, profiles: true, off_reads_zero: false,
-            maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-            unknown_node_not_found: false, answers_as_6_4: false, locked_cannot_be_freed: false,
-            locks_again: false, user_alignment: 1, resets: true, gpu_stuck: 0,
-            power: power::V4_0_0, allocates_surfaces: false, unlocks_later: false,
-            allocates_commands: false, names_pool: false, one_paged_pool: false,
-            stall_is_limited: true, newer_contexts: false, elements_and_one: false,
-            no_node_ends: false, image_surfaces: true,
-        }
-        structures {
-            base_address: GetBaseAddress 4 { base_address: word(0), }
-            video_memory: QueryVideoMemory 48 { internal_physical: word(0), internal_size: long(8),
-                external_physical: word(16), external_size: long(24),
-                contiguous_physical: word(32), contiguous_size: long(40), }
-            map_memory: MapMemory 24 { physical: word(0), size: long(8), logical: long(16), }
-            unmap_memory: UnmapMemory 24 { physical: word(0), size: long(8), logical: long(16), }
-            allocate_linear: AllocateLinearVideoMemory 24 { size: word(0), alignment: word(4),
-                kind: word(8), pool: word(12), node: long(16), }
-            allocate_surface: AllocateVideoMemory 32 { width: word(0), height: word(4),
-                depth: word(8), format: word(12), kind: word(16), pool: word(20), node: long(24), }
-            free_node: FreeVideoMemory 8 { node: long(0), }
-            lock: LockVideoMemory 24 { node: long(0), cacheable: word(8), address: word(12),
-                memory: long(16), }
-            unlock: UnlockVideoMemory 16 { node: long(0), asynchronous: word(12), }
-            allocate_non_paged: AllocateNonPagedMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            free_non_paged: FreeNonPagedMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            allocate_commands: AllocateVirtualCommandBuffer 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            free_commands: FreeVirtualCommandBuffer 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            allocate_contiguous: AllocateContiguousMemory 24 { size: long(0), address: word(8),
-                physical: word(12), logical: long(16), }
-            free_contiguous: FreeContiguousMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            event: Event 8 { queue: long(0), }
-            commit: Commit 32 { context: long(0), command_buffer: long(8), delta: long(16),
-                queue: long(24), }
-            map_user: MapUserMemory 32 { memory: long(0), physical: word(8), size: long(16),
-                info: word(24), address: word(28), }
-            unmap_user: UnmapUserMemory 24 { memory: long(0), size: long(8), info: word(16), }
-            user_signal: UserSignal 20 { command: word(0), id: word(4), manual_reset: word(8),
-                wait: word(12), state: word(16), }
-            signal: Signal 32 { signal: long(0), process: long(16), }
-            write_data: WriteData 8 { address: word(0), data: word(4), }
-            set_power: SetPowerManagement 4 { state: word(0), }
-            power: QueryPowerManagement 8 { state: word(0), is_idle: word(4), }
-            cache: Cache 40 { operation: word(0), logical: long(16), size: long(24),
-                node: long(32), }
-            timestamp: TimeStamp 12 { timer: word(0), request: word(4), delta: word(8), }
-            kernel_settings: QueryKernelSettings 4 { signal: word(0), }
-            version_numbers: Version 16 { major: word(0), minor: word(4), patch: word(8),
-                build: word(12), }
-            attach: Attach 16 { context: word(0), state_count: long(8), }
-            detach: Detach 4 { context: word(0), }
-            timeout: SetTimeOut 4 { timeout: word(0), }
-            database: Database 136 { is_valid: word(0), process: word(4), video: long(8),
-                video_max: long(16), video_total: long(24), non_paged: long(40),
-                non_paged_max: long(48), non_paged_total: long(56), contiguous: long(72),
-                contiguous_max: long(80), contiguous_total: long(88), }
-            chip_info: ChipInfo 16 { count: word(0), kind: word(4), }
-            resets: QueryResetTimeStamp 8 { stamp: long(0), }
-            set_scale: SetFscaleValue 4 { value: word(0), }
-            scale: GetFscaleValue 12 { value: word(0), min: word(4), max: word(8), }
-            read_register: ReadRegister 8 { address: word(0), data: word(4), }
-            write_register: WriteRegister 8 { address: word(0), data: word(4), }
-            profile_setting: GetProfileSetting 132 { enable: word(0), name: word(4), }
-            set_profile: SetProfileSetting 132 { enable: word(0), name: word(4), }
-            counters_2d: ProfileRegisters2d 8 { result: long(0), }
-            debug: Debug 104 { message: word(24), kind: word(16), }
-            shared_info: GetSharedInfo 48 { process: word(0), id: word(4), node: long(8),
-                data: long(16), node_data: long(24), size: long(32), kind: word(40), }
-            set_shared_info: SetSharedInfo 48 { id: word(0), node: long(8), data: long(16),
-                node_data: long(24), size: long(32), kind: word(40), }
-            command_buffer: CommandBufferLayout 72 { object: word(0), entry_pipe: word(4),
-                logical: long(32), start_offset: word(44), offset: word(48), }
-            delta: DeltaLayout 64 { references: word(4), element_count: word(8),
-                record_count: word(12), records: long(16), }
-        }
-        absent {
-            release_node: ReleaseVideoMemory, name_node: NameVideoMemory,
-            import_node: ImportVideoMemory, wrap: WrapUserMemory, export_node: ExportVideoMemory,
-            node_fd: GetVideoMemoryFd, metadata: SetVidMemMetadata,
-            graphic_buffer: GetGraphicBufferFd, shared_buffer: ShBuf,
-            create_fence: CreateNativeFence, wait_fence: WaitNativeFence, wait_node: WaitFence,
-            finish_unlock: BottomHalfUnlockVideoMemory, config_power: ConfigPowerManagement,
-            options: QueryChipOptions, chip_frequency: QueryChipFrequency,
-            cpu_frequency: QueryCpuFrequency, read_registers: ReadRegisterEx,
-            write_registers: WriteRegisterEx, profile_clear: ReadProfilerRegisterSetting,
-            location: LocationLayout, context: ContextLayout,
-        }
-    }
-    .checked(),
-    // 4.6.9.6622, of i.MX6 release 4.1.0.
-    generation! {
-        own {
-            name: "4.1.0",
-            version: [4, 6, 9, 6622],
-            argument_bytes: 32,
-            sizes: &[168, 240],
-            may_be_shorter: false,
-            union_at: 32,
-            model: 0,
-            header: Header { hardware_type: word(4), core_index: ABSENT, engine: ABSENT,
-                status: word(8), handle: long(16), },
-            queue: Queue { next: long(0), command: 8, union_at: 40, bytes: 176, },
-            identity: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
-                Minor3 Minor4 StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
-                VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize
-                VaryingsCount SuperTileMode ], register_apb: ABSENT, address_bits: ABSENT,
-                internal_memory: &[], bytes: 80, },
-            vector: Some(vector::V4_6_9),
-            profile: Profile { all: CountersLayout { at: 0, words: &ALL_4_0_0 },
-                part_1: CountersLayout::ABSENT, part_2: CountersLayout::ABSENT, },
-            profiler_bytes: 0,
-        }
-        commands {
-            QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
-            AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
-            AllocateLinearVideoMemory FreeVideoMemory MapMemory UnmapMemory MapUserMemory
-            UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal
-            WriteData Commit Stall ReadRegister WriteRegister GetProfileSetting SetProfileSetting
-            ReadAllProfileRegisters ProfileRegisters2d SetPowerManagementState
-            QueryPowerManagementState GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical
-            Debug Cache Timestamp Database Version ChipInfo Attach Detach Compose SetTimeout
-            GetFrameInfo GetSharedInfo SetSharedInfo QueryCommandBuffer CommitDone DumpGpuState
-            DumpEvent AllocateVirtualCommandBuffer FreeVirtualCommandBuffer SetFscaleValue
-            GetFscaleValue QueryResetTimeStamp
-        }
-        quirks {
-            hardware: HardwareTypes { routing: Routing::Type, three_d: 1, two_d: 2, both: 3,
-            vector: 4, },
-            flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0, cacheable: 0x0,
-            fast: 0x0, dma_buf: 0x0, user_memory: 0x0, },
-            surface_types: 0, pools: 12, tells_bytes: false, cache_is_ignored: false,
-            caches_nodes: false, detaches_known: false, takes_commit_done: false,
-            caches_by_address: false, has_profiler: false, profiles: true, off_reads_zero: false,
-            maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-            unknown_node_not_found: false, answers_as_6_4: false, locked_cannot_be_freed: false,
-            locks_again: false, user_alignment: 1, resets: true, gpu_stuck: 0,
-            power: power::V4_0_0, allocates_surfaces: false, unlocks_later: false,
-            allocates_commands: false, names_pool: false, one_paged_pool: false,
-            stall_is_limited: true, newer_contexts: false, elements_and_one: false,
-            no_node_ends: false, image_surfaces: true,
-        }
-        structures {
-            base_address: GetBaseAddress 4 { base_address: word(0), }
-            video_memory: QueryVideoMemory 48 { internal_physical: word(0), internal_size: long(8),
-                external_physical: word(16), external_size: long(24),
-                contiguous_physical: word(32), contiguous_size: long(40), }
-            map_memory: MapMemory 24 { physical: word(0), size: long(8), logical: long(16), }
-            unmap_memory: UnmapMemory 24 { physical: word(0), size: long(8), logical: long(16), }
-            allocate_linear: AllocateLinearVideoMemory 24 { size: word(0), alignment: word(4),
-                kind: word(8), pool: word(12), node: long(16), }
-            allocate_surface: AllocateVideoMemory 32 { width: word(0), height: word(4),
-                depth: word(8), format: word(12), kind: word(16), pool: word(20), node: long(24), }
-            free_node: FreeVideoMemory 8 { node: long(0), }
-            lock: LockVideoMemory 24 { node: long(0), cacheable: word(8), address: word(12),
-                memory: long(16), }
-            unlock: UnlockVideoMemory 16 { node: long(0), asynchronous: word(12), }
-            allocate_non_paged: AllocateNonPagedMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            free_non_paged: FreeNonPagedMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            allocate_commands: AllocateVirtualCommandBuffer 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            free_commands: FreeVirtualCommandBuffer 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            allocate_contiguous: AllocateContiguousMemory 24 { size: long(0), address: word(8),
-                physical: word(12), logical: long(16), }
-            free_contiguous: FreeContiguousMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            event: Event 8 { queue: long(0), }
-            commit: Commit 32 { context: long(0), command_buffer: long(8), delta: long(16),
-                queue: long(24), }
-            map_user: MapUserMemory 32 { memory: long(0), physical: word(8), size: long(16),
-                info: word(24), address: word(28), }
-            unmap_user: UnmapUserMemory 24 { memory: long(0), size: long(8), info: word(16), }
-            user_signal: UserSignal 20 { command: word(0), id: word(4), manual_reset: word(8),
-                wait: word(12), state: word(16), }
-            signal: Signal 32 { signal: long(0), process: long(16), }
-            write_data: WriteData 8 { address: word(0), data: word(4), }
-            set_power: SetPowerManagement 4 { state: word(0), }
-            power: QueryPowerManagement 8 { state: word(0), is_idle: word(4), }
-            cache: Cache 40 { operation: word(0), logical: long(16), size: long(24),
-                node: long(32), }
-            timestamp: TimeStamp 12 { timer: word(0), request: word(4), delta: word(8), }
-            kernel_settings: QueryKernelSettings 4 { signal: word(0), }
-            version_numbers: Version 16 { major: word(0), minor: word(4), patch: word(8),
-                build: word(12), }
-            attach: Attach 16 { context: word(0), state_count: long(8), }
-            detach: Detach 4 { context: word(0), }
-            timeout: SetTimeOut 4 { timeout: word(0), }
-            database: Database 136 { is_valid: word(0), process: word(4), video: long(8),
-                video_max: long(16), video_total: long(24), non_paged: long(40),
-                non_paged_max: long(48), non_paged_total: long(56), contiguous: long(72),
-                contiguous_max: long(80), contiguous_total: long(88), }
-            chip_info: ChipInfo 16 { count: word(0), kind: word(4), }
-            resets: QueryResetTimeStamp 8 { stamp: long(0), }
-            set_scale: SetFscaleValue 4 { value: word(0), }
-            scale: GetFscaleValue 12 { value: word(0), min: word(4), max: word(8), }
-            read_register: ReadRegister 8 { address: word(0), data: word(4), }
-            write_register: WriteRegister 8 { address: word(0), data: word(4), }
-            profile_setting: GetProfileSetting 132 { enable: word(0), name: word(4), }
-            set_profile: SetProfileSetting 132 { enable: word(0), name: word(4), }
-            counters_2d: ProfileRegisters2d 8 { result: long(0), }
-            debug: Debug 104 { message: word(24), kind: word(16), }
-            shared_info: GetSharedInfo 16 { process: word(0), id: word(4), data: word(12),
-                size: word(8), }
-            set_shared_info: SetSharedInfo 12 { id: word(0), data: word(4), size: word(8), }
-            command_buffer: CommandBufferLayout 72 { object: word(0), entry_pipe: word(4),
-                logical: long(32), start_offset: word(44), offset: word(48), }
-            delta: DeltaLayout 64 { references: word(4), element_count: word(8),
-                record_count: word(12), records: long(16), }
-        }
-        absent {
-            release_node: ReleaseVideoMemory, name_node: NameVideoMemory,
-            import_node: ImportVideoMemory, wrap: WrapUserMemory, export_node: ExportVideoMemory,
-            node_fd: GetVideoMemoryFd, metadata: SetVidMemMetadata,
-            graphic_buffer: GetGraphicBufferFd, shared_buffer: ShBuf,
-            create_fence: CreateNativeFence, wait_fence: WaitNativeFence, wait_node: WaitFence,
-            finish_unlock: BottomHalfUnlockVideoMemory, config_power: ConfigPowerManagement,
-            options: QueryChipOptions, chip_frequency: QueryChipFrequency,
-            cpu_frequency: QueryCpuFrequency, read_registers: ReadRegisterEx,
-            write_registers: WriteRegisterEx, profile_clear: ReadProfilerRegisterSetting,
-            location: LocationLayout, context: ContextLayout,
-        }
-    }
-    .checked(),
-    // 4.6.9.9754.
-    generation! {
-        own {
-            name: "4.6.9",
-            version: [4, 6, 9, 9754],
-            argument_bytes: 32,
-            sizes: &[248, 240, 168],
-            may_be_shorter: false,
-            union_at: 32,
-            model: 0,
-            header: Header { hardware_type: word(4), core_index: ABSENT, engine: ABSENT,
-                status: word(8), handle: long(16), },
-            queue: Queue { next: long(0), command: 8, union_at: 40, bytes: 176, },
-            identity: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
-                Minor3 Minor4 StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
-                VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize
-                VaryingsCount SuperTileMode ], register_apb: ABSENT, address_bits: ABSENT,
-                internal_memory: &[], bytes: 80, },
-            vector: Some(vector::V4_6_9),
-            profile: Profile { all: CountersLayout { at: 4, words: &ALL_4_0_0 },
-                part_1: CountersLayout::ABSENT, part_2: CountersLayout::ABSENT, },
-            profiler_bytes: 0,
-        }
-        commands {
-            QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
-            AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
-            AllocateLinearVideoMemory FreeVideoMemory MapMemory UnmapMemory MapUserMemory
-            UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal
-            WriteData Commit Stall ReadRegister WriteRegister GetProfileSetting SetProfileSetting
-            ReadAllProfileRegisters ProfileRegisters2d SetPowerManagementState
-            QueryPowerManagementState GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical
-            Debug Cache Timestamp Database Version ChipInfo Attach Detach Compose SetTimeout
-            GetFrameInfo GetSharedInfo SetSharedInfo QueryCommandBuffer CommitDone DumpGpuState
-            DumpEvent AllocateVirtualCommandBuffer FreeVirtualCommandBuffer SetFscaleValue
-            GetFscaleValue QueryResetTimeStamp SyncPoint CreateNativeFence VidmemDatabase
-        }
-        quirks {
-            hardware: HardwareTypes { routing: Routing::Type, three_d: 1, two_d: 2, both: 3,
-            vector: 4, },
-            flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0, cacheable: 0x0,
-            fast: 0x0, dma_buf: 0x0, user_memory: 0x0, },
-            surface_types: 0, pools: 12, tells_bytes: false, cache_is_ignored: false,
-            caches_nodes: false, detaches_known: false, takes_commit_done: false,
-            caches_by_address: false, has_profiler: false, profiles: false, off_reads_zero: false,
-            maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-            unknown_node_not_found: false, answers_as_6_4: false, locked_cannot_be_freed: false,
-            locks_again: false, user_alignment: 1, resets: true, gpu_stuck: 0,
-            power: power::V4_0_0, allocates_surfaces: false, unlocks_later: false,
-            allocates_commands: false, names_pool: false, one_paged_pool: false,
-            stall_is_limited: true, newer_contexts: false, elements_and_one: false,
-            no_node_ends: false, image_surfaces: true,
-        }
-        structures {
-            base_address: GetBaseAddress 4 { base_address: word(0), }
-            video_memory: QueryVideoMemory 48 { internal_physical: word(0), internal_size: long(8),
-                external_physical: word(16), external_size: long(24),
-                contiguous_physical: word(32), contiguous_size: long(40), }
-            map_memory: MapMemory 24 { physical: word(0), size: long(8), logical: long(16), }
-            unmap_memory: UnmapMemory 24 { physical: word(0), size: long(8), logical: long(16), }
-            allocate_linear: AllocateLinearVideoMemory 24 { size: word(0), alignment: word(4),
-                kind: word(8), pool: word(12), node: long(16), }
-            allocate_surface: AllocateVideoMemory 32 { width: word(0), height: word(4),
-                depth: word(8), format: word(12), kind: word(16), pool: word(20), node: long(24), }
-            free_node: FreeVideoMemory 8 { node: long(0), }
-            lock: LockVideoMemory 24 { node: long(0), cacheable: word(8), address: word(12),
-                memory: long(16), }
-            unlock: UnlockVideoMemory 16 { node: long(0), asynchronous: word(12), }
-            create_fence: CreateNativeFence 16 { fd: word(8), }
-            allocate_non_paged: AllocateNonPagedMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            free_non_paged: FreeNonPagedMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            allocate_commands: AllocateVirtualCommandBuffer 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            free_commands: FreeVirtualCommandBuffer 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            allocate_contiguous: AllocateContiguousMemory 24 { size: long(0), address: word(8),
-                physical: word(12), logical: long(16), }
-            free_contiguous: FreeContiguousMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            event: Event 8 { queue: long(0), }
-            commit: Commit 32 { context: long(0), command_buffer: long(8), delta: long(16),
-                queue: long(24), }
-            map_user: MapUserMemory 32 { memory: long(0), physical: word(8), size: long(16),
-                info: word(24), address: word(28), }
-            unmap_user: UnmapUserMemory 24 { memory: long(0), size: long(8), info: word(16), }
-            user_signal: UserSignal 20 { command: word(0), id: word(4), manual_reset: word(8),
-                wait: word(12), state: word(16), }
-            signal: Signal 32 { signal: long(0), process: long(16), }
-            write_data: WriteData 8 { address: word(0), data: word(4), }
-            set_power: SetPowerManagement 4 { state: word(0), }
-            power: QueryPowerManagement 8 { state: word(0), is_idle: word(4), }
-            cache: Cache 40 { operation: word(0), logical: long(16), size: long(24),
-                node: long(32), }
-            timestamp: TimeStamp 12 { timer: word(0), request: word(4), delta: word(8), }
-            kernel_settings: QueryKernelSettings 4 { signal: word(0), }
-            version_numbers: Version 16 { major: word(0), minor: word(4), patch: word(8),
-                build: word(12), }
-            attach: Attach 16 { context: word(0), state_count: long(8), }
-            detach: Detach 4 { context: word(0), }
-            timeout: SetTimeOut 4 { timeout: word(0), }
-            database: Database 136 { is_valid: word(0), process: word(4), video: long(8),
-                video_max: long(16), video_total: long(24), non_paged: long(40),
-                non_paged_max: long(48), non_paged_total: long(56), contiguous: long(72),
-                contiguous_max: long(80), contiguous_total: long(88), }
-            chip_info: ChipInfo 16 { count: word(0), kind: word(4), }
-            resets: QueryResetTimeStamp 8 { stamp: long(0), }
-            set_scale: SetFscaleValue 4 { value: word(0), }
-            scale: GetFscaleValue 12 { value: word(0), min: word(4), max: word(8), }
-            read_register: ReadRegister 8 { address: word(0), data: word(4), }
-            write_register: WriteRegister 8 { address: word(0), data: word(4), }
-            profile_setting: GetProfileSetting 132 { enable: word(0), name: word(4), }
-            set_profile: SetProfileSetting 132 { enable: word(0), name: word(4), }
-            counters_2d: ProfileRegisters2d 8 { result: long(0), }
-            debug: Debug 104 { message: word(24), kind: word(16), }
-            shared_info: GetSharedInfo 16 { process: word(0), id: word(4), data: word(12),
-                size: word(8), }
-            set_shared_info: SetSharedInfo 12 { id: word(0), data: word(4), size: word(8), }
-            command_buffer: CommandBufferLayout 72 { object: word(0), entry_pipe: word(4),
-                logical: long(32), start_offset: word(44), offset: word(48), }
-            delta: DeltaLayout 64 { references: word(4), element_count: word(8),
-                record_count: word(12), records: long(16), }
-        }
-        absent {
-            release_node: ReleaseVideoMemory, name_node: NameVideoMemory,
-            import_node: ImportVideoMemory, wrap: WrapUserMemory, export_node: ExportVideoMemory,
-            node_fd: GetVideoMemoryFd, metadata: SetVidMemMetadata,
-            graphic_buffer: GetGraphicBufferFd, shared_buffer: ShBuf, wait_fence: WaitNativeFence,
-            wait_node: WaitFence, finish_unlock: BottomHalfUnlockVideoMemory,
-            config_power: ConfigPowerManagement, options: QueryChipOptions,
-            chip_frequency: QueryChipFrequency, cpu_frequency: QueryCpuFrequency,
-            read_registers: ReadRegisterEx, write_registers: WriteRegisterEx,
-            profile_clear: ReadProfilerRegisterSetting, location: LocationLayout,
-            context: ContextLayout,
-        }
-    }
-    .checked(),
-    // 5.0.11.p8.41671, of i.MX6; p7 is the same.
-    generation! {
-        own {
-            name: "5.0.11.p8",
-            version: [5, 0, 11, 41671],
-            argument_bytes: 32,
-            sizes: &[320],
-            may_be_shorter: false,
-            union_at: 32,
-            model: 0,
-            header: Header { hardware_type: word(4), core_index: ABSENT, engine: ABSENT,
-                status: word(8), handle: long(16), },
-            queue: Queue { next: long(0), command: 8, union_at: 40, bytes: 328, },
-            identity: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
-                Minor3 Minor4 Minor5 Minor6 AllStreams RegisterMax ThreadCount ShaderCoreCount
-                VertexCacheSize VertexOutputBufferSize PixelPipes InstructionCount ConstantCount
-                BufferSize FreeVaryings SuperTileMode Control2d Product Flags ],
-                register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], bytes: 100, },
-            vector: Some(vector::V5),
-            profile: Profile { all: CountersLayout { at: 4, words: &ALL_4_0_0 },
-                part_1: CountersLayout::ABSENT, part_2: CountersLayout::ABSENT, },
-            profiler_bytes: 0,
-        }
-        commands {
-            QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
-            AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
-            AllocateLinearVideoMemory ReleaseVideoMemory MapMemory UnmapMemory MapUserMemory
-            UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal
-            WriteData Commit Stall ReadRegister WriteRegister GetProfileSetting SetProfileSetting
-            ReadAllProfileRegisters ProfileRegisters2d SetPowerManagementState
-            QueryPowerManagementState GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical
-            Debug Cache Timestamp Database Version ChipInfo Attach Detach Compose SetTimeout
-            GetFrameInfo QueryCommandBuffer CommitDone DumpGpuState DumpEvent
-            AllocateVirtualCommandBuffer FreeVirtualCommandBuffer SetFscaleValue GetFscaleValue
-            NameVideoMemory ImportVideoMemory QueryResetTimeStamp ReadRegisterEx WriteRegisterEx
-            SyncPoint CreateNativeFence WaitNativeFence DestroyMmu Shbuf ConfigPowerManagement
-            GetVideoMemoryFd WrapUserMemory
-        }
-        quirks {
-            hardware: HardwareTypes { routing: Routing::Type, three_d: 1, two_d: 2, both: 3,
-            vector: 4, },
-            flags: AllocationFlags { contiguous: 0x1, scattered: 0x8, secure: 0x4, cacheable: 0x2,
-            fast: 0x0, dma_buf: 0x20, user_memory: 0x40, },
-            surface_types: 12, pools: 10, tells_bytes: false, cache_is_ignored: false,
-            caches_nodes: false, detaches_known: false, takes_commit_done: false,
-            caches_by_address: true, has_profiler: true, profiles: false, off_reads_zero: false,
-            maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-            unknown_node_not_found: true, answers_as_6_4: false, locked_cannot_be_freed: false,
-            locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
-            allocates_surfaces: false, unlocks_later: true, allocates_commands: true,
-            names_pool: false, one_paged_pool: false, stall_is_limited: false,
-            newer_contexts: true, elements_and_one: false, no_node_ends: false,
-            image_surfaces: true,
-        }
-        structures {
-            base_address: GetBaseAddress 4 { base_address: word(0), }
-            video_memory: QueryVideoMemory 48 { internal_physical: word(0), internal_size: long(8),
-                external_physical: word(16), external_size: long(24),
-                contiguous_physical: word(32), contiguous_size: long(40), }
-            map_memory: MapMemory 24 { physical: word(0), size: long(8), logical: long(16), }
-            unmap_memory: UnmapMemory 24 { physical: word(0), size: long(8), logical: long(16), }
-            allocate_linear: AllocateLinearVideoMemory 24 { size: word(0), alignment: word(4),
-                kind: word(8), flag: word(12), pool: word(16), node: word(20), }
-            allocate_surface: AllocateVideoMemory 28 { width: word(0), height: word(4),
-                depth: word(8), format: word(12), kind: word(16), pool: word(20), node: word(24), }
-            release_node: ReleaseVideoMemory 4 { node: word(0), }
-            lock: LockVideoMemory 40 { node: word(0), cacheable: word(4), address: word(8),
-                memory: long(16), gid: word(24), physical_address: long(32), }
-            unlock: UnlockVideoMemory 16 { node: long(0), asynchronous: word(12), }
-            name_node: NameVideoMemory 8 { node: word(0), name: word(4), }
-            import_node: ImportVideoMemory 8 { name: word(0), node: word(4), }
-            wrap: WrapUserMemory 40 { flag: word(16), handle: word(20), logical: long(24),
-                physical: word(32), size: word(36), node: word(8), }
-            node_fd: GetVideoMemoryFd 8 { node: word(0), fd: word(4), }
-            shared_buffer: ShBuf 32 { command: word(0), id: long(8), data: long(16),
-                size: word(24), }
-            create_fence: CreateNativeFence 16 { fd: word(8), }
-            wait_fence: WaitNativeFence 8 { fd: word(0), timeout: word(4), }
-            allocate_non_paged: AllocateNonPagedMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            free_non_paged: FreeNonPagedMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            allocate_commands: AllocateVirtualCommandBuffer 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            free_commands: FreeVirtualCommandBuffer 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            allocate_contiguous: AllocateContiguousMemory 24 { size: long(0), address: word(8),
-                physical: word(12), logical: long(16), }
-            free_contiguous: FreeContiguousMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            event: Event 8 { queue: long(0), }
-            commit: Commit 32 { context: long(0), command_buffer: long(8), delta: long(16),
-                queue: long(24), }
-            map_user: MapUserMemory 32 { memory: long(0), physical: word(8), size: long(16),
-                info: word(24), address: word(28), }
-            unmap_user: UnmapUserMemory 24 { memory: long(0), size: long(8), info: word(16), }
-            user_signal: UserSignal 20 { command: word(0), id: word(4), manual_reset: word(8),
-                wait: word(12), state: word(16), }
-            signal: Signal 32 { signal: long(0), process: long(16), }
-            write_data: WriteData 8 { address: word(0), data: word(4), }
-            set_power: SetPowerManagement 4 { state: word(0), }
-            config_power: ConfigPowerManagement 4 { enable: word(0), }
-            power: QueryPowerManagement 8 { state: word(0), is_idle: word(4), }
-            cache: Cache 40 { operation: word(0), logical: long(16), size: long(24),
-                node: word(32), }
-            timestamp: TimeStamp 12 { timer: word(0), request: word(4), delta: word(8), }
-            kernel_settings: QueryKernelSettings 4 { signal: word(0), }
-            version_numbers: Version 16 { major: word(0), minor: word(4), patch: word(8),
-                build: word(12), }
-            attach: Attach 56 { context: word(0), state_count: long(8), record_count: word(16),
-                buffer_bytes: word(48), }
-            detach: Detach 4 { context: word(0), }
-            timeout: SetTimeOut 4 { timeout: word(0), }
-            database: Database 288 { is_valid: word(0), process: word(4), video: long(8),
-                video_max: long(16), video_total: long(24), video_given: word(32),
-                video_returned: word(36), non_paged: long(48), non_paged_max: long(56),
-                non_paged_total: long(64), non_paged_given: word(72), non_paged_returned: word(76),
-                contiguous: long(88), contiguous_max: long(96), contiguous_total: long(104),
-                contiguous_given: word(112), contiguous_returned: word(116), pool: long(168),
-                pool_max: long(176), pool_total: long(184), pool_given: word(192),
-                pool_returned: word(196), }
-            chip_info: ChipInfo 16 { count: word(0), kind: word(4), }
-            resets: QueryResetTimeStamp 8 { stamp: long(0), }
-            set_scale: SetFscaleValue 4 { value: word(0), }
-            scale: GetFscaleValue 12 { value: word(0), min: word(4), max: word(8), }
-            read_register: ReadRegister 8 { address: word(0), data: word(4), }
-            write_register: WriteRegister 8 { address: word(0), data: word(4), }
-            profile_setting: GetProfileSetting 4 { enable: word(0), }
-            set_profile: SetProfileSetting 4 { enable: word(0), }
-            counters_2d: ProfileRegisters2d 8 { result: long(0), }
-            debug: Debug 104 { message: word(24), kind: word(16), }
-            command_buffer: CommandBufferLayout 104 { object: word(0), entry_pipe: word(16),
-                logical: long(48), start_offset: word(60), offset: word(64), }
-            delta: DeltaLayout 64 { references: word(4), element_count: word(8),
-                record_count: word(12), records: long(16), }
-        }
-        absent {
-            free_node: FreeVideoMemory, export_node: ExportVideoMemory,
-            metadata: SetVidMemMetadata, graphic_buffer: GetGraphicBufferFd, wait_node: WaitFence,
-            finish_unlock: BottomHalfUnlockVideoMemory, options: QueryChipOptions,
-            chip_frequency: QueryChipFrequency, cpu_frequency: QueryCpuFrequency,
-            read_registers: ReadRegisterEx, write_registers: WriteRegisterEx,
-            profile_clear: ReadProfilerRegisterSetting, shared_info: GetSharedInfo,
-            set_shared_info: SetSharedInfo, location: LocationLayout, context: ContextLayout,
-        }
-    }
-    .checked(),
-    // 5.0.11.p6.31013, of PXA1928.
-    generation! {
-        own {
-            name: "5.0.11.p6",
-            version: [5, 0, 11, 31013],
-            argument_bytes: 32,
-            sizes: &[320],
-            may_be_shorter: false,
-            union_at: 32,
-            model: 0,
-            header: Header { hardware_type: word(4), core_index: ABSENT, engine: ABSENT,
-                status: word(8), handle: long(16), },
-            queue: Queue { next: long(0), command: 8, union_at: 40, bytes: 328, },
-            identity: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
-                Minor3 Minor4 Minor5 AllStreams RegisterMax ThreadCount ShaderCoreCount
-                VertexCacheSize VertexOutputBufferSize PixelPipes InstructionCount ConstantCount
-                BufferSize FreeVaryings SuperTileMode Control2d Product EcoFlags ],
-                register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], bytes: 128, },
-            vector: Some(vector::V5),
-            profile: Profile { all: CountersLayout { at: 0, words: &ALL_4_0_0 },
-                part_1: CountersLayout::ABSENT, part_2: CountersLayout::ABSENT, },
-            profiler_bytes: 0,
-        }
-        commands {
-            QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
-            AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
-            AllocateLinearVideoMemory ReleaseVideoMemory MapMemory UnmapMemory MapUserMemory
-            UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal
-            WriteData Commit Stall ReadRegister WriteRegister GetProfileSetting SetProfileSetting
-            ReadAllProfileRegisters ProfileRegisters2d SetPowerManagementState
-            QueryPowerManagementState GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical
-            Debug Cache Timestamp Database Version ChipInfo Attach Detach Compose SetTimeout
-            GetFrameInfo QueryCommandBuffer CommitDone DumpGpuState DumpEvent
-            AllocateVirtualCommandBuffer FreeVirtualCommandBuffer SetFscaleValue GetFscaleValue
-            NameVideoMemory ImportVideoMemory FlushCache GetMmuVersion QueryResetTimeStamp
-            ReadRegisterEx WriteRegisterEx SyncPoint CreateNativeFence DestroyMmu Shbuf
-            ConfigPowerManagement GetVideoMemoryFd
-        }
-        quirks {
-            hardware: HardwareTypes { routing: Routing::Type, three_d: 1, two_d: 2, both: 3,
-            vector: 4, },
-            flags: AllocationFlags { contiguous: 0x1, scattered: 0x8, secure: 0x4, cacheable: 0x2,
-            fast: 0x0, dma_buf: 0x0, user_memory: 0x0, },
-            surface_types: 12, pools: 10, tells_bytes: false, cache_is_ignored: false,
-            caches_nodes: false, detaches_known: false, takes_commit_done: false,
-            caches_by_address: false, has_profiler: false, profiles: false, off_reads_zero: false,
-            maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-            unknown_node_not_found: true, answers_as_6_4: false, locked_cannot_be_freed: false,
-            locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::P6,
-            allocates_surfaces: false, unlocks_later: true, allocates_commands: true,
-            names_pool: false, one_paged_pool: false, stall_is_limited: false,
-            newer_contexts: true, elements_and_one: false, no_node_ends: false,
-            image_surfaces: true,
-        }
-        structures {
-            base_address: GetBaseAddress 4 { base_address: word(0), }
-            video_memory: QueryVideoMemory 48 { internal_physical: word(0), internal_size: long(8),
-                external_physical: word(16), external_size: long(24),
-                contiguous_physical: word(32), contiguous_size: long(40), }
-            map_memory: MapMemory 24 { physical: word(0), size: long(8), logical: long(16), }
-            unmap_memory: UnmapMemory 24 { physical: word(0), size: long(8), logical: long(16), }
-            allocate_linear: AllocateLinearVideoMemory 24 { size: word(0), alignment: word(4),
-                kind: word(8), flag: word(12), pool: word(16), node: word(20), }
-            allocate_surface: AllocateVideoMemory 28 { width: word(0), height: word(4),
-                depth: word(8), format: word(12), kind: word(16), pool: word(20), node: word(24), }
-            release_node: ReleaseVideoMemory 4 { node: word(0), }
-            lock: LockVideoMemory 40 { node: word(0), cacheable: word(4), address: word(8),
-                memory: long(16), gid: word(24), physical_address: long(32), }
-            unlock: UnlockVideoMemory 16 { node: long(0), asynchronous: word(12), }
-            name_node: NameVideoMemory 8 { node: word(0), name: word(4), }
-            import_node: ImportVideoMemory 8 { name: word(0), node: word(4), }
-            node_fd: GetVideoMemoryFd 8 { node: word(0), fd: word(4), }
-            shared_buffer: ShBuf 32 { command: word(0), id: long(8), data: long(16),
-                size: word(24), }
-            create_fence: CreateNativeFence 16 { fd: word(8), }
-            allocate_non_paged: AllocateNonPagedMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            free_non_paged: FreeNonPagedMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            allocate_commands: AllocateVirtualCommandBuffer 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            free_commands: FreeVirtualCommandBuffer 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            allocate_contiguous: AllocateContiguousMemory 24 { size: long(0), address: word(8),
-                physical: word(12), logical: long(16), }
-            free_contiguous: FreeContiguousMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            event: Event 8 { queue: long(0), }
-            commit: Commit 32 { context: long(0), command_buffer: long(8), delta: long(16),
-                queue: long(24), }
-            map_user: MapUserMemory 32 { memory: long(0), physical: word(8), size: long(16),
-                info: word(24), address: word(28), }
-            unmap_user: UnmapUserMemory 24 { memory: long(0), size: long(8), info: word(16), }
-            user_signal: UserSignal 20 { command: word(0), id: word(4), manual_reset: word(8),
-                wait: word(12), state: word(16), }
-            signal: Signal 32 { signal: long(0), process: long(16), }
-            write_data: WriteData 8 { address: word(0), data: word(4), }
-            set_power: SetPowerManagement 4 { state: word(0), }
-            config_power: ConfigPowerManagement 4 { enable: word(0), }
-            power: QueryPowerManagement 8 { state: word(0), is_idle: word(4), }
-            cache: Cache 40 { operation: word(0), logical: long(16), size: long(24),
-                node: word(32), }
-            timestamp: TimeStamp 12 { timer: word(0), request: word(4), delta: word(8), }
-            kernel_settings: QueryKernelSettings 4 { signal: word(0), }
-            version_numbers: Version 16 { major: word(0), minor: word(4), patch: word(8),
-                build: word(12), }
-            attach: Attach 56 { context: word(0), state_count: long(8), record_count: word(16),
-                buffer_bytes: word(48), }
-            detach: Detach 4 { context: word(0), }
-            timeout: SetTimeOut 4 { timeout: word(0), }
-            database: Database 288 { is_valid: word(0), process: word(4), video: long(8),
-                video_max: long(16), video_total: long(24), non_paged: long(48),
-                non_paged_max: long(56), non_paged_total: long(64), contiguous: long(88),
-                contiguous_max: long(96), contiguous_total: long(104), pool: long(168),
-                pool_max: long(176), pool_total: long(184), }
-            chip_info: ChipInfo 16 { count: word(0), kind: word(4), }
-            resets: QueryResetTimeStamp 8 { stamp: long(0), }
-            set_scale: SetFscaleValue 4 { value: word(0), }
-            scale: GetFscaleValue 12 { value: word(0), min: word(4), max: word(8), }
-            read_register: ReadRegister 8 { address: word(0), data: word(4), }
-            write_register: WriteRegister 8 { address: word(0), data: word(4), }
-            profile_setting: GetProfileSetting 4 { enable: word(0), }
-            set_profile: SetProfileSetting 4 { enable: word(0), }
-            counters_2d: ProfileRegisters2d 8 { result: long(0), }
-            debug: Debug 104 { message: word(24), kind: word(16), }
-            command_buffer: CommandBufferLayout 104 { object: word(0), entry_pipe: word(16),
-                logical: long(48), start_offset: word(60), offset: word(64), }
-            delta: DeltaLayout 64 { references: word(4), element_count: word(8),
-                record_count: word(12), records: long(16), }
-        }
-        absent {
-            free_node: FreeVideoMemory, wrap: WrapUserMemory, export_node: ExportVideoMemory,
-            metadata: SetVidMemMetadata, graphic_buffer: GetGraphicBufferFd,
-            wait_fence: WaitNativeFence, wait_node: WaitFence,
-            finish_unlock: BottomHalfUnlockVideoMemory, options: QueryChipOptions,
-            chip_frequency: QueryChipFrequency, cpu_frequency: QueryCpuFrequency,
-            read_registers: ReadRegisterEx, write_registers: WriteRegisterEx,
-            profile_clear: ReadProfilerRegisterSetting, shared_info: GetSharedInfo,
-            set_shared_info: SetSharedInfo, location: LocationLayout, context: ContextLayout,
-        }
-    }
-    .checked(),
-    // 6.2.4.p2.163672, of i.MX 4.14.78_1.0.0.
-    generation! {
-        own {
-            name: "6.2.4.p2",
-            version: [6, 2, 4, 163672],
-            argument_bytes: 32,
-            sizes: &[400, 344],
-            may_be_shorter: false,
-            union_at: 40,
-            model: 0,
-            header: Header { hardware_type: word(4), core_index: word(8), engine: word(28),
-                status: word(12), handle: long(16), },
-            queue: Queue { next: long(0), command: 8, union_at: 48, bytes: 352, },
-            identity: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
-                ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount
-                Product RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT,
-                internal_memory: &[], bytes: 56, },
-            vector: Some(vector::V5),
-            profile: Profile { all: CountersLayout::ABSENT,
-                part_1: CountersLayout { at: 4, words: &PART_1_6_2_4_P2 },
-                part_2: CountersLayout { at: 4, words: &PART_2_6_2_4_P2 }, },
-            profiler_bytes: 0,
-        }
-        commands {
-            QueryVideoMemory QueryChipIdentity QueryChipFrequency AllocateNonPagedMemory
-            FreeNonPagedMemory AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
-            AllocateLinearVideoMemory ReleaseVideoMemory MapMemory UnmapMemory MapUserMemory
-            UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal
-            WriteData Commit Stall ReadRegister WriteRegister GetProfileSetting SetProfileSetting
-            ProfileRegisters2d ReadAllProfileRegistersPart1 ReadAllProfileRegistersPart2
-            ReadProfilerRegisterSetting SetPowerManagementState QueryPowerManagementState
-            GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical Debug Cache Timestamp
-            Database Version ChipInfo Attach Detach SetTimeout GetFrameInfo DumpGpuProfile
-            QueryCommandBuffer CommitDone DumpGpuState DumpEvent AllocateVirtualCommandBuffer
-            FreeVirtualCommandBuffer SetFscaleValue GetFscaleValue ExportVideoMemory
-            NameVideoMemory ImportVideoMemory QueryResetTimeStamp ReadRegisterEx WriteRegisterEx
-            CreateNativeFence WaitNativeFence DestroyMmu Shbuf GetGraphicBufferFd
-            SetVideoMemoryMetadata GetVideoMemoryFd ConfigPowerManagement WrapUserMemory WaitFence
-            DeviceMutex BottomHalfUnlockVideoMemory QueryChipOption
-        }
-        quirks {
-            hardware: HardwareTypes { routing: Routing::TypeAndIndex, three_d: 1, two_d: 2,
-            both: 4, vector: 3, },
-            flags: AllocationFlags { contiguous: 0x1, scattered: 0x8, secure: 0x4, cacheable: 0x2,
-            fast: 0x100, dma_buf: 0x1000, user_memory: 0x2000, },
-            surface_types: 16, pools: 10, tells_bytes: false, cache_is_ignored: false,
-            caches_nodes: false, detaches_known: false, takes_commit_done: false,
-            caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
-            maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-            unknown_node_not_found: true, answers_as_6_4: false, locked_cannot_be_freed: false,
-            locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_2_4,
-            allocates_surfaces: false, unlocks_later: true, allocates_commands: true,
-            names_pool: true, one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
-            elements_and_one: true, no_node_ends: false, image_surfaces: true,
-        }
-        structures {
-            base_address: GetBaseAddress 264 { base_address: word(0), range_count: word(4), }
-            video_memory: QueryVideoMemory 48 { internal_physical: word(0), internal_size: long(8),
-                external_physical: word(16), external_size: long(24),
-                contiguous_physical: word(32), contiguous_size: long(40), }
-            map_memory: MapMemory 24 { physical: word(0), size: long(8), logical: long(16), }
-            unmap_memory: UnmapMemory 24 { physical: word(0), size: long(8), logical: long(16), }
-            allocate_linear: AllocateLinearVideoMemory 24 { size: word(0), alignment: word(4),
-                kind: word(8), flag: word(12), pool: word(16), node: word(20), }
-            allocate_surface: AllocateVideoMemory 28 { width: word(0), height: word(4),
-                depth: word(8), format: word(12), kind: word(16), pool: word(20), node: word(24), }
-            release_node: ReleaseVideoMemory 4 { node: word(0), }
-            lock: LockVideoMemory 40 { node: word(0), cacheable: word(4), address: word(8),
-                memory: long(16), gid: word(24), physical_address: long(32), }
-            unlock: UnlockVideoMemory 24 { node: long(0), asynchronous: word(20), pool: word(12),
-                size: word(16), }
-            name_node: NameVideoMemory 8 { node: word(0), name: word(4), }
-            import_node: ImportVideoMemory 8 { name: word(0), node: word(4), }
-            wrap: WrapUserMemory 112 { flag: word(0), handle: word(4), logical: long(16),
-                physical: word(24), size: word(28), node: word(96), granted: long(104), }
-            export_node: ExportVideoMemory 12 { node: word(0), flags: word(4), fd: word(8), }
-            node_fd: GetVideoMemoryFd 8 { node: word(0), fd: word(4), }
-            metadata: SetVidMemMetadata 32 { node: word(0), readback: word(4), status: word(8),
-                fast_clear: word(12), format: word(28), }
-            graphic_buffer: GetGraphicBufferFd 32 { nodes: word(0), piece: long(16),
-                signal: word(24), fd: word(28), }
-            shared_buffer: ShBuf 32 { command: word(0), id: long(8), data: long(16),
-                size: word(24), }
-            create_fence: CreateNativeFence 16 { signal: long(0), fd: word(8), }
-            wait_fence: WaitNativeFence 8 { fd: word(0), timeout: word(4), }
-            wait_node: WaitFence 8 { node: word(0), }
-            finish_unlock: BottomHalfUnlockVideoMemory 8 { node: word(0), }
-            allocate_non_paged: AllocateNonPagedMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            free_non_paged: FreeNonPagedMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            allocate_commands: AllocateVirtualCommandBuffer 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            free_commands: FreeVirtualCommandBuffer 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            allocate_contiguous: AllocateContiguousMemory 24 { size: long(0), address: word(8),
-                physical: word(12), logical: long(16), }
-            free_contiguous: FreeContiguousMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            event: Event 8 { queue: long(0), }
-            commit: Commit 304 { context: long(104), command_buffer: long(184), delta: long(24),
-                queue: long(264), count: word(284), stamp: long(288), switched: word(296), }
-            map_user: MapUserMemory 32 { memory: long(0), physical: word(8), size: long(16),
-                info: word(24), address: word(28), }
-            unmap_user: UnmapUserMemory 24 { memory: long(0), size: long(8), info: word(16), }
-            user_signal: UserSignal 20 { command: word(0), id: word(4), manual_reset: word(8),
-                wait: word(12), state: word(16), }
-            signal: Signal 32 { signal: long(0), process: long(16), }
-            write_data: WriteData 8 { address: word(0), data: word(4), }
-            set_power: SetPowerManagement 4 { state: word(0), }
-            config_power: ConfigPowerManagement 4 { enable: word(0), }
-            power: QueryPowerManagement 8 { state: word(0), is_idle: word(4), }
-            cache: Cache 40 { operation: word(0), logical: long(16), size: long(24),
-                node: word(32), }
-            timestamp: TimeStamp 12 { timer: word(0), request: word(4), delta: word(8), }
-            kernel_settings: QueryKernelSettings 4 { signal: word(0), }
-            version_numbers: Version 16 { major: word(0), minor: word(4), patch: word(8),
-                build: word(12), }
-            attach: Attach 56 { context: word(0), state_count: long(8), record_count: word(16),
-                buffer_bytes: word(48), }
-            detach: Detach 4 { context: word(0), }
-            timeout: SetTimeOut 4 { timeout: word(0), }
-            database: Database 288 { is_valid: word(0), process: word(4), video: long(8),
-                video_max: long(16), video_total: long(24), video_given: word(32),
-                video_returned: word(36), non_paged: long(48), non_paged_max: long(56),
-                non_paged_total: long(64), non_paged_given: word(72), non_paged_returned: word(76),
-                contiguous: long(88), contiguous_max: long(96), contiguous_total: long(104),
-                contiguous_given: word(112), contiguous_returned: word(116), pool: long(168),
-                pool_max: long(176), pool_total: long(184), pool_given: word(192),
-                pool_returned: word(196), }
-            chip_info: ChipInfo 84 { count: word(0), kind: word(4), id: word(44), }
-            resets: QueryResetTimeStamp 16 { stamp: long(0), context: long(8), }
-            options: QueryChipOptions 28 { profiler: word(0), fast_clear: word(4), power: word(8),
-                mmu: word(12), compression: word(16), }
-            chip_frequency: QueryChipFrequency 8 { core: word(0), shader: word(4), }
-            set_scale: SetFscaleValue 4 { value: word(0), }
-            scale: GetFscaleValue 12 { value: word(0), min: word(4), max: word(8), }
-            read_register: ReadRegister 8 { address: word(0), data: word(4), }
-            write_register: WriteRegister 8 { address: word(0), data: word(4), }
-            read_registers: ReadRegisterEx 24 { address: word(0), cores: word(4), data: word(8), }
-            write_registers: WriteRegisterEx 24 { address: word(0), cores: word(4), data: word(8),
-                }
-            profile_setting: GetProfileSetting 4 { enable: word(0), }
-            set_profile: SetProfileSetting 4 { enable: word(0), }
-            counters_2d: ProfileRegisters2d 8 { result: long(0), }
-            profile_clear: ReadProfilerRegisterSetting 4 { clears: word(0), }
-            debug: Debug 104 { message: word(24), kind: word(16), }
-            command_buffer: CommandBufferLayout 136 { object: word(0), entry_pipe: word(16),
-                logical: long(40), start_offset: word(52), offset: word(56),
-                reserved_tail: word(32), }
-            delta: DeltaLayout 56 { element_count: word(8), record_count: word(12),
-                records: long(16), }
-        }
-        absent {
-            free_node: FreeVideoMemory, cpu_frequency: QueryCpuFrequency,
-            shared_info: GetSharedInfo, set_shared_info: SetSharedInfo, location: LocationLayout,
-            context: ContextLayout,
-        }
-    }
-    .checked(),
-    // 6.2.4.p3.174315, of STM32.
-    generation! {
-        own {
-            name: "6.2.4.p3",
-            version: [6, 2, 4, 174315],
-            argument_bytes: 32,
-            sizes: &[400, 344],
-            may_be_shorter: false,
-            union_at: 40,
-            model: 0,
-            header: Header { hardware_type: word(4), core_index: word(8), engine: word(28),
-                status: word(12), handle: long(16), },
-            queue: Queue { next: long(0), command: 8, union_at: 48, bytes: 352, },
-            identity: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
-                ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount
-                Product RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT,
-                internal_memory: &[], bytes: 56, },
-            vector: Some(vector::V5),
-            profile: Profile { all: CountersLayout::ABSENT,
-                part_1: CountersLayout { at: 4, words: &PART_1_6_2_4_P2 },
-                part_2: CountersLayout { at: 4, words: &PART_2_6_2_4_P2 }, },
-            profiler_bytes: 0,
-        }
-        commands {
-            QueryVideoMemory QueryChipIdentity QueryChipFrequency AllocateNonPagedMemory
-            FreeNonPagedMemory AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
-            AllocateLinearVideoMemory ReleaseVideoMemory MapMemory UnmapMemory MapUserMemory
-            UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal
-            WriteData Commit Stall ReadRegister WriteRegister GetProfileSetting SetProfileSetting
-            ProfileRegisters2d ReadAllProfileRegistersPart1 ReadAllProfileRegistersPart2
-            ReadProfilerRegisterSetting SetPowerManagementState QueryPowerManagementState
-            GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical Debug Cache Timestamp
-            Database Version ChipInfo Attach Detach SetTimeout GetFrameInfo DumpGpuProfile
-            QueryCommandBuffer CommitDone DumpGpuState DumpEvent AllocateVirtualCommandBuffer
-            FreeVirtualCommandBuffer SetFscaleValue GetFscaleValue ExportVideoMemory
-            NameVideoMemory ImportVideoMemory QueryResetTimeStamp ReadRegisterEx WriteRegisterEx
-            CreateNativeFence WaitNativeFence DestroyMmu Shbuf GetGraphicBufferFd
-            SetVideoMemoryMetadata GetVideoMemoryFd ConfigPowerManagement WrapUserMemory WaitFence
-            BottomHalfUnlockVideoMemory QueryChipOption
-        }
-        quirks {
-            hardware: HardwareTypes { routing: Routing::TypeAndIndex, three_d: 1, two_d: 2,
-            both: 4, vector: 3, },
-            flags: AllocationFlags { contiguous: 0x1, scattered: 0x8, secure: 0x4, cacheable: 0x2,
-            fast: 0x100, dma_buf: 0x1000, user_memory: 0x2000, },
-            surface_types: 16, pools: 10, tells_bytes: false, cache_is_ignored: false,
-            caches_nodes: false, detaches_known: false, takes_commit_done: false,
-            caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
-            maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-            unknown_node_not_found: true, answers_as_6_4: false, locked_cannot_be_freed: false,
-            locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_2_4,
-            allocates_surfaces: false, unlocks_later: true, allocates_commands: true,
-            names_pool: true, one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
-            elements_and_one: true, no_node_ends: false, image_surfaces: true,
-        }
-        structures {
-            base_address: GetBaseAddress 264 { base_address: word(0), range_count: word(4), }
-            video_memory: QueryVideoMemory 48 { internal_physical: word(0), internal_size: long(8),
-                external_physical: word(16), external_size: long(24),
-                contiguous_physical: word(32), contiguous_size: long(40), }
-            map_memory: MapMemory 24 { physical: word(0), size: long(8), logical: long(16), }
-            unmap_memory: UnmapMemory 24 { physical: word(0), size: long(8), logical: long(16), }
-            allocate_linear: AllocateLinearVideoMemory 24 { size: word(0), alignment: word(4),
-                kind: word(8), flag: word(12), pool: word(16), node: word(20), }
-            allocate_surface: AllocateVideoMemory 28 { width: word(0), height: word(4),
-                depth: word(8), format: word(12), kind: word(16), pool: word(20), node: word(24), }
-            release_node: ReleaseVideoMemory 4 { node: word(0), }
-            lock: LockVideoMemory 40 { node: word(0), cacheable: word(4), address: word(8),
-                memory: long(16), gid: word(24), physical_address: long(32), }
-            unlock: UnlockVideoMemory 24 { node: long(0), asynchronous: word(20), pool: word(12),
-                size: word(16), }
-            name_node: NameVideoMemory 8 { node: word(0), name: word(4), }
-            import_node: ImportVideoMemory 8 { name: word(0), node: word(4), }
-            wrap: WrapUserMemory 112 { flag: word(0), handle: word(4), logical: long(16),
-                physical: word(24), size: word(28), node: word(96), granted: long(104), }
-            export_node: ExportVideoMemory 12 { node: word(0), flags: word(4), fd: word(8), }
-            node_fd: GetVideoMemoryFd 8 { node: word(0), fd: word(4), }
-            metadata: SetVidMemMetadata 32 { node: word(0), readback: word(4), status: word(8),
-                fast_clear: word(12), format: word(28), }
-            graphic_buffer: GetGraphicBufferFd 32 { nodes: word(0), piece: long(16),
-                signal: word(24), fd: word(28), }
-            shared_buffer: ShBuf 32 { command: word(0), id: long(8), data: long(16),
-                size: word(24), }
-            create_fence: CreateNativeFence 16 { signal: long(0), fd: word(8), }
-            wait_fence: WaitNativeFence 8 { fd: word(0), timeout: word(4), }
-            wait_node: WaitFence 8 { node: word(0), }
-            finish_unlock: BottomHalfUnlockVideoMemory 8 { node: word(0), }
-            allocate_non_paged: AllocateNonPagedMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            free_non_paged: FreeNonPagedMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            allocate_commands: AllocateVirtualCommandBuffer 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            free_commands: FreeVirtualCommandBuffer 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            allocate_contiguous: AllocateContiguousMemory 24 { size: long(0), address: word(8),
-                physical: word(12), logical: long(16), }
-            free_contiguous: FreeContiguousMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            event: Event 8 { queue: long(0), }
-            commit: Commit 304 { context: long(104), command_buffer: long(184), delta: long(24),
-                queue: long(264), count: word(284), stamp: long(288), switched: word(296), }
-            map_user: MapUserMemory 32 { memory: long(0), physical: word(8), size: long(16),
-                info: word(24), address: word(28), }
-            unmap_user: UnmapUserMemory 24 { memory: long(0), size: long(8), info: word(16), }
-            user_signal: UserSignal 20 { command: word(0), id: word(4), manual_reset: word(8),
-                wait: word(12), state: word(16), }
-            signal: Signal 32 { signal: long(0), process: long(16), }
-            write_data: WriteData 8 { address: word(0), data: word(4), }
-            set_power: SetPowerManagement 4 { state: word(0), }
-            config_power: ConfigPowerManagement 4 { enable: word(0), }
-            power: QueryPowerManagement 8 { state: word(0), is_idle: word(4), }
-            cache: Cache 40 { operation: word(0), logical: long(16), size: long(24),
-                node: word(32), }
-            timestamp: TimeStamp 12 { timer: word(0), request: word(4), delta: word(8), }
-            kernel_settings: QueryKernelSettings 4 { signal: word(0), }
-            version_numbers: Version 16 { major: word(0), minor: word(4), patch: word(8),
-                build: word(12), }
-            attach: Attach 56 { context: word(0), state_count: long(8), record_count: word(16),
-                buffer_bytes: word(48), }
-            detach: Detach 4 { context: word(0), }
-            timeout: SetTimeOut 4 { timeout: word(0), }
-            database: Database 288 { is_valid: word(0), process: word(4), video: long(8),
-                video_max: long(16), video_total: long(24), video_given: word(32),
-                video_returned: word(36), non_paged: long(48), non_paged_max: long(56),
-                non_paged_total: long(64), non_paged_given: word(72), non_paged_returned: word(76),
-                contiguous: long(88), contiguous_max: long(96), contiguous_total: long(104),
-                contiguous_given: word(112), contiguous_returned: word(116), pool: long(168),
-                pool_max: long(176), pool_total: long(184), pool_given: word(192),
-                pool_returned: word(196), }
-            chip_info: ChipInfo 84 { count: word(0), kind: word(4), id: word(44), }
-            resets: QueryResetTimeStamp 16 { stamp: long(0), context: long(8), }
-            options: QueryChipOptions 28 { profiler: word(0), fast_clear: word(4), power: word(8),
-                mmu: word(12), compression: word(16), }
-            chip_frequency: QueryChipFrequency 8 { core: word(0), shader: word(4), }
-            set_scale: SetFscaleValue 4 { value: word(0), }
-            scale: GetFscaleValue 12 { value: word(0), min: word(4), max: word(8), }
-            read_register: ReadRegister 8 { address: word(0), data: word(4), }
-            write_register: WriteRegister 8 { address: word(0), data: word(4), }
-            read_registers: ReadRegisterEx 24 { address: word(0), cores: word(4), data: word(8), }
-            write_registers: WriteRegisterEx 24 { address: word(0), cores: word(4), data: word(8),
-                }
-            profile_setting: GetProfileSetting 4 { enable: word(0), }
-            set_profile: SetProfileSetting 4 { enable: word(0), }
-            counters_2d: ProfileRegisters2d 8 { result: long(0), }
-            profile_clear: ReadProfilerRegisterSetting 4 { clears: word(0), }
-            debug: Debug 104 { message: word(24), kind: word(16), }
-            command_buffer: CommandBufferLayout 136 { object: word(0), entry_pipe: word(16),
-                logical: long(40), start_offset: word(52), offset: word(56),
-                reserved_tail: word(32), }
-            delta: DeltaLayout 72 { references: word(8), element_count: word(12),
-                record_count: word(16), records: long(24), }
-        }
-        absent {
-            free_node: FreeVideoMemory, cpu_frequency: QueryCpuFrequency,
-            shared_info: GetSharedInfo, set_shared_info: SetSharedInfo, location: LocationLayout,
-            context: ContextLayout,
-        }
-    }
-    .checked(),
-    // 6.2.3.129602.
-    generation! {
-        own {
-            name: "6.2.3",
-            version: [6, 2, 3, 129602],
-            argument_bytes: 32,
-            sizes: &[400, 344],
-            may_be_shorter: false,
-            union_at: 40,
-            model: 0,
-            header: Header { hardware_type: word(4), core_index: word(8), engine: word(28),
-                status: word(12), handle: long(16), },
-            queue: Queue { next: long(0), command: 8, union_at: 48, bytes: 352, },
-            identity: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
-                Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
-                InstructionCount ListedConstants FreeVaryings CoreCount Product RawFlags Eco
-                Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
-                bytes: 88, },
-            vector: Some(vector::V5),
-            profile: Profile { all: CountersLayout { at: 4, words: &ALL_6_2_3 },
-                part_1: CountersLayout { at: 4, words: &PART_1_6_2_4_P2 },
-                part_2: CountersLayout { at: 4, words: &PART_2_6_2_3 }, },
-            profiler_bytes: 0,
-        }
-        commands {
-            QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
-            AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
-            AllocateLinearVideoMemory ReleaseVideoMemory MapMemory UnmapMemory MapUserMemory
-            UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal
-            WriteData Commit Stall ReadRegister WriteRegister GetProfileSetting SetProfileSetting
-            ReadAllProfileRegisters ProfileRegisters2d ReadAllProfileNewRegistersPart1
-            ReadAllProfileNewRegistersPart2 ReadProfilerNewRegisterSetting SetPowerManagementState
-            QueryPowerManagementState GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical
-            Debug Cache Timestamp Database Version ChipInfo Attach Detach SetTimeout GetFrameInfo
-            DumpGpuProfile QueryCommandBuffer CommitDone DumpGpuState DumpEvent
-            AllocateVirtualCommandBuffer FreeVirtualCommandBuffer SetFscaleValue GetFscaleValue
-            NameVideoMemory ImportVideoMemory QueryResetTimeStamp ReadRegisterEx WriteRegisterEx
-            CreateNativeFence WaitNativeFence DestroyMmu Shbuf GetVideoMemoryFd
-            ConfigPowerManagement WrapUserMemory WaitFence BottomHalfUnlockVideoMemory
-        }
-        quirks {
-            hardware: HardwareTypes { routing: Routing::TypeAndIndex, three_d: 1, two_d: 2,
-            both: 4, vector: 3, },
-            flags: AllocationFlags { contiguous: 0x1, scattered: 0x8, secure: 0x4, cacheable: 0x2,
-            fast: 0x0, dma_buf: 0x1000, user_memory: 0x2000, },
-            surface_types: 16, pools: 10, tells_bytes: false, cache_is_ignored: false,
-            caches_nodes: false, detaches_known: false, takes_commit_done: false,
-            caches_by_address: true, has_profiler: true, profiles: false, off_reads_zero: false,
-            maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-            unknown_node_not_found: true, answers_as_6_4: false, locked_cannot_be_freed: false,
-            locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
-            allocates_surfaces: false, unlocks_later: true, allocates_commands: true,
-            names_pool: true, one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
-            elements_and_one: true, no_node_ends: false, image_surfaces: true,
-        }
-        structures {
-            base_address: GetBaseAddress 264 { base_address: word(0), range_count: word(4), }
-            video_memory: QueryVideoMemory 48 { internal_physical: word(0), internal_size: long(8),
-                external_physical: word(16), external_size: long(24),
-                contiguous_physical: word(32), contiguous_size: long(40), }
-            map_memory: MapMemory 24 { physical: word(0), size: long(8), logical: long(16), }
-            unmap_memory: UnmapMemory 24 { physical: word(0), size: long(8), logical: long(16), }
-            allocate_linear: AllocateLinearVideoMemory 24 { size: word(0), alignment: word(4),
-                kind: word(8), flag: word(12), pool: word(16), node: word(20), }
-            allocate_surface: AllocateVideoMemory 28 { width: word(0), height: word(4),
-                depth: word(8), format: word(12), kind: word(16), pool: word(20), node: word(24), }
-            release_node: ReleaseVideoMemory 4 { node: word(0), }
-            lock: LockVideoMemory 40 { node: word(0), cacheable: word(4), address: word(8),
-                memory: long(16), gid: word(24), physical_address: long(32), }
-            unlock: UnlockVideoMemory 16 { node: long(0), asynchronous: word(12), }
-            name_node: NameVideoMemory 8 { node: word(0), name: word(4), }
-            import_node: ImportVideoMemory 8 { name: word(0), node: word(4), }
-            wrap: WrapUserMemory 96 { flag: word(0), handle: word(4), logical: long(8),
-                physical: word(16), size: word(20), node: word(88), }
-            node_fd: GetVideoMemoryFd 8 { node: word(0), fd: word(4), }
-            shared_buffer: ShBuf 32 { command: word(0), id: long(8), data: long(16),
-                size: word(24), }
-            create_fence: CreateNativeFence 16 { signal: long(0), fd: word(8), }
-            wait_fence: WaitNativeFence 8 { fd: word(0), timeout: word(4), }
-            wait_node: WaitFence 8 { node: word(0), }
-            finish_unlock: BottomHalfUnlockVideoMemory 8 { node: word(0), }
-            allocate_non_paged: AllocateNonPagedMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            free_non_paged: FreeNonPagedMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            allocate_commands: AllocateVirtualCommandBuffer 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            free_commands: FreeVirtualCommandBuffer 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            allocate_contiguous: AllocateContiguousMemory 24 { size: long(0), address: word(8),
-                physical: word(12), logical: long(16), }
-            free_contiguous: FreeContiguousMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            event: Event 8 { queue: long(0), }
-            commit: Commit 304 { context: long(104), command_buffer: long(184), delta: long(24),
-                queue: long(264), count: word(284), stamp: long(288), switched: word(296), }
-            map_user: MapUserMemory 32 { memory: long(0), physical: word(8), size: long(16),
-                info: word(24), address: word(28), }
-            unmap_user: UnmapUserMemory 24 { memory: long(0), size: long(8), info: word(16), }
-            user_signal: UserSignal 20 { command: word(0), id: word(4), manual_reset: word(8),
-                wait: word(12), state: word(16), }
-            signal: Signal 32 { signal: long(0), process: long(16), }
-            write_data: WriteData 8 { address: word(0), data: word(4), }
-            set_power: SetPowerManagement 4 { state: word(0), }
-            config_power: ConfigPowerManagement 4 { enable: word(0), }
-            power: QueryPowerManagement 8 { state: word(0), is_idle: word(4), }
-            cache: Cache 40 { operation: word(0), logical: long(16), size: long(24),
-                node: word(32), }
-            timestamp: TimeStamp 12 { timer: word(0), request: word(4), delta: word(8), }
-            kernel_settings: QueryKernelSettings 4 { signal: word(0), }
-            version_numbers: Version 16 { major: word(0), minor: word(4), patch: word(8),
-                build: word(12), }
-            attach: Attach 56 { context: word(0), state_count: long(8), record_count: word(16),
-                buffer_bytes: word(48), }
-            detach: Detach 4 { context: word(0), }
-            timeout: SetTimeOut 4 { timeout: word(0), }
-            database: Database 288 { is_valid: word(0), process: word(4), video: long(8),
-                video_max: long(16), video_total: long(24), video_given: word(32),
-                video_returned: word(36), non_paged: long(48), non_paged_max: long(56),
-                non_paged_total: long(64), non_paged_given: word(72), non_paged_returned: word(76),
-                contiguous: long(88), contiguous_max: long(96), contiguous_total: long(104),
-                contiguous_given: word(112), contiguous_returned: word(116), pool: long(168),
-                pool_max: long(176), pool_total: long(184), pool_given: word(192),
-                pool_returned: word(196), }
-            chip_info: ChipInfo 84 { count: word(0), kind: word(4), id: word(44), }
-            resets: QueryResetTimeStamp 16 { stamp: long(0), context: long(8), }
-            set_scale: SetFscaleValue 4 { value: word(0), }
-            scale: GetFscaleValue 12 { value: word(0), min: word(4), max: word(8), }
-            read_register: ReadRegister 8 { address: word(0), data: word(4), }
-            write_register: WriteRegister 8 { address: word(0), data: word(4), }
-            read_registers: ReadRegisterEx 24 { address: word(0), cores: word(4), data: word(8), }
-            write_registers: WriteRegisterEx 24 { address: word(0), cores: word(4), data: word(8),
-                }
-            profile_setting: GetProfileSetting 8 { enable: word(0), sync: word(4), }
-            set_profile: SetProfileSetting 8 { enable: word(0), }
-            counters_2d: ProfileRegisters2d 8 { result: long(0), }
-            profile_clear: ReadProfilerRegisterSetting 4 { clears: word(0), }
-            debug: Debug 104 { message: word(24), kind: word(16), }
-            command_buffer: CommandBufferLayout 136 { object: word(0), entry_pipe: word(16),
-                logical: long(40), start_offset: word(52), offset: word(56),
-                reserved_tail: word(32), }
-            delta: DeltaLayout 72 { references: word(8), element_count: word(12),
-                record_count: word(16), records: long(24), }
-        }
-        absent {
-            free_node: FreeVideoMemory, export_node: ExportVideoMemory,
-            metadata: SetVidMemMetadata, graphic_buffer: GetGraphicBufferFd,
-            options: QueryChipOptions, chip_frequency: QueryChipFrequency,
-            cpu_frequency: QueryCpuFrequency, shared_info: GetSharedInfo,
-            set_shared_info: SetSharedInfo, location: LocationLayout, context: ContextLayout,
-        }
-    }
-    .checked(),
-    // 6.2.2.93313.
-    generation! {
-        own {
-            name: "6.2.2",
-            version: [6, 2, 2, 93313],
-            argument_bytes: 32,
-            sizes: &[400, 344],
-            may_be_shorter: false,
-            union_at: 40,
-            model: 0,
-            header: Header { hardware_type: word(4), core_index: word(8), engine: word(28),
-                status: word(12), handle: long(16), },
-            queue: Queue { next: long(0), command: 8, union_at: 48, bytes: 352, },
-            identity: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
-                Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
-                InstructionCount ListedConstants FreeVaryings CoreCount Product RawFlags Eco
-                Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
-                bytes: 88, },
-            vector: Some(vector::V5),
-            profile: Profile { all: CountersLayout { at: 4, words: &ALL_6_2_3 },
-                part_1: CountersLayout { at: 4, words: &PART_1_6_2_4_P2 },
-                part_2: CountersLayout { at: 4, words: &PART_2_6_2_3 }, },
-            profiler_bytes: 0,
-        }
-        commands {
-            QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory FreeNonPagedMemory
-            AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
-            AllocateLinearVideoMemory ReleaseVideoMemory MapMemory UnmapMemory MapUserMemory
-            UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal
-            WriteData Commit Stall ReadRegister WriteRegister GetProfileSetting SetProfileSetting
-            ReadAllProfileRegisters ProfileRegisters2d ReadAllProfileNewRegistersPart1
-            ReadAllProfileNewRegistersPart2 ReadProfilerNewRegisterSetting SetPowerManagementState
-            QueryPowerManagementState GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical
-            Debug Cache Timestamp Database Version ChipInfo Attach Detach Compose SetTimeout
-            GetFrameInfo DumpGpuProfile QueryCommandBuffer CommitDone DumpGpuState DumpEvent
-            AllocateVirtualCommandBuffer FreeVirtualCommandBuffer SetFscaleValue GetFscaleValue
-            NameVideoMemory ImportVideoMemory QueryResetTimeStamp ReadRegisterEx WriteRegisterEx
-            CreateNativeFence WaitNativeFence DestroyMmu Shbuf GetVideoMemoryFd
-            ConfigPowerManagement WrapUserMemory WaitFence BottomHalfUnlockVideoMemory
-        }
-        quirks {
-            hardware: HardwareTypes { routing: Routing::TypeAndIndex, three_d: 1, two_d: 2,
-            both: 4, vector: 3, },
-            flags: AllocationFlags { contiguous: 0x1, scattered: 0x8, secure: 0x4, cacheable: 0x2,
-            fast: 0x0, dma_buf: 0x20, user_memory: 0x40, },
-            surface_types: 16, pools: 10, tells_bytes: false, cache_is_ignored: false,
-            caches_nodes: false, detaches_known: false, takes_commit_done: false,
-            caches_by_address: true, has_profiler: true, profiles: false, off_reads_zero: false,
-            maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-            unknown_node_not_found: true, answers_as_6_4: false, locked_cannot_be_freed: false,
-            locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
-            allocates_surfaces: false, unlocks_later: true, allocates_commands: true,
-            names_pool: true, one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
-            elements_and_one: true, no_node_ends: false, image_surfaces: true,
-        }
-        structures {
-            base_address: GetBaseAddress 12 { base_address: word(0), range_start: word(4),
-                range_end: word(8), }
-            video_memory: QueryVideoMemory 48 { internal_physical: word(0), internal_size: long(8),
-                external_physical: word(16), external_size: long(24),
-                contiguous_physical: word(32), contiguous_size: long(40), }
-            map_memory: MapMemory 24 { physical: word(0), size: long(8), logical: long(16), }
-            unmap_memory: UnmapMemory 24 { physical: word(0), size: long(8), logical: long(16), }
-            allocate_linear: AllocateLinearVideoMemory 24 { size: word(0), alignment: word(4),
-                kind: word(8), flag: word(12), pool: word(16), node: word(20), }
-            allocate_surface: AllocateVideoMemory 28 { width: word(0), height: word(4),
-                depth: word(8), format: word(12), kind: word(16), pool: word(20), node: word(24), }
-            release_node: ReleaseVideoMemory 4 { node: word(0), }
-            lock: LockVideoMemory 40 { node: word(0), cacheable: word(4), address: word(8),
-                memory: long(16), gid: word(24), physical_address: long(32), }
-            unlock: UnlockVideoMemory 16 { node: long(0), asynchronous: word(12), }
-            name_node: NameVideoMemory 8 { node: word(0), name: word(4), }
-            import_node: ImportVideoMemory 8 { name: word(0), node: word(4), }
-            wrap: WrapUserMemory 96 { flag: word(0), handle: word(4), logical: long(8),
-                physical: word(16), size: word(20), node: word(88), }
-            node_fd: GetVideoMemoryFd 8 { node: word(0), fd: word(4), }
-            shared_buffer: ShBuf 32 { command: word(0), id: long(8), data: long(16),
-                size: word(24), }
-            create_fence: CreateNativeFence 16 { signal: long(0), fd: word(8), }
-            wait_fence: WaitNativeFence 8 { fd: word(0), timeout: word(4), }
-            wait_node: WaitFence 8 { node: word(0), }
-            finish_unlock: BottomHalfUnlockVideoMemory 8 { node: word(0), }
-            allocate_non_paged: AllocateNonPagedMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            free_non_paged: FreeNonPagedMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            allocate_commands: AllocateVirtualCommandBuffer 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            free_commands: FreeVirtualCommandBuffer 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            allocate_contiguous: AllocateContiguousMemory 24 { size: long(0), address: word(8),
-                physical: word(12), logical: long(16), }
-            free_contiguous: FreeContiguousMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            event: Event 16 { queue: long(0), engine: word(8), }
-            commit: Commit 304 { context: long(104), command_buffer: long(184), delta: long(24),
-                queue: long(264), count: word(284), engine: word(272), stamp: long(288),
-                switched: word(296), }
-            map_user: MapUserMemory 32 { memory: long(0), physical: word(8), size: long(16),
-                info: word(24), address: word(28), }
-            unmap_user: UnmapUserMemory 24 { memory: long(0), size: long(8), info: word(16), }
-            user_signal: UserSignal 20 { command: word(0), id: word(4), manual_reset: word(8),
-                wait: word(12), state: word(16), }
-            signal: Signal 32 { signal: long(0), process: long(16), }
-            write_data: WriteData 8 { address: word(0), data: word(4), }
-            set_power: SetPowerManagement 4 { state: word(0), }
-            config_power: ConfigPowerManagement 4 { enable: word(0), }
-            power: QueryPowerManagement 8 { state: word(0), is_idle: word(4), }
-            cache: Cache 40 { operation: word(0), logical: long(16), size: long(24),
-                node: word(32), }
-            timestamp: TimeStamp 12 { timer: word(0), request: word(4), delta: word(8), }
-            kernel_settings: QueryKernelSettings 4 { signal: word(0), }
-            version_numbers: Version 16 { major: word(0), minor: word(4), patch: word(8),
-                build: word(12), }
-            attach: Attach 56 { context: word(0), state_count: long(8), record_count: word(16),
-                buffer_bytes: word(48), }
-            detach: Detach 4 { context: word(0), }
-            timeout: SetTimeOut 4 { timeout: word(0), }
-            database: Database 288 { is_valid: word(0), process: word(4), video: long(8),
-                video_max: long(16), video_total: long(24), video_given: word(32),
-                video_returned: word(36), non_paged: long(48), non_paged_max: long(56),
-                non_paged_total: long(64), non_paged_given: word(72), non_paged_returned: word(76),
-                contiguous: long(88), contiguous_max: long(96), contiguous_total: long(104),
-                contiguous_given: word(112), contiguous_returned: word(116), pool: long(168),
-                pool_max: long(176), pool_total: long(184), pool_given: word(192),
-                pool_returned: word(196), }
-            chip_info: ChipInfo 84 { count: word(0), kind: word(4), id: word(44), }
-            resets: QueryResetTimeStamp 16 { stamp: long(0), context: long(8), }
-            set_scale: SetFscaleValue 4 { value: word(0), }
-            scale: GetFscaleValue 12 { value: word(0), min: word(4), max: word(8), }
-            read_register: ReadRegister 8 { address: word(0), data: word(4), }
-            write_register: WriteRegister 8 { address: word(0), data: word(4), }
-            read_registers: ReadRegisterEx 24 { address: word(0), cores: word(4), data: word(8), }
-            write_registers: WriteRegisterEx 24 { address: word(0), cores: word(4), data: word(8),
-                }
-            profile_setting: GetProfileSetting 8 { enable: word(0), sync: word(4), }
-            set_profile: SetProfileSetting 8 { enable: word(0), }
-            counters_2d: ProfileRegisters2d 8 { result: long(0), }
-            profile_clear: ReadProfilerRegisterSetting 4 { clears: word(0), }
-            debug: Debug 104 { message: word(24), kind: word(16), }
-            command_buffer: CommandBufferLayout 136 { object: word(0), entry_pipe: word(16),
-                logical: long(40), start_offset: word(52), offset: word(56),
-                reserved_tail: word(32), }
-            delta: DeltaLayout 72 { references: word(8), element_count: word(12),
-                record_count: word(16), records: long(24), }
-        }
-        absent {
-            free_node: FreeVideoMemory, export_node: ExportVideoMemory,
-            metadata: SetVidMemMetadata, graphic_buffer: GetGraphicBufferFd,
-            options: QueryChipOptions, chip_frequency: QueryChipFrequency,
-            cpu_frequency: QueryCpuFrequency, shared_info: GetSharedInfo,
-            set_shared_info: SetSharedInfo, location: LocationLayout, context: ContextLayout,
-        }
-    }
-    .checked(),
-    // 6.4.11.p3.1049711, of i.MX 6.12.3-1.0.0.
-    generation! {
-        own {
-            name: "6.4.11",
-            version: [6, 4, 11, 1049711],
-            argument_bytes: 32,
-            sizes: &[384],
-            may_be_shorter: true,
-            union_at: 40,
-            model: 0,
-            header: Header { hardware_type: word(4), core_index: word(12), engine: word(20),
-                status: word(16), handle: ABSENT, },
-            queue: Queue { next: long(0), command: 8, union_at: 16, bytes: 48, },
-            identity: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
-                Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
-                InstructionCount FragmentInstructionCount ListedConstants FreeVaryings CoreCount
-                Clusters Product RawFlags Eco Customer ], register_apb: long(136),
-                address_bits: word(148),
-                internal_memory: &[word(104), word(108), word(112), word(116)], bytes: 152, },
-            vector: Some(vector::V6_4),
-            profile: Profile { all: CountersLayout::ABSENT,
-                part_1: CountersLayout { at: 4, words: &PART_1_6_2_4_P2 },
-                part_2: CountersLayout { at: 4, words: &PART_2_6_4_11 }, },
-            profiler_bytes: 400,
-        }
-        commands {
-            ChipInfo Version QueryChipIdentity QueryChipOption QueryChipFrequency QueryVideoMemory
-            AllocateLinearVideoMemory WrapUserMemory ReleaseVideoMemory LockVideoMemory
-            UnlockVideoMemory BottomHalfUnlockVideoMemory MapMemory UnmapMemory Cache Attach Detach
-            EventCommit Commit SetTimeout UserSignal Signal SetProfileSetting
-            ReadProfilerRegisterSetting ReadAllProfileRegistersPart1 ReadAllProfileRegistersPart2
-            Database ConfigPowerManagement DebugDump ReadRegister WriteRegister ProfileRegisters2d
-            GetBaseAddress GetFrameInfo SetVideoMemoryMetadata QueryCommandBuffer
-            QueryResetTimeStamp CreateNativeFence WaitNativeFence WaitFence ExportVideoMemory
-            NameVideoMemory ImportVideoMemory DeviceMutex Dec200Test Dec300Read Dec300Write
-            Dec300Flush Dec300FlushWait Shbuf GetGraphicBufferFd UpdateDebugCallback
-            ConfigCtxFramework AllocateNonPagedMemory FreeNonPagedMemory WriteData ApbAxifeAccess
-            Reset CommitDone GetVideoMemoryFd GetProfileSetting ReadRegisterEx WriteRegisterEx
-            SetPowerManagementState QueryPowerManagementState QueryCpuFrequency DumpGpuState
-            SyncVideoMemory CancelJob Timestamp SetFscaleValue GetFscaleValue DestroyMmu
-        }
-        quirks {
-            hardware: HardwareTypes { routing: Routing::Slot, three_d: 2, two_d: 3, both: 1,
-            vector: 5, },
-            flags: AllocationFlags { contiguous: 0x1, scattered: 0x2, secure: 0x40,
-            cacheable: 0x10, fast: 0x100, dma_buf: 0x1000, user_memory: 0x2000, },
-            surface_types: 17, pools: 9, tells_bytes: true, cache_is_ignored: false,
-            caches_nodes: true, detaches_known: true, takes_commit_done: true,
-            caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
-            maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-            unknown_node_not_found: true, answers_as_6_4: true, locked_cannot_be_freed: false,
-            locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
-            allocates_surfaces: false, unlocks_later: true, allocates_commands: true,
-            names_pool: true, one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
-            elements_and_one: true, no_node_ends: true, image_surfaces: true,
-        }
-        structures {
-            base_address: GetBaseAddress 328 { base_address: word(0), range_count: word(4), }
-            video_memory: QueryVideoMemory 64 { internal_physical: word(0), internal_size: long(8),
-                external_physical: word(16), external_size: long(24),
-                contiguous_physical: word(32), contiguous_size: long(40),
-                exclusive_physical: word(48), exclusive_size: long(56), }
-            map_memory: MapMemory 24 { physical: word(0), size: long(8), logical: long(16), }
-            unmap_memory: UnmapMemory 24 { physical: word(0), size: long(8), logical: long(16), }
-            allocate_linear: AllocateLinearVideoMemory 40 { size: long(0), alignment: word(8),
-                kind: word(12), flag: word(16), pool: word(20), node: word(36), }
-            release_node: ReleaseVideoMemory 4 { node: word(0), }
-            lock: LockVideoMemory 48 { node: word(0), cacheable: word(4), address: long(8),
-                memory: long(16), gid: word(24), physical_address: long(32), parts: word(40), }
-            unlock: UnlockVideoMemory 32 { node: long(0), asynchronous: word(24), pool: word(12),
-                size: long(16), parts: word(28), }
-            name_node: NameVideoMemory 8 { node: word(0), name: word(4), }
-            import_node: ImportVideoMemory 8 { name: word(0), node: word(4), }
-            wrap: WrapUserMemory 56 { flag: word(0), handle: word(4), logical: long(16),
-                physical: long(24), size: long(32), node: word(44), granted: long(48), }
-            export_node: ExportVideoMemory 12 { node: word(0), flags: word(4), fd: word(8), }
-            node_fd: GetVideoMemoryFd 12 { node: word(0), fd: word(8), }
-            metadata: SetVidMemMetadata 32 { node: word(0), readback: word(4), status: word(8),
-                fast_clear: word(12), format: word(28), }
-            graphic_buffer: GetGraphicBufferFd 40 { nodes: word(0), piece: long(16),
-                signal: long(24), fd: word(32), }
-            shared_buffer: ShBuf 32 { command: word(0), id: long(8), data: long(16),
-                size: word(24), }
-            create_fence: CreateNativeFence 16 { signal: long(0), fd: word(8), }
-            wait_fence: WaitNativeFence 8 { fd: word(0), timeout: word(4), }
-            wait_node: WaitFence 8 { node: word(0), }
-            finish_unlock: BottomHalfUnlockVideoMemory 8 { node: word(0), }
-            allocate_non_paged: AllocateNonPagedMemory 32 { size: long(8), physical: word(16),
-                logical: long(24), }
-            free_non_paged: FreeNonPagedMemory 24 { size: long(0), physical: word(8),
-                logical: long(16), }
-            event: Event 16 { queue: long(0), }
-            commit: Commit 152 { context: long(16), delta: long(8), queue: long(24), core: word(0),
-                next: long(112), stamp: long(136), switched: word(132), location: word(32), }
-            user_signal: UserSignal 24 { command: word(0), id: word(4), manual_reset: word(8),
-                wait: word(12), state: word(16), status: word(20), }
-            signal: Signal 32 { signal: long(0), process: long(16), }
-            write_data: WriteData 8 { address: word(0), data: word(4), }
-            set_power: SetPowerManagement 4 { state: word(0), }
-            config_power: ConfigPowerManagement 8 { enable: word(0), old: word(4), }
-            power: QueryPowerManagement 8 { state: word(0), is_idle: word(4), }
-            cache: Cache 48 { operation: word(0), logical: long(16), size: long(24),
-                node: word(40), }
-            timestamp: TimeStamp 12 { timer: word(0), request: word(4), delta: word(8), }
-            version_numbers: Version 16 { major: word(0), minor: word(4), patch: word(8),
-                build: word(12), }
-            attach: Attach 48 { context: word(0), state_count: long(8), record_count: word(16),
-                buffer_bytes: word(40), }
-            detach: Detach 4 { context: word(0), }
-            timeout: SetTimeOut 4 { timeout: word(0), }
-            database: Database 288 { is_valid: word(0), process: word(4), video: long(8),
-                video_max: long(16), video_total: long(24), video_given: word(32),
-                video_returned: word(36), non_paged: long(48), non_paged_max: long(56),
-                non_paged_total: long(64), non_paged_given: word(72), non_paged_returned: word(76),
-                contiguous: long(88), contiguous_max: long(96), contiguous_total: long(104),
-                contiguous_given: word(112), contiguous_returned: word(116), pool: long(168),
-                pool_max: long(176), pool_total: long(184), pool_given: word(192),
-                pool_returned: word(196), }
-            chip_info: ChipInfo 340 { count: word(0), kind: word(4), id: word(88),
-                index: word(172), }
-            resets: QueryResetTimeStamp 16 { stamp: long(0), context: long(8), }
-            options: QueryChipOptions 248 { profiler: word(0), fast_clear: word(4), power: word(8),
-                mmu: word(12), compression: word(16), small_batch: word(20),
-                attribute_cache: word(28), pools: word(220), shaders: word(228),
-                networks: word(232), }
-            chip_frequency: QueryChipFrequency 8 { core: word(0), shader: word(4), }
-            set_scale: SetFscaleValue 8 { value: word(0), }
-            scale: GetFscaleValue 12 { value: word(0), min: word(4), max: word(8), }
-            cpu_frequency: QueryCpuFrequency 8 { frequency: word(4), }
-            read_register: ReadRegister 8 { address: word(0), data: word(4), }
-            write_register: WriteRegister 8 { address: word(0), data: word(4), }
-            read_registers: ReadRegisterEx 24 { address: word(0), cores: word(4), data: word(8), }
-            write_registers: WriteRegisterEx 24 { address: word(0), cores: word(4), data: word(8),
-                }
-            profile_setting: GetProfileSetting 12 { enable: word(0), mode: word(4), probe: word(8),
-                }
-            set_profile: SetProfileSetting 12 { enable: word(0), }
-            counters_2d: ProfileRegisters2d 8 { result: long(0), }
-            profile_clear: ReadProfilerRegisterSetting 4 { clears: word(0), }
-            command_buffer: CommandBufferLayout 136 { object: word(0), entry_pipe: word(16),
-                logical: long(56), start_offset: word(68), offset: word(72),
-                reserved_head: word(32), reserved_tail: word(36), }
-            location: LocationLayout 80 { logical: long(24), start_offset: word(32),
-                size: word(36), reserved_head: word(40), reserved_tail: word(44),
-                entry_pipe: word(60), next: long(72), }
-            delta: DeltaLayout 72 { element_count: word(8), record_count: word(12),
-                records: long(16), }
-        }
-        absent {
-            allocate_surface: AllocateVideoMemory, free_node: FreeVideoMemory,
-            allocate_commands: AllocateVirtualCommandBuffer,
-            free_commands: FreeVirtualCommandBuffer, allocate_contiguous: AllocateContiguousMemory,
-            free_contiguous: FreeContiguousMemory, map_user: MapUserMemory,
-            unmap_user: UnmapUserMemory, kernel_settings: QueryKernelSettings, debug: Debug,
-            shared_info: GetSharedInfo, set_shared_info: SetSharedInfo, context: ContextLayout,
-        }
-    }
-    .checked(),
+#[rustfmt::skip]
+pub(crate) static LAYOUTS: [Layout; 52] = [
+    DOVE, DOVE_OLD, V2, ARNOVA, V4, EUREKA, V4_0_0, V4_1_0, V4_6_9, V5_0_11_P8, V5_0_11_P6,
+    V6_2_4_P2, V6_2_4_P3, V6_2_3, V6_2_2, V6_4_11, V6_4_3_NXP, V6_4_21_1, V6_3_3_4, V6_3_1,
+    V6_2_4_P1_6, V6_2_4_P1_0, V6_2_4_P1_2, V6_2_4_P2_S32V, V6_2_4_P4_NXP, V6_2_4_P4_ST, V6_3_0,
+    V6_3_1_4, V6_3_2_5, V6_4_0_P1, V6_4_0_P2_0, V6_4_0_P2_4, V6_4_0_P2_S32V, V6_4_1, V6_4_2_1,
+    V6_4_3_ST, V6_4_3_P0, V6_4_3_P2_0, V6_4_4_3, V6_4_6, V6_4_6_9, V6_4_7, V6_4_8_7, V6_4_9,
+    V6_4_11_2, V6_4_11_P1_0, V6_4_11_P2_0, V6_4_11_P4, V6_4_13, V6_4_15_3, V6_4_18_6, V6_4_19_4,
+];
+
+/// Other names of generations, and their places in the list.
+pub(crate) static ALIASES: &[(&str, u8)] = &[
+    ("imx6", 4),
+    ("5.0.11.p7", 9),
+    ("6.4.11.p3", 15),
+    ("6.4.11.p2.6", 15),
+    ("6.4.11.p2.8", 15),
+    ("6.4.3.p4", 16),
+    ("6.4.3.p2.2", 16),
+    ("6.4.3.p2.4", 16),
+    ("6.4.21", 17),
+    ("6.2.4.p1", 20),
+    ("6.2.4.p1.8", 20),
+    ("6.2.4.p4", 24),
+    ("6.3.2", 27),
+    ("6.3.2.3", 27),
+    ("6.4.0.p2.2", 30),
+    ("6.4.0.10", 33),
+    ("6.4.3", 35),
+    ("6.4.3.p1", 36),
+    ("6.4.6.2", 39),
+    ("6.4.6.5", 39),
+    ("6.4.11.p1.2", 46),
+    ("6.4.11.p2.2", 46),
+    ("6.4.11.p2.4", 46),
+    ("6.4.15", 49),
+    ("6.4.18", 50),
+    ("6.4.19", 51),
 ];

@@ -24,22 +24,33 @@ use counters::{
 };
 pub(crate) use generated::{
     Command,
+    ALIASES,
     LAYOUTS, //
 };
 pub(crate) use quirks::*;
 pub(crate) use structures::*;
 
 /// Bytes of the largest interface of any generation.
-pub(crate) const MAX_INTERFACE_BYTES: usize = 400;
+pub(crate) const MAX_INTERFACE_BYTES: usize = 424;
 
 /// From one pool's counters in DATABASE to the next one's.
 pub(crate) const POOL_BYTES: u16 = 40;
 
-/// A field of 4 or 8 bytes, or none.
+/// A field of 4 or 8 bytes, or none; in CHIP_INFO also of 1 or 2 ([`Field::put_narrow`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     at: u16,
     bytes: u16,
+}
+
+/// A field of 1 byte.
+const fn byte(at: u16) -> Field {
+    Field { at, bytes: 1 }
+}
+
+/// A field of 2 bytes.
+const fn half(at: u16) -> Field {
+    Field { at, bytes: 2 }
 }
 
 /// A field of 4 bytes.
@@ -152,11 +163,24 @@ impl Field {
         }
     }
 
+    /// Writes a field that may have 1 or 2 bytes: the low ones.
+    pub(crate) fn put_narrow(self, words: &mut [u32], value: u32) {
+        let mask = match self.bytes {
+            1 => 0xFF,
+            2 => 0xFFFF,
+            _ => return self.put(words, value),
+        };
+        let shift = u32::from(self.at) % 4 * 8;
+        if let Some(word) = words.get_mut(usize::from(self.at) / 4) {
+            *word = *word & !(mask << shift) | (value & mask) << shift;
+        }
+    }
+
     /// Whether it lies inside `bytes` bytes, on its own alignment.
     const fn is_sound(self, bytes: u16) -> bool {
         match self.bytes {
             0 => self.at == 0,
-            4 | 8 => self.at % self.bytes == 0 && self.end() <= bytes as usize,
+            1 | 2 | 4 | 8 => self.at % self.bytes == 0 && self.end() <= bytes as usize,
             _ => false,
         }
     }
@@ -214,9 +238,6 @@ pub(crate) struct Queue {
     pub(crate) bytes: u16,
 }
 
-/// Bytes of the largest payload that a record may have.
-const RECORD_PAYLOAD_BYTES: usize = 32;
-
 /// Bytes of the largest record.
 pub(crate) const MAX_RECORD_BYTES: usize = 8 + MAX_INTERFACE_BYTES;
 
@@ -226,7 +247,7 @@ pub(crate) const MAX_DELTA_BYTES: usize = 72;
 /// Bytes of the largest `gcsHAL_COMMAND_LOCATION`.
 pub(crate) const MAX_LOCATION_BYTES: usize = 80;
 
-/// Bytes of a `gcsHAL_SUBCOMMIT`.
+/// Bytes of the largest `gcsHAL_SUBCOMMIT`.
 pub(crate) const MAX_SUB_COMMIT_BYTES: usize = 128;
 
 /// Elements of COMMIT's arrays.
@@ -340,32 +361,30 @@ pub(crate) struct IdentityLayout {
     pub(crate) bytes: u16,
 }
 
-/// One generation, as `generated.rs` has it.
-macro_rules! generation {
-    (
-        own { $($own:ident: $own_value:expr,)* }
-        commands { $($command:ident)* }
-        quirks { $($quirk:ident: $quirk_value:expr,)* }
-        structures {
-            $($member:ident: $name:ident $bytes:literal { $($field:ident: $place:expr,)* })*
-        }
-        absent { $($absent:ident: $absent_name:ident,)* }
-    ) => {
-        Layout {
-            $($own: $own_value,)*
-            commands: &[$(Command::$command),*],
-            quirks: Quirks { $($quirk: $quirk_value,)* },
-            $($member: {
-                let mut structure = $name::ABSENT;
-                structure.bytes = $bytes;
-                $(structure.$field = $place;)*
-                structure
-            },)*
-            $($absent: $absent_name::ABSENT,)*
-        }
-    };
+/// Lists of commands by their numbers.
+macro_rules! command_lists {
+    ($($name:ident { $($command:ident)* })*) => {$(
+        static $name: [Command; [$(Command::$command),*].len()] = [$(Command::$command),*];
+    )*};
 }
-use generation;
+use command_lists;
+
+/// What generations share.
+macro_rules! shared {
+    ($($name:ident: $kind:ident { $($body:tt)* })*) => {$(
+        #[allow(clippy::needless_update, reason = "some have all fields")]
+        static $name: $kind = $kind { $($body)* };
+    )*};
+}
+use shared;
+
+/// Generations, as what differs from another.
+macro_rules! layouts {
+    ($($name:ident { $($body:tt)* })*) => {$(
+        const $name: Layout = Layout { $($body)* }.checked();
+    )*};
+}
+use layouts;
 
 /// The words of QUERY_CHIP_IDENTITY's answer, in their order.
 macro_rules! words {
@@ -433,18 +452,18 @@ impl Layout {
             && self.header.core_index.is_sound(self.union_at)
             && self.header.engine.is_sound(self.union_at)
             && self.header.handle.is_sound(self.union_at);
+        let payload = self.queue.bytes - self.queue.union_at;
         let record = self.queue.next.is_sound(self.queue.command)
             && self.queue.command + 4 <= self.queue.union_at
-            && self.queue.union_at as usize + RECORD_PAYLOAD_BYTES <= self.queue.bytes as usize
             && self.queue.bytes as usize <= MAX_RECORD_BYTES
-            && self.signal.bytes as usize <= RECORD_PAYLOAD_BYTES
-            && self.write_data.bytes as usize <= RECORD_PAYLOAD_BYTES
-            && self.unlock.bytes as usize <= RECORD_PAYLOAD_BYTES
-            && self.free_contiguous.bytes as usize <= RECORD_PAYLOAD_BYTES
-            && self.free_non_paged.bytes as usize <= RECORD_PAYLOAD_BYTES
-            && self.free_commands.bytes as usize <= RECORD_PAYLOAD_BYTES
-            && self.unmap_user.bytes as usize <= RECORD_PAYLOAD_BYTES
-            && self.timestamp.bytes as usize <= RECORD_PAYLOAD_BYTES;
+            && self.signal.bytes <= payload
+            && self.write_data.bytes <= payload
+            && self.unlock.bytes <= payload
+            && self.free_contiguous.bytes <= payload
+            && self.free_non_paged.bytes <= payload
+            && self.free_commands.bytes <= payload
+            && self.unmap_user.bytes <= payload
+            && self.timestamp.bytes <= payload;
         header
             && record
             && self.structures_are_sound()
@@ -452,7 +471,7 @@ impl Layout {
             && self.identity.words.len() * 4 <= self.identity.bytes as usize
             && self.identity.bytes <= room
             && self.commit.bytes <= room
-            && match &self.vector {
+            && match self.vector {
                 Some(vector) => vector.is_sound() && vector::COMMIT_BYTES <= room,
                 None => true,
             }
@@ -480,7 +499,8 @@ impl Layout {
             && self.command_buffer.read_bytes() <= MAX_COMMAND_BUFFER_BYTES
             && self.delta.bytes as usize <= MAX_DELTA_BYTES
             && self.location.bytes as usize <= MAX_LOCATION_BYTES
-            && self.commit.next.end() <= MAX_SUB_COMMIT_BYTES
+            && self.commit.next.end() <= self.sub_commit_bytes as usize
+            && self.sub_commit_bytes as usize <= MAX_SUB_COMMIT_BYTES
             && self.wrap.bytes <= room
             && self.export_node.bytes <= room
             && self.node_fd.bytes <= room

@@ -61,8 +61,6 @@ pub(crate) enum UnknownSignal {
 /// What a generation does its own way besides places and numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quirks {
-    /// Numbers of core types.
-    pub(crate) hardware: HardwareTypes,
     /// `gcvSURF_IMAGE` is there: numbers from 8 on are one higher than before.
     pub(crate) image_surfaces: bool,
     /// `gceSURF_TYPE` numbers from here on are none, and bits above the low 8 are hints; 0: those
@@ -70,6 +68,9 @@ pub(crate) struct Quirks {
     pub(crate) surface_types: u8,
     /// `gcvPOOL` numbers from here on are none.
     pub(crate) pools: u32,
+    /// The number of the pool of memory on the chip, which none has, where that comes before the
+    /// scattered pool: later numbers are one higher. `u32::MAX`: it does not.
+    pub(crate) sram_pool: u32,
     /// ALLOCATE_LINEAR_VIDEO_MEMORY tells how many bytes there are.
     pub(crate) tells_bytes: bool,
     /// Flags of an allocation.

@@ -6,14 +6,15 @@
 
 use super::*;
 
-/// Structures of fields, and [`Layout`], which has one of each.
+/// Structures of fields, and [`Layout`], which has one of each: most of them (`&`) together with other
+/// layouts that have the same, those of the quickest path itself.
 macro_rules! structures {
     (
         $(#[$layout_meta:meta])*
         layout { $($(#[$own_meta:meta])* $own:ident: $own_type:ty,)* }
         $(
             $(#[$meta:meta])*
-            $member:ident: $name:ident = $c_name:literal {
+            $member:ident: $(& $shared:ident)? $($here:ident)? = $c_name:literal {
                 $($dir:tt $field:ident = $($c_field:literal)|+,)*
             }
         )*
@@ -21,13 +22,13 @@ macro_rules! structures {
         $(
             $(#[$meta])*
             #[derive(Clone, Copy, Debug)]
-            pub(crate) struct $name {
+            pub(crate) struct $($shared)? $($here)? {
                 /// Bytes of the structure; 0: the generation does not have it.
                 pub(crate) bytes: u16,
                 $($(#[doc = concat!("`", $c_field, "`")])+ pub(crate) $field: Field,)*
             }
 
-            impl $name {
+            impl $($shared)? $($here)? {
                 /// None of it.
                 #[allow(dead_code, reason = "some structures are whole in every generation")]
                 pub(super) const ABSENT: Self = Self { bytes: 0, $($field: ABSENT,)* };
@@ -57,7 +58,7 @@ macro_rules! structures {
         #[derive(Clone, Copy, Debug)]
         pub(crate) struct Layout {
             $($(#[$own_meta])* pub(crate) $own: $own_type,)*
-            $($(#[$meta])* pub(crate) $member: $name,)*
+            $($(#[$meta])* pub(crate) $member: $(&'static $shared)? $($here)?,)*
         }
 
         impl Layout {
@@ -104,28 +105,34 @@ structures! {
         queue: Queue,
         /// Commands by number.
         commands: &'static [Command],
+        /// Numbers of core types.
+        hardware: HardwareTypes,
+        /// Bytes of a `gcsHAL_SUBCOMMIT`; 0: there is none.
+        sub_commit_bytes: u16,
         /// QUERY_CHIP_IDENTITY's answer.
-        identity: IdentityLayout,
+        identity: &'static IdentityLayout,
         /// What differs besides places.
-        quirks: Quirks,
+        quirks: &'static Quirks,
         /// COMMIT for the vector graphics core; `None`: its boards have none.
-        vector: Option<vector::Vector>,
+        vector: Option<&'static vector::Vector>,
         /// What the profiler's commands tell.
-        profile: counters::Profile,
+        profile: &'static counters::Profile,
         /// Bytes of the interface that these commands have to themselves, behind an ioctl of its
         /// own; 0: none.
         profiler_bytes: u16,
+        /// Where the union starts for the profiler's commands.
+        profiler_union_at: u16,
     }
 
     /// GET_BASE_ADDRESS.
-    base_address: GetBaseAddress = "GetBaseAddress" {
+    base_address: &GetBaseAddress = "GetBaseAddress" {
         out base_address = "baseAddress", // what GPU addresses are counted from
         out range_count = "flatMappingRangeCount", // ranges that the MMU maps as they are
         out range_start = "flatMappingStart", // such a range
         out range_end = "flatMappingEnd",
     }
     /// QUERY_VIDEO_MEMORY.
-    video_memory: QueryVideoMemory = "QueryVideoMemory" {
+    video_memory: &QueryVideoMemory = "QueryVideoMemory" {
         out internal_physical = "internalPhysical" | "internalPhysName", // memory on the chip
         out internal_size = "internalSize", // its bytes
         out external_physical = "externalPhysical" | "externalPhysName", // memory of a card
@@ -137,19 +144,19 @@ structures! {
         out exclusive_size = "exclusiveSize", // its bytes
     }
     /// MAP_MEMORY.
-    map_memory: MapMemory = "MapMemory" {
+    map_memory: &MapMemory = "MapMemory" {
         in physical = "physical" | "physName",
         in size = "bytes",
         out logical = "logical",
     }
     /// UNMAP_MEMORY.
-    unmap_memory: UnmapMemory = "UnmapMemory" {
+    unmap_memory: &UnmapMemory = "UnmapMemory" {
         in physical = "physical" | "physName",
         in size = "bytes",
         in logical = "logical",
     }
     /// ALLOCATE_LINEAR_VIDEO_MEMORY.
-    allocate_linear: AllocateLinearVideoMemory = "AllocateLinearVideoMemory" {
+    allocate_linear: &AllocateLinearVideoMemory = "AllocateLinearVideoMemory" {
         in size = "bytes",
         in alignment = "alignment",
         in kind = "type", // `gceSURF_TYPE`
@@ -158,7 +165,7 @@ structures! {
         out node = "node",
     }
     /// ALLOCATE_VIDEO_MEMORY: a surface by its geometry.
-    allocate_surface: AllocateVideoMemory = "AllocateVideoMemory" {
+    allocate_surface: &AllocateVideoMemory = "AllocateVideoMemory" {
         inout width = "width",
         inout height = "height",
         in depth = "depth",
@@ -168,15 +175,15 @@ structures! {
         out node = "node",
     }
     /// FREE_VIDEO_MEMORY, up to 4.6.9.
-    free_node: FreeVideoMemory = "FreeVideoMemory" {
+    free_node: &FreeVideoMemory = "FreeVideoMemory" {
         in node = "node",
     }
     /// RELEASE_VIDEO_MEMORY, from 5.0.11.
-    release_node: ReleaseVideoMemory = "ReleaseVideoMemory" {
+    release_node: &ReleaseVideoMemory = "ReleaseVideoMemory" {
         in node = "node",
     }
     /// LOCK_VIDEO_MEMORY.
-    lock: LockVideoMemory = "LockVideoMemory" {
+    lock: &LockVideoMemory = "LockVideoMemory" {
         in node = "node",
         in cacheable = "cacheable", // whether the user's view is to be cached
         out address = "address", // GPU address
@@ -186,7 +193,7 @@ structures! {
         in parts = "op", // bits of [`LOCK_PARTS`]
     }
     /// UNLOCK_VIDEO_MEMORY.
-    unlock: UnlockVideoMemory = "UnlockVideoMemory" {
+    unlock: &UnlockVideoMemory = "UnlockVideoMemory" {
         in node = "node",
         out asynchronous = "asynchroneous", // a second half must follow
         out pool = "pool", // `gcePOOL` where it lies
@@ -194,17 +201,17 @@ structures! {
         in parts = "op", // bits of [`UNLOCK_PARTS`]
     }
     /// NAME_VIDEO_MEMORY.
-    name_node: NameVideoMemory = "NameVideoMemory" {
+    name_node: &NameVideoMemory = "NameVideoMemory" {
         in node = "handle",
         out name = "name",
     }
     /// IMPORT_VIDEO_MEMORY.
-    import_node: ImportVideoMemory = "ImportVideoMemory" {
+    import_node: &ImportVideoMemory = "ImportVideoMemory" {
         in name = "name",
         out node = "handle",
     }
     /// WRAP_USER_MEMORY.
-    wrap: WrapUserMemory = "WrapUserMemory" {
+    wrap: &WrapUserMemory = "WrapUserMemory" {
         in flag = "desc.flag", // what kind of memory
         inout handle = "desc.handle", // descriptor of a dma-buf
         in logical = "desc.logical",
@@ -214,18 +221,18 @@ structures! {
         out granted = "bytes",
     }
     /// EXPORT_VIDEO_MEMORY.
-    export_node: ExportVideoMemory = "ExportVideoMemory" {
+    export_node: &ExportVideoMemory = "ExportVideoMemory" {
         in node = "node",
         in flags = "flags", // flags of `open`
         out fd = "fd",
     }
     /// GET_VIDEO_MEMORY_FD.
-    node_fd: GetVideoMemoryFd = "GetVideoMemoryFd" {
+    node_fd: &GetVideoMemoryFd = "GetVideoMemoryFd" {
         in node = "handle",
         out fd = "fd",
     }
     /// SET_VIDEO_MEMORY_METADATA.
-    metadata: SetVidMemMetadata = "SetVidMemMetadata" {
+    metadata: &SetVidMemMetadata = "SetVidMemMetadata" {
         in node = "node",
         in readback = "readback", // whether it is asked for
         inout status = "ts_fd", // descriptor of the tile status' dma-buf
@@ -233,70 +240,70 @@ structures! {
         inout format = "compress_format", // the last of these
     }
     /// GET_GRAPHIC_BUFFER_FD.
-    graphic_buffer: GetGraphicBufferFd = "GetGraphicBufferFd" {
+    graphic_buffer: &GetGraphicBufferFd = "GetGraphicBufferFd" {
         in nodes = "node", // handles, behind each other
         in piece = "shBuf", // a shared buffer
         in signal = "signal", // a signal
         out fd = "fd", // descriptor of what keeps them
     }
     /// SHBUF.
-    shared_buffer: ShBuf = "ShBuf" {
+    shared_buffer: &ShBuf = "ShBuf" {
         in command = "command",
         inout id = "id", // the buffer
         in data = "data",
         inout size = "bytes",
     }
     /// CREATE_NATIVE_FENCE; up to 5.0.11 it is of a sync point, which there is not.
-    create_fence: CreateNativeFence = "CreateNativeFence" {
+    create_fence: &CreateNativeFence = "CreateNativeFence" {
         in signal = "signal",
         out fd = "fenceFD", // descriptor of the sync file
     }
     /// WAIT_NATIVE_FENCE.
-    wait_fence: WaitNativeFence = "WaitNativeFence" {
+    wait_fence: &WaitNativeFence = "WaitNativeFence" {
         in fd = "fenceFD", // descriptor of the sync file
         in timeout = "timeout",
     }
     /// WAIT_FENCE.
-    wait_node: WaitFence = "WaitFence" {
+    wait_node: &WaitFence = "WaitFence" {
         in node = "handle",
     }
     /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY.
-    finish_unlock: BottomHalfUnlockVideoMemory = "BottomHalfUnlockVideoMemory" {
+    finish_unlock: &BottomHalfUnlockVideoMemory = "BottomHalfUnlockVideoMemory" {
         in node = "node",
     }
     /// ALLOCATE_NON_PAGED_MEMORY.
-    allocate_non_paged: AllocateNonPagedMemory = "AllocateNonPagedMemory" {
+    allocate_non_paged: &AllocateNonPagedMemory = "AllocateNonPagedMemory" {
         inout size = "bytes",
         out physical = "physical" | "physName",
         out logical = "logical",
     }
     /// FREE_NON_PAGED_MEMORY.
-    free_non_paged: FreeNonPagedMemory = "FreeNonPagedMemory" {
+    free_non_paged: &FreeNonPagedMemory = "FreeNonPagedMemory" {
         in size = "bytes",
         in physical = "physical" | "physName",
         in logical = "logical",
     }
     /// ALLOCATE_VIRTUAL_COMMAND_BUFFER: memory for commands, whose GPU address is not told.
-    allocate_commands: AllocateVirtualCommandBuffer = "AllocateVirtualCommandBuffer" {
+    allocate_commands: &AllocateVirtualCommandBuffer = "AllocateVirtualCommandBuffer" {
         inout size = "bytes",
         out physical = "physical",
         out logical = "logical",
     }
     /// FREE_VIRTUAL_COMMAND_BUFFER.
-    free_commands: FreeVirtualCommandBuffer = "FreeVirtualCommandBuffer" {
+    free_commands: &FreeVirtualCommandBuffer = "FreeVirtualCommandBuffer" {
         in size = "bytes",
         in physical = "physical",
         in logical = "logical",
     }
     /// ALLOCATE_CONTIGUOUS_MEMORY.
-    allocate_contiguous: AllocateContiguousMemory = "AllocateContiguousMemory" {
+    allocate_contiguous: &AllocateContiguousMemory = "AllocateContiguousMemory" {
         inout size = "bytes",
         out address = "address", // GPU address
         out physical = "physical",
         out logical = "logical",
     }
     /// FREE_CONTIGUOUS_MEMORY.
-    free_contiguous: FreeContiguousMemory = "FreeContiguousMemory" {
+    free_contiguous: &FreeContiguousMemory = "FreeContiguousMemory" {
         in size = "bytes",
         in physical = "physical",
         in logical = "logical",
@@ -328,7 +335,7 @@ structures! {
         in location = "subCommit.commandBuffer.priority",
     }
     /// MAP_USER_MEMORY.
-    map_user: MapUserMemory = "MapUserMemory" {
+    map_user: &MapUserMemory = "MapUserMemory" {
         in memory = "memory",
         in physical = "physical", // physical address, or all ones
         in size = "size",
@@ -336,7 +343,7 @@ structures! {
         out address = "address", // GPU address
     }
     /// UNMAP_USER_MEMORY.
-    unmap_user: UnmapUserMemory = "UnmapUserMemory" {
+    unmap_user: &UnmapUserMemory = "UnmapUserMemory" {
         in memory = "memory",
         in size = "size",
         in info = "info",
@@ -352,55 +359,55 @@ structures! {
         out status = "status",
     }
     /// SIGNAL, in queues.
-    signal: Signal = "Signal" {
+    signal: &Signal = "Signal" {
         in signal = "signal",
         in process = "process", // whose it is
     }
     /// WRITE_DATA, in queues.
-    write_data: WriteData = "WriteData" {
+    write_data: &WriteData = "WriteData" {
         in address = "address", // GPU address
         in data = "data", // the word
     }
     /// SET_POWER_MANAGEMENT_STATE.
-    set_power: SetPowerManagement = "SetPowerManagement" {
+    set_power: &SetPowerManagement = "SetPowerManagement" {
         in state = "state", // `gceCHIPPOWERSTATE`
     }
     /// CONFIG_POWER_MANAGEMENT.
-    config_power: ConfigPowerManagement = "ConfigPowerManagement" {
+    config_power: &ConfigPowerManagement = "ConfigPowerManagement" {
         in enable = "enable", // whether the core may go off
         out old = "oldValue", // whether it might before
     }
     /// QUERY_POWER_MANAGEMENT_STATE.
-    power: QueryPowerManagement = "QueryPowerManagement" {
+    power: &QueryPowerManagement = "QueryPowerManagement" {
         out state = "state", // `gceCHIPPOWERSTATE`
         out is_idle = "isIdle", // nothing is under way
     }
     /// CACHE.
-    cache: Cache = "Cache" {
+    cache: &Cache = "Cache" {
         in operation = "operation",
         in logical = "logical",
         in size = "bytes",
         in node = "node",
     }
     /// TIMESTAMP.
-    timestamp: TimeStamp = "TimeStamp" {
+    timestamp: &TimeStamp = "TimeStamp" {
         in timer = "timer",
         in request = "request", // stop, start, query
         out delta = "timeDelta", // microseconds
     }
     /// QUERY_KERNEL_SETTINGS.
-    kernel_settings: QueryKernelSettings = "QueryKernelSettings" {
+    kernel_settings: &QueryKernelSettings = "QueryKernelSettings" {
         out signal = "settings.signal", // number of the realtime signal
     }
     /// VERSION.
-    version_numbers: Version = "Version" {
+    version_numbers: &Version = "Version" {
         out major = "major",
         out minor = "minor",
         out patch = "patch",
         out build = "build",
     }
     /// ATTACH.
-    attach: Attach = "Attach" {
+    attach: &Attach = "Attach" {
         out context = "context",
         out state_count = "stateCount" | "maxState", // highest state plus 1
         out record_count = "numStates", // states that a delta may hold
@@ -408,15 +415,15 @@ structures! {
         out buffer_bytes = "bytes",
     }
     /// DETACH.
-    detach: Detach = "Detach" {
+    detach: &Detach = "Detach" {
         in context = "context",
     }
     /// SET_TIMEOUT.
-    timeout: SetTimeOut = "SetTimeOut" {
+    timeout: &SetTimeOut = "SetTimeOut" {
         in timeout = "timeOut",
     }
     /// DATABASE.
-    database: Database = "Database" {
+    database: &Database = "Database" {
         in is_valid = "validProcessID", // the process is said
         in process = "processID",
         out video = "vidMem.counters.bytes", // video memory now
@@ -442,19 +449,19 @@ structures! {
         out pool_returned = "vidMemPool[0].counters.freeCount",
     }
     /// CHIP_INFO: count, then arrays.
-    chip_info: ChipInfo = "ChipInfo" {
+    chip_info: &ChipInfo = "ChipInfo" {
         out count = "count",
         out kind = "types",
         out id = "ids",
         out index = "coreIndexs",
     }
     /// QUERY_RESET_TIME_STAMP.
-    resets: QueryResetTimeStamp = "QueryResetTimeStamp" {
+    resets: &QueryResetTimeStamp = "QueryResetTimeStamp" {
         out stamp = "timeStamp", // how often the core has been reset
         out context = "contextID", // the context to blame: none
     }
     /// QUERY_CHIP_OPTION.
-    options: QueryChipOptions = "QueryChipOptions" {
+    options: &QueryChipOptions = "QueryChipOptions" {
         out profiler = "gpuProfiler", // there is a profiler
         out fast_clear = "allowFastClear", // fast clear may be used
         out power = "powerManagement", // cores may go off
@@ -469,49 +476,49 @@ structures! {
         out networks = "enableNNClusters",
     }
     /// QUERY_CHIP_FREQUENCY.
-    chip_frequency: QueryChipFrequency = "QueryChipFrequency" {
+    chip_frequency: &QueryChipFrequency = "QueryChipFrequency" {
         out core = "mcClk", // in Hz
         out shader = "shClk", // in Hz
     }
     /// SET_FSCALE_VALUE.
-    set_scale: SetFscaleValue = "SetFscaleValue" {
+    set_scale: &SetFscaleValue = "SetFscaleValue" {
         in value = "value", // 64ths of the full clock
     }
     /// GET_FSCALE_VALUE.
-    scale: GetFscaleValue = "GetFscaleValue" {
+    scale: &GetFscaleValue = "GetFscaleValue" {
         out value = "value", // 64ths of the full clock
         out min = "minValue", // the least
         out max = "maxValue", // the most
     }
     /// QUERY_CPU_FREQUENCY.
-    cpu_frequency: QueryCpuFrequency = "QueryCPUFrequency" {
+    cpu_frequency: &QueryCpuFrequency = "QueryCPUFrequency" {
         out frequency = "CPUFrequency", // in kHz
     }
     /// READ_REGISTER.
-    read_register: ReadRegister = "ReadRegisterData" {
+    read_register: &ReadRegister = "ReadRegisterData" {
         in address = "address", // byte offset
         // what it holds; of DUMP_GPU_STATE, whether there was something to dump
         out data = "data",
     }
     /// WRITE_REGISTER.
-    write_register: WriteRegister = "WriteRegisterData" {
+    write_register: &WriteRegister = "WriteRegisterData" {
         in address = "address", // byte offset
         in data = "data", // what is written
     }
     /// READ_REGISTER_EX: of several cores.
-    read_registers: ReadRegisterEx = "ReadRegisterDataEx" {
+    read_registers: &ReadRegisterEx = "ReadRegisterDataEx" {
         in address = "address", // byte offset
         in cores = "coreSelect", // a bit for each core of the kind
         out data = "data", // what it holds in the first; 4 of them
     }
     /// WRITE_REGISTER_EX: of several cores.
-    write_registers: WriteRegisterEx = "WriteRegisterDataEx" {
+    write_registers: &WriteRegisterEx = "WriteRegisterDataEx" {
         in address = "address", // byte offset
         in cores = "coreSelect", // a bit for each core of the kind
         in data = "data", // what is written in the first; 4 of them
     }
     /// GET_PROFILE_SETTING.
-    profile_setting: GetProfileSetting = "GetProfileSetting" {
+    profile_setting: &GetProfileSetting = "GetProfileSetting" {
         out enable = "enable", // whether the library is to profile
         out name = "fileName", // the first of the 32 words of the name of the file that it writes
         out sync = "syncMode", // it waits for all commands first: 0
@@ -519,25 +526,25 @@ structures! {
         out probe = "probeMode", // how: 0
     }
     /// SET_PROFILE_SETTING.
-    set_profile: SetProfileSetting = "SetProfileSetting" {
+    set_profile: &SetProfileSetting = "SetProfileSetting" {
         in enable = "enable", // whether it is to
         in name = "fileName", // the first of the 32 words of the file's name
     }
     /// PROFILE_REGISTERS_2D.
-    counters_2d: ProfileRegisters2d = "RegisterProfileData2D" {
+    counters_2d: &ProfileRegisters2d = "RegisterProfileData2D" {
         in result = "hwProfile2D", // user address of a `gcs2D_PROFILE`
     }
     /// READ_PROFILER_REGISTER_SETTING.
-    profile_clear: ReadProfilerRegisterSetting = "SetProfilerRegisterClear" {
+    profile_clear: &ReadProfilerRegisterSetting = "SetProfilerRegisterClear" {
         in clears = "bclear", // reading clears
     }
     /// DEBUG.
-    debug: Debug = "Debug" {
+    debug: &Debug = "Debug" {
         in message = "message", // the first of the 20 words of a text for the log
         in kind = "type", // `gceDEBUG_MESSAGE_TYPE`
     }
     /// GET_SHARED_INFO.
-    shared_info: GetSharedInfo = "GetSharedInfo" {
+    shared_info: &GetSharedInfo = "GetSharedInfo" {
         in process = "pid", // the process whose data it is
         in id = "dataId", // which data
         in node = "node", // a node, or 0
@@ -547,7 +554,7 @@ structures! {
         in kind = "infoType", // `gceVIDMEM_NODE_SHARED_INFO_TYPE`
     }
     /// SET_SHARED_INFO.
-    set_shared_info: SetSharedInfo = "SetSharedInfo" {
+    set_shared_info: &SetSharedInfo = "SetSharedInfo" {
         in id = "dataId", // which data
         in node = "node", // a node, or 0
         in data = "data", // user address of the data
@@ -556,7 +563,7 @@ structures! {
         in kind = "infoType", // `gceVIDMEM_NODE_SHARED_INFO_TYPE`
     }
     /// `gcoCMDBUF`.
-    command_buffer: CommandBufferLayout = "gcoCMDBUF" {
+    command_buffer: &CommandBufferLayout = "gcoCMDBUF" {
         in object = "object.type", // object type
         in entry_pipe = "entryPipe", // pipe at the start
         in logical = "logical", // user address of the buffer
@@ -566,7 +573,7 @@ structures! {
         in reserved_tail = "reservedTail", // bytes of the tail, where the client says so
     }
     /// `gcsHAL_COMMAND_LOCATION`: commands of a COMMIT, in it or behind it.
-    location: LocationLayout = "gcsHAL_COMMAND_LOCATION" {
+    location: &LocationLayout = "gcsHAL_COMMAND_LOCATION" {
         in logical = "logical", // user address of their buffer
         in start_offset = "startOffset", // first byte in it
         in size = "size", // bytes, with head and tail
@@ -576,14 +583,14 @@ structures! {
         in next = "next", // user address of the next
     }
     /// `gcsSTATE_DELTA`: what a COMMIT has changed of its context.
-    delta: DeltaLayout = "gcsSTATE_DELTA" {
+    delta: &DeltaLayout = "gcsSTATE_DELTA" {
         in references = "refCount", // copies of the context that have yet to take it over
         in element_count = "elementCount", // vertex elements in use
         in record_count = "recordCount",
         in records = "recordArray",
     }
     /// `gcoCONTEXT`: the context of clients without ATTACH.
-    context: ContextLayout = "gcoCONTEXT" {
+    context: &ContextLayout = "gcoCONTEXT" {
         in object = "object.type", // object type
         inout id = "id", // its name; 0: it has none yet
         in pipe_2d_index = "pipe2DIndex", // not 0: its buffer begins with room for a pipe switch

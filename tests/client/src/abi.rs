@@ -26,7 +26,14 @@ macro_rules! facts {
 facts! {
     "dove" "dove_old" "v2" "arnova" "v4" "eureka" "4.0.0" "4.1.0" "4.6.9" "5.0.11.p6" "5.0.11.p8" "6.2.2" "6.2.3"
     "6.2.4.p2" "6.2.4.p3" "6.4.11"
+    "6.2.4.p1.0" "6.2.4.p1.2" "6.2.4.p1.6" "6.2.4.p2-s32v" "6.2.4.p4-nxp" "6.2.4.p4-st" "6.3.0" "6.3.1" "6.3.1.4"
+    "6.3.2.5" "6.3.3.4" "6.4.0.p1" "6.4.0.p2.0" "6.4.0.p2.4" "6.4.0.p2-s32v" "6.4.1" "6.4.2.1" "6.4.3-nxp"
+    "6.4.3-st" "6.4.3.p0" "6.4.3.p2.0" "6.4.4.3" "6.4.6" "6.4.6.9" "6.4.7" "6.4.8.7" "6.4.9" "6.4.11.2"
+    "6.4.11.p1.0" "6.4.11.p2.0" "6.4.11.p4" "6.4.13" "6.4.15.3" "6.4.18.6" "6.4.19.4" "6.4.21.1"
 }
+
+/// How many of these the driver tells apart by what their clients do, too: those that come first.
+const FAMILIAR: usize = 16;
 
 /// The generation that [`crate::uapi`] is written in.
 pub const OWN: &str = "4.0.0";
@@ -44,6 +51,8 @@ pub struct Abi {
     pub name: &'static str,
     /// What VERSION answers; empty where there is no such command.
     pub version: &'static str,
+    /// Versions of other builds with the same layout.
+    pub also: Vec<&'static str>,
     /// Bytes of the ioctl's argument.
     pub argument: usize,
     /// Bytes of the interface, of the usual build first.
@@ -62,6 +71,10 @@ pub struct Abi {
     pub values: HashMap<&'static str, u32>,
     /// Bytes of the interface that the profiler's commands have to themselves; 0: none.
     pub profiler: usize,
+    /// Where the union begins in that.
+    pub profiler_union_at: usize,
+    /// Bytes of an array's elements, where they are not words.
+    pub elements: HashMap<&'static str, usize>,
     /// Offset of the first counter of a member, and their names.
     pub counters: HashMap<&'static str, (usize, Vec<&'static str>)>,
 }
@@ -72,16 +85,25 @@ fn number(text: &str) -> usize {
 }
 
 impl Abi {
-    fn read(name: &'static str, facts: &'static str) -> Self {
-        let mut abi = Self {
-            name,
-            ..Default::default()
-        };
+    fn read(name: &'static str) -> Self {
+        let (_, facts) = FACTS
+            .iter()
+            .find(|(known, _)| *known == name)
+            .unwrap_or_else(|| panic!("no facts of {name}"));
+        let mut abi = Self::default();
         for line in facts.lines().filter(|line| !line.starts_with('#')) {
             let words: Vec<&'static str> = line.split_whitespace().collect();
             match words[..] {
                 ["generation", found] => assert_eq!(found, name),
+                // What follows replaces what the base has.
+                ["base", base] => {
+                    abi = Self::read(base);
+                    abi.also.clear();
+                }
+                ["without", kind, name] => abi.drop_fact(kind, name),
+                ["without", "profiler"] => abi.profiler = 0,
                 ["version", version] => abi.version = version,
+                ["also", ..] => abi.also = words[1..].to_vec(),
                 ["argument", bytes] => abi.argument = number(bytes),
                 ["union", offset] => abi.union_at = number(offset),
                 ["sizes", ..] => abi.sizes = words[1..].iter().map(|size| number(size)).collect(),
@@ -96,8 +118,20 @@ impl Abi {
                 }
                 ["field", field, at, bytes] => {
                     abi.fields.insert(field, (number(at), number(bytes)));
+                    abi.elements.remove(field);
                 }
-                ["profiler", bytes] => abi.profiler = number(bytes),
+                ["field", field, at, bytes, element] => {
+                    abi.fields.insert(field, (number(at), number(bytes)));
+                    abi.elements.insert(field, number(element));
+                }
+                ["profiler", bytes] => {
+                    abi.profiler = number(bytes);
+                    abi.profiler_union_at = 0;
+                }
+                ["profiler", bytes, union_at] => {
+                    abi.profiler = number(bytes);
+                    abi.profiler_union_at = number(union_at);
+                }
                 ["counters", member, at, ..] => {
                     abi.counters
                         .insert(member, (number(at), words[3..].to_vec()));
@@ -106,23 +140,52 @@ impl Abi {
                     abi.values.insert(value, number(is) as u32);
                 }
                 // What the driver does of its own.
-                ["place" | "about" | "like" | "model" | "shorter" | "vector" | "word" | "quirk", ..] =>
-                    {}
+                ["place" | "about" | "alias" | "like" | "model" | "shorter" | "vector" | "word"
+                | "quirk", ..] => {}
                 _ => panic!("{name}: {line:?} is no fact"),
             }
         }
+        abi.name = name;
         abi
     }
 
-    /// All generations, oldest first.
+    fn drop_fact(&mut self, kind: &str, name: &'static str) {
+        let is_known = match kind {
+            "header" => self.header.remove(name).is_some(),
+            "command" => self.commands.remove(name).is_some(),
+            "value" => self.values.remove(name).is_some(),
+            "field" => self.fields.remove(name).is_some(),
+            "member" => {
+                self.counters.remove(name);
+                let is_in_it = |field: &str| {
+                    let rest = field.strip_prefix(name);
+                    rest.is_some_and(|rest| rest.starts_with('.'))
+                };
+                self.fields.retain(|field, _| !is_in_it(field));
+                self.members.remove(name).is_some()
+            }
+            _ => false,
+        };
+        assert!(is_known, "the base has no {kind} {name}");
+    }
+
+    /// Where the union begins in the profiler's interface.
+    pub fn profiler_union(&self) -> usize {
+        match self.profiler_union_at {
+            0 => self.union_at,
+            at => at,
+        }
+    }
+
+    /// The generations that the driver tells apart by what their clients do, too, oldest first.
+    pub fn familiar() -> &'static [Self] {
+        &Self::all()[..FAMILIAR]
+    }
+
+    /// All generations: first [`Abi::familiar`], then the others, oldest first.
     pub fn all() -> &'static [Self] {
         static ALL: OnceLock<Vec<Abi>> = OnceLock::new();
-        ALL.get_or_init(|| {
-            FACTS
-                .iter()
-                .map(|(name, facts)| Self::read(name, facts))
-                .collect()
-        })
+        ALL.get_or_init(|| FACTS.iter().map(|(name, _)| Self::read(name)).collect())
     }
 
     /// The generation of a name.
@@ -245,8 +308,19 @@ impl Abi {
         let union = &bytes[self.union_at..];
         let own = &mut interface.bytes_mut()[uapi::UNION_OFFSET..];
         for (name, at, size) in own_fields(command) {
-            if let Some(place) = self.field(member, &camel(name)) {
-                copy(&union[place.0..place.0 + place.1], &mut own[*at..at + size]);
+            let field = camel(name);
+            let Some(place) = self.field(member, &field) else {
+                continue;
+            };
+            let (from, to) = (&union[place.0..place.0 + place.1], &mut own[*at..at + size]);
+            match self.elements.get(format!("{member}.{field}").as_str()) {
+                None => copy(from, to),
+                // Each has 32 bits of its own in 4.0.0.
+                Some(&element) => {
+                    for (from, to) in from.chunks(element).zip(to.chunks_mut(4)) {
+                        copy(from, to);
+                    }
+                }
             }
         }
         Ok(())
@@ -547,7 +621,25 @@ mod tests {
             assert!(abi.has("COMMIT"), "{}", abi.name);
             assert!(abi.sizes[0] > abi.union_at, "{}", abi.name);
         }
-        assert_eq!(Abi::all().len(), 16);
+        assert_eq!(Abi::all().len(), 52);
+        assert_eq!(Abi::familiar()[15].name, "6.4.11");
+    }
+
+    #[test]
+    fn facts_are_those_of_the_base_but_for_the_difference() {
+        let abi = |name| Abi::named(name).unwrap();
+        // Two releases further: its own field, one of its base, one of the base of that.
+        let newest = abi("6.4.13");
+        assert_eq!((newest.union_at, newest.sizes[0]), (48, 376));
+        assert_eq!(newest.fields["UnlockVideoMemory.mmu"], (32, 8));
+        assert_eq!(newest.header["devIndex"], (8, 4));
+        assert_eq!(newest.fields["LockVideoMemory.op"], (40, 4));
+        assert_eq!(newest.elements["ChipInfo.coreIndexs"], 2);
+        assert_eq!((newest.profiler, newest.profiler_union()), (400, 40));
+        // What is not there any more.
+        assert!(!abi("6.2.4.p1.0").has("DEVICE_MUTEX") && abi("6.2.4.p2").has("DEVICE_MUTEX"));
+        assert!(!abi("6.3.0").header.contains_key("commitMutex"));
+        assert!(!abi("6.3.0").members.contains_key("SetVidMemMetadata"));
     }
 
     #[test]

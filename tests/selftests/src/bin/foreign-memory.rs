@@ -902,7 +902,7 @@ fn main() -> ExitCode {
             return suite.run();
         }
         let pipes = Device::open()?.identity()?.pixel_pipes;
-        for abi in Abi::all() {
+        for abi in Abi::familiar() {
             let what = abi.name;
             suite.test(format!("{what}: refusals"), move || refusals(abi));
             // Without the number of pixel pipes a client cannot draw with two.

@@ -102,7 +102,10 @@ fn told_by_commands(abi: &'static Abi) -> Result<()> {
     if CERTAIN.contains(&abi.name) {
         same("taken for", taken.as_str(), abi.name)?;
         ensure!(
-            why.contains("no other") || why.contains("first commands") || abi.name == "dove",
+            why.contains("no other")
+                || why.contains("first commands")
+                // Its core, or its being the likeliest.
+                || ["dove", "6.4.11"].contains(&abi.name),
             "why: {why}"
         );
     }
@@ -175,7 +178,7 @@ fn main() -> ExitCode {
             }
             return suite.run();
         }
-        for abi in Abi::all() {
+        for abi in Abi::familiar() {
             suite.test(format!("{} draws without a word", abi.name), move || {
                 told_by_commands(abi)
             });
