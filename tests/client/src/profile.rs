@@ -57,6 +57,14 @@ pub fn interface_bytes(abi: &Abi) -> usize {
     }
 }
 
+/// Where the union begins in that interface.
+fn union_at(abi: &Abi) -> usize {
+    match abi.profiler {
+        0 => abi.union_at,
+        _ => abi.profiler_union(),
+    }
+}
+
 /// Sends a command of the profiler's in an interface of `size` bytes, with the fields `given`; all else of the payload is
 /// [`UNWRITTEN`].
 pub fn send(device: &Device, command: &str, given: &[(&str, u64)], size: usize) -> Result<Answer> {
@@ -64,11 +72,14 @@ pub fn send(device: &Device, command: &str, given: &[(&str, u64)], size: usize) 
     let known = abi.commands.get(command).copied();
     let (number, member) = known.ok_or(Error::Usage("the generation has no such command"))?;
     let mut bytes = vec![UNWRITTEN as u8; size];
-    bytes[..abi.union_at].fill(0);
+    bytes[..union_at(abi)].fill(0);
     bytes[..4].copy_from_slice(&number.to_le_bytes());
     abi.put_header(&mut bytes, "hardwareType", device.hardware_type().into());
     for (field, value) in given {
-        abi.set(&mut bytes, member, field, *value);
+        let known = abi.field(member, field);
+        let (at, size) = known.ok_or(Error::Usage("the generation has no such field"))?;
+        let at = union_at(abi) + at;
+        bytes[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
     }
     match abi.profiler {
         0 => device.exchange_bytes(&mut bytes),
@@ -91,9 +102,9 @@ pub fn read(device: &Device, command: &str) -> Result<(Status, Counters)> {
     let member = abi.commands[command].1;
     let (at, names) = &abi.counters[member];
     // A build whose contexts do not count has no room for their names.
-    let end = abi.union_at + at + 4 * names.len();
+    let end = union_at(abi) + at + 4 * names.len();
     let at = if end > answer.bytes.len() { 0 } else { *at };
-    let words = answer.bytes[abi.union_at + at..].chunks_exact(4);
+    let words = answer.bytes[union_at(abi) + at..].chunks_exact(4);
     let words = words.map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
     let words = names.iter().copied().zip(words).collect();
     Ok((answer.status, Counters { words }))

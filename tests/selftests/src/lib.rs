@@ -31,6 +31,7 @@ pub mod fixture;
 pub mod foreign;
 pub mod harness;
 pub mod hostile;
+pub mod layouts;
 pub mod other;
 pub mod reference;
 pub mod states;

@@ -44,6 +44,7 @@ use galcore_selftests::harness::not_tty;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::layouts;
 use galcore_selftests::other;
 use galcore_selftests::system;
 use galcore_selftests::system::ProcGc;
@@ -88,6 +89,11 @@ fn each(body: impl Fn(&'static Abi) -> Result<()>) -> Result<()> {
 /// Sends a payload of 4.0.0 the way the client's generation has it.
 fn status<T: Structure>(client: &Client, command: Command, payload: &T) -> Result<Status> {
     Ok(client.device().send(command, payload)?.0)
+}
+
+/// Whether it has what all have from 6.2 on, 64-bit addresses and the profiler's settings among it.
+fn is_newer(abi: &Abi) -> bool {
+    abi.has("QUERY_CHIP_OPTION") || abi.name.starts_with("6.2")
 }
 
 /// Draws the picture, and compares every pixel with software.
@@ -835,7 +841,7 @@ fn locking_again(abi: &'static Abi) -> Result<()> {
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = other::role(wait_for_ever) {
+    if let Some(code) = other::role(wait_for_ever).or_else(layouts::role) {
         return code;
     }
     harness::program(|| {
@@ -854,6 +860,16 @@ fn main() -> ExitCode {
                 side_by_side(abi(first)?, abi(second)?)
             });
         }
+        for abi in Abi::all().iter().filter(|abi| is_newer(abi)) {
+            suite.test(
+                format!("a client of {} starts, draws and waits", abi.name),
+                move || layouts::works(abi),
+            );
+        }
+        suite.test(
+            "clients of a size that several have, without a word",
+            layouts::silent_ones,
+        );
         suite.test("generations are told apart, and why is told", move || {
             each(|abi| unasked(abi, model))
         });
