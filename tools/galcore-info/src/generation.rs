@@ -125,9 +125,10 @@ pub fn parse(text: &str) -> Option<Version> {
 
 /// All versions that are known, with their generations.
 fn known() -> impl Iterator<Item = (Version, &'static str)> {
-    let told = Abi::all()
-        .iter()
-        .filter_map(|abi| Some((parse(abi.version)?, abi.name)));
+    let told = Abi::all().iter().flat_map(|abi| {
+        let versions = [abi.version].into_iter().chain(abi.also.iter().copied());
+        versions.filter_map(|version| Some((parse(version)?, abi.name)))
+    });
     let untold = ALIKE.iter().flat_map(|alike| {
         let versions = alike.versions.iter();
         versions.filter_map(|version| Some((parse(version)?, alike.interface)))
@@ -273,13 +274,30 @@ mod tests {
             ("6.2.2:93313", "6.2.2", Fit::Exact),
             ("6.2.3:129602", "6.2.3", Fit::Exact),
             ("6.2.4.p2:163672", "6.2.4.p2", Fit::Exact),
-            ("6.4.11.p2:745085", "6.4.11", Fit::Nearest),
+            ("6.4.11:1049711", "6.4.11", Fit::Exact),
+            ("6.4.11:608260", "6.4.11.p1.0", Fit::Exact),
+            ("6.4.3:398061", "6.4.3-nxp", Fit::Exact),
+            ("6.4.6.2:345497", "6.4.6", Fit::Exact),
+            ("6.4.6.5:351518", "6.4.6", Fit::Nearest),
+            ("6.4.19.4:952875", "6.4.19.4", Fit::Exact),
         ] {
             let answer = answer(version, &[]);
             assert_eq!(answer.interface, Some(name), "{version}");
             assert_eq!(answer.candidates[0].fit, fit, "{version}");
         }
         assert_eq!(of([9, 0, 0, 1], &[0x600]), None);
+    }
+
+    /// One build, and several layouts: all are named.
+    #[test]
+    fn a_build_may_have_several_layouts() {
+        let of = |version| names(&answer(version, &[]));
+        assert_eq!(of("6.4.11.p2:745085"), ["6.4.11", "6.4.11.p2.0"]);
+        assert_eq!(of("6.2.4.p2:163672"), ["6.2.4.p2", "6.2.4.p2-s32v"]);
+        assert_eq!(
+            of("6.4.0.p2:234062"),
+            ["6.4.0.p2.0", "6.4.0.p2.4", "6.4.0.p2-s32v"]
+        );
     }
 
     /// A build between two known ones may be like either.
