@@ -8,7 +8,10 @@
 //! third of the file are tests, and the rest is a list.
 
 use crate::{
-    abi::programs,
+    abi::{
+        detect,
+        programs, //
+    },
     addr::Range,
     limits::FULL_SCALE,
     sys::{
@@ -148,7 +151,9 @@ pub(crate) struct Parameters {
     /// And each those of the framebuffers that it has mapped.
     pub(crate) framebuffers: bool,
     /// The generation of the interface where its size leaves several.
-    pub(crate) interface: programs::ByProgram,
+    pub(crate) interface: programs::ByProgram<detect::Choice>,
+    /// What VERSION answers in place of the generation's own.
+    pub(crate) version: programs::ByProgram<[u32; 4]>,
     /// How long a core may stand still before it is reset, in milliseconds; 0: for ever.
     pub(crate) gpu_timeout: u32,
     /// How long a job may hold others up before it is dropped, in milliseconds; 0: for ever.
@@ -316,7 +321,11 @@ fn kinds(names: &str) -> Result<Kinds, Refusal> {
     Ok(kinds)
 }
 
-fn interface(raw: &RawParameters) -> Result<programs::ByProgram, Refusal> {
+fn version(raw: &RawParameters) -> Result<programs::ByProgram<[u32; 4]>, Refusal> {
+    programs::ByProgram::parse(text(&raw.version)).map_err(|why| Refusal("version", why))
+}
+
+fn interface(raw: &RawParameters) -> Result<programs::ByProgram<detect::Choice>, Refusal> {
     programs::ByProgram::parse(interface_name(raw)).map_err(|why| Refusal("interface", why))
 }
 
@@ -524,6 +533,7 @@ impl Parameters {
             allowed_ranges,
             framebuffers,
             interface: interface(raw)?,
+            version: version(raw)?,
             power_management: match raw.powerManagement {
                 0 => false,
                 1 => true,
@@ -657,6 +667,7 @@ pub(crate) fn show() {
     pr_info!("sharedNodes       = {}\n", raw.sharedNodes);
     pr_info!("sharedSignals     = {}\n", raw.sharedSignals);
     pr_info!("interface         = {}\n", interface_name(&raw));
+    pr_info!("version           = {}\n", text(&raw.version));
 }
 
 #[kunit_tests(galcore_params)]
@@ -708,6 +719,7 @@ mod tests {
             sharedSignals: 0,
             showArgs: 0,
             interface: [0; 256],
+            version: [0; 256],
             cores: [0; 16],
         }
     }
@@ -835,6 +847,7 @@ mod tests {
         );
         assert!(refused(|raw| raw.autosuspend = 0).is_none());
         assert_eq!(refused(|raw| raw.interface[0] = b'x'), Some("interface"));
+        assert_eq!(refused(|raw| raw.version[0] = b'x'), Some("version"));
         assert!(refused(|raw| raw.interface[..2].copy_from_slice(b"v2")).is_none());
     }
 

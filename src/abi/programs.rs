@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The parameter `interface`: which generation programs speak where its size leaves several.
+//! The parameters `interface`, which generation programs speak where its size leaves several, and
+//! `version`, what VERSION answers them.
 //!
-//! A list, parted by commas: a generation, for programs that are not named, and names of programs,
-//! each with a colon and its generation: `4.1.0,kodi.bin:4.6.9,Xorg:dove`. Pure logic.
+//! A list, parted by commas: a value, for programs that are not named, and names of programs, each
+//! with a colon and its value: `4.1.0,kodi.bin:4.6.9,Xorg:dove`. Pure logic.
 
 use super::detect::{
     Choice,
@@ -16,18 +17,50 @@ const MOST_PROGRAMS: usize = 12;
 /// Letters of a program's name that the kernel keeps.
 const NAME_BYTES: usize = 15;
 
-/// A program's generation.
+/// A program's value.
 #[derive(Clone, Copy, Debug)]
-struct Program {
+struct Program<T> {
     name: [u8; NAME_BYTES],
-    choice: Choice,
+    value: T,
 }
 
-/// What the parameter says.
+/// What a parameter says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ByProgram {
-    any: Option<Choice>,
-    programs: [Option<Program>; MOST_PROGRAMS],
+pub(crate) struct ByProgram<T> {
+    any: Option<T>,
+    programs: [Option<Program<T>>; MOST_PROGRAMS],
+}
+
+/// A value of such a parameter.
+pub(crate) trait Value: Copy {
+    /// Reads it; `is_named`: for one program. The error says what is wrong with it.
+    fn read(text: &str, is_named: bool) -> Result<Self, &'static str>;
+}
+
+impl Value for Choice {
+    fn read(text: &str, is_named: bool) -> Result<Self, &'static str> {
+        let reason = match is_named {
+            true => Reason::Program,
+            false => Reason::Parameter,
+        };
+        Self::by_name(text.as_bytes(), reason).ok_or("names no generation")
+    }
+}
+
+/// What VERSION answers: major, minor, patch, build.
+impl Value for [u32; 4] {
+    fn read(text: &str, _: bool) -> Result<Self, &'static str> {
+        const WRONG: &str = "has a version that is not four numbers, such as 6.4.6.351518";
+        let mut numbers = text.split('.').map(|number| number.parse().ok());
+        let mut version = [0; 4];
+        for place in &mut version {
+            *place = numbers.next().flatten().ok_or(WRONG)?;
+        }
+        match numbers.next() {
+            None => Ok(version),
+            Some(_) => Err(WRONG),
+        }
+    }
 }
 
 /// A name as the kernel keeps it, with zeros behind.
@@ -39,7 +72,7 @@ fn kept(name: &[u8]) -> [u8; NAME_BYTES] {
     kept
 }
 
-impl ByProgram {
+impl<T: Value> ByProgram<T> {
     /// Reads the parameter. The error says what is wrong with it.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         let mut by_program = Self {
@@ -48,22 +81,20 @@ impl ByProgram {
         };
         let mut places = by_program.programs.iter_mut();
         for part in text.split(',').filter(|part| !part.is_empty()) {
-            let (program, generation) = match part.rsplit_once(':') {
+            let (program, value) = match part.rsplit_once(':') {
                 None => (None, part),
                 Some(("", _)) => return Err("has a colon without a program"),
-                Some((program, generation)) => (Some(program), generation),
+                Some((program, value)) => (Some(program), value),
             };
-            let choice = |reason| {
-                Choice::by_name(generation.as_bytes(), reason).ok_or("names no generation")
-            };
+            let value = T::read(value, program.is_some())?;
             match program {
                 None if by_program.any.is_some() => return Err("names two for all programs"),
-                None => by_program.any = Some(choice(Reason::Parameter)?),
+                None => by_program.any = Some(value),
                 Some(program) => {
                     let place = places.next().ok_or("names too many programs")?;
                     *place = Some(Program {
                         name: kept(program.as_bytes()),
-                        choice: choice(Reason::Program)?,
+                        value,
                     });
                 }
             }
@@ -71,15 +102,15 @@ impl ByProgram {
         Ok(by_program)
     }
 
-    /// What the program with this name speaks, of up to 15 letters, ended by a zero or not; and
-    /// what all speak for whom that does not fit.
-    pub(crate) fn of(&self, name: &[u8]) -> [Option<Choice>; 2] {
+    /// The value of the program with this name, of up to 15 letters, ended by a zero or not; and
+    /// that of all for whom that does not fit.
+    pub(crate) fn of(&self, name: &[u8]) -> [Option<T>; 2] {
         let end = name.iter().position(|&letter| letter == 0);
         let name = kept(name.get(..end.unwrap_or(name.len())).unwrap_or(&[]));
         let programs = self.programs.iter().flatten();
         let named = programs
             .filter(|program| program.name == name)
-            .map(|program| program.choice)
+            .map(|program| program.value)
             .next();
         [named, self.any]
     }
@@ -90,7 +121,9 @@ mod tests {
     use super::*;
 
     fn of(text: &str, program: &str) -> Option<(&'static str, Reason)> {
-        let [named, any] = ByProgram::parse(text).ok()?.of(program.as_bytes());
+        let [named, any] = ByProgram::<Choice>::parse(text)
+            .ok()?
+            .of(program.as_bytes());
         let choice = named.or(any)?;
         Some((choice.format().name(), choice.reason))
     }
@@ -112,8 +145,32 @@ mod tests {
     }
 
     #[test]
+    fn versions_are_four_numbers() {
+        let of = |text, program: &str| {
+            let [named, any] = ByProgram::<[u32; 4]>::parse(text)
+                .ok()?
+                .of(program.as_bytes());
+            named.or(any)
+        };
+        let text = "6.4.6.351518,kodi.bin:4.6.9.1478";
+        assert_eq!(of(text, "rknn"), Some([6, 4, 6, 351518]));
+        assert_eq!(of(text, "kodi.bin"), Some([4, 6, 9, 1478]));
+        assert_eq!(of("kodi.bin:4.6.9.1478", "rknn"), None);
+        for text in [
+            "6.4.6",
+            "6.4.6.1.1",
+            "6.4.6.p2",
+            "6.4.6.-1",
+            "6.4.6.4294967296",
+            "6.4..1",
+        ] {
+            assert!(ByProgram::<[u32; 4]>::parse(text).is_err());
+        }
+    }
+
+    #[test]
     fn nonsense_is_refused() {
-        let why = |text| ByProgram::parse(text).err();
+        let why = |text| ByProgram::<Choice>::parse(text).err();
         assert_eq!(why("4.1"), Some("names no generation"));
         assert_eq!(why("Xorg:"), Some("names no generation"));
         assert_eq!(why(":v2"), Some("has a colon without a program"));

@@ -34,8 +34,11 @@ pub(crate) enum Reply<'a> {
     },
     /// GET_BASE_ADDRESS.
     BaseAddress(u32),
-    /// VERSION: that of the generation.
-    Version,
+    /// VERSION.
+    Version {
+        /// What the parameter `version` says; `None`: that of the generation.
+        claim: Option<[u32; 4]>,
+    },
     /// CHIP_INFO: the cores that there are, in this order.
     ChipInfo([Option<HardwareType>; MAX_CORES]),
     /// QUERY_CHIP_OPTION.

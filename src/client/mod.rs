@@ -468,7 +468,7 @@ impl Process {
             }
             Request::QueryKernelSettings => Ok(self.query_settings()),
             Request::GetBaseAddress => Ok(Reply::BaseAddress(self.device.base_address())),
-            Request::Version => Ok(Reply::Version),
+            Request::Version => Ok(self.query_version()),
             Request::ChipInfo => Ok(Reply::ChipInfo(self.device.kinds_in_order())),
             Request::ChipOptions => Ok(self.query_options(&*core()?)),
             Request::QueryScale => self.query_scale(selector),

@@ -27,6 +27,15 @@ impl Process {
         }
     }
 
+    /// VERSION.
+    pub(super) fn query_version(&self) -> Reply<'_> {
+        let version = &self.device.parameters().version;
+        let [of_program, of_all] = version.of(self.command_name().bytes());
+        Reply::Version {
+            claim: of_program.or(of_all),
+        }
+    }
+
     /// QUERY_KERNEL_SETTINGS.
     pub(super) fn query_settings(&self) -> Reply<'_> {
         Reply::KernelSettings {

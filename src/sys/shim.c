@@ -131,6 +131,8 @@ GAL_PARAMETER(sharedSignals, int, "1: every client can wait for and set every si
 GAL_PARAMETER(sharedNodes, int, "1: every client can lock and free every node whose handle it knows, as with the vendor's driver");
 module_param_string(interface, gal_parameters.interface, sizeof(gal_parameters.interface), 0444);
 MODULE_PARM_DESC(interface, "Generation of the interface, where its size leaves several: dove, v2, 4.1.0, ..., and by program: kodi.bin:4.6.9,Xorg:dove; empty: what the first commands show");
+module_param_string(version, gal_parameters.version, sizeof(gal_parameters.version), 0444);
+MODULE_PARM_DESC(version, "What VERSION answers in place of the generation's own, and by program: 6.4.6.351518,kodi.bin:6.4.6.1");
 GAL_PARAMETER(showArgs, int, "Print the parameters at load");
 
 /* Held while the file comes or goes, which waits for its readers and writers: not by these. */

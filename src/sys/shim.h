@@ -81,6 +81,7 @@ struct gal_parameters {
 	int sharedSignals;
 	int showArgs;
 	char interface[256];
+	char version[256];
 	char cores[16];
 	char allowedRanges[192];
 };

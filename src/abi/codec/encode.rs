@@ -194,8 +194,8 @@ impl Format {
                 layout.base_address.range_start.put(u, 0);
                 layout.base_address.range_end.put(u, 0);
             }
-            Reply::Version => {
-                let [major, minor, patch, build] = layout.version;
+            Reply::Version { claim } => {
+                let [major, minor, patch, build] = claim.unwrap_or(layout.version);
                 layout.version_numbers.major.put(u, major);
                 layout.version_numbers.minor.put(u, minor);
                 layout.version_numbers.patch.put(u, patch);

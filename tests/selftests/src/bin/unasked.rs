@@ -68,7 +68,29 @@ fn query(abi: &'static Abi) -> Result<()> {
     let device = Device::open_as(abi, false)?;
     device.base_address()?;
     let (name, bytes, why) = system::interface_of_self()?;
-    println!("{name}/{bytes}/{why}/1");
+    let version = match abi.has("VERSION") {
+        true => device.version()?,
+        false => Default::default(),
+    };
+    println!(
+        "{name}/{bytes}/{why}/1/{}.{}.{}.{}",
+        version.major, version.minor, version.patch, version.build
+    );
+    Ok(())
+}
+
+/// The parameter `version` names what VERSION answers, whatever the layout.
+fn claims() -> Result<()> {
+    let abi = Abi::named("4.0.0").context("a generation")?;
+    for (program, wanted) in [("somebody", "6.4.6.351518"), ("another", "4.6.9.1")] {
+        let output = system::again(&[other::ARGUMENT, abi.name])?
+            .env("NAME", program)
+            .env("ONLY", "1")
+            .output()?;
+        let text = String::from_utf8(output.stdout)?;
+        let told = text.trim().rsplit('/').next();
+        same(program, told, Some(wanted))?;
+    }
     Ok(())
 }
 
@@ -176,6 +198,7 @@ fn main() -> ExitCode {
                     told_by_name(abi, program, wanted, reason)
                 });
             }
+            suite.test("VERSION is what the parameter claims, by program", claims);
             return suite.run();
         }
         for abi in Abi::familiar() {
