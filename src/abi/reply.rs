@@ -150,7 +150,7 @@ pub(crate) enum Reply<'a> {
     Locked {
         /// GPU address; `None`: no lock was asked for.
         address: Option<u32>,
-        /// Physical address of memory in one piece; 0: it is not, or is not told.
+        /// Physical address of memory in one piece; 0: of other memory.
         physical: u32,
         /// User address; `None`: no view was asked for.
         user: Option<u64>,

@@ -55,14 +55,14 @@ impl Format {
                 Error::InvalidObject | Error::InvalidData,
             ) if self.0.quirks.unknown_node_not_found => Error::NotFound,
             (command, error) if self.0.quirks.answers_as_6_4 => {
-                self.told_in_6_4(self.union(words), command, error)
+                self.named_in_6_4(self.union(words), command, error)
             }
             (_, error) => error,
         }
     }
 
     /// What 6.4 calls a failure of `command`. Source: tests/abi/behaviour.
-    fn told_in_6_4(self, u: &[u32], command: Command, error: Error) -> Error {
+    fn named_in_6_4(self, u: &[u32], command: Command, error: Error) -> Error {
         let layout = self.0;
         match (command, error) {
             (Command::UserSignal, Error::NotFound) if layout.user_signal.id.word(u) == 0 => {

@@ -180,8 +180,8 @@ mod cases {
             let memory = [[0xAAAA_AAAA, 0x2000], [0, 0x2000]][usize::from(lock)];
             let address = [0xAAAA_AAAA, 0x1000][usize::from(lock)];
             assert_eq!(found, (address, memory[usize::from(view)]));
-            let told = [[0xAAAA_AAAA; 2], [physical, 0]][usize::from(lock)];
-            assert_eq!([word(&words, 72), word(&words, 76)], told);
+            let wanted = [[0xAAAA_AAAA; 2], [physical, 0]][usize::from(lock)];
+            assert_eq!([word(&words, 72), word(&words, 76)], wanted);
         }
         let mut words = [0; 384 / 4];
         put_word(&mut words, 0, 10);

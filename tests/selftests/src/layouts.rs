@@ -201,7 +201,11 @@ fn delta(client: &Client) -> Result<()> {
         if let Some(at) = field("refCount") {
             head.write(at, 1);
         }
-        let address = if records == 0 { 0 } else { head.address() + records };
+        let address = if records == 0 {
+            0
+        } else {
+            head.address() + records
+        };
         head.write(at("recordCount")?, u32::from(records != 0));
         head.write(at("recordArray")?, address as u32);
         // PA_VIEWPORT_SCALE_X, all of it.
@@ -211,7 +215,12 @@ fn delta(client: &Client) -> Result<()> {
         let words = || (0..1024).map(|at| head.read(4 * at)).collect::<Vec<_>>();
         let mut wanted = words();
         let mut commit = abi.commit(&record, context, &Queue::new())?;
-        abi.set(&mut commit.bytes, "Commit", abi.delta_field(), head.address());
+        abi.set(
+            &mut commit.bytes,
+            "Commit",
+            abi.delta_field(),
+            head.address(),
+        );
         let kind = device.hardware_type().into();
         abi.put_header(&mut commit.bytes, "hardwareType", kind);
         device.exchange_bytes(&mut commit.bytes)?;
