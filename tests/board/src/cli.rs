@@ -556,6 +556,9 @@ pub struct TestArgs {
     /// Names of suites, or the beginnings of names.
     #[arg(value_name = "SUITE")]
     pub suites: Vec<String>,
+    /// What the suites' programs get in place of their own arguments.
+    #[arg(last = true, value_name = "ARGS")]
+    pub arguments: Vec<String>,
 }
 
 #[cfg(test)]

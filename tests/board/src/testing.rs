@@ -48,6 +48,9 @@ pub fn test(tools: &Tools, arguments: &TestArgs, soak: bool, signals: &Signals) 
     if arguments.once {
         table = table.once(&arguments.suites);
     }
+    if !arguments.arguments.is_empty() {
+        table = table.with_arguments(&arguments.arguments);
+    }
     if arguments.needs {
         let place = match table.groups().is_empty() {
             true => "host",
@@ -56,6 +59,9 @@ pub fn test(tools: &Tools, arguments: &TestArgs, soak: bool, signals: &Signals) 
         println!("{place}");
         if table.wants_mesa() {
             println!("+mesa");
+        }
+        if table.wants_beside("piglit.tar") {
+            println!("+piglit");
         }
         for kernel in table.kernels() {
             println!("{kernel}");

@@ -414,6 +414,20 @@ impl Table {
         self.guest.iter().any(|suite| suite.mesa)
     }
 
+    /// Whether a suite wants that file beside it.
+    pub fn wants_beside(&self, file: &str) -> bool {
+        let mut files = self.guest.iter().flat_map(|suite| &suite.with);
+        files.any(|wanted| wanted == file)
+    }
+
+    /// The programs of the guest's suites get these arguments in place of their own.
+    pub fn with_arguments(mut self, arguments: &[String]) -> Table {
+        for suite in &mut self.guest {
+            suite.args = arguments.to_vec();
+        }
+        self
+    }
+
     /// How many steps a run has, for the progress.
     pub fn steps(&self) -> usize {
         let guest = self
