@@ -40,17 +40,27 @@ pub(super) fn each2(out: &mut Lane, a: Lanes<'_>, b: Lanes<'_>, f: impl Fn(f32, 
     }
 }
 
+/// What arithmetic makes of a result: 0, if it is too small for a normal number. A GC2000 must do so, as it passes
+/// piglit's `fs-underflow-mul-compare-zero`, which the smallest numbers of IEEE 754 fail.
+#[inline(always)]
+pub(super) fn normal(value: f32) -> f32 {
+    // By bits: vector code, and the sign stays.
+    let is_small = value.abs() < f32::MIN_POSITIVE;
+    let keep = if is_small { 1 << 31 } else { u32::MAX };
+    f32::from_bits(value.to_bits() & keep)
+}
+
 /// First times second, plus third, rounded twice.
 pub(super) fn multiply_add(out: &mut Lane, a: Lanes<'_>, b: Lanes<'_>, c: Lanes<'_>) {
     match c {
-        Same(c) => each2(out, a, b, |_, a, b| a * b + c),
+        Same(c) => each2(out, a, b, |_, a, b| normal(a * b + c)),
         Each(c) => {
             let lanes = 0..LANES;
             match (a, b) {
-                (Same(a), Same(b)) => lanes.for_each(|i| out[i] = a * b + c[i]),
-                (Same(a), Each(b)) => lanes.for_each(|i| out[i] = a * b[i] + c[i]),
-                (Each(a), Same(b)) => lanes.for_each(|i| out[i] = a[i] * b + c[i]),
-                (Each(a), Each(b)) => lanes.for_each(|i| out[i] = a[i] * b[i] + c[i]),
+                (Same(a), Same(b)) => lanes.for_each(|i| out[i] = normal(a * b + c[i])),
+                (Same(a), Each(b)) => lanes.for_each(|i| out[i] = normal(a * b[i] + c[i])),
+                (Each(a), Same(b)) => lanes.for_each(|i| out[i] = normal(a[i] * b + c[i])),
+                (Each(a), Each(b)) => lanes.for_each(|i| out[i] = normal(a[i] * b[i] + c[i])),
             }
         }
     }
@@ -215,9 +225,9 @@ pub(super) fn unary(op: Op, in_factors: bool, out: &mut Lane, a: Lanes<'_>) {
     let quarters = if in_factors { 2.0 } else { 1.0 };
     match op {
         Op::Mov => each1(out, a, |a| a),
-        Op::Rcp => each1(out, a, |a| 1.0 / a),
+        Op::Rcp => each1(out, a, |a| normal(1.0 / a)),
         Op::Rsq => each1(out, a, |a| 1.0 / a.sqrt()),
-        Op::Exp => each1(out, a, f32::exp2),
+        Op::Exp => each1(out, a, |a| normal(a.exp2())),
         Op::Log => each1(out, a, f32::log2),
         Op::Frc => each1(out, a, |a| a - floor(a)),
         Op::Sqrt => each1(out, a, f32::sqrt),

@@ -452,13 +452,16 @@ impl Machine<'_> {
                     let (a, b) = (inputs.get(0, term, first), inputs.get(other, term, second));
                     match term {
                         0 => math::each2(out, a, b, |_, a, b| a * b),
-                        _ => math::each2(out, a, b, |sum, a, b| sum + a * b),
+                        _ if is_length || term + 1 < terms => {
+                            math::each2(out, a, b, |sum, a, b| sum + a * b);
+                        }
+                        _ => math::each2(out, a, b, |sum, a, b| math::normal(sum + a * b)),
                     }
                 }
             }
             None if step.op == Op::Div => {
                 let (a, b) = (inputs.get(1, 0, first), inputs.get(2, 0, second));
-                math::each2(out, a, b, |_, a, b| a / b);
+                math::each2(out, a, b, |_, a, b| math::normal(a / b));
             }
             None => math::unary(step.op, step.in_factors, out, inputs.get(2, 0, first)),
         }
@@ -489,8 +492,8 @@ impl Machine<'_> {
             inputs.get(2, component, third),
         );
         match op {
-            Op::Add if kind == Type::F32 => math::each2(out, a, c, |_, a, c| a + c),
-            Op::Mul => math::each2(out, a, b, |_, a, b| a * b),
+            Op::Add if kind == Type::F32 => math::each2(out, a, c, |_, a, c| math::normal(a + c)),
+            Op::Mul => math::each2(out, a, b, |_, a, b| math::normal(a * b)),
             Op::Mad => math::multiply_add(out, a, b, c),
             Op::Select | Op::Cmp | Op::Set => {
                 let truth = &mut self.truth;
@@ -510,7 +513,7 @@ impl Machine<'_> {
             Op::Dsy => math::derive(out, a, 2),
             Op::Dst => match component {
                 0 => out.fill(1.0),
-                1 => math::each2(out, a, b, |_, a, b| a * b),
+                1 => math::each2(out, a, b, |_, a, b| math::normal(a * b)),
                 2 => math::each1(out, a, |a| a),
                 _ => math::each1(out, b, |b| b),
             },
@@ -534,7 +537,7 @@ impl Machine<'_> {
         };
         match component {
             1 => math::each1(out, value, |light| light),
-            _ => math::each1(out, value, f32::exp2),
+            _ => math::each1(out, value, |value| math::normal(value.exp2())),
         }
         let front = inputs.get(1, 2, second);
         let gate = match inputs.step.sources[0] {
