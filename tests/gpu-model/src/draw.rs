@@ -9,7 +9,7 @@
 //! touches ([`view`]). How many threads draw the parts changes nothing but the time.
 //!
 //! Not modelled and refused by [`Draw::new`]: several render targets, several samples a pixel, targets of floating
-//! point and sRGB, rectangles, code in memory, vertices of other endianness.
+//! point and sRGB, rectangles, vertices of other endianness.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -113,6 +113,8 @@ pub struct Core {
     pub pixel_pipes: usize,
     /// Both shaders' instructions are in one memory.
     has_common_instructions: bool,
+    /// Instructions may come from the memory of the machine.
+    has_instruction_cache: bool,
     /// Both shaders' constants are in one memory (HALTI1).
     has_common_constants: bool,
     /// 8 vertex streams.
@@ -142,6 +144,7 @@ impl Core {
             status,
             pixel_pipes: core.pixel_pipes(),
             has_common_instructions: core.has_more_minor_features(),
+            has_instruction_cache: minor(3, 3),
             has_common_constants: minor(2, 11),
             has_streams: core.has_more_minor_features(),
             has_new_streams: minor(4, 16),
@@ -153,14 +156,21 @@ impl Core {
         }
     }
 
-    /// Where a shader's code is: the first word's byte address, and how many instructions.
+    /// Whether the shaders' code is in the memory of the machine.
+    fn has_code_in_memory(&self, states: &StateBlock) -> bool {
+        self.has_instruction_cache && states.get(VS_ICACHE_CONTROL) & 1 != 0
+    }
+
+    /// Where a shader's code is: the first word's byte address, of a state or in memory, and how many instructions.
     fn code(&self, states: &StateBlock, is_pixel: bool) -> Result<(u32, u32), String> {
-        let [range, start, end] = match is_pixel {
-            false => [VS_RANGE, VS_START_PC, VS_END_PC],
-            true => [PS_RANGE, PS_START_PC, PS_END_PC],
+        let [range, start, end, address] = match is_pixel {
+            false => [VS_RANGE, VS_START_PC, VS_END_PC, VS_INST_ADDR],
+            true => [PS_RANGE, PS_START_PC, PS_END_PC, PS_INST_ADDR],
         }
         .map(|state| states.get(state));
-        let (memory, instructions, first, end) = if self.has_common_instructions {
+        let (memory, instructions, first, end) = if self.has_code_in_memory(states) {
+            (address, 1 << 16, range & 0xffff, (range >> 16) + 1)
+        } else if self.has_common_instructions {
             let instructions = (SH_INST_MEM_END - SH_INST_MEM) / (4 * WORDS);
             (SH_INST_MEM, instructions, range & 0xffff, (range >> 16) + 1)
         } else {
@@ -168,7 +178,7 @@ impl Core {
             (memory, OWN_INSTRUCTIONS, start, end)
         };
         match first <= end && end <= instructions {
-            true => Ok((memory + 4 * WORDS * first, end - first)),
+            true => Ok((memory.wrapping_add(4 * WORDS * first), end - first)),
             false => Err(format!(
                 "instructions {first} to {end} of a memory of {instructions}"
             )),
@@ -375,7 +385,7 @@ type Wrong = (ViolationKind, String);
 
 impl Draw {
     /// The draw that a command asks for, with `state` as the states are now (by byte address). `elements` vertex elements
-    /// were loaded. `decode` decodes shaders, or has done so before.
+    /// were loaded. `fetch` reads so many words of memory; `decode` decodes shaders, or has done so before.
     ///
     /// # Errors
     ///
@@ -385,6 +395,7 @@ impl Draw {
         command: Command,
         elements: u32,
         state: impl Fn(u32) -> u32,
+        mut fetch: impl FnMut(u32, u32) -> Vec<u32>,
         mut decode: impl FnMut(Vec<u32>) -> Result<Arc<Program>, shader::Illegal>,
     ) -> Result<Self, Wrong> {
         let hang = |text: String| (ViolationKind::DrawState, format!("draw: {text}"));
@@ -404,8 +415,12 @@ impl Draw {
             let (first, count) = core
                 .code(&states, is_pixel)
                 .map_err(|text| hang(format!("{name} shader: {text}")))?;
-            let program = decode(words(first, first + 4 * WORDS * count))
-                .map_err(|illegal| hang(format!("{name} shader: {illegal}")))?;
+            let code = match core.has_code_in_memory(&states) {
+                true => fetch(first, WORDS * count),
+                false => words(first, first + 4 * WORDS * count),
+            };
+            let program =
+                decode(code).map_err(|illegal| hang(format!("{name} shader: {illegal}")))?;
             let control = match is_pixel {
                 false => VS_TEMP_REGISTER_CONTROL,
                 true => PS_TEMP_REGISTER_CONTROL,
@@ -491,9 +506,6 @@ impl Draw {
         }
         if get(PS_CONTROL) >> 8 & 7 != 0 {
             return unsupported("several render targets".into());
-        }
-        if self.core.has_common_constants && get(VS_ICACHE_CONTROL) & 1 != 0 {
-            return unsupported("code in memory".into());
         }
         Fetch::check(
             &self.core,

@@ -957,14 +957,16 @@ impl FrontEnd {
             _ => return Ok(()),
         };
         let core = draw::Core::of(&gpu.personality, gpu.status_format());
-        let programs = &mut self.programs;
+        let mut programs = mem::take(&mut self.programs);
         let draw = Draw::new(
             core,
             command,
             self.elements.count_ones(),
             |state| gpu.drawn_state(state),
+            |address, count| self.code(gpu, address, count),
             |code| programs.decode(code, &core.features),
         );
+        self.programs = programs;
         match draw {
             Err((ViolationKind::DrawState, text)) => {
                 return self.hang(gpu, ViolationKind::DrawState, text);
@@ -976,6 +978,16 @@ impl FrontEnd {
             }
         }
         Ok(())
+    }
+
+    /// Words of a shader in memory.
+    fn code(&mut self, gpu: &Gpu, address: u32, count: u32) -> Vec<u32> {
+        let mut bytes = vec![[0; 4]; count as usize];
+        self.on_bus(gpu, self.current.0, |bus| {
+            bus.read(Port::FrontEnd, address, bytes.as_flattened_mut());
+            0
+        });
+        bytes.into_iter().map(u32::from_le_bytes).collect()
     }
 
     /// Does a 3D draw, or begins one that does not end.

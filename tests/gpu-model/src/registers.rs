@@ -330,6 +330,8 @@ pub mod state {
         VS_UNIFORM_BASE = 0x0864;
         /// `[0]` code comes from memory.
         VS_ICACHE_CONTROL = 0x0868;
+        /// Where the vertex shader's code is, if it comes from memory.
+        VS_INST_ADDR = 0x086c;
         /// The vertex shader's first instruction (HALTI1): what [`VS_RANGE`] says, too.
         VS_NEWRANGE_LOW = 0x0874;
         /// Its last one.
@@ -384,6 +386,8 @@ pub mod state {
         PS_RANGE = 0x101c;
         /// Where its constants begin among those of both shaders (HALTI1).
         PS_UNIFORM_BASE = 0x1024;
+        /// Where the pixel shader's code is, if it comes from memory.
+        PS_INST_ADDR = 0x1028;
         /// Depth test, buffer and write.
         PE_DEPTH_CONFIG = 0x1400;
         /// Depth buffer of a core with one pixel pipe.

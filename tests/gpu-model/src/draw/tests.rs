@@ -221,6 +221,13 @@ impl Rig {
             command,
             self.elements,
             |state| self.states.get(&state).copied().unwrap_or(0),
+            |address, count| {
+                let bytes = &self.bus.bytes[address as usize..][..4 * count as usize];
+                let words = bytes.chunks_exact(4);
+                words
+                    .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
+                    .collect()
+            },
             |code| Program::decode(&code, &core.features).map(Arc::new),
         )
     }
@@ -590,6 +597,39 @@ fn indices_of_every_size_name_vertices() {
     rig.set(FE_INDEX_STREAM_CONTROL, 2);
     let draw = rig.draw(Command::of_primitives(4, 0, 1, Some(0)));
     assert_eq!(draw.map(drop).unwrap_err().0, ViolationKind::Unsupported);
+}
+
+/// A GC3000 takes code of any length from memory, and there each shader counts from its own beginning.
+#[test]
+fn code_is_taken_from_memory() {
+    let colour = [0.25, 0.5, 0.75, 1.0];
+    let corners = [[-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]];
+    let corners = corners.map(|[x, y]| ([x, y, 0.0, 1.0], colour));
+    let (vertex, pixel) = (0x4000, 0x7000);
+    let texts = ["nop\n".repeat(600), "mov t1, t1.zyxw".to_string()];
+    let pictures = [Board::Gc3000, Board::Gc2000].map(|board| {
+        let mut rig = Rig::new(board, Layout::Tiled);
+        rig.vertices(&corners);
+        for (address, text) in [vertex, pixel].into_iter().zip(&texts) {
+            let code = assemble(text).unwrap();
+            rig.put(address, code.into_iter().flat_map(u32::to_le_bytes));
+        }
+        rig.set_all(&[
+            (VS_ICACHE_CONTROL, 0x31),
+            (VS_INST_ADDR, vertex),
+            (PS_INST_ADDR, pixel),
+        ]);
+        if board == Board::Gc3000 {
+            rig.set_all(&[(VS_RANGE, 599 << 16), (PS_RANGE, 0)]);
+        }
+        rig.run(4, 1);
+        rig.pixel(8, 8)
+    });
+    // The other one has no such states.
+    assert_eq!(pictures, [0xffbf_8040, 0xff40_80bf]);
+    let mut rig = Rig::new(Board::Gc3000, Layout::Tiled);
+    rig.set(VS_RANGE, 599 << 16);
+    assert!(rig.wrong().contains("of a memory of 512"));
 }
 
 #[test]
