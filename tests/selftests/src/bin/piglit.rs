@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Debian's piglit, unmodified, on Mesa and etnaviv: its `shader_runner` with the scripts that draw by GLSL 1.10 and
+//! 1.20. Each script says itself which pixels it must find.
+//!
+//! One process runs many scripts, as starting one costs more than most of them. A script that hangs or ends the process
+//! is named, and the next process begins with the one after it. What does not pass runs again, alone, and then by the
+//! software renderer. Which scripts may fail, on which chip and why, is in `piglit-fails.csv`.
+//!
+//! Leaves `piglit.csv`, a line `test,Status` for each script, as Mesa's own lists have them, and `softpipe.csv`, what
+//! the software renderer makes of those that do not pass.
+//!
+//! usage: `piglit [--every N] [--limit N] [--softpipe] [TEXT]...` (scripts whose names have one of the texts in them, each
+//! N-th of them, at most N; `--softpipe`: all of them by the software renderer, too)
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::fs::File;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::io::Read;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::ExitCode;
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::bail;
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_selftests::control::Control;
+use galcore_selftests::etnaviv;
+use galcore_selftests::harness;
+use galcore_selftests::harness::Stopwatch;
+use galcore_selftests::harness::Suite;
+use gpu_control::Board;
+use gpu_control::ViolationKind;
+
+/// What scripts/mesa --piglit has packed. It is empty where the package could not be had.
+const ARCHIVE: &str = "/galcore/bin/piglit.tar";
+/// Where it is unpacked.
+const UNPACKED: &str = "/tmp/piglit";
+const KNOWN: &str = include_str!("../../piglit-fails.csv");
+/// Longest time of a script that gets on.
+const LIMIT: Duration = Duration::from_secs(120);
+/// For all of them.
+const LIMIT_OF_ALL: Duration = Duration::from_secs(8 * 3600);
+/// Scripts of a process.
+const MOST: usize = 500;
+/// Lines that are kept of what a script says.
+const LINES: usize = 12;
+
+/// What draws.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Gpu,
+    Software,
+}
+
+/// A script, by the name that piglit gives it.
+#[derive(Clone)]
+struct Script {
+    name: String,
+    path: PathBuf,
+}
+
+/// What came of a script, in the words of Mesa's lists.
+struct Outcome {
+    status: &'static str,
+    /// The last lines that it said.
+    detail: Vec<String>,
+}
+
+impl Outcome {
+    fn is_good(&self) -> bool {
+        matches!(self.status, "Pass" | "Skip")
+    }
+}
+
+/// A line of `piglit-fails.csv`.
+struct Known {
+    test: &'static str,
+    status: &'static str,
+    chips: &'static str,
+    reason: &'static str,
+}
+
+fn known_failures() -> Result<Vec<Known>> {
+    let lines = KNOWN.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let mut words = line.splitn(4, ',');
+            let mut next = || words.next().with_context(|| format!("'{line}'"));
+            Ok(Known {
+                test: next()?,
+                status: next()?,
+                chips: next()?,
+                reason: next()?,
+            })
+        })
+        .collect()
+}
+
+/// What a process says, as it comes.
+enum Said {
+    Out(String),
+    Error(String),
+    End,
+}
+
+fn listen(
+    pipe: impl Read + Send + 'static,
+    to: Sender<Said>,
+    what: impl Fn(String) -> Said + Send + 'static,
+) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
+            // Nobody listens to a process that was killed.
+            let _ = to.send(what(String::from_utf8_lossy(&line).into_owned()));
+        }
+        let _ = to.send(Said::End);
+    });
+}
+
+fn start(way: Way, scripts: &[Script]) -> Result<Child> {
+    let mut command = Command::new(format!("{UNPACKED}/bin/shader_runner"));
+    command
+        .args(scripts.iter().map(|script| &script.path))
+        .args(["-auto", "-fbo", "-report-subtests"])
+        .env("LD_LIBRARY_PATH", format!("{UNPACKED}/lib"))
+        .env("PIGLIT_PLATFORM", "surfaceless_egl")
+        .env("MESA_SHADER_CACHE_DISABLE", "true")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if way == Way::Software {
+        command
+            .env("LIBGL_ALWAYS_SOFTWARE", "1")
+            .env("GALLIUM_DRIVER", "softpipe")
+            .env("DRAW_USE_LLVM", "0");
+    }
+    command.spawn().context("shader_runner")
+}
+
+/// What a line says of the script that has just run.
+fn status_in(line: &str) -> Option<&'static str> {
+    let words = line.strip_prefix("PIGLIT: {")?;
+    let (kind, rest) = words.split_once(": ")?;
+    // {"subtest": {"NAME" : "pass"}} of one among others, {"result": "pass" } of one alone, or that ends the process.
+    let result = match kind {
+        "\"subtest\"" => rest.rsplit('"').nth(1)?,
+        "\"result\"" => rest.split('"').nth(1)?,
+        _ => return None,
+    };
+    Some(match result {
+        "pass" => "Pass",
+        "skip" => "Skip",
+        "warn" => "Warn",
+        "crash" => "Crash",
+        _ => "Fail",
+    })
+}
+
+/// Runs scripts in one process for as long as it lives: what came of the first of them.
+fn run_process(
+    way: Way,
+    scripts: &[Script],
+    told: &mut impl FnMut(&Script, &Outcome),
+) -> Result<Vec<Outcome>> {
+    let mut child = start(way, scripts)?;
+    let (to, from) = mpsc::channel();
+    listen(
+        child.stdout.take().context("stdout")?,
+        to.clone(),
+        Said::Out,
+    );
+    listen(child.stderr.take().context("stderr")?, to, Said::Error);
+    let mut outcomes = Vec::new();
+    let mut detail = Vec::new();
+    let (mut ends, mut begun) = (0, false);
+    let mut watch = Stopwatch::start();
+    while ends < 2 {
+        let mut add = |status, detail: &mut Vec<String>| {
+            let detail = std::mem::take(detail);
+            let outcome = Outcome { status, detail };
+            if let Some(script) = scripts.get(outcomes.len()) {
+                told(script, &outcome);
+                outcomes.push(outcome);
+            }
+        };
+        match from.recv_timeout(Duration::from_secs(1)) {
+            Ok(Said::Out(line)) => {
+                watch = Stopwatch::start();
+                match status_in(&line) {
+                    Some(status) => add(status, &mut detail),
+                    None if line.starts_with("PIGLIT TEST:") || line.trim().is_empty() => {}
+                    None => detail.push(line),
+                }
+            }
+            Ok(Said::Error(line)) => {
+                begun |= line.starts_with("PIGLIT TEST:");
+                if !line.starts_with("PIGLIT TEST:") {
+                    detail.push(line);
+                }
+            }
+            Ok(Said::End) => ends += 1,
+            Err(RecvTimeoutError::Timeout) if watch.is_over(LIMIT) => {
+                child.kill().context("kill")?;
+                add("Timeout", &mut detail);
+                break;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        detail.drain(..detail.len().saturating_sub(LINES));
+    }
+    let status = child.wait().context("wait")?;
+    ensure!(
+        begun || scripts.len() == 1 || !outcomes.is_empty(),
+        "shader_runner does not start: {status}: {}",
+        detail.join("\n")
+    );
+    // It ended without a word about the script.
+    if outcomes.is_empty()
+        || status
+            .signal()
+            .is_some_and(|signal| signal != libc::SIGKILL)
+    {
+        if let Some(script) = scripts.get(outcomes.len()) {
+            detail.push(status.to_string());
+            let status = "Crash";
+            let outcome = Outcome { status, detail };
+            told(script, &outcome);
+            outcomes.push(outcome);
+        }
+    }
+    Ok(outcomes)
+}
+
+/// Runs scripts, however many processes that takes.
+fn run_all(way: Way, scripts: &[Script], csv: &str) -> Result<Vec<Outcome>> {
+    let mut file = File::create(csv).context(csv.to_string())?;
+    let begin = Instant::now();
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    let mut done = 0;
+    let mut told = |script: &Script, outcome: &Outcome| {
+        // Also of a run that is cut short there is what was done.
+        let _ = writeln!(file, "{},{}", script.name, outcome.status);
+        done += 1;
+        if done % 100 == 0 {
+            let took = begin.elapsed().as_secs_f32();
+            println!("# {csv}: {done} of {} in {took:.0} s", scripts.len());
+        }
+    };
+    while outcomes.len() < scripts.len() {
+        let rest = &scripts[outcomes.len()..];
+        let rest = &rest[..rest.len().min(MOST)];
+        outcomes.extend(run_process(way, rest, &mut told)?);
+    }
+    println!("# {csv}: {done} scripts in {:.1?}", begin.elapsed());
+    Ok(outcomes)
+}
+
+/// The scripts below a folder of the archive.
+fn scripts_in(folder: &Path, name: &str, found: &mut Vec<Script>) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let entry = entry?;
+        let path = entry.path();
+        let file = entry.file_name().to_string_lossy().to_lowercase();
+        if entry.file_type()?.is_dir() {
+            scripts_in(&path, &format!("{name}{file}@"), found)?;
+        } else if let Some(script) = file.strip_suffix(".shader_test") {
+            let name = format!("{name}{script}");
+            found.push(Script { name, path });
+        }
+    }
+    Ok(())
+}
+
+struct Options {
+    every: usize,
+    limit: usize,
+    software: bool,
+    texts: Vec<String>,
+}
+
+fn options() -> Result<Options> {
+    let mut options = Options {
+        every: 1,
+        limit: usize::MAX,
+        software: false,
+        texts: Vec::new(),
+    };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut number = || -> Result<usize> {
+            let text = words.next().unwrap_or_default();
+            let number = text.parse().with_context(|| format!("{word} '{text}'"))?;
+            ensure!(number > 0, "{word} 0");
+            Ok(number)
+        };
+        match word.as_str() {
+            "--every" => options.every = number()?,
+            "--limit" => options.limit = number()?,
+            "--softpipe" => options.software = true,
+            _ if word.starts_with('-') => bail!("unknown option {word}"),
+            _ => options.texts.push(word),
+        }
+    }
+    Ok(options)
+}
+
+/// Which chip of Mesa's lists that is.
+fn chip() -> Result<&'static str> {
+    match Control::open()?.board().context("no core")? {
+        Board::Dove => Ok("gc600"),
+        board => Ok(board.name()),
+    }
+}
+
+/// Judges a script by what is known of it.
+fn judge(outcome: &Outcome, known: Option<&Known>, software: Option<&Outcome>) -> Result<()> {
+    let referee = software.map_or(String::new(), |software| {
+        format!("\nsoftpipe: {}", software.status)
+    });
+    match (outcome.is_good(), known) {
+        (true, None) => Ok(()),
+        (true, Some(known)) => bail!(
+            "{}, and piglit-fails.csv has it: {}",
+            outcome.status,
+            known.reason
+        ),
+        (false, Some(known)) if known.status == outcome.status => Ok(()),
+        (false, _) => bail!("{}: {}{referee}", outcome.status, outcome.detail.join("\n")),
+    }
+}
+
+fn main() -> ExitCode {
+    harness::program(|| {
+        let options = options()?;
+        let known = known_failures()?;
+        let packed = fs::metadata(ARCHIVE).context(ARCHIVE)?.len();
+        if packed == 0 {
+            return harness::skip("Debian's piglit could not be fetched: scripts/mesa says why");
+        }
+        harness::allow(LIMIT_OF_ALL);
+        fs::create_dir_all(UNPACKED).context(UNPACKED)?;
+        let unpacked = Command::new("tar")
+            .args(["-xf", ARCHIVE, "-C", UNPACKED])
+            .status();
+        ensure!(unpacked.context("tar")?.success(), "tar -xf {ARCHIVE}");
+        etnaviv::expect_breaches()?;
+        etnaviv::load(Path::new(etnaviv::FOLDER))?;
+        etnaviv::wait_for_node()?;
+        etnaviv::stay_awake()?;
+        let chip = chip()?;
+        if chip == "gc600" {
+            // Mesa makes whole numbers with FLOOR, at which a core that lacks it hangs.
+            let any = ViolationKind::DrawState as u32 | gpu_control::EXPECT_ANY_NUMBER;
+            Control::open()?.write(gpu_control::EXPECT_VIOLATION, any);
+        }
+        let mut scripts = Vec::new();
+        scripts_in(&Path::new(UNPACKED).join("tests"), "", &mut scripts)?;
+        scripts.sort_by(|one, other| one.name.cmp(&other.name));
+        let texts = &options.texts;
+        let is_wanted = |name: &str| texts.iter().any(|text| name.contains(text));
+        scripts.retain(|script| texts.is_empty() || is_wanted(&script.name));
+        let chosen = scripts.into_iter().step_by(options.every);
+        let scripts: Vec<Script> = chosen.take(options.limit).collect();
+        ensure!(!scripts.is_empty(), "no script has such a name");
+
+        let draws = Control::open()?.counters().draws_3d;
+        let mut outcomes = run_all(Way::Gpu, &scripts, "together.csv")?;
+        ensure!(
+            Control::open()?.counters().draws_3d != draws || outcomes.iter().all(Outcome::is_good),
+            "the GPU has drawn nothing"
+        );
+        // What a script before it left may be the reason.
+        for (script, outcome) in scripts.iter().zip(&mut outcomes) {
+            if !outcome.is_good() {
+                let alone = run_process(Way::Gpu, std::slice::from_ref(script), &mut |_, _| ())?;
+                if let Some(alone) = alone.into_iter().next() {
+                    *outcome = alone;
+                }
+            }
+        }
+        let mut csv = File::create("piglit.csv").context("piglit.csv")?;
+        for (script, outcome) in scripts.iter().zip(&outcomes) {
+            writeln!(csv, "{},{}", script.name, outcome.status)?;
+        }
+        let judged = scripts.iter().zip(&outcomes);
+        let doubtful: Vec<Script> = judged
+            .filter(|(_, outcome)| options.software || !outcome.is_good())
+            .map(|(script, _)| script.clone())
+            .collect();
+        let software = run_all(Way::Software, &doubtful, "softpipe.csv")?;
+        let names = doubtful.iter().map(|script| script.name.as_str());
+        let software: BTreeMap<&str, &Outcome> = names.zip(&software).collect();
+        let mut suite = Suite::new();
+        for (script, outcome) in scripts.iter().zip(&outcomes) {
+            let known = known.iter().find(|known| {
+                known.test == script.name && known.chips.split(' ').any(|name| name == chip)
+            });
+            let software = software.get(script.name.as_str()).copied();
+            suite.test(script.name.as_str(), move || match outcome.status {
+                "Skip" if known.is_none() => harness::skip(outcome.detail.join(" ")),
+                _ => judge(outcome, known, software),
+            });
+        }
+        suite.run()
+    })
+}
