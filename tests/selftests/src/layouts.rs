@@ -127,10 +127,10 @@ fn sizes(device: &Device) -> Result<()> {
         bytes[..4].copy_from_slice(&number.to_le_bytes());
         sys::exchange(device.as_fd(), uapi::IOCTL_INTERFACE, &mut bytes)
     };
-    not_tty("a longer one", exchange(whole + 8))?;
+    not_tty("a longer one", exchange(whole + 4))?;
     // From 6.4.11.p1.2 on i.MX's take shorter ones.
     let takes_shorter = ["6.4.11.p2.0", "6.4.11", "6.4.11.p4"].contains(&abi.name);
-    same("a shorter one", exchange(whole - 8).is_ok(), takes_shorter)
+    same("a shorter one", exchange(whole - 4).is_ok(), takes_shorter)
 }
 
 /// A node by this layout's number of the scattered pool.
