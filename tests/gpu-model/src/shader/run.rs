@@ -618,7 +618,7 @@ impl Machine<'_> {
         };
         whole(0, rooms_0);
         let is_gradient = step.op == Op::Texldd;
-        if is_gradient {
+        if step.sources[1].is_some() {
             whole(1, rooms_1);
         }
         if step.sources[2].is_some() {
@@ -626,9 +626,14 @@ impl Machine<'_> {
         }
         let three = |[x, y, z, _]: &'_ [Lane; 4]| [*x, *y, *z];
         let (to_right, downwards) = (three(rooms_1), three(rooms_2));
+        // A level, or its bias, may come by itself: so Mesa gives it beside a reference.
+        let level = match step.sources[1] {
+            Some(_) => &rooms_1[0],
+            None => &rooms_0[3],
+        };
         let lod = match step.op {
-            Op::Texldb => Lod::Derived(Some(&rooms_0[3])),
-            Op::Texldl => Lod::Given(&rooms_0[3]),
+            Op::Texldb => Lod::Derived(Some(level)),
+            Op::Texldl => Lod::Given(level),
             Op::Texldd => Lod::Gradients(to_right.each_ref(), downwards.each_ref()),
             _ => Lod::Derived(None),
         };

@@ -792,11 +792,13 @@ fn texels_are_asked_for() {
         texldb t3, tex9.wzyx, t1
         texldl t4.xz, tex0, t1
         texldd t5, tex3, t1, t1.zwxy, -t1
-        texld t6, tex2, t1, t1.w";
+        texld t6, tex2, t1, t1.w
+        texldb t7, tex4, t1, t1.z, t1.w
+        texldl t8, tex4, t1, t1.z, t1.w";
     let program = program(text, Board::Gc3000);
-    assert_eq!(program.samplers(), 0b10_0000_1111);
+    assert_eq!(program.samplers(), 0b10_0001_1111);
     assert!(program.derives() && !program.has_relative_sampler());
-    let mut wave = Wave::new(7);
+    let mut wave = Wave::new(9);
     for component in 0..4 {
         wave.temps[1][component].fill(1.0 + component as f32);
     }
@@ -812,6 +814,10 @@ fn texels_are_asked_for() {
     assert_eq!(at(4), [1.0, 0.0, 14.0, 0.0]);
     assert_eq!(at(5), [1.0, 2.0, 397.0, 3.0]);
     assert_eq!(echo.lookups[4], (2, 0xff, Some(4.0)));
+    for (register, level) in [(7, 3.0), (8, 13.0)] {
+        assert_eq!(at(register), [1.0, 2.0, level, 4.0]);
+        assert_eq!(echo.lookups[register - 2], (4, 0xff, Some(4.0)));
+    }
 }
 
 #[test]
