@@ -93,6 +93,8 @@ pub(super) struct NodeEntry {
     pub(super) origin: Origin,
     /// What lies in it, as it was allocated.
     kind: u32,
+    /// Bytes that the client is granted; 0: all that there are.
+    granted: u32,
     pub(super) life: Life,
     pub(super) locks: u32,
     /// By place, the cores for which it has been locked since it was not locked at all.
@@ -141,6 +143,7 @@ impl NodeEntry {
             node,
             origin,
             kind: 0,
+            granted: 0,
             life: Life::Alive,
             locks: 0,
             locked_for: 0,
@@ -153,11 +156,25 @@ impl NodeEntry {
         }
     }
 
-    /// One that the process has allocated for a surface of this kind.
-    fn allocated(node: Visible<Node>, kind: u32) -> Self {
+    /// One that the process has allocated for a surface of this kind, of `bytes` at this alignment.
+    fn allocated(node: Visible<Node>, kind: u32, bytes: u32, alignment: u32) -> Self {
+        let granted = match node.pool() {
+            Pool::System => granted(bytes, alignment),
+            Pool::Contiguous | Pool::Virtual => None,
+        };
         Self {
             kind,
+            granted: granted.unwrap_or(0),
             ..Self::new(node, Origin::Own)
+        }
+    }
+
+    /// Bytes that the client is granted.
+    fn bytes(&self) -> u64 {
+        match self.granted {
+            // CAST: at most 64 bits.
+            0 => self.node.bytes() as u64,
+            granted => granted.into(),
         }
     }
 
@@ -256,24 +273,22 @@ impl Process {
         memory.failures().pass()?;
         let node = match memory.allocate_node(bytes, alignment, kind, pool, self.number) {
             // What was freed may still wait for the GPU: let it come back, and try once more.
-            Err(Error::OutOfMemory) if memory.could_have(bytes, pool) => {
-                self.reclaiming(|waits| {
+            Err(Error::OutOfMemory) if memory.could_have(bytes, alignment, pool) => self
+                .reclaiming(|waits| {
                     let allocate =
                         || memory.allocate_node(bytes, alignment, kind, pool, self.number);
                     match waits {
                         true => self.reclaim_and(allocate),
                         false => allocate(),
                     }
-                })?
-            }
+                })?,
             other => other?,
         };
         let pool = node.pool();
-        let granted = granted(bytes, alignment).filter(|_| pool == Pool::System);
-        // CAST: at most 64 bits.
-        let bytes = granted.map_or(node.bytes() as u64, u64::from);
-        let handle = self.insert_node(NodeEntry::allocated(Visible::new(node, self)?, kind))?;
-        Ok((handle, pool.number(), bytes))
+        let node = Visible::new(node, self)?;
+        let entry = NodeEntry::allocated(node, kind, bytes, alignment);
+        let bytes = entry.bytes();
+        Ok((self.insert_node(entry)?, pool.number(), bytes))
     }
 
     /// Tries `allocate` once what the process itself has freed is back, and, if that is not enough,
@@ -507,8 +522,7 @@ impl Process {
                 true => Reply::Unlocked {
                     asynchronous: is_asynchronous,
                     pool: entry.node.pool().number(),
-                    // CAST: at most 64 bits.
-                    bytes: entry.node.bytes() as u64,
+                    bytes: entry.bytes(),
                 },
                 false => Reply::Unmapped,
             };

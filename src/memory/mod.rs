@@ -514,10 +514,11 @@ impl VideoMemory {
     }
 
     /// Whether a request for pool `number` could ever be granted, if nothing else were allocated.
-    pub(crate) fn could_have(&self, bytes: u32, number: u32) -> bool {
+    pub(crate) fn could_have(&self, bytes: u32, alignment: u32, number: u32) -> bool {
         Pool::walk(number).iter().any(|pool| match pool {
             // CAST: 32 bits into at least 32.
-            Pool::System => bytes as usize <= self.pool_bytes(),
+            Pool::System => granted(bytes, alignment)
+                .is_some_and(|granted| granted as usize <= self.pool_bytes()),
             Pool::Contiguous | Pool::Virtual => true,
         })
     }

@@ -144,7 +144,12 @@ impl OpenedFile {
             bytes: argument.input_bytes,
         };
         let candidates = Candidates::of_size(block_bytes, argument.input_bytes);
-        let verdict = match Self::by_first_command(block_bytes, &argument)? {
+        // Of a process's other files any command may come first.
+        let first = match self.process.interface() {
+            None => Self::by_first_command(block_bytes, &argument)?,
+            Some(_) => None,
+        };
+        let verdict = match first {
             Some(choice) => Verdict::certain(choice),
             None if candidates.are_no_question() => Verdict::certain(choice),
             None => self.weigh(choice, candidates, &argument)?,

@@ -467,12 +467,10 @@ impl OpenedFile {
                 (argument, format.ok_or(Error::Envelope)?)
             }
         };
-        let bytes = format.profiler_bytes();
-        // CAST: at most 64 bits.
-        let is_whole = |found: u64| bytes != 0 && found == bytes as u64;
-        if !is_whole(argument.input_bytes) || !is_whole(argument.output_bytes) {
-            return Err(Self::refuse_sizes(&argument, format));
-        }
+        let sizes = (argument.input_bytes, argument.output_bytes);
+        let bytes = format
+            .profiler_bytes(sizes)
+            .ok_or_else(|| Self::refuse_sizes(&argument, format))?;
         let mut room = UserWords::<{ abi::MAX_INTERFACE_BYTES / 4 }>::new();
         let words = room
             .read(argument.input, bytes)

@@ -133,6 +133,7 @@ impl Format {
                     layout.video_memory.contiguous_physical.put(u, POOL_NAME);
                 }
                 layout.video_memory.contiguous_size.put_long(u, pool_bytes);
+                layout.video_memory.virtual_pool.put(u, 1);
             }
             Reply::ChipIdentity(identity) => self.encode_identity(u, identity),
             Reply::ChipOptions {

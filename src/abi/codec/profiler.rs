@@ -41,9 +41,18 @@ impl Format {
         Some((self.counters_in(words, counters)?, set))
     }
 
-    /// Bytes of the interface that the profiler's commands have to themselves; 0: there is none.
-    pub(crate) fn profiler_bytes(self) -> usize {
-        self.0.profiler_bytes.into()
+    /// Bytes of the interface that the profiler's commands have to themselves, if those of a request
+    /// and its answer are `sizes`. Builds whose interface is larger have a larger one, too.
+    pub(crate) fn profiler_bytes(self, sizes: (u64, u64)) -> Option<usize> {
+        let bytes = self.0.profiler_bytes;
+        let more = match self.0.sizes {
+            [usual, larger] => larger.saturating_sub(*usual),
+            _ => 0,
+        };
+        let bytes = [bytes, bytes.saturating_add(more)]
+            .into_iter()
+            .find(|&bytes| sizes == (bytes.into(), bytes.into()))?;
+        (self.0.profiler_bytes != 0).then_some(bytes.into())
     }
 
     /// The first generation where the profiler's commands have an interface to themselves, of

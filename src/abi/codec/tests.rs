@@ -13,6 +13,12 @@ mod cases {
         assert_eq!(name(392), Some("6.4.3-nxp"));
         assert_eq!(name(384), Some("6.4.21.1"));
         assert_eq!(name(376), Some("6.4.11"));
+        let takes = |name, bytes| format(name).profiler_bytes((bytes, bytes));
+        assert_eq!(takes("6.4.21.1", 384), Some(384));
+        assert_eq!(takes("6.4.21.1", 392), Some(392));
+        assert_eq!(takes("6.4.11", 392), None);
+        assert_eq!(takes("6.2.4.p3", 0), None);
+        assert_eq!(format("6.4.11").profiler_bytes((400, 392)), None);
         // Its union begins elsewhere than the other's.
         let format = format("6.4.13");
         let mut words = [0; 400 / 4];

@@ -1096,7 +1096,7 @@ shared! {
     VIDEO_MEMORY_6_4_15_3: QueryVideoMemory { bytes: 72, internal_physical: word(0),
         internal_size: long(8), external_physical: word(16), external_size: long(24),
         contiguous_physical: word(32), contiguous_size: long(40), exclusive_physical: word(48),
-        exclusive_size: long(56), ..QueryVideoMemory::ABSENT }
+        exclusive_size: long(56), virtual_pool: word(64), ..QueryVideoMemory::ABSENT }
     UNLOCK_6_4_15_3: UnlockVideoMemory { bytes: 40, node: long(0), asynchronous: word(24),
         pool: word(12), size: long(16), parts: word(28), ..UnlockVideoMemory::ABSENT }
     CACHE_6_4_15_3: Cache { bytes: 48, operation: word(0), logical: long(16), size: long(24),

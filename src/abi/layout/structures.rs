@@ -142,6 +142,7 @@ structures! {
         out contiguous_size = "contiguousSize", // its bytes
         out exclusive_physical = "exclusivePhysName", // memory that only the GPU reaches
         out exclusive_size = "exclusiveSize", // its bytes
+        out virtual_pool = "virtualPoolEnabled",
     }
     /// MAP_MEMORY.
     map_memory: &MapMemory = "MapMemory" {

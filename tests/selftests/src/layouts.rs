@@ -138,6 +138,11 @@ fn memory(client: &Client) -> Result<()> {
     const BYTES: u32 = 8192;
     let device = client.device();
     let pool = Pool(device.abi().values["POOL_VIRTUAL"]);
+    let told = "virtualPoolEnabled";
+    if device.abi().field("QueryVideoMemory", told).is_some() {
+        let answer = device.ask("QUERY_VIDEO_MEMORY", &[], told)?;
+        same("the pool is there", answer, (Status::OK, 1))?;
+    }
     let node = device.allocate(BYTES, 64, surface::BITMAP, pool)?;
     same("pool", node.pool, pool)?;
     let location = device.lock(node)?;

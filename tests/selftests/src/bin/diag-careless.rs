@@ -183,7 +183,7 @@ fn profiler_first() -> Result<()> {
             abi.header_of(&bytes, "status") as i32,
             Status::INVALID_ARGUMENT.0,
         )?;
-        let result = sys::exchange(node.as_fd(), IOCTL_PROFILER, &mut vec![0; abi.profiler - 8]);
+        let result = sys::exchange(node.as_fd(), IOCTL_PROFILER, &mut vec![0; abi.profiler - 4]);
         harness::not_tty("of another size", result)?;
         // And has not chosen for what is asked then.
         Device::of_file(node)?.version()?;

@@ -702,6 +702,11 @@ fn refusals(abi: &'static Abi) -> Result<()> {
         let (status, ..) = device.map_foreign(Foreign::DmaBuf(descriptor), READ)?;
         same(what, status, Status::INVALID_ARGUMENT)?;
     }
+    // As the vendor's driver names it there, but for dma-bufs.
+    let wrong = match abi.name {
+        "6.4.11" => Status::NOT_SUPPORTED,
+        _ => Status::INVALID_ARGUMENT,
+    };
     for (what, address, bytes, status) in [
         ("address 0", 0, BYTES, Status::INVALID_ARGUMENT),
         ("no bytes", own.address(), 0, Status::INVALID_ARGUMENT),
@@ -715,6 +720,10 @@ fn refusals(abi: &'static Abi) -> Result<()> {
     ] {
         if abi.has("WRAP_USER_MEMORY") {
             let (found, _) = device.wrap_memory(address, bytes.into())?;
+            let status = match status {
+                Status::INVALID_ARGUMENT => wrong,
+                other => other,
+            };
             same(what, found, status)?;
         }
         let memory = Foreign::Memory(address, bytes);
@@ -750,7 +759,11 @@ fn refusals(abi: &'static Abi) -> Result<()> {
             ("physical memory", user, 0, 0x4000_0000),
         ] {
             let (status, _) = wrap(flag, logical, physical)?;
-            same(what, status, Status::INVALID_ARGUMENT)?;
+            let refused = match flag & dma_buf {
+                0 => wrong,
+                _ => Status::INVALID_ARGUMENT,
+            };
+            same(what, status, refused)?;
         }
         // Whatever it says where its memory is, it gets its own.
         let (status, handle) = wrap(user, own.address(), 0x4000_0000)?;
