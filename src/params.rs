@@ -576,7 +576,7 @@ impl Parameters {
     /// stack of the module's loading, where these would lie all the while.
     #[inline(never)]
     pub(crate) fn load() -> Result<KBox<Self>> {
-        let parameters = Self::check(&sys::params::read()).map_err(|Refusal(name, why)| {
+        let parameters = Self::check(sys::params::all()).map_err(|Refusal(name, why)| {
             pr_err!("parameter {name} {why}\n");
             EINVAL
         })?;
@@ -613,7 +613,7 @@ impl ClockRates {
 
 /// Prints all parameters, if `showArgs` says so.
 pub(crate) fn show() {
-    let raw = sys::params::read();
+    let raw = sys::params::all();
     if raw.showArgs == 0 {
         return;
     }
@@ -666,7 +666,7 @@ pub(crate) fn show() {
     pr_info!("gpuProfiler       = {}\n", raw.gpuProfiler);
     pr_info!("sharedNodes       = {}\n", raw.sharedNodes);
     pr_info!("sharedSignals     = {}\n", raw.sharedSignals);
-    pr_info!("interface         = {}\n", interface_name(&raw));
+    pr_info!("interface         = {}\n", interface_name(raw));
     pr_info!("version           = {}\n", text(&raw.version));
 }
 

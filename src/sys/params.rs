@@ -3,19 +3,14 @@
 //! The raw module parameters.
 //!
 //! They live in the C shim, because the `module!` macro's parameters do not show in sysfs. They are
-//! read-only after load, so one copy taken at module init stays true.
+//! read-only after load.
 
 use super::shim;
 
 pub(crate) use super::shim::gal_parameters as RawParameters;
 
-/// A copy of the parameters as the loader filled them in.
-pub(crate) fn read() -> RawParameters {
-    *all()
-}
-
-/// The parameters as the loader filled them in.
-fn all() -> &'static RawParameters {
+/// The parameters as the loader filled them in. They are large: no stack has a copy.
+pub(crate) fn all() -> &'static RawParameters {
     // SAFETY: The loader wrote the parameters before module init; permission 0444 allows no write
     // afterwards.
     unsafe { &*core::ptr::addr_of!(shim::gal_parameters) }
