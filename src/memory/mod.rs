@@ -531,10 +531,10 @@ impl VideoMemory {
     fn allocate_in_pool(&self, bytes: u32, alignment: u32, kind: u32, owner: u64) -> Result<Place> {
         let pool = self.pool.as_ref().ok_or(Error::OutOfMemory)?;
         let kind = SurfaceType::new(kind).ok_or(Error::InvalidArgument)?;
-        let bytes = granted(bytes, alignment).ok_or(Error::OutOfMemory)?;
+        let granted = granted(bytes, alignment).ok_or(Error::OutOfMemory)?;
         // CAST: `usize` has at least 32 bits here.
-        let asked = bytes as usize;
-        let (mut bytes, mut alignment) = (asked, alignment);
+        let (asked, mut bytes) = (bytes as usize, granted as usize);
+        let mut alignment = alignment;
         if !self.shared_pool {
             // A page of the pool shows only in windows of its owner: so it has one.
             bytes = page_align(bytes).ok_or(Error::OutOfMemory)?;
