@@ -85,11 +85,7 @@ fn number(text: &str) -> usize {
 }
 
 impl Abi {
-    fn read(name: &'static str) -> Self {
-        let (_, facts) = FACTS
-            .iter()
-            .find(|(known, _)| *known == name)
-            .unwrap_or_else(|| panic!("no facts of {name}"));
+    fn read((name, facts): (&'static str, &'static str)) -> Self {
         let mut abi = Self::default();
         for line in facts.lines().filter(|line| !line.starts_with('#')) {
             let words: Vec<&'static str> = line.split_whitespace().collect();
@@ -97,7 +93,9 @@ impl Abi {
                 ["generation", found] => assert_eq!(found, name),
                 // What follows replaces what the base has.
                 ["base", base] => {
-                    abi = Self::read(base);
+                    abi = Self::named(base)
+                        .unwrap_or_else(|| panic!("no facts of {base}"))
+                        .clone();
                     abi.also.clear();
                 }
                 ["without", kind, name] => abi.drop_fact(kind, name),
@@ -178,19 +176,25 @@ impl Abi {
     }
 
     /// The generations that the driver tells apart by what their clients do, too, oldest first.
-    pub fn familiar() -> &'static [Self] {
-        &Self::all()[..FAMILIAR]
+    pub fn familiar() -> Vec<&'static Self> {
+        (0..FAMILIAR).map(Self::at).collect()
     }
 
     /// All generations: first [`Abi::familiar`], then the others, oldest first.
-    pub fn all() -> &'static [Self] {
-        static ALL: OnceLock<Vec<Abi>> = OnceLock::new();
-        ALL.get_or_init(|| FACTS.iter().map(|(name, _)| Self::read(name)).collect())
+    pub fn all() -> Vec<&'static Self> {
+        (0..FACTS.len()).map(Self::at).collect()
+    }
+
+    /// Each is read when it is asked for first: all of them take a guest half a second.
+    fn at(place: usize) -> &'static Self {
+        static READ: [OnceLock<Abi>; FACTS.len()] = [const { OnceLock::new() }; FACTS.len()];
+        READ[place].get_or_init(|| Self::read(FACTS[place]))
     }
 
     /// The generation of a name.
     pub fn named(name: &str) -> Option<&'static Self> {
-        Self::all().iter().find(|abi| abi.name == name)
+        let place = FACTS.iter().position(|(known, _)| *known == name)?;
+        Some(Self::at(place))
     }
 
     /// The generation of [`crate::uapi`].

@@ -125,7 +125,7 @@ pub fn parse(text: &str) -> Option<Version> {
 
 /// All versions that are known, with their generations.
 fn known() -> impl Iterator<Item = (Version, &'static str)> {
-    let told = Abi::all().iter().flat_map(|abi| {
+    let told = Abi::all().into_iter().flat_map(|abi| {
         let versions = [abi.version].into_iter().chain(abi.also.iter().copied());
         versions.filter_map(|version| Some((parse(version)?, abi.name)))
     });
@@ -357,7 +357,7 @@ mod tests {
             assert!(parse(abi.version).is_none_or(|version| version.starts_with(alike.series)));
             assert!(!alike.models.is_empty() && !alike.mark.is_empty());
         }
-        let untold = Abi::all().iter().filter(|abi| abi.version.is_empty());
+        let untold = Abi::all().into_iter().filter(|abi| abi.version.is_empty());
         for abi in untold {
             assert!(ALIKE.iter().any(|alike| alike.interface == abi.name));
         }

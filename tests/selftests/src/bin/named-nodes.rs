@@ -339,7 +339,7 @@ fn main() -> ExitCode {
     harness::program(|| {
         let mut suite = Suite::new();
         let named = Abi::familiar()
-            .iter()
+            .into_iter()
             .filter(|abi| abi.has("NAME_VIDEO_MEMORY"));
         for abi in named {
             let what = abi.name;
