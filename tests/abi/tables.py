@@ -410,9 +410,8 @@ pub(crate) static ALIASES: &[(&str, u8)] = &[
                          if f"{c_name}.{name}" in generation.fields]
                 if found:
                     items.append(f"{field}: {place(found[0], 8 if c_name == 'Commit' else 4)},")
-            items = [f"bytes: {size},", *items, f"..{kind}::ABSENT"]
-            if not size:
-                items = [f"..{kind}::ABSENT"]
+            rest = [f"..{kind}::ABSENT"] if len(items) < len(known) else []
+            items = [f"bytes: {size},", *items, *rest] if size else rest
             if is_shared:
                 rows.append(f"{member}: {self.share(member, kind, generation, items)},")
             else:

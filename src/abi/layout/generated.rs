@@ -482,16 +482,13 @@ shared! {
     VIDEO_MEMORY_V2: QueryVideoMemory { bytes: 24, internal_physical: word(0),
         internal_size: word(4), external_physical: word(8), external_size: word(12),
         contiguous_physical: word(16), contiguous_size: word(20), ..QueryVideoMemory::ABSENT }
-    MAP_MEMORY_V2: MapMemory { bytes: 12, physical: word(0), size: word(4), logical: word(8),
-        ..MapMemory::ABSENT }
-    UNMAP_MEMORY_V2: UnmapMemory { bytes: 12, physical: word(0), size: word(4), logical: word(8),
-        ..UnmapMemory::ABSENT }
+    MAP_MEMORY_V2: MapMemory { bytes: 12, physical: word(0), size: word(4), logical: word(8), }
+    UNMAP_MEMORY_V2: UnmapMemory { bytes: 12, physical: word(0), size: word(4), logical: word(8), }
     ALLOCATE_LINEAR_V2: AllocateLinearVideoMemory { bytes: 20, size: word(0), alignment: word(4),
         kind: word(8), pool: word(12), node: word(16), ..AllocateLinearVideoMemory::ABSENT }
     ALLOCATE_SURFACE_V2: AllocateVideoMemory { bytes: 28, width: word(0), height: word(4),
-        depth: word(8), format: word(12), kind: word(16), pool: word(20), node: word(24),
-        ..AllocateVideoMemory::ABSENT }
-    FREE_NODE_V2: FreeVideoMemory { bytes: 4, node: word(0), ..FreeVideoMemory::ABSENT }
+        depth: word(8), format: word(12), kind: word(16), pool: word(20), node: word(24), }
+    FREE_NODE_V2: FreeVideoMemory { bytes: 4, node: word(0), }
     RELEASE_NODE_V2: ReleaseVideoMemory { ..ReleaseVideoMemory::ABSENT }
     LOCK_V2: LockVideoMemory { bytes: 12, node: word(0), address: word(4), memory: word(8),
         ..LockVideoMemory::ABSENT }
@@ -510,29 +507,26 @@ shared! {
     WAIT_NODE_V2: WaitFence { ..WaitFence::ABSENT }
     FINISH_UNLOCK_V2: BottomHalfUnlockVideoMemory { ..BottomHalfUnlockVideoMemory::ABSENT }
     ALLOCATE_NON_PAGED_V2: AllocateNonPagedMemory { bytes: 12, size: word(0), physical: word(4),
-        logical: word(8), ..AllocateNonPagedMemory::ABSENT }
+        logical: word(8), }
     FREE_NON_PAGED_V2: FreeNonPagedMemory { bytes: 12, size: word(0), physical: word(4),
-        logical: word(8), ..FreeNonPagedMemory::ABSENT }
+        logical: word(8), }
     ALLOCATE_COMMANDS_V2: AllocateVirtualCommandBuffer { ..AllocateVirtualCommandBuffer::ABSENT }
     FREE_COMMANDS_V2: FreeVirtualCommandBuffer { ..FreeVirtualCommandBuffer::ABSENT }
     ALLOCATE_CONTIGUOUS_V2: AllocateContiguousMemory { bytes: 12, size: word(0), physical: word(4),
         logical: word(8), ..AllocateContiguousMemory::ABSENT }
     FREE_CONTIGUOUS_V2: FreeContiguousMemory { bytes: 12, size: word(0), physical: word(4),
-        logical: word(8), ..FreeContiguousMemory::ABSENT }
+        logical: word(8), }
     MAP_USER_V2: MapUserMemory { bytes: 16, memory: word(0), size: word(4), info: word(8),
         address: word(12), ..MapUserMemory::ABSENT }
-    UNMAP_USER_V2: UnmapUserMemory { bytes: 16, memory: word(0), size: word(4), info: word(8),
-        ..UnmapUserMemory::ABSENT }
-    SIGNAL_V2: Signal { bytes: 16, signal: word(0), process: word(8), ..Signal::ABSENT }
-    WRITE_DATA_V2: WriteData { bytes: 8, address: word(0), data: word(4), ..WriteData::ABSENT }
-    SET_POWER_V2: SetPowerManagement { bytes: 4, state: word(0), ..SetPowerManagement::ABSENT }
+    UNMAP_USER_V2: UnmapUserMemory { bytes: 16, memory: word(0), size: word(4), info: word(8), }
+    SIGNAL_V2: Signal { bytes: 16, signal: word(0), process: word(8), }
+    WRITE_DATA_V2: WriteData { bytes: 8, address: word(0), data: word(4), }
+    SET_POWER_V2: SetPowerManagement { bytes: 4, state: word(0), }
     CONFIG_POWER_V2: ConfigPowerManagement { ..ConfigPowerManagement::ABSENT }
-    POWER_V2: QueryPowerManagement { bytes: 8, state: word(0), is_idle: word(4),
-        ..QueryPowerManagement::ABSENT }
+    POWER_V2: QueryPowerManagement { bytes: 8, state: word(0), is_idle: word(4), }
     CACHE_V2: Cache { bytes: 16, logical: word(8), size: word(12), ..Cache::ABSENT }
     TIMESTAMP_V2: TimeStamp { ..TimeStamp::ABSENT }
-    KERNEL_SETTINGS_V2: QueryKernelSettings { bytes: 4, signal: word(0),
-        ..QueryKernelSettings::ABSENT }
+    KERNEL_SETTINGS_V2: QueryKernelSettings { bytes: 4, signal: word(0), }
     VERSION_NUMBERS_V2: Version { ..Version::ABSENT }
     ATTACH_V2: Attach { ..Attach::ABSENT }
     DETACH_V2: Detach { ..Detach::ABSENT }
@@ -545,17 +539,14 @@ shared! {
     SET_SCALE_V2: SetFscaleValue { ..SetFscaleValue::ABSENT }
     SCALE_V2: GetFscaleValue { ..GetFscaleValue::ABSENT }
     CPU_FREQUENCY_V2: QueryCpuFrequency { ..QueryCpuFrequency::ABSENT }
-    READ_REGISTER_V2: ReadRegister { bytes: 8, address: word(0), data: word(4),
-        ..ReadRegister::ABSENT }
-    WRITE_REGISTER_V2: WriteRegister { bytes: 8, address: word(0), data: word(4),
-        ..WriteRegister::ABSENT }
+    READ_REGISTER_V2: ReadRegister { bytes: 8, address: word(0), data: word(4), }
+    WRITE_REGISTER_V2: WriteRegister { bytes: 8, address: word(0), data: word(4), }
     READ_REGISTERS_V2: ReadRegisterEx { ..ReadRegisterEx::ABSENT }
     WRITE_REGISTERS_V2: WriteRegisterEx { ..WriteRegisterEx::ABSENT }
     PROFILE_SETTING_V2: GetProfileSetting { bytes: 132, enable: word(0), name: word(4),
         ..GetProfileSetting::ABSENT }
-    SET_PROFILE_V2: SetProfileSetting { bytes: 132, enable: word(0), name: word(4),
-        ..SetProfileSetting::ABSENT }
-    COUNTERS_2D_V2: ProfileRegisters2d { bytes: 4, result: word(0), ..ProfileRegisters2d::ABSENT }
+    SET_PROFILE_V2: SetProfileSetting { bytes: 132, enable: word(0), name: word(4), }
+    COUNTERS_2D_V2: ProfileRegisters2d { bytes: 4, result: word(0), }
     PROFILE_CLEAR_V2: ReadProfilerRegisterSetting { ..ReadProfilerRegisterSetting::ABSENT }
     DEBUG_V2: Debug { bytes: 96, message: word(16), ..Debug::ABSENT }
     SHARED_INFO_V2: GetSharedInfo { ..GetSharedInfo::ABSENT }
@@ -566,7 +557,7 @@ shared! {
     DELTA_V2: DeltaLayout { ..DeltaLayout::ABSENT }
     CONTEXT_V2: ContextLayout { bytes: 128, object: word(0), id: long(16), pipe_2d_index: word(52),
         buffer_size: word(64), logical: word(76), link: word(80), initial_pipe: word(84),
-        entry_pipe: word(88), in_use: word(100), ..ContextLayout::ABSENT }
+        entry_pipe: word(88), in_use: word(100), }
     IDENTITY_DOVE_OLD: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1
         StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize VertexOutputBufferSize
         ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], bytes: 44, }
@@ -581,8 +572,7 @@ shared! {
         allocates_surfaces: true, unlocks_later: false, allocates_commands: false,
         names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
         elements_and_one: false, no_node_ends: false, image_surfaces: false, }
-    WRITE_DATA_DOVE_OLD: WriteData { bytes: 12, address: word(0), data: word(8),
-        ..WriteData::ABSENT }
+    WRITE_DATA_DOVE_OLD: WriteData { bytes: 12, address: word(0), data: word(8), }
     COMMAND_BUFFER_DOVE_OLD: CommandBufferLayout { bytes: 36, object: word(0), logical: word(16),
         start_offset: word(24), offset: word(28), ..CommandBufferLayout::ABSENT }
     QUIRKS_DOVE: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
@@ -598,8 +588,7 @@ shared! {
         no_node_ends: false, image_surfaces: false, }
     CONTEXT_DOVE: ContextLayout { bytes: 216, object: word(0), id: long(16),
         pipe_2d_index: word(52), buffer_size: word(64), logical: word(156), link: word(160),
-        initial_pipe: word(164), entry_pipe: word(168), in_use: word(180), ..ContextLayout::ABSENT
-        }
+        initial_pipe: word(164), entry_pipe: word(168), in_use: word(180), }
     PROFILE_ARNOVA: Profile { all: CountersLayout::ABSENT, part_1: CountersLayout::ABSENT,
         part_2: CountersLayout::ABSENT, }
     PROFILE_SETTING_ARNOVA: GetProfileSetting { ..GetProfileSetting::ABSENT }
@@ -624,35 +613,33 @@ shared! {
     LOCK_V4: LockVideoMemory { bytes: 16, node: word(0), cacheable: word(4), address: word(8),
         memory: word(12), ..LockVideoMemory::ABSENT }
     ALLOCATE_CONTIGUOUS_V4: AllocateContiguousMemory { bytes: 16, size: word(0), address: word(4),
-        physical: word(8), logical: word(12), ..AllocateContiguousMemory::ABSENT }
+        physical: word(8), logical: word(12), }
     CACHE_V4: Cache { bytes: 20, operation: word(0), logical: word(8), size: word(12),
-        node: word(16), ..Cache::ABSENT }
-    TIMESTAMP_V4: TimeStamp { bytes: 12, timer: word(0), request: word(4), delta: word(8),
-        ..TimeStamp::ABSENT }
+        node: word(16), }
+    TIMESTAMP_V4: TimeStamp { bytes: 12, timer: word(0), request: word(4), delta: word(8), }
     VERSION_NUMBERS_V4: Version { bytes: 16, major: word(0), minor: word(4), patch: word(8),
-        build: word(12), ..Version::ABSENT }
+        build: word(12), }
     ATTACH_V4: Attach { bytes: 8, context: word(0), state_count: word(4), ..Attach::ABSENT }
-    DETACH_V4: Detach { bytes: 4, context: word(0), ..Detach::ABSENT }
-    TIMEOUT_V4: SetTimeOut { bytes: 4, timeout: word(0), ..SetTimeOut::ABSENT }
+    DETACH_V4: Detach { bytes: 4, context: word(0), }
+    TIMEOUT_V4: SetTimeOut { bytes: 4, timeout: word(0), }
     DATABASE_V4: Database { bytes: 104, is_valid: word(0), process: word(4), video: word(8),
         video_max: word(12), video_total: word(16), non_paged: word(32), non_paged_max: word(36),
         non_paged_total: word(40), contiguous: word(56), contiguous_max: word(60),
         contiguous_total: word(64), ..Database::ABSENT }
     CHIP_INFO_V4: ChipInfo { bytes: 16, count: word(0), kind: word(4), ..ChipInfo::ABSENT }
-    DEBUG_V4: Debug { bytes: 104, message: word(24), kind: word(16), ..Debug::ABSENT }
+    DEBUG_V4: Debug { bytes: 104, message: word(24), kind: word(16), }
     SHARED_INFO_V4: GetSharedInfo { bytes: 28, process: word(0), id: word(4), node: word(8),
-        data: word(12), node_data: word(16), size: word(20), kind: word(24),
-        ..GetSharedInfo::ABSENT }
+        data: word(12), node_data: word(16), size: word(20), kind: word(24), }
     SET_SHARED_INFO_V4: SetSharedInfo { bytes: 24, id: word(0), node: word(4), data: word(8),
-        node_data: word(12), size: word(16), kind: word(20), ..SetSharedInfo::ABSENT }
+        node_data: word(12), size: word(16), kind: word(20), }
     COMMAND_BUFFER_V4: CommandBufferLayout { bytes: 60, object: word(0), entry_pipe: word(4),
         logical: word(32), start_offset: word(40), offset: word(44), ..CommandBufferLayout::ABSENT
         }
     DELTA_V4: DeltaLayout { bytes: 40, references: word(4), element_count: word(8),
-        record_count: word(12), records: word(16), ..DeltaLayout::ABSENT }
+        record_count: word(12), records: word(16), }
     CONTEXT_V4: ContextLayout { ..ContextLayout::ABSENT }
     CACHE_EUREKA: Cache { bytes: 28, operation: word(4), logical: word(16), size: word(20),
-        node: word(24), ..Cache::ABSENT }
+        node: word(24), }
     IDENTITY_4_0_0: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
         Minor3 StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
         VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize VaryingsCount
@@ -674,62 +661,56 @@ shared! {
     VIDEO_MEMORY_4_0_0: QueryVideoMemory { bytes: 48, internal_physical: word(0),
         internal_size: long(8), external_physical: word(16), external_size: long(24),
         contiguous_physical: word(32), contiguous_size: long(40), ..QueryVideoMemory::ABSENT }
-    MAP_MEMORY_4_0_0: MapMemory { bytes: 24, physical: word(0), size: long(8), logical: long(16),
-        ..MapMemory::ABSENT }
+    MAP_MEMORY_4_0_0: MapMemory { bytes: 24, physical: word(0), size: long(8), logical: long(16), }
     UNMAP_MEMORY_4_0_0: UnmapMemory { bytes: 24, physical: word(0), size: long(8),
-        logical: long(16), ..UnmapMemory::ABSENT }
+        logical: long(16), }
     ALLOCATE_LINEAR_4_0_0: AllocateLinearVideoMemory { bytes: 24, size: word(0),
         alignment: word(4), kind: word(8), pool: word(12), node: long(16),
         ..AllocateLinearVideoMemory::ABSENT }
     ALLOCATE_SURFACE_4_0_0: AllocateVideoMemory { bytes: 32, width: word(0), height: word(4),
-        depth: word(8), format: word(12), kind: word(16), pool: word(20), node: long(24),
-        ..AllocateVideoMemory::ABSENT }
-    FREE_NODE_4_0_0: FreeVideoMemory { bytes: 8, node: long(0), ..FreeVideoMemory::ABSENT }
+        depth: word(8), format: word(12), kind: word(16), pool: word(20), node: long(24), }
+    FREE_NODE_4_0_0: FreeVideoMemory { bytes: 8, node: long(0), }
     LOCK_4_0_0: LockVideoMemory { bytes: 24, node: long(0), cacheable: word(8), address: word(12),
         memory: long(16), ..LockVideoMemory::ABSENT }
     UNLOCK_4_0_0: UnlockVideoMemory { bytes: 16, node: long(0), asynchronous: word(12),
         ..UnlockVideoMemory::ABSENT }
     ALLOCATE_NON_PAGED_4_0_0: AllocateNonPagedMemory { bytes: 24, size: long(0), physical: word(8),
-        logical: long(16), ..AllocateNonPagedMemory::ABSENT }
+        logical: long(16), }
     FREE_NON_PAGED_4_0_0: FreeNonPagedMemory { bytes: 24, size: long(0), physical: word(8),
-        logical: long(16), ..FreeNonPagedMemory::ABSENT }
+        logical: long(16), }
     ALLOCATE_COMMANDS_4_0_0: AllocateVirtualCommandBuffer { bytes: 24, size: long(0),
-        physical: word(8), logical: long(16), ..AllocateVirtualCommandBuffer::ABSENT }
+        physical: word(8), logical: long(16), }
     FREE_COMMANDS_4_0_0: FreeVirtualCommandBuffer { bytes: 24, size: long(0), physical: word(8),
-        logical: long(16), ..FreeVirtualCommandBuffer::ABSENT }
+        logical: long(16), }
     ALLOCATE_CONTIGUOUS_4_0_0: AllocateContiguousMemory { bytes: 24, size: long(0),
-        address: word(8), physical: word(12), logical: long(16), ..AllocateContiguousMemory::ABSENT
-        }
+        address: word(8), physical: word(12), logical: long(16), }
     FREE_CONTIGUOUS_4_0_0: FreeContiguousMemory { bytes: 24, size: long(0), physical: word(8),
-        logical: long(16), ..FreeContiguousMemory::ABSENT }
+        logical: long(16), }
     MAP_USER_4_0_0: MapUserMemory { bytes: 32, memory: long(0), physical: word(8), size: long(16),
-        info: word(24), address: word(28), ..MapUserMemory::ABSENT }
+        info: word(24), address: word(28), }
     UNMAP_USER_4_0_0: UnmapUserMemory { bytes: 24, memory: long(0), size: long(8), info: word(16),
-        ..UnmapUserMemory::ABSENT }
-    SIGNAL_4_0_0: Signal { bytes: 32, signal: long(0), process: long(16), ..Signal::ABSENT }
+        }
+    SIGNAL_4_0_0: Signal { bytes: 32, signal: long(0), process: long(16), }
     CACHE_4_0_0: Cache { bytes: 40, operation: word(0), logical: long(16), size: long(24),
-        node: long(32), ..Cache::ABSENT }
+        node: long(32), }
     ATTACH_4_0_0: Attach { bytes: 16, context: word(0), state_count: long(8), ..Attach::ABSENT }
     DATABASE_4_0_0: Database { bytes: 136, is_valid: word(0), process: word(4), video: long(8),
         video_max: long(16), video_total: long(24), non_paged: long(40), non_paged_max: long(48),
         non_paged_total: long(56), contiguous: long(72), contiguous_max: long(80),
         contiguous_total: long(88), ..Database::ABSENT }
     RESETS_4_0_0: QueryResetTimeStamp { bytes: 8, stamp: long(0), ..QueryResetTimeStamp::ABSENT }
-    SET_SCALE_4_0_0: SetFscaleValue { bytes: 4, value: word(0), ..SetFscaleValue::ABSENT }
-    SCALE_4_0_0: GetFscaleValue { bytes: 12, value: word(0), min: word(4), max: word(8),
-        ..GetFscaleValue::ABSENT }
-    COUNTERS_2D_4_0_0: ProfileRegisters2d { bytes: 8, result: long(0), ..ProfileRegisters2d::ABSENT
-        }
+    SET_SCALE_4_0_0: SetFscaleValue { bytes: 4, value: word(0), }
+    SCALE_4_0_0: GetFscaleValue { bytes: 12, value: word(0), min: word(4), max: word(8), }
+    COUNTERS_2D_4_0_0: ProfileRegisters2d { bytes: 8, result: long(0), }
     SHARED_INFO_4_0_0: GetSharedInfo { bytes: 48, process: word(0), id: word(4), node: long(8),
-        data: long(16), node_data: long(24), size: long(32), kind: word(40),
-        ..GetSharedInfo::ABSENT }
+        data: long(16), node_data: long(24), size: long(32), kind: word(40), }
     SET_SHARED_INFO_4_0_0: SetSharedInfo { bytes: 48, id: word(0), node: long(8), data: long(16),
-        node_data: long(24), size: long(32), kind: word(40), ..SetSharedInfo::ABSENT }
+        node_data: long(24), size: long(32), kind: word(40), }
     COMMAND_BUFFER_4_0_0: CommandBufferLayout { bytes: 72, object: word(0), entry_pipe: word(4),
         logical: long(32), start_offset: word(44), offset: word(48), ..CommandBufferLayout::ABSENT
         }
     DELTA_4_0_0: DeltaLayout { bytes: 64, references: word(4), element_count: word(8),
-        record_count: word(12), records: long(16), ..DeltaLayout::ABSENT }
+        record_count: word(12), records: long(16), }
     IDENTITY_4_1_0: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
         Minor3 Minor4 StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
         VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize VaryingsCount
@@ -770,28 +751,23 @@ shared! {
         names_pool: false, one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
         elements_and_one: false, no_node_ends: false, image_surfaces: true, }
     ALLOCATE_LINEAR_5_0_11_P6: AllocateLinearVideoMemory { bytes: 24, size: word(0),
-        alignment: word(4), kind: word(8), flag: word(12), pool: word(16), node: word(20),
-        ..AllocateLinearVideoMemory::ABSENT }
+        alignment: word(4), kind: word(8), flag: word(12), pool: word(16), node: word(20), }
     FREE_NODE_5_0_11_P6: FreeVideoMemory { ..FreeVideoMemory::ABSENT }
-    RELEASE_NODE_5_0_11_P6: ReleaseVideoMemory { bytes: 4, node: word(0),
-        ..ReleaseVideoMemory::ABSENT }
+    RELEASE_NODE_5_0_11_P6: ReleaseVideoMemory { bytes: 4, node: word(0), }
     LOCK_5_0_11_P6: LockVideoMemory { bytes: 40, node: word(0), cacheable: word(4),
         address: word(8), memory: long(16), gid: word(24), physical_address: long(32),
         ..LockVideoMemory::ABSENT }
-    NAME_NODE_5_0_11_P6: NameVideoMemory { bytes: 8, node: word(0), name: word(4),
-        ..NameVideoMemory::ABSENT }
-    IMPORT_NODE_5_0_11_P6: ImportVideoMemory { bytes: 8, name: word(0), node: word(4),
-        ..ImportVideoMemory::ABSENT }
-    NODE_FD_5_0_11_P6: GetVideoMemoryFd { bytes: 8, node: word(0), fd: word(4),
-        ..GetVideoMemoryFd::ABSENT }
+    NAME_NODE_5_0_11_P6: NameVideoMemory { bytes: 8, node: word(0), name: word(4), }
+    IMPORT_NODE_5_0_11_P6: ImportVideoMemory { bytes: 8, name: word(0), node: word(4), }
+    NODE_FD_5_0_11_P6: GetVideoMemoryFd { bytes: 8, node: word(0), fd: word(4), }
     SHARED_BUFFER_5_0_11_P6: ShBuf { bytes: 32, command: word(0), id: long(8), data: long(16),
-        size: word(24), ..ShBuf::ABSENT }
+        size: word(24), }
     CONFIG_POWER_5_0_11_P6: ConfigPowerManagement { bytes: 4, enable: word(0),
         ..ConfigPowerManagement::ABSENT }
     CACHE_5_0_11_P6: Cache { bytes: 40, operation: word(0), logical: long(16), size: long(24),
-        node: word(32), ..Cache::ABSENT }
+        node: word(32), }
     ATTACH_5_0_11_P6: Attach { bytes: 56, context: word(0), state_count: long(8),
-        record_count: word(16), buffer_bytes: word(48), ..Attach::ABSENT }
+        record_count: word(16), buffer_bytes: word(48), }
     DATABASE_5_0_11_P6: Database { bytes: 288, is_valid: word(0), process: word(4), video: long(8),
         video_max: long(16), video_total: long(24), non_paged: long(48), non_paged_max: long(56),
         non_paged_total: long(64), contiguous: long(88), contiguous_max: long(96),
@@ -823,8 +799,7 @@ shared! {
     WRAP_5_0_11_P8: WrapUserMemory { bytes: 40, flag: word(16), handle: word(20),
         logical: long(24), physical: word(32), size: word(36), node: word(8),
         ..WrapUserMemory::ABSENT }
-    WAIT_FENCE_5_0_11_P8: WaitNativeFence { bytes: 8, fd: word(0), timeout: word(4),
-        ..WaitNativeFence::ABSENT }
+    WAIT_FENCE_5_0_11_P8: WaitNativeFence { bytes: 8, fd: word(0), timeout: word(4), }
     DATABASE_5_0_11_P8: Database { bytes: 288, is_valid: word(0), process: word(4), video: long(8),
         video_max: long(16), video_total: long(24), video_given: word(32),
         video_returned: word(36), non_paged: long(48), non_paged_max: long(56),
@@ -832,7 +807,7 @@ shared! {
         contiguous: long(88), contiguous_max: long(96), contiguous_total: long(104),
         contiguous_given: word(112), contiguous_returned: word(116), pool: long(168),
         pool_max: long(176), pool_total: long(184), pool_given: word(192),
-        pool_returned: word(196), ..Database::ABSENT }
+        pool_returned: word(196), }
     IDENTITY_6_2_2: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
         Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
         InstructionCount ListedConstants FreeVaryings CoreCount Product RawFlags Eco Customer ],
@@ -855,29 +830,25 @@ shared! {
         range_end: word(8), ..GetBaseAddress::ABSENT }
     WRAP_6_2_2: WrapUserMemory { bytes: 96, flag: word(0), handle: word(4), logical: long(8),
         physical: word(16), size: word(20), node: word(88), ..WrapUserMemory::ABSENT }
-    CREATE_FENCE_6_2_2: CreateNativeFence { bytes: 16, signal: long(0), fd: word(8),
-        ..CreateNativeFence::ABSENT }
-    WAIT_NODE_6_2_2: WaitFence { bytes: 8, node: word(0), ..WaitFence::ABSENT }
-    FINISH_UNLOCK_6_2_2: BottomHalfUnlockVideoMemory { bytes: 8, node: word(0),
-        ..BottomHalfUnlockVideoMemory::ABSENT }
+    CREATE_FENCE_6_2_2: CreateNativeFence { bytes: 16, signal: long(0), fd: word(8), }
+    WAIT_NODE_6_2_2: WaitFence { bytes: 8, node: word(0), }
+    FINISH_UNLOCK_6_2_2: BottomHalfUnlockVideoMemory { bytes: 8, node: word(0), }
     CHIP_INFO_6_2_2: ChipInfo { bytes: 84, count: word(0), kind: word(4), id: word(44),
         ..ChipInfo::ABSENT }
-    RESETS_6_2_2: QueryResetTimeStamp { bytes: 16, stamp: long(0), context: long(8),
-        ..QueryResetTimeStamp::ABSENT }
+    RESETS_6_2_2: QueryResetTimeStamp { bytes: 16, stamp: long(0), context: long(8), }
     READ_REGISTERS_6_2_2: ReadRegisterEx { bytes: 24, address: word(0), cores: word(4),
-        data: word(8), ..ReadRegisterEx::ABSENT }
+        data: word(8), }
     WRITE_REGISTERS_6_2_2: WriteRegisterEx { bytes: 24, address: word(0), cores: word(4),
-        data: word(8), ..WriteRegisterEx::ABSENT }
+        data: word(8), }
     PROFILE_SETTING_6_2_2: GetProfileSetting { bytes: 8, enable: word(0), sync: word(4),
         ..GetProfileSetting::ABSENT }
     SET_PROFILE_6_2_2: SetProfileSetting { bytes: 8, enable: word(0), ..SetProfileSetting::ABSENT }
-    PROFILE_CLEAR_6_2_2: ReadProfilerRegisterSetting { bytes: 4, clears: word(0),
-        ..ReadProfilerRegisterSetting::ABSENT }
+    PROFILE_CLEAR_6_2_2: ReadProfilerRegisterSetting { bytes: 4, clears: word(0), }
     COMMAND_BUFFER_6_2_2: CommandBufferLayout { bytes: 136, object: word(0), entry_pipe: word(16),
         logical: long(40), start_offset: word(52), offset: word(56), reserved_tail: word(32),
         ..CommandBufferLayout::ABSENT }
     DELTA_6_2_2: DeltaLayout { bytes: 72, references: word(8), element_count: word(12),
-        record_count: word(16), records: long(24), ..DeltaLayout::ABSENT }
+        record_count: word(16), records: long(24), }
     QUIRKS_6_2_3: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8, secure: 0x4,
         cacheable: 0x2, fast: 0x0, dma_buf: 0x1000, user_memory: 0x2000, }, surface_types: 16,
         pools: 10, sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false,
@@ -912,18 +883,16 @@ shared! {
     UNLOCK_6_2_4_P3: UnlockVideoMemory { bytes: 24, node: long(0), asynchronous: word(20),
         pool: word(12), size: word(16), ..UnlockVideoMemory::ABSENT }
     WRAP_6_2_4_P3: WrapUserMemory { bytes: 112, flag: word(0), handle: word(4), logical: long(16),
-        physical: word(24), size: word(28), node: word(96), granted: long(104),
-        ..WrapUserMemory::ABSENT }
+        physical: word(24), size: word(28), node: word(96), granted: long(104), }
     EXPORT_NODE_6_2_4_P3: ExportVideoMemory { bytes: 12, node: word(0), flags: word(4),
-        fd: word(8), ..ExportVideoMemory::ABSENT }
+        fd: word(8), }
     METADATA_6_2_4_P3: SetVidMemMetadata { bytes: 32, node: word(0), readback: word(4),
-        status: word(8), fast_clear: word(12), format: word(28), ..SetVidMemMetadata::ABSENT }
+        status: word(8), fast_clear: word(12), format: word(28), }
     GRAPHIC_BUFFER_6_2_4_P3: GetGraphicBufferFd { bytes: 32, nodes: word(0), piece: long(16),
-        signal: word(24), fd: word(28), ..GetGraphicBufferFd::ABSENT }
+        signal: word(24), fd: word(28), }
     OPTIONS_6_2_4_P3: QueryChipOptions { bytes: 28, profiler: word(0), fast_clear: word(4),
         power: word(8), mmu: word(12), compression: word(16), ..QueryChipOptions::ABSENT }
-    CHIP_FREQUENCY_6_2_4_P3: QueryChipFrequency { bytes: 8, core: word(0), shader: word(4),
-        ..QueryChipFrequency::ABSENT }
+    CHIP_FREQUENCY_6_2_4_P3: QueryChipFrequency { bytes: 8, core: word(0), shader: word(4), }
     DELTA_6_2_4_P2: DeltaLayout { bytes: 56, element_count: word(8), record_count: word(12),
         records: long(16), ..DeltaLayout::ABSENT }
     IDENTITY_6_4_11: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
@@ -952,53 +921,46 @@ shared! {
         contiguous_physical: word(32), contiguous_size: long(40), exclusive_physical: word(48),
         exclusive_size: long(56), ..QueryVideoMemory::ABSENT }
     ALLOCATE_LINEAR_6_4_11: AllocateLinearVideoMemory { bytes: 40, size: long(0),
-        alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(36),
-        ..AllocateLinearVideoMemory::ABSENT }
+        alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(36), }
     ALLOCATE_SURFACE_6_4_11: AllocateVideoMemory { ..AllocateVideoMemory::ABSENT }
     LOCK_6_4_11: LockVideoMemory { bytes: 48, node: word(0), cacheable: word(4), address: long(8),
-        memory: long(16), gid: word(24), physical_address: long(32), parts: word(40),
-        ..LockVideoMemory::ABSENT }
+        memory: long(16), gid: word(24), physical_address: long(32), parts: word(40), }
     UNLOCK_6_4_11: UnlockVideoMemory { bytes: 32, node: long(0), asynchronous: word(24),
-        pool: word(12), size: long(16), parts: word(28), ..UnlockVideoMemory::ABSENT }
+        pool: word(12), size: long(16), parts: word(28), }
     WRAP_6_4_11: WrapUserMemory { bytes: 56, flag: word(0), handle: word(4), logical: long(16),
-        physical: long(24), size: long(32), node: word(44), granted: long(48),
-        ..WrapUserMemory::ABSENT }
-    NODE_FD_6_4_11: GetVideoMemoryFd { bytes: 12, node: word(0), fd: word(8),
-        ..GetVideoMemoryFd::ABSENT }
+        physical: long(24), size: long(32), node: word(44), granted: long(48), }
+    NODE_FD_6_4_11: GetVideoMemoryFd { bytes: 12, node: word(0), fd: word(8), }
     GRAPHIC_BUFFER_6_4_11: GetGraphicBufferFd { bytes: 40, nodes: word(0), piece: long(16),
-        signal: long(24), fd: word(32), ..GetGraphicBufferFd::ABSENT }
+        signal: long(24), fd: word(32), }
     ALLOCATE_NON_PAGED_6_4_11: AllocateNonPagedMemory { bytes: 32, size: long(8),
-        physical: word(16), logical: long(24), ..AllocateNonPagedMemory::ABSENT }
+        physical: word(16), logical: long(24), }
     ALLOCATE_CONTIGUOUS_6_4_11: AllocateContiguousMemory { ..AllocateContiguousMemory::ABSENT }
     FREE_CONTIGUOUS_6_4_11: FreeContiguousMemory { ..FreeContiguousMemory::ABSENT }
     MAP_USER_6_4_11: MapUserMemory { ..MapUserMemory::ABSENT }
     UNMAP_USER_6_4_11: UnmapUserMemory { ..UnmapUserMemory::ABSENT }
-    CONFIG_POWER_6_4_11: ConfigPowerManagement { bytes: 8, enable: word(0), old: word(4),
-        ..ConfigPowerManagement::ABSENT }
+    CONFIG_POWER_6_4_11: ConfigPowerManagement { bytes: 8, enable: word(0), old: word(4), }
     CACHE_6_4_11: Cache { bytes: 48, operation: word(0), logical: long(16), size: long(24),
-        node: word(40), ..Cache::ABSENT }
+        node: word(40), }
     KERNEL_SETTINGS_6_4_11: QueryKernelSettings { ..QueryKernelSettings::ABSENT }
     ATTACH_6_4_11: Attach { bytes: 48, context: word(0), state_count: long(8),
-        record_count: word(16), buffer_bytes: word(40), ..Attach::ABSENT }
+        record_count: word(16), buffer_bytes: word(40), }
     CHIP_INFO_6_4_11: ChipInfo { bytes: 340, count: word(0), kind: word(4), id: word(88),
-        index: word(172), ..ChipInfo::ABSENT }
+        index: word(172), }
     OPTIONS_6_4_11: QueryChipOptions { bytes: 248, profiler: word(0), fast_clear: word(4),
         power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
-        attribute_cache: word(28), pools: word(220), shaders: word(228), networks: word(232),
-        ..QueryChipOptions::ABSENT }
-    SET_SCALE_6_4_11: SetFscaleValue { bytes: 8, value: word(0), ..SetFscaleValue::ABSENT }
-    CPU_FREQUENCY_6_4_11: QueryCpuFrequency { bytes: 8, frequency: word(4),
-        ..QueryCpuFrequency::ABSENT }
+        attribute_cache: word(28), pools: word(220), shaders: word(228), networks: word(232), }
+    SET_SCALE_6_4_11: SetFscaleValue { bytes: 8, value: word(0), }
+    CPU_FREQUENCY_6_4_11: QueryCpuFrequency { bytes: 8, frequency: word(4), }
     PROFILE_SETTING_6_4_11: GetProfileSetting { bytes: 12, enable: word(0), mode: word(4),
         probe: word(8), ..GetProfileSetting::ABSENT }
     SET_PROFILE_6_4_11: SetProfileSetting { bytes: 12, enable: word(0), ..SetProfileSetting::ABSENT
         }
     COMMAND_BUFFER_6_4_11: CommandBufferLayout { bytes: 136, object: word(0), entry_pipe: word(16),
         logical: long(56), start_offset: word(68), offset: word(72), reserved_head: word(32),
-        reserved_tail: word(36), ..CommandBufferLayout::ABSENT }
+        reserved_tail: word(36), }
     LOCATION_6_4_11: LocationLayout { bytes: 80, logical: long(24), start_offset: word(32),
         size: word(36), reserved_head: word(40), reserved_tail: word(44), entry_pipe: word(60),
-        next: long(72), ..LocationLayout::ABSENT }
+        next: long(72), }
     DELTA_6_4_11: DeltaLayout { bytes: 72, element_count: word(8), record_count: word(12),
         records: long(16), ..DeltaLayout::ABSENT }
     IDENTITY_6_3_0: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
@@ -1006,8 +968,7 @@ shared! {
         Product RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT,
         internal_memory: &[], bytes: 72, }
     WRAP_6_3_0: WrapUserMemory { bytes: 112, flag: word(0), handle: word(4), logical: long(16),
-        physical: word(24), size: word(28), node: word(100), granted: long(104),
-        ..WrapUserMemory::ABSENT }
+        physical: word(24), size: word(28), node: word(100), granted: long(104), }
     DATABASE_6_3_0: Database { bytes: 248, is_valid: word(0), process: word(4), video: long(8),
         video_max: long(16), video_total: long(24), video_given: word(32),
         video_returned: word(36), non_paged: long(48), non_paged_max: long(56),
@@ -1019,23 +980,21 @@ shared! {
         attribute_cache: word(28), ..QueryChipOptions::ABSENT }
     COMMAND_BUFFER_6_3_0: CommandBufferLayout { bytes: 128, object: word(0), entry_pipe: word(16),
         logical: long(48), start_offset: word(60), offset: word(64), reserved_head: word(32),
-        reserved_tail: word(36), ..CommandBufferLayout::ABSENT }
+        reserved_tail: word(36), }
     LOCATION_6_3_0: LocationLayout { bytes: 72, logical: long(16), start_offset: word(24),
         size: word(28), reserved_head: word(32), reserved_tail: word(36), entry_pipe: word(52),
-        next: long(64), ..LocationLayout::ABSENT }
+        next: long(64), }
     IDENTITY_6_3_1: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
         ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Clusters
         Product RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT,
         internal_memory: &[word(64), word(68), word(72), word(76), word(80), word(84)], bytes: 104,
         }
     ALLOCATE_LINEAR_6_3_1: AllocateLinearVideoMemory { bytes: 32, size: long(0),
-        alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(24),
-        ..AllocateLinearVideoMemory::ABSENT }
+        alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(24), }
     UNLOCK_6_3_1: UnlockVideoMemory { bytes: 32, node: long(0), asynchronous: word(24),
         pool: word(12), size: long(16), ..UnlockVideoMemory::ABSENT }
     WRAP_6_3_1: WrapUserMemory { bytes: 120, flag: word(0), handle: word(4), logical: long(16),
-        physical: long(24), size: word(32), node: word(108), granted: long(112),
-        ..WrapUserMemory::ABSENT }
+        physical: long(24), size: word(32), node: word(108), granted: long(112), }
     BASE_ADDRESS_6_3_1_4: GetBaseAddress { bytes: 392, base_address: word(0), range_count: word(4),
         ..GetBaseAddress::ABSENT }
     IDENTITY_6_3_2_5: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
@@ -1064,13 +1023,12 @@ shared! {
         Customer ], register_apb: ABSENT, address_bits: ABSENT,
         internal_memory: &[word(96), word(100), word(104), word(108)], bytes: 128, }
     ALLOCATE_LINEAR_6_4_0_P1: AllocateLinearVideoMemory { bytes: 40, size: long(0),
-        alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(32),
-        ..AllocateLinearVideoMemory::ABSENT }
+        alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(32), }
     OPTIONS_6_4_0_P1: QueryChipOptions { bytes: 72, profiler: word(0), fast_clear: word(4),
         power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
         attribute_cache: word(28), ..QueryChipOptions::ABSENT }
     CHIP_INFO_6_4_0_P2_0: ChipInfo { bytes: 124, count: word(0), kind: word(4), id: word(44),
-        index: word(84), ..ChipInfo::ABSENT }
+        index: word(84), }
     OPTIONS_6_4_0_P2_0: QueryChipOptions { bytes: 128, profiler: word(0), fast_clear: word(4),
         power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
         attribute_cache: word(28), ..QueryChipOptions::ABSENT }
@@ -1096,26 +1054,23 @@ shared! {
     VIDEO_MEMORY_6_4_15_3: QueryVideoMemory { bytes: 72, internal_physical: word(0),
         internal_size: long(8), external_physical: word(16), external_size: long(24),
         contiguous_physical: word(32), contiguous_size: long(40), exclusive_physical: word(48),
-        exclusive_size: long(56), virtual_pool: word(64), ..QueryVideoMemory::ABSENT }
+        exclusive_size: long(56), virtual_pool: word(64), }
     UNLOCK_6_4_15_3: UnlockVideoMemory { bytes: 40, node: long(0), asynchronous: word(24),
-        pool: word(12), size: long(16), parts: word(28), ..UnlockVideoMemory::ABSENT }
+        pool: word(12), size: long(16), parts: word(28), }
     CACHE_6_4_15_3: Cache { bytes: 48, operation: word(0), logical: long(16), size: long(24),
-        node: word(32), ..Cache::ABSENT }
+        node: word(32), }
     CHIP_INFO_6_4_15_3: ChipInfo { bytes: 162, count: half(0), kind: byte(2), id: byte(34),
-        index: half(66), ..ChipInfo::ABSENT }
+        index: half(66), }
     OPTIONS_6_4_15_3: QueryChipOptions { bytes: 248, profiler: word(0), fast_clear: word(4),
         power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
-        attribute_cache: word(28), pools: word(240), shaders: word(224), networks: word(228),
-        ..QueryChipOptions::ABSENT }
-    CHIP_FREQUENCY_6_4_15_3: QueryChipFrequency { bytes: 16, core: long(0), shader: long(8),
-        ..QueryChipFrequency::ABSENT }
+        attribute_cache: word(28), pools: word(240), shaders: word(224), networks: word(228), }
+    CHIP_FREQUENCY_6_4_15_3: QueryChipFrequency { bytes: 16, core: long(0), shader: long(8), }
     OPTIONS_6_4_18_6: QueryChipOptions { bytes: 256, profiler: word(0), fast_clear: word(4),
         power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
-        attribute_cache: word(28), pools: word(240), shaders: word(224), networks: word(228),
-        ..QueryChipOptions::ABSENT }
+        attribute_cache: word(28), pools: word(240), shaders: word(224), networks: word(228), }
     COMMAND_BUFFER_6_4_18_6: CommandBufferLayout { bytes: 144, object: word(0),
         entry_pipe: word(16), logical: long(56), start_offset: word(68), offset: word(72),
-        reserved_head: word(32), reserved_tail: word(36), ..CommandBufferLayout::ABSENT }
+        reserved_head: word(32), reserved_tail: word(36), }
     QUIRKS_6_2_4_P1_0: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
         secure: 0x4, cacheable: 0x2, fast: 0x100, dma_buf: 0x1000, user_memory: 0x2000, },
         surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
@@ -1137,16 +1092,15 @@ shared! {
         Customer ], register_apb: long(128), address_bits: ABSENT,
         internal_memory: &[word(96), word(100), word(104), word(108)], bytes: 144, }
     LOCK_6_4_4_3: LockVideoMemory { bytes: 48, node: word(0), cacheable: word(4), address: word(8),
-        memory: long(16), gid: word(24), physical_address: long(32), parts: word(40),
-        ..LockVideoMemory::ABSENT }
+        memory: long(16), gid: word(24), physical_address: long(32), parts: word(40), }
     OPTIONS_6_4_4_3: QueryChipOptions { bytes: 168, profiler: word(0), fast_clear: word(4),
         power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
         attribute_cache: word(28), shaders: word(152), networks: word(156),
         ..QueryChipOptions::ABSENT }
     CHIP_INFO_6_4_6: ChipInfo { bytes: 136, count: word(0), kind: word(4), id: word(48),
-        index: word(92), ..ChipInfo::ABSENT }
+        index: word(92), }
     CHIP_INFO_6_4_6_9: ChipInfo { bytes: 256, count: word(0), kind: word(4), id: word(88),
-        index: word(172), ..ChipInfo::ABSENT }
+        index: word(172), }
     OPTIONS_6_4_6_9: QueryChipOptions { bytes: 216, profiler: word(0), fast_clear: word(4),
         power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
         attribute_cache: word(28), shaders: word(200), networks: word(204),
@@ -1157,8 +1111,7 @@ shared! {
         Product RawFlags Eco Customer ], register_apb: long(128), address_bits: ABSENT,
         internal_memory: &[word(96), word(100), word(104), word(108)], bytes: 144, }
     WRAP_6_4_8_7: WrapUserMemory { bytes: 56, flag: word(0), handle: word(4), logical: long(16),
-        physical: long(24), size: word(32), node: word(44), granted: long(48),
-        ..WrapUserMemory::ABSENT }
+        physical: long(24), size: word(32), node: word(44), granted: long(48), }
 }
 
 layouts! {
@@ -1282,10 +1235,10 @@ layouts! {
         profiler_union_at: 40, commands: &COMMANDS_6_2_2, base_address: &BASE_ADDRESS_6_2_2,
         wrap: &WRAP_6_2_2, create_fence: &CREATE_FENCE_6_2_2, wait_node: &WAIT_NODE_6_2_2,
         finish_unlock: &FINISH_UNLOCK_6_2_2, event: Event { bytes: 16, queue: long(0), engine:
-        word(8), ..Event::ABSENT }, commit: Commit { bytes: 304, context: long(104),
-        command_buffer: long(184), delta: long(24), queue: long(264), count: word(284), engine:
-        word(272), stamp: long(288), switched: word(296), ..Commit::ABSENT },
-        chip_info: &CHIP_INFO_6_2_2, resets: &RESETS_6_2_2, read_registers: &READ_REGISTERS_6_2_2,
+        word(8), }, commit: Commit { bytes: 304, context: long(104), command_buffer: long(184),
+        delta: long(24), queue: long(264), count: word(284), engine: word(272), stamp: long(288),
+        switched: word(296), ..Commit::ABSENT }, chip_info: &CHIP_INFO_6_2_2,
+        resets: &RESETS_6_2_2, read_registers: &READ_REGISTERS_6_2_2,
         write_registers: &WRITE_REGISTERS_6_2_2, profile_setting: &PROFILE_SETTING_6_2_2,
         set_profile: &SET_PROFILE_6_2_2, profile_clear: &PROFILE_CLEAR_6_2_2,
         command_buffer: &COMMAND_BUFFER_6_2_2, delta: &DELTA_6_2_2, ..V5_0_11_P8 }
@@ -1324,9 +1277,8 @@ layouts! {
         long(24), core: word(0), next: long(112), stamp: long(136), switched: word(132), location:
         word(32), ..Commit::ABSENT }, map_user: &MAP_USER_6_4_11, unmap_user: &UNMAP_USER_6_4_11,
         user_signal: UserSignal { bytes: 24, command: word(0), id: word(4), manual_reset: word(8),
-        wait: word(12), state: word(16), status: word(20), ..UserSignal::ABSENT },
-        config_power: &CONFIG_POWER_6_4_11, cache: &CACHE_6_4_11,
-        kernel_settings: &KERNEL_SETTINGS_6_4_11, attach: &ATTACH_6_4_11,
+        wait: word(12), state: word(16), status: word(20), }, config_power: &CONFIG_POWER_6_4_11,
+        cache: &CACHE_6_4_11, kernel_settings: &KERNEL_SETTINGS_6_4_11, attach: &ATTACH_6_4_11,
         chip_info: &CHIP_INFO_6_4_11, options: &OPTIONS_6_4_11, set_scale: &SET_SCALE_6_4_11,
         cpu_frequency: &CPU_FREQUENCY_6_4_11, profile_setting: &PROFILE_SETTING_6_4_11,
         set_profile: &SET_PROFILE_6_4_11, debug: &DEBUG_ARNOVA,

@@ -78,7 +78,7 @@ fn main() -> Result<ExitCode> {
     }
 
     let Some(abi) = Abi::named(&options.abi) else {
-        let names: Vec<_> = Abi::all().iter().map(|abi| abi.name).collect();
+        let names: Vec<_> = Abi::all().into_iter().map(|abi| abi.name).collect();
         anyhow::bail!("--abi: {:?} is none of {}", options.abi, names.join(", "));
     };
     let (identities, mut clients) = start(abi)?;

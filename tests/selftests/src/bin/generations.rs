@@ -860,7 +860,7 @@ fn main() -> ExitCode {
                 side_by_side(abi(first)?, abi(second)?)
             });
         }
-        for abi in Abi::all().iter().filter(|abi| is_newer(abi)) {
+        for abi in Abi::all().into_iter().filter(|abi| is_newer(abi)) {
             suite.test(
                 format!("a client of {} starts, draws and waits", abi.name),
                 move || layouts::works(abi),
@@ -876,7 +876,7 @@ fn main() -> ExitCode {
         suite.test("sizes and blocks that do not fit are refused", misfits);
         suite.test("a client can say what it speaks, until it speaks", asking);
         for abi in Abi::familiar()
-            .iter()
+            .into_iter()
             .filter(|abi| abi.has("RELEASE_VIDEO_MEMORY"))
         {
             suite.test(

@@ -77,7 +77,7 @@ fn generations() -> Result<()> {
     let (report, _) = info()?;
     let spoken = items(&report, "generations")?.iter();
     let spoken: Vec<_> = spoken.filter_map(Value::as_str).collect();
-    let all: Vec<_> = Abi::all().iter().map(|abi| abi.name).collect();
+    let all: Vec<_> = Abi::all().into_iter().map(|abi| abi.name).collect();
     same("generations", spoken, all)
 }
 

@@ -293,7 +293,7 @@ fn main() -> ExitCode {
         // The first: no others are left.
         suite.test("many of one process", move || many(abi));
         let of_signals = |abi: &&Abi| abi.field("CreateNativeFence", "signal").is_some();
-        for abi in Abi::familiar().iter().filter(of_signals) {
+        for abi in Abi::familiar().into_iter().filter(of_signals) {
             let what = abi.name;
             suite.test(format!("{what}: by a command"), move || by_command(abi));
             suite.test(format!("{what}: by an event"), move || by_event(abi));

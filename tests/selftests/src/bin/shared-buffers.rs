@@ -256,7 +256,7 @@ fn main() -> ExitCode {
     }
     harness::program(|| {
         let mut suite = Suite::new();
-        for abi in Abi::familiar().iter().filter(|abi| abi.has("SHBUF")) {
+        for abi in Abi::familiar().into_iter().filter(|abi| abi.has("SHBUF")) {
             let what = abi.name;
             suite.test(format!("{what}: one process"), move || one_process(abi));
             suite.test(format!("{what}: refusals"), move || refusals(abi));
