@@ -452,6 +452,8 @@ fn life_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
     suite.test(
         "the view of a VIRTUAL node, mapped or not, is given back whole",
         move || {
+            // What the case before has unmapped may still be on its way.
+            settles("pinned", 0, pinned)?;
             let before = (books()?, ProcGc::used_now()?);
             let node = device.allocate(4 * PAGE as u32, 64, 6, Pool::VIRTUAL)?;
             let location = device.lock(node)?;
