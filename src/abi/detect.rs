@@ -139,6 +139,17 @@ impl Choice {
     }
 }
 
+/// The generations that have interfaces of `bytes` bytes and blocks of `block_bytes`, and their
+/// places in the list.
+pub(super) fn fitting(
+    block_bytes: usize,
+    bytes: u64,
+) -> impl Iterator<Item = (u8, &'static Layout)> {
+    (0u8..).zip(&LAYOUTS).filter(move |(_, layout)| {
+        usize::from(layout.argument_bytes) == block_bytes && layout.has_size(bytes)
+    })
+}
+
 /// Whether the first 16 bytes of an argument block are all of it.
 ///
 /// Word 3 is the second size in a short block. In a long one it is the high half of the first size:
@@ -146,10 +157,7 @@ impl Choice {
 ///    there.
 pub(crate) fn is_short_block(words: [u32; 4]) -> bool {
     let size = u64::from(words[3]);
-    words[1] == words[3]
-        && LAYOUTS.iter().any(|layout| {
-            usize::from(layout.argument_bytes) == SHORT_BLOCK && layout.has_size(size)
-        })
+    words[1] == words[3] && fitting(SHORT_BLOCK, size).next().is_some()
 }
 
 /// Chooses the generation of interfaces of `input` and `output` bytes behind a block of
@@ -163,11 +171,7 @@ pub(crate) fn choose(
     preferences: [Option<Choice>; 4],
     model: u32,
 ) -> Option<Choice> {
-    let fits = |layout: &Layout| {
-        usize::from(layout.argument_bytes) == block_bytes
-            && layout.has_size(input)
-            && input == output
-    };
+    let fitting = || fitting(block_bytes, input).filter(|_| input == output);
     let preferred = preferences.into_iter().flatten().find(|choice| {
         let layout = choice.format().0;
         usize::from(layout.argument_bytes) == block_bytes && layout.takes(input, output)
@@ -176,15 +180,10 @@ pub(crate) fn choose(
         return preferred;
     }
     let place = |reason, wanted: &dyn Fn(&Layout) -> bool| {
-        let place = LAYOUTS
-            .iter()
-            .position(|layout| fits(layout) && wanted(layout))?;
-        Some(Choice {
-            place: u8::try_from(place).ok()?,
-            reason,
-        })
+        let (place, _) = fitting().find(|(_, layout)| wanted(layout))?;
+        Some(Choice { place, reason })
     };
-    if LAYOUTS.iter().filter(|layout| fits(layout)).count() == 1 {
+    if fitting().count() == 1 {
         return place(Reason::Only, &|_| true);
     }
     place(Reason::Core, &|layout| layout.model == model && model != 0)
@@ -194,11 +193,8 @@ pub(crate) fn choose(
 /// The generation of a file whose first command has the number `command`: libraries begin with
 /// VERSION. `None`: that number says no more than the size. `bytes`: of the interface.
 pub(crate) fn by_first_command(block_bytes: usize, bytes: u64, command: u32) -> Option<Choice> {
-    let fitting = (0u8..).zip(&LAYOUTS).filter(|(_, layout)| {
-        usize::from(layout.argument_bytes) == block_bytes && layout.has_size(bytes)
-    });
     let (mut asks, mut tells) = (None, false);
-    for (place, layout) in fitting {
+    for (place, layout) in fitting(block_bytes, bytes) {
         match layout.command(command) {
             Command::Version => asks = asks.or(Some(Choice::of_place(place, Reason::Commands))),
             _ => tells = true,
@@ -216,11 +212,8 @@ pub(crate) struct Fitting {
 }
 
 impl Fitting {
-    fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
-        let fitting = LAYOUTS.iter().filter(|layout| {
-            usize::from(layout.argument_bytes) == self.block_bytes && layout.has_size(self.bytes)
-        });
-        fitting.map(|layout| layout.name)
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        fitting(self.block_bytes, self.bytes).map(|(_, layout)| layout.name)
     }
 }
 

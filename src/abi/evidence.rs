@@ -14,11 +14,11 @@
 use super::{
     codec::POOL_NAME,
     detect::{
+        fitting,
         Choice,
         Reason,
         WEIGHED, //
     },
-    layout::LAYOUTS,
     ClientContext,
     CommandBuffer,
     Commands,
@@ -187,13 +187,10 @@ impl Candidates {
 
     /// Those that have interfaces of `bytes` bytes behind a block of `block_bytes`.
     pub(crate) fn of_size(block_bytes: usize, bytes: u64) -> Self {
-        let places = (0..)
-            .zip(LAYOUTS.iter().take(WEIGHED))
-            .filter(|(_, layout)| {
-                usize::from(layout.argument_bytes) == block_bytes && layout.has_size(bytes)
-            });
+        let bits = fitting(block_bytes, bytes)
+            .map(|(place, _)| Choice::of_place(place, Reason::First).bit());
         Self {
-            places: places.fold(0, |places, (place, _)| places | 1 << place),
+            places: bits.fold(0, |places, bit| places | bit),
             requests: 0,
             is_narrowed: false,
         }

@@ -372,7 +372,6 @@ use command_lists;
 /// What generations share.
 macro_rules! shared {
     ($($name:ident: $kind:ident { $($body:tt)* })*) => {$(
-        #[allow(clippy::needless_update, reason = "some have all fields")]
         static $name: $kind = $kind { $($body)* };
     )*};
 }

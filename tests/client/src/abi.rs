@@ -99,7 +99,7 @@ impl Abi {
                     abi.also.clear();
                 }
                 ["without", kind, name] => abi.drop_fact(kind, name),
-                ["without", "profiler"] => abi.profiler = 0,
+                ["without", "profiler"] => (abi.profiler, abi.profiler_union_at) = (0, 0),
                 ["version", version] => abi.version = version,
                 ["also", ..] => abi.also = words[1..].to_vec(),
                 ["argument", bytes] => abi.argument = number(bytes),

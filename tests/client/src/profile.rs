@@ -57,14 +57,6 @@ pub fn interface_bytes(abi: &Abi) -> usize {
     }
 }
 
-/// Where the union begins in that interface.
-fn union_at(abi: &Abi) -> usize {
-    match abi.profiler {
-        0 => abi.union_at,
-        _ => abi.profiler_union(),
-    }
-}
-
 /// Sends a command of the profiler's in an interface of `size` bytes, with the fields `given`; all else of the payload is
 /// [`UNWRITTEN`].
 pub fn send(device: &Device, command: &str, given: &[(&str, u64)], size: usize) -> Result<Answer> {
@@ -72,13 +64,13 @@ pub fn send(device: &Device, command: &str, given: &[(&str, u64)], size: usize) 
     let known = abi.commands.get(command).copied();
     let (number, member) = known.ok_or(Error::Usage("the generation has no such command"))?;
     let mut bytes = vec![UNWRITTEN as u8; size];
-    bytes[..union_at(abi)].fill(0);
+    bytes[..abi.profiler_union()].fill(0);
     bytes[..4].copy_from_slice(&number.to_le_bytes());
     abi.put_header(&mut bytes, "hardwareType", device.hardware_type().into());
     for (field, value) in given {
         let known = abi.field(member, field);
         let (at, size) = known.ok_or(Error::Usage("the generation has no such field"))?;
-        let at = union_at(abi) + at;
+        let at = abi.profiler_union() + at;
         bytes[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
     }
     match abi.profiler {
@@ -102,9 +94,9 @@ pub fn read(device: &Device, command: &str) -> Result<(Status, Counters)> {
     let member = abi.commands[command].1;
     let (at, names) = &abi.counters[member];
     // A build whose contexts do not count has no room for their names.
-    let end = union_at(abi) + at + 4 * names.len();
+    let end = abi.profiler_union() + at + 4 * names.len();
     let at = if end > answer.bytes.len() { 0 } else { *at };
-    let words = answer.bytes[union_at(abi) + at..].chunks_exact(4);
+    let words = answer.bytes[abi.profiler_union() + at..].chunks_exact(4);
     let words = words.map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
     let words = names.iter().copied().zip(words).collect();
     Ok((answer.status, Counters { words }))

@@ -169,12 +169,8 @@ fn profiler(device: &Device) -> Result<()> {
         let answer = profile::ask(device, "GET_PROFILE_SETTING", &[])?;
         same("GET_PROFILE_SETTING", answer.status, Status::OK)?;
         let abi = device.abi();
-        let union_at = match abi.profiler {
-            0 => abi.union_at,
-            _ => abi.profiler_union(),
-        };
-        let (at, _) = abi.fields["GetProfileSetting.enable"];
-        same("enable", answer.bytes[union_at + at], enable as u8)?;
+        let at = abi.profiler_union() + abi.fields["GetProfileSetting.enable"].0;
+        same("enable", answer.bytes[at], enable as u8)?;
     }
     Ok(())
 }
