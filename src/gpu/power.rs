@@ -36,8 +36,9 @@ use crate::{
     wait, //
 };
 
-/// How long who wants the core off waits for it, in milliseconds.
-const OFF_TIME: u32 = 50;
+/// How long a thread that wants the core off waits for it, in milliseconds: a flush of the MMU may be
+/// under way, and the thread that ends it waits for a processor.
+const OFF_TIME: u32 = 500;
 
 impl<P: Payload> Device<P> {
     /// The core that a request means, whatever its kind. Errors as [`Device::core`].
