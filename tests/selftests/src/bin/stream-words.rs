@@ -24,6 +24,7 @@ use galcore_selftests::fixture::Paint;
 use galcore_selftests::fixture::HEIGHT;
 use galcore_selftests::fixture::WIDTH;
 use galcore_selftests::harness;
+use galcore_selftests::harness::at_rest;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Options;
@@ -70,26 +71,32 @@ impl Bench {
         })
     }
 
-    /// What was fetched since the last time, when the front end idles.
+    /// What was fetched since the last time, up to a whole idle loop.
     fn fetched(&self) -> Result<Vec<Unit>> {
         let begin = Stopwatch::start();
-        while self.control.front_end() != Some(FrontEndState::Waiting) {
+        let mut units = Vec::new();
+        while self.control.front_end() != Some(FrontEndState::Waiting) || !ends_in_loop(&units) {
             ensure!(!begin.is_over(Duration::from_secs(10)), "it does not idle");
+            std::thread::sleep(Duration::from_millis(1));
+            units.extend(self.dumped());
         }
-        // The whole loop, not only the first WAIT.
-        std::thread::sleep(Duration::from_millis(20));
+        Ok(units)
+    }
+
+    /// What was fetched since the last time.
+    fn dumped(&self) -> Vec<Unit> {
         self.dump.memory.fill(0);
         let base = self.paint.client.base_address();
         self.control
             .write(gpu_control::FETCH_DUMP, self.dump.address + base);
         let word = |index: usize, part: usize| self.dump.memory.read(index * 16 + part * 4);
-        Ok((0..gpu_control::FETCH_DUMP_UNITS)
+        (0..gpu_control::FETCH_DUMP_UNITS)
             .take_while(|&index| word(index, 3) != 0)
             .map(|index| Unit {
                 address: word(index, 0),
                 words: [word(index, 1), word(index, 2)],
             })
-            .collect())
+            .collect()
     }
 
     /// Flush bits of all caches that the core has, and what flushes its tile status.
@@ -176,15 +183,19 @@ impl Bench {
         Ok(units)
     }
 
-    /// Commits `stream` and waits; what was fetched for it.
+    /// Commits `stream` and waits; what was fetched for it, with the idle loop before it.
     fn commit(&self, context: u32, pipe: Pipe, stream: &Stream) -> Result<Vec<Unit>> {
         let device = self.paint.device();
         device.stall()?;
-        self.fetched()?;
+        // A flush of the MMU is a job, too.
+        let mut units = at_rest(|| self.fetched())?;
+        // The front end may be in that loop until the commit.
+        units.drain(..units.len() - 2);
         let record = place(&self.buffer, 0, pipe, stream);
         device.commit(&record, context, &mut Queue::new())?;
         device.stall()?;
-        self.fetched()
+        units.extend(self.fetched()?);
+        Ok(units)
     }
 }
 
@@ -204,6 +215,12 @@ fn loads(states: impl Iterator<Item = (u32, u32)>) -> Vec<[u32; 2]> {
         }
     }
     units_of(&stream)
+}
+
+/// Whether these are the last, and a LINK to a WAIT before it is the very last or the one before that.
+fn ends_in_loop(units: &[Unit]) -> bool {
+    let is_link = |unit: &Unit| unit.words == [LINK | 2, unit.address.wrapping_sub(8)];
+    matches!(units, [.., a, b] if is_link(a) || is_link(b))
 }
 
 /// Takes the idle loop off the front, WAIT and LINK to it: the WAIT's address, and what follows.
