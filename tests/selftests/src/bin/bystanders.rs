@@ -854,8 +854,9 @@ fn busy_of(id: i32) -> Result<Duration> {
 /// A few processes, for so long.
 fn shares(control: &Control, time: Duration) -> Result<()> {
     let kinds = [(1, 0), (3, 0), (8, 0), (2, 7_000)];
-    // The jobs that are under way at both ends count for less the longer it is.
-    let part = if time > 4 * SHARED { 0.9 } else { 0.85 };
+    // The jobs that are under way at both ends, and the times when a busy host lets no thread submit its next small job,
+    // count for less the longer it is.
+    let part = if time > 4 * SHARED { 0.9 } else { 0.7 };
     share(control, &kinds, DRAW, time, part)
 }
 
