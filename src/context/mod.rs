@@ -381,7 +381,8 @@ impl Buffers {
         copy.changes = Some(changes);
         for (slot, live) in copy.image.map.addresses().iter().zip(copy.live.iter_mut()) {
             let wanted = copy.image.words[slot.word];
-            let value = lookup.resolve_or_scratch(slot.state, wanted);
+            let own = lookup.resolve(slot.state, wanted);
+            let value = own.unwrap_or_else(|| lookup.scratch(slot.state));
             if *live != value {
                 *live = value;
                 let _ = copy.buffer.memory().write(slot.word * 4, value);

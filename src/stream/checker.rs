@@ -8,7 +8,8 @@
 //! stall that nothing ends), and GPU addresses in states that are neither 0 nor in memory of the
 //! process. To the engines 0 is an address like any other, and with MMU version 1 it is real
 //! memory: in the copy it becomes the address of scratch memory
-//! ([`Scratch`](super::lookup::Scratch)). A draw to a target that the stream itself has loaded with
+//! ([`Scratch`](super::lookup::Scratch)), as does any address of a sampler that is off
+//! ([`unused`]). A draw to a target that the stream itself has loaded with
 //! 0 is refused besides: it would draw nothing, and its author would not learn why.
 //!
 //! Of an address only the first byte is known: how far the engine goes from there, other states
@@ -32,6 +33,7 @@ use super::{
         Sets,
         States, //
     },
+    unused,
     words::{
         state,
         Opcode,
@@ -200,6 +202,9 @@ impl Tokens {
 
 /// One pass over a stream.
 struct Checker<'a> {
+    words: &'a [Cell<u32>],
+    /// Where the first stray address is that a draw uses: see [`unused::first_used`].
+    first_used: Option<u32>,
     /// An address that is not the process's is no reason to refuse the stream.
     mends: bool,
     /// Where addresses are noted that the stream loads.
@@ -318,11 +323,10 @@ impl Checker<'_> {
             if converted {
                 return Err(Fault::Address(address));
             }
-            let resolved = if self.mends {
-                self.lookup.resolve_or_scratch(address, value)
-            } else {
-                let resolved = self.lookup.resolve(address, value);
-                resolved.ok_or(Fault::Address(address))?
+            let resolved = match self.lookup.resolve(address, value) {
+                Some(resolved) => resolved,
+                None if self.mends || self.is_unused(address, word) => self.lookup.scratch(address),
+                None => return Err(Fault::Address(address)),
             };
             if resolved != value {
                 word.set(resolved);
@@ -390,6 +394,23 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// Whether the stray address that `word` loads into a state is of a sampler that is off.
+    #[cold]
+    #[inline(never)]
+    fn is_unused(&mut self, address: u32, word: &Cell<u32>) -> bool {
+        if !unused::is_sampler(address) {
+            return false;
+        }
+        let (words, lookup) = (self.words, &mut self.lookup);
+        // Once for all of them.
+        let first_used = self.first_used.get_or_insert_with(|| {
+            unused::first_used(words, |state, value| lookup.resolve(state, value).is_none())
+        });
+        let place = (core::ptr::from_ref(word).addr() - words.as_ptr().addr()) / size_of::<u32>();
+        // CAST: 32 bits into at least 32.
+        place < *first_used as usize
+    }
+
     fn stall(&mut self, token: u32) -> Result<(), Fault> {
         if self.tokens.disarm(token) {
             if token & TOKEN_MASK == TOKEN_FE_TO_PE && self.covered {
@@ -455,7 +476,7 @@ pub(crate) fn check(
 ///
 /// For the states of a context: those that name memory which has been freed since are no fault of
 /// the client's. And for all commands, where a parameter wants it so: some clients leave the
-/// addresses of samplers that are off as they were.
+/// addresses of what they do not use as they were.
 pub(crate) fn check_states(
     words: &mut [u32],
     states: &States,
@@ -518,6 +539,8 @@ fn pass(
     let mut uses = Engines::default();
     uses.add(entry);
     let mut checker = Checker {
+        words,
+        first_used: None,
         mends,
         loaded,
         states,

@@ -130,12 +130,11 @@ impl<'a> Lookup<'a> {
         found.map(|_| value)
     }
 
-    /// As [`Lookup::resolve`], but what the client may not use becomes the scratch memory, too.
-    pub(crate) fn resolve_or_scratch(&mut self, state: u32, value: u32) -> u32 {
-        self.resolve(state, value)
-            .unwrap_or_else(|| match self.addresses {
-                Addresses::Any => value,
-                Addresses::Of { scratch, .. } => scratch.of(state),
-            })
+    /// What leads to the scratch memory in state `state`; 0, if no address is looked up.
+    pub(crate) fn scratch(&self, state: u32) -> u32 {
+        match self.addresses {
+            Addresses::Any => 0,
+            Addresses::Of { scratch, .. } => scratch.of(state),
+        }
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod doubts;
 pub(crate) mod loaded;
 pub(crate) mod lookup;
 pub(crate) mod states;
+mod unused;
 pub(crate) mod vector;
 mod vector_names;
 pub(crate) mod words;

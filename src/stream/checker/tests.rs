@@ -37,6 +37,9 @@ mod cases {
         physical: None,
     };
 
+    const DRAW: [u32; 4] = [5 << 27, 4, 0, 1];
+    const KICK: [u32; 2] = [load_state(state::RS_KICKER, 1), 0xBEEB_BEEB];
+
     fn copy(words: &[u32]) -> KVVec<u32> {
         let mut copy = KVVec::new();
         copy.extend_from_slice(words, GFP_KERNEL).unwrap();
@@ -472,7 +475,8 @@ mod cases {
                 assert_eq!(words, [load_state(address, 1), loaded]);
             }
             for bad in [1, 0x3FFF, 0x5000, 0x8000_0FFF, 0x8000_2000, !0, 0x1000_0100] {
-                let refused = check(&mut [load_state(address, 1), bad]);
+                let [draw, ..] = DRAW;
+                let refused = check(&mut [load_state(address, 1), bad, draw, 4, 0, 1]);
                 assert_eq!(
                     refused.err().map(|refusal| refusal.fault),
                     Some(Fault::Address(address))
@@ -498,6 +502,9 @@ mod cases {
         let mut words: KVec<u32> = KVec::new();
         words.resize(1026, 0, GFP_KERNEL).unwrap();
         words[0] = load_state(state::word(0x10000), 0);
+        // The first sampler and the last are on, and used.
+        (words[1], words[32]) = (1, 1);
+        words.extend_from_slice(&DRAW, GFP_KERNEL).unwrap();
         assert_eq!(fault_of_process(&words), None);
         for (index, byte) in [(1024, 0x10FFC), (513, 0x10800)] {
             words[index] = 4;
@@ -510,6 +517,58 @@ mod cases {
         words[513] = 0x4000;
         words[1024] = 0x4000;
         assert_eq!(fault_of_process(&words), None);
+    }
+
+    #[test]
+    fn strays_of_samplers_that_are_off_become_scratch() {
+        let load = |byte, value| [load_state(state::word(byte), 1), value];
+        let check = |parts: &[&[u32]]| {
+            let mut words = KVVec::new();
+            for part in parts {
+                words.extend_from_slice(part, GFP_KERNEL).unwrap();
+            }
+            let checked = check_process(&mut words, None, false);
+            let place = checked.err().map(|refusal| (refusal.fault, refusal.at));
+            (place, words)
+        };
+        for (config, on, address) in [
+            (0x1720 + 12, 1, 0x1740 + 12),
+            (0x2000 + 20, 3, 0x2400 + 0x40 * 13 + 20),
+            (0x10000 + 4 * 31, 2, 0x10800 + 0x40 * 31 + 8),
+        ] {
+            let (off, on) = (load(config, 0xF0), load(config, on));
+            let (stray, own) = (load(address, 0x5000), load(address, 0x4000));
+            let refused = Fault::Address(state::word(address));
+            for (parts, at) in [
+                (&[&off[..], &stray, &DRAW][..], None),
+                (&[&stray, &off, &DRAW, &KICK], None),
+                (&[&stray], None),
+                (&[&stray, &KICK], None),
+                (&[&stray, &own, &DRAW], None),
+                (&[&on, &own, &DRAW, &stray, &off, &DRAW], None),
+                (&[&stray, &DRAW], Some(0)),
+                (&[&on, &stray, &DRAW], Some(2)),
+                (&[&stray, &load(state::CL_KICKER << 2, 0)], Some(0)),
+                (&[&off, &stray, &DRAW, &on, &DRAW], Some(2)),
+                // Those before the first that is used are replaced, but nothing runs.
+                (&[&stray, &own, &on, &DRAW, &stray, &DRAW], Some(10)),
+            ] {
+                let (found, words) = check(parts);
+                assert_eq!(found, at.map(|at| (refused, at)));
+                if at.is_none() {
+                    assert!(!words.contains(&0x5000));
+                }
+            }
+            let (_, words) = check(&[&off, &stray]);
+            assert_eq!(words[3], SCRATCH.of(state::word(address)));
+        }
+        // Of another sampler, and what is no sampler's.
+        let others = load(0x2000, 0);
+        let stray = load(0x2404, 0x5000);
+        let (found, _) = check(&[&others, &stray, &DRAW]);
+        assert!(found.is_some());
+        let (found, _) = check(&[&load(0x644, 0x5000)]);
+        assert_eq!(found, Some((Fault::Address(state::word(0x644)), 0)));
     }
 
     #[test]

@@ -587,6 +587,47 @@ fn flat(bench: &Bench, count: u32) -> Result<()> {
     painter.end()
 }
 
+/// What a library leaves in the addresses of a sampler that is off draws the picture that it would without; of one that
+/// is on it is refused.
+fn placeholders(bench: &Bench) -> Result<()> {
+    const PLACEHOLDER: u32 = 0x7fff_fff0;
+    // Tile status of the fourth sampler, and the sixth one's picture.
+    let samplers = [
+        (0x172c, 0x174c),
+        match bench.is_newer() {
+            true => (0x1_0014, 0x1_0940),
+            false => (0x2014, 0x2414),
+        },
+    ];
+    let mut painter = Painter::new(bench)?;
+    painter.code("nop", false)?;
+    painter.code("nop", true)?;
+    let mut random = Random::new(41);
+    let list = [0xff12_3456, 0xff65_4321].map(|colour| Triangle::random(&mut random, colour));
+    let vertices = list.map(|it| it.vertices(bench.board)).concat();
+    painter.put(0, &vertices);
+    painter.clear();
+    for (config, address) in samplers {
+        painter.set(config, 0);
+        painter.set(address, PLACEHOLDER);
+    }
+    painter.commit(&BTreeMap::new(), &draw(0, 2))?;
+    painter.expect("beside placeholders", &rendered(&list), 0)?;
+    for (config, address) in samplers {
+        let mut stream = Stream::new();
+        let on = stream.state(config, 1).state(address, PLACEHOLDER);
+        on.append(&draw(0, 2));
+        let record = place(&bench.buffer, 0, Pipe::Pipe3d, &stream);
+        let draws = bench.control.counters().draws();
+        let status = bench.device.send_commit(&record, 0, &mut Queue::new())?;
+        let what = format!("a sampler that is on, state {address:#x}");
+        same(&what, status, Status::INVALID_DATA)?;
+        bench.device.stall()?;
+        same(&what, bench.control.counters().draws(), draws)?;
+    }
+    painter.end()
+}
+
 /// A cube's faces: their normals, with two directions along them.
 const FACES: [[[f32; 3]; 3]; 6] = [
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
@@ -824,6 +865,9 @@ fn main() -> ExitCode {
         let shared = &bench;
         let mut suite = Suite::new();
         suite.test("flat triangles with depth", move || flat(shared, 200));
+        suite.test("placeholders in samplers that are off", move || {
+            placeholders(shared)
+        });
         suite.test("a lit cube", move || cube(shared));
         suite.test("two contexts by turns", move || turns(shared, switches));
         suite.test("freed meanwhile", move || freed_meanwhile(shared));

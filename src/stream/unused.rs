@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Addresses of samplers that are off: no engine uses them, whatever they are.
+//!
+//! Pure logic. Clients' libraries leave placeholders, or addresses of freed memory, in the states of
+//! samplers that they have switched off. [`Uses`] goes over a stream once, when the checker meets the
+//! first such address, and finds the first of them that a draw uses. Source: sources.md, 3D.
+
+use super::{
+    decode::{
+        self,
+        opcode, //
+    },
+    words::state::{
+        self,
+        word, //
+    }, //
+};
+use core::cell::Cell;
+
+/// Samplers of one kind: the states with their configuration, one each, and their addresses.
+struct Kind {
+    /// The first configuration, and which bits of it are 0 in a sampler that is off.
+    config: u32,
+    on: u32,
+    /// Its first one in [`Uses`], and how many it has.
+    place: usize,
+    samplers: u32,
+    /// The first address, and how many each sampler has.
+    first: u32,
+    levels: u32,
+    /// From a sampler's address to the next sampler's, and to that of its next level.
+    steps: (u32, u32),
+}
+
+/// `TS_SAMPLER`, `TE_SAMPLER`, `NTE_SAMPLER`.
+const KINDS: [Kind; 3] = [
+    Kind {
+        config: word(0x1720),
+        on: 1,
+        place: 0,
+        samplers: 8,
+        first: word(0x1740),
+        levels: 1,
+        steps: (1, 8),
+    },
+    Kind {
+        config: word(0x2000),
+        on: 7,
+        place: 8,
+        samplers: 16,
+        first: word(0x2400),
+        levels: 14,
+        steps: (1, 16),
+    },
+    Kind {
+        config: word(0x10000),
+        on: 7,
+        place: 8 + 16,
+        samplers: 32,
+        first: word(0x10800),
+        levels: 16,
+        steps: (16, 1),
+    },
+];
+
+const SAMPLERS: usize = 8 + 16 + 32;
+
+impl Kind {
+    /// The sampler whose configuration `state` is.
+    fn configured(&self, state: u32) -> Option<u32> {
+        let sampler = state.checked_sub(self.config)?;
+        (sampler < self.samplers).then_some(sampler)
+    }
+
+    /// The sampler and the level whose address `state` is.
+    fn address(&self, state: u32) -> Option<(u32, u32)> {
+        let at = state.checked_sub(self.first)?;
+        if at >= self.samplers * self.levels {
+            return None;
+        }
+        Some(match self.steps {
+            (1, level) => (at % level, at / level),
+            (sampler, _) => (at / sampler, at % sampler),
+        })
+    }
+}
+
+/// What is known of a sampler.
+#[derive(Clone, Copy)]
+enum Switch {
+    /// The stream has not configured it.
+    Unknown,
+    Off,
+    On,
+}
+
+#[derive(Clone, Copy)]
+struct Sampler {
+    switch: Switch,
+    /// A bit for each level whose address is not the client's.
+    strays: u16,
+    /// Where the first of these is, in words.
+    at: u32,
+}
+
+/// The samplers of a stream.
+struct Uses {
+    samplers: [Sampler; SAMPLERS],
+    any: bool,
+}
+
+/// Whether `state` (a word address) is the address of a sampler.
+pub(super) fn is_sampler(state: u32) -> bool {
+    KINDS.iter().any(|kind| kind.address(state).is_some())
+}
+
+/// The place in `words` of the first address of a sampler that is not the client's, as `is_stray`
+/// says of a state and what is loaded, and that a draw uses: with a sampler that is on, or that the
+/// stream has not configured. `u32::MAX`: there is none.
+#[cold]
+#[inline(never)]
+pub(super) fn first_used(words: &[Cell<u32>], mut is_stray: impl FnMut(u32, u32) -> bool) -> u32 {
+    let mut uses = Uses {
+        samplers: [Sampler {
+            switch: Switch::Unknown,
+            strays: 0,
+            at: 0,
+        }; SAMPLERS],
+        any: false,
+    };
+    let mut at = 0;
+    while let Some(header) = words.get(at).map(Cell::get) {
+        // CAST: some thousands, so also below.
+        let length = decode::length(header) as usize;
+        match header >> 27 {
+            opcode::LOAD_STATE => {
+                let count = decode::load_count(header) as usize;
+                let values = words.get(at + 1..).unwrap_or_default().iter().take(count);
+                for ((place, value), state) in (at + 1..).zip(values).zip(header & 0xFFFF..) {
+                    if state == state::CL_KICKER {
+                        if let Some(used) = uses.first() {
+                            return used;
+                        }
+                    }
+                    // CAST: a stream has fewer words.
+                    uses.load(state, value.get(), place as u32, &mut is_stray);
+                }
+            }
+            opcode::DRAW_PRIMITIVES | opcode::DRAW_INDEXED | opcode::DRAW_INSTANCED => {
+                if let Some(used) = uses.first() {
+                    return used;
+                }
+            }
+            _ => {}
+        }
+        at += length;
+    }
+    u32::MAX
+}
+
+impl Uses {
+    /// `state` is loaded with `value`.
+    fn load(
+        &mut self,
+        state: u32,
+        value: u32,
+        place: u32,
+        is_stray: &mut impl FnMut(u32, u32) -> bool,
+    ) {
+        for kind in &KINDS {
+            // CAST: few samplers.
+            let index = |sampler: u32| kind.place + sampler as usize;
+            if let Some(sampler) = kind.configured(state) {
+                if let Some(sampler) = self.samplers.get_mut(index(sampler)) {
+                    sampler.switch = match value & kind.on {
+                        0 => Switch::Off,
+                        _ => Switch::On,
+                    };
+                }
+            } else if let Some((sampler, level)) = kind.address(state) {
+                let Some(sampler) = self.samplers.get_mut(index(sampler)) else {
+                    continue;
+                };
+                sampler.strays &= !(1 << level);
+                if is_stray(state, value) {
+                    if sampler.strays == 0 {
+                        sampler.at = place;
+                    }
+                    sampler.strays |= 1 << level;
+                    self.any = true;
+                }
+            }
+        }
+    }
+
+    /// The first stray address that a draw would use now.
+    fn first(&self) -> Option<u32> {
+        if !self.any {
+            return None;
+        }
+        let is_used =
+            |sampler: &&Sampler| sampler.strays != 0 && !matches!(sampler.switch, Switch::Off);
+        let used = self.samplers.iter().filter(is_used);
+        used.map(|sampler| sampler.at).min()
+    }
+}
