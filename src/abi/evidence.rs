@@ -8,8 +8,8 @@
 //! of request it does not matter which of them is taken, and the next request may tell more. Where
 //! they read it as different things, those are left that read it as the likeliest does: it is done
 //! as that says. A COMMIT that has something to show leaves those that show it, and brings one back
-//! that was out. A guess stays open until one is left, or for [`MOST_REQUESTS`]. Pure logic: user
-//! memory is read by who asks.
+//! that was out. A guess stays open until one is left, or for [`MOST_REQUESTS`]. Pure logic: the caller
+//! reads user memory.
 
 use super::{
     codec::POOL_NAME,
@@ -352,6 +352,11 @@ fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) ->
             is_odd = milliseconds > ODD_WAIT && !is_telling;
             true
         }
+        // Clients seldom reset a signal.
+        Request::UserSignal(UserSignal::Signal { state, .. }) => {
+            is_odd = !state;
+            true
+        }
         Request::UserSignal(signal) => signal != UserSignal::Unknown,
         // It says what is to be done with memory that there is, or is a barrier.
         Request::Cache(range) => match range.operation {
@@ -617,6 +622,28 @@ mod tests {
         assert_eq!(wait("dove", 0, 1), Some(("dove", 3)));
         assert_eq!(wait("v2", 0, 0), Some(("v2", 3)));
         assert_eq!(wait("dove", NOISE, NOISE), Some(("dove", 3)));
+    }
+
+    #[test]
+    fn a_signal_is_set_where_one_reads_that() {
+        let all = Candidates::of_size(16, 216);
+        let signal = |current: &str, at_16: u32, at_20: u32| {
+            let union_at = Choice::by_name(b"dove", Reason::First)
+                .map_or(0, |choice| usize::from(choice.format().0.union_at) / 4);
+            let mut words = [0; 54];
+            words[0] = 16;
+            words[union_at] = 2;
+            (words[union_at + 4], words[union_at + 5]) = (at_16, at_20);
+            let found = told(all, current, &words, NOTHING, &mut |_, _| false);
+            found.map(|(name, _, left, _)| (name, left))
+        };
+        // The state is at 20 in Dove's later ones, at 16 in the others.
+        assert_eq!(signal("dove", 1, 0), Some(("v2", 3)));
+        assert_eq!(signal("v2", 0, 1), Some(("dove", 3)));
+        for current in ["dove", "v2"] {
+            assert_eq!(signal(current, 0, 0), Some((current, 3)));
+            assert_eq!(signal(current, 1, 1), Some((current, 3)));
+        }
     }
 
     #[test]

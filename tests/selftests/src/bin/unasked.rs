@@ -79,6 +79,26 @@ fn query(abi: &'static Abi) -> Result<()> {
     Ok(())
 }
 
+/// Sets a signal that it waits for, before anything that tells what it is.
+fn signal(abi: &'static Abi) -> Result<()> {
+    let device = Device::open_as(abi, false)?;
+    let signal = device.create_signal(true)?;
+    device.set_signal(signal, true)?;
+    let heard = device.wait_signal(signal, 5000);
+    println!("{}", heard.is_ok());
+    Ok(())
+}
+
+/// Of the generations with 216 bytes each has its own signal set, whatever the core's boards had.
+fn signals_are_heard() -> Result<()> {
+    for name in ["dove", "dove_old", "v2"] {
+        let mut role = system::again(&[other::ARGUMENT, name])?;
+        let output = role.env("ONLY", "signal").output()?;
+        same(name, String::from_utf8(output.stdout)?.trim(), "true")?;
+    }
+    Ok(())
+}
+
 /// The parameter `version` names what VERSION answers, whatever the layout.
 fn claims() -> Result<()> {
     let abi = Abi::named("4.0.0").context("a generation")?;
@@ -175,6 +195,7 @@ fn nonsense_tells_nothing() -> Result<()> {
 
 fn main() -> ExitCode {
     let role = |abi| match std::env::var_os("ONLY") {
+        Some(what) if what == "signal" => signal(abi),
         Some(_) => query(abi),
         None => draw(abi),
     };
@@ -206,6 +227,7 @@ fn main() -> ExitCode {
                 told_by_commands(abi)
             });
         }
+        suite.test("a signal is set before any COMMIT", signals_are_heard);
         suite.test("another file of the process", second_file);
         suite.test("nonsense tells nothing", nonsense_tells_nothing);
         suite.run()
