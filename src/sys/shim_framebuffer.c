@@ -3,6 +3,7 @@
  * The C half of src/sys/framebuffer.rs: what the calling process has mapped of memory that has no
  * pages to be pinned.
  */
+#include <linux/fb.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/major.h>
@@ -55,15 +56,40 @@ static bool gal_has_no_pages(const struct vm_area_struct *vma)
 	return (vma->vm_flags & needed) == needed;
 }
 
-/* From its first byte on: some drivers map registers after the memory. */
 static bool gal_is_framebuffer(const struct vm_area_struct *vma)
 {
 	const struct inode *inode;
 
-	if (!vma->vm_file || vma->vm_pgoff || !gal_has_no_pages(vma))
+	if (!vma->vm_file || !gal_has_no_pages(vma))
 		return false;
 	inode = file_inode(vma->vm_file);
 	return S_ISCHR(inode->i_mode) && imajor(inode) == FB_MAJOR;
+}
+
+/*
+ * Whether one of which vma maps a part is all memory up to that: after it some drivers map
+ * registers. A process that may map a part may map what comes before it, which is found, too, if
+ * fbdev says where that is.
+ */
+static bool gal_add_start(const struct vm_area_struct *vma, struct gal_framebuffer *part)
+{
+	const struct fb_info *info = vma->vm_file->private_data;
+	const size_t offset = vma->vm_pgoff << PAGE_SHIFT;
+	size_t bytes;
+
+	if (!vma->vm_pgoff)
+		return true;
+	/* The file keeps it. */
+	if (!info)
+		return false;
+	bytes = PAGE_ALIGN(READ_ONCE(info->fix.smem_len));
+	if (vma->vm_pgoff >= bytes >> PAGE_SHIFT || part->bytes > bytes - offset)
+		return false;
+	if (part->start - offset == READ_ONCE(info->fix.smem_start)) {
+		part->start -= offset;
+		part->bytes += offset;
+	}
+	return true;
 }
 
 /* Whether a mapping is of one that is found already, and of no more of it. */
@@ -76,7 +102,8 @@ static bool gal_is_found(const struct gal_framebuffer *found, unsigned int count
 	if (!count || !gal_in_one_piece(vma, vma->vm_start, vma->vm_start + PAGE_SIZE, &start))
 		return false;
 	while (count--)
-		if (found[count].start == start && found[count].bytes >= bytes)
+		if (start >= found[count].start &&
+		    start - found[count].start + bytes <= found[count].bytes)
 			return true;
 	return false;
 }
@@ -99,6 +126,8 @@ int gal_find_framebuffers(struct gal_framebuffer *found, unsigned int known, uns
 		    !gal_in_one_piece(vma, vma->vm_start, vma->vm_end, &found[count].start))
 			continue;
 		found[count].bytes = vma->vm_end - vma->vm_start;
+		if (!gal_add_start(vma, &found[count]))
+			continue;
 		found[count].file = get_file(vma->vm_file);
 		count++;
 	}

@@ -227,7 +227,7 @@ fn wrapped(bench: &mut Bench, memory: &Memory) -> Result<()> {
 /// Is another process: what one has mapped counts as long as it lives.
 fn be_other(abi: &'static Abi) -> Result<()> {
     let mut bench = Bench::new(abi)?;
-    let mut mapped = None;
+    let mut mapped = Vec::new();
     other::serve(|words| {
         let number = |index: usize| -> Result<u32> {
             let word = words.get(index).context("a number")?;
@@ -236,13 +236,14 @@ fn be_other(abi: &'static Abi) -> Result<()> {
         match words[0] {
             "draw" => Ok(bench.draw(number(1)?, number(2)?)?.0.to_string()),
             "map" => {
-                let region = Region::map(&bench.screen.file, number(1)? as usize, 0)?;
-                mapped = Some(region);
+                let [bytes, offset] = [number(1)? as usize, number(2)? as usize];
+                let region = Region::map(&bench.screen.file, bytes, offset as u64)?;
+                mapped.push(region);
                 Ok("0".to_string())
             }
             // Memory of as many bytes, in the screen's place.
             "spare" => {
-                mapped = Some(Region::anonymous(number(1)? as usize)?);
+                mapped.push(Region::anonymous(number(1)? as usize)?);
                 Ok("0".to_string())
             }
             // Elsewhere.
@@ -258,7 +259,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
                 Ok(format!("{found:x}"))
             }
             "unmap" => {
-                drop(mapped.take());
+                mapped.clear();
                 Ok("0".to_string())
             }
             "lock" => {
@@ -271,7 +272,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
                 Ok("0".to_string())
             }
             "leave" => {
-                drop(mapped.take());
+                mapped.clear();
                 bench.screen.file = File::open("/dev/null")?;
                 Ok("0".to_string())
             }
@@ -296,7 +297,13 @@ impl Artist {
 
     /// Has it map the first `bytes` bytes of the screen.
     fn map(&mut self, bytes: usize) -> Result<()> {
-        self.other.ask(&format!("map {bytes:x}")).map(|_| ())
+        self.map_from(0, bytes)
+    }
+
+    /// Has it map `bytes` bytes from `offset` on.
+    fn map_from(&mut self, offset: usize, bytes: usize) -> Result<()> {
+        let asked = format!("map {bytes:x} {offset:x}");
+        self.other.ask(&asked).map(|_| ())
     }
 
     fn draws(&mut self, what: &str, offset: usize, colour: u32) -> Result<()> {
@@ -350,7 +357,7 @@ fn ask_driver(what: &str) -> Result<()> {
 fn driver_goes() -> Result<()> {
     let mut other = Other::start(Abi::own())?;
     let drawn = |other: &mut Other| same("a fill", other.ask("draw 0 1020304")?.as_str(), "0");
-    other.ask(&format!("map {:x}", 2 * SHOWN))?;
+    other.ask(&format!("map {:x} 0", 2 * SHOWN))?;
     drawn(&mut other)?;
     other.ask("leave")?;
     ask_driver("unbind")?;
@@ -387,8 +394,6 @@ fn odd_mappings(bench: &mut Bench) -> Result<()> {
         ("for reading", odd(read_only, 0)?),
         ("private", odd(private, 0)?),
     ];
-    // Behind the first byte some drivers have registers.
-    let _later = odd(Kind::default(), 4096)?;
     for (what, area) in &all {
         bench.is_closed(what, Some(area.address()))?;
     }
@@ -465,6 +470,23 @@ fn screen_of_a_client(suite: &mut Suite) {
         artist.map(2 * SHOWN)?;
         artist.draws("the second half", SHOWN, 0x3333_4444)?;
         artist.draws("the first half", 0, 0x5555_6666)
+    });
+    suite.test("each half is mapped by itself", || {
+        let mut artist = Artist::new(Abi::own())?;
+        artist.map(SHOWN)?;
+        artist.draws("the first half", 0, 0x1111_2222)?;
+        artist.is_refused("the second half", SHOWN)?;
+        // Some of it twice.
+        artist.map_from(SHOWN - 4096, SHOWN + 4096)?;
+        artist.draws("the second half", SHOWN, 0x3333_4444)?;
+        artist.draws("the first half", 0, 0x5555_6666)?;
+        artist.is_refused("the third", 2 * SHOWN)
+    });
+    suite.test("the second half alone is mapped", || {
+        let mut artist = Artist::new(Abi::own())?;
+        artist.map_from(SHOWN, SHOWN)?;
+        artist.draws("the second half", SHOWN, 0x7777_8888)?;
+        artist.is_refused("past it", 2 * SHOWN)
     });
     suite.test("it takes the place of other memory", || {
         let mut artist = Artist::new(Abi::own())?;
