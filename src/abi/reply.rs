@@ -25,8 +25,8 @@ pub(crate) enum Reply<'a> {
         /// Bytes of the pool.
         pool_bytes: u64,
     },
-    /// QUERY_CHIP_IDENTITY.
-    ChipIdentity(&'a IdentityWords),
+    /// QUERY_CHIP_IDENTITY, of a program of 32 bits or 64.
+    ChipIdentity(&'a IdentityWords, u8),
     /// QUERY_KERNEL_SETTINGS.
     KernelSettings {
         /// Realtime signal number.

@@ -464,7 +464,8 @@ impl Process {
         match request {
             Request::QueryVideoMemory => Ok(self.query_video_memory()),
             Request::QueryChipIdentity => {
-                Ok(Reply::ChipIdentity(self.device.identity_words(selector)?))
+                let words = self.device.identity_words(selector)?;
+                Ok(Reply::ChipIdentity(words, sys::program_bits()))
             }
             Request::QueryKernelSettings => Ok(self.query_settings()),
             Request::GetBaseAddress => Ok(Reply::BaseAddress(self.device.base_address())),

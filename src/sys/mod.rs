@@ -201,14 +201,22 @@ pub(crate) fn random() -> u32 {
     unsafe { shim::gal_random() }
 }
 
+/// Whether the calling program is of 32 bits or 64.
+pub(crate) fn program_bits() -> u8 {
+    // SAFETY: Only looks at the calling thread.
+    match cfg!(not(CONFIG_64BIT)) || unsafe { shim::gal_in_compat_call() } {
+        true => 32,
+        false => 64,
+    }
+}
+
 /// The highest address that the calling program can name: a 32-bit one's is below 4 GiB, whatever
 /// the kernel's.
 pub(crate) fn highest_user_address() -> usize {
-    // SAFETY: Only looks at the calling thread.
-    match unsafe { shim::gal_in_compat_call() } {
+    match program_bits() {
         // CAST: 32 bits into at least 32.
-        true => u32::MAX as usize,
-        false => usize::MAX,
+        32 => u32::MAX as usize,
+        _ => usize::MAX,
     }
 }
 

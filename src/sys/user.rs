@@ -5,10 +5,7 @@
 //! Rooms are of words: on ARM the compiler may not assume that it can load what lies at an odd
 //! place in one go, so that a word of an array of bytes takes it eight instructions.
 
-use super::{
-    shim,
-    GFP_CLIENT, //
-};
+use super::GFP_CLIENT;
 use core::mem::MaybeUninit;
 use kernel::{
     prelude::*,
@@ -24,11 +21,9 @@ const WORD: usize = 4;
 /// What counts of a 64-bit field that holds a user address: of a 32-bit program the low half.
 #[inline]
 pub(crate) fn narrow(address: u64) -> u64 {
-    // SAFETY: Only looks at the calling thread.
-    if cfg!(not(CONFIG_64BIT)) || unsafe { shim::gal_in_compat_call() } {
-        address & 0xFFFF_FFFF
-    } else {
-        address
+    match super::program_bits() {
+        32 => address & 0xFFFF_FFFF,
+        _ => address,
     }
 }
 

@@ -69,6 +69,7 @@ class Generation:
         self.version = "0.0.0.0"
         self.profiler = (0, None)
         self.like = self.base = None
+        self.features = 0
         self.header, self.members, self.fields = {}, {}, {}
         self.commands, self.values, self.counters = {}, {}, {}
         self.own, self.quirks, self.words = {}, {}, None
@@ -91,6 +92,10 @@ class Generation:
                 self.name, self.base, self.aliases = own, name, []
             case ["without", "profiler"]:
                 self.profiler = (0, None)
+            case ["without", "features"]:
+                self.features = 0
+            case ["features", bits]:
+                self.features = int(bits)
             case ["without", kind, name]:
                 self.drop(kind, name)
             case ["version", version]:
@@ -345,6 +350,7 @@ pub(crate) static ALIASES: &[(&str, u8)] = &[
                 f"register_apb: {place(fields.get('QueryChipIdentity.registerAPB'))},",
                 f"address_bits: {place(fields.get('QueryChipIdentity.virtualAddressBits'))},",
                 f"internal_memory: &[{', '.join(memory)}],",
+                f"features: {generation.features},",
                 f"bytes: {generation.members['QueryChipIdentity']},"]
 
     def share(self, member, kind, generation, items):

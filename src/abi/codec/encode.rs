@@ -135,7 +135,7 @@ impl Format {
                 layout.video_memory.contiguous_size.put_long(u, pool_bytes);
                 layout.video_memory.virtual_pool.put(u, 1);
             }
-            Reply::ChipIdentity(identity) => self.encode_identity(u, identity),
+            Reply::ChipIdentity(identity, bits) => self.encode_identity(u, identity, bits),
             Reply::ChipOptions {
                 profiler,
                 fast_clear,
@@ -368,18 +368,25 @@ impl Format {
         fields.count.put_narrow(u, count.into());
     }
 
-    fn encode_identity(self, u: &mut [u32], identity: &IdentityWords) {
-        let words = self.0.identity.words;
-        let Some(u) = u.get_mut(..usize::from(self.0.identity.bytes) / 4) else {
+    fn encode_identity(self, u: &mut [u32], identity: &IdentityWords, bits: u8) {
+        let fields = &self.0.identity;
+        let more: &[IdentityWord] = match bits <= fields.features {
+            true => &IdentityLayout::FEATURES,
+            false => &[],
+        };
+        let bytes = usize::from(fields.bytes);
+        let Some(u) = u.get_mut(..bytes / 4 + more.len()) else {
             return;
         };
-        let (told, rest) = u.split_at_mut(words.len().min(u.len()));
-        for (place, &word) in told.iter_mut().zip(words) {
+        u.fill(0);
+        let (first, rest) = fields.words.split_at(match more {
+            [] => 0,
+            _ => IdentityLayout::BEFORE_FEATURES.min(fields.words.len()),
+        });
+        for (place, &word) in u.iter_mut().zip(first.iter().chain(more).chain(rest)) {
             // CAST: the number of a variant.
             *place = identity.0[word as usize];
         }
-        rest.fill(0);
-        let fields = &self.0.identity;
         fields.register_apb.put_long(u, REGISTER_APB);
         fields.address_bits.put(u, ADDRESS_BITS);
         for field in fields.internal_memory {

@@ -14,6 +14,7 @@ use super::{
         Command,
         CommandBufferLayout,
         Field,
+        IdentityLayout,
         IdentityWord,
         Layout,
         UnknownSignal,

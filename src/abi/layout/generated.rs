@@ -464,7 +464,8 @@ command_lists! {
 shared! {
     IDENTITY_V2: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
         StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize VertexOutputBufferSize
-        ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], bytes: 48, }
+        ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], features: 0,
+        bytes: 48, }
     QUIRKS_V2: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
         cacheable: 0x0, fast: 0x0, dma_buf: 0x0, user_memory: 0x0, }, surface_types: 0, pools: 10,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: true, caches_nodes: false,
@@ -560,7 +561,8 @@ shared! {
         entry_pipe: word(88), in_use: word(100), }
     IDENTITY_DOVE_OLD: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1
         StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize VertexOutputBufferSize
-        ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], bytes: 44, }
+        ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], features: 0,
+        bytes: 44, }
     QUIRKS_DOVE_OLD: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0,
         secure: 0x0, cacheable: 0x0, fast: 0x0, dma_buf: 0x0, user_memory: 0x0, },
         surface_types: 0, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
@@ -598,7 +600,7 @@ shared! {
     IDENTITY_V4: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
         Minor3 StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
         VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize ],
-        register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], bytes: 68, }
+        register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], features: 0, bytes: 68, }
     QUIRKS_V4: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
         cacheable: 0x0, fast: 0x0, dma_buf: 0x0, user_memory: 0x0, }, surface_types: 0, pools: 10,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
@@ -644,7 +646,7 @@ shared! {
         Minor3 StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
         VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize VaryingsCount
         SuperTileMode ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
-        bytes: 76, }
+        features: 0, bytes: 76, }
     QUIRKS_4_0_0: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
         cacheable: 0x0, fast: 0x0, dma_buf: 0x0, user_memory: 0x0, }, surface_types: 0, pools: 12,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
@@ -715,7 +717,7 @@ shared! {
         Minor3 Minor4 StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
         VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize VaryingsCount
         SuperTileMode ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
-        bytes: 80, }
+        features: 0, bytes: 80, }
     SHARED_INFO_4_1_0: GetSharedInfo { bytes: 16, process: word(0), id: word(4), data: word(12),
         size: word(8), ..GetSharedInfo::ABSENT }
     SET_SHARED_INFO_4_1_0: SetSharedInfo { bytes: 12, id: word(0), data: word(4), size: word(8),
@@ -738,7 +740,7 @@ shared! {
         Minor2 Minor3 Minor4 Minor5 AllStreams RegisterMax ThreadCount ShaderCoreCount
         VertexCacheSize VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize
         FreeVaryings SuperTileMode Control2d Product EcoFlags ], register_apb: ABSENT,
-        address_bits: ABSENT, internal_memory: &[], bytes: 128, }
+        address_bits: ABSENT, internal_memory: &[], features: 0, bytes: 128, }
     QUIRKS_5_0_11_P6: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
         secure: 0x4, cacheable: 0x2, fast: 0x0, dma_buf: 0x0, user_memory: 0x0, },
         surface_types: 12, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
@@ -784,7 +786,7 @@ shared! {
         Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams RegisterMax ThreadCount ShaderCoreCount
         VertexCacheSize VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize
         FreeVaryings SuperTileMode Control2d Product Flags ], register_apb: ABSENT,
-        address_bits: ABSENT, internal_memory: &[], bytes: 100, }
+        address_bits: ABSENT, internal_memory: &[], features: 0, bytes: 100, }
     QUIRKS_5_0_11_P8: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
         secure: 0x4, cacheable: 0x2, fast: 0x0, dma_buf: 0x20, user_memory: 0x40, },
         surface_types: 12, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
@@ -811,7 +813,7 @@ shared! {
     IDENTITY_6_2_2: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
         Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
         InstructionCount ListedConstants FreeVaryings CoreCount Product RawFlags Eco Customer ],
-        register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], bytes: 88, }
+        register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], features: 0, bytes: 88, }
     QUIRKS_6_2_2: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8, secure: 0x4,
         cacheable: 0x2, fast: 0x0, dma_buf: 0x20, user_memory: 0x40, }, surface_types: 16,
         pools: 10, sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false,
@@ -865,7 +867,7 @@ shared! {
     IDENTITY_6_2_4_P3: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
         ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product
         RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
-        bytes: 56, }
+        features: 0, bytes: 56, }
     QUIRKS_6_2_4_P3: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
         secure: 0x4, cacheable: 0x2, fast: 0x100, dma_buf: 0x1000, user_memory: 0x2000, },
         surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
@@ -893,13 +895,17 @@ shared! {
     OPTIONS_6_2_4_P3: QueryChipOptions { bytes: 28, profiler: word(0), fast_clear: word(4),
         power: word(8), mmu: word(12), compression: word(16), ..QueryChipOptions::ABSENT }
     CHIP_FREQUENCY_6_2_4_P3: QueryChipFrequency { bytes: 8, core: word(0), shader: word(4), }
+    IDENTITY_6_2_4_P2: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
+        ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product
+        RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
+        features: 32, bytes: 56, }
     DELTA_6_2_4_P2: DeltaLayout { bytes: 56, element_count: word(8), record_count: word(12),
         records: long(16), ..DeltaLayout::ABSENT }
     IDENTITY_6_4_11: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
         Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
         InstructionCount FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters
         Product RawFlags Eco Customer ], register_apb: long(136), address_bits: word(148),
-        internal_memory: &[word(104), word(108), word(112), word(116)], bytes: 152, }
+        internal_memory: &[word(104), word(108), word(112), word(116)], features: 0, bytes: 152, }
     QUIRKS_6_4_11: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2, secure: 0x40,
         cacheable: 0x10, fast: 0x100, dma_buf: 0x1000, user_memory: 0x2000, }, surface_types: 17,
         pools: 9, sram_pool: u32::MAX, tells_bytes: true, cache_is_ignored: false,
@@ -966,7 +972,7 @@ shared! {
     IDENTITY_6_3_0: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
         ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Clusters
         Product RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT,
-        internal_memory: &[], bytes: 72, }
+        internal_memory: &[], features: 0, bytes: 72, }
     WRAP_6_3_0: WrapUserMemory { bytes: 112, flag: word(0), handle: word(4), logical: long(16),
         physical: word(24), size: word(28), node: word(100), granted: long(104), }
     DATABASE_6_3_0: Database { bytes: 248, is_valid: word(0), process: word(4), video: long(8),
@@ -987,8 +993,8 @@ shared! {
     IDENTITY_6_3_1: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
         ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Clusters
         Product RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT,
-        internal_memory: &[word(64), word(68), word(72), word(76), word(80), word(84)], bytes: 104,
-        }
+        internal_memory: &[word(64), word(68), word(72), word(76), word(80), word(84)],
+        features: 0, bytes: 104, }
     ALLOCATE_LINEAR_6_3_1: AllocateLinearVideoMemory { bytes: 32, size: long(0),
         alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(24), }
     UNLOCK_6_3_1: UnlockVideoMemory { bytes: 32, node: long(0), asynchronous: word(24),
@@ -1002,7 +1008,7 @@ shared! {
         InstructionCount ListedConstants FreeVaryings CoreCount Clusters Product RawFlags Eco
         Customer ], register_apb: ABSENT, address_bits: ABSENT,
         internal_memory: &[word(96), word(100), word(104), word(108), word(112), word(116)],
-        bytes: 136, }
+        features: 0, bytes: 136, }
     QUIRKS_6_3_3_4: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2,
         secure: 0x40, cacheable: 0x10, fast: 0x100, dma_buf: 0x1000, user_memory: 0x2000, },
         surface_types: 17, pools: 9, sram_pool: 7, tells_bytes: true, cache_is_ignored: false,
@@ -1021,7 +1027,7 @@ shared! {
         Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
         InstructionCount ListedConstants FreeVaryings CoreCount Clusters Product RawFlags Eco
         Customer ], register_apb: ABSENT, address_bits: ABSENT,
-        internal_memory: &[word(96), word(100), word(104), word(108)], bytes: 128, }
+        internal_memory: &[word(96), word(100), word(104), word(108)], features: 0, bytes: 128, }
     ALLOCATE_LINEAR_6_4_0_P1: AllocateLinearVideoMemory { bytes: 40, size: long(0),
         alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(32), }
     OPTIONS_6_4_0_P1: QueryChipOptions { bytes: 72, profiler: word(0), fast_clear: word(4),
@@ -1041,7 +1047,7 @@ shared! {
         Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
         InstructionCount FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters
         Product RawFlags Eco Customer ], register_apb: long(128), address_bits: word(140),
-        internal_memory: &[word(96), word(100), word(104), word(108)], bytes: 144, }
+        internal_memory: &[word(96), word(100), word(104), word(108)], features: 0, bytes: 144, }
     OPTIONS_6_4_9: QueryChipOptions { bytes: 240, profiler: word(0), fast_clear: word(4),
         power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
         attribute_cache: word(28), shaders: word(224), networks: word(228),
@@ -1050,7 +1056,7 @@ shared! {
         Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
         InstructionCount FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters
         Product RawFlags Eco Customer ], register_apb: long(128), address_bits: word(140),
-        internal_memory: &[word(96), word(100), word(104), word(108)], bytes: 152, }
+        internal_memory: &[word(96), word(100), word(104), word(108)], features: 0, bytes: 152, }
     VIDEO_MEMORY_6_4_15_3: QueryVideoMemory { bytes: 72, internal_physical: word(0),
         internal_size: long(8), external_physical: word(16), external_size: long(24),
         contiguous_physical: word(32), contiguous_size: long(40), exclusive_physical: word(48),
@@ -1071,6 +1077,10 @@ shared! {
     COMMAND_BUFFER_6_4_18_6: CommandBufferLayout { bytes: 144, object: word(0),
         entry_pipe: word(16), logical: long(56), start_offset: word(68), offset: word(72),
         reserved_head: word(32), reserved_tail: word(36), }
+    IDENTITY_6_2_4_P1_0: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
+        ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product
+        RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
+        features: 64, bytes: 56, }
     QUIRKS_6_2_4_P1_0: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
         secure: 0x4, cacheable: 0x2, fast: 0x100, dma_buf: 0x1000, user_memory: 0x2000, },
         surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
@@ -1085,12 +1095,16 @@ shared! {
     IDENTITY_6_2_4_P4_NXP: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
         ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product
         RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
-        bytes: 60, }
+        features: 32, bytes: 60, }
+    IDENTITY_6_2_4_P4_ST: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
+        ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product
+        RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
+        features: 0, bytes: 60, }
     IDENTITY_6_4_4_3: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
         Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
         InstructionCount ListedConstants FreeVaryings CoreCount Clusters Product RawFlags Eco
         Customer ], register_apb: long(128), address_bits: ABSENT,
-        internal_memory: &[word(96), word(100), word(104), word(108)], bytes: 144, }
+        internal_memory: &[word(96), word(100), word(104), word(108)], features: 0, bytes: 144, }
     LOCK_6_4_4_3: LockVideoMemory { bytes: 48, node: word(0), cacheable: word(4), address: word(8),
         memory: long(16), gid: word(24), physical_address: long(32), parts: word(40), }
     OPTIONS_6_4_4_3: QueryChipOptions { bytes: 168, profiler: word(0), fast_clear: word(4),
@@ -1109,7 +1123,7 @@ shared! {
         Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
         InstructionCount FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters
         Product RawFlags Eco Customer ], register_apb: long(128), address_bits: ABSENT,
-        internal_memory: &[word(96), word(100), word(104), word(108)], bytes: 144, }
+        internal_memory: &[word(96), word(100), word(104), word(108)], features: 0, bytes: 144, }
     WRAP_6_4_8_7: WrapUserMemory { bytes: 56, flag: word(0), handle: word(4), logical: long(16),
         physical: long(24), size: word(32), node: word(44), granted: long(48), }
 }
@@ -1257,8 +1271,8 @@ layouts! {
         profile_setting: &PROFILE_SETTING_5_0_11_P6, set_profile: &SET_PROFILE_5_0_11_P6, ..V6_2_3
         }
     // 6.2.4.p2.163672, of i.MX 4.14.78_1.0.0.
-    V6_2_4_P2 { name: "6.2.4.p2", version: [6, 2, 4, 163672], commands: &COMMANDS_6_2_4_P2,
-        delta: &DELTA_6_2_4_P2, ..V6_2_4_P3 }
+    V6_2_4_P2 { name: "6.2.4.p2", version: [6, 2, 4, 163672], identity: &IDENTITY_6_2_4_P2,
+        commands: &COMMANDS_6_2_4_P2, delta: &DELTA_6_2_4_P2, ..V6_2_4_P3 }
     // 6.4.11.p3.1049711, of i.MX 6.12.3-1.0.0.
     V6_4_11 { name: "6.4.11", version: [6, 4, 11, 1049711], sizes: &[384], may_be_shorter: true,
         header: Header { hardware_type: word(4), core_index: word(12), engine: word(20), status:
@@ -1370,22 +1384,23 @@ layouts! {
     // 6.4.21.1.1058597 of STM32MP (rebuilt from parts).
     V6_4_21_1 { name: "6.4.21.1", version: [6, 4, 21, 1058597], ..V6_4_19_4 }
     // 6.2.4.p1.0 of i.MX, 150331.
-    V6_2_4_P1_0 { name: "6.2.4.p1.0", version: [6, 2, 4, 150331], quirks: &QUIRKS_6_2_4_P1_0,
-        commands: &COMMANDS_6_2_4_P1_0, metadata: &METADATA_V2, chip_frequency: &CHIP_FREQUENCY_V2,
-        ..V6_2_4_P2 }
+    V6_2_4_P1_0 { name: "6.2.4.p1.0", version: [6, 2, 4, 150331], identity: &IDENTITY_6_2_4_P1_0,
+        quirks: &QUIRKS_6_2_4_P1_0, commands: &COMMANDS_6_2_4_P1_0, metadata: &METADATA_V2,
+        chip_frequency: &CHIP_FREQUENCY_V2, ..V6_2_4_P2 }
     // 6.2.4.p1.2 of i.MX, 150331 as well.
     V6_2_4_P1_2 { name: "6.2.4.p1.2", quirks: &QUIRKS_6_2_4_P3, commands: &COMMANDS_6_2_4_P1_2,
         metadata: &METADATA_6_2_4_P3, ..V6_2_4_P1_0 }
     // 6.2.4.p1.6 and p1.8 of i.MX, 150331 as well.
-    V6_2_4_P1_6 { name: "6.2.4.p1.6", ..V6_2_4_P1_2 }
+    V6_2_4_P1_6 { name: "6.2.4.p1.6", identity: &IDENTITY_6_2_4_P2, ..V6_2_4_P1_2 }
     // 6.2.4.p2.163672 of S32V.
-    V6_2_4_P2_S32V { name: "6.2.4.p2-s32v", commands: &COMMANDS_6_2_4_P3, ..V6_2_4_P2 }
+    V6_2_4_P2_S32V { name: "6.2.4.p2-s32v", identity: &IDENTITY_6_2_4_P3,
+        commands: &COMMANDS_6_2_4_P3, ..V6_2_4_P2 }
     // 6.2.4.p4.190076 of i.MX and S32V.
     V6_2_4_P4_NXP { name: "6.2.4.p4-nxp", version: [6, 2, 4, 190076],
         identity: &IDENTITY_6_2_4_P4_NXP, graphic_buffer: &GRAPHIC_BUFFER_6_4_11, ..V6_2_4_P2 }
     // 6.2.4.p4.190076 of STM32MP1.
     V6_2_4_P4_ST { name: "6.2.4.p4-st", version: [6, 2, 4, 190076],
-        identity: &IDENTITY_6_2_4_P4_NXP, vector: None, commands: &COMMANDS_6_2_4_P2,
+        identity: &IDENTITY_6_2_4_P4_ST, vector: None, commands: &COMMANDS_6_2_4_P2,
         graphic_buffer: &GRAPHIC_BUFFER_6_4_11, ..V6_2_4_P3 }
     // 6.4.0.p2.234062 of S32V.
     V6_4_0_P2_S32V { name: "6.4.0.p2-s32v", version: [6, 4, 0, 234062],

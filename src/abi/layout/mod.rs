@@ -357,8 +357,27 @@ pub(crate) struct IdentityLayout {
     pub(crate) address_bits: Field,
     /// Addresses of memory inside the core, which none has: all ones.
     pub(crate) internal_memory: &'static [Field],
-    /// Bytes of it; what else is behind the words is 0.
+    /// In programs of so few bits the [features](Self::FEATURES) follow the date, and all else comes
+    /// that much later; 0: in none.
+    pub(crate) features: u8,
+    /// Bytes of it, without these; what else is behind the words is 0.
     pub(crate) bytes: u16,
+}
+
+impl IdentityLayout {
+    /// What libraries that are built with vector graphics have besides: see `features`.
+    pub(crate) const FEATURES: [IdentityWord; 8] = [
+        IdentityWord::Features,
+        IdentityWord::Minor0,
+        IdentityWord::Minor1,
+        IdentityWord::Minor2,
+        IdentityWord::Minor3,
+        IdentityWord::Minor4,
+        IdentityWord::Minor5,
+        IdentityWord::Minor6,
+    ];
+    /// Words before them: model, revision, date.
+    pub(crate) const BEFORE_FEATURES: usize = 3;
 }
 
 /// Lists of commands by their numbers.

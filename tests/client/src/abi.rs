@@ -67,6 +67,8 @@ pub struct Abi {
     pub members: HashMap<&'static str, usize>,
     /// Fields, as `Member.field`.
     pub fields: HashMap<&'static str, Place>,
+    /// In programs of so many bits and less QUERY_CHIP_IDENTITY has words of features.
+    pub features: usize,
     /// Values of enumerations.
     pub values: HashMap<&'static str, u32>,
     /// Bytes of the interface that the profiler's commands have to themselves; 0: none.
@@ -97,7 +99,10 @@ impl Abi {
                         .unwrap_or_else(|| panic!("no facts of {base}"))
                         .clone();
                     abi.also.clear();
+                    abi.move_features(false);
                 }
+                ["without", "features"] => abi.features = 0,
+                ["features", bits] => abi.features = number(bits),
                 ["without", kind, name] => abi.drop_fact(kind, name),
                 ["without", "profiler"] => (abi.profiler, abi.profiler_union_at) = (0, 0),
                 ["version", version] => abi.version = version,
@@ -144,7 +149,47 @@ impl Abi {
             }
         }
         abi.name = name;
+        abi.move_features(true);
         abi
+    }
+
+    /// Puts the words of features into QUERY_CHIP_IDENTITY that this program has there (see tests/abi/README.md), or takes
+    /// them out.
+    fn move_features(&mut self, come: bool) {
+        const NAMES: [&str; 8] = [
+            "QueryChipIdentity.chipFeatures",
+            "QueryChipIdentity.chipMinorFeatures",
+            "QueryChipIdentity.chipMinorFeatures1",
+            "QueryChipIdentity.chipMinorFeatures2",
+            "QueryChipIdentity.chipMinorFeatures3",
+            "QueryChipIdentity.chipMinorFeatures4",
+            "QueryChipIdentity.chipMinorFeatures5",
+            "QueryChipIdentity.chipMinorFeatures6",
+        ];
+        const FIRST: usize = 12;
+        if self.features < usize::BITS as usize {
+            return;
+        }
+        let moved = |at: usize| match come {
+            _ if at < FIRST => at,
+            true => at + 4 * NAMES.len(),
+            false => at - 4 * NAMES.len(),
+        };
+        if !come {
+            self.fields.retain(|name, _| !NAMES.contains(name));
+        }
+        for (name, (at, _)) in &mut self.fields {
+            if name.starts_with("QueryChipIdentity.") {
+                *at = moved(*at);
+            }
+        }
+        if let Some(bytes) = self.members.get_mut("QueryChipIdentity") {
+            *bytes = moved(*bytes);
+        }
+        if come {
+            let all = NAMES.into_iter().zip((FIRST..).step_by(4));
+            self.fields.extend(all.map(|(name, at)| (name, (at, 4))));
+        }
     }
 
     fn drop_fact(&mut self, kind: &str, name: &'static str) {

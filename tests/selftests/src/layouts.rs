@@ -108,7 +108,25 @@ fn cores(device: &Device) -> Result<()> {
         "model",
         found.chip_model & 0xff00,
         wanted.chip_model & 0xff00,
-    )
+    )?;
+    if device
+        .abi()
+        .field("QueryChipIdentity", "chipFeatures")
+        .is_some()
+    {
+        same("features", found.chip_features, wanted.chip_features)?;
+        same(
+            "minor features 3",
+            found.chip_minor_features3,
+            wanted.chip_minor_features3,
+        )?;
+    }
+    same(
+        "instructions",
+        found.instruction_count,
+        wanted.instruction_count,
+    )?;
+    same("pixel pipes", found.pixel_pipes, wanted.pixel_pipes)
 }
 
 /// The sizes of all its builds are taken, each on a file of its own, and no other.
