@@ -105,11 +105,11 @@ impl<P: Payload> AnyCore<P> {
             };
             // Who only looks keeps it on for a moment, and what memory that is let go of has it do.
             let _: Option<()> = wait::poll(time, || {
-                work::by_worker(|| {
+                let may_go = work::by_worker(|| {
                     self.let_go();
-                    supply.switch_off_now();
+                    supply.switch_off_now()
                 });
-                (!self.hardware().is_on()).then_some(())
+                (!may_go || !self.hardware().is_on()).then_some(())
             });
         }
         Ok(())

@@ -397,13 +397,12 @@ impl Supply {
         self.0.stays_on.load(Relaxed) || self.0.keeps.load(Relaxed) != 0
     }
 
-    /// Switches the device off now, and not when the usual time is over, if it has no user.
-    pub(crate) fn switch_off_now(&self) {
-        if self.is_managed() {
-            // SAFETY: The device lives as long as there is a reference, and it is under runtime
-            // power management.
-            unsafe { shim::gal_switch_off_now(self.raw()) }
-        }
+    /// Switches the device off now, and not when the usual time is over, if it has no user. `false`:
+    /// its owner keeps it on, so that it will not go off if this is called again.
+    pub(crate) fn switch_off_now(&self) -> bool {
+        // SAFETY: The device lives as long as there is a reference, and it is under runtime power
+        // management.
+        self.is_managed() && unsafe { shim::gal_switch_off_now(self.raw()) }
     }
 
     /// Whether the device has a power domain.

@@ -353,7 +353,7 @@ int gal_get_power(struct device *dev);
 bool gal_get_power_if_on(struct device *dev);
 void gal_put_power(struct device *dev);
 void gal_put_power_unused(struct device *dev);
-void gal_switch_off_now(struct device *dev);
+bool gal_switch_off_now(struct device *dev);
 void gal_put_power_noidle(struct device *dev);
 int gal_request_off(struct device *dev);
 void gal_let_go_of_power(struct device *dev);

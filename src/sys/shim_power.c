@@ -305,10 +305,23 @@ void gal_put_power_unused(struct device *dev)
 	__pm_runtime_put_autosuspend(dev);
 }
 
-/* Unless it has a user, or it has something to do. */
-void gal_switch_off_now(struct device *dev)
+/*
+ * Unless it has a user, or it has something to do: false if it stays on then, however often this is
+ * called.
+ */
+bool gal_switch_off_now(struct device *dev)
 {
-	pm_runtime_suspend(dev);
+	switch (pm_runtime_suspend(dev)) {
+	case -EINVAL:
+	case -EACCES:
+	case -EPERM:
+		return false;
+	}
+#ifdef CONFIG_PM
+	return dev->power.runtime_auto && READ_ONCE(dev->power.autosuspend_delay) >= 0;
+#else
+	return false;
+#endif
 }
 
 void gal_put_power_noidle(struct device *dev)

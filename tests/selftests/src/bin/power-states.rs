@@ -360,6 +360,25 @@ fn state_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
         })?;
         paint.close()
     });
+    suite.test(
+        "who asks for OFF does not wait where root keeps it on",
+        move || {
+            let device = open("4.6.9")?;
+            const TIMES: u32 = 8;
+            let asked = system::awake(|| -> Result<Duration> {
+                let begun = Instant::now();
+                for _ in 0..TIMES {
+                    switch(&device, STATE_OFF)?;
+                }
+                same("power", control.read(POWER), ON)?;
+                Ok(begun.elapsed())
+            })??;
+            println!("# OFF {TIMES} times: {asked:?}");
+            ensure!(asked < TIMES * Duration::from_millis(100), "{asked:?}");
+            switch(&device, STATE_OFF)?;
+            is_off(control)
+        },
+    );
     suite.test("RESET moves the stamp of who has asked", move || {
         let device = open("4.6.9")?;
         let stamp = |device: &Device| -> Result<u64> {
