@@ -352,9 +352,10 @@ fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) ->
             is_odd = milliseconds > ODD_WAIT && !is_telling;
             true
         }
-        // Clients seldom reset a signal.
-        Request::UserSignal(UserSignal::Signal { state, .. }) => {
-            is_odd = !state;
+        // Clients seldom reset a signal, and set it to 1: another number is what they have left
+        // where others have the state.
+        Request::UserSignal(UserSignal::Signal { .. }) => {
+            is_odd = format.signal_state(words) != 1;
             true
         }
         Request::UserSignal(signal) => signal != UserSignal::Unknown,
@@ -464,6 +465,9 @@ mod tests {
         user_memory: false,
         pool_view: false,
     };
+
+    /// What a client has left there.
+    const NOISE: u32 = 0x9ABC_DEF0;
 
     /// The name of what is likeliest behind a request, whether that is final, and how many are
     /// left.
@@ -612,7 +616,6 @@ mod tests {
             found.map(|(name, _, left, _)| (name, left))
         };
         // The time is at 16 in Dove's later ones, at 12 in the others; the other word is anything.
-        const NOISE: u32 = 0x9ABC_DEF0;
         assert_eq!(wait("v2", NOISE, 20_000), Some(("dove", 3)));
         assert_eq!(wait("dove", 20_000, NOISE), Some(("v2", 3)));
         assert_eq!(wait("v2", NOISE, 0), Some(("dove", 3)));
@@ -641,8 +644,11 @@ mod tests {
         assert_eq!(signal("dove", 1, 0), Some(("v2", 3)));
         assert_eq!(signal("v2", 0, 1), Some(("dove", 3)));
         for current in ["dove", "v2"] {
-            assert_eq!(signal(current, 0, 0), Some((current, 3)));
-            assert_eq!(signal(current, 1, 1), Some((current, 3)));
+            for [at_16, at_20] in [[0, 0], [1, 1], [NOISE, 0], [0, NOISE], [NOISE, NOISE]] {
+                assert_eq!(signal(current, at_16, at_20), Some((current, 3)));
+            }
+            assert_eq!(signal(current, 1, NOISE), Some(("v2", 3)));
+            assert_eq!(signal(current, NOISE, 1), Some(("dove", 3)));
         }
     }
 

@@ -552,6 +552,11 @@ impl Format {
         }
     }
 
+    /// The state that a SIGNAL names, as the client has it.
+    pub(in crate::abi) fn signal_state(self, words: &[u32]) -> u32 {
+        self.0.user_signal.state.word(self.union(words))
+    }
+
     /// Whether commands are for the engine that copies, which none of these cores has. `own`: where
     /// the structure itself says so, if it does.
     fn copies(self, own: Field, words: &[u32]) -> bool {
