@@ -162,9 +162,10 @@ impl Tables {
             return Ok(());
         }
         self.framebuffers.reserve(1, crate::sys::GFP_CLIENT)?;
-        // It may have mapped less of it before: that is kept until this is noted.
-        let of_it = |of: &Named| of.range.start() == range.start();
-        let place = self.framebuffers.iter().position(of_it);
+        // It may have mapped parts of it before: they are kept until this is noted. One makes room,
+        // the others are but kept.
+        let of_it = |of: &&Named| range.holds(of.range);
+        let place = self.framebuffers.iter().position(|of| of_it(&of));
         if place.is_none() && self.framebuffers.len() >= framebuffer::MOST {
             return Err(Error::OutOfResources);
         }
@@ -173,14 +174,21 @@ impl Tables {
             // It has none.
             handle: 0,
         };
-        let before = place.and_then(|place| self.framebuffers.get(place).map(|of| of.range));
-        if before.is_some() {
-            self.addresses.remove(range.start());
+        for part in self.framebuffers.iter().filter(of_it) {
+            self.addresses.remove(part.range.start());
         }
         let mut insert = |range: Range| self.addresses.insert(range.start(), range.bytes(), owner);
         insert(range).inspect_err(|_| {
-            // What it had mapped before it may use as before: there was memory to note that.
-            let _ = before.map(&mut insert);
+            // What it had mapped before it may use as before: there was memory to note that. What
+            // lies in another part comes with that.
+            let is_in_another = |part: &Named| {
+                let mut others = self.framebuffers.iter().map(|of| of.range);
+                others.any(|other| other != part.range && other.holds(part.range))
+            };
+            let parts = self.framebuffers.iter().filter(of_it);
+            for part in parts.filter(|part| !is_in_another(part)) {
+                let _ = insert(part.range);
+            }
         })?;
         match place.and_then(|place| self.framebuffers.get_mut(place)) {
             Some(known) => {

@@ -488,6 +488,14 @@ fn screen_of_a_client(suite: &mut Suite) {
         artist.draws("the second half", SHOWN, 0x7777_8888)?;
         artist.is_refused("past it", 2 * SHOWN)
     });
+    suite.test("a part is mapped, then all of it", || {
+        let mut artist = Artist::new(Abi::own())?;
+        artist.map_from(SHOWN, SHOWN)?;
+        artist.draws("the second half", SHOWN, 0x1212_3434)?;
+        artist.map(2 * SHOWN)?;
+        artist.draws("the first half", 0, 0x5656_7878)?;
+        artist.draws("the second half", SHOWN, 0x9a9a_bcbc)
+    });
     suite.test("it takes the place of other memory", || {
         let mut artist = Artist::new(Abi::own())?;
         artist.other.ask(&format!("spare {:x}", 2 * SHOWN))?;
