@@ -37,8 +37,10 @@ use crate::{
 };
 
 /// How long a thread that wants the core off waits for it, in milliseconds: a flush of the MMU may be
-/// under way, and the thread that ends it waits for a processor.
+/// under way, and the thread that ends it waits for a processor. One that does not wait for jobs only
+/// waits for threads that look.
 const OFF_TIME: u32 = 500;
+const LOOK_TIME: u32 = 50;
 
 impl<P: Payload> Device<P> {
     /// The core that a request means, whatever its kind. Errors as [`Device::core`].
@@ -100,7 +102,8 @@ impl<P: Payload> AnyCore<P> {
             self.hardware().note_suspended(state == PowerState::Suspend);
             let time = match way {
                 _ if supply.is_kept_on() => 0,
-                PowerWay::Waiting | PowerWay::IfIdle => OFF_TIME,
+                PowerWay::Waiting => OFF_TIME,
+                PowerWay::IfIdle => LOOK_TIME,
                 PowerWay::Later => 0,
             };
             // Who only looks keeps it on for a moment, and what memory that is let go of has it do.
