@@ -66,26 +66,37 @@ static bool gal_is_framebuffer(const struct vm_area_struct *vma)
 	return S_ISCHR(inode->i_mode) && imajor(inode) == FB_MAJOR;
 }
 
+/* Registers, which some drivers map after the memory: fbdev counts their offset from 0 again. */
+static bool gal_are_registers(const struct fb_info *info, phys_addr_t start)
+{
+	const unsigned long registers = READ_ONCE(info->fix.mmio_start);
+	const u32 bytes = READ_ONCE(info->fix.mmio_len);
+
+	return bytes && start - (registers & PAGE_MASK) <
+			PAGE_ALIGN((registers & ~PAGE_MASK) + bytes);
+}
+
 /*
- * Whether one of which vma maps a part is all memory up to that: after it some drivers map
- * registers. A process that may map a part may map what comes before it, which is found, too, if
- * fbdev says where that is.
+ * Whether that of which vma maps a part is memory. A process that may map a part may map what comes
+ * before it, which is found, too, if fbdev says where that is.
  */
 static bool gal_add_start(const struct vm_area_struct *vma, struct gal_framebuffer *part)
 {
 	const struct fb_info *info = vma->vm_file->private_data;
 	const size_t offset = vma->vm_pgoff << PAGE_SHIFT;
+	unsigned long start;
 	size_t bytes;
 
+	/* The file keeps it. */
+	if (!info || gal_are_registers(info, part->start))
+		return false;
 	if (!vma->vm_pgoff)
 		return true;
-	/* The file keeps it. */
-	if (!info)
-		return false;
 	bytes = PAGE_ALIGN(READ_ONCE(info->fix.smem_len));
 	if (vma->vm_pgoff >= bytes >> PAGE_SHIFT || part->bytes > bytes - offset)
 		return false;
-	if (part->start - offset == READ_ONCE(info->fix.smem_start)) {
+	start = READ_ONCE(info->fix.smem_start) & PAGE_MASK;
+	if (start && part->start - offset == start && offset + part->bytes <= GAL_MOST_BYTES) {
 		part->start -= offset;
 		part->bytes += offset;
 	}
