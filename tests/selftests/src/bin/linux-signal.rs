@@ -44,8 +44,11 @@ use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
 use gpu_control::fault;
 
-/// What the parameter `signal` is when it is not given.
-const DEFAULT_SIGNAL: i32 = 48;
+/// The parameter `signal`.
+fn number() -> i32 {
+    system::told("signal").map_or(48, |number| number as i32)
+}
+
 /// `si_code` of sigqueue().
 const SI_QUEUE: i32 = -1;
 
@@ -112,7 +115,7 @@ const USER: u32 = 1000;
 
 /// Opens the device as an ordinary user, has its device send it a signal, and becomes another program.
 fn client() -> Result<()> {
-    sys::accept_signal(DEFAULT_SIGNAL)?;
+    sys::accept_signal(number())?;
     sys::become_user(USER)?;
     let device = Device::open()?;
     for line in std::io::stdin().lines() {
@@ -218,7 +221,7 @@ fn programs_are_not_signalled(device: &Device) -> Result<()> {
         // Waiting closes its input, which ends it, too.
         std::thread::sleep(SHORT);
         let ended = plain.child.wait()?;
-        same("ended by signal", ended.signal(), Some(DEFAULT_SIGNAL))?;
+        same("ended by signal", ended.signal(), Some(number()))?;
         for exec in ["exec", "exec set-uid"] {
             let (engine, target) = target(device)?;
             let mut stream = Stream::new();
@@ -281,12 +284,11 @@ fn main() -> ExitCode {
         return ExitCode::from(u8::from(result.is_err()));
     }
     // Before other threads are there: they must not get the signal either.
-    let signals = sys::signal_file(DEFAULT_SIGNAL);
+    let signals = sys::signal_file(number());
     harness::program(|| {
         let signals = &signals.context("signalfd")?;
         let device = &Device::open()?;
-        let number = system::told("signal").map_or(DEFAULT_SIGNAL, |number| number as i32);
-        same("the signal this test is made for", number, DEFAULT_SIGNAL)?;
+        let number = number();
         let wanted = move |value| Came {
             number,
             code: SI_QUEUE,
