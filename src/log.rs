@@ -5,7 +5,8 @@
 use crate::{
     modes::{
         self,
-        Mode, //
+        Mode,
+        Zone, //
     },
     sys, //
 };
@@ -172,17 +173,24 @@ pub(crate) use warn_client;
 /// Lines of [`debug_client`].
 static DEBUG_LINES: RateLimit = RateLimit::asked(Mode::Warnings);
 
+/// Whether lines for debugging of `zone` are wanted: by dynamic debug, or for the zone.
+#[cold]
+pub(crate) fn debugs(zone: Zone) -> bool {
+    sys::debugs() || modes::is_zone_on(zone)
+}
+
 /// Whether one more line of [`debug_client`] may be printed now.
 #[cold]
-pub(crate) fn allows_debug_line() -> bool {
-    sys::debugs() && DEBUG_LINES.allow()
+pub(crate) fn allows_debug_line(zone: Zone) -> bool {
+    debugs(zone) && DEBUG_LINES.allow()
 }
 
 /// Prints a line for debugging about what a process asks for, with its name, if dynamic debug is
-/// on: the `kernel` crate's own macro does not know that. A hundred of a process in a window.
+/// on, or its zone: the `kernel` crate's own macro does not know that. A hundred of a process in a
+/// window.
 macro_rules! debug_client {
-    ($($arg:tt)*) => {
-        if $crate::log::allows_debug_line() {
+    (in $zone:ident, $($arg:tt)*) => {
+        if $crate::log::allows_debug_line($crate::modes::Zone::$zone) {
             kernel::print_macro!(
                 kernel::print::format_strings::DEBUG,
                 false,
@@ -191,6 +199,9 @@ macro_rules! debug_client {
                 kernel::prelude::fmt!($($arg)*)
             );
         }
+    };
+    ($($arg:tt)*) => {
+        $crate::log::debug_client!(in Driver, $($arg)*)
     };
 }
 pub(crate) use debug_client;
@@ -207,14 +218,14 @@ mod tests {
 
     /// One that is on.
     fn limit() -> RateLimit {
-        RateLimit::of(Mode::SilentResets)
+        RateLimit::of(Mode::Resets)
     }
 
     #[test]
     fn who_prints_much_hides_no_other() {
         let limit = limit();
-        let was_on = modes::is_on(Mode::SilentResets);
-        modes::set(Mode::SilentResets, true);
+        let was_on = modes::is_on(Mode::Resets);
+        modes::set(Mode::Resets, true);
         // A window may end meanwhile: then there are two.
         let once = |lines: u32, most: u32| assert!((most..=2 * most).contains(&lines));
         once(printed(&limit, 1, 1000, 1000), BURST);
@@ -224,7 +235,7 @@ mod tests {
         assert!(all <= 2 * USER_SHARE * BURST);
         once(printed(&limit, 300, 1001, 5), 5);
         once(printed(&limit, 301, 1002, 5), 5);
-        modes::set(Mode::SilentResets, was_on);
+        modes::set(Mode::Resets, was_on);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use kernel::sync::atomic::{
 pub(crate) enum Mode {
     /// Lines that a process causes name its program and its thread, too.
     Pids = 1 << 0,
-    /// Lines about resets.
+    /// A core that hangs is reset by itself. What `silentReset` has set.
     Resets = 1 << 1,
     /// The words of what clients commit are printed.
     Commands = 1 << 2,
@@ -28,14 +28,42 @@ pub(crate) enum Mode {
     Warnings = 1 << 5,
     /// One LINK of many leads nowhere.
     Hangs = 1 << 6,
-    /// What `silentReset` has set. On at first: with the vendor's driver it is that a core that
-    /// hangs is reset without being asked.
-    SilentResets = 1 << 7,
 }
 
 /// Those that are on at first.
-const DEFAULT: u32 =
-    Mode::Resets as u32 | Mode::Errors as u32 | Mode::Warnings as u32 | Mode::SilentResets as u32;
+const DEFAULT: u32 = Mode::Resets as u32 | Mode::Errors as u32 | Mode::Warnings as u32;
+
+/// Parts of the driver whose lines for debugging `debug` in `/proc/driver/gc` switches on. The
+/// vendor's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Zone {
+    /// What is refused, and why.
+    Kernel = 8,
+    /// What looks wrong in commands.
+    Command = 32,
+    /// Which generation of the interface a file speaks, and the rest.
+    Driver = 64,
+    /// Records of queues that are left out.
+    Event = 512,
+}
+
+/// Those that have lines.
+pub(crate) const ZONES_WITH_LINES: u32 =
+    Zone::Kernel as u32 | Zone::Command as u32 | Zone::Driver as u32 | Zone::Event as u32;
+
+/// Those that are on.
+static ZONES: Atomic<u32> = Atomic::new(0);
+
+/// Whether lines of `zone` are on.
+pub(crate) fn is_zone_on(zone: Zone) -> bool {
+    // CAST: its bit.
+    ZONES.load(Relaxed) & zone as u32 != 0
+}
+
+/// Switches lines of these zones on, and all others off.
+pub(crate) fn set_zones(zones: u32) {
+    ZONES.store(zones, Relaxed);
+}
 
 /// Those that are on.
 static MODES: Atomic<u32> = Atomic::new(DEFAULT);

@@ -287,7 +287,12 @@ pub(crate) enum Request {
         /// For STALL, in milliseconds.
         milliseconds: u32,
     },
-    Reset,
+    Reset {
+        /// It succeeds whatever comes of it; else only if a core was reset.
+        succeeds: bool,
+    },
+    /// BROADCAST_GPU_STUCK.
+    GpuStuck,
     /// A command that succeeds and does nothing, as in the C driver's default build.
     Ignored,
     /// A command that does not exist, is not built, only queues may hold, or makes no sense.

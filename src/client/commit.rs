@@ -54,10 +54,12 @@ use crate::{
         MAX_SUB_COMMITS, //
     },
     log::{
+        self,
         debug_client,
         warn_client,
         RateLimit, //
     },
+    modes::Zone,
     ring::{
         Checked,
         InContext,
@@ -497,10 +499,10 @@ impl Process {
         checked.map_err(|refusal| self.refuse("command buffer", refusal, tables))
     }
 
-    /// Tells the log what looks like a mistake in checked commands, while dynamic debug is on.
+    /// Tells the log what looks like a mistake in checked commands, while that is wanted.
     #[inline(never)]
     fn doubt(&self, core: &Core, tables: &Tables, words: &[u32]) {
-        if !sys::debugs() {
+        if !log::debugs(Zone::Command) {
             return;
         }
         let source = tables.per_core[core.index()].loaded.value(DE_SRC_ADDRESS);
@@ -511,7 +513,7 @@ impl Process {
             last: &|address| Some(tables.addresses.find(address)?.last()),
         };
         if let Some(doubt) = doubts::first(words, place) {
-            debug_client!("COMMIT: {}", doubt);
+            debug_client!(in Command, "COMMIT: {}", doubt);
         }
     }
 

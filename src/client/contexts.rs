@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! ATTACH, DETACH and STALL: the contexts of a process, and waiting for all that it has submitted.
+//! ATTACH, DETACH and STALL: the contexts of a process, waiting for all that it has submitted, and
+//! what becomes of a core that does not do it.
 
 use super::{
     restarts::Limited,
@@ -8,7 +9,10 @@ use super::{
     Process, //
 };
 use crate::{
-    abi::Reply,
+    abi::{
+        CoreSelector,
+        Reply, //
+    },
     context::Context,
     error::{
         Error,
@@ -18,11 +22,18 @@ use crate::{
         MAX_CONTEXTS,
         MAX_CORES, //
     },
+    log::{
+        warn_client,
+        RateLimit, //
+    },
     ring::{
         Waited,
         GPU_TIMEOUT, //
     },
-    sys::trace::WaitFor, //
+    sys::{
+        self,
+        trace::WaitFor, //
+    }, //
 };
 use kernel::sync::{
     atomic::Relaxed,
@@ -32,6 +43,9 @@ use kernel::sync::{
 /// How often the vendor's STALL looks whether its time is over, in milliseconds
 /// (`gcdGPU_ADVANCETIMER`): a shorter one is no shorter.
 const STALL_STEP: u32 = 250;
+
+/// Cores that are said to hang.
+static STUCK: RateLimit = RateLimit::new();
 
 impl Process {
     /// ATTACH: a context with states as after a reset; `newer`: of a client from 5.0.11 on.
@@ -89,6 +103,21 @@ impl Process {
     /// process's time, if the generation's `is_limited`; else the core does not get on.
     /// `Interrupted`.
     pub(super) fn stall(&self, core: &Core, is_limited: bool) -> Result {
+        let stalled = self.wait_for_all(core, is_limited);
+        if stalled == Err(Error::GpuNotResponding) {
+            core.ring().look_now();
+            warn_client!(
+                STUCK,
+                "STALL: GPU Stuck: core {} has not done all in time",
+                core.index()
+            );
+        }
+        stalled?;
+        self.finish_returns();
+        Ok(())
+    }
+
+    fn wait_for_all(&self, core: &Core, is_limited: bool) -> Result {
         let ring = core.ring();
         let newest = ring.newest();
         if is_limited {
@@ -98,14 +127,53 @@ impl Process {
             let timeout = timeout.next_multiple_of(STALL_STEP);
             let what = (what, Limited::Stall(core.index(), timeout));
             let wait = |left, goal| ring.wait_for(goal, left);
-            self.limited_for(newest, what, timeout, || 0, wait)?;
+            self.limited_for(newest, what, timeout, || 0, wait)
         } else {
             let what = WaitFor::Job(core.index(), newest);
             let what = (what, Limited::Stall(core.index(), u32::MAX));
             let wait = |left, goal| ring.wait_for_progress(goal, left, self.usage.shares());
-            self.limited_for(newest, what, GPU_TIMEOUT, || ring.moves(), wait)?;
+            self.limited_for(newest, what, GPU_TIMEOUT, || ring.moves(), wait)
         }
-        self.finish_returns();
-        Ok(())
+    }
+
+    /// RESET: an admin's process has the core reset if that does not get on. What others have under
+    /// way is not theirs to lose: for them it counts as one, and is none. `NotSupported`: nothing was
+    /// reset, and the generation says so (`succeeds`: it does not).
+    pub(super) fn reset(&self, selector: CoreSelector, succeeds: bool) -> Result {
+        if sys::is_admin() {
+            if let Ok(core) = self.device.any(selector) {
+                let was_reset = core.reset_if_hung();
+                warn_client!(
+                    STUCK,
+                    "RESET: core {} {}",
+                    core.index(),
+                    match was_reset {
+                        true => "hung, and was reset",
+                        false => "gets on, or has nothing to do: it was not reset",
+                    }
+                );
+                if was_reset {
+                    return Ok(());
+                }
+            }
+        }
+        match succeeds {
+            true => {
+                self.resets_asked.fetch_add(1, Relaxed);
+                Ok(())
+            }
+            false => Err(Error::NotSupported),
+        }
+    }
+
+    /// BROADCAST_GPU_STUCK: the hang check looks now, and does not wait for its time if an admin's
+    /// process says so.
+    pub(super) fn report_stuck(&self, selector: CoreSelector) {
+        if let Ok(core) = self.device.any(selector) {
+            match sys::is_admin() {
+                true => _ = core.reset_if_hung(),
+                false => core.look_now(),
+            }
+        }
     }
 }

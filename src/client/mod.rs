@@ -634,9 +634,9 @@ impl Process {
                 self.stall_timeout.store(timeout, Relaxed);
                 Ok(Reply::Nothing)
             }
-            Request::Reset => {
-                // What the core has under way is everybody's.
-                self.resets_asked.fetch_add(1, Relaxed);
+            Request::Reset { succeeds } => self.reset(selector, succeeds).map(done),
+            Request::GpuStuck => {
+                self.report_stuck(selector);
                 Ok(Reply::Nothing)
             }
             Request::Ignored => Ok(Reply::Nothing),

@@ -184,6 +184,7 @@ impl<'a> Queue<'a> {
                 Ok(signal) => Action::Signal(signal),
                 Err(_) => {
                     debug_client!(
+                        in Event,
                         "a SIGNAL record is left out: {id:#x} is no signal of the process's"
                     );
                     return Ok(());
@@ -191,6 +192,7 @@ impl<'a> Queue<'a> {
             },
             Record::Signal { id, process } => {
                 debug_client!(
+                        in Event,
                     "a SIGNAL record is left out: signal {id:#x} is for process {process:#x}"
                 );
                 return Ok(());
@@ -223,6 +225,7 @@ impl<'a> Queue<'a> {
                 let change = Change::free(&owner, node)?;
                 let Ok(claimed) = owner.claim_node(node, false) else {
                     debug_client!(
+                        in Event,
                         "a FREE_VIDEO_MEMORY record is left out: there is no node {node:#x}"
                     );
                     return Ok(());
@@ -294,6 +297,7 @@ impl<'a> Queue<'a> {
                 // CAST: 32 bits into at least 32.
                 if timer as usize >= MAX_TIMERS {
                     debug_client!(
+                        in Event,
                         "a TIMESTAMP record is left out: there is no timer {timer:#x}, but {MAX_TIMERS}"
                     );
                     return Ok(());

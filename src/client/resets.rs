@@ -220,7 +220,7 @@ impl Resets {
             _ => "what it has queued there is dropped",
         };
         // At most so many lines of one process: it is refused then.
-        if !modes::is_on(Mode::Resets) {
+        if !modes::is_on(Mode::Errors) {
             return Some(charged);
         }
         pr_warn!(

@@ -13,8 +13,8 @@ pub(super) enum Command {
     PrintPid,
     /// Starts or stops logging the cores' power.
     PowerDebug,
-    /// How idle times are measured: step, slice, tail slice, threshold, as many of them as are
-    /// given.
+    /// How the vendor's driver measures idle times: step, slice, tail slice, threshold, as many of
+    /// them as are given.
     Profile([Option<u32>; 4]),
     /// Some LINKs lead nowhere, or no longer.
     Hang,
@@ -26,25 +26,36 @@ pub(super) enum Command {
     Interrupts(bool),
     /// Errors and warnings are printed, or are not.
     Log(bool, bool),
-    /// Nothing is printed of resets, or it is.
+    /// Cores that hang are reset by themselves, or are left as they are.
     SilentReset(bool),
     /// Commands are printed, or are not.
     DumpCommands(bool),
-    /// Registers and jobs are printed.
+    /// Registers are printed, and jobs under way with their words.
     DumpAll,
     /// Cores that go off lose no more than their clocks, or lose their power again.
     ClockOffOnly,
     /// Cores stay on, or no longer.
     OffIdle,
-    /// These do nothing but to be printed.
+    /// Idle cores go off.
     Su,
+    /// They go on.
     Re,
-    /// Is printed that many times.
+    /// They go off and on that many times.
     Stress(u32),
-    /// The level and the zones of a trace that there is not.
-    Debug,
+    /// How much is printed for debugging, and of which parts of the driver.
+    Debug(Level, u32),
     /// The clocks are divided by this.
     Divide(u32),
+}
+
+/// The levels of `debug`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+pub(super) enum Level {
+    None,
+    Error,
+    Warning,
+    Info,
+    Verbose,
 }
 
 /// What a text says.
@@ -101,7 +112,9 @@ const NAMES: [(&str, Read); 17] = [
     ("stress", |mut numbers| {
         Some(Command::Stress(numbers.next()?))
     }),
-    ("debug", |_| Some(Command::Debug)),
+    ("debug", |mut numbers| {
+        Some(Command::Debug(numbers.level()?, numbers.next()?))
+    }),
 ];
 
 /// How the clock's dividers begin.
@@ -136,6 +149,22 @@ impl Numbers<'_> {
         digits.iter().try_fold(0u32, |number, &byte| {
             number.checked_mul(base)?.checked_add(digit(byte)?)
         })
+    }
+
+    /// The next one, as a level.
+    fn level(&mut self) -> Option<Level> {
+        let text = self.0.trim_ascii_start();
+        if let Some(rest) = text.strip_prefix(b"-") {
+            self.0 = rest;
+            return (self.next()? == 1).then_some(Level::None);
+        }
+        match self.next()? {
+            0 => Some(Level::Error),
+            1 => Some(Level::Warning),
+            2 => Some(Level::Info),
+            3 => Some(Level::Verbose),
+            _ => None,
+        }
     }
 
     /// The next one, which is 0 or 1.
@@ -187,8 +216,6 @@ mod tests {
         assert!(does("dumpall", Command::DumpAll));
         assert!(does("clkoffonly", Command::ClockOffOnly));
         assert!(does("offidle\0\0", Command::OffIdle));
-        assert!(does("debug 3 1024", Command::Debug));
-        assert!(does("debug", Command::Debug));
         for text in ["", "\n", " hang", "Hang", "printpid", "0", "3", "\u{ff}"] {
             assert_eq!(read(text.as_bytes()), Said::Nothing);
         }
@@ -215,6 +242,8 @@ mod tests {
         assert!(does("silentReset 1", Command::SilentReset(true)));
         assert!(does("dumpCmdBuf 0", Command::DumpCommands(false)));
         assert!(does("stress 7x", Command::Stress(7)));
+        assert!(does("debug 3 1024", Command::Debug(Level::Verbose, 1024)));
+        assert!(does("debug -1 0x20", Command::Debug(Level::None, 32)));
         let bad = |text: &str, name| read(text.as_bytes()) == Said::BadNumbers(name);
         assert!(bad("profile x 2 3", "profile"));
         assert!(bad("memFail 4294967296", "memFail"));
@@ -225,6 +254,9 @@ mod tests {
         assert!(bad("silentReset 2", "silentReset"));
         assert!(bad("dumpCmdBuf 7", "dumpCmdBuf"));
         assert!(bad("logout", "log"));
+        for text in ["debug", "debug 3", "debug 4 1", "debug -2 1", "debug - 1"] {
+            assert!(bad(text, "debug"));
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@
 use super::command::{
     self,
     Command,
+    Level,
     Said, //
 };
 use crate::{
@@ -37,8 +38,14 @@ use kernel::{
 /// The first line, which names the driver that the format is from.
 const VERSION: &str = "Marvell Technology Group Ltd(GC Ver0.8.0.3184-1)";
 
-/// How often `stress` is printed at most.
+/// How often `stress` switches cores off and on at most: some seconds.
 const MAX_STRESS: u32 = 16;
+
+/// Parts of the driver that `debug` knows by number, from bit 0 up, as the vendor's driver.
+const ZONES: [&str; 11] = [
+    "OS", "HARDWARE", "HEAP", "KERNEL", "VIDMEM", "COMMAND", "DRIVER", "CMODEL", "MMU", "EVENT",
+    "DEVICE",
+];
 
 /// The file.
 pub(crate) struct Status;
@@ -70,7 +77,7 @@ impl ProcFile for Status {
             out,
             "print mode:\tPid({}) Reset({}) DumpCmdBuf({})\n",
             print_mode(Mode::Pids),
-            print_mode(Mode::SilentResets),
+            print_mode(Mode::Resets),
             print_mode(Mode::Commands)
         );
         seq_print!(out, "GC memory usage profile:\n");
@@ -162,22 +169,16 @@ fn run(command: Command) {
             set(device, Mode::Errors, errors);
             set(device, Mode::Warnings, warnings);
         }
-        Command::SilentReset(is_silent) => {
-            set(device, Mode::Resets, !is_silent);
-            set(device, Mode::SilentResets, is_silent);
-        }
+        Command::SilentReset(on) => set(device, Mode::Resets, on),
         Command::DumpCommands(on) => set(device, Mode::Commands, on),
-        // The vendor's driver prints as much.
-        Command::Su => tell!("su does nothing"),
-        Command::Re => tell!("re does nothing"),
-        Command::Stress(count) => {
-            for round in 1..=count.min(MAX_STRESS) {
-                tell!("stress {round}");
-            }
+        Command::Profile([step, slice, tail, threshold]) => {
+            let or_none = |number: Option<u32>| number.unwrap_or(0);
+            tell!(
+                "profile is refused: step {}, timeSlice {}, tailTimeSlice {} and idleThreshold {} measure nothing here: see autosuspend_delay_ms and gctop",
+                or_none(step), or_none(slice), or_none(tail), or_none(threshold)
+            );
         }
-        Command::Debug => {
-            tell!("debug does nothing: see dynamic debug, /sys/kernel/debug/dynamic_debug")
-        }
+        Command::Debug(level, zones) => debug(level, zones),
         others => match device {
             Some(device) => run_on(device, others),
             None => tell!("there is no core"),
@@ -188,12 +189,25 @@ fn run(command: Command) {
 /// Does what concerns cores and memory.
 fn run_on(device: &Device, command: Command) {
     match command {
-        Command::Profile(wanted) => {
-            let (before, now) = device.set_profile(wanted);
-            tell!("profile {now:?} is noted, before {before:?}; nothing is measured by it");
+        Command::Su => {
+            let (off, count) = device.switch_all(false);
+            tell!("su: {off} of {count} cores are off");
+        }
+        Command::Re => {
+            let (on, count) = device.switch_all(true);
+            tell!("re: {on} of {count} cores are on");
+        }
+        Command::Stress(count) => {
+            let mut times = [0; 2];
+            for _ in 0..count.min(MAX_STRESS) {
+                times[0] += device.switch_all(false).0;
+                times[1] += device.switch_all(true).0;
+            }
+            let [off, on] = times;
+            tell!("stress: {off} times off, {on} times on");
         }
         Command::Reset => {
-            if modes::is_on(Mode::Resets) {
+            if modes::is_on(Mode::Errors) {
                 tell!("reset2 by {ThisProcess}");
             }
             device.reset_all();
@@ -211,6 +225,28 @@ fn run_on(device: &Device, command: Command) {
         }
         Command::Divide(divider) => device.set_cap(FULL_SCALE / divider),
         _ => {}
+    }
+}
+
+/// Prints what `zones` say for debugging, from level INFO on; the others are silent, but for the
+/// kernel's dynamic debug.
+fn debug(level: Level, zones: u32) {
+    let is_on = level >= Level::Info;
+    modes::set_zones(if is_on { zones } else { 0 });
+    // The vendor's driver has a name for these alone.
+    let name = match level {
+        Level::Verbose => "VERBOSE",
+        _ => "NONE",
+    };
+    tell!("debug level {name} ({}), zone {zones:#x}", level as i32 - 1);
+    for (bit, zone) in ZONES.iter().enumerate().filter(|_| is_on) {
+        if zones & 1 << bit == 0 {
+            continue;
+        }
+        match modes::ZONES_WITH_LINES & 1 << bit {
+            0 => tell!("debug: {zone} has no lines"),
+            _ => tell!("debug: lines of {zone} are printed"),
+        }
     }
 }
 

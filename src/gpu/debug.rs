@@ -11,24 +11,33 @@ use super::{
         AnyCore, //
     },
     core::IdleState,
+    power::OFF_TIME,
     Device, //
 };
 use crate::{
+    abi::PowerState,
     limits::MAX_CORES,
     modes::{
         self,
         Mode, //
     },
-    ring::Payload,
-    sys::power::KeptOn, //
+    ring::{
+        Given,
+        Payload,
+        WordLine,
+        IDS,
+        LINE_WORDS,
+        MAX_LINES, //
+    },
+    sys::{
+        power::KeptOn,
+        work, //
+    }, //
 };
 use kernel::{
     fmt,
     prelude::*, //
 };
-
-/// What the vendor's driver measures idle times by at first: step, slice, tail slice, threshold.
-const DEFAULT_PROFILE: [u32; 4] = [300, 300, 33, 80];
 
 /// Registers in one line of the log.
 const LINE: usize = 4;
@@ -40,7 +49,6 @@ pub(super) struct Admin {
     kept_on: [Option<KeptOn>; MAX_CORES],
     /// Power domains keep their power.
     keeps_domains: bool,
-    profile: [u32; 4],
 }
 
 impl Admin {
@@ -50,7 +58,6 @@ impl Admin {
             stays_on: false,
             kept_on: [const { None }; MAX_CORES],
             keeps_domains: false,
-            profile: DEFAULT_PROFILE,
         }
     }
 }
@@ -152,17 +159,20 @@ impl<P: Payload> Device<P> {
         (keeps, supplies.filter(Result::is_ok).count())
     }
 
-    /// Notes how idle times are to be measured, as far as `wanted` says it; returns what was noted
-    /// before, and is now.
-    pub(crate) fn set_profile(&self, wanted: [Option<u32>; 4]) -> ([u32; 4], [u32; 4]) {
-        let mut admin = self.admin.lock();
-        let before = admin.profile;
-        let now = core::array::from_fn(|which| wanted[which].unwrap_or(before[which]));
-        admin.profile = now;
-        (before, now)
+    /// Switches all cores that have nothing to do on, or off; returns how many of them are that
+    /// now, and how many cores there are. They go on and off by themselves all the same.
+    pub(crate) fn switch_all(&self, on: bool) -> (usize, usize) {
+        let _admin = self.admin.lock();
+        let all = self.all().inspect(|core| core.switch(on));
+        let (mut switched, mut count) = (0, 0);
+        for core in all {
+            count += 1;
+            switched += usize::from(core.hardware().is_on() == on);
+        }
+        (switched, count)
     }
 
-    /// Prints the registers of all cores that are on, and all jobs under way.
+    /// Prints the registers of all cores that are on, and all jobs under way with their words.
     pub(crate) fn print_all(&self) {
         let _admin = self.admin.lock();
         for core in self.all() {
@@ -191,19 +201,72 @@ impl<P: Payload> AnyCore<P> {
             }
             None => dev_info!(dev, "{} is off\n", self.name()),
         }
-        if let Self::Ring(core) = self {
-            core.ring().for_each_job(|job| {
-                dev_info!(
-                    dev,
-                    "job {:#x}: event {}, process {:#x} of ours, words {:#010x} to {:#010x}\n",
-                    job.number,
-                    job.event,
-                    job.process,
-                    job.words.0,
-                    job.words.1
-                );
-            });
+        let newest = self.newest();
+        // CAST: at most 64 bits.
+        let mut from = newest.saturating_sub(IDS as u64);
+        // Ends: there are a few jobs between.
+        while let Some(job) = self.given(from).filter(|job| job.noted.number <= newest) {
+            from = job.noted.number + 1;
+            if job.is_under_way {
+                self.print_job(&job);
+            }
         }
+    }
+
+    /// Prints the words of a job, [`MAX_LINES`] at most, as long as they are there.
+    fn print_job(&self, job: &Given) {
+        let dev = self.hardware().device();
+        // Those of the driver alone, if the process has none.
+        let (start, bytes) = match job.noted.own {
+            (_, 0) => (0, job.noted.bytes),
+            own => own,
+        };
+        dev_info!(
+            dev,
+            "job {:#x} of process {}: {} words at {:#010x}\n",
+            job.noted.number,
+            job.noted.process,
+            bytes / 4,
+            job.address + start
+        );
+        // CAST: 32 bytes.
+        let step = 4 * LINE_WORDS as u32;
+        let mut words = [0; LINE_WORDS];
+        for offset in (0..bytes).step_by(step as usize).take(MAX_LINES) {
+            // CAST: 32 bits into at least 32.
+            let count = ((bytes - offset) as usize / 4).min(LINE_WORDS);
+            if !self.copy_given(job, start + offset, &mut words[..count]) {
+                return;
+            }
+            dev_info!(dev, "{}\n", WordLine(&words[..count]));
+        }
+        // CAST: 32 bits into at least 32.
+        if bytes as usize > 4 * MAX_LINES * LINE_WORDS {
+            dev_info!(dev, "...\n");
+        }
+    }
+
+    /// Switches it on, or off if it has nothing to do. One that was given up stays as it is.
+    fn switch(&self, on: bool) {
+        if self.is_dead() {
+            return;
+        }
+        if on {
+            // One that cannot be is as it was.
+            let _ = work::by_worker(|| self.hardware().supply().wake());
+        } else if self.is_idle() {
+            self.go_off(PowerState::Off, OFF_TIME);
+        }
+    }
+
+    /// Has the hang check look at it now.
+    pub(crate) fn look_now(&self) {
+        each!(self, core => core.engine().look_now())
+    }
+
+    /// Resets it if it does not get on; whether it was.
+    pub(crate) fn reset_if_hung(&self) -> bool {
+        each!(self, core => core.engine().reset_if_hung())
     }
 }
 

@@ -39,7 +39,7 @@ use crate::{
 /// How long a thread that wants the core off waits for it, in milliseconds: a flush of the MMU may be
 /// under way, and the thread that ends it waits for a processor. One that does not wait for jobs only
 /// waits for threads that look.
-const OFF_TIME: u32 = 500;
+pub(super) const OFF_TIME: u32 = 500;
 const LOOK_TIME: u32 = 50;
 
 impl<P: Payload> Device<P> {
@@ -99,23 +99,31 @@ impl<P: Payload> AnyCore<P> {
                 Ok(())
             })?;
         } else {
-            self.hardware().note_suspended(state == PowerState::Suspend);
-            let time = match way {
-                _ if supply.is_kept_on() => 0,
-                PowerWay::Waiting => OFF_TIME,
-                PowerWay::IfIdle => LOOK_TIME,
-                PowerWay::Later => 0,
-            };
-            // Who only looks keeps it on for a moment, and what memory that is let go of has it do.
-            let _: Option<()> = wait::poll(time, || {
-                let may_go = work::by_worker(|| {
-                    self.let_go();
-                    supply.switch_off_now()
-                });
-                (!may_go || !self.hardware().is_on()).then_some(())
-            });
+            self.go_off(
+                state,
+                match way {
+                    PowerWay::Waiting => OFF_TIME,
+                    PowerWay::IfIdle => LOOK_TIME,
+                    PowerWay::Later => 0,
+                },
+            );
         }
         Ok(())
+    }
+
+    /// Has an idle core go off, and waits `time` milliseconds for it at most.
+    pub(super) fn go_off(&self, state: PowerState, time: u32) {
+        let supply = self.hardware().supply();
+        self.hardware().note_suspended(state == PowerState::Suspend);
+        let time = if supply.is_kept_on() { 0 } else { time };
+        // Who only looks keeps it on for a moment, and what memory that is let go of has it do.
+        let _: Option<()> = wait::poll(time, || {
+            let may_go = work::by_worker(|| {
+                self.let_go();
+                supply.switch_off_now()
+            });
+            (!may_go || !self.hardware().is_on()).then_some(())
+        });
     }
 
     /// Has what kept the core on for jobs that have ended let go of it.
@@ -161,11 +169,11 @@ impl<P: Payload> AnyCore<P> {
         self.hardware().frequencies()
     }
 
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         each!(self, core => core.engine().is_idle())
     }
 
-    fn is_dead(&self) -> bool {
+    pub(super) fn is_dead(&self) -> bool {
         each!(self, core => core.engine().is_dead())
     }
 

@@ -168,14 +168,26 @@ impl Hardware {
         );
     }
 
-    /// Prints that the core does not move any more.
+    /// Prints that the core does not move any more, in the words of the vendor's driver, which
+    /// scripts look for.
     pub(crate) fn report_hang(&self) {
+        let position = self.position();
+        match self.identity.hardware_type() {
+            HardwareType::Vector => dev_err!(
+                self.dev,
+                "!!FATAL!! GPU Stuck: the GPU hangs (front end at {position:#010x})\n"
+            ),
+            _ => dev_err!(
+                self.dev,
+                "!!FATAL!! GPU Stuck: the GPU hangs (front end at {position:#010x}, state {:#x})\n",
+                self.front_end_state()
+            ),
+        }
         dev_err!(
             self.dev,
-            "the GPU hangs (front end at {:#010x}, state {:#x}, idle {:#010x})\n",
-            self.position(),
-            self.front_end_state(),
-            self.registers.read(HI_IDLE_STATE).into_raw()
+            "  idle=0x{:08X} axi=0x{:08X} cmd=0x{position:08X}\n",
+            self.registers.read(HI_IDLE_STATE).into_raw(),
+            self.registers.read(HI_AXI_STATUS).into_raw()
         );
     }
 }

@@ -67,16 +67,6 @@ impl Hardware {
         }
     }
 
-    /// Prints that the core does not move any more.
-    pub(crate) fn report_vector_hang(&self) {
-        dev_err!(
-            self.dev,
-            "the GPU hangs (front end at {:#010x}, idle {:#010x})\n",
-            self.vector_position(),
-            self.idle()
-        );
-    }
-
     /// One soft reset of such a core; says whether it came out of it idle.
     pub(super) fn reset_vector_once(&self) -> bool {
         let regs = &self.registers;

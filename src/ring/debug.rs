@@ -33,20 +33,26 @@ use crate::{
         self,
         Mode, //
     },
+    sys,
     wait, //
 };
 use kernel::{
     fmt,
     prelude::*,
-    sync::Arc, //
+    sync::Arc,
+    time::msecs_to_jiffies, //
 };
 
 /// One of so many LINKs to commands leads nowhere. Source: the vendor's driver.
 const LINKS: u32 = 50;
 
+/// How long a core that an admin says hangs is watched, in milliseconds: until it has been seen to
+/// stand still for 100, by looks that are 30 apart.
+const HURRY_TIME: u32 = 400;
+
 /// Words of commands in one line of the log, and lines of one job at most.
-const LINE_WORDS: usize = 8;
-const MAX_LINES: usize = 32;
+pub(crate) const LINE_WORDS: usize = 8;
+pub(crate) const MAX_LINES: usize = 32;
 
 /// Commands, of whatever process.
 static COMMANDS: RateLimit = RateLimit::of(Mode::Commands);
@@ -56,6 +62,15 @@ impl<F: FrontEnd> State<F> {
     pub(super) fn follow_modes(&mut self) {
         self.prints = modes::is_on(Mode::Commands);
         F::follow_modes(&mut self.front);
+    }
+
+    /// Hurries no longer if the time for it is over, or there is nothing to hurry.
+    pub(super) fn end_hurry(&mut self, now: usize) {
+        let is_over = self.has_nothing_to_do() || !self.may_be_reset();
+        // They are close, but the count may have begun again between them.
+        self.hurry = self
+            .hurry
+            .filter(|until| !is_over && now.wrapping_sub(*until) > usize::MAX / 2);
     }
 
     /// Whether there is something to be reset.
@@ -124,6 +139,35 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
+    /// Has the hang check look now, if there is something under way: it is said to hang.
+    pub(crate) fn look_now(self: &Arc<Self>) {
+        let checks = {
+            let mut state = self.state.lock();
+            state.may_be_reset() && !state.has_nothing_to_do() && state.needs_check()
+        };
+        if checks {
+            self.check_soon(true);
+        }
+    }
+
+    /// Resets the core if it makes no progress for 100 ms within the next [`HURRY_TIME`], as a hang
+    /// without a charge; whether it was reset. Also without recovery. Waits until that is
+    /// known.
+    pub(crate) fn reset_if_hung(self: &Arc<Self>) -> bool {
+        let before = self.resets();
+        {
+            let mut state = self.state.lock();
+            // CAST: jiffies have the machine's width.
+            let time = msecs_to_jiffies(HURRY_TIME) as usize;
+            state.hurry = Some(sys::jiffies().wrapping_add(time));
+            state.end_hurry(sys::jiffies());
+        }
+        self.look_now();
+        let is_done = || self.state.lock().hurry.is_none().then_some(());
+        let _: Option<()> = wait::poll(RESET_TIME, is_done);
+        self.resets() != before
+    }
+
     /// Lets the core raise interrupts from now on, or not. If not, the hang check finds what has
     /// ended.
     pub(crate) fn set_interrupts(&self, on: bool) {
@@ -154,7 +198,7 @@ pub(crate) fn print_words(core: usize, number: u64, parts: &[&[u32]]) {
         let line_count = words.len().div_ceil(LINE_WORDS).min(lines);
         lines -= line_count;
         for line in words.chunks(LINE_WORDS).take(line_count) {
-            pr_info!("{}\n", Line(line));
+            pr_info!("{}\n", WordLine(line));
         }
     }
     if lines == 0 && count > MAX_LINES * LINE_WORDS {
@@ -163,9 +207,9 @@ pub(crate) fn print_words(core: usize, number: u64, parts: &[&[u32]]) {
 }
 
 /// Words in a line.
-struct Line<'a>(&'a [u32]);
+pub(crate) struct WordLine<'a>(pub(crate) &'a [u32]);
 
-impl fmt::Display for Line<'_> {
+impl fmt::Display for WordLine<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0
             .iter()

@@ -130,9 +130,6 @@ pub(crate) trait FrontEnd: Sized + Send + Sync + 'static {
     /// Lets the core raise interrupts.
     fn enable_interrupts(hardware: &Hardware);
 
-    /// Prints that the core hangs.
-    fn report_hang(hardware: &Hardware);
-
     /// How addresses of a dump are to be read.
     fn addressing(engine: &Engine<Self>) -> Addressing<'_>;
 

@@ -162,10 +162,6 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
         hardware.enable_interrupts();
     }
 
-    fn report_hang(hardware: &Hardware) {
-        hardware.report_hang();
-    }
-
     fn addressing(ring: &Ring<P>) -> Addressing<'_> {
         Addressing::Translated(&ring.front.vm)
     }

@@ -6,7 +6,8 @@
 //! takes raised events itself, and reads where the front end is: behind the kernel's drain a
 //! position is proof. So an interrupt that is lost costs two periods at most. If there is still
 //! none, it looks whether the core has got on ([`Watch`](super::watch::Watch)). One that has not
-//! for the time of the parameter `gpuTimeout` is recovered; without one the log gets one line. So is
+//! for the time of the parameter `gpuTimeout` is recovered; without one, or with `silentReset 0` in
+//! `/proc/driver/gc`, the log gets one line. So is
 //! one whose job has held others up for the time of `jobTimeout`. It also looks as long as submitters
 //! wait, whether the first of them comes.
 //!
@@ -23,10 +24,16 @@ use super::{
         Finding, //
     }, //
 };
-use crate::sys::{
-    self,
-    unload::InUse,
-    work::Delayed, //
+use crate::{
+    modes::{
+        self,
+        Mode, //
+    },
+    sys::{
+        self,
+        unload::InUse,
+        work::Delayed, //
+    }, //
 };
 use kernel::{
     impl_has_delayed_work,
@@ -112,6 +119,7 @@ impl<F: FrontEnd> Engine<F> {
             let mut state = self.state.lock();
             let is_taken_soon = state.is_taken_soon(sys::jiffies());
             state.is_reset_asked &= state.may_be_reset();
+            state.end_hurry(sys::jiffies());
             let is_idle = state.has_nothing_to_do() && !state.is_reset_asked;
             if is_idle && is_taken_soon {
                 return Some(period);
@@ -142,8 +150,13 @@ impl<F: FrontEnd> Engine<F> {
         let completing = self.completion.lock();
         let progress = F::settle(self);
         drop(completing);
-        let (recovers, limits) = limits(self.seat.timeout);
+        let (recovers, mut limits) = limits(self.seat.timeout);
+        let recovers = recovers && modes::is_on(Mode::Resets);
         let mut state = self.state.lock();
+        let is_hurried = state.hurry.is_some();
+        if is_hurried {
+            limits.0 = limits.0.min(limits.1);
+        }
         let completed = state.completed;
         if state.watch.has_ended(completed) || !F::is_running(&state) {
             return Some(period);
@@ -162,9 +175,13 @@ impl<F: FrontEnd> Engine<F> {
             Finding::Moves => Some(period),
             // CAST: jiffies have the machine's width.
             Finding::Stands(left) => Some(period.min(left as Jiffies)),
-            Finding::Hangs if recovers => {
+            Finding::Hangs if recovers || is_hurried => {
                 drop(state);
-                self.recover(Cause::Hang);
+                self.recover(match is_hurried {
+                    true => Cause::Hurry,
+                    false => Cause::Hang,
+                });
+                self.state.lock().hurry = None;
                 Some(period)
             }
             Finding::Hangs => {
@@ -172,7 +189,7 @@ impl<F: FrontEnd> Engine<F> {
                 drop(state);
                 if is_new {
                     self.trace_hang(false);
-                    F::report_hang(&self.hardware);
+                    self.hardware.report_hang();
                 }
                 Some(period)
             }

@@ -127,7 +127,12 @@ use kernel::{
 
 pub(crate) use {
     complete::Turn,
-    debug::print_words,
+    debug::{
+        print_words,
+        WordLine,
+        LINE_WORDS,
+        MAX_LINES, //
+    },
     dump::{
         Addressing,
         Culprit,

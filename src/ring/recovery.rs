@@ -45,6 +45,9 @@
 //! it is dropped as a guilty job is, but nobody is charged. If nothing is under way the front end
 //! starts where it rests.
 //!
+//! RESET of an admin's process has only a core reset that does not get on, as a hang, but after a
+//! tenth of a second; no process is charged either, as what takes longer may be no hang.
+//!
 //! All of it is bounded: the filling of a place, resets, the end of the interrupt half, the set-up.
 
 use super::{
@@ -96,6 +99,8 @@ const BLAMELESS_RESETS: u32 = 3;
 pub(crate) enum Cause {
     /// It does not get on.
     Hang,
+    /// It does not get on, and an admin does not want to wait until it counts as a hang.
+    Hurry,
     /// It gets on, but the job that runs has held others up for too long.
     TooLong,
     /// The admin wants it.
@@ -126,7 +131,9 @@ impl<F: FrontEnd> Engine<F> {
         let (mut tolls, mut evidence) = (Tolls::new(), None);
         let cost = match cause {
             Cause::TooLong => msecs_to_jiffies(self.seat.job_limit()),
-            Cause::Hang | Cause::Asked => self.state.lock().watch.standstill(sys::jiffies()),
+            Cause::Hang | Cause::Hurry | Cause::Asked => {
+                self.state.lock().watch.standstill(sys::jiffies())
+            }
         };
         let cost = u32::try_from(cost).unwrap_or(u32::MAX);
         let completing = self.completion.lock();
@@ -215,20 +222,20 @@ impl<F: FrontEnd> Engine<F> {
         evidence: &mut Option<KBox<Evidence>>,
     ) -> Result<Start, End> {
         match cause {
-            Cause::Hang => self.hold_hanging()?,
+            Cause::Hang | Cause::Hurry => self.hold_hanging()?,
             Cause::TooLong => self.hold_running()?,
             Cause::Asked => F::bring_to_rest(self).map_err(|_| End::GivenUp)?,
         }
         let fates = self.judge(cause, tolls);
         let may_tell = || self.hardware.may_tell(self.oldest_process());
-        let tells = modes::is_on(Mode::Resets) && (cause == Cause::Asked || may_tell());
+        let tells = modes::is_on(Mode::Errors) && (cause == Cause::Asked || may_tell());
         if cause != Cause::Asked {
             self.trace_hang(fates[0] == Fate::Guilty);
             *evidence = self.take_evidence(fates[0] == Fate::Guilty);
             if tells {
                 match cause {
                     Cause::TooLong => self.hardware.report_too_long(self.seat.job_limit()),
-                    _ => F::report_hang(&self.hardware),
+                    _ => self.hardware.report_hang(),
                 }
             }
         }
@@ -321,7 +328,9 @@ impl<F: FrontEnd> Engine<F> {
         let (suspects, count) = self.state.lock().suspects();
         let fates = judge(&suspects[..count], has_begun);
         for (suspect, &fate) in suspects[..count].iter().zip(&fates) {
-            let is_guilty = fate == Fate::Guilty && cause != Cause::Asked;
+            // What an admin has dropped is no process's fault.
+            let is_asked = matches!(cause, Cause::Asked | Cause::Hurry);
+            let is_guilty = fate == Fate::Guilty && !is_asked;
             tolls.note(suspect.process, is_guilty, fate.is_dropped());
         }
         fates

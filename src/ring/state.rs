@@ -177,6 +177,8 @@ pub(crate) struct State<F: FrontEnd> {
     pub(crate) prints: bool,
     /// The admin wants the core to be reset.
     pub(super) is_reset_asked: bool,
+    /// Until when, in jiffies, a core without progress is not given the time of a hang.
+    pub(super) hurry: Option<usize>,
     /// How often something has changed that submitters wait for.
     pub(super) moves: u64,
     pub(crate) jobs: InFlight<Job<F>>,
@@ -223,6 +225,7 @@ impl<F: FrontEnd> State<F> {
             is_off: false,
             prints: false,
             is_reset_asked: false,
+            hurry: None,
             moves: 0,
             jobs <- InFlight::init(F::JOBS, newest),
             history,

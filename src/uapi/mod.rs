@@ -294,7 +294,7 @@ impl OpenedFile {
         };
         match refused.is_always_told() {
             true => warn_client!(ENVELOPES, "{}", refused),
-            false => debug_client!("{}", refused),
+            false => debug_client!(in Kernel, "{}", refused),
         }
     }
 

@@ -158,10 +158,6 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
         hardware.enable_vector_interrupts();
     }
 
-    fn report_hang(hardware: &Hardware) {
-        hardware.report_vector_hang();
-    }
-
     fn addressing(queue: &Queue<P>) -> Addressing<'_> {
         Addressing::Physical(queue.seat.base_address)
     }

@@ -223,9 +223,9 @@ impl Format {
                 _ => Request::Refused(Error::InvalidArgument),
             },
             Command::GetFscaleValue => Request::QueryScale,
-            // So is what it has under way.
-            Command::Reset if layout.quirks.resets => Request::Reset,
-            Command::Reset => Request::Refused(Error::NotSupported),
+            Command::Reset => Request::Reset {
+                succeeds: layout.quirks.resets,
+            },
             Command::QueryPowerManagementState => Request::QueryPower,
             Command::QueryResetTimeStamp => Request::QueryResets,
             Command::Timestamp => match layout.timestamp.request.word(u) {
@@ -281,12 +281,11 @@ impl Format {
             Command::DumpEvent => Request::DumpJobs,
             Command::GetSharedInfo => Request::ReadShared(self.shared_info(u)),
             Command::SetSharedInfo => Request::WriteShared(self.own_shared_info(u)),
-            // The hang check sees for itself, and whose job it is.
             Command::Unknown
                 if layout.quirks.gpu_stuck != 0
                     && COMMAND.word(words) == layout.quirks.gpu_stuck =>
             {
-                Request::Ignored
+                Request::GpuStuck
             }
             // Of a scheduler that is compiled out.
             Command::CommitDone if layout.quirks.takes_commit_done => Request::Ignored,

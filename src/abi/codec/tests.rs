@@ -113,7 +113,7 @@ mod cases {
                 let request = format.decode(&words);
                 if number >= layout.commands.len() as u32 {
                     let wanted = match number == layout.quirks.gpu_stuck {
-                        true => Request::Ignored,
+                        true => Request::GpuStuck,
                         false => Request::Refused(Error::InvalidArgument),
                     };
                     assert_eq!(request, wanted);

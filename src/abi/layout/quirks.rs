@@ -107,7 +107,7 @@ pub(crate) struct Quirks {
     pub(crate) locks_again: bool,
     /// MAP_USER_MEMORY wants addresses in multiples of this; a power of 2.
     pub(crate) user_alignment: u64,
-    /// RESET always succeeds; else it is not for cores as old as those.
+    /// RESET always succeeds; else it is not for cores as old as those, unless one was reset.
     pub(crate) resets: bool,
     /// Number of BROADCAST_GPU_STUCK, which builds have that watch the GPU themselves; 0: none has.
     pub(crate) gpu_stuck: u32,

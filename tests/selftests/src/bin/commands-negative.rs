@@ -23,6 +23,8 @@ use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
+use galcore_selftests::system::KernelLog;
+use galcore_selftests::system::LogLine;
 use gpu_control::fault;
 
 /// Known to the interface; not built.
@@ -278,6 +280,7 @@ fn main() -> ExitCode {
             device.stall()?;
             let id = device.create_signal(false)?;
             let armed = control.arm(fault::HOLD, 1);
+            let mut log = KernelLog::from_now()?;
             set(5)?;
             device.commit_queue(Queue::new().signal(id))?;
             let stalled = device.stall();
@@ -288,6 +291,8 @@ fn main() -> ExitCode {
                 stalled,
                 Status::GPU_NOT_RESPONDING,
             )?;
+            let is_told = |line: &LogLine| line.text.contains("STALL: GPU Stuck");
+            ensure!(log.lines()?.iter().any(is_told), "the log does not say so");
             device.wait_signal(id, 10_000)?;
             device.stall()?;
             Ok(device.destroy_signal(id)?)

@@ -398,7 +398,7 @@ fn read_all(is_over: &AtomicBool) {
 
 /// What switches something over, and what does not.
 const TOGGLES: [&str; 4] = ["printPID", "powerDebug", "hang", "offidle"];
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 19] = [
     "reset2",
     "reset2",
     "memFail 0x10000000",
@@ -412,6 +412,9 @@ const COMMANDS: [&str; 16] = [
     "dumpCmdBuf 0",
     "dumpall",
     "stress 4294967295",
+    "su",
+    "re",
+    "debug 3 0xffffffff",
     "profile 1 2 3 4294967295",
     "64",
     "1",
@@ -451,8 +454,9 @@ fn command(is_over: &AtomicBool, seed: u32) -> Result<()> {
         "memFail 0",
         "irq 1",
         "log 3",
-        "silentReset 0",
+        "silentReset 1",
         "dumpCmdBuf 0",
+        "debug -1 0",
         "1",
     ] {
         fs::write(ProcGc::PATH, text)?;

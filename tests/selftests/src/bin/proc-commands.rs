@@ -85,6 +85,8 @@ const LONG: u32 = 20_000;
 const USER: &str = "--user";
 /// Argument of a process that tries to start a client.
 const START: &str = "--start";
+/// Argument of a process that sends RESET.
+const RESET: &str = "--reset";
 /// Allocations that `memFail` grants first.
 const GRANTED: u32 = 30;
 /// Of so many LINKs `hang` has one lead nowhere.
@@ -233,7 +235,7 @@ fn print_tests(suite: &mut Suite<'_>) {
         log.has(&["unknown echo \"nonsense\""])?;
         log.has(&["\"profile\" with numbers"])?;
         log.has(&["\"irq\" with numbers"])?;
-        log.has(&["su does nothing"])?;
+        log.has(&["su: ", "cores are off"])?;
         modes(0, 1, 0)
     });
     suite.test("print modes are shown as they are", || {
@@ -247,9 +249,7 @@ fn print_tests(suite: &mut Suite<'_>) {
         modes(1, 1, 1)?;
         tell("dumpCmdBuf 0")?;
         tell("printPID")?;
-        modes(0, 1, 0)?;
-        // What follows looks for what is told of resets.
-        tell("silentReset 0")
+        modes(0, 1, 0)
     });
     suite.test("printPID: lines name program and thread", || {
         let mut log = Log::new()?;
@@ -295,21 +295,81 @@ fn print_tests(suite: &mut Suite<'_>) {
         log.lacks("ff110003")?;
         paint.close()
     });
-    suite.test("what does nothing says so", || {
+    suite.test("profile: refused, each number by its name", || {
         let mut log = Log::new()?;
-        for command in ["su", "re", "stress 3", "debug 3 1024", "profile 1 2 3 4"] {
+        tell("profile 1 2 3 4")?;
+        let names = [
+            "profile is refused",
+            "step 1,",
+            "timeSlice 2,",
+            "tailTimeSlice 3 ",
+            "idleThreshold 4 ",
+        ];
+        log.has(&names)
+    });
+    suite.test("debug: lines of a zone, or none", || {
+        let device = Device::open()?;
+        let mut log = Log::new()?;
+        // A signal that there is not; and a record about a node that there is not.
+        let mistakes = || -> Result<()> {
+            ensure!(device.wait_signal(0x7eee_eeee, 0).is_err(), "a signal");
+            device.commit_queue(Queue::new().signal(0x7eee_eeee))?;
+            Ok(())
+        };
+        let [refusal, record] = ["refused with gcvSTATUS_", "a SIGNAL record is left out"];
+        // Nobody has them; the vendor's driver has no name for INFO.
+        for (command, reply, zone, told) in [
+            (
+                "debug -1 0x7ff",
+                "debug level NONE (-1), zone 0x7ff",
+                "",
+                [false, false],
+            ),
+            (
+                "debug 1 0x7ff",
+                "debug level NONE (1), zone 0x7ff",
+                "",
+                [false, false],
+            ),
+            (
+                "debug 3 1",
+                "debug level VERBOSE (3), zone 0x1",
+                "OS has no lines",
+                [false, false],
+            ),
+            (
+                "debug 2 8",
+                "debug level NONE (2), zone 0x8",
+                "lines of KERNEL are",
+                [true, false],
+            ),
+            (
+                "debug 3 512",
+                "debug level VERBOSE (3), zone 0x200",
+                "lines of EVENT are",
+                [false, true],
+            ),
+            (
+                "debug 0 520",
+                "debug level NONE (0), zone 0x208",
+                "",
+                [false, false],
+            ),
+        ] {
+            log.read()?;
+            log.1.clear();
             tell(command)?;
+            log.has(&[reply])?;
+            log.has(&[zone])?;
+            mistakes()?;
+            for (line, is_told) in [refusal, record].into_iter().zip(told) {
+                match is_told {
+                    true => log.has(&[line]).context(command)?,
+                    false => log.lacks(line).context(command)?,
+                }
+            }
         }
-        log.has(&["su does nothing"])?;
-        log.has(&["re does nothing"])?;
-        log.has(&["stress 3"])?;
-        log.lacks("stress 4")?;
-        log.has(&["debug does nothing"])?;
-        log.has(&["profile [1, 2, 3, 4]", "before [300, 300, 33, 80]"])?;
-        tell("stress 4000000000")?;
-        log.lacks("stress 17")?;
-        tell("profile 300 300 33 80")?;
-        log.has(&["before [1, 2, 3, 4]"])
+        Ok(())
     });
 }
 
@@ -454,6 +514,58 @@ fn core_tests<'a>(suite: &mut Suite<'a>, cores: &'a [Control]) {
             paint.close()
         },
     );
+    suite.test("su, re, stress: idle cores go off and on", move || {
+        let mut paint = Paint::new()?;
+        paint.prove(0xff15_1001)?;
+        let count = cores.len();
+        let all_at = |power: u32| -> Result<()> {
+            for core in cores {
+                same("power", core.read(POWER), power)?;
+            }
+            Ok(())
+        };
+        let mut log = Log::new()?;
+        // At once, and not when the usual time is over.
+        for _ in 0..3 {
+            tell("re")?;
+            all_at(ON)?;
+            tell("su")?;
+            all_at(0)?;
+        }
+        log.has(&[&format!("re: {count} of {count} cores are on")])?;
+        log.has(&[&format!("su: {count} of {count} cores are off")])?;
+        paint.prove(0xff15_1002)?;
+        tell("su")?;
+        let ups = || -> Vec<u64> {
+            let ups = cores.iter().map(|core| core.counter(counter::CLOCK_UPS));
+            ups.collect()
+        };
+        for (command, rounds) in [("stress 3", 3), ("stress 4000000000", 16)] {
+            let before = ups();
+            tell(command)?;
+            let times = rounds * count;
+            log.has(&[&format!("stress: {times} times off, {times} times on")])?;
+            for (core, (after, before)) in ups().iter().zip(&before).enumerate() {
+                same(
+                    &format!("{command}: core {core}"),
+                    after - before,
+                    rounds as u64,
+                )?;
+            }
+        }
+        // One that draws is left alone.
+        let armed = cores[0].arm(fault::SLOW_DRAWS, 300_000);
+        let stream = paint.fill_all(0xff15_1003);
+        paint.commit(&stream, &mut Queue::new())?;
+        std::thread::sleep(Duration::from_millis(100));
+        tell("su")?;
+        same("power of the one that draws", cores[0].read(POWER), ON)?;
+        log.has(&[&format!("su: {} of {count} cores are off", count - 1)])?;
+        drop(armed);
+        paint.client.finish()?;
+        paint.expect(|_, _| 0xff15_1003)?;
+        paint.close()
+    });
     suite.test("irq: jobs end without interrupts", move || {
         // The interrupts' number that the kernel counts: the model raises its line, or does not.
         let mut paint = Paint::new()?;
@@ -493,29 +605,36 @@ fn core_tests<'a>(suite: &mut Suite<'a>, cores: &'a [Control]) {
         ensure!(interrupts() > before, "none come");
         paint.close()
     });
-    suite.test("dumpall: registers and jobs are printed", move || {
-        let mut paint = Paint::new()?;
-        is_at(&cores[0], 0)?;
-        let mut log = Log::new()?;
-        tell("dumpall")?;
-        for core in 0..cores.len() {
-            log.has(&[&format!("core {core} (GC"), " is off"])?;
-        }
-        paint.prove(0xff17_0001)?;
-        let armed = cores[0].arm(fault::SLOW_DRAWS, 300_000);
-        let stream = paint.fill_all(0xff17_0002);
-        paint.commit(&stream, &mut Queue::new())?;
-        // It may be busy coming on.
-        std::thread::sleep(Duration::from_millis(100));
-        tell("dumpall")?;
-        drop(armed);
-        log.has(&["its registers"])?;
-        log.has(&[" 664: "])?;
-        log.has(&["job ", "words"])?;
-        paint.client.finish()?;
-        paint.expect(|_, _| 0xff17_0002)?;
-        paint.close()
-    });
+    suite.test(
+        "dumpall: registers, and words of jobs, are printed",
+        move || {
+            let mut paint = Paint::new()?;
+            is_at(&cores[0], 0)?;
+            let mut log = Log::new()?;
+            tell("dumpall")?;
+            for core in 0..cores.len() {
+                log.has(&[&format!("core {core} (GC"), " is off"])?;
+            }
+            paint.prove(0xff17_0001)?;
+            let armed = cores[0].arm(fault::SLOW_DRAWS, 300_000);
+            let stream = paint.fill_all(0xff17_0002);
+            paint.commit(&stream, &mut Queue::new())?;
+            // It may be busy coming on.
+            std::thread::sleep(Duration::from_millis(100));
+            tell("dumpall")?;
+            drop(armed);
+            log.has(&["its registers"])?;
+            log.has(&[" 664: "])?;
+            let id = std::process::id();
+            log.has(&["job ", &format!(" of process {id}: "), " words at "])?;
+            // The colour of the one that is under way, not of what has ended.
+            log.has(&[" ff170002"])?;
+            log.lacks("ff170001")?;
+            paint.client.finish()?;
+            paint.expect(|_, _| 0xff17_0002)?;
+            paint.close()
+        },
+    );
 }
 
 /// A core gets this of power, soon.
@@ -523,6 +642,113 @@ fn is_at(control: &Control, power: u32) -> Result<()> {
     eventually(&format!("power is {power:#x}"), SOON, || {
         Ok(control.read(POWER) == power)
     })
+}
+
+/// What a process with this user id gets of RESET (or command `number`) in the generation `name`.
+fn ask_reset(name: &str, number: Option<u32>, user: u32) -> Result<i32> {
+    let number = number.map(|number| number.to_string()).unwrap_or_default();
+    let output = system::again(&[RESET, name, &number, &user.to_string()])?.output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.trim().parse().with_context(|| text.to_string())
+}
+
+/// The same, in that process.
+fn send_reset(mut words: impl Iterator<Item = String>) -> Result<()> {
+    let mut word = || words.next().context("an argument");
+    let abi = Abi::named(&word()?).context("a generation")?;
+    let number = word()?;
+    let user = word()?.parse()?;
+    let number = match number.parse() {
+        Ok(number) => number,
+        Err(_) => abi.commands["RESET"].0,
+    };
+    let device = Device::open_as(abi, true)?;
+    become_user(user)?;
+    let mut bytes = vec![0; abi.sizes[0]];
+    bytes[..4].copy_from_slice(&u32::to_le_bytes(number));
+    device.exchange_bytes(&mut bytes)?;
+    println!("{}", abi.header_of(&bytes, "status") as i32);
+    Ok(())
+}
+
+/// A core that hangs is left as it is, for an admin to look at.
+fn left_hanging(core: &Control) -> Result<()> {
+    system::stay_awake()?;
+    let mut paint = Paint::new()?;
+    paint.prove(0xff23_0001)?;
+    let [own, old] = ["4.0.0", "v2"];
+    // BROADCAST_GPU_STUCK of the old one.
+    let stuck = Some(36);
+    let not_supported = Status::NOT_SUPPORTED.0;
+    // Nothing hangs.
+    let mut log = Log::new()?;
+    let before = core.counters().resets;
+    same("RESET", ask_reset(own, None, 0)?, 0)?;
+    same("RESET of v2", ask_reset(old, None, 0)?, not_supported)?;
+    same("BROADCAST_GPU_STUCK", ask_reset(old, stuck, 0)?, 0)?;
+    same("resets", core.counters().resets, before)?;
+    log.has(&["RESET: core 0 gets on", "it was not reset"])?;
+    tell("silentReset 0")?;
+    for (round, (name, number)) in [(own, None), (old, None), (old, stuck)]
+        .into_iter()
+        .enumerate()
+    {
+        let mut log = Log::new()?;
+        let (before, charged) = (core.counters().resets, paint.device().resets()?);
+        let signal = paint.device().create_signal(false)?;
+        let armed = core.arm(fault::HANG_AT_DRAW, 1);
+        let stream = paint.fill_all(0xff23_1001);
+        paint.commit(&stream, Queue::new().signal(signal))?;
+        log.has(&["!!FATAL!! GPU Stuck: the GPU hangs"])?;
+        log.has(&["  idle=0x", " axi=0x0", " cmd=0x"])?;
+        // Several times `gpuTimeout`.
+        std::thread::sleep(Duration::from_millis(1000));
+        let wanted = match name == old && number.is_none() {
+            true => not_supported,
+            false => 0,
+        };
+        same("of a user", ask_reset(name, number, 1000)?, wanted)?;
+        std::thread::sleep(Duration::from_millis(500));
+        same("resets", core.counters().resets, before)?;
+        same("of an admin", ask_reset(name, number, 0)?, 0)?;
+        same("resets", core.counters().resets, before + 1)?;
+        paint.device().wait_signal(signal, LONG)?;
+        drop(armed);
+        if number.is_none() {
+            log.has(&["RESET: core 0 hung, and was reset"])?;
+        }
+        // One job of its is lost, and nobody is charged.
+        let (guilty, _, dropped) = paint.device().resets()?;
+        same(
+            "guilty, dropped",
+            (guilty, dropped),
+            (charged.0, charged.2 + 1),
+        )?;
+        paint.prove(0xff23_2000 + round as u32)?;
+        paint.device().destroy_signal(signal)?;
+    }
+    // It is reset when that is allowed again.
+    let (before, charged) = (core.counters().resets, paint.device().resets()?);
+    let armed = core.arm(fault::HANG_AT_DRAW, 1);
+    let stream = paint.fill_all(0xff23_1002);
+    paint.commit(&stream, &mut Queue::new())?;
+    std::thread::sleep(Duration::from_millis(1000));
+    same("resets", core.counters().resets, before)?;
+    tell("silentReset 1")?;
+    eventually("it is reset", SOON, || {
+        Ok(core.counters().resets == before + 1)
+    })?;
+    paint.client.finish()?;
+    drop(armed);
+    let (guilty, _, dropped) = paint.device().resets()?;
+    same(
+        "guilty, dropped",
+        (guilty, dropped),
+        (charged.0 + 1, charged.2 + 1),
+    )?;
+    paint.prove(0xff23_3000)?;
+    paint.close()?;
+    system::may_sleep()
 }
 
 fn reset_tests<'a>(suite: &mut Suite<'a>, cores: &'a [Control]) {
@@ -606,17 +832,21 @@ fn reset_tests<'a>(suite: &mut Suite<'a>, cores: &'a [Control]) {
             first.close()
         },
     );
-    suite.test("silentReset: nothing is told of resets", move || {
+    suite.test("log 0: nothing is told of resets", move || {
         system::stay_awake()?;
         let mut log = Log::new()?;
-        tell("silentReset 1")?;
+        tell("log 0")?;
         tell("reset2")?;
         log.lacks("reset")?;
-        tell("silentReset 0")?;
+        tell("log 3")?;
         tell("reset2")?;
         log.has(&["the GPU was reset"])?;
         system::may_sleep()
     });
+    suite.test(
+        "silentReset 0: what hangs is left, until 1, RESET or BROADCAST_GPU_STUCK",
+        move || left_hanging(&cores[0]),
+    );
     suite.test(
         "hang: one LINK of fifty, and nobody loses anything",
         move || {
@@ -742,6 +972,9 @@ fn memory_tests(suite: &mut Suite<'_>) {
 fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(USER) {
         return harness::exit(user());
+    }
+    if std::env::args().nth(1).as_deref() == Some(RESET) {
+        return harness::exit(send_reset(std::env::args().skip(2)));
     }
     if std::env::args().nth(1).as_deref() == Some(START) {
         return harness::exit(Client::start().map(drop).map_err(Into::into));

@@ -28,6 +28,7 @@ use galcore_selftests::harness::Stopwatch;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::hostile::here;
 use galcore_selftests::system;
+use galcore_selftests::system::KernelLog;
 use galcore_selftests::system::ProcGc;
 use galcore_selftests::vg::*;
 use gpu_control::counter;
@@ -680,7 +681,7 @@ fn hang() -> Result<()> {
     same("the neighbour", answer()?.as_str(), "ready")?;
     let before = client.device.resets()?;
     let context = (client.put_static(0, &state(0xa34, 0)), 0);
-    let first = client.drawing((0, 0), (8, 8), 5);
+    let first = client.drawing((0, 0), (8, 8), 0x5a5a_a5a5);
     let first = [context, (client.put_dynamic(0x400, &first, 1), 1)];
     let behind = client.drawing((8, 0), (8, 8), 6);
     let behind = [context, (client.put_dynamic(0x800, &behind, 1), 1)];
@@ -689,6 +690,17 @@ fn hang() -> Result<()> {
     for (id, entries) in [(done, &first), (other, &behind)] {
         let tasks = Tasks::default().with(PIXEL, signal(id));
         same("status", client.send(entries, &tasks)?, OK)?;
+    }
+    // The admin sees what it was given.
+    let mut log = KernelLog::from_now()?;
+    std::fs::write(ProcGc::PATH, "dumpall")?;
+    let lines = log.lines()?;
+    let own = format!(" of process {}: ", std::process::id());
+    for part in [own.as_str(), " 5aa5a55a"] {
+        ensure!(
+            lines.iter().any(|line| line.text.contains(part)),
+            "dumpall does not tell {part:?}"
+        );
     }
     drop(child.0.stdin.take());
     same(
