@@ -923,7 +923,7 @@ fn channels_are_exchanged_where_the_core_can() {
 #[test]
 fn depth_is_compared() {
     let mut memory = Plain::new(256);
-    memory.put(0x1000_0000, &[0, 0x80, 0, 0x40]);
+    memory.put(0x1000_0000, &[0, 0x80, 0, 0x40, 0xff, 0xff]);
     let wanted = Wanted {
         board: Board::Gc3000,
         size: (4, 4),
@@ -934,10 +934,14 @@ fn depth_is_compared() {
         base_lod: 1 << 16,
         ..Wanted::default()
     };
-    let setup = wanted.setup(&[memory.base]).unwrap();
+    let equal = Wanted {
+        base_lod: 1 << 16 | 4 << 20,
+        ..wanted
+    };
+    let setups = [&wanted, &equal].map(|wanted| wanted.setup(&[memory.base]).unwrap());
     let mut cache = Cache::default();
     let mut units = Units {
-        setups: &[setup],
+        setups: &setups,
         memory: &mut memory,
         cache: &mut cache,
         has_derivatives: true,
@@ -959,6 +963,17 @@ fn depth_is_compared() {
     assert_eq!(units.sample(&lookup, &mut out), Ok(()));
     assert_eq!(out[0][..4], [1.0, 0.5, 0.0, 9.0]);
     assert_eq!((units.requests, units.texels), (3, 12));
+    // Between the next two, 1 and 0 deep: a reference above 1 equals the one, and one below 0 the other.
+    let s: Lane = [3.0 / 4.0; LANES];
+    let reference: Lane = std::array::from_fn(|lane| [2.0, -1.0, 0.5][lane % 3]);
+    let lookup = Lookup {
+        unit: 1,
+        coordinates: [&s, &t, &t, &t],
+        reference: Some(&reference),
+        ..lookup
+    };
+    assert_eq!(units.sample(&lookup, &mut out), Ok(()));
+    assert_eq!(out[0][..4], [0.5, 0.5, 0.0, 9.0]);
 }
 
 #[test]
