@@ -18,8 +18,11 @@
 
 #include "surfaceless.h"
 
+/* scripts/pictures makes larger ones. */
+#ifndef WIDTH
 #define WIDTH 96
 #define HEIGHT 64
+#endif
 #define PIXELS (WIDTH * HEIGHT)
 
 struct scene {
@@ -601,6 +604,77 @@ static void draw_perspective(int number)
 	glDrawArrays(GL_TRIANGLE_STRIP, 0, 4);
 }
 
+/* A ring with light on it, and a texture around it, in perspective. */
+static void draw_ring(int number)
+{
+	/* Around the ring and around its tube; the next corner of each is this far. */
+	enum { AROUND = 24, ACROSS = 12 };
+	static const float far[] = { 0.9659258f, 0.2588190f }, wide[] = { 0.8660254f, 0.5f };
+	/* Turned by 50 degrees to the viewer, and by 30 aside. */
+	static const float turn[] = { 0.8660254f, 0.3830222f, -0.3213938f, 0, 0, 0.6427876f, 0.7660444f, 0,
+				      0.5f, -0.6634139f, 0.5566704f, 0, 0, 0, 0, 1 };
+	static uint16_t list[AROUND * ACROSS * 6];
+	float c = 1, s = 0, *at = vertices;
+	uint16_t *to = list;
+
+	(void)number;
+	program("attribute vec4 place, colour; uniform mat4 turn; uniform vec4 u;\n"
+		"varying vec3 normal, from; varying vec2 on;\n"
+		"void main() {\n"
+		"	normal = (turn * vec4(colour.xyz, 0.0)).xyz;\n"
+		"	from = (turn * vec4(place.xyz, 1.0)).xyz - vec3(0.0, 0.0, 3.5);\n"
+		"	on = vec2(place.w, colour.w);\n"
+		"	gl_Position = vec4(from.xy * u.xy, -1.5 * from.z - 2.5, -from.z);\n"
+		"}\n",
+		"precision highp float; varying vec3 normal, from; varying vec2 on; uniform sampler2D image;\n"
+		"void main() {\n"
+		"	vec3 light = vec3(0.48, 0.6, 0.64), n = normalize(normal);\n"
+		"	float bright = max(dot(n, light), 0.0);\n"
+		"	float shine = pow(max(dot(n, normalize(light - normalize(from))), 0.0), 24.0);\n"
+		"	gl_FragColor = vec4(texture2D(image, on).rgb * (0.25 + 0.75 * bright) + 0.5 * shine, 1.0);\n"
+		"}\n");
+	glUniformMatrix4fv(uniform("turn"), 1, GL_FALSE, turn);
+	glUniform4f(uniform("u"), 2.25f * HEIGHT / WIDTH, 2.25f, 0.0f, 0.0f);
+	for (int i = 0; i <= AROUND; i++) {
+		float u = 1, v = 0, then = c * far[0] - s * far[1];
+
+		for (int j = 0; j <= ACROSS; j++) {
+			float next = u * wide[0] - v * wide[1];
+			const float corner[] = { c * (0.9f + 0.4f * u), s * (0.9f + 0.4f * u), 0.4f * v,
+						 (float)i / AROUND * 8,	 c * u, s * u, v, (float)j / ACROSS * 4 };
+
+			memcpy(at, corner, sizeof(corner));
+			at += 8;
+			v = u * wide[1] + v * wide[0];
+			u = next;
+		}
+		s = c * far[1] + s * far[0];
+		c = then;
+	}
+	for (int i = 0; i < AROUND * ACROSS; i++) {
+		int corner = i / ACROSS * (ACROSS + 1) + i % ACROSS;
+		const uint16_t two[] = { (uint16_t)corner, (uint16_t)(corner + 1), (uint16_t)(corner + ACROSS + 1),
+					 (uint16_t)(corner + 1), (uint16_t)(corner + ACROSS + 2),
+					 (uint16_t)(corner + ACROSS + 1) };
+
+		memcpy(to, two, sizeof(two));
+		to += COUNT(two);
+	}
+	texture(GL_TEXTURE_2D, GL_LINEAR, GL_REPEAT);
+	for (uint32_t i = 0; i < 16 * 16; i++)
+		texels[i] = ((i ^ i >> 4) & 8 ? 0xff2060e0 : 0xffe0c080) + (random_word() & 0x0f0f0f);
+	glTexImage2D(GL_TEXTURE_2D, 0, GL_RGBA, 16, 16, 0, GL_RGBA, GL_UNSIGNED_BYTE, texels);
+	glClearDepthf(1.0f);
+	glClear(GL_DEPTH_BUFFER_BIT);
+	glEnable(GL_DEPTH_TEST);
+	glDepthFunc(GL_LESS);
+	glVertexAttribPointer(0, 4, GL_FLOAT, GL_FALSE, 32, vertices);
+	glVertexAttribPointer(1, 4, GL_FLOAT, GL_FALSE, 32, vertices + 4);
+	glEnableVertexAttribArray(0);
+	glEnableVertexAttribArray(1);
+	glDrawElements(GL_TRIANGLES, COUNT(list), GL_UNSIGNED_SHORT, list);
+}
+
 /* Drawn, then drawn with. */
 static void draw_rendered(int number)
 {
@@ -871,6 +945,8 @@ static void list(void)
 	add("cube, nearest texels", draw_cube, 0, 2, 20);
 	add("cube, filtered texels", draw_cube, 1, 8, 20);
 	add_numbered("perspective", draw_perspective, 0, 2, 4, 40);
+	/* Where the ring ends the texture turns away, and changes from pixel to pixel. */
+	add("a lit ring", draw_ring, 0, 8, 20);
 	add_numbered("drawn and read", draw_rendered, 0, 2, 1, 20);
 	add("a texture for vertices", draw_moved, 0, 3, 40);
 	for (int i = 0; i < (int)COUNT(expressions); i++)
