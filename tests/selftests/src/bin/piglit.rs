@@ -49,6 +49,8 @@ const ARCHIVE: &str = "/galcore/bin/piglit.tar";
 /// Where it is unpacked.
 const UNPACKED: &str = "/tmp/piglit";
 const KNOWN: &str = include_str!("../../piglit-fails.csv");
+/// Chips whose whole list was run: there each failure is in `KNOWN`. On others one that is not says nothing yet.
+const COMPLETE: [&str; 3] = ["gc880", "gc2000", "gc3000"];
 /// Longest time of a script that gets on.
 const LIMIT: Duration = Duration::from_secs(120);
 /// For all of them.
@@ -406,12 +408,17 @@ fn main() -> ExitCode {
         let software: BTreeMap<&str, &Outcome> = names.zip(&software).collect();
         let mut suite = Suite::new();
         for (script, outcome) in scripts.iter().zip(&outcomes) {
-            let known = known.iter().find(|known| {
+            let mut known = known.iter().filter(|known| {
                 known.test == script.name && known.chips.split(' ').any(|name| name == chip)
             });
+            // Of two that are known it is one.
+            let known = known.find(|known| outcome.is_good() || known.status == outcome.status);
             let software = software.get(script.name.as_str()).copied();
             suite.test(script.name.as_str(), move || match outcome.status {
                 "Skip" if known.is_none() => harness::skip(outcome.detail.join(" ")),
+                status if known.is_none() && !outcome.is_good() && !COMPLETE.contains(&chip) => {
+                    harness::skip(format!("{status}: not looked into on {chip}"))
+                }
                 _ => judge(outcome, known, software),
             });
         }
