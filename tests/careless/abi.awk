@@ -36,6 +36,11 @@ $1 == "member" {
 	if ($2 !~ /^gc[so]/ && size <= bytes - union_at)
 		members[++count] = name
 }
+# In programs of few bits words of features come before the fields that follow.
+$1 == "features" {
+	printf "#define ABI_MOVES (__SIZEOF_POINTER__ * 8 <= %d)\n", $2
+	moves = name
+}
 $1 == "field" {
 	sub(/^[^.]*\./, "", $2)
 	put($2, $3, $4)
@@ -45,10 +50,18 @@ $1 == "field" {
 function put(field, offset, length_) {
 	gsub(/[][.]+/, "_", field)
 	pad(offset)
+	moved = ""
+	if (moves != "" && moves == name && offset >= 12) {
+		moved = " + 32 * ABI_MOVES"
+		if (offset == 12) {
+			print "#if ABI_MOVES\n#define HAS_QueryChipIdentity_chipFeatures 1"
+			print "\tuint32_t chipFeatures;\n\tuint32_t chipMinorFeatures[7];\n#endif"
+		}
+	}
 	if (name != "")
 		has = has sprintf("#define HAS_%s_%s 1\n", name, field)
-	checks = checks sprintf("_Static_assert(offsetof(struct abi_%s, %s) == %d, \"%s.%s\");\n",
-				name == "" ? "interface" : name, field, offset, name, field)
+	checks = checks sprintf("_Static_assert(offsetof(struct abi_%s, %s) == %d%s, \"%s.%s\");\n",
+				name == "" ? "interface" : name, field, offset, moved, name, field)
 	# Where the interface of a record begins: its command. What comes of it from its union on.
 	if (field == "iface") {
 		print "\tuint32_t iface;"
@@ -74,7 +87,8 @@ function finish() {
 		return
 	pad(size)
 	printf "} __attribute__((packed, aligned(4)));\n"
-	printf "_Static_assert(sizeof(struct abi_%s) == %d, \"%s\");\n%s%s\n", name, size, name, checks, has
+	printf "_Static_assert(sizeof(struct abi_%s) == %d%s, \"%s\");\n%s%s\n", name, size,
+	       moves != "" && moves == name ? " + 32 * ABI_MOVES" : "", name, checks, has
 	has = checks = ""
 }
 
