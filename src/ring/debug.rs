@@ -50,8 +50,9 @@ const LINKS: u32 = 50;
 /// stand still for 100, by looks that are 30 apart.
 const HURRY_TIME: u32 = 400;
 
-/// Words of commands in one line of the log, and lines of one job at most.
+/// Words of commands in one line of the log.
 pub(crate) const LINE_WORDS: usize = 8;
+/// Lines of one job at most.
 pub(crate) const MAX_LINES: usize = 32;
 
 /// Commands, of whatever process.
