@@ -368,29 +368,26 @@ impl Format {
         fields.count.put_narrow(u, count.into());
     }
 
-    fn encode_identity(self, u: &mut [u32], identity: &IdentityWords, bits: u8) {
-        let fields = &self.0.identity;
-        let more: &[IdentityWord] = match bits <= fields.features {
-            true => &IdentityLayout::FEATURES,
-            false => &[],
-        };
-        let bytes = usize::from(fields.bytes);
-        let Some(u) = u.get_mut(..bytes / 4 + more.len()) else {
+    fn encode_identity(self, all: &mut [u32], identity: &IdentityWords, bits: u8) {
+        let words = self.0.identity.words;
+        let count = usize::from(self.0.identity.bytes) / 4;
+        let Some(u) = all.get_mut(..count) else {
             return;
         };
-        u.fill(0);
-        let (first, rest) = fields.words.split_at(match more {
-            [] => 0,
-            _ => IdentityLayout::BEFORE_FEATURES.min(fields.words.len()),
-        });
-        for (place, &word) in u.iter_mut().zip(first.iter().chain(more).chain(rest)) {
+        let (known, rest) = u.split_at_mut(words.len().min(u.len()));
+        for (place, &word) in known.iter_mut().zip(words) {
             // CAST: the number of a variant.
             *place = identity.0[word as usize];
         }
+        rest.fill(0);
+        let fields = &self.0.identity;
         fields.register_apb.put_long(u, REGISTER_APB);
         fields.address_bits.put(u, ADDRESS_BITS);
         for field in fields.internal_memory {
             field.put(u, u32::MAX);
+        }
+        if bits <= fields.features {
+            insert_features(all, count, identity);
         }
     }
 
@@ -467,5 +464,20 @@ impl Format {
 fn zero(u: &mut [u32], bytes: u16) {
     if let Some(u) = u.get_mut(..usize::from(bytes).div_ceil(4)) {
         u.fill(0);
+    }
+}
+
+/// Puts the words of [`IdentityLayout::FEATURES`] into an identity of `count` words.
+#[cold]
+#[inline(never)]
+fn insert_features(u: &mut [u32], count: usize, identity: &IdentityWords) {
+    let (before, features) = (IdentityLayout::BEFORE_FEATURES, IdentityLayout::FEATURES);
+    let Some(room) = u.get_mut(before..count + features.len()) else {
+        return;
+    };
+    room.copy_within(..count.saturating_sub(before), features.len());
+    for (place, word) in room.iter_mut().zip(features) {
+        // CAST: the number of a variant.
+        *place = identity.0[word as usize];
     }
 }
