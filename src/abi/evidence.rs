@@ -602,19 +602,28 @@ mod tests {
         assert_eq!(left.requests, MOST_REQUESTS);
     }
 
+    /// What USER_SIGNAL of 216 bytes with this sub-command, and these words at byte `at`, is taken for,
+    /// and how many generations are left.
+    fn user_signal(
+        current: &str,
+        command: u32,
+        at: usize,
+        with: [u32; 2],
+    ) -> Option<(&'static str, u32)> {
+        let union_at = Choice::by_name(b"dove", Reason::First)
+            .map_or(0, |choice| usize::from(choice.format().0.union_at) / 4);
+        let mut words = [0; 54];
+        words[0] = 16;
+        words[union_at] = command;
+        words[union_at + at / 4..][..2].copy_from_slice(&with);
+        let all = Candidates::of_size(16, 216);
+        let found = told(all, current, &words, NOTHING, &mut |_, _| false);
+        found.map(|(name, _, left, _)| (name, left))
+    }
+
     #[test]
     fn waits_tell() {
-        let all = Candidates::of_size(16, 216);
-        let wait = |current: &str, at_12: u32, at_16: u32| {
-            let union_at = Choice::by_name(b"dove", Reason::First)
-                .map_or(0, |choice| usize::from(choice.format().0.union_at) / 4);
-            let mut words = [0; 54];
-            words[0] = 16;
-            words[union_at] = 3;
-            (words[union_at + 3], words[union_at + 4]) = (at_12, at_16);
-            let found = told(all, current, &words, NOTHING, &mut |_, _| false);
-            found.map(|(name, _, left, _)| (name, left))
-        };
+        let wait = |current, at_12, at_16| user_signal(current, 3, 12, [at_12, at_16]);
         // The time is at 16 in Dove's later ones, at 12 in the others; the other word is anything.
         assert_eq!(wait("v2", NOISE, 20_000), Some(("dove", 3)));
         assert_eq!(wait("dove", 20_000, NOISE), Some(("v2", 3)));
@@ -629,17 +638,7 @@ mod tests {
 
     #[test]
     fn a_signal_is_set_where_one_reads_that() {
-        let all = Candidates::of_size(16, 216);
-        let signal = |current: &str, at_16: u32, at_20: u32| {
-            let union_at = Choice::by_name(b"dove", Reason::First)
-                .map_or(0, |choice| usize::from(choice.format().0.union_at) / 4);
-            let mut words = [0; 54];
-            words[0] = 16;
-            words[union_at] = 2;
-            (words[union_at + 4], words[union_at + 5]) = (at_16, at_20);
-            let found = told(all, current, &words, NOTHING, &mut |_, _| false);
-            found.map(|(name, _, left, _)| (name, left))
-        };
+        let signal = |current, at_16, at_20| user_signal(current, 2, 16, [at_16, at_20]);
         // The state is at 20 in Dove's later ones, at 16 in the others.
         assert_eq!(signal("dove", 1, 0), Some(("v2", 3)));
         assert_eq!(signal("v2", 0, 1), Some(("dove", 3)));

@@ -357,8 +357,8 @@ pub(crate) struct IdentityLayout {
     pub(crate) address_bits: Field,
     /// Addresses of memory inside the core, which none has: all ones.
     pub(crate) internal_memory: &'static [Field],
-    /// In programs of so few bits the [features](Self::FEATURES) follow the date, and all else comes
-    /// that much later; 0: in none.
+    /// The [features](Self::FEATURES) follow the date in programs of this many bits or fewer, and all
+    /// else comes after them; 0: in none.
     pub(crate) features: u8,
     /// Bytes of it, without these; what else is behind the words is 0.
     pub(crate) bytes: u16,

@@ -67,7 +67,7 @@ pub struct Abi {
     pub members: HashMap<&'static str, usize>,
     /// Fields, as `Member.field`.
     pub fields: HashMap<&'static str, Place>,
-    /// In programs of so many bits and less QUERY_CHIP_IDENTITY has words of features.
+    /// QUERY_CHIP_IDENTITY has words of features in programs of this many bits or fewer.
     pub features: usize,
     /// Values of enumerations.
     pub values: HashMap<&'static str, u32>,
