@@ -63,7 +63,8 @@ use crate::{
             self,
             NodeHolder, //
         }, //
-    }, //
+    },
+    uapi::vivante::OfCore, //
 };
 use kernel::{
     device::Core as CoreContext,
@@ -101,6 +102,8 @@ pub(crate) struct Bound<'bound> {
     _governed: Option<Governed>,
     /// Clients find it.
     _published: Published,
+    /// The DRM node may be of it.
+    _drm: OfCore,
     /// The interrupt, whose end waits for its thread.
     _interrupt: Registration<'bound, Interrupt>,
     /// Stops the core, and gives its place back.
@@ -253,6 +256,7 @@ impl platform::Driver for Driver {
             _shown: shown,
             _governed: governed,
             _published: published,
+            _drm: OfCore::new(&clients, dev),
             _interrupt: interrupt,
             _running: running,
             power,

@@ -15,6 +15,8 @@
 //! 0. `galcore returns` ([`client::Process`]): one step of giving a process its own memory back.
 //!    `galcore commands` ([`gpu::Device`]): one command of `/proc/driver/gc` at a time.
 //!    `galcore dumps` ([`ring`]): the devices that dumps are shown of.
+//!    `galcore drm` ([`client::Clients`]): the DRM node comes and goes, with DRM's locks under it.
+//!    Of DRM's, those of a file's dma-bufs and of a node's names are above all of ours below.
 //! 1. `galcore attachment` ([`sys::dma_buf`]), one for each dma-buf of others: its owner's locks
 //!    come under it, and `galcore imports`, the list of them, and `galcore pinned pages`; no other
 //!    of ours.
@@ -113,6 +115,7 @@ impl InPlaceModule for Galcore {
         pin_init::pin_init_scope(move || {
             let parameters = Parameters::load()?;
             params::show();
+            uapi::vivante::tell_if_missing(parameters.has_drm_node);
             let major = parameters.major;
             Ok(try_pin_init!(Self {
                 _queue: OwnQueue::new()?,

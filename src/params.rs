@@ -120,6 +120,8 @@ pub(crate) struct Parameters {
     pub(crate) kinds: Kinds,
     /// They were named: other drivers may have other cores.
     pub(crate) shares_board: bool,
+    /// There is a DRM node.
+    pub(crate) has_drm_node: bool,
     /// The pool.
     pub(crate) pool: PoolSource,
     /// Bytes of a bank; 0: one bank.
@@ -495,6 +497,11 @@ impl Parameters {
             locations: locations(raw)?,
             kinds: kinds(text(&raw.cores))?,
             shares_board: !text(&raw.cores).is_empty(),
+            has_drm_node: match text(&raw.drm) {
+                "" | "vivante" => true,
+                "none" => false,
+                _ => return Err(Refusal("drm", "must be vivante or none")),
+            },
             pool: pool_source(raw)?,
             bank_size: raw.bankSize,
             base_address: u32::try_from(raw.baseAddress)
@@ -721,6 +728,7 @@ mod tests {
             interface: [0; 256],
             version: [0; 256],
             cores: [0; 16],
+            drm: [0; 16],
         }
     }
 

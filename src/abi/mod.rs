@@ -18,6 +18,7 @@ mod request;
 pub(crate) mod vector;
 
 pub(crate) use codec::{
+    default_pool,
     records::*,
     Format,
     IdentityWords, //

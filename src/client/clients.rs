@@ -23,6 +23,7 @@ use crate::{
     },
     sys::{
         self,
+        drm,
         slot::Slot, //
     }, //
 };
@@ -173,6 +174,9 @@ pub(crate) struct Clients {
     names: Arc<Names<Node>>,
     shared_buffers: Arc<SharedBuffers>,
     users: Arc<Users>,
+    /// The DRM node.
+    #[pin]
+    drm: Mutex<Option<drm::Node>>,
     #[pin]
     processes: SpinLock<Members>,
     #[pin]
@@ -198,6 +202,7 @@ impl Clients {
                 users,
                 shared_nodes <- SharedNodes::new(),
                 shared_signals <- SharedSignals::new(),
+                drm <- new_mutex!(None, "galcore drm"),
                 processes <- new_spinlock!(Members::new(), "galcore processes"),
                 guilt <- Guilt::new(),
                 has_lowered: Atomic::new(false),
@@ -205,6 +210,11 @@ impl Clients {
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// The DRM node, if there is one: of one of the device's cores.
+    pub(crate) fn drm(&self) -> &Mutex<Option<drm::Node>> {
+        &self.drm
     }
 
     /// The device.
@@ -264,6 +274,16 @@ impl Clients {
         }
         self.note_change(&process);
         Ok(process)
+    }
+
+    /// The calling process, if it has files.
+    pub(super) fn of_caller(&self) -> Option<Arc<Process>> {
+        let current = kernel::current!();
+        let mm: &Mm = current.mm()?;
+        let members = self.processes.lock();
+        let member =
+            members.of_leader(current.group_leader(), |process| process.has_mm(Some(mm)))?;
+        Some(member.process.clone())
     }
 
     /// Calls `look` with the id and the objects of each process that has files. One that goes

@@ -123,7 +123,7 @@ impl Process {
     /// The node whose dma-buf `source` is. `InvalidArgument`: its file is for reading only, and
     /// the node another process's. A process that has a node can write it, as the GPU has one
     /// mapping of it.
-    fn own_node(&self, source: &Source) -> Result<Option<Arc<Node>>> {
+    pub(super) fn own_node(&self, source: &Source) -> Result<Option<Arc<Node>>> {
         let Source::DmaBuf(buffer) = source else {
             return Ok(None);
         };

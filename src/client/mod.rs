@@ -30,6 +30,7 @@ mod deltas;
 mod dump;
 mod ending;
 mod framebuffers;
+mod gem;
 mod graphic_buffers;
 mod guesses;
 mod guilt;

@@ -30,6 +30,8 @@ const FEATURE_COMPRESSION: u32 = 1 << 5;
 const FEATURE_PIPE_2D: u32 = 1 << 9;
 /// Feature word 0: early Z.
 const FEATURE_EARLY_Z: u32 = 1 << 16;
+/// Minor features 0: 2 bits of tile status a tile.
+const MINOR0_2_BITS_PER_TILE: u32 = 1 << 10;
 /// Minor features 0: there are more words of minor features, and specs.
 const MINOR0_MORE: u32 = 1 << 21;
 /// Minor features 0: memory controller 2.0.
@@ -60,6 +62,8 @@ pub(crate) const MINOR3_INSTRUCTION_CACHE: u32 = 1 << 3;
 pub(crate) const MINOR3_SH_ENHANCEMENTS2: u32 = 1 << 21;
 /// Minor features 3: a 2D engine that reads compressed sources.
 pub(crate) const MINOR3_2D_FC_SOURCE: u32 = 1 << 23;
+/// Minor features 6: tiles of 128 or 256 bytes.
+const MINOR6_TILES_OF_128_BYTES: u32 = 1 << 14;
 /// Minor features 4: ASTC textures.
 pub(crate) const MINOR4_TEXTURE_ASTC: u32 = 1 << 13;
 /// Minor features 4: integers, instances and 16 vertex streams.
@@ -415,6 +419,15 @@ impl Identity {
     /// Whether the core's MMU is version 2.
     pub(crate) fn has_mmu_v2(&self) -> bool {
         self.minor_features[1] & MINOR1_MMU_V2 != 0
+    }
+
+    /// A word of tile status of tiles that are not cleared.
+    pub(crate) fn plain_tiles(&self) -> u32 {
+        let large = self.later_minor_features[2] & MINOR6_TILES_OF_128_BYTES != 0;
+        match self.minor_features[0] & MINOR0_2_BITS_PER_TILE != 0 && !large {
+            true => 0x5555_5555,
+            false => 0x1111_1111,
+        }
     }
 
     /// Whether fast clear is used, by the parameter and the core.

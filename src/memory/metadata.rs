@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What clients tell each other of a node beside its memory (SET_VIDEO_MEMORY_METADATA): where its
-//! tile status is, and how it is compressed. To the driver these are numbers.
+//! What clients tell each other of a node beside its memory: where its tile status is, and how it
+//! is compressed (SET_VIDEO_MEMORY_METADATA); how it is tiled, its tile status, and a counter (the
+//! DRM node). To the driver these are numbers, but for the tile status, which is a node.
 
+use super::Node;
 use crate::{
     abi::NodeMetadata,
     error::{
@@ -16,8 +18,10 @@ use kernel::{
     sync::{
         atomic::{
             Atomic,
+            Full,
             Relaxed, //
         },
+        Arc,
         SetOnce, //
     }, //
 };
@@ -29,10 +33,31 @@ const ROUNDS: u32 = 100;
 /// large to the allocator. A reader beside a writer may see some of both.
 pub(crate) struct Metadata(SetOnce<KBox<Values>>);
 
+/// How a node is tiled, as clients number it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tiling {
+    /// Tiling, mode of the tile status, and mode of its cache.
+    pub(crate) modes: [u32; 3],
+    /// What a cleared tile holds.
+    pub(crate) clear_value: u64,
+}
+
+/// A node is, or has, no tile status.
+const ALONE: u32 = 0;
+/// It has one.
+const HAS_STATUS: u32 = 1;
+/// It is one. Then it never has one, so that nodes do not hold each other.
+const IS_STATUS: u32 = 2;
+
 /// What was written last.
 struct Values {
     status: Atomic<i32>,
     words: [Atomic<u32>; NodeMetadata::WORDS],
+    modes: [Atomic<u32>; 3],
+    clear_value: Atomic<u64>,
+    timestamp: Atomic<u64>,
+    role: Atomic<u32>,
+    status_node: SetOnce<Arc<Node>>,
 }
 
 impl Values {
@@ -41,6 +66,11 @@ impl Values {
         Self {
             status: Atomic::new(NodeMetadata::NO_STATUS),
             words: [const { Atomic::new(0) }; NodeMetadata::WORDS],
+            modes: [const { Atomic::new(0) }; 3],
+            clear_value: Atomic::new(0),
+            timestamp: Atomic::new(0),
+            role: Atomic::new(ALONE),
+            status_node: SetOnce::new(),
         }
     }
 }
@@ -73,6 +103,64 @@ impl Metadata {
             to.store(word, Relaxed);
         }
         Ok(())
+    }
+
+    /// How it is tiled.
+    pub(crate) fn tiling(&self) -> Tiling {
+        self.0.as_ref().map_or(Tiling::default(), |values| Tiling {
+            modes: core::array::from_fn(|at| values.modes[at].load(Relaxed)),
+            clear_value: values.clear_value.load(Relaxed),
+        })
+    }
+
+    /// Notes how it is tiled. `OutOfMemory`.
+    pub(crate) fn set_tiling(&self, tiling: Tiling) -> Result {
+        let values = self.values()?;
+        for (to, mode) in values.modes.iter().zip(tiling.modes) {
+            to.store(mode, Relaxed);
+        }
+        values.clear_value.store(tiling.clear_value, Relaxed);
+        Ok(())
+    }
+
+    /// Adds `step` to its counter, and returns the sum, which wraps. `OutOfMemory`.
+    pub(crate) fn count(&self, step: u32) -> Result<u64> {
+        let step = u64::from(step);
+        let before = self.values()?.timestamp.fetch_add(step, Relaxed);
+        Ok(before.wrapping_add(step))
+    }
+
+    /// Its tile status, if it has one.
+    pub(crate) fn status_node(&self) -> Option<&Arc<Node>> {
+        self.0.as_ref()?.status_node.as_ref()
+    }
+
+    /// Makes `status`, which `prepare` is called for first, its tile status from now on.
+    /// `NotSupported`: it has one, or is one, or `status` has one, or is the same node.
+    pub(crate) fn attach_status(
+        &self,
+        status: &Arc<Node>,
+        prepare: impl FnOnce(&Node) -> Result,
+    ) -> Result {
+        let (values, others) = (self.values()?, status.metadata().values()?);
+        let taken = values.role.cmpxchg(ALONE, HAS_STATUS, Full);
+        taken.map_err(|_| Error::NotSupported)?;
+        let is_status = matches!(
+            others.role.cmpxchg(ALONE, IS_STATUS, Full),
+            Ok(_) | Err(IS_STATUS)
+        );
+        let prepared = match is_status {
+            true => prepare(status),
+            false => Err(Error::NotSupported),
+        };
+        match prepared {
+            Ok(()) => {
+                // The first, by the role.
+                values.status_node.populate(status.clone());
+            }
+            Err(_) => values.role.store(ALONE, Relaxed),
+        }
+        prepared
     }
 
     /// Room for it, made if there is none.

@@ -91,6 +91,7 @@ pub(crate) use {
     buffer::Buffer,
     framebuffers::Use as FramebufferUse,
     heap::granted,
+    metadata::Tiling,
     node::{
         Backing,
         Elsewhere,

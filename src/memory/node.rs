@@ -370,6 +370,23 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Fills it with `word`, as long as `goes_on`, which is asked once for each page. `NotSupported`:
+    /// it is not ours. `Interrupted`: part of it is filled.
+    pub(crate) fn fill(&self, word: u32, goes_on: impl Fn() -> bool) -> Result {
+        if matches!(self.place, Some(Place::Wrapped(_) | Place::Elsewhere(_))) {
+            return Err(Error::NotSupported);
+        }
+        for offset in (0..self.bytes()).step_by(4) {
+            if offset % PAGE_SIZE == 0 && !goes_on() {
+                return Err(Error::Interrupted);
+            }
+            self.write(offset, word);
+        }
+        Ok(())
+    }
+}
+
 impl Exportable for Node {
     fn memory(&self) -> Option<dma_buf::Memory<'_>> {
         match &self.place {

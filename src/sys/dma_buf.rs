@@ -81,6 +81,24 @@ impl DmaBuf {
         NonNull::new(buffer).map(Self).ok_or(EINVAL)
     }
 
+    /// A reference of its own.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is null, or a live dma-buf.
+    pub(super) unsafe fn hold(raw: *mut shim::dma_buf) -> Result<Self> {
+        let buffer = NonNull::new(raw).ok_or(EINVAL)?;
+        // SAFETY: By the caller.
+        unsafe { shim::gal_hold_buffer(raw) };
+        // INVARIANT: The reference was taken just now.
+        Ok(Self(buffer))
+    }
+
+    /// The pointer, with its reference.
+    pub(super) fn into_raw(self) -> *mut shim::dma_buf {
+        core::mem::ManuallyDrop::new(self).0.as_ptr()
+    }
+
     fn is_writeable(&self) -> bool {
         // SAFETY: By the type invariant the dma-buf is live.
         unsafe { shim::gal_is_writeable(self.0.as_ptr()) }
@@ -516,13 +534,24 @@ impl<T: Exportable> Exporter<T> {
         Arc::as_ptr(self).cast()
     }
 
-    /// Makes a dma-buf of `object`'s memory, which it keeps alive, for `access`. `EINVAL`: it
-    /// cannot be one. `EMFILE`: the process has no descriptor left.
+    /// A new file of a dma-buf of `object`'s memory, as [`Exporter::make`] makes it. `EMFILE`: the
+    /// process has no descriptor left.
     pub(crate) fn export(self: &Arc<Self>, object: Arc<T>, access: Access) -> Result<NewFile> {
         let reserved = match access.closes_on_exec() {
             true => Reserved::new()?,
             false => Reserved::kept_by_exec()?,
         };
+        let buffer = self.make(object, access)?;
+        let file = buffer.file();
+        // Its reference is the dma-buf's.
+        core::mem::forget(buffer);
+        // SAFETY: A new file, whose only reference is ours.
+        unsafe { reserved.fill(file) }
+    }
+
+    /// Makes a dma-buf of `object`'s memory, which it keeps alive, for `access`. `EINVAL`: it
+    /// cannot be one.
+    pub(crate) fn make(self: &Arc<Self>, object: Arc<T>, access: Access) -> Result<DmaBuf> {
         let (pages, start, bytes) = match object.memory().ok_or(EINVAL)? {
             Memory::Part(part) => (null_mut(), part.start(), part.bytes()),
             Memory::Pages(pages) => {
@@ -548,12 +577,12 @@ impl<T: Exportable> Exporter<T> {
         // SAFETY: The dma-buf gets a reference of the object, so the object is never exclusive, and
         // the memory that it lends stays lent as long; so does the array of pages, whose number
         // this is.
-        let file = from_err_ptr(unsafe { shim::gal_export_buffer(&what) }).inspect_err(|_| {
+        let buffer = from_err_ptr(unsafe { shim::gal_export_buffer(&what) }).inspect_err(|_| {
             // SAFETY: The export failed, so `owner` was not taken and is still ours to drop.
             unsafe { put::<T>(owner.cast()) };
         })?;
-        // SAFETY: A new file, whose only reference is ours.
-        unsafe { reserved.fill(file) }
+        // INVARIANT: It came with a reference.
+        NonNull::new(buffer).map(DmaBuf).ok_or(ENOMEM)
     }
 
     /// The object whose dma-buf `buffer` is, if it is one of this exporter's, and whether its

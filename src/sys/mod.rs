@@ -10,9 +10,10 @@
 //! but the names of what traces show (`trace`), and imports `wait` alone, which lies below. It
 //! takes no lock of its own but for the registries of shared pages and dma-bufs, and in C those of
 //! the lists of stand-ins and of powers, of power domains, and of `gpu_govern`. The C half is
-//! `shim.c`, macros and inlines only, and for dma-bufs, fences, components, power and framebuffers
-//! `shim_dma_buf.c`, `shim_fence.c`, `shim_component.c`, `shim_power.c` and `shim_framebuffer.c`,
-//! with the operations that the kernel calls; `shim_trace.c` is the trace events.
+//! `shim.c`, macros and inlines only, and for dma-bufs, DRM, fences, components, power and
+//! framebuffers `shim_dma_buf.c`, `shim_drm.c`, `shim_fence.c`, `shim_component.c`, `shim_power.c`
+//! and `shim_framebuffer.c`, with the operations that the kernel calls; `shim_trace.c` is the trace
+//! events.
 //!
 //! What no type can show is that a range of physical addresses is registers, or memory without
 //! another user: the machine's owner says so, in the device tree or by parameters, and what neither
@@ -28,6 +29,7 @@ pub(crate) mod debugfs;
 pub(crate) mod decimal;
 pub(crate) mod dma;
 pub(crate) mod dma_buf;
+pub(crate) mod drm;
 pub(crate) mod fence;
 pub(crate) mod file;
 pub(crate) mod framebuffer;

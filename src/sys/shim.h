@@ -20,6 +20,9 @@
 struct dentry;
 struct dma_buf;
 struct dma_buf_attachment;
+struct drm_device;
+struct drm_file;
+struct drm_gem_object;
 struct gal_fence;
 struct gal_stand_in;
 struct proc_dir_entry;
@@ -83,6 +86,7 @@ struct gal_parameters {
 	char interface[256];
 	char version[256];
 	char cores[16];
+	char drm[16];
 	char allowedRanges[192];
 };
 
@@ -232,7 +236,7 @@ struct gal_export {
 	unsigned int flags;
 };
 
-struct file *gal_export_buffer(const struct gal_export *what);
+struct dma_buf *gal_export_buffer(const struct gal_export *what);
 
 /* What a file keeps that does nothing else: put(held) ends it. */
 struct gal_held {
@@ -371,5 +375,41 @@ int gal_map_irq_line(unsigned int line);
 struct gal_stand_in *gal_new_stand_in(struct device *core);
 void gal_drop_stand_in(struct gal_stand_in *stand_in);
 void gal_end_stand_ins(void);
+
+/*
+ * A DRM node. A file's state and an object's content are the Rust half's: open() makes the first, gal_new_object() or
+ * import() bring the second; close() and put() end them. enter() and leave(): an object gets, or loses, a handle of a
+ * file.
+ */
+struct gal_drm_answers {
+	int (*open)(void **state);
+	void (*adopt)(void *state, struct file *file);
+	void (*close)(void *state);
+	int (*call)(void *state, struct drm_file *file, unsigned int number, void *data,
+		    size_t bytes);
+	int (*mmap)(void *state, struct vm_area_struct *vma);
+	void (*show)(void *state, struct seq_file *m);
+	int (*enter)(void *state, void *content);
+	void (*leave)(void *state, void *content);
+	void (*put)(void *content);
+	/* Whether the caller may export objects. */
+	int (*check)(void *state);
+	struct dma_buf *(*export)(void *content, int flags);
+	void *(*import)(struct dma_buf *buffer);
+	/* Called, without a lock, if that said -EBUSY; it is tried once more. */
+	int (*settle)(void *state);
+};
+
+/* Whether DRM was there when the module was loaded. The rest must not be called without it. */
+bool gal_has_drm(void);
+struct drm_device *gal_new_node(struct device *parent, const struct gal_drm_answers *answers);
+void gal_end_node(struct drm_device *drm);
+/* Whole pages. The content is taken over, whatever it returns. */
+int gal_new_object(struct drm_file *file, size_t bytes, void *content, u32 *handle);
+struct drm_gem_object *gal_find_object(struct drm_file *file, u32 handle);
+void *gal_object_content(struct drm_gem_object *object);
+size_t gal_object_bytes(struct drm_gem_object *object);
+void gal_put_object(struct drm_gem_object *object);
+struct file *gal_open_file(struct drm_file *file);
 
 #endif

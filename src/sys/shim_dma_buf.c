@@ -263,7 +263,7 @@ static const struct dma_buf_ops gal_export_operations = {
 	.release = gal_export_release,
 };
 
-struct file *gal_export_buffer(const struct gal_export *what)
+struct dma_buf *gal_export_buffer(const struct gal_export *what)
 {
 	DEFINE_DMA_BUF_EXPORT_INFO(info);
 	struct gal_export *export = kmemdup(what, sizeof(*what), GAL_GFP_CLIENT);
@@ -276,11 +276,9 @@ struct file *gal_export_buffer(const struct gal_export *what)
 	info.flags = what->flags & O_ACCMODE;
 	info.priv = export;
 	buffer = dma_buf_export(&info);
-	if (IS_ERR(buffer)) {
+	if (IS_ERR(buffer))
 		kfree(export);
-		return ERR_CAST(buffer);
-	}
-	return buffer->file;
+	return buffer;
 }
 
 void *gal_exported_by(struct dma_buf *buffer, const void *exporter)
@@ -344,7 +342,7 @@ size_t gal_buffer_bytes(struct dma_buf *buffer)
 	return 0;
 }
 
-struct file *gal_export_buffer(const struct gal_export *what)
+struct dma_buf *gal_export_buffer(const struct gal_export *what)
 {
 	return ERR_PTR(-ENOTSUPP);
 }

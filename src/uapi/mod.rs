@@ -10,6 +10,7 @@
 mod fdinfo;
 mod guess;
 mod refusals;
+pub(crate) mod vivante;
 
 use crate::{
     abi::{
@@ -534,21 +535,42 @@ impl OpenedFile {
     }
 }
 
+/// The calling process opens the device: its objects, which are to be left by [`Clients::leave`].
+fn join() -> Result<(Arc<Clients>, Arc<Process>), kernel::error::Error> {
+    let clients = CLIENTS.get().ok_or(ENODEV)?;
+    if !clients.device().has_cores() {
+        return Err(ENODEV);
+    }
+    let process = clients.join().inspect_err(|&error| {
+        if error == EAGAIN {
+            warn_client!(
+                OPENS,
+                "cannot open the device: {} processes of its user have it open",
+                MAX_PROCESSES
+            );
+        }
+    })?;
+    Ok((clients, process))
+}
+
+/// What `mmap(2)` answers if it was refused: the log says why.
+fn refuse_area(error: kernel::error::Error, offset: u64) -> kernel::error::Error {
+    match error {
+        ENOMEM => ENOMEM,
+        EPERM => ENOTTY,
+        _ => {
+            warn_client!(
+                ENVELOPES,
+                "mmap at offset {offset:#x}: nothing is there, or not so much, or it is to be private or writable"
+            );
+            ENOTTY
+        }
+    }
+}
+
 impl FileOperations for OpenedFile {
     fn open() -> Result<Arc<Self>, kernel::error::Error> {
-        let clients = CLIENTS.get().ok_or(ENODEV)?;
-        if !clients.device().has_cores() {
-            return Err(ENODEV);
-        }
-        let process = clients.join().inspect_err(|&error| {
-            if error == EAGAIN {
-                warn_client!(
-                    OPENS,
-                    "cannot open the device: {} processes of its user have it open",
-                    MAX_PROCESSES
-                );
-            }
-        })?;
+        let (clients, process) = join()?;
         let (the_clients, the_process) = (clients.clone(), process.clone());
         let file = pin_init!(Self {
             clients: the_clients,
@@ -587,17 +609,8 @@ impl FileOperations for OpenedFile {
 
     fn mmap(self: ArcBorrow<'_, Self>, area: NewArea<'_>) -> Result<(), kernel::error::Error> {
         let offset = area.offset();
-        let view = self.process.mmap(area).map_err(|error| match error {
-            ENOMEM => ENOMEM,
-            EPERM => ENOTTY,
-            _ => {
-                warn_client!(
-                    ENVELOPES,
-                    "mmap at offset {offset:#x}: nothing is there, or not so much, or it is to be private or writable"
-                );
-                ENOTTY
-            }
-        });
+        let view = self.process.mmap(area);
+        let view = view.map_err(|error| refuse_area(error, offset));
         if let Some(view) = view? {
             *self.pool_view.lock() = Some(view);
         }

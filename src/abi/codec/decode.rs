@@ -441,15 +441,10 @@ impl Format {
             POOL_VIRTUAL if is(flags.contiguous) && self.has_no_contiguous_pool() => {
                 POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE
             }
-            POOL_DEFAULT | POOL_LOCAL | POOL_UNIFIED if is(flags.contiguous) => {
-                match is(flags.cacheable) {
-                    true => POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE,
-                    false => POOL_DEFAULT_FORCE_CONTIGUOUS,
-                }
+            POOL_DEFAULT | POOL_LOCAL | POOL_UNIFIED if is(flags.contiguous | flags.cacheable) => {
+                default_pool(is(flags.contiguous), is(flags.cacheable))
             }
-            POOL_DEFAULT | POOL_LOCAL | POOL_UNIFIED if is(flags.cacheable | flags.scattered) => {
-                POOL_VIRTUAL
-            }
+            POOL_DEFAULT | POOL_LOCAL | POOL_UNIFIED if is(flags.scattered) => POOL_VIRTUAL,
             POOL_DEFAULT | POOL_LOCAL | POOL_UNIFIED if is(flags.fast) => POOL_SYSTEM,
             pool => pool,
         };

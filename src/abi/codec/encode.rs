@@ -334,7 +334,7 @@ impl Format {
 
     /// A pool with the numbers of 4.0.0 as this generation numbers it: what lies in pages of its
     /// own is VIRTUAL where there is no pool of such memory.
-    pub(super) fn pool_number(self, pool: u32) -> u32 {
+    pub(crate) fn pool_number(self, pool: u32) -> u32 {
         let pool = match pool < self.0.quirks.pools {
             true => pool,
             false => POOL_VIRTUAL,

@@ -56,6 +56,18 @@ const POOL_CONTIGUOUS: u32 = 9;
 const POOL_DEFAULT_FORCE_CONTIGUOUS: u32 = 10;
 const POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE: u32 = 11;
 
+/// The pool that a request for pool DEFAULT means which wants memory in one piece, or for the CPU's
+/// cache.
+pub(crate) fn default_pool(is_contiguous: bool, is_cacheable: bool) -> u32 {
+    match (is_contiguous, is_cacheable) {
+        (true, true) => POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE,
+        (true, false) => POOL_DEFAULT_FORCE_CONTIGUOUS,
+        // The pool is never shown cached.
+        (false, true) => POOL_VIRTUAL,
+        (false, false) => POOL_DEFAULT,
+    }
+}
+
 /// Words of a text that DEBUG prints.
 const MESSAGE_WORDS: usize = 20;
 

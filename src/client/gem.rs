@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Objects of the DRM node: nodes that have handles of a DRM file beside that of the process.
+//!
+//! Each handle of a DRM file is one import of the node more, so that the process has the node as
+//! long as either kind of handle is there. What processes share of an object is the node's: its
+//! memory and its [`metadata`](Node::metadata).
+
+use super::{
+    import::Source,
+    Clients,
+    Locking,
+    Process, //
+};
+use crate::{
+    abi::{
+        default_pool,
+        CacheRange,
+        Parts,
+        Reply, //
+    },
+    error::{
+        Error,
+        Result, //
+    },
+    memory::{
+        Node,
+        Pool, //
+    },
+    stream::addresses::Owner,
+    sys::{
+        self,
+        chrdev::OpenFile,
+        dma_buf::{
+            Access,
+            DmaBuf, //
+        }, //
+    }, //
+};
+use kernel::{
+    page::page_align,
+    sync::Arc, //
+};
+
+/// `gcvVIDMEM_TYPE_GENERIC`, and the alignment of an object.
+const GENERIC: u32 = 0;
+const ALIGNMENT: u32 = 256;
+
+/// A LOCK or UNLOCK of the node and of its view.
+const BOTH: Parts = Parts {
+    lock: true,
+    view: true,
+};
+
+impl Process {
+    /// Allocates at least `bytes` bytes: the node and its handle, which is to be freed once the
+    /// object has one of its own.
+    pub(crate) fn create_object(
+        self: &Arc<Self>,
+        bytes: u64,
+        is_contiguous: bool,
+        is_cacheable: bool,
+    ) -> Result<(Arc<Node>, u32)> {
+        self.check_own()?;
+        let bytes = usize::try_from(bytes).ok().and_then(page_align);
+        let bytes = bytes.and_then(|bytes| u32::try_from(bytes).ok());
+        let bytes = bytes.ok_or(Error::OutOfMemory)?;
+        let pool = default_pool(is_contiguous, is_cacheable);
+        let (handle, ..) = self.allocate_node(bytes, ALIGNMENT, GENERIC, pool)?;
+        Ok((self.live_node(handle)?, handle))
+    }
+
+    /// Gives a handle of `node` back that [`Process::create_object`] or
+    /// [`Process::refer_to_object`] has given.
+    pub(crate) fn release_object(self: &Arc<Self>, node: &Arc<Node>, handle: u32) {
+        // The process can free it itself, and another may have it.
+        if self.has_node(handle, node) {
+            let _ = self.free_node(handle, false);
+        }
+    }
+
+    /// A handle of the process's for `node`, to be freed: see [`Process::have_node`].
+    pub(crate) fn refer_to_object(self: &Arc<Self>, node: &Arc<Node>) -> Result<u32> {
+        self.check_own()?;
+        if !node.is_made_by(self.number) {
+            node.share();
+        }
+        self.have_node(node.clone(), None)
+    }
+
+    /// The handle that it has. `InvalidObject`: it has freed that.
+    fn object_handle(&self, node: &Arc<Node>) -> Result<u32> {
+        let tables = self.tables();
+        let owner = tables.addresses.owner(node.address());
+        let Owner { handle, .. } = owner.ok_or(Error::InvalidObject)?;
+        let entry = tables.nodes.get(handle);
+        match entry.is_some_and(|entry| Arc::ptr_eq(&entry.node, node)) {
+            true => Ok(handle),
+            false => Err(Error::InvalidObject),
+        }
+    }
+
+    /// The object loses a handle of a DRM file.
+    pub(crate) fn leave_object(self: &Arc<Self>, node: &Arc<Node>) {
+        if let Ok(handle) = self.object_handle(node) {
+            let _ = self.free_node(handle, false);
+        }
+    }
+
+    /// LOCK: where the process sees it.
+    pub(crate) fn lock_object(
+        self: &Arc<Self>,
+        file: &OpenFile,
+        node: &Arc<Node>,
+        cacheable: bool,
+    ) -> Result<u64> {
+        self.check_own()?;
+        let (core, physical) = match self.device.first_core() {
+            Ok(core) => (core.index(), false),
+            Err(_) => {
+                let vector = self.device.vectors().next();
+                (vector.ok_or(Error::GpuNotResponding)?.index(), true)
+            }
+        };
+        let how = Locking {
+            cacheable,
+            core,
+            physical,
+            again: true,
+            parts: BOTH,
+        };
+        match self.lock(file, None, self.object_handle(node)?, how)? {
+            Reply::Locked { user, .. } => Ok(user.unwrap_or(0)),
+            _ => Err(Error::InvalidData),
+        }
+    }
+
+    /// UNLOCK, and the event half of it, behind what is in the ring.
+    pub(crate) fn unlock_object(self: &Arc<Self>, node: &Arc<Node>) -> Result {
+        self.check_own()?;
+        let handle = self.object_handle(node)?;
+        let unlocked = self.unlock(handle, BOTH, false)?;
+        if let Reply::Unlocked {
+            asynchronous: true, ..
+        } = unlocked
+        {
+            let queued = self
+                .device
+                .first_core()
+                .and_then(|core| self.queue_unlock(&core, handle, false).map(|_| ()));
+            if queued.is_err() {
+                // There is no ring that it could wait in.
+                let over = self.tables().finish_unlock(handle, false);
+                if let Some(entry) = over {
+                    entry.node.end_here();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// CACHE: as much of it as `bytes` bytes at `user` name; all of it, if either is 0.
+    pub(crate) fn maintain_object(
+        &self,
+        node: &Arc<Node>,
+        operation: u32,
+        user: u64,
+        bytes: u64,
+    ) -> Result {
+        self.check_own()?;
+        self.maintain_cache(CacheRange {
+            operation,
+            user,
+            bytes,
+            node: Some(self.object_handle(node)?),
+            by_node: true,
+        })
+    }
+
+    /// The number of the node's pool, as the process's generation of the interface has it.
+    pub(crate) fn object_pool(&self, node: &Node) -> u32 {
+        let number = Pool::number(node.pool());
+        let interface = self.interface();
+        interface.map_or(number, |(choice, _)| choice.format().pool_number(number))
+    }
+
+    /// Makes `status` the tile status of `node`, filled with what stands for tiles that are not
+    /// cleared.
+    pub(crate) fn attach_object(&self, node: &Node, status: &Arc<Node>) -> Result {
+        self.check_own()?;
+        let core = self.device.first_core();
+        let word = core.map_or(0, |core| core.identity().plain_tiles());
+        let goes_on = || {
+            sys::yield_if_due();
+            !sys::is_killed()
+        };
+        let metadata = node.metadata();
+        metadata.attach_status(status, |status| status.fill(word, goes_on))
+    }
+
+    /// The node that a dma-buf is. It waits for nothing: see [`Process::settle_objects`].
+    fn import_object(&self, buffer: &DmaBuf) -> Result<Arc<Node>> {
+        let source = Source::DmaBuf(buffer.clone());
+        if let Some(node) = self.own_node(&source)? {
+            return Ok(node);
+        }
+        let memory = self.take(&source, true, false)?;
+        self.device.memory().wrap(memory, self.number)
+    }
+
+    /// Whether the caller may hand objects on. `InvalidData`: it has got the file from the process.
+    pub(crate) fn may_export_objects(&self) -> Result {
+        self.check_own()
+    }
+
+    /// Waits for memory that the process has let go of, if an import found that still in use.
+    pub(crate) fn settle_objects(&self) -> Result {
+        self.check_own()?;
+        self.reclaim().map(|_| ())
+    }
+}
+
+impl Clients {
+    /// The node that a dma-buf is, for the calling process, which has a DRM file.
+    /// `InvalidArgument`: it has none.
+    pub(crate) fn import_object(&self, buffer: &DmaBuf) -> Result<Arc<Node>> {
+        let process = self.of_caller().ok_or(Error::InvalidArgument)?;
+        process.import_object(buffer)
+    }
+
+    /// A dma-buf of a node. `NotSupported`: it cannot be one.
+    pub(crate) fn export_object(&self, node: &Arc<Node>, access: Access) -> Result<DmaBuf> {
+        // Others may leave something in it from now on.
+        node.share();
+        let exporter = self.device().memory().exporter();
+        exporter.make(node.clone(), access).map_err(Into::into)
+    }
+}

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! A DRM node with memory objects.
+//!
+//! The kernel crate has its abstractions of DRM where that is built in alone. Where DRM is not
+//! there, or was not when the module was loaded, there is no node. The C half is `shim_drm.c`.
+
+use super::{
+    chrdev::OpenFile,
+    dma_buf::{
+        Access,
+        DmaBuf, //
+    },
+    raw_device,
+    shim,
+    unload::InUse,
+    views::Views,
+    vma::NewArea, //
+};
+use core::{
+    marker::PhantomData,
+    ptr::NonNull, //
+};
+use kernel::{
+    bindings,
+    device,
+    error::{
+        from_err_ptr,
+        from_result,
+        to_result, //
+    },
+    mm::virt::VmaNew,
+    page::page_align,
+    prelude::*,
+    seq_file::SeqFile,
+    sync::{
+        aref::ARef,
+        Arc,
+        ArcBorrow, //
+    },
+    types::ForeignOwnable, //
+};
+
+/// Words of the longest argument of an ioctl.
+pub(crate) const WORDS: usize = 6;
+
+/// What a file of the node does.
+pub(crate) trait NodeFile: Send + Sync + Sized + 'static {
+    /// What an object is.
+    type Object: Send + Sync + 'static;
+
+    /// A process opens the node.
+    fn open() -> Result<Arc<Self>>;
+
+    /// The address space of the file.
+    fn views(&self) -> &Views;
+
+    /// Ioctl `number` of the driver's own; its argument is changed only if it succeeds.
+    fn call(
+        self: ArcBorrow<'_, Self>,
+        file: &Opened<Self>,
+        number: u32,
+        words: &mut [u32; WORDS],
+    ) -> Result;
+
+    /// `mmap(2)`.
+    fn mmap(self: ArcBorrow<'_, Self>, area: NewArea<'_>) -> Result;
+
+    /// What `/proc/PID/fdinfo/FD` has of the file.
+    fn show(self: ArcBorrow<'_, Self>, out: &SeqFile);
+
+    /// `object` gets a handle of the file.
+    fn enter(self: ArcBorrow<'_, Self>, object: &Arc<Self::Object>) -> Result;
+
+    /// `object` loses a handle of the file, which may be on its way out.
+    fn leave(self: ArcBorrow<'_, Self>, object: &Arc<Self::Object>);
+
+    /// Whether the caller may have dma-bufs of the file's objects.
+    fn check(&self) -> Result;
+
+    /// A dma-buf of `object`.
+    fn export(object: &Arc<Self::Object>, access: Access) -> Result<DmaBuf>;
+
+    /// The object that `buffer` is, for the calling process. `EBUSY`: [`NodeFile::settle`] may help.
+    /// Called under locks of DRM's: it waits for no GPU.
+    fn import(buffer: &DmaBuf) -> Result<Arc<Self::Object>>;
+
+    /// Waits for what keeps a dma-buf from being imported.
+    fn settle(self: ArcBorrow<'_, Self>) -> Result;
+
+    /// The last descriptor of the file is closed.
+    fn release(self: Arc<Self>);
+}
+
+/// A file of a node, during one of its ioctls.
+///
+/// # Invariants
+///
+/// The pointer is valid, and of a node with [`Answers`] of `T`.
+pub(crate) struct Opened<T>(NonNull<shim::drm_file>, PhantomData<T>);
+
+impl<T: NodeFile> Opened<T> {
+    /// The file itself.
+    pub(crate) fn file(&self) -> &OpenFile {
+        // SAFETY: By the type invariant; the file is open for the length of the call. `OpenFile` is
+        // a transparent wrapper of it.
+        unsafe { &*shim::gal_open_file(self.0.as_ptr()).cast::<OpenFile>() }
+    }
+
+    /// A handle for `object`, of `bytes` bytes.
+    pub(crate) fn insert(&self, object: Arc<T::Object>, bytes: usize) -> Result<u32> {
+        let bytes = page_align(bytes).ok_or(EINVAL)?;
+        let mut handle = 0;
+        // SAFETY: By the type invariant; the content is an `Arc` of this node's objects, which is
+        // given away, and the size whole pages.
+        to_result(unsafe {
+            shim::gal_new_object(
+                self.0.as_ptr(),
+                bytes,
+                object.into_foreign().cast(),
+                &mut handle,
+            )
+        })?;
+        Ok(handle)
+    }
+
+    /// The object of a handle.
+    pub(crate) fn find(&self, handle: u32) -> Option<Found<T>> {
+        // SAFETY: By the type invariant; the call refuses handles that are none.
+        let object = unsafe { shim::gal_find_object(self.0.as_ptr(), handle) };
+        // INVARIANT: It came with a reference, and of this file are this node's objects alone.
+        NonNull::new(object).map(|object| Found(object, PhantomData))
+    }
+}
+
+/// An object that has a handle.
+///
+/// # Invariants
+///
+/// The pointer is valid, and of a node with [`Answers`] of `T`; a reference is ours.
+pub(crate) struct Found<T: NodeFile>(NonNull<shim::drm_gem_object>, PhantomData<T>);
+
+impl<T: NodeFile> Found<T> {
+    /// Its size in bytes: whole pages.
+    pub(crate) fn bytes(&self) -> usize {
+        // SAFETY: By the type invariant.
+        unsafe { shim::gal_object_bytes(self.0.as_ptr()) }
+    }
+
+    /// What it is.
+    pub(crate) fn get(&self) -> ArcBorrow<'_, T::Object> {
+        // SAFETY: By the type invariant the content is an `Arc` of such an object, and lives as long
+        // as the reference does.
+        unsafe { Arc::borrow(shim::gal_object_content(self.0.as_ptr()).cast()) }
+    }
+}
+
+impl<T: NodeFile> Drop for Found<T> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant the reference is ours, and nothing uses it after this drop.
+        unsafe { shim::gal_put_object(self.0.as_ptr()) }
+    }
+}
+
+/// The functions that C calls.
+struct Answers<T>(PhantomData<T>);
+
+impl<T: NodeFile> Answers<T> {
+    const TABLE: shim::gal_drm_answers = shim::gal_drm_answers {
+        open: Some(Self::open),
+        adopt: Some(Self::adopt),
+        close: Some(Self::close),
+        call: Some(Self::call),
+        mmap: Some(Self::mmap),
+        show: Some(Self::show),
+        enter: Some(Self::enter),
+        leave: Some(Self::leave),
+        put: Some(Self::put),
+        check: Some(Self::check),
+        export: Some(Self::export),
+        import: Some(Self::import),
+        settle: Some(Self::settle),
+    };
+
+    fn table() -> &'static shim::gal_drm_answers {
+        &Self::TABLE
+    }
+
+    /// # Safety
+    ///
+    /// `state` is of [`Self::open`], and [`Self::close`] does not run meanwhile.
+    unsafe fn file<'a>(state: *mut c_void) -> ArcBorrow<'a, T> {
+        // SAFETY: By the caller.
+        unsafe { Arc::<T>::borrow(state.cast()) }
+    }
+
+    /// # Safety
+    ///
+    /// `content` is an `Arc` of an object, which stays meanwhile.
+    unsafe fn object<'a>(content: *mut c_void) -> ArcBorrow<'a, T::Object> {
+        // SAFETY: By the caller.
+        unsafe { Arc::<T::Object>::borrow(content.cast()) }
+    }
+
+    /// # Safety
+    ///
+    /// Called by DRM for a file that is being opened.
+    unsafe extern "C" fn open(state: *mut *mut c_void) -> c_int {
+        from_result(|| {
+            let file = T::open()?;
+            // SAFETY: By the caller there is room for it.
+            unsafe { *state = file.into_foreign().cast() };
+            Ok(0)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// Called for a file that is being opened, after `open`.
+    unsafe extern "C" fn adopt(state: *mut c_void, file: *mut bindings::file) {
+        // SAFETY: By the caller; the file keeps its state until it is released, and so the address
+        // space.
+        unsafe { Self::file(state).views().adopt(file) };
+    }
+
+    /// # Safety
+    ///
+    /// Called by DRM once, for a file that `open` set up, after everything else of it.
+    unsafe extern "C" fn close(state: *mut c_void) {
+        // SAFETY: `open` stored it, and nothing uses it afterwards.
+        T::release(unsafe { Arc::<T>::from_foreign(state.cast()) });
+    }
+
+    /// # Safety
+    ///
+    /// Called by DRM with a file that `open` set up and `bytes` bytes of kernel memory.
+    unsafe extern "C" fn call(
+        state: *mut c_void,
+        file: *mut shim::drm_file,
+        number: c_uint,
+        data: *mut c_void,
+        bytes: usize,
+    ) -> c_int {
+        let mut words = [0; WORDS];
+        let bytes = bytes.min(size_of_val(&words));
+        // SAFETY: By the caller, and there is room.
+        unsafe { data.copy_to_nonoverlapping(words.as_mut_ptr().cast(), bytes) };
+        from_result(|| {
+            // INVARIANT: By the caller.
+            let opened = Opened(NonNull::new(file).ok_or(EINVAL)?, PhantomData);
+            // SAFETY: By the caller; the file is not released meanwhile.
+            T::call(unsafe { Self::file(state) }, &opened, number, &mut words)?;
+            // SAFETY: As above.
+            unsafe { data.copy_from_nonoverlapping(words.as_ptr().cast(), bytes) };
+            Ok(0)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// Called by the memory manager with a file that `open` set up and a new area.
+    unsafe extern "C" fn mmap(state: *mut c_void, vma: *mut bindings::vm_area_struct) -> c_int {
+        // SAFETY: The area is new and locked.
+        let area = unsafe { VmaNew::from_raw(vma) };
+        from_result(|| {
+            // SAFETY: This is the mmap handler, and it asks once.
+            let area = unsafe { NewArea::new(area) }?;
+            // SAFETY: By the caller; the file is not released meanwhile.
+            T::mmap(unsafe { Self::file(state) }, area).map(|()| 0)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// Called by procfs with a file that `open` set up, of which it holds a reference.
+    unsafe extern "C" fn show(state: *mut c_void, m: *mut bindings::seq_file) {
+        // SAFETY: By the caller; `m` is valid for the length of the call, and only this thread's.
+        unsafe { T::show(Self::file(state), SeqFile::from_raw(m)) };
+    }
+
+    /// # Safety
+    ///
+    /// Called by DRM with a file that `open` set up and an object of its node.
+    unsafe extern "C" fn enter(state: *mut c_void, content: *mut c_void) -> c_int {
+        from_result(|| {
+            // SAFETY: By the caller; the object has a reference meanwhile.
+            let (file, object) = unsafe { (Self::file(state), Self::object(content)) };
+            T::enter(file, &object.into()).map(|()| 0)
+        })
+    }
+
+    /// # Safety
+    ///
+    /// As [`Self::enter`].
+    unsafe extern "C" fn leave(state: *mut c_void, content: *mut c_void) {
+        // SAFETY: By the caller; the object has a reference meanwhile.
+        let (file, object) = unsafe { (Self::file(state), Self::object(content)) };
+        T::leave(file, &object.into());
+    }
+
+    /// # Safety
+    ///
+    /// Called once for each content.
+    unsafe extern "C" fn put(content: *mut c_void) {
+        // SAFETY: By the caller it is an `Arc` that is given back.
+        drop(unsafe { Arc::<T::Object>::from_foreign(content.cast()) });
+    }
+
+    /// # Safety
+    ///
+    /// Called by DRM with a file that `open` set up.
+    unsafe extern "C" fn check(state: *mut c_void) -> c_int {
+        // SAFETY: By the caller; the file is not released meanwhile.
+        from_result(|| unsafe { Self::file(state) }.check().map(|()| 0))
+    }
+
+    /// # Safety
+    ///
+    /// Called by DRM with an object of such a node.
+    unsafe extern "C" fn export(content: *mut c_void, flags: c_int) -> *mut shim::dma_buf {
+        // SAFETY: By the caller; the object has a reference meanwhile.
+        let object = unsafe { Self::object(content) };
+        // CAST: bits.
+        match T::export(&object.into(), Access::of_flags(flags as u32)) {
+            Ok(buffer) => buffer.into_raw(),
+            Err(error) => error.to_ptr(),
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Called by DRM with a dma-buf that stays meanwhile.
+    unsafe extern "C" fn import(buffer: *mut shim::dma_buf) -> *mut c_void {
+        // SAFETY: By the caller.
+        let imported = unsafe { DmaBuf::hold(buffer) }.and_then(|buffer| T::import(&buffer));
+        match imported {
+            Ok(object) => object.into_foreign().cast(),
+            Err(error) => error.to_ptr(),
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Called by DRM with a file that `open` set up.
+    unsafe extern "C" fn settle(state: *mut c_void) -> c_int {
+        // SAFETY: By the caller; the file is not released meanwhile.
+        from_result(|| T::settle(unsafe { Self::file(state) }).map(|()| 0))
+    }
+}
+
+/// A node, as long as it lives. Its files outlive it, and answer `ENODEV` then.
+///
+/// # Invariants
+///
+/// `raw` is of `gal_new_node`.
+pub(crate) struct Node {
+    raw: NonNull<shim::drm_device>,
+    parent: ARef<device::Device>,
+    /// For the functions.
+    _in_use: InUse,
+}
+
+// SAFETY: Only used to end it, which any thread may do.
+unsafe impl Send for Node {}
+// SAFETY: No method that takes `&self` looks at `raw`.
+unsafe impl Sync for Node {}
+
+/// Whether DRM was there when the module was loaded.
+pub(crate) fn is_there() -> bool {
+    // SAFETY: Only looks at the module itself.
+    unsafe { shim::gal_has_drm() }
+}
+
+impl Node {
+    /// A new one, which shows `parent` as its hardware. `ENOTSUPP`: there is no DRM.
+    pub(crate) fn new<T: NodeFile>(parent: &device::Device) -> Result<Self> {
+        if !is_there() {
+            return Err(ENOTSUPP);
+        }
+        let in_use = InUse::new()?;
+        // SAFETY: The device is live, DRM is there, and the table is static.
+        let raw = unsafe { shim::gal_new_node(raw_device(parent), Answers::<T>::table()) };
+        // INVARIANT: Made just now.
+        Ok(Self {
+            raw: NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?,
+            parent: parent.into(),
+            _in_use: in_use,
+        })
+    }
+
+    /// Whether `dev` is what it shows as its hardware.
+    pub(crate) fn is_of(&self, dev: &device::Device) -> bool {
+        raw_device(&self.parent) == raw_device(dev)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant, and nothing uses it after this drop.
+        unsafe { shim::gal_end_node(self.raw.as_ptr()) }
+    }
+}
