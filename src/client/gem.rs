@@ -53,33 +53,24 @@ const BOTH: Parts = Parts {
 };
 
 impl Process {
-    /// Allocates at least `bytes` bytes: the node and its handle, which is to be freed once the
-    /// object has one of its own.
+    /// Allocates at least `bytes` bytes. The process has the node by a handle that the caller gives
+    /// back, by [`Process::leave_object`], once the object has one of its own.
     pub(crate) fn create_object(
         self: &Arc<Self>,
         bytes: u64,
         is_contiguous: bool,
         is_cacheable: bool,
-    ) -> Result<(Arc<Node>, u32)> {
+    ) -> Result<Arc<Node>> {
         self.check_own()?;
         let bytes = usize::try_from(bytes).ok().and_then(page_align);
         let bytes = bytes.and_then(|bytes| u32::try_from(bytes).ok());
         let bytes = bytes.ok_or(Error::OutOfMemory)?;
         let pool = default_pool(is_contiguous, is_cacheable);
         let (handle, ..) = self.allocate_node(bytes, ALIGNMENT, GENERIC, pool)?;
-        Ok((self.live_node(handle)?, handle))
+        self.live_node(handle)
     }
 
-    /// Gives a handle of `node` back that [`Process::create_object`] or
-    /// [`Process::refer_to_object`] has given.
-    pub(crate) fn release_object(self: &Arc<Self>, node: &Arc<Node>, handle: u32) {
-        // The process can free it itself, and another may have it.
-        if self.has_node(handle, node) {
-            let _ = self.free_node(handle, false);
-        }
-    }
-
-    /// A handle of the process's for `node`, to be freed: see [`Process::have_node`].
+    /// A handle of the process's for `node`, which the caller frees: see [`Process::have_node`].
     pub(crate) fn refer_to_object(self: &Arc<Self>, node: &Arc<Node>) -> Result<u32> {
         self.check_own()?;
         if !node.is_made_by(self.number) {
@@ -100,10 +91,11 @@ impl Process {
         }
     }
 
-    /// The object loses a handle of a DRM file.
+    /// The object loses a handle of a DRM file. An object is none of the process's own memory, so
+    /// that nothing waits here, where nothing could be told of a Unix signal.
     pub(crate) fn leave_object(self: &Arc<Self>, node: &Arc<Node>) {
         if let Ok(handle) = self.object_handle(node) {
-            let _ = self.free_node(handle, false);
+            let _ = self.free_idle_node(self.clone(), handle, false);
         }
     }
 
@@ -135,7 +127,7 @@ impl Process {
         }
     }
 
-    /// UNLOCK, and the event half of it, behind what is in the ring.
+    /// UNLOCK, and the event half of it, after what is in the ring.
     pub(crate) fn unlock_object(self: &Arc<Self>, node: &Arc<Node>) -> Result {
         self.check_own()?;
         let handle = self.object_handle(node)?;
@@ -184,7 +176,7 @@ impl Process {
         interface.map_or(number, |(choice, _)| choice.format().pool_number(number))
     }
 
-    /// Makes `status` the tile status of `node`, filled with what stands for tiles that are not
+    /// Makes `status` the tile status of `node`, filled with the code of tiles that are not
     /// cleared.
     pub(crate) fn attach_object(&self, node: &Node, status: &Arc<Node>) -> Result {
         self.check_own()?;
@@ -213,7 +205,7 @@ impl Process {
         self.check_own()
     }
 
-    /// Waits for memory that the process has let go of, if an import found that still in use.
+    /// Waits for memory that the process has released, if an import found that still in use.
     pub(crate) fn settle_objects(&self) -> Result {
         self.check_own()?;
         self.reclaim().map(|_| ())

@@ -21,8 +21,8 @@
 #include <drm/drm_gem.h>
 #include <drm/drm_ioctl.h>
 #include <drm/drm_prime.h>
+#include <drm/vivante_drm.h>
 
-#include "../../include/uapi/drm/vivante_drm.h"
 
 #ifdef CONFIG_COMPAT
 #pragma weak drm_compat_ioctl

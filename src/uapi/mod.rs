@@ -535,7 +535,7 @@ impl OpenedFile {
     }
 }
 
-/// The calling process opens the device: its objects, which are to be left by [`Clients::leave`].
+/// The calling process opens the device: its objects, until [`Clients::leave`].
 fn join() -> Result<(Arc<Clients>, Arc<Process>), kernel::error::Error> {
     let clients = CLIENTS.get().ok_or(ENODEV)?;
     if !clients.device().has_cores() {

@@ -105,12 +105,12 @@ impl File {
             return Err(Error::NotSupported);
         }
         let (contiguous, cached) = (flags & CONTIGUOUS != 0, flags & CACHED != 0);
-        let (node, own) = self.process.create_object(bytes, contiguous, cached)?;
+        let node = self.process.create_object(bytes, contiguous, cached)?;
         // Checked by the allocation.
         let bytes = usize::try_from(bytes).map_err(|_| Error::OutOfMemory)?;
         let handle = file.insert(node.clone(), bytes);
         // The object has one of its own now, or the node goes.
-        self.process.release_object(&node, own);
+        self.process.leave_object(&node);
         Ok(handle?)
     }
 
@@ -166,7 +166,7 @@ impl File {
                     Some(status) => process.refer_to_object(status),
                     None => Ok(0),
                 };
-                let status = status.inspect_err(|_| process.release_object(&node, handle))?;
+                let status = status.inspect_err(|_| process.leave_object(&node))?;
                 [words[1], words[2]] = [handle, status];
             }
             _ => return Err(Error::InvalidArgument),
