@@ -64,7 +64,7 @@ use crate::{
             NodeHolder, //
         }, //
     },
-    uapi::vivante::OfCore, //
+    uapi::drm::OfCore, //
 };
 use kernel::{
     device::Core as CoreContext,

@@ -115,7 +115,7 @@ impl InPlaceModule for Galcore {
         pin_init::pin_init_scope(move || {
             let parameters = Parameters::load()?;
             params::show();
-            uapi::vivante::tell_if_missing(parameters.has_drm_node);
+            uapi::drm::tell_if_missing(parameters.drm_nodes);
             let major = parameters.major;
             Ok(try_pin_init!(Self {
                 _queue: OwnQueue::new()?,

@@ -120,8 +120,8 @@ pub(crate) struct Parameters {
     pub(crate) kinds: Kinds,
     /// They were named: other drivers may have other cores.
     pub(crate) shares_board: bool,
-    /// There is a DRM node.
-    pub(crate) has_drm_node: bool,
+    /// Which DRM nodes there are: the vendor's, and etnaviv's.
+    pub(crate) drm_nodes: [bool; 2],
     /// The pool.
     pub(crate) pool: PoolSource,
     /// Bytes of a bank; 0: one bank.
@@ -497,10 +497,12 @@ impl Parameters {
             locations: locations(raw)?,
             kinds: kinds(text(&raw.cores))?,
             shares_board: !text(&raw.cores).is_empty(),
-            has_drm_node: match text(&raw.drm) {
-                "" | "vivante" => true,
-                "none" => false,
-                _ => return Err(Refusal("drm", "must be vivante or none")),
+            drm_nodes: match text(&raw.drm) {
+                "" | "vivante" => [true, false],
+                "etnaviv" => [false, true],
+                "both" => [true, true],
+                "none" => [false, false],
+                _ => return Err(Refusal("drm", "must be vivante, etnaviv, both or none")),
             },
             pool: pool_source(raw)?,
             bank_size: raw.bankSize,

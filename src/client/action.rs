@@ -24,7 +24,8 @@ use crate::{
         Payload,
         Share,
         Toll, //
-    }, //
+    },
+    sys::fence::Fence, //
 };
 use kernel::{
     list::ListArc,
@@ -52,6 +53,8 @@ pub(crate) enum Action {
     Timestamp(Arc<Process>, u32, bool),
     /// Sends the realtime signal of the parameters, with this value.
     LinuxSignal(Arc<Process>, u32),
+    /// Ends a fence of a SUBMIT's: with an error, if its job was dropped.
+    Fence(Fence),
 }
 
 /// Counting in a word of a client's memory.
@@ -92,6 +95,8 @@ impl Action {
             Action::Count(count) => count.run(),
             Action::Timestamp(process, timer, start) => process.note_time(timer, start),
             Action::LinuxSignal(process, value) => process.send_signal(value),
+            Action::Fence(fence) if outcome == Outcome::Done => fence.signal(),
+            Action::Fence(fence) => drop(fence),
         }
     }
 }

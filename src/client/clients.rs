@@ -174,9 +174,9 @@ pub(crate) struct Clients {
     names: Arc<Names<Node>>,
     shared_buffers: Arc<SharedBuffers>,
     users: Arc<Users>,
-    /// The DRM node.
+    /// The DRM nodes.
     #[pin]
-    drm: Mutex<Option<drm::Node>>,
+    drm: Mutex<[Option<drm::Node>; 2]>,
     #[pin]
     processes: SpinLock<Members>,
     #[pin]
@@ -202,7 +202,7 @@ impl Clients {
                 users,
                 shared_nodes <- SharedNodes::new(),
                 shared_signals <- SharedSignals::new(),
-                drm <- new_mutex!(None, "galcore drm"),
+                drm <- new_mutex!([const { None }; 2], "galcore drm"),
                 processes <- new_spinlock!(Members::new(), "galcore processes"),
                 guilt <- Guilt::new(),
                 has_lowered: Atomic::new(false),
@@ -212,8 +212,8 @@ impl Clients {
         )
     }
 
-    /// The DRM node, if there is one: of one of the device's cores.
-    pub(crate) fn drm(&self) -> &Mutex<Option<drm::Node>> {
+    /// The DRM nodes, if there are any: of one of the device's cores each.
+    pub(crate) fn drm(&self) -> &Mutex<[Option<drm::Node>; 2]> {
         &self.drm
     }
 

@@ -15,6 +15,7 @@ use super::{
     },
     queue::Queue,
     restarts::Limited,
+    submit::Submitted,
     tables::{
         PerCore,
         Tables, //
@@ -156,6 +157,18 @@ impl Parts {
             was_switched,
         }
     }
+}
+
+/// What COMMIT has beside commands.
+pub(super) struct Contextual {
+    /// The context, if it is in the client's memory.
+    pub(super) own: Option<OwnContext>,
+    /// The context, if it is one of ATTACH.
+    pub(super) hold: Option<Hold>,
+    /// User address of the delta; 0: none.
+    pub(super) delta: u64,
+    /// How to read deltas.
+    pub(super) format: Format,
 }
 
 /// Commands start and end on 64-bit units.
@@ -310,7 +323,45 @@ impl Process {
             }
             context => context.flatten(),
         };
-        let mut hold = context.map(|context| context.hold()).transpose()?;
+        let hold = context.map(|context| context.hold()).transpose()?;
+        let context = Contextual {
+            own,
+            hold,
+            delta: commit.delta,
+            format,
+        };
+        let mut queue = Queue::empty(self, core.ring().empty_payload());
+        let fill = |queue: &mut Queue<'_>| queue.read(commit.queue, format);
+        let (submitted, switched) =
+            self.submit_words(core, words, entry, context, &mut queue, fill)?;
+        let reply = Reply::Committed {
+            counted: submitted.counted,
+            stamp: submitted.job,
+            switched,
+        };
+        queue.submitted();
+        Ok(reply)
+    }
+
+    /// Checks the copied commands `words`, and submits them with their context and the records that
+    /// `fill` has put into `queue`. Returns whether the context was switched, too. Errors as
+    /// [`Process::commit`].
+    #[inline(always)]
+    pub(super) fn submit_words<'a>(
+        self: &'a Arc<Self>,
+        core: &Core,
+        mut words: KVVec<u32>,
+        entry: Pipe,
+        context: Contextual,
+        queue: &mut Queue<'a>,
+        fill: impl FnOnce(&mut Queue<'a>) -> Result,
+    ) -> Result<(Submitted, bool)> {
+        let Contextual {
+            mut own,
+            mut hold,
+            delta,
+            format,
+        } = context;
         let (stale, data);
         let (exit, removals, wipes) = {
             let mut tables = self.tables();
@@ -329,8 +380,7 @@ impl Process {
             let (removals, wipes) = (tables.addresses.removals(), loaded.wipes());
             (exit, removals, wipes)
         };
-        let mut queue = Queue::empty(self, core.ring().empty_payload());
-        queue.read(commit.queue, commit.format)?;
+        fill(queue)?;
         let mut work = Submission {
             process: self,
             core,
@@ -341,8 +391,8 @@ impl Process {
             own: own.as_mut(),
             hold,
             load: None,
-            delta: commit.delta,
-            format: commit.format,
+            delta,
+            format,
             merged: Merged::default(),
             switched: None,
             stale,
@@ -351,16 +401,11 @@ impl Process {
             is_context_new: false,
             left: Cell::new(None),
         };
-        let submitted = self.submit(core, Some(&mut work), &mut queue)?;
+        let submitted = self.submit(core, Some(&mut work), queue)?;
         work.finish();
-        let reply = Reply::Committed {
-            counted: submitted.counted,
-            stamp: submitted.job,
-            switched: work.switched.is_some(),
-        };
-        queue.submitted();
+        let switched = work.switched.is_some();
         self.keep_room(words);
-        Ok(reply)
+        Ok((submitted, switched))
     }
 
     /// Copies the commands of `buffer`, which is that of `commit`, and of the chain of

@@ -8,6 +8,7 @@
 
 use super::{
     import::Source,
+    streams::FENCE_TIMEOUT,
     Clients,
     Locking,
     Process, //
@@ -61,11 +62,15 @@ impl Process {
         is_contiguous: bool,
         is_cacheable: bool,
     ) -> Result<Arc<Node>> {
+        self.create_object_in(bytes, default_pool(is_contiguous, is_cacheable))
+    }
+
+    /// The same in a pool.
+    pub(super) fn create_object_in(self: &Arc<Self>, bytes: u64, pool: u32) -> Result<Arc<Node>> {
         self.check_own()?;
         let bytes = usize::try_from(bytes).ok().and_then(page_align);
         let bytes = bytes.and_then(|bytes| u32::try_from(bytes).ok());
         let bytes = bytes.ok_or(Error::OutOfMemory)?;
-        let pool = default_pool(is_contiguous, is_cacheable);
         let (handle, ..) = self.allocate_node(bytes, ALIGNMENT, GENERIC, pool)?;
         self.live_node(handle)
     }
@@ -200,9 +205,14 @@ impl Process {
         self.device.memory().wrap(memory, self.number)
     }
 
-    /// Whether the caller may hand objects on. `InvalidData`: it has got the file from the process.
-    pub(crate) fn may_export_objects(&self) -> Result {
-        self.check_own()
+    /// Whether the caller may hand `node` on. `InvalidData`: it has got the file from the process. If
+    /// it `is_first`, waits for the jobs that write it: those who get it know of later ones alone.
+    pub(crate) fn check_export(&self, node: &Node, is_first: bool) -> Result {
+        self.check_own()?;
+        match is_first {
+            true => self.wait_for_object(node, false, FENCE_TIMEOUT),
+            false => Ok(()),
+        }
     }
 
     /// Waits for memory that the process has released, if an import found that still in use.

@@ -54,6 +54,7 @@ mod shared_info;
 mod shared_signals;
 mod signal;
 mod signals;
+mod streams;
 mod submit;
 mod tables;
 mod timer;
@@ -151,6 +152,11 @@ pub(crate) use clients::{
 pub(crate) use ledgers::{
     Ledgers,
     KINDS, //
+};
+pub(crate) use streams::{
+    Stream,
+    Used,
+    FENCE_TIMEOUT, //
 };
 pub(crate) use window::PoolView;
 

@@ -11,6 +11,7 @@ use crate::{
         Error,
         Result, //
     },
+    limits::MAX_CORES,
     sys, //
 };
 use kernel::{
@@ -57,6 +58,9 @@ struct Values {
     clear_value: Atomic<u64>,
     timestamp: Atomic<u64>,
     role: Atomic<u32>,
+    /// By core, the last job that has used it, and that has written it.
+    used: [Atomic<u64>; MAX_CORES],
+    written: [Atomic<u64>; MAX_CORES],
     status_node: SetOnce<Arc<Node>>,
 }
 
@@ -70,6 +74,8 @@ impl Values {
             clear_value: Atomic::new(0),
             timestamp: Atomic::new(0),
             role: Atomic::new(ALONE),
+            used: [const { Atomic::new(0) }; MAX_CORES],
+            written: [const { Atomic::new(0) }; MAX_CORES],
             status_node: SetOnce::new(),
         }
     }
@@ -128,6 +134,40 @@ impl Metadata {
         let step = u64::from(step);
         let before = self.values()?.timestamp.fetch_add(step, Relaxed);
         Ok(before.wrapping_add(step))
+    }
+
+    /// Makes room for what is noted later. `OutOfMemory`.
+    pub(crate) fn prepare(&self) -> Result {
+        self.values().map(|_| ())
+    }
+
+    /// Notes that job `number` of core `core` uses it, for which there is room.
+    pub(crate) fn note_job(&self, core: usize, number: u64, is_written: bool) {
+        let Some(values) = self.0.as_ref() else {
+            return;
+        };
+        let raise = |noted: &Atomic<u64>| {
+            let mut now = noted.load(Relaxed);
+            // Ends: each round the number is higher.
+            while now < number {
+                match noted.cmpxchg(now, number, Full) {
+                    Ok(_) => return,
+                    Err(other) => now = other,
+                }
+            }
+        };
+        raise(&values.used[core]);
+        if is_written {
+            raise(&values.written[core]);
+        }
+    }
+
+    /// The last job of core `core` that is noted, or the last that has written it; 0: none.
+    pub(crate) fn last_job(&self, core: usize, writers_only: bool) -> u64 {
+        self.0.as_ref().map_or(0, |values| match writers_only {
+            true => values.written[core].load(Relaxed),
+            false => values.used[core].load(Relaxed),
+        })
     }
 
     /// Its tile status, if it has one.

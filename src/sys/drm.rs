@@ -11,6 +11,7 @@ use super::{
         Access,
         DmaBuf, //
     },
+    fence::SharedFence,
     raw_device,
     shim,
     unload::InUse,
@@ -42,12 +43,24 @@ use kernel::{
 };
 
 /// Words of the longest argument of an ioctl.
-pub(crate) const WORDS: usize = 6;
+pub(crate) const WORDS: usize = 18;
+
+/// Which driver a node says it is of.
+#[derive(Clone, Copy)]
+pub(crate) enum Driver {
+    /// The vendor's.
+    Vivante,
+    /// Linux's etnaviv.
+    Etnaviv,
+}
 
 /// What a file of the node does.
 pub(crate) trait NodeFile: Send + Sync + Sized + 'static {
     /// What an object is.
     type Object: Send + Sync + 'static;
+
+    /// Whose node it is.
+    const DRIVER: Driver;
 
     /// A process opens the node.
     fn open() -> Result<Arc<Self>>;
@@ -75,8 +88,9 @@ pub(crate) trait NodeFile: Send + Sync + Sized + 'static {
     /// `object` loses a handle of the file, which may be on its way out.
     fn leave(self: ArcBorrow<'_, Self>, object: &Arc<Self::Object>);
 
-    /// Whether the caller may have dma-bufs of the file's objects.
-    fn check(&self) -> Result;
+    /// Whether the caller may have a dma-buf of `object`, which others may use from then on, if it
+    /// `is_first`.
+    fn check(&self, object: &Arc<Self::Object>, is_first: bool) -> Result;
 
     /// A dma-buf of `object`.
     fn export(object: &Arc<Self::Object>, access: Access) -> Result<DmaBuf>;
@@ -152,6 +166,27 @@ impl<T: NodeFile> Found<T> {
         // SAFETY: By the type invariant the content is an `Arc` of such an object, and lives as long
         // as the reference does.
         unsafe { Arc::borrow(shim::gal_object_content(self.0.as_ptr()).cast()) }
+    }
+}
+
+impl<T: NodeFile> Found<T> {
+    /// Whether others may have a dma-buf of it.
+    pub(crate) fn is_shared(&self) -> bool {
+        // SAFETY: By the type invariant.
+        unsafe { shim::gal_is_shared(self.0.as_ptr()) }
+    }
+
+    /// Waits for those who have: for all, if the caller `writes`, else for those who write.
+    /// `ETIMEDOUT`: they take longer than `milliseconds`. `ERESTARTSYS`.
+    pub(crate) fn wait_for_others(&self, writes: bool, milliseconds: u32) -> Result {
+        // SAFETY: By the type invariant.
+        to_result(unsafe { shim::gal_wait_for_others(self.0.as_ptr(), writes, milliseconds) })
+    }
+
+    /// Has them wait for `fence`. `ENOMEM`: they do not know of it.
+    pub(crate) fn show(&self, fence: &SharedFence, writes: bool) -> Result {
+        // SAFETY: By the type invariant, and that of the fence.
+        to_result(unsafe { shim::gal_show_fence(self.0.as_ptr(), fence.0.as_ptr(), writes) })
     }
 }
 
@@ -308,10 +343,13 @@ impl<T: NodeFile> Answers<T> {
 
     /// # Safety
     ///
-    /// Called by DRM with a file that `open` set up.
-    unsafe extern "C" fn check(state: *mut c_void) -> c_int {
-        // SAFETY: By the caller; the file is not released meanwhile.
-        from_result(|| unsafe { Self::file(state) }.check().map(|()| 0))
+    /// Called by DRM with a file that `open` set up and an object of its node.
+    unsafe extern "C" fn check(state: *mut c_void, content: *mut c_void, is_first: bool) -> c_int {
+        from_result(|| {
+            // SAFETY: By the caller; the object has a reference meanwhile.
+            let (file, object) = unsafe { (Self::file(state), Self::object(content)) };
+            file.check(&object.into(), is_first).map(|()| 0)
+        })
     }
 
     /// # Safety
@@ -378,8 +416,12 @@ impl Node {
             return Err(ENOTSUPP);
         }
         let in_use = InUse::new()?;
+        let driver = match T::DRIVER {
+            Driver::Vivante => shim::gal_drm_driver_GAL_VIVANTE,
+            Driver::Etnaviv => shim::gal_drm_driver_GAL_ETNAVIV,
+        };
         // SAFETY: The device is live, DRM is there, and the table is static.
-        let raw = unsafe { shim::gal_new_node(raw_device(parent), Answers::<T>::table()) };
+        let raw = unsafe { shim::gal_new_node(raw_device(parent), driver, Answers::<T>::table()) };
         // INVARIANT: Made just now.
         Ok(Self {
             raw: NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?,

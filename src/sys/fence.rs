@@ -62,6 +62,14 @@ impl Fence {
         unsafe { reserved.fill(file) }
     }
 
+    /// It, for others that wait for it.
+    pub(crate) fn share(&self) -> Option<SharedFence> {
+        // SAFETY: By the type invariant the fence is live.
+        let fence = unsafe { shim::gal_share_fence(self.fence.as_ptr()) };
+        // INVARIANT: It came with a reference.
+        NonNull::new(fence).map(SharedFence)
+    }
+
     /// Whether its time was up.
     pub(crate) fn is_over(&self) -> bool {
         // SAFETY: By the type invariant the fence is live.
@@ -80,6 +88,20 @@ impl Drop for Fence {
     fn drop(&mut self) {
         // SAFETY: By the type invariant; the reference is given away.
         unsafe { shim::gal_end_fence(self.fence.as_ptr(), -(bindings::ECANCELED as c_int)) };
+    }
+}
+
+/// A fence that others may wait for.
+///
+/// # Invariants
+///
+/// The pointer is of a live fence, of which a reference is ours.
+pub(crate) struct SharedFence(pub(super) NonNull<shim::dma_fence>);
+
+impl Drop for SharedFence {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant the reference is ours, and nothing uses it afterwards.
+        unsafe { shim::gal_put_fence(self.0.as_ptr()) };
     }
 }
 

@@ -102,7 +102,7 @@ GAL_ARRAY(register2DSizes, ulong, "Bytes of their registers");
 module_param_string(cores, gal_parameters.cores, sizeof(gal_parameters.cores), 0444);
 MODULE_PARM_DESC(cores, "Kinds of cores to take, such as 2d,vg; empty: all that there are");
 module_param_string(drm, gal_parameters.drm, sizeof(gal_parameters.drm), 0444);
-MODULE_PARM_DESC(drm, "DRM node for window systems: vivante, or none; empty: vivante");
+MODULE_PARM_DESC(drm, "DRM nodes: vivante, for window systems; etnaviv, for Mesa; both; or none; empty: vivante");
 GAL_PARAMETER(contiguousBase, ulong, "Physical address of the video memory pool; 0: allocate it");
 GAL_PARAMETER(contiguousSize, ulong, "Bytes of the video memory pool; 0: no pool");
 GAL_PARAMETER(bankSize, ulong, "Bytes of one bank of the pool; 0: one bank");

@@ -20,6 +20,7 @@
 struct dentry;
 struct dma_buf;
 struct dma_buf_attachment;
+struct dma_fence;
 struct drm_device;
 struct drm_file;
 struct drm_gem_object;
@@ -254,6 +255,7 @@ void gal_allow_long_segments(struct device *dev);
 struct gal_fence *gal_new_fence(struct workqueue_struct *queue);
 void gal_end_fences(void);
 struct file *gal_fence_file(struct gal_fence *fence);
+struct dma_fence *gal_share_fence(struct gal_fence *fence);
 bool gal_fence_is_over(struct gal_fence *fence);
 void gal_signal_fence(struct gal_fence *fence);
 void gal_end_fence(struct gal_fence *fence, int error);
@@ -392,17 +394,23 @@ struct gal_drm_answers {
 	int (*enter)(void *state, void *content);
 	void (*leave)(void *state, void *content);
 	void (*put)(void *content);
-	/* Whether the caller may export objects. */
-	int (*check)(void *state);
+	/* Whether the caller may export the object. It is waited for, if it is the first time. */
+	int (*check)(void *state, void *content, bool is_first);
 	struct dma_buf *(*export)(void *content, int flags);
 	void *(*import)(struct dma_buf *buffer);
 	/* Called, without a lock, if that said -EBUSY; it is tried once more. */
 	int (*settle)(void *state);
 };
 
+enum gal_drm_driver {
+	GAL_VIVANTE,
+	GAL_ETNAVIV,
+};
+
 /* Whether DRM was there when the module was loaded. The rest must not be called without it. */
 bool gal_has_drm(void);
-struct drm_device *gal_new_node(struct device *parent, const struct gal_drm_answers *answers);
+struct drm_device *gal_new_node(struct device *parent, enum gal_drm_driver driver,
+				const struct gal_drm_answers *answers);
 void gal_end_node(struct drm_device *drm);
 /* Whole pages. The content is taken over, whatever it returns. */
 int gal_new_object(struct drm_file *file, size_t bytes, void *content, u32 *handle);
@@ -411,5 +419,10 @@ void *gal_object_content(struct drm_gem_object *object);
 size_t gal_object_bytes(struct drm_gem_object *object);
 void gal_put_object(struct drm_gem_object *object);
 struct file *gal_open_file(struct drm_file *file);
+/* Whether others may have the object's dma-buf; their fences; and a fence of ours, whose reference is put. */
+bool gal_is_shared(struct drm_gem_object *object);
+int gal_wait_for_others(struct drm_gem_object *object, bool write, unsigned int milliseconds);
+int gal_show_fence(struct drm_gem_object *object, struct dma_fence *fence, bool write);
+void gal_put_fence(struct dma_fence *fence);
 
 #endif

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The C half of src/sys/drm.rs: the DRM driver "vivante", and what of DRM Rust cannot call: Debian has CONFIG_DRM=m,
+ * The C half of src/sys/drm.rs: the DRM drivers "vivante" and "etnaviv", and what of DRM Rust cannot call: Debian has CONFIG_DRM=m,
  * and the kernel crate its abstractions for CONFIG_DRM=y alone.
  *
  * All references to DRM are weak: the module loads where DRM is not loaded, and has no node then. modprobe loads DRM
  * first.
  */
+#include <linux/dma-buf.h>
+#include <linux/dma-fence.h>
+#include <linux/dma-resv.h>
 #include <linux/err.h>
 #include <linux/fs.h>
 #include <linux/module.h>
@@ -21,6 +24,7 @@
 #include <drm/drm_gem.h>
 #include <drm/drm_ioctl.h>
 #include <drm/drm_prime.h>
+#include <drm/etnaviv_drm.h>
 #include <drm/vivante_drm.h>
 
 
@@ -142,6 +146,60 @@ struct file *gal_open_file(struct drm_file *file)
 	return file->filp;
 }
 
+/* The object's dma-buf, with a reference; NULL: it has none. */
+static struct dma_buf *gal_shared(struct drm_gem_object *object)
+{
+	struct dma_buf *buffer;
+
+	guard(mutex)(&object->dev->object_name_lock);
+	buffer = object->dma_buf;
+	if (buffer)
+		get_dma_buf(buffer);
+	return buffer;
+}
+
+bool gal_is_shared(struct drm_gem_object *object)
+{
+	return READ_ONCE(object->dma_buf);
+}
+
+int gal_wait_for_others(struct drm_gem_object *object, bool write, unsigned int milliseconds)
+{
+	struct dma_buf *buffer = gal_shared(object);
+	long left;
+
+	if (!buffer)
+		return 0;
+	left = dma_resv_wait_timeout(buffer->resv, dma_resv_usage_rw(write), true,
+				     msecs_to_jiffies(milliseconds));
+	dma_buf_put(buffer);
+	if (left < 0)
+		return left;
+	return left ? 0 : -ETIMEDOUT;
+}
+
+int gal_show_fence(struct drm_gem_object *object, struct dma_fence *fence, bool write)
+{
+	struct dma_buf *buffer = gal_shared(object);
+	int error;
+
+	if (!buffer)
+		return 0;
+	dma_resv_lock(buffer->resv, NULL);
+	error = dma_resv_reserve_fences(buffer->resv, 1);
+	if (!error)
+		dma_resv_add_fence(buffer->resv, fence,
+				   write ? DMA_RESV_USAGE_WRITE : DMA_RESV_USAGE_READ);
+	dma_resv_unlock(buffer->resv);
+	dma_buf_put(buffer);
+	return error;
+}
+
+void gal_put_fence(struct dma_fence *fence)
+{
+	dma_fence_put(fence);
+}
+
 static struct drm_gem_object *gal_prime_import(struct drm_device *drm, struct dma_buf *buffer)
 {
 	size_t bytes = PAGE_ALIGN(gal_buffer_bytes(buffer));
@@ -155,8 +213,14 @@ static struct drm_gem_object *gal_prime_import(struct drm_device *drm, struct dm
 static int gal_handle_to_fd(struct drm_device *drm, struct drm_file *file, u32 handle, u32 flags,
 			    int *fd)
 {
-	int error = gal_answers(drm)->check(file->driver_priv);
+	struct drm_gem_object *object = drm_gem_object_lookup(file, handle);
+	int error;
 
+	if (!object)
+		return -ENOENT;
+	error = gal_answers(drm)->check(file->driver_priv, gal_content(object),
+					!gal_is_shared(object));
+	drm_gem_object_put(object);
 	return error ?: drm_gem_prime_handle_to_fd(drm, file, handle, flags, fd);
 }
 
@@ -225,40 +289,73 @@ static const struct file_operations gal_node_operations = {
 	.fop_flags = FOP_UNSIGNED_OFFSET,
 };
 
-#define GAL_CALLS(call)                                                      \
-	call(CREATE, create) call(LOCK, lock) call(UNLOCK, unlock)           \
-	call(CACHE, cache) call(QUERY, query) call(TIMESTAMP, timestamp)     \
-	call(SET_TILING, set_tiling) call(GET_TILING, get_tiling)            \
-	call(ATTACH_AUX, attach_aux) call(REF_NODE, ref_node)
-
-#define GAL_HANDLER(upper, lower)                                                          \
-	static int gal_viv_##lower(struct drm_device *drm, void *data, struct drm_file *file) \
-	{                                                                                  \
-		return gal_answers(drm)->call(file->driver_priv, file, DRM_VIV_GEM_##upper, \
-					      data, sizeof(struct drm_viv_gem_##lower));   \
+/* The ioctls of a driver: each is a call of the Rust half's with its argument. */
+#define GAL_HANDLER(name, type)                                                               \
+	static int gal_##name(struct drm_device *drm, void *data, struct drm_file *file)      \
+	{                                                                                     \
+		return gal_answers(drm)->call(file->driver_priv, file, DRM_##name, data,      \
+					      sizeof(struct type));                           \
 	}
 
-GAL_CALLS(GAL_HANDLER)
+#define GAL_VIV_CALLS(call)                                                                   \
+	call(VIV_GEM_CREATE, drm_viv_gem_create)                                              \
+	call(VIV_GEM_LOCK, drm_viv_gem_lock)                                                  \
+	call(VIV_GEM_UNLOCK, drm_viv_gem_unlock)                                              \
+	call(VIV_GEM_CACHE, drm_viv_gem_cache)                                                \
+	call(VIV_GEM_QUERY, drm_viv_gem_query)                                                \
+	call(VIV_GEM_TIMESTAMP, drm_viv_gem_timestamp)                                        \
+	call(VIV_GEM_SET_TILING, drm_viv_gem_set_tiling)                                      \
+	call(VIV_GEM_GET_TILING, drm_viv_gem_get_tiling)                                      \
+	call(VIV_GEM_ATTACH_AUX, drm_viv_gem_attach_aux)                                      \
+	call(VIV_GEM_REF_NODE, drm_viv_gem_ref_node)
 
-#define GAL_ENTRY(upper, lower) \
-	DRM_IOCTL_DEF_DRV(VIV_GEM_##upper, gal_viv_##lower, DRM_AUTH | DRM_RENDER_ALLOW),
+#define GAL_ETNAVIV_CALLS(call)                                                               \
+	call(ETNAVIV_GET_PARAM, drm_etnaviv_param)                                            \
+	call(ETNAVIV_GEM_NEW, drm_etnaviv_gem_new)                                            \
+	call(ETNAVIV_GEM_INFO, drm_etnaviv_gem_info)                                          \
+	call(ETNAVIV_GEM_CPU_PREP, drm_etnaviv_gem_cpu_prep)                                  \
+	call(ETNAVIV_GEM_CPU_FINI, drm_etnaviv_gem_cpu_fini)                                  \
+	call(ETNAVIV_GEM_SUBMIT, drm_etnaviv_gem_submit)                                      \
+	call(ETNAVIV_WAIT_FENCE, drm_etnaviv_wait_fence)                                      \
+	call(ETNAVIV_GEM_WAIT, drm_etnaviv_gem_wait)
 
-static const struct drm_ioctl_desc gal_viv_ioctls[] = { GAL_CALLS(GAL_ENTRY) };
+GAL_VIV_CALLS(GAL_HANDLER)
+GAL_ETNAVIV_CALLS(GAL_HANDLER)
 
-static const struct drm_driver gal_viv_driver = {
-	.name = "vivante",
-	.desc = "vivante DRM",
-	.major = 1,
-	.minor = 0,
-	.driver_features = DRIVER_GEM | DRIVER_RENDER,
-	.open = gal_file_open,
-	.postclose = gal_file_close,
-	.prime_handle_to_fd = gal_handle_to_fd,
-	.prime_fd_to_handle = gal_fd_to_handle,
-	.gem_prime_import = gal_prime_import,
-	.ioctls = gal_viv_ioctls,
-	.num_ioctls = ARRAY_SIZE(gal_viv_ioctls),
-	.fops = &gal_node_operations,
+#define GAL_VIV_ENTRY(name, type) DRM_IOCTL_DEF_DRV(name, gal_##name, DRM_AUTH | DRM_RENDER_ALLOW),
+#define GAL_ETNAVIV_ENTRY(name, type) DRM_IOCTL_DEF_DRV(name, gal_##name, DRM_RENDER_ALLOW),
+
+static const struct drm_ioctl_desc gal_viv_ioctls[] = { GAL_VIV_CALLS(GAL_VIV_ENTRY) };
+static const struct drm_ioctl_desc gal_etnaviv_ioctls[] = { GAL_ETNAVIV_CALLS(GAL_ETNAVIV_ENTRY) };
+
+#define GAL_DRIVER                                            \
+	.driver_features = DRIVER_GEM | DRIVER_RENDER,        \
+	.open = gal_file_open,                                \
+	.postclose = gal_file_close,                          \
+	.prime_handle_to_fd = gal_handle_to_fd,               \
+	.prime_fd_to_handle = gal_fd_to_handle,               \
+	.gem_prime_import = gal_prime_import,                 \
+	.fops = &gal_node_operations
+
+static const struct drm_driver gal_drivers[] = {
+	[GAL_VIVANTE] = {
+		GAL_DRIVER,
+		.name = "vivante",
+		.desc = "vivante DRM",
+		.major = 1,
+		.minor = 0,
+		.ioctls = gal_viv_ioctls,
+		.num_ioctls = ARRAY_SIZE(gal_viv_ioctls),
+	},
+	[GAL_ETNAVIV] = {
+		GAL_DRIVER,
+		.name = "etnaviv",
+		.desc = "etnaviv interface of galcore",
+		.major = 1,
+		.minor = 4,
+		.ioctls = gal_etnaviv_ioctls,
+		.num_ioctls = ARRAY_SIZE(gal_etnaviv_ioctls),
+	},
 };
 
 bool gal_has_drm(void)
@@ -266,9 +363,10 @@ bool gal_has_drm(void)
 	return drm_dev_alloc;
 }
 
-struct drm_device *gal_new_node(struct device *parent, const struct gal_drm_answers *answers)
+struct drm_device *gal_new_node(struct device *parent, enum gal_drm_driver driver,
+				const struct gal_drm_answers *answers)
 {
-	struct drm_device *drm = drm_dev_alloc(&gal_viv_driver, parent);
+	struct drm_device *drm = drm_dev_alloc(&gal_drivers[driver], parent);
 	int error;
 
 	if (IS_ERR(drm))
@@ -296,7 +394,8 @@ bool gal_has_drm(void)
 	return false;
 }
 
-struct drm_device *gal_new_node(struct device *parent, const struct gal_drm_answers *answers)
+struct drm_device *gal_new_node(struct device *parent, enum gal_drm_driver driver,
+				const struct gal_drm_answers *answers)
 {
 	return ERR_PTR(-ENOTSUPP);
 }
@@ -332,6 +431,25 @@ void gal_put_object(struct drm_gem_object *object)
 struct file *gal_open_file(struct drm_file *file)
 {
 	return NULL;
+}
+
+bool gal_is_shared(struct drm_gem_object *object)
+{
+	return false;
+}
+
+int gal_wait_for_others(struct drm_gem_object *object, bool write, unsigned int milliseconds)
+{
+	return 0;
+}
+
+int gal_show_fence(struct drm_gem_object *object, struct dma_fence *fence, bool write)
+{
+	return 0;
+}
+
+void gal_put_fence(struct dma_fence *fence)
+{
 }
 
 #endif

@@ -113,6 +113,11 @@ struct file *gal_fence_file(struct gal_fence *fence)
 	return sync ? sync->file : ERR_PTR(-ENOMEM);
 }
 
+struct dma_fence *gal_share_fence(struct gal_fence *fence)
+{
+	return dma_fence_get(&fence->base);
+}
+
 bool gal_fence_is_over(struct gal_fence *fence)
 {
 	return dma_fence_is_signaled(&fence->base);
@@ -172,6 +177,11 @@ void gal_end_fences(void)
 struct file *gal_fence_file(struct gal_fence *fence)
 {
 	return ERR_PTR(-ENOTSUPP);
+}
+
+struct dma_fence *gal_share_fence(struct gal_fence *fence)
+{
+	return NULL;
 }
 
 bool gal_fence_is_over(struct gal_fence *fence)

@@ -6,11 +6,13 @@
 //! ENOTTY for whatever is malformed, the interface copied back whole whatever the status) are those
 //! of sources.md, ioctl. Lock: `galcore file`, a leaf.
 
+pub(crate) mod drm;
+mod etnaviv;
 #[cfg(CONFIG_PROC_FS)]
 mod fdinfo;
 mod guess;
 mod refusals;
-pub(crate) mod vivante;
+mod vivante;
 
 use crate::{
     abi::{

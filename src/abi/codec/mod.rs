@@ -75,6 +75,13 @@ const MESSAGE_WORDS: usize = 20;
 #[derive(Clone, Copy)]
 pub(crate) struct Format(pub(super) &'static Layout);
 
+impl Format {
+    /// One of them, where none is spoken.
+    pub(crate) fn any() -> Self {
+        Self(&LAYOUTS[0])
+    }
+}
+
 impl PartialEq for Format {
     fn eq(&self, other: &Self) -> bool {
         core::ptr::eq(self.0, other.0)

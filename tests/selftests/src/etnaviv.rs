@@ -158,6 +158,26 @@ pub fn load(folder: &Path) -> Result<()> {
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<_>>()?;
     modules.sort();
+    load_all(&modules)
+}
+
+/// Loads what is not loaded of what etnaviv needs of the kernel in `folder`, for a driver that has its interface.
+/// Etnaviv must not have been loaded: when it is unloaded, it oopses.
+pub fn load_for_another(folder: &Path) -> Result<()> {
+    anyhow::ensure!(
+        !Path::new("/sys/module/etnaviv").exists(),
+        "etnaviv is loaded"
+    );
+    let mut modules: Vec<PathBuf> = fs::read_dir(folder)
+        .with_context(|| folder.display().to_string())?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
+    modules.retain(|module| !module.to_string_lossy().ends_with("-etnaviv.ko"));
+    modules.sort();
+    load_all(&modules)
+}
+
+fn load_all(modules: &[PathBuf]) -> Result<()> {
     for module in modules {
         let path = module.to_string_lossy().into_owned();
         let (_, loaded) = Module::from_words(&[path])?.load();

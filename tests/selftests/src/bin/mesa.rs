@@ -3,7 +3,8 @@
 //! (`c/mesa.c`) looks at every pixel of what is cleared and copied, and `mesa-shaders` (`c/gles.c`) compares what
 //! shaders draw with what the software renderer makes of the same.
 //!
-//! usage: `mesa [--all] [TEXT]...` (checks whose names have one of the texts in them; all scenes of shaders, all ways)
+//! usage: `mesa [--all] [--galcore] [TEXT]...` (checks whose names have one of the texts in them; all scenes of shaders,
+//! all ways; on galcore's node of etnaviv's interface)
 
 use std::path::Path;
 use std::process::Command;
@@ -18,6 +19,7 @@ use galcore_selftests::control::Control;
 use galcore_selftests::etnaviv;
 use galcore_selftests::harness;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::system::Module;
 use gpu_control::Board;
 
 const PICTURES: &str = "/galcore/bin/mesa-pictures";
@@ -257,10 +259,21 @@ fn main() -> ExitCode {
         let before = texts.len();
         texts.retain(|text| text != "--all");
         let is_all = texts.len() < before;
-        etnaviv::expect_breaches()?;
-        etnaviv::load(Path::new(etnaviv::FOLDER))?;
-        etnaviv::wait_for_node()?;
-        etnaviv::stay_awake()?;
+        let before = texts.len();
+        texts.retain(|text| text != "--galcore");
+        let is_galcore = texts.len() < before;
+        if is_galcore {
+            etnaviv::load_for_another(Path::new(etnaviv::FOLDER))?;
+            Module::from_words(&[])?
+                .with(&["drm=etnaviv"])
+                .load_or_fail()?;
+            etnaviv::wait_for_node()?;
+        } else {
+            etnaviv::expect_breaches()?;
+            etnaviv::load(Path::new(etnaviv::FOLDER))?;
+            etnaviv::wait_for_node()?;
+            etnaviv::stay_awake()?;
+        }
         let board = Control::open()?.board();
         let mut suite = Suite::new();
         // The pictures are known: the software renderer's are looked at only where there is time.
@@ -305,6 +318,10 @@ fn main() -> ExitCode {
                 }
             }
         }
-        suite.run()
+        let outcome = suite.run();
+        if is_galcore {
+            Module::unload()?;
+        }
+        outcome
     })
 }

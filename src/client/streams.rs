@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! etnaviv's interface: SUBMIT, and what waits for its jobs.
+//!
+//! The number of a job in its core's ring, cut to 32 bits, is that of its fence. A node notes its
+//! last jobs.
+
+use super::{
+    action::Action,
+    commit::{
+        entry_pipe,
+        Contextual, //
+    },
+    queue::Queue,
+    Core,
+    Process, //
+};
+use crate::{
+    abi::{
+        default_pool,
+        Format, //
+    },
+    error::{
+        Error,
+        Result, //
+    },
+    memory::{
+        Node,
+        View, //
+    },
+    ring::{
+        Waited,
+        MAX_STREAM_WORDS, //
+    },
+    sys::fence::{
+        self,
+        Fence, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// How long the fence of another driver is waited for, in milliseconds: as others wait for ours.
+pub(crate) const FENCE_TIMEOUT: u32 = 10_000;
+
+/// A node that a stream uses.
+pub(crate) struct Used {
+    /// It.
+    pub(crate) node: Arc<Node>,
+    /// It is written.
+    pub(crate) is_written: bool,
+}
+
+/// A stream on its way to a core.
+pub(crate) struct Stream {
+    /// Which of the cores.
+    pub(crate) pipe: u32,
+    /// The pipe of the core that it begins in.
+    pub(crate) entry: u32,
+    /// Its words, with all addresses.
+    pub(crate) commands: KVVec<u32>,
+    /// The nodes that it says it uses.
+    pub(crate) used: KVVec<Used>,
+    /// What ends with it.
+    pub(crate) fence: Option<Fence>,
+}
+
+impl Process {
+    /// The core of etnaviv's number `pipe`. `NotSupported`: there is none.
+    fn core_of_pipe(&self, pipe: u32) -> Result<Arc<Core>> {
+        // CAST: 32 bits into at least 32.
+        let core = self.device.cores().nth(pipe as usize);
+        core.ok_or(Error::NotSupported)
+    }
+
+    /// GET_PARAM. `InvalidArgument`: there is none of this number.
+    pub(crate) fn core_parameter(&self, pipe: u32, parameter: u32) -> Result<u64> {
+        let core = self.core_of_pipe(pipe)?;
+        let id = core.identity();
+        Ok(u64::from(match parameter {
+            0x01 => id.model,
+            0x02 => id.revision,
+            0x03 => id.features,
+            at @ 0x04..=0x07 => id.minor_features[at as usize - 4],
+            at @ 0x08..=0x0A => id.later_minor_features[at as usize - 8],
+            0x0B..=0x0F => 0,
+            0x10 => id.stream_count,
+            0x11 => id.register_max,
+            0x12 => id.thread_count,
+            0x13 => id.vertex_cache_size,
+            0x14 => id.shader_core_count,
+            0x15 => id.pixel_pipes,
+            0x16 => id.vertex_output_buffer_size,
+            0x17 => id.buffer_size,
+            0x18 => id.instruction_count,
+            0x19 => id.num_constants,
+            0x1A => id.varyings_count,
+            // No address is the client's to choose.
+            0x1B => return Ok(u64::MAX),
+            0x1C..=0x1E => 0,
+            _ => return Err(Error::InvalidArgument),
+        }))
+    }
+
+    /// As [`Process::create_object`], in pages of its own: in one piece where a core's MMU does not
+    /// translate the addresses of tile status, which may lie there.
+    pub(crate) fn create_object_in_pages(self: &Arc<Self>, bytes: u64) -> Result<Arc<Node>> {
+        let mut cores = self.device.cores();
+        let in_one_piece = cores.any(|core| !core.identity().has_new_memory_controller());
+        self.create_object_in(bytes, default_pool(in_one_piece, true))
+    }
+
+    /// Where a file shows it. `InvalidArgument`: nowhere.
+    pub(crate) fn object_offset(&self, node: &Node) -> Result<u64> {
+        self.check_own()?;
+        match node.view() {
+            View::Pages(backing) => Ok(backing.file_offset()),
+            View::Pool(_) | View::Own(_) => Err(Error::InvalidArgument),
+        }
+    }
+
+    /// Waits for the fence of another driver's, or of ours.
+    pub(crate) fn wait_for_fence(&self, fd: i32) -> Result {
+        Ok(fence::wait(fd, FENCE_TIMEOUT)?)
+    }
+
+    /// Runs the commands `words`, which begin in pipe `entry` and need no context, and `fence` after
+    /// them; returns the job's number. Errors as [`Process::commit`]; also `InvalidArgument`: there
+    /// are too many.
+    fn run_words(
+        self: &Arc<Self>,
+        core: &Core,
+        words: KVVec<u32>,
+        entry: u32,
+        fence: Option<Fence>,
+    ) -> Result<u64> {
+        self.pay()?;
+        if words.len() > MAX_STREAM_WORDS {
+            return Err(Error::InvalidArgument);
+        }
+        let entry = entry_pipe(core, entry)?;
+        let context = Contextual {
+            own: None,
+            hold: None,
+            delta: 0,
+            format: Format::any(),
+        };
+        let mut queue = Queue::empty(self, core.ring().empty_payload());
+        let fill = |queue: &mut Queue<'_>| match fence {
+            Some(fence) => queue.events().push(Action::Fence(fence)),
+            None => Ok(()),
+        };
+        let (submitted, _) = self.submit_words(core, words, entry, context, &mut queue, fill)?;
+        queue.submitted();
+        Ok(submitted.job)
+    }
+
+    /// Submits a stream, and returns the number of its fence.
+    pub(crate) fn submit_stream(self: &Arc<Self>, stream: Stream) -> Result<u32> {
+        self.check_own()?;
+        let core = self.core_of_pipe(stream.pipe)?;
+        for used in &stream.used {
+            used.node.metadata().prepare()?;
+        }
+        let number = self.run_words(&core, stream.commands, stream.entry, stream.fence)?;
+        for used in &stream.used {
+            used.node
+                .metadata()
+                .note_job(core.index(), number, used.is_written);
+        }
+        // CAST: the low half.
+        Ok(number as u32)
+    }
+
+    /// Waits until the last jobs that use `node`, or, unless `is_for_writing`, write it, have
+    /// ended. `ChipNotReady`: they have not, and `milliseconds` is 0. `Timeout`.
+    pub(crate) fn wait_for_object(
+        &self,
+        node: &Node,
+        is_for_writing: bool,
+        milliseconds: u32,
+    ) -> Result {
+        for core in self.device.cores() {
+            let number = node.metadata().last_job(core.index(), !is_for_writing);
+            wait_for(&core, number, milliseconds)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the fence of number `number` of a core. Errors as
+    /// [`Process::wait_for_object`].
+    pub(crate) fn wait_for_number(&self, pipe: u32, number: u32, milliseconds: u32) -> Result {
+        let core = self.core_of_pipe(pipe)?;
+        wait_for(&core, full_number(&core, number), milliseconds)
+    }
+
+    /// The same as far as it takes [`FENCE_TIMEOUT`], whatever Unix signals come.
+    pub(crate) fn settle_number(&self, pipe: u32, number: u32) {
+        if let Ok(core) = self.core_of_pipe(pipe) {
+            core.ring()
+                .poll_for(full_number(&core, number), FENCE_TIMEOUT);
+        }
+    }
+}
+
+/// The job of `core` whose number ends with these 32 bits: one that has not come yet is one of long
+/// ago.
+fn full_number(core: &Core, number: u32) -> u64 {
+    let newest = core.ring().newest();
+    // CAST: the low half.
+    let age = (newest as u32).wrapping_sub(number);
+    newest.saturating_sub(age.into())
+}
+
+/// Waits for job `number` of `core`; what was dropped has ended, too.
+fn wait_for(core: &Core, number: u64, milliseconds: u32) -> Result {
+    match core.ring().wait_for(number, milliseconds) {
+        Err(Error::GpuNotResponding) if core.ring().is_over(number) => Ok(()),
+        Err(Error::GpuNotResponding) => Err(match milliseconds {
+            0 => Error::ChipNotReady,
+            _ => Error::Timeout,
+        }),
+        Err(Error::Interrupted) => Err(Error::WaitInterrupted),
+        outcome => outcome,
+    }
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! DRM nodes: their files, which are of the same process as those of `/dev/galcore`, and which core
+//! a node is of. What each driver's ioctls do: [`super::vivante`], [`super::etnaviv`].
+//!
+//! Lock: `galcore drm`, under which nodes come and go.
+
+use super::{
+    etnaviv::Etnaviv,
+    fdinfo,
+    join,
+    refuse_area,
+    vivante::Vivante, //
+};
+use crate::{
+    client::{
+        Clients,
+        Process,
+        CLIENTS, //
+    },
+    error::{
+        Error,
+        Result, //
+    },
+    log::debug_client,
+    memory::Node,
+    sys::{
+        dma_buf::{
+            Access,
+            DmaBuf, //
+        },
+        drm::{
+            self,
+            Driver,
+            Found,
+            NodeFile,
+            Opened,
+            WORDS, //
+        },
+        views::Views,
+        vma::NewArea, //
+    }, //
+};
+use core::marker::PhantomData;
+use kernel::{
+    device,
+    error::Error as Errno,
+    prelude::*,
+    seq_file::SeqFile,
+    sync::{
+        aref::ARef,
+        Arc,
+        ArcBorrow, //
+    }, //
+};
+
+/// The ioctls of a driver.
+pub(super) trait Calls: Send + Sync + Sized + 'static {
+    /// Whose they are.
+    const DRIVER: Driver;
+
+    /// Their names, by number.
+    const NAMES: &'static [&'static str];
+
+    /// Runs ioctl `number`, whose argument is `words`.
+    fn run(
+        process: &Arc<Process>,
+        file: &Opened<File<Self>>,
+        number: u32,
+        words: &mut [u32; WORDS],
+    ) -> Result;
+
+    /// What the ioctl answers, if that failed.
+    fn errno(error: Error) -> Errno;
+}
+
+/// An open file of a node with these ioctls.
+pub(super) struct File<C> {
+    clients: Arc<Clients>,
+    process: Arc<Process>,
+    _calls: PhantomData<C>,
+}
+
+/// The 64 bits of two words.
+pub(super) fn long(low: u32, high: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
+
+/// The two words of 64 bits.
+pub(super) fn halves(value: u64) -> [u32; 2] {
+    // CAST: the two halves.
+    [value as u32, (value >> 32) as u32]
+}
+
+/// The object of a handle. `NotFound`: there is none.
+pub(super) fn find<C: Calls>(file: &Opened<File<C>>, handle: u32) -> Result<Found<File<C>>> {
+    file.find(handle).ok_or(Error::NotFound)
+}
+
+/// A handle for `node`, which [`Process::create_object`] has allocated, of `bytes` bytes.
+pub(super) fn insert<C: Calls>(
+    process: &Arc<Process>,
+    file: &Opened<File<C>>,
+    node: &Arc<Node>,
+    bytes: u64,
+) -> Result<u32> {
+    // Checked by the allocation.
+    let bytes = usize::try_from(bytes).map_err(|_| Error::OutOfMemory)?;
+    let handle = file.insert(node.clone(), bytes);
+    // The object has one of its own now, or the node goes.
+    process.leave_object(node);
+    Ok(handle?)
+}
+
+/// What DRM's own ioctls, and etnaviv's, answer.
+pub(super) fn errno(error: Error) -> Errno {
+    match error {
+        Error::OutOfMemory => ENOMEM,
+        Error::OutOfResources | Error::ChipNotReady => EBUSY,
+        Error::NotFound | Error::InvalidObject => ENOENT,
+        Error::NotSupported => ENXIO,
+        Error::Timeout => ETIMEDOUT,
+        Error::GpuNotResponding => EIO,
+        error => error.errno().unwrap_or(EINVAL),
+    }
+}
+
+impl<C: Calls> NodeFile for File<C> {
+    type Object = Node;
+
+    const DRIVER: Driver = C::DRIVER;
+
+    fn open() -> Result<Arc<Self>, Errno> {
+        let (clients, process) = join()?;
+        let file = Self {
+            clients: clients.clone(),
+            process: process.clone(),
+            _calls: PhantomData,
+        };
+        let file = Arc::new(file, crate::sys::GFP_CLIENT);
+        Ok(file.inspect_err(|_| clients.leave(process))?)
+    }
+
+    fn views(&self) -> &Views {
+        self.process.views()
+    }
+
+    fn call(
+        self: ArcBorrow<'_, Self>,
+        file: &Opened<Self>,
+        number: u32,
+        words: &mut [u32; WORDS],
+    ) -> Result<(), Errno> {
+        C::run(&self.process, file, number, words).map_err(|error| {
+            // CAST: 32 bits into at least 32.
+            let name = C::NAMES.get(number as usize).unwrap_or(&"?");
+            debug_client!(in Kernel, "{name} ({:#x}, {:#x}, ...): {error}", words[0], words[1]);
+            C::errno(error)
+        })
+    }
+
+    fn mmap(self: ArcBorrow<'_, Self>, area: NewArea<'_>) -> Result<(), Errno> {
+        let offset = area.offset();
+        let view = self.process.mmap(area);
+        view.map(|_| ()).map_err(|error| refuse_area(error, offset))
+    }
+
+    fn show(self: ArcBorrow<'_, Self>, out: &SeqFile) {
+        #[cfg(CONFIG_PROC_FS)]
+        fdinfo::show(&self.clients, &self.process, out);
+    }
+
+    fn enter(self: ArcBorrow<'_, Self>, object: &Arc<Node>) -> Result<(), Errno> {
+        let entered = self.process.refer_to_object(object);
+        entered.map(|_| ()).map_err(errno)
+    }
+
+    fn leave(self: ArcBorrow<'_, Self>, object: &Arc<Node>) {
+        self.process.leave_object(object);
+    }
+
+    fn check(&self, object: &Arc<Node>, is_first: bool) -> Result<(), Errno> {
+        let checked = self.process.check_export(object, is_first);
+        checked.map_err(errno)
+    }
+
+    fn export(object: &Arc<Node>, access: Access) -> Result<DmaBuf, Errno> {
+        let clients = CLIENTS.get().ok_or(ENODEV)?;
+        clients.export_object(object, access).map_err(errno)
+    }
+
+    fn import(buffer: &DmaBuf) -> Result<Arc<Node>, Errno> {
+        let clients = CLIENTS.get().ok_or(ENODEV)?;
+        clients.import_object(buffer).map_err(errno)
+    }
+
+    fn settle(self: ArcBorrow<'_, Self>) -> Result<(), Errno> {
+        self.process.settle_objects().map_err(errno)
+    }
+
+    fn release(self: Arc<Self>) {
+        self.clients.leave(self.process.clone());
+    }
+}
+
+/// As long as it lives, nodes can be of the core `dev`.
+pub(crate) struct OfCore {
+    clients: Arc<Clients>,
+    dev: ARef<device::Device>,
+}
+
+impl OfCore {
+    /// A core has come: nodes that are not there yet are this core's.
+    pub(crate) fn new(clients: &Arc<Clients>, dev: &device::Device) -> Self {
+        let mut nodes = clients.drm().lock();
+        for (at, node) in nodes.iter_mut().enumerate() {
+            if node.is_none() {
+                *node = new_node(clients, at, dev);
+            }
+        }
+        drop(nodes);
+        Self {
+            clients: clients.clone(),
+            dev: dev.into(),
+        }
+    }
+}
+
+impl Drop for OfCore {
+    /// The core goes, and is not published any more: its nodes are another one's then. Open files
+    /// answer `ENODEV`.
+    fn drop(&mut self) {
+        let mut nodes = self.clients.drm().lock();
+        for (at, node) in nodes.iter_mut().enumerate() {
+            if node.take_if(|node| node.is_of(&self.dev)).is_some() {
+                let mut cores = self.clients.device().all_cores();
+                *node =
+                    cores.find_map(|core| new_node(&self.clients, at, core.hardware().device()));
+            }
+        }
+    }
+}
+
+/// Logs that there will be no nodes, if that is not what the parameter says.
+pub(crate) fn tell_if_missing(wanted: [bool; 2]) {
+    let is_built = cfg!(any(CONFIG_DRM = "y", CONFIG_DRM = "m"));
+    if wanted.contains(&true) && is_built && !drm::is_there() {
+        pr_info!("no DRM node: drm.ko was not loaded before this module; modprobe does that\n");
+    }
+}
+
+/// A node of the core `dev`, that at place `at`, if it is wanted.
+fn new_node(clients: &Clients, at: usize, dev: &device::Device) -> Option<drm::Node> {
+    let wanted = clients.device().parameters().drm_nodes;
+    if !wanted.get(at).copied().unwrap_or(false) {
+        return None;
+    }
+    let node = match at {
+        0 => drm::Node::new::<File<Vivante>>(dev),
+        _ => drm::Node::new::<File<Etnaviv>>(dev),
+    };
+    match node {
+        Ok(node) => Some(node),
+        Err(ENOTSUPP) => None,
+        Err(error) => {
+            dev_warn!(dev, "no DRM node ({error:?})\n");
+            None
+        }
+    }
+}
