@@ -159,18 +159,6 @@ impl Parts {
     }
 }
 
-/// What COMMIT has beside commands.
-pub(super) struct Contextual {
-    /// The context, if it is in the client's memory.
-    pub(super) own: Option<OwnContext>,
-    /// The context, if it is one of ATTACH.
-    pub(super) hold: Option<Hold>,
-    /// User address of the delta; 0: none.
-    pub(super) delta: u64,
-    /// How to read deltas.
-    pub(super) format: Format,
-}
-
 /// Commands start and end on 64-bit units.
 const ALIGNMENT: u32 = 8;
 
@@ -324,22 +312,25 @@ impl Process {
             context => context.flatten(),
         };
         let hold = context.map(|context| context.hold()).transpose()?;
-        let context = Contextual {
-            own,
-            hold,
-            delta: commit.delta,
-            format,
-        };
         let mut queue = Queue::empty(self, core.ring().empty_payload());
         let fill = |queue: &mut Queue<'_>| queue.read(commit.queue, format);
-        let (submitted, switched) =
-            self.submit_words(core, words, entry, context, &mut queue, fill)?;
+        let (submitted, switched) = self.submit_words(
+            core,
+            &mut words,
+            entry,
+            own.as_mut(),
+            hold,
+            (commit.delta, format),
+            &mut queue,
+            fill,
+        )?;
         let reply = Reply::Committed {
             counted: submitted.counted,
             stamp: submitted.job,
             switched,
         };
         queue.submitted();
+        self.keep_room(words);
         Ok(reply)
     }
 
@@ -350,18 +341,14 @@ impl Process {
     pub(super) fn submit_words<'a>(
         self: &'a Arc<Self>,
         core: &Core,
-        mut words: KVVec<u32>,
+        words: &mut KVVec<u32>,
         entry: Pipe,
-        context: Contextual,
+        own: Option<&mut OwnContext>,
+        mut hold: Option<Hold>,
+        (delta, format): (u64, Format),
         queue: &mut Queue<'a>,
         fill: impl FnOnce(&mut Queue<'a>) -> Result,
     ) -> Result<(Submitted, bool)> {
-        let Contextual {
-            mut own,
-            mut hold,
-            delta,
-            format,
-        } = context;
         let (stale, data);
         let (exit, removals, wipes) = {
             let mut tables = self.tables();
@@ -375,8 +362,8 @@ impl Process {
                 false => None,
             };
             loaded.begin();
-            let exit = self.check(core, &tables, &mut words, entry)?;
-            self.doubt(core, &tables, &words);
+            let exit = self.check(core, &tables, words, entry)?;
+            self.doubt(core, &tables, words);
             let (removals, wipes) = (tables.addresses.removals(), loaded.wipes());
             (exit, removals, wipes)
         };
@@ -384,11 +371,11 @@ impl Process {
         let mut work = Submission {
             process: self,
             core,
-            words: &mut words,
+            words,
             entry,
             exit,
             removals,
-            own: own.as_mut(),
+            own,
             hold,
             load: None,
             delta,
@@ -403,9 +390,7 @@ impl Process {
         };
         let submitted = self.submit(core, Some(&mut work), queue)?;
         work.finish();
-        let switched = work.switched.is_some();
-        self.keep_room(words);
-        Ok((submitted, switched))
+        Ok((submitted, work.switched.is_some()))
     }
 
     /// Copies the commands of `buffer`, which is that of `commit`, and of the chain of

@@ -201,8 +201,11 @@ impl Process {
         if let Some(node) = self.own_node(&source)? {
             return Ok(node);
         }
-        let memory = self.take(&source, true, false)?;
-        self.device.memory().wrap(memory, self.number)
+        // As everywhere in DRM the mode of its file does not count: Mesa's buffers of displays are
+        // for reading only.
+        let memory = self.device.memory();
+        let imported = memory.import(buffer, true, false, || Ok(()))?;
+        memory.wrap(imported, self.number)
     }
 
     /// Whether the caller may hand `node` on. `InvalidData`: it has got the file from the process. If
@@ -218,6 +221,7 @@ impl Process {
     /// Waits for memory that the process has released, if an import found that still in use.
     pub(crate) fn settle_objects(&self) -> Result {
         self.check_own()?;
+        self.finish_returns();
         self.reclaim().map(|_| ())
     }
 }
@@ -230,11 +234,14 @@ impl Clients {
         process.import_object(buffer)
     }
 
-    /// A dma-buf of a node. `NotSupported`: it cannot be one.
-    pub(crate) fn export_object(&self, node: &Arc<Node>, access: Access) -> Result<DmaBuf> {
+    /// A dma-buf of a node, for reading and writing: see [`Process::import_object`]. `NotSupported`:
+    /// it cannot be one.
+    pub(crate) fn export_object(&self, node: &Arc<Node>) -> Result<DmaBuf> {
         // Others may leave something in it from now on.
         node.share();
         let exporter = self.device().memory().exporter();
-        exporter.make(node.clone(), access).map_err(Into::into)
+        exporter
+            .make(node.clone(), Access::FULL)
+            .map_err(Into::into)
     }
 }

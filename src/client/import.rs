@@ -99,7 +99,7 @@ impl Process {
             false => Ok(()),
         };
         match *source {
-            Source::DmaBuf(ref buffer) => memory.import(buffer, write, reclaim),
+            Source::DmaBuf(ref buffer) => memory.import(buffer, write, true, reclaim),
             Source::User { user: 0, .. } | Source::User { bytes: 0, .. } => {
                 Err(Error::InvalidArgument)
             }

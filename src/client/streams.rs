@@ -7,10 +7,7 @@
 
 use super::{
     action::Action,
-    commit::{
-        entry_pipe,
-        Contextual, //
-    },
+    commit::entry_pipe,
     queue::Queue,
     Core,
     Process, //
@@ -132,7 +129,7 @@ impl Process {
     fn run_words(
         self: &Arc<Self>,
         core: &Core,
-        words: KVVec<u32>,
+        mut words: KVVec<u32>,
         entry: u32,
         fence: Option<Fence>,
     ) -> Result<u64> {
@@ -141,18 +138,15 @@ impl Process {
             return Err(Error::InvalidArgument);
         }
         let entry = entry_pipe(core, entry)?;
-        let context = Contextual {
-            own: None,
-            hold: None,
-            delta: 0,
-            format: Format::any(),
-        };
         let mut queue = Queue::empty(self, core.ring().empty_payload());
         let fill = |queue: &mut Queue<'_>| match fence {
             Some(fence) => queue.events().push(Action::Fence(fence)),
             None => Ok(()),
         };
-        let (submitted, _) = self.submit_words(core, words, entry, context, &mut queue, fill)?;
+        let none = (0, Format::any());
+        let (submitted, _) =
+            self.submit_words(core, &mut words, entry, None, None, none, &mut queue, fill)?;
+        self.keep_room(words);
         queue.submitted();
         Ok(submitted.job)
     }

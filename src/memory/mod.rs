@@ -406,11 +406,12 @@ impl VideoMemory {
         &self,
         buffer: &DmaBuf,
         write: bool,
+        minds_mode: bool,
         reclaim: impl Fn() -> Result,
     ) -> Result<UserMemory> {
         let read_only = self.vm.has_read_only_pages();
-        let import = || match self.imports.import(buffer, write || !read_only) {
-            Err(EACCES) if read_only => self.imports.import(buffer, false),
+        let import = || match self.imports.import(buffer, write || !read_only, minds_mode) {
+            Err(EACCES) if read_only => self.imports.import(buffer, false, minds_mode),
             import => import,
         };
         let import = match import() {

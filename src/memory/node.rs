@@ -171,6 +171,9 @@ impl Backing {
 
     /// Maps it into an area; scattered pages can be cached.
     pub(crate) fn map(self, area: NewArea<'_>, cached: bool) -> kernel::error::Result {
+        if let Some(import) = self.imported() {
+            return import.map(area);
+        }
         match self {
             Backing::Contiguous(buffer) => sys::vma::map(area, buffer, cached),
             Backing::Scattered(pages) => sys::vma::map(area, pages, cached),

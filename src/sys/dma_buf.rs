@@ -17,6 +17,7 @@ use super::{
     physical::Part,
     raw_device,
     shim,
+    vma::NewArea,
     GFP_CLIENT, //
 };
 use core::{
@@ -263,13 +264,18 @@ impl Imports {
         )
     }
 
-    /// Takes a dma-buf.
+    /// Takes a dma-buf; `minds_mode`: what its file may be used for counts.
     ///
-    /// `EINVAL`: it is not made of whole pages. `EACCES`: writing was requested, and it is
-    /// read-only. `EBUSY`: some of its memory is mapped for the device already, as a process's own
+    /// `EINVAL`: it is not made of whole pages. `EACCES`: writing was requested, and the file is
+    /// for reading only. `EBUSY`: some of its memory is mapped for the device already, as a process's own
     /// or as another dma-buf, or is in it twice. Else its exporter's error.
-    pub(crate) fn import(self: &Arc<Self>, buffer: &DmaBuf, write: bool) -> Result<Import> {
-        if write && !buffer.is_writeable() {
+    pub(crate) fn import(
+        self: &Arc<Self>,
+        buffer: &DmaBuf,
+        write: bool,
+        minds_mode: bool,
+    ) -> Result<Import> {
+        if write && minds_mode && !buffer.is_writeable() {
             return Err(EACCES);
         }
         // From here on it is a user, whose end undoes that.
@@ -411,6 +417,17 @@ impl Import {
             self.view.store(file, Relaxed);
         }
         Ok(user)
+    }
+
+    /// Maps it into an area, as its owner does that: the area is the owner's then.
+    pub(crate) fn map(&self, area: NewArea<'_>) -> Result {
+        // Its owner does not look at the mode of the file by which the process has it.
+        if !self.write {
+            area.make_read_only()?;
+        }
+        let buffer = self.attached.buffer.0.as_ptr();
+        // SAFETY: The dma-buf is live, and the area being set up, of which nothing else is made.
+        to_result(unsafe { shim::gal_mmap_buffer(buffer, area.as_ptr()) })
     }
 
     /// Whether the calling process has its view at `user`.

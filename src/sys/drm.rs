@@ -7,10 +7,7 @@
 
 use super::{
     chrdev::OpenFile,
-    dma_buf::{
-        Access,
-        DmaBuf, //
-    },
+    dma_buf::DmaBuf,
     fence::SharedFence,
     raw_device,
     shim,
@@ -93,7 +90,7 @@ pub(crate) trait NodeFile: Send + Sync + Sized + 'static {
     fn check(&self, object: &Arc<Self::Object>, is_first: bool) -> Result;
 
     /// A dma-buf of `object`.
-    fn export(object: &Arc<Self::Object>, access: Access) -> Result<DmaBuf>;
+    fn export(object: &Arc<Self::Object>) -> Result<DmaBuf>;
 
     /// The object that `buffer` is, for the calling process. `EBUSY`: [`NodeFile::settle`] may help.
     /// Called under locks of DRM's: it waits for no GPU.
@@ -355,11 +352,10 @@ impl<T: NodeFile> Answers<T> {
     /// # Safety
     ///
     /// Called by DRM with an object of such a node.
-    unsafe extern "C" fn export(content: *mut c_void, flags: c_int) -> *mut shim::dma_buf {
+    unsafe extern "C" fn export(content: *mut c_void) -> *mut shim::dma_buf {
         // SAFETY: By the caller; the object has a reference meanwhile.
         let object = unsafe { Self::object(content) };
-        // CAST: bits.
-        match T::export(&object.into(), Access::of_flags(flags as u32)) {
+        match T::export(&object.into()) {
             Ok(buffer) => buffer.into_raw(),
             Err(error) => error.to_ptr(),
         }

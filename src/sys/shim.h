@@ -220,6 +220,7 @@ void gal_put_buffer(struct dma_buf *buffer);
 bool gal_is_writeable(struct dma_buf *buffer);
 struct file *gal_buffer_file(struct dma_buf *buffer);
 size_t gal_buffer_bytes(struct dma_buf *buffer);
+int gal_mmap_buffer(struct dma_buf *buffer, struct vm_area_struct *vma);
 int gal_attach(struct device *dev, struct dma_buf *buffer, bool read_only,
 	       struct gal_import *import);
 void gal_detach(struct dma_buf *buffer, const struct gal_import *import);
@@ -396,7 +397,7 @@ struct gal_drm_answers {
 	void (*put)(void *content);
 	/* Whether the caller may export the object. It is waited for, if it is the first time. */
 	int (*check)(void *state, void *content, bool is_first);
-	struct dma_buf *(*export)(void *content, int flags);
+	struct dma_buf *(*export)(void *content);
 	void *(*import)(struct dma_buf *buffer);
 	/* Called, without a lock, if that said -EBUSY; it is tried once more. */
 	int (*settle)(void *state);

@@ -80,7 +80,7 @@ int gal_attach(struct device *dev, struct dma_buf *buffer, bool read_only,
 
 	if (IS_ERR(attachment))
 		return PTR_ERR(attachment);
-	import->read_only = read_only || !gal_is_writeable(buffer);
+	import->read_only = read_only;
 	table = dma_buf_map_attachment_unlocked(attachment, gal_direction(import));
 	if (IS_ERR(table)) {
 		dma_buf_detach(buffer, attachment);
@@ -124,6 +124,11 @@ struct file *gal_buffer_file(struct dma_buf *buffer)
 size_t gal_buffer_bytes(struct dma_buf *buffer)
 {
 	return buffer->size;
+}
+
+int gal_mmap_buffer(struct dma_buf *buffer, struct vm_area_struct *vma)
+{
+	return dma_buf_mmap(buffer, vma, 0);
 }
 
 static void gal_free_table(struct sg_table *table)
@@ -340,6 +345,11 @@ struct file *gal_buffer_file(struct dma_buf *buffer)
 size_t gal_buffer_bytes(struct dma_buf *buffer)
 {
 	return 0;
+}
+
+int gal_mmap_buffer(struct dma_buf *buffer, struct vm_area_struct *vma)
+{
+	return -ENOTSUPP;
 }
 
 struct dma_buf *gal_export_buffer(const struct gal_export *what)

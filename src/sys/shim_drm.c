@@ -83,7 +83,7 @@ static void gal_object_free(struct drm_gem_object *object)
 
 static struct dma_buf *gal_object_export(struct drm_gem_object *object, int flags)
 {
-	return gal_answers(object->dev)->export(gal_content(object), flags);
+	return gal_answers(object->dev)->export(gal_content(object));
 }
 
 static const struct drm_gem_object_funcs gal_object_funcs = {

@@ -25,10 +25,7 @@ use crate::{
     log::debug_client,
     memory::Node,
     sys::{
-        dma_buf::{
-            Access,
-            DmaBuf, //
-        },
+        dma_buf::DmaBuf,
         drm::{
             self,
             Driver,
@@ -184,9 +181,9 @@ impl<C: Calls> NodeFile for File<C> {
         checked.map_err(errno)
     }
 
-    fn export(object: &Arc<Node>, access: Access) -> Result<DmaBuf, Errno> {
+    fn export(object: &Arc<Node>) -> Result<DmaBuf, Errno> {
         let clients = CLIENTS.get().ok_or(ENODEV)?;
-        clients.export_object(object, access).map_err(errno)
+        clients.export_object(object).map_err(errno)
     }
 
     fn import(buffer: &DmaBuf) -> Result<Arc<Node>, Errno> {
