@@ -257,6 +257,7 @@ fn measure(
         monitor: None,
         insmod: arguments.insmod.join(" "),
         load: true,
+        drm: false,
         files: file.into_iter().chain(peer).collect(),
         work: Work::Programs(vec![Task {
             command,

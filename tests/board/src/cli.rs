@@ -286,6 +286,9 @@ pub struct MachineArgs {
     /// Do not load the module.
     #[arg(long)]
     pub no_insmod: bool,
+    /// The kernel's DRM is loaded before the module, where the kernel has it as modules.
+    #[arg(long)]
+    pub drm: bool,
     /// More kernel arguments.
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     pub append: Vec<String>,

@@ -116,6 +116,7 @@ pub fn boot_of(machine: &MachineArgs, work: Work, out: PathBuf) -> Result<Boot> 
         monitor: None,
         insmod: machine.insmod.join(" "),
         load: !machine.no_insmod,
+        drm: machine.drm,
         files: machine.guest_files()?,
         work,
         out,
@@ -310,6 +311,7 @@ pub fn demo_boot(tools: &Tools, board: Board, words: &[&str], out: PathBuf) -> R
         monitor: None,
         insmod: String::new(),
         load: true,
+        drm: false,
         files: file.into_iter().collect(),
         work: Work::Programs(vec![Task {
             command,

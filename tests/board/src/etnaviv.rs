@@ -19,8 +19,16 @@ pub fn modules(build: &Path) -> Option<Vec<GuestFile>> {
     Some(in_guest(FOLDER, of_build(build, &["etnaviv"])?))
 }
 
+/// Where the kernel's DRM is, for galcore's own nodes.
+const DRM: &str = "/galcore/drm";
+
 /// What the board's own devices need of a kernel that has them as modules.
 pub const OF_VIRT: &[&str] = &["virtio_pci", "virtio_console"];
+
+/// The kernel's DRM; nothing where it is built in, or not there at all.
+pub fn drm(build: &Path) -> Vec<GuestFile> {
+    in_guest(DRM, of_build(build, &["drm"]).unwrap_or_default())
+}
 
 /// Those of the modules `names` that the kernel has, with what they depend on, for `/init`.
 pub fn early(build: &Path, names: &[&str]) -> Vec<GuestFile> {
@@ -143,6 +151,7 @@ mod tests {
         fs::remove_file(build.join("drm/drm.ko")).unwrap();
         assert!(modules(build).is_none());
         assert!(early(build, OF_VIRT).is_empty());
+        assert!(drm(build).is_empty());
         let names: Vec<_> = early(build, &["virtio_pci", "gpu-sched", "etnaviv"])
             .into_iter()
             .map(|file| file.guest)
@@ -155,6 +164,13 @@ mod tests {
             names,
             ["/galcore/early/00-drm.ko", "/galcore/early/01-gpu-sched.ko"]
         );
+        let files = drm(build);
+        assert_eq!(
+            (files.len(), &*files[0].guest),
+            (1, "/galcore/drm/00-drm.ko")
+        );
+        write(build, "modules.builtin", "kernel/drivers/gpu/drm/drm.ko\n");
+        assert!(drm(build).is_empty());
         write(
             build,
             "modules.builtin",

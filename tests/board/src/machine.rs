@@ -65,6 +65,8 @@ pub struct Task {
 pub struct Module {
     /// Whether it is loaded, or left to the program.
     pub load: bool,
+    /// Whether the kernel's DRM is loaded before it.
+    pub drm: bool,
     /// Parameters to load it with; `extra` of [`crate::boards::module_parameters`].
     pub parameters: String,
 }
@@ -109,6 +111,8 @@ pub struct Boot {
     pub insmod: String,
     /// Whether the board loads the module, or leaves it to the programs.
     pub load: bool,
+    /// Whether the kernel's DRM is loaded before the module.
+    pub drm: bool,
     /// Files to have in the guest.
     pub files: Vec<GuestFile>,
     /// What to do.

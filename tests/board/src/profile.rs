@@ -103,6 +103,7 @@ pub fn profile(tools: &Tools, arguments: &ProfileArgs, signals: &Signals) -> Res
         monitor: Some(monitor.clone()),
         insmod: String::new(),
         load: true,
+        drm: false,
         files: file.into_iter().collect(),
         work: Work::Programs(vec![Task {
             command,

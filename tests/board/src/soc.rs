@@ -376,7 +376,7 @@ impl Tree {
 }
 
 /// The folder where the kernel was built, by the path of its image: BUILD/arch/ARCH/boot/IMAGE.
-fn build(assets: &Assets) -> Option<&Path> {
+pub fn build(assets: &Assets) -> Option<&Path> {
     assets.kernel.ancestors().nth(4)
 }
 

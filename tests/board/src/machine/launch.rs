@@ -23,6 +23,7 @@ use crate::boards;
 use crate::boards::Binding;
 use crate::commands::say;
 use crate::device_tree;
+use crate::etnaviv;
 use crate::initramfs;
 use crate::initramfs::GuestFile;
 use crate::process;
@@ -72,6 +73,9 @@ pub fn prepare_files(assets: &Assets, boot: &Boot, dir: &Path, nonce: &str) -> R
         });
         files.extend(tree.modules(assets));
     }
+    if wants_drm(boot) {
+        files.extend(soc::build(assets).map_or(Vec::new(), etnaviv::drm));
+    }
     if let Some(module) = &assets.module {
         files.push(GuestFile {
             host: module.clone(),
@@ -95,6 +99,13 @@ pub fn prepare_files(assets: &Assets, boot: &Boot, dir: &Path, nonce: &str) -> R
         soc,
         initramfs,
     })
+}
+
+/// Whether the boot, or a program's step of it, wants DRM.
+fn wants_drm(boot: &Boot) -> bool {
+    let by_step = |task: &Task| task.module.as_ref().is_some_and(|module| module.drm);
+    let by_steps = matches!(&boot.work, Work::Programs(tasks) if tasks.iter().any(by_step));
+    boot.drm || by_steps
 }
 
 /// What the guest's kernel lacks, which `scripts/module --guest` makes beside the folder of `galcore`, galcore.ko.
@@ -160,6 +171,9 @@ fn plan(boot: &Boot, nonce: &str) -> String {
         let quoted: Vec<String> = words.iter().map(|word| quote(word)).collect();
         quoted.join(" ")
     };
+    if boot.drm {
+        plan.push_str("with_drm\n");
+    }
     if boot.load {
         plan.push_str(&format!("load {}\n", words(&of_boot)));
     }
@@ -173,6 +187,9 @@ fn plan(boot: &Boot, nonce: &str) -> String {
                 if let Some(module) = &task.module {
                     let wanted = parameters(&module.parameters);
                     plan.push_str(&told(&wanted));
+                    if module.drm {
+                        plan.push_str("with_drm\n");
+                    }
                     plan.push_str(&match module.load {
                         true => format!("with_module {index} {} && ", words(&wanted)),
                         false => "without_module && ".to_string(),

@@ -264,6 +264,7 @@ impl Session<'_> {
             monitor: None,
             insmod: String::new(),
             load: needs.kunit,
+            drm: false,
             files,
             work: Work::Programs(tasks),
             out: out.clone(),
@@ -597,6 +598,7 @@ mod tests {
             with: vec![],
             module: Module {
                 load: true,
+                drm: false,
                 parameters: String::new(),
             },
         }

@@ -75,6 +75,9 @@ pub struct GuestSuite {
     /// Whether the board loads the module before it.
     #[serde(default = "yes")]
     pub load: bool,
+    /// Whether the kernel's DRM is loaded before the module, where the kernel has it as modules.
+    #[serde(default)]
+    pub drm: bool,
     /// Module parameters beside the board's own.
     #[serde(default)]
     pub insmod: String,
@@ -246,6 +249,9 @@ impl Needs {
     /// The same of a suite in such a boot.
     pub fn describe_with(&self, module: &Module) -> String {
         let mut words = vec![self.describe()];
+        if module.drm {
+            words.push("with DRM".to_string());
+        }
         if !module.load {
             words.push("loads itself".to_string());
         }
@@ -527,6 +533,7 @@ impl Table {
                         with: suite.with.clone(),
                         module: Module {
                             load: suite.load,
+                            drm: suite.drm,
                             parameters: suite.insmod.clone(),
                         },
                     };
@@ -566,10 +573,10 @@ fn parts(mut group: Group) -> Vec<Group> {
             modules.push(step.module.clone());
         }
     }
-    // Those that load it themselves leave it as they like.
+    // Those that load it themselves leave it as they like, and DRM stays.
     group.steps.sort_by_key(|step| {
         let position = modules.iter().position(|module| *module == step.module);
-        (!step.module.load, position)
+        (step.module.drm, !step.module.load, position)
     });
     let boots = group.steps.len().div_ceil(MOST_STEPS);
     let most = group.steps.len().div_ceil(boots);
@@ -617,6 +624,12 @@ name = "buffers"
 program = "buffers"
 boards = ["dove"]
 insmod = "bankSize=1"
+
+[[guest]]
+name = "node"
+program = "node"
+boards = ["dove"]
+drm = true
 
 [[guest]]
 name = "mmap"
@@ -698,13 +711,14 @@ soak_boards = ["gc320"]
         let steps: Vec<&str> = shared.steps.iter().map(|s| s.name.as_str()).collect();
         assert_eq!(
             steps,
-            ["signals", "memory", "mmap", "wide", "buffers", "reload"]
+            ["signals", "memory", "mmap", "wide", "buffers", "reload", "node"]
         );
         let place = |step: &Step| shared.needs.describe_with(&step.module);
         assert_eq!(place(&shared.steps[4]), "dove dt armv7-quick bankSize=1");
         assert_eq!(place(&shared.steps[5]), "dove dt armv7-quick loads itself");
+        assert_eq!(place(&shared.steps[6]), "dove dt armv7-quick with DRM");
         assert!(groups.iter().any(|group| group.alone && !group.needs.kunit));
-        assert_eq!(table.steps(), 12);
+        assert_eq!(table.steps(), 13);
     }
 
     #[test]
@@ -720,9 +734,9 @@ soak_boards = ["gc320"]
             .filter(|group| group.needs.describe() == "dove dt armv7-quick" && !group.alone)
             .map(|group| group.steps.len())
             .collect();
-        // As evenly as may be: with as many more there are six too many.
-        let first = (MOST_STEPS + 6).div_ceil(2);
-        assert_eq!(steps, [first, MOST_STEPS + 6 - first]);
+        // As evenly as may be: with as many more there are seven too many.
+        let first = (MOST_STEPS + 7).div_ceil(2);
+        assert_eq!(steps, [first, MOST_STEPS + 7 - first]);
     }
 
     #[test]
