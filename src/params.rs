@@ -649,6 +649,7 @@ pub(crate) fn show() {
         pr_info!("irq2Ds            = {line}, registers {start:#010x}, {size:#010x}\n");
     }
     pr_info!("cores             = {}\n", text(&raw.cores));
+    pr_info!("drm               = {}\n", text(&raw.drm));
     pr_info!("contiguousBase    = {:#010x}\n", raw.contiguousBase);
     pr_info!("contiguousSize    = {:#010x}\n", raw.contiguousSize);
     pr_info!("bankSize          = {:#010x}\n", raw.bankSize);
@@ -953,6 +954,24 @@ mod tests {
             bytes,
             is_reusable,
         }
+    }
+
+    #[test]
+    fn nodes_of_drm_are_named() {
+        let nodes = |name: &[u8]| {
+            let mut raw = raw();
+            raw.drm[..name.len()].copy_from_slice(name);
+            Parameters::check(&raw).map(|it| it.drm_nodes)
+        };
+        assert_eq!(nodes(b""), Ok([true, false]));
+        assert_eq!(nodes(b"vivante"), Ok([true, false]));
+        assert_eq!(nodes(b"etnaviv"), Ok([false, true]));
+        assert_eq!(nodes(b"both"), Ok([true, true]));
+        assert_eq!(nodes(b"none"), Ok([false, false]));
+        assert_eq!(
+            nodes(b"Both").err().map(|Refusal(name, _)| name),
+            Some("drm")
+        );
     }
 
     #[test]

@@ -8,7 +8,12 @@
 
 use super::{
     import::Source,
+    node::{
+        Life,
+        NodeEntry, //
+    },
     streams::FENCE_TIMEOUT,
+    tables::Tables,
     Clients,
     Locking,
     Process, //
@@ -26,7 +31,8 @@ use crate::{
     },
     memory::{
         Node,
-        Pool, //
+        Pool,
+        View, //
     },
     stream::addresses::Owner,
     sys::{
@@ -86,21 +92,40 @@ impl Process {
 
     /// The handle that it has. `InvalidObject`: it has freed that.
     fn object_handle(&self, node: &Arc<Node>) -> Result<u32> {
-        let tables = self.tables();
-        let owner = tables.addresses.owner(node.address());
-        let Owner { handle, .. } = owner.ok_or(Error::InvalidObject)?;
-        let entry = tables.nodes.get(handle);
-        match entry.is_some_and(|entry| Arc::ptr_eq(&entry.node, node)) {
-            true => Ok(handle),
-            false => Err(Error::InvalidObject),
-        }
+        let mut tables = self.tables();
+        let found = tables.handle_of(node);
+        found.map(|(handle, _)| handle).ok_or(Error::InvalidObject)
     }
 
     /// The object loses a handle of a DRM file. An object is none of the process's own memory, so
     /// that nothing waits here, where nothing could be told of a Unix signal.
     pub(crate) fn leave_object(self: &Arc<Self>, node: &Arc<Node>) {
-        if let Ok(handle) = self.object_handle(node) {
-            let _ = self.free_idle_node(self.clone(), handle, false);
+        let (handle, view, over) = {
+            let mut tables = self.tables();
+            let found = tables.handle_of(node);
+            let Some((handle, entry)) = found.filter(|(_, entry)| entry.is_alive()) else {
+                return;
+            };
+            if let Some(fewer) = entry.imports.checked_sub(1) {
+                entry.imports = fewer;
+                return;
+            }
+            entry.life = Life::Freed;
+            let is_idle = entry.locks == 0;
+            let view = match node.view() {
+                View::Pages(backing) if is_idle => {
+                    tables.hide_node(handle).map(|user| (backing, user))
+                }
+                _ => None,
+            };
+            (handle, view, tables.take_if_over(handle))
+        };
+        self.unshare(handle);
+        if let Some((backing, user)) = view {
+            backing.unmap(user);
+        }
+        if let Some(entry) = over {
+            entry.node.end_here();
         }
     }
 
@@ -223,6 +248,15 @@ impl Process {
         self.check_own()?;
         self.finish_returns();
         self.reclaim().map(|_| ())
+    }
+}
+
+impl Tables {
+    /// The handle of `node`, and its entry, if it is there.
+    pub(super) fn handle_of(&mut self, node: &Arc<Node>) -> Option<(u32, &mut NodeEntry)> {
+        let Owner { handle, .. } = self.addresses.owner(node.address())?;
+        let entry = self.nodes.get_mut(handle)?;
+        Arc::ptr_eq(&entry.node, node).then_some((handle, entry))
     }
 }
 

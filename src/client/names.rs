@@ -15,6 +15,7 @@
 use super::{
     guesses,
     node::{
+        Life,
         NodeEntry,
         Origin, //
     },
@@ -29,7 +30,6 @@ use crate::{
         Result, //
     },
     memory::Node,
-    stream::addresses::Owner,
     sys, //
 };
 use kernel::{
@@ -229,8 +229,8 @@ impl Process {
     }
 
     /// A handle of another process's node, which it has handed over under `name` or otherwise; of
-    /// one that this process has, its handle once more. `MemoryLocked`: it has freed that, and not
-    /// yet unlocked.
+    /// one that this process has, its handle once more, also if it has freed that, and not yet
+    /// unlocked. `MemoryLocked`: it is about to be freed.
     pub(super) fn have_node(
         self: &Arc<Self>,
         node: Arc<Node>,
@@ -255,17 +255,24 @@ impl Process {
         Ok(handle)
     }
 
-    /// The handle of a node that the process has, once more. `MemoryLocked`: it has freed that, and
-    /// not yet unlocked, or is about to free it.
+    /// The handle of a node that the process has, once more. `MemoryLocked`: it is about to be
+    /// freed.
     fn have_again(&self, node: &Arc<Node>) -> Result<Option<u32>> {
         let mut tables = self.tables();
-        let Some(Owner { handle, .. }) = tables.addresses.owner(node.address()) else {
+        if tables.addresses.owner(node.address()).is_none() {
             return Ok(None);
-        };
-        let entry = tables.nodes.get_mut(handle).filter(|entry| {
-            Arc::ptr_eq(&entry.node, node) && entry.origin != Origin::Shared && entry.is_alive()
-        });
-        let entry = entry.ok_or(Error::MemoryLocked)?;
+        }
+        let found = tables.handle_of(node);
+        let found = found.filter(|(_, entry)| entry.origin != Origin::Shared);
+        let (handle, entry) = found.ok_or(Error::MemoryLocked)?;
+        // It has been freed, and is locked still: it is the process's again.
+        if entry.life == Life::Freed && self.registry().is_none() {
+            entry.life = Life::Alive;
+            return Ok(Some(handle));
+        }
+        if !entry.is_alive() {
+            return Err(Error::MemoryLocked);
+        }
         let imports = entry.imports.checked_add(1);
         entry.imports = imports.ok_or(Error::OutOfResources)?;
         Ok(Some(handle))

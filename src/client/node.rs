@@ -659,16 +659,6 @@ impl Process {
         if owner.wrapped_node(handle).is_some() {
             owner.wait_for_own_work()?;
         }
-        self.free_idle_node(owner, handle, if_unlocked)
-    }
-
-    /// The same for a node of `owner`'s that is none of its own memory, or that no work of its uses.
-    pub(super) fn free_idle_node(
-        self: &Arc<Self>,
-        owner: Arc<Self>,
-        handle: u32,
-        if_unlocked: bool,
-    ) -> Result {
         if let Claimed::Import = owner.claim_node(handle, if_unlocked)? {
             return Ok(());
         }

@@ -72,6 +72,11 @@ impl Process {
         core.ok_or(Error::NotSupported)
     }
 
+    /// Its place. `NotSupported`: there is none.
+    pub(crate) fn place_of_pipe(&self, pipe: u32) -> Result<usize> {
+        self.core_of_pipe(pipe).map(|core| core.index())
+    }
+
     /// GET_PARAM. `InvalidArgument`: there is none of this number.
     pub(crate) fn core_parameter(&self, pipe: u32, parameter: u32) -> Result<u64> {
         let core = self.core_of_pipe(pipe)?;

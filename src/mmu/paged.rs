@@ -89,11 +89,8 @@ impl Paged {
     }
 
     /// The file offset by which its owner maps it: the first page's bus address, unique among what
-    /// lives. A dma-buf is not this device's file.
+    /// lives.
     pub(crate) fn file_offset(&self) -> u64 {
-        if self.pages.imported().is_some() {
-            return u64::MAX;
-        }
         self.dma_addresses()
             .first()
             .map_or(0, |&page| sys::widen(page))

@@ -8,7 +8,10 @@
 use super::{
     chrdev::OpenFile,
     dma_buf::DmaBuf,
-    fence::SharedFence,
+    fence::{
+        self,
+        SharedFence, //
+    },
     raw_device,
     shim,
     unload::InUse,
@@ -174,10 +177,19 @@ impl<T: NodeFile> Found<T> {
     }
 
     /// Waits for those who have: for all, if the caller `writes`, else for those who write.
-    /// `ETIMEDOUT`: they take longer than `milliseconds`. `ERESTARTSYS`.
-    pub(crate) fn wait_for_others(&self, writes: bool, milliseconds: u32) -> Result {
+    /// Fences of ours for the core at place `except` are left out. `ETIMEDOUT`: they take longer than
+    /// `milliseconds`. `ERESTARTSYS`.
+    pub(crate) fn wait_for_others(
+        &self,
+        writes: bool,
+        milliseconds: u32,
+        except: Option<usize>,
+    ) -> Result {
+        let except = fence::number_of(except);
         // SAFETY: By the type invariant.
-        to_result(unsafe { shim::gal_wait_for_others(self.0.as_ptr(), writes, milliseconds) })
+        to_result(unsafe {
+            shim::gal_wait_for_others(self.0.as_ptr(), writes, milliseconds, except)
+        })
     }
 
     /// Has them wait for `fence`. `ENOMEM`: they do not know of it.

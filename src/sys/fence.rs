@@ -40,11 +40,20 @@ unsafe impl Sync for Fence {}
 impl Fence {
     /// A fence that ends with `ETIMEDOUT` if it is not signaled in time. `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
+        Self::make(None)
+    }
+
+    /// The same for a job of the core at place `core`, whose jobs end in their order.
+    pub(crate) fn of_core(core: usize) -> Result<Self> {
+        Self::make(Some(core))
+    }
+
+    fn make(core: Option<usize>) -> Result<Self> {
         let in_use = InUse::new()?;
         let queue = work::raw_queue(&in_use);
         // SAFETY: Makes a new one. The queue lives as long as there is a use, and `end_all` comes
         // before its end.
-        let fence = from_err_ptr(unsafe { shim::gal_new_fence(queue) })?;
+        let fence = from_err_ptr(unsafe { shim::gal_new_fence(queue, number_of(core)) })?;
         // INVARIANT: Made just now.
         let fence = NonNull::new(fence).ok_or(ENOMEM)?;
         Ok(Self {
@@ -89,6 +98,12 @@ impl Drop for Fence {
         // SAFETY: By the type invariant; the reference is given away.
         unsafe { shim::gal_end_fence(self.fence.as_ptr(), -(bindings::ECANCELED as c_int)) };
     }
+}
+
+/// The number of the core at a place, for C; 0: none.
+pub(super) fn number_of(core: Option<usize>) -> u32 {
+    core.and_then(|core| u32::try_from(core).ok())
+        .map_or(0, |core| core.saturating_add(1))
 }
 
 /// A fence that others may wait for.

@@ -253,7 +253,10 @@ void gal_allow_long_segments(struct device *dev);
 /* Milliseconds after which a fence ends, signaled or not. */
 #define GAL_FENCE_MS 10000
 
-struct gal_fence *gal_new_fence(struct workqueue_struct *queue);
+/* @core: 0, or of which core's job it is. */
+struct gal_fence *gal_new_fence(struct workqueue_struct *queue, unsigned int core);
+/* Whether it is one of ours, of that core's job. */
+bool gal_is_fence_of(struct dma_fence *fence, unsigned int core);
 void gal_end_fences(void);
 struct file *gal_fence_file(struct gal_fence *fence);
 struct dma_fence *gal_share_fence(struct gal_fence *fence);
@@ -420,9 +423,10 @@ void *gal_object_content(struct drm_gem_object *object);
 size_t gal_object_bytes(struct drm_gem_object *object);
 void gal_put_object(struct drm_gem_object *object);
 struct file *gal_open_file(struct drm_file *file);
-/* Whether others may have the object's dma-buf; their fences; and a fence of ours, whose reference is put. */
+/* Whether others may have the object's dma-buf; their fences, except ours of a core's jobs; and a fence of ours, whose reference is put. */
 bool gal_is_shared(struct drm_gem_object *object);
-int gal_wait_for_others(struct drm_gem_object *object, bool write, unsigned int milliseconds);
+int gal_wait_for_others(struct drm_gem_object *object, bool write, unsigned int milliseconds,
+			unsigned int except);
 int gal_show_fence(struct drm_gem_object *object, struct dma_fence *fence, bool write);
 void gal_put_fence(struct dma_fence *fence);
 

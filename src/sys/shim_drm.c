@@ -163,19 +163,32 @@ bool gal_is_shared(struct drm_gem_object *object)
 	return READ_ONCE(object->dma_buf);
 }
 
-int gal_wait_for_others(struct drm_gem_object *object, bool write, unsigned int milliseconds)
+int gal_wait_for_others(struct drm_gem_object *object, bool write, unsigned int milliseconds,
+			unsigned int except)
 {
 	struct dma_buf *buffer = gal_shared(object);
-	long left;
+	/* Without time, it says whether they are signaled. */
+	long left = msecs_to_jiffies(milliseconds);
+	struct dma_resv_iter cursor;
+	struct dma_fence *fence;
+	int error = 0;
 
 	if (!buffer)
 		return 0;
-	left = dma_resv_wait_timeout(buffer->resv, dma_resv_usage_rw(write), true,
-				     msecs_to_jiffies(milliseconds));
+	dma_resv_iter_begin(&cursor, buffer->resv, dma_resv_usage_rw(write));
+	dma_resv_for_each_fence_unlocked(&cursor, fence) {
+		if (gal_is_fence_of(fence, except) || dma_fence_is_signaled(fence))
+			continue;
+		if (left)
+			left = dma_fence_wait_timeout(fence, true, left);
+		if (left <= 0) {
+			error = left ?: -ETIMEDOUT;
+			break;
+		}
+	}
+	dma_resv_iter_end(&cursor);
 	dma_buf_put(buffer);
-	if (left < 0)
-		return left;
-	return left ? 0 : -ETIMEDOUT;
+	return error;
 }
 
 int gal_show_fence(struct drm_gem_object *object, struct dma_fence *fence, bool write)
@@ -438,7 +451,8 @@ bool gal_is_shared(struct drm_gem_object *object)
 	return false;
 }
 
-int gal_wait_for_others(struct drm_gem_object *object, bool write, unsigned int milliseconds)
+int gal_wait_for_others(struct drm_gem_object *object, bool write, unsigned int milliseconds,
+			unsigned int except)
 {
 	return 0;
 }

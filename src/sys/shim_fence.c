@@ -21,6 +21,8 @@ struct gal_fence {
 	spinlock_t lock;
 	struct list_head late;
 	unsigned long deadline;
+	/* 0, or of which core's job it is. */
+	unsigned int core;
 };
 
 /*
@@ -80,13 +82,14 @@ static void gal_end_late_fences(struct work_struct *work)
 	spin_unlock(&gal_fences_lock);
 }
 
-struct gal_fence *gal_new_fence(struct workqueue_struct *queue)
+struct gal_fence *gal_new_fence(struct workqueue_struct *queue, unsigned int core)
 {
 	struct gal_fence *fence = kzalloc(sizeof(*fence), GAL_GFP_CLIENT);
 	unsigned long limit = msecs_to_jiffies(GAL_FENCE_MS);
 
 	if (!fence)
 		return ERR_PTR(-ENOMEM);
+	fence->core = core;
 	spin_lock_init(&fence->lock);
 	dma_fence_init(&fence->base, &gal_fence_operations, &fence->lock,
 		       dma_fence_context_alloc(1), 1);
@@ -116,6 +119,12 @@ struct file *gal_fence_file(struct gal_fence *fence)
 struct dma_fence *gal_share_fence(struct gal_fence *fence)
 {
 	return dma_fence_get(&fence->base);
+}
+
+bool gal_is_fence_of(struct dma_fence *fence, unsigned int core)
+{
+	return core && fence->ops == &gal_fence_operations &&
+	       container_of(fence, struct gal_fence, base)->core == core;
 }
 
 bool gal_fence_is_over(struct gal_fence *fence)
@@ -165,7 +174,7 @@ int gal_wait_fence(int fd, unsigned int milliseconds)
 
 #else
 
-struct gal_fence *gal_new_fence(struct workqueue_struct *queue)
+struct gal_fence *gal_new_fence(struct workqueue_struct *queue, unsigned int core)
 {
 	return ERR_PTR(-ENOTSUPP);
 }
@@ -182,6 +191,11 @@ struct file *gal_fence_file(struct gal_fence *fence)
 struct dma_fence *gal_share_fence(struct gal_fence *fence)
 {
 	return NULL;
+}
+
+bool gal_is_fence_of(struct dma_fence *fence, unsigned int core)
+{
+	return false;
 }
 
 bool gal_fence_is_over(struct gal_fence *fence)

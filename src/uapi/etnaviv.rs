@@ -34,7 +34,10 @@ use crate::{
             WORDS, //
         },
         fence::Fence,
-        user::append_words, //
+        user::{
+            append_words,
+            narrow, //
+        }, //
     }, //
 };
 use kernel::{
@@ -69,13 +72,15 @@ const NOP: u32 = 3 << 27;
 /// They.
 pub(super) struct Etnaviv;
 
-/// How many milliseconds are left to a moment of the monotonic clock, in seconds and nanoseconds:
-/// one at least, if any time is left.
-fn milliseconds_to(seconds: u64, nanoseconds: u64) -> u32 {
+/// How many milliseconds are left at `now`, in nanoseconds, to a moment of the same clock, in seconds
+/// and nanoseconds, which are signed: one at least.
+fn milliseconds_to(seconds: u64, nanoseconds: u64, now: u64) -> u32 {
+    // CAST: as they are meant.
+    let (seconds, nanoseconds) = (seconds as i64, nanoseconds as i64);
     let moment = seconds
         .saturating_mul(1_000_000_000)
         .saturating_add(nanoseconds);
-    let left = moment.saturating_sub(sys::monotonic_ns());
+    let left = u64::try_from(moment).unwrap_or(0).saturating_sub(now);
     // CAST: at most 2^62.
     let left = Delta::from_nanos(left.min(1 << 62) as i64).as_millis();
     u32::try_from(left).map_or(u32::MAX >> 1, |left| left.min(u32::MAX >> 1) + 1)
@@ -84,7 +89,7 @@ fn milliseconds_to(seconds: u64, nanoseconds: u64) -> u32 {
 /// `count` words of user memory at `user`. `InvalidAddress`: they cannot be read.
 fn read(user: u64, count: usize) -> Result<KVVec<u32>> {
     let mut words = KVVec::new();
-    let at = usize::try_from(user).map_err(|_| Error::InvalidAddress)?;
+    let at = usize::try_from(narrow(user)).map_err(|_| Error::InvalidAddress)?;
     append_words(&mut words, at, count).map_err(|error| match error {
         EFAULT => Error::InvalidAddress,
         error => error.into(),
@@ -92,26 +97,31 @@ fn read(user: u64, count: usize) -> Result<KVVec<u32>> {
     Ok(words)
 }
 
-/// Writes the addresses of `objects` into `stream`, as `relocations` say. `InvalidArgument`: one of
-/// them lies outside of the stream or of its object, or before the last one.
-fn relocate(stream: &mut [u32], relocations: &[u32], objects: &[Used]) -> Result {
+/// Writes addresses into `stream`, as `relocations` say; `object` has the address and the bytes of an
+/// object. `InvalidArgument`: one of them lies outside of the stream or of its object, or before the
+/// last one.
+fn relocate(
+    stream: &mut [u32],
+    relocations: &[u32],
+    object: impl Fn(usize) -> Option<(u32, usize)>,
+) -> Result {
     let mut last = 0;
     for relocation in relocations.chunks_exact(RELOCATION_WORDS) {
         let &[at, index, low, high, flags, _] = relocation else {
             return Err(Error::InvalidArgument);
         };
         // CAST: 32 bits into at least 32.
-        let object = objects.get(index as usize).ok_or(Error::InvalidArgument)?;
+        let (start, bytes) = object(index as usize).ok_or(Error::InvalidArgument)?;
         let offset = long(low, high);
         // CAST: at most 64 bits.
-        let room = (object.node.bytes() as u64).saturating_sub(4);
+        let room = (bytes as u64).saturating_sub(4);
         if flags != 0 || at % 4 != 0 || at < last || offset > room {
             return Err(Error::InvalidArgument);
         }
         last = at;
         let address = u32::try_from(offset)
             .ok()
-            .and_then(|offset| object.node.address().checked_add(offset));
+            .and_then(|offset| start.checked_add(offset));
         // CAST: 32 bits into at least 32.
         let word = stream.get_mut(at as usize / 4);
         *word.ok_or(Error::InvalidArgument)? = address.ok_or(Error::InvalidArgument)?;
@@ -142,7 +152,7 @@ fn submit(
         relocations as usize * RELOCATION_WORDS,
     )?;
     let mut commands = read(long(words[10], words[11]), bytes as usize / 4)?;
-    let mut found = KVVec::with_capacity(objects as usize, sys::GFP_CLIENT)?;
+    let mut found = KVVec::new();
     let mut used = KVVec::with_capacity(objects as usize, sys::GFP_CLIENT)?;
     for object in given.chunks_exact(OBJECT_WORDS) {
         let &[access, handle, ..] = object else {
@@ -159,7 +169,10 @@ fn submit(
             found.push((object, is_written), sys::GFP_CLIENT)?;
         }
     }
-    relocate(&mut commands, &patches, &used)?;
+    relocate(&mut commands, &patches, |index| {
+        let node = &used.get(index)?.node;
+        Some((node.address(), node.bytes()))
+    })?;
     // Commands end on 64-bit units.
     if commands.len() % 2 != 0 {
         commands.push(NOP, sys::GFP_CLIENT)?;
@@ -168,14 +181,15 @@ fn submit(
         // CAST: the bits.
         process.wait_for_fence(in_fence as i32)?;
     }
+    let core = process.place_of_pipe(pipe)?;
     if flags & NO_IMPLICIT == 0 {
         for (object, is_written) in &found {
-            wait_for_others(object, *is_written, FENCE_TIMEOUT)?;
+            wait_for_others(object, *is_written, FENCE_TIMEOUT, Some(core))?;
         }
     }
     let wants_file = flags & FENCE_FD_OUT != 0;
     let fence = match wants_file || !found.is_empty() {
-        true => Some(Fence::new()?),
+        true => Some(Fence::of_core(core)?),
         false => None,
     };
     let out = match &fence {
@@ -207,10 +221,16 @@ fn submit(
     Ok(())
 }
 
-/// Waits for what others do with an object that they have. `ChipNotReady`: it is not over, and
-/// `milliseconds` is 0. `Timeout`.
-fn wait_for_others(object: &Found<File<Etnaviv>>, writes: bool, milliseconds: u32) -> Result {
-    match object.wait_for_others(writes, milliseconds) {
+/// Waits for what others do with an object that they have; not for jobs of the core at place `except`,
+/// which come before the caller's own. `ChipNotReady`: it is not over, and `milliseconds` is 0.
+/// `Timeout`.
+fn wait_for_others(
+    object: &Found<File<Etnaviv>>,
+    writes: bool,
+    milliseconds: u32,
+    except: Option<usize>,
+) -> Result {
+    match object.wait_for_others(writes, milliseconds, except) {
         Err(ETIMEDOUT) if milliseconds == 0 => Err(Error::ChipNotReady),
         Err(ERESTARTSYS) => Err(Error::WaitInterrupted),
         outcome => Ok(outcome?),
@@ -227,7 +247,7 @@ fn wait_for_object(
 ) -> Result {
     process.wait_for_object(&object.get(), writes, milliseconds)?;
     match object.is_shared() {
-        true => wait_for_others(object, writes, milliseconds),
+        true => wait_for_others(object, writes, milliseconds, None),
         false => Ok(()),
     }
 }
@@ -258,6 +278,7 @@ impl Calls for Etnaviv {
             milliseconds_to(
                 long(words[at], words[at + 1]),
                 long(words[at + 2], words[at + 3]),
+                sys::monotonic_ns(),
             )
         };
         let &mut [first, second, third, ..] = words;
@@ -311,5 +332,58 @@ impl Calls for Etnaviv {
             Error::InvalidAddress => EFAULT,
             error => errno(error),
         }
+    }
+}
+
+#[kunit_tests(galcore_etnaviv)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_signed_and_far() {
+        let second = 1_000_000_000;
+        assert_eq!(milliseconds_to(3, 5_000_000, 2 * second), 1006);
+        assert_eq!(milliseconds_to(0, 0, second), 1);
+        // The first is long ago.
+        assert_eq!(milliseconds_to(u64::MAX, 0, second), 1);
+        assert_eq!(milliseconds_to(5, u64::MAX, 4 * second), 1000);
+        let longest = u32::MAX >> 1;
+        assert_eq!(milliseconds_to(i64::MAX as u64, 0, 0), longest + 1);
+        assert_eq!(milliseconds_to(1, i64::MAX as u64, 0), longest + 1);
+    }
+
+    fn relocated(relocations: &[[u32; RELOCATION_WORDS]]) -> Result<[u32; 4]> {
+        let mut stream = [1, 2, 3, 4];
+        let objects = [(0x1000, 0x100), (0xFFFF_F000, 0x1000)];
+        let object = |index: usize| objects.get(index).copied();
+        relocate(&mut stream, relocations.as_flattened(), object).map(|()| stream)
+    }
+
+    #[test]
+    fn addresses_go_where_relocations_say() {
+        assert_eq!(relocated(&[]), Ok([1, 2, 3, 4]));
+        let two = [[4, 0, 0x20, 0, 0, 7], [12, 1, 0xFFC, 0, 0, 7]];
+        assert_eq!(relocated(&two), Ok([1, 0x1020, 3, 0xFFFF_FFFC]));
+        // Twice at one place: the last counts.
+        let twice = [[8, 0, 0, 0, 0, 0], [8, 0, 4, 0, 0, 0]];
+        assert_eq!(relocated(&twice), Ok([1, 2, 0x1004, 4]));
+    }
+
+    #[test]
+    fn relocations_outside_are_refused() {
+        for wrong in [
+            [16, 0, 0, 0, 0, 0],
+            [u32::MAX - 3, 0, 0, 0, 0, 0],
+            [2, 0, 0, 0, 0, 0],
+            [0, 2, 0, 0, 0, 0],
+            [0, 0, 0xFD, 0, 0, 0],
+            [0, 0, 0, 1, 0, 0],
+            [0, 0, u32::MAX, u32::MAX, 0, 0],
+            [0, 0, 0, 0, 1, 0],
+        ] {
+            assert_eq!(relocated(&[wrong]), Err(Error::InvalidArgument));
+        }
+        let back = [[8, 0, 0, 0, 0, 0], [4, 0, 0, 0, 0, 0]];
+        assert_eq!(relocated(&back), Err(Error::InvalidArgument));
     }
 }
