@@ -66,6 +66,20 @@ fn sheet([right, bottom]: [f32; 2]) -> Vec<[f32; 8]> {
     .to_vec()
 }
 
+/// The whole target in so many columns and rows of quadrangles.
+fn mesh([columns, rows]: [usize; 2]) -> Vec<[f32; 8]> {
+    let cells = (0..rows).flat_map(|row| (0..columns).map(move |column| [column, row]));
+    let corners = cells.flat_map(|[column, row]| {
+        let places = [[0, 0], [1, 0], [1, 1], [0, 0], [1, 1], [0, 1]];
+        places.map(|[right, down]| {
+            let x = (column + right) as f32 / columns as f32;
+            let y = (row + down) as f32 / rows as f32;
+            [2.0 * x - 1.0, 2.0 * y - 1.0, 0.0, 1.0, x, y, 0.5, 1.0]
+        })
+    });
+    corners.collect()
+}
+
 /// A cube as kmscube has it: turned, seen from not far, some eighth of the target.
 fn cube() -> Vec<[f32; 8]> {
     let mut vertices = Vec::new();
@@ -124,6 +138,18 @@ fn scenes() -> Vec<Scene> {
             name: "whole, smooth",
             pixel_shader: "mov t1, t1".into(),
             vertices: sheet([1.0, 1.0]),
+            pixels: [whole, whole],
+        },
+        Scene {
+            name: "a third, smooth",
+            pixel_shader: "mov t1, t1".into(),
+            vertices: sheet([1.0, 1.0 / 3.0]),
+            pixels: [whole / 3, whole / 3],
+        },
+        Scene {
+            name: "1,536 triangles",
+            pixel_shader: "mov t1, t1".into(),
+            vertices: mesh([32, 24]),
             pixels: [whole, whole],
         },
         Scene {
@@ -289,8 +315,16 @@ fn main() {
         .filter(|word| !word.starts_with("--"))
         .collect();
     println!(
-        "{:16} {:>8} {:>9} {:>9} {:>11} {:>9} {:>11} {:>6}",
-        "", "pixels", "ns/pixel", "1: cpu ms", "elapsed ms", "2: cpu ms", "elapsed ms", "times"
+        "{:16} {:>8} {:>9} {:>9} {:>11} {:>9} {:>11} {:>10} {:>13}",
+        "",
+        "pixels",
+        "ns/pixel",
+        "1: cpu ms",
+        "elapsed ms",
+        "2: cpu ms",
+        "elapsed ms",
+        "times: cpu",
+        "times elapsed"
     );
     for scene in scenes() {
         if !wanted.is_empty() && !wanted.iter().any(|text| scene.name.contains(text)) {
@@ -312,7 +346,7 @@ fn main() {
         );
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         println!(
-            "{:16} {pixels:8} {:9.1} {:9.3} {:11.3} {:9.3} {:11.3} {:6.2}",
+            "{:16} {pixels:8} {:9.1} {:9.3} {:11.3} {:9.3} {:11.3} {:10.2} {:13.2}",
             scene.name,
             ms(one[0]) * 1e6 / pixels as f64,
             ms(one[0]),
@@ -320,6 +354,7 @@ fn main() {
             ms(two[0]),
             ms(two[1]),
             ms(one[0]) / ms(two[0]),
+            ms(one[1]) / ms(two[1]),
         );
     }
 }

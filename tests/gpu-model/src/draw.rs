@@ -82,8 +82,10 @@ const STATES: [(u32, u32); 10] = [
     (GL_MULTI_SAMPLE_CONFIG, 0x3858),
     (NFE_VERTEX_STREAMS_BASE_ADDR, 0x1_46c0),
 ];
-/// Vertices that are shaded before their primitives are drawn.
+/// Vertices that are shaded before their primitives are set up.
 const CHUNK: usize = 1024;
+/// Shapes that are set up before they are drawn.
+const SHAPES: usize = 4096;
 /// Parts that much drawing is cut into: bands of [`BAND`] rows belong to one after the other.
 pub const PARTS: usize = 4;
 /// A multiple of the blocks' rows, so that no block is in two parts; and of what a word of tile status is for, so that they
@@ -522,6 +524,11 @@ impl Draw {
         let mut run = Run::new(self, workers);
         let result =
             (0..self.command.instances).try_for_each(|instance| run.instance(instance, bus));
+        // What came before a vertex that never ends is drawn.
+        let result = match result {
+            Err(Stop::Aborted) => Err(Stop::Aborted),
+            result => run.paint(bus).and(result),
+        };
         run.counts.instructions[0] += run.vertex_wave.instructions;
         let painted = run.painter.finish(bus);
         run.counts.add(&painted);
@@ -543,6 +550,8 @@ struct Run<'a> {
     places: HashMap<u32, usize>,
     shaded: Vec<Vertex>,
     primitives: Vec<Primitive>,
+    /// Not drawn yet.
+    shapes: Vec<Shape>,
     /// Temporaries of the vertex shader's outputs, position first.
     outputs: Vec<usize>,
     has_size: bool,
@@ -573,6 +582,7 @@ impl<'a> Run<'a> {
             places: HashMap::new(),
             shaded: Vec::new(),
             primitives: Vec::new(),
+            shapes: Vec::new(),
             outputs: all(outputs).collect(),
             has_size,
             fetch,
@@ -620,7 +630,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Shades the vertices and draws the primitives.
+    /// Shades the vertices and makes shapes of the primitives.
     fn chunk(&mut self, instance: u32, bus: &mut dyn Bus) -> Result<(), Stop> {
         let wanted = std::mem::take(&mut self.wanted);
         self.places.clear();
@@ -631,25 +641,27 @@ impl<'a> Run<'a> {
             }
             self.shade_vertices(ids, instance, bus)?;
         }
-        let primitives = std::mem::take(&mut self.primitives);
-        let shaded = std::mem::take(&mut self.shaded);
-        let mut shapes = Vec::new();
-        for primitive in &primitives {
+        for primitive in self.primitives.drain(..) {
             self.counts.primitives += 1;
+            let (shapes, counts) = (&mut self.shapes, &mut self.counts);
             self.setup
-                .primitive(primitive, &shaded, &mut shapes, &mut self.counts);
+                .primitive(&primitive, &self.shaded, shapes, counts);
             bus.progress();
         }
-        self.shaded = shaded;
-        self.paint(&shapes, bus)
+        match self.shapes.len() {
+            ..SHAPES => Ok(()),
+            _ => self.paint(bus),
+        }
     }
 
-    fn paint(&mut self, shapes: &[Shape], bus: &mut dyn Bus) -> Result<(), Stop> {
+    /// Draws the shapes.
+    fn paint(&mut self, bus: &mut dyn Bus) -> Result<(), Stop> {
+        let shapes = std::mem::take(&mut self.shapes);
         let area = shapes.iter().map(|shape| self.setup.scissor.area(shape));
         let mut shown = 0;
         if area.sum::<u64>() >= self.workers.large {
             self.painter.pixels.tell(bus);
-            match self.cut(shapes, bus) {
+            match self.cut(&shapes, bus) {
                 Cut::Drawn => return Ok(()),
                 Cut::Dropped(times) => shown = times,
             }

@@ -915,6 +915,13 @@ fn instances_have_rows_of_their_own() {
         assert_eq!(rig.pixel(x, y), colours[(y / 16) as usize], "{x},{y}");
     }
     assert_eq!(rig.pixel(32, 0), 0);
+    // Each is too small to be cut, and all are not.
+    let draw = rig.draw(Command::of_instances([12 << 27 | 5 << 16 | 4, 4, 0]));
+    let mut workers = Workers::new(2);
+    workers.large = 4 * 256;
+    rig.bus.parts = 0;
+    draw.unwrap().run(&mut workers, &mut rig.bus).1.unwrap();
+    assert_eq!(rig.bus.parts, PARTS);
     let many = Command::of_instances([12 << 27 | 1 << 20 | 4 << 16 | 7, 1 << 24 | 9, 5]);
     let wanted = (4, 0, 9, Some(5), 0x1_0007);
     let found = (

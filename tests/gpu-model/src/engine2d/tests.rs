@@ -15,6 +15,8 @@ pub(crate) struct FlatBus {
     pub(crate) pipes: [Traffic; 2],
     since: Traffic,
     pub(crate) steps: AtomicU64,
+    /// Parts of cut draws.
+    pub(crate) parts: usize,
 }
 
 impl FlatBus {
@@ -24,6 +26,7 @@ impl FlatBus {
             pipes: Default::default(),
             since: Traffic::default(),
             steps: AtomicU64::new(0),
+            parts: 0,
         }
     }
 
@@ -61,6 +64,7 @@ impl Bus for FlatBus {
         Some(self)
     }
     fn commit(&mut self, part: &Done) {
+        self.parts += 1;
         for (address, data) in part.changes() {
             self.bytes[address as usize..][..data.len()].copy_from_slice(data);
         }
