@@ -49,6 +49,17 @@ impl Counters {
     }
 }
 
+/// The counters with one of these names, if the generation has it: those of the first pixel pipe and of the second may be
+/// two.
+pub fn sum(all: &[Counters], names: &[&str]) -> Option<u32> {
+    let words = all.iter().flat_map(Counters::all);
+    let found: Vec<u32> = words
+        .filter(|(name, _)| names.contains(name))
+        .map(|(_, value)| value)
+        .collect();
+    (!found.is_empty()).then(|| found.iter().sum())
+}
+
 /// Bytes of the interface of a build with the profiler.
 pub fn interface_bytes(abi: &Abi) -> usize {
     match abi.profiler {

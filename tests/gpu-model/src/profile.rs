@@ -279,6 +279,8 @@ impl Gpu {
             (MC_PROFILE_MC_READ, 1) => units(&self.profile.engines_read),
             (MC_PROFILE_MC_READ, 2) => units(&self.profile.front_end_read),
             (MC_PROFILE_MC_READ, 3) => units(&self.profile.engines_written),
+            // All is the first pipe's.
+            _ if self.selected_pipe() != 0 => 0,
             _ => self.profile.of_draws(offset, select) as u32,
         }
     }

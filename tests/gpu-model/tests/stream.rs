@@ -553,6 +553,12 @@ fn triangles_are_drawn_and_counted() {
         rig.gpu.mmio_write(config, select << shift);
         assert_eq!(rig.gpu.mmio_read(port), wanted, "{port:#x} {select}");
     }
+    // Drivers add up what they see of the pixel pipes.
+    rig.gpu.mmio_write(MC_PROFILE_CONFIG0, 9 << 24);
+    for (pipe, wanted) in [(1, 0), (0, 4)] {
+        rig.gpu.mmio_write(HI_CLOCK_CONTROL, 0x100 | pipe << 20);
+        assert_eq!(rig.gpu.mmio_read(MC_PROFILE_SH_READ), wanted);
+    }
     // The signature resets a block.
     rig.gpu.mmio_write(MC_PROFILE_CONFIG0, 15 << 24);
     rig.gpu.mmio_write(MC_PROFILE_CONFIG0, 9 << 24);

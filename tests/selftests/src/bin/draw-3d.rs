@@ -18,6 +18,8 @@ use galcore_client::client::CommandMemory;
 use galcore_client::device::Buffer;
 use galcore_client::device::Memory;
 use galcore_client::device::Node;
+use galcore_client::profile;
+use galcore_client::profile::Counters;
 use galcore_client::state;
 use galcore_client::stream::point;
 use galcore_client::stream::Pipe;
@@ -541,24 +543,36 @@ impl Triangle {
         })
     }
 
-    /// Draws where nothing is nearer.
-    fn render(&self, picture: &mut [u32], depths: &mut [f32]) {
+    /// Draws where nothing is nearer. Returns how many pixels.
+    fn render(&self, picture: &mut [u32], depths: &mut [f32]) -> u32 {
+        let mut drawn = 0;
         for (at, (pixel, nearest)) in (0..).zip(picture.iter_mut().zip(depths)) {
             if self.depth < *nearest && self.covers(at % SIDE, at / SIDE) {
                 (*pixel, *nearest) = (self.colour, self.depth);
+                drawn += 1;
             }
         }
+        drawn
+    }
+
+    /// As it is seen, the first row being at the top.
+    fn is_clockwise(&self) -> bool {
+        let [[ax, ay], [bx, by], [cx, cy]] = self.corners;
+        (bx - ax) * (cy - ay) > (cx - ax) * (by - ay)
     }
 }
 
-/// What software makes of triangles.
-fn rendered(list: &[Triangle]) -> Vec<u32> {
+/// What software makes of triangles, and how many pixels it has drawn.
+fn painted(list: &[Triangle]) -> (Vec<u32>, u32) {
     let pixels = (SIDE * HEIGHT) as usize;
     let (mut picture, mut depths) = (vec![BLANK; pixels], vec![1.0; pixels]);
-    for triangle in list {
-        triangle.render(&mut picture, &mut depths);
-    }
-    picture
+    let drawn = list.iter().map(|it| it.render(&mut picture, &mut depths));
+    let drawn = drawn.sum();
+    (picture, drawn)
+}
+
+fn rendered(list: &[Triangle]) -> Vec<u32> {
+    painted(list).0
 }
 
 /// Flat triangles, near and far.
@@ -624,6 +638,112 @@ fn placeholders(bench: &Bench) -> Result<()> {
         same(&what, status, Status::INVALID_DATA)?;
         bench.device.stall()?;
         same(&what, bench.control.counters().draws(), draws)?;
+    }
+    painter.end()
+}
+
+/// What the profiler tells of a draw is what software counts, in each of some generations: each number is another, so
+/// that a counter of another name would be found.
+fn counted(bench: &Bench) -> Result<()> {
+    const GENERATIONS: [&str; 5] = ["dove", "v4", "5.0.11.p8", "6.2.4.p2", "6.4.11"];
+    const COUNT: u32 = 100;
+    // The sampler's states: what it reads, size, levels, more, address.
+    let sampler = match bench.is_newer() {
+        true => [0x1_0000, 0x1_0080, 0x1_0180, 0x1_0380, 0x1_0800],
+        false => [0x2000, 0x2040, 0x20c0, 0x21c0, 0x2400],
+    };
+    let mut painter = Painter::new(bench)?;
+    painter.code("nop\nnop\nnop", false)?;
+    painter.code("texld t1, tex0, t1\nnop", true)?;
+    let alignment = u32::from(bench.board != Board::Dove);
+    for (state, value) in sampler.into_iter().zip([
+        2 | 2 << 3 | 2 << 5 | 1 << 7 | 1 << 11 | 7 << 13,
+        16 << 16 | 16,
+        0,
+        0x0032_1000 | alignment << 26,
+        painter.picture.address,
+    ]) {
+        painter.set(state, value);
+    }
+    // Those that are seen clockwise are left out.
+    painter.set(0x0a34, 2 << 12 | 1 << 16 | 1 << 8);
+    let mut random = Random::new(61);
+    let list: Vec<_> = (0..COUNT)
+        .map(|_| Triangle::random(&mut random, 0))
+        .collect();
+    let vertices: Vec<_> = list
+        .iter()
+        .flat_map(|it| it.vertices(bench.board))
+        .collect();
+    painter.put(0, &vertices);
+    let seen: Vec<_> = list
+        .iter()
+        .filter(|it| !it.is_clockwise())
+        .copied()
+        .collect();
+    let (culled, pixels) = (COUNT - seen.len() as u32, painted(&seen).1);
+    for name in GENERATIONS {
+        let device = Device::open_as(Abi::named(name).context(name)?, true)?;
+        let read = || -> Result<Vec<Counters>> {
+            let commands = profile::commands(device.abi()).into_iter();
+            let answers = commands.map(|command| {
+                let (status, counters) = profile::read(&device, command)?;
+                same(command, status, Status::OK)?;
+                Ok(counters)
+            });
+            answers.collect()
+        };
+        read()?;
+        painter.clear();
+        let quads = bench.control.counter(counter::QUADS);
+        painter.commit(&BTreeMap::new(), &draw(0, COUNT))?;
+        bench.device.stall()?;
+        let quads = (bench.control.counter(counter::QUADS) - quads) as u32;
+        ensure!(4 * quads > pixels, "{quads} squares, {pixels} pixels");
+        let all = read()?;
+        let mut found = 0;
+        for (names, wanted) in [
+            (&["vs_inst_counter"][..], 3 * 3 * COUNT),
+            (
+                &["rendered_vertice_counter", "vs_rendered_vertice_counter"],
+                3 * COUNT,
+            ),
+            (&["ps_inst_counter"], 2 * 4 * quads),
+            (
+                &["rendered_pixel_counter", "ps_rendered_pixel_counter"],
+                4 * quads,
+            ),
+            (&["pa_input_vtx_counter"], 3 * COUNT),
+            (&["pa_input_prim_counter"], COUNT),
+            (&["pa_output_prim_counter"], COUNT - culled),
+            (&["pa_culled_counter", "pa_culled_prim_counter"], culled),
+            (&["se_culled_triangle_count"], culled),
+            (
+                &["ra_valid_pixel_count", "ra_valid_pixel_count_to_render"],
+                pixels,
+            ),
+            (&["ra_total_quad_count"], quads),
+            (
+                &["ra_total_primitive_count", "ra_input_prim_count"],
+                COUNT - culled,
+            ),
+            (&["tx_total_texture_requests"], 4 * quads),
+        ] {
+            if let Some(told) = profile::sum(&all, names) {
+                same(&format!("{name}: {names:?}"), told, wanted)?;
+                found += 1;
+            }
+        }
+        ensure!(found >= 12, "{name}: {found} of these counters");
+        let names =
+            ["pe", "pe0", "pe1"].map(|pipe| format!("{pipe}_pixel_count_drawn_by_color_pipe"));
+        let told = profile::sum(&all, &names.each_ref().map(String::as_str)).context(name)?;
+        // Perhaps scratch memory was cleared, too: a page, by each of two pixel pipes.
+        let more = told.checked_sub(pixels);
+        ensure!(
+            matches!(more, Some(0 | 1024 | 2048)),
+            "{name}: {told} pixels, not {pixels}"
+        );
     }
     painter.end()
 }
@@ -869,6 +989,7 @@ fn main() -> ExitCode {
             placeholders(shared)
         });
         suite.test("a lit cube", move || cube(shared));
+        suite.test("what the profiler counts", move || counted(shared));
         suite.test("two contexts by turns", move || turns(shared, switches));
         suite.test("freed meanwhile", move || freed_meanwhile(shared));
         suite.test("a context of three threads", move || shared_context(shared));

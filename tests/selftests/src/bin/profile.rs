@@ -201,16 +201,6 @@ fn of(all: &[Counters], names: &[&str]) -> Result<u32> {
     Ok(first)
 }
 
-/// A counter by its name, if the generation has it; those of the first pixel pipe and of the second may be two.
-fn sum(all: &[Counters], names: &[&str]) -> Option<u32> {
-    let words = all.iter().flat_map(Counters::all);
-    let found: Vec<u32> = words
-        .filter(|(name, _)| names.contains(name))
-        .map(|(_, value)| value)
-        .collect();
-    (!found.is_empty()).then(|| found.iter().sum())
-}
-
 /// Compares what is told with what was drawn.
 fn compare(easel: &Easel, all: &[Counters], drawn: Drawn) -> Result<()> {
     // 6.2.3 tells twice: in one piece, and in parts.
@@ -221,7 +211,7 @@ fn compare(easel: &Easel, all: &[Counters], drawn: Drawn) -> Result<()> {
     };
     let pixels = |what: &str| {
         let names = ["pe", "pe0", "pe1"].map(|pipe| format!("{pipe}_pixel_count_{what}_pipe"));
-        sum(all, &names.each_ref().map(String::as_str))
+        profile::sum(all, &names.each_ref().map(String::as_str))
     };
     same(
         "pixels",
@@ -273,7 +263,7 @@ fn compare(easel: &Easel, all: &[Counters], drawn: Drawn) -> Result<()> {
         "hi_axi_cycles_read_request_stalled",
         "fe_draw_count",
     ] {
-        let found = sum(all, &[unused]);
+        let found = profile::sum(all, &[unused]);
         ensure!(matches!(found, None | Some(0)), "{unused}: {found:?}");
     }
     Ok(())
