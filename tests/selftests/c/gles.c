@@ -872,7 +872,7 @@ static void draw_vertex_shader(int number)
 static struct scene scenes[MOST_SCENES];
 static char names[MOST_SCENES][64];
 static unsigned int scene_count;
-/* Of those that differ in a number, each second. */
+/* Of those that differ in a number, each third. */
 static int has_some;
 
 static void add(const char *what, void (*draw)(int), int number, int tolerance, int share)
