@@ -64,6 +64,9 @@ const LINES: usize = 12;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Gpu,
+    /// The same, and GL has no errors: before each of several scripts the runner switches 16 attributes off, and takes the
+    /// error of that, where there are fewer, for the program's.
+    Unchecked,
     Software,
 }
 
@@ -143,13 +146,16 @@ fn start(way: Way, scripts: &[Script]) -> Result<Child> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    if way == Way::Software {
-        command
+    match way {
+        Way::Gpu => &mut command,
+        Way::Unchecked => command.env("MESA_NO_ERROR", "1"),
+        Way::Software => command
             .env("LIBGL_ALWAYS_SOFTWARE", "1")
             .env("GALLIUM_DRIVER", "softpipe")
-            .env("DRAW_USE_LLVM", "0");
+            .env("DRAW_USE_LLVM", "0"),
     }
-    command.spawn().context("shader_runner")
+    .spawn()
+    .context("shader_runner")
 }
 
 /// What a line says of the script that has just run.
@@ -364,11 +370,6 @@ fn main() -> ExitCode {
         etnaviv::wait_for_node()?;
         etnaviv::stay_awake()?;
         let chip = chip()?;
-        if chip == "gc600" {
-            // Mesa makes whole numbers with FLOOR, at which a core that lacks it hangs.
-            let any = ViolationKind::DrawState as u32 | gpu_control::EXPECT_ANY_NUMBER;
-            Control::open()?.write(gpu_control::EXPECT_VIOLATION, any);
-        }
         let mut scripts = Vec::new();
         scripts_in(&Path::new(UNPACKED).join("tests"), "", &mut scripts)?;
         scripts.sort_by(|one, other| one.name.cmp(&other.name));
@@ -379,8 +380,22 @@ fn main() -> ExitCode {
         let scripts: Vec<Script> = chosen.take(options.limit).collect();
         ensure!(!scripts.is_empty(), "no script has such a name");
 
+        let mut way = Way::Gpu;
+        if chip == "gc600" {
+            way = Way::Unchecked;
+            // Mesa makes whole numbers with FLOOR, at which a core that lacks it hangs.
+            let any = ViolationKind::DrawState as u32 | gpu_control::EXPECT_ANY_NUMBER;
+            Control::open()?.write(gpu_control::EXPECT_VIOLATION, any);
+            // The core has no volumes, and Mesa draws with one that has no format: together with others, and alone.
+            let volumes = scripts.iter().filter(|it| it.name.contains("@texture3d"));
+            let twice = 2 * volumes.count() as u32;
+            if twice != 0 {
+                let all = ViolationKind::Unsupported as u32 | twice << 16;
+                Control::open()?.write(gpu_control::EXPECT_VIOLATION, all);
+            }
+        }
         let draws = Control::open()?.counters().draws_3d;
-        let mut outcomes = run_all(Way::Gpu, &scripts, "together.csv")?;
+        let mut outcomes = run_all(way, &scripts, "together.csv")?;
         ensure!(
             Control::open()?.counters().draws_3d != draws || outcomes.iter().all(Outcome::is_good),
             "the GPU has drawn nothing"
