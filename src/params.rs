@@ -498,6 +498,11 @@ impl Parameters {
             kinds: kinds(text(&raw.cores))?,
             shares_board: !text(&raw.cores).is_empty(),
             drm_nodes: match text(&raw.drm) {
+                "etnaviv" | "both" if raw.streamCheck == 1 => {
+                    return Err(Refusal("drm", "must not have etnaviv with streamCheck 1"));
+                }
+                // Others may open it than /dev/galcore.
+                "" if raw.sharedPool == 1 => [false, false],
                 "" | "vivante" => [true, false],
                 "etnaviv" => [false, true],
                 "both" => [true, true],
@@ -968,6 +973,12 @@ mod tests {
         assert_eq!(nodes(b"etnaviv"), Ok([false, true]));
         assert_eq!(nodes(b"both"), Ok([true, true]));
         assert_eq!(nodes(b"none"), Ok([false, false]));
+        assert_eq!(refused(|raw| raw.sharedPool = 1), None);
+        let unchecked = |raw: &mut RawParameters| {
+            raw.streamCheck = 1;
+            raw.drm[..4].copy_from_slice(b"both");
+        };
+        assert_eq!(refused(unchecked), Some("drm"));
         assert_eq!(
             nodes(b"Both").err().map(|Refusal(name, _)| name),
             Some("drm")

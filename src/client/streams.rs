@@ -62,6 +62,8 @@ pub(crate) struct Stream {
     pub(crate) used: KVVec<Used>,
     /// What ends with it.
     pub(crate) fence: Option<Fence>,
+    /// Jobs of other cores that use the nodes come before it.
+    pub(crate) is_ordered: bool,
 }
 
 impl Process {
@@ -162,6 +164,14 @@ impl Process {
         let core = self.core_of_pipe(stream.pipe)?;
         for used in &stream.used {
             used.node.metadata().prepare()?;
+            if stream.is_ordered {
+                self.wait_for_jobs(
+                    &used.node,
+                    !used.is_written,
+                    FENCE_TIMEOUT,
+                    Some(core.index()),
+                )?;
+            }
         }
         let number = self.run_words(&core, stream.commands, stream.entry, stream.fence)?;
         for used in &stream.used {
@@ -181,9 +191,23 @@ impl Process {
         is_for_writing: bool,
         milliseconds: u32,
     ) -> Result {
-        for core in self.device.cores() {
-            let number = node.metadata().last_job(core.index(), !is_for_writing);
-            wait_for(&core, number, milliseconds)?;
+        self.wait_for_jobs(node, !is_for_writing, milliseconds, None)
+    }
+
+    /// The same for all cores but that at place `except`.
+    fn wait_for_jobs(
+        &self,
+        node: &Node,
+        writers_only: bool,
+        milliseconds: u32,
+        except: Option<usize>,
+    ) -> Result {
+        let others = |core: &Arc<Core>| Some(core.index()) != except;
+        for core in self.device.cores().filter(others) {
+            match node.metadata().last_job(core.index(), writers_only) {
+                0 => {}
+                number => wait_for(&core, number, milliseconds)?,
+            }
         }
         Ok(())
     }

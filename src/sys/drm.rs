@@ -95,7 +95,8 @@ pub(crate) trait NodeFile: Send + Sync + Sized + 'static {
     /// A dma-buf of `object`.
     fn export(object: &Arc<Self::Object>) -> Result<DmaBuf>;
 
-    /// The object that `buffer` is, for the calling process. `EBUSY`: [`NodeFile::settle`] may help.
+    /// The object that `buffer` is, for the calling process. `EBUSY`, `ENOMEM`: [`NodeFile::settle`] may
+    /// help.
     /// Called under locks of DRM's: it waits for no GPU.
     fn import(buffer: &DmaBuf) -> Result<Arc<Self::Object>>;
 

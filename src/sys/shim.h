@@ -402,7 +402,7 @@ struct gal_drm_answers {
 	int (*check)(void *state, void *content, bool is_first);
 	struct dma_buf *(*export)(void *content);
 	void *(*import)(struct dma_buf *buffer);
-	/* Called, without a lock, if that said -EBUSY; it is tried once more. */
+	/* Called, without a lock, if that said -EBUSY or -ENOMEM; it is tried once more. */
 	int (*settle)(void *state);
 };
 

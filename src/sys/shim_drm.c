@@ -245,7 +245,7 @@ static int gal_fd_to_handle(struct drm_device *drm, struct drm_file *file, int f
 {
 	int error = drm_gem_prime_fd_to_handle(drm, file, fd, handle);
 
-	if (error != -EBUSY)
+	if (error != -EBUSY && error != -ENOMEM)
 		return error;
 	error = gal_answers(drm)->settle(file->driver_priv);
 	return error ?: drm_gem_prime_fd_to_handle(drm, file, fd, handle);

@@ -203,6 +203,7 @@ fn submit(
         commands,
         used,
         fence,
+        is_ordered: flags & NO_IMPLICIT == 0,
     };
     let number = process.submit_stream(stream)?;
     for (object, is_written) in &found {
