@@ -61,7 +61,7 @@ const BOTH: Parts = Parts {
 
 impl Process {
     /// Allocates at least `bytes` bytes. The process has the node by a handle that the caller gives
-    /// back, by [`Process::leave_object`], once the object has one of its own.
+    /// back, by [`Process::release_object`], once there is an object.
     pub(crate) fn create_object(
         self: &Arc<Self>,
         bytes: u64,
@@ -84,10 +84,15 @@ impl Process {
     /// A handle of the process's for `node`, which the caller frees: see [`Process::have_node`].
     pub(crate) fn refer_to_object(self: &Arc<Self>, node: &Arc<Node>) -> Result<u32> {
         self.check_own()?;
+        self.note_sharing(node);
+        self.have_node(node.clone(), None)
+    }
+
+    /// Another process's node may have been used by both.
+    fn note_sharing(&self, node: &Node) {
         if !node.is_made_by(self.number) {
             node.share();
         }
-        self.have_node(node.clone(), None)
     }
 
     /// The handle that it has. `InvalidObject`: it has freed that.
@@ -97,8 +102,22 @@ impl Process {
         found.map(|(handle, _)| handle).ok_or(Error::InvalidObject)
     }
 
+    /// Frees a handle of the process's for `node`, as its commands do.
+    pub(crate) fn release_object(self: &Arc<Self>, node: &Arc<Node>) {
+        if let Ok(handle) = self.object_handle(node) {
+            let _ = self.free_node(handle, false);
+        }
+    }
+
+    /// The object gets a handle of a DRM file.
+    pub(crate) fn enter_object(self: &Arc<Self>, node: &Arc<Node>) -> Result {
+        self.check_own()?;
+        self.note_sharing(node);
+        self.have(node, true).map(|_| ())
+    }
+
     /// The object loses a handle of a DRM file. An object is none of the process's own memory, so
-    /// that nothing waits here, where nothing could be told of a Unix signal.
+    /// that nothing waits here, where no Unix signal could be answered.
     pub(crate) fn leave_object(self: &Arc<Self>, node: &Arc<Node>) {
         let (handle, view, over) = {
             let mut tables = self.tables();
@@ -106,8 +125,8 @@ impl Process {
             let Some((handle, entry)) = found.filter(|(_, entry)| entry.is_alive()) else {
                 return;
             };
-            if let Some(fewer) = entry.imports.checked_sub(1) {
-                entry.imports = fewer;
+            entry.objects = entry.objects.saturating_sub(1);
+            if entry.objects > 0 || entry.is_numbered {
                 return;
             }
             entry.life = Life::Freed;

@@ -236,15 +236,10 @@ impl Process {
         node: Arc<Node>,
         name: Option<Name<Node>>,
     ) -> Result<u32> {
-        let entry = NodeEntry::new(Visible::new(node.clone(), self)?, Origin::Foreign);
-        // Twice, if another thread of the process is doing the same.
-        if let Some(handle) = self.have_again(&node)? {
+        let (handle, is_new) = self.have(&node, false)?;
+        if !is_new {
             return Ok(handle);
         }
-        let handle = match self.insert_node(entry) {
-            Err(Error::MemoryLocked) => return self.have_again(&node)?.ok_or(Error::MemoryLocked),
-            inserted => inserted?,
-        };
         let mut tables = self.tables();
         // Freed meanwhile, and another has the handle; or another thread has named it.
         let is_unnamed =
@@ -255,9 +250,29 @@ impl Process {
         Ok(handle)
     }
 
+    /// The process has `node` by one reference more: an object's, or one that it frees. The handle,
+    /// and whether it is new.
+    pub(super) fn have(self: &Arc<Self>, node: &Arc<Node>, as_object: bool) -> Result<(u32, bool)> {
+        let mut entry = NodeEntry::new(Visible::new(node.clone(), self)?, Origin::Foreign);
+        (entry.is_numbered, entry.objects) = (!as_object, as_object.into());
+        // Twice, if another thread of the process is doing the same.
+        if let Some(handle) = self.have_again(node, as_object)? {
+            return Ok((handle, false));
+        }
+        match self.insert_node(entry) {
+            Err(Error::MemoryLocked) => {
+                let again = self.have_again(node, as_object)?;
+                again
+                    .map(|handle| (handle, false))
+                    .ok_or(Error::MemoryLocked)
+            }
+            inserted => Ok((inserted?, true)),
+        }
+    }
+
     /// The handle of a node that the process has, once more. `MemoryLocked`: it is about to be
     /// freed.
-    fn have_again(&self, node: &Arc<Node>) -> Result<Option<u32>> {
+    fn have_again(&self, node: &Arc<Node>, as_object: bool) -> Result<Option<u32>> {
         let mut tables = self.tables();
         if tables.addresses.owner(node.address()).is_none() {
             return Ok(None);
@@ -267,14 +282,19 @@ impl Process {
         let (handle, entry) = found.ok_or(Error::MemoryLocked)?;
         // It has been freed, and is locked still: it is the process's again.
         if entry.life == Life::Freed && self.registry().is_none() {
-            entry.life = Life::Alive;
-            return Ok(Some(handle));
+            (entry.life, entry.is_numbered) = (Life::Alive, false);
         }
         if !entry.is_alive() {
             return Err(Error::MemoryLocked);
         }
-        let imports = entry.imports.checked_add(1);
-        entry.imports = imports.ok_or(Error::OutOfResources)?;
+        if as_object {
+            entry.objects = entry.objects.checked_add(1).ok_or(Error::OutOfResources)?;
+        } else if !entry.is_numbered {
+            entry.is_numbered = true;
+        } else {
+            let imports = entry.imports.checked_add(1);
+            entry.imports = imports.ok_or(Error::OutOfResources)?;
+        }
         Ok(Some(handle))
     }
 }

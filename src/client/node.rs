@@ -105,6 +105,10 @@ pub(super) struct NodeEntry {
     pub(super) is_cached: bool,
     /// How often it was imported while it was there already: so many frees more must come.
     pub(super) imports: u32,
+    /// The process may free it. Else it has only got objects of it.
+    pub(super) is_numbered: bool,
+    /// How many handles of DRM files it has: no free takes these.
+    pub(super) objects: u32,
     /// Its name, once it has one.
     pub(super) name: Option<names::Name<Node>>,
     /// The return of the process's own memory, if it is that: made with it, as it must not fail.
@@ -150,6 +154,8 @@ impl NodeEntry {
             view: PagesView::None,
             is_cached: false,
             imports: 0,
+            is_numbered: true,
+            objects: 0,
             name: None,
             back: None,
             note: None,
@@ -608,6 +614,11 @@ impl Process {
                 entry.imports -= 1;
                 Ok(Claimed::Import)
             }
+            Some(entry) if entry.is_alive() && entry.objects > 0 && entry.is_numbered => {
+                entry.is_numbered = false;
+                Ok(Claimed::Import)
+            }
+            Some(entry) if !entry.is_numbered => Err(Error::InvalidData),
             Some(entry) if entry.is_alive() => {
                 entry.life = Life::Claimed;
                 Ok(Claimed::Node)
@@ -621,6 +632,7 @@ impl Process {
         if let Some(entry) = self.tables().nodes.get_mut(handle) {
             match claimed {
                 Claimed::Node => entry.life = Life::Alive,
+                Claimed::Import if !entry.is_numbered => entry.is_numbered = true,
                 Claimed::Import => entry.imports = entry.imports.saturating_add(1),
             }
         }
@@ -640,7 +652,8 @@ impl Process {
             0 => matches!(entry.view, PagesView::None),
             _ => !if_unlocked,
         };
-        if !is_plain || !entry.is_alive() || entry.imports > 0 || entry.back.is_some() {
+        let is_shared = entry.imports > 0 || entry.objects > 0;
+        if !is_plain || !entry.is_alive() || is_shared || entry.back.is_some() {
             return None;
         }
         entry.life = Life::Freed;

@@ -222,8 +222,10 @@ impl Tables {
             Kind::Node => {
                 let entry = self.nodes.get(handle)?;
                 // What came from elsewhere may be mapped without being locked.
-                let is_held =
-                    entry.locks > 0 || entry.origin == Origin::Foreign || entry.imports > 0;
+                let is_held = entry.locks > 0
+                    || entry.origin == Origin::Foreign
+                    || entry.imports > 0
+                    || entry.objects > 0;
                 is_held
                     .then(|| Word::in_node(&entry.node, address))
                     .flatten()

@@ -12,6 +12,7 @@
 #include <linux/err.h>
 #include <linux/fs.h>
 #include <linux/module.h>
+#include <linux/platform_device.h>
 #include <linux/slab.h>
 
 #include "shim.h"
@@ -371,23 +372,52 @@ static const struct drm_driver gal_drivers[] = {
 	},
 };
 
+/* In data: in code it would be by a table that modules do not have on arm64. */
+static const void *gal_drm_probe = drm_dev_alloc;
+
 bool gal_has_drm(void)
 {
-	return drm_dev_alloc;
+	return READ_ONCE(gal_drm_probe);
+}
+
+/*
+ * Libraries take nodes of one device for one: etnaviv's is of a device of its own, as that of Linux's driver, so that
+ * both can be there.
+ */
+static struct platform_device *gal_new_parent(struct device *parent)
+{
+	struct platform_device_info info = {
+		.parent = parent,
+		.name = "galcore-etnaviv",
+		.id = PLATFORM_DEVID_NONE,
+	};
+
+	return platform_device_register_full(&info);
 }
 
 struct drm_device *gal_new_node(struct device *parent, enum gal_drm_driver driver,
 				const struct gal_drm_answers *answers)
 {
-	struct drm_device *drm = drm_dev_alloc(&gal_drivers[driver], parent);
+	struct platform_device *own = NULL;
+	struct drm_device *drm;
 	int error;
 
-	if (IS_ERR(drm))
+	if (driver == GAL_ETNAVIV) {
+		own = gal_new_parent(parent);
+		if (IS_ERR(own))
+			return ERR_CAST(own);
+		parent = &own->dev;
+	}
+	drm = drm_dev_alloc(&gal_drivers[driver], parent);
+	if (IS_ERR(drm)) {
+		platform_device_unregister(own);
 		return drm;
+	}
 	drm->dev_private = (void *)answers;
 	error = drm_dev_register(drm, 0);
 	if (error) {
 		drm_dev_put(drm);
+		platform_device_unregister(own);
 		return ERR_PTR(error);
 	}
 	return drm;
@@ -396,8 +426,13 @@ struct drm_device *gal_new_node(struct device *parent, enum gal_drm_driver drive
 /* Files stay open, and answer ENODEV. */
 void gal_end_node(struct drm_device *drm)
 {
+	struct platform_device *own = NULL;
+
+	if (drm->driver == &gal_drivers[GAL_ETNAVIV])
+		own = to_platform_device(drm->dev);
 	drm_dev_unplug(drm);
 	drm_dev_put(drm);
+	platform_device_unregister(own);
 }
 
 #else

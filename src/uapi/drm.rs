@@ -105,7 +105,7 @@ pub(super) fn insert<C: Calls>(
     let bytes = usize::try_from(bytes).map_err(|_| Error::OutOfMemory)?;
     let handle = file.insert(node.clone(), bytes);
     // The object has one of its own now, or the node goes.
-    process.leave_object(node);
+    process.release_object(node);
     Ok(handle?)
 }
 
@@ -168,8 +168,7 @@ impl<C: Calls> NodeFile for File<C> {
     }
 
     fn enter(self: ArcBorrow<'_, Self>, object: &Arc<Node>) -> Result<(), Errno> {
-        let entered = self.process.refer_to_object(object);
-        entered.map(|_| ()).map_err(errno)
+        self.process.enter_object(object).map_err(errno)
     }
 
     fn leave(self: ArcBorrow<'_, Self>, object: &Arc<Node>) {
@@ -249,7 +248,9 @@ pub(crate) fn tell_if_missing(wanted: [bool; 2]) {
 /// A node of the core `dev`, that at place `at`, if it is wanted.
 fn new_node(clients: &Clients, at: usize, dev: &device::Device) -> Option<drm::Node> {
     let wanted = clients.device().parameters().drm_nodes;
-    if !wanted.get(at).copied().unwrap_or(false) {
+    // etnaviv's has cores with a ring alone.
+    let has_core = at == 0 || clients.device().cores().next().is_some();
+    if !has_core || !wanted.get(at).copied().unwrap_or(false) {
         return None;
     }
     let node = match at {

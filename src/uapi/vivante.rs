@@ -21,10 +21,13 @@ use crate::{
         Node,
         Tiling, //
     },
-    sys::drm::{
-        Driver,
-        Opened,
-        WORDS, //
+    sys::{
+        drm::{
+            Driver,
+            Opened,
+            WORDS, //
+        },
+        user::narrow, //
     }, //
 };
 use kernel::{
@@ -95,7 +98,7 @@ impl Calls for Vivante {
             }
             2 => process.unlock_object(&node)?,
             3 => {
-                let (user, bytes) = (long(third, fourth), long(fifth, sixth));
+                let (user, bytes) = (narrow(long(third, fourth)), long(fifth, sixth));
                 process.maintain_object(&node, second, user, bytes)?;
             }
             4 => {
@@ -131,7 +134,7 @@ impl Calls for Vivante {
                     Some(status) => process.refer_to_object(status),
                     None => Ok(0),
                 };
-                let status = status.inspect_err(|_| process.leave_object(&node))?;
+                let status = status.inspect_err(|_| process.release_object(&node))?;
                 [words[1], words[2]] = [handle, status];
             }
             _ => return Err(Error::InvalidArgument),
