@@ -236,8 +236,14 @@ pub struct Etnaviv {
 impl Etnaviv {
     /// Opens its node.
     pub fn open() -> Result<Self> {
+        Self::open_node(Path::new(NODE))
+    }
+
+    /// The same of another node with its interface.
+    pub fn open_node(node: &Path) -> Result<Self> {
         let mut options = fs::OpenOptions::new();
-        let file = options.read(true).write(true).open(NODE).context(NODE)?;
+        let file = options.read(true).write(true).open(node);
+        let file = file.with_context(|| node.display().to_string())?;
         Ok(Self { file })
     }
 
@@ -364,6 +370,11 @@ pub struct Buffer<'a> {
 }
 
 impl Buffer<'_> {
+    /// Its handle.
+    pub fn handle(&self) -> u32 {
+        self.handle
+    }
+
     /// As a dma-buf.
     pub fn export(&self) -> Result<OwnedFd> {
         let mut export = Request::new(IN_OUT, PRIME_HANDLE_TO_FD, [self.handle, PRIME_FLAGS, 0]);

@@ -1,0 +1,1091 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The two DRM nodes of galcore, and programs that mean harm or are careless: wrong relocations and counts, objects that
+//! go while the GPU uses them, dma-bufs in circles, waits that must end, and cores that go.
+//!
+//! usage: `drm-hostile [TEXT]` (checks whose names have the text in them)
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::process::Stdio;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use std::time::Instant;
+
+use anyhow::bail;
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::abi::Abi;
+use galcore_client::device::Device;
+use galcore_client::draw::Engine;
+use galcore_client::sys;
+use galcore_client::sys::Region;
+use galcore_client::uapi::Status;
+use galcore_client::Rect;
+use galcore_client::Stream;
+use galcore_selftests::control::Control;
+use galcore_selftests::etnaviv;
+use galcore_selftests::etnaviv::long;
+use galcore_selftests::etnaviv::Buffer;
+use galcore_selftests::etnaviv::Etnaviv;
+use galcore_selftests::etnaviv::Request;
+use galcore_selftests::etnaviv::DRIVER;
+use galcore_selftests::etnaviv::IN;
+use galcore_selftests::etnaviv::IN_OUT;
+use galcore_selftests::harness;
+use galcore_selftests::harness::eventually;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::skip;
+use galcore_selftests::harness::Suite;
+use galcore_selftests::system;
+use galcore_selftests::system::Module;
+use galcore_selftests::system::ProcGc;
+use gpu_control::fault;
+use rustix::event::poll;
+use rustix::event::PollFd;
+use rustix::event::PollFlags;
+use rustix::event::Timespec;
+
+/// Minor versions, by which the two nodes are told from each other.
+const VIVANTE_MINOR: u32 = 0;
+const ETNAVIV_MINOR: u32 = 4;
+
+const VERSION: u32 = 0x00;
+const GEM_CLOSE: u32 = 0x09;
+const PRIME_HANDLE_TO_FD: u32 = 0x2d;
+const PRIME_FD_TO_HANDLE: u32 = 0x2e;
+/// etnaviv's.
+const GEM_NEW: u32 = DRIVER + 2;
+const GEM_INFO: u32 = DRIVER + 3;
+const GEM_CPU_PREP: u32 = DRIVER + 4;
+const GEM_SUBMIT: u32 = DRIVER + 6;
+const WAIT_FENCE: u32 = DRIVER + 7;
+const GEM_WAIT: u32 = DRIVER + 9;
+/// The vendor's.
+const VIV_CREATE: u32 = DRIVER;
+const VIV_LOCK: u32 = DRIVER + 1;
+const VIV_UNLOCK: u32 = DRIVER + 2;
+const VIV_CACHE: u32 = DRIVER + 3;
+const VIV_ATTACH_AUX: u32 = DRIVER + 8;
+const VIV_REF_NODE: u32 = DRIVER + 9;
+
+const CLOEXEC: u32 = 0o2000000;
+const RDWR: u32 = 2;
+const PREP_READ: u32 = 1;
+const PREP_WRITE: u32 = 2;
+const PREP_NOSYNC: u32 = 4;
+const FENCE_FD_IN: u32 = 2;
+const FENCE_FD_OUT: u32 = 4;
+const NOP: u32 = 3 << 27;
+
+/// A generation whose WRAP_USER_MEMORY takes dma-bufs.
+const WITH_DMA_BUFS: &str = "6.4.11";
+
+/// First arguments of other processes of this program.
+const IMPORTER: &str = "--import";
+const WAITER: &str = "--wait";
+const HEIR: &str = "--inherited";
+const CARELESS: &str = "--careless";
+
+const WIDTH: u32 = 64;
+const HEIGHT: u32 = 64;
+const BYTES: u32 = WIDTH * HEIGHT * 4;
+const ALL: Rect = Rect::new(0, 0, WIDTH, HEIGHT);
+const COLOUR: u32 = 0x1234_5678;
+
+/// How long the GPU is held where something is to wait, or not, for it, and what is no wait.
+const HELD: Duration = Duration::from_secs(4);
+const SOON: Duration = Duration::from_secs(2);
+
+/// What `ioctl(2)` has failed with.
+fn errno(what: &str, answer: std::io::Result<()>) -> Result<i32> {
+    match answer {
+        Ok(()) => bail!("{what} has succeeded"),
+        Err(error) => error.raw_os_error().context("no errno"),
+    }
+}
+
+fn refused(what: &str, answer: std::io::Result<()>, wanted: i32) -> Result<()> {
+    same(what, errno(what, answer)?, wanted)
+}
+
+/// The node whose driver has this minor version.
+fn node(minor: u32) -> Result<PathBuf> {
+    for number in 128..136 {
+        let path = PathBuf::from(format!("/dev/dri/renderD{number}"));
+        let Ok(file) = open(&path) else {
+            continue;
+        };
+        let mut version = Request::new(IN_OUT, VERSION, [0; 9]);
+        version.send(&file).context("VERSION")?;
+        if version.words[1] == minor {
+            return Ok(path);
+        }
+    }
+    bail!("no node of version 1.{minor}")
+}
+
+fn open(path: &Path) -> Result<File> {
+    let file = File::options().read(true).write(true).open(path);
+    file.with_context(|| path.display().to_string())
+}
+
+fn close(file: &File, handle: u32) -> std::io::Result<()> {
+    Request::new(IN, GEM_CLOSE, [handle, 0]).send(file)
+}
+
+fn create(file: &File, bytes: u32) -> Result<u32> {
+    let mut new = Request::new(IN_OUT, GEM_NEW, [bytes, 0, 0x2_0000, 0]);
+    new.send(file).context("GEM_NEW")?;
+    Ok(new.words[3])
+}
+
+fn offset(file: &File, handle: u32) -> std::io::Result<u64> {
+    let mut info = Request::new(IN_OUT, GEM_INFO, [handle, 0, 0, 0]);
+    info.send(file)?;
+    Ok(u64::from(info.words[3]) << 32 | u64::from(info.words[2]))
+}
+
+fn export(file: &File, handle: u32, flags: u32) -> Result<OwnedFd> {
+    let mut export = Request::new(IN_OUT, PRIME_HANDLE_TO_FD, [handle, flags, 0]);
+    export.send(file).context("PRIME_HANDLE_TO_FD")?;
+    Ok(sys::take_descriptor(export.words[2].into())?)
+}
+
+fn import(file: &File, descriptor: i32) -> std::io::Result<u32> {
+    let mut import = Request::new(IN_OUT, PRIME_FD_TO_HANDLE, [0, 0, descriptor as u32]);
+    import.send(file)?;
+    Ok(import.words[0])
+}
+
+/// A SUBMIT in the making.
+#[derive(Clone, Default)]
+struct Submit {
+    core: u32,
+    entry: u32,
+    objects: Vec<[u32; 4]>,
+    relocations: Vec<[u32; 6]>,
+    stream: Vec<u32>,
+    flags: u32,
+    fence: u32,
+    /// Added to the addresses of its arrays.
+    high: u32,
+}
+
+impl Submit {
+    fn nops(core: u32) -> Self {
+        Self {
+            core,
+            stream: vec![NOP, 0, NOP, 0],
+            ..Self::default()
+        }
+    }
+
+    fn with(core: u32, handle: u32) -> Self {
+        Self {
+            objects: vec![[3, handle, 0, 0]],
+            ..Self::nops(core)
+        }
+    }
+
+    fn words(&self) -> [u32; 18] {
+        let at = |address: usize| [address as u32, self.high];
+        let mut words = [0; 18];
+        words[1] = self.core;
+        words[2] = self.entry;
+        words[3] = self.objects.len() as u32;
+        words[4] = self.relocations.len() as u32;
+        words[5] = self.stream.len() as u32 * 4;
+        words[6..8].copy_from_slice(&at(self.objects.as_ptr() as usize));
+        words[8..10].copy_from_slice(&at(self.relocations.as_ptr() as usize));
+        words[10..12].copy_from_slice(&at(self.stream.as_ptr() as usize));
+        words[12] = self.flags;
+        words[13] = self.fence;
+        words
+    }
+
+    /// The number of its fence, and what is in the field of the descriptor.
+    fn send(&self, file: &File) -> std::io::Result<(u32, u32)> {
+        let mut submit = Request::new(IN_OUT, GEM_SUBMIT, self.words());
+        submit.send(file)?;
+        Ok((submit.words[0], submit.words[13]))
+    }
+}
+
+/// CPU_PREP of `handle` until a moment of the clock.
+fn prepare(file: &File, handle: u32, access: u32, moment: [u32; 4]) -> std::io::Result<()> {
+    let [a, b, c, d] = moment;
+    Request::new(IN, GEM_CPU_PREP, [handle, access, a, b, c, d]).send(file)
+}
+
+/// So many seconds from now.
+fn later(seconds: u64) -> [u32; 4] {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let [low, high] = long(now.tv_sec as u64 + seconds);
+    [low, high, 0, 0]
+}
+
+struct Bench {
+    control: Control,
+    etnaviv: Etnaviv,
+    vivante: File,
+    etnaviv_node: PathBuf,
+    vivante_node: PathBuf,
+    core: u32,
+    engine: Engine,
+}
+
+impl Bench {
+    fn new() -> Result<Self> {
+        let (etnaviv_node, vivante_node) = (node(ETNAVIV_MINOR)?, node(VIVANTE_MINOR)?);
+        let etnaviv = Etnaviv::open_node(&etnaviv_node)?;
+        let (core, _) = *etnaviv.cores()?.first().context("no core")?;
+        Ok(Self {
+            control: Control::open()?,
+            engine: etnaviv.engine(core)?,
+            vivante: open(&vivante_node)?,
+            etnaviv,
+            etnaviv_node,
+            vivante_node,
+            core,
+        })
+    }
+
+    fn file(&self) -> &File {
+        self.etnaviv.file()
+    }
+
+    /// Fills a buffer with a colour; the number of its fence.
+    fn fill(&self, buffer: &Buffer<'_>, colour: u32) -> Result<u32> {
+        let mut stream = Stream::new();
+        let target = buffer.at(0, WIDTH, HEIGHT);
+        self.engine.fill(&mut stream, &target, ALL, colour);
+        stream.flush(self.engine.pipe());
+        self.etnaviv
+            .submit(self.core, self.engine.pipe(), &stream, &[buffer])
+    }
+
+    /// Does `work` while the GPU stands still, which goes on after [`HELD`], or when `work` is done. How long that took.
+    fn held<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
+        self.held_for(HELD, work)
+    }
+
+    fn held_for<T>(
+        &self,
+        limit: Duration,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<(T, Duration)> {
+        self.control.write(fault::HOLD, 1);
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let begin = Instant::now();
+                while begin.elapsed() < limit && !is_done.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                self.control.write(fault::HOLD, 0);
+            });
+            let begin = Instant::now();
+            let done = work();
+            let took = begin.elapsed();
+            is_done.store(true, Ordering::Relaxed);
+            Ok((done?, took))
+        })
+    }
+
+    fn works(&self) -> Result<()> {
+        let buffer = self.etnaviv.create(BYTES)?;
+        buffer.memory.fill(0);
+        self.fill(&buffer, COLOUR)?;
+        buffer.with_processor(|| same("a pixel", buffer.memory.read(BYTES as usize - 4), COLOUR))
+    }
+}
+
+/// 32-bit programs may extend the sign of a pointer to 64 bits: the low half counts, as for all of the kernel.
+fn extended_pointers(bench: &Bench) -> Result<()> {
+    if cfg!(target_pointer_width = "64") {
+        return skip("for 32-bit programs");
+    }
+    let high = Submit {
+        high: u32::MAX,
+        ..Submit::with(bench.core, create(bench.file(), 4096)?)
+    };
+    high.send(bench.file()).context("SUBMIT")?;
+    close(bench.file(), high.objects[0][1])?;
+    let mut new = Request::new(IN_OUT, VIV_CREATE, [4096, 0, 2, 0]);
+    new.send(&bench.vivante).context("GEM_CREATE")?;
+    let handle = new.words[3];
+    let mut lock = Request::new(IN_OUT, VIV_LOCK, [handle, 1, 0, 0]);
+    lock.send(&bench.vivante).context("GEM_LOCK")?;
+    let mut clean = Request::new(IN, VIV_CACHE, [handle, 1, lock.words[2], u32::MAX, 4096, 0]);
+    let cleaned = clean.send(&bench.vivante);
+    Request::new(IN, VIV_UNLOCK, [handle]).send(&bench.vivante)?;
+    close(&bench.vivante, handle)?;
+    cleaned.context("GEM_CACHE")
+}
+
+/// A moment before the clock's start has passed: such a wait is over at once.
+fn past_moments(bench: &Bench) -> Result<()> {
+    let buffer = bench.etnaviv.create(BYTES)?;
+    for (what, moment) in [
+        ("0", [0; 4]),
+        ("-1 s", [u32::MAX, u32::MAX, 0, 0]),
+        ("the least", [0, 1 << 31, 0, 0]),
+    ] {
+        let (fence, file) = (AtomicU32::new(0), bench.file());
+        for number in 0..3 {
+            let (answer, took) = bench.held(|| {
+                fence.store(bench.fill(&buffer, COLOUR)?, Ordering::Relaxed);
+                let [a, b, c, d] = moment;
+                let fence = fence.load(Ordering::Relaxed);
+                Ok(match number {
+                    0 => prepare(file, buffer.handle(), PREP_READ | PREP_WRITE, moment),
+                    1 => Request::new(IN, WAIT_FENCE, [bench.core, fence, 0, 0, a, b, c, d])
+                        .send(file),
+                    _ => Request::new(
+                        IN,
+                        GEM_WAIT,
+                        [bench.core, buffer.handle(), 0, 0, a, b, c, d],
+                    )
+                    .send(file),
+                })
+            })?;
+            let what = format!("wait {number} until {what}");
+            ensure!(took < SOON, "{what} took {took:?}: {answer:?}");
+            refused(&what, answer, libc::ETIMEDOUT)?;
+            prepare(file, buffer.handle(), PREP_WRITE, later(20))?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits whose moment is far, or wraps.
+fn far_moments(bench: &Bench) -> Result<()> {
+    let buffer = bench.etnaviv.create(BYTES)?;
+    for moment in [
+        [u32::MAX, i32::MAX as u32, u32::MAX, i32::MAX as u32],
+        [u32::MAX, i32::MAX as u32, u32::MAX, u32::MAX],
+        [0, 0, u32::MAX, i32::MAX as u32],
+    ] {
+        bench.fill(&buffer, COLOUR)?;
+        prepare(bench.file(), buffer.handle(), PREP_WRITE, moment).context("CPU_PREP")?;
+    }
+    Ok(())
+}
+
+/// Where relocations may not be, and what they may not point to.
+fn relocations(bench: &Bench) -> Result<()> {
+    let handle = create(bench.file(), 4096)?;
+    let good = Submit {
+        stream: vec![NOP; 8],
+        ..Submit::with(bench.core, handle)
+    };
+    for (what, all) in [
+        ("outside of the stream", vec![[32, 0, 0, 0, 0, 0]]),
+        ("far outside", vec![[u32::MAX - 3, 0, 0, 0, 0, 0]]),
+        ("between words", vec![[2, 0, 0, 0, 0, 0]]),
+        (
+            "out of order",
+            vec![[16, 0, 0, 0, 0, 0], [8, 0, 0, 0, 0, 0]],
+        ),
+        ("of no object", vec![[4, 1, 0, 0, 0, 0]]),
+        ("of no object at all", vec![[4, u32::MAX, 0, 0, 0, 0]]),
+        ("behind the object", vec![[4, 0, 4096, 0, 0, 0]]),
+        ("across its end", vec![[4, 0, 4093, 0, 0, 0]]),
+        ("that wraps", vec![[4, 0, u32::MAX - 3, u32::MAX, 0, 0]]),
+        ("with 32 bits too many", vec![[4, 0, 0, 1, 0, 0]]),
+        ("with flags", vec![[4, 0, 0, 0, 1, 0]]),
+    ] {
+        let bad = Submit {
+            relocations: all,
+            ..good.clone()
+        };
+        refused(what, bad.send(bench.file()).map(|_| ()), libc::EINVAL)?;
+    }
+    close(bench.file(), handle)?;
+    bench.works()
+}
+
+/// Counts, cores, pipes, handles and descriptors that are none.
+fn numbers(bench: &Bench) -> Result<()> {
+    let file = bench.file();
+    let handle = create(file, 4096)?;
+    let nops = Submit::nops(bench.core);
+    let check = |what: &str, submit: &Submit, wanted: i32| {
+        refused(what, submit.send(file).map(|_| ()), wanted)
+    };
+    for core in [7, 1 << 31, u32::MAX] {
+        check("no such core", &Submit::nops(core), libc::ENXIO)?;
+    }
+    for entry in [2, u32::MAX] {
+        let submit = Submit {
+            entry,
+            ..nops.clone()
+        };
+        check("no such pipe", &submit, libc::EINVAL)?;
+    }
+    for wrong in [0, handle + 1000, u32::MAX] {
+        check("no handle", &Submit::with(bench.core, wrong), libc::EINVAL)?;
+    }
+    for fence in [u32::MAX, i32::MAX as u32, 0, file.as_raw_fd() as u32] {
+        let submit = Submit {
+            flags: FENCE_FD_IN,
+            fence,
+            ..nops.clone()
+        };
+        check("no fence", &submit, libc::EINVAL)?;
+    }
+    for flags in [8, 1 << 31] {
+        let submit = Submit {
+            flags,
+            ..nops.clone()
+        };
+        check("unknown flags", &submit, libc::EINVAL)?;
+    }
+    // The largest counts claim what is not there.
+    for (place, wanted) in [(3, libc::EFAULT), (4, libc::EFAULT)] {
+        for count in [128 << 10, (128 << 10) + 1, 1 << 30, u32::MAX] {
+            let mut words = nops.words();
+            words[place] = count;
+            // From here on there is nothing.
+            words[6] = 0x10;
+            words[8] = 0x10;
+            let mut submit = Request::new(IN_OUT, GEM_SUBMIT, words);
+            let found = errno("too many", submit.send(file))?;
+            ensure!(
+                found == wanted || found == libc::EINVAL,
+                "count {count:#x} at {place}: {found}"
+            );
+        }
+    }
+    // One object as often as may be: once or twice is Mesa's business, but it must end.
+    let many = Submit {
+        objects: vec![[3, handle, 0, 0]; 128 << 10],
+        ..nops.clone()
+    };
+    let begin = Instant::now();
+    let _ = many.send(file);
+    let took = begin.elapsed();
+    ensure!(took < Duration::from_secs(20), "{took:?}");
+    close(file, handle)?;
+    refused("a handle twice closed", close(file, handle), libc::EINVAL)?;
+    for bytes in [[0, 0], [0, 1], [u32::MAX, 0], [u32::MAX, u32::MAX]] {
+        let [low, high] = bytes;
+        let mut new = Request::new(IN_OUT, GEM_NEW, [low, high, 0, 0]);
+        let found = errno("so many bytes", new.send(file))?;
+        ensure!(
+            found == libc::EINVAL || found == libc::ENOMEM,
+            "{bytes:x?}: {found}"
+        );
+    }
+    bench.works()
+}
+
+/// A stream may name no memory of others, nor of its own objects that are closed.
+fn addresses(bench: &Bench) -> Result<()> {
+    let other = open(&bench.etnaviv_node)?;
+    let handle = create(&other, BYTES)?;
+    // One file's handles are not the other's.
+    let taken = create(bench.file(), 4096)?;
+    close(bench.file(), taken)?;
+    let foreign = Submit::with(bench.core, taken);
+    refused(
+        "a closed handle",
+        foreign.send(bench.file()).map(|_| ()),
+        libc::EINVAL,
+    )?;
+    let buffer = bench.etnaviv.create(BYTES)?;
+    let mut stream = Stream::new();
+    bench
+        .engine
+        .fill(&mut stream, &buffer.at(0, WIDTH, HEIGHT), ALL, COLOUR);
+    stream.flush(bench.engine.pipe());
+    // Without relocations the addresses are those of nothing.
+    let raw = Submit {
+        entry: bench.engine.pipe().number() as u32,
+        stream: stream.words().to_vec(),
+        ..Submit::with(bench.core, buffer.handle())
+    };
+    refused(
+        "addresses of nothing",
+        raw.send(bench.file()).map(|_| ()),
+        libc::EINVAL,
+    )?;
+    close(&other, handle)?;
+    bench.works()
+}
+
+/// Memory of an object that is closed is not another's as long as the GPU uses it.
+fn closed_in_flight(bench: &Bench) -> Result<()> {
+    // Few, so that SUBMIT finds places for all.
+    let count = 4;
+    let others = bench.held(|| {
+        let buffers: Vec<_> = (0..count)
+            .map(|_| bench.etnaviv.create(BYTES))
+            .collect::<Result<_>>()?;
+        let begin = Instant::now();
+        for buffer in &buffers {
+            bench.fill(buffer, COLOUR)?;
+        }
+        let took = begin.elapsed();
+        ensure!(took < SOON, "SUBMIT waits for the GPU: {took:?}");
+        let begin = Instant::now();
+        drop(buffers);
+        let took = begin.elapsed();
+        ensure!(took < SOON, "GEM_CLOSE waits for the GPU: {took:?}");
+        let others: Vec<_> = (0..count)
+            .map(|_| bench.etnaviv.create(BYTES))
+            .collect::<Result<_>>()?;
+        let took = begin.elapsed();
+        ensure!(took < SOON, "GEM_NEW waits for the GPU: {took:?}");
+        for other in &others {
+            other.memory.fill(7);
+        }
+        Ok(others)
+    })?;
+    bench.works()?;
+    for other in &others.0 {
+        if let Some((at, found)) = other.memory.find_other_than(7) {
+            bail!("{found:#x} at {at:#x} of another object");
+        }
+    }
+    Ok(())
+}
+
+/// Parts of an object may be mapped, from its start; no more than it has, and nothing once it is closed. What is mapped
+/// stays.
+fn mappings(bench: &Bench) -> Result<()> {
+    let file = bench.file();
+    let handle = create(file, 8192)?;
+    let at = offset(file, handle)?;
+    let part = Region::map(file, 4096, at).context("half of it")?;
+    let whole = Region::map(file, 8192, at).context("all of it")?;
+    part.write(0, 42);
+    same("its first word", whole.read(0), 42)?;
+    ensure!(Region::map(file, 12288, at).is_err(), "more than there is");
+    ensure!(Region::map_private(file, 4096, at).is_err(), "private");
+    let other = open(&bench.etnaviv_node)?;
+    // Of the same process.
+    drop(Region::map(&other, 4096, at));
+    close(file, handle)?;
+    ensure!(Region::map(file, 4096, at).is_err(), "a closed one");
+    whole.write(4096, 43);
+    same("what is mapped", (part.read(0), whole.read(4096)), (42, 43))
+}
+
+/// A dma-buf that was exported for reading alone, as most programs do it, can be imported by others.
+fn read_only_buffers(bench: &Bench) -> Result<()> {
+    let handle = create(bench.file(), 4096)?;
+    let descriptor = export(bench.file(), handle, 0)?;
+    let number = descriptor.as_raw_fd().to_string();
+    for node in [&bench.etnaviv_node, &bench.vivante_node] {
+        let node = node.display().to_string();
+        let output = system::again(&[IMPORTER, &node, &number])?.output()?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        ensure!(output.status.success(), "{node}: {}", said.trim());
+    }
+    close(bench.file(), handle)?;
+    Ok(())
+}
+
+/// What [`read_only_buffers`] starts.
+fn import_one(node: &str, number: &str) -> Result<()> {
+    let file = open(Path::new(node))?;
+    let handle = import(&file, number.parse()?).context("PRIME_FD_TO_HANDLE")?;
+    close(&file, handle)?;
+    Ok(())
+}
+
+/// What is another driver's is seen through the node as what is its own.
+fn foreign_view(bench: &Bench) -> Result<()> {
+    let Some((memory, descriptor)) = system::udmabuf(8192)? else {
+        return skip("no udmabuf");
+    };
+    memory.write_all_at(&COLOUR.to_ne_bytes(), 4096)?;
+    let handle = import(bench.file(), descriptor.as_raw_fd()).context("PRIME_FD_TO_HANDLE")?;
+    let seen = offset(bench.file(), handle)
+        .context("GEM_INFO")
+        .and_then(|at| {
+            Region::map(bench.file(), 8192, at).with_context(|| format!("mmap at {at:#x}"))
+        });
+    close(bench.file(), handle)?;
+    same("its second page", seen?.read(4096), COLOUR)
+}
+
+/// Threads that import and close one dma-buf, each by a file of its own, do not disturb each other.
+fn raced_imports(bench: &Bench) -> Result<()> {
+    let handle = create(bench.file(), 4096)?;
+    let descriptor = export(bench.file(), handle, CLOEXEC | RDWR)?;
+    close(bench.file(), handle)?;
+    let failed = AtomicU32::new(0);
+    let last = AtomicU32::new(0);
+    let files = [
+        open(&bench.etnaviv_node)?,
+        open(&bench.etnaviv_node)?,
+        open(&bench.vivante_node)?,
+    ];
+    std::thread::scope(|scope| {
+        for file in &files {
+            scope.spawn(|| {
+                let begin = Instant::now();
+                while begin.elapsed() < Duration::from_secs(8) {
+                    match import(file, descriptor.as_raw_fd()) {
+                        Ok(handle) => drop(close(file, handle)),
+                        Err(error) => {
+                            failed.fetch_add(1, Ordering::Relaxed);
+                            last.store(error.raw_os_error().unwrap_or(0) as u32, Ordering::Relaxed);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let (failed, last) = (failed.into_inner(), last.into_inner());
+    ensure!(
+        failed == 0,
+        "{failed} imports failed, the last one with {last}"
+    );
+    Ok(())
+}
+
+/// A careless program closes an object that it has locked, and imports it again.
+fn closed_while_locked(bench: &Bench) -> Result<()> {
+    let node = bench.vivante_node.display().to_string();
+    // What it leaves behind goes with it.
+    let output = system::again(&[CARELESS, &node])?.output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "{}", said.trim());
+    Ok(())
+}
+
+/// What [`closed_while_locked`] starts.
+fn close_locked(node: &str) -> Result<()> {
+    let file = &open(Path::new(node))?;
+    let mut new = Request::new(IN_OUT, VIV_CREATE, [8192, 0, 0, 0]);
+    new.send(file).context("GEM_CREATE")?;
+    let handle = new.words[3];
+    for _ in 0..2 {
+        let mut lock = Request::new(IN_OUT, VIV_LOCK, [handle, 0, 0, 0]);
+        lock.send(file).context("GEM_LOCK")?;
+    }
+    let descriptor = export(file, handle, CLOEXEC | RDWR)?;
+    close(file, handle)?;
+    let handle = import(file, descriptor.as_raw_fd()).context("PRIME_FD_TO_HANDLE")?;
+    close(file, handle)?;
+    Ok(())
+}
+
+/// Tile status in circles.
+fn circles(bench: &Bench) -> Result<()> {
+    let file = &bench.vivante;
+    let mut handles = [0; 3];
+    for handle in &mut handles {
+        let mut new = Request::new(IN_OUT, VIV_CREATE, [4096, 0, 0, 0]);
+        new.send(file).context("GEM_CREATE")?;
+        *handle = new.words[3];
+    }
+    let [a, b, c] = handles;
+    let attach = |to: u32, status: u32| Request::new(IN, VIV_ATTACH_AUX, [to, status]).send(file);
+    refused("itself", attach(a, a), libc::ENOTTY)?;
+    attach(a, b).context("ATTACH_AUX")?;
+    refused("back", attach(b, a), libc::ENOTTY)?;
+    refused("on", attach(b, c), libc::ENOTTY)?;
+    refused("round", attach(c, a), libc::ENOTTY)?;
+    refused("twice", attach(a, c), libc::ENOTTY)?;
+    let mut of = Request::new(IN_OUT, VIV_REF_NODE, [a, 0, 0]);
+    of.send(file).context("REF_NODE")?;
+    ensure!(of.words[1] != 0 && of.words[2] != 0, "{:?}", of.words);
+    for handle in handles {
+        close(file, handle)?;
+    }
+    let device = Device::open()?;
+    for node in [of.words[1], of.words[2]] {
+        device.free(galcore_selftests::video::node(node.into()))?;
+    }
+    Ok(())
+}
+
+/// One memory through both nodes, other files of them, and `/dev/galcore`, and back.
+fn loops(bench: &Bench) -> Result<()> {
+    let abi = Abi::named(WITH_DMA_BUFS).context(WITH_DMA_BUFS)?;
+    let buffer = bench.etnaviv.create(BYTES)?;
+    let mut descriptor = export(bench.file(), buffer.handle(), CLOEXEC | RDWR)?;
+    let (other, device) = (open(&bench.etnaviv_node)?, Device::open_as(abi, true)?);
+    let mut handles: Vec<(&File, u32)> = Vec::new();
+    let mut nodes = Vec::new();
+    for round in 0..8 {
+        let file = [&other, &bench.vivante][round % 2];
+        let handle = import(file, descriptor.as_raw_fd()).context("PRIME_FD_TO_HANDLE")?;
+        if !handles.iter().any(|&(_, known)| known == handle) {
+            handles.push((file, handle));
+        }
+        descriptor = export(file, handle, CLOEXEC | RDWR)?;
+        let (status, node) = device.wrap_dma_buf(descriptor.as_raw_fd())?;
+        same("WRAP", status, Status::OK)?;
+        nodes.push(node);
+        let (status, number) = device.export(node)?;
+        same("EXPORT", status, Status::OK)?;
+        descriptor = sys::take_descriptor(number)?;
+    }
+    buffer.memory.write(8, 99);
+    let seen = Region::map(&descriptor, BYTES as usize, 0)?;
+    same("the same memory", seen.read(8), 99)?;
+    for (file, handle) in handles {
+        let _ = close(file, handle);
+    }
+    for node in nodes {
+        device.free(galcore_selftests::video::node(node))?;
+    }
+    drop((other, device));
+    bench.fill(&buffer, COLOUR)?;
+    buffer.with_processor(|| same("still its own", seen.read(0), COLOUR))
+}
+
+/// Who gets an object that has been drawn on gets what was drawn.
+fn exported_after_drawing(bench: &Bench) -> Result<()> {
+    let buffer = bench.etnaviv.create(BYTES)?;
+    buffer.memory.fill(0);
+    let (seen, _) = bench.held(|| {
+        bench.fill(&buffer, COLOUR)?;
+        let descriptor = export(bench.file(), buffer.handle(), CLOEXEC | RDWR)?;
+        let view = Region::map(&descriptor, BYTES as usize, 0)?;
+        Ok(view.read(BYTES as usize - 4))
+    })?;
+    same("its last pixel", seen, COLOUR)
+}
+
+/// Others see that an object that they have is being drawn on; and that it is not any more.
+fn shown_fences(bench: &Bench) -> Result<()> {
+    let buffer = bench.etnaviv.create(BYTES)?;
+    let descriptor = export(bench.file(), buffer.handle(), CLOEXEC | RDWR)?;
+    let other = open(&bench.etnaviv_node)?;
+    let handle = import(&other, descriptor.as_raw_fd())?;
+    let is_ready = |milliseconds: i64| -> Result<bool> {
+        let mut fds = [PollFd::new(&descriptor, PollFlags::IN)];
+        let limit = Timespec {
+            tv_sec: milliseconds / 1000,
+            tv_nsec: (milliseconds % 1000) as _,
+        };
+        Ok(poll(&mut fds, Some(&limit))? == 1)
+    };
+    ensure!(is_ready(0)?, "nobody draws");
+    bench.held(|| {
+        bench.fill(&buffer, COLOUR)?;
+        ensure!(!is_ready(0)?, "the dma-buf has no fence");
+        let now = prepare(&other, handle, PREP_READ | PREP_NOSYNC, [0; 4]);
+        refused("CPU_PREP without waiting", now, libc::EBUSY)
+    })?;
+    ensure!(is_ready(20_000)?, "the fence does not end");
+    prepare(&other, handle, PREP_WRITE | PREP_NOSYNC, [0; 4]).context("CPU_PREP at the end")?;
+    close(&other, handle)?;
+    Ok(())
+}
+
+/// A core that reads an object waits for another one that writes it.
+fn other_core(bench: &Bench) -> Result<()> {
+    let cores = bench.etnaviv.cores()?;
+    let Some(&(second, _)) = cores.get(1) else {
+        return skip("one core alone");
+    };
+    let engine = bench.etnaviv.engine(second)?;
+    let (from, to) = (bench.etnaviv.create(BYTES)?, bench.etnaviv.create(BYTES)?);
+    for is_shared in [true, false] {
+        from.memory.fill(0);
+        to.memory.fill(0);
+        let shared = match is_shared {
+            true => Some(bench.etnaviv.create(BYTES)?),
+            false => None,
+        };
+        let from = shared.as_ref().unwrap_or(&from);
+        if is_shared {
+            drop(from.export()?);
+        }
+        bench.control.write(fault::HOLD, 1);
+        let drawn = bench.fill(from, COLOUR);
+        let copied = std::thread::scope(|scope| {
+            let copy = scope.spawn(|| {
+                let mut stream = Stream::new();
+                let (source, target) = (from.at(0, WIDTH, HEIGHT), to.at(1, WIDTH, HEIGHT));
+                engine.copy_all(&mut stream, &source, (0, 0), &target, &[ALL], ALL);
+                stream.flush(engine.pipe());
+                let pipe = engine.pipe();
+                bench.etnaviv.submit(second, pipe, &stream, &[from, &to])
+            });
+            std::thread::sleep(Duration::from_millis(700));
+            bench.control.write(fault::HOLD, 0);
+            copy.join()
+        });
+        drawn?;
+        copied.map_err(|_| anyhow::anyhow!("a panic"))??;
+        to.with_processor(|| {
+            let what = format!("a copied pixel, shared: {is_shared}");
+            same(&what, to.memory.read(BYTES as usize - 4), COLOUR)
+        })?;
+    }
+    Ok(())
+}
+
+/// Sync files: what comes out goes in again, also the descriptor that is its own, and twice.
+fn fences(bench: &Bench) -> Result<()> {
+    let file = bench.file();
+    let nops = Submit {
+        flags: FENCE_FD_OUT,
+        ..Submit::nops(bench.core)
+    };
+    let (_, number) = nops.send(file).context("SUBMIT")?;
+    let mut fence = sys::take_descriptor(number.into())?;
+    for _ in 0..20 {
+        let chained = Submit {
+            flags: FENCE_FD_IN | FENCE_FD_OUT,
+            fence: fence.as_raw_fd() as u32,
+            ..nops.clone()
+        };
+        let (_, number) = chained.send(file).context("SUBMIT")?;
+        fence = sys::take_descriptor(number.into())?;
+    }
+    // The number that the next descriptor will have.
+    let next = rustix::io::dup(&fence)?.as_raw_fd() as u32;
+    let own = Submit {
+        flags: FENCE_FD_IN | FENCE_FD_OUT,
+        fence: next,
+        ..nops
+    };
+    refused("its own fence", own.send(file).map(|_| ()), libc::EINVAL)?;
+    let mut fds = [PollFd::new(&fence, PollFlags::IN)];
+    let limit = Timespec {
+        tv_sec: 20,
+        tv_nsec: 0,
+    };
+    same("ends", poll(&mut fds, Some(&limit))?, 1)
+}
+
+/// A process that waits can be killed.
+fn killed(bench: &Bench) -> Result<()> {
+    for what in ["prepare", "submit", "fence"] {
+        let timeline = match what {
+            "fence" => match sys::SoftwareSync::open() {
+                Ok(timeline) => Some(timeline),
+                Err(_) => continue,
+            },
+            _ => None,
+        };
+        bench.held_for(Duration::from_secs(20), || {
+            let node = bench.etnaviv_node.display().to_string();
+            let mut command = system::again(&[WAITER, &node, what])?;
+            if let Some(timeline) = &timeline {
+                command.stdin(Stdio::from(timeline.fence(1)?));
+            }
+            let mut child = command.stdout(Stdio::piped()).spawn()?;
+            let output = child.stdout.take().context("no pipe")?;
+            let mut output = BufReader::new(output);
+            let mut line = String::new();
+            output.read_line(&mut line)?;
+            ensure!(line == "waits\n", "{what}: {line}");
+            std::thread::sleep(Duration::from_millis(300));
+            ensure!(child.try_wait()?.is_none(), "{what}: it does not wait");
+            let begin = Instant::now();
+            child.kill()?;
+            child.wait()?;
+            let took = begin.elapsed();
+            ensure!(took < SOON, "{what}: killed after {took:?}");
+            Ok(())
+        })?;
+    }
+    bench.works()
+}
+
+/// What [`killed`] starts: a process that waits for the GPU, which stands still.
+fn wait(node: &str, what: &str) -> Result<()> {
+    let etnaviv = Etnaviv::open_node(Path::new(node))?;
+    let (core, _) = *etnaviv.cores()?.first().context("no core")?;
+    let handle = create(etnaviv.file(), 4096)?;
+    if what == "submit" {
+        // Shared: each waits for the one before.
+        let _shared = export(etnaviv.file(), handle, CLOEXEC | RDWR)?;
+    }
+    let submit = Submit::with(core, handle);
+    submit.send(etnaviv.file())?;
+    println!("waits");
+    match what {
+        "prepare" => prepare(etnaviv.file(), handle, PREP_WRITE, later(1000))?,
+        "fence" => {
+            let fence = Submit {
+                flags: FENCE_FD_IN,
+                fence: 0,
+                ..submit
+            };
+            fence.send(etnaviv.file())?;
+        }
+        _ => loop {
+            submit.send(etnaviv.file())?;
+        },
+    }
+    Ok(())
+}
+
+/// Another program that gets an open file can do nothing with its objects.
+fn inherited(bench: &Bench) -> Result<()> {
+    let buffer = bench.etnaviv.create(BYTES)?;
+    buffer.memory.fill(5);
+    let file = bench.file().try_clone()?;
+    let mut command = system::again(&[HEIR, &buffer.handle().to_string()])?;
+    let output = command.stdin(Stdio::from(OwnedFd::from(file))).output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "{}", said.trim());
+    same("its memory", buffer.memory.find_other_than(5), None)?;
+    bench.works()
+}
+
+/// What [`inherited`] starts.
+fn inherit(handle: &str) -> Result<()> {
+    let file = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+    let handle: u32 = handle.parse()?;
+    let mut new = Request::new(IN_OUT, GEM_NEW, [4096, 0, 0, 0]);
+    errno("GEM_NEW", new.send(&file))?;
+    errno("GEM_INFO", offset(&file, handle).map(|_| ()))?;
+    let mut export = Request::new(IN_OUT, PRIME_HANDLE_TO_FD, [handle, RDWR, 0]);
+    errno("PRIME_HANDLE_TO_FD", export.send(&file))?;
+    errno("SUBMIT", Submit::with(0, handle).send(&file).map(|_| ()))?;
+    ensure!(Region::map(&file, 4096, 0).is_err(), "mmap");
+    Ok(())
+}
+
+/// Threads that open, close, draw and import, while the cores go and come.
+fn unbound(bench: Bench) -> Result<()> {
+    let names = system::bound()?;
+    let (node, core) = (bench.etnaviv_node.clone(), bench.core);
+    let handle = create(bench.file(), 8192)?;
+    let view = Region::map(bench.file(), 8192, offset(bench.file(), handle)?)?;
+    view.write(0, 77);
+    let shared = export(bench.file(), handle, CLOEXEC | RDWR)?;
+    let is_over = AtomicBool::new(false);
+    let turns = AtomicU32::new(0);
+    let outcome = std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let Ok(file) = open(&node) else {
+                        std::thread::sleep(Duration::from_millis(1));
+                        continue;
+                    };
+                    for _ in 0..20 {
+                        let Ok(handle) = create(&file, 8192) else {
+                            break;
+                        };
+                        let _ = Submit::with(core, handle).send(&file);
+                        let _ = prepare(&file, handle, PREP_WRITE, later(20));
+                        let _ = import(&file, shared.as_raw_fd());
+                        let _ = export(&file, handle, CLOEXEC | RDWR);
+                        let _ = close(&file, handle);
+                        turns.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+        let go = || -> Result<()> {
+            for _ in 0..4 {
+                std::thread::sleep(Duration::from_millis(500));
+                for name in &names {
+                    system::to_driver("unbind", name)?;
+                }
+                let mut info = Request::new(IN_OUT, GEM_INFO, [handle, 0, 0, 0]);
+                refused("an open file", info.send(bench.file()), libc::ENODEV)?;
+                for name in &names {
+                    system::to_driver("bind", name)?;
+                }
+            }
+            Ok(())
+        };
+        let outcome = go();
+        is_over.store(true, Ordering::Relaxed);
+        outcome
+    });
+    outcome?;
+    ensure!(turns.into_inner() > 0, "the threads did nothing");
+    same("what is mapped", view.read(0), 77)?;
+    same("what is shared", Region::map(&shared, 8192, 0)?.read(0), 77)?;
+    drop((view, shared, bench));
+    eventually("a node again", Duration::from_secs(20), || {
+        Ok(Bench::new().is_ok())
+    })?;
+    Bench::new()?.works()
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        [IMPORTER, node, number] => return harness::exit(import_one(node, number)),
+        [WAITER, node, what] => return harness::exit(wait(node, what)),
+        [HEIR, handle] => return harness::exit(inherit(handle)),
+        [CARELESS, node] => return harness::exit(close_locked(node)),
+        _ => {}
+    }
+    harness::program(|| {
+        harness::allow(Duration::from_secs(800));
+        etnaviv::load_for_another(Path::new(etnaviv::FOLDER))?;
+        Module::from_words(&[])?
+            .with(&["drm=both", "gpuTimeout=60000", "jobTimeout=0"])
+            .load_or_fail()?;
+        eventually("both nodes", Duration::from_secs(20), || {
+            Ok(Bench::new().is_ok())
+        })?;
+        let before = ProcGc::nothing_left()?;
+        let bench = RefCell::new(Some(Bench::new()?));
+        let bench = &bench;
+        let mut suite = Suite::new();
+        type Check = fn(&Bench) -> Result<()>;
+        let checks: [(&str, Check); 21] = [
+            ("it works", Bench::works),
+            ("pointers with an extended sign", extended_pointers),
+            ("waits until a moment that has passed", past_moments),
+            ("waits until a far moment", far_moments),
+            ("wrong relocations", relocations),
+            ("wrong numbers", numbers),
+            ("addresses that are not its own", addresses),
+            ("closed while the GPU uses it", closed_in_flight),
+            ("mappings", mappings),
+            ("a dma-buf for reading alone", read_only_buffers),
+            ("another driver's memory, seen", foreign_view),
+            ("imports by several threads", raced_imports),
+            ("closed while it is locked", closed_while_locked),
+            ("tile status in circles", circles),
+            ("dma-bufs in circles", loops),
+            ("exported after drawing", exported_after_drawing),
+            ("fences that others see", shown_fences),
+            ("one core waits for the other", other_core),
+            ("sync files", fences),
+            ("killed while it waits", killed),
+            ("a file that another program has", inherited),
+        ];
+        for (name, check) in checks {
+            suite.test(name, move || {
+                check(bench.borrow().as_ref().context("no bench is left")?)
+            });
+        }
+        suite.test("cores that go and come", move || {
+            unbound(bench.take().context("no bench is left")?)
+        });
+        suite.test("all memory is back", move || {
+            drop(bench.take());
+            same("memory", ProcGc::nothing_left()?, before)
+        });
+        if let Some(text) = words.first() {
+            suite.only(text);
+        }
+        let good = suite.run()?;
+        Module::unload()?;
+        Ok(good)
+    })
+}
