@@ -5,7 +5,7 @@
  *
  * After each test all video memory that it took must be free again.
  *
- * usage: vivante [--unbind | --child ROLE [NUMBER]]
+ * usage: vivante [--unbind [ROUNDS] | --child ROLE [NUMBER]]
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -460,6 +460,24 @@ static int memory_is_back(void)
 		       at_first.entries);
 }
 
+/* What is in use before a test: what was let go of before it is back by then. */
+static int take_figures(void)
+{
+	struct figures now;
+	unsigned int i, same = 0;
+
+	TRY(figures(&at_first));
+	for (i = 0; i < 2000; i++) {
+		sleep_ms(5);
+		TRY(figures(&now));
+		same = now.pending || memcmp(&now, &at_first, sizeof(now)) ? 0 : same + 1;
+		at_first = now;
+		if (same == 10)
+			return 0;
+	}
+	return because("memory in use does not come to rest");
+}
+
 static void report(const char *name, int (*test)(void))
 {
 	int result;
@@ -477,7 +495,7 @@ static void report(const char *name, int (*test)(void))
 			close(node);
 			node = open_node();
 		}
-		figures(&at_first);
+		take_figures();
 	} else {
 		printf("ok %u - %s\n", ++number, name);
 	}
@@ -1874,7 +1892,7 @@ static int has_word(void)
 static int child_load(__attribute__((unused)) const char *argument)
 {
 	uint32_t handles[8] = { 0 }, of_object, of_ts, seed = 1 + getpid();
-	unsigned int i, rounds = 0, lost = 0, errors = 0;
+	unsigned int i, steps = 0, lost = 0, errors = 0;
 	uint8_t *at;
 	int file = node, error, buffer;
 
@@ -1899,11 +1917,11 @@ static int child_load(__attribute__((unused)) const char *argument)
 			if (error == EINVAL)
 				error = 0;
 		}
-		rounds++;
+		steps++;
 		if (!error)
 			continue;
 		if (error != ENODEV && error != ENOTTY && error != ENOENT)
-			return because("errno %d after %u rounds", error, rounds);
+			return because("errno %d after %u steps", error, steps);
 		errors++;
 		/* Its core is gone; a new file may have another. */
 		if (error == ENODEV || errors % 2) {
@@ -1916,9 +1934,12 @@ static int child_load(__attribute__((unused)) const char *argument)
 				break;
 		}
 	}
-	printf("# %u rounds, %u files lost\n", rounds, lost);
+	printf("# %u steps, %u files lost\n", steps, lost);
 	return 0;
 }
+
+/* How often each core goes while clients are busy. */
+static unsigned int rounds = 6;
 
 static int under_load(void)
 {
@@ -1930,7 +1951,7 @@ static int under_load(void)
 		TRY(start_child(&loads[i], "load", NULL, -1));
 		TRY(receive(loads[i].from, 'l'));
 	}
-	for (round = 0; round < 6 * core_count; round++) {
+	for (round = 0; round < rounds * core_count; round++) {
 		/* It fails when its core goes, and nothing else happens. */
 		TRY(start_child(&drawer, "draw", NULL, -1));
 		if (receive(drawer.from, 'd'))
@@ -2056,7 +2077,7 @@ static int all(void)
 	start(HAS_2D | HAS_3D);
 	node = open_node();
 	/* Command memory and signal of this process's own. */
-	if (node < 0 || child_draw("1") || figures(&at_first))
+	if (node < 0 || child_draw("1") || take_figures())
 		fail("no node, or none that draws: %s", node < 0 ? "not there" : reason);
 	report("name and version", names);
 	report("sizes, a lock each", sizes);
@@ -2092,7 +2113,7 @@ static int all(void)
 static int unbinding(void)
 {
 	printf("KTAP version 1\n1..4\n");
-	if (find_cores() || figures(&at_first))
+	if (find_cores() || take_figures())
 		fail("%s", reason);
 	node = -1;
 	report("a core goes, and comes back", cores_go_in_child);
@@ -2106,9 +2127,12 @@ int main(int count, char **words)
 {
 	if (count >= 3 && strcmp(words[1], "--child") == 0)
 		return be_child(words[2], words[3]);
-	if (count == 2 && strcmp(words[1], "--unbind") == 0)
+	if (count >= 2 && strcmp(words[1], "--unbind") == 0) {
+		if (count == 3)
+			rounds = strtoul(words[2], NULL, 0);
 		return unbinding();
+	}
 	if (count != 1)
-		fail("usage: vivante [--unbind]");
+		fail("usage: vivante [--unbind [ROUNDS]]");
 	return all();
 }
