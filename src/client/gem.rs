@@ -130,6 +130,8 @@ impl Process {
                 return;
             }
             entry.life = Life::Freed;
+            // Clients expect that a handle takes its locks along.
+            entry.take_object_locks_off();
             let is_idle = entry.locks == 0;
             let view = match node.view() {
                 View::Pages(backing) if is_idle => {
@@ -171,7 +173,18 @@ impl Process {
             parts: BOTH,
         };
         match self.lock(file, None, self.object_handle(node)?, how)? {
-            Reply::Locked { user, .. } => Ok(user.unwrap_or(0)),
+            Reply::Locked { user, .. } => {
+                let is_gone = self.tables().handle_of(node).is_some_and(|(_, entry)| {
+                    entry.object_locks = entry.object_locks.saturating_add(1);
+                    !entry.is_alive()
+                });
+                if is_gone {
+                    // Another thread has closed it meanwhile.
+                    self.unlock_object(node)?;
+                    return Err(Error::InvalidObject);
+                }
+                Ok(user.unwrap_or(0))
+            }
             _ => Err(Error::InvalidData),
         }
     }
@@ -181,6 +194,9 @@ impl Process {
         self.check_own()?;
         let handle = self.object_handle(node)?;
         let unlocked = self.unlock(handle, BOTH, false)?;
+        if let Some((_, entry)) = self.tables().handle_of(node) {
+            entry.object_locks = entry.object_locks.saturating_sub(1);
+        }
         if let Reply::Unlocked {
             asynchronous: true, ..
         } = unlocked

@@ -45,7 +45,7 @@ use kernel::{
     },
 };
 
-/// How often a free name is looked for.
+/// How often a free name is looked for, or a node's entry.
 const TRIES: usize = 64;
 
 /// A thing in the registry.
@@ -253,21 +253,19 @@ impl Process {
     /// The process has `node` by one reference more: an object's, or one that it frees. The handle,
     /// and whether it is new.
     pub(super) fn have(self: &Arc<Self>, node: &Arc<Node>, as_object: bool) -> Result<(u32, bool)> {
-        let mut entry = NodeEntry::new(Visible::new(node.clone(), self)?, Origin::Foreign);
-        (entry.is_numbered, entry.objects) = (!as_object, as_object.into());
-        // Twice, if another thread of the process is doing the same.
-        if let Some(handle) = self.have_again(node, as_object)? {
-            return Ok((handle, false));
-        }
-        match self.insert_node(entry) {
-            Err(Error::MemoryLocked) => {
-                let again = self.have_again(node, as_object)?;
-                again
-                    .map(|handle| (handle, false))
-                    .ok_or(Error::MemoryLocked)
+        // Other threads of the process may be doing the same, and the opposite.
+        for _ in 0..TRIES {
+            let mut entry = NodeEntry::new(Visible::new(node.clone(), self)?, Origin::Foreign);
+            (entry.is_numbered, entry.objects) = (!as_object, as_object.into());
+            if let Some(handle) = self.have_again(node, as_object)? {
+                return Ok((handle, false));
             }
-            inserted => Ok((inserted?, true)),
+            match self.insert_node(entry) {
+                Err(Error::MemoryLocked) => {}
+                inserted => return Ok((inserted?, true)),
+            }
         }
+        Err(Error::MemoryLocked)
     }
 
     /// The handle of a node that the process has, once more. `MemoryLocked`: it is about to be

@@ -109,6 +109,8 @@ pub(super) struct NodeEntry {
     pub(super) is_numbered: bool,
     /// How many handles of DRM files it has: no free takes these.
     pub(super) objects: u32,
+    /// How many of its locks are by those.
+    pub(super) object_locks: u32,
     /// Its name, once it has one.
     pub(super) name: Option<names::Name<Node>>,
     /// The return of the process's own memory, if it is that: made with it, as it must not fail.
@@ -156,6 +158,7 @@ impl NodeEntry {
             imports: 0,
             is_numbered: true,
             objects: 0,
+            object_locks: 0,
             name: None,
             back: None,
             note: None,
@@ -226,7 +229,17 @@ impl NodeEntry {
 
     /// Takes one lock off, if there is one.
     pub(super) fn take_lock_off(&mut self) {
-        self.locks = self.locks.saturating_sub(1);
+        self.take_locks_off(1);
+    }
+
+    /// Takes those by handles of DRM files off.
+    pub(super) fn take_object_locks_off(&mut self) {
+        let count = core::mem::take(&mut self.object_locks);
+        self.take_locks_off(count);
+    }
+
+    fn take_locks_off(&mut self, count: u32) {
+        self.locks = self.locks.saturating_sub(count);
         if self.locks == 0 {
             self.locked_for = 0;
         }
