@@ -1153,12 +1153,16 @@ static int auxiliary_again(void)
 	EXPECT(create(node, PAGE, 0, &ts.handle), 0);
 	EXPECT(attach(node, it.handle, ts.handle), 0);
 	EXPECT(close_object(node, ts.handle), 0);
-	for (i = 0; i < 20; i++) {
+	for (i = 0; i < 200; i++) {
 		EXPECT(ref_node(node, it.handle, &of_object, &of_ts), 0);
-		memory = lock(of_object);
-		fill(&memory, 0xa9a10000 + i);
-		release(&memory);
-		TRY(has_colour(it.at, 0xa9a10000 + i));
+		if (i < 20 || i % 20 == 0) {
+			memory = lock(of_object);
+			fill(&memory, 0xa9a10000 + i);
+			release(&memory);
+			TRY(has_colour(it.at, 0xa9a10000 + i));
+		} else {
+			EXPECT(release_status(of_object), 0);
+		}
 		memory = lock(of_ts);
 		TRY(is_filled((const volatile uint8_t *)memory.words, PAGE, filler()));
 		release(&memory);
