@@ -303,57 +303,72 @@ static const struct file_operations gal_node_operations = {
 	.fop_flags = FOP_UNSIGNED_OFFSET,
 };
 
+/* WORDS of drm.rs. */
+#define GAL_MOST_BYTES 72
+
 /* The ioctls of a driver: each is a call of the Rust half's with its argument. */
-#define GAL_HANDLER(name, type)                                                               \
-	static int gal_##name(struct drm_device *drm, void *data, struct drm_file *file)      \
-	{                                                                                     \
-		return gal_answers(drm)->call(file->driver_priv, file, DRM_##name, data,      \
-					      sizeof(struct type));                           \
-	}
+#define GAL_HANDLER(name, type)                                                           \
+	static int gal_##name(struct drm_device *drm, void *data, struct drm_file *file)  \
+	{                                                                                 \
+		return gal_answers(drm)->call(file->driver_priv, file, DRM_##name, data,  \
+					      sizeof(struct type));                       \
+	}                                                                                 \
+	static_assert(sizeof(struct type) <= GAL_MOST_BYTES)
 
-#define GAL_VIV_CALLS(call)                                                                   \
-	call(VIV_GEM_CREATE, drm_viv_gem_create)                                              \
-	call(VIV_GEM_LOCK, drm_viv_gem_lock)                                                  \
-	call(VIV_GEM_UNLOCK, drm_viv_gem_unlock)                                              \
-	call(VIV_GEM_CACHE, drm_viv_gem_cache)                                                \
-	call(VIV_GEM_QUERY, drm_viv_gem_query)                                                \
-	call(VIV_GEM_TIMESTAMP, drm_viv_gem_timestamp)                                        \
-	call(VIV_GEM_SET_TILING, drm_viv_gem_set_tiling)                                      \
-	call(VIV_GEM_GET_TILING, drm_viv_gem_get_tiling)                                      \
-	call(VIV_GEM_ATTACH_AUX, drm_viv_gem_attach_aux)                                      \
-	call(VIV_GEM_REF_NODE, drm_viv_gem_ref_node)
+GAL_HANDLER(VIV_GEM_CREATE, drm_viv_gem_create);
+GAL_HANDLER(VIV_GEM_LOCK, drm_viv_gem_lock);
+GAL_HANDLER(VIV_GEM_UNLOCK, drm_viv_gem_unlock);
+GAL_HANDLER(VIV_GEM_CACHE, drm_viv_gem_cache);
+GAL_HANDLER(VIV_GEM_QUERY, drm_viv_gem_query);
+GAL_HANDLER(VIV_GEM_TIMESTAMP, drm_viv_gem_timestamp);
+GAL_HANDLER(VIV_GEM_SET_TILING, drm_viv_gem_set_tiling);
+GAL_HANDLER(VIV_GEM_GET_TILING, drm_viv_gem_get_tiling);
+GAL_HANDLER(VIV_GEM_ATTACH_AUX, drm_viv_gem_attach_aux);
+GAL_HANDLER(VIV_GEM_REF_NODE, drm_viv_gem_ref_node);
+GAL_HANDLER(ETNAVIV_GET_PARAM, drm_etnaviv_param);
+GAL_HANDLER(ETNAVIV_GEM_NEW, drm_etnaviv_gem_new);
+GAL_HANDLER(ETNAVIV_GEM_INFO, drm_etnaviv_gem_info);
+GAL_HANDLER(ETNAVIV_GEM_CPU_PREP, drm_etnaviv_gem_cpu_prep);
+GAL_HANDLER(ETNAVIV_GEM_CPU_FINI, drm_etnaviv_gem_cpu_fini);
+GAL_HANDLER(ETNAVIV_GEM_SUBMIT, drm_etnaviv_gem_submit);
+GAL_HANDLER(ETNAVIV_WAIT_FENCE, drm_etnaviv_wait_fence);
+GAL_HANDLER(ETNAVIV_GEM_WAIT, drm_etnaviv_gem_wait);
 
-#define GAL_ETNAVIV_CALLS(call)                                                               \
-	call(ETNAVIV_GET_PARAM, drm_etnaviv_param)                                            \
-	call(ETNAVIV_GEM_NEW, drm_etnaviv_gem_new)                                            \
-	call(ETNAVIV_GEM_INFO, drm_etnaviv_gem_info)                                          \
-	call(ETNAVIV_GEM_CPU_PREP, drm_etnaviv_gem_cpu_prep)                                  \
-	call(ETNAVIV_GEM_CPU_FINI, drm_etnaviv_gem_cpu_fini)                                  \
-	call(ETNAVIV_GEM_SUBMIT, drm_etnaviv_gem_submit)                                      \
-	call(ETNAVIV_WAIT_FENCE, drm_etnaviv_wait_fence)                                      \
-	call(ETNAVIV_GEM_WAIT, drm_etnaviv_gem_wait)
+#define GAL_ENTRY(name, flags) DRM_IOCTL_DEF_DRV(name, gal_##name, flags)
 
-GAL_VIV_CALLS(GAL_HANDLER)
-GAL_ETNAVIV_CALLS(GAL_HANDLER)
+static const struct drm_ioctl_desc gal_viv_ioctls[] = {
+	GAL_ENTRY(VIV_GEM_CREATE, DRM_AUTH | DRM_RENDER_ALLOW),
+	GAL_ENTRY(VIV_GEM_LOCK, DRM_AUTH | DRM_RENDER_ALLOW),
+	GAL_ENTRY(VIV_GEM_UNLOCK, DRM_AUTH | DRM_RENDER_ALLOW),
+	GAL_ENTRY(VIV_GEM_CACHE, DRM_AUTH | DRM_RENDER_ALLOW),
+	GAL_ENTRY(VIV_GEM_QUERY, DRM_AUTH | DRM_RENDER_ALLOW),
+	GAL_ENTRY(VIV_GEM_TIMESTAMP, DRM_AUTH | DRM_RENDER_ALLOW),
+	GAL_ENTRY(VIV_GEM_SET_TILING, DRM_AUTH | DRM_RENDER_ALLOW),
+	GAL_ENTRY(VIV_GEM_GET_TILING, DRM_AUTH | DRM_RENDER_ALLOW),
+	GAL_ENTRY(VIV_GEM_ATTACH_AUX, DRM_AUTH | DRM_RENDER_ALLOW),
+	GAL_ENTRY(VIV_GEM_REF_NODE, DRM_AUTH | DRM_RENDER_ALLOW),
+};
 
-#define GAL_VIV_ENTRY(name, type) DRM_IOCTL_DEF_DRV(name, gal_##name, DRM_AUTH | DRM_RENDER_ALLOW),
-#define GAL_ETNAVIV_ENTRY(name, type) DRM_IOCTL_DEF_DRV(name, gal_##name, DRM_RENDER_ALLOW),
-
-static const struct drm_ioctl_desc gal_viv_ioctls[] = { GAL_VIV_CALLS(GAL_VIV_ENTRY) };
-static const struct drm_ioctl_desc gal_etnaviv_ioctls[] = { GAL_ETNAVIV_CALLS(GAL_ETNAVIV_ENTRY) };
-
-#define GAL_DRIVER                                            \
-	.driver_features = DRIVER_GEM | DRIVER_RENDER,        \
-	.open = gal_file_open,                                \
-	.postclose = gal_file_close,                          \
-	.prime_handle_to_fd = gal_handle_to_fd,               \
-	.prime_fd_to_handle = gal_fd_to_handle,               \
-	.gem_prime_import = gal_prime_import,                 \
-	.fops = &gal_node_operations
+static const struct drm_ioctl_desc gal_etnaviv_ioctls[] = {
+	GAL_ENTRY(ETNAVIV_GET_PARAM, DRM_RENDER_ALLOW),
+	GAL_ENTRY(ETNAVIV_GEM_NEW, DRM_RENDER_ALLOW),
+	GAL_ENTRY(ETNAVIV_GEM_INFO, DRM_RENDER_ALLOW),
+	GAL_ENTRY(ETNAVIV_GEM_CPU_PREP, DRM_RENDER_ALLOW),
+	GAL_ENTRY(ETNAVIV_GEM_CPU_FINI, DRM_RENDER_ALLOW),
+	GAL_ENTRY(ETNAVIV_GEM_SUBMIT, DRM_RENDER_ALLOW),
+	GAL_ENTRY(ETNAVIV_WAIT_FENCE, DRM_RENDER_ALLOW),
+	GAL_ENTRY(ETNAVIV_GEM_WAIT, DRM_RENDER_ALLOW),
+};
 
 static const struct drm_driver gal_drivers[] = {
 	[GAL_VIVANTE] = {
-		GAL_DRIVER,
+		.driver_features = DRIVER_GEM | DRIVER_RENDER,
+		.open = gal_file_open,
+		.postclose = gal_file_close,
+		.prime_handle_to_fd = gal_handle_to_fd,
+		.prime_fd_to_handle = gal_fd_to_handle,
+		.gem_prime_import = gal_prime_import,
+		.fops = &gal_node_operations,
 		.name = "vivante",
 		.desc = "vivante DRM",
 		.major = 1,
@@ -362,7 +377,13 @@ static const struct drm_driver gal_drivers[] = {
 		.num_ioctls = ARRAY_SIZE(gal_viv_ioctls),
 	},
 	[GAL_ETNAVIV] = {
-		GAL_DRIVER,
+		.driver_features = DRIVER_GEM | DRIVER_RENDER,
+		.open = gal_file_open,
+		.postclose = gal_file_close,
+		.prime_handle_to_fd = gal_handle_to_fd,
+		.prime_fd_to_handle = gal_fd_to_handle,
+		.gem_prime_import = gal_prime_import,
+		.fops = &gal_node_operations,
 		.name = "etnaviv",
 		.desc = "etnaviv interface of galcore",
 		.major = 1,
