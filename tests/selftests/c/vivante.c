@@ -1626,6 +1626,9 @@ static int threads(void)
 			bad = because("a thread: %s", (char *)result);
 		free(result);
 	}
+	/* A view of the pool keeps the file, and so the handles that are left. */
+	for (i = 1; i <= THREADS * 1500 + SLOTS; i++)
+		close_object(node, i);
 	close(node);
 	node = before;
 	return bad;
