@@ -37,8 +37,10 @@ use crate::video;
 pub const FOLDER: &str = "/galcore/etnaviv";
 /// Where the driver of its cores is.
 const CORES: &str = "/sys/bus/platform/drivers/etnaviv-gpu";
-/// Its device node.
-pub const NODE: &str = "/dev/dri/renderD128";
+/// The nodes of DRM, and what is known of them.
+const NODES: &str = "/sys/class/drm";
+/// The devices whose nodes have its interface: its own, and galcore's.
+const DEVICES: [&str; 2] = ["etnaviv", "galcore-etnaviv"];
 
 /// How long it may take to make its node.
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
@@ -207,11 +209,22 @@ fn bind_again() -> Result<()> {
     Ok(())
 }
 
+/// Its device node, if it is there: galcore may have one before it.
+pub fn node() -> Option<PathBuf> {
+    let entries = fs::read_dir(NODES).ok()?;
+    let mut names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
+    let name = names.find(|name| {
+        let device = fs::read_link(Path::new(NODES).join(name).join("device"));
+        let is_its = |device: PathBuf| DEVICES.iter().any(|its| device.ends_with(its));
+        name.to_string_lossy().starts_with("renderD") && device.is_ok_and(is_its)
+    })?;
+    let node = Path::new("/dev/dri").join(name);
+    node.exists().then_some(node)
+}
+
 /// Waits for its node, which it has while every core that it waits for is there.
 pub fn wait_for_node() -> Result<()> {
-    harness::eventually("etnaviv has a node", PROBE_LIMIT, || {
-        Ok(Path::new(NODE).exists())
-    })
+    harness::eventually("etnaviv has a node", PROBE_LIMIT, || Ok(node().is_some()))
 }
 
 /// Keeps its cores from being suspended. It gives a front end 100 ms to end then, and starts it again all the same:
@@ -236,7 +249,7 @@ pub struct Etnaviv {
 impl Etnaviv {
     /// Opens its node.
     pub fn open() -> Result<Self> {
-        Self::open_node(Path::new(NODE))
+        Self::open_node(&node().context("no node of etnaviv's interface")?)
     }
 
     /// The same of another node with its interface.
