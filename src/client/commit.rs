@@ -316,10 +316,8 @@ impl Process {
         let fill = |queue: &mut Queue<'_>| queue.read(commit.queue, format);
         let (submitted, switched) = self.submit_words(
             core,
-            &mut words,
-            entry,
-            own.as_mut(),
-            hold,
+            (&mut words, entry),
+            (own.as_mut(), hold),
             (commit.delta, format),
             &mut queue,
             fill,
@@ -334,17 +332,16 @@ impl Process {
         Ok(reply)
     }
 
-    /// Checks the copied commands `words`, and submits them with their context and the records that
-    /// `fill` has put into `queue`. Returns whether the context was switched, too. Errors as
+    /// Checks the copied commands `words`, and submits them with their context, of either kind, which
+    /// the delta at user address `delta` brings up to date, and the records that `fill` has put into
+    /// `queue`. Returns whether the context was switched, too. Errors as
     /// [`Process::commit`].
     #[inline(always)]
     pub(super) fn submit_words<'a>(
         self: &'a Arc<Self>,
         core: &Core,
-        words: &mut KVVec<u32>,
-        entry: Pipe,
-        own: Option<&mut OwnContext>,
-        mut hold: Option<Hold>,
+        (words, entry): (&mut KVVec<u32>, Pipe),
+        (own, mut hold): (Option<&mut OwnContext>, Option<Hold>),
         (delta, format): (u64, Format),
         queue: &mut Queue<'a>,
         fill: impl FnOnce(&mut Queue<'a>) -> Result,

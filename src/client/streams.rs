@@ -151,8 +151,14 @@ impl Process {
             None => Ok(()),
         };
         let none = (0, Format::any());
-        let (submitted, _) =
-            self.submit_words(core, &mut words, entry, None, None, none, &mut queue, fill)?;
+        let (submitted, _) = self.submit_words(
+            core,
+            (&mut words, entry),
+            (None, None),
+            none,
+            &mut queue,
+            fill,
+        )?;
         self.keep_room(words);
         queue.submitted();
         Ok(submitted.job)

@@ -89,7 +89,7 @@ impl DmaBuf {
     /// `raw` is null, or a live dma-buf.
     pub(super) unsafe fn hold(raw: *mut shim::dma_buf) -> Result<Self> {
         let buffer = NonNull::new(raw).ok_or(EINVAL)?;
-        // SAFETY: By the caller.
+        // SAFETY: By the caller it is live, so its reference count is above 0.
         unsafe { shim::gal_hold_buffer(raw) };
         // INVARIANT: The reference was taken just now.
         Ok(Self(buffer))

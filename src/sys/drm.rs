@@ -158,7 +158,7 @@ pub(crate) struct Found<T: NodeFile>(NonNull<shim::drm_gem_object>, PhantomData<
 impl<T: NodeFile> Found<T> {
     /// Its size in bytes: whole pages.
     pub(crate) fn bytes(&self) -> usize {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the object is live; its size never changes.
         unsafe { shim::gal_object_bytes(self.0.as_ptr()) }
     }
 
@@ -173,7 +173,7 @@ impl<T: NodeFile> Found<T> {
 impl<T: NodeFile> Found<T> {
     /// Whether others may have a dma-buf of it.
     pub(crate) fn is_shared(&self) -> bool {
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the object is live; the call reads one word of it.
         unsafe { shim::gal_is_shared(self.0.as_ptr()) }
     }
 
@@ -187,7 +187,7 @@ impl<T: NodeFile> Found<T> {
         except: Option<usize>,
     ) -> Result {
         let except = fence::number_of(except);
-        // SAFETY: By the type invariant.
+        // SAFETY: By the type invariant the object is live, and stays as long as the call waits.
         to_result(unsafe {
             shim::gal_wait_for_others(self.0.as_ptr(), writes, milliseconds, except)
         })
@@ -235,7 +235,7 @@ impl<T: NodeFile> Answers<T> {
     ///
     /// `state` is of [`Self::open`], and [`Self::close`] does not run meanwhile.
     unsafe fn file<'a>(state: *mut c_void) -> ArcBorrow<'a, T> {
-        // SAFETY: By the caller.
+        // SAFETY: `open` made the state of an `Arc<T>`, which `close` has not taken back yet.
         unsafe { Arc::<T>::borrow(state.cast()) }
     }
 
@@ -243,7 +243,7 @@ impl<T: NodeFile> Answers<T> {
     ///
     /// `content` is an `Arc` of an object, which stays meanwhile.
     unsafe fn object<'a>(content: *mut c_void) -> ArcBorrow<'a, T::Object> {
-        // SAFETY: By the caller.
+        // SAFETY: By the caller the content is such an `Arc`, and its object keeps it meanwhile.
         unsafe { Arc::<T::Object>::borrow(content.cast()) }
     }
 
@@ -295,7 +295,7 @@ impl<T: NodeFile> Answers<T> {
             let opened = Opened(NonNull::new(file).ok_or(EINVAL)?, PhantomData);
             // SAFETY: By the caller; the file is not released meanwhile.
             T::call(unsafe { Self::file(state) }, &opened, number, &mut words)?;
-            // SAFETY: As above.
+            // SAFETY: As many bytes as were read from there, and no other thread has the memory.
             unsafe { data.copy_from_nonoverlapping(words.as_ptr().cast(), bytes) };
             Ok(0)
         })
@@ -378,7 +378,7 @@ impl<T: NodeFile> Answers<T> {
     ///
     /// Called by DRM with a dma-buf that stays meanwhile.
     unsafe extern "C" fn import(buffer: *mut shim::dma_buf) -> *mut c_void {
-        // SAFETY: By the caller.
+        // SAFETY: DRM has a reference of the dma-buf during the call, so it is live.
         let imported = unsafe { DmaBuf::hold(buffer) }.and_then(|buffer| T::import(&buffer));
         match imported {
             Ok(object) => object.into_foreign().cast(),
