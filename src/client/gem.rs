@@ -119,6 +119,7 @@ impl Process {
     /// The object loses a handle of a DRM file. An object is none of the process's own memory, so
     /// that nothing waits here, where no Unix signal could be answered.
     pub(crate) fn leave_object(self: &Arc<Self>, node: &Arc<Node>) {
+        let is_numbered;
         let (handle, view, over) = {
             let mut tables = self.tables();
             let found = tables.handle_of(node);
@@ -126,22 +127,26 @@ impl Process {
                 return;
             };
             entry.objects = entry.objects.saturating_sub(1);
-            if entry.objects > 0 || entry.is_numbered {
+            if entry.objects > 0 {
                 return;
             }
-            entry.life = Life::Freed;
             // Clients expect that a handle takes its locks along.
-            entry.take_object_locks_off();
-            let is_idle = entry.locks == 0;
+            let ends_view = entry.take_object_locks_off();
+            is_numbered = entry.is_numbered;
+            if !is_numbered {
+                entry.life = Life::Freed;
+            }
             let view = match node.view() {
-                View::Pages(backing) if is_idle => {
+                View::Pages(backing) if ends_view => {
                     tables.hide_node(handle).map(|user| (backing, user))
                 }
                 _ => None,
             };
             (handle, view, tables.take_if_over(handle))
         };
-        self.unshare(handle);
+        if !is_numbered {
+            self.unshare(handle);
+        }
         if let Some((backing, user)) = view {
             backing.unmap(user);
         }
@@ -176,7 +181,7 @@ impl Process {
             Reply::Locked { user, .. } => {
                 let is_gone = self.tables().handle_of(node).is_some_and(|(_, entry)| {
                     entry.object_locks = entry.object_locks.saturating_add(1);
-                    !entry.is_alive()
+                    entry.objects == 0
                 });
                 if is_gone {
                     // Another thread has closed it meanwhile.

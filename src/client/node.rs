@@ -232,10 +232,19 @@ impl NodeEntry {
         self.take_locks_off(1);
     }
 
-    /// Takes those by handles of DRM files off.
-    pub(super) fn take_object_locks_off(&mut self) {
+    /// Takes those by handles of DRM files off; says whether its view, if it has one, was theirs
+    /// alone.
+    pub(super) fn take_object_locks_off(&mut self) -> bool {
         let count = core::mem::take(&mut self.object_locks);
         self.take_locks_off(count);
+        match &mut self.view {
+            PagesView::At { locks, .. } if *locks > count => {
+                *locks -= count;
+                false
+            }
+            PagesView::At { .. } => true,
+            PagesView::None | PagesView::BeingMade => false,
+        }
     }
 
     fn take_locks_off(&mut self, count: u32) {
