@@ -108,9 +108,9 @@ pub(super) struct NodeEntry {
     /// The process may free it. Else it has only got objects of it.
     pub(super) is_numbered: bool,
     /// How many handles of DRM files it has: no free takes these.
-    pub(super) objects: u32,
-    /// How many of its locks are by those.
-    pub(super) object_locks: u32,
+    pub(super) objects: u16,
+    /// How many of its locks are by those. Short, as an entry is moved often.
+    pub(super) object_locks: u16,
     /// Its name, once it has one.
     pub(super) name: Option<names::Name<Node>>,
     /// The return of the process's own memory, if it is that: made with it, as it must not fail.
@@ -235,7 +235,7 @@ impl NodeEntry {
     /// Takes those by handles of DRM files off; says whether its view, if it has one, was theirs
     /// alone.
     pub(super) fn take_object_locks_off(&mut self) -> bool {
-        let count = core::mem::take(&mut self.object_locks);
+        let count = core::mem::take(&mut self.object_locks).into();
         self.take_locks_off(count);
         match &mut self.view {
             PagesView::At { locks, .. } if *locks > count => {
