@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Objects of the DRM node: nodes that have handles of a DRM file beside that of the process.
+//! Objects of the DRM nodes: nodes of video memory that have handles of DRM files, beside that of the
+//! process or without.
 //!
-//! Each handle of a DRM file is one import of the node more, so that the process has the node as
-//! long as either kind of handle is there. What processes share of an object is the node's: its
+//! A process's entry of the node counts them apart, and lives as long as either kind of handle is
+//! there. What processes share of an object is the node's: its
 //! memory and its [`metadata`](Node::metadata).
 
 use super::{
-    import::Source,
     node::{
         Life,
         NodeEntry, //
@@ -155,7 +155,7 @@ impl Process {
         }
     }
 
-    /// LOCK: where the process sees it.
+    /// LOCK: where the process sees it. `OutOfResources`: it is locked 65,535 times.
     pub(crate) fn lock_object(
         self: &Arc<Self>,
         file: &OpenFile,
@@ -177,7 +177,16 @@ impl Process {
             again: true,
             parts: BOTH,
         };
-        match self.lock(file, None, self.object_handle(node)?, how)? {
+        let handle = {
+            let mut tables = self.tables();
+            let (handle, entry) = tables.handle_of(node).ok_or(Error::InvalidObject)?;
+            // Each is counted below.
+            match entry.object_locks {
+                u16::MAX => return Err(Error::OutOfResources),
+                _ => handle,
+            }
+        };
+        match self.lock(file, None, handle, how)? {
             Reply::Locked { user, .. } => {
                 let is_gone = self.tables().handle_of(node).is_some_and(|(_, entry)| {
                     entry.object_locks = entry.object_locks.saturating_add(1);
@@ -262,8 +271,7 @@ impl Process {
 
     /// The node that a dma-buf is. It waits for nothing: see [`Process::settle_objects`].
     fn import_object(&self, buffer: &DmaBuf) -> Result<Arc<Node>> {
-        let source = Source::DmaBuf(buffer.clone());
-        if let Some(node) = self.own_node(&source)? {
+        if let Some(node) = self.own_node(buffer)? {
             return Ok(node);
         }
         // As everywhere in DRM the mode of its file does not count: Mesa's buffers of displays are
@@ -274,7 +282,7 @@ impl Process {
     }
 
     /// Whether the caller may hand `node` on. `InvalidData`: it has got the file from the process. If
-    /// it `is_first`, waits for the jobs that write it: those who get it know of later ones alone.
+    /// it `is_first`, waits for the jobs that write it: whatever imports it knows of later ones alone.
     pub(crate) fn check_export(&self, node: &Node, is_first: bool) -> Result {
         self.check_own()?;
         match is_first {

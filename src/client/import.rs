@@ -114,22 +114,27 @@ impl Process {
     pub(crate) fn map_foreign(self: &Arc<Self>, request: ImportRequest) -> Result<(u32, u32)> {
         self.check_own()?;
         let source = Source::of(request.what)?;
-        match self.own_node(&source)? {
+        match self.own_source(&source)? {
             Some(node) => self.map_own(node),
             None => self.insert_user_memory(self.take(&source, request.write, true)?),
         }
     }
 
-    /// The node whose dma-buf `source` is. `InvalidArgument`: its file is for reading only, and
+    /// The node whose dma-buf `buffer` is. `InvalidArgument`: its file is for reading only, and
     /// the node another process's. A process that has a node can write it, as the GPU has one
     /// mapping of it.
-    pub(super) fn own_node(&self, source: &Source) -> Result<Option<Arc<Node>>> {
-        let Source::DmaBuf(buffer) = source else {
-            return Ok(None);
-        };
+    pub(super) fn own_node(&self, buffer: &DmaBuf) -> Result<Option<Arc<Node>>> {
         match self.device.memory().exporter().find(buffer) {
             Some((node, false)) if !node.is_made_by(self.number) => Err(Error::InvalidArgument),
             found => Ok(found.map(|(node, _)| node)),
+        }
+    }
+
+    /// The same of a source; `None` of memory of the caller's, too.
+    fn own_source(&self, source: &Source) -> Result<Option<Arc<Node>>> {
+        match source {
+            Source::DmaBuf(buffer) => self.own_node(buffer),
+            Source::User { .. } => Ok(None),
         }
     }
 
@@ -179,7 +184,7 @@ impl Process {
     /// without pages (a framebuffer) gives no addresses: the process may use them anyway.
     pub(super) fn wrap(self: &Arc<Self>, what: Foreign) -> Result<Reply<'_>> {
         let source = Source::of(what)?;
-        if let Some(node) = self.own_node(&source)? {
+        if let Some(node) = self.own_source(&source)? {
             let bytes = node.bytes();
             return self.wrap_own(node, bytes);
         }

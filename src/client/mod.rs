@@ -154,6 +154,7 @@ pub(crate) use ledgers::{
     KINDS, //
 };
 pub(crate) use streams::{
+    settle_number,
     Stream,
     Used,
     FENCE_TIMEOUT, //

@@ -52,8 +52,8 @@ pub(crate) struct Used {
 
 /// A stream on its way to a core.
 pub(crate) struct Stream {
-    /// Which of the cores.
-    pub(crate) pipe: u32,
+    /// The core.
+    pub(crate) core: Arc<Core>,
     /// The pipe of the core that it begins in.
     pub(crate) entry: u32,
     /// Its words, with all addresses.
@@ -68,15 +68,10 @@ pub(crate) struct Stream {
 
 impl Process {
     /// The core of etnaviv's number `pipe`. `NotSupported`: there is none.
-    fn core_of_pipe(&self, pipe: u32) -> Result<Arc<Core>> {
+    pub(crate) fn core_of_pipe(&self, pipe: u32) -> Result<Arc<Core>> {
         // CAST: 32 bits into at least 32.
         let core = self.device.cores().nth(pipe as usize);
         core.ok_or(Error::NotSupported)
-    }
-
-    /// Its place. `NotSupported`: there is none.
-    pub(crate) fn place_of_pipe(&self, pipe: u32) -> Result<usize> {
-        self.core_of_pipe(pipe).map(|core| core.index())
     }
 
     /// GET_PARAM. `InvalidArgument`: there is none of this number.
@@ -167,7 +162,7 @@ impl Process {
     /// Submits a stream, and returns the number of its fence.
     pub(crate) fn submit_stream(self: &Arc<Self>, stream: Stream) -> Result<u32> {
         self.check_own()?;
-        let core = self.core_of_pipe(stream.pipe)?;
+        let core = &stream.core;
         for used in &stream.used {
             used.node.metadata().prepare()?;
             if stream.is_ordered {
@@ -179,7 +174,7 @@ impl Process {
                 )?;
             }
         }
-        let number = self.run_words(&core, stream.commands, stream.entry, stream.fence)?;
+        let number = self.run_words(core, stream.commands, stream.entry, stream.fence)?;
         for used in &stream.used {
             used.node
                 .metadata()
@@ -224,14 +219,13 @@ impl Process {
         let core = self.core_of_pipe(pipe)?;
         wait_for(&core, full_number(&core, number), milliseconds)
     }
+}
 
-    /// The same as far as it takes [`FENCE_TIMEOUT`], whatever Unix signals come.
-    pub(crate) fn settle_number(&self, pipe: u32, number: u32) {
-        if let Ok(core) = self.core_of_pipe(pipe) {
-            core.ring()
-                .poll_for(full_number(&core, number), FENCE_TIMEOUT);
-        }
-    }
+/// Waits for the fence of number `number` of `core` as far as it takes [`FENCE_TIMEOUT`], whatever
+/// Unix signals come.
+pub(crate) fn settle_number(core: &Core, number: u32) {
+    core.ring()
+        .poll_for(full_number(core, number), FENCE_TIMEOUT);
 }
 
 /// The job of `core` whose number ends with these 32 bits: one that has not come yet is one of long

@@ -43,7 +43,8 @@ use kernel::{
 };
 
 /// Words of the longest argument of an ioctl.
-pub(crate) const WORDS: usize = 18;
+// CAST: a few.
+pub(crate) const WORDS: usize = shim::gal_drm_limits_GAL_DRM_WORDS as usize;
 
 /// Which driver a node says it is of.
 #[derive(Clone, Copy)]
@@ -177,7 +178,7 @@ impl<T: NodeFile> Found<T> {
         unsafe { shim::gal_is_shared(self.0.as_ptr()) }
     }
 
-    /// Waits for those who have: for all, if the caller `writes`, else for those who write.
+    /// Waits for the others' fences: for all, if the caller `writes`, else for those of writers.
     /// Fences of ours for the core at place `except` are left out. `ETIMEDOUT`: they take longer than
     /// `milliseconds`. `ERESTARTSYS`.
     pub(crate) fn wait_for_others(

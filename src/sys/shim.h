@@ -406,6 +406,11 @@ struct gal_drm_answers {
 	int (*settle)(void *state);
 };
 
+/* Words of the longest argument of the nodes' ioctls. */
+enum gal_drm_limits {
+	GAL_DRM_WORDS = 18,
+};
+
 enum gal_drm_driver {
 	GAL_VIVANTE,
 	GAL_ETNAVIV,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The C half of src/sys/drm.rs: the DRM drivers "vivante" and "etnaviv", and what of DRM Rust cannot call: Debian has CONFIG_DRM=m,
- * and the kernel crate its abstractions for CONFIG_DRM=y alone.
+ * The C half of src/sys/drm.rs: the DRM drivers "vivante" and "etnaviv", and what of DRM Rust cannot call: Debian has
+ * CONFIG_DRM=m, and the kernel crate its abstractions for CONFIG_DRM=y alone.
  *
  * All references to DRM are weak: the module loads where DRM is not loaded, and has no node then. modprobe loads DRM
  * first.
@@ -27,7 +27,6 @@
 #include <drm/drm_prime.h>
 #include <drm/etnaviv_drm.h>
 #include <drm/vivante_drm.h>
-
 
 #ifdef CONFIG_COMPAT
 #pragma weak drm_compat_ioctl
@@ -303,9 +302,6 @@ static const struct file_operations gal_node_operations = {
 	.fop_flags = FOP_UNSIGNED_OFFSET,
 };
 
-/* WORDS of drm.rs. */
-#define GAL_MOST_BYTES 72
-
 /* The ioctls of a driver: each is a call of the Rust half's with its argument. */
 #define GAL_HANDLER(name, type)                                                           \
 	static int gal_##name(struct drm_device *drm, void *data, struct drm_file *file)  \
@@ -313,7 +309,7 @@ static const struct file_operations gal_node_operations = {
 		return gal_answers(drm)->call(file->driver_priv, file, DRM_##name, data,  \
 					      sizeof(struct type));                       \
 	}                                                                                 \
-	static_assert(sizeof(struct type) <= GAL_MOST_BYTES)
+	static_assert(sizeof(struct type) <= GAL_DRM_WORDS * sizeof(u32))
 
 GAL_HANDLER(VIV_GEM_CREATE, drm_viv_gem_create);
 GAL_HANDLER(VIV_GEM_LOCK, drm_viv_gem_lock);
@@ -360,15 +356,18 @@ static const struct drm_ioctl_desc gal_etnaviv_ioctls[] = {
 	GAL_ENTRY(ETNAVIV_GEM_WAIT, DRM_RENDER_ALLOW),
 };
 
+#define GAL_DRIVER \
+	.driver_features = DRIVER_GEM | DRIVER_RENDER,\
+	.open = gal_file_open,\
+	.postclose = gal_file_close,\
+	.prime_handle_to_fd = gal_handle_to_fd,\
+	.prime_fd_to_handle = gal_fd_to_handle,\
+	.gem_prime_import = gal_prime_import,\
+	.fops = &gal_node_operations
+
 static const struct drm_driver gal_drivers[] = {
 	[GAL_VIVANTE] = {
-		.driver_features = DRIVER_GEM | DRIVER_RENDER,
-		.open = gal_file_open,
-		.postclose = gal_file_close,
-		.prime_handle_to_fd = gal_handle_to_fd,
-		.prime_fd_to_handle = gal_fd_to_handle,
-		.gem_prime_import = gal_prime_import,
-		.fops = &gal_node_operations,
+		GAL_DRIVER,
 		.name = "vivante",
 		.desc = "vivante DRM",
 		.major = 1,
@@ -377,13 +376,7 @@ static const struct drm_driver gal_drivers[] = {
 		.num_ioctls = ARRAY_SIZE(gal_viv_ioctls),
 	},
 	[GAL_ETNAVIV] = {
-		.driver_features = DRIVER_GEM | DRIVER_RENDER,
-		.open = gal_file_open,
-		.postclose = gal_file_close,
-		.prime_handle_to_fd = gal_handle_to_fd,
-		.prime_fd_to_handle = gal_fd_to_handle,
-		.gem_prime_import = gal_prime_import,
-		.fops = &gal_node_operations,
+		GAL_DRIVER,
 		.name = "etnaviv",
 		.desc = "etnaviv interface of galcore",
 		.major = 1,

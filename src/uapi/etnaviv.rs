@@ -16,6 +16,7 @@ use super::drm::{
 };
 use crate::{
     client::{
+        settle_number,
         Process,
         Stream,
         Used,
@@ -181,15 +182,16 @@ fn submit(
         // CAST: the bits.
         process.wait_for_fence(in_fence as i32)?;
     }
-    let core = process.place_of_pipe(pipe)?;
+    let core = process.core_of_pipe(pipe)?;
+    let place = core.index();
     if flags & NO_IMPLICIT == 0 {
         for (object, is_written) in &found {
-            wait_for_others(object, *is_written, FENCE_TIMEOUT, Some(core))?;
+            wait_for_others(object, *is_written, FENCE_TIMEOUT, Some(place))?;
         }
     }
     let wants_file = flags & FENCE_FD_OUT != 0;
     let fence = match wants_file || !found.is_empty() {
-        true => Some(Fence::of_core(core)?),
+        true => Some(Fence::of_core(place)?),
         false => None,
     };
     let out = match &fence {
@@ -198,7 +200,7 @@ fn submit(
     };
     let shown = fence.as_ref().and_then(Fence::share);
     let stream = Stream {
-        pipe,
+        core: core.clone(),
         entry,
         commands,
         used,
@@ -210,7 +212,7 @@ fn submit(
         let shown = shown.as_ref().map(|shown| object.show(shown, *is_written));
         if shown.is_some_and(|shown| shown.is_err()) {
             // Others do not know of it, so it should have ended.
-            process.settle_number(pipe, number);
+            settle_number(&core, number);
         }
     }
     words[0] = number;
@@ -275,12 +277,14 @@ impl Calls for Etnaviv {
         number: u32,
         words: &mut [u32; WORDS],
     ) -> Result {
-        let time_at = |words: &[u32; WORDS], at: usize| {
-            milliseconds_to(
+        // No time, or the moment that begins at word `at`.
+        let time = |words: &[u32; WORDS], is_now: bool, at: usize| match is_now {
+            true => 0,
+            false => milliseconds_to(
                 long(words[at], words[at + 1]),
                 long(words[at + 2], words[at + 3]),
                 sys::monotonic_ns(),
-            )
+            ),
         };
         let &mut [first, second, third, ..] = words;
         match number {
@@ -298,10 +302,7 @@ impl Calls for Etnaviv {
                 [words[2], words[3]] = halves(offset);
             }
             4 => {
-                let time = match second & PREP_NOSYNC {
-                    0 => time_at(words, 2),
-                    _ => 0,
-                };
+                let time = time(words, second & PREP_NOSYNC != 0, 2);
                 wait_for_object(process, &find(file, first)?, second & PREP_WRITE != 0, time)?;
             }
             5 => {
@@ -310,17 +311,11 @@ impl Calls for Etnaviv {
             }
             6 => submit(process, file, words)?,
             7 => {
-                let time = match third & NONBLOCK {
-                    0 => time_at(words, 4),
-                    _ => 0,
-                };
+                let time = time(words, third & NONBLOCK != 0, 4);
                 process.wait_for_number(first, second, time)?;
             }
             9 => {
-                let time = match third & NONBLOCK {
-                    0 => time_at(words, 4),
-                    _ => 0,
-                };
+                let time = time(words, third & NONBLOCK != 0, 4);
                 wait_for_object(process, &find(file, second)?, true, time)?;
             }
             _ => return Err(Error::InvalidArgument),
