@@ -42,8 +42,8 @@ use kernel::{
     types::ForeignOwnable, //
 };
 
-/// Words of the longest argument of an ioctl.
 // CAST: a few.
+/// Words of the longest argument of an ioctl.
 pub(crate) const WORDS: usize = shim::gal_drm_limits_GAL_DRM_WORDS as usize;
 
 /// Which driver a node says it is of.
