@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The peer: the kernel's own driver for this hardware, etnaviv, on the same GPU in the same boot, through the ioctls
-//! that its clients use (`include/uapi/drm/etnaviv_drm.h` of the kernel).
+//! that its clients use (`include/uapi/drm/etnaviv_drm.h` of the kernel); and galcore's node that has the same ioctls.
 //!
-//! Its rows have the names of those of galcore that they stand beside.
+//! etnaviv's rows have the names of those of galcore that they compare with. The node's have `node-` before that.
 
 use std::path::Path;
 use std::time::Duration;
@@ -72,19 +72,36 @@ impl Submits {
     }
 }
 
-/// Takes galcore out and loads the peer, whose modules are in `folder`, in the order of their names.
-fn begin(folder: &Path) -> Result<()> {
+fn unload() -> Result<()> {
     harness::eventually("galcore is unloaded", UNLOAD_LIMIT, || {
         Ok(Module::unload().is_ok())
-    })?;
-    etnaviv::expect_breaches()?;
-    etnaviv::load(folder)?;
-    etnaviv::wait_for_node()
+    })
 }
 
-/// All rows of it. galcore is not loaded afterwards.
+/// All rows of galcore's node. DRM's modules are in `folder`, with etnaviv's.
+pub fn ours(meter: &mut Meter, folder: &Path) -> Result<()> {
+    unload()?;
+    etnaviv::load_for_another(folder)?;
+    Module::from_words(&[])?
+        .with(&["drm=etnaviv"])
+        .load_or_fail()?;
+    etnaviv::wait_for_node()?;
+    meter.prefix = "node-";
+    rows(meter)?;
+    meter.prefix = "";
+    Ok(())
+}
+
+/// All rows of the peer, whose modules are in `folder`, in the order of their names. galcore is not loaded afterwards.
 pub fn all(meter: &mut Meter, folder: &Path) -> Result<()> {
-    begin(folder)?;
+    unload()?;
+    etnaviv::expect_breaches()?;
+    etnaviv::load(folder)?;
+    etnaviv::wait_for_node()?;
+    rows(meter)
+}
+
+fn rows(meter: &mut Meter) -> Result<()> {
     queries(meter)?;
     submits(meter)?;
     in_flight(meter)?;

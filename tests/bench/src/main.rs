@@ -62,6 +62,10 @@ fn run() -> Result<()> {
     }
     let mut meter = Meter::new(quick, profile, only)?;
     operations::all(&mut meter)?;
+    if let Some(modules) = &peer {
+        eprintln!("galcore's node of etnaviv's interface");
+        etnaviv::ours(&mut meter, modules)?;
+    }
     if profile {
         std::fs::copy("/proc/kallsyms", SYMBOLS).context(SYMBOLS)?;
         return Ok(());

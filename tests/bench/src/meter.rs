@@ -144,6 +144,8 @@ pub struct Meter {
     /// Whether operations are only repeated, for somebody outside who watches.
     profile: bool,
     only: Option<String>,
+    /// What names of operations begin with, besides those of their plans.
+    pub prefix: &'static str,
     /// What was measured so far.
     pub costs: Vec<Cost>,
 }
@@ -166,6 +168,7 @@ impl Meter {
             quick: if quick { 10 } else { 1 },
             profile,
             only,
+            prefix: "",
             costs: Vec::new(),
         };
         let mut samples = meter.samples(2000, &mut || Ok(()))?;
@@ -223,7 +226,8 @@ impl Meter {
         title: &str,
         mut operation: impl Operation,
     ) -> Result<()> {
-        if !self.wants(plan.name) {
+        let name = format!("{}{}", self.prefix, plan.name);
+        if !self.wants(&name) {
             return Ok(());
         }
         let count = (plan.samples / self.quick).max(10);
@@ -234,7 +238,7 @@ impl Meter {
             self.control.write(fault::GATHER_INTERRUPTS, 1);
         }
         if self.profile {
-            return self.repeat(plan.name, &mut operation);
+            return self.repeat(&name, &mut operation);
         }
         let gpu = self.gpu();
         let begin = self.clock.read()?;
@@ -263,8 +267,7 @@ impl Meter {
             Clock::Wall(_) => (None, Some(figures)),
         };
         eprintln!(
-            "{}: median {}, least {}, 90% {}, mean {}; {} reads, {} writes, {} interrupts",
-            plan.name,
+            "{name}: median {}, least {}, 90% {}, mean {}; {} reads, {} writes, {} interrupts",
             figures.median,
             figures.least,
             figures.most,
@@ -274,8 +277,11 @@ impl Meter {
             each(2)
         );
         self.costs.push(Cost {
-            name: plan.name.to_string(),
-            title: title.to_string(),
+            name,
+            title: match self.prefix.strip_suffix('-') {
+                Some(of) => format!("{of}: {title}"),
+                None => title.to_string(),
+            },
             samples: count,
             instructions,
             wall,

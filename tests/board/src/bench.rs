@@ -40,6 +40,9 @@ const TOLERANCE: u64 = 100;
 /// How much more an operation may cost than was noted: one part in so many.
 const GUARD: u64 = 50;
 
+/// What names of operations of galcore's own node of etnaviv's interface begin with.
+pub const NODE: &str = "node-";
+
 /// Order statistics of an operation's samples.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize)]
 struct Figures {
@@ -78,6 +81,9 @@ struct Target {
     /// Register writes at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     target_writes: Option<f64>,
+    /// Instructions at most, in percent of what the kernel's own driver takes in the same boot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    share: Option<u64>,
     /// Instructions of the vendor's driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     vendor: Option<u64>,
@@ -131,6 +137,15 @@ impl Row {
     fn steady(&self) -> bool {
         self.spread()
             .is_none_or(|(least, most)| most - least <= least / TOLERANCE)
+    }
+
+    /// What is wrong with what it costs, beside the kernel's own driver.
+    fn excess(&self) -> Option<String> {
+        let (share, (found, _)) = (self.target.share?, self.spread()?);
+        let (name, theirs) = (&self.name, self.etnaviv.as_ref()?.median()?);
+        (found * 100 > theirs * share).then(|| {
+            format!("{name}: {found} instructions, etnaviv {theirs}: more than {share}% of that")
+        })
     }
 
     /// What is wrong with what it costs, beside what was noted; and whether it costs more.
@@ -205,6 +220,10 @@ pub fn bench(tools: &Tools, arguments: &BenchArgs, signals: &Signals) -> Result<
     for (text, costs_more) in drifts.filter(|_| arguments.guard) {
         say(&text);
         is_worse |= costs_more;
+    }
+    for text in rows.iter().filter_map(Row::excess) {
+        say(&text);
+        is_worse = true;
     }
     Ok(u8::from(is_worse || !unsteady.is_empty()))
 }
@@ -289,6 +308,7 @@ fn rows(runs: &[Results], wall: &Results) -> Result<Vec<Row>> {
     };
     let named = |costs: &[Cost], name: &str| costs.iter().find(|cost| cost.name == name).cloned();
     let peer = |name: &str| {
+        let name = name.strip_prefix(NODE).unwrap_or(name);
         let mut cost = named(&first.etnaviv, name)?;
         cost.wall = named(&wall.etnaviv, name).and_then(|cost| cost.wall);
         Some(cost)
@@ -368,6 +388,7 @@ fn table(rows: &[Row]) -> String {
 fn peer_table(rows: &[Row]) -> String {
     let peers: Vec<(&str, &Cost)> = rows
         .iter()
+        .filter(|row| !row.name.starts_with(NODE))
         .filter_map(|row| Some((row.title.as_str(), row.etnaviv.as_ref()?)))
         .collect();
     let Some(width) = peers.iter().map(|(title, _)| title.len()).max() else {
@@ -446,6 +467,19 @@ mod tests {
         assert_eq!(drift(Some(5000), 5101), Some(true));
         assert_eq!(drift(Some(5000), 4900), None);
         assert_eq!(drift(Some(5000), 4899), Some(false));
+    }
+
+    #[test]
+    fn a_row_of_the_node_is_compared_with_etnaviv() {
+        let excess = |ours, theirs| {
+            let run = Results {
+                galcore: vec![cost("node-commit-wait", ours)],
+                etnaviv: vec![cost("commit-wait", theirs)],
+            };
+            rows(&[run.clone()], &run).unwrap()[0].excess()
+        };
+        assert_eq!(excess(600, 1000), None);
+        assert!(excess(601, 1000).is_some());
     }
 
     #[test]

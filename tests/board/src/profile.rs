@@ -26,11 +26,13 @@ use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
 
+use crate::bench::NODE;
 use crate::boards::Binding;
 use crate::cli::ProfileArgs;
 use crate::cli::Tools;
 use crate::commands::conclude;
 use crate::commands::guest_command;
+use crate::etnaviv;
 use crate::machine;
 use crate::machine::Boot;
 use crate::machine::Stream;
@@ -79,15 +81,20 @@ pub fn profile(tools: &Tools, arguments: &ProfileArgs, signals: &Signals) -> Res
     let dir = tempfile::tempdir().context("a folder for QEMU's monitor")?;
     let monitor = dir.path().join("monitor");
     let program = tools.programs.join("galcore-bench");
-    let (command, file) = guest_command(
-        &[
-            program.to_string_lossy().into_owned(),
-            "--profile".to_string(),
-            "--only".to_string(),
-            arguments.operation.clone(),
-        ],
-        tools.processor()?,
-    )?;
+    let mut command = vec![
+        program.to_string_lossy().into_owned(),
+        "--profile".to_string(),
+        "--only".to_string(),
+        arguments.operation.clone(),
+    ];
+    let modules = match &tools.build {
+        Some(build) if arguments.operation.starts_with(NODE) => etnaviv::modules(build),
+        _ => None,
+    };
+    if modules.is_some() {
+        command.extend(["--peer".to_string(), etnaviv::FOLDER.to_string()]);
+    }
+    let (command, file) = guest_command(&command, tools.processor()?)?;
     let boot = Boot {
         board: arguments.board,
         binding: Binding::Dt,
@@ -104,7 +111,10 @@ pub fn profile(tools: &Tools, arguments: &ProfileArgs, signals: &Signals) -> Res
         insmod: String::new(),
         load: true,
         drm: false,
-        files: file.into_iter().collect(),
+        files: file
+            .into_iter()
+            .chain(modules.unwrap_or_default())
+            .collect(),
         work: Work::Programs(vec![Task {
             command,
             limit: LIMIT,
