@@ -104,10 +104,15 @@ impl Process {
     }
 
     /// As [`Process::create_object`], in pages of its own: in one piece where a core's MMU does not
-    /// translate the addresses of tile status, which may lie there.
-    pub(crate) fn create_object_in_pages(self: &Arc<Self>, bytes: u64) -> Result<Arc<Node>> {
+    /// translate the addresses of tile status, which may lie there, if not `by_mmu`.
+    pub(crate) fn create_object_in_pages(
+        self: &Arc<Self>,
+        bytes: u64,
+        by_mmu: bool,
+    ) -> Result<Arc<Node>> {
         let mut cores = self.device.cores();
-        let in_one_piece = cores.any(|core| !core.identity().has_new_memory_controller());
+        let in_one_piece =
+            !by_mmu && cores.any(|core| !core.identity().has_new_memory_controller());
         self.create_object_in(bytes, default_pool(in_one_piece, true))
     }
 

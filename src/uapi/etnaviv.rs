@@ -62,10 +62,26 @@ const RELOCATION_WORDS: usize = 6;
 const READ: u32 = 1 << 0;
 const WRITE: u32 = 1 << 1;
 
-/// CPU_PREP: for writing, too; without waiting. WAIT_FENCE and GEM_WAIT: without waiting.
+/// GEM_NEW: how the processor sees it, which is always past its caches; the GPU by its MMU.
+const CACHES: u32 = 0x7_0000;
+const FORCE_MMU: u32 = 0x10_0000;
+
+/// CPU_PREP: for reading; for writing, too; without waiting. WAIT_FENCE and GEM_WAIT: without waiting.
+const PREP_READ: u32 = 1 << 0;
 const PREP_WRITE: u32 = 1 << 1;
 const PREP_NOSYNC: u32 = 1 << 2;
 const NONBLOCK: u32 = 1 << 0;
+
+/// The word of an argument with flags, and those that there are. SUBMIT looks itself.
+const fn flags(number: u32) -> (usize, u32) {
+    match number {
+        2 => (2, CACHES | FORCE_MMU),
+        3 | 5 => (1, 0),
+        4 => (1, PREP_READ | PREP_WRITE | PREP_NOSYNC),
+        7 | 9 => (2, NONBLOCK),
+        _ => (0, u32::MAX),
+    }
+}
 
 /// The front end's command that does nothing.
 const NOP: u32 = 3 << 27;
@@ -286,6 +302,10 @@ impl Calls for Etnaviv {
                 sys::monotonic_ns(),
             ),
         };
+        let (at, known) = flags(number);
+        if words.get(at).is_some_and(|word| word & !known != 0) {
+            return Err(Error::InvalidArgument);
+        }
         let &mut [first, second, third, ..] = words;
         match number {
             0 => {
@@ -294,7 +314,7 @@ impl Calls for Etnaviv {
             }
             2 => {
                 let bytes = long(first, second);
-                let node = process.create_object_in_pages(bytes)?;
+                let node = process.create_object_in_pages(bytes, third & FORCE_MMU != 0)?;
                 words[3] = insert(process, file, &node, bytes)?;
             }
             3 => {
