@@ -1068,29 +1068,49 @@ static void run(const struct scene *scene, unsigned int number, const char *fold
 		fclose(file);
 }
 
+/* A draw whose pixels never end. */
+static void draw_endless(void)
+{
+	new_target();
+	program(WHOLE_VERTEX, WHOLE_HEAD "void main() {\n"
+					 "	float x = at.x;\n"
+					 "	while (x < u.x) x *= 0.5;\n"
+					 "	gl_FragColor = vec4(x);\n"
+					 "}\n");
+	glUniform4f(uniform("u"), 2.0f, 0.0f, 0.0f, 0.0f);
+	whole();
+	glFinish();
+}
+
 int main(int count, char **words)
 {
-	unsigned int number = 0, wanted = 0;
-	int failed = 0, keeps;
+	unsigned int number = 0, wanted = 0, times = 1;
+	int failed = 0, keeps, hangs;
 	char **texts;
 
 	if (count < 3 || (strcmp(words[1], "--keep") && strcmp(words[1], "--compare"))) {
-		fprintf(stderr, "usage: mesa-shaders --keep|--compare FOLDER [--some] [TEXT]...\n");
+		fprintf(stderr, "usage: mesa-shaders --keep|--compare FOLDER [--some|--hang|--times N] [TEXT]...\n");
 		return 2;
 	}
 	keeps = !strcmp(words[1], "--keep");
 	texts = words + 3;
 	has_some = *texts && !strcmp(*texts, "--some");
-	texts += has_some;
+	hangs = *texts && !strcmp(*texts, "--hang");
+	if (*texts && !strcmp(*texts, "--times") && texts[1])
+		times = (unsigned int)atoi(*++texts);
+	texts += has_some || hangs || times > 1;
 	list();
 	for (unsigned int i = 0; i < scene_count; i++)
 		wanted += (unsigned int)has_one_of(scenes[i].name, texts);
 	if (!start(wanted))
 		return 1;
+	if (hangs)
+		draw_endless();
 	for (unsigned int i = 0; i < scene_count; i++)
 		if (has_one_of(scenes[i].name, texts)) {
 			has_failed = 0;
-			run(&scenes[i], i, words[2], keeps);
+			for (unsigned int j = 0; j < times; j++)
+				run(&scenes[i], i, words[2], keeps);
 			failed |= tell(++number, scenes[i].name);
 		}
 	return failed;

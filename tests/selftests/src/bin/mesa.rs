@@ -1,23 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Debian's Mesa on etnaviv, with and without tile status, and its software renderer beside it: `mesa-pictures`
 //! (`c/mesa.c`) looks at every pixel of what is cleared and copied, and `mesa-shaders` (`c/gles.c`) compares what
-//! shaders draw with what the software renderer makes of the same.
+//! shaders draw with what the software renderer makes of the same. With `--beside`, Mesa draws on galcore's node, and a
+//! client of `/dev/galcore` on the same core at the same time.
 //!
 //! usage: `mesa [--all] [--galcore] [TEXT]...` (checks whose names have one of the texts in them; all scenes of shaders,
 //! all ways; on galcore's node of etnaviv's interface)
+//! usage: `mesa --beside N` (N pictures of each at least)
 
 use std::path::Path;
 use std::process::Command;
 use std::process::ExitCode;
+use std::process::Stdio;
+use std::time::Duration;
 use std::time::Instant;
 
+use anyhow::anyhow;
 use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
 use galcore_selftests::control::Control;
 use galcore_selftests::etnaviv;
+use galcore_selftests::fixture::Paint;
 use galcore_selftests::harness;
+use galcore_selftests::harness::same;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system::Module;
 use gpu_control::Board;
@@ -182,15 +189,40 @@ struct Said {
 
 /// Runs all checks of a program in a way, and reads what they say; the first is Mesa's major version.
 fn run(program: &str, way: &Way, words: &[&str], texts: &[String]) -> Result<(u32, Vec<Said>)> {
+    run_beside(program, way, words, texts, || {
+        std::thread::sleep(Duration::from_millis(20));
+        Ok(())
+    })
+}
+
+/// The same; does `work` until it has ended.
+fn run_beside(
+    program: &str,
+    way: &Way,
+    words: &[&str],
+    texts: &[String],
+    mut work: impl FnMut() -> Result<()>,
+) -> Result<(u32, Vec<Said>)> {
     let before = Control::open()?.counters();
     let begun = Instant::now();
-    let output = Command::new(program)
+    let child = Command::new(program)
         .args(words)
         .args(texts)
         .env("MESA_SHADER_CACHE_DISABLE", "true")
         .envs(way.environment.iter().copied())
-        .output()
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .with_context(|| program.to_string())?;
+    let output = std::thread::scope(|scope| {
+        let output = scope.spawn(|| child.wait_with_output());
+        while !output.is_finished() {
+            work()?;
+        }
+        let output = output.join();
+        Ok::<_, anyhow::Error>(output.map_err(|_| anyhow!("a thread has panicked"))??)
+    })?;
     println!("# {program} with {}: {:.1?}", way.name, begun.elapsed());
     let text = String::from_utf8_lossy(&output.stdout);
     let said = read(&text);
@@ -253,9 +285,84 @@ fn judge(said: &Said, known: Option<&Known>) -> Result<()> {
     }
 }
 
+/// Loads galcore with its node of etnaviv's interface.
+fn load_galcore(timeout: &str) -> Result<()> {
+    etnaviv::load_for_another(Path::new(etnaviv::FOLDER))?;
+    Module::from_words(&[])?
+        .with(&["drm=etnaviv", timeout])
+        .load_or_fail()?;
+    etnaviv::wait_for_node()
+}
+
+/// What Mesa draws beside a client.
+const SCENES: [&str; 3] = ["smooth triangles", "sprites", "filtered texels 1"];
+
+/// Mesa draws the scenes by the node, as `words` say, and this program as a client of `/dev/galcore` until Mesa has
+/// ended, and `count` times at least.
+fn draw_beside(paint: &mut Paint, words: &[&str], count: u32) -> Result<()> {
+    let texts = SCENES.map(str::to_string);
+    let words = [&["--compare", KEPT], words].concat();
+    let mut drawn = 0;
+    let mut draw = || {
+        drawn += 1;
+        paint.prove(0x8800_0000 | drawn)
+    };
+    let (_, all) = run_beside(SHADERS, &WAYS[1], &words, &texts, &mut draw)?;
+    same("scenes", all.len(), SCENES.len())?;
+    for said in &all {
+        judge(said, None).with_context(|| said.name.clone())?;
+    }
+    while drawn < count {
+        drawn += 1;
+        paint.prove(0x8800_0000 | drawn)?;
+    }
+    println!("# the client has drawn {drawn} times");
+    Ok(())
+}
+
+/// One core for Mesa and a client of `/dev/galcore`.
+fn beside(count: u32) -> Result<bool> {
+    load_galcore("gpuTimeout=2000")?;
+    std::fs::create_dir_all(KEPT).context(KEPT)?;
+    run(
+        SHADERS,
+        &WAYS[0],
+        &["--keep", KEPT],
+        &SCENES.map(str::to_string),
+    )?;
+    let mut suite = Suite::new();
+    suite.test(format!("{count} pictures of each"), move || {
+        let times = count.div_ceil(SCENES.len() as u32).to_string();
+        let mut paint = Paint::new()?;
+        draw_beside(&mut paint, &["--times", &times], count)?;
+        same("resets", paint.device().resets()?, (0, 0, 0))?;
+        paint.close()
+    });
+    suite.test("Mesa's shader does not end", move || {
+        let mut paint = Paint::new()?;
+        for round in 1..=3 {
+            draw_beside(&mut paint, &["--hang"], 10)?;
+            same(
+                "the client's resets",
+                paint.device().resets()?,
+                (0, round, 0),
+            )?;
+        }
+        paint.close()
+    });
+    let outcome = suite.run()?;
+    Module::unload()?;
+    Ok(outcome)
+}
+
 fn main() -> ExitCode {
     harness::program(|| {
         let mut texts: Vec<String> = std::env::args().skip(1).collect();
+        if let [word, count] = &*texts {
+            if word == "--beside" {
+                return beside(count.parse().context("a number of pictures")?);
+            }
+        }
         let before = texts.len();
         texts.retain(|text| text != "--all");
         let is_all = texts.len() < before;
@@ -263,11 +370,7 @@ fn main() -> ExitCode {
         texts.retain(|text| text != "--galcore");
         let is_galcore = texts.len() < before;
         if is_galcore {
-            etnaviv::load_for_another(Path::new(etnaviv::FOLDER))?;
-            Module::from_words(&[])?
-                .with(&["drm=etnaviv"])
-                .load_or_fail()?;
-            etnaviv::wait_for_node()?;
+            load_galcore("gpuTimeout=5000")?;
         } else {
             etnaviv::expect_breaches()?;
             etnaviv::load(Path::new(etnaviv::FOLDER))?;
