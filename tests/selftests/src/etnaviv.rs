@@ -40,7 +40,9 @@ const CORES: &str = "/sys/bus/platform/drivers/etnaviv-gpu";
 /// The nodes of DRM, and what is known of them.
 const NODES: &str = "/sys/class/drm";
 /// The devices whose nodes have its interface: its own, and galcore's.
-const DEVICES: [&str; 2] = ["etnaviv", "galcore-etnaviv"];
+pub const ITS_OWN: &str = "etnaviv";
+/// See [`ITS_OWN`].
+pub const OF_GALCORE: &str = "galcore-etnaviv";
 
 /// How long it may take to make its node.
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
@@ -209,22 +211,34 @@ fn bind_again() -> Result<()> {
     Ok(())
 }
 
-/// Its device node, if it is there: galcore may have one before it.
+/// A node with its interface, if there is one: its own, or else galcore's.
 pub fn node() -> Option<PathBuf> {
+    node_of(ITS_OWN).or_else(|| node_of(OF_GALCORE))
+}
+
+/// The node of a device, if it is there.
+pub fn node_of(device: &str) -> Option<PathBuf> {
     let entries = fs::read_dir(NODES).ok()?;
     let mut names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
     let name = names.find(|name| {
-        let device = fs::read_link(Path::new(NODES).join(name).join("device"));
-        let is_its = |device: PathBuf| DEVICES.iter().any(|its| device.ends_with(its));
-        name.to_string_lossy().starts_with("renderD") && device.is_ok_and(is_its)
+        let found = fs::read_link(Path::new(NODES).join(name).join("device"));
+        name.to_string_lossy().starts_with("renderD")
+            && found.is_ok_and(|found| found.ends_with(device))
     })?;
     let node = Path::new("/dev/dri").join(name);
     node.exists().then_some(node)
 }
 
-/// Waits for its node, which it has while every core that it waits for is there.
+/// Waits for a node with its interface. Its own is there while every core that it waits for is.
 pub fn wait_for_node() -> Result<()> {
     harness::eventually("etnaviv has a node", PROBE_LIMIT, || Ok(node().is_some()))
+}
+
+/// Waits for the node of a device.
+pub fn wait_for_node_of(device: &str) -> Result<()> {
+    harness::eventually("the node is there", PROBE_LIMIT, || {
+        Ok(node_of(device).is_some())
+    })
 }
 
 /// Keeps its cores from being suspended. It gives a front end 100 ms to end then, and starts it again all the same:

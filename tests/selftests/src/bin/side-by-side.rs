@@ -100,16 +100,17 @@ fn load_galcore(parameters: &[&str]) -> Result<()> {
     Module::from_words(&[])?.with(parameters).load_or_fail()
 }
 
-/// Both drivers, galcore first, with the kind of cores that `cores` names.
+/// Both drivers, galcore first, with the kind of cores that `cores` names, and with a node of etnaviv's interface.
 fn load(cores: &str) -> Result<()> {
-    load_galcore(&[cores])?;
+    etnaviv::load_for_another(Path::new(etnaviv::FOLDER))?;
+    load_galcore(&[cores, "drm=etnaviv"])?;
     etnaviv::load(Path::new(etnaviv::FOLDER))?;
     wait_for_etnaviv()
 }
 
 /// Waits until etnaviv has all cores that it waits for.
 fn wait_for_etnaviv() -> Result<()> {
-    etnaviv::wait_for_node()?;
+    etnaviv::wait_for_node_of(etnaviv::ITS_OWN)?;
     etnaviv::stay_awake()
 }
 
@@ -206,7 +207,7 @@ impl Ours {
     }
 }
 
-/// etnaviv's side: a file, and one of its cores.
+/// etnaviv's side, or a node of ours with its interface: a file, and one of its cores.
 struct Theirs {
     etnaviv: Etnaviv,
     core: u32,
@@ -216,7 +217,13 @@ struct Theirs {
 impl Theirs {
     /// The core of that model.
     fn start(model: u32) -> Result<Self> {
-        let etnaviv = Etnaviv::open()?;
+        Self::by(etnaviv::ITS_OWN, model)
+    }
+
+    /// The same of one of the devices.
+    fn by(device: &str, model: u32) -> Result<Self> {
+        let node = etnaviv::node_of(device).with_context(|| format!("no node of {device}"))?;
+        let etnaviv = Etnaviv::open_node(&node)?;
         let cores = etnaviv.cores()?;
         let core = cores.iter().find(|(_, known)| *known == model);
         let (core, _) = *core.with_context(|| format!("no {model:#x} in {cores:#x?}"))?;
@@ -233,9 +240,15 @@ impl Theirs {
     }
 
     fn fill(&self, target: &Buffer<'_>, colour: u32) -> Result<()> {
+        let fence = self.begin_fill(target, colour)?;
+        self.etnaviv.wait(self.core, fence)
+    }
+
+    /// Does not wait for its end; the number of its fence.
+    fn begin_fill(&self, target: &Buffer<'_>, colour: u32) -> Result<u32> {
         let stream = fill(self.engine, &target.at(0, WIDTH, HEIGHT), colour);
         let pipe = self.engine.pipe();
-        self.etnaviv.run(self.core, pipe, &stream, &[target])
+        self.etnaviv.submit(self.core, pipe, &stream, &[target])
     }
 
     fn copy(&self, from: &Buffer<'_>, to: &Buffer<'_>) -> Result<()> {
@@ -281,6 +294,31 @@ fn beside<T>(theirs: &Theirs, rounds: u32, work: impl FnOnce() -> Result<T>) -> 
         drawn.map_err(|_| anyhow!("etnaviv's thread has panicked"))??;
         done
     })
+}
+
+/// etnaviv draws with its core, and a client of our node with ours, which has the model `our_model`; then each draws on
+/// buffers of the other's. Nobody waits for what the other has begun: the drivers do.
+fn nodes(their_model: u32, our_model: u32, rounds: u32) -> Result<()> {
+    let theirs = Theirs::start(their_model)?;
+    let ours = Theirs::by(etnaviv::OF_GALCORE, our_model)?;
+    beside(&theirs, rounds, || {
+        (0..rounds).try_for_each(|round| ours.prove(0x8800_0000 | round))
+    })?;
+    for (maker, other) in [(&theirs, &ours), (&ours, &theirs)] {
+        let made = maker.create()?;
+        let imported = other.etnaviv.import(&made.export()?, &made.memory)?;
+        let (makers, others) = (maker.create()?, other.create()?);
+        for round in 0..rounds {
+            let [first, second] = [0x1000_0000 | round, 0x2000_0000 | round];
+            maker.begin_fill(&made, first)?;
+            other.copy(&imported, &others)?;
+            other.begin_fill(&imported, second)?;
+            other.expect(&others, first)?;
+            maker.copy(&made, &makers)?;
+            maker.expect(&makers, second)?;
+        }
+    }
+    Ok(())
 }
 
 /// Both draw at the same time, each with its own core.
@@ -479,6 +517,13 @@ fn shared(suite: &mut Suite<'_>, place: usize, model_3d: u32, rounds: u32, binds
         both_draw(1 - place, theirs, rounds)
     });
     exchange(suite, cores, theirs, rounds);
+    let ours = match place {
+        CORE_3D => model_3d,
+        _ => GC320,
+    };
+    suite.test(format!("{cores}: our node beside etnaviv's"), move || {
+        nodes(theirs, ours, rounds)
+    });
     suite.test(
         format!("{cores}: our core goes and comes back while etnaviv draws"),
         move || ours_goes(place, theirs, binds),
