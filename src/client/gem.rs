@@ -36,7 +36,6 @@ use crate::{
     },
     stream::addresses::Owner,
     sys::{
-        self,
         chrdev::OpenFile,
         dma_buf::{
             Access,
@@ -260,13 +259,9 @@ impl Process {
     pub(crate) fn attach_object(&self, node: &Node, status: &Arc<Node>) -> Result {
         self.check_own()?;
         let core = self.device.first_core();
-        let word = core.map_or(0, |core| core.identity().plain_tiles());
-        let goes_on = || {
-            sys::yield_if_due();
-            !sys::is_killed()
-        };
+        let byte = core.map_or(0, |core| core.identity().plain_tiles());
         let metadata = node.metadata();
-        metadata.attach_status(status, |status| status.fill(word, goes_on))
+        metadata.attach_status(status, |status| status.fill(byte))
     }
 
     /// The node that a dma-buf is. It waits for nothing: see [`Process::settle_objects`].

@@ -421,12 +421,12 @@ impl Identity {
         self.minor_features[1] & MINOR1_MMU_V2 != 0
     }
 
-    /// A word of tile status of tiles that are not cleared.
-    pub(crate) fn plain_tiles(&self) -> u32 {
+    /// A byte of tile status of tiles that are not cleared.
+    pub(crate) fn plain_tiles(&self) -> u8 {
         let large = self.later_minor_features[2] & MINOR6_TILES_OF_128_BYTES != 0;
         match self.minor_features[0] & MINOR0_2_BITS_PER_TILE != 0 && !large {
-            true => 0x5555_5555,
-            false => 0x1111_1111,
+            true => 0x55,
+            false => 0x11,
         }
     }
 

@@ -79,7 +79,7 @@ use kernel::{
 use metadata::Metadata;
 use node::Place;
 use pool::{
-    zero_in_steps,
+    fill_in_steps,
     SystemPool, //
 };
 use taking::{
@@ -555,7 +555,7 @@ impl VideoMemory {
         if is_own {
             return Ok(Place::Pool(span));
         }
-        match zero_in_steps(&pool.memory, &span) {
+        match fill_in_steps(&pool.memory, &span, 0) {
             Ok(()) => Ok(Place::Pool(span)),
             Err(error) => {
                 pool.heap.lock().free(span);

@@ -5,7 +5,10 @@
 use super::heap::Span;
 use super::{
     metadata::Metadata,
-    pool::PoolMemory,
+    pool::{
+        fill_in_steps,
+        PoolMemory, //
+    },
     Buffer,
     UserMemory,
     VideoMemory, //
@@ -374,17 +377,27 @@ impl Node {
 }
 
 impl Node {
-    /// Fills it with `word`, as long as `goes_on`, which is asked once for each page. `NotSupported`:
-    /// it is not ours. `Interrupted`: part of it is filled.
-    pub(crate) fn fill(&self, word: u32, goes_on: impl Fn() -> bool) -> Result {
-        if matches!(self.place, Some(Place::Wrapped(_) | Place::Elsewhere(_))) {
-            return Err(Error::NotSupported);
+    /// Fills it with `byte`. `NotSupported`: it is not ours. `Interrupted`: the calling thread is being
+    /// killed, and part of it is filled. `OutOfMemory`: the same.
+    pub(crate) fn fill(&self, byte: u8) -> Result {
+        match &self.place {
+            Some(Place::Pool(span)) => {
+                let pool = self.memory.pool.as_ref().ok_or(Error::OutOfMemory)?;
+                return fill_in_steps(&pool.memory, span, byte);
+            }
+            Some(Place::Pages(_) | Place::Virtual(_)) => {}
+            Some(Place::Wrapped(_) | Place::Elsewhere(_)) | None => {
+                return Err(Error::NotSupported)
+            }
         }
         for offset in (0..self.bytes()).step_by(4) {
-            if offset % PAGE_SIZE == 0 && !goes_on() {
-                return Err(Error::Interrupted);
+            if offset % PAGE_SIZE == 0 {
+                sys::yield_if_due();
+                if sys::is_killed() {
+                    return Err(Error::Interrupted);
+                }
             }
-            self.write(offset, word);
+            self.write(offset, u32::from_ne_bytes([byte; 4]));
         }
         Ok(())
     }

@@ -98,26 +98,26 @@ impl PoolMemory {
         }
     }
 
-    fn zero(&self, offset: usize, bytes: usize) -> kernel::error::Result {
+    fn fill(&self, offset: usize, bytes: usize, byte: u8) -> kernel::error::Result {
         match self {
-            PoolMemory::Reserved(memory) => memory.zero(offset, bytes),
-            PoolMemory::Allocated(memory) => memory.zero(offset, bytes),
+            PoolMemory::Reserved(memory) => memory.fill_bytes(offset, bytes, byte),
+            PoolMemory::Allocated(memory) => memory.fill_bytes(offset, bytes, byte),
         }
     }
 }
 
-/// Bytes that are zeroed at once.
-const ZERO_STEP: usize = 1 << 20;
+/// Bytes that are filled at once.
+const FILL_STEP: usize = 1 << 20;
 
-/// Fills a piece of the pool with zeros. `Interrupted`: the calling thread is being killed.
-pub(super) fn zero_in_steps(memory: &PoolMemory, span: &Span) -> Result {
+/// Fills a piece of the pool. `Interrupted`: the calling thread is being killed. `OutOfMemory`.
+pub(super) fn fill_in_steps(memory: &PoolMemory, span: &Span, byte: u8) -> Result {
     let mut done = 0;
     while done < span.bytes() {
         if sys::is_killed() {
             return Err(Error::Interrupted);
         }
-        let bytes = ZERO_STEP.min(span.bytes() - done);
-        memory.zero(span.offset() + done, bytes)?;
+        let bytes = FILL_STEP.min(span.bytes() - done);
+        memory.fill(span.offset() + done, bytes, byte)?;
         done += bytes;
     }
     Ok(())

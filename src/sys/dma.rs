@@ -311,15 +311,15 @@ impl DmaBuffer {
         }
     }
 
-    /// Fills `size` bytes from `offset`, multiples of 4, with zeros; `EINVAL` outside the buffer.
-    pub(crate) fn zero(&self, offset: usize, size: usize) -> Result {
+    /// Fills `size` bytes from `offset` with `byte`; `EINVAL` outside the buffer.
+    pub(crate) fn fill_bytes(&self, offset: usize, size: usize, byte: u8) -> Result {
         let room = self.size.checked_sub(offset).ok_or(EINVAL)?;
         if size > room {
             return Err(EINVAL);
         }
         // SAFETY: Inside the allocation. C does it, as to Rust it would be a race: users, the GPU
         // and other callers may write it at the same time. Then either's bytes stay.
-        unsafe { shim::gal_clear_memory(self.cpu.add(offset).cast(), size) };
+        unsafe { shim::gal_fill_memory(self.cpu.add(offset).cast(), size, byte) };
         Ok(())
     }
 

@@ -211,16 +211,16 @@ impl Reserved {
         to_result(unsafe { shim::gal_copy_physical(start, to.as_mut_ptr().cast(), to.len()) })
     }
 
-    /// Fills `size` bytes from `offset` with zeros. `EINVAL` outside the memory, `ENOMEM` when no
+    /// Fills `size` bytes from `offset` with `byte`. `EINVAL` outside the memory, `ENOMEM` when no
     /// mapping can be made. May sleep.
-    pub(crate) fn zero(&self, offset: usize, size: usize) -> Result {
+    pub(crate) fn fill_bytes(&self, offset: usize, size: usize, byte: u8) -> Result {
         match offset.checked_add(size) {
             Some(end) if end <= self.size() => {}
             _ => return Err(EINVAL),
         }
         let start = self.start() + PhysAddr::try_from(offset)?;
         // SAFETY: By the type invariant the memory is ours alone, and the range is inside.
-        to_result(unsafe { shim::gal_zero_physical(start, size) })
+        to_result(unsafe { shim::gal_fill_physical(start, size, byte) })
     }
 }
 

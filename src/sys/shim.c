@@ -474,9 +474,9 @@ bool gal_is_translated(struct device *dev)
 	return get_dma_ops(dev) || use_dma_iommu(dev);
 }
 
-void gal_clear_memory(void *memory, size_t bytes)
+void gal_fill_memory(void *memory, size_t bytes, u8 byte)
 {
-	memset(memory, 0, bytes);
+	memset(memory, byte, bytes);
 }
 
 void gal_copy_to_memory(void *memory, const void *from, size_t bytes)
@@ -924,7 +924,7 @@ int gal_read_physical(phys_addr_t at, u32 *word)
 	return 0;
 }
 
-int gal_zero_physical(phys_addr_t start, size_t size)
+int gal_fill_physical(phys_addr_t start, size_t size, u8 byte)
 {
 	/* In windows: a pool of hundreds of MiB does not fit the address space of 32-bit ARM. */
 	while (size) {
@@ -933,7 +933,7 @@ int gal_zero_physical(phys_addr_t start, size_t size)
 
 		if (!window)
 			return -ENOMEM;
-		memset_io(window, 0, part);
+		memset_io(window, byte, part);
 		iounmap(window);
 		start += part;
 		size -= part;

@@ -157,7 +157,7 @@ void gal_release_inode(struct inode *inode);
 void gal_zap(struct inode *inode, size_t offset, size_t bytes);
 bool gal_is_translated(struct device *dev);
 int gal_configure_dma(struct device *dev, struct device *core);
-void gal_clear_memory(void *memory, size_t bytes);
+void gal_fill_memory(void *memory, size_t bytes, u8 byte);
 void gal_copy_to_memory(void *memory, const void *from, size_t bytes);
 phys_addr_t gal_dma_to_phys(struct device *dev, dma_addr_t dma);
 int gal_mmap_dma(struct vm_area_struct *vma, struct device *dev, void *cpu, dma_addr_t dma,
@@ -299,7 +299,7 @@ bool gal_request_memory(phys_addr_t start, size_t size, const char *name);
 void gal_release_memory(phys_addr_t start, size_t size);
 int gal_write_physical(phys_addr_t at, u32 word);
 int gal_read_physical(phys_addr_t at, u32 *word);
-int gal_zero_physical(phys_addr_t start, size_t size);
+int gal_fill_physical(phys_addr_t start, size_t size, u8 byte);
 int gal_copy_physical(phys_addr_t start, void *to, size_t size);
 
 /* Dumps of a device that hangs. */
