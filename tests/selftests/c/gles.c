@@ -1068,6 +1068,18 @@ static void run(const struct scene *scene, unsigned int number, const char *fold
 		fclose(file);
 }
 
+/* Another context: what was made for the scenes goes with the one before. */
+static void renew(void)
+{
+	EGLSurface surface = eglGetCurrentSurface(EGL_DRAW);
+
+	eglMakeCurrent(display, EGL_NO_SURFACE, EGL_NO_SURFACE, EGL_NO_CONTEXT);
+	eglDestroySurface(display, surface);
+	eglDestroyContext(display, context);
+	if (!made_current())
+		fail("EGL error %#x", eglGetError());
+}
+
 /* A draw whose pixels never end. */
 static void draw_endless(void)
 {
@@ -1109,8 +1121,11 @@ int main(int count, char **words)
 	for (unsigned int i = 0; i < scene_count; i++)
 		if (has_one_of(scenes[i].name, texts)) {
 			has_failed = 0;
-			for (unsigned int j = 0; j < times; j++)
+			for (unsigned int j = 0; j < times; j++) {
+				if (j % 16 == 15)
+					renew();
 				run(&scenes[i], i, words[2], keeps);
+			}
 			failed |= tell(++number, scenes[i].name);
 		}
 	return failed;

@@ -95,7 +95,11 @@ static int made_current(void)
 		return 0;
 	context = eglCreateContext(display, config, EGL_NO_CONTEXT, client);
 	surface = eglCreatePbufferSurface(display, config, size);
-	return eglMakeCurrent(display, surface, surface, context);
+	if (!eglMakeCurrent(display, surface, surface, context))
+		return 0;
+	glPixelStorei(GL_PACK_ALIGNMENT, 1);
+	glPixelStorei(GL_UNPACK_ALIGNMENT, 1);
+	return 1;
 }
 
 /* Begins to tell of so many checks, and starts GLES2. */
@@ -107,8 +111,6 @@ static int start(unsigned int checks)
 		return 0;
 	}
 	printf("# %s, %s\n", (const char *)glGetString(GL_RENDERER), (const char *)glGetString(GL_VERSION));
-	glPixelStorei(GL_PACK_ALIGNMENT, 1);
-	glPixelStorei(GL_UNPACK_ALIGNMENT, 1);
 	return 1;
 }
 

@@ -48,6 +48,7 @@ use galcore_selftests::harness::eventually;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::hostile::gaps;
 use galcore_selftests::system;
 use galcore_selftests::system::Module;
 use galcore_selftests::system::ProcGc;
@@ -69,6 +70,7 @@ const PRIME_FD_TO_HANDLE: u32 = 0x2e;
 const GEM_NEW: u32 = DRIVER + 2;
 const GEM_INFO: u32 = DRIVER + 3;
 const GEM_CPU_PREP: u32 = DRIVER + 4;
+const GEM_CPU_FINI: u32 = DRIVER + 5;
 const GEM_SUBMIT: u32 = DRIVER + 6;
 const WAIT_FENCE: u32 = DRIVER + 7;
 const GEM_WAIT: u32 = DRIVER + 9;
@@ -97,6 +99,7 @@ const IMPORTER: &str = "--import";
 const WAITER: &str = "--wait";
 const HEIR: &str = "--inherited";
 const CARELESS: &str = "--careless";
+const FAILING: &str = "--failing";
 
 const WIDTH: u32 = 64;
 const HEIGHT: u32 = 64;
@@ -961,6 +964,172 @@ fn inherit(handle: &str) -> Result<()> {
     Ok(())
 }
 
+/// Flags that there are not, and garbage in what is reserved.
+fn unknown_flags(bench: &Bench) -> Result<()> {
+    let (file, core) = (bench.file(), bench.core);
+    let handle = create(file, 4096)?;
+    for flag in [1 << 3, 1 << 31] {
+        let new = Request::new(IN_OUT, GEM_NEW, [4096, 0, flag, 0]).send(file);
+        refused("GEM_NEW", new, libc::EINVAL)?;
+        let info = Request::new(IN_OUT, GEM_INFO, [handle, flag, 0, 0]).send(file);
+        refused("GEM_INFO", info, libc::EINVAL)?;
+        let now = [0; 4];
+        refused("CPU_PREP", prepare(file, handle, flag, now), libc::EINVAL)?;
+        let finish = Request::new(IN, GEM_CPU_FINI, [handle, flag]).send(file);
+        refused("CPU_FINI", finish, libc::EINVAL)?;
+        for (what, number) in [("WAIT_FENCE", WAIT_FENCE), ("GEM_WAIT", GEM_WAIT)] {
+            let wait = Request::new(IN, number, [core, handle, flag, 0, 0, 0, 0, 0]).send(file);
+            refused(what, wait, libc::EINVAL)?;
+        }
+    }
+    // Those that there are: cached, write-combining, uncached, by the MMU.
+    for flags in [1 << 16, 1 << 17, 1 << 18, 1 << 17 | 1 << 20] {
+        let mut new = Request::new(IN_OUT, GEM_NEW, [4096, 0, flags, 0]);
+        new.send(file)
+            .with_context(|| format!("GEM_NEW with {flags:#x}"))?;
+        close(file, new.words[3])?;
+    }
+    close(file, handle)?;
+    Ok(())
+}
+
+/// Each allocation of the kernel's fails once on the way of each request. What a process has by a request whose answer did
+/// not reach it goes with the process.
+fn failing_allocations(bench: &Bench) -> Result<()> {
+    gaps::inject()?;
+    let output = system::again(&[FAILING])?.output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "{}", said.trim());
+    print!("{said}");
+    bench.works()
+}
+
+/// What [`failing_allocations`] starts.
+fn fail() -> Result<()> {
+    let bench = &Bench::new()?;
+    let (first, second) = (open(&bench.etnaviv_node)?, open(&bench.vivante_node)?);
+    let (file, vivante) = (&first, &second);
+    let handle = create(file, 8192)?;
+    let shared = export(file, handle, CLOEXEC | RDWR)?;
+    let there = import(vivante, shared.as_raw_fd())?;
+    let submit = Submit {
+        relocations: vec![[4, 0, 0, 0, 0, 0]],
+        flags: FENCE_FD_OUT,
+        ..Submit::with(bench.core, handle)
+    };
+    let new = |words| {
+        let mut new = Request::new(IN_OUT, VIV_CREATE, words);
+        new.send(vivante).map(|()| new.words[3])
+    };
+    let request = |number: usize| -> std::io::Result<()> {
+        match number {
+            0 => {
+                let mut new = Request::new(IN_OUT, GEM_NEW, [3 << 12, 0, 1 << 17, 0]);
+                new.send(file)?;
+                close(file, new.words[3])
+            }
+            1 => {
+                let other = open(&bench.etnaviv_node).map_err(std::io::Error::other)?;
+                import(&other, shared.as_raw_fd()).map(|_| ())
+            }
+            2 => {
+                let mut export = Request::new(IN_OUT, PRIME_HANDLE_TO_FD, [handle, CLOEXEC, 0]);
+                export.send(file)?;
+                sys::take_descriptor(export.words[2].into())
+                    .map(|_| ())
+                    .map_err(std::io::Error::other)
+            }
+            3 => {
+                let (_, fence) = submit.send(file)?;
+                sys::take_descriptor(fence.into())
+                    .map(|_| ())
+                    .map_err(std::io::Error::other)
+            }
+            4 => prepare(file, handle, PREP_WRITE, later(20)),
+            5 => close(vivante, new([4096, 0, 0, 0])?),
+            6 => {
+                let mut lock = Request::new(IN_OUT, VIV_LOCK, [there, 0, 0, 0]);
+                lock.send(vivante)?;
+                Request::new(IN, VIV_UNLOCK, [there]).send(vivante)
+            }
+            7 => {
+                let (surface, status) = (new([8192, 0, 0, 0])?, new([4096, 0, 0, 0])?);
+                Request::new(IN, VIV_ATTACH_AUX, [surface, status]).send(vivante)?;
+                close(vivante, surface)?;
+                close(vivante, status)
+            }
+            _ => Region::map(file, 8192, offset(file, handle)?)
+                .map(|_| ())
+                .map_err(std::io::Error::other),
+        }
+    };
+    for number in 0..9 {
+        let (mut failed, mut nth) = (0, 0);
+        loop {
+            nth += 1;
+            ensure!(nth < 1000, "request {number} allocates for ever");
+            let (answer, is_reached) = gaps::fail_nth(nth, || request(number))?;
+            failed += u32::from(answer.is_err());
+            if !is_reached {
+                answer.with_context(|| format!("request {number} without failures"))?;
+                break;
+            }
+        }
+        println!("# request {number}: {failed} of {nth} have failed");
+    }
+    drop((shared, first, second));
+    bench.works()
+}
+
+/// A job that hangs the core ends, for its file, for its fences, and for what waits for its object.
+fn hung(bench: &Bench) -> Result<()> {
+    let buffer = bench.etnaviv.create(BYTES)?;
+    buffer.memory.fill(0);
+    let shared = export(bench.file(), buffer.handle(), CLOEXEC | RDWR)?;
+    let seen = import(&bench.vivante, shared.as_raw_fd())?;
+    let mut stream = Stream::new();
+    let colour = COLOUR + 1;
+    bench
+        .engine
+        .fill(&mut stream, &buffer.at(0, WIDTH, HEIGHT), ALL, colour);
+    stream.flush(bench.engine.pipe());
+    bench.control.write(fault::HANG_AT_COLOUR, colour);
+    let pipe = bench.engine.pipe();
+    let fence = bench
+        .etnaviv
+        .submit(bench.core, pipe, &stream, &[&buffer])?;
+    let behind = Submit {
+        entry: pipe.number() as u32,
+        flags: FENCE_FD_OUT,
+        ..Submit::with(bench.core, buffer.handle())
+    };
+    let (_, file) = behind.send(bench.file())?;
+    let file = sys::take_descriptor(file.into())?;
+    bench.etnaviv.wait(bench.core, fence)?;
+    let limit = Timespec {
+        tv_sec: 20,
+        tv_nsec: 0,
+    };
+    for (what, descriptor) in [("the sync file", &file), ("the dma-buf", &shared)] {
+        let mut fds = [PollFd::new(descriptor, PollFlags::IN)];
+        same(what, poll(&mut fds, Some(&limit))?, 1)?;
+    }
+    prepare(bench.file(), buffer.handle(), PREP_WRITE, later(20)).context("CPU_PREP")?;
+    same(
+        "what hung has drawn nothing",
+        buffer.memory.find_other_than(0),
+        None,
+    )?;
+    bench.control.write(fault::CLEAR_ALL, 1);
+    close(&bench.vivante, seen)?;
+    let (guilty, _, dropped) = Device::open()?.resets()?;
+    ensure!(
+        guilty == 1 && dropped >= 1,
+        "{guilty} hangs, {dropped} jobs"
+    );
+    bench.works()
+}
+
 /// Threads that open, close, draw and import, while the cores go and come.
 fn unbound(bench: Bench) -> Result<()> {
     let names = system::bound()?;
@@ -1030,6 +1199,7 @@ fn main() -> ExitCode {
         [WAITER, node, what] => return harness::exit(wait(node, what)),
         [HEIR, handle] => return harness::exit(inherit(handle)),
         [CARELESS, node] => return harness::exit(close_locked(node)),
+        [FAILING] => return harness::exit(fail()),
         _ => {}
     }
     harness::program(|| {
@@ -1046,7 +1216,7 @@ fn main() -> ExitCode {
         let bench = &bench;
         let mut suite = Suite::new();
         type Check = fn(&Bench) -> Result<()>;
-        let checks: [(&str, Check); 21] = [
+        let checks: [(&str, Check); 23] = [
             ("it works", Bench::works),
             ("pointers with an extended sign", extended_pointers),
             ("waits until a moment that has passed", past_moments),
@@ -1068,6 +1238,8 @@ fn main() -> ExitCode {
             ("sync files", fences),
             ("killed while it waits", killed),
             ("a file that another program has", inherited),
+            ("unknown flags", unknown_flags),
+            ("allocations that fail", failing_allocations),
         ];
         for (name, check) in checks {
             suite.test(name, move || {
@@ -1080,6 +1252,17 @@ fn main() -> ExitCode {
         suite.test("all memory is back", move || {
             drop(bench.take());
             same("memory", ProcGc::nothing_left()?, before)
+        });
+        suite.test("a job that hangs the core", || {
+            Module::unload()?;
+            Module::from_words(&[])?
+                .with(&["drm=both", "gpuTimeout=1000"])
+                .load_or_fail()?;
+            eventually("both nodes", Duration::from_secs(20), || {
+                Ok(Bench::new().is_ok())
+            })?;
+            hung(&Bench::new()?)?;
+            ProcGc::nothing_left().map(|_| ())
         });
         if let Some(text) = words.first() {
             suite.only(text);
