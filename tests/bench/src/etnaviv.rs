@@ -78,14 +78,10 @@ fn unload() -> Result<()> {
     })
 }
 
-/// All rows of galcore's node. DRM's modules are in `folder`, with etnaviv's.
-pub fn ours(meter: &mut Meter, folder: &Path) -> Result<()> {
+/// All rows of galcore's node.
+pub fn ours(meter: &mut Meter) -> Result<()> {
     unload()?;
-    etnaviv::load_for_another(folder)?;
-    Module::from_words(&[])?
-        .with(&["drm=etnaviv"])
-        .load_or_fail()?;
-    etnaviv::wait_for_node()?;
+    etnaviv::load_galcore(&[])?;
     meter.prefix = "node-";
     rows(meter)?;
     meter.prefix = "";

@@ -62,9 +62,9 @@ fn run() -> Result<()> {
     }
     let mut meter = Meter::new(quick, profile, only)?;
     operations::all(&mut meter)?;
-    if let Some(modules) = &peer {
+    if peer.is_some() {
         eprintln!("galcore's node of etnaviv's interface");
-        etnaviv::ours(&mut meter, modules)?;
+        etnaviv::ours(&mut meter)?;
     }
     if profile {
         std::fs::copy("/proc/kallsyms", SYMBOLS).context(SYMBOLS)?;

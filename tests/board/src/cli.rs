@@ -286,7 +286,8 @@ pub struct MachineArgs {
     /// Do not load the module.
     #[arg(long)]
     pub no_insmod: bool,
-    /// The kernel's DRM is loaded before the module, where the kernel has it as modules.
+    /// The kernel's DRM is loaded before the module, where the kernel has it as modules. With --mesa, Mesa draws on
+    /// galcore's node of etnaviv's interface (run).
     #[arg(long)]
     pub drm: bool,
     /// More kernel arguments.

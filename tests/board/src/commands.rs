@@ -175,7 +175,9 @@ pub fn run(tools: &Tools, arguments: &RunArgs, signals: &Signals) -> Result<u8> 
             && !arguments.machine.no_insmod
             && tools.build.as_deref().and_then(etnaviv::modules).is_some();
     if has_etnaviv {
-        command.insert(0, mesa::LAUNCHER.to_string());
+        let driver = (has_mesa && arguments.machine.drm).then(|| "--galcore".to_string());
+        let launcher = std::iter::once(mesa::LAUNCHER.to_string()).chain(driver);
+        command.splice(0..0, launcher);
     }
     let task = Task {
         command,

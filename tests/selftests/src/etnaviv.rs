@@ -181,6 +181,16 @@ pub fn load_for_another(folder: &Path) -> Result<()> {
     load_all(&modules)
 }
 
+/// Loads galcore with its node of etnaviv's interface, after what that needs of the kernel, and waits for the node.
+pub fn load_galcore(parameters: &[&str]) -> Result<()> {
+    load_for_another(Path::new(FOLDER))?;
+    Module::from_words(&[])?
+        .with(&["drm=etnaviv"])
+        .with(parameters)
+        .load_or_fail()?;
+    wait_for_node_of(OF_GALCORE)
+}
+
 fn load_all(modules: &[PathBuf]) -> Result<()> {
     for module in modules {
         let path = module.to_string_lossy().into_owned();

@@ -1204,10 +1204,7 @@ fn main() -> ExitCode {
     }
     harness::program(|| {
         harness::allow(Duration::from_secs(800));
-        etnaviv::load_for_another(Path::new(etnaviv::FOLDER))?;
-        Module::from_words(&[])?
-            .with(&["drm=both", "gpuTimeout=60000", "jobTimeout=0"])
-            .load_or_fail()?;
+        etnaviv::load_galcore(&["drm=both", "gpuTimeout=60000", "jobTimeout=0"])?;
         eventually("both nodes", Duration::from_secs(20), || {
             Ok(Bench::new().is_ok())
         })?;
@@ -1255,9 +1252,7 @@ fn main() -> ExitCode {
         });
         suite.test("a job that hangs the core", || {
             Module::unload()?;
-            Module::from_words(&[])?
-                .with(&["drm=both", "gpuTimeout=1000"])
-                .load_or_fail()?;
+            etnaviv::load_galcore(&["drm=both", "gpuTimeout=1000"])?;
             eventually("both nodes", Duration::from_secs(20), || {
                 Ok(Bench::new().is_ok())
             })?;

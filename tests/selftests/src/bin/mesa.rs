@@ -285,15 +285,6 @@ fn judge(said: &Said, known: Option<&Known>) -> Result<()> {
     }
 }
 
-/// Loads galcore with its node of etnaviv's interface.
-fn load_galcore(timeout: &str) -> Result<()> {
-    etnaviv::load_for_another(Path::new(etnaviv::FOLDER))?;
-    Module::from_words(&[])?
-        .with(&["drm=etnaviv", timeout])
-        .load_or_fail()?;
-    etnaviv::wait_for_node()
-}
-
 /// What Mesa draws beside a client.
 const SCENES: [&str; 3] = ["smooth triangles", "sprites", "filtered texels 1"];
 
@@ -322,7 +313,7 @@ fn draw_beside(paint: &mut Paint, words: &[&str], count: u32) -> Result<()> {
 
 /// One core for Mesa and a client of `/dev/galcore`.
 fn beside(count: u32) -> Result<bool> {
-    load_galcore("gpuTimeout=2000")?;
+    etnaviv::load_galcore(&["gpuTimeout=2000"])?;
     std::fs::create_dir_all(KEPT).context(KEPT)?;
     run(
         SHADERS,
@@ -370,7 +361,7 @@ fn main() -> ExitCode {
         texts.retain(|text| text != "--galcore");
         let is_galcore = texts.len() < before;
         if is_galcore {
-            load_galcore("gpuTimeout=5000")?;
+            etnaviv::load_galcore(&[])?;
         } else {
             etnaviv::expect_breaches()?;
             etnaviv::load(Path::new(etnaviv::FOLDER))?;

@@ -9,8 +9,9 @@
 //! Leaves `piglit.csv`, a line `test,Status` for each script, as Mesa's own lists have them, and `softpipe.csv`, what
 //! the software renderer makes of those that do not pass.
 //!
-//! usage: `piglit [--every N] [--limit N] [--softpipe] [TEXT]...` (scripts whose names have one of the texts in them, each
-//! N-th of them, at most N; `--softpipe`: all of them by the software renderer, too)
+//! usage: `piglit [--every N] [--limit N] [--softpipe] [--galcore] [TEXT]...` (scripts whose names have one of the texts in
+//! them, each N-th of them, at most N; `--softpipe`: all of them by the software renderer, too; `--galcore`: on galcore's
+//! node of etnaviv's interface)
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -41,6 +42,7 @@ use galcore_selftests::etnaviv;
 use galcore_selftests::harness;
 use galcore_selftests::harness::Stopwatch;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::system::Module;
 use gpu_control::Board;
 use gpu_control::ViolationKind;
 
@@ -297,6 +299,7 @@ struct Options {
     every: usize,
     limit: usize,
     software: bool,
+    galcore: bool,
     texts: Vec<String>,
 }
 
@@ -305,6 +308,7 @@ fn options() -> Result<Options> {
         every: 1,
         limit: usize::MAX,
         software: false,
+        galcore: false,
         texts: Vec::new(),
     };
     let mut words = std::env::args().skip(1);
@@ -319,6 +323,7 @@ fn options() -> Result<Options> {
             "--every" => options.every = number()?,
             "--limit" => options.limit = number()?,
             "--softpipe" => options.software = true,
+            "--galcore" => options.galcore = true,
             _ if word.starts_with('-') => bail!("unknown option {word}"),
             _ => options.texts.push(word),
         }
@@ -365,10 +370,14 @@ fn main() -> ExitCode {
             .args(["-xf", ARCHIVE, "-C", UNPACKED])
             .status();
         ensure!(unpacked.context("tar")?.success(), "tar -xf {ARCHIVE}");
-        etnaviv::expect_breaches()?;
-        etnaviv::load(Path::new(etnaviv::FOLDER))?;
-        etnaviv::wait_for_node()?;
-        etnaviv::stay_awake()?;
+        if options.galcore {
+            etnaviv::load_galcore(&[])?;
+        } else {
+            etnaviv::expect_breaches()?;
+            etnaviv::load(Path::new(etnaviv::FOLDER))?;
+            etnaviv::wait_for_node()?;
+            etnaviv::stay_awake()?;
+        }
         let chip = chip()?;
         let mut scripts = Vec::new();
         scripts_in(&Path::new(UNPACKED).join("tests"), "", &mut scripts)?;
@@ -437,6 +446,10 @@ fn main() -> ExitCode {
                 _ => judge(outcome, known, software),
             });
         }
-        suite.run()
+        let outcome = suite.run()?;
+        if options.galcore {
+            Module::unload()?;
+        }
+        Ok(outcome)
     })
 }

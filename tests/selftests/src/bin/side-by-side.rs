@@ -102,8 +102,7 @@ fn load_galcore(parameters: &[&str]) -> Result<()> {
 
 /// Both drivers, galcore first, with the kind of cores that `cores` names, and with a node of etnaviv's interface.
 fn load(cores: &str) -> Result<()> {
-    etnaviv::load_for_another(Path::new(etnaviv::FOLDER))?;
-    load_galcore(&[cores, "drm=etnaviv"])?;
+    etnaviv::load_galcore(&[cores])?;
     etnaviv::load(Path::new(etnaviv::FOLDER))?;
     wait_for_etnaviv()
 }

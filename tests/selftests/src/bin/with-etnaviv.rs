@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Hands the GPU to etnaviv, and becomes another program: what `scripts/board run --mesa` starts.
+//! Hands the GPU to etnaviv, or with `--galcore` to galcore with its node of the same interface, and becomes another
+//! program: what `scripts/board run --mesa` starts.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -21,11 +22,15 @@ fn main() -> ExitCode {
 }
 
 fn become_program() -> Result<std::convert::Infallible> {
-    etnaviv::expect_breaches()?;
-    etnaviv::load(Path::new(etnaviv::FOLDER))?;
-    etnaviv::wait_for_node()?;
-    etnaviv::stay_awake()?;
-    let mut words = std::env::args().skip(1);
+    let mut words = std::env::args().skip(1).peekable();
+    if words.next_if(|word| word == "--galcore").is_some() {
+        etnaviv::load_galcore(&[])?;
+    } else {
+        etnaviv::expect_breaches()?;
+        etnaviv::load(Path::new(etnaviv::FOLDER))?;
+        etnaviv::wait_for_node()?;
+        etnaviv::stay_awake()?;
+    }
     let program = words.next().context("no program is named")?;
     let error = Command::new(&program).args(words).exec();
     Err(error).with_context(|| program)
