@@ -13,6 +13,7 @@
 
 use super::{
     AnyCore,
+    Core,
     Process, //
 };
 use crate::{
@@ -84,7 +85,7 @@ pub(super) struct Profile {
 
 impl Process {
     /// Whether there is a profiler for the caller.
-    pub(super) fn has_profiler(&self) -> bool {
+    pub(crate) fn has_profiler(&self) -> bool {
         match self.device.parameters().profiler {
             Profiler::Nobody => false,
             Profiler::Everybody => true,
@@ -92,15 +93,28 @@ impl Process {
         }
     }
 
-    /// Begins the count of the core of `selector`, unless it has begun, and brings it up to date.
-    /// Returns the core's place. `NotSupported`: it has no counters. `GpuNotResponding`: it is not
-    /// there now. `OutOfMemory`. Else as [`Device::place`](crate::gpu::Device::place).
+    /// As [`Process::count_core`], of the core of `selector`, whose place it returns. Also
+    /// `NotSupported`: it has no counters. `GpuNotResponding`: it is not there now. Else as
+    /// [`Device::place`](crate::gpu::Device::place).
     fn count(&self, selector: CoreSelector) -> Result<usize> {
         let place = self.device.place(selector)?;
-        let core = self.device.any(selector)?;
-        let AnyCore::Ring(_) = &core else {
+        let AnyCore::Ring(core) = self.device.any(selector)? else {
             return Err(Error::NotSupported);
         };
+        self.count_core(&core).map(|()| place)
+    }
+
+    /// What `core` has counted since anybody wanted it. Errors as [`Process::count_core`].
+    pub(crate) fn counted(&self, core: &Core) -> Result<Cells> {
+        self.count_core(core)?;
+        let tables = self.tables();
+        let count = tables.profile.counts[core.index()].as_ref();
+        Ok(count.map_or([0; Counter::CELLS], |count| count.counting.tally().totals()))
+    }
+
+    /// Begins the count of a core, unless it has begun, and brings it up to date. `OutOfMemory`.
+    fn count_core(&self, core: &Core) -> Result {
+        let place = core.index();
         let hardware = core.hardware();
         let has_begun = {
             let tables = self.tables();
@@ -119,13 +133,13 @@ impl Process {
                 sys::GFP_CLIENT,
             )?),
         };
-        core.if_on(|hardware| hardware.count())?;
+        let _: Option<()> = core.ring().if_on(|hardware| hardware.count());
         if let Some(mut count) = count {
             count.bases = [count.counting.tally().totals(); SETS];
             // Another thread's may be as good, and goes.
             let _old = self.tables().profile.counts[place].replace(count);
         }
-        Ok(place)
+        Ok(())
     }
 
     /// GET_PROFILE_SETTING. `is_built`, `is_on`: as [`Request`](crate::abi::Request) has them.

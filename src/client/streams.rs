@@ -226,6 +226,13 @@ impl Process {
     }
 }
 
+impl Process {
+    /// Waits for the jobs that `core` has as far as it takes [`FENCE_TIMEOUT`].
+    pub(crate) fn settle(&self, core: &Core) {
+        core.ring().poll_for(core.ring().newest(), FENCE_TIMEOUT);
+    }
+}
+
 /// Waits for the fence of number `number` of `core` as far as it takes [`FENCE_TIMEOUT`], whatever
 /// Unix signals come.
 pub(crate) fn settle_number(core: &Core, number: u32) {

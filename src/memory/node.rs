@@ -361,7 +361,9 @@ impl Node {
         }
     }
 
-    pub(super) fn write(&self, offset: usize, word: u32) {
+    /// Writes the word at byte `offset`, which is inside and a multiple of 4, if it is memory that the
+    /// processor may write.
+    pub(crate) fn write(&self, offset: usize, word: u32) {
         match &self.place {
             Some(Place::Pool(span)) => {
                 if let Some(pool) = &self.memory.pool {

@@ -408,7 +408,7 @@ struct gal_drm_answers {
 
 /* Words of the longest argument of the nodes' ioctls. */
 enum gal_drm_limits {
-	GAL_DRM_WORDS = 18,
+	GAL_DRM_WORDS = 19,
 };
 
 enum gal_drm_driver {

@@ -329,6 +329,8 @@ GAL_HANDLER(ETNAVIV_GEM_CPU_FINI, drm_etnaviv_gem_cpu_fini);
 GAL_HANDLER(ETNAVIV_GEM_SUBMIT, drm_etnaviv_gem_submit);
 GAL_HANDLER(ETNAVIV_WAIT_FENCE, drm_etnaviv_wait_fence);
 GAL_HANDLER(ETNAVIV_GEM_WAIT, drm_etnaviv_gem_wait);
+GAL_HANDLER(ETNAVIV_PM_QUERY_DOM, drm_etnaviv_pm_domain);
+GAL_HANDLER(ETNAVIV_PM_QUERY_SIG, drm_etnaviv_pm_signal);
 
 #define GAL_ENTRY(name, flags) DRM_IOCTL_DEF_DRV(name, gal_##name, flags)
 
@@ -354,6 +356,8 @@ static const struct drm_ioctl_desc gal_etnaviv_ioctls[] = {
 	GAL_ENTRY(ETNAVIV_GEM_SUBMIT, DRM_RENDER_ALLOW),
 	GAL_ENTRY(ETNAVIV_WAIT_FENCE, DRM_RENDER_ALLOW),
 	GAL_ENTRY(ETNAVIV_GEM_WAIT, DRM_RENDER_ALLOW),
+	GAL_ENTRY(ETNAVIV_PM_QUERY_DOM, DRM_RENDER_ALLOW),
+	GAL_ENTRY(ETNAVIV_PM_QUERY_SIG, DRM_RENDER_ALLOW),
 };
 
 #define GAL_DRIVER \

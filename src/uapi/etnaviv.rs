@@ -3,16 +3,19 @@
 //! The ioctls of Linux's etnaviv, 1.4 (`<drm/etnaviv_drm.h>`), for Mesa.
 //!
 //! A SUBMIT's stream is checked as a COMMIT's, after its relocations. There are no addresses that
-//! the client chooses (softpin), no performance counters, and no memory of the client's own.
+//! the client chooses (softpin), and no memory of the client's own.
 
-use super::drm::{
-    errno,
-    find,
-    halves,
-    insert,
-    long,
-    Calls,
-    File, //
+use super::{
+    drm::{
+        errno,
+        find,
+        halves,
+        insert,
+        long,
+        Calls,
+        File, //
+    },
+    perfmon, //
 };
 use crate::{
     client::{
@@ -152,10 +155,9 @@ fn submit(
     words: &mut [u32; WORDS],
 ) -> Result {
     let &mut [_, pipe, entry, objects, relocations, bytes, ..] = words;
-    let (flags, in_fence, counters) = (words[12], words[13], words[16]);
+    let (flags, in_fence) = (words[12], words[13]);
     if flags & !(NO_IMPLICIT | FENCE_FD_IN | FENCE_FD_OUT) != 0
         || bytes % 4 != 0
-        || counters != 0
         || [objects, relocations, bytes]
             .into_iter()
             .any(|count| count > MOST)
@@ -200,6 +202,9 @@ fn submit(
     }
     let core = process.core_of_pipe(pipe)?;
     let place = core.index();
+    let counters = perfmon::Requests::new(process, &core, entry, words[16], &used, |count| {
+        read(long(words[14], words[15]), count)
+    })?;
     if flags & NO_IMPLICIT == 0 {
         for (object, is_written) in &found {
             wait_for_others(object, *is_written, FENCE_TIMEOUT, Some(place))?;
@@ -215,6 +220,7 @@ fn submit(
         _ => None,
     };
     let shown = fence.as_ref().and_then(Fence::share);
+    counters.begin(process, &core)?;
     let stream = Stream {
         core: core.clone(),
         entry,
@@ -224,6 +230,7 @@ fn submit(
         is_ordered: flags & NO_IMPLICIT == 0,
     };
     let number = process.submit_stream(stream)?;
+    counters.end(process, &core, number);
     for (object, is_written) in &found {
         let shown = shown.as_ref().map(|shown| object.show(shown, *is_written));
         if shown.is_some_and(|shown| shown.is_err()) {
@@ -285,6 +292,8 @@ impl Calls for Etnaviv {
         "WAIT_FENCE",
         "8",
         "GEM_WAIT",
+        "PM_QUERY_DOM",
+        "PM_QUERY_SIG",
     ];
 
     fn run(
@@ -338,6 +347,8 @@ impl Calls for Etnaviv {
                 let time = time(words, third & NONBLOCK != 0, 4);
                 wait_for_object(process, &find(file, second)?, true, time)?;
             }
+            10 => perfmon::query_domain(process, words)?,
+            11 => perfmon::query_signal(process, words)?,
             _ => return Err(Error::InvalidArgument),
         }
         Ok(())

@@ -11,6 +11,7 @@ mod etnaviv;
 #[cfg(CONFIG_PROC_FS)]
 mod fdinfo;
 mod guess;
+mod perfmon;
 mod refusals;
 mod vivante;
 

@@ -74,6 +74,8 @@ const GEM_CPU_FINI: u32 = DRIVER + 5;
 const GEM_SUBMIT: u32 = DRIVER + 6;
 const WAIT_FENCE: u32 = DRIVER + 7;
 const GEM_WAIT: u32 = DRIVER + 9;
+const PM_QUERY_DOM: u32 = DRIVER + 10;
+const PM_QUERY_SIG: u32 = DRIVER + 11;
 /// The vendor's.
 const VIV_CREATE: u32 = DRIVER;
 const VIV_LOCK: u32 = DRIVER + 1;
@@ -993,6 +995,131 @@ fn unknown_flags(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
+/// PM_QUERY_DOM from `iter` on: the next one, the domain's number, how many signals it has, its name.
+fn domain(file: &File, core: u32, iter: u32) -> std::io::Result<(u32, u32, u32, String)> {
+    let mut words = [0; 18];
+    [words[0], words[1]] = [core, iter];
+    let mut query = Request::new(IN_OUT, PM_QUERY_DOM, words);
+    query.send(file)?;
+    let word = query.words[1];
+    let name = text(&query.words, 8);
+    Ok((word & 0xff, word >> 8 & 0xff, word >> 16, name))
+}
+
+/// PM_QUERY_SIG: the next one, and the name of signal `iter`.
+fn signal(file: &File, core: u32, domain: u32, iter: u32) -> std::io::Result<(u32, String)> {
+    let mut words = [0; 19];
+    [words[0], words[1]] = [core, domain | iter << 16];
+    let mut query = Request::new(IN_OUT, PM_QUERY_SIG, words);
+    query.send(file)?;
+    if query.words[2] & 0xffff != iter {
+        return Err(std::io::Error::other("another signal"));
+    }
+    Ok((query.words[1] >> 16, text(&query.words, 10)))
+}
+
+/// The text at byte `at`.
+fn text(words: &[u32], at: usize) -> String {
+    let bytes = words.iter().flat_map(|word| word.to_le_bytes());
+    let letters = bytes.skip(at).take_while(|&byte| byte != 0);
+    letters.map(char::from).collect()
+}
+
+/// The names of all domains of a core, and the number of all their signals.
+fn domains(file: &File, core: u32) -> Result<(Vec<String>, u32)> {
+    let (mut names, mut count, mut iter) = (Vec::new(), 0, 0);
+    while iter != 0xff {
+        let (next, number, signals, name) = domain(file, core, iter).context("PM_QUERY_DOM")?;
+        same("its number", number, iter)?;
+        let mut at = 0;
+        for nth in 0..signals {
+            let (next, signal) = signal(file, core, number, at).context("PM_QUERY_SIG")?;
+            ensure!(!signal.is_empty(), "signal {nth} of {name} has no name");
+            at = next;
+        }
+        same("no signal comes after the last", at, 0xffff)?;
+        names.push(name);
+        count += signals;
+        iter = next;
+    }
+    Ok((names, count))
+}
+
+/// What the core counts is known by name, and a SUBMIT gets what it has counted before and after.
+fn counters(bench: &Bench) -> Result<()> {
+    let (file, core) = (bench.file(), bench.core);
+    let (names, count) = domains(file, core)?;
+    let of_3d = ["HI", "PE", "SH", "PA", "SE", "RA", "TX", "MC"];
+    same("domains", &names[..8], &of_3d.map(str::to_string)[..])?;
+    let is_flat = bench.engine == Engine::TwoD;
+    same(
+        "signals",
+        (names.len(), count),
+        if is_flat { (9, 46) } else { (8, 45) },
+    )?;
+    let wrong = signal(file, core, 0, 5).map(|_| ());
+    refused("a signal that there is not", wrong, libc::EINVAL)?;
+    let wrong = domain(file, core, 9).map(|_| ());
+    refused("a domain that there is not", wrong, libc::EINVAL)?;
+
+    let (buffer, results) = (bench.etnaviv.create(BYTES)?, bench.etnaviv.create(4096)?);
+    results.memory.fill(0);
+    let good = Submit {
+        objects: vec![[3, results.handle(), 0, 0]],
+        ..Submit::nops(core)
+    };
+    let send = |requests: &[[u32; 5]]| {
+        let mut words = good.words();
+        [words[14], words[15]] = [requests.as_ptr() as usize as u32, 0];
+        words[16] = requests.len() as u32;
+        Request::new(IN_OUT, GEM_SUBMIT, words).send(file)
+    };
+    for (what, request) in [
+        ("no such domain", [1, 8, 1, 1, 0]),
+        ("no such signal", [1, 5 << 16, 1, 1, 0]),
+        ("neither before nor after", [0, 0, 1, 1, 0]),
+        ("unknown flags", [4, 0, 1, 1, 0]),
+        ("the word of the sequence", [1, 0, 1, 0, 0]),
+        ("a word behind the end", [1, 0, 1, 1024, 0]),
+        ("a word far away", [1, 0, 1, u32::MAX, 0]),
+        ("no such object", [1, 0, 1, 1, 1]),
+    ] {
+        refused(what, send(&[request]), libc::EINVAL)?;
+    }
+    refused("too many", send(&[[1, 0, 1, 1, 0]; 129]), libc::EINVAL)?;
+    same(
+        "nothing is written",
+        results.memory.find_other_than(0),
+        None,
+    )?;
+
+    // Cycles, and what the core has written: of what lies between.
+    let total = 1 << 16 | 7;
+    let requests = [
+        [1, 0, 77, 1, 0],
+        [2, 0, 77, 2, 0],
+        [1, 2 << 16 | 7, 77, 3, 0],
+        [2, 2 << 16 | 7, 77, 4, 0],
+        [3, total, 77, 1023, 0],
+    ];
+    bench.fill(&buffer, COLOUR)?;
+    send(&requests).context("SUBMIT with requests")?;
+    let word = |at: usize| results.memory.read(at * 4);
+    same("the sequence", word(0), 77)?;
+    let cycles = word(2).wrapping_sub(word(1));
+    ensure!(cycles > 0 && cycles < u32::MAX / 2, "{cycles} cycles");
+    same("nothing was written between", word(4), word(3))?;
+    let before = word(4);
+    bench.fill(&buffer, COLOUR)?;
+    send(&requests).context("SUBMIT with requests")?;
+    same(
+        "what a fill writes",
+        word(3).wrapping_sub(before) * 8,
+        BYTES,
+    )?;
+    bench.works()
+}
+
 /// Each allocation of the kernel's fails once on the way of each request. What a process has by a request whose answer did
 /// not reach it goes with the process.
 fn failing_allocations(bench: &Bench) -> Result<()> {
@@ -1213,7 +1340,7 @@ fn main() -> ExitCode {
         let bench = &bench;
         let mut suite = Suite::new();
         type Check = fn(&Bench) -> Result<()>;
-        let checks: [(&str, Check); 23] = [
+        let checks: [(&str, Check); 24] = [
             ("it works", Bench::works),
             ("pointers with an extended sign", extended_pointers),
             ("waits until a moment that has passed", past_moments),
@@ -1236,6 +1363,7 @@ fn main() -> ExitCode {
             ("killed while it waits", killed),
             ("a file that another program has", inherited),
             ("unknown flags", unknown_flags),
+            ("performance counters", counters),
             ("allocations that fail", failing_allocations),
         ];
         for (name, check) in checks {
@@ -1252,11 +1380,15 @@ fn main() -> ExitCode {
         });
         suite.test("a job that hangs the core", || {
             Module::unload()?;
-            etnaviv::load_galcore(&["drm=both", "gpuTimeout=1000"])?;
+            etnaviv::load_galcore(&["drm=both", "gpuTimeout=1000", "gpuProfiler=0"])?;
             eventually("both nodes", Duration::from_secs(20), || {
                 Ok(Bench::new().is_ok())
             })?;
-            hung(&Bench::new()?)?;
+            let bench = Bench::new()?;
+            hung(&bench)?;
+            let counters = domain(bench.file(), bench.core, 0).map(|_| ());
+            refused("counters, without a profiler", counters, libc::EINVAL)?;
+            drop(bench);
             ProcGc::nothing_left().map(|_| ())
         });
         if let Some(text) = words.first() {

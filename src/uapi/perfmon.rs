@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! etnaviv's performance counters: which there are, and those that a SUBMIT wants.
+//!
+//! They are the [profiler's](crate::client), for the processes that `gpuProfiler` allows, and of
+//! all work of the core. A SUBMIT with requests waits for the jobs before it, and for its own end:
+//! what it counts is its own, if the core is its alone. Names and order are those of Linux 7.3.
+
+use crate::{
+    abi::{
+        Cells,
+        Counter, //
+    },
+    client::{
+        settle_number,
+        Core,
+        Process,
+        Used, //
+    },
+    error::{
+        Error,
+        Result, //
+    },
+    memory::Node,
+    sys::{
+        self,
+        drm::WORDS, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// A part of a core, and what it counts.
+struct Domain {
+    name: &'static str,
+    signals: &'static [(&'static str, Counter)],
+}
+
+/// Parts by their names.
+macro_rules! domains {
+    ($($domain:literal: $($counter:ident $signal:literal,)*;)*) => {
+        [$(Domain {
+            name: $domain,
+            signals: &[$(($signal, Counter::$counter),)*],
+        },)*]
+    };
+}
+
+/// What cores with a 3D pipe have.
+static OF_3D: [Domain; 8] = domains! {
+    "HI":
+        TotalCycles "TOTAL_CYCLES",
+        IdleCycles "IDLE_CYCLES",
+        ReadStalls "AXI_CYCLES_READ_REQUEST_STALLED",
+        WriteStalls "AXI_CYCLES_WRITE_REQUEST_STALLED",
+        DataStalls "AXI_CYCLES_WRITE_DATA_STALLED",;
+    "PE":
+        KilledByColour "PIXEL_COUNT_KILLED_BY_COLOR_PIPE",
+        KilledByDepth "PIXEL_COUNT_KILLED_BY_DEPTH_PIPE",
+        DrawnByColour "PIXEL_COUNT_DRAWN_BY_COLOR_PIPE",
+        DrawnByDepth "PIXEL_COUNT_DRAWN_BY_DEPTH_PIPE",;
+    "SH":
+        ShaderCycles "SHADER_CYCLES",
+        PixelInstructions "PS_INST_COUNTER",
+        ShadedPixels "RENDERED_PIXEL_COUNTER",
+        VertexInstructions "VS_INST_COUNTER",
+        ShadedVertices "RENDERED_VERTICE_COUNTER",
+        VertexBranches "VTX_BRANCH_INST_COUNTER",
+        VertexLoads "VTX_TEXLD_INST_COUNTER",
+        PixelBranches "PXL_BRANCH_INST_COUNTER",
+        PixelLoads "PXL_TEXLD_INST_COUNTER",;
+    "PA":
+        InputVertices "INPUT_VTX_COUNTER",
+        InputPrimitives "INPUT_PRIM_COUNTER",
+        OutputPrimitives "OUTPUT_PRIM_COUNTER",
+        DepthClipped "DEPTH_CLIPPED_COUNTER",
+        TriviallyRejected "TRIVIAL_REJECTED_COUNTER",
+        Culled "CULLED_COUNTER",;
+    "SE":
+        CulledTriangles "CULLED_TRIANGLE_COUNT",
+        CulledLines "CULLED_LINES_COUNT",;
+    "RA":
+        ValidPixels "VALID_PIXEL_COUNT",
+        Quads "TOTAL_QUAD_COUNT",
+        ValidQuads "VALID_QUAD_COUNT_AFTER_EARLY_Z",
+        RasterizedPrimitives "TOTAL_PRIMITIVE_COUNT",
+        PipeMisses "PIPE_CACHE_MISS_COUNTER",
+        PrefetchMisses "PREFETCH_CACHE_MISS_COUNTER",
+        CulledQuads "CULLED_QUAD_COUNT",;
+    "TX":
+        Bilinear "TOTAL_BILINEAR_REQUESTS",
+        Trilinear "TOTAL_TRILINEAR_REQUESTS",
+        Discarded "TOTAL_DISCARDED_TEXTURE_REQUESTS",
+        TextureRequests "TOTAL_TEXTURE_REQUESTS",
+        TextureReads "MEM_READ_COUNT",
+        TextureRead "MEM_READ_IN_8B_COUNT",
+        TextureMisses "CACHE_MISS_COUNT",
+        HitTexels "CACHE_HIT_TEXEL_COUNT",
+        MissedTexels "CACHE_MISS_TEXEL_COUNT",;
+    "MC":
+        PipelineRead "TOTAL_READ_REQ_8B_FROM_PIPELINE",
+        OthersRead "TOTAL_READ_REQ_8B_FROM_IP",
+        PipelineWritten "TOTAL_WRITE_REQ_8B_FROM_PIPELINE",;
+};
+
+/// What cores with a 2D pipe have.
+static OF_2D: [Domain; 1] = domains! {
+    "PE":
+        Pixels2d "PIXELS_RENDERED_2D",;
+};
+
+/// The parts of `core`, as `process` may see them.
+fn domains_of(process: &Process, core: &Core) -> impl Iterator<Item = &'static Domain> {
+    let id = core.identity();
+    let of = |list: &'static [Domain], is_there: bool| match is_there && process.has_profiler() {
+        true => list,
+        false => &[],
+    };
+    [of(&OF_3D, id.has_3d()), of(&OF_2D, id.has_2d())]
+        .into_iter()
+        .flatten()
+}
+
+/// Writes `name` from byte `at` of `words` on, with a zero after it.
+fn put_name(words: &mut [u32; WORDS], at: usize, name: &str) {
+    let letters = [name.as_bytes(), &[0]].into_iter().flatten();
+    for (at, &letter) in (at..).zip(letters) {
+        if let Some(word) = words.get_mut(at / 4) {
+            let shift = at % 4 * 8;
+            *word = *word & !(0xFF << shift) | u32::from(letter) << shift;
+        }
+    }
+}
+
+/// PM_QUERY_DOM: the domain of number `iter`, and the number of the next, or 255. `InvalidArgument`:
+/// there is none.
+pub(super) fn query_domain(process: &Process, words: &mut [u32; WORDS]) -> Result {
+    let core = process.core_of_pipe(words[0])?;
+    let iter = words[1] & 0xFF;
+    // CAST: 32 bits into at least 32.
+    let mut domains = domains_of(process, &core).skip(iter as usize);
+    let domain = domains.next().ok_or(Error::InvalidArgument)?;
+    let next = match domains.next() {
+        Some(_) => iter + 1,
+        None => 0xFF,
+    };
+    // CAST: a few.
+    words[1] = next | iter << 8 | (domain.signals.len() as u32) << 16;
+    put_name(words, 8, domain.name);
+    Ok(())
+}
+
+/// PM_QUERY_SIG: the signal of number `iter` of a domain, and the number of the next, or 65,535.
+/// `InvalidArgument`: there is none.
+pub(super) fn query_signal(process: &Process, words: &mut [u32; WORDS]) -> Result {
+    let core = process.core_of_pipe(words[0])?;
+    let (domain, iter) = (words[1] & 0xFF, words[1] >> 16);
+    // CAST: 32 bits into at least 32, twice.
+    let domain = domains_of(process, &core).nth(domain as usize);
+    let signals = domain.ok_or(Error::InvalidArgument)?.signals;
+    let &(name, _) = signals.get(iter as usize).ok_or(Error::InvalidArgument)?;
+    // CAST: a few.
+    let next = match iter + 1 < signals.len() as u32 {
+        true => iter + 1,
+        false => 0xFFFF,
+    };
+    words[1] = words[1] & 0xFFFF | next << 16;
+    words[2] = words[2] & !0xFFFF | iter;
+    put_name(words, 10, name);
+    Ok(())
+}
+
+/// When a request is for: before the stream, or after it.
+pub(super) const BEFORE: u32 = 1 << 0;
+pub(super) const AFTER: u32 = 1 << 1;
+
+/// Words of a request, and how many a SUBMIT may have.
+const REQUEST_WORDS: usize = 5;
+const MOST: u32 = 128;
+
+/// A counter to be written into an object.
+struct Request {
+    flags: u32,
+    counter: Counter,
+    sequence: u32,
+    /// Its word there, which is not the first: that gets `sequence`.
+    word: usize,
+    node: Arc<Node>,
+}
+
+/// Those of a SUBMIT.
+pub(super) struct Requests(KVVec<Request>);
+
+impl Requests {
+    /// Reads `count` of them, by `read`, for objects of `used`. `InvalidArgument`: there are too
+    /// many, or one names a counter, a word or an object that is not there.
+    pub(super) fn new(
+        process: &Process,
+        core: &Core,
+        entry: u32,
+        count: u32,
+        used: &[Used],
+        read: impl FnOnce(usize) -> Result<KVVec<u32>>,
+    ) -> Result<Self> {
+        let mut all = KVVec::new();
+        if count == 0 {
+            return Ok(Self(all));
+        }
+        if count > MOST {
+            return Err(Error::InvalidArgument);
+        }
+        // As in Linux, domains of the 2D pipe begin at 0, too.
+        let skipped = match entry {
+            0 => 0,
+            _ => domains_of(process, core)
+                .count()
+                .saturating_sub(OF_2D.len()),
+        };
+        // CAST: 32 bits into at least 32, four times.
+        for request in read(count as usize * REQUEST_WORDS)?.chunks_exact(REQUEST_WORDS) {
+            let &[flags, signal, sequence, word, index] = request else {
+                return Err(Error::InvalidArgument);
+            };
+            let domain = domains_of(process, core).nth(skipped + (signal & 0xFF) as usize);
+            let counter = domain.and_then(|domain| domain.signals.get((signal >> 16) as usize));
+            let node = used.get(index as usize).map(|used| &used.node);
+            let (Some(&(_, counter)), Some(node)) = (counter, node) else {
+                return Err(Error::InvalidArgument);
+            };
+            if flags & !(BEFORE | AFTER) != 0 || flags == 0 || word == 0 {
+                return Err(Error::InvalidArgument);
+            }
+            let word = word as usize;
+            if word >= node.bytes() / 4 {
+                return Err(Error::InvalidArgument);
+            }
+            let request = Request {
+                flags,
+                counter,
+                sequence,
+                word,
+                node: node.clone(),
+            };
+            all.push(request, sys::GFP_CLIENT)?;
+        }
+        Ok(Self(all))
+    }
+
+    /// Writes what `core` has counted up to now, after the jobs that it has.
+    pub(super) fn begin(&self, process: &Process, core: &Core) -> Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        process.settle(core);
+        self.write(&process.counted(core)?, BEFORE);
+        Ok(())
+    }
+
+    /// The same after job `number` of the core, if that was in time.
+    pub(super) fn end(&self, process: &Process, core: &Core, number: u32) {
+        if self.0.is_empty() {
+            return;
+        }
+        settle_number(core, number);
+        if let Ok(cells) = process.counted(core) {
+            self.write(&cells, AFTER);
+        }
+        for request in &self.0 {
+            request.node.write(0, request.sequence);
+        }
+    }
+
+    fn write(&self, cells: &Cells, when: u32) {
+        for request in self.0.iter().filter(|request| request.flags & when != 0) {
+            let value = request.counter.value(cells).unwrap_or(0);
+            request.node.write(request.word * 4, value);
+        }
+    }
+}
+
+#[kernel::macros::kunit_tests(galcore_perfmon)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_put_between_other_bytes() {
+        let mut words = [u32::MAX; WORDS];
+        put_name(&mut words, 10, "AB");
+        assert_eq!(words[2].to_le_bytes(), [0xFF, 0xFF, b'A', b'B']);
+        assert_eq!(words[3].to_le_bytes(), [0, 0xFF, 0xFF, 0xFF]);
+        put_name(&mut words, WORDS * 4 - 1, "XY");
+        assert_eq!(words[WORDS - 1].to_le_bytes(), [0xFF, 0xFF, 0xFF, b'X']);
+    }
+
+    #[test]
+    fn names_fit() {
+        for domain in [&OF_3D[..], &OF_2D].into_iter().flatten() {
+            assert!(domain.name.len() < 64);
+            assert!(domain.signals.iter().all(|(name, _)| name.len() < 64));
+        }
+    }
+}
