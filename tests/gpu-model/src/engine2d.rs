@@ -18,6 +18,8 @@ mod blit;
 mod filter;
 mod paint;
 #[cfg(test)]
+mod reach;
+#[cfg(test)]
 mod scenes;
 mod setup;
 mod source;

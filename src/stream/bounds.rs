@@ -1,0 +1,769 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! How far the 2D engine writes: whether a draw stays in the memory that its target begins in.
+//!
+//! Pure logic, without imports: the software GPU's tests compare it with what that engine touches.
+//!
+//! [`Target`] is fed with the loads of one stream, in their order, and asked at each kick. A kick is
+//! judged by states that the same stream has loaded, so by what the engine holds then, whatever
+//! other threads, processes, resets or pauses do. A stream that kicks before it has loaded all of
+//! them ([`Problem::Missing`]) is lent the rest: what its process has loaded last counts, and loads
+//! of it ([`loads`]) come before the stream. So its author notices nothing, and finds these states
+//! as it has left them also after another process's draws.
+//!
+//! What a kick may write is taken to be, in the target's own coordinates:
+//!
+//! * of `DRAW_2D` its rectangles as far as they lie in the clipping window; of lines both ends; of
+//!   one that is inside out, all between its corners;
+//! * of the filter its window, which nothing clips.
+//!
+//! Mirrors turn these over within themselves. A target that is turned has its pixels within the
+//! width and height that states give it, wherever: so the rows and columns up to these count, and
+//! what is drawn must lie in them. Tiles are 4 x 4 pixels; of the two meanings that sources give to
+//! the stride of tiled targets, that counts which reaches farther.
+//!
+//! The last byte of it must lie in the range that the target's address is in. What no source
+//! describes is refused: targets in several planes, or in minor tiles; formats and turns that do not
+//! exist; blocks of a blit from several sources that turn the target on their own; numbers that
+//! `LOAD_STATE` converts; strides of more bits than the state has.
+//!
+//! Sources: the register database (state_2d.xml); sources.md, engines.
+
+/// Word address of a state.
+const fn word(byte: u32) -> u32 {
+    byte >> 2
+}
+
+/// The states that say where a kick writes, in the order of [`Target::values`].
+pub(crate) const STATES: [u32; 10] = [
+    word(0x1228),
+    word(0x122C),
+    word(0x1230),
+    word(0x1234),
+    word(0x1260),
+    word(0x1264),
+    word(0x12A8),
+    word(0x12AC),
+    word(0x12B4),
+    word(0x12BC),
+];
+
+/// Places in [`STATES`]: `DE_DEST_ADDRESS`, `_STRIDE`, `_ROTATION_CONFIG`, `_CONFIG`,
+/// `DE_CLIP_TOP_LEFT`, `_BOTTOM_RIGHT`, `DE_VR_TARGET_WINDOW_LOW`, `_HIGH`,
+/// `DE_DEST_ROTATION_HEIGHT`, `DE_ROT_ANGLE`.
+const ADDRESS: usize = 0;
+const STRIDE: usize = 1;
+const ROTATION: usize = 2;
+const CONFIG: usize = 3;
+const CLIP_LOW: usize = 4;
+const CLIP_HIGH: usize = 5;
+const WINDOW_LOW: usize = 6;
+const WINDOW_HIGH: usize = 7;
+const HEIGHT: usize = 8;
+const ANGLE: usize = 9;
+
+/// `DE_DEYUV_CONVERSION`: bit 1 is 0 as long as there is one plane.
+const DEYUV: u32 = word(0x130C);
+const DEYUV_PLANES: u32 = 1 << 1;
+
+/// `DE_BLOCK4_ROT_ANGLE` and `DE_BLOCK8_ROT_ANGLE`: the angle of each source of several.
+const BLOCK4_ANGLE: u32 = word(0x128F0);
+const BLOCK8_ANGLE: u32 = word(0x12BE0);
+
+/// `DE_ROT_ANGLE`: how the target is turned; with the mask this field stays as it is.
+const ANGLE_TARGET: u32 = 7 << 3;
+const ANGLE_TARGET_MASK: u32 = 1 << 9;
+/// Its other masks.
+const ANGLE_OTHER_MASKS: u32 = 1 << 8 | 1 << 15 | 1 << 19;
+
+/// Bits of `DE_DEST_CONFIG`.
+const TILED: u32 = 1 << 8;
+const MINOR_TILED: u32 = 1 << 26;
+const COMMAND_LINE: u32 = 1;
+
+/// Bits of a stride.
+const STRIDE_BITS: u32 = 0x3_FFFF;
+
+/// First and last state that is looked at here, of those close to each other.
+const FIRST: u32 = STATES[ADDRESS];
+const NEAR: usize = (DEYUV - FIRST + 1) as usize;
+
+/// By state from [`FIRST`] on, its place in [`STATES`], or one of these.
+const NONE: u8 = 0xFF;
+const PLANES: u8 = 0xFE;
+const PLACES: [u8; NEAR] = places();
+
+const fn places() -> [u8; NEAR] {
+    let mut places = [NONE; NEAR];
+    let mut place = 0;
+    while place < STATES.len() {
+        // CAST: ten.
+        places[(STATES[place] - FIRST) as usize] = place as u8;
+        place += 1;
+    }
+    places[(DEYUV - FIRST) as usize] = PLANES;
+    places
+}
+
+/// The states (word addresses) whose loads are for [`Target::load`], beside angles of sources.
+pub(crate) fn looked_at() -> impl Iterator<Item = u32> {
+    STATES.into_iter().chain([DEYUV])
+}
+
+#[inline(always)]
+fn place(state: u32) -> u8 {
+    // CAST: 32 bits into at least 32.
+    let near = PLACES.get(state.wrapping_sub(FIRST) as usize);
+    near.copied().unwrap_or(NONE)
+}
+
+/// Whether `state` is the angle of one of several sources: no target may be turned by it.
+fn is_block_angle(state: u32) -> bool {
+    state >= BLOCK4_ANGLE && (state < BLOCK4_ANGLE + 4 || state.wrapping_sub(BLOCK8_ANGLE) < 8)
+}
+
+/// What is wrong with a kick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Problem {
+    /// The stream has not loaded all that says how far it writes: a bit for each of [`STATES`].
+    Missing(u32),
+    /// It may write past the end of the memory that its target (this address) begins in.
+    Beyond(u32),
+}
+
+/// What the load of a state is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// No concern of this one.
+    Other,
+    /// It has been noted. It must be kept, to be lent.
+    Noted,
+    /// It has been seen; what it was before stays.
+    Masked,
+    /// No draw may come after it.
+    Refused,
+}
+
+/// Pixels of a target: from the left top one to that before the right bottom one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Area {
+    left: i32,
+    top: i32,
+    right: i32,
+    bottom: i32,
+}
+
+/// 16 bits with a sign.
+fn signed(value: u32) -> i32 {
+    // CAST: that is what it means.
+    i32::from(value as u16 as i16)
+}
+
+impl Area {
+    /// All between two corners of a rectangle. The second is outside of it, unless it is `inside`,
+    /// or not past the first.
+    fn between(first: u32, second: u32, inside: bool) -> Self {
+        let span = |a: i32, b: i32| match b > a && !inside {
+            true => (a, b),
+            false => (a.min(b), a.max(b) + 1),
+        };
+        let (left, right) = span(signed(first), signed(second));
+        let (top, bottom) = span(signed(first >> 16), signed(second >> 16));
+        Self {
+            left,
+            top,
+            right,
+            bottom,
+        }
+    }
+
+    /// As far as it lies in a clipping window; `None`: it does not. One that is inside out does not
+    /// clip.
+    fn clipped(self, low: u32, high: u32) -> Option<Self> {
+        // CAST: fifteen bits.
+        let corner = |word: u32| ((word & 0x7FFF) as i32, (word >> 16 & 0x7FFF) as i32);
+        let ((left, top), (right, bottom)) = (corner(low), corner(high));
+        if left > right || top > bottom {
+            return Some(self);
+        }
+        let both = Self {
+            left: self.left.max(left),
+            top: self.top.max(top),
+            right: self.right.min(right),
+            bottom: self.bottom.min(bottom),
+        };
+        (both.left < both.right && both.top < both.bottom).then_some(both)
+    }
+}
+
+/// Bytes of a pixel of a target's format, and by how much of a power of two its pixels go together;
+/// `None`: not known, or not in one plane.
+fn pixel(format: u32) -> Option<(u32, u32)> {
+    Some(match format {
+        0..=4 | 19 => (2, 0),
+        5 | 6 => (4, 0),
+        // YUY2 and UYVY.
+        7 | 8 => (2, 1),
+        9 | 10 | 16 => (1, 0),
+        _ => return None,
+    })
+}
+
+/// What a stream has loaded so far of the target of the 2D engine.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    values: [u32; STATES.len()],
+    /// A bit for each that has been loaded, and for each with a number that was converted.
+    known: u32,
+    odd: u32,
+    /// A bit for each that cannot be lent: what became of a load of it is not known.
+    lost: u32,
+    /// All within the clipping window is within the memory.
+    is_roomy: bool,
+    /// The engine is PE 2.0, which turns by `DE_ROT_ANGLE`.
+    turns: bool,
+}
+
+impl Target {
+    /// Of a stream that has not loaded anything. `turns`: the engine is PE 2.0.
+    pub(crate) const fn new(turns: bool) -> Self {
+        Self {
+            values: [0; STATES.len()],
+            known: 0,
+            odd: 0,
+            lost: 0,
+            is_roomy: false,
+            turns,
+        }
+    }
+
+    /// The stream loads `state` (a word address) with `value`; `converted`: with what that becomes.
+    /// What becomes of a load while the 3D pipe is selected (not `in_2d`) is not known.
+    #[inline(always)]
+    pub(crate) fn load(&mut self, state: u32, value: u32, converted: bool, in_2d: bool) -> Load {
+        let refused_if = |refused| match refused {
+            true => Load::Refused,
+            false => Load::Other,
+        };
+        match place(state) {
+            // With the mask it stays what it is, which is 0.
+            NONE if is_block_angle(state) => {
+                let turns = value & ANGLE_TARGET != 0 && value & ANGLE_TARGET_MASK == 0;
+                refused_if(turns || converted)
+            }
+            NONE => Load::Other,
+            PLANES => refused_if(value & DEYUV_PLANES != 0 || converted),
+            place => {
+                let place = usize::from(place);
+                if place == ANGLE && value & ANGLE_TARGET_MASK != 0 && !converted {
+                    return Load::Masked;
+                }
+                if let Some(to) = self.values.get_mut(place) {
+                    *to = value;
+                }
+                self.known = self.known & !(1 << place) | u32::from(in_2d) << place;
+                self.lost |= u32::from(!in_2d) << place;
+                self.odd &= !(1 << place);
+                self.odd |= u32::from(converted) << place;
+                self.is_roomy = false;
+                Load::Noted
+            }
+        }
+    }
+
+    /// The stream is preceded by loads of `missing` states with `value_of` each. `false`: it loads
+    /// one of them itself, to an unknown effect.
+    pub(crate) fn lend(&mut self, missing: u32, mut value_of: impl FnMut(u32) -> u32) -> bool {
+        for (place, (to, state)) in self.values.iter_mut().zip(STATES).enumerate() {
+            if missing & 1 << place != 0 {
+                *to = value_of(state);
+            }
+        }
+        self.known |= missing;
+        self.odd &= !missing;
+        self.is_roomy = false;
+        self.lost & missing == 0
+    }
+
+    /// A `DRAW_2D` of rectangles with these corners, two each. `last_of` gives the last address of
+    /// the memory that an address is in, if the process may write it.
+    pub(crate) fn draw(
+        &mut self,
+        corners: impl Iterator<Item = u32>,
+        last_of: impl FnOnce(u32) -> Option<u32>,
+    ) -> Result<(), Problem> {
+        if self.is_roomy {
+            return Ok(());
+        }
+        const NEEDED: u32 = 1 << CLIP_LOW | 1 << CLIP_HIGH;
+        let room = self.room(NEEDED, last_of)?;
+        let (low, high) = (self.values[CLIP_LOW], self.values[CLIP_HIGH]);
+        let everything = Area {
+            left: 0,
+            top: 0,
+            right: i32::MAX,
+            bottom: i32::MAX,
+        };
+        // Most often the window is all that must be looked at.
+        let window = everything.clipped(low, high);
+        if window.is_none_or(|window| self.fits(window, room)) {
+            self.is_roomy = true;
+            return Ok(());
+        }
+        let is_line = self.values[CONFIG] >> 12 & 0xF == COMMAND_LINE;
+        let mut corners = corners;
+        while let (Some(first), Some(second)) = (corners.next(), corners.next()) {
+            let area = Area::between(first, second, is_line).clipped(low, high);
+            if area.is_some_and(|area| !self.fits(area, room)) {
+                return Err(Problem::Beyond(self.values[ADDRESS]));
+            }
+        }
+        Ok(())
+    }
+
+    /// A kick of the filter.
+    pub(crate) fn filter(&self, last_of: impl FnOnce(u32) -> Option<u32>) -> Result<(), Problem> {
+        const NEEDED: u32 = 1 << WINDOW_LOW | 1 << WINDOW_HIGH;
+        let room = self.room(NEEDED, last_of)?;
+        let (low, high) = (self.values[WINDOW_LOW], self.values[WINDOW_HIGH]);
+        // CAST: sixteen bits.
+        let span = |low: u32, high: u32| {
+            let (low, high) = ((low & 0xFFFF) as i32, (high & 0xFFFF) as i32);
+            (low.min(high), high.max(low + 1))
+        };
+        let (left, right) = span(low, high);
+        let (top, bottom) = span(low >> 16, high >> 16);
+        let window = Area {
+            left,
+            top,
+            right,
+            bottom,
+        };
+        match self.fits(window, room) {
+            true => Ok(()),
+            false => Err(Problem::Beyond(self.values[ADDRESS])),
+        }
+    }
+
+    /// How many bytes past the target's first one its memory goes on. `needed`: what must be known
+    /// beside the target.
+    fn room(&self, needed: u32, last_of: impl FnOnce(u32) -> Option<u32>) -> Result<u32, Problem> {
+        let mut needed = needed | 1 << ADDRESS | 1 << STRIDE | 1 << ROTATION | 1 << CONFIG;
+        if self.turns {
+            needed |= 1 << ANGLE;
+            // Of a target whose rows count from below.
+            if !matches!(self.turn(), 0 | 1 | 4) {
+                needed |= 1 << HEIGHT;
+            }
+        }
+        let missing = needed & !self.known;
+        if missing != 0 {
+            return Err(Problem::Missing(missing));
+        }
+        let address = self.values[ADDRESS];
+        let last = last_of(address).filter(|_| self.odd & needed == 0);
+        last.and_then(|last| last.checked_sub(address))
+            .ok_or(Problem::Beyond(address))
+    }
+
+    /// How `DE_ROT_ANGLE` turns the target.
+    fn turn(&self) -> u32 {
+        match self.turns {
+            true => (self.values[ANGLE] & ANGLE_TARGET) >> 3,
+            false => 0,
+        }
+    }
+
+    /// Whether all of `area` lies in the `room` bytes after the target's first one.
+    fn fits(&self, area: Area, room: u32) -> bool {
+        self.last_byte(area).is_some_and(|last| last <= room)
+    }
+
+    /// The most that a byte of `area` is away from the target's first one; `None`: too far, or not
+    /// known.
+    fn last_byte(&self, area: Area) -> Option<u32> {
+        if area.left < 0 || area.top < 0 {
+            return None;
+        }
+        let by_state = self.values[ROTATION] & 1 << 16 != 0;
+        let turn = self.turn();
+        // CAST: what is not negative.
+        let (right, bottom) = (area.right as u32, area.bottom as u32);
+        // Turned in both ways: which of them counts is not known.
+        let turned = match by_state {
+            true => self.last_byte_turned(4, right, bottom)?,
+            false => 0,
+        };
+        match by_state && turn == 0 {
+            true => Some(turned),
+            false => Some(turned.max(self.last_byte_turned(turn, right, bottom)?)),
+        }
+    }
+
+    /// The same of an area that ends so, on a target that is turned as a number of `DE_ROT_ANGLE` says.
+    fn last_byte_turned(&self, turn: u32, right: u32, bottom: u32) -> Option<u32> {
+        let width = self.values[ROTATION] & 0xFFFF;
+        let height = self.values[HEIGHT] & 0xFFFF;
+        let in_width = |end: u32| (end <= width).then_some(width);
+        let in_height = |end: u32| (end <= height).then_some(height);
+        // Columns and rows of memory, up to these.
+        let (columns, rows) = match turn {
+            0 => (right, bottom),
+            // FLIP_X, FLIP_Y, ROT90, ROT180, ROT270.
+            1 => (in_width(right)?, bottom),
+            2 => (right, in_height(bottom)?),
+            4 => (in_width(bottom)?, right),
+            5 => (in_width(right)?, in_height(bottom)?),
+            6 => (bottom, in_height(right)?),
+            _ => return None,
+        };
+        let (config, stride) = (self.values[CONFIG], self.values[STRIDE]);
+        if config & MINOR_TILED != 0 || stride > STRIDE_BITS {
+            return None;
+        }
+        let (bytes, pairs) = pixel(config & 0x1F)?;
+        // There is at least one of each.
+        let (x, y) = (columns.checked_sub(1)?, rows.checked_sub(1)?);
+        let (row, in_row) = match config & TILED != 0 {
+            true => (y & !3, (x | 3).checked_add(1)?.checked_mul(4 * bytes)?),
+            false => (y, (x | pairs).checked_add(1)?.checked_mul(bytes)?),
+        };
+        row.checked_mul(stride)?.checked_add(in_row - 1)
+    }
+}
+
+/// Words of [`loads`] at most.
+pub(crate) const LOADS_WORDS: usize = 2 * STATES.len();
+
+/// Commands that load `lent` states, a bit for each of [`STATES`], with `value_of` each.
+pub(crate) fn loads(
+    lent: u32,
+    mut value_of: impl FnMut(usize) -> u32,
+) -> impl Iterator<Item = [u32; 2]> {
+    let all = STATES.into_iter().enumerate();
+    all.filter(move |&(place, _)| lent & 1 << place != 0)
+        .map(move |(place, state)| {
+            let value = value_of(place);
+            let value = match place {
+                // The other fields stay.
+                ANGLE => value & ANGLE_TARGET | ANGLE_OTHER_MASKS,
+                _ => value,
+            };
+            [0x0801_0000 | state, value]
+        })
+}
+
+#[cfg(CONFIG_KUNIT)]
+#[kernel::macros::kunit_tests(galcore_bounds)]
+mod tests {
+    use super::*;
+
+    /// Where a test's target begins.
+    const BASE: u32 = 0x4000_0000;
+
+    /// A target of 64 x 32 pixels in A8R8G8B8, with a window as large.
+    const PLAIN: [(u32, u32); 10] = [
+        (0x1228, BASE),
+        (0x122C, 256),
+        (0x1230, 64),
+        (0x1234, 6),
+        (0x1260, 0),
+        (0x1264, 32 << 16 | 64),
+        (0x12A8, 0),
+        (0x12AC, 32 << 16 | 64),
+        (0x12B4, 32),
+        (0x12BC, 0),
+    ];
+
+    fn target(turns: bool, others: &[(u32, u32)]) -> Target {
+        let mut target = Target::new(turns);
+        for &(state, value) in PLAIN.iter().chain(others) {
+            assert_eq!(target.load(word(state), value, false, true), Load::Noted);
+        }
+        target
+    }
+
+    /// The bytes that memory must have for a draw of a rectangle; 0: none has enough.
+    fn bytes(mut target: Target, corners: [u32; 2]) -> u32 {
+        let mut fits = |bytes: u32| {
+            // The last answer is no excuse for this one.
+            target.is_roomy = false;
+            target.draw(corners.into_iter(), |address| Some(address + bytes - 1)) == Ok(())
+        };
+        if !fits(0x8000_0000) {
+            return 0;
+        }
+        let (mut low, mut high) = (1, 0x8000_0000);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match fits(middle) {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+        low
+    }
+
+    fn corner(x: u32, y: u32) -> u32 {
+        (y & 0xFFFF) << 16 | x & 0xFFFF
+    }
+
+    const ALL: [u32; 2] = [0, 32 << 16 | 64];
+
+    #[test]
+    fn what_is_drawn_counts_and_no_more() {
+        for (others, corners, wanted) in [
+            (&[][..], ALL, 32 * 256),
+            (&[], [corner(3, 4), corner(10, 6)], 5 * 256 + 40),
+            // The window cuts; one that is empty leaves nothing.
+            (&[], [corner(3, 4), corner(1000, 1000)], 32 * 256),
+            (&[(0x1264, corner(5, 1))], ALL, 20),
+            (&[(0x1260, corner(64, 0))], ALL, 1),
+            // Inside out.
+            (&[], [corner(9, 5), corner(3, 4)], 5 * 256 + 40),
+            (&[], [corner(3, 4), corner(3, 9)], 8 * 256 + 16),
+            // Both ends of a line.
+            (
+                &[(0x1234, 0x1006)],
+                [corner(3, 4), corner(9, 4)],
+                4 * 256 + 40,
+            ),
+            (
+                &[(0x1234, 0x1006)],
+                [corner(9, 4), corner(3, 0)],
+                4 * 256 + 40,
+            ),
+            // Negative corners are left of the window.
+            (&[], [corner(0xFFFF, 0xFFF0), corner(2, 2)], 256 + 8),
+            // A window that is inside out does not clip.
+            (
+                &[(0x1260, corner(99, 0))],
+                [corner(0, 0), corner(9, 40)],
+                39 * 256 + 36,
+            ),
+            (
+                &[(0x1260, corner(99, 0))],
+                [corner(0xFFFF, 0), corner(9, 40)],
+                0,
+            ),
+            (&[(0x122C, 0)], ALL, 256),
+            (&[(0x122C, 0x3_FFFF)], ALL, 31 * 0x3_FFFF + 256),
+            (&[(0x122C, 0x4_0000)], ALL, 0),
+            (&[(0x122C, -256i32 as u32)], ALL, 0),
+        ] {
+            assert_eq!(bytes(target(true, others), corners), wanted);
+        }
+        // As far as rows go, with strides as long as they get.
+        let far = [(0x122C, 0x3_FFFF), (0x1264, 0x7FFF_7FFF)];
+        assert_eq!(
+            bytes(target(true, &far), [0, corner(1, 0x2000)]),
+            0x1FFF * 0x3_FFFF + 4
+        );
+        assert_eq!(bytes(target(true, &far), [0, corner(1, 0x7FFF)]), 0);
+    }
+
+    #[test]
+    fn each_format_has_its_size() {
+        for (format, wanted) in [
+            (0, 128),
+            (4, 128),
+            (5, 256),
+            (6, 256),
+            (7, 128),
+            (8, 128),
+            (9, 64),
+            (16, 64),
+            // Planes, and what does not exist.
+            (15, 0),
+            (17, 0),
+            (18, 0),
+            (31, 0),
+        ] {
+            let target = target(true, &[(0x1234, format)]);
+            assert_eq!(bytes(target, [0, corner(64, 1)]), wanted);
+        }
+        let yuy2 = target(true, &[(0x1234, 7)]);
+        assert_eq!(bytes(yuy2, [0, corner(3, 1)]), 8);
+    }
+
+    #[test]
+    fn turned_targets_have_a_size() {
+        let part = [corner(1, 2), corner(20, 30)];
+        for (angle, wanted) in [
+            (0, 29 * 256 + 80),
+            (1, 29 * 256 + 256),
+            (2, 31 * 256 + 80),
+            (3, 0),
+            (4, 19 * 256 + 256),
+            (5, 31 * 256 + 256),
+            (6, 31 * 256 + 120),
+            (7, 0),
+        ] {
+            let turned = target(true, &[(0x12BC, angle << 3)]);
+            assert_eq!(bytes(turned, part), wanted);
+            // An older engine has no such state.
+            let turned = target(false, &[(0x12BC, angle << 3)]);
+            assert_eq!(bytes(turned, part), 29 * 256 + 80);
+        }
+        // By the other state; by both: whichever leads farther.
+        let by_state = (0x1230, 1 << 16 | 64);
+        for (turns, angle, wanted) in [
+            (false, 0, 20 * 256),
+            (true, 0, 20 * 256),
+            (true, 5, 32 * 256),
+            (true, 4, 20 * 256),
+        ] {
+            let turned = target(turns, &[by_state, (0x12BC, angle << 3)]);
+            assert_eq!(bytes(turned, part), wanted);
+        }
+        // Pixels that are not on it.
+        for (angle, corners) in [
+            (1, [0, corner(65, 1)]),
+            (2, [0, corner(1, 33)]),
+            (4, [0, corner(1, 65)]),
+            (5, [0, corner(65, 1)]),
+            (6, [0, corner(33, 1)]),
+        ] {
+            let wide = (0x1264, 0x7FFF_7FFF);
+            let turned = target(true, &[(0x12BC, angle << 3), wide]);
+            assert_eq!(bytes(turned, corners), 0);
+        }
+    }
+
+    #[test]
+    fn tiles_count_whole() {
+        for (config, wanted) in [
+            (6 | TILED, 4 * 256 + 48 * 4),
+            (4 | TILED, 4 * 256 + 48 * 2),
+            (6 | MINOR_TILED, 0),
+        ] {
+            let target = target(true, &[(0x1234, config)]);
+            assert_eq!(bytes(target, [0, corner(9, 5)]), wanted);
+        }
+    }
+
+    #[test]
+    fn nothing_clips_the_filter() {
+        let filter = |others: &[(u32, u32)], bytes: u32| {
+            target(true, others).filter(|address| Some(address + bytes - 1))
+        };
+        assert_eq!(filter(&[], 32 * 256), Ok(()));
+        assert_eq!(filter(&[], 32 * 256 - 1), Err(Problem::Beyond(BASE)));
+        let small = (0x1264, corner(1, 1));
+        assert_eq!(filter(&[small], 32 * 256 - 1), Err(Problem::Beyond(BASE)));
+        let inside_out = [(0x12A8, corner(70, 2)), (0x12AC, corner(3, 1))];
+        assert_eq!(filter(&inside_out, 2 * 256 + 71 * 4), Ok(()));
+        let problem = Err(Problem::Beyond(BASE));
+        assert_eq!(filter(&inside_out, 2 * 256 + 71 * 4 - 1), problem);
+        assert_eq!(filter(&[(0x12AC, u32::MAX)], 0x8000_0000 - 1), Ok(()));
+    }
+
+    #[test]
+    fn what_is_not_loaded_is_missing() {
+        let last_of = |address| Some(address + 0xFFFF);
+        for (turns, left_out, draw, filter) in [
+            (true, 0x1228, false, false),
+            (true, 0x122C, false, false),
+            (true, 0x1230, false, false),
+            (true, 0x1234, false, false),
+            (true, 0x1260, false, true),
+            (true, 0x1264, false, true),
+            (true, 0x12A8, true, false),
+            (true, 0x12AC, true, false),
+            (true, 0x12B4, true, true),
+            (true, 0x12BC, false, false),
+            (false, 0x12BC, true, true),
+        ] {
+            let mut target = Target::new(turns);
+            for (state, value) in PLAIN {
+                if state != left_out {
+                    target.load(word(state), value, false, true);
+                }
+            }
+            let state = |&state: &u32| state == word(left_out);
+            let missing = 1 << STATES.iter().position(state).unwrap();
+            let wanted = |is_there| match is_there {
+                true => Ok(()),
+                false => Err(Problem::Missing(missing)),
+            };
+            assert_eq!(target.draw(ALL.into_iter(), last_of), wanted(draw));
+            assert_eq!(target.filter(last_of), wanted(filter));
+            assert!(target.lend(missing, |_| 0));
+        }
+        // So is what came in the other pipe.
+        let mut other = target(true, &[]);
+        other.load(word(0x122C), 256, false, false);
+        let missing = |place: usize| Err(Problem::Missing(1 << place));
+        assert_eq!(other.draw(ALL.into_iter(), last_of), missing(STRIDE));
+        assert!(!other.lend(1 << STRIDE, |_| 256));
+        // The height counts where something is turned, and a mask leaves the angle unknown.
+        let mut target = target(true, &[(0x12BC, 5 << 3)]);
+        target.known &= !(1 << HEIGHT);
+        assert_eq!(target.draw(ALL.into_iter(), last_of), missing(HEIGHT));
+        target.known &= !(1 << ANGLE);
+        assert_eq!(target.load(word(0x12BC), 1 << 9, false, true), Load::Masked);
+        let both = Err(Problem::Missing(1 << HEIGHT | 1 << ANGLE));
+        assert_eq!(target.draw(ALL.into_iter(), last_of), both);
+        // What is lent counts.
+        assert!(target.lend(1 << HEIGHT | 1 << ANGLE, |_| 0));
+        assert_eq!(target.draw(ALL.into_iter(), last_of), Ok(()));
+        assert!(target.lend(1 << STRIDE, |_| 0x1_0000));
+        let beyond = Err(Problem::Beyond(BASE));
+        assert_eq!(target.draw(ALL.into_iter(), last_of), beyond);
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        let mut some = target(true, &[]);
+        for (state, value, converted, wanted) in [
+            (0x130C, 1, false, Load::Other),
+            (0x130C, 2, false, Load::Refused),
+            (0x130C, 3, false, Load::Refused),
+            (0x130C, 0, true, Load::Refused),
+            (0x128F0, 7, false, Load::Other),
+            (0x128FC, 8, false, Load::Refused),
+            (0x128FC, 8 | 1 << 9, false, Load::Other),
+            (0x128FC, u32::MAX, false, Load::Other),
+            (0x128FC, u32::MAX, true, Load::Refused),
+            (0x128FC, !(1 << 9), false, Load::Refused),
+            (0x12BE0, 0x20, false, Load::Refused),
+            (0x12BFC, 0x10, false, Load::Refused),
+            (0x12BFC, 0, true, Load::Refused),
+            (0x12900, u32::MAX, false, Load::Other),
+            (0x12C00, u32::MAX, false, Load::Other),
+            (0x1200, u32::MAX, false, Load::Other),
+            (0x1240, u32::MAX, false, Load::Other),
+            (0x1310, u32::MAX, false, Load::Other),
+        ] {
+            assert_eq!(some.load(word(state), value, converted, true), wanted);
+        }
+        let last_of = |address| Some(address + 0xFFFF);
+        assert_eq!(some.draw(ALL.into_iter(), last_of), Ok(()));
+        for (state, value) in PLAIN {
+            let mut odd = some;
+            odd.load(word(state), value, true, true);
+            let is_used = matches!(state, 0x1228..=0x1234 | 0x1260 | 0x1264 | 0x12BC);
+            let drawn = odd.draw(ALL.into_iter(), last_of);
+            assert_eq!(drawn.is_err(), is_used);
+        }
+        assert_eq!(some.draw(ALL.into_iter(), |_| None), Ok(()));
+        some.is_roomy = false;
+        let drawn = some.draw(ALL.into_iter(), |_| None);
+        assert_eq!(drawn, Err(Problem::Beyond(BASE)));
+    }
+
+    #[test]
+    fn what_is_lent_is_loaded() {
+        let mut target = Target::new(true);
+        let mut count = 0;
+        let lent = 1 << ADDRESS | 1 << HEIGHT | 1 << ANGLE;
+        for [header, value] in loads(lent, |place| if place == ANGLE { 0x2F } else { 7 }) {
+            assert_eq!(header >> 16, 0x0801);
+            target.load(header & 0xFFFF, value, false, true);
+            count += 1;
+        }
+        assert_eq!((count, target.known), (3, lent));
+        assert_eq!((target.values[ADDRESS], target.values[HEIGHT]), (7, 7));
+        assert_eq!(target.values[ANGLE], 0x28 | ANGLE_OTHER_MASKS);
+    }
+}

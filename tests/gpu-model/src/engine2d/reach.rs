@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The driver's arithmetic of how far this engine writes, against the bytes that it touches.
+
+use super::*;
+
+#[path = "../../../../src/stream/bounds.rs"]
+#[allow(dead_code, unexpected_cfgs)]
+mod bounds;
+
+use bounds::Problem;
+use bounds::Target;
+
+/// Random kicks that draw something, of each of two engines.
+const KICKS: u64 = 1_000_000;
+
+/// Where targets begin; sources are read elsewhere.
+const BASE: u32 = 0x4000_0000;
+
+/// Notes how far writes go from [`BASE`].
+#[derive(Default)]
+struct Reach {
+    /// The byte after the last.
+    end: u64,
+}
+
+impl Bus for Reach {
+    fn read(&mut self, _port: Port, _address: u32, data: &mut [u8]) {
+        data.fill(0);
+    }
+    fn write(&mut self, _port: Port, address: u32, data: &[u8]) {
+        // In front of the target is past everything.
+        let end = u64::from(address.wrapping_sub(BASE)) + data.len() as u64;
+        self.end = self.end.max(end);
+    }
+    fn read_physical(&mut self, _address: u32, data: &mut [u8]) {
+        data.fill(0);
+    }
+    fn write_physical(&mut self, _address: u32, _data: &[u8]) {
+        panic!("the 2D engine writes to a physical address");
+    }
+    fn aborted(&self) -> bool {
+        false
+    }
+}
+
+/// xorshift64*.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u32 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
+    }
+
+    fn below(&mut self, limit: u32) -> u32 {
+        self.next() % limit
+    }
+
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u32) as usize]
+    }
+
+    /// A corner whose coordinates are below `limit`, or just around 0 if `signed`.
+    fn corner(&mut self, limit: u32, signed: bool) -> u32 {
+        let back = if signed { 4 } else { 0 };
+        let mut number = || self.below(limit + back).wrapping_sub(back) & 0xffff;
+        number() << 16 | number()
+    }
+}
+
+/// A draw: its states, and the corners of its rectangles; none: a filter blit.
+struct Kick {
+    states: Vec<(u32, u32)>,
+    corners: Vec<u32>,
+}
+
+impl Kick {
+    fn random(random: &mut Random, engine: &Engine) -> Self {
+        let filters = random.below(8) == 0;
+        let command = random.pick(&[CLEAR, LINE, BIT_BLT, STRETCH_BLT]);
+        let format = random.pick(&[0, 1, 2, 3, 4, 5, 6, 16, 7]);
+        let stride = match random.below(4) {
+            0 => 0x3_fffc - 4 * random.below(8),
+            1 => random.below(0x1_0000) * 4,
+            _ => 4 * random.below(64),
+        };
+        let turn = match (filters || command <= LINE, engine.pe20) {
+            (false, true) => random.pick(&[0, 0, 1, 2, 4, 5, 6]),
+            _ => 0,
+        };
+        // Where all is on a turned surface now and then.
+        let size = |random: &mut Random| 12 + random.below(8);
+        let by_state = !filters && command > LINE && turn == 0 && random.below(4) == 0;
+        let clip = match random.below(3) {
+            0 => [0, 0x7fff_7fff],
+            1 => [random.corner(8, false), random.corner(20, false)],
+            _ => [0, random.corner(20, false)],
+        };
+        let mut states = vec![
+            (DE_DEST_ADDRESS, BASE),
+            (DE_DEST_STRIDE, stride),
+            (
+                DE_DEST_ROTATION_CONFIG,
+                u32::from(by_state) << 16 | size(random),
+            ),
+            (DE_DEST_CONFIG, command << 12 | format),
+            (DE_CLIP_TOP_LEFT, clip[0]),
+            (DE_CLIP_BOTTOM_RIGHT, clip[1]),
+            (DE_VR_TARGET_WINDOW_LOW, random.corner(6, false)),
+            (DE_VR_TARGET_WINDOW_HIGH, random.corner(10, false)),
+            (DE_DEST_ROTATION_HEIGHT, size(random)),
+            (DE_ROT_ANGLE, turn << 3),
+            // A pattern of one colour, so that nothing but the target counts.
+            (DE_ROP, (3 << 20) | 0xf0f0),
+            (DE_CLEAR_BYTE_MASK, 0xff),
+            (DE_PE_DITHER_LOW, u32::MAX),
+            (DE_PE_DITHER_HIGH, u32::MAX),
+            (DE_SRC_CONFIG, (6 << 24) | 6),
+            (DE_VR_SOURCE_IMAGE_HIGH, (2 << 16) | 2),
+            (DE_VR_CONFIG, random.below(2)),
+        ];
+        if command > LINE && !filters {
+            let axes = random.below(4);
+            states.push((DE_CONFIG, u32::from(axes != 0) | axes << 4));
+        }
+        let corners = match filters {
+            true => 0,
+            false => 2 * (1 + random.below(3)),
+        };
+        let is_signed = turn == 0 && !by_state;
+        let mut corners: Vec<_> = (0..corners).map(|_| random.corner(24, is_signed)).collect();
+        // Most are no more inside out than those of a client.
+        if random.below(4) != 0 {
+            for pair in corners.chunks_mut(2) {
+                let ((left, top), (right, bottom)) = (signed_pair(pair[0]), signed_pair(pair[1]));
+                let word = |x: i32, y: i32| ((y & 0xffff) << 16 | x & 0xffff) as u32;
+                pair[0] = word(left.min(right), top.min(bottom));
+                pair[1] = word(left.max(right) + 1, top.max(bottom) + 1);
+            }
+        }
+        Self { states, corners }
+    }
+
+    /// How far the engine goes; `None`: the model does not draw it.
+    fn touched(&self, engine: &Engine, block: &mut StateBlock) -> Option<u64> {
+        for &(address, value) in &self.states {
+            block.parts[0].1[((address - DE_FIRST) / 4) as usize] = value;
+        }
+        let mut reach = Reach::default();
+        if self.corners.is_empty() {
+            engine.check_filter(block).ok()?;
+            engine.filter(block, &mut reach);
+        } else {
+            let rectangles: Vec<_> = self
+                .corners
+                .chunks(2)
+                .map(|pair| Rectangle::from_words(pair[0], pair[1]))
+                .collect();
+            engine.check(block).ok()?;
+            engine.check_rectangles(block, &rectangles, 0).ok()?;
+            for rectangle in rectangles {
+                engine.draw(block, &[], rectangle, &mut reach);
+            }
+        }
+        Some(reach.end)
+    }
+
+    /// What the driver makes of it, with so many bytes of memory there.
+    fn judged(&self, engine: &Engine, bytes: u64) -> Result<(), Problem> {
+        let mut target = Target::new(engine.pe20);
+        for &(address, value) in &self.states {
+            target.load(address / 4, value, false, true);
+        }
+        let last_of = |address: u32| u32::try_from(u64::from(address) + bytes - 1).ok();
+        match self.corners.is_empty() {
+            true => target.filter(last_of),
+            false => target.draw(self.corners.iter().copied(), last_of),
+        }
+    }
+
+    /// Whether what the driver reckons is no more than what is touched.
+    fn is_exact(&self) -> bool {
+        let state = |wanted| {
+            let mut states = self.states.iter();
+            states.find(|state| state.0 == wanted).unwrap().1
+        };
+        let turned = state(DE_ROT_ANGLE) != 0 || state(DE_DEST_ROTATION_CONFIG) >> 16 != 0;
+        let is_line = state(DE_DEST_CONFIG) >> 12 == LINE;
+        // Pairs of pixels go together, and what is inside out counts as if it were not.
+        let is_yuy2 = state(DE_DEST_CONFIG) & 0x1f == 7;
+        let ordered = |first: u32, second: u32| {
+            let rectangle = Rectangle::from_words(first, second);
+            rectangle.left < rectangle.right && rectangle.top < rectangle.bottom
+        };
+        let all_ordered = self.corners.chunks(2).all(|pair| ordered(pair[0], pair[1]));
+        let window = ordered(state(DE_CLIP_TOP_LEFT), state(DE_CLIP_BOTTOM_RIGHT));
+        let filters = self.corners.is_empty();
+        !is_yuy2 && (filters || !turned && !is_line && all_ordered && window)
+    }
+}
+
+/// With one byte less than it touches no kick is let pass; with as many, none is refused falsely.
+#[test]
+fn the_driver_knows_how_far_each_kick_reaches() {
+    let features = Features {
+        a8_target: true,
+        scaler: true,
+        mirror: true,
+        ..Features::default()
+    };
+    for pe20 in [false, true] {
+        let engine = Engine {
+            pe20,
+            line_inclusive: pe20,
+            features,
+        };
+        let words = vec![0; ((DE_END - DE_FIRST) / 4) as usize];
+        let mut block = StateBlock::new(DE_FIRST, words);
+        let mut random = Random(0x1147 + u64::from(pe20));
+        let (mut kicks, mut exact, mut most) = (0, 0, 0);
+        while kicks < KICKS {
+            let kick = Kick::random(&mut random, &engine);
+            let Some(end) = kick.touched(&engine, &mut block) else {
+                continue;
+            };
+            if end == 0 {
+                continue;
+            }
+            kicks += 1;
+            most = most.max(end);
+            let refused = Err(Problem::Beyond(BASE));
+            let text = || format!("{:x?} {:x?}, {end:#x} bytes", kick.states, kick.corners);
+            if end > 1 {
+                assert_eq!(kick.judged(&engine, end - 1), refused, "{}", text());
+            }
+            if kick.is_exact() {
+                exact += 1;
+                assert_eq!(kick.judged(&engine, end), Ok(()), "{}", text());
+            }
+        }
+        assert!(exact > KICKS / 8 && most > 1 << 20, "{exact} {most:#x}");
+    }
+}
