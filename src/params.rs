@@ -148,6 +148,8 @@ pub(crate) struct Parameters {
     pub(crate) check_addresses: bool,
     /// One that is not is loaded as the scratch memory's; else the commands are refused.
     pub(crate) mend_addresses: bool,
+    /// How far the 2D engine writes is looked at.
+    pub(crate) bound_draws: bool,
     /// GPU addresses that all clients may use besides.
     pub(crate) allowed_ranges: [Option<Range>; ALLOWED_RANGES],
     /// And each those of the framebuffers that it has mapped.
@@ -540,10 +542,11 @@ impl Parameters {
             },
             check_addresses: match raw.streamCheck {
                 1 => false,
-                2 | 3 => true,
-                _ => return Err(Refusal("streamCheck", "must be 1, 2 or 3")),
+                2..=4 => true,
+                _ => return Err(Refusal("streamCheck", "must be from 1 to 4")),
             },
             mend_addresses: raw.streamCheck == 3,
+            bound_draws: raw.streamCheck == 4,
             allowed_ranges,
             framebuffers,
             interface: interface(raw)?,
@@ -716,7 +719,7 @@ mod tests {
             signal: 48,
             useLinuxSignal: 0,
             sharedPool: 0,
-            streamCheck: 2,
+            streamCheck: 4,
             gpuTimeout: 5000,
             jobTimeout: 10_000,
             recovery: 1,
@@ -838,7 +841,7 @@ mod tests {
         assert_eq!(refused(|raw| raw.major = 5000), Some("major"));
         assert_eq!(refused(|raw| raw.fastClear = 2), Some("fastClear"));
         assert_eq!(refused(|raw| raw.streamCheck = 0), Some("streamCheck"));
-        assert_eq!(refused(|raw| raw.streamCheck = 4), Some("streamCheck"));
+        assert_eq!(refused(|raw| raw.streamCheck = 5), Some("streamCheck"));
         assert!(refused(|raw| raw.streamCheck = 3).is_none());
         assert_eq!(refused(|raw| raw.gpuTimeout = 199), Some("gpuTimeout"));
         assert_eq!(refused(|raw| raw.gpuTimeout = u32::MAX), Some("gpuTimeout"));

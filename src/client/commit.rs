@@ -71,17 +71,21 @@ use crate::{
         MAX_WORDS_BEHIND_STATES, //
     },
     stream::{
+        bounds,
         checker::{
             self,
             Exit,
             Refusal, //
         },
         doubts,
+        loaded::Loaded,
         lookup::{
             Addresses,
             Lookup, //
         },
+        states,
         words::{
+            select_idle_pipe,
             state::DE_SRC_ADDRESS,
             Pipe, //
         }, //
@@ -346,7 +350,7 @@ impl Process {
         queue: &mut Queue<'a>,
         fill: impl FnOnce(&mut Queue<'a>) -> Result,
     ) -> Result<(Submitted, bool)> {
-        let (stale, data);
+        let (stale, data, lent);
         let (exit, removals, wipes) = {
             let mut tables = self.tables();
             // Without room for it a FREE costs the client more; nothing else does.
@@ -360,6 +364,10 @@ impl Process {
             };
             loaded.begin();
             let exit = self.check(core, &tables, words, entry)?;
+            lent = loaded.lent();
+            if lent != 0 {
+                complete(words, entry, loaded)?;
+            }
             self.doubt(core, &tables, words);
             let (removals, wipes) = (tables.addresses.removals(), loaded.wipes());
             (exit, removals, wipes)
@@ -383,6 +391,7 @@ impl Process {
             data,
             wipes,
             is_context_new: false,
+            lent,
             left: Cell::new(None),
         };
         let submitted = self.submit(core, Some(&mut work), queue)?;
@@ -571,6 +580,32 @@ impl Process {
     }
 }
 
+/// Has checked commands begin with loads of what they were lent: they draw with the 2D engine before
+/// they have loaded all that says how far. The ring drains both pipes before.
+#[cold]
+#[inline(never)]
+fn complete(words: &mut KVVec<u32>, entry: Pipe, loaded: &Loaded) -> Result {
+    let lent = loaded.lent();
+    // CAST: ten at most.
+    let room = 2 + 2 * lent.count_ones() as usize + 2;
+    let count = words.len();
+    words.extend_from_slice(&[0; bounds::LOADS_WORDS + 4][..room], sys::GFP_CLIENT)?;
+    words.copy_within(..count, room);
+    let (there, back) = (select_idle_pipe(Pipe::Pipe2d), select_idle_pipe(entry));
+    let mut pairs = words.chunks_exact_mut(2);
+    if let Some(first) = pairs.next() {
+        first.copy_from_slice(&there);
+    }
+    let loads = bounds::loads(lent, |place| loaded.lent_value(place));
+    for (load, to) in loads.zip(&mut pairs) {
+        to.copy_from_slice(&load);
+    }
+    if let Some(last) = pairs.next() {
+        last.copy_from_slice(&back);
+    }
+    Ok(())
+}
+
 /// Tells the log of a part for a core that there never was.
 #[cold]
 #[inline(never)]
@@ -643,6 +678,8 @@ pub(super) struct Submission<'a> {
     wipes: u64,
     /// The states of the own context have been noted behind the commands, which come behind them.
     is_context_new: bool,
+    /// Which states they were lent: they begin with those of [`complete`].
+    lent: u32,
     /// The context of the process's commands before, to be let go of without a lock.
     left: Cell<Option<Arc<AttachedContext>>>,
 }
@@ -738,7 +775,14 @@ impl Submission<'_> {
             self.wipes = loaded.wipes();
             self.stale = None;
         }
-        if is_removed || core::mem::take(&mut self.is_context_new) {
+        let is_context_new = core::mem::take(&mut self.is_context_new);
+        if is_removed || is_context_new {
+            let loaded = &tables.per_core[self.core.index()].loaded;
+            // What they begin with is there already.
+            loaded.stop_lending();
+            if self.lent != 0 && is_context_new {
+                self.lend_again(loaded);
+            }
             self.exit = self
                 .process
                 .check(self.core, tables, self.words, self.entry)?;
@@ -753,6 +797,24 @@ impl Submission<'_> {
         match &mut self.own {
             Some(own) => own.check(self.process, self.core, tables),
             None => Ok(()),
+        }
+    }
+
+    /// Lends the commands what the context loads, which comes before them.
+    #[cold]
+    #[inline(never)]
+    fn lend_again(&mut self, loaded: &Loaded) {
+        // The target's address would be the first.
+        let old = self.words.get(3).copied().unwrap_or_default();
+        let value_of = |state| match states::takes_address(state) {
+            true => loaded.value(state).unwrap_or(old),
+            false => loaded.data(state),
+        };
+        let loads = bounds::loads(self.lent, |place| {
+            bounds::STATES.get(place).copied().map_or(0, value_of)
+        });
+        for (load, to) in loads.zip(self.words.chunks_exact_mut(2).skip(1)) {
+            to.copy_from_slice(&load);
         }
     }
 

@@ -146,7 +146,7 @@ impl<P: Payload> Core<P> {
             );
             return Err(EINVAL);
         }
-        let states = States::new(identity)
+        let states = States::new(identity, device.parameters().bound_draws)
             .inspect_err(|_| dev_err!(dev, "no memory for the list of states\n"))?;
         let scratch = Scratch {
             addresses: [false, true].map(|is_2d| vm.scratch_address(place.index(), is_2d)),

@@ -30,6 +30,8 @@ const FEATURE_COMPRESSION: u32 = 1 << 5;
 const FEATURE_PIPE_2D: u32 = 1 << 9;
 /// Feature word 0: early Z.
 const FEATURE_EARLY_Z: u32 = 1 << 16;
+/// Minor features 0: pixel engine 2.0 of the 2D pipe.
+const MINOR0_PE20: u32 = 1 << 7;
 /// Minor features 0: 2 bits of tile status a tile.
 const MINOR0_2_BITS_PER_TILE: u32 = 1 << 10;
 /// Minor features 0: there are more words of minor features, and specs.
@@ -394,6 +396,11 @@ impl Identity {
     /// Whether the second-level cache of hierarchical Z must be off.
     pub(crate) fn has_faulty_hz_cache(&self) -> bool {
         self.minor_features[3] & (1 << 26 | 1 << 8) != 0
+    }
+
+    /// Whether the 2D pipe has the new pixel engine (2.0).
+    pub(crate) fn has_pe20(&self) -> bool {
+        self.minor_features[0] & MINOR0_PE20 != 0
     }
 
     /// Whether the memory controller is the new one (2.0).

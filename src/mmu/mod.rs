@@ -120,6 +120,10 @@ const SCRATCH_PARTS: usize = 2 * MAX_CORES;
 /// memory from the given address upwards.
 const PART_PAGES: usize = 1 << 11;
 
+/// The same in bytes.
+// CAST: 8 MiB.
+pub(crate) const SCRATCH_BYTES: u32 = (PART_PAGES as u32) << PAGE_BITS;
+
 /// The last pages are never allocated: they lead to scratch memory.
 const SCRATCH_PAGES: usize = SCRATCH_PARTS * PART_PAGES;
 

@@ -13,7 +13,7 @@
 //! 0 is refused besides: it would draw nothing, and its author would not learn why.
 //!
 //! Of an address only the first byte is known: how far the engine goes from there, other states
-//! say, and those are not looked at.
+//! say. Those are looked at for what the 2D engine writes ([`bounds`](super::bounds)), and not for others.
 //!
 //! States that the core is not known to have are refused, since they may hold anything. Most words
 //! are values of states that mean nothing here. One bit for each state tells which do ([`States`]),
@@ -22,6 +22,11 @@
 //! More than half of the file is the checker's tests.
 
 use super::{
+    bounds::{
+        Load,
+        Problem,
+        Target, //
+    },
     loaded::Loaded,
     lookup::{
         Addresses,
@@ -101,6 +106,12 @@ pub(crate) enum Fault {
     Address(u32),
     /// A draw to a target (its state's word address) that the stream has loaded with 0.
     Nowhere(u32),
+    /// A draw past the end of the memory that the target of the 2D engine, this address, is in.
+    Beyond(u32),
+    /// A state (its word address) with which it is not known how far the 2D engine draws.
+    Unbounded(u32),
+    /// A draw of the 2D engine without a state that says how far it goes, which cannot be lent.
+    Missing,
     /// A draw of one pipe while the other is selected.
     WrongPipe,
     /// A pipe that this core lacks.
@@ -137,6 +148,9 @@ impl Fault {
             Fault::Unknown(address) => ("not known for this core", Some(address)),
             Fault::Address(address) => ("not in the process's memory", Some(address)),
             Fault::Nowhere(address) => ("it draws there, to address 0", Some(address)),
+            Fault::Beyond(_) => ("it draws past the end of that memory", Some(state::DE_DEST_ADDRESS)),
+            Fault::Unbounded(address) => ("how far the 2D engine draws with it is not known", Some(address)),
+            Fault::Missing => ("it draws before it has loaded all of the target's states with the 2D engine selected", None),
             Fault::Opcode => ("an opcode that is the kernel's, or unknown", None),
             Fault::Truncated => ("the command is longer than what is left of the buffer", None),
             Fault::WrongPipe => ("it draws with an engine that is not selected", None),
@@ -211,6 +225,10 @@ struct Checker<'a> {
     loaded: Option<&'a Loaded>,
     states: Sets<'a>,
     lookup: Lookup<'a>,
+    /// The 2D engine's target before the first load; `None`: its draws are not bounded.
+    bounds: Option<&'a Target>,
+    /// The same after what has been loaded; `None`: nothing of it has. Most streams load nothing.
+    target: Option<Target>,
     pipe: Pipe,
     /// What has been selected, and whose address states have been loaded.
     uses: Engines,
@@ -254,6 +272,8 @@ impl Checker<'_> {
                     n => n as usize,
                 };
                 let data = ((first >> 16) & 0x7FF) as usize;
+                let corners = words.get(2..2 + 2 * rects).ok_or(Fault::Truncated)?;
+                self.bound(|target, last_of| target.draw(corners.iter().map(Cell::get), last_of))?;
                 Ok(2 + 2 * rects + data.next_multiple_of(2))
             }
             Opcode::DrawPrimitives | Opcode::DrawInstanced => {
@@ -292,18 +312,75 @@ impl Checker<'_> {
                 if self.states.is_special(address) {
                     self.special(address, value, converted, count)?;
                 } else if self.states.is_watched(address) {
-                    self.note_data(address, value.get(), converted);
+                    self.note(address, value.get(), converted)?;
                 }
             }
         }
         Ok((1 + values.len()).next_multiple_of(2))
     }
 
-    /// A state that carries data is loaded with `value`. What that is converted to is not known
-    /// here: then the data is lost when another process's commands come.
-    fn note_data(&self, address: u32, value: u32, converted: bool) {
-        if let Some(loaded) = self.loaded {
-            loaded.note_data(address, if converted { 0 } else { value });
+    /// A state that carries data, or says how far the 2D engine draws, is loaded with `value`. What
+    /// that is converted to is not known here: then the data is lost when another process's commands
+    /// come.
+    fn note(&mut self, address: u32, value: u32, converted: bool) -> Result<(), Fault> {
+        let load = match self.bounds {
+            Some(start) => {
+                let target = self.target.get_or_insert_with(|| *start);
+                target.load(address, value, converted, self.pipe == Pipe::Pipe2d)
+            }
+            None => Load::Other,
+        };
+        let value = if converted { 0 } else { value };
+        match (load, self.loaded) {
+            (Load::Refused, _) => return Err(Fault::Unbounded(address)),
+            (Load::Noted, Some(loaded)) => loaded.keep(address, value),
+            (Load::Other, Some(loaded)) => loaded.note_data(address, value),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Judges a draw of the 2D engine.
+    #[inline(never)]
+    fn bound(
+        &mut self,
+        judge: impl Fn(&mut Target, &mut dyn FnMut(u32) -> Option<u32>) -> Result<(), Problem>,
+    ) -> Result<(), Fault> {
+        // Of a target that turns out to be turned more is looked at.
+        for _ in 0..3 {
+            let Some(start) = self.bounds else {
+                return Ok(());
+            };
+            let (target, lookup) = (self.target.get_or_insert_with(|| *start), &mut self.lookup);
+            match judge(target, &mut |address| lookup.last_of_2d(address)) {
+                Ok(()) => return Ok(()),
+                Err(Problem::Beyond(address)) => return Err(Fault::Beyond(address)),
+                Err(Problem::Missing(missing)) => self.lend(missing)?,
+            }
+        }
+        Err(Fault::Missing)
+    }
+
+    /// Has the stream begin with what its process has loaded last of states that it has not loaded.
+    #[cold]
+    #[inline(never)]
+    fn lend(&mut self, missing: u32) -> Result<(), Fault> {
+        let lookup = &mut self.lookup;
+        // What it has freed since leads nowhere, as what it has never loaded.
+        let mut resolve = |state, value: Option<u32>| {
+            let value = value.and_then(|value| lookup.resolve(state, value));
+            value.unwrap_or(lookup.scratch(state))
+        };
+        match (&mut self.target, self.loaded) {
+            // Not the states of a context.
+            (Some(target), Some(loaded)) if !self.mends && loaded.is_lending() => {
+                let value_of = |state| loaded.lend(state, |value| resolve(state, value));
+                match target.lend(missing, value_of) {
+                    true => Ok(()),
+                    false => Err(Fault::Missing),
+                }
+            }
+            _ => Err(Fault::Missing),
         }
     }
 
@@ -339,6 +416,10 @@ impl Checker<'_> {
                 if self.nowhere != 0 {
                     self.nowhere &= !target(address);
                 }
+            }
+            if let (state::DE_DEST_ADDRESS, Some(start)) = (address, self.bounds) {
+                let target = self.target.get_or_insert_with(|| *start);
+                target.load(address, resolved, false, self.pipe == Pipe::Pipe2d);
             }
             if let Some(loaded) = self.loaded {
                 loaded.note(address, resolved);
@@ -386,7 +467,10 @@ impl Checker<'_> {
                     self.draws_to(self.states.resolve_target)?;
                 }
             }
-            state::DE_VR_CONFIG => self.draw(Pipe::Pipe2d)?,
+            state::DE_VR_CONFIG => {
+                self.draw(Pipe::Pipe2d)?;
+                self.bound(|target, last_of| target.filter(last_of))?;
+            }
             0 | 1 => return Err(Fault::State(address)),
             _ if is_kernel_state(address) => return Err(Fault::State(address)),
             _ => return Err(Fault::Unknown(address)),
@@ -489,8 +573,10 @@ pub(crate) fn check_states(
 
 /// What the LOAD_STATE that `rest` begins with loads the state of `fault` with.
 fn loaded_value(rest: &[Cell<u32>], fault: Fault) -> Option<u32> {
-    if matches!(fault, Fault::Nowhere(_)) {
-        return Some(0);
+    match fault {
+        Fault::Nowhere(_) => return Some(0),
+        Fault::Beyond(address) => return Some(address),
+        _ => {}
     }
     let address = fault.text().1?;
     let first = rest.first()?.get() & 0xFFFF;
@@ -545,6 +631,11 @@ fn pass(
         loaded,
         states,
         lookup: Lookup::new(addresses),
+        bounds: match addresses {
+            Addresses::Any => None,
+            Addresses::Of { .. } => states.target,
+        },
+        target: None,
         pipe: entry,
         uses,
         tokens: Tokens([0; 32]),

@@ -12,6 +12,7 @@
 //! comes, and never in doubt: if it is wrong, it is the process's own all the same.
 
 use super::{
+    bounds,
     states,
     words::Pipe, //
 };
@@ -38,6 +39,11 @@ pub(crate) struct Loaded {
     wipes: Cell<u64>,
     /// The first and the last state with data that was noted since [`Loaded::take_data`].
     data: Cell<Option<(u32, u32)>>,
+    /// Of the last check, a bit for each of [`bounds::STATES`] that its stream was lent, and what.
+    lent: Cell<u32>,
+    /// The stream can be lent something.
+    is_lending: Cell<bool>,
+    lent_values: [Cell<u32>; bounds::STATES.len()],
 }
 
 impl Loaded {
@@ -51,6 +57,9 @@ impl Loaded {
             verified: Cell::new(0),
             wipes: Cell::new(0),
             data: Cell::new(None),
+            lent: Cell::new(0),
+            is_lending: Cell::new(false),
+            lent_values: [const { Cell::new(0) }; bounds::STATES.len()],
         }
     }
 
@@ -66,6 +75,8 @@ impl Loaded {
 
     /// A stream's check begins.
     pub(crate) fn begin(&self) {
+        self.lent.set(0);
+        self.is_lending.set(true);
         if self.is_open.replace(true) {
             self.is_unsure.set(true);
         }
@@ -101,12 +112,56 @@ impl Loaded {
         }
     }
 
+    /// State `state`, which says how far the 2D engine draws, is loaded with `value`: see
+    /// [`Loaded::data`].
+    #[inline]
+    pub(crate) fn keep(&self, state: u32, value: u32) {
+        // CAST: 32 bits into at least 32.
+        if let Some(place) = self.values.get(state as usize) {
+            place.set(value);
+        }
+    }
+
+    /// Whether a stream can be lent something now.
+    pub(crate) fn is_lending(&self) -> bool {
+        self.is_lending.get()
+    }
+
+    /// A stream is lent the value of `state`, one of [`bounds::STATES`]: `resolved` of an address.
+    pub(crate) fn lend(&self, state: u32, resolved: impl FnOnce(Option<u32>) -> u32) -> u32 {
+        let value = match states::takes_address(state) {
+            true => resolved(self.value(state)),
+            false => self.data(state),
+        };
+        let mut places = self.lent_values.iter().zip(bounds::STATES).enumerate();
+        if let Some((place, (to, _))) = places.find(|(_, (_, lent))| *lent == state) {
+            to.set(value);
+            self.lent.set(self.lent.get() | 1 << place);
+        }
+        value
+    }
+
+    /// The stream's check begins once more: what it was lent is in it.
+    pub(crate) fn stop_lending(&self) {
+        self.is_lending.set(false);
+    }
+
+    /// What the stream was lent whose check began last: a bit for each of [`bounds::STATES`].
+    pub(crate) fn lent(&self) -> u32 {
+        self.lent.get()
+    }
+
+    /// The value that was lent of the state at `place` of these.
+    pub(crate) fn lent_value(&self, place: usize) -> u32 {
+        self.lent_values.get(place).map_or(0, Cell::get)
+    }
+
     /// The first and the last state with data that was noted since this was called last.
     pub(crate) fn take_data(&self) -> Option<(u32, u32)> {
         self.data.take()
     }
 
-    /// The data of state `state`: 0 if none was noted.
+    /// The data of state `state`, or what was kept of it: 0 if nothing was noted.
     pub(crate) fn data(&self, state: u32) -> u32 {
         // CAST: 32 bits into at least 32.
         self.values.get(state as usize).map_or(0, Cell::get)
@@ -243,7 +298,9 @@ mod tests {
             loaded.note_data(byte / 4, value);
         }
         assert_eq!(loaded.take_data(), Some((0x1218 / 4, 0x1C04 / 4)));
-        assert_eq!(loaded.take_data(), None);
+        // What says how far is drawn is not to come back.
+        loaded.keep(0x122C / 4, 6);
+        assert_eq!((loaded.take_data(), loaded.data(0x122C / 4)), (None, 6));
         // It is no address, and stays when those are forgotten.
         assert!(stale(&loaded, Pipe::Pipe2d, 3).is_empty());
         loaded.forget_all();

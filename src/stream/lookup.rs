@@ -12,7 +12,10 @@ use super::{
     },
     words::Pipe, //
 };
-use crate::addr::Range;
+use crate::{
+    addr::Range,
+    mmu::SCRATCH_BYTES, //
+};
 
 /// Tile status on cores without memory controller 2.0: its states hold physical addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,9 +117,32 @@ impl<'a> Lookup<'a> {
             }
             _ => value,
         };
-        let is_recent = |range: &Option<Range>| range.is_some_and(|range| range.contains(address));
-        if self.recent.iter().any(is_recent) {
-            return Some(value);
+        self.range(own, common, address).map(|_| value)
+    }
+
+    /// The last address of the memory that holds `address`, as far as the 2D engine may write there;
+    /// `None`: the process may not use it.
+    pub(crate) fn last_of_2d(&mut self, address: u32) -> Option<u32> {
+        let Addresses::Of {
+            own,
+            common,
+            scratch,
+        } = self.addresses
+        else {
+            return Some(u32::MAX);
+        };
+        if address == scratch.in_pipe(Pipe::Pipe2d) {
+            return address.checked_add(SCRATCH_BYTES - 1);
+        }
+        self.range(own, common, address).map(Range::last)
+    }
+
+    /// The range that holds `address`.
+    #[inline(always)]
+    fn range(&mut self, own: &AddressSet, common: &[Option<Range>], address: u32) -> Option<Range> {
+        let mut recent = self.recent.iter().copied().flatten();
+        if let Some(range) = recent.find(|range| range.contains(address)) {
+            return Some(range);
         }
         let in_common = || {
             let mut ranges = common.iter().copied().flatten();
@@ -127,7 +153,7 @@ impl<'a> Lookup<'a> {
             self.recent[self.next] = found;
             self.next = (self.next + 1) % REMEMBERED;
         }
-        found.map(|_| value)
+        found
     }
 
     /// What leads to the scratch memory in state `state`; 0, if no address is looked up.

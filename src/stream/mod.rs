@@ -5,8 +5,6 @@
 //! All of it is pure logic; it takes no locks.
 
 pub(crate) mod addresses;
-// Until the checker asks it.
-#[cfg_attr(not(CONFIG_KUNIT), allow(dead_code))]
 pub(crate) mod bounds;
 pub(crate) mod checker;
 pub(crate) mod decode;

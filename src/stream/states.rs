@@ -12,6 +12,10 @@
 //! of the file is the table.
 
 use super::{
+    bounds::{
+        self,
+        Target, //
+    },
     checker::Engines,
     words::{
         state,
@@ -367,6 +371,7 @@ pub(crate) fn takes_address(address: u32) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Features {
     engines: Engines,
+    pe20: bool,
     minor2: u32,
     minor3: u32,
     instructions: u32,
@@ -382,6 +387,7 @@ impl Features {
                 pipe_3d: identity.has_3d(),
                 pipe_2d: identity.has_2d(),
             },
+            pe20: identity.has_pe20(),
             minor2: identity.minor_features[2],
             minor3: identity.minor_features[3],
             instructions: identity.instruction_count,
@@ -428,8 +434,11 @@ pub(crate) struct States {
     address: KVVec<u32>,
     /// Those that carry data and that the core has.
     data: KVVec<u32>,
-    /// The special ones, and those of the 2D pipe that carry data: these are noted.
+    /// The special ones, and those of the 2D pipe that carry data, or say how far it writes: these
+    /// are noted.
     watched: KVVec<u32>,
+    /// Of a core with a 2D pipe whose writes are bounded: how to begin.
+    target: Option<Target>,
     /// The state that says where the resolve engine draws to.
     resolve_target: u32,
 }
@@ -455,12 +464,13 @@ fn members(set: impl Iterator<Item = u32>) -> impl Iterator<Item = u32> {
 }
 
 impl States {
-    /// The states of a core. `ENOMEM`.
-    pub(crate) fn new(identity: &Identity) -> Result<Arc<Self>> {
-        Ok(Arc::new(Self::of(&Features::of(identity))?, GFP_KERNEL)?)
+    /// The states of a core; `bounds`: how far the 2D engine writes is looked at. `ENOMEM`.
+    pub(crate) fn new(identity: &Identity, bounds: bool) -> Result<Arc<Self>> {
+        let states = Self::of(&Features::of(identity), bounds)?;
+        Ok(Arc::new(states, GFP_KERNEL)?)
     }
 
-    fn of(features: &Features) -> Result<Self> {
+    fn of(features: &Features, bounds: bool) -> Result<Self> {
         let mut special = KVVec::from_elem(u32::MAX, SET_WORDS, GFP_KERNEL)?;
         let mut address = KVVec::from_elem(0, SET_WORDS, GFP_KERNEL)?;
         for &Row(byte, count, need, _) in &OTHERS {
@@ -496,12 +506,17 @@ impl States {
         for address in members(data.iter().copied()).filter(of_2d) {
             mark(&mut watched, address, 1, true);
         }
+        let target = (bounds && features.engines.pipe_2d).then(|| Target::new(features.pe20));
+        if target.is_some() {
+            bounds::looked_at().for_each(|address| mark(&mut watched, address, 1, true));
+        }
         Ok(Self {
             engines: features.engines,
             special,
             address,
             data,
             watched,
+            target,
             resolve_target: match features.pixel_pipes {
                 0 | 1 => state::RS_DEST_ADDR,
                 _ => state::RS_PIPE_DEST_ADDR,
@@ -527,6 +542,7 @@ impl States {
             special: self.special.as_slice().try_into().ok()?,
             address: self.address.as_slice().try_into().ok()?,
             watched: self.watched.as_slice().try_into().ok()?,
+            target: self.target.as_ref(),
         })
     }
 
@@ -552,6 +568,8 @@ pub(crate) struct Sets<'a> {
     special: &'a StateSet,
     address: &'a StateSet,
     watched: &'a StateSet,
+    /// How the 2D engine's target is before the first load; `None`: nothing bounds it.
+    pub(crate) target: Option<&'a Target>,
 }
 
 impl Sets<'_> {
@@ -565,7 +583,8 @@ impl Sets<'_> {
         is_in(self.address, address)
     }
 
-    /// Whether state `address` (16 bits) is special, or carries data of the 2D pipe.
+    /// Whether state `address` (16 bits) is special, or carries data of the 2D pipe, or says how far
+    /// that writes.
     pub(crate) fn is_watched(&self, address: u32) -> bool {
         is_in(self.watched, address)
     }
@@ -598,12 +617,13 @@ pub(crate) mod cores {
     pub(crate) const ALL: u32 = u32::MAX;
 
     fn states(engines: Engines, minor2: u32, minor3: u32, halti2: bool) -> States {
-        States::of(&features(engines, minor2, minor3, halti2)).unwrap()
+        States::of(&features(engines, minor2, minor3, halti2), false).unwrap()
     }
 
     fn features(engines: Engines, minor2: u32, minor3: u32, halti2: bool) -> Features {
         Features {
             engines,
+            pe20: true,
             minor2,
             minor3,
             instructions: if minor2 == ALL { 2048 } else { 512 },
@@ -621,7 +641,16 @@ pub(crate) mod cores {
         };
         let mut features = features(engines, 0, 0, false);
         features.pixel_pipes = 2;
-        States::of(&features).unwrap()
+        States::of(&features, false).unwrap()
+    }
+
+    /// One with everything, whose draws are bounded.
+    pub(crate) fn bounded() -> States {
+        let engines = Engines {
+            pipe_3d: true,
+            pipe_2d: true,
+        };
+        States::of(&features(engines, ALL, ALL, true), true).unwrap()
     }
 
     /// One with everything.

@@ -13,6 +13,7 @@ mod cases {
         words::{
             link,
             load_state,
+            select_idle_pipe,
             select_pipe,
             Caches,
             END,
@@ -736,5 +737,123 @@ mod cases {
         assert_eq!(uses(&load(0x1430), Pipe::Pipe2d), Ok(both));
         assert_eq!(uses(&load(0x122C), Pipe::Pipe3d), Ok(only(Pipe::Pipe3d)));
         assert_eq!(uses(&load(0x3800), Pipe::Pipe2d), Ok(both));
+    }
+
+    #[test]
+    fn the_2d_engine_writes_to_its_targets_memory() {
+        let (own, stride) = (0x4000, 128);
+        let mut set = AddressSet::new();
+        assert!(set.add(own, 0x1000).is_ok());
+        assert!(set.add(own + 0x1000, 0x1000).is_ok());
+        let addresses = Addresses::Of {
+            own: &set,
+            common: &[Range::new(0x9000, 0x800)],
+            scratch: SCRATCH,
+        };
+        let fault = |parts: &[&[u32]], entry, states: &States, mends| {
+            let mut words = KVVec::new();
+            for part in parts {
+                words.extend_from_slice(part, GFP_KERNEL).unwrap();
+            }
+            pass(&mut words, states, entry, addresses, None, mends)
+                .err()
+                .map(|refusal| (refusal.fault, refusal.at, refusal.value))
+        };
+        let target = |address, stride| {
+            [
+                load_state(state::DE_DEST_ADDRESS, 4),
+                address,
+                stride,
+                0,
+                6,
+                0,
+            ]
+        };
+        let clip = [load_state(state::word(0x1260), 2), 0, 32 << 16 | 32, 0];
+        let angle = [load_state(state::word(0x12BC), 1), 0];
+        let draw = [0x2000_0100, 0, 0, 32 << 16 | 32];
+        let window = [load_state(state::word(0x12A8), 2), 0, 32 << 16 | 32, 0];
+        let filter = [load_state(state::DE_VR_CONFIG, 1), 1];
+        let (bounded, free) = (cores::bounded(), cores::both());
+        for (address, stride, is_right) in [
+            (own, stride, true),
+            (own, stride + 4, false),
+            (own + 4, stride, false),
+            (own + 0x1000, stride, true),
+            (0x9000, stride / 4, true),
+            (0x9000, stride, false),
+        ] {
+            let target = target(address, stride);
+            for (kick, at) in [(&draw[..], 16), (&filter, 16)] {
+                let parts: [&[u32]; 5] = [&target, &clip, &window, &angle, kick];
+                let beyond = Some((Fault::Beyond(address), at, Some(address)));
+                let wanted = if is_right { None } else { beyond };
+                assert_eq!(fault(&parts, Pipe::Pipe2d, &bounded, false), wanted);
+                assert_eq!(fault(&parts, Pipe::Pipe2d, &free, false), None);
+            }
+        }
+        // What is mended is drawn to scratch memory, and no farther.
+        let stray = |stride| {
+            let target = target(0x8000, stride);
+            fault(
+                &[&target, &clip, &angle, &draw],
+                Pipe::Pipe2d,
+                &bounded,
+                true,
+            )
+        };
+        assert_eq!(stray(0x3_FFFC), None);
+        let scratch = SCRATCH.in_pipe(Pipe::Pipe2d);
+        let beyond = Some((Fault::Beyond(scratch), 12, Some(scratch)));
+        assert_eq!(stray(0x3_FFFF + 0x1_0000), beyond);
+        let missing = |at| Some((Fault::Missing, at, None));
+        let target = target(own, stride);
+        let parts: [&[u32]; 3] = [&target, &clip, &draw];
+        assert_eq!(fault(&parts, Pipe::Pipe2d, &bounded, false), missing(10));
+        // Loads in the other pipe do not count.
+        let select = select_idle_pipe(Pipe::Pipe2d);
+        let parts: [&[u32]; 5] = [&target, &select, &clip, &angle, &draw];
+        assert_eq!(fault(&parts, Pipe::Pipe3d, &bounded, false), missing(14));
+        let parts: [&[u32]; 5] = [&select, &target, &clip, &angle, &draw];
+        assert_eq!(fault(&parts, Pipe::Pipe3d, &bounded, false), None);
+        // What was loaded before counts, once.
+        let mut loaded = Loaded::new();
+        assert!(loaded.prepare().is_ok());
+        let lent = |parts: &[&[u32]], mends| {
+            let mut words = KVVec::new();
+            for part in parts {
+                words.extend_from_slice(part, GFP_KERNEL).unwrap();
+            }
+            let pipe = Pipe::Pipe2d;
+            let checked = pass(&mut words, &bounded, pipe, addresses, Some(&loaded), mends);
+            let fault = checked.err().map(|refusal| refusal.fault);
+            (fault, loaded.lent())
+        };
+        assert_eq!(lent(&[&draw], false), (Some(Fault::Missing), 0));
+        loaded.begin();
+        // Nothing was: a window without pixels.
+        assert_eq!(lent(&[&draw], false), (None, 0b10_0011_1111));
+        assert_eq!(loaded.lent_value(0), SCRATCH.in_pipe(Pipe::Pipe2d));
+        loaded.begin();
+        assert_eq!(lent(&[&target, &clip, &angle, &draw], false), (None, 0));
+        assert_eq!(lent(&[&draw], true), (Some(Fault::Missing), 0));
+        assert_eq!(lent(&[&clip, &draw], false), (None, 0b10_0000_1111));
+        let values = [0, 1, 2, 3].map(|place| loaded.lent_value(place));
+        assert_eq!(values, [own, stride, 0, 6]);
+        loaded.begin();
+        let wide = [load_state(state::word(0x122C), 1), stride + 4];
+        assert_eq!(lent(&[&wide], false), (None, 0));
+        assert_eq!(lent(&[&draw], false).0, Some(Fault::Beyond(own)));
+        loaded.begin();
+        // It comes before the first load of the stream's own.
+        let parts: [&[u32]; 4] = [&draw, &wide, &target, &draw];
+        assert_eq!(lent(&parts, false).0, Some(Fault::Beyond(own)));
+        let planes = [load_state(state::word(0x130C), 1), 2];
+        let unbounded = Fault::Unbounded(state::word(0x130C));
+        assert_eq!(
+            fault(&[&planes], Pipe::Pipe2d, &bounded, false),
+            Some((unbounded, 0, Some(2)))
+        );
+        assert_eq!(fault(&[&planes], Pipe::Pipe2d, &free, false), None);
     }
 }

@@ -4,12 +4,23 @@
 use std::cell::RefCell;
 use std::process::ExitCode;
 
+use anyhow::bail;
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::client::place;
 use galcore_client::draw;
 use galcore_client::draw::Engine;
 use galcore_client::render;
 use galcore_client::scene::Op;
 use galcore_client::scene::Scene;
+use galcore_client::state;
+use galcore_client::stream::Pipe;
+use galcore_client::uapi::surface;
 use galcore_client::uapi::Pool;
+use galcore_client::uapi::Status;
+use galcore_client::Abi;
+use galcore_client::Client;
 use galcore_client::Queue;
 use galcore_client::Rect;
 use galcore_client::Stream;
@@ -25,6 +36,8 @@ use galcore_selftests::harness::same;
 use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::other;
+use galcore_selftests::other::Other;
 
 const ALL: Rect = Rect::new(0, 0, WIDTH, HEIGHT);
 
@@ -99,7 +112,142 @@ fn random_scene(seed: u32) -> Scene {
     scene
 }
 
+/// What another process's memory holds.
+const THEIRS: u32 = 0x0ddb_a115;
+
+/// Another process, with memory of its own.
+fn be_other(_: &'static Abi) -> Result<()> {
+    let client = Client::start()?;
+    let device = client.device();
+    let mut nodes = Vec::new();
+    other::serve(|words| match *words {
+        ["take"] => {
+            let node = device.allocate(BYTES, 64, surface::BITMAP, Pool::SYSTEM)?;
+            let location = device.lock(node)?;
+            let memory = device.memory(node, location, client.pool())?;
+            memory.fill(THEIRS);
+            nodes.push(memory);
+            Ok(location.address.to_string())
+        }
+        ["intact"] => {
+            let changed = nodes.iter().filter_map(|own| own.find_other_than(THEIRS));
+            Ok(format!("{:x?}", changed.collect::<Vec<_>>()))
+        }
+        // It leaves the 2D engine in another state.
+        ["draw"] => {
+            let mut paint = Paint::new()?;
+            paint.prove(0xff00_7007)?;
+            Ok("drawn".to_string())
+        }
+        _ => bail!("{words:?}?"),
+    })
+}
+
+/// Bytes of a node.
+const BYTES: u32 = 0x4000;
+
+/// Loads all of the target's states but its address: 4 columns and 2 rows that are `stride` apart.
+fn target_states(stream: &mut Stream, stride: u32, command: u32) {
+    let corner = 2 << 16 | 4;
+    stream
+        .states(0x122c, &[stride, 0, command << 12 | 6])
+        // A pattern of one colour; all of the window.
+        .state(0x123c, 0)
+        .states(0x1250, &[THEIRS + 1, THEIRS + 1])
+        .states(state::DE_ROP, &[3 << 20 | 0xf0f0, 0, corner])
+        .states(
+            state::DE_CLEAR_BYTE_MASK,
+            &[0xff, 0, THEIRS + 1, THEIRS + 1],
+        )
+        .state(state::DE_CLEAR_PIXEL_VALUE32, THEIRS + 1)
+        .state(state::DE_ALPHA_CONTROL, 0)
+        .states(0x12a8, &[0, corner])
+        .state(0x12b4, 2)
+        .state(0x12bc, 0)
+        .state(state::DE_PE_TRANSPARENCY, 0)
+        .states(0x12e8, &[u32::MAX; 2]);
+}
+
+/// Draws whose second row would begin in another process's memory are refused, in one COMMIT and over several; what
+/// is drawn after them is as ever.
+fn others_memory_stays(paint: &mut Paint) -> Result<()> {
+    let mut other = Other::start(paint.device().abi())?;
+    let device = paint.client.device();
+    let (mut own, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..4 {
+        let node = device.allocate(BYTES, 64, surface::BITMAP, Pool::SYSTEM)?;
+        let location = device.lock(node)?;
+        let memory = device.memory(node, location, paint.client.pool())?;
+        memory.fill(0);
+        own.push((node, location.address, memory));
+        theirs.push(other.ask("take")?.parse::<u32>()?);
+    }
+    let mut pairs = own
+        .iter()
+        .flat_map(|own| theirs.iter().map(move |to| (own, to)));
+    let near = |from: u32, to: u32| to.checked_sub(from).filter(|far| *far < 0x3_0000);
+    let found = pairs.find_map(|(own, &to)| Some((own, near(own.1, to)?)));
+    let ((_, address, memory), far) = found.context("no node of theirs comes after one of ours")?;
+    let buffer = device.allocate_contiguous(0x4000)?;
+    let send = |stream: &Stream| -> Result<Status> {
+        let record = place(&buffer, 0, Pipe::Pipe2d, stream);
+        let status = device.send_commit(&record, 0, &mut Queue::new())?;
+        device.stall()?;
+        Ok(status)
+    };
+    let kick = |stream: &mut Stream, command: u32| {
+        match command {
+            // The filter.
+            5 => stream.state(0x1294, 0),
+            _ => stream.draw_2d(&[(0, 2 << 16 | 4)]),
+        };
+        stream.flush(Pipe::Pipe2d);
+    };
+    for command in [0, 1, 2, 4, 5] {
+        let mut stream = Stream::new();
+        stream.state(state::DE_DEST_ADDRESS, *address);
+        target_states(&mut stream, far, command);
+        kick(&mut stream, command);
+        let what = format!("command {command}, a row {far:#x} bytes after the other");
+        same(&what, send(&stream)?, Status::INVALID_DATA)?;
+        // What says so may have been loaded before.
+        let mut bare = Stream::new();
+        kick(&mut bare, command);
+        let mut states = Stream::new();
+        states.state(state::DE_DEST_ADDRESS, *address);
+        target_states(&mut states, far, command);
+        same("states alone", send(&states)?, Status::OK)?;
+        same("a draw alone", send(&bare)?, Status::INVALID_DATA)?;
+        ensure!(memory.read(0) != THEIRS + 1, "{what} was begun");
+        same("their memory", other.ask("intact")?.as_str(), "[]")?;
+        // With rows that are in its own memory all goes, states and draw apart, whatever another process draws between.
+        let mut states = Stream::new();
+        states.state(state::DE_DEST_ADDRESS, *address);
+        target_states(&mut states, 64, 0);
+        same("states alone", send(&states)?, Status::OK)?;
+        same("it", other.ask("draw")?.as_str(), "drawn")?;
+        let mut fill = Stream::new();
+        fill.states(state::DE_CLEAR_BYTE_MASK, &[0xff, 0, command, command])
+            .state(state::DE_CLEAR_PIXEL_VALUE32, command);
+        kick(&mut fill, 0);
+        same("a draw alone", send(&fill)?, Status::OK)?;
+        for place in [0, 12, 64, 76] {
+            same("a pixel", memory.read(place), command)?;
+        }
+        same("beside it", memory.read(16), 0)?;
+    }
+    device.free_contiguous(&buffer)?;
+    for (node, ..) in own {
+        device.unlock_all(node)?;
+        device.free(node)?;
+    }
+    paint.prove(0xff04_0506)
+}
+
 fn main() -> ExitCode {
+    if let Some(code) = other::role(be_other) {
+        return code;
+    }
     harness::program(|| {
         let options = Options::parse(&["count"])?;
         let count = options.number("count", 10)?;
@@ -278,6 +426,9 @@ fn main() -> ExitCode {
             }
             paint.device().unlock(node)?;
             Ok(paint.device().free(node)?)
+        });
+        suite.test("no draw reaches another process's memory", move || {
+            others_memory_stays(&mut paint.borrow_mut())
         });
         suite.test(
             format!("{count} random scenes are as the software draws them"),

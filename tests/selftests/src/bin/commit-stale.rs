@@ -328,6 +328,10 @@ fn anothers_strays(bench: &Bench, other: &mut Other, others: &str) -> Result<()>
     for engine in engines(identity) {
         let pipe = engine.pipe();
         for reader in engines(identity) {
+            // The address that comes back to the 2D engine leads nowhere, too.
+            let gone = Canvas::new(&bench.client)?;
+            bench.commit_to(pipe, 0, &fill_with(engine, &gone.surface, 1))?;
+            gone.free(bench.device())?;
             // The address of the last round's canvas goes; and the reader is the last in its own pipe.
             for used in [pipe, reader.pipe()] {
                 other.ask(&format!("nop {} {others}", used.number()))?;

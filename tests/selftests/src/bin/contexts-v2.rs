@@ -107,6 +107,8 @@ impl Image {
                 state::DE_DEST_ADDRESS,
                 &[0, 0x400, 0, state::FORMAT_A8R8G8B8],
             );
+            // Nothing is lent to a context: all that says how far it draws.
+            stream.states(0x1260, &[0, 0]).state(0x12bc, 0);
             stream.draw_2d(&[(0, 0)]);
             stream.select_pipe(Pipe::Pipe2d, Pipe::Pipe3d);
         }

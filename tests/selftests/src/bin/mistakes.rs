@@ -643,9 +643,14 @@ fn command_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         target.stride *= 10;
         next.fill(0);
         let words = bench.fill(&target, 0x4444_4444);
-        bench.told("long stride", || bench.send(words.words()))?;
+        let (name, other, wanted) = match bench.pipe() {
+            Pipe::Pipe2d => ("past the end", "long stride", 0),
+            Pipe::Pipe3d => ("long stride", "past the end", 0x4444_4444),
+        };
+        bench.row(other)?;
+        bench.told(name, || bench.send(words.words()))?;
         device.stall()?;
-        same_word("the next node", next.read(4 * 640 - 2048), 0x4444_4444)?;
+        same_word("the next node", next.read(4 * 640 - 2048), wanted)?;
         for (node, ..) in own {
             device.unlock_all(node)?;
             device.free(node)?;
