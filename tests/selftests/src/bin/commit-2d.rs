@@ -3,12 +3,17 @@
 
 use std::cell::RefCell;
 use std::process::ExitCode;
+use std::thread;
 
+use anyhow::anyhow;
 use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
 use galcore_client::client::place;
+use galcore_client::device::Buffer;
+use galcore_client::device::Memory;
+use galcore_client::device::Node;
 use galcore_client::draw;
 use galcore_client::draw::Engine;
 use galcore_client::render;
@@ -21,6 +26,7 @@ use galcore_client::uapi::Pool;
 use galcore_client::uapi::Status;
 use galcore_client::Abi;
 use galcore_client::Client;
+use galcore_client::Device;
 use galcore_client::Queue;
 use galcore_client::Rect;
 use galcore_client::Stream;
@@ -38,6 +44,7 @@ use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::other;
 use galcore_selftests::other::Other;
+use galcore_selftests::system;
 
 const ALL: Rect = Rect::new(0, 0, WIDTH, HEIGHT);
 
@@ -143,105 +150,375 @@ fn be_other(_: &'static Abi) -> Result<()> {
     })
 }
 
+/// What this process's holds.
+const OURS: u32 = 0x5a5a_5a5a;
+
 /// Bytes of a node.
 const BYTES: u32 = 0x4000;
+
+/// Loads what a draw shows, whatever its target: a pattern of one colour, everywhere.
+fn paint_states(stream: &mut Stream, colour: u32) {
+    stream
+        .state(0x123c, 0)
+        .states(0x1250, &[colour; 2])
+        .state(state::DE_ROP, 3 << 20 | 0xf0f0)
+        .states(state::DE_CLEAR_BYTE_MASK, &[0xff, 0, colour, colour])
+        .state(state::DE_CLEAR_PIXEL_VALUE32, colour)
+        .state(state::DE_ALPHA_CONTROL, 0)
+        .state(state::DE_PE_TRANSPARENCY, 0)
+        .states(0x12e8, &[u32::MAX; 2]);
+}
 
 /// Loads all of the target's states but its address: 4 columns and 2 rows that are `stride` apart.
 fn target_states(stream: &mut Stream, stride: u32, command: u32) {
     let corner = 2 << 16 | 4;
     stream
         .states(0x122c, &[stride, 0, command << 12 | 6])
-        // A pattern of one colour; all of the window.
-        .state(0x123c, 0)
-        .states(0x1250, &[THEIRS + 1, THEIRS + 1])
-        .states(state::DE_ROP, &[3 << 20 | 0xf0f0, 0, corner])
-        .states(
-            state::DE_CLEAR_BYTE_MASK,
-            &[0xff, 0, THEIRS + 1, THEIRS + 1],
-        )
-        .state(state::DE_CLEAR_PIXEL_VALUE32, THEIRS + 1)
-        .state(state::DE_ALPHA_CONTROL, 0)
+        .states(state::DE_CLIP_TOP_LEFT, &[0, corner])
         .states(0x12a8, &[0, corner])
         .state(0x12b4, 2)
-        .state(0x12bc, 0)
-        .state(state::DE_PE_TRANSPARENCY, 0)
-        .states(0x12e8, &[u32::MAX; 2]);
+        .state(0x12bc, 0);
+    paint_states(stream, THEIRS + 1);
+}
+
+/// A command of the 2D engine beside those of DE_DEST_CONFIG: the filter's kick.
+const FILTER: u32 = 5;
+
+/// Nodes of this process, each before one of another's.
+struct Bench<'a> {
+    device: &'a Device,
+    other: Other,
+    /// Handle, address, memory.
+    own: Vec<(Node, u32, Memory)>,
+    theirs: Vec<u32>,
+    buffer: Buffer,
+}
+
+impl<'a> Bench<'a> {
+    fn new(client: &'a Client) -> Result<Self> {
+        let device = client.device();
+        let mut other = Other::start(device.abi())?;
+        let (mut own, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..4 {
+            let node = device.allocate(BYTES, 64, surface::BITMAP, Pool::SYSTEM)?;
+            let location = device.lock(node)?;
+            let memory = device.memory(node, location, client.pool())?;
+            memory.fill(OURS);
+            own.push((node, location.address, memory));
+            theirs.push(other.ask("take")?.parse::<u32>()?);
+        }
+        Ok(Self {
+            device,
+            other,
+            own,
+            theirs,
+            buffer: device.allocate_contiguous(0x4000)?,
+        })
+    }
+
+    /// Commits a stream that begins with the 2D engine, and waits for it.
+    fn send(&self, stream: &Stream) -> Result<Status> {
+        self.send_from(&self.buffer, stream)
+    }
+
+    fn send_from(&self, buffer: &Buffer, stream: &Stream) -> Result<Status> {
+        let record = place(buffer, 0, Pipe::Pipe2d, stream);
+        let status = self.device.send_commit(&record, 0, &mut Queue::new())?;
+        self.device.stall()?;
+        Ok(status)
+    }
+
+    /// How far the other process's next node is from `address`, if a stride can be as long.
+    fn far(&self, address: u32) -> Option<u32> {
+        let far = self.theirs.iter().filter_map(|to| to.checked_sub(address));
+        far.filter(|far| *far < 0x3_0000).min()
+    }
+
+    fn close(self) -> Result<()> {
+        self.device.free_contiguous(&self.buffer)?;
+        for (node, ..) in self.own {
+            self.device.unlock_all(node)?;
+            self.device.free(node)?;
+        }
+        Ok(())
+    }
+}
+
+fn kick(stream: &mut Stream, command: u32) {
+    match command {
+        FILTER => stream.state(0x1294, 0),
+        _ => stream.draw_2d(&[(0, 2 << 16 | 4)]),
+    };
+    stream.flush(Pipe::Pipe2d);
 }
 
 /// Draws whose second row would begin in another process's memory are refused, in one COMMIT and over several; what
-/// is drawn after them is as ever.
+/// is drawn after them is as ever, also when another process has drawn, or the machine slept, between states and draw.
 fn others_memory_stays(paint: &mut Paint) -> Result<()> {
-    let mut other = Other::start(paint.device().abi())?;
-    let device = paint.client.device();
-    let (mut own, mut theirs) = (Vec::new(), Vec::new());
-    for _ in 0..4 {
-        let node = device.allocate(BYTES, 64, surface::BITMAP, Pool::SYSTEM)?;
-        let location = device.lock(node)?;
-        let memory = device.memory(node, location, paint.client.pool())?;
-        memory.fill(0);
-        own.push((node, location.address, memory));
-        theirs.push(other.ask("take")?.parse::<u32>()?);
-    }
-    let mut pairs = own
-        .iter()
-        .flat_map(|own| theirs.iter().map(move |to| (own, to)));
-    let near = |from: u32, to: u32| to.checked_sub(from).filter(|far| *far < 0x3_0000);
-    let found = pairs.find_map(|(own, &to)| Some((own, near(own.1, to)?)));
-    let ((_, address, memory), far) = found.context("no node of theirs comes after one of ours")?;
-    let buffer = device.allocate_contiguous(0x4000)?;
-    let send = |stream: &Stream| -> Result<Status> {
-        let record = place(&buffer, 0, Pipe::Pipe2d, stream);
-        let status = device.send_commit(&record, 0, &mut Queue::new())?;
-        device.stall()?;
-        Ok(status)
-    };
-    let kick = |stream: &mut Stream, command: u32| {
-        match command {
-            // The filter.
-            5 => stream.state(0x1294, 0),
-            _ => stream.draw_2d(&[(0, 2 << 16 | 4)]),
-        };
-        stream.flush(Pipe::Pipe2d);
-    };
-    for command in [0, 1, 2, 4, 5] {
+    let mut bench = Bench::new(&paint.client)?;
+    let mut found = bench.own.iter().map(|own| (own.1, bench.far(own.1)));
+    let nearest = found.position(|(_, far)| far.is_some());
+    let own = nearest.context("no node of theirs comes after one of ours")?;
+    let (address, memory) = (bench.own[own].1, bench.own[own].2.clone());
+    let far = bench.far(address).context("none")?;
+    let states = |stride, command| {
         let mut stream = Stream::new();
-        stream.state(state::DE_DEST_ADDRESS, *address);
-        target_states(&mut stream, far, command);
+        stream.state(state::DE_DEST_ADDRESS, address);
+        target_states(&mut stream, stride, command);
+        stream
+    };
+    for command in [0, 1, 2, 4, FILTER] {
+        let mut stream = states(far, command);
         kick(&mut stream, command);
         let what = format!("command {command}, a row {far:#x} bytes after the other");
-        same(&what, send(&stream)?, Status::INVALID_DATA)?;
+        same(&what, bench.send(&stream)?, Status::INVALID_DATA)?;
         // What says so may have been loaded before.
         let mut bare = Stream::new();
         kick(&mut bare, command);
-        let mut states = Stream::new();
-        states.state(state::DE_DEST_ADDRESS, *address);
-        target_states(&mut states, far, command);
-        same("states alone", send(&states)?, Status::OK)?;
-        same("a draw alone", send(&bare)?, Status::INVALID_DATA)?;
+        same("states", bench.send(&states(far, command))?, Status::OK)?;
+        same("a draw alone", bench.send(&bare)?, Status::INVALID_DATA)?;
         ensure!(memory.read(0) != THEIRS + 1, "{what} was begun");
-        same("their memory", other.ask("intact")?.as_str(), "[]")?;
-        // With rows that are in its own memory all goes, states and draw apart, whatever another process draws between.
-        let mut states = Stream::new();
-        states.state(state::DE_DEST_ADDRESS, *address);
-        target_states(&mut states, 64, 0);
-        same("states alone", send(&states)?, Status::OK)?;
-        same("it", other.ask("draw")?.as_str(), "drawn")?;
-        let mut fill = Stream::new();
-        fill.states(state::DE_CLEAR_BYTE_MASK, &[0xff, 0, command, command])
-            .state(state::DE_CLEAR_PIXEL_VALUE32, command);
-        kick(&mut fill, 0);
-        same("a draw alone", send(&fill)?, Status::OK)?;
-        for place in [0, 12, 64, 76] {
-            same("a pixel", memory.read(place), command)?;
+        same("their memory", bench.other.ask("intact")?.as_str(), "[]")?;
+        // With rows that are in its own memory all goes, states and draw apart, whatever comes between.
+        for between in 0..3 {
+            same("states", bench.send(&states(64, 0))?, Status::OK)?;
+            match between {
+                0 => {}
+                1 => same("it", bench.other.ask("draw")?.as_str(), "drawn")?,
+                _ => system::sleep_devices()?,
+            }
+            let colour = command << 4 | between;
+            let mut fill = Stream::new();
+            fill.states(state::DE_CLEAR_BYTE_MASK, &[0xff, 0, colour, colour])
+                .state(state::DE_CLEAR_PIXEL_VALUE32, colour);
+            kick(&mut fill, 0);
+            same("a draw alone", bench.send(&fill)?, Status::OK)?;
+            for place in [0, 12, 64, 76] {
+                same("a pixel", memory.read(place), colour)?;
+            }
+            same("beside it", memory.read(16), OURS)?;
         }
-        same("beside it", memory.read(16), 0)?;
     }
-    device.free_contiguous(&buffer)?;
-    for (node, ..) in own {
-        device.unlock_all(node)?;
-        device.free(node)?;
-    }
+    bench.close()?;
     paint.prove(0xff04_0506)
+}
+
+/// Two threads at once: one loads strides of either kind, the other draws with what is loaded. Whichever it is, what is
+/// drawn is what was judged.
+fn threads_agree(paint: &mut Paint, rounds: u32) -> Result<()> {
+    let mut bench = Bench::new(&paint.client)?;
+    let mut own = bench.own.iter().map(|own| own.1);
+    let address = own.find(|own| bench.far(*own).is_some());
+    let address = address.context("no node of theirs comes after one of ours")?;
+    let far = bench.far(address).context("none")?;
+    let buffer = bench.device.allocate_contiguous(0x4000)?;
+    let (mut drawn, mut refused) = (0, 0);
+    thread::scope(|scope| -> Result<()> {
+        let bench = &bench;
+        let buffer = &buffer;
+        let loader = scope.spawn(move || -> Result<()> {
+            for round in 0..rounds {
+                let mut stream = Stream::new();
+                stream.state(state::DE_DEST_ADDRESS, address);
+                target_states(&mut stream, [far, 64][round as usize % 2], 0);
+                same("states", bench.send_from(buffer, &stream)?, Status::OK)?;
+            }
+            Ok(())
+        });
+        while !loader.is_finished() {
+            let mut bare = Stream::new();
+            kick(&mut bare, 0);
+            match bench.send(&bare)? {
+                Status::OK => drawn += 1,
+                Status::INVALID_DATA => refused += 1,
+                status => bail!("a draw alone: {status:?}"),
+            }
+        }
+        loader.join().map_err(|_| anyhow!("a thread has ended"))?
+    })?;
+    println!("# {drawn} drawn, {refused} refused");
+    ensure!(drawn > 0 && refused > 0, "{drawn} drawn, {refused} refused");
+    same("their memory", bench.other.ask("intact")?.as_str(), "[]")?;
+    bench.device.free_contiguous(&buffer)?;
+    bench.close()?;
+    paint.prove(0xff04_0508)
+}
+
+/// A random draw: what it loads of the target, in any order, and its corners.
+struct Draw {
+    states: Vec<(u32, u32)>,
+    command: u32,
+    corners: (u32, u32),
+    /// Whether all of it lies in the `room` bytes from the target on; `None`: that is not looked at.
+    fits: Option<bool>,
+}
+
+impl Draw {
+    /// To `address`, which `room` bytes follow; `far`: a stride that leads to others' memory.
+    fn random(random: &mut Random, pe20: bool, address: u32, room: u32, far: Option<u32>) -> Self {
+        let pick = |random: &mut Random, of: &[u32]| of[random.below(of.len() as u32) as usize];
+        let command = pick(random, &[0, 1, 2, 4, FILTER]);
+        let format = pick(random, &[1, 3, 4, 5, 6]);
+        let bytes = if format < 5 { 2 } else { 4 };
+        let stride = match (random.below(4), far) {
+            (0, Some(far)) => far & !3,
+            (1, _) => 4 * random.below(0x1_0000),
+            _ => 4 * (16 + random.below(64)),
+        };
+        // About as much as fits, with a row or a pixel too few or too many.
+        let near = |random: &mut Random, exact: u32| (exact + random.below(3)).clamp(2, 255) - 1;
+        let rows = room / stride.max(64) + random.below(2);
+        let bottom = near(random, rows);
+        let in_last_row = room
+            .saturating_sub((bottom - 1) * stride)
+            .min(stride.max(4));
+        let right = near(random, (in_last_row / bytes).min(200));
+        let turned = command == 2 || command == 4;
+        let angle = match turned && pe20 {
+            true => pick(random, &[0, 0, 0, 1, 2, 4, 5, 6]),
+            false => 0,
+        };
+        let by_state = turned && angle == 0 && random.below(6) == 0;
+        // Of a turned surface that is as large as what is drawn, the other way round for two of them.
+        let (mut width, mut height) = (right, bottom);
+        if by_state || angle == 4 || angle == 6 {
+            (width, height) = (bottom, right);
+        }
+        if random.below(4) == 0 {
+            (width, height) = (width + random.below(3), height + random.below(3));
+        }
+        let corner = |x: u32, y: u32| (y & 0xffff) << 16 | x & 0xffff;
+        let end = corner(right, bottom);
+        let (clip, corners) = match random.below(3) {
+            0 => (0x7fff_7fff, (0, end)),
+            1 => (
+                0x7fff_7fff,
+                (corner(random.below(right), random.below(bottom)), end),
+            ),
+            // The window cuts what is drawn.
+            _ if angle == 0 && !by_state => {
+                let start = corner(0u32.wrapping_sub(random.below(3)), 0);
+                (
+                    end,
+                    (
+                        start,
+                        corner(right + random.below(9), bottom + random.below(9)),
+                    ),
+                )
+            }
+            _ => (end, (0, end)),
+        };
+        let mirror = if turned { random.below(4) } else { 0 };
+        let mut states = vec![
+            (state::DE_DEST_ADDRESS, address),
+            (0x122c, stride),
+            (0x1230, u32::from(by_state) << 16 | width),
+            (
+                0x1234,
+                if command == FILTER { 0 } else { command << 12 } | format,
+            ),
+            (state::DE_CLIP_TOP_LEFT, 0),
+            (state::DE_CLIP_TOP_LEFT + 4, clip),
+            (0x12a8, 0),
+            (0x12ac, end),
+            (0x12b4, height),
+            (0x12bc, angle << 3),
+            (0x126c, u32::from(mirror != 0) | mirror << 4),
+        ];
+        for last in (1..states.len()).rev() {
+            states.swap(last, random.below(last as u32 + 1) as usize);
+        }
+        let last = (bottom - 1) * stride + right * bytes;
+        let is_plain = command != 1 && angle == 0 && !by_state;
+        Self {
+            states,
+            command,
+            corners,
+            fits: is_plain.then_some(last <= room),
+        }
+    }
+}
+
+/// Random draws, which end in their target's memory or just past it: no other memory changes, of this process or of
+/// another, whatever is answered; and what is answered is right.
+fn random_draws_stay(paint: &mut Paint, count: u32) -> Result<()> {
+    let mut random = Random::new(0x2d2d);
+    let pe20 = paint.client.identity().chip_minor_features & 1 << 7 != 0;
+    let has_filter = paint.client.identity().chip_features & 1 << 20 == 0;
+    let mut bench = Bench::new(&paint.client)?;
+    let (mut drawn, mut refused) = (0, 0);
+    for round in 0..count {
+        let own = random.below(bench.own.len() as u32) as usize;
+        let at = 64 * random.below(BYTES / 64) * random.below(2);
+        let address = bench.own[own].1 + at;
+        let (room, far) = (BYTES - at, bench.far(address));
+        let draw = Draw::random(&mut random, pe20, address, room, far);
+        if draw.command == FILTER && !has_filter {
+            continue;
+        }
+        // Some of the states come in a COMMIT before that of the draw.
+        let split = match random.below(3) {
+            0 => random.below(draw.states.len() as u32) as usize,
+            _ => 0,
+        };
+        let (mut before, mut stream) = (Stream::new(), Stream::new());
+        for &(address, value) in &draw.states[..split] {
+            before.state(address, value);
+        }
+        if split != 0 {
+            same("states", bench.send(&before)?, Status::OK)?;
+            if random.below(4) == 0 {
+                same("it", bench.other.ask("draw")?.as_str(), "drawn")?;
+            }
+        }
+        for &(address, value) in &draw.states[split..] {
+            stream.state(address, value);
+        }
+        paint_states(&mut stream, random.colour() | 1);
+        let source = bench.own[own].1;
+        stream
+            .states(state::DE_SRC_ADDRESS, &[source, 64, 0, 6 << 24 | 6])
+            .states(0x1298, &[0, 2 << 16 | 2, 0, 0])
+            .states(0x1220, &[0, 0]);
+        if draw.command == FILTER {
+            stream.state(0x1294, random.below(2));
+        } else {
+            stream.draw_2d(&[draw.corners]);
+        }
+        stream.flush(Pipe::Pipe2d);
+        let status = bench.send(&stream)?;
+        let what = format!("round {round}: {:x?} {:x?}", draw.states, draw.corners);
+        match (status, draw.fits) {
+            (Status::OK, None | Some(true)) => drawn += 1,
+            (Status::INVALID_DATA, None | Some(false)) => refused += 1,
+            _ => bail!("{status:?}: {what}, {room:#x} bytes"),
+        }
+        for (place, (.., memory)) in bench.own.iter().enumerate() {
+            match memory.find_other_than(OURS) {
+                None => {}
+                Some((first, _))
+                    if place == own && first as u32 >= at & !3 && status == Status::OK =>
+                {
+                    memory.fill(OURS);
+                }
+                Some(found) => bail!("{status:?}, node {place} of {own}: {found:x?}: {what}"),
+            }
+        }
+        if round % 8 == 7 || round + 1 == count {
+            let answer = bench.other.ask("intact")?;
+            ensure!(
+                answer == "[]",
+                "theirs: {answer}, by {what} or the 7 before"
+            );
+        }
+    }
+    ensure!(
+        drawn > count / 4 && refused > count / 8,
+        "{drawn} drawn, {refused} refused"
+    );
+    println!("# {drawn} drawn, {refused} refused");
+    bench.close()?;
+    paint.prove(0xff04_0507)
 }
 
 fn main() -> ExitCode {
@@ -430,6 +707,13 @@ fn main() -> ExitCode {
         suite.test("no draw reaches another process's memory", move || {
             others_memory_stays(&mut paint.borrow_mut())
         });
+        suite.test("of two threads, too", move || {
+            threads_agree(&mut paint.borrow_mut(), 20 * count)
+        });
+        suite.test(
+            format!("{} random draws stay in their memory", 30 * count),
+            move || random_draws_stay(&mut paint.borrow_mut(), 30 * count),
+        );
         suite.test(
             format!("{count} random scenes are as the software draws them"),
             move || {
