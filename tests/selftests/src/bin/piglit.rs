@@ -52,7 +52,7 @@ const ARCHIVE: &str = "/galcore/bin/piglit.tar";
 const UNPACKED: &str = "/tmp/piglit";
 const KNOWN: &str = include_str!("../../piglit-fails.csv");
 /// Chips whose whole list was run: there each failure is in `KNOWN`. On others one that is not says nothing yet.
-const COMPLETE: [&str; 3] = ["gc880", "gc2000", "gc3000"];
+const COMPLETE: [&str; 4] = ["gc600", "gc880", "gc2000", "gc3000"];
 /// Longest time of a script that gets on.
 const LIMIT: Duration = Duration::from_secs(120);
 /// For all of them.
