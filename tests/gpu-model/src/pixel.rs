@@ -67,6 +67,19 @@ impl Format {
     /// Narrows A8R8G8B8 to this format by dropping low bits. Ignored bits carry the alpha bits.
     pub fn pack(self, argb: u32) -> u32 {
         let channel = |shift: u32, bits: u32| (argb >> (shift + 8 - bits)) & ((1 << bits) - 1);
+        self.pack_channels(argb, channel)
+    }
+
+    /// Narrows A8R8G8B8 to this format; `dither`, in 32nds of a step, is added before the rest is dropped.
+    pub fn pack_dithered(self, argb: u32, dither: u32) -> u32 {
+        self.pack_channels(argb, |shift, bits| {
+            let steps = (argb >> shift & 0xff) * ((1 << bits) - 1);
+            (steps * 32 + dither * 0xff) / (0xff * 32)
+        })
+    }
+
+    /// `channel` narrows the channel at a place of A8R8G8B8 to so many bits, fewer than 8.
+    fn pack_channels(self, argb: u32, channel: impl Fn(u32, u32) -> u32) -> u32 {
         match self {
             Format::X4R4G4B4 | Format::A4R4G4B4 => {
                 (channel(24, 4) << 12)

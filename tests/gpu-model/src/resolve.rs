@@ -2,7 +2,10 @@
 //! The resolve engine (sources.md, engines): copies and fills windows between linear, tiled and supertiled
 //! surfaces, converting formats, and taking the mean of neighbours.
 //!
-//! Flipping, endian swaps, anti-aliasing and dithering are not modelled and refused by [`Resolve::check`].
+//! Endian swaps, anti-aliasing, and flipping by several pipes, are not modelled and refused by [`Resolve::check`].
+//!
+//! No source says how it dithers. It is taken to be as the pixel engine does, with the same table, wherever 8 bits become
+//! fewer, in place of dropping the others.
 
 use gpu_control::ViolationKind;
 
@@ -98,6 +101,19 @@ impl Resolve {
         (word & 0xffff, word >> 16)
     }
 
+    /// Whether the window's last row becomes the first.
+    fn flips(&self) -> bool {
+        self.states.get(RS_CONFIG) & 1 << 30 != 0
+    }
+
+    /// In 32nds of a step of the target, what is added to a pixel there before the rest is dropped, if it dithers.
+    fn dither(&self, x: u32, y: u32) -> Option<u32> {
+        let words = [0, 4].map(|at| self.states.get(RS_DITHER + at));
+        let at = (y % 4) * 4 + x % 4;
+        let nibble = words[(at / 8) as usize] >> (4 * (at % 8)) & 0xf;
+        (words != [u32::MAX; 2]).then_some(2 * nibble + 1)
+    }
+
     fn clear_mode(&self) -> u32 {
         (self.states.get(RS_CLEAR_CONTROL) >> 16) & 3
     }
@@ -149,7 +165,10 @@ impl Resolve {
         }
         let extra = self.states.get(RS_EXTRA_CONFIG);
         for (set, text) in [
-            (config & (1 << 30) != 0, "flipping"),
+            (
+                self.flips() && self.origins().len() > 1,
+                "flipping by two pipes",
+            ),
             (extra & 3 != 0, "anti-aliasing"),
             (extra & (3 << 8) != 0, "endian swapping"),
         ] {
@@ -209,9 +228,13 @@ impl Resolve {
                 break;
             }
             for x in (first.0..first.0 + width).step_by(4) {
+                let from = match self.flips() {
+                    true => 2 * first.1 + height - 1 - y,
+                    false => y,
+                };
                 match &source {
                     _ if self.clear_mode() != 0 => self.fill(&target, (x, y), bus),
-                    Some(source) => self.copy(source, &target, (x, y), bus),
+                    Some(source) => self.copy((source, from), &target, (x, y), bus),
                     None => {}
                 }
             }
@@ -244,13 +267,19 @@ impl Resolve {
         bus.write(Port::Pixel, address, bytes);
     }
 
-    /// Makes four pixels of a row of the target.
-    fn copy(&self, source: &Image, target: &Image, at: (u32, u32), bus: &mut dyn Bus) {
+    /// Makes four pixels of a row of the target, out of a row of pixels of the source.
+    fn copy(
+        &self,
+        (source, from): (&Image, u32),
+        target: &Image,
+        at: (u32, u32),
+        bus: &mut dyn Bus,
+    ) {
         let (across, down) = self.samples();
         let mut rows = [[0; 8]; 2];
         for (y, row) in (0..down).zip(&mut rows) {
             for (part, pixels) in (0..across).zip(row.chunks_exact_mut(4)) {
-                let (x, y) = (at.0 * across + 4 * part, at.1 * down + y);
+                let (x, y) = (at.0 * across + 4 * part, from * down + y);
                 self.load(source, (x, y), pixels, bus);
             }
         }
@@ -268,12 +297,18 @@ impl Resolve {
                 samples[count] = *pixel;
                 count += 1;
             }
-            let pixel = match (count, swap) {
-                (1, false) => source.format.convert(samples[0], target.format),
+            let dither = self
+                .dither(at.0 + x as u32, at.1)
+                .filter(|_| (source.format.bytes(), bytes) == (4, 2));
+            let pixel = match (count, swap, dither) {
+                (1, false, None) => source.format.convert(samples[0], target.format),
                 _ => {
                     let mean = self.mean(&samples[..count], source.format);
                     let mean = if swap { swap_red_blue(mean) } else { mean };
-                    target.format.pack(mean)
+                    match dither {
+                        Some(dither) => target.format.pack_dithered(mean, dither),
+                        None => target.format.pack(mean),
+                    }
                 }
             };
             target.format.store(pixel, to);

@@ -78,6 +78,15 @@ impl Format {
             _ => pixel | value >> (8 - bits) << first,
         })
     }
+
+    /// The same, dithered: of a step, `threshold` is added before the rest is dropped. For channels of fewer than 8 bits.
+    pub fn dither(&self, channels: [u32; 4], threshold: f64) -> u32 {
+        let each = self.channels.iter().zip(channels);
+        each.fold(0, |pixel, ((first, bits), value)| {
+            let most = f64::from((1u32 << bits) - 1);
+            pixel | ((f64::from(value) / 255.0 * most + threshold) as u32) << first
+        })
+    }
 }
 
 #[cfg(test)]
@@ -97,6 +106,9 @@ mod tests {
         assert_eq!(argb1555.narrow(pixel), 0xd73d);
         assert_eq!(rgb565.narrow(pixel), 0xae7d);
         assert_eq!(argb8888.narrow(pixel), 0x80ab_cdef);
+        // Of 31 steps red has 20.8 and blue 29.05; of 63 green has 50.6.
+        assert_eq!(rgb565.dither(pixel, 0.1), 20 << 11 | 50 << 5 | 29);
+        assert_eq!(rgb565.dither(pixel, 0.5), 21 << 11 | 51 << 5 | 29);
         assert_eq!(rgb565.load(&[0x34, 0x12, 0xff]), 0x1234);
         let mut bytes = [0; 5];
         argb8888.store(0x1234_5678, &mut bytes);

@@ -22,6 +22,8 @@ fn resolve(pipes: usize, list: &[(u32, u32)]) -> Resolve {
         (RS_SOURCE_STRIDE, 256),
         (RS_DEST_STRIDE, 256),
         (RS_WINDOW_SIZE, (8 << 16) | 32),
+        (RS_DITHER, u32::MAX),
+        (RS_DITHER + 4, u32::MAX),
     ];
     for (address, value) in defaults.iter().chain(list) {
         words[((address - RS_FIRST) / 4) as usize] = *value;
@@ -227,11 +229,13 @@ fn windows_that_hang_silicon_are_found() {
             ViolationKind::ResolveWindow
         );
     }
-    for config in [(6 << 8) | 6 | (1 << 30), (6 << 8) | 9, (9 << 8) | 6] {
-        assert_eq!(
-            resolve(1, &[(RS_CONFIG, config)]).check().unwrap_err().0,
-            ViolationKind::Unsupported
-        );
+    for (pipes, config) in [
+        (2, (6 << 8) | 6 | (1 << 30)),
+        (1, (6 << 8) | 9),
+        (1, (9 << 8) | 6),
+    ] {
+        let wrong = resolve(pipes, &[(RS_CONFIG, config)]).check().unwrap_err();
+        assert_eq!(wrong.0, ViolationKind::Unsupported);
     }
 }
 
@@ -349,15 +353,24 @@ fn random_case(random: &mut Random, bus: &mut FlatBus) -> (Resolve, Vec<u8>) {
     let width = 16 * (1 + random.below(widths));
     let height = 4 * (1 + random.below(heights));
 
+    let flips = random.below(2) == 1;
+    let dither = match random.below(2) {
+        0 => [u32::MAX; 2],
+        _ => [(); 2].map(|()| random.below(u32::MAX)),
+    };
+
     // The pipes share the window where they can.
     let mut states = vec![0; ((RS_END - RS_FIRST) / 4) as usize];
     let mut set = |address: u32, value: u32| states[((address - RS_FIRST) / 4) as usize] = value;
-    if pipes == 2 && height % 8 == 0 {
+    if pipes == 2 && height % 8 == 0 && !flips {
         set(RS_WINDOW_SIZE, height / 2 << 16 | width);
         set(RS_PIPE_OFFSET + 4, height / 2 << 16);
     } else {
         set(RS_WINDOW_SIZE, height << 16 | width);
+        set(RS_SINGLE_BUFFER, u32::from(flips));
     }
+    set(RS_DITHER, dither[0]);
+    set(RS_DITHER + 4, dither[1]);
     let tiled = |area: &Area, bit: u32| u32::from(area.surface.layout != Layout::Linear) << bit;
     set(
         RS_CONFIG,
@@ -366,7 +379,8 @@ fn random_case(random: &mut Random, bus: &mut FlatBus) -> (Resolve, Vec<u8>) {
             | tiled(&from, 7)
             | tiled(&to, 14)
             | (samples.0 - 1) << 5
-            | (samples.1 - 1) << 6,
+            | (samples.1 - 1) << 6
+            | u32::from(flips) << 30,
     );
     set(RS_SOURCE_STRIDE, from.stride());
     set(RS_DEST_STRIDE, to.stride());
@@ -411,7 +425,9 @@ fn random_case(random: &mut Random, bus: &mut FlatBus) -> (Resolve, Vec<u8>) {
         let mut sums = [0; 4];
         for (column, row) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
             if column < samples.0 && row < samples.1 {
-                let at = (y * samples.1 + row) * from.width + x * samples.0 + column;
+                let row = y * samples.1 + row;
+                let row = if flips { height - 1 - row } else { row };
+                let at = row * from.width + x * samples.0 + column;
                 for (sum, value) in sums.iter_mut().zip(picture[at as usize]) {
                     *sum += value;
                 }
@@ -419,7 +435,14 @@ fn random_case(random: &mut Random, bus: &mut FlatBus) -> (Resolve, Vec<u8>) {
         }
         let count = samples.0 * samples.1;
         let mean = sums.map(|sum| (f64::from(sum) / f64::from(count)).round() as u32);
-        to.format.store(to.format.narrow(mean), &mut wanted[at..]);
+        let nibble = dither[(y % 4 / 2) as usize] >> (y % 2 * 16 + x % 4 * 4) & 0xf;
+        let pixel = match (from.format.bytes, to.format.bytes) {
+            (4, 2) if dither != [u32::MAX; 2] => {
+                to.format.dither(mean, (f64::from(nibble) + 0.5) / 16.0)
+            }
+            _ => to.format.narrow(mean),
+        };
+        to.format.store(pixel, &mut wanted[at..]);
     }
     (of_states(states, pipes, bits), wanted)
 }
