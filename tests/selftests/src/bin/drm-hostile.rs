@@ -64,8 +64,11 @@ const ETNAVIV_MINOR: u32 = 4;
 
 const VERSION: u32 = 0x00;
 const GEM_CLOSE: u32 = 0x09;
+const GEM_FLINK: u32 = 0x0a;
+const GEM_OPEN: u32 = 0x0b;
 const PRIME_HANDLE_TO_FD: u32 = 0x2d;
 const PRIME_FD_TO_HANDLE: u32 = 0x2e;
+const CHANGE_HANDLE: u32 = 0xd2;
 /// etnaviv's.
 const GEM_NEW: u32 = DRIVER + 2;
 const GEM_INFO: u32 = DRIVER + 3;
@@ -102,6 +105,9 @@ const WAITER: &str = "--wait";
 const HEIR: &str = "--inherited";
 const CARELESS: &str = "--careless";
 const FAILING: &str = "--failing";
+const NAMED: &str = "--named";
+const MANY: &str = "--many";
+const MEMBER: &str = "--member";
 
 const WIDTH: u32 = 64;
 const HEIGHT: u32 = 64;
@@ -1318,6 +1324,430 @@ fn unbound(bench: Bench) -> Result<()> {
     Bench::new()?.works()
 }
 
+/// The primary node of etnaviv's interface, which has the device's objects, too.
+fn primary() -> Result<PathBuf> {
+    for number in 0..8 {
+        let path = PathBuf::from(format!("/dev/dri/card{number}"));
+        let Ok(file) = open(&path) else {
+            continue;
+        };
+        let mut version = Request::new(IN_OUT, VERSION, [0; 9]);
+        version.send(&file).context("VERSION")?;
+        if version.words[1] == ETNAVIV_MINOR {
+            return Ok(path);
+        }
+    }
+    bail!("no primary node")
+}
+
+/// What of DRM's own the nodes do not have is refused, and reading waits for nothing that could come.
+fn core_ioctls(bench: &Bench) -> Result<()> {
+    let primary = open(&primary()?)?;
+    for (node, file) in [
+        ("etnaviv", bench.file()),
+        ("vivante", &bench.vivante),
+        ("the primary node", &primary),
+    ] {
+        let limit = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        same(
+            node,
+            poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&limit))?,
+            0,
+        )?;
+        let refuse = |what: &str, answer: std::io::Result<()>| -> Result<()> {
+            let found = errno(&format!("{node}: {what}"), answer)?;
+            println!("# {node}: {what}: {found}");
+            Ok(())
+        };
+        refuse(
+            "GETRESOURCES",
+            Request::new(IN_OUT, 0xa0, [0; 16]).send(file),
+        )?;
+        refuse(
+            "CREATE_DUMB",
+            Request::new(IN_OUT, 0xb2, [64, 64, 32, 0, 0, 0, 0, 0]).send(file),
+        )?;
+        refuse(
+            "MAP_DUMB",
+            Request::new(IN_OUT, 0xb3, [1, 0, 0, 0]).send(file),
+        )?;
+        refuse(
+            "SYNCOBJ_CREATE",
+            Request::new(IN_OUT, 0xbf, [0; 2]).send(file),
+        )?;
+        refuse(
+            "CREATE_LEASE",
+            Request::new(IN_OUT, 0xc6, [0; 6]).send(file),
+        )?;
+        refuse(
+            "GEM_OPEN",
+            Request::new(IN_OUT, GEM_OPEN, [77777, 0, 0, 0]).send(file),
+        )?;
+    }
+    let handle = create(bench.file(), 4096)?;
+    let mut flink = Request::new(IN_OUT, GEM_FLINK, [handle, 0]);
+    refused(
+        "GEM_FLINK of a render node",
+        flink.send(bench.file()),
+        libc::EACCES,
+    )?;
+    // Another number for it, if the kernel can: what is noted of it goes with it.
+    let mut change = Request::new(IN_OUT, CHANGE_HANDLE, [handle, 0x7fff_0000]);
+    let number = match change.send(bench.file()) {
+        Ok(()) => 0x7fff_0000,
+        Err(error) => {
+            println!("# GEM_CHANGE_HANDLE: {error}");
+            handle
+        }
+    };
+    Submit::with(bench.core, number)
+        .send(bench.file())
+        .context("SUBMIT")?;
+    let shared = export(bench.file(), number, CLOEXEC | RDWR)?;
+    same(
+        "the same object",
+        import(bench.file(), shared.as_raw_fd())?,
+        number,
+    )?;
+    close(bench.file(), number)?;
+    bench.works()
+}
+
+/// Names of the primary node: who opens one has the object; so often as it is opened it must be closed.
+fn named_objects(bench: &Bench) -> Result<()> {
+    let path = primary()?;
+    let file = open(&path)?;
+    let handle = create(&file, 8192)?;
+    let view = Region::map(&file, 8192, offset(&file, handle)?)?;
+    view.write(4096, 31);
+    let mut flink = Request::new(IN_OUT, GEM_FLINK, [handle, 0]);
+    flink.send(&file).context("GEM_FLINK")?;
+    let name = flink.words[1].to_string();
+    let path = path.display().to_string();
+    let output = system::again(&[NAMED, &path, &name])?.output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "{}", said.trim());
+    same("what the other has written", view.read(0), 32)?;
+    // More often than an entry counts.
+    let begin = Instant::now();
+    let mut count = 1;
+    let refusal = loop {
+        let mut other = Request::new(IN_OUT, GEM_OPEN, [flink.words[1], 0, 0, 0]);
+        match other.send(&file) {
+            Ok(()) => count += 1,
+            Err(error) => break error,
+        }
+        ensure!(count < 70_000, "no end");
+    };
+    println!(
+        "# {count} handles of one object in {:?}, then: {refusal}",
+        begin.elapsed()
+    );
+    Submit::with(bench.core, handle)
+        .send(&file)
+        .context("SUBMIT")?;
+    let begin = Instant::now();
+    drop((view, file));
+    println!("# closed in {:?}", begin.elapsed());
+    bench.works()
+}
+
+/// What [`named_objects`] starts.
+fn open_named(path: &str, name: &str) -> Result<()> {
+    let file = open(Path::new(path))?;
+    let mut named = Request::new(IN_OUT, GEM_OPEN, [name.parse()?, 0, 0, 0]);
+    named.send(&file).context("GEM_OPEN")?;
+    let handle = named.words[1];
+    let view = Region::map(&file, 8192, offset(&file, handle)?)?;
+    same("what the owner has written", view.read(4096), 31)?;
+    view.write(0, 32);
+    Submit::with(0, handle).send(&file).context("SUBMIT")?;
+    Ok(())
+}
+
+/// One shared object as often as may be in one SUBMIT: who does that can be killed.
+fn shared_and_many(bench: &Bench) -> Result<()> {
+    let node = bench.etnaviv_node.display().to_string();
+    let mut child = system::again(&[MANY, &node])?
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut output = BufReader::new(child.stdout.take().context("no pipe")?);
+    let mut line = String::new();
+    output.read_line(&mut line)?;
+    ensure!(line == "begins\n", "{line}");
+    std::thread::sleep(Duration::from_millis(500));
+    let begin = Instant::now();
+    child.kill()?;
+    child.wait()?;
+    let took = begin.elapsed();
+    println!("# killed after {took:?}");
+    ensure!(took < SOON, "killed after {took:?}");
+    bench.works()
+}
+
+/// What [`shared_and_many`] starts.
+fn many(node: &str) -> Result<()> {
+    let etnaviv = Etnaviv::open_node(Path::new(node))?;
+    let (core, _) = *etnaviv.cores()?.first().context("no core")?;
+    let handle = create(etnaviv.file(), 4096)?;
+    let _shared = export(etnaviv.file(), handle, CLOEXEC | RDWR)?;
+    let submit = Submit::with(core, handle);
+    for _ in 0..3 {
+        submit.send(etnaviv.file())?;
+    }
+    let many = Submit {
+        objects: (0..128 << 10)
+            .map(|at| [1 + at % 3, handle, 0, 0])
+            .collect(),
+        ..submit
+    };
+    println!("begins");
+    many.send(etnaviv.file())?;
+    Ok(())
+}
+
+/// A file with very many objects is closed in a bounded time.
+fn many_objects(bench: &Bench) -> Result<()> {
+    let file = open(&bench.etnaviv_node)?;
+    let mut count = 0;
+    let begin = Instant::now();
+    while count < 12_000 && begin.elapsed() < Duration::from_secs(40) {
+        if create(&file, 4096).is_err() {
+            break;
+        }
+        count += 1;
+    }
+    let made = begin.elapsed();
+    let begin = Instant::now();
+    drop(file);
+    let took = begin.elapsed();
+    println!("# {count} objects in {made:?}, closed in {took:?}");
+    ensure!(took < Duration::from_secs(30), "{took:?}");
+    bench.works()
+}
+
+/// All dma-bufs of one object show that it is being drawn on, whoever has made them.
+fn two_buffers(bench: &Bench) -> Result<()> {
+    let abi = Abi::named(WITH_DMA_BUFS).context(WITH_DMA_BUFS)?;
+    let device = Device::open_as(abi, true)?;
+    let buffer = bench.etnaviv.create(BYTES)?;
+    let first = export(bench.file(), buffer.handle(), CLOEXEC | RDWR)?;
+    let (status, node) = device.wrap_dma_buf(first.as_raw_fd())?;
+    same("WRAP", status, Status::OK)?;
+    let (status, number) = device.export(node)?;
+    same("EXPORT", status, Status::OK)?;
+    let second = sys::take_descriptor(number)?;
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let (ready, _) = bench.held(|| {
+        bench.fill(&buffer, COLOUR)?;
+        let is_ready = |file: &OwnedFd| -> Result<bool> {
+            Ok(poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&now))? == 1)
+        };
+        Ok((is_ready(&first)?, is_ready(&second)?))
+    })?;
+    device.free(galcore_selftests::video::node(node))?;
+    same(
+        "the GPU draws: whether each dma-buf is ready",
+        ready,
+        (false, false),
+    )
+}
+
+/// An object that is exported while a SUBMIT of it waits for a fence is shared when the job begins.
+fn exported_meanwhile(bench: &Bench) -> Result<()> {
+    let Ok(timeline) = sys::SoftwareSync::open() else {
+        return skip("no sw_sync");
+    };
+    let fence = timeline.fence(1)?;
+    let handle = create(bench.file(), 4096)?;
+    let submit = Submit {
+        flags: FENCE_FD_IN,
+        fence: fence.as_raw_fd() as u32,
+        ..Submit::with(bench.core, handle)
+    };
+    let ready = bench.held(|| {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| submit.send(bench.file()).map(|_| ()));
+            std::thread::sleep(Duration::from_millis(500));
+            let shared = export(bench.file(), handle, CLOEXEC | RDWR);
+            let increased = timeline.increase(1);
+            let submitted = thread.join();
+            let (shared, ()) = (shared?, increased?);
+            submitted
+                .map_err(|_| anyhow::anyhow!("a panic"))?
+                .context("SUBMIT")?;
+            let now = Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            Ok(poll(
+                &mut [PollFd::new(&shared, PollFlags::IN)],
+                Some(&now),
+            )?)
+        })
+    })?;
+    close(bench.file(), handle)?;
+    same(
+        "dma-bufs that are ready before the job has ended",
+        ready.0,
+        0,
+    )
+}
+
+/// Processes that share one dma-buf, draw on it, wait, fill tile status, and are killed wherever they are.
+fn crowd(bench: &Bench) -> Result<()> {
+    let buffer = bench.etnaviv.create(BYTES)?;
+    let shared = export(bench.file(), buffer.handle(), RDWR)?;
+    let number = shared.as_raw_fd().to_string();
+    let nodes = [&bench.etnaviv_node, &bench.vivante_node];
+    let [etnaviv, vivante] = nodes.map(|node| node.display().to_string());
+    let arguments = [MEMBER, &etnaviv, &vivante, &number];
+    let mut children = Vec::new();
+    let mut slowest = Duration::ZERO;
+    let begin = Instant::now();
+    let mut round = 0;
+    while begin.elapsed() < Duration::from_secs(40) {
+        round += 1;
+        while children.len() < 4 {
+            children.push(system::again(&arguments)?.stdout(Stdio::null()).spawn()?);
+        }
+        std::thread::sleep(Duration::from_millis(100 + round * 137 % 500));
+        let mut child = children.remove(round as usize % children.len());
+        let begin = Instant::now();
+        child.kill()?;
+        child.wait()?;
+        slowest = slowest.max(begin.elapsed());
+    }
+    for mut child in children {
+        child.kill()?;
+        child.wait()?;
+    }
+    println!("# {round} killed, the slowest in {slowest:?}");
+    ensure!(
+        slowest < Duration::from_secs(20),
+        "killed after {slowest:?}"
+    );
+    prepare(bench.file(), buffer.handle(), PREP_WRITE, later(30)).context("CPU_PREP")?;
+    bench.works()
+}
+
+/// One of [`crowd`].
+fn member(etnaviv: &str, vivante: &str, number: &str) -> Result<()> {
+    let number: i32 = number.parse()?;
+    let own = Etnaviv::open_node(Path::new(etnaviv))?;
+    let cores = own.cores()?;
+    std::thread::scope(|scope| {
+        for &(core, _) in cores.iter().cycle().take(3) {
+            scope.spawn(move || -> Result<()> {
+                let file = open(Path::new(etnaviv))?;
+                let mut last: Option<OwnedFd> = None;
+                loop {
+                    let shared = import(&file, number)?;
+                    let mut submit = Submit {
+                        flags: FENCE_FD_OUT,
+                        ..Submit::with(core, shared)
+                    };
+                    if let Some(last) = &last {
+                        submit.flags |= FENCE_FD_IN;
+                        submit.fence = last.as_raw_fd() as u32;
+                    }
+                    let other = create(&file, 8192)?;
+                    submit.objects.push([1, other, 0, 0]);
+                    if let Ok((_, fence)) = submit.send(&file) {
+                        last = Some(sys::take_descriptor(fence.into())?);
+                    }
+                    let descriptor = export(&file, other, CLOEXEC | RDWR)?;
+                    let _ = close(&file, other);
+                    let again = import(&file, descriptor.as_raw_fd())?;
+                    let _ = prepare(&file, shared, PREP_WRITE, later(20));
+                    let _ = close(&file, again);
+                    let _ = close(&file, shared);
+                }
+            });
+        }
+        scope.spawn(|| -> Result<()> {
+            let file = open(Path::new(vivante))?;
+            loop {
+                let node = import(&file, number)?;
+                let mut status = Request::new(IN_OUT, VIV_CREATE, [8 << 20, 0, 0, 0]);
+                status.send(&file)?;
+                let mut new = Request::new(IN_OUT, VIV_CREATE, [4096, 0, 0, 0]);
+                new.send(&file)?;
+                let handle = new.words[3];
+                let _ = Request::new(IN, VIV_ATTACH_AUX, [handle, status.words[3]]).send(&file);
+                let _ = Request::new(IN_OUT, VIV_LOCK, [node, 0, 0, 0]).send(&file);
+                let _ = close(&file, handle);
+                let _ = close(&file, status.words[3]);
+                let _ = close(&file, node);
+            }
+        });
+    });
+    Ok(())
+}
+
+/// Sync files stay when the module goes: they say that they are over.
+fn orphaned_fences(bench: Bench) -> Result<()> {
+    let nops = Submit {
+        flags: FENCE_FD_OUT,
+        ..Submit::nops(bench.core)
+    };
+    let mut fences = Vec::new();
+    for _ in 0..2 {
+        let (_, number) = nops.send(bench.file()).context("SUBMIT")?;
+        fences.push(sys::take_descriptor(number.into())?);
+    }
+    let handle = create(bench.file(), 4096)?;
+    let shared = export(bench.file(), handle, CLOEXEC | RDWR)?;
+    drop(bench);
+    ensure!(Module::unload().is_err(), "unloaded with a dma-buf");
+    drop(shared);
+    Module::unload()?;
+    let mut entry = [0u32; 20];
+    let mut info = [0u32; 14];
+    info[10] = 1;
+    info[12..14].copy_from_slice(&long(entry.as_mut_ptr() as usize as u64));
+    let mut bytes: Vec<u8> = info.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    sys::exchange_plain(fences[0].as_fd(), 0xc038_3e04, &mut bytes).context("FILE_INFO")?;
+    println!(
+        "# status {:?}, of {:x?}",
+        &bytes[32..36],
+        std::hint::black_box(&entry)[8..12].to_vec()
+    );
+    let mut merge = [0u32; 12];
+    merge[8] = fences[1].as_raw_fd() as u32;
+    let mut bytes: Vec<u8> = merge.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    sys::exchange_plain(fences[0].as_fd(), 0xc030_3e03, &mut bytes).context("MERGE")?;
+    let now = Timespec {
+        tv_sec: 1,
+        tv_nsec: 0,
+    };
+    same(
+        "is over",
+        poll(&mut [PollFd::new(&fences[0], PollFlags::IN)], Some(&now))?,
+        1,
+    )?;
+    etnaviv::load_galcore(&["drm=both", "gpuTimeout=60000", "jobTimeout=0"])?;
+    eventually("both nodes", Duration::from_secs(20), || {
+        Ok(Bench::new().is_ok())
+    })?;
+    let bench = Bench::new()?;
+    let chained = Submit {
+        flags: FENCE_FD_IN,
+        fence: fences[1].as_raw_fd() as u32,
+        ..Submit::nops(bench.core)
+    };
+    chained
+        .send(bench.file())
+        .context("a fence of the module before")?;
+    bench.works()
+}
+
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -1327,6 +1757,11 @@ fn main() -> ExitCode {
         [HEIR, handle] => return harness::exit(inherit(handle)),
         [CARELESS, node] => return harness::exit(close_locked(node)),
         [FAILING] => return harness::exit(fail()),
+        [NAMED, path, name] => return harness::exit(open_named(path, name)),
+        [MANY, node] => return harness::exit(many(node)),
+        [MEMBER, etnaviv, vivante, number] => {
+            return harness::exit(member(etnaviv, vivante, number))
+        }
         _ => {}
     }
     harness::program(|| {
@@ -1340,7 +1775,7 @@ fn main() -> ExitCode {
         let bench = &bench;
         let mut suite = Suite::new();
         type Check = fn(&Bench) -> Result<()>;
-        let checks: [(&str, Check); 24] = [
+        let checks: [(&str, Check); 31] = [
             ("it works", Bench::works),
             ("pointers with an extended sign", extended_pointers),
             ("waits until a moment that has passed", past_moments),
@@ -1365,6 +1800,13 @@ fn main() -> ExitCode {
             ("unknown flags", unknown_flags),
             ("performance counters", counters),
             ("allocations that fail", failing_allocations),
+            ("DRM's own ioctls", core_ioctls),
+            ("objects by their names", named_objects),
+            ("two dma-bufs of one object", two_buffers),
+            ("exported while SUBMIT waits", exported_meanwhile),
+            ("one shared object many times", shared_and_many),
+            ("processes that are killed", crowd),
+            ("a file of many objects", many_objects),
         ];
         for (name, check) in checks {
             suite.test(name, move || {
@@ -1389,6 +1831,11 @@ fn main() -> ExitCode {
             let counters = domain(bench.file(), bench.core, 0).map(|_| ());
             refused("counters, without a profiler", counters, libc::EINVAL)?;
             drop(bench);
+            ProcGc::nothing_left().map(|_| ())
+        });
+        // The last: where it fails the kernel may stop.
+        suite.test("sync files of a module that is gone", || {
+            orphaned_fences(Bench::new()?)?;
             ProcGc::nothing_left().map(|_| ())
         });
         if let Some(text) = words.first() {
