@@ -178,6 +178,31 @@ impl<T: NodeFile> Found<T> {
         unsafe { shim::gal_is_shared(self.0.as_ptr()) }
     }
 
+    /// The dma-buf that others have of it.
+    pub(crate) fn buffer(&self) -> Option<Shared> {
+        if !self.is_shared() {
+            return None;
+        }
+        // SAFETY: By the type invariant the object is live.
+        let buffer = unsafe { shim::gal_object_buffer(self.0.as_ptr()) };
+        // INVARIANT: It came with a reference.
+        NonNull::new(buffer).map(Shared)
+    }
+}
+
+/// A dma-buf of an object, and what happens to it.
+///
+/// # Invariants
+///
+/// The pointer is valid, and a reference is ours.
+pub(crate) struct Shared(NonNull<shim::dma_buf>);
+
+impl Shared {
+    /// Which one it is.
+    pub(crate) fn address(&self) -> usize {
+        self.0.as_ptr().addr()
+    }
+
     /// Waits for the others' fences: for all, if the caller `writes`, else for those of writers.
     /// Fences of ours for the core at place `except` are left out. `ETIMEDOUT`: they take longer than
     /// `milliseconds`. `ERESTARTSYS`.
@@ -188,7 +213,7 @@ impl<T: NodeFile> Found<T> {
         except: Option<usize>,
     ) -> Result {
         let except = fence::number_of(except);
-        // SAFETY: By the type invariant the object is live, and stays as long as the call waits.
+        // SAFETY: By the type invariant the dma-buf is live, and stays as long as the call waits.
         to_result(unsafe {
             shim::gal_wait_for_others(self.0.as_ptr(), writes, milliseconds, except)
         })
@@ -198,6 +223,13 @@ impl<T: NodeFile> Found<T> {
     pub(crate) fn show(&self, fence: &SharedFence, writes: bool) -> Result {
         // SAFETY: By the type invariant, and that of the fence.
         to_result(unsafe { shim::gal_show_fence(self.0.as_ptr(), fence.0.as_ptr(), writes) })
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant the reference is ours, and nothing uses it after this drop.
+        unsafe { shim::gal_put_buffer(self.0.as_ptr()) }
     }
 }
 

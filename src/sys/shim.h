@@ -428,11 +428,13 @@ void *gal_object_content(struct drm_gem_object *object);
 size_t gal_object_bytes(struct drm_gem_object *object);
 void gal_put_object(struct drm_gem_object *object);
 struct file *gal_open_file(struct drm_file *file);
-/* Whether others may have the object's dma-buf; their fences, except ours of a core's jobs; and a fence of ours, whose reference is put. */
+/* Whether others may have the object's dma-buf. */
 bool gal_is_shared(struct drm_gem_object *object);
-int gal_wait_for_others(struct drm_gem_object *object, bool write, unsigned int milliseconds,
+/* With a reference; NULL: nothing else has it. */
+struct dma_buf *gal_object_buffer(struct drm_gem_object *object);
+int gal_wait_for_others(struct dma_buf *buffer, bool write, unsigned int milliseconds,
 			unsigned int except);
-int gal_show_fence(struct drm_gem_object *object, struct dma_fence *fence, bool write);
+int gal_show_fence(struct dma_buf *buffer, struct dma_fence *fence, bool write);
 void gal_put_fence(struct dma_fence *fence);
 
 #endif

@@ -147,7 +147,7 @@ struct file *gal_open_file(struct drm_file *file)
 }
 
 /* The object's dma-buf, with a reference; NULL: it has none. */
-static struct dma_buf *gal_shared(struct drm_gem_object *object)
+struct dma_buf *gal_object_buffer(struct drm_gem_object *object)
 {
 	struct dma_buf *buffer;
 
@@ -163,18 +163,15 @@ bool gal_is_shared(struct drm_gem_object *object)
 	return READ_ONCE(object->dma_buf);
 }
 
-int gal_wait_for_others(struct drm_gem_object *object, bool write, unsigned int milliseconds,
+int gal_wait_for_others(struct dma_buf *buffer, bool write, unsigned int milliseconds,
 			unsigned int except)
 {
-	struct dma_buf *buffer = gal_shared(object);
 	/* Without time, it says whether they are signaled. */
 	long left = msecs_to_jiffies(milliseconds);
 	struct dma_resv_iter cursor;
 	struct dma_fence *fence;
 	int error = 0;
 
-	if (!buffer)
-		return 0;
 	dma_resv_iter_begin(&cursor, buffer->resv, dma_resv_usage_rw(write));
 	dma_resv_for_each_fence_unlocked(&cursor, fence) {
 		if (gal_is_fence_of(fence, except) || dma_fence_is_signaled(fence))
@@ -187,24 +184,19 @@ int gal_wait_for_others(struct drm_gem_object *object, bool write, unsigned int 
 		}
 	}
 	dma_resv_iter_end(&cursor);
-	dma_buf_put(buffer);
 	return error;
 }
 
-int gal_show_fence(struct drm_gem_object *object, struct dma_fence *fence, bool write)
+int gal_show_fence(struct dma_buf *buffer, struct dma_fence *fence, bool write)
 {
-	struct dma_buf *buffer = gal_shared(object);
 	int error;
 
-	if (!buffer)
-		return 0;
 	dma_resv_lock(buffer->resv, NULL);
 	error = dma_resv_reserve_fences(buffer->resv, 1);
 	if (!error)
 		dma_resv_add_fence(buffer->resv, fence,
 				   write ? DMA_RESV_USAGE_WRITE : DMA_RESV_USAGE_READ);
 	dma_resv_unlock(buffer->resv);
-	dma_buf_put(buffer);
 	return error;
 }
 
@@ -504,13 +496,18 @@ bool gal_is_shared(struct drm_gem_object *object)
 	return false;
 }
 
-int gal_wait_for_others(struct drm_gem_object *object, bool write, unsigned int milliseconds,
+struct dma_buf *gal_object_buffer(struct drm_gem_object *object)
+{
+	return NULL;
+}
+
+int gal_wait_for_others(struct dma_buf *buffer, bool write, unsigned int milliseconds,
 			unsigned int except)
 {
 	return 0;
 }
 
-int gal_show_fence(struct drm_gem_object *object, struct dma_fence *fence, bool write)
+int gal_show_fence(struct dma_buf *buffer, struct dma_fence *fence, bool write)
 {
 	return 0;
 }

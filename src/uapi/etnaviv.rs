@@ -35,6 +35,7 @@ use crate::{
             Driver,
             Found,
             Opened,
+            Shared,
             WORDS, //
         },
         fence::Fence,
@@ -171,7 +172,7 @@ fn submit(
         relocations as usize * RELOCATION_WORDS,
     )?;
     let mut commands = read(long(words[10], words[11]), bytes as usize / 4)?;
-    let mut found = KVVec::new();
+    let mut found = KVVec::with_capacity(objects as usize, sys::GFP_CLIENT)?;
     let mut used = KVVec::with_capacity(objects as usize, sys::GFP_CLIENT)?;
     for object in given.chunks_exact(OBJECT_WORDS) {
         let &[access, handle, ..] = object else {
@@ -184,9 +185,7 @@ fn submit(
         let node = object.get().into();
         let is_written = access & WRITE != 0;
         used.push(Used { node, is_written }, sys::GFP_CLIENT)?;
-        if object.is_shared() {
-            found.push((object, is_written), sys::GFP_CLIENT)?;
-        }
+        found.push((object, false), sys::GFP_CLIENT)?;
     }
     relocate(&mut commands, &patches, |index| {
         let node = &used.get(index)?.node;
@@ -205,13 +204,14 @@ fn submit(
     let counters = perfmon::Requests::new(process, &core, entry, words[16], &used, |count| {
         read(long(words[14], words[15]), count)
     })?;
+    let shared = shared_of(&mut found, &used)?;
     if flags & NO_IMPLICIT == 0 {
-        for (object, is_written) in &found {
-            wait_for_others(object, *is_written, FENCE_TIMEOUT, Some(place))?;
+        for (buffer, is_written) in &shared {
+            wait_for_others(buffer, *is_written, FENCE_TIMEOUT, Some(place))?;
         }
     }
     let wants_file = flags & FENCE_FD_OUT != 0;
-    let fence = match wants_file || !found.is_empty() {
+    let fence = match wants_file || !shared.is_empty() {
         true => Some(Fence::of_core(place)?),
         false => None,
     };
@@ -231,12 +231,14 @@ fn submit(
     };
     let number = process.submit_stream(stream)?;
     counters.end(process, &core, number);
-    for (object, is_written) in &found {
-        let shown = shown.as_ref().map(|shown| object.show(shown, *is_written));
-        if shown.is_some_and(|shown| shown.is_err()) {
-            // Others do not know of it, so it should have ended.
-            settle_number(&core, number);
-        }
+    let mut unshown = shared.iter().filter(|(buffer, is_written)| {
+        let shown = shown.as_ref().map(|shown| buffer.show(shown, *is_written));
+        shown.is_some_and(|shown| shown.is_err())
+    });
+    let is_new = |(object, was_shared): &(Found<_>, bool)| !was_shared && object.is_shared();
+    if unshown.next().is_some() || found.iter().any(is_new) {
+        // Others do not know of it, so it should have ended.
+        settle_number(&core, number);
     }
     words[0] = number;
     words[13] = u32::MAX;
@@ -247,16 +249,36 @@ fn submit(
     Ok(())
 }
 
-/// Waits for what others do with an object that they have; not for jobs of the core at place `except`,
-/// which come before the caller's own. `ChipNotReady`: it is not over, and `milliseconds` is 0.
-/// `Timeout`.
+/// The dma-bufs of those of `objects` that others have, which are noted, and whether they are
+/// written. `InvalidArgument`: there is one twice.
+fn shared_of(
+    objects: &mut [(Found<File<Etnaviv>>, bool)],
+    used: &[Used],
+) -> Result<KVVec<(Shared, bool)>> {
+    let mut shared = KVVec::new();
+    for ((object, is_shared), used) in objects.iter_mut().zip(used) {
+        if let Some(buffer) = object.buffer() {
+            *is_shared = true;
+            shared.push((buffer, used.is_written), sys::GFP_CLIENT)?;
+        }
+    }
+    shared.sort_unstable_by_key(|(buffer, _)| buffer.address());
+    let is_twice = |pair: &[(Shared, bool)]| pair[0].0.address() == pair[1].0.address();
+    match shared.windows(2).any(is_twice) {
+        true => Err(Error::InvalidArgument),
+        false => Ok(shared),
+    }
+}
+
+/// Waits for what others do with a dma-buf; not for jobs of the core at place `except`, which come
+/// before the caller's own. `ChipNotReady`: it is not over, and `milliseconds` is 0. `Timeout`.
 fn wait_for_others(
-    object: &Found<File<Etnaviv>>,
+    buffer: &Shared,
     writes: bool,
     milliseconds: u32,
     except: Option<usize>,
 ) -> Result {
-    match object.wait_for_others(writes, milliseconds, except) {
+    match buffer.wait_for_others(writes, milliseconds, except) {
         Err(ETIMEDOUT) if milliseconds == 0 => Err(Error::ChipNotReady),
         Err(ERESTARTSYS) => Err(Error::WaitInterrupted),
         outcome => Ok(outcome?),
@@ -272,9 +294,9 @@ fn wait_for_object(
     milliseconds: u32,
 ) -> Result {
     process.wait_for_object(&object.get(), writes, milliseconds)?;
-    match object.is_shared() {
-        true => wait_for_others(object, writes, milliseconds, None),
-        false => Ok(()),
+    match object.buffer() {
+        Some(buffer) => wait_for_others(&buffer, writes, milliseconds, None),
+        None => Ok(()),
     }
 }
 
