@@ -30,6 +30,7 @@ use crate::{
         Waited, //
     },
     sys::{
+        self,
         power::KeptOn,
         work, //
     },
@@ -111,7 +112,8 @@ impl<P: Payload> AnyCore<P> {
         Ok(())
     }
 
-    /// Has an idle core go off, and waits `time` milliseconds for it at most.
+    /// Has an idle core go off, and waits `time` milliseconds for it at most, if the process is not
+    /// killed meanwhile.
     pub(super) fn go_off(&self, state: PowerState, time: u32) {
         let supply = self.hardware().supply();
         self.hardware().note_suspended(state == PowerState::Suspend);
@@ -122,7 +124,7 @@ impl<P: Payload> AnyCore<P> {
                 self.let_go();
                 supply.switch_off_now()
             });
-            (!may_go || !self.hardware().is_on()).then_some(())
+            (!may_go || !self.hardware().is_on() || sys::is_killed()).then_some(())
         });
     }
 

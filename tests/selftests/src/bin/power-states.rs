@@ -379,6 +379,24 @@ fn state_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
             is_off(control)
         },
     );
+    suite.test("who waits for OFF can be killed", move || {
+        // The first draw's time, and the second's.
+        let armed = control.arm(fault::SLOW_DRAWS, 700_000);
+        let mut other = system::again(&["--wait"])?.stdout(Stdio::piped()).spawn()?;
+        let mut line = String::new();
+        let out = other.stdout.as_mut().context("no output")?;
+        BufReader::new(out).read_line(&mut line)?;
+        same("the other", line.trim(), "waits")?;
+        thread::sleep(Duration::from_millis(580));
+        let begun = Instant::now();
+        other.kill()?;
+        other.wait()?;
+        let took = begun.elapsed();
+        drop(armed);
+        println!("# killed in {took:?}");
+        ensure!(took < Duration::from_millis(250), "{took:?}");
+        Ok(())
+    });
     suite.test("RESET moves the stamp of who has asked", move || {
         let device = open("4.6.9")?;
         let stamp = |device: &Device| -> Result<u64> {
@@ -817,6 +835,21 @@ fn stay() -> Result<()> {
     }
 }
 
+/// A client that waits for OFF, which comes to nothing: behind what it waits for comes another job.
+fn wait_for_off() -> Result<()> {
+    let mut paint = Paint::new()?;
+    let device = open("4.6.9")?;
+    let stream = paint.fill_all(0xff1c_1c1c);
+    paint.commit(&stream, &mut Queue::new())?;
+    thread::spawn(move || set(&device, STATE_OFF));
+    thread::sleep(Duration::from_millis(200));
+    paint.commit(&stream, &mut Queue::new())?;
+    println!("waits");
+    loop {
+        thread::sleep(Duration::from_secs(1));
+    }
+}
+
 /// Another client, which wants the full clock by saying nothing.
 fn draw() -> Result<()> {
     let control = Control::open()?;
@@ -829,6 +862,9 @@ fn draw() -> Result<()> {
 fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("--draw") {
         return harness::exit(draw());
+    }
+    if std::env::args().nth(1).as_deref() == Some("--wait") {
+        return harness::exit(wait_for_off());
     }
     if std::env::args().nth(1).as_deref() == Some("--stay") {
         return harness::exit(stay());
