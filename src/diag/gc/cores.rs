@@ -110,7 +110,10 @@ pub(super) fn show_idle(f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 pub(super) fn show_version(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let [major, minor, patch, build] = newest_version();
+    let clients = CLIENTS.get();
+    // What VERSION answers all programs that are not named.
+    let claim = clients.and_then(|clients| clients.device().parameters().version.of(b"")[1]);
+    let [major, minor, patch, build] = claim.unwrap_or_else(newest_version);
     f.write_fmt(fmt!(
         "{major}.{minor}.{patch}.{build} built at galcore in Rust\nCode path: src/diag/gc\n"
     ))

@@ -24,6 +24,7 @@ use galcore_selftests::harness::same;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::other;
 use galcore_selftests::system;
+use galcore_selftests::usage;
 
 /// Clients whose first commands are no other's, and what shows it.
 const CERTAIN: &[&str] = &["dove", "arnova", "4.6.9", "6.2.2", "6.2.3", "6.4.11"];
@@ -111,7 +112,9 @@ fn claims() -> Result<()> {
         let told = text.trim().rsplit('/').next();
         same(program, told, Some(wanted))?;
     }
-    Ok(())
+    let file = usage::vendor_file("version")?;
+    let told = file.split(" built at ").next();
+    same("gc/version", told, Some("6.4.6.351518"))
 }
 
 /// What a process of `abi` was taken for, why, and how many pixels it drew.
