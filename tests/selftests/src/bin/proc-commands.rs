@@ -87,6 +87,8 @@ const USER: &str = "--user";
 const START: &str = "--start";
 /// Argument of a process that sends RESET.
 const RESET: &str = "--reset";
+/// Argument of a process that sends RESET, and BROADCAST_GPU_STUCK, all the time.
+const STORM: &str = "--storm";
 /// Allocations that `memFail` grants first.
 const GRANTED: u32 = 30;
 /// Of so many LINKs `hang` has one lead nowhere.
@@ -566,6 +568,10 @@ fn core_tests<'a>(suite: &mut Suite<'a>, cores: &'a [Control]) {
         paint.expect(|_, _| 0xff15_1003)?;
         paint.close()
     });
+    suite.test(
+        "who draws beside requests of all kinds loses nothing",
+        move || stormy(cores),
+    );
     suite.test("irq: jobs end without interrupts", move || {
         // The interrupts' number that the kernel counts: the model raises its line, or does not.
         let mut paint = Paint::new()?;
@@ -669,6 +675,65 @@ fn send_reset(mut words: impl Iterator<Item = String>) -> Result<()> {
     device.exchange_bytes(&mut bytes)?;
     println!("{}", abi.header_of(&bytes, "status") as i32);
     Ok(())
+}
+
+/// A user who wants cores reset, or looked at, all the time, for two seconds.
+fn storm() -> Result<()> {
+    let abis = ["4.0.0", "v2"].map(|name| Abi::named(name).context("a generation"));
+    let mut all = Vec::new();
+    for abi in abis {
+        let abi = abi?;
+        // BROADCAST_GPU_STUCK is a number of the old one's.
+        for number in [abi.commands["RESET"].0, 36] {
+            let mut bytes = vec![0; abi.sizes[0]];
+            bytes[..4].copy_from_slice(&u32::to_le_bytes(number));
+            all.push((Device::open_as(abi, true)?, bytes));
+        }
+    }
+    become_user(1000)?;
+    let begun = Instant::now();
+    let mut count = 0;
+    while begun.elapsed() < Duration::from_secs(2) {
+        for (device, bytes) in &mut all {
+            let mut bytes = bytes.clone();
+            device.exchange_bytes(&mut bytes)?;
+            count += 1;
+        }
+    }
+    println!("# {count} requests");
+    Ok(())
+}
+
+/// Who draws beside such users, and beside an admin who tries everything that harms nobody, loses nothing.
+fn stormy(cores: &[Control]) -> Result<()> {
+    let mut paint = Paint::new()?;
+    paint.prove(0xff24_0001)?;
+    let charged = paint.device().resets()?;
+    let user = |_| -> Result<_> { Ok(system::again(&[STORM])?.stdout(Stdio::piped()).spawn()?) };
+    let users = (0..3).map(user).collect::<Result<Vec<_>>>()?;
+    let begun = Instant::now();
+    let (mut pictures, mut slowest) = (0, Duration::ZERO);
+    while begun.elapsed() < Duration::from_secs(2) {
+        // Slow ones are no hangs.
+        let armed = cores[0].arm(fault::SLOW_DRAWS, 40_000 * (pictures % 5));
+        let one = Instant::now();
+        paint.prove(0xff24_1000 + pictures)?;
+        slowest = slowest.max(one.elapsed());
+        drop(armed);
+        pictures += 1;
+        tell(["su", "re", "stress 2", "dumpall", "log 3"][pictures as usize % 5])?;
+    }
+    for user in users {
+        let output = user.wait_with_output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        ensure!(output.status.success(), "{text}");
+        print!("{text}");
+    }
+    println!("# {pictures} pictures, the slowest in {slowest:?}");
+    same("what was charged", paint.device().resets()?, charged)?;
+    ensure!(pictures >= 5, "{pictures} pictures");
+    ensure!(slowest < Duration::from_secs(2), "{slowest:?}");
+    paint.close()
 }
 
 /// A core that hangs is left as it is, for an admin to look at.
@@ -975,6 +1040,9 @@ fn main() -> ExitCode {
     }
     if std::env::args().nth(1).as_deref() == Some(RESET) {
         return harness::exit(send_reset(std::env::args().skip(2)));
+    }
+    if std::env::args().nth(1).as_deref() == Some(STORM) {
+        return harness::exit(storm());
     }
     if std::env::args().nth(1).as_deref() == Some(START) {
         return harness::exit(Client::start().map(drop).map_err(Into::into));
