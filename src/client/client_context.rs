@@ -17,7 +17,10 @@ use super::{
         entry_pipe,
         mistake, //
     },
-    tables::Tables,
+    tables::{
+        PerCore,
+        Tables, //
+    },
     Core,
     Process, //
 };
@@ -143,12 +146,19 @@ impl OwnContext {
         self.given.entry_pipe
     }
 
+    /// Whether its buffer, if it has any, has no room for states. Then the process's are kept here.
+    pub(super) fn keeps_nothing(&self) -> bool {
+        let given = &self.given;
+        has_no_buffer(given) || given.link.wrapping_sub(given.logical) == HEAD_BYTES
+    }
+
     /// Leaves the states out if they begin in an engine that `core` lacks, on a board where the
     /// engines are cores of their own: the commands are not for what the context is of.
     #[cold]
     pub(super) fn suit(&mut self, core: &Core) {
         let initial = Pipe::from_number(self.given.initial_pipe);
-        self.is_left_out = initial.is_some_and(|pipe| !core.engines().has(pipe));
+        let is_of_another = initial.is_some_and(|pipe| !core.engines().has(pipe));
+        self.is_left_out = is_of_another && !self.keeps_nothing();
     }
 
     /// As the ring sees it.
@@ -174,11 +184,12 @@ impl OwnContext {
         }
     }
 
-    /// Copies and checks the states. `InvalidArgument`: the numbers make no sense.
+    /// Copies and checks the states; before them come those that the process's commands have loaded,
+    /// if its contexts keep none. `InvalidArgument`: the numbers make no sense.
     /// `InvalidAddress`: they cannot be read. `InvalidData`: the checker refuses them.
     /// `OutOfMemory`.
     pub(super) fn load(&mut self, process: &Process, core: &Core) -> Result {
-        let entry = entry_pipe(core, self.given.initial_pipe)?;
+        let mut entry = entry_pipe(core, self.given.initial_pipe)?;
         let (start, bytes) = state_range(&self.given)?;
         let start = usize::try_from(start).map_err(|_| Error::InvalidAddress)?;
         let mut words = KVVec::from_elem(0u32, bytes / 4, crate::sys::GFP_CLIENT)?;
@@ -186,7 +197,19 @@ impl OwnContext {
             .reader()
             .read_slice(zerocopy::IntoBytes::as_mut_bytes(words.as_mut_slice()))
             .map_err(|_| Error::InvalidAddress)?;
-        let tables = process.tables();
+        let mut tables = process.tables();
+        if self.keeps_nothing() {
+            let PerCore { loaded, kept, .. } = &mut tables.per_core[core.index()];
+            if let Some(kept) = kept {
+                kept.follow(loaded.wipes());
+                let (mut all, first) = kept.words(entry, core.ring().caches())?;
+                all.extend_from_slice(&words, crate::sys::GFP_CLIENT)?;
+                // More than fit are no client's that is in its right mind.
+                if all.len() <= MAX_STATE_WORDS {
+                    (words, entry) = (all, first);
+                }
+            }
+        }
         let exit = process.check_states(core, &tables, &mut words, entry)?;
         let removals = tables.addresses.removals();
         drop(tables);
@@ -239,8 +262,16 @@ fn tell<T: AsBytes>(at: Option<u64>, value: &T) {
     }
 }
 
+/// Whether the client has given no buffer.
+fn has_no_buffer(context: &ClientContext) -> bool {
+    context.logical == 0 && context.link == 0 && context.buffer_bytes == 0
+}
+
 /// User address and bytes of a buffer's states: behind the head, before the room for the LINK.
 fn state_range(context: &ClientContext) -> Result<(u64, usize)> {
+    if has_no_buffer(context) {
+        return Ok((0, 0));
+    }
     let buffer_bytes = u64::from(context.buffer_bytes);
     let end = context.link.checked_sub(context.logical);
     let end = end.filter(|end| {
@@ -294,6 +325,9 @@ mod tests {
         // It need not be aligned: it is copied.
         assert_eq!(range(0x1001, 0x1101, 0x1000, true), Ok((0x1021, 0xE0)));
         assert_eq!(range(0, 0xFFF8, 0x1_0000, true), Ok((0x20, 0xFFD8)));
+        // There is no buffer.
+        assert_eq!(range(0, 0, 0, true), Ok((0, 0)));
+        assert_eq!(range(0, 0, 0, false), Ok((0, 0)));
     }
 
     #[test]
@@ -308,7 +342,8 @@ mod tests {
             (0x1000, 0x2000, 0x1000),
             (0x1000, 0x1FF9, 0x1000),
             (0x1000, 0, 0x1000),
-            (0, 0, 0),
+            (0, 0, 1),
+            (0, 1, 0),
             (0x1000, 0x1020, 0),
             // Too large.
             (0x1000, 0x1020, 0x1_0008),

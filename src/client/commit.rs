@@ -36,6 +36,7 @@ use crate::{
         Reply, //
     },
     context::{
+        kept::Kept,
         scrub::{
             Author,
             OwnData,
@@ -696,11 +697,33 @@ impl Submission<'_> {
     fn finish(&mut self) {
         if let Some(own) = &self.own {
             own.write_back();
+            if own.keeps_nothing() {
+                self.keep();
+            }
         }
         let buffers = self.hold.as_mut().and_then(Hold::buffers);
         if let (Some(number), Some(buffers)) = (self.switched, buffers) {
             deltas::switched(buffers, number, &self.merged, self.delta, self.format);
         }
+    }
+
+    /// The commands had a context that keeps nothing: notes what they load. Without memory it is as
+    /// if they loaded nothing. Threads that share such a context have it in no order anyway.
+    #[cold]
+    #[inline(never)]
+    fn keep(&self) {
+        let mut tables = self.process.tables();
+        let PerCore { loaded, kept, .. } = &mut tables.per_core[self.core.index()];
+        if kept.is_none() {
+            *kept = Kept::new().ok();
+        }
+        let (Some(kept), Some(sets)) = (kept, self.core.states().sets()) else {
+            return;
+        };
+        kept.follow(loaded.wipes());
+        let stale = self.stale.iter().flatten();
+        stale.for_each(|stale| kept.forget(&stale.states));
+        kept.note(self.words, self.core.state_map(false), sets);
     }
 }
 

@@ -19,6 +19,7 @@ use super::{
 use crate::{
     abi::Ledger,
     context::{
+        kept::Kept,
         scrub::{
             OwnData,
             Scrub, //
@@ -89,6 +90,8 @@ pub(super) struct PerCore {
     pub(super) loaded: Loaded,
     /// Which data they have had the 2D pipe load, once they have had any.
     pub(super) data: Option<Arc<OwnData>>,
+    /// Which states, once they have had a context that keeps none.
+    pub(super) kept: Option<Kept>,
     /// The attached context of the last of them that had one.
     pub(super) last_context: Option<Arc<Context>>,
 }
@@ -99,6 +102,7 @@ impl PerCore {
         core::array::from_fn(|_| Self {
             loaded: Loaded::new(),
             data: None,
+            kept: None,
             last_context: None,
         })
     }

@@ -24,6 +24,7 @@ use crate::{
         Identity, //
     },
     stream::{
+        decode::FIXP,
         states::{
             takes_address,
             Sets,
@@ -41,9 +42,6 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-
-/// Bit of a `LOAD_STATE` header: values are 16.16 numbers.
-const FIXP: u32 = 1 << 26;
 
 /// What padding words hold.
 const PADDING: u32 = 0xDEAD_DEAD;

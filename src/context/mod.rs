@@ -22,6 +22,7 @@
 //! moments and nothing is locked under it. Source: sources.md, contexts. The last fifth of the file
 //! are tests.
 
+pub(crate) mod kept;
 mod map;
 pub(crate) mod scrub;
 

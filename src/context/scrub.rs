@@ -26,6 +26,7 @@ use crate::{
     },
     stream::{
         checker::Engines,
+        decode::FIXP,
         lookup::Scratch,
         states::{
             self,
@@ -378,8 +379,9 @@ const CLEAR_3D: [(u32, &[u32]); 9] = [
 const DRAW_2D: [u32; 4] = [words::DRAW_2D, 0, 0, CLEAR_AREA];
 const KICK_3D: [u32; 2] = [words::load_state(state::RS_KICKER, 1), 1];
 
-/// `LOAD_STATE`s of states, which ascend, with their values: consecutive ones with one.
-fn load(states: impl Iterator<Item = (u32, u32)>) -> Result<KVVec<u32>> {
+/// `LOAD_STATE`s of states, which ascend, with their values: consecutive ones with one. A state
+/// whose value is converted comes with the header's bit for that.
+pub(super) fn load(states: impl Iterator<Item = (u32, u32)>) -> Result<KVVec<u32>> {
     let mut list = KVVec::new();
     // Where the open header is, and the state after its last.
     let mut open: Option<(usize, u32)> = None;
@@ -390,7 +392,8 @@ fn load(states: impl Iterator<Item = (u32, u32)>) -> Result<KVVec<u32>> {
                 if list.len() % 2 != 0 {
                     list.push(0, GFP_KERNEL)?;
                 }
-                list.push(words::load_state(address, 0), GFP_KERNEL)?;
+                let header = words::load_state(address, 0) | address & FIXP;
+                list.push(header, GFP_KERNEL)?;
                 list.len() - 1
             }
         };

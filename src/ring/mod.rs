@@ -351,6 +351,11 @@ impl<P: Payload> Ring<P> {
         Ok((self.address, (WAIT_LINK_BYTES / 8) as u32))
     }
 
+    /// What flushes the core's caches.
+    pub(crate) fn caches(&self) -> &Caches {
+        &self.front.caches
+    }
+
     /// GPU address of the idle loop at the ring's end, where the front end rests when all is done.
     pub(crate) fn idle_loop(&self) -> u32 {
         let wait = self.state.lock().front.wait;

@@ -27,6 +27,7 @@ use super::{
         Problem,
         Target, //
     },
+    decode::FIXP,
     loaded::Loaded,
     lookup::{
         Addresses,
@@ -51,9 +52,6 @@ use kernel::{
     fmt,
     prelude::*, //
 };
-
-/// Bit of a `LOAD_STATE` header: values are 16.16 numbers, to be converted to floating point.
-const FIXP: u32 = 1 << 26;
 
 /// Engines: those that a core has, or that a stream uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -54,6 +54,30 @@ pub(super) mod opcode {
     pub(in crate::stream) const DRAW_INSTANCED: u32 = 12;
 }
 
+/// Bit of a `LOAD_STATE` header: values are 16.16 numbers, to be converted to floating point.
+pub(crate) const FIXP: u32 = 1 << 26;
+
+/// The states that whole commands load, in order, with what they are loaded with, and whether that
+/// is converted.
+pub(crate) fn loads(words: &[u32]) -> impl Iterator<Item = (u32, u32, bool)> + '_ {
+    let mut rest = words;
+    let commands = core::iter::from_fn(move || {
+        let command = rest;
+        // CAST: 32 bits into at least 32.
+        rest = rest.get(length(*rest.first()?) as usize..).unwrap_or(&[]);
+        Some(command)
+    });
+    let is_load =
+        |command: &&[u32]| matches!(command, [first, ..] if first >> 27 == opcode::LOAD_STATE);
+    commands.filter(is_load).flat_map(|command| {
+        let header = command[0];
+        // CAST: at most 1024.
+        let values = command[1..].iter().take(load_count(header) as usize);
+        let states = (header & 0xFFFF..).zip(values);
+        states.map(move |(state, &value)| (state, value, header & FIXP != 0))
+    })
+}
+
 /// Values of a `LOAD_STATE`.
 pub(super) fn load_count(first: u32) -> u32 {
     match (first >> 16) & 0x3FF {
@@ -157,7 +181,7 @@ impl Decoded {
         match *opcode {
             opcode::LOAD_STATE => {
                 let (state, count) = (first & 0xFFFF, load_count(first));
-                let kind = if first & 1 << 26 != 0 { " FIXP" } else { "" };
+                let kind = if first & FIXP != 0 { " FIXP" } else { "" };
                 f.write_fmt(fmt!("{kind} {count} from {:#07x}", state << 2))
             }
             opcode::DRAW_2D => {

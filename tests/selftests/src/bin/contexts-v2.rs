@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
+use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -22,6 +23,8 @@ use galcore_client::draw::Engine;
 use galcore_client::state;
 use galcore_client::stream::Pipe;
 use galcore_client::sys::Region;
+use galcore_client::uapi;
+use galcore_client::uapi::Command;
 use galcore_client::uapi::Status;
 use galcore_client::Abi;
 use galcore_client::Client;
@@ -84,6 +87,17 @@ enum Shape {
     EndsIn2d,
     /// With a semaphore that nobody waits for.
     Armed,
+}
+
+/// How a context keeps nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Empty {
+    /// It has no buffer.
+    None,
+    /// That has only the room for a pipe switch.
+    Head,
+    /// That has as much, of the client's.
+    Headless,
 }
 
 /// The words of a context's buffer.
@@ -227,6 +241,24 @@ impl OwnContext {
     fn show(&self, image: &Image) {
         image.write(self.buffer());
         self.describe(self.buffer().address(), image);
+    }
+
+    /// Becomes one that keeps nothing.
+    fn empty(&self, form: Empty) {
+        let mut nops = Stream::new();
+        if form == Empty::Headless {
+            self.set("pipe2DIndex", 0);
+            (0..HEAD_WORDS / 2).for_each(|_| {
+                nops.nop();
+            });
+        }
+        match form {
+            Empty::None => ["logical", "link", "inUse", "bufferSize"]
+                .into_iter()
+                .for_each(|field| self.set(field, 0)),
+            Empty::Head => self.show(&Image::new(Shape::Plain, &nops)),
+            Empty::Headless => self.show(&Image::new(Shape::Headless, &nops)),
+        }
     }
 
     /// What the driver says about the buffer in `image`.
@@ -429,6 +461,13 @@ impl Bench {
             (byte, wanted)
         });
         self.dump.compare(what, wanted)
+    }
+
+    /// The core forgets all that it is not loaded with anew.
+    fn off_and_on(&self) -> Result<()> {
+        system::may_sleep()?;
+        switch_off(self.client.device(), &self.control)?;
+        system::stay_awake()
     }
 
     /// Which pipe was selected when the state memory was taken.
@@ -725,6 +764,95 @@ fn plain_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             Ok(bench.client.device().free_contiguous(&buffer)?)
         },
     );
+}
+
+/// What the clients of contexts that keep nothing have loaded is there again when the core has been off, or others have
+/// drawn; but not of memory that is gone.
+fn kept_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
+    suite.test("states without a context come back", move || {
+        for (form, device) in [Empty::None, Empty::Head, Empty::Headless]
+            .into_iter()
+            .flat_map(|form| bench.devices.iter().map(move |device| (form, device)))
+        {
+            let what = format!("{form:?}, {}", device.abi().name);
+            let context = OwnContext::anonymous(device.abi(), Shape::Plain)?;
+            let mut intent = bench.intent();
+            let mut stream = Stream::new();
+            bench.load(&mut stream, &intent);
+            context.empty(form);
+            let status = context.commit(device, &bench.buffer, Pipe::Pipe3d, &stream)?;
+            same(&what, status, Status::OK)?;
+            let changes: Intent = bench
+                .intent()
+                .into_iter()
+                .filter(|_| bench.below(4) == 0)
+                .collect();
+            let mut stream = Stream::new();
+            bench.load(&mut stream, &changes);
+            intent.extend(changes);
+            let status = context.commit(device, &bench.buffer, Pipe::Pipe3d, &stream)?;
+            same(&what, status, Status::OK)?;
+            for round in 0..3 {
+                if round != 1 {
+                    bench.off_and_on()?;
+                } else {
+                    let other = system::again(&["--bare", "9", "--commits", "4"])?.output()?;
+                    let text = String::from_utf8_lossy(&other.stdout);
+                    ensure!(other.status.success(), "the other has failed: {text}");
+                }
+                let status = context.commit_nop(device, &bench.buffer)?;
+                same(&what, status, Status::OK)?;
+                bench.compare(&format!("{what}, round {round}"), &intent)?;
+                bench.expect_pipe(&what, Pipe::Pipe3d)?;
+            }
+        }
+        Ok(())
+    });
+    suite.test("of memory that is gone they do not", move || {
+        let client = bench.client.device();
+        for (device, is_reused) in bench.devices.iter().zip([false, true, false, true]) {
+            let context = OwnContext::anonymous(device.abi(), Shape::Plain)?;
+            context.empty(Empty::Head);
+            let gone = client.allocate_contiguous(0x1000)?;
+            let mut stream = Stream::new();
+            stream.state(state::RS_DEST_ADDR, gone.address);
+            let status = context.commit(device, &bench.buffer, Pipe::Pipe3d, &stream)?;
+            same("COMMIT", status, Status::OK)?;
+            client.free_contiguous(&gone)?;
+            if is_reused {
+                // The GPU has forgotten it before it is somebody's again.
+                let status = context.commit_nop(device, &bench.buffer)?;
+                same("COMMIT", status, Status::OK)?;
+            }
+            bench.off_and_on()?;
+            let next = match is_reused {
+                true => Some(client.allocate_contiguous(0x1000)?),
+                false => None,
+            };
+            let status = context.commit_nop(device, &bench.buffer)?;
+            same("COMMIT", status, Status::OK)?;
+            bench.take_dump()?;
+            let scratch = bench.scratch.of(state::RS_DEST_ADDR);
+            same_word("gone", bench.state(state::RS_DEST_ADDR), scratch)?;
+            if let Some(next) = next {
+                client.free_contiguous(&next)?;
+            }
+        }
+        Ok(())
+    });
+    suite.test("pictures without contexts, of two processes", move || {
+        let painter = |seed| -> Result<_> {
+            let mut painter = system::again(&["--bare", seed])?;
+            Ok(painter.stdout(Stdio::piped()).spawn()?)
+        };
+        system::may_sleep()?;
+        for painter in [painter("1")?, painter("2")?] {
+            let output = painter.wait_with_output()?;
+            let text = String::from_utf8_lossy(&output.stdout);
+            ensure!(output.status.success(), "a painter has failed: {text}");
+        }
+        system::stay_awake()
+    });
 }
 
 /// What is done to a context before its COMMIT.
@@ -1176,8 +1304,9 @@ struct Painter {
 }
 
 /// Contexts of one of many processes, each with a surface of its own. States of the resolve engine are loaded once, then
-/// only what changes: the rest must come from the context.
-fn paint(contexts: usize, commits: u32, seed: u32) -> Result<()> {
+/// only what changes: the rest must come from the context. If the painters are `bare`, their contexts keep nothing, and
+/// the core is switched off now and then.
+fn paint(contexts: usize, commits: u32, seed: u32, bare: bool) -> Result<()> {
     const WIDTH: u32 = 64;
     const HEIGHT: u32 = 32;
     let client = Client::with_device(open(seed as usize)?)?;
@@ -1187,8 +1316,12 @@ fn paint(contexts: usize, commits: u32, seed: u32) -> Result<()> {
     let mut random = Random::new(seed);
     let mut all = Vec::new();
     for number in 0..contexts as u32 {
+        let context = OwnContext::anonymous(device.abi(), Shape::Plain)?;
+        if bare {
+            context.empty(Empty::Head);
+        }
         all.push(Painter {
-            context: OwnContext::anonymous(device.abi(), Shape::Plain)?,
+            context,
             surface: client.create_surface(WIDTH, HEIGHT)?,
             cells: vec![0; 16],
             colour: seed << 16 | number << 8 | 1,
@@ -1206,7 +1339,13 @@ fn paint(contexts: usize, commits: u32, seed: u32) -> Result<()> {
             engine.fill(&mut stream, &painter.surface, rect, painter.colour);
         } else {
             let states: Vec<_> = painter.states.clone().into_iter().collect();
-            painter.context.show(&Image::of(Shape::Plain, &states));
+            if !bare {
+                painter.context.show(&Image::of(Shape::Plain, &states));
+            } else if random.below(4) == 0 {
+                // The other may keep it on.
+                let off = uapi::SetPowerManagement { state: 1 };
+                device.send(Command::SET_POWER_MANAGEMENT_STATE, &off)?;
+            }
             let surface = &painter.surface;
             let dest = surface.location.address + rect.y * surface.stride + rect.x * 4;
             stream.state(state::RS_DEST_ADDR, dest);
@@ -1243,7 +1382,7 @@ fn paint(contexts: usize, commits: u32, seed: u32) -> Result<()> {
 fn threads(commits: u32) -> Result<()> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (1..=4)
-            .map(|seed| scope.spawn(move || paint(3, commits, seed)))
+            .map(|seed| scope.spawn(move || paint(3, commits, seed, false)))
             .collect();
         for thread in threads {
             match thread.join() {
@@ -1261,7 +1400,7 @@ fn other(body: impl FnOnce() -> Result<()>) -> ExitCode {
 }
 
 fn main() -> ExitCode {
-    let options = match Options::parse(&["count", "commits", "child", "claim", "off"]) {
+    let options = match Options::parse(&["count", "commits", "child", "bare", "claim", "off"]) {
         Ok(options) => options,
         Err(error) => {
             println!("# {error:#}");
@@ -1272,7 +1411,10 @@ fn main() -> ExitCode {
         return other(|| claim(id.parse()?));
     }
     if let Some(seed) = options.get("child") {
-        return other(|| paint(4, options.number("commits", 100)?, seed.parse()?));
+        return other(|| paint(4, options.number("commits", 100)?, seed.parse()?, false));
+    }
+    if let Some(seed) = options.get("bare") {
+        return other(|| paint(1, options.number("commits", 60)?, seed.parse()?, true));
     }
     harness::program(|| {
         let count = options.number("count", 100)?;
@@ -1296,6 +1438,7 @@ fn main() -> ExitCode {
         // Its states are looked at.
         system::stay_awake()?;
         plain_tests(&mut suite, &bench);
+        kept_tests(&mut suite, &bench);
         hostile_tests(&mut suite, &bench);
         suite.test("state proof: 2 contexts", move || {
             proof(shared, 2, count, false)

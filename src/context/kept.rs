@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What a process's commands have loaded, if its contexts keep nothing.
+//!
+//! Some clients of the oldest interfaces give a context without states with their commands, and load
+//! each state once. The core holds it until it is off, or another's commands come. Here is a copy: of
+//! the states that a context of the core keeps, and of those of the 2D pipe but for its data, which
+//! [`OwnData`](super::scrub::OwnData) has. It is loaded where a context's states would be, and
+//! checked as those are: memory may have been freed since.
+//!
+//! Pure logic.
+
+use super::{
+    scrub::load,
+    StateMap,
+    AUTO_DISABLE, //
+};
+use crate::{
+    error::Result,
+    stream::{
+        bounds,
+        decode::{
+            loads,
+            FIXP, //
+        },
+        states::{
+            self,
+            Sets, //
+        },
+        words::{
+            self,
+            state,
+            Caches,
+            Pipe, //
+        },
+    }, //
+};
+use kernel::prelude::*;
+
+/// States that can be kept, a multiple of 32.
+const LIMIT: usize = 0x5400;
+
+/// The vertex elements that a core has at most.
+const ELEMENTS: u32 = 16;
+
+/// TS.MEM_CONFIG.
+const MEM_CONFIG: u32 = state::word(0x1654);
+
+/// What one process's commands have loaded in one core.
+pub(crate) struct Kept {
+    /// By state.
+    values: KVVec<u32>,
+    /// A bit for each state that has a value, and for each whose value is a 16.16 number.
+    known: KVVec<u32>,
+    converted: KVVec<u32>,
+    /// How often all addresses were to be forgotten: see [`crate::stream::loaded`].
+    wipes: u64,
+}
+
+impl Kept {
+    /// Nothing. `OutOfMemory`.
+    pub(crate) fn new() -> Result<Self> {
+        let zeros = |count| KVVec::from_elem(0u32, count, crate::sys::GFP_CLIENT);
+        Ok(Self {
+            values: zeros(LIMIT)?,
+            known: zeros(LIMIT / 32)?,
+            converted: zeros(LIMIT / 32)?,
+            wipes: 0,
+        })
+    }
+
+    /// Checked commands load what is in `words`. `map`: what contexts of the core keep.
+    pub(crate) fn note(&mut self, words: &[u32], map: &StateMap, sets: Sets<'_>) {
+        for (address, value, is_converted) in loads(words) {
+            let is_kept = match states::pipe_of(address) {
+                Pipe::Pipe3d => map.place(address).is_some(),
+                Pipe::Pipe2d => {
+                    // What says how far the engine draws is watched, and no data.
+                    let is_plain = || bounds::looked_at().any(|state| state == address);
+                    sets.takes_address(address) || !sets.is_watched(address) || is_plain()
+                }
+            };
+            // CAST: 32 bits into at least 32.
+            let (true, Some(place)) = (is_kept, self.values.get_mut(address as usize)) else {
+                continue;
+            };
+            *place = value;
+            if address == state::FE_VERTEX_ELEMENT_CONFIG {
+                // It switches the others off.
+                (1..ELEMENTS).for_each(|next| set(&mut self.known, address + next, false));
+            }
+            set(&mut self.known, address, true);
+            set(&mut self.converted, address, is_converted);
+        }
+    }
+
+    /// The GPU has forgotten what `states` held.
+    pub(crate) fn forget(&mut self, states: &[u32]) {
+        for &state in states {
+            set(&mut self.known, state, false);
+        }
+    }
+
+    /// The GPU has forgotten all addresses, if that has come about since: `wipes` times in all.
+    pub(crate) fn follow(&mut self, wipes: u64) {
+        if core::mem::replace(&mut self.wipes, wipes) == wipes {
+            return;
+        }
+        // CAST: a constant.
+        for state in (0..LIMIT as u32).filter(|&state| states::takes_address(state)) {
+            set(&mut self.known, state, false);
+        }
+    }
+
+    /// Words that load all of it, and the pipe that they begin in; they end in `last`.
+    /// `OutOfMemory`.
+    pub(crate) fn words(&self, last: Pipe, caches: &Caches) -> Result<(KVVec<u32>, Pipe)> {
+        let other = match last {
+            Pipe::Pipe3d => Pipe::Pipe2d,
+            Pipe::Pipe2d => Pipe::Pipe3d,
+        };
+        let mut words = load(self.states(other))?;
+        let entry = if words.is_empty() { last } else { other };
+        if entry == other {
+            let switch = words::select_pipe(caches, last);
+            words.extend_from_slice(&switch, crate::sys::GFP_CLIENT)?;
+        }
+        words.extend_from_slice(&load(self.states(last))?, crate::sys::GFP_CLIENT)?;
+        Ok((words, entry))
+    }
+
+    /// The states of `pipe`, as they are loaded.
+    fn states(&self, pipe: Pipe) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let all = (0u32..).zip(self.values.iter().copied());
+        let known = all.filter(move |&(state, _)| {
+            is_set(&self.known, state) && states::pipe_of(state) == pipe
+        });
+        known.map(|(state, value)| match state {
+            MEM_CONFIG => (state, value & !AUTO_DISABLE),
+            _ if is_set(&self.converted, state) => (state | FIXP, value),
+            _ => (state, value),
+        })
+    }
+}
+
+/// Sets the bit of `state`.
+fn set(bits: &mut [u32], state: u32, is_set: bool) {
+    // CAST: 32 bits into at least 32.
+    if let Some(word) = bits.get_mut((state / 32) as usize) {
+        *word = *word & !(1 << (state & 31)) | u32::from(is_set) << (state & 31);
+    }
+}
+
+/// Whether it is set.
+fn is_set(bits: &[u32], state: u32) -> bool {
+    // CAST: 32 bits into at least 32.
+    let word = bits.get((state / 32) as usize);
+    word.is_some_and(|word| word & 1 << (state & 31) != 0)
+}
+
+#[kunit_tests(galcore_kept)]
+mod tests {
+    use super::*;
+    use crate::{
+        hw::{
+            Identity,
+            MmuVersion, //
+        },
+        stream::{
+            states::cores,
+            words::load_state, //
+        },
+    };
+
+    const CACHES: Caches = Caches::new(true, true, true, MmuVersion::V1);
+
+    fn note(kept: &mut Kept, words: &[u32]) {
+        let map = StateMap::new(&Identity::default()).unwrap();
+        let dove = cores::dove();
+        kept.note(words, &map, dove.sets().unwrap());
+    }
+
+    fn kept(words: &[u32]) -> Kept {
+        let mut kept = Kept::new().unwrap();
+        note(&mut kept, words);
+        kept
+    }
+
+    /// A load of consecutive states, without its values.
+    fn states(byte: u32, count: u32) -> u32 {
+        load_state(state::word(byte), count)
+    }
+
+    #[test]
+    fn what_was_loaded_comes_back() {
+        let first = [states(0xA14, 1), 5, states(0x1604, 2), 6, 7, 0];
+        let mut kept = kept(&first);
+        assert_eq!(
+            kept.words(Pipe::Pipe3d, &CACHES).unwrap().0[..],
+            [states(0xA14, 1), 5, states(0x1604, 2), 6, 7, 0]
+        );
+        // Later values, also of 16.16 numbers.
+        note(
+            &mut kept,
+            &[states(0xA14, 1), 8, states(0xA00, 2) | FIXP, 1, 2, 0],
+        );
+        assert_eq!(
+            kept.words(Pipe::Pipe3d, &CACHES).unwrap().0[..],
+            [
+                states(0xA00, 2) | FIXP,
+                1,
+                2,
+                0,
+                states(0xA14, 1),
+                8,
+                states(0x1604, 2),
+                6,
+                7,
+                0
+            ]
+        );
+    }
+
+    #[test]
+    fn nothing_is_done_again() {
+        // Flushes, semaphores, kicks, pipes; and what draws.
+        let kept = kept(&[
+            states(0x380C, 1),
+            3,
+            states(0x3808, 1),
+            0x701,
+            states(0x1650, 1),
+            1,
+            states(0x1600, 1),
+            1,
+            states(0x3800, 1),
+            1,
+            states(0x1294, 1),
+            1,
+            0x2000_0100,
+            0,
+            0,
+            0x10_0010,
+            states(0x3824, 1),
+            4,
+        ]);
+        assert!(kept.words(Pipe::Pipe3d, &CACHES).unwrap().0.is_empty());
+    }
+
+    #[test]
+    fn only_elements_in_use_come_back() {
+        let mut kept = kept(&[states(0x600, 3), 1, 2, 3]);
+        note(&mut kept, &[states(0x600, 1), 4]);
+        let words = kept.words(Pipe::Pipe3d, &CACHES).unwrap().0;
+        assert_eq!(words[..], [states(0x600, 1), 4]);
+    }
+
+    #[test]
+    fn tile_status_is_not_switched_off() {
+        let kept = kept(&[states(0x1654, 1), 0x2032]);
+        let words = kept.words(Pipe::Pipe3d, &CACHES).unwrap().0;
+        assert_eq!(words[..], [states(0x1654, 1), 2]);
+    }
+
+    #[test]
+    fn each_pipe_has_its_own() {
+        // DE.SRC_ADDRESS and DE.SRC_STRIDE; a color, which the data of the pipe has.
+        let kept = kept(&[states(0x1200, 2), 1, 2, 0, states(0x1218, 1), 3]);
+        let (words, entry) = kept.words(Pipe::Pipe2d, &CACHES).unwrap();
+        assert_eq!(
+            (&words[..], entry),
+            (&[states(0x1200, 2), 1, 2, 0][..], Pipe::Pipe2d)
+        );
+        let (words, entry) = kept.words(Pipe::Pipe3d, &CACHES).unwrap();
+        assert_eq!(entry, Pipe::Pipe2d);
+        assert_eq!(words[4..], words::select_pipe(&CACHES, Pipe::Pipe3d));
+    }
+
+    #[test]
+    fn addresses_are_forgotten_when_the_gpu_forgets_them() {
+        let mut kept = kept(&[states(0x1604, 4), 1, 2, 3, 4, 0]);
+        kept.forget(&[state::word(0x1610)]);
+        let words = |kept: &Kept| kept.words(Pipe::Pipe3d, &CACHES).unwrap().0;
+        assert_eq!(words(&kept)[..], [states(0x1604, 3), 1, 2, 3]);
+        kept.follow(0);
+        assert_eq!(words(&kept)[..], [states(0x1604, 3), 1, 2, 3]);
+        kept.follow(1);
+        let left = [states(0x1604, 1), 1, states(0x160C, 1), 3];
+        assert_eq!(words(&kept)[..], left);
+    }
+}
