@@ -120,8 +120,8 @@ const SCRATCH_PARTS: usize = 2 * MAX_CORES;
 /// memory from the given address upwards.
 const PART_PAGES: usize = 1 << 11;
 
-/// The same in bytes.
 // CAST: 8 MiB.
+/// The same in bytes.
 pub(crate) const SCRATCH_BYTES: u32 = (PART_PAGES as u32) << PAGE_BITS;
 
 /// The last pages are never allocated: they lead to scratch memory.

@@ -80,6 +80,10 @@ const ANGLE_OTHER_MASKS: u32 = 1 << 8 | 1 << 15 | 1 << 19;
 const TILED: u32 = 1 << 8;
 const MINOR_TILED: u32 = 1 << 26;
 const COMMAND_LINE: u32 = 1;
+const COMMAND_MULTI: u32 = 8;
+/// The commands that `DRAW_2D` draws with, as far as sources say: CLEAR, LINE, BIT_BLT, STRETCH_BLT,
+/// MULTI_SOURCE_BLT.
+const DRAWS: [u32; 5] = [0, COMMAND_LINE, 2, 4, COMMAND_MULTI];
 
 /// Bits of a stride.
 const STRIDE_BITS: u32 = 0x3_FFFF;
@@ -161,11 +165,13 @@ fn signed(value: u32) -> i32 {
 
 impl Area {
     /// All between two corners of a rectangle. The second is outside of it, unless it is `inside`,
-    /// or not past the first.
+    /// or not past the first. Whether coordinates have a sign is not known of every engine: what is
+    /// negative ends anywhere.
     fn between(first: u32, second: u32, inside: bool) -> Self {
-        let span = |a: i32, b: i32| match b > a && !inside {
-            true => (a, b),
-            false => (a.min(b), a.max(b) + 1),
+        let span = |a: i32, b: i32| match (a < 0 || b < 0, b > a && !inside) {
+            (true, _) => (a.min(b), i32::MAX),
+            (false, true) => (a, b),
+            (false, false) => (a.min(b), a.max(b) + 1),
         };
         let (left, right) = span(signed(first), signed(second));
         let (top, bottom) = span(signed(first >> 16), signed(second >> 16));
@@ -177,13 +183,13 @@ impl Area {
         }
     }
 
-    /// As far as it lies in a clipping window; `None`: it does not. One that is inside out does not
-    /// clip.
+    /// As far as it lies in a clipping window; `None`: it does not. One that is empty or inside out
+    /// does not clip.
     fn clipped(self, low: u32, high: u32) -> Option<Self> {
         // CAST: fifteen bits.
         let corner = |word: u32| ((word & 0x7FFF) as i32, (word >> 16 & 0x7FFF) as i32);
         let ((left, top), (right, bottom)) = (corner(low), corner(high));
-        if left > right || top > bottom {
+        if left >= right || top >= bottom {
             return Some(self);
         }
         let both = Self {
@@ -295,6 +301,11 @@ impl Target {
         if self.is_roomy {
             return Ok(());
         }
+        let command = self.values[CONFIG] >> 12 & 0xF;
+        // Others are the filter's, or for internal use; these may not be clipped.
+        if self.known & 1 << CONFIG != 0 && !DRAWS.contains(&command) {
+            return Err(Problem::Beyond(self.values[ADDRESS]));
+        }
         const NEEDED: u32 = 1 << CLIP_LOW | 1 << CLIP_HIGH;
         let room = self.room(NEEDED, last_of)?;
         let (low, high) = (self.values[CLIP_LOW], self.values[CLIP_HIGH]);
@@ -310,7 +321,7 @@ impl Target {
             self.is_roomy = true;
             return Ok(());
         }
-        let is_line = self.values[CONFIG] >> 12 & 0xF == COMMAND_LINE;
+        let is_line = command == COMMAND_LINE;
         let mut corners = corners;
         while let (Some(first), Some(second)) = (corners.next(), corners.next()) {
             let area = Area::between(first, second, is_line).clipped(low, high);
@@ -387,14 +398,19 @@ impl Target {
         }
         let by_state = self.values[ROTATION] & 1 << 16 != 0;
         let turn = self.turn();
+        // Which angle counts of a target that several sources are drawn on is not known.
+        let command = self.values[CONFIG] >> 12 & 0xF;
+        if command == COMMAND_MULTI && matches!(turn, 4 | 6) {
+            return None;
+        }
         // CAST: what is not negative.
         let (right, bottom) = (area.right as u32, area.bottom as u32);
-        // Turned in both ways: which of them counts is not known.
+        // Turned in both ways, or in one that PE 2.0 may not mind: which counts is not known.
         let turned = match by_state {
             true => self.last_byte_turned(4, right, bottom)?,
             false => 0,
         };
-        match by_state && turn == 0 {
+        match by_state && !self.turns {
             true => Some(turned),
             false => Some(turned.max(self.last_byte_turned(turn, right, bottom)?)),
         }
@@ -515,10 +531,10 @@ mod tests {
         for (others, corners, wanted) in [
             (&[][..], ALL, 32 * 256),
             (&[], [corner(3, 4), corner(10, 6)], 5 * 256 + 40),
-            // The window cuts; one that is empty leaves nothing.
+            // The window cuts, but for one that is empty.
             (&[], [corner(3, 4), corner(1000, 1000)], 32 * 256),
             (&[(0x1264, corner(5, 1))], ALL, 20),
-            (&[(0x1260, corner(64, 0))], ALL, 1),
+            (&[(0x1260, corner(64, 0))], ALL, 32 * 256),
             // Inside out.
             (&[], [corner(9, 5), corner(3, 4)], 5 * 256 + 40),
             (&[], [corner(3, 4), corner(3, 9)], 8 * 256 + 16),
@@ -533,8 +549,10 @@ mod tests {
                 [corner(9, 4), corner(3, 0)],
                 4 * 256 + 40,
             ),
-            // Negative corners are left of the window.
-            (&[], [corner(0xFFFF, 0xFFF0), corner(2, 2)], 256 + 8),
+            // Of negative corners the window alone is known.
+            (&[], [corner(0xFFFF, 0xFFF0), corner(2, 2)], 32 * 256),
+            (&[], [corner(0, 0), corner(0x8000, 0x8000)], 32 * 256),
+            (&[], [corner(0xFFFF, 0), corner(2, 2)], 256 + 256),
             // A window that is inside out does not clip.
             (
                 &[(0x1260, corner(99, 0))],
@@ -609,7 +627,7 @@ mod tests {
         let by_state = (0x1230, 1 << 16 | 64);
         for (turns, angle, wanted) in [
             (false, 0, 20 * 256),
-            (true, 0, 20 * 256),
+            (true, 0, 29 * 256 + 80),
             (true, 5, 32 * 256),
             (true, 4, 20 * 256),
         ] {

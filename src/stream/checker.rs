@@ -323,7 +323,7 @@ impl Checker<'_> {
     fn note(&mut self, address: u32, value: u32, converted: bool) -> Result<(), Fault> {
         let load = match self.bounds {
             Some(start) => {
-                let target = self.target.get_or_insert_with(|| *start);
+                let target = self.target.get_or_insert(*start);
                 target.load(address, value, converted, self.pipe == Pipe::Pipe2d)
             }
             None => Load::Other,
@@ -349,7 +349,7 @@ impl Checker<'_> {
             let Some(start) = self.bounds else {
                 return Ok(());
             };
-            let (target, lookup) = (self.target.get_or_insert_with(|| *start), &mut self.lookup);
+            let (target, lookup) = (self.target.get_or_insert(*start), &mut self.lookup);
             match judge(target, &mut |address| lookup.last_of_2d(address)) {
                 Ok(()) => return Ok(()),
                 Err(Problem::Beyond(address)) => return Err(Fault::Beyond(address)),
@@ -416,7 +416,7 @@ impl Checker<'_> {
                 }
             }
             if let (state::DE_DEST_ADDRESS, Some(start)) = (address, self.bounds) {
-                let target = self.target.get_or_insert_with(|| *start);
+                let target = self.target.get_or_insert(*start);
                 target.load(address, resolved, false, self.pipe == Pipe::Pipe2d);
             }
             if let Some(loaded) = self.loaded {

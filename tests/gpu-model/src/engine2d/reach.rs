@@ -195,9 +195,11 @@ impl Kick {
             rectangle.left < rectangle.right && rectangle.top < rectangle.bottom
         };
         let all_ordered = self.corners.chunks(2).all(|pair| ordered(pair[0], pair[1]));
+        // What is negative may be far away for the driver.
+        let is_negative = self.corners.iter().any(|corner| corner & 0x8000_8000 != 0);
         let window = ordered(state(DE_CLIP_TOP_LEFT), state(DE_CLIP_BOTTOM_RIGHT));
         let filters = self.corners.is_empty();
-        !is_yuy2 && (filters || !turned && !is_line && all_ordered && window)
+        !is_yuy2 && (filters || !turned && !is_line && !is_negative && all_ordered && window)
     }
 }
 
