@@ -517,6 +517,10 @@ fn random_draws_stay(paint: &mut Paint, count: u32) -> Result<()> {
         "{drawn} drawn, {refused} refused"
     );
     println!("# {drawn} drawn, {refused} refused");
+    // Of a target that is not turned: what others draw does not say so.
+    let mut plain = Stream::new();
+    target_states(&mut plain, 64, 0);
+    same("plain states", bench.send(&plain)?, Status::OK)?;
     bench.close()?;
     paint.prove(0xff04_0507)
 }

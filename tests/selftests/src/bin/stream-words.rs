@@ -457,6 +457,8 @@ fn tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         }
         let mut stream = Stream::new();
         let all = Rect::new(0, 0, WIDTH, HEIGHT);
+        // DE_ROT_ANGLE, or the driver would load it before these commands.
+        stream.state(0x12bc, 0);
         Engine::TwoD.fill(&mut stream, &bench.paint.surface, all, 0xff00_ff00);
         stream.state(0x380c, 8);
         let draw = [
