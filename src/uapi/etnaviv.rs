@@ -204,14 +204,17 @@ fn submit(
     let counters = perfmon::Requests::new(process, &core, entry, words[16], &used, |count| {
         read(long(words[14], words[15]), count)
     })?;
-    let shared = shared_of(&mut found, &used)?;
+    let shared = match found.iter().any(|(object, _)| object.is_shared()) {
+        true => Some(shared_of(&mut found, &used)?),
+        false => None,
+    };
     if flags & NO_IMPLICIT == 0 {
-        for (buffer, is_written) in &shared {
+        for (buffer, is_written) in shared.iter().flatten() {
             wait_for_others(buffer, *is_written, FENCE_TIMEOUT, Some(place))?;
         }
     }
     let wants_file = flags & FENCE_FD_OUT != 0;
-    let fence = match wants_file || !shared.is_empty() {
+    let fence = match wants_file || shared.is_some() {
         true => Some(Fence::of_core(place)?),
         false => None,
     };
@@ -231,7 +234,7 @@ fn submit(
     };
     let number = process.submit_stream(stream)?;
     counters.end(process, &core, number);
-    let mut unshown = shared.iter().filter(|(buffer, is_written)| {
+    let mut unshown = shared.iter().flatten().filter(|(buffer, is_written)| {
         let shown = shown.as_ref().map(|shown| buffer.show(shown, *is_written));
         shown.is_some_and(|shown| shown.is_err())
     });

@@ -190,8 +190,8 @@ struct Request {
     node: Arc<Node>,
 }
 
-/// Those of a SUBMIT.
-pub(super) struct Requests(KVVec<Request>);
+/// Those of a SUBMIT; most have none.
+pub(super) struct Requests(Option<KVVec<Request>>);
 
 impl Requests {
     /// Reads `count` of them, by `read`, for objects of `used`. `InvalidArgument`: there are too
@@ -204,13 +204,13 @@ impl Requests {
         used: &[Used],
         read: impl FnOnce(usize) -> Result<KVVec<u32>>,
     ) -> Result<Self> {
-        let mut all = KVVec::new();
         if count == 0 {
-            return Ok(Self(all));
+            return Ok(Self(None));
         }
         if count > MOST {
             return Err(Error::InvalidArgument);
         }
+        let mut all = KVVec::new();
         // As in Linux, domains of the 2D pipe begin at 0, too.
         let skipped = match entry {
             0 => 0,
@@ -245,12 +245,12 @@ impl Requests {
             };
             all.push(request, sys::GFP_CLIENT)?;
         }
-        Ok(Self(all))
+        Ok(Self(Some(all)))
     }
 
     /// Writes what `core` has counted up to now, after the jobs that it has.
     pub(super) fn begin(&self, process: &Process, core: &Core) -> Result {
-        if self.0.is_empty() {
+        if self.0.is_none() {
             return Ok(());
         }
         process.settle(core);
@@ -260,20 +260,21 @@ impl Requests {
 
     /// The same after job `number` of the core, if that was in time.
     pub(super) fn end(&self, process: &Process, core: &Core, number: u32) {
-        if self.0.is_empty() {
+        let Some(requests) = &self.0 else {
             return;
-        }
+        };
         settle_number(core, number);
         if let Ok(cells) = process.counted(core) {
             self.write(&cells, AFTER);
         }
-        for request in &self.0 {
+        for request in requests {
             request.node.write(0, request.sequence);
         }
     }
 
     fn write(&self, cells: &Cells, when: u32) {
-        for request in self.0.iter().filter(|request| request.flags & when != 0) {
+        let requests = self.0.iter().flatten();
+        for request in requests.filter(|request| request.flags & when != 0) {
             let value = request.counter.value(cells).unwrap_or(0);
             request.node.write(request.word * 4, value);
         }
