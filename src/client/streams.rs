@@ -218,18 +218,17 @@ impl Process {
         Ok(())
     }
 
+    /// Waits for the jobs that `core` has, as far as it takes [`FENCE_TIMEOUT`]. Errors as
+    /// [`Process::wait_for_object`].
+    pub(crate) fn wait_for_jobs_of(&self, core: &Core) -> Result {
+        wait_for(core, core.ring().newest(), FENCE_TIMEOUT)
+    }
+
     /// Waits for the fence of number `number` of a core. Errors as
     /// [`Process::wait_for_object`].
     pub(crate) fn wait_for_number(&self, pipe: u32, number: u32, milliseconds: u32) -> Result {
         let core = self.core_of_pipe(pipe)?;
         wait_for(&core, full_number(&core, number), milliseconds)
-    }
-}
-
-impl Process {
-    /// Waits for the jobs that `core` has as far as it takes [`FENCE_TIMEOUT`].
-    pub(crate) fn settle(&self, core: &Core) {
-        core.ring().poll_for(core.ring().newest(), FENCE_TIMEOUT);
     }
 }
 

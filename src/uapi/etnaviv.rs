@@ -233,7 +233,6 @@ fn submit(
         is_ordered: flags & NO_IMPLICIT == 0,
     };
     let number = process.submit_stream(stream)?;
-    counters.end(process, &core, number);
     let mut unshown = shared.iter().flatten().filter(|(buffer, is_written)| {
         let shown = shown.as_ref().map(|shown| buffer.show(shown, *is_written));
         shown.is_some_and(|shown| shown.is_err())
@@ -243,6 +242,7 @@ fn submit(
         // Others do not know of it, so it should have ended.
         settle_number(&core, number);
     }
+    counters.end(process, &core, number);
     words[0] = number;
     words[13] = u32::MAX;
     if let Some(out) = out {

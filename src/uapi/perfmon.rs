@@ -248,12 +248,13 @@ impl Requests {
         Ok(Self(Some(all)))
     }
 
-    /// Writes what `core` has counted up to now, after the jobs that it has.
+    /// Writes what `core` has counted up to now, after the jobs that it has. Errors as
+    /// [`Process::wait_for_jobs_of`].
     pub(super) fn begin(&self, process: &Process, core: &Core) -> Result {
         if self.0.is_none() {
             return Ok(());
         }
-        process.settle(core);
+        process.wait_for_jobs_of(core)?;
         self.write(&process.counted(core)?, BEFORE);
         Ok(())
     }
