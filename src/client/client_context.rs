@@ -204,7 +204,7 @@ impl OwnContext {
                 kept.follow(loaded.wipes());
                 let (mut all, first) = kept.words(entry, core.ring().caches())?;
                 all.extend_from_slice(&words, crate::sys::GFP_CLIENT)?;
-                // More than fit are no client's that is in its right mind.
+                // No known client loads more than fit.
                 if all.len() <= MAX_STATE_WORDS {
                     (words, entry) = (all, first);
                 }

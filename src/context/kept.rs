@@ -25,6 +25,8 @@ use crate::{
         },
         states::{
             self,
+            mark,
+            members,
             Sets, //
         },
         words::{
@@ -87,17 +89,17 @@ impl Kept {
             *place = value;
             if address == state::FE_VERTEX_ELEMENT_CONFIG {
                 // It switches the others off.
-                (1..ELEMENTS).for_each(|next| set(&mut self.known, address + next, false));
+                mark(&mut self.known, address + 1, ELEMENTS - 1, false);
             }
-            set(&mut self.known, address, true);
-            set(&mut self.converted, address, is_converted);
+            mark(&mut self.known, address, 1, true);
+            mark(&mut self.converted, address, 1, is_converted);
         }
     }
 
     /// The GPU has forgotten what `states` held.
     pub(crate) fn forget(&mut self, states: &[u32]) {
         for &state in states {
-            set(&mut self.known, state, false);
+            mark(&mut self.known, state, 1, false);
         }
     }
 
@@ -108,7 +110,7 @@ impl Kept {
         }
         // CAST: a constant.
         for state in (0..LIMIT as u32).filter(|&state| states::takes_address(state)) {
-            set(&mut self.known, state, false);
+            mark(&mut self.known, state, 1, false);
         }
     }
 
@@ -131,27 +133,21 @@ impl Kept {
 
     /// The states of `pipe`, as they are loaded.
     fn states(&self, pipe: Pipe) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let all = (0u32..).zip(self.values.iter().copied());
-        let known = all.filter(move |&(state, _)| {
-            is_set(&self.known, state) && states::pipe_of(state) == pipe
-        });
-        known.map(|(state, value)| match state {
-            MEM_CONFIG => (state, value & !AUTO_DISABLE),
-            _ if is_set(&self.converted, state) => (state | FIXP, value),
-            _ => (state, value),
+        let known = members(self.known.iter().copied());
+        let known = known.filter(move |&state| states::pipe_of(state) == pipe);
+        known.map(|state| {
+            // CAST: 32 bits into at least 32.
+            let value = self.values.get(state as usize).copied().unwrap_or(0);
+            match state {
+                MEM_CONFIG => (state, value & !AUTO_DISABLE),
+                _ if is_set(&self.converted, state) => (state | FIXP, value),
+                _ => (state, value),
+            }
         })
     }
 }
 
-/// Sets the bit of `state`.
-fn set(bits: &mut [u32], state: u32, is_set: bool) {
-    // CAST: 32 bits into at least 32.
-    if let Some(word) = bits.get_mut((state / 32) as usize) {
-        *word = *word & !(1 << (state & 31)) | u32::from(is_set) << (state & 31);
-    }
-}
-
-/// Whether it is set.
+/// Whether the bit of `state` is set.
 fn is_set(bits: &[u32], state: u32) -> bool {
     // CAST: 32 bits into at least 32.
     let word = bits.get((state / 32) as usize);

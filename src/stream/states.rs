@@ -444,7 +444,7 @@ pub(crate) struct States {
 }
 
 /// Sets or clears `count` bits from `first` on.
-fn mark(set: &mut [u32], first: u32, count: u32, value: bool) {
+pub(crate) fn mark(set: &mut [u32], first: u32, count: u32, value: bool) {
     for address in first..first + count {
         // CAST: 11 bits.
         if let Some(word) = set.get_mut((address >> 5) as usize) {
@@ -455,7 +455,7 @@ fn mark(set: &mut [u32], first: u32, count: u32, value: bool) {
 }
 
 /// The states of a set, in their order.
-fn members(set: impl Iterator<Item = u32>) -> impl Iterator<Item = u32> {
+pub(crate) fn members(set: impl Iterator<Item = u32>) -> impl Iterator<Item = u32> {
     (0u32..).zip(set).flat_map(|(index, word)| {
         (0..32)
             .filter(move |bit| word >> bit & 1 != 0)
