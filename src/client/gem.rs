@@ -32,6 +32,7 @@ use crate::{
     memory::{
         Node,
         Pool,
+        UserMemory,
         View, //
     },
     stream::addresses::Owner,
@@ -51,6 +52,10 @@ use kernel::{
 /// `gcvVIDMEM_TYPE_GENERIC`, and the alignment of an object.
 const GENERIC: u32 = 0;
 const ALIGNMENT: u32 = 256;
+
+/// CACHE: what was written goes to memory; what is read comes from there.
+const CLEAN: u32 = 1;
+const INVALIDATE: u32 = 2;
 
 /// A LOCK or UNLOCK of the node and of its view.
 const BOTH: Parts = Parts {
@@ -115,8 +120,8 @@ impl Process {
         self.have(node, true).map(|_| ())
     }
 
-    /// The object loses a handle of a DRM file. An object is none of the process's own memory, so
-    /// that nothing waits here, where no Unix signal could be answered.
+    /// The object loses a handle of a DRM file. Nothing waits here, where no Unix signal could be
+    /// answered: the process's own memory is its own again once the GPU is done with it.
     pub(crate) fn leave_object(self: &Arc<Self>, node: &Arc<Node>) {
         let is_numbered;
         let (handle, view, over) = {
@@ -150,6 +155,7 @@ impl Process {
             backing.unmap(user);
         }
         if let Some(entry) = over {
+            entry.give_back();
             entry.node.end_here();
         }
     }
@@ -245,6 +251,17 @@ impl Process {
             node: Some(self.object_handle(node)?),
             by_node: true,
         })
+    }
+
+    /// Hands an object of the caller's own memory to the processor, or `for_device`. Others are in no
+    /// cache.
+    pub(crate) fn hand_over(&self, node: &Arc<Node>, for_device: bool) -> Result {
+        let is_own = node.wrapped().is_some_and(UserMemory::is_users);
+        match (is_own, for_device) {
+            (false, _) => Ok(()),
+            (true, false) => self.maintain_object(node, INVALIDATE, 0, 0),
+            (true, true) => self.maintain_object(node, CLEAN, 0, 0),
+        }
     }
 
     /// The number of the node's pool, as the process's generation of the interface has it.

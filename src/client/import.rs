@@ -210,6 +210,16 @@ impl Process {
         })
     }
 
+    /// The caller's own memory, for an object. The GPU may write it if it `is_written`, or if the MMU
+    /// cannot keep the GPU from that; then the process must be able to write it.
+    /// `OutOfResources`: it cannot be pinned.
+    pub(crate) fn wrap_object(&self, user: u64, bytes: u64, is_written: bool) -> Result<Arc<Node>> {
+        self.check_own()?;
+        let source = Source::User { user, bytes };
+        let memory = self.reclaiming(|waits| self.take(&source, is_written, waits))?;
+        self.device.memory().wrap(memory, self.number)
+    }
+
     /// A dma-buf of ours is the node itself, as by its name: then no descriptor is held, which
     /// would hold the module.
     fn wrap_own(self: &Arc<Self>, node: Arc<Node>, bytes: usize) -> Result<Reply<'_>> {

@@ -195,6 +195,13 @@ impl NodeEntry {
         }
     }
 
+    /// Gives the process's own memory back to it.
+    pub(super) fn give_back(&self) {
+        if self.back.is_some() {
+            Returned::Node(self.node.clone()).finish();
+        }
+    }
+
     /// Whether it can be used: nobody has freed it, or is about to.
     pub(super) fn is_alive(&self) -> bool {
         self.life == Life::Alive
@@ -705,9 +712,7 @@ impl Process {
         // One that is locked goes with its last lock, and its memory with that.
         let over = owner.tables().take_if_over(handle);
         if let Some(entry) = over {
-            if entry.back.is_some() {
-                Returned::Node(entry.node.clone()).finish();
-            }
+            entry.give_back();
             entry.node.end_here();
         }
         Ok(())

@@ -3,7 +3,7 @@
 //! The ioctls of Linux's etnaviv, 1.4 (`<drm/etnaviv_drm.h>`), for Mesa.
 //!
 //! A SUBMIT's stream is checked as a COMMIT's, after its relocations. There are no addresses that
-//! the client chooses (softpin), and no memory of the client's own.
+//! the client chooses (softpin).
 
 use super::{
     drm::{
@@ -47,6 +47,7 @@ use crate::{
 };
 use kernel::{
     error::Error as Errno,
+    page::PAGE_SIZE,
     prelude::*,
     sync::Arc,
     time::Delta, //
@@ -83,6 +84,7 @@ const fn flags(number: u32) -> (usize, u32) {
         3 | 5 => (1, 0),
         4 => (1, PREP_READ | PREP_WRITE | PREP_NOSYNC),
         7 | 9 => (2, NONBLOCK),
+        8 => (4, READ | WRITE),
         _ => (0, u32::MAX),
     }
 }
@@ -252,6 +254,27 @@ fn submit(
     Ok(())
 }
 
+/// GEM_USERPTR: the handle of an object of `bytes` bytes at `user`, which the GPU reads, and writes if
+/// `access` says so. `InvalidAddress`: they cannot be pinned.
+fn wrap(
+    process: &Arc<Process>,
+    file: &Opened<File<Etnaviv>>,
+    (user, bytes): (u64, u64),
+    access: u32,
+) -> Result<u32> {
+    // CAST: a page's size, into more bits.
+    if access == 0 || bytes == 0 || (user | bytes) % PAGE_SIZE as u64 != 0 {
+        return Err(Error::InvalidArgument);
+    }
+    let node = process.wrap_object(user, bytes, access & WRITE != 0);
+    let node = node.map_err(|error| match error {
+        Error::InvalidArgument | Error::OutOfResources => Error::InvalidAddress,
+        error => error,
+    })?;
+    let bytes = usize::try_from(bytes).map_err(|_| Error::OutOfMemory)?;
+    Ok(file.insert(node, bytes)?)
+}
+
 /// The dma-bufs of those of `objects` that others have, which are noted, and whether they are
 /// written. `InvalidArgument`: there is one twice.
 fn shared_of(
@@ -315,7 +338,7 @@ impl Calls for Etnaviv {
         "GEM_CPU_FINI",
         "GEM_SUBMIT",
         "WAIT_FENCE",
-        "8",
+        "GEM_USERPTR",
         "GEM_WAIT",
         "PM_QUERY_DOM",
         "PM_QUERY_SIG",
@@ -357,16 +380,19 @@ impl Calls for Etnaviv {
             }
             4 => {
                 let time = time(words, second & PREP_NOSYNC != 0, 2);
-                wait_for_object(process, &find(file, first)?, second & PREP_WRITE != 0, time)?;
+                let object = find(file, first)?;
+                wait_for_object(process, &object, second & PREP_WRITE != 0, time)?;
+                process.hand_over(&object.get().into(), false)?;
             }
-            5 => {
-                // What the process sees is in no cache.
-                find(file, first)?;
-            }
+            5 => process.hand_over(&find(file, first)?.get().into(), true)?,
             6 => submit(process, file, words)?,
             7 => {
                 let time = time(words, third & NONBLOCK != 0, 4);
                 process.wait_for_number(first, second, time)?;
+            }
+            8 => {
+                let (user, bytes) = (narrow(long(first, second)), long(third, words[3]));
+                words[5] = wrap(process, file, (user, bytes), words[4])?;
             }
             9 => {
                 let time = time(words, third & NONBLOCK != 0, 4);

@@ -53,6 +53,8 @@ const WAIT_LIMIT: u64 = 20;
 pub const DRIVER: u32 = 0x40;
 const GET_PARAM: u32 = DRIVER;
 const GEM_NEW: u32 = DRIVER + 2;
+/// Memory of the process.
+pub const GEM_USERPTR: u32 = DRIVER + 8;
 const GEM_INFO: u32 = DRIVER + 3;
 const GEM_CPU_PREP: u32 = DRIVER + 4;
 const GEM_CPU_FINI: u32 = DRIVER + 5;
@@ -334,6 +336,19 @@ impl Etnaviv {
             etnaviv: self,
             handle,
             memory,
+        })
+    }
+
+    /// A buffer that is memory of this process, of whole pages; `access`: 1 for reading, 2 for writing.
+    pub fn wrap(&self, memory: &Memory, access: u32) -> io::Result<Buffer<'_>> {
+        let [low, high] = long(memory.address());
+        let bytes = memory.len() as u32;
+        let mut wrap = Request::new(IN_OUT, GEM_USERPTR, [low, high, bytes, 0, access, 0]);
+        wrap.send(&self.file)?;
+        Ok(Buffer {
+            etnaviv: self,
+            handle: wrap.words[5],
+            memory: memory.clone(),
         })
     }
 

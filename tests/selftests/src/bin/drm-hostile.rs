@@ -28,6 +28,7 @@ use anyhow::Context;
 use anyhow::Result;
 use galcore_client::abi::Abi;
 use galcore_client::device::Device;
+use galcore_client::device::Memory;
 use galcore_client::draw::Engine;
 use galcore_client::sys;
 use galcore_client::sys::Region;
@@ -41,6 +42,7 @@ use galcore_selftests::etnaviv::Buffer;
 use galcore_selftests::etnaviv::Etnaviv;
 use galcore_selftests::etnaviv::Request;
 use galcore_selftests::etnaviv::DRIVER;
+use galcore_selftests::etnaviv::GEM_USERPTR;
 use galcore_selftests::etnaviv::IN;
 use galcore_selftests::etnaviv::IN_OUT;
 use galcore_selftests::harness;
@@ -572,6 +574,107 @@ fn closed_in_flight(bench: &Bench) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Memory of the process as an object: drawn to, handed back, and refused where that cannot be.
+fn own_memory(bench: &Bench) -> Result<()> {
+    const READ: u32 = 1;
+    const WRITE: u32 = 2;
+    let anonymous = |bytes: u32| -> Result<Memory> {
+        let memory = Memory::new(Region::anonymous(bytes as usize)?);
+        memory.fill(7);
+        Ok(memory)
+    };
+    let (file, etnaviv) = (bench.file(), &bench.etnaviv);
+    // The page after it is not the object's.
+    let memory = anonymous(BYTES + 4096)?;
+    let part = memory.part(0, BYTES as usize).context("a part")?;
+    let buffer = etnaviv.wrap(&part, READ | WRITE).context("USERPTR")?;
+    bench.fill(&buffer, COLOUR)?;
+    buffer.with_processor(|| same("what was drawn", part.find_other_than(COLOUR), None))?;
+    same("the page after it", memory.read(BYTES as usize), 7)?;
+    // As a source, for reading alone.
+    let source = etnaviv.wrap(&anonymous(BYTES)?, READ).context("to read")?;
+    let engine = &bench.engine;
+    let mut stream = Stream::new();
+    let [to, from] = [buffer.at(0, WIDTH, HEIGHT), source.at(1, WIDTH, HEIGHT)];
+    engine.copy_all(&mut stream, &from, (0, 0), &to, &[ALL], ALL);
+    stream.flush(engine.pipe());
+    etnaviv.submit(bench.core, engine.pipe(), &stream, &[&buffer, &source])?;
+    buffer.with_processor(|| same("what was copied", part.find_other_than(7), None))?;
+    // It ends on its last byte, shows nowhere, and is for no other process.
+    let mut beyond = Submit::with(bench.core, buffer.handle());
+    beyond.relocations = vec![[4, 0, BYTES, 0, 0, 0]];
+    refused("a relocation", beyond.send(file).map(|_| ()), libc::EINVAL)?;
+    let shown = offset(file, buffer.handle()).map(|_| ());
+    refused("GEM_INFO", shown, libc::EINVAL)?;
+    let mut export = Request::new(IN_OUT, PRIME_HANDLE_TO_FD, [buffer.handle(), RDWR, 0]);
+    errno("PRIME_HANDLE_TO_FD", export.send(file))?;
+    // What cannot be.
+    let [low, high] = long(memory.address());
+    let page = BYTES;
+    let pointer_of_32_bits = cfg!(target_pointer_width = "32");
+    for (what, words, wanted) in [
+        ("no access", [low, high, page, 0, 0, 0], libc::EINVAL),
+        ("another access", [low, high, page, 0, 7, 0], libc::EINVAL),
+        ("part of a page", [low, high, 100, 0, 3, 0], libc::EINVAL),
+        (
+            "a place in a page",
+            [low + 4, high, page, 0, 3, 0],
+            libc::EINVAL,
+        ),
+        ("no bytes", [low, high, 0, 0, 3, 0], libc::EINVAL),
+        ("many bytes", [low, high, page, 1, 3, 0], libc::EFAULT),
+        ("nothing there", [0, 0, page, 0, 3, 0], libc::EFAULT),
+        (
+            "the kernel's",
+            [0xffff_0000, high, page, 0, 3, 0],
+            libc::EFAULT,
+        ),
+    ] {
+        if what == "the kernel's" && !pointer_of_32_bits {
+            continue;
+        }
+        let wrapped = Request::new(IN_OUT, GEM_USERPTR, words).send(file);
+        refused(what, wrapped, wanted)?;
+    }
+    let region = Region::anonymous(BYTES as usize)?;
+    region.protect(0, BYTES as usize, true, false)?;
+    let read_only = etnaviv.wrap(&Memory::new(region), WRITE).map(|_| ());
+    refused("memory for reading", read_only, libc::EFAULT)?;
+    let (first, _last) = Region::anonymous(3 * BYTES as usize)?.cut(BYTES as usize, 4096)?;
+    let [low, high] = long(first.address());
+    let hole = Request::new(IN_OUT, GEM_USERPTR, [low, high, 2 * BYTES, 0, 3, 0]).send(file);
+    refused("memory with a hole", hole, libc::EFAULT)?;
+    // The process unmaps it, or closes it, while the GPU draws there: what comes in its place stays as it is.
+    let others = bench.held(|| {
+        let begin = Instant::now();
+        for closes_first in [false, true] {
+            let memory = anonymous(BYTES)?;
+            let buffer = etnaviv.wrap(&memory, READ | WRITE).context("USERPTR")?;
+            bench.fill(&buffer, COLOUR)?;
+            if closes_first {
+                drop(buffer);
+                drop(memory);
+            } else {
+                drop(memory);
+                drop(buffer);
+            }
+        }
+        let took = begin.elapsed();
+        ensure!(took < SOON, "it waits for the GPU: {took:?}");
+        (0..4).map(|_| anonymous(BYTES)).collect::<Result<Vec<_>>>()
+    })?;
+    bench.works()?;
+    for other in &others.0 {
+        same("memory in its place", other.find_other_than(7), None)?;
+    }
+    // What is closed counts no more: more than can be locked, or than there is.
+    for _ in 0..1000 {
+        drop(etnaviv.wrap(&memory, READ | WRITE).context("again")?);
+    }
+    drop(buffer);
+    same("what is left in it", part.find_other_than(7), None)
 }
 
 /// Parts of an object may be mapped, from its start; no more than it has, and nothing once it is closed. What is mapped
@@ -1781,7 +1884,7 @@ fn main() -> ExitCode {
         let bench = &bench;
         let mut suite = Suite::new();
         type Check = fn(&Bench) -> Result<()>;
-        let checks: [(&str, Check); 31] = [
+        let checks: [(&str, Check); 32] = [
             ("it works", Bench::works),
             ("pointers with an extended sign", extended_pointers),
             ("waits until a moment that has passed", past_moments),
@@ -1790,6 +1893,7 @@ fn main() -> ExitCode {
             ("wrong numbers", numbers),
             ("addresses that are not its own", addresses),
             ("closed while the GPU uses it", closed_in_flight),
+            ("memory of the process", own_memory),
             ("mappings", mappings),
             ("a dma-buf for reading alone", read_only_buffers),
             ("another driver's memory, seen", foreign_view),
