@@ -87,8 +87,11 @@ use crate::{
         states,
         words::{
             select_idle_pipe,
+            select_pipe,
             state::DE_SRC_ADDRESS,
-            Pipe, //
+            Caches,
+            Pipe,
+            SELECT_PIPE_WORDS, //
         }, //
     },
     sys::{
@@ -367,7 +370,7 @@ impl Process {
             let exit = self.check(core, &tables, words, entry)?;
             lent = loaded.lent();
             if lent != 0 {
-                complete(words, entry, loaded)?;
+                complete(words, entry, core.ring().caches(), loaded)?;
             }
             self.doubt(core, &tables, words);
             let (removals, wipes) = (tables.addresses.removals(), loaded.wipes());
@@ -585,14 +588,15 @@ impl Process {
 /// they have loaded all that says how far. The ring drains both pipes before.
 #[cold]
 #[inline(never)]
-fn complete(words: &mut KVVec<u32>, entry: Pipe, loaded: &Loaded) -> Result {
+fn complete(words: &mut KVVec<u32>, entry: Pipe, caches: &Caches, loaded: &Loaded) -> Result {
+    const MOST: usize = 2 + bounds::LOADS_WORDS + SELECT_PIPE_WORDS;
     let lent = loaded.lent();
     // CAST: ten at most.
-    let room = 2 + 2 * lent.count_ones() as usize + 2;
+    let room = 2 + 2 * lent.count_ones() as usize + SELECT_PIPE_WORDS;
     let count = words.len();
-    words.extend_from_slice(&[0; bounds::LOADS_WORDS + 4][..room], sys::GFP_CLIENT)?;
+    words.extend_from_slice(&[0; MOST][..room], sys::GFP_CLIENT)?;
     words.copy_within(..count, room);
-    let (there, back) = (select_idle_pipe(Pipe::Pipe2d), select_idle_pipe(entry));
+    let (there, back) = (select_idle_pipe(Pipe::Pipe2d), select_pipe(caches, entry));
     let mut pairs = words.chunks_exact_mut(2);
     if let Some(first) = pairs.next() {
         first.copy_from_slice(&there);
@@ -601,8 +605,8 @@ fn complete(words: &mut KVVec<u32>, entry: Pipe, loaded: &Loaded) -> Result {
     for (load, to) in loads.zip(&mut pairs) {
         to.copy_from_slice(&load);
     }
-    if let Some(last) = pairs.next() {
-        last.copy_from_slice(&back);
+    for (word, to) in back.chunks_exact(2).zip(pairs) {
+        to.copy_from_slice(word);
     }
     Ok(())
 }

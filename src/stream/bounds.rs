@@ -25,7 +25,8 @@
 //! The last byte of it must lie in the range that the target's address is in. What no source
 //! describes is refused: targets in several planes, or in minor tiles; formats and turns that do not
 //! exist; blocks of a blit from several sources that turn the target on their own; numbers that
-//! `LOAD_STATE` converts; strides of more bits than the state has.
+//! `LOAD_STATE` converts; strides of more bits than the state has. An engine that is told to write
+//! without a fetch of the target writes whole cache blocks: it is told to fetch.
 //!
 //! Sources: the register database (state_2d.xml); sources.md, engines.
 
@@ -66,6 +67,13 @@ const ANGLE: usize = 9;
 const DEYUV: u32 = word(0x130C);
 const DEYUV_PLANES: u32 = 1 << 1;
 
+/// `DE_PE_CONFIG`: whether the engine fetches the target first. Without that (0) it writes whole blocks
+/// of its cache, past the area that is drawn. With the mask the field stays as it is.
+const PE_CONFIG: u32 = word(0x12B0);
+const FETCH: u32 = 3;
+const FETCH_DEFAULT: u32 = 1;
+const FETCH_MASK: u32 = 1 << 3;
+
 /// `DE_BLOCK4_ROT_ANGLE` and `DE_BLOCK8_ROT_ANGLE`: the angle of each source of several.
 const BLOCK4_ANGLE: u32 = word(0x128F0);
 const BLOCK8_ANGLE: u32 = word(0x12BE0);
@@ -95,6 +103,7 @@ const NEAR: usize = (DEYUV - FIRST + 1) as usize;
 /// By state from [`FIRST`] on, its place in [`STATES`], or one of these.
 const NONE: u8 = 0xFF;
 const PLANES: u8 = 0xFE;
+const FETCHES: u8 = 0xFD;
 const PLACES: [u8; NEAR] = places();
 
 const fn places() -> [u8; NEAR] {
@@ -106,12 +115,13 @@ const fn places() -> [u8; NEAR] {
         place += 1;
     }
     places[(DEYUV - FIRST) as usize] = PLANES;
+    places[(PE_CONFIG - FIRST) as usize] = FETCHES;
     places
 }
 
 /// The states (word addresses) whose loads are for [`Target::load`], beside angles of sources.
 pub(crate) fn looked_at() -> impl Iterator<Item = u32> {
-    STATES.into_iter().chain([DEYUV])
+    STATES.into_iter().chain([DEYUV, PE_CONFIG])
 }
 
 #[inline(always)]
@@ -144,6 +154,8 @@ pub(crate) enum Load {
     Noted,
     /// It has been seen; what it was before stays.
     Masked,
+    /// The state must be loaded with this.
+    Instead(u32),
     /// No draw may come after it.
     Refused,
 }
@@ -259,6 +271,11 @@ impl Target {
             }
             NONE => Load::Other,
             PLANES => refused_if(value & DEYUV_PLANES != 0 || converted),
+            FETCHES => match (converted, value & (FETCH | FETCH_MASK)) {
+                (true, _) => Load::Refused,
+                (false, 0) => Load::Instead(value | FETCH_DEFAULT),
+                (false, _) => Load::Masked,
+            },
             place => {
                 let place = usize::from(place);
                 if place == ANGLE && value & ANGLE_TARGET_MASK != 0 && !converted {
@@ -747,6 +764,12 @@ mod tests {
             (0x12BE0, 0x20, false, Load::Refused),
             (0x12BFC, 0x10, false, Load::Refused),
             (0x12BFC, 0, true, Load::Refused),
+            (0x12B0, 0, false, Load::Instead(1)),
+            (0x12B0, 0xF0, false, Load::Instead(0xF1)),
+            (0x12B0, 1, false, Load::Masked),
+            (0x12B0, 2, false, Load::Masked),
+            (0x12B0, 8, false, Load::Masked),
+            (0x12B0, 1, true, Load::Refused),
             (0x12900, u32::MAX, false, Load::Other),
             (0x12C00, u32::MAX, false, Load::Other),
             (0x1200, u32::MAX, false, Load::Other),

@@ -310,17 +310,18 @@ impl Checker<'_> {
                 if self.states.is_special(address) {
                     self.special(address, value, converted, count)?;
                 } else if self.states.is_watched(address) {
-                    self.note(address, value.get(), converted)?;
+                    self.note(address, value, converted)?;
                 }
             }
         }
         Ok((1 + values.len()).next_multiple_of(2))
     }
 
-    /// A state that carries data, or says how far the 2D engine draws, is loaded with `value`. What
+    /// A state that carries data, or says how far the 2D engine draws, is loaded with `word`. What
     /// that is converted to is not known here: then the data is lost when another process's commands
     /// come.
-    fn note(&mut self, address: u32, value: u32, converted: bool) -> Result<(), Fault> {
+    fn note(&mut self, address: u32, word: &Cell<u32>, converted: bool) -> Result<(), Fault> {
+        let value = word.get();
         let load = match self.bounds {
             Some(start) => {
                 let target = self.target.get_or_insert(*start);
@@ -331,6 +332,7 @@ impl Checker<'_> {
         let value = if converted { 0 } else { value };
         match (load, self.loaded) {
             (Load::Refused, _) => return Err(Fault::Unbounded(address)),
+            (Load::Instead(value), _) => word.set(value),
             (Load::Noted, Some(loaded)) => loaded.keep(address, value),
             (Load::Other, Some(loaded)) => loaded.note_data(address, value),
             _ => {}
@@ -365,9 +367,9 @@ impl Checker<'_> {
     fn lend(&mut self, missing: u32) -> Result<(), Fault> {
         let lookup = &mut self.lookup;
         // What it has freed since leads nowhere, as what it has never loaded.
-        let mut resolve = |state, value: Option<u32>| {
-            let value = value.and_then(|value| lookup.resolve(state, value));
-            value.unwrap_or(lookup.scratch(state))
+        let mut resolve = |state, value| {
+            let resolved = lookup.resolve(state, value);
+            resolved.unwrap_or(lookup.scratch(state))
         };
         match (&mut self.target, self.loaded) {
             // Not the states of a context.

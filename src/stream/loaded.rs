@@ -76,7 +76,8 @@ impl Loaded {
     /// A stream's check begins.
     pub(crate) fn begin(&self) {
         self.lent.set(0);
-        self.is_lending.set(true);
+        // Without room nothing has been noted.
+        self.is_lending.set(!self.values.is_empty());
         if self.is_open.replace(true) {
             self.is_unsure.set(true);
         }
@@ -128,9 +129,10 @@ impl Loaded {
     }
 
     /// A stream is lent the value of `state`, one of [`bounds::STATES`]: `resolved` of an address.
-    pub(crate) fn lend(&self, state: u32, resolved: impl FnOnce(Option<u32>) -> u32) -> u32 {
+    pub(crate) fn lend(&self, state: u32, resolved: impl FnOnce(u32) -> u32) -> u32 {
+        // An address, too, that counts as forgotten: the process may have it still.
         let value = match states::takes_address(state) {
-            true => resolved(self.value(state)),
+            true => resolved(self.data(state)),
             false => self.data(state),
         };
         let mut places = self.lent_values.iter().zip(bounds::STATES).enumerate();
@@ -309,6 +311,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_forgotten_can_be_lent() {
+        let loaded = loaded();
+        loaded.note(0x1228 / 4, 7);
+        loaded.keep(0x122C / 4, 8);
+        loaded.forget_all();
+        loaded.begin();
+        assert_eq!(loaded.lend(0x1228 / 4, |value| value + 1), 8);
+        assert_eq!(loaded.lend(0x122C / 4, |_| 0), 8);
+        assert_eq!((loaded.lent(), loaded.lent_value(0)), (3, 8));
+    }
+
+    #[test]
     fn checks_that_come_to_nothing_leave_doubt() {
         let loaded = loaded();
         loaded.begin();
@@ -346,6 +360,8 @@ mod tests {
         let without_room = Loaded::new();
         without_room.note(0x1608 / 4, 7);
         assert!(without_room.is_unsure());
+        without_room.begin();
+        assert!(!without_room.is_lending());
         let loaded = loaded();
         loaded.note(0xFFFF, 7);
         assert!(loaded.is_unsure());
