@@ -9,7 +9,8 @@
 //!
 //! A page of a large folio (a huge page) keeps the whole folio, also when the process has unmapped
 //! all else of it. So a folio counts with all its pages, once for each process that has pinned some,
-//! and these do not count besides.
+//! and these do not count besides: only pins beyond as many, which take room in the GPU's address
+//! space all the same.
 //!
 //! Lock: `galcore locked pages`, a leaf. Memory for entries is allocated before it is taken.
 
@@ -51,6 +52,17 @@ struct Whole {
     pins: usize,
     /// How many it has.
     pages: usize,
+}
+
+impl Whole {
+    /// As how many pages it counts: as all of its own while one is pinned, and as more if these are
+    /// pinned more often.
+    fn count(&self) -> usize {
+        match self.pins {
+            0 => 0,
+            pins => pins.max(self.pages),
+        }
+    }
 }
 
 /// What is pinned.
@@ -101,8 +113,8 @@ impl Sums {
         }
     }
 
-    /// Adds `pins` pins of a folio of `pages` pages. How many pages that has added: none, if the
-    /// folio counts already. `ENOMEM`: more than `limit` in all.
+    /// Adds `pins` pins of a folio of `pages` pages. How many pages that has added: see
+    /// [`Whole::count`]. `ENOMEM`: more than `limit` in all.
     fn join(
         &mut self,
         (room, sum): (
@@ -114,29 +126,35 @@ impl Sums {
         pins: usize,
         limit: usize,
     ) -> Result<usize> {
-        if let Some(whole) = self.folios.get_mut(&key) {
-            whole.pins = whole.pins.checked_add(pins).ok_or(ENOMEM)?;
-            return Ok(0);
+        let before = self.folios.get(&key);
+        let (pins_before, count) = before.map_or((0, 0), |whole| (whole.pins, whole.count()));
+        let pins = pins_before.checked_add(pins).ok_or(ENOMEM)?;
+        let whole = Whole { pins, pages };
+        let added = whole.count().saturating_sub(count);
+        if let (_, _, Some(user), 1..) = (key.0, key.1, key.2, added) {
+            self.add(sum, user, added, limit)?;
         }
-        if let (_, _, Some(user)) = key {
-            self.add(sum, user, pages, limit)?;
+        match self.folios.get_mut(&key) {
+            Some(before) => before.pins = pins,
+            None => {
+                self.folios.insert(room.into_node(key, whole));
+            }
         }
-        self.folios
-            .insert(room.into_node(key, Whole { pins, pages }));
-        Ok(pages)
+        Ok(added)
     }
 
-    /// Takes `pins` pins of a folio back. How many pages are left that [`Sums::remove`] takes back:
-    /// the folio's, if these were the last.
+    /// Takes `pins` pins of a folio back. How many pages are left that [`Sums::remove`] takes back.
     fn leave(&mut self, key: &Key, pins: usize) -> usize {
         let Some(whole) = self.folios.get_mut(key) else {
             return 0;
         };
+        let before = whole.count();
         whole.pins = whole.pins.saturating_sub(pins);
-        match whole.pins {
-            0 => self.folios.remove(key).map_or(0, |whole| whole.pages),
-            _ => 0,
+        let left = whole.count();
+        if left == 0 {
+            self.folios.remove(key);
         }
+        before.saturating_sub(left)
     }
 }
 
@@ -303,11 +321,14 @@ mod tests {
         assert_eq!(join(&mut sums, second, 512, 1024), Ok(512));
         assert_eq!(sums.leave(&second, 512), 512);
         sums.remove(1000, 512);
-        assert_eq!(join(&mut sums, second, 1024, 2048), Ok(512));
-        assert_eq!(sums.users.get(&1000), Some(&1024));
-        assert_eq!(sums.leave(&second, 1023), 0);
+        assert_eq!(join(&mut sums, second, 1023, 2048), Ok(1023));
+        assert_eq!(join(&mut sums, second, 1, 2048), Ok(1));
+        assert_eq!(join(&mut sums, second, 600, 2048), Err(ENOMEM));
+        assert_eq!(sums.users.get(&1000), Some(&1536));
+        assert_eq!(sums.leave(&second, 1023), 512);
         assert_eq!(sums.leave(&second, 1), 512);
         assert_eq!(sums.leave(&second, 1), 0);
+        sums.remove(1000, 512);
         assert_eq!(sums.users.get(&1000), Some(&1024));
         sums.remove(1000, 512);
         assert_eq!(sums.leave(&first, 80), 0);
