@@ -66,8 +66,11 @@ pub(crate) trait NodeFile: Send + Sync + Sized + 'static {
     /// A process opens the node.
     fn open() -> Result<Arc<Self>>;
 
-    /// The address space of the file.
-    fn views(&self) -> &Views;
+    /// The address space of the file, if it has one. Asked once, when it has been opened.
+    fn views(&self) -> Option<&Views>;
+
+    /// The caller is about to use the file.
+    fn bind(self: ArcBorrow<'_, Self>) -> Result;
 
     /// Ioctl `number` of the driver's own; its argument is changed only if it succeeds.
     fn call(
@@ -247,6 +250,7 @@ impl<T: NodeFile> Answers<T> {
     const TABLE: shim::gal_drm_answers = shim::gal_drm_answers {
         open: Some(Self::open),
         adopt: Some(Self::adopt),
+        bind: Some(Self::bind),
         close: Some(Self::close),
         call: Some(Self::call),
         mmap: Some(Self::mmap),
@@ -298,7 +302,19 @@ impl<T: NodeFile> Answers<T> {
     unsafe extern "C" fn adopt(state: *mut c_void, file: *mut bindings::file) {
         // SAFETY: By the caller; the file keeps its state until it is released, and so the address
         // space.
-        unsafe { Self::file(state).views().adopt(file) };
+        unsafe {
+            if let Some(views) = Self::file(state).views() {
+                views.adopt(file);
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Called by DRM with a file that `open` set up.
+    unsafe extern "C" fn bind(state: *mut c_void) -> c_int {
+        // SAFETY: By the caller; the file is not released meanwhile.
+        from_result(|| T::bind(unsafe { Self::file(state) }).map(|()| 0))
     }
 
     /// # Safety

@@ -390,6 +390,8 @@ void gal_end_stand_ins(void);
 struct gal_drm_answers {
 	int (*open)(void **state);
 	void (*adopt)(void *state, struct file *file);
+	/* The caller is about to use the file. */
+	int (*bind)(void *state);
 	void (*close)(void *state);
 	int (*call)(void *state, struct drm_file *file, unsigned int number, void *data,
 		    size_t bytes);

@@ -235,8 +235,11 @@ static int gal_handle_to_fd(struct drm_device *drm, struct drm_file *file, u32 h
  */
 static int gal_fd_to_handle(struct drm_device *drm, struct drm_file *file, int fd, u32 *handle)
 {
-	int error = drm_gem_prime_fd_to_handle(drm, file, fd, handle);
+	int error = gal_answers(drm)->bind(file->driver_priv);
 
+	if (error)
+		return error;
+	error = drm_gem_prime_fd_to_handle(drm, file, fd, handle);
 	if (error != -EBUSY && error != -ENOMEM)
 		return error;
 	error = gal_answers(drm)->settle(file->driver_priv);

@@ -3,6 +3,9 @@
 //! DRM nodes: their files, which are of the same process as those of `/dev/galcore`, and which core
 //! a node is of. What each driver's ioctls do: [`super::vivante`], [`super::etnaviv`].
 //!
+//! A file of the node `vivante` is its opener's. One of the node `etnaviv` is the first user's: an X
+//! server opens files for its clients (DRI3).
+//!
 //! Lock: `galcore drm`, under which nodes come and go.
 
 use super::{
@@ -47,7 +50,8 @@ use kernel::{
     sync::{
         aref::ARef,
         Arc,
-        ArcBorrow, //
+        ArcBorrow,
+        SetOnce, //
     }, //
 };
 
@@ -74,8 +78,44 @@ pub(super) trait Calls: Send + Sync + Sized + 'static {
 /// An open file of a node with these ioctls.
 pub(super) struct File<C> {
     clients: Arc<Clients>,
-    process: Arc<Process>,
+    /// Empty: it is of no process yet.
+    process: SetOnce<Arc<Process>>,
+    /// Its address space; `None`: that of its opener. It is not DRM's, whose views end with the node.
+    views: Option<Arc<Views>>,
     _calls: PhantomData<C>,
+}
+
+impl<C: Calls> File<C> {
+    /// Whether it is the opener's.
+    const IS_OPENERS: bool = matches!(C::DRIVER, Driver::Vivante);
+
+    /// The process whose file it is. `EINVAL`: it is of none yet.
+    fn owner(&self) -> Result<&Arc<Process>, Errno> {
+        self.process.as_ref().ok_or(EINVAL)
+    }
+
+    /// The same; one that is of none is the caller's from then on.
+    fn of_user(&self) -> Result<&Arc<Process>, Errno> {
+        match self.process.as_ref() {
+            Some(process) => Ok(process),
+            // Libraries repeat an ioctl for ever that says `EAGAIN`.
+            None => self.join().map_err(|error| match error {
+                EAGAIN => EBUSY,
+                error => error,
+            }),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn join(&self) -> Result<&Arc<Process>, Errno> {
+        let (clients, process) = join()?;
+        if !self.process.populate(process.clone()) {
+            clients.leave(process);
+        }
+        // Another thread is about to do the same.
+        self.process.as_ref().ok_or(EBUSY)
+    }
 }
 
 /// The 64 bits of two words.
@@ -128,18 +168,35 @@ impl<C: Calls> NodeFile for File<C> {
     const DRIVER: Driver = C::DRIVER;
 
     fn open() -> Result<Arc<Self>, Errno> {
-        let (clients, process) = join()?;
+        let clients = CLIENTS.get().ok_or(ENODEV)?;
+        if !clients.device().has_cores() {
+            return Err(ENODEV);
+        }
         let file = Self {
-            clients: clients.clone(),
-            process: process.clone(),
+            clients,
+            process: SetOnce::new(),
+            views: match Self::IS_OPENERS {
+                true => None,
+                false => Some(Views::new()?),
+            },
             _calls: PhantomData,
         };
-        let file = Arc::new(file, crate::sys::GFP_CLIENT);
-        Ok(file.inspect_err(|_| clients.leave(process))?)
+        let file = Arc::new(file, crate::sys::GFP_CLIENT)?;
+        if Self::IS_OPENERS {
+            file.join()?;
+        }
+        Ok(file)
     }
 
-    fn views(&self) -> &Views {
-        self.process.views()
+    fn views(&self) -> Option<&Views> {
+        match &self.views {
+            Some(views) => Some(views),
+            None => self.process.as_ref().map(|process| &**process.views()),
+        }
+    }
+
+    fn bind(self: ArcBorrow<'_, Self>) -> Result<(), Errno> {
+        self.of_user().map(|_| ())
     }
 
     fn call(
@@ -148,7 +205,7 @@ impl<C: Calls> NodeFile for File<C> {
         number: u32,
         words: &mut [u32; WORDS],
     ) -> Result<(), Errno> {
-        C::run(&self.process, file, number, words).map_err(|error| {
+        C::run(self.of_user()?, file, number, words).map_err(|error| {
             // CAST: 32 bits into at least 32.
             let name = C::NAMES.get(number as usize).unwrap_or(&"?");
             debug_client!(in Kernel, "{name} ({:#x}, {:#x}, ...): {error}", words[0], words[1]);
@@ -158,25 +215,33 @@ impl<C: Calls> NodeFile for File<C> {
 
     fn mmap(self: ArcBorrow<'_, Self>, area: NewArea<'_>) -> Result<(), Errno> {
         let offset = area.offset();
-        let view = self.process.mmap(area);
+        // A window on the pool lies in the address space of its process's files.
+        if offset == 0 && !Self::IS_OPENERS {
+            return Err(refuse_area(EINVAL, offset));
+        }
+        let view = self.owner()?.mmap(area);
         view.map(|_| ()).map_err(|error| refuse_area(error, offset))
     }
 
     fn show(self: ArcBorrow<'_, Self>, out: &SeqFile) {
         #[cfg(CONFIG_PROC_FS)]
-        fdinfo::show(&self.clients, &self.process, out);
+        if let Ok(process) = self.owner() {
+            fdinfo::show(&self.clients, process, out);
+        }
     }
 
     fn enter(self: ArcBorrow<'_, Self>, object: &Arc<Node>) -> Result<(), Errno> {
-        self.process.enter_object(object).map_err(errno)
+        self.of_user()?.enter_object(object).map_err(errno)
     }
 
     fn leave(self: ArcBorrow<'_, Self>, object: &Arc<Node>) {
-        self.process.leave_object(object);
+        if let Ok(process) = self.owner() {
+            process.leave_object(object);
+        }
     }
 
     fn check(&self, object: &Arc<Node>, is_first: bool) -> Result<(), Errno> {
-        let checked = self.process.check_export(object, is_first);
+        let checked = self.owner()?.check_export(object, is_first);
         checked.map_err(errno)
     }
 
@@ -191,11 +256,13 @@ impl<C: Calls> NodeFile for File<C> {
     }
 
     fn settle(self: ArcBorrow<'_, Self>) -> Result<(), Errno> {
-        self.process.settle_objects().map_err(errno)
+        self.owner()?.settle_objects().map_err(errno)
     }
 
     fn release(self: Arc<Self>) {
-        self.clients.leave(self.process.clone());
+        if let Ok(process) = self.owner() {
+            self.clients.leave(process.clone());
+        }
     }
 }
 
