@@ -253,14 +253,28 @@ impl Process {
         })
     }
 
-    /// Hands an object of the caller's own memory to the processor, or `for_device`. Others are in no
-    /// cache.
-    pub(crate) fn hand_over(&self, node: &Arc<Node>, for_device: bool) -> Result {
-        let is_own = node.wrapped().is_some_and(UserMemory::is_users);
-        match (is_own, for_device) {
-            (false, _) => Ok(()),
-            (true, false) => self.maintain_object(node, INVALIDATE, 0, 0),
-            (true, true) => self.maintain_object(node, CLEAN, 0, 0),
+    /// Hands an object of the caller's own memory to the GPU. Others are in no cache.
+    pub(crate) fn hand_over(&self, node: &Arc<Node>) -> Result {
+        match node.wrapped().is_some_and(UserMemory::is_users) {
+            true => self.maintain_object(node, CLEAN, 0, 0),
+            false => Ok(()),
+        }
+    }
+
+    /// The same, if it is used for the first time: what was written since it was pinned counts.
+    pub(crate) fn hand_over_first(&self, node: &Arc<Node>) -> Result {
+        match node.wrapped().is_some_and(UserMemory::note_use) {
+            true => self.hand_over(node),
+            false => Ok(()),
+        }
+    }
+
+    /// The opposite, for the caller to read.
+    pub(crate) fn take_back(&self, node: &Arc<Node>) -> Result {
+        self.hand_over_first(node)?;
+        match node.wrapped().is_some_and(UserMemory::is_users) {
+            true => self.maintain_object(node, INVALIDATE, 0, 0),
+            false => Ok(()),
         }
     }
 

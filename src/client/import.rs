@@ -217,6 +217,9 @@ impl Process {
         self.check_own()?;
         let source = Source::User { user, bytes };
         let memory = self.reclaiming(|waits| self.take(&source, is_written, waits))?;
+        if is_written && !memory.is_writeable() {
+            return Err(Error::OutOfResources);
+        }
         self.device.memory().wrap(memory, self.number)
     }
 

@@ -154,6 +154,7 @@ pub(crate) use ledgers::{
     KINDS, //
 };
 pub(crate) use streams::{
+    outlast_number,
     settle_number,
     Stream,
     Used,

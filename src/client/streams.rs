@@ -29,10 +29,14 @@ use crate::{
         Waited,
         MAX_STREAM_WORDS, //
     },
-    sys::fence::{
+    sys::{
         self,
-        Fence, //
-    }, //
+        fence::{
+            self,
+            Fence, //
+        }, //
+    },
+    wait, //
 };
 use kernel::{
     prelude::*,
@@ -41,6 +45,9 @@ use kernel::{
 
 /// How long the fence of another driver is waited for, in milliseconds: as others wait for ours.
 pub(crate) const FENCE_TIMEOUT: u32 = 10_000;
+
+/// How many cores etnaviv can have.
+const MAX_PIPES: u32 = 4;
 
 /// A node that a stream uses.
 pub(crate) struct Used {
@@ -67,8 +74,12 @@ pub(crate) struct Stream {
 }
 
 impl Process {
-    /// The core of etnaviv's number `pipe`. `NotSupported`: there is none.
+    /// The core of etnaviv's number `pipe`. `NotSupported`: there is none. `InvalidArgument`: nor can
+    /// there be.
     pub(crate) fn core_of_pipe(&self, pipe: u32) -> Result<Arc<Core>> {
+        if pipe >= MAX_PIPES {
+            return Err(Error::InvalidArgument);
+        }
         // CAST: 32 bits into at least 32.
         let core = self.device.cores().nth(pipe as usize);
         core.ok_or(Error::NotSupported)
@@ -170,6 +181,7 @@ impl Process {
         let core = &stream.core;
         for used in &stream.used {
             used.node.metadata().prepare()?;
+            self.hand_over_first(&used.node)?;
             if stream.is_ordered {
                 self.wait_for_jobs(
                     &used.node,
@@ -237,6 +249,16 @@ impl Process {
 pub(crate) fn settle_number(core: &Core, number: u32) {
     core.ring()
         .poll_for(full_number(core, number), FENCE_TIMEOUT);
+}
+
+/// The same until the calling thread is killed; says whether it has ended.
+pub(crate) fn outlast_number(core: &Core, number: u32) -> bool {
+    let number = full_number(core, number);
+    let ended = wait::poll(FENCE_TIMEOUT, || {
+        let has_ended = core.ring().is_over(number);
+        (has_ended || sys::is_killed()).then_some(has_ended)
+    });
+    ended == Some(true)
 }
 
 /// The job of `core` whose number ends with these 32 bits: one that has not come yet is one of long

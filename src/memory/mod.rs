@@ -390,6 +390,7 @@ impl VideoMemory {
             offset,
             bytes,
             user: Some(user),
+            is_used: Atomic::new(false),
         })
     }
 
@@ -450,6 +451,7 @@ impl VideoMemory {
             offset: 0,
             bytes,
             user: None,
+            is_used: Atomic::new(false),
         })
     }
 

@@ -361,6 +361,15 @@ impl Node {
         }
     }
 
+    /// Whether the processor may write it for the process, and the GPU.
+    pub(crate) fn is_writeable(&self) -> bool {
+        match &self.place {
+            Some(Place::Wrapped(memory)) => memory.is_users() && memory.is_writeable(),
+            Some(Place::Elsewhere(_)) | None => false,
+            Some(_) => true,
+        }
+    }
+
     /// Writes the word at byte `offset`, which is inside and a multiple of 4, if it is memory that the
     /// processor may write.
     pub(crate) fn write(&self, offset: usize, word: u32) {

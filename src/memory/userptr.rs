@@ -6,6 +6,10 @@ use crate::{
     mmu::Mapping,
     sys::pages::Sync, //
 };
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
 
 /// A piece of memory that is not ours, which the GPU may use: a process's own, or a dma-buf.
 pub(crate) struct UserMemory {
@@ -15,6 +19,8 @@ pub(crate) struct UserMemory {
     pub(super) bytes: usize,
     /// Its address in the process; a dma-buf has none.
     pub(super) user: Option<usize>,
+    /// A stream has used it.
+    pub(super) is_used: Atomic<bool>,
 }
 
 impl UserMemory {
@@ -45,6 +51,16 @@ impl UserMemory {
             .and_then(|start| user.checked_sub(start))
             .and_then(|at| at.checked_add(bytes))
             .is_some_and(|end| end <= self.bytes)
+    }
+
+    /// Whether the GPU may write it.
+    pub(crate) fn is_writeable(&self) -> bool {
+        self.mapping.backing().is_writeable()
+    }
+
+    /// Notes that a stream uses it; says whether it is the first.
+    pub(crate) fn note_use(&self) -> bool {
+        !self.is_used.load(Relaxed) && !self.is_used.xchg(true, Relaxed)
     }
 
     /// Copies what lies at `offset` to `to`.

@@ -67,7 +67,7 @@ const RELOCATION_WORDS: usize = 6;
 const READ: u32 = 1 << 0;
 const WRITE: u32 = 1 << 1;
 
-/// GEM_NEW: how the processor sees it, which is always past its caches; the GPU by its MMU.
+/// GEM_NEW: how the processor sees it, one of three, and always past its caches; the GPU by its MMU.
 const CACHES: u32 = 0x7_0000;
 const FORCE_MMU: u32 = 0x10_0000;
 
@@ -203,7 +203,7 @@ fn submit(
     }
     let core = process.core_of_pipe(pipe)?;
     let place = core.index();
-    let counters = perfmon::Requests::new(process, &core, entry, words[16], &used, |count| {
+    let mut counters = perfmon::Requests::new(process, &core, entry, words[16], &used, |count| {
         read(long(words[14], words[15]), count)
     })?;
     let shared = match found.iter().any(|(object, _)| object.is_shared()) {
@@ -272,7 +272,10 @@ fn wrap(
         error => error,
     })?;
     let bytes = usize::try_from(bytes).map_err(|_| Error::OutOfMemory)?;
-    Ok(file.insert(node, bytes)?)
+    file.insert(node, bytes).map_err(|error| match error {
+        EBUSY => Error::OutOfResources,
+        error => error.into(),
+    })
 }
 
 /// The dma-bufs of those of `objects` that others have, which are noted, and whether they are
@@ -370,6 +373,9 @@ impl Calls for Etnaviv {
                 [words[2], words[3]] = halves(value);
             }
             2 => {
+                if !matches!(third & CACHES, 0x1_0000 | 0x2_0000 | 0x4_0000) {
+                    return Err(Error::InvalidArgument);
+                }
                 let bytes = long(first, second);
                 let node = process.create_object_in_pages(bytes, third & FORCE_MMU != 0)?;
                 words[3] = insert(process, file, &node, bytes)?;
@@ -382,9 +388,11 @@ impl Calls for Etnaviv {
                 let time = time(words, second & PREP_NOSYNC != 0, 2);
                 let object = find(file, first)?;
                 wait_for_object(process, &object, second & PREP_WRITE != 0, time)?;
-                process.hand_over(&object.get().into(), false)?;
+                if second & PREP_READ != 0 {
+                    process.take_back(&object.get().into())?;
+                }
             }
-            5 => process.hand_over(&find(file, first)?.get().into(), true)?,
+            5 => process.hand_over(&find(file, first)?.get().into())?,
             6 => submit(process, file, words)?,
             7 => {
                 let time = time(words, third & NONBLOCK != 0, 4);

@@ -12,7 +12,7 @@ use crate::{
         Counter, //
     },
     client::{
-        settle_number,
+        outlast_number,
         Core,
         Process,
         Used, //
@@ -123,10 +123,13 @@ fn domains_of(process: &Process, core: &Core) -> impl Iterator<Item = &'static D
         .flatten()
 }
 
-/// Writes `name` from byte `at` of `words` on, with a zero after it.
+/// Bytes of a name's field.
+const NAME_BYTES: usize = 64;
+
+/// Writes `name` from byte `at` of `words` on, with zeros after it.
 fn put_name(words: &mut [u32; WORDS], at: usize, name: &str) {
-    let letters = [name.as_bytes(), &[0]].into_iter().flatten();
-    for (at, &letter) in (at..).zip(letters) {
+    let letters = [name.as_bytes(), &[0; NAME_BYTES]].into_iter().flatten();
+    for (at, &letter) in (at..).zip(letters.take(NAME_BYTES)) {
         if let Some(word) = words.get_mut(at / 4) {
             let shift = at % 4 * 8;
             *word = *word & !(0xFF << shift) | u32::from(letter) << shift;
@@ -191,11 +194,16 @@ struct Request {
 }
 
 /// Those of a SUBMIT; most have none.
-pub(super) struct Requests(Option<KVVec<Request>>);
+pub(super) struct Requests {
+    all: Option<KVVec<Request>>,
+    /// What was counted before the stream.
+    before: Option<Cells>,
+}
 
 impl Requests {
     /// Reads `count` of them, by `read`, for objects of `used`. `InvalidArgument`: there are too
-    /// many, or one names a counter, a word or an object that is not there.
+    /// many, or one names a counter, a word or an object that is not there, or that the processor
+    /// cannot write.
     pub(super) fn new(
         process: &Process,
         core: &Core,
@@ -205,7 +213,10 @@ impl Requests {
         read: impl FnOnce(usize) -> Result<KVVec<u32>>,
     ) -> Result<Self> {
         if count == 0 {
-            return Ok(Self(None));
+            return Ok(Self {
+                all: None,
+                before: None,
+            });
         }
         if count > MOST {
             return Err(Error::InvalidArgument);
@@ -214,6 +225,7 @@ impl Requests {
         // As in Linux, domains of the 2D pipe begin at 0, too.
         let skipped = match entry {
             0 => 0,
+            _ if !core.identity().has_2d() => return Err(Error::InvalidArgument),
             _ => domains_of(process, core)
                 .count()
                 .saturating_sub(OF_2D.len()),
@@ -233,7 +245,7 @@ impl Requests {
                 return Err(Error::InvalidArgument);
             }
             let word = word as usize;
-            if word >= node.bytes() / 4 {
+            if word >= node.bytes() / 4 || !node.is_writeable() {
                 return Err(Error::InvalidArgument);
             }
             let request = Request {
@@ -245,26 +257,33 @@ impl Requests {
             };
             all.push(request, sys::GFP_CLIENT)?;
         }
-        Ok(Self(Some(all)))
+        Ok(Self {
+            all: Some(all),
+            before: None,
+        })
     }
 
-    /// Writes what `core` has counted up to now, after the jobs that it has. Errors as
+    /// Notes what `core` has counted up to now, after the jobs that it has. Errors as
     /// [`Process::wait_for_jobs_of`].
-    pub(super) fn begin(&self, process: &Process, core: &Core) -> Result {
-        if self.0.is_none() {
-            return Ok(());
+    pub(super) fn begin(&mut self, process: &Process, core: &Core) -> Result {
+        if self.all.is_some() {
+            process.wait_for_jobs_of(core)?;
+            self.before = Some(process.counted(core)?);
         }
-        process.wait_for_jobs_of(core)?;
-        self.write(&process.counted(core)?, BEFORE);
         Ok(())
     }
 
-    /// The same after job `number` of the core, if that was in time.
+    /// Writes that, and what was counted after job `number` of the core, if that was in time.
     pub(super) fn end(&self, process: &Process, core: &Core, number: u32) {
-        let Some(requests) = &self.0 else {
+        let Some(requests) = &self.all else {
             return;
         };
-        settle_number(core, number);
+        if let Some(cells) = &self.before {
+            self.write(cells, BEFORE);
+        }
+        if !outlast_number(core, number) {
+            return;
+        }
         if let Ok(cells) = process.counted(core) {
             self.write(&cells, AFTER);
         }
@@ -274,7 +293,7 @@ impl Requests {
     }
 
     fn write(&self, cells: &Cells, when: u32) {
-        let requests = self.0.iter().flatten();
+        let requests = self.all.iter().flatten();
         for request in requests.filter(|request| request.flags & when != 0) {
             let value = request.counter.value(cells).unwrap_or(0);
             request.node.write(request.word * 4, value);
@@ -291,16 +310,18 @@ mod tests {
         let mut words = [u32::MAX; WORDS];
         put_name(&mut words, 10, "AB");
         assert_eq!(words[2].to_le_bytes(), [0xFF, 0xFF, b'A', b'B']);
-        assert_eq!(words[3].to_le_bytes(), [0, 0xFF, 0xFF, 0xFF]);
+        assert_eq!((words[3], words[17]), (0, 0));
+        assert_eq!(words[18], 0xFFFF_0000);
         put_name(&mut words, WORDS * 4 - 1, "XY");
-        assert_eq!(words[WORDS - 1].to_le_bytes(), [0xFF, 0xFF, 0xFF, b'X']);
+        assert_eq!(words[WORDS - 1].to_le_bytes(), [0, 0, 0xFF, b'X']);
     }
 
     #[test]
     fn names_fit() {
         for domain in [&OF_3D[..], &OF_2D].into_iter().flatten() {
-            assert!(domain.name.len() < 64);
-            assert!(domain.signals.iter().all(|(name, _)| name.len() < 64));
+            assert!(domain.name.len() < NAME_BYTES);
+            let names = domain.signals.iter().map(|(name, _)| name);
+            assert!(names.into_iter().all(|name| name.len() < NAME_BYTES));
         }
     }
 }

@@ -286,6 +286,11 @@ impl Etnaviv {
         Ok(Self { file })
     }
 
+    /// A node that another program has opened.
+    pub fn of_file(file: File) -> Self {
+        Self { file }
+    }
+
     /// The file.
     pub fn file(&self) -> &File {
         &self.file

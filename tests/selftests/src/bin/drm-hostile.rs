@@ -105,6 +105,7 @@ const WITH_DMA_BUFS: &str = "6.4.11";
 const IMPORTER: &str = "--import";
 const WAITER: &str = "--wait";
 const HEIR: &str = "--inherited";
+const SERVED: &str = "--served";
 const CARELESS: &str = "--careless";
 const FAILING: &str = "--failing";
 const NAMED: &str = "--named";
@@ -438,8 +439,9 @@ fn numbers(bench: &Bench) -> Result<()> {
     let check = |what: &str, submit: &Submit, wanted: i32| {
         refused(what, submit.send(file).map(|_| ()), wanted)
     };
-    for core in [7, 1 << 31, u32::MAX] {
-        check("no such core", &Submit::nops(core), libc::ENXIO)?;
+    check("no such core", &Submit::nops(3), libc::ENXIO)?;
+    for core in [4, 1 << 31, u32::MAX] {
+        check("no number of a core", &Submit::nops(core), libc::EINVAL)?;
     }
     for entry in [2, u32::MAX] {
         let submit = Submit {
@@ -495,7 +497,7 @@ fn numbers(bench: &Bench) -> Result<()> {
     refused("a handle twice closed", close(file, handle), libc::EINVAL)?;
     for bytes in [[0, 0], [0, 1], [u32::MAX, 0], [u32::MAX, u32::MAX]] {
         let [low, high] = bytes;
-        let mut new = Request::new(IN_OUT, GEM_NEW, [low, high, 0, 0]);
+        let mut new = Request::new(IN_OUT, GEM_NEW, [low, high, 0x2_0000, 0]);
         let found = errno("so many bytes", new.send(file))?;
         ensure!(
             found == libc::EINVAL || found == libc::ENOMEM,
@@ -602,7 +604,7 @@ fn own_memory(bench: &Bench) -> Result<()> {
     stream.flush(engine.pipe());
     etnaviv.submit(bench.core, engine.pipe(), &stream, &[&buffer, &source])?;
     buffer.with_processor(|| same("what was copied", part.find_other_than(7), None))?;
-    // It ends on its last byte, shows nowhere, and is for no other process.
+    // It ends on its last byte, shows nowhere, and is in no dma-buf.
     let mut beyond = Submit::with(bench.core, buffer.handle());
     beyond.relocations = vec![[4, 0, BYTES, 0, 0, 0]];
     refused("a relocation", beyond.send(file).map(|_| ()), libc::EINVAL)?;
@@ -1068,7 +1070,7 @@ fn inherited(bench: &Bench) -> Result<()> {
 fn inherit(handle: &str) -> Result<()> {
     let file = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     let handle: u32 = handle.parse()?;
-    let mut new = Request::new(IN_OUT, GEM_NEW, [4096, 0, 0, 0]);
+    let mut new = Request::new(IN_OUT, GEM_NEW, [4096, 0, 0x2_0000, 0]);
     errno("GEM_NEW", new.send(&file))?;
     errno("GEM_INFO", offset(&file, handle).map(|_| ()))?;
     let mut export = Request::new(IN_OUT, PRIME_HANDLE_TO_FD, [handle, RDWR, 0]);
@@ -1076,6 +1078,66 @@ fn inherit(handle: &str) -> Result<()> {
     errno("SUBMIT", Submit::with(0, handle).send(&file).map(|_| ()))?;
     ensure!(Region::map(&file, 4096, 0).is_err(), "mmap");
     Ok(())
+}
+
+/// A server opens the node for a client (DRI3), which draws with it: the file is the client's, and not the server's, whose
+/// own goes on.
+fn opened_for_another(bench: &Bench) -> Result<()> {
+    let file = open(&bench.etnaviv_node)?;
+    ensure!(
+        Region::map(&file, 4096, 0).is_err(),
+        "mmap of what nobody uses"
+    );
+    let held = file.try_clone()?;
+    let output = system::again(&[SERVED])?
+        .stdin(Stdio::from(OwnedFd::from(file)))
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "{}", said.trim());
+    let mut new = Request::new(IN_OUT, GEM_NEW, [4096, 0, 0x2_0000, 0]);
+    refused("GEM_NEW by the server", new.send(&held), libc::EINVAL)?;
+    let shared = bench.etnaviv.create(BYTES)?;
+    let descriptor = export(bench.file(), shared.handle(), CLOEXEC | RDWR)?;
+    errno(
+        "an import by the server",
+        import(&held, descriptor.as_raw_fd()).map(|_| ()),
+    )?;
+    // Two threads use a file first.
+    for _ in 0..100 {
+        let file = open(&bench.etnaviv_node)?;
+        let both = || -> Result<u32> { create(&file, 4096) };
+        std::thread::scope(|scope| {
+            let first = scope.spawn(both);
+            let second = both();
+            let first = first.join().expect("a thread has panicked");
+            let is_busy = |made: &Result<u32>| {
+                let cause = made
+                    .as_ref()
+                    .err()
+                    .and_then(|error| error.downcast_ref::<std::io::Error>());
+                made.is_ok() || cause.and_then(std::io::Error::raw_os_error) == Some(libc::EBUSY)
+            };
+            ensure!(is_busy(&first) && is_busy(&second), "{first:?}, {second:?}");
+            ensure!(first.is_ok() || second.is_ok(), "neither has it");
+            Ok(())
+        })?;
+    }
+    bench.works()
+}
+
+/// What [`opened_for_another`] starts.
+fn serve() -> Result<()> {
+    let file = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+    let etnaviv = Etnaviv::of_file(file);
+    let (core, _) = *etnaviv.cores()?.first().context("no core")?;
+    let engine = etnaviv.engine(core)?;
+    let buffer = etnaviv.create(BYTES)?;
+    buffer.memory.fill(0);
+    let mut stream = Stream::new();
+    engine.fill(&mut stream, &buffer.at(0, WIDTH, HEIGHT), ALL, COLOUR);
+    stream.flush(engine.pipe());
+    etnaviv.submit(core, engine.pipe(), &stream, &[&buffer])?;
+    buffer.with_processor(|| same("its picture", buffer.memory.find_other_than(COLOUR), None))
 }
 
 /// Flags that there are not, and garbage in what is reserved.
@@ -1095,6 +1157,11 @@ fn unknown_flags(bench: &Bench) -> Result<()> {
             let wait = Request::new(IN, number, [core, handle, flag, 0, 0, 0, 0, 0]).send(file);
             refused(what, wait, libc::EINVAL)?;
         }
+    }
+    // One of the ways to cache.
+    for flags in [0, 3 << 16, 7 << 16, 1 << 20] {
+        let new = Request::new(IN_OUT, GEM_NEW, [4096, 0, flags, 0]).send(file);
+        refused("GEM_NEW", new, libc::EINVAL)?;
     }
     // Those that there are: cached, write-combining, uncached, by the MMU.
     for flags in [1 << 16, 1 << 17, 1 << 18, 1 << 17 | 1 << 20] {
@@ -1187,7 +1254,7 @@ fn counters(bench: &Bench) -> Result<()> {
         Request::new(IN_OUT, GEM_SUBMIT, words).send(file)
     };
     for (what, request) in [
-        ("no such domain", [1, 8, 1, 1, 0]),
+        ("no such domain", [1, names.len() as u32, 1, 1, 0]),
         ("no such signal", [1, 5 << 16, 1, 1, 0]),
         ("neither before nor after", [0, 0, 1, 1, 0]),
         ("unknown flags", [4, 0, 1, 1, 0]),
@@ -1199,11 +1266,39 @@ fn counters(bench: &Bench) -> Result<()> {
         refused(what, send(&[request]), libc::EINVAL)?;
     }
     refused("too many", send(&[[1, 0, 1, 1, 0]; 129]), libc::EINVAL)?;
+    let without_2d = bench.engine != Engine::TwoD;
+    if without_2d {
+        let (mut words, request) = (good.words(), [1u32, 0, 1, 1, 0]);
+        (words[2], words[14], words[16]) = (1, request.as_ptr() as usize as u32, 1);
+        let sent = Request::new(IN_OUT, GEM_SUBMIT, words).send(file);
+        refused("counters of a pipe that is not there", sent, libc::EINVAL)?;
+    }
+    // A stream that is refused has counted nothing.
+    let mut bad = good.clone();
+    bad.stream = vec![0x0801_048a, 0x0dea_d000, NOP, 0];
+    let (mut words, request) = (bad.words(), [1u32, 0, 1, 1, 0]);
+    (words[14], words[16]) = (request.as_ptr() as usize as u32, 1);
+    let sent = Request::new(IN_OUT, GEM_SUBMIT, words).send(file);
+    refused("a foreign address", sent, libc::EINVAL)?;
     same(
         "nothing is written",
         results.memory.find_other_than(0),
         None,
     )?;
+
+    // Where the processor cannot write: memory for reading, where the MMU can keep the GPU from it.
+    let region = Region::anonymous(4096)?;
+    region.protect(0, 4096, true, false)?;
+    if let Ok(fixed) = bench.etnaviv.wrap(&Memory::new(region), 1) {
+        let into = Submit {
+            objects: vec![[1, fixed.handle(), 0, 0]],
+            ..Submit::nops(core)
+        };
+        let (mut words, request) = (into.words(), [1u32, 0, 1, 1, 0]);
+        (words[14], words[16]) = (request.as_ptr() as usize as u32, 1);
+        let sent = Request::new(IN_OUT, GEM_SUBMIT, words).send(file);
+        refused("counters into what cannot be written", sent, libc::EINVAL)?;
+    }
 
     // Cycles, and what the core has written: of what lies between.
     let total = 1 << 16 | 7;
@@ -1864,6 +1959,7 @@ fn main() -> ExitCode {
         [IMPORTER, node, number] => return harness::exit(import_one(node, number)),
         [WAITER, node, what] => return harness::exit(wait(node, what)),
         [HEIR, handle] => return harness::exit(inherit(handle)),
+        [SERVED] => return harness::exit(serve()),
         [CARELESS, node] => return harness::exit(close_locked(node)),
         [FAILING] => return harness::exit(fail()),
         [NAMED, path, name] => return harness::exit(open_named(path, name)),
@@ -1884,7 +1980,7 @@ fn main() -> ExitCode {
         let bench = &bench;
         let mut suite = Suite::new();
         type Check = fn(&Bench) -> Result<()>;
-        let checks: [(&str, Check); 32] = [
+        let checks: [(&str, Check); 33] = [
             ("it works", Bench::works),
             ("pointers with an extended sign", extended_pointers),
             ("waits until a moment that has passed", past_moments),
@@ -1907,6 +2003,7 @@ fn main() -> ExitCode {
             ("sync files", fences),
             ("killed while it waits", killed),
             ("a file that another program has", inherited),
+            ("a file opened for another program", opened_for_another),
             ("unknown flags", unknown_flags),
             ("performance counters", counters),
             ("allocations that fail", failing_allocations),
