@@ -299,13 +299,21 @@ impl Format {
             | Command::CommitDone
             | Command::SyncPoint
             | Command::DestroyMmu
+            | Command::DebugDump
+            | Command::SyncVideoMemory
+            | Command::Dec200Test
+            | Command::Dec300Read
+            | Command::Dec300Write
+            | Command::Dec300Flush
+            | Command::Dec300FlushWait
+            | Command::UpdateDebugCallback
+            | Command::ConfigCtxFramework
             | Command::GcOff
             | Command::GcOn => Request::Refused(Error::InvalidArgument),
             // These exist, and are not built.
             Command::ReadRegisterEx
             | Command::WriteRegisterEx
             | Command::Debug
-            | Command::DebugDump
             | Command::Compose
             | Command::DumpGpuProfile
             | Command::AllocateVirtualCommandBuffer
@@ -315,14 +323,6 @@ impl Format {
             | Command::VidmemDatabase
             | Command::GetGraphicBufferFd
             | Command::SetVideoMemoryMetadata
-            | Command::SyncVideoMemory
-            | Command::Dec200Test
-            | Command::Dec300Read
-            | Command::Dec300Write
-            | Command::Dec300Flush
-            | Command::Dec300FlushWait
-            | Command::UpdateDebugCallback
-            | Command::ConfigCtxFramework
             | Command::ApbAxifeAccess
             | Command::CancelJob
             | Command::FenceOp => Request::Refused(Error::NotSupported),
