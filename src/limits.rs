@@ -13,6 +13,9 @@ pub(crate) const MAX_CORES: usize = 4;
 /// The denominator of a core's clock rate.
 pub(crate) const FULL_SCALE: u32 = 64;
 
+/// Bytes of a line of the processor's cache.
+pub(crate) const CACHE_LINE: u64 = 64;
+
 /// Objects of one kind in one process: nodes, contiguous buffers, signals, pieces of user memory.
 /// Else `OutOfResources`.
 pub(crate) const MAX_HANDLES: usize = 1 << 14;

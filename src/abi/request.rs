@@ -71,7 +71,11 @@ pub(crate) enum Request {
         name: u32,
     },
     /// WRAP_USER_MEMORY: the GPU may write it, if the process may.
-    Wrap(Foreign),
+    Wrap {
+        what: Foreign,
+        /// The process's own memory must be whole lines of the cache.
+        in_lines: bool,
+    },
     /// EXPORT_VIDEO_MEMORY and GET_VIDEO_MEMORY_FD.
     ExportNode {
         node: u32,

@@ -27,6 +27,7 @@ use crate::{
         Error,
         Result, //
     },
+    limits::CACHE_LINE,
     memory::{
         Elsewhere,
         Node,
@@ -182,7 +183,10 @@ impl Process {
 
     /// WRAP_USER_MEMORY: a node of the memory, which counts in nobody's ledger. One of memory
     /// without pages (a framebuffer) gives no addresses: the process may use them anyway.
-    pub(super) fn wrap(self: &Arc<Self>, what: Foreign) -> Result<Reply<'_>> {
+    ///
+    /// `NotSupported`: the process's own memory is not `in_lines` of the cache, as it must be. What
+    /// lies beside it in a line is lost when that is cleaned or invalidated.
+    pub(super) fn wrap(self: &Arc<Self>, what: Foreign, in_lines: bool) -> Result<Reply<'_>> {
         let source = Source::of(what)?;
         if let Some(node) = self.own_source(&source)? {
             let bytes = node.bytes();
@@ -197,6 +201,11 @@ impl Process {
                     None if error == Error::OutOfResources => self.wrap_shown(user, bytes),
                     None => Err(error),
                 };
+            }
+            (Ok(_), Source::User { user, bytes })
+                if in_lines && (user | bytes) & (CACHE_LINE - 1) != 0 =>
+            {
+                return Err(Error::NotSupported);
             }
             (memory, _) => memory?,
         };

@@ -573,7 +573,7 @@ impl Process {
             Request::FreeNode { node, if_unlocked } => self.free_node(node, if_unlocked).map(done),
             Request::NameNode { node } => self.name_node(node),
             Request::ImportNode { name } => self.import_named(name),
-            Request::Wrap(what) => self.wrap(what),
+            Request::Wrap { what, in_lines } => self.wrap(what, in_lines),
             Request::ExportNode { node, flags } => {
                 self.export_node(node, flags.map_or(Access::FULL, Access::of_flags))
             }

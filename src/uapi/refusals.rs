@@ -17,7 +17,8 @@ use crate::{
     error::{
         Error,
         Result, //
-    }, //
+    },
+    limits::CACHE_LINE, //
 };
 use kernel::{
     fmt,
@@ -69,7 +70,9 @@ impl Refused<'_> {
             Request::AllocateLinear { pool: NO_POOL, .. }
             | Request::AllocateSurface(Surface { pool: NO_POOL, .. }) => true,
             // The vendor's driver pins without limit.
-            Request::MapUser { .. } | Request::Wrap(_) if self.error == Error::OutOfResources => {
+            Request::MapUser { .. } | Request::Wrap { .. }
+                if self.error == Error::OutOfResources =>
+            {
                 true
             }
             Request::Lock { .. } if self.cannot_map() => true,
@@ -111,6 +114,22 @@ impl Refused<'_> {
                 ),
                 Err(_) => f.write_str("there is no such core now"),
             },
+            (
+                Request::Wrap {
+                    what: Foreign::User { user, bytes },
+                    in_lines: true,
+                },
+                Error::NotSupported,
+            ) => write!(
+                f,
+                "{bytes:#x} bytes at {user:#x}: begin and end must be multiples of {CACHE_LINE}, \
+                 a line of the cache"
+            ),
+            (Request::Refused(_), Error::NotSupported | Error::OutOfMemory)
+                if self.name == "ALLOCATE_LINEAR_VIDEO_MEMORY" =>
+            {
+                f.write_str("no memory has what the flags ask for, or as much")
+            }
             (_, Error::NotSupported) => {
                 f.write_str("it is not built, not for this core, or for CAP_SYS_ADMIN only")
             }
@@ -210,21 +229,35 @@ impl Refused<'_> {
                 f.write_str("the pool is not mapped, or no address or bytes are named")
             }
             (
-                Request::MapUser { user, bytes } | Request::Wrap(Foreign::User { user, bytes }),
+                Request::MapUser { user, bytes }
+                | Request::Wrap {
+                    what: Foreign::User { user, bytes },
+                    ..
+                },
                 Error::InvalidArgument,
             ) => write!(
                 f,
                 "{bytes:#x} bytes at {user:#x}: neither may be 0, and they may not wrap"
             ),
             (
-                Request::MapUser { user, bytes } | Request::Wrap(Foreign::User { user, bytes }),
+                Request::MapUser { user, bytes }
+                | Request::Wrap {
+                    what: Foreign::User { user, bytes },
+                    ..
+                },
                 Error::OutOfResources,
             ) => write!(
                 f,
                 "{bytes:#x} bytes at {user:#x}: not all there (with MMU version 1: and writable), beyond a view of a \
                  node, more than RLIMIT_MEMLOCK leaves (huge pages count whole), or no GPU addresses left"
             ),
-            (Request::Wrap(Foreign::DmaBuf { fd }), Error::InvalidArgument) => write!(
+            (
+                Request::Wrap {
+                    what: Foreign::DmaBuf { fd },
+                    ..
+                },
+                Error::InvalidArgument,
+            ) => write!(
                 f,
                 "{fd} is no dma-buf, or another process's node that was exported without O_RDWR"
             ),

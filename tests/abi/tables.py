@@ -15,6 +15,8 @@ import pathlib
 import re
 import sys
 import textwrap
+from functools import reduce
+from operator import or_
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 LAYOUT = TOP / "src/abi/layout"
@@ -43,9 +45,18 @@ FLAGS = {
     "secure": "ALLOC_FLAG_SECURITY",
     "cacheable": "ALLOC_FLAG_CACHEABLE",
     "fast": "ALLOC_FLAG_FAST_POOLS",
+    "on_fault": "ALLOC_FLAG_ALLOC_ON_FAULT",
+    "unseen": "ALLOC_FLAG_NON_CPU_ACCESS",
+    "exportable": "ALLOC_FLAG_DMABUF_EXPORTABLE",
     "dma_buf": "ALLOC_FLAG_DMABUF",
     "user_memory": "ALLOC_FLAG_USERMEMORY",
 }
+
+# Flags that memory in pages can have, and the pool cannot; and that either can have.
+PAGED = ["NON_CONTIGUOUS", "CACHEABLE", "1M_PAGES", "ALLOC_ON_FAULT", "CMA_LIMIT"]
+KNOWN = [*PAGED, "CONTIGUOUS", "CPU_ACCESS", "4GB_ADDR", "DMABUF_EXPORTABLE", "FAST_POOLS",
+         "LINUX_RESERVED_MEM", "4K_PAGES", "32BIT_VA", "PRIOR_32BIT_VA", "MEMLIMIT",
+         "CMA_PREEMPT"]
 
 # Quirks whose values are names of Rust, and where these are.
 PATHS = {"routing": "Routing", "unknown_signal": "UnknownSignal", "power": "power"}
@@ -329,11 +340,14 @@ pub(crate) static ALIASES: &[(&str, u8)] = &[
         quirks, values = dict(generation.quirks), generation.values
         for name in ["routing", *HARDWARE]:
             quirks.pop(name)
-        flags = [f"{name}: {values.get(fact, 0):#x}" for name, fact in FLAGS.items()]
+        flags = {name: values.get(fact, 0) for name, fact in FLAGS.items()}
+        for name, facts in ("paged", PAGED), ("known", KNOWN):
+            flags[name] = reduce(or_, [values.get(f"ALLOC_FLAG_{fact}", 0) for fact in facts])
         quirks["image_surfaces"] = str("SURF_IMAGE" in values).lower()
         if "POOL_SRAM" in values:
             quirks["sram_pool"] = str(values["POOL_SRAM"])
         paths = {name: f"{PATHS[name]}::" if name in PATHS else "" for name in quirks}
+        flags = [f"{name}: {value:#x}" for name, value in flags.items()]
         return [*braces("flags: AllocationFlags", flags),
                 *[f"{name}: {paths[name]}{value}," for name, value in quirks.items()]]
 

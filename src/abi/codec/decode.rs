@@ -25,6 +25,9 @@ const SURFACE_TYPES: u32 = 12;
 const SURFACE_UNKNOWN: u32 = 0;
 const SURFACE_MASK: u32 = 0xFF;
 
+/// Bytes of what a dma-buf is made of.
+const DMA_BUF_UNIT: u32 = 4096;
+
 /// The profiler's commands of all generations.
 macro_rules! profiler_commands {
     () => {
@@ -424,17 +427,54 @@ impl Format {
     }
 
     fn allocate_linear(self, u: &[u32]) -> Request {
+        let asked = self.asked_pool(u);
+        asked.map_or_else(Request::Refused, |pool| self.allocate_in(u, pool))
+    }
+
+    /// The pool that ALLOCATE_LINEAR_VIDEO_MEMORY asks for. Where flags are no hints: which has what
+    /// they ask for. Errors as the vendor's, whose pools and allocators say what each has.
+    fn asked_pool(self, u: &[u32]) -> Result<u32> {
         let fields = &self.0.allocate_linear;
         let flags = &self.0.quirks.flags;
         let flag = fields.flag.word(u);
-        if flag & flags.secure != 0 {
-            return Request::Refused(Error::NotSupported);
+        let is = |bits| flag & bits != 0;
+        let pool = self.pool(fields.pool.word(u));
+        if !self.0.quirks.strict_memory {
+            return match is(flags.secure) {
+                true => Err(Error::NotSupported),
+                false => Ok(pool),
+            };
         }
-        let Ok(bytes) = u32::try_from(fields.size.long(u)) else {
+        // CAST: the bits of a signed field.
+        let is_paged = is(flags.paged) || fields.index.word(u) as i32 > 0;
+        match pool {
+            _ if is(flags.unseen) => Err(Error::OutOfMemory),
+            POOL_DEFAULT | POOL_LOCAL | POOL_UNIFIED | POOL_VIRTUAL if is(!flags.known) => {
+                Err(Error::NotSupported)
+            }
+            _ if is(!flags.known) => Err(Error::OutOfMemory),
+            _ if is(flags.on_fault) => Ok(POOL_VIRTUAL),
+            POOL_SYSTEM if is_paged => Err(Error::OutOfMemory),
+            POOL_DEFAULT | POOL_LOCAL | POOL_UNIFIED if is_paged => Ok(POOL_VIRTUAL),
+            pool => Ok(pool),
+        }
+    }
+
+    fn allocate_in(self, u: &[u32], pool: u32) -> Request {
+        let fields = &self.0.allocate_linear;
+        let flags = &self.0.quirks.flags;
+        let flag = fields.flag.word(u);
+        let is = |bits| flag & bits != 0;
+        let mut alignment = fields.alignment.word(u);
+        let mut bytes = u32::try_from(fields.size.long(u)).ok();
+        if is(flags.exportable) && self.0.quirks.strict_memory {
+            alignment = DMA_BUF_UNIT;
+            bytes = bytes.and_then(|bytes| bytes.checked_next_multiple_of(DMA_BUF_UNIT));
+        }
+        let Some(bytes) = bytes else {
             return Request::Refused(Error::OutOfMemory);
         };
-        let is = |bits| flag & bits != 0;
-        let pool = match self.pool(fields.pool.word(u)) {
+        let pool = match pool {
             // The pool is never shown cached.
             POOL_SYSTEM if is(flags.cacheable) => POOL_UNKNOWN,
             // Without a number of its own.
@@ -450,7 +490,7 @@ impl Format {
         };
         Request::AllocateLinear {
             bytes,
-            alignment: fields.alignment.word(u),
+            alignment,
             kind: self.surface_type(fields.kind.word(u)),
             pool,
         }
@@ -493,17 +533,23 @@ impl Format {
         let kind = fields.flag.word(u) & (kinds.dma_buf | kinds.user_memory);
         match kind {
             0 => Request::Refused(Error::InvalidArgument),
-            _ if kind == kinds.dma_buf => Request::Wrap(Foreign::DmaBuf {
-                // CAST: the bits of a signed field.
-                fd: fields.handle.word(u) as i32,
-            }),
+            _ if kind == kinds.dma_buf => Request::Wrap {
+                what: Foreign::DmaBuf {
+                    // CAST: the bits of a signed field.
+                    fd: fields.handle.word(u) as i32,
+                },
+                in_lines: false,
+            },
             // Where the memory is physically is not looked at: that of the client's choice is
             // nobody's to map. Who sees it somewhere gets what it sees there, and who sees it
             // nowhere, at 0, has asked for something, and gets nothing.
-            _ if kind == kinds.user_memory => Request::Wrap(Foreign::User {
-                user: fields.logical.user(u),
-                bytes: fields.size.long(u),
-            }),
+            _ if kind == kinds.user_memory => Request::Wrap {
+                what: Foreign::User {
+                    user: fields.logical.user(u),
+                    bytes: fields.size.long(u),
+                },
+                in_lines: self.0.quirks.strict_memory,
+            },
             _ => Request::Refused(Error::InvalidArgument),
         }
     }

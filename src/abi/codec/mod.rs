@@ -28,7 +28,10 @@ use super::{
     *, //
 };
 use crate::{
-    error::Error,
+    error::{
+        Error,
+        Result, //
+    },
     limits::{
         FULL_SCALE,
         MAX_CORES, //

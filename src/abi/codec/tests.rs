@@ -307,31 +307,57 @@ mod cases {
     #[test]
     fn flags_of_an_allocation_choose_the_pool() {
         let format = format("6.4.11");
-        let pool = |flag, pool| {
+        let pool_at = |flag, pool, index: i32| {
             let mut words = [0; 384 / 4];
             put_word(&mut words, 0, 6);
             put_word(&mut words, 40, 4096);
             put_word(&mut words, 56, flag);
             put_word(&mut words, 60, pool);
+            put_word(&mut words, 72, index as u32);
             match format.decode(&words) {
-                Request::AllocateLinear { pool, .. } => Some(pool),
-                _ => None,
+                Request::AllocateLinear { pool, .. } => Ok(pool),
+                Request::Refused(error) => Err(error),
+                other => panic!("{other:?}"),
             }
         };
+        let pool = |flag, pool| pool_at(flag, pool, 0);
         for (flag, asked, wanted) in [
             (0, POOL_DEFAULT, POOL_DEFAULT),
             (1, POOL_DEFAULT, POOL_DEFAULT_FORCE_CONTIGUOUS),
             (2, POOL_DEFAULT, POOL_VIRTUAL),
             (0x10, POOL_DEFAULT, POOL_VIRTUAL),
             (0x11, POOL_UNIFIED, POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE),
-            (0x10, POOL_SYSTEM, POOL_UNKNOWN),
             (1, POOL_VIRTUAL, POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE),
             (0x100, POOL_DEFAULT, POOL_SYSTEM),
             (0x100, POOL_VIRTUAL, POOL_VIRTUAL),
             (0, 9, POOL_UNKNOWN),
+            // Pages of 1 MiB; both at once; when they are used, whatever the pool.
+            (0x1_0000, POOL_UNIFIED, POOL_VIRTUAL),
+            (3, POOL_DEFAULT, POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE),
+            (0x100_0000, POOL_SYSTEM, POOL_VIRTUAL),
         ] {
-            assert_eq!(pool(flag, asked), Some(wanted));
+            assert_eq!(pool(flag, asked), Ok(wanted));
         }
-        assert_eq!(pool(0x40, POOL_DEFAULT), None);
+        // What the pool cannot have; what nothing has: secure, not paged, not to be moved, none.
+        for flag in [2, 0x10, 0x1_0000, 4, 0x40, 0x200, 0x400, 0x800] {
+            assert_eq!(pool(flag, POOL_SYSTEM), Err(Error::OutOfMemory));
+        }
+        for flag in [4, 0x40, 0x400, 0x800, 0x404] {
+            assert_eq!(pool(flag, POOL_DEFAULT), Err(Error::NotSupported));
+            assert_eq!(pool(flag, POOL_VIRTUAL), Err(Error::NotSupported));
+        }
+        assert_eq!(pool(0x200, POOL_VIRTUAL), Err(Error::OutOfMemory));
+        // A second pool, which there is not; -1: whichever.
+        assert_eq!(pool_at(0, POOL_DEFAULT, 1), Ok(POOL_VIRTUAL));
+        assert_eq!(pool_at(0, POOL_SYSTEM, 1), Err(Error::OutOfMemory));
+        assert_eq!(pool_at(0, POOL_SYSTEM, -1), Ok(POOL_SYSTEM));
+        // Where the vendor's driver was read; others have flags that it does not know.
+        let is_strict = |name| self::format(name).0.quirks.strict_memory;
+        for name in ["6.4.0.p1", "6.4.0.p2.4", "6.4.3-nxp", "6.4.11.p2.0"] {
+            assert!(is_strict(name));
+        }
+        for name in ["6.3.3.4", "6.4.1", "6.4.9", "6.4.11.p4", "6.4.13"] {
+            assert!(!is_strict(name));
+        }
     }
 }

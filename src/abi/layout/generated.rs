@@ -467,16 +467,17 @@ shared! {
         ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], features: 0,
         bytes: 48, }
     QUIRKS_V2: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
-        cacheable: 0x0, fast: 0x0, dma_buf: 0x0, user_memory: 0x0, }, surface_types: 0, pools: 10,
+        cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0, dma_buf: 0x0,
+        user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 10,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: true, caches_nodes: false,
         detaches_known: false, takes_commit_done: false, caches_by_address: false,
         has_profiler: false, profiles: true, off_reads_zero: true, maps_signals: false,
         unknown_signal: UnknownSignal::Invalid, unknown_node_not_found: false,
-        answers_as_6_4: false, locked_cannot_be_freed: true, locks_again: true, user_alignment: 64,
-        resets: false, gpu_stuck: 36, power: power::V2, allocates_surfaces: true,
-        unlocks_later: false, allocates_commands: false, names_pool: false, one_paged_pool: false,
-        stall_is_limited: true, newer_contexts: false, elements_and_one: false,
-        no_node_ends: false, image_surfaces: false, }
+        answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: true,
+        locks_again: true, user_alignment: 64, resets: false, gpu_stuck: 36, power: power::V2,
+        allocates_surfaces: true, unlocks_later: false, allocates_commands: false,
+        names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
+        elements_and_one: false, no_node_ends: false, image_surfaces: false, }
     PROFILE_V2: Profile { all: CountersLayout { at: 0, words: &ALL_DOVE },
         part_1: CountersLayout::ABSENT, part_2: CountersLayout::ABSENT, }
     BASE_ADDRESS_V2: GetBaseAddress { bytes: 4, base_address: word(0), ..GetBaseAddress::ABSENT }
@@ -564,12 +565,13 @@ shared! {
         ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], features: 0,
         bytes: 44, }
     QUIRKS_DOVE_OLD: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0,
-        secure: 0x0, cacheable: 0x0, fast: 0x0, dma_buf: 0x0, user_memory: 0x0, },
-        surface_types: 0, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
-        cache_is_ignored: true, caches_nodes: false, detaches_known: false,
-        takes_commit_done: false, caches_by_address: false, has_profiler: false, profiles: true,
-        off_reads_zero: true, maps_signals: false, unknown_signal: UnknownSignal::Invalid,
-        unknown_node_not_found: false, answers_as_6_4: false, locked_cannot_be_freed: true,
+        secure: 0x0, cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0,
+        dma_buf: 0x0, user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 10,
+        sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: true, caches_nodes: false,
+        detaches_known: false, takes_commit_done: false, caches_by_address: false,
+        has_profiler: false, profiles: true, off_reads_zero: true, maps_signals: false,
+        unknown_signal: UnknownSignal::Invalid, unknown_node_not_found: false,
+        answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: true,
         locks_again: true, user_alignment: 64, resets: false, gpu_stuck: 0, power: power::DOVE_OLD,
         allocates_surfaces: true, unlocks_later: false, allocates_commands: false,
         names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
@@ -578,16 +580,17 @@ shared! {
     COMMAND_BUFFER_DOVE_OLD: CommandBufferLayout { bytes: 36, object: word(0), logical: word(16),
         start_offset: word(24), offset: word(28), ..CommandBufferLayout::ABSENT }
     QUIRKS_DOVE: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
-        cacheable: 0x0, fast: 0x0, dma_buf: 0x0, user_memory: 0x0, }, surface_types: 0, pools: 10,
+        cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0, dma_buf: 0x0,
+        user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 10,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: true, caches_nodes: false,
         detaches_known: false, takes_commit_done: false, caches_by_address: false,
         has_profiler: false, profiles: true, off_reads_zero: true, maps_signals: false,
         unknown_signal: UnknownSignal::Invalid, unknown_node_not_found: false,
-        answers_as_6_4: false, locked_cannot_be_freed: true, locks_again: true, user_alignment: 64,
-        resets: false, gpu_stuck: 0, power: power::DOVE, allocates_surfaces: true,
-        unlocks_later: false, allocates_commands: false, names_pool: false, one_paged_pool: false,
-        stall_is_limited: true, newer_contexts: false, elements_and_one: false,
-        no_node_ends: false, image_surfaces: false, }
+        answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: true,
+        locks_again: true, user_alignment: 64, resets: false, gpu_stuck: 0, power: power::DOVE,
+        allocates_surfaces: true, unlocks_later: false, allocates_commands: false,
+        names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
+        elements_and_one: false, no_node_ends: false, image_surfaces: false, }
     CONTEXT_DOVE: ContextLayout { bytes: 216, object: word(0), id: long(16),
         pipe_2d_index: word(52), buffer_size: word(64), logical: word(156), link: word(160),
         initial_pipe: word(164), entry_pipe: word(168), in_use: word(180), }
@@ -602,16 +605,17 @@ shared! {
         VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize ],
         register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], features: 0, bytes: 68, }
     QUIRKS_V4: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
-        cacheable: 0x0, fast: 0x0, dma_buf: 0x0, user_memory: 0x0, }, surface_types: 0, pools: 10,
+        cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0, dma_buf: 0x0,
+        user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 10,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
         detaches_known: false, takes_commit_done: false, caches_by_address: false,
         has_profiler: false, profiles: true, off_reads_zero: false, maps_signals: true,
         unknown_signal: UnknownSignal::Invalid, unknown_node_not_found: false,
-        answers_as_6_4: false, locked_cannot_be_freed: false, locks_again: false,
-        user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4, allocates_surfaces: false,
-        unlocks_later: false, allocates_commands: false, names_pool: false, one_paged_pool: false,
-        stall_is_limited: true, newer_contexts: false, elements_and_one: false,
-        no_node_ends: false, image_surfaces: true, }
+        answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
+        locks_again: false, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4,
+        allocates_surfaces: false, unlocks_later: false, allocates_commands: false,
+        names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
+        elements_and_one: false, no_node_ends: false, image_surfaces: true, }
     LOCK_V4: LockVideoMemory { bytes: 16, node: word(0), cacheable: word(4), address: word(8),
         memory: word(12), ..LockVideoMemory::ABSENT }
     ALLOCATE_CONTIGUOUS_V4: AllocateContiguousMemory { bytes: 16, size: word(0), address: word(4),
@@ -648,13 +652,14 @@ shared! {
         SuperTileMode ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
         features: 0, bytes: 76, }
     QUIRKS_4_0_0: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
-        cacheable: 0x0, fast: 0x0, dma_buf: 0x0, user_memory: 0x0, }, surface_types: 0, pools: 12,
+        cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0, dma_buf: 0x0,
+        user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 12,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
         detaches_known: false, takes_commit_done: false, caches_by_address: false,
         has_profiler: false, profiles: true, off_reads_zero: false, maps_signals: true,
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: false,
-        answers_as_6_4: false, locked_cannot_be_freed: false, locks_again: false,
-        user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
+        answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
+        locks_again: false, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
         allocates_surfaces: false, unlocks_later: false, allocates_commands: false,
         names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
         elements_and_one: false, no_node_ends: false, image_surfaces: true, }
@@ -723,13 +728,14 @@ shared! {
     SET_SHARED_INFO_4_1_0: SetSharedInfo { bytes: 12, id: word(0), data: word(4), size: word(8),
         ..SetSharedInfo::ABSENT }
     QUIRKS_4_6_9: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
-        cacheable: 0x0, fast: 0x0, dma_buf: 0x0, user_memory: 0x0, }, surface_types: 0, pools: 12,
+        cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0, dma_buf: 0x0,
+        user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 12,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
         detaches_known: false, takes_commit_done: false, caches_by_address: false,
         has_profiler: false, profiles: false, off_reads_zero: false, maps_signals: true,
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: false,
-        answers_as_6_4: false, locked_cannot_be_freed: false, locks_again: false,
-        user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
+        answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
+        locks_again: false, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
         allocates_surfaces: false, unlocks_later: false, allocates_commands: false,
         names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
         elements_and_one: false, no_node_ends: false, image_surfaces: true, }
@@ -742,18 +748,20 @@ shared! {
         FreeVaryings SuperTileMode Control2d Product EcoFlags ], register_apb: ABSENT,
         address_bits: ABSENT, internal_memory: &[], features: 0, bytes: 128, }
     QUIRKS_5_0_11_P6: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
-        secure: 0x4, cacheable: 0x2, fast: 0x0, dma_buf: 0x0, user_memory: 0x0, },
-        surface_types: 12, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
-        cache_is_ignored: false, caches_nodes: false, detaches_known: false,
-        takes_commit_done: false, caches_by_address: false, has_profiler: false, profiles: false,
-        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-        unknown_node_not_found: true, answers_as_6_4: false, locked_cannot_be_freed: false,
+        secure: 0x4, cacheable: 0x2, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0,
+        dma_buf: 0x0, user_memory: 0x0, paged: 0xa, known: 0x1b, }, surface_types: 12, pools: 10,
+        sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
+        detaches_known: false, takes_commit_done: false, caches_by_address: false,
+        has_profiler: false, profiles: false, off_reads_zero: false, maps_signals: true,
+        unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::P6,
         allocates_surfaces: false, unlocks_later: true, allocates_commands: true,
         names_pool: false, one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
         elements_and_one: false, no_node_ends: false, image_surfaces: true, }
     ALLOCATE_LINEAR_5_0_11_P6: AllocateLinearVideoMemory { bytes: 24, size: word(0),
-        alignment: word(4), kind: word(8), flag: word(12), pool: word(16), node: word(20), }
+        alignment: word(4), kind: word(8), flag: word(12), pool: word(16), node: word(20),
+        ..AllocateLinearVideoMemory::ABSENT }
     FREE_NODE_5_0_11_P6: FreeVideoMemory { ..FreeVideoMemory::ABSENT }
     RELEASE_NODE_5_0_11_P6: ReleaseVideoMemory { bytes: 4, node: word(0), }
     LOCK_5_0_11_P6: LockVideoMemory { bytes: 40, node: word(0), cacheable: word(4),
@@ -788,12 +796,13 @@ shared! {
         FreeVaryings SuperTileMode Control2d Product Flags ], register_apb: ABSENT,
         address_bits: ABSENT, internal_memory: &[], features: 0, bytes: 100, }
     QUIRKS_5_0_11_P8: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
-        secure: 0x4, cacheable: 0x2, fast: 0x0, dma_buf: 0x20, user_memory: 0x40, },
-        surface_types: 12, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
-        cache_is_ignored: false, caches_nodes: false, detaches_known: false,
-        takes_commit_done: false, caches_by_address: true, has_profiler: true, profiles: false,
-        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-        unknown_node_not_found: true, answers_as_6_4: false, locked_cannot_be_freed: false,
+        secure: 0x4, cacheable: 0x2, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0,
+        dma_buf: 0x20, user_memory: 0x40, paged: 0xa, known: 0x1b, }, surface_types: 12, pools: 10,
+        sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
+        detaches_known: false, takes_commit_done: false, caches_by_address: true,
+        has_profiler: true, profiles: false, off_reads_zero: false, maps_signals: true,
+        unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
         allocates_surfaces: false, unlocks_later: true, allocates_commands: true,
         names_pool: false, one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
@@ -815,16 +824,17 @@ shared! {
         InstructionCount ListedConstants FreeVaryings CoreCount Product RawFlags Eco Customer ],
         register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], features: 0, bytes: 88, }
     QUIRKS_6_2_2: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8, secure: 0x4,
-        cacheable: 0x2, fast: 0x0, dma_buf: 0x20, user_memory: 0x40, }, surface_types: 16,
-        pools: 10, sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false,
-        caches_nodes: false, detaches_known: false, takes_commit_done: false,
-        caches_by_address: true, has_profiler: true, profiles: false, off_reads_zero: false,
-        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
-        answers_as_6_4: false, locked_cannot_be_freed: false, locks_again: true, user_alignment: 1,
-        resets: true, gpu_stuck: 0, power: power::V4_0_0, allocates_surfaces: false,
-        unlocks_later: true, allocates_commands: true, names_pool: true, one_paged_pool: false,
-        stall_is_limited: false, newer_contexts: true, elements_and_one: true, no_node_ends: false,
-        image_surfaces: true, }
+        cacheable: 0x2, fast: 0x0, on_fault: 0x100, unseen: 0x0, exportable: 0x0, dma_buf: 0x20,
+        user_memory: 0x40, paged: 0x30a, known: 0x31b, }, surface_types: 16, pools: 10,
+        sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
+        detaches_known: false, takes_commit_done: false, caches_by_address: true,
+        has_profiler: true, profiles: false, off_reads_zero: false, maps_signals: true,
+        unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
+        one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: true, no_node_ends: false, image_surfaces: true, }
     PROFILE_6_2_2: Profile { all: CountersLayout { at: 4, words: &ALL_6_2_3 },
         part_1: CountersLayout { at: 4, words: &PART_1_6_2_4_P2 },
         part_2: CountersLayout { at: 4, words: &PART_2_6_2_3 }, }
@@ -852,16 +862,17 @@ shared! {
     DELTA_6_2_2: DeltaLayout { bytes: 72, references: word(8), element_count: word(12),
         record_count: word(16), records: long(24), }
     QUIRKS_6_2_3: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8, secure: 0x4,
-        cacheable: 0x2, fast: 0x0, dma_buf: 0x1000, user_memory: 0x2000, }, surface_types: 16,
-        pools: 10, sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false,
-        caches_nodes: false, detaches_known: false, takes_commit_done: false,
-        caches_by_address: true, has_profiler: true, profiles: false, off_reads_zero: false,
-        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
-        answers_as_6_4: false, locked_cannot_be_freed: false, locks_again: true, user_alignment: 1,
-        resets: true, gpu_stuck: 0, power: power::V4_0_0, allocates_surfaces: false,
-        unlocks_later: true, allocates_commands: true, names_pool: true, one_paged_pool: false,
-        stall_is_limited: false, newer_contexts: true, elements_and_one: true, no_node_ends: false,
-        image_surfaces: true, }
+        cacheable: 0x2, fast: 0x0, on_fault: 0x1000000, unseen: 0x0, exportable: 0x0,
+        dma_buf: 0x1000, user_memory: 0x2000, paged: 0x500000a, known: 0x700800b, },
+        surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
+        cache_is_ignored: false, caches_nodes: false, detaches_known: false,
+        takes_commit_done: false, caches_by_address: true, has_profiler: true, profiles: false,
+        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
+        unknown_node_not_found: true, answers_as_6_4: false, strict_memory: false,
+        locked_cannot_be_freed: false, locks_again: true, user_alignment: 1, resets: true,
+        gpu_stuck: 0, power: power::V4_0_0, allocates_surfaces: false, unlocks_later: true,
+        allocates_commands: true, names_pool: true, one_paged_pool: false, stall_is_limited: false,
+        newer_contexts: true, elements_and_one: true, no_node_ends: false, image_surfaces: true, }
     BASE_ADDRESS_6_2_3: GetBaseAddress { bytes: 264, base_address: word(0), range_count: word(4),
         ..GetBaseAddress::ABSENT }
     IDENTITY_6_2_4_P3: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
@@ -869,16 +880,17 @@ shared! {
         RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
         features: 0, bytes: 56, }
     QUIRKS_6_2_4_P3: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
-        secure: 0x4, cacheable: 0x2, fast: 0x100, dma_buf: 0x1000, user_memory: 0x2000, },
-        surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
+        secure: 0x4, cacheable: 0x2, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
+        exportable: 0x10, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x100000a, known: 0x300813b,
+        }, surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
         cache_is_ignored: false, caches_nodes: false, detaches_known: false,
         takes_commit_done: false, caches_by_address: false, has_profiler: true, profiles: false,
         off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-        unknown_node_not_found: true, answers_as_6_4: false, locked_cannot_be_freed: false,
-        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_2_4,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
-        one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
-        elements_and_one: true, no_node_ends: false, image_surfaces: true, }
+        unknown_node_not_found: true, answers_as_6_4: false, strict_memory: false,
+        locked_cannot_be_freed: false, locks_again: true, user_alignment: 1, resets: true,
+        gpu_stuck: 0, power: power::V6_2_4, allocates_surfaces: false, unlocks_later: true,
+        allocates_commands: true, names_pool: true, one_paged_pool: false, stall_is_limited: false,
+        newer_contexts: true, elements_and_one: true, no_node_ends: false, image_surfaces: true, }
     PROFILE_6_2_4_P3: Profile { all: CountersLayout::ABSENT,
         part_1: CountersLayout { at: 4, words: &PART_1_6_2_4_P2 },
         part_2: CountersLayout { at: 4, words: &PART_2_6_2_4_P2 }, }
@@ -899,6 +911,18 @@ shared! {
         ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product
         RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
         features: 32, bytes: 56, }
+    QUIRKS_6_2_4_P2: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
+        secure: 0x4, cacheable: 0x2, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
+        exportable: 0x10, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x500000a, known: 0xf00813b,
+        }, surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
+        cache_is_ignored: false, caches_nodes: false, detaches_known: false,
+        takes_commit_done: false, caches_by_address: false, has_profiler: true, profiles: false,
+        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
+        unknown_node_not_found: true, answers_as_6_4: false, strict_memory: false,
+        locked_cannot_be_freed: false, locks_again: true, user_alignment: 1, resets: true,
+        gpu_stuck: 0, power: power::V6_2_4, allocates_surfaces: false, unlocks_later: true,
+        allocates_commands: true, names_pool: true, one_paged_pool: false, stall_is_limited: false,
+        newer_contexts: true, elements_and_one: true, no_node_ends: false, image_surfaces: true, }
     DELTA_6_2_4_P2: DeltaLayout { bytes: 56, element_count: word(8), record_count: word(12),
         records: long(16), ..DeltaLayout::ABSENT }
     IDENTITY_6_4_11: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
@@ -907,16 +931,17 @@ shared! {
         Product RawFlags Eco Customer ], register_apb: long(136), address_bits: word(148),
         internal_memory: &[word(104), word(108), word(112), word(116)], features: 0, bytes: 152, }
     QUIRKS_6_4_11: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2, secure: 0x40,
-        cacheable: 0x10, fast: 0x100, dma_buf: 0x1000, user_memory: 0x2000, }, surface_types: 17,
-        pools: 9, sram_pool: u32::MAX, tells_bytes: true, cache_is_ignored: false,
-        caches_nodes: true, detaches_known: true, takes_commit_done: true,
+        cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x200, exportable: 0x80,
+        dma_buf: 0x1000, user_memory: 0x2000, paged: 0x5010012, known: 0xf0f81bb, },
+        surface_types: 17, pools: 9, sram_pool: u32::MAX, tells_bytes: true,
+        cache_is_ignored: false, caches_nodes: true, detaches_known: true, takes_commit_done: true,
         caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
         maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
-        answers_as_6_4: true, locked_cannot_be_freed: false, locks_again: true, user_alignment: 1,
-        resets: true, gpu_stuck: 0, power: power::V6_4, allocates_surfaces: false,
-        unlocks_later: true, allocates_commands: true, names_pool: true, one_paged_pool: true,
-        stall_is_limited: false, newer_contexts: true, elements_and_one: true, no_node_ends: true,
-        image_surfaces: true, }
+        answers_as_6_4: true, strict_memory: true, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
+        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: true, no_node_ends: true, image_surfaces: true, }
     PROFILE_6_4_11: Profile { all: CountersLayout::ABSENT,
         part_1: CountersLayout { at: 4, words: &PART_1_6_2_4_P2 },
         part_2: CountersLayout { at: 4, words: &PART_2_6_4_11 }, }
@@ -927,7 +952,8 @@ shared! {
         contiguous_physical: word(32), contiguous_size: long(40), exclusive_physical: word(48),
         exclusive_size: long(56), ..QueryVideoMemory::ABSENT }
     ALLOCATE_LINEAR_6_4_11: AllocateLinearVideoMemory { bytes: 40, size: long(0),
-        alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(36), }
+        alignment: word(8), kind: word(12), flag: word(16), pool: word(20), index: word(32),
+        node: word(36), }
     ALLOCATE_SURFACE_6_4_11: AllocateVideoMemory { ..AllocateVideoMemory::ABSENT }
     LOCK_6_4_11: LockVideoMemory { bytes: 48, node: word(0), cacheable: word(4), address: long(8),
         memory: long(16), gid: word(24), physical_address: long(32), parts: word(40), }
@@ -973,6 +999,18 @@ shared! {
         ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Clusters
         Product RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT,
         internal_memory: &[], features: 0, bytes: 72, }
+    QUIRKS_6_3_0: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2, secure: 0x40,
+        cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x0, exportable: 0x80,
+        dma_buf: 0x1000, user_memory: 0x2000, paged: 0x1000012, known: 0x30081bb, },
+        surface_types: 17, pools: 9, sram_pool: u32::MAX, tells_bytes: true,
+        cache_is_ignored: false, caches_nodes: true, detaches_known: true, takes_commit_done: true,
+        caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
+        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
+        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: true, no_node_ends: true, image_surfaces: true, }
     WRAP_6_3_0: WrapUserMemory { bytes: 112, flag: word(0), handle: word(4), logical: long(16),
         physical: word(24), size: word(28), node: word(100), granted: long(104), }
     DATABASE_6_3_0: Database { bytes: 248, is_valid: word(0), process: word(4), video: long(8),
@@ -996,7 +1034,8 @@ shared! {
         internal_memory: &[word(64), word(68), word(72), word(76), word(80), word(84)],
         features: 0, bytes: 104, }
     ALLOCATE_LINEAR_6_3_1: AllocateLinearVideoMemory { bytes: 32, size: long(0),
-        alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(24), }
+        alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(24),
+        ..AllocateLinearVideoMemory::ABSENT }
     UNLOCK_6_3_1: UnlockVideoMemory { bytes: 32, node: long(0), asynchronous: word(24),
         pool: word(12), size: long(16), ..UnlockVideoMemory::ABSENT }
     WRAP_6_3_1: WrapUserMemory { bytes: 120, flag: word(0), handle: word(4), logical: long(16),
@@ -1010,16 +1049,17 @@ shared! {
         internal_memory: &[word(96), word(100), word(104), word(108), word(112), word(116)],
         features: 0, bytes: 136, }
     QUIRKS_6_3_3_4: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2,
-        secure: 0x40, cacheable: 0x10, fast: 0x100, dma_buf: 0x1000, user_memory: 0x2000, },
-        surface_types: 17, pools: 9, sram_pool: 7, tells_bytes: true, cache_is_ignored: false,
+        secure: 0x40, cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
+        exportable: 0x80, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x1000012, known: 0x30081bb,
+        }, surface_types: 17, pools: 9, sram_pool: 7, tells_bytes: true, cache_is_ignored: false,
         caches_nodes: true, detaches_known: true, takes_commit_done: true,
         caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
         maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
-        answers_as_6_4: true, locked_cannot_be_freed: false, locks_again: true, user_alignment: 1,
-        resets: true, gpu_stuck: 0, power: power::V6_4, allocates_surfaces: false,
-        unlocks_later: true, allocates_commands: true, names_pool: true, one_paged_pool: true,
-        stall_is_limited: false, newer_contexts: true, elements_and_one: true, no_node_ends: true,
-        image_surfaces: true, }
+        answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
+        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: true, no_node_ends: true, image_surfaces: true, }
     OPTIONS_6_3_3_4: QueryChipOptions { bytes: 96, profiler: word(0), fast_clear: word(4),
         power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
         attribute_cache: word(28), ..QueryChipOptions::ABSENT }
@@ -1028,8 +1068,21 @@ shared! {
         InstructionCount ListedConstants FreeVaryings CoreCount Clusters Product RawFlags Eco
         Customer ], register_apb: ABSENT, address_bits: ABSENT,
         internal_memory: &[word(96), word(100), word(104), word(108)], features: 0, bytes: 128, }
+    QUIRKS_6_4_0_P1: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2,
+        secure: 0x40, cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
+        exportable: 0x80, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x5010012, known: 0xf0381bb,
+        }, surface_types: 17, pools: 9, sram_pool: 7, tells_bytes: true, cache_is_ignored: false,
+        caches_nodes: true, detaches_known: true, takes_commit_done: true,
+        caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
+        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: true, strict_memory: true, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
+        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: true, no_node_ends: true, image_surfaces: true, }
     ALLOCATE_LINEAR_6_4_0_P1: AllocateLinearVideoMemory { bytes: 40, size: long(0),
-        alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(32), }
+        alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(32),
+        ..AllocateLinearVideoMemory::ABSENT }
     OPTIONS_6_4_0_P1: QueryChipOptions { bytes: 72, profiler: word(0), fast_clear: word(4),
         power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
         attribute_cache: word(28), ..QueryChipOptions::ABSENT }
@@ -1048,6 +1101,18 @@ shared! {
         InstructionCount FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters
         Product RawFlags Eco Customer ], register_apb: long(128), address_bits: word(140),
         internal_memory: &[word(96), word(100), word(104), word(108)], features: 0, bytes: 144, }
+    QUIRKS_6_4_9: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2, secure: 0x40,
+        cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x200, exportable: 0x80,
+        dma_buf: 0x1000, user_memory: 0x2000, paged: 0x1010012, known: 0x30f81bb, },
+        surface_types: 17, pools: 9, sram_pool: u32::MAX, tells_bytes: true,
+        cache_is_ignored: false, caches_nodes: true, detaches_known: true, takes_commit_done: true,
+        caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
+        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
+        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: true, no_node_ends: true, image_surfaces: true, }
     OPTIONS_6_4_9: QueryChipOptions { bytes: 240, profiler: word(0), fast_clear: word(4),
         power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
         attribute_cache: word(28), shaders: word(224), networks: word(228),
@@ -1061,6 +1126,9 @@ shared! {
         internal_size: long(8), external_physical: word(16), external_size: long(24),
         contiguous_physical: word(32), contiguous_size: long(40), exclusive_physical: word(48),
         exclusive_size: long(56), virtual_pool: word(64), }
+    ALLOCATE_LINEAR_6_4_15_3: AllocateLinearVideoMemory { bytes: 40, size: long(0),
+        alignment: word(8), kind: word(12), flag: word(16), pool: word(20), index: word(36),
+        node: word(32), }
     UNLOCK_6_4_15_3: UnlockVideoMemory { bytes: 40, node: long(0), asynchronous: word(24),
         pool: word(12), size: long(16), parts: word(28), }
     CACHE_6_4_15_3: Cache { bytes: 48, operation: word(0), logical: long(16), size: long(24),
@@ -1082,16 +1150,29 @@ shared! {
         RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
         features: 64, bytes: 56, }
     QUIRKS_6_2_4_P1_0: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
-        secure: 0x4, cacheable: 0x2, fast: 0x100, dma_buf: 0x1000, user_memory: 0x2000, },
-        surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
+        secure: 0x4, cacheable: 0x2, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
+        exportable: 0x10, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x500000a, known: 0xf00811b,
+        }, surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
         cache_is_ignored: false, caches_nodes: false, detaches_known: false,
         takes_commit_done: false, caches_by_address: false, has_profiler: true, profiles: false,
         off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-        unknown_node_not_found: true, answers_as_6_4: false, locked_cannot_be_freed: false,
-        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
-        one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
-        elements_and_one: true, no_node_ends: false, image_surfaces: true, }
+        unknown_node_not_found: true, answers_as_6_4: false, strict_memory: false,
+        locked_cannot_be_freed: false, locks_again: true, user_alignment: 1, resets: true,
+        gpu_stuck: 0, power: power::V4_0_0, allocates_surfaces: false, unlocks_later: true,
+        allocates_commands: true, names_pool: true, one_paged_pool: false, stall_is_limited: false,
+        newer_contexts: true, elements_and_one: true, no_node_ends: false, image_surfaces: true, }
+    QUIRKS_6_2_4_P1_2: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
+        secure: 0x4, cacheable: 0x2, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
+        exportable: 0x10, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x500000a, known: 0xf00811b,
+        }, surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
+        cache_is_ignored: false, caches_nodes: false, detaches_known: false,
+        takes_commit_done: false, caches_by_address: false, has_profiler: true, profiles: false,
+        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
+        unknown_node_not_found: true, answers_as_6_4: false, strict_memory: false,
+        locked_cannot_be_freed: false, locks_again: true, user_alignment: 1, resets: true,
+        gpu_stuck: 0, power: power::V6_2_4, allocates_surfaces: false, unlocks_later: true,
+        allocates_commands: true, names_pool: true, one_paged_pool: false, stall_is_limited: false,
+        newer_contexts: true, elements_and_one: true, no_node_ends: false, image_surfaces: true, }
     IDENTITY_6_2_4_P4_NXP: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
         ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product
         RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
@@ -1100,6 +1181,42 @@ shared! {
         ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product
         RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
         features: 0, bytes: 60, }
+    QUIRKS_6_4_0_P2_S32V: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2,
+        secure: 0x40, cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
+        exportable: 0x80, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x5010012, known: 0xf0381bb,
+        }, surface_types: 17, pools: 9, sram_pool: 7, tells_bytes: true, cache_is_ignored: false,
+        caches_nodes: true, detaches_known: true, takes_commit_done: true,
+        caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
+        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
+        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: true, no_node_ends: true, image_surfaces: true, }
+    QUIRKS_6_4_1: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2, secure: 0x40,
+        cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x0, exportable: 0x80,
+        dma_buf: 0x1000, user_memory: 0x2000, paged: 0x1010012, known: 0x30381bb, },
+        surface_types: 17, pools: 9, sram_pool: 7, tells_bytes: true, cache_is_ignored: false,
+        caches_nodes: true, detaches_known: true, takes_commit_done: true,
+        caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
+        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
+        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: true, no_node_ends: true, image_surfaces: true, }
+    QUIRKS_6_4_3_ST: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2,
+        secure: 0x40, cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x200,
+        exportable: 0x80, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x1010012, known: 0x30381bb,
+        }, surface_types: 17, pools: 9, sram_pool: 7, tells_bytes: true, cache_is_ignored: false,
+        caches_nodes: true, detaches_known: true, takes_commit_done: true,
+        caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
+        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
+        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: true, no_node_ends: true, image_surfaces: true, }
     IDENTITY_6_4_4_3: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
         Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
         InstructionCount ListedConstants FreeVaryings CoreCount Clusters Product RawFlags Eco
@@ -1126,6 +1243,18 @@ shared! {
         internal_memory: &[word(96), word(100), word(104), word(108)], features: 0, bytes: 144, }
     WRAP_6_4_8_7: WrapUserMemory { bytes: 56, flag: word(0), handle: word(4), logical: long(16),
         physical: long(24), size: word(32), node: word(44), granted: long(48), }
+    QUIRKS_6_4_11_P4: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2,
+        secure: 0x40, cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x200,
+        exportable: 0x80, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x5010012, known: 0xf0f81bb,
+        }, surface_types: 17, pools: 9, sram_pool: u32::MAX, tells_bytes: true,
+        cache_is_ignored: false, caches_nodes: true, detaches_known: true, takes_commit_done: true,
+        caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
+        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
+        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: true, no_node_ends: true, image_surfaces: true, }
 }
 
 layouts! {
@@ -1272,7 +1401,8 @@ layouts! {
         }
     // 6.2.4.p2.163672, of i.MX 4.14.78_1.0.0.
     V6_2_4_P2 { name: "6.2.4.p2", version: [6, 2, 4, 163672], identity: &IDENTITY_6_2_4_P2,
-        commands: &COMMANDS_6_2_4_P2, delta: &DELTA_6_2_4_P2, ..V6_2_4_P3 }
+        quirks: &QUIRKS_6_2_4_P2, commands: &COMMANDS_6_2_4_P2, delta: &DELTA_6_2_4_P2, ..V6_2_4_P3
+        }
     // 6.4.11.p3.1049711, of i.MX 6.12.3-1.0.0.
     V6_4_11 { name: "6.4.11", version: [6, 4, 11, 1049711], sizes: &[384], may_be_shorter: true,
         header: Header { hardware_type: word(4), core_index: word(12), engine: word(20), status:
@@ -1304,8 +1434,8 @@ layouts! {
         word(16), status: word(12), handle: ABSENT, }, queue: Queue { next: long(0), command: 8,
         union_at: 32, bytes: 296, }, hardware: HardwareTypes { routing: Routing::TypeAndIndex,
         three_d: 1, two_d: 2, both: 4, vector: 3, }, sub_commit_bytes: 112,
-        identity: &IDENTITY_6_3_0, vector: None, profiler_bytes: 0, profiler_union_at: 24,
-        commands: &COMMANDS_6_3_0, base_address: &BASE_ADDRESS_6_2_3,
+        identity: &IDENTITY_6_3_0, quirks: &QUIRKS_6_3_0, vector: None, profiler_bytes: 0,
+        profiler_union_at: 24, commands: &COMMANDS_6_3_0, base_address: &BASE_ADDRESS_6_2_3,
         video_memory: &VIDEO_MEMORY_4_0_0, allocate_linear: &ALLOCATE_LINEAR_5_0_11_P6,
         lock: &LOCK_5_0_11_P6, unlock: &UNLOCK_6_2_4_P3, wrap: &WRAP_6_3_0,
         node_fd: &NODE_FD_5_0_11_P6, metadata: &METADATA_V2, event: Event { bytes: 8, queue:
@@ -1336,12 +1466,12 @@ layouts! {
     // 6.4.0.p1.228766 of i.MX.
     V6_4_0_P1 { name: "6.4.0.p1", version: [6, 4, 0, 228766], sizes: &[424], union_at: 32, queue:
         Queue { next: long(0), command: 8, union_at: 40, bytes: 432, },
-        identity: &IDENTITY_6_4_0_P1, vector: Some(&vector::V6_4), profiler_union_at: 32,
-        commands: &COMMANDS_6_4_0_P1, allocate_linear: &ALLOCATE_LINEAR_6_4_0_P1,
-        metadata: &METADATA_6_2_4_P3, commit: Commit { bytes: 128, context: long(16), delta:
-        long(8), queue: long(24), core: word(0), next: long(104), stamp: long(120), switched:
-        word(116), location: word(32), ..Commit::ABSENT }, options: &OPTIONS_6_4_0_P1,
-        delta: &DELTA_6_2_4_P2, ..V6_3_3_4 }
+        identity: &IDENTITY_6_4_0_P1, quirks: &QUIRKS_6_4_0_P1, vector: Some(&vector::V6_4),
+        profiler_union_at: 32, commands: &COMMANDS_6_4_0_P1,
+        allocate_linear: &ALLOCATE_LINEAR_6_4_0_P1, metadata: &METADATA_6_2_4_P3, commit: Commit {
+        bytes: 128, context: long(16), delta: long(8), queue: long(24), core: word(0), next:
+        long(104), stamp: long(120), switched: word(116), location: word(32), ..Commit::ABSENT },
+        options: &OPTIONS_6_4_0_P1, delta: &DELTA_6_2_4_P2, ..V6_3_3_4 }
     // 6.4.0.p2.0 and p2.2 of i.MX, 234062.
     V6_4_0_P2_0 { name: "6.4.0.p2.0", version: [6, 4, 0, 234062], hardware: HardwareTypes {
         routing: Routing::Slot, three_d: 2, two_d: 3, both: 1, vector: 5, },
@@ -1364,17 +1494,18 @@ layouts! {
         union_at: 32, header: Header { hardware_type: word(4), core_index: word(8), engine:
         word(16), status: word(12), handle: ABSENT, }, queue: Queue { next: long(0), command: 8,
         union_at: 40, bytes: 384, }, sub_commit_bytes: 120, identity: &IDENTITY_6_4_9,
-        vector: None, profiler_bytes: 392, profiler_union_at: 32, commands: &COMMANDS_6_4_9,
-        allocate_linear: &ALLOCATE_LINEAR_6_4_0_P1, commit: Commit { bytes: 144, context: long(16),
-        delta: long(8), queue: long(24), core: word(0), next: long(112), stamp: long(128),
-        switched: word(124), location: word(32), ..Commit::ABSENT }, cache: &CACHE_5_0_11_P6,
-        options: &OPTIONS_6_4_9, cpu_frequency: &CPU_FREQUENCY_V2, delta: &DELTA_6_2_2, ..V6_4_11 }
+        quirks: &QUIRKS_6_4_9, vector: None, profiler_bytes: 392, profiler_union_at: 32,
+        commands: &COMMANDS_6_4_9, allocate_linear: &ALLOCATE_LINEAR_6_4_0_P1, commit: Commit {
+        bytes: 144, context: long(16), delta: long(8), queue: long(24), core: word(0), next:
+        long(112), stamp: long(128), switched: word(124), location: word(32), ..Commit::ABSENT },
+        cache: &CACHE_5_0_11_P6, options: &OPTIONS_6_4_9, cpu_frequency: &CPU_FREQUENCY_V2,
+        delta: &DELTA_6_2_2, ..V6_4_11 }
     // 6.4.15.3.690884 of Allwinner T527.
     V6_4_15_3 { name: "6.4.15.3", version: [6, 4, 15, 690884], identity: &IDENTITY_6_4_15_3,
         profiler_union_at: 24, commands: &COMMANDS_6_4_15_3, video_memory: &VIDEO_MEMORY_6_4_15_3,
-        unlock: &UNLOCK_6_4_15_3, cache: &CACHE_6_4_15_3, chip_info: &CHIP_INFO_6_4_15_3,
-        options: &OPTIONS_6_4_15_3, chip_frequency: &CHIP_FREQUENCY_6_4_15_3,
-        cpu_frequency: &CPU_FREQUENCY_6_4_11, ..V6_4_9 }
+        allocate_linear: &ALLOCATE_LINEAR_6_4_15_3, unlock: &UNLOCK_6_4_15_3,
+        cache: &CACHE_6_4_15_3, chip_info: &CHIP_INFO_6_4_15_3, options: &OPTIONS_6_4_15_3,
+        chip_frequency: &CHIP_FREQUENCY_6_4_15_3, cpu_frequency: &CPU_FREQUENCY_6_4_11, ..V6_4_9 }
     // 6.4.18.6.904649 of Allwinner A733.
     V6_4_18_6 { name: "6.4.18.6", version: [6, 4, 18, 904649], sizes: &[376, 384],
         profiler_bytes: 384, options: &OPTIONS_6_4_18_6, command_buffer: &COMMAND_BUFFER_6_4_18_6,
@@ -1388,7 +1519,7 @@ layouts! {
         quirks: &QUIRKS_6_2_4_P1_0, commands: &COMMANDS_6_2_4_P1_0, metadata: &METADATA_V2,
         chip_frequency: &CHIP_FREQUENCY_V2, ..V6_2_4_P2 }
     // 6.2.4.p1.2 of i.MX, 150331 as well.
-    V6_2_4_P1_2 { name: "6.2.4.p1.2", quirks: &QUIRKS_6_2_4_P3, commands: &COMMANDS_6_2_4_P1_2,
+    V6_2_4_P1_2 { name: "6.2.4.p1.2", quirks: &QUIRKS_6_2_4_P1_2, commands: &COMMANDS_6_2_4_P1_2,
         metadata: &METADATA_6_2_4_P3, ..V6_2_4_P1_0 }
     // 6.2.4.p1.6 and p1.8 of i.MX, 150331 as well.
     V6_2_4_P1_6 { name: "6.2.4.p1.6", identity: &IDENTITY_6_2_4_P2, ..V6_2_4_P1_2 }
@@ -1404,17 +1535,18 @@ layouts! {
         graphic_buffer: &GRAPHIC_BUFFER_6_4_11, ..V6_2_4_P3 }
     // 6.4.0.p2.234062 of S32V.
     V6_4_0_P2_S32V { name: "6.4.0.p2-s32v", version: [6, 4, 0, 234062],
-        options: &OPTIONS_6_4_0_P2_0, set_scale: &SET_SCALE_6_4_11, ..V6_4_0_P1 }
+        quirks: &QUIRKS_6_4_0_P2_S32V, options: &OPTIONS_6_4_0_P2_0, set_scale: &SET_SCALE_6_4_11,
+        ..V6_4_0_P1 }
     // 6.4.1.244507 of STM32MP1, 6.4.0.10.239607 of Amlogic.
     V6_4_1 { name: "6.4.1", version: [6, 4, 1, 244507], hardware: HardwareTypes { routing:
-        Routing::Slot, three_d: 2, two_d: 3, both: 1, vector: 5, }, vector: None,
-        chip_info: &CHIP_INFO_6_4_0_P2_0, delta: &DELTA_6_2_2, ..V6_4_0_P2_S32V }
+        Routing::Slot, three_d: 2, two_d: 3, both: 1, vector: 5, }, quirks: &QUIRKS_6_4_1,
+        vector: None, chip_info: &CHIP_INFO_6_4_0_P2_0, delta: &DELTA_6_2_2, ..V6_4_0_P2_S32V }
     // 6.4.2.1.258160 of Amlogic.
-    V6_4_2_1 { name: "6.4.2.1", version: [6, 4, 2, 258160], vector: None, delta: &DELTA_6_2_2,
-        ..V6_4_0_P2_0 }
+    V6_4_2_1 { name: "6.4.2.1", version: [6, 4, 2, 258160], quirks: &QUIRKS_6_4_1, vector: None,
+        delta: &DELTA_6_2_2, ..V6_4_0_P2_0 }
     // 6.4.3.279124 of STM32MP1 and Amlogic.
-    V6_4_3_ST { name: "6.4.3-st", version: [6, 4, 3, 279124], profiler_bytes: 392,
-        commands: &COMMANDS_6_4_3_ST, video_memory: &VIDEO_MEMORY_6_4_11,
+    V6_4_3_ST { name: "6.4.3-st", version: [6, 4, 3, 279124], quirks: &QUIRKS_6_4_3_ST,
+        profiler_bytes: 392, commands: &COMMANDS_6_4_3_ST, video_memory: &VIDEO_MEMORY_6_4_11,
         options: &OPTIONS_6_4_3_P0, ..V6_4_2_1 }
     // 6.4.4.3.310723 of Amlogic.
     V6_4_4_3 { name: "6.4.4.3", version: [6, 4, 4, 310723], identity: &IDENTITY_6_4_4_3,
@@ -1443,14 +1575,15 @@ layouts! {
         commands: &COMMANDS_6_4_11, allocate_linear: &ALLOCATE_LINEAR_6_4_11,
         options: &OPTIONS_6_4_11, cpu_frequency: &CPU_FREQUENCY_6_4_11, ..V6_4_9 }
     // 6.4.11.p1.0 of i.MX 6.1.1, 608260.
-    V6_4_11_P1_0 { name: "6.4.11.p1.0", version: [6, 4, 11, 608260], vector: Some(&vector::V6_4),
-        cache: &CACHE_6_4_11, delta: &DELTA_6_4_11, ..V6_4_11_2 }
+    V6_4_11_P1_0 { name: "6.4.11.p1.0", version: [6, 4, 11, 608260], quirks: &QUIRKS_6_4_11,
+        vector: Some(&vector::V6_4), cache: &CACHE_6_4_11, delta: &DELTA_6_4_11, ..V6_4_11_2 }
     // 6.4.11.p1.2 to p2.4 of i.MX 6.1.22 to 6.6.3, 658245 to 745085.
     V6_4_11_P2_0 { name: "6.4.11.p2.0", version: [6, 4, 11, 684571], may_be_shorter: true, queue:
         Queue { next: long(0), command: 8, union_at: 16, bytes: 48, }, ..V6_4_11_P1_0 }
     // 6.4.11.p4.1190909 of i.MX 6.12 (rebuilt from parts).
     V6_4_11_P4 { name: "6.4.11.p4", version: [6, 4, 11, 1190909], queue: Queue { next: long(0),
-        command: 8, union_at: 16, bytes: 56, }, unlock: &UNLOCK_6_4_15_3, ..V6_4_11 }
+        command: 8, union_at: 16, bytes: 56, }, quirks: &QUIRKS_6_4_11_P4,
+        unlock: &UNLOCK_6_4_15_3, ..V6_4_11 }
     // 6.4.13.608341 of STM32MP1.
     V6_4_13 { name: "6.4.13", version: [6, 4, 13, 608341], sizes: &[376], union_at: 48, queue:
         Queue { next: long(0), command: 8, union_at: 56, bytes: 384, }, unlock: &UNLOCK_6_4_15_3,

@@ -43,6 +43,16 @@ pub(crate) struct AllocationFlags {
     pub(crate) cacheable: u32,
     /// In the pool or nowhere.
     pub(crate) fast: u32,
+    /// Of pages that come when they are used: in pages, whatever the pool.
+    pub(crate) on_fault: u32,
+    /// In memory that the processor does not see, which there is none of.
+    pub(crate) unseen: u32,
+    /// In whole pages, as a dma-buf has.
+    pub(crate) exportable: u32,
+    /// What memory in pages can have, and the pool cannot.
+    pub(crate) paged: u32,
+    /// All that some memory can have.
+    pub(crate) known: u32,
     /// WRAP_USER_MEMORY's: a dma-buf.
     pub(crate) dma_buf: u32,
     /// WRAP_USER_MEMORY's: memory of the client.
@@ -101,6 +111,11 @@ pub(crate) struct Quirks {
     pub(crate) unknown_node_not_found: bool,
     /// Answers are those of 6.4: which number says what is wrong, and that a descriptor is taken.
     pub(crate) answers_as_6_4: bool,
+    /// Memory that lacks what the flags of an allocation ask for is not given, nor that of another
+    /// pool than the one that there is; else these are hints. A process's own memory is wrapped in
+    /// whole cache lines, which nothing else of the process can share; else in any bytes. Where the
+    /// vendor's driver was read: NXP's from 6.4.0.p1 to 6.4.11.p3. Later ones have more flags.
+    pub(crate) strict_memory: bool,
     /// FREE of a locked node fails; else it waits for the last unlock.
     pub(crate) locked_cannot_be_freed: bool,
     /// A page-backed node can be locked again by who has it locked.

@@ -163,6 +163,7 @@ structures! {
         in kind = "type", // `gceSURF_TYPE`
         in flag = "flag",
         inout pool = "pool", // `gcePOOL`
+        in index = "vidMemIndex", // of several pools
         out node = "node",
     }
     /// ALLOCATE_VIDEO_MEMORY: a surface by its geometry.

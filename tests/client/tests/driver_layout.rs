@@ -345,6 +345,9 @@ fn numbers_of_types_are_those_of_the_facts() {
             ("ALLOC_FLAG_SECURITY", flags.secure),
             ("ALLOC_FLAG_CACHEABLE", flags.cacheable),
             ("ALLOC_FLAG_FAST_POOLS", flags.fast),
+            ("ALLOC_FLAG_ALLOC_ON_FAULT", flags.on_fault),
+            ("ALLOC_FLAG_NON_CPU_ACCESS", flags.unseen),
+            ("ALLOC_FLAG_DMABUF_EXPORTABLE", flags.exportable),
             ("ALLOC_FLAG_DMABUF", flags.dma_buf),
             ("ALLOC_FLAG_USERMEMORY", flags.user_memory),
         ] {
