@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Debian's piglit, unmodified, on Mesa and etnaviv: its `shader_runner` with the scripts that draw by GLSL 1.10 and
-//! 1.20. Each script says itself which pixels it must find.
+//! 1.20, and the programs of its profile `opengl` of OpenGL 1.0 to 2.1. Each says itself which pixels it must find.
 //!
 //! One process runs many scripts, as starting one costs more than most of them. A script that hangs or ends the process
 //! is named, and the next process begins with the one after it. What does not pass runs again, alone, and then by the
@@ -9,9 +9,9 @@
 //! Leaves `piglit.csv`, a line `test,Status` for each script, as Mesa's own lists have them, and `softpipe.csv`, what
 //! the software renderer makes of those that do not pass.
 //!
-//! usage: `piglit [--every N] [--limit N] [--softpipe] [--galcore] [TEXT]...` (scripts whose names have one of the texts in
-//! them, each N-th of them, at most N; `--softpipe`: all of them by the software renderer, too; `--galcore`: on galcore's
-//! node of etnaviv's interface)
+//! usage: `piglit [--every N] [--limit N] [--softpipe] [--galcore] [TEXT]...` (scripts and programs whose names have one of
+//! the texts in them, each N-th of them, at most N; `--softpipe`: all of them by the software renderer, too; `--galcore`:
+//! on galcore's node of etnaviv's interface)
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -51,8 +51,10 @@ const ARCHIVE: &str = "/galcore/bin/piglit.tar";
 /// Where it is unpacked.
 const UNPACKED: &str = "/tmp/piglit";
 const KNOWN: &str = include_str!("../../piglit-fails.csv");
-/// Chips whose whole list was run: there each failure is in `KNOWN`. On others one that is not says nothing yet.
+/// Chips whose whole list of scripts was run: there each failure is in `KNOWN`. On others one that is not says nothing yet.
 const COMPLETE: [&str; 4] = ["gc600", "gc880", "gc2000", "gc3000"];
+/// The same of programs.
+const COMPLETE_OF_PROGRAMS: [&str; 0] = [];
 /// Longest time of a script that gets on.
 const LIMIT: Duration = Duration::from_secs(120);
 /// For all of them.
@@ -72,11 +74,13 @@ enum Way {
     Software,
 }
 
-/// A script, by the name that piglit gives it.
+/// A script, by the name that piglit gives it, or a program.
 #[derive(Clone)]
 struct Script {
     name: String,
     path: PathBuf,
+    /// What a program gets.
+    words: Option<Vec<String>>,
 }
 
 /// What came of a script, in the words of Mesa's lists.
@@ -138,10 +142,25 @@ fn listen(
 }
 
 fn start(way: Way, scripts: &[Script]) -> Result<Child> {
-    let mut command = Command::new(format!("{UNPACKED}/bin/shader_runner"));
+    let mut command = match scripts {
+        [Script {
+            path,
+            words: Some(words),
+            ..
+        }] => {
+            let mut command = Command::new(path);
+            command.args(words);
+            command
+        }
+        _ => {
+            let mut command = Command::new(format!("{UNPACKED}/bin/shader_runner"));
+            command.args(scripts.iter().map(|script| &script.path));
+            command.arg("-report-subtests");
+            command
+        }
+    };
     command
-        .args(scripts.iter().map(|script| &script.path))
-        .args(["-auto", "-fbo", "-report-subtests"])
+        .args(["-auto", "-fbo"])
         .env("LD_LIBRARY_PATH", format!("{UNPACKED}/lib"))
         .env("PIGLIT_PLATFORM", "surfaceless_egl")
         .env("MESA_SHADER_CACHE_DISABLE", "true")
@@ -160,13 +179,13 @@ fn start(way: Way, scripts: &[Script]) -> Result<Child> {
     .context("shader_runner")
 }
 
-/// What a line says of the script that has just run.
-fn status_in(line: &str) -> Option<&'static str> {
+/// What a line says of the script that has just run, or of a program as a whole.
+fn status_in(line: &str, of_program: bool) -> Option<&'static str> {
     let words = line.strip_prefix("PIGLIT: {")?;
     let (kind, rest) = words.split_once(": ")?;
     // {"subtest": {"NAME" : "pass"}} of one among others, {"result": "pass" } of one alone, or that ends the process.
     let result = match kind {
-        "\"subtest\"" => rest.rsplit('"').nth(1)?,
+        "\"subtest\"" if !of_program => rest.rsplit('"').nth(1)?,
         "\"result\"" => rest.split('"').nth(1)?,
         _ => return None,
     };
@@ -186,6 +205,7 @@ fn run_process(
     told: &mut impl FnMut(&Script, &Outcome),
 ) -> Result<Vec<Outcome>> {
     let mut child = start(way, scripts)?;
+    let of_program = scripts.iter().any(|script| script.words.is_some());
     let (to, from) = mpsc::channel();
     listen(
         child.stdout.take().context("stdout")?,
@@ -217,7 +237,7 @@ fn run_process(
         match from.recv_timeout(Duration::from_secs(1)) {
             Ok(Said::Out(line)) => {
                 watch = Stopwatch::start();
-                match status_in(&line) {
+                match status_in(&line, of_program) {
                     Some(status) => add(status, &mut detail),
                     None if line.starts_with("PIGLIT TEST:") || line.trim().is_empty() => {}
                     None => detail.push(line),
@@ -280,8 +300,10 @@ fn run_all(way: Way, scripts: &[Script], csv: &str) -> Result<Vec<Outcome>> {
     };
     while outcomes.len() < scripts.len() {
         let rest = &scripts[outcomes.len()..];
-        let rest = &rest[..rest.len().min(MOST)];
-        outcomes.extend(run_process(way, rest, &mut told)?);
+        // A program has its own process.
+        let scripts = rest.iter().take_while(|script| script.words.is_none());
+        let count = scripts.count().clamp(1, MOST);
+        outcomes.extend(run_process(way, &rest[..count], &mut told)?);
     }
     println!("# {csv}: {done} scripts in {:.1?}", begin.elapsed());
     Ok(outcomes)
@@ -297,10 +319,28 @@ fn scripts_in(folder: &Path, name: &str, found: &mut Vec<Script>) -> Result<()> 
             scripts_in(&path, &format!("{name}{file}@"), found)?;
         } else if let Some(script) = file.strip_suffix(".shader_test") {
             let name = format!("{name}{script}");
-            found.push(Script { name, path });
+            let words = None;
+            found.push(Script { name, path, words });
         }
     }
     Ok(())
+}
+
+/// The programs of the archive.
+fn programs() -> Result<Vec<Script>> {
+    let list = fs::read_to_string(Path::new(UNPACKED).join("programs")).context("programs")?;
+    list.lines()
+        .map(|line| {
+            let (name, command) = line.split_once('\t').context("a program without a name")?;
+            let mut words = command.split(' ').map(str::to_string);
+            let program = words.next().context("a program without a command")?;
+            Ok(Script {
+                name: name.to_string(),
+                path: Path::new(UNPACKED).join("bin").join(program),
+                words: Some(words.collect()),
+            })
+        })
+        .collect()
 }
 
 struct Options {
@@ -390,6 +430,10 @@ fn main() -> ExitCode {
         let chip = chip()?;
         let mut scripts = Vec::new();
         scripts_in(&Path::new(UNPACKED).join("tests"), "", &mut scripts)?;
+        // A GC600 has neither OpenGL 2.1 nor the volumes that many of them draw with.
+        if chip != "gc600" {
+            scripts.extend(programs()?);
+        }
         scripts.sort_by(|one, other| one.name.cmp(&other.name));
         let texts = &options.texts;
         let is_wanted = |name: &str| texts.iter().any(|text| name.contains(text));
@@ -447,9 +491,13 @@ fn main() -> ExitCode {
             // Of two that are known it is one.
             let known = known.find(|known| outcome.is_good() || known.status == outcome.status);
             let software = software.get(script.name.as_str()).copied();
+            let is_complete = match script.words {
+                None => COMPLETE.contains(&chip),
+                Some(_) => COMPLETE_OF_PROGRAMS.contains(&chip),
+            };
             suite.test(script.name.as_str(), move || match outcome.status {
                 "Skip" if known.is_none() => harness::skip(outcome.detail.join(" ")),
-                status if known.is_none() && !outcome.is_good() && !COMPLETE.contains(&chip) => {
+                status if known.is_none() && !outcome.is_good() && !is_complete => {
                     harness::skip(format!("{status}: not looked into on {chip}"))
                 }
                 _ => judge(outcome, known, software),
