@@ -853,11 +853,13 @@ impl<'a> Painter<'a> {
         block: &Block,
         (cache, bus): (&mut Cache, &mut dyn Bus),
     ) -> Result<(), Stop> {
-        let depths = shape.depths(block);
+        let mut depths = shape.depths(block);
         let is_clockwise = shape.is_clockwise;
         let mut mask = block.mask;
-        // Where nothing that comes later discards a pixel, the test may come first, and saves work.
-        let is_early = !self.draw.pixel.program.kills() && !self.pixels.tests_alpha();
+        let program = &self.draw.pixel.program;
+        let moves_depth = program.moves_depth() && self.pixels.tests_depth_late();
+        // Where nothing that comes later discards or moves a pixel, the test may come first, and saves work.
+        let is_early = !program.kills() && !moves_depth && !self.pixels.tests_alpha();
         if is_early {
             mask = self
                 .pixels
@@ -871,6 +873,14 @@ impl<'a> Painter<'a> {
         let wave = &self.wave;
         let colour = &wave.temps[self.colour];
         if !is_early {
+            if moves_depth {
+                for (depth, moved) in depths.iter_mut().zip(wave.temps[0][2].iter()) {
+                    // As it went in, it is that of the rasteriser. Not a number is 0.
+                    if moved.to_bits() != (*depth as f32).to_bits() {
+                        *depth = f64::from(if *moved > 0.0 { moved.min(1.0) } else { 0.0 });
+                    }
+                }
+            }
             mask &= !wave.killed;
             mask = self.pixels.test_alpha(mask, &colour[3]);
             mask = self

@@ -436,6 +436,8 @@ struct DepthStencil {
     is_long: bool,
     /// Function, if depth is tested.
     depth: Option<u32>,
+    /// The rasteriser has tested it: what the pixel shader makes of it comes too late.
+    is_early: bool,
     writes_depth: bool,
     /// Front and back.
     stencil: Option<[Stencil; 2]>,
@@ -491,6 +493,7 @@ impl DepthStencil {
             ),
             is_long,
             depth,
+            is_early,
             writes_depth,
             stencil,
         })
@@ -743,6 +746,11 @@ impl PixelEngine {
     /// Whether the alpha test may discard pixels.
     pub(super) fn tests_alpha(&self) -> bool {
         self.alpha.is_some()
+    }
+
+    /// Whether the depth is that which the pixel shader leaves.
+    pub(super) fn tests_depth_late(&self) -> bool {
+        self.depth.as_ref().is_some_and(|depth| !depth.is_early)
     }
 
     /// Whether colours go anywhere.

@@ -990,6 +990,49 @@ fn polygon_offset_moves_depth() {
     assert_eq!(rig.value(rig.depth, 3, 3) >> 8, wanted);
 }
 
+/// gl_FragDepth, by which Mesa draws pixels of depth and copies them. What is tested before the shader comes too early.
+#[test]
+fn a_pixel_shader_moves_its_depth() {
+    for (board, layout) in cores() {
+        for is_early in [false, true] {
+            let mut rig = Rig::new(board, layout);
+            let config = rig.states[&PE_DEPTH_CONFIG] | 1 | 7 << 8 | 1 << 12;
+            rig.set(PE_DEPTH_CONFIG, config | u32::from(is_early) << 16);
+            rig.set(RA_EARLY_DEPTH, u32::from(is_early));
+            rig.code("mul t0.__z_, t0.xxxx, u0.xxxx", true);
+            rig.constant(true, 0, [1.0 / 128.0; 4]);
+            let z = if board == Board::Dove { 0.75 } else { 0.5 };
+            rig.vertices(&sheet(0xff00_0001, z));
+            rig.run(5, 2);
+            for x in [0, 3, SIDE - 1] {
+                let wanted = match is_early {
+                    true => 0.75,
+                    false => (f64::from(x) + 0.5) / 128.0,
+                };
+                let stored = rig.value(rig.depth, x, 5) >> 8;
+                let what = format!("{board:?} {layout:?} {is_early} {x}");
+                assert_eq!(stored, (wanted * 16_777_215.0f64).round() as u32, "{what}");
+            }
+            // Less than that: on the left only.
+            if !is_early {
+                rig.set(PE_DEPTH_CONFIG, config & !(7 << 8 | 1 << 12) | 1 << 8);
+                rig.code("mov t0.__z_, u0.yyyy", true);
+                rig.constant(true, 0, [0.0, 0.25, 0.0, 0.0]);
+                rig.vertices(&sheet(0xff00_0002, z));
+                rig.run(5, 2);
+                for x in [0, SIDE / 2 - 1, SIDE / 2, SIDE - 1] {
+                    let colour = if x < SIDE / 2 {
+                        0xff00_0001
+                    } else {
+                        0xff00_0002
+                    };
+                    assert_eq!(rig.pixel(x, 7), colour, "{board:?} {layout:?} {x}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn what_hangs_silicon_is_found_before_it_is_drawn() {
     let rig = |change: &dyn Fn(&mut Rig)| {

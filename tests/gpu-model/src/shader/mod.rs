@@ -221,6 +221,7 @@ pub struct Program {
     samplers: u32,
     has_relative_sampler: bool,
     kills: bool,
+    moves_depth: bool,
     derives: bool,
 }
 
@@ -238,6 +239,7 @@ impl Program {
             samplers: 0,
             has_relative_sampler: false,
             kills: false,
+            moves_depth: false,
             derives: false,
         };
         for (instruction, words) in code.chunks(gpu_isa::WORDS).enumerate() {
@@ -279,6 +281,11 @@ impl Program {
     /// Whether it may discard pixels.
     pub fn kills(&self) -> bool {
         self.kills
+    }
+
+    /// Whether it may write `t0.z`, which is the pixel's depth.
+    pub fn moves_depth(&self) -> bool {
+        self.moves_depth
     }
 
     /// Whether it needs whole squares of 2 x 2 pixels.
@@ -324,6 +331,8 @@ impl Program {
             self.has_relative_sampler |= this.sampler_address != 0;
         }
         self.kills |= op == Op::Texkill;
+        let to = this.destination;
+        self.moves_depth |= to.is_used && to.mask & 4 != 0 && (to.register == 0 || to.address != 0);
         self.derives |= matches!(op, Op::Dsx | Op::Dsy | Op::Texld | Op::Texldb);
         Ok(Step {
             op,
