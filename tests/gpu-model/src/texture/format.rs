@@ -29,11 +29,11 @@ impl Format {
         let code = if base == 0 { EXTENDED + extended } else { base };
         let is_there = match code {
             1..=13 | 16 | 17 | 19..=21 | 30 => true,
-            // ETC2 and red with green.
-            64..=70 | 77 => core.has_halti0,
+            // ETC2, red with green, and 10 bits a colour.
+            64..=70 | 76 | 77 => core.has_halti0,
             // Half floats.
             71..=73 => core.has_half_floats,
-            29 | 74..=76 | 78..=81 | 91 | 97 | 98 => core.has_halti2,
+            29 | 74 | 75 | 78..=81 | 91 | 97 | 98 => core.has_halti2,
             _ => false,
         };
         is_there.then_some(Self {

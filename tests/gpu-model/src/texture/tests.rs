@@ -330,6 +330,14 @@ fn formats_have_their_texels() {
     let dark = first_texel(Board::Gc2000, (9, 0), 1 << 31, &[10, 255, 128, 128]);
     let wanted = [10.0 / 255.0 / 12.92, 1.0, 0.215_860_5, f(128, 255)];
     assert!(near(dark, wanted), "{dark:?}");
+    // 10 bits a colour are there from HALTI0 on.
+    for board in [Board::Gc880, Board::Gc2000] {
+        let found = first_texel(board, (0, 12), 0, &le(1 << 30 | 1023 << 20 | 511));
+        assert!(
+            near(found, [511.0 / 1023.0, 0.0, 1.0, 1.0 / 3.0]),
+            "{board:?}: {found:?}"
+        );
+    }
 }
 
 /// All 16 texels of a block.
