@@ -98,18 +98,19 @@ pub(super) struct NodeEntry {
     pub(super) life: Life,
     pub(super) locks: u32,
     /// By place, the cores for which it has been locked since it was not locked at all.
-    locked_for: u32,
+    locked_for: u8,
     /// Where the process sees it, if it is page-backed.
     pub(super) view: PagesView,
     /// That view is to be cached, as the last LOCK has said.
     pub(super) is_cached: bool,
-    /// How often it was imported while it was there already: so many frees more must come.
-    pub(super) imports: u32,
+    /// How often it was imported while it was there already: so many frees more must come. Short, as an
+    /// entry is moved often, and more than 64 bytes by a call.
+    pub(super) imports: u16,
     /// The process may free it. Else it has only got objects of it.
     pub(super) is_numbered: bool,
     /// How many handles of DRM files it has: no free takes these.
     pub(super) objects: u16,
-    /// How many of its locks are by those. Short, as an entry is moved often.
+    /// How many of its locks are by those.
     pub(super) object_locks: u16,
     /// Its name, once it has one.
     pub(super) name: Option<names::Name<Node>>,
@@ -219,7 +220,7 @@ impl NodeEntry {
     fn add_locks(&mut self, is_locked: bool, core: usize) -> Result {
         let more = u32::from(is_locked);
         self.locks = self.locks.checked_add(more).ok_or(Error::OutOfResources)?;
-        self.locked_for |= more << core;
+        self.locked_for |= u8::from(is_locked) << core;
         Ok(())
     }
 
