@@ -799,6 +799,10 @@ impl Submission<'_> {
             // What the GPU has of it is not known: the commands are noted already.
             let loaded = &tables.per_core[self.core.index()].loaded;
             loaded.forget_all();
+            if self.own.is_some() {
+                // The context's states were noted later than the commands, and may count as checked.
+                loaded.doubt();
+            }
             self.wipes = loaded.wipes();
             self.stale = None;
         }
