@@ -25,8 +25,8 @@
 //! The last byte of it must lie in the range that the target's address is in. What no source
 //! describes is refused: targets in several planes, or in minor tiles; formats and turns that do not
 //! exist; blocks of a blit from several sources that turn the target on their own; numbers that
-//! `LOAD_STATE` converts; strides of more bits than the state has. An engine that is told to write
-//! without a fetch of the target writes whole cache blocks: it is told to fetch.
+//! `LOAD_STATE` converts; strides of more bits than the state has. Without a fetch of the target the
+//! engine writes whole cache blocks: a load that turns the fetch off turns it on instead.
 //!
 //! Sources: the register database (state_2d.xml); sources.md, engines.
 
