@@ -164,8 +164,9 @@ impl OwnContext {
     /// As the ring sees it.
     pub(super) fn in_ring(&self) -> InContext<'_> {
         let source = match &self.states {
+            _ if self.is_left_out => Source::Nothing,
             // As the vendor's: the commands themselves set what they need.
-            _ if self.given.id == 0 || self.is_left_out => Source::Nothing,
+            _ if self.given.id == 0 && !self.keeps_nothing() => Source::Nothing,
             Some(states) => Source::Words(Checked {
                 words: &states.words,
                 entry: states.entry,
@@ -189,8 +190,16 @@ impl OwnContext {
     /// `InvalidAddress`: they cannot be read. `InvalidData`: the checker refuses them.
     /// `OutOfMemory`.
     pub(super) fn load(&mut self, process: &Process, core: &Core) -> Result {
-        let mut entry = entry_pipe(core, self.given.initial_pipe)?;
-        let (start, bytes) = state_range(&self.given)?;
+        let given = &self.given;
+        let mut entry = match self.keeps_nothing() {
+            true => entry_pipe(core, "entryPipe", given.entry_pipe)?,
+            false => entry_pipe(core, "initialPipe", given.initial_pipe)?,
+        };
+        let (start, bytes) = match given.id {
+            // Nothing of a new one is looked at.
+            0 => (0, 0),
+            _ => state_range(given)?,
+        };
         let start = usize::try_from(start).map_err(|_| Error::InvalidAddress)?;
         let mut words = KVVec::from_elem(0u32, bytes / 4, crate::sys::GFP_CLIENT)?;
         UserSlice::new(UserPtr::from_addr(start), bytes)

@@ -291,7 +291,7 @@ impl Process {
                 own.suit(core);
             }
         }
-        let entry = entry_pipe(core, buffer.entry_pipe)?;
+        let entry = entry_pipe(core, "entryPipe", buffer.entry_pipe)?;
         let mut words = KVVec::new();
         let tables = self.tables();
         // An unknown context is none, as to the C drivers. A core without 3D looks at none.
@@ -959,12 +959,13 @@ pub(super) fn told<T>(what: &str, result: Result<T>) -> Result<T> {
     })
 }
 
-/// The pipe that commands begin in. `InvalidArgument`: there is no such number.
-pub(super) fn entry_pipe(core: &Core, number: u32) -> Result<Pipe> {
+/// The pipe that commands begin in, as field `name` says. `InvalidArgument`: there is no such number.
+pub(super) fn entry_pipe(core: &Core, name: &str, number: u32) -> Result<Pipe> {
     core.engines().entry(number).ok_or_else(|| {
         mistake!(
             Error::InvalidArgument,
-            "entryPipe is {:#x}: it is 0 (3D) or 1 (2D)",
+            "{} is {:#x}: it is 0 (3D) or 1 (2D)",
+            name,
             number
         )
     })

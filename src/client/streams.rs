@@ -155,7 +155,7 @@ impl Process {
         if words.len() > MAX_STREAM_WORDS {
             return Err(Error::InvalidArgument);
         }
-        let entry = entry_pipe(core, entry)?;
+        let entry = entry_pipe(core, "exec_state", entry)?;
         let mut queue = Queue::empty(self, core.ring().empty_payload());
         let fill = |queue: &mut Queue<'_>| match fence {
             Some(fence) => queue.events().push(Action::Fence(fence)),
