@@ -192,20 +192,26 @@ impl Process {
             let bytes = node.bytes();
             return self.wrap_own(node, bytes);
         }
-        let taken = self.reclaiming(|waits| self.take(&source, true, waits));
+        let taken = match source {
+            // What is refused is not pinned before.
+            Source::User { user, bytes } if in_lines && (user | bytes) & (CACHE_LINE - 1) != 0 => {
+                Err(Error::NotSupported)
+            }
+            _ => self.reclaiming(|waits| self.take(&source, true, waits)),
+        };
         let memory = match (taken, source) {
             (Err(Error::Interrupted), _) => return Err(Error::Interrupted),
             (Err(error), Source::User { user, bytes }) => {
+                let may_be_shown = match error {
+                    Error::OutOfResources => true,
+                    Error::NotSupported => self.is_shown(user),
+                    _ => false,
+                };
                 return match self.elsewhere(user, bytes) {
                     Some(memory) => self.wrap_elsewhere(memory, bytes),
-                    None if error == Error::OutOfResources => self.wrap_shown(user, bytes),
+                    None if may_be_shown => self.wrap_shown(user, bytes),
                     None => Err(error),
                 };
-            }
-            (Ok(_), Source::User { user, bytes })
-                if in_lines && (user | bytes) & (CACHE_LINE - 1) != 0 =>
-            {
-                return Err(Error::NotSupported);
             }
             (memory, _) => memory?,
         };
@@ -247,6 +253,15 @@ impl Process {
         let node = self.device.memory().name_elsewhere(memory, self.number)?;
         let node = self.insert_node(NodeEntry::new(Visible::new(node, self)?, Origin::Foreign))?;
         Ok(Reply::Wrapped { node, bytes })
+    }
+
+    /// Whether a node of the process's is seen at `user`.
+    fn is_shown(&self, user: u64) -> bool {
+        let pool = self.device.memory().pool_address();
+        let tables = self.tables();
+        usize::try_from(user).is_ok_and(|user| {
+            tables.user_views.find(user).is_some() || tables.pool_node_at(user, pool).is_some()
+        })
     }
 
     /// Memory that cannot be pinned may be a view of a node of the process's, from its start on:

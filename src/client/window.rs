@@ -181,7 +181,11 @@ impl Tables {
 
     /// The node that a window on the pool shows at `user`, where in the pool that is, and the
     /// window's bytes.
-    fn pool_node_at(&self, user: usize, pool_address: u32) -> Option<(&NodeEntry, usize, usize)> {
+    pub(super) fn pool_node_at(
+        &self,
+        user: usize,
+        pool_address: u32,
+    ) -> Option<(&NodeEntry, usize, usize)> {
         let places = self.pool_views.iter().filter_map(|view| view.place());
         let mut offsets = places.filter_map(|place| Some((user.checked_sub(place.0)?, place.1)));
         let (offset, window) = offsets.find(|&(offset, bytes)| offset < bytes)?;
