@@ -258,6 +258,67 @@ impl SoftwareSync {
     }
 }
 
+/// Memory of the process's own, whose pages come late: what touches them waits until they are given (userfaultfd).
+pub struct LateMemory {
+    faults: OwnedFd,
+    region: Region,
+}
+
+const UFFDIO_API: u32 = 0xc018_aa3f;
+const UFFDIO_REGISTER: u32 = 0xc020_aa00;
+const UFFDIO_COPY: u32 = 0xc028_aa03;
+const UFFD_API: u64 = 0xaa;
+const MODE_MISSING: u64 = 1;
+const PAGE: usize = 4096;
+
+impl LateMemory {
+    /// `bytes` bytes, whole pages, none of which is there. Fails where the kernel has no userfaultfd.
+    pub fn new(bytes: usize) -> io::Result<Self> {
+        let region = Region::anonymous(bytes)?;
+        // SAFETY: it is used for memory of this object alone, which nothing in Rust has a reference to.
+        let faults = unsafe { rustix::mm::userfaultfd(rustix::mm::UserfaultfdFlags::CLOEXEC)? };
+        let late = Self { faults, region };
+        late.control(UFFDIO_API, &mut [UFFD_API, 0, 0])?;
+        let (start, bytes) = (late.region.address(), bytes as u64);
+        late.control(UFFDIO_REGISTER, &mut [start, bytes, MODE_MISSING, 0])?;
+        Ok(late)
+    }
+
+    fn control<const N: usize>(&self, request: u32, words: &mut [u64; N]) -> io::Result<()> {
+        // SAFETY: the request is for as many words, and changes memory of this object alone.
+        let result =
+            unsafe { libc::ioctl(self.faults.as_raw_fd(), request as _, words.as_mut_ptr()) };
+        match result {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> u64 {
+        self.region.address()
+    }
+
+    /// Waits until something touches a page that is not there.
+    pub fn wait(&self) -> io::Result<()> {
+        let mut message = [0; 32];
+        let read = rustix::io::read(&self.faults, &mut message)?;
+        (read == message.len())
+            .then_some(())
+            .ok_or(io::ErrorKind::UnexpectedEof.into())
+    }
+
+    /// The first page is there now, and holds `words`.
+    pub fn give(&self, words: &[u32]) -> io::Result<()> {
+        let page = Region::anonymous(PAGE)?;
+        for (at, &word) in words.iter().enumerate() {
+            page.write(at * 4, word);
+        }
+        let (to, from) = (self.address(), page.address());
+        self.control(UFFDIO_COPY, &mut [to, from, PAGE as u64, 0, 0])
+    }
+}
+
 /// Memory that the GPU or the device shares with this process; read and written word by word.
 #[derive(Debug)]
 pub struct Region {

@@ -22,6 +22,7 @@ use galcore_client::device::Memory;
 use galcore_client::draw::Engine;
 use galcore_client::state;
 use galcore_client::stream::Pipe;
+use galcore_client::sys::LateMemory;
 use galcore_client::sys::Region;
 use galcore_client::uapi;
 use galcore_client::uapi::Command;
@@ -1293,9 +1294,57 @@ fn hostile_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     suite.test("a context that changes while it is read", move || {
         changing(bench)
     });
+    suite.test("states that come late", move || late_states(bench));
     suite.test("the id of another process's context", move || {
         claimed(bench)
     });
+}
+
+/// The states of a context come when another thread has freed memory and committed: what they load is known all the
+/// same, and forgotten with its memory.
+fn late_states(bench: &Bench) -> Result<()> {
+    let client = bench.client.device();
+    for device in &bench.devices {
+        let what = device.abi().name;
+        let allocate = || client.allocate_contiguous(0x1000);
+        let (held, freed, commands) = (allocate()?, allocate()?, allocate()?);
+        let contexts = || OwnContext::anonymous(device.abi(), Shape::Plain);
+        let (context, other) = (contexts()?, contexts()?);
+        other.empty(Empty::None);
+        // A new one: then it has an id. The other's states are loaded next.
+        for context in [&context, &other] {
+            let status = context.commit_nop(device, &bench.buffer)?;
+            same(what, status, Status::OK)?;
+        }
+        let mut states = Stream::new();
+        states.state(state::RS_DEST_ADDR, held.address);
+        let image = Image::new(Shape::Plain, &states);
+        let late = LateMemory::new(4096).context("userfaultfd")?;
+        context.describe(late.address(), &image);
+        context.set("inUse", 0);
+        let status = std::thread::scope(|scope| {
+            let committing = scope.spawn(|| context.commit_nop(device, &commands));
+            let meanwhile = || -> Result<()> {
+                late.wait()?;
+                client.free_contiguous(&freed)?;
+                let status = other.commit_nop(device, &bench.buffer)?;
+                same(what, status, Status::OK)
+            };
+            let done = meanwhile();
+            late.give(&image.words)?;
+            let status = committing.join().expect("the thread has panicked");
+            done.and(status)
+        })?;
+        same(what, status, Status::OK)?;
+        client.free_contiguous(&held)?;
+        let status = context.commit_nop(device, &commands)?;
+        same(what, status, Status::OK)?;
+        bench.take_dump()?;
+        let found = bench.state(state::RS_DEST_ADDR);
+        ensure!(found != held.address, "{what}: the GPU holds freed memory");
+        client.free_contiguous(&commands)?;
+    }
+    Ok(())
 }
 
 /// A painter's context.
