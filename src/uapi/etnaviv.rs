@@ -109,6 +109,15 @@ fn milliseconds_to(seconds: u64, nanoseconds: u64, now: u64) -> u32 {
     u32::try_from(left).map_or(u32::MAX >> 1, |left| left.min(u32::MAX >> 1) + 1)
 }
 
+/// Asked for each object of a SUBMIT, that at place `at`. `Interrupted`: the caller is being killed.
+#[inline]
+fn check_alive(at: usize) -> Result {
+    match at % 1024 == 1023 && sys::is_killed() {
+        true => Err(Error::Interrupted),
+        false => Ok(()),
+    }
+}
+
 /// `count` words of user memory at `user`. `InvalidAddress`: they cannot be read.
 fn read(user: u64, count: usize) -> Result<KVVec<u32>> {
     let mut words = KVVec::new();
@@ -176,10 +185,11 @@ fn submit(
     let mut commands = read(long(words[10], words[11]), bytes as usize / 4)?;
     let mut found = KVVec::with_capacity(objects as usize, sys::GFP_CLIENT)?;
     let mut used = KVVec::with_capacity(objects as usize, sys::GFP_CLIENT)?;
-    for object in given.chunks_exact(OBJECT_WORDS) {
+    for (at, object) in given.chunks_exact(OBJECT_WORDS).enumerate() {
         let &[access, handle, ..] = object else {
             return Err(Error::InvalidArgument);
         };
+        check_alive(at)?;
         if access & !(READ | WRITE) != 0 {
             return Err(Error::InvalidArgument);
         }
@@ -285,7 +295,8 @@ fn shared_of(
     used: &[Used],
 ) -> Result<KVVec<(Shared, bool)>> {
     let mut shared = KVVec::new();
-    for ((object, is_shared), used) in objects.iter_mut().zip(used) {
+    for (at, ((object, is_shared), used)) in objects.iter_mut().zip(used).enumerate() {
+        check_alive(at)?;
         if let Some(buffer) = object.buffer() {
             *is_shared = true;
             shared.push((buffer, used.is_written), sys::GFP_CLIENT)?;

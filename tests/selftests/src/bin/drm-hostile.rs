@@ -49,6 +49,7 @@ use galcore_selftests::harness;
 use galcore_selftests::harness::eventually;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::skip;
+use galcore_selftests::harness::Stopwatch;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::hostile::gaps;
 use galcore_selftests::system;
@@ -304,13 +305,13 @@ impl Bench {
         let is_done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let begin = Instant::now();
+                let begin = Stopwatch::start();
                 while begin.elapsed() < limit && !is_done.load(Ordering::Relaxed) {
                     std::thread::sleep(Duration::from_millis(10));
                 }
                 self.control.write(fault::HOLD, 0);
             });
-            let begin = Instant::now();
+            let begin = Stopwatch::start();
             let done = work();
             let took = begin.elapsed();
             is_done.store(true, Ordering::Relaxed);
@@ -489,7 +490,7 @@ fn numbers(bench: &Bench) -> Result<()> {
         objects: vec![[3, handle, 0, 0]; 128 << 10],
         ..nops.clone()
     };
-    let begin = Instant::now();
+    let begin = Stopwatch::start();
     let _ = many.send(file);
     let took = begin.elapsed();
     ensure!(took < Duration::from_secs(20), "{took:?}");
@@ -549,13 +550,13 @@ fn closed_in_flight(bench: &Bench) -> Result<()> {
         let buffers: Vec<_> = (0..count)
             .map(|_| bench.etnaviv.create(BYTES))
             .collect::<Result<_>>()?;
-        let begin = Instant::now();
+        let begin = Stopwatch::start();
         for buffer in &buffers {
             bench.fill(buffer, COLOUR)?;
         }
         let took = begin.elapsed();
         ensure!(took < SOON, "SUBMIT waits for the GPU: {took:?}");
-        let begin = Instant::now();
+        let begin = Stopwatch::start();
         drop(buffers);
         let took = begin.elapsed();
         ensure!(took < SOON, "GEM_CLOSE waits for the GPU: {took:?}");
@@ -650,7 +651,7 @@ fn own_memory(bench: &Bench) -> Result<()> {
     refused("memory with a hole", hole, libc::EFAULT)?;
     // The process unmaps it, or closes it, while the GPU draws there: what comes in its place stays as it is.
     let others = bench.held(|| {
-        let begin = Instant::now();
+        let begin = Stopwatch::start();
         for closes_first in [false, true] {
             let memory = anonymous(BYTES)?;
             let buffer = etnaviv.wrap(&memory, READ | WRITE).context("USERPTR")?;
@@ -1019,7 +1020,7 @@ fn killed(bench: &Bench) -> Result<()> {
             let mut child = early.map_or_else(start, Ok)?;
             std::thread::sleep(Duration::from_millis(300));
             ensure!(child.try_wait()?.is_none(), "{what}: it does not wait");
-            let begin = Instant::now();
+            let begin = Stopwatch::start();
             child.kill()?;
             child.wait()?;
             let took = begin.elapsed();
@@ -1644,7 +1645,7 @@ fn named_objects(bench: &Bench) -> Result<()> {
     ensure!(output.status.success(), "{}", said.trim());
     same("what the other has written", view.read(0), 32)?;
     // More often than an entry counts.
-    let begin = Instant::now();
+    let begin = Stopwatch::start();
     let mut count = 1;
     let refusal = loop {
         let mut other = Request::new(IN_OUT, GEM_OPEN, [flink.words[1], 0, 0, 0]);
@@ -1661,7 +1662,7 @@ fn named_objects(bench: &Bench) -> Result<()> {
     Submit::with(bench.core, handle)
         .send(&file)
         .context("SUBMIT")?;
-    let begin = Instant::now();
+    let begin = Stopwatch::start();
     drop((view, file));
     println!("# closed in {:?}", begin.elapsed());
     bench.works()
@@ -1691,7 +1692,7 @@ fn shared_and_many(bench: &Bench) -> Result<()> {
     output.read_line(&mut line)?;
     ensure!(line == "begins\n", "{line}");
     std::thread::sleep(Duration::from_millis(500));
-    let begin = Instant::now();
+    let begin = Stopwatch::start();
     child.kill()?;
     child.wait()?;
     let took = begin.elapsed();
@@ -1733,7 +1734,7 @@ fn many_objects(bench: &Bench) -> Result<()> {
         count += 1;
     }
     let made = begin.elapsed();
-    let begin = Instant::now();
+    let begin = Stopwatch::start();
     drop(file);
     let took = begin.elapsed();
     println!("# {count} objects in {made:?}, closed in {took:?}");
@@ -1832,7 +1833,7 @@ fn crowd(bench: &Bench) -> Result<()> {
         }
         std::thread::sleep(Duration::from_millis(100 + round * 137 % 500));
         let mut child = children.remove(round as usize % children.len());
-        let begin = Instant::now();
+        let begin = Stopwatch::start();
         let killed = child.kill();
         child.wait()?;
         killed?;
@@ -2060,6 +2061,8 @@ fn main() -> ExitCode {
             suite.only(text);
         }
         let good = suite.run()?;
+        // The check that does so may have been left out.
+        drop(bench.take());
         Module::unload()?;
         Ok(good)
     })
