@@ -16,6 +16,7 @@
 //!    `galcore commands` ([`gpu::Device`]): one command of `/proc/driver/gc` at a time.
 //!    `galcore dumps` ([`ring`]): the devices that dumps are shown of.
 //!    `galcore drm` ([`client::Clients`]): the DRM node comes and goes, with DRM's locks under it.
+//!    `galcore first use` ([`uapi`]): a file of a DRM node becomes a process's.
 //!    Of DRM's, those of a file's dma-bufs and of a node's names are above all of ours below.
 //! 1. `galcore attachment` ([`sys::dma_buf`]), one for each dma-buf of others: its owner's locks
 //!    come under it, and `galcore imports`, the list of them, and `galcore pinned pages`; no other

@@ -6,9 +6,11 @@
 //! A file of the node `vivante` is its opener's. One of the node `etnaviv` is the first user's: an X
 //! server opens files for its clients (DRI3).
 //!
-//! Lock: `galcore drm`, under which nodes come and go.
+//! Locks: `galcore drm`, under which nodes come and go; `galcore first use`, under which a file of
+//! the node `etnaviv` gets its process.
 
 use super::{
+    clients,
     etnaviv::Etnaviv,
     fdinfo,
     join,
@@ -49,8 +51,10 @@ use kernel::{
     seq_file::SeqFile,
     sync::{
         aref::ARef,
+        new_mutex,
         Arc,
         ArcBorrow,
+        Mutex,
         SetOnce, //
     }, //
 };
@@ -76,10 +80,14 @@ pub(super) trait Calls: Send + Sync + Sized + 'static {
 }
 
 /// An open file of a node with these ioctls.
+#[pin_data]
 pub(super) struct File<C> {
     clients: Arc<Clients>,
     /// Empty: it is of no process yet.
     process: SetOnce<Arc<Process>>,
+    /// One process at a time makes it its own.
+    #[pin]
+    joining: Mutex<()>,
     /// Its address space; `None`: that of its opener. It is not DRM's, whose views end with the node.
     views: Option<Arc<Views>>,
     _calls: PhantomData<C>,
@@ -109,12 +117,12 @@ impl<C: Calls> File<C> {
     #[cold]
     #[inline(never)]
     fn join(&self) -> Result<&Arc<Process>, Errno> {
-        let (clients, process) = join()?;
-        if !self.process.populate(process.clone()) {
-            clients.leave(process);
+        let joining = self.joining.lock();
+        if self.process.as_ref().is_none() {
+            self.process.populate(join(&self.clients)?);
         }
-        // Another thread is about to do the same.
-        self.process.as_ref().ok_or(EBUSY)
+        drop(joining);
+        self.owner()
     }
 }
 
@@ -168,20 +176,19 @@ impl<C: Calls> NodeFile for File<C> {
     const DRIVER: Driver = C::DRIVER;
 
     fn open() -> Result<Arc<Self>, Errno> {
-        let clients = CLIENTS.get().ok_or(ENODEV)?;
-        if !clients.device().has_cores() {
-            return Err(ENODEV);
-        }
-        let file = Self {
+        let views = match Self::IS_OPENERS {
+            true => None,
+            false => Some(Views::new()?),
+        };
+        let clients = clients()?;
+        let file = pin_init!(Self {
             clients,
             process: SetOnce::new(),
-            views: match Self::IS_OPENERS {
-                true => None,
-                false => Some(Views::new()?),
-            },
+            joining <- new_mutex!((), "galcore first use"),
+            views,
             _calls: PhantomData,
-        };
-        let file = Arc::new(file, crate::sys::GFP_CLIENT)?;
+        });
+        let file = Arc::pin_init(file, crate::sys::GFP_CLIENT)?;
         if Self::IS_OPENERS {
             file.join()?;
         }

@@ -538,13 +538,15 @@ impl OpenedFile {
     }
 }
 
+/// What processes have, while there is a core.
+fn clients() -> Result<Arc<Clients>, kernel::error::Error> {
+    let clients = CLIENTS.get().filter(|clients| clients.device().has_cores());
+    clients.ok_or(ENODEV)
+}
+
 /// The calling process opens the device: its objects, until [`Clients::leave`].
-fn join() -> Result<(Arc<Clients>, Arc<Process>), kernel::error::Error> {
-    let clients = CLIENTS.get().ok_or(ENODEV)?;
-    if !clients.device().has_cores() {
-        return Err(ENODEV);
-    }
-    let process = clients.join().inspect_err(|&error| {
+fn join(clients: &Arc<Clients>) -> Result<Arc<Process>, kernel::error::Error> {
+    clients.join().inspect_err(|&error| {
         if error == EAGAIN {
             warn_client!(
                 OPENS,
@@ -552,8 +554,7 @@ fn join() -> Result<(Arc<Clients>, Arc<Process>), kernel::error::Error> {
                 MAX_PROCESSES
             );
         }
-    })?;
-    Ok((clients, process))
+    })
 }
 
 /// What `mmap(2)` answers if it was refused: the log says why.
@@ -573,7 +574,8 @@ fn refuse_area(error: kernel::error::Error, offset: u64) -> kernel::error::Error
 
 impl FileOperations for OpenedFile {
     fn open() -> Result<Arc<Self>, kernel::error::Error> {
-        let (clients, process) = join()?;
+        let clients = clients()?;
+        let process = join(&clients)?;
         let (the_clients, the_process) = (clients.clone(), process.clone());
         let file = pin_init!(Self {
             clients: the_clients,
