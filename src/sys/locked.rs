@@ -131,7 +131,7 @@ impl Sums {
         let pins = pins_before.checked_add(pins).ok_or(ENOMEM)?;
         let whole = Whole { pins, pages };
         let added = whole.count().saturating_sub(count);
-        if let (_, _, Some(user), 1..) = (key.0, key.1, key.2, added) {
+        if let (Some(user), 1..) = (key.2, added) {
             self.add(sum, user, added, limit)?;
         }
         match self.folios.get_mut(&key) {

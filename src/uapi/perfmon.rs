@@ -194,8 +194,11 @@ struct Request {
 }
 
 /// Those of a SUBMIT; most have none.
-pub(super) struct Requests {
-    all: Option<KVVec<Request>>,
+pub(super) struct Requests(Option<KBox<Asked>>);
+
+/// They, if there are any.
+struct Asked {
+    all: KVVec<Request>,
     /// What was counted before the stream.
     before: Option<Cells>,
 }
@@ -213,10 +216,7 @@ impl Requests {
         read: impl FnOnce(usize) -> Result<KVVec<u32>>,
     ) -> Result<Self> {
         if count == 0 {
-            return Ok(Self {
-                all: None,
-                before: None,
-            });
+            return Ok(Self(None));
         }
         if count > MOST {
             return Err(Error::InvalidArgument);
@@ -257,43 +257,43 @@ impl Requests {
             };
             all.push(request, sys::GFP_CLIENT)?;
         }
-        Ok(Self {
-            all: Some(all),
-            before: None,
-        })
+        let asked = Asked { all, before: None };
+        Ok(Self(Some(KBox::new(asked, sys::GFP_CLIENT)?)))
     }
 
     /// Notes what `core` has counted up to now, after the jobs that it has. Errors as
     /// [`Process::wait_for_jobs_of`].
     pub(super) fn begin(&mut self, process: &Process, core: &Core) -> Result {
-        if self.all.is_some() {
+        if let Some(asked) = &mut self.0 {
             process.wait_for_jobs_of(core)?;
-            self.before = Some(process.counted(core)?);
+            asked.before = Some(process.counted(core)?);
         }
         Ok(())
     }
 
     /// Writes that, and what was counted after job `number` of the core, if that was in time.
     pub(super) fn end(&self, process: &Process, core: &Core, number: u32) {
-        let Some(requests) = &self.all else {
+        let Some(asked) = &self.0 else {
             return;
         };
-        if let Some(cells) = &self.before {
-            self.write(cells, BEFORE);
+        if let Some(cells) = &asked.before {
+            asked.write(cells, BEFORE);
         }
         if !outlast_number(core, number) {
             return;
         }
         if let Ok(cells) = process.counted(core) {
-            self.write(&cells, AFTER);
+            asked.write(&cells, AFTER);
         }
-        for request in requests {
+        for request in &asked.all {
             request.node.write(0, request.sequence);
         }
     }
+}
 
+impl Asked {
     fn write(&self, cells: &Cells, when: u32) {
-        let requests = self.all.iter().flatten();
+        let requests = self.all.iter();
         for request in requests.filter(|request| request.flags & when != 0) {
             let value = request.counter.value(cells).unwrap_or(0);
             request.node.write(request.word * 4, value);
