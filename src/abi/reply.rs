@@ -34,6 +34,8 @@ pub(crate) enum Reply<'a> {
     },
     /// GET_BASE_ADDRESS.
     BaseAddress(u32),
+    /// GET_MMU_VERSION: 0 is version 1.
+    MmuVersion(u32),
     /// VERSION.
     Version {
         /// What the parameter `version` says; `None`: that of the generation.

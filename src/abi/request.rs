@@ -22,6 +22,7 @@ pub(crate) enum Request {
     QueryChipIdentity,
     QueryKernelSettings,
     GetBaseAddress,
+    GetMmuVersion,
     Version,
     ChipInfo,
     /// ALLOCATE_CONTIGUOUS_MEMORY and ALLOCATE_NON_PAGED_MEMORY.

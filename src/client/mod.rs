@@ -84,6 +84,7 @@ use crate::{
         Result, //
     },
     gpu,
+    hw::MmuVersion,
     limits::{
         FULL_SCALE,
         MAX_CORES,
@@ -477,6 +478,10 @@ impl Process {
                 Ok(Reply::ChipIdentity(words, sys::program_bits()))
             }
             Request::QueryKernelSettings => Ok(self.query_settings()),
+            Request::GetMmuVersion => {
+                let version = core()?.hardware().mmu_version();
+                Ok(Reply::MmuVersion(u32::from(version == MmuVersion::V2)))
+            }
             Request::GetBaseAddress => Ok(Reply::BaseAddress(self.device.base_address())),
             Request::Version => Ok(self.query_version()),
             Request::ChipInfo => Ok(Reply::ChipInfo(self.device.kinds_in_order())),
@@ -677,6 +682,7 @@ fn is_for_anybody(request: &Request) -> bool {
             | Request::QueryChipIdentity
             | Request::QueryKernelSettings
             | Request::GetBaseAddress
+            | Request::GetMmuVersion
             | Request::Version
             | Request::ChipInfo
             | Request::ChipOptions

@@ -182,6 +182,19 @@ impl Format {
                 },
                 by_node: layout.quirks.caches_nodes,
             }),
+            // By the direction of the transfer: both, to the GPU, from it.
+            Command::FlushCache if layout.quirks.flushes => Request::Cache(CacheRange {
+                operation: match layout.flush_cache.direction.word(u) {
+                    1 => 1,
+                    2 => 2,
+                    _ => 3,
+                },
+                user: layout.flush_cache.logical.user(u),
+                bytes: layout.flush_cache.size.long(u),
+                node: None,
+                by_node: false,
+            }),
+            Command::GetMmuVersion if layout.quirks.flushes => Request::GetMmuVersion,
             Command::MapMemory => match layout.map_memory.physical.handle(u) {
                 POOL_NAME if layout.quirks.names_pool => Request::MapPool {
                     bytes: layout.map_memory.size.long(u),
@@ -420,9 +433,10 @@ impl Format {
             Ordering::Equal => return POOL_UNKNOWN,
             Ordering::Greater => pool - 1,
         };
-        match pool < quirks.pools {
-            true => pool,
-            false => POOL_UNKNOWN,
+        match pool {
+            _ if pool >= quirks.pools => POOL_UNKNOWN,
+            POOL_CMDBUF => POOL_DEFAULT_FORCE_CONTIGUOUS,
+            pool => pool,
         }
     }
 

@@ -195,6 +195,7 @@ impl Format {
                 layout.base_address.range_start.put(u, 0);
                 layout.base_address.range_end.put(u, 0);
             }
+            Reply::MmuVersion(version) => layout.mmu_version.version.put(u, version),
             Reply::Version { claim } => {
                 let [major, minor, patch, build] = claim.unwrap_or(layout.version);
                 layout.version_numbers.major.put(u, major);

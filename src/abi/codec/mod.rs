@@ -58,6 +58,8 @@ const POOL_VIRTUAL: u32 = 7;
 const POOL_CONTIGUOUS: u32 = 9;
 const POOL_DEFAULT_FORCE_CONTIGUOUS: u32 = 10;
 const POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE: u32 = 11;
+/// Marvell's, for command buffers.
+const POOL_CMDBUF: u32 = 12;
 
 /// The pool that a request for pool DEFAULT means which wants memory in one piece, or for the CPU's
 /// cache.

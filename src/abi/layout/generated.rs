@@ -459,6 +459,17 @@ command_lists! {
         GetProfileSetting ReadRegisterEx WriteRegisterEx SetPowerManagementState
         QueryPowerManagementState SetDebugLevelZone DumpGpuState SyncVideoMemory DumpGpuProfile
         Timestamp SetFscaleValue GetFscaleValue DestroyMmu }
+    COMMANDS_4_6_9_MARVELL { QueryVideoMemory QueryChipIdentity AllocateNonPagedMemory
+        FreeNonPagedMemory AllocateContiguousMemory FreeContiguousMemory AllocateVideoMemory
+        AllocateLinearVideoMemory FreeVideoMemory MapMemory UnmapMemory MapUserMemory
+        UnmapUserMemory LockVideoMemory UnlockVideoMemory EventCommit UserSignal Signal WriteData
+        Commit Stall ReadRegister WriteRegister GetProfileSetting SetProfileSetting
+        ReadAllProfileRegisters ProfileRegisters2d SetPowerManagementState
+        QueryPowerManagementState GetBaseAddress SetIdle QueryKernelSettings Reset MapPhysical
+        Debug Cache Timestamp Database Version ChipInfo Attach Detach Compose SetTimeout
+        GetFrameInfo GetSharedInfo SetSharedInfo QueryCommandBuffer CommitDone DumpGpuState
+        DumpEvent SetFscaleValue GetFscaleValue FlushCache GetMmuVersion QueryResetTimeStamp
+        SyncPoint CreateNativeFence }
 }
 
 shared! {
@@ -470,7 +481,7 @@ shared! {
         cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0, dma_buf: 0x0,
         user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 10,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: true, caches_nodes: false,
-        detaches_known: false, takes_commit_done: false, caches_by_address: false,
+        flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: false,
         has_profiler: false, profiles: true, off_reads_zero: true, maps_signals: false,
         unknown_signal: UnknownSignal::Invalid, unknown_node_not_found: false,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: true,
@@ -527,6 +538,8 @@ shared! {
     CONFIG_POWER_V2: ConfigPowerManagement { ..ConfigPowerManagement::ABSENT }
     POWER_V2: QueryPowerManagement { bytes: 8, state: word(0), is_idle: word(4), }
     CACHE_V2: Cache { bytes: 16, logical: word(8), size: word(12), ..Cache::ABSENT }
+    FLUSH_CACHE_V2: CacheFlush { ..CacheFlush::ABSENT }
+    MMU_VERSION_V2: GetMmuVersion { ..GetMmuVersion::ABSENT }
     TIMESTAMP_V2: TimeStamp { ..TimeStamp::ABSENT }
     KERNEL_SETTINGS_V2: QueryKernelSettings { bytes: 4, signal: word(0), }
     VERSION_NUMBERS_V2: Version { ..Version::ABSENT }
@@ -568,7 +581,7 @@ shared! {
         secure: 0x0, cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0,
         dma_buf: 0x0, user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 10,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: true, caches_nodes: false,
-        detaches_known: false, takes_commit_done: false, caches_by_address: false,
+        flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: false,
         has_profiler: false, profiles: true, off_reads_zero: true, maps_signals: false,
         unknown_signal: UnknownSignal::Invalid, unknown_node_not_found: false,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: true,
@@ -583,7 +596,7 @@ shared! {
         cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0, dma_buf: 0x0,
         user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 10,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: true, caches_nodes: false,
-        detaches_known: false, takes_commit_done: false, caches_by_address: false,
+        flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: false,
         has_profiler: false, profiles: true, off_reads_zero: true, maps_signals: false,
         unknown_signal: UnknownSignal::Invalid, unknown_node_not_found: false,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: true,
@@ -608,7 +621,7 @@ shared! {
         cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0, dma_buf: 0x0,
         user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 10,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
-        detaches_known: false, takes_commit_done: false, caches_by_address: false,
+        flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: false,
         has_profiler: false, profiles: true, off_reads_zero: false, maps_signals: true,
         unknown_signal: UnknownSignal::Invalid, unknown_node_not_found: false,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
@@ -655,7 +668,7 @@ shared! {
         cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0, dma_buf: 0x0,
         user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 12,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
-        detaches_known: false, takes_commit_done: false, caches_by_address: false,
+        flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: false,
         has_profiler: false, profiles: true, off_reads_zero: false, maps_signals: true,
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: false,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
@@ -731,7 +744,7 @@ shared! {
         cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0, dma_buf: 0x0,
         user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 12,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
-        detaches_known: false, takes_commit_done: false, caches_by_address: false,
+        flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: false,
         has_profiler: false, profiles: false, off_reads_zero: false, maps_signals: true,
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: false,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
@@ -751,7 +764,7 @@ shared! {
         secure: 0x4, cacheable: 0x2, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0,
         dma_buf: 0x0, user_memory: 0x0, paged: 0xa, known: 0x1b, }, surface_types: 12, pools: 10,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
-        detaches_known: false, takes_commit_done: false, caches_by_address: false,
+        flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: false,
         has_profiler: false, profiles: false, off_reads_zero: false, maps_signals: true,
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
@@ -776,6 +789,9 @@ shared! {
         ..ConfigPowerManagement::ABSENT }
     CACHE_5_0_11_P6: Cache { bytes: 40, operation: word(0), logical: long(16), size: long(24),
         node: word(32), }
+    FLUSH_CACHE_5_0_11_P6: CacheFlush { bytes: 12, logical: word(0), size: word(4),
+        direction: word(8), }
+    MMU_VERSION_5_0_11_P6: GetMmuVersion { bytes: 4, version: word(0), }
     ATTACH_5_0_11_P6: Attach { bytes: 56, context: word(0), state_count: long(8),
         record_count: word(16), buffer_bytes: word(48), }
     DATABASE_5_0_11_P6: Database { bytes: 288, is_valid: word(0), process: word(4), video: long(8),
@@ -799,7 +815,7 @@ shared! {
         secure: 0x4, cacheable: 0x2, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0,
         dma_buf: 0x20, user_memory: 0x40, paged: 0xa, known: 0x1b, }, surface_types: 12, pools: 10,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
-        detaches_known: false, takes_commit_done: false, caches_by_address: true,
+        flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: true,
         has_profiler: true, profiles: false, off_reads_zero: false, maps_signals: true,
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
@@ -827,7 +843,7 @@ shared! {
         cacheable: 0x2, fast: 0x0, on_fault: 0x100, unseen: 0x0, exportable: 0x0, dma_buf: 0x20,
         user_memory: 0x40, paged: 0x30a, known: 0x31b, }, surface_types: 16, pools: 10,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
-        detaches_known: false, takes_commit_done: false, caches_by_address: true,
+        flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: true,
         has_profiler: true, profiles: false, off_reads_zero: false, maps_signals: true,
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
@@ -865,7 +881,7 @@ shared! {
         cacheable: 0x2, fast: 0x0, on_fault: 0x1000000, unseen: 0x0, exportable: 0x0,
         dma_buf: 0x1000, user_memory: 0x2000, paged: 0x500000a, known: 0x700800b, },
         surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
-        cache_is_ignored: false, caches_nodes: false, detaches_known: false,
+        cache_is_ignored: false, caches_nodes: false, flushes: false, detaches_known: false,
         takes_commit_done: false, caches_by_address: true, has_profiler: true, profiles: false,
         off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
         unknown_node_not_found: true, answers_as_6_4: false, strict_memory: false,
@@ -883,7 +899,7 @@ shared! {
         secure: 0x4, cacheable: 0x2, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
         exportable: 0x10, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x100000a, known: 0x300813b,
         }, surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
-        cache_is_ignored: false, caches_nodes: false, detaches_known: false,
+        cache_is_ignored: false, caches_nodes: false, flushes: false, detaches_known: false,
         takes_commit_done: false, caches_by_address: false, has_profiler: true, profiles: false,
         off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
         unknown_node_not_found: true, answers_as_6_4: false, strict_memory: false,
@@ -915,7 +931,7 @@ shared! {
         secure: 0x4, cacheable: 0x2, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
         exportable: 0x10, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x500000a, known: 0xf00813b,
         }, surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
-        cache_is_ignored: false, caches_nodes: false, detaches_known: false,
+        cache_is_ignored: false, caches_nodes: false, flushes: false, detaches_known: false,
         takes_commit_done: false, caches_by_address: false, has_profiler: true, profiles: false,
         off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
         unknown_node_not_found: true, answers_as_6_4: false, strict_memory: false,
@@ -934,14 +950,14 @@ shared! {
         cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x200, exportable: 0x80,
         dma_buf: 0x1000, user_memory: 0x2000, paged: 0x5010012, known: 0xf0f81bb, },
         surface_types: 17, pools: 9, sram_pool: u32::MAX, tells_bytes: true,
-        cache_is_ignored: false, caches_nodes: true, detaches_known: true, takes_commit_done: true,
-        caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
-        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
-        answers_as_6_4: true, strict_memory: true, locked_cannot_be_freed: false,
-        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
-        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
-        elements_and_one: true, no_node_ends: true, image_surfaces: true, }
+        cache_is_ignored: false, caches_nodes: true, flushes: false, detaches_known: true,
+        takes_commit_done: true, caches_by_address: false, has_profiler: true, profiles: false,
+        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
+        unknown_node_not_found: true, answers_as_6_4: true, strict_memory: true,
+        locked_cannot_be_freed: false, locks_again: true, user_alignment: 1, resets: true,
+        gpu_stuck: 0, power: power::V6_4, allocates_surfaces: false, unlocks_later: true,
+        allocates_commands: true, names_pool: true, one_paged_pool: true, stall_is_limited: false,
+        newer_contexts: true, elements_and_one: true, no_node_ends: true, image_surfaces: true, }
     PROFILE_6_4_11: Profile { all: CountersLayout::ABSENT,
         part_1: CountersLayout { at: 4, words: &PART_1_6_2_4_P2 },
         part_2: CountersLayout { at: 4, words: &PART_2_6_4_11 }, }
@@ -1003,14 +1019,14 @@ shared! {
         cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x0, exportable: 0x80,
         dma_buf: 0x1000, user_memory: 0x2000, paged: 0x1000012, known: 0x30081bb, },
         surface_types: 17, pools: 9, sram_pool: u32::MAX, tells_bytes: true,
-        cache_is_ignored: false, caches_nodes: true, detaches_known: true, takes_commit_done: true,
-        caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
-        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
-        answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
-        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
-        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
-        elements_and_one: true, no_node_ends: true, image_surfaces: true, }
+        cache_is_ignored: false, caches_nodes: true, flushes: false, detaches_known: true,
+        takes_commit_done: true, caches_by_address: false, has_profiler: true, profiles: false,
+        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
+        unknown_node_not_found: true, answers_as_6_4: true, strict_memory: false,
+        locked_cannot_be_freed: false, locks_again: true, user_alignment: 1, resets: true,
+        gpu_stuck: 0, power: power::V6_4, allocates_surfaces: false, unlocks_later: true,
+        allocates_commands: true, names_pool: true, one_paged_pool: true, stall_is_limited: false,
+        newer_contexts: true, elements_and_one: true, no_node_ends: true, image_surfaces: true, }
     WRAP_6_3_0: WrapUserMemory { bytes: 112, flag: word(0), handle: word(4), logical: long(16),
         physical: word(24), size: word(28), node: word(100), granted: long(104), }
     DATABASE_6_3_0: Database { bytes: 248, is_valid: word(0), process: word(4), video: long(8),
@@ -1052,7 +1068,7 @@ shared! {
         secure: 0x40, cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
         exportable: 0x80, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x1000012, known: 0x30081bb,
         }, surface_types: 17, pools: 9, sram_pool: 7, tells_bytes: true, cache_is_ignored: false,
-        caches_nodes: true, detaches_known: true, takes_commit_done: true,
+        caches_nodes: true, flushes: false, detaches_known: true, takes_commit_done: true,
         caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
         maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
@@ -1072,7 +1088,7 @@ shared! {
         secure: 0x40, cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
         exportable: 0x80, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x5010012, known: 0xf0381bb,
         }, surface_types: 17, pools: 9, sram_pool: 7, tells_bytes: true, cache_is_ignored: false,
-        caches_nodes: true, detaches_known: true, takes_commit_done: true,
+        caches_nodes: true, flushes: false, detaches_known: true, takes_commit_done: true,
         caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
         maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: true, strict_memory: true, locked_cannot_be_freed: false,
@@ -1105,14 +1121,14 @@ shared! {
         cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x200, exportable: 0x80,
         dma_buf: 0x1000, user_memory: 0x2000, paged: 0x1010012, known: 0x30f81bb, },
         surface_types: 17, pools: 9, sram_pool: u32::MAX, tells_bytes: true,
-        cache_is_ignored: false, caches_nodes: true, detaches_known: true, takes_commit_done: true,
-        caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
-        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
-        answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
-        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
-        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
-        elements_and_one: true, no_node_ends: true, image_surfaces: true, }
+        cache_is_ignored: false, caches_nodes: true, flushes: false, detaches_known: true,
+        takes_commit_done: true, caches_by_address: false, has_profiler: true, profiles: false,
+        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
+        unknown_node_not_found: true, answers_as_6_4: true, strict_memory: false,
+        locked_cannot_be_freed: false, locks_again: true, user_alignment: 1, resets: true,
+        gpu_stuck: 0, power: power::V6_4, allocates_surfaces: false, unlocks_later: true,
+        allocates_commands: true, names_pool: true, one_paged_pool: true, stall_is_limited: false,
+        newer_contexts: true, elements_and_one: true, no_node_ends: true, image_surfaces: true, }
     OPTIONS_6_4_9: QueryChipOptions { bytes: 240, profiler: word(0), fast_clear: word(4),
         power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
         attribute_cache: word(28), shaders: word(224), networks: word(228),
@@ -1153,7 +1169,7 @@ shared! {
         secure: 0x4, cacheable: 0x2, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
         exportable: 0x10, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x500000a, known: 0xf00811b,
         }, surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
-        cache_is_ignored: false, caches_nodes: false, detaches_known: false,
+        cache_is_ignored: false, caches_nodes: false, flushes: false, detaches_known: false,
         takes_commit_done: false, caches_by_address: false, has_profiler: true, profiles: false,
         off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
         unknown_node_not_found: true, answers_as_6_4: false, strict_memory: false,
@@ -1165,7 +1181,7 @@ shared! {
         secure: 0x4, cacheable: 0x2, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
         exportable: 0x10, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x500000a, known: 0xf00811b,
         }, surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
-        cache_is_ignored: false, caches_nodes: false, detaches_known: false,
+        cache_is_ignored: false, caches_nodes: false, flushes: false, detaches_known: false,
         takes_commit_done: false, caches_by_address: false, has_profiler: true, profiles: false,
         off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
         unknown_node_not_found: true, answers_as_6_4: false, strict_memory: false,
@@ -1185,7 +1201,7 @@ shared! {
         secure: 0x40, cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
         exportable: 0x80, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x5010012, known: 0xf0381bb,
         }, surface_types: 17, pools: 9, sram_pool: 7, tells_bytes: true, cache_is_ignored: false,
-        caches_nodes: true, detaches_known: true, takes_commit_done: true,
+        caches_nodes: true, flushes: false, detaches_known: true, takes_commit_done: true,
         caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
         maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
@@ -1197,7 +1213,7 @@ shared! {
         cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x0, exportable: 0x80,
         dma_buf: 0x1000, user_memory: 0x2000, paged: 0x1010012, known: 0x30381bb, },
         surface_types: 17, pools: 9, sram_pool: 7, tells_bytes: true, cache_is_ignored: false,
-        caches_nodes: true, detaches_known: true, takes_commit_done: true,
+        caches_nodes: true, flushes: false, detaches_known: true, takes_commit_done: true,
         caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
         maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
@@ -1209,7 +1225,7 @@ shared! {
         secure: 0x40, cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x200,
         exportable: 0x80, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x1010012, known: 0x30381bb,
         }, surface_types: 17, pools: 9, sram_pool: 7, tells_bytes: true, cache_is_ignored: false,
-        caches_nodes: true, detaches_known: true, takes_commit_done: true,
+        caches_nodes: true, flushes: false, detaches_known: true, takes_commit_done: true,
         caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
         maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
@@ -1247,14 +1263,35 @@ shared! {
         secure: 0x40, cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x200,
         exportable: 0x80, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x5010012, known: 0xf0f81bb,
         }, surface_types: 17, pools: 9, sram_pool: u32::MAX, tells_bytes: true,
-        cache_is_ignored: false, caches_nodes: true, detaches_known: true, takes_commit_done: true,
-        caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
-        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
-        answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
-        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
-        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
-        elements_and_one: true, no_node_ends: true, image_surfaces: true, }
+        cache_is_ignored: false, caches_nodes: true, flushes: false, detaches_known: true,
+        takes_commit_done: true, caches_by_address: false, has_profiler: true, profiles: false,
+        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
+        unknown_node_not_found: true, answers_as_6_4: true, strict_memory: false,
+        locked_cannot_be_freed: false, locks_again: true, user_alignment: 1, resets: true,
+        gpu_stuck: 0, power: power::V6_4, allocates_surfaces: false, unlocks_later: true,
+        allocates_commands: true, names_pool: true, one_paged_pool: true, stall_is_limited: false,
+        newer_contexts: true, elements_and_one: true, no_node_ends: true, image_surfaces: true, }
+    QUIRKS_4_6_9_MARVELL: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0,
+        secure: 0x0, cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0,
+        dma_buf: 0x0, user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 13,
+        sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
+        flushes: true, detaches_known: false, takes_commit_done: false, caches_by_address: false,
+        has_profiler: false, profiles: true, off_reads_zero: false, maps_signals: true,
+        unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: false,
+        answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
+        locks_again: false, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::MARVELL,
+        allocates_surfaces: false, unlocks_later: false, allocates_commands: false,
+        names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
+        elements_and_one: false, no_node_ends: false, image_surfaces: true, }
+    ALLOCATE_LINEAR_4_6_9_MARVELL: AllocateLinearVideoMemory { bytes: 60, size: word(0),
+        alignment: word(4), kind: word(8), pool: word(12), node: word(16),
+        ..AllocateLinearVideoMemory::ABSENT }
+    MAP_USER_4_6_9_MARVELL: MapUserMemory { bytes: 20, memory: word(0), physical: word(4),
+        size: word(8), info: word(12), address: word(16), }
+    DATABASE_4_6_9_MARVELL: Database { bytes: 136, is_valid: word(0), process: word(4),
+        video: word(8), video_max: word(12), video_total: word(20), non_paged: word(40),
+        non_paged_max: word(44), non_paged_total: word(52), contiguous: word(72),
+        contiguous_max: word(76), contiguous_total: word(84), ..Database::ABSENT }
 }
 
 layouts! {
@@ -1283,7 +1320,8 @@ layouts! {
         user_signal: UserSignal { bytes: 20, command: word(0), id: word(4), manual_reset: word(8),
         wait: word(12), state: word(16), ..UserSignal::ABSENT }, signal: &SIGNAL_V2,
         write_data: &WRITE_DATA_V2, set_power: &SET_POWER_V2, config_power: &CONFIG_POWER_V2,
-        power: &POWER_V2, cache: &CACHE_V2, timestamp: &TIMESTAMP_V2,
+        power: &POWER_V2, cache: &CACHE_V2, flush_cache: &FLUSH_CACHE_V2,
+        mmu_version: &MMU_VERSION_V2, timestamp: &TIMESTAMP_V2,
         kernel_settings: &KERNEL_SETTINGS_V2, version_numbers: &VERSION_NUMBERS_V2,
         attach: &ATTACH_V2, detach: &DETACH_V2, timeout: &TIMEOUT_V2, database: &DATABASE_V2,
         chip_info: &CHIP_INFO_V2, resets: &RESETS_V2, options: &OPTIONS_V2,
@@ -1360,15 +1398,17 @@ layouts! {
         release_node: &RELEASE_NODE_5_0_11_P6, lock: &LOCK_5_0_11_P6,
         name_node: &NAME_NODE_5_0_11_P6, import_node: &IMPORT_NODE_5_0_11_P6,
         node_fd: &NODE_FD_5_0_11_P6, shared_buffer: &SHARED_BUFFER_5_0_11_P6,
-        config_power: &CONFIG_POWER_5_0_11_P6, cache: &CACHE_5_0_11_P6, attach: &ATTACH_5_0_11_P6,
-        database: &DATABASE_5_0_11_P6, profile_setting: &PROFILE_SETTING_5_0_11_P6,
-        set_profile: &SET_PROFILE_5_0_11_P6, shared_info: &SHARED_INFO_V2,
-        set_shared_info: &SET_SHARED_INFO_V2, command_buffer: &COMMAND_BUFFER_5_0_11_P6, ..V4_6_9 }
+        config_power: &CONFIG_POWER_5_0_11_P6, cache: &CACHE_5_0_11_P6,
+        flush_cache: &FLUSH_CACHE_5_0_11_P6, mmu_version: &MMU_VERSION_5_0_11_P6,
+        attach: &ATTACH_5_0_11_P6, database: &DATABASE_5_0_11_P6,
+        profile_setting: &PROFILE_SETTING_5_0_11_P6, set_profile: &SET_PROFILE_5_0_11_P6,
+        shared_info: &SHARED_INFO_V2, set_shared_info: &SET_SHARED_INFO_V2,
+        command_buffer: &COMMAND_BUFFER_5_0_11_P6, ..V4_6_9 }
     // 5.0.11.p8.41671, of i.MX6; p7 is the same.
     V5_0_11_P8 { name: "5.0.11.p8", version: [5, 0, 11, 41671], identity: &IDENTITY_5_0_11_P8,
         quirks: &QUIRKS_5_0_11_P8, profile: &PROFILE_4_6_9, commands: &COMMANDS_5_0_11_P8,
-        wrap: &WRAP_5_0_11_P8, wait_fence: &WAIT_FENCE_5_0_11_P8, database: &DATABASE_5_0_11_P8,
-        ..V5_0_11_P6 }
+        wrap: &WRAP_5_0_11_P8, wait_fence: &WAIT_FENCE_5_0_11_P8, flush_cache: &FLUSH_CACHE_V2,
+        mmu_version: &MMU_VERSION_V2, database: &DATABASE_5_0_11_P8, ..V5_0_11_P6 }
     // 6.2.2.93313.
     V6_2_2 { name: "6.2.2", version: [6, 2, 2, 93313], sizes: &[400, 344], union_at: 40, header:
         Header { hardware_type: word(4), core_index: word(8), engine: word(28), status: word(12),
@@ -1588,18 +1628,28 @@ layouts! {
     V6_4_13 { name: "6.4.13", version: [6, 4, 13, 608341], sizes: &[376], union_at: 48, queue:
         Queue { next: long(0), command: 8, union_at: 56, bytes: 384, }, unlock: &UNLOCK_6_4_15_3,
         cache: &CACHE_6_4_11, chip_info: &CHIP_INFO_6_4_15_3, ..V6_4_11_2 }
+    // 4.6.9.8290 of Marvell, for PXA988 and PXA1088.
+    V4_6_9_MARVELL { name: "4.6.9-marvell", version: [4, 6, 9, 8290], sizes: &[160, 232], queue:
+        Queue { next: word(0), command: 8, union_at: 32, bytes: 168, }, identity: &IDENTITY_4_1_0,
+        quirks: &QUIRKS_4_6_9_MARVELL, profile: &PROFILE_4_0_0, vector: None,
+        commands: &COMMANDS_4_6_9_MARVELL, allocate_linear: &ALLOCATE_LINEAR_4_6_9_MARVELL,
+        create_fence: &CREATE_FENCE_4_6_9, map_user: &MAP_USER_4_6_9_MARVELL,
+        flush_cache: &FLUSH_CACHE_5_0_11_P6, mmu_version: &MMU_VERSION_5_0_11_P6,
+        database: &DATABASE_4_6_9_MARVELL, resets: &RESETS_4_0_0, set_scale: &SET_SCALE_4_0_0,
+        scale: &SCALE_4_0_0, ..V4 }
 }
 
 /// All generations. Of those that cannot be told apart the first is taken, unless something else
 /// decides.
 #[rustfmt::skip]
-pub(crate) static LAYOUTS: [Layout; 52] = [
+pub(crate) static LAYOUTS: [Layout; 53] = [
     DOVE, DOVE_OLD, V2, ARNOVA, V4, EUREKA, V4_0_0, V4_1_0, V4_6_9, V5_0_11_P8, V5_0_11_P6,
     V6_2_4_P2, V6_2_4_P3, V6_2_3, V6_2_2, V6_4_11, V6_4_3_NXP, V6_4_21_1, V6_3_3_4, V6_3_1,
     V6_2_4_P1_6, V6_2_4_P1_0, V6_2_4_P1_2, V6_2_4_P2_S32V, V6_2_4_P4_NXP, V6_2_4_P4_ST, V6_3_0,
     V6_3_1_4, V6_3_2_5, V6_4_0_P1, V6_4_0_P2_0, V6_4_0_P2_4, V6_4_0_P2_S32V, V6_4_1, V6_4_2_1,
     V6_4_3_ST, V6_4_3_P0, V6_4_3_P2_0, V6_4_4_3, V6_4_6, V6_4_6_9, V6_4_7, V6_4_8_7, V6_4_9,
     V6_4_11_2, V6_4_11_P1_0, V6_4_11_P2_0, V6_4_11_P4, V6_4_13, V6_4_15_3, V6_4_18_6, V6_4_19_4,
+    V4_6_9_MARVELL,
 ];
 
 /// Other names of generations, and their places in the list.

@@ -103,6 +103,22 @@ pub(crate) const V2: PowerNumbers = PowerNumbers(&[
 /// Those of 4.6.6.
 pub(crate) const V4: PowerNumbers = PowerNumbers(&[FIRST, MORE, &[(10, On, IfIdle)]]);
 
+/// Those of 4.6.9.8290, Marvell's.
+pub(crate) const MARVELL: PowerNumbers = PowerNumbers(&[
+    FIRST,
+    &[
+        (4, Suspend, Later),
+        (5, Off, Later),
+        (6, Idle, IfIdle),
+        (7, Suspend, IfIdle),
+        (8, Off, IfIdle),
+        (9, Off, IfIdle),
+        (10, Off, Later),
+        (11, Off, IfIdle),
+        (12, On, IfIdle),
+    ],
+]);
+
 /// From 4.0.0 to 6.2.3.
 pub(crate) const V4_0_0: PowerNumbers = PowerNumbers(&[FIRST, MORE, TIMED]);
 

@@ -89,6 +89,8 @@ pub(crate) struct Quirks {
     pub(crate) cache_is_ignored: bool,
     /// CACHE is of a node, whatever range it names: [`by_node`](crate::abi::CacheRange::by_node).
     pub(crate) caches_nodes: bool,
+    /// FLUSH_CACHE and GET_MMU_VERSION are built, and there is a pool for command buffers.
+    pub(crate) flushes: bool,
     /// DETACH of an unknown context is INVALID_OBJECT; else nothing is to be done.
     pub(crate) detaches_known: bool,
     /// COMMIT_DONE is a command, too, which does nothing; else only a record.

@@ -391,6 +391,16 @@ structures! {
         in size = "bytes",
         in node = "node",
     }
+    /// FLUSH_CACHE.
+    flush_cache: &CacheFlush = "CacheFlush" {
+        in logical = "vaddr",
+        in size = "offset", // bytes
+        in direction = "dir", // as of the kernel's DMA
+    }
+    /// GET_MMU_VERSION.
+    mmu_version: &GetMmuVersion = "GetMmuVersion" {
+        out version = "mmuVersion", // 0: version 1
+    }
     /// TIMESTAMP.
     timestamp: &TimeStamp = "TimeStamp" {
         in timer = "timer",

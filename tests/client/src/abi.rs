@@ -30,6 +30,7 @@ facts! {
     "6.3.2.5" "6.3.3.4" "6.4.0.p1" "6.4.0.p2.0" "6.4.0.p2.4" "6.4.0.p2-s32v" "6.4.1" "6.4.2.1" "6.4.3-nxp"
     "6.4.3-st" "6.4.3.p0" "6.4.3.p2.0" "6.4.4.3" "6.4.6" "6.4.6.9" "6.4.7" "6.4.8.7" "6.4.9" "6.4.11.2"
     "6.4.11.p1.0" "6.4.11.p2.0" "6.4.11.p4" "6.4.13" "6.4.15.3" "6.4.18.6" "6.4.19.4" "6.4.21.1"
+    "4.6.9-marvell"
 }
 
 /// How many of these the driver tells apart by what their clients do, too: those that come first.
@@ -225,7 +226,7 @@ impl Abi {
         (0..FAMILIAR).map(Self::at).collect()
     }
 
-    /// All generations: first [`Abi::familiar`], then the others, oldest first.
+    /// All generations: first [`Abi::familiar`], then the others.
     pub fn all() -> Vec<&'static Self> {
         (0..FACTS.len()).map(Self::at).collect()
     }
@@ -670,7 +671,7 @@ mod tests {
             assert!(abi.has("COMMIT"), "{}", abi.name);
             assert!(abi.sizes[0] > abi.union_at, "{}", abi.name);
         }
-        assert_eq!(Abi::all().len(), 52);
+        assert_eq!(Abi::all().len(), 53);
         assert_eq!(Abi::familiar()[15].name, "6.4.11");
     }
 

@@ -19,6 +19,7 @@ use galcore_client::client::command_memory;
 use galcore_client::client::place;
 use galcore_client::device::set_interface;
 use galcore_client::device::NODES;
+use galcore_client::profile;
 use galcore_client::sys;
 use galcore_client::uapi;
 use galcore_client::uapi::signal;
@@ -59,6 +60,8 @@ const LIKELY: &[(usize, usize, &str)] = &[
     (16, 64, "arnova"),
     (16, 128, "v4"),
     (16, 224, "v4"),
+    (16, 160, MARVELL),
+    (16, 232, MARVELL),
     (32, 168, "4.0.0"),
     (32, 240, "4.0.0"),
     (32, 248, "4.6.9"),
@@ -78,12 +81,51 @@ fn client(abi: &'static Abi) -> Result<Client> {
     Ok(Client::with_device(device)?)
 }
 
-/// Runs `body` for each generation, and names the one that it fails for.
+/// Marvell's, of which a library has drawn on its own kernel: its layout is as old as v4's.
+const MARVELL: &str = "4.6.9-marvell";
+
+/// The generations that draw the whole picture here.
+fn drawing() -> impl Iterator<Item = &'static Abi> {
+    Abi::familiar().into_iter().chain(Abi::named(MARVELL))
+}
+
+/// Runs `body` for each of these, and names the one that it fails for.
 fn each(body: impl Fn(&'static Abi) -> Result<()>) -> Result<()> {
-    for abi in Abi::familiar() {
+    for abi in drawing() {
         body(abi).with_context(|| abi.name.to_string())?;
     }
     Ok(())
+}
+
+/// The pool of command buffers, FLUSH_CACHE of what the client sees, and GET_MMU_VERSION.
+fn marvell(abi: &'static Abi) -> Result<()> {
+    let client = client(abi)?;
+    let device = client.device();
+    let node = device.allocate(8192, 64, surface::BITMAP, Pool(12))?;
+    let location = device.lock(node)?;
+    let send = |command, given: &[(&str, u64)]| profile::send(device, command, given, abi.sizes[0]);
+    let flush = |user: u64, direction| {
+        let given = [("vaddr", user), ("offset", 4096), ("dir", direction)];
+        Ok::<_, anyhow::Error>(send("FLUSH_CACHE", &given)?.status)
+    };
+    for direction in 0..3 {
+        same(
+            "FLUSH_CACHE",
+            flush(location.logical, direction)?,
+            Status::OK,
+        )?;
+    }
+    unlock(device, node)?;
+    device.free(node)?;
+    let answer = send("GET_MMU_VERSION", &[])?;
+    same("GET_MMU_VERSION", answer.status, Status::OK)?;
+    let (at, _) = abi
+        .field("GetMmuVersion", "mmuVersion")
+        .context("a field")?;
+    let at = abi.union_at + at;
+    let version = u32::from_le_bytes(answer.bytes[at..at + 4].try_into()?);
+    let is_2 = device.identity()?.chip_model == 0x3000;
+    same("the version of the MMU", version, is_2.into())
 }
 
 /// Sends a payload of 4.0.0 the way the client's generation has it.
@@ -848,7 +890,7 @@ fn main() -> ExitCode {
         harness::allow(Duration::from_secs(600));
         let model = Device::open()?.identity()?.chip_model;
         let mut suite = Suite::new();
-        for abi in Abi::familiar() {
+        for abi in drawing() {
             suite.test(
                 format!("a client of {} draws the picture", abi.name),
                 move || picture(abi),
@@ -894,6 +936,9 @@ fn main() -> ExitCode {
                 });
             }
         }
+        suite.test("what Marvell's generation alone has", || {
+            marvell(Abi::named(MARVELL).context(MARVELL)?)
+        });
         suite.test("every command number has an answer", || each(every_number));
         suite.test("refusals are those of the generation", || each(negatives));
         suite.test("so are the others of the table", || each(more_negatives));
