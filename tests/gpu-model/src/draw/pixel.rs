@@ -11,6 +11,7 @@ use crate::engine2d::Bus;
 use crate::engine2d::StateBlock;
 use crate::mmu::Port;
 use crate::registers::state::*;
+use crate::shader::half;
 use crate::shader::Lane;
 use crate::shader::LANES;
 use crate::surface::Layout;
@@ -100,12 +101,37 @@ fn whole_of_double(value: f64) -> u32 {
 /// Where a component is in a pixel: first bit, bits. 0 bits: nowhere.
 type Field = (u32, u32);
 
-/// A colour format: bytes of a pixel; red, green, blue, alpha; alpha counts.
+/// A number without a sign in `bits` bits, of which five are its exponent, as of a half. What is not exact goes down, as
+/// in Mesa's software; what silicon does is not known.
+fn unsigned_float(value: f32, bits: u32) -> u32 {
+    let mantissa = bits - 5;
+    let infinite = 31 << mantissa;
+    if value.is_nan() {
+        return infinite | 1;
+    }
+    let word = value.to_bits();
+    let exponent = (word >> 23 & 0xff) as i32 - 127 + 15;
+    match exponent {
+        _ if value.is_sign_negative() => 0,
+        _ if value.is_infinite() => infinite,
+        31.. => infinite - 1,
+        1.. => (exponent as u32) << mantissa | (word & 0x7f_ffff) >> (23 - mantissa),
+        _ => {
+            let shift = 24 - mantissa + exponent.unsigned_abs();
+            (word & 0x7f_ffff | 0x80_0000)
+                .checked_shr(shift)
+                .unwrap_or(0)
+        }
+    }
+}
+
+/// A colour format: bytes of a pixel; red, green, blue, alpha; alpha counts; they are floating-point numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Format {
     bytes: u32,
     fields: [Field; 4],
     has_alpha: bool,
+    is_float: bool,
 }
 
 impl Format {
@@ -124,6 +150,7 @@ impl Format {
             5 | 6 => (4, [(16, 8), (8, 8), (0, 8), (24, 8)]),
             0x110 => (1, [none, none, none, (0, 8)]),
             0x116 => (4, [(0, 10), (10, 10), (20, 10), (30, 2)]),
+            0x11d => (4, [(0, 11), (11, 11), (22, 10), none]),
             0x11f => (2, [(0, 8), (8, 8), none, none]),
             0x123 => (1, [(0, 8), none, none, none]),
             _ => return None,
@@ -132,6 +159,7 @@ impl Format {
             bytes,
             fields,
             has_alpha: !matches!(code, 0 | 2 | 5) && fields[3].1 != 0,
+            is_float: code == 0x11d,
         })
     }
 
@@ -139,6 +167,10 @@ impl Format {
         std::array::from_fn(|at| match self.fields[at] {
             (_, 0) => [0.0, 0.0, 0.0, 1.0][at],
             _ if at == 3 && !self.has_alpha => 1.0,
+            (shift, bits) if self.is_float => {
+                let value = (pixel >> shift) as u16 & ((1 << bits) - 1);
+                half(value << (15 - bits))
+            }
             (shift, bits) => {
                 let most = (1u32 << bits) - 1;
                 (pixel >> shift & most) as f32 / most as f32
@@ -169,6 +201,7 @@ impl Format {
                 colour[at]
             };
             let field = match bits {
+                5.. if self.is_float => unsigned_float(value, *bits),
                 8.. => normalized(value, *bits),
                 _ => {
                     let most = (1u32 << bits) - 1;
@@ -187,6 +220,12 @@ impl Format {
             let most = ((1u64 << bits) - 1) as u32;
             if at == 3 && !self.has_alpha {
                 all.iter_mut().for_each(|pixel| *pixel |= most << shift);
+                continue;
+            }
+            if self.is_float && *bits > 0 {
+                for (pixel, value) in all.iter_mut().zip(colours[at].iter()) {
+                    *pixel |= unsigned_float(*value, *bits) << shift;
+                }
                 continue;
             }
             let scale = most as f32;
@@ -655,7 +694,10 @@ impl Colour {
 
     /// A lane's colour, blended with what was there.
     fn blended(&self, old: u32, colours: &[Box<Lane>; 4], lane: usize) -> u32 {
-        let clamped = std::array::from_fn(|at| unit(colours[at][lane]));
+        let clamped = std::array::from_fn(|at| match self.format.is_float {
+            true => colours[at][lane],
+            false => unit(colours[at][lane]),
+        });
         let Some([equation, alpha]) = &self.blend else {
             return self.format.pack(clamped, self.dither(lane));
         };
@@ -875,6 +917,40 @@ mod tests {
         assert_eq!(opaque.unpack(0x0012_3456)[3], 1.0);
         assert_eq!(opaque.pack([0.0; 4], 0.5), 0xff00_0000);
         assert_eq!(Format::of(7), None);
+    }
+
+    #[test]
+    fn floating_point_formats_keep_what_they_hold() {
+        let format = Format::of(0x1d00_0000).unwrap();
+        let mut random = crate::gpu::Random::new(7);
+        for _ in 0..5000 {
+            let pixel = random.below(u32::MAX);
+            let is_finite = format.unpack(pixel).iter().all(|value| value.is_finite());
+            if is_finite {
+                assert_eq!(format.pack(format.unpack(pixel), 0.5), pixel, "{pixel:#x}");
+            }
+        }
+        for (value, wanted) in [
+            (1.0, 15 << 6),
+            (1.999, 15 << 6 | 63),
+            (-1.0, 0),
+            (-f32::INFINITY, 0),
+            (1e9, (31 << 6) - 1),
+            (65024.0, (31 << 6) - 1),
+            (f32::INFINITY, 31 << 6),
+            (f32::NAN, 31 << 6 | 1),
+            // The smallest, and half of it.
+            (2f32.powi(-20), 1),
+            (2f32.powi(-21), 0),
+            (0.0, 0),
+            (f32::MIN_POSITIVE / 4.0, 0),
+        ] {
+            assert_eq!(unsigned_float(value, 11), wanted, "{value}");
+        }
+        assert_eq!(
+            format.pack([1.0, 0.5, 2.0, 0.0], 0.5),
+            960 | 896 << 11 | 512 << 22
+        );
     }
 
     #[test]
