@@ -263,9 +263,13 @@ impl Process {
 
     /// The same, if it is used for the first time: what was written since it was pinned counts.
     pub(crate) fn hand_over_first(&self, node: &Arc<Node>) -> Result {
-        match node.wrapped().is_some_and(UserMemory::note_use) {
-            true => self.hand_over(node),
-            false => Ok(()),
+        match node.wrapped() {
+            Some(memory) if !memory.is_used() => {
+                self.hand_over(node)?;
+                memory.note_use();
+                Ok(())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -342,14 +346,14 @@ impl Clients {
         process.import_object(buffer)
     }
 
-    /// A dma-buf of a node, for reading and writing: see [`Process::import_object`]. `NotSupported`:
-    /// it cannot be one.
-    pub(crate) fn export_object(&self, node: &Arc<Node>) -> Result<DmaBuf> {
+    /// A dma-buf of a node; whatever it can be mapped for, importers read and write it: see
+    /// [`Process::import_object`]. `NotSupported`: it cannot be one.
+    pub(crate) fn export_object(&self, node: &Arc<Node>, access: Access) -> Result<DmaBuf> {
         // Others may leave something in it from now on.
         node.share();
         let exporter = self.device().memory().exporter();
         exporter
-            .make(node.clone(), Access::FULL)
+            .make(node.clone(), access, true)
             .map_err(Into::into)
     }
 }

@@ -155,6 +155,7 @@ pub(crate) use ledgers::{
     KINDS, //
 };
 pub(crate) use streams::{
+    check_alive,
     outlast_number,
     settle_number,
     Stream,
@@ -350,7 +351,7 @@ impl Process {
     }
 
     /// The same for what is always about its memory.
-    fn check_own(&self) -> Result {
+    pub(crate) fn check_own(&self) -> Result {
         match self.is_callers() {
             true => Ok(()),
             false => Err(refuse_caller()),
@@ -600,7 +601,7 @@ impl Process {
             Request::CreateFence { signal } => self.create_fence(signal),
             Request::WaitFence { fd, milliseconds } => {
                 let what = (WaitFor::Fence(fd), Limited::Fence(fd, milliseconds));
-                let wait = |left| Ok(sys::fence::wait(fd, left)?);
+                let wait = |left| Ok(sys::fence::wait(fd, left, false)?);
                 self.limited(what, milliseconds, || 0, wait).map(done)
             }
             Request::WaitNode { node } => self.wait_node(node),
@@ -665,7 +666,7 @@ impl Process {
 fn refuse_caller() -> Error {
     warn_client!(
         PASSED_ON,
-        "has a file that another program opened, whose memory it is: it must open the device itself"
+        "has a file of another program, whose memory it is: it must open the device itself"
     );
     Error::InvalidData
 }

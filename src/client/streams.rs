@@ -106,7 +106,7 @@ impl Process {
             0x17 => id.buffer_size,
             0x18 => id.instruction_count,
             0x19 => id.num_constants,
-            0x1A => id.varyings_count,
+            0x1A => id.free_varyings,
             // No address is the client's to choose.
             0x1B => return Ok(u64::MAX),
             0x1C..=0x1E => 0,
@@ -124,7 +124,13 @@ impl Process {
         let mut cores = self.device.cores();
         let in_one_piece =
             !by_mmu && cores.any(|core| !core.identity().has_new_memory_controller());
-        self.create_object_in(bytes, default_pool(in_one_piece, true))
+        match self.create_object_in(bytes, default_pool(in_one_piece, true)) {
+            // Few objects are tile status.
+            Err(Error::OutOfMemory) if in_one_piece => {
+                self.create_object_in(bytes, default_pool(false, true))
+            }
+            outcome => outcome,
+        }
     }
 
     /// Where a file shows it. `InvalidArgument`: nowhere.
@@ -136,9 +142,10 @@ impl Process {
         }
     }
 
-    /// Waits for the fence of another driver's, or of ours.
+    /// Waits for the fence of another driver's, or of ours, whatever Unix signals come: a SUBMIT that
+    /// they restarted would wait anew.
     pub(crate) fn wait_for_fence(&self, fd: i32) -> Result {
-        Ok(fence::wait(fd, FENCE_TIMEOUT)?)
+        Ok(fence::wait(fd, FENCE_TIMEOUT, true)?)
     }
 
     /// Runs the commands `words`, which begin in pipe `entry` and need no context, and `fence` after
@@ -179,7 +186,8 @@ impl Process {
     pub(crate) fn submit_stream(self: &Arc<Self>, stream: Stream) -> Result<u32> {
         self.check_own()?;
         let core = &stream.core;
-        for used in &stream.used {
+        for (at, used) in stream.used.iter().enumerate() {
+            check_alive(at)?;
             used.node.metadata().prepare()?;
             self.hand_over_first(&used.node)?;
             if stream.is_ordered {
@@ -241,6 +249,15 @@ impl Process {
     pub(crate) fn wait_for_number(&self, pipe: u32, number: u32, milliseconds: u32) -> Result {
         let core = self.core_of_pipe(pipe)?;
         wait_for(&core, full_number(&core, number), milliseconds)
+    }
+}
+
+/// Asked for each object of a SUBMIT, that at place `at`. `Interrupted`: the caller is being killed.
+#[inline]
+pub(crate) fn check_alive(at: usize) -> Result {
+    match at % 256 == 255 && sys::is_killed() {
+        true => Err(Error::Interrupted),
+        false => Ok(()),
     }
 }
 

@@ -58,9 +58,14 @@ impl UserMemory {
         self.mapping.backing().is_writeable()
     }
 
-    /// Notes that a stream uses it; says whether it is the first.
-    pub(crate) fn note_use(&self) -> bool {
-        !self.is_used.load(Relaxed) && !self.is_used.xchg(true, Relaxed)
+    /// Whether a stream has used it.
+    pub(crate) fn is_used(&self) -> bool {
+        self.is_used.load(Relaxed)
+    }
+
+    /// Notes that one does.
+    pub(crate) fn note_use(&self) {
+        self.is_used.store(true, Relaxed);
     }
 
     /// Copies what lies at `offset` to `to`.

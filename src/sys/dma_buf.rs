@@ -517,6 +517,8 @@ impl Access {
 /// What a dma-buf of ours keeps.
 struct Owner<T> {
     object: Arc<T>,
+    /// Whatever its file is for.
+    importers_write: bool,
     /// Its address tells whose the dma-buf is, so it must not be another's as long as that lives.
     _exporter: Arc<Exporter<T>>,
 }
@@ -558,7 +560,7 @@ impl<T: Exportable> Exporter<T> {
             true => Reserved::new()?,
             false => Reserved::kept_by_exec()?,
         };
-        let buffer = self.make(object, access)?;
+        let buffer = self.make(object, access, false)?;
         let file = buffer.file();
         // Its reference is the dma-buf's.
         core::mem::forget(buffer);
@@ -566,9 +568,14 @@ impl<T: Exportable> Exporter<T> {
         unsafe { reserved.fill(file) }
     }
 
-    /// Makes a dma-buf of `object`'s memory, which it keeps alive, for `access`. `EINVAL`: it
-    /// cannot be one.
-    pub(crate) fn make(self: &Arc<Self>, object: Arc<T>, access: Access) -> Result<DmaBuf> {
+    /// Makes a dma-buf of `object`'s memory, which it keeps alive, for `access`; `importers_write`
+    /// also if that is for reading. `EINVAL`: it cannot be one.
+    pub(crate) fn make(
+        self: &Arc<Self>,
+        object: Arc<T>,
+        access: Access,
+        importers_write: bool,
+    ) -> Result<DmaBuf> {
         let (pages, start, bytes) = match object.memory().ok_or(EINVAL)? {
             Memory::Part(part) => (null_mut(), part.start(), part.bytes()),
             Memory::Pages(pages) => {
@@ -579,6 +586,7 @@ impl<T: Exportable> Exporter<T> {
         };
         let owner = Owner {
             object,
+            importers_write,
             _exporter: self.clone(),
         };
         let owner = KBox::new(owner, GFP_CLIENT)?.into_foreign();
@@ -603,14 +611,15 @@ impl<T: Exportable> Exporter<T> {
     }
 
     /// The object whose dma-buf `buffer` is, if it is one of this exporter's, and whether its
-    /// file is for writing.
+    /// importers may write.
     pub(crate) fn find(self: &Arc<Self>, buffer: &DmaBuf) -> Option<(Arc<T>, bool)> {
         // SAFETY: By its type invariant the dma-buf is live; the tag is only compared.
         let owner = unsafe { shim::gal_exported_by(buffer.0.as_ptr(), self.tag()) };
         let owner = NonNull::new(owner.cast::<Owner<T>>())?;
         // SAFETY: Only this exporter's dma-bufs have its address, and their owners are of this
         // type; the dma-buf keeps its own.
-        let object = unsafe { owner.as_ref() }.object.clone();
-        Some((object, buffer.is_writeable()))
+        let owner = unsafe { owner.as_ref() };
+        let is_writeable = owner.importers_write || buffer.is_writeable();
+        Some((owner.object.clone(), is_writeable))
     }
 }

@@ -7,7 +7,10 @@
 
 use super::{
     chrdev::OpenFile,
-    dma_buf::DmaBuf,
+    dma_buf::{
+        Access,
+        DmaBuf, //
+    },
     fence::{
         self,
         SharedFence, //
@@ -96,8 +99,8 @@ pub(crate) trait NodeFile: Send + Sync + Sized + 'static {
     /// `is_first`.
     fn check(&self, object: &Arc<Self::Object>, is_first: bool) -> Result;
 
-    /// A dma-buf of `object`.
-    fn export(object: &Arc<Self::Object>) -> Result<DmaBuf>;
+    /// A dma-buf of `object`, which can be mapped as `access` says.
+    fn export(object: &Arc<Self::Object>, access: Access) -> Result<DmaBuf>;
 
     /// The object that `buffer` is, for the calling process. `EBUSY`, `ENOMEM`: [`NodeFile::settle`] may
     /// help.
@@ -208,17 +211,19 @@ impl Shared {
 
     /// Waits for the others' fences: for all, if the caller `writes`, else for those of writers.
     /// Fences of ours for the core at place `except` are left out. `ETIMEDOUT`: they take longer than
-    /// `milliseconds`. `ERESTARTSYS`.
+    /// `milliseconds`. `ERESTARTSYS`: a Unix signal came first, or one that kills, if the wait
+    /// `outlasts` the others.
     pub(crate) fn wait_for_others(
         &self,
         writes: bool,
         milliseconds: u32,
         except: Option<usize>,
+        outlasts: bool,
     ) -> Result {
         let except = fence::number_of(except);
         // SAFETY: By the type invariant the dma-buf is live, and stays as long as the call waits.
         to_result(unsafe {
-            shim::gal_wait_for_others(self.0.as_ptr(), writes, milliseconds, except)
+            shim::gal_wait_for_others(self.0.as_ptr(), writes, milliseconds, except, outlasts)
         })
     }
 
@@ -414,10 +419,11 @@ impl<T: NodeFile> Answers<T> {
     /// # Safety
     ///
     /// Called by DRM with an object of such a node.
-    unsafe extern "C" fn export(content: *mut c_void) -> *mut shim::dma_buf {
+    unsafe extern "C" fn export(content: *mut c_void, flags: c_int) -> *mut shim::dma_buf {
         // SAFETY: By the caller; the object has a reference meanwhile.
         let object = unsafe { Self::object(content) };
-        match T::export(&object.into()) {
+        // CAST: the bits.
+        match T::export(&object.into(), Access::of_flags(flags as u32)) {
             Ok(buffer) => buffer.into_raw(),
             Err(error) => error.to_ptr(),
         }

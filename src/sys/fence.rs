@@ -123,11 +123,12 @@ impl Drop for SharedFence {
 /// Waits for the sync file of the calling process's descriptor `fd`, at least `milliseconds`; all
 /// ones is for ever.
 ///
-/// `EINVAL`: there is none. `ETIMEDOUT`: not in that time. `ERESTARTSYS`: a Unix signal came first.
-pub(crate) fn wait(fd: i32, milliseconds: u32) -> Result {
+/// `EINVAL`: there is none. `ETIMEDOUT`: not in that time. `ERESTARTSYS`: a Unix signal came first, or
+/// one that kills, if the wait `outlasts` the others.
+pub(crate) fn wait(fd: i32, milliseconds: u32, outlasts: bool) -> Result {
     // SAFETY: The call looks the descriptor up in the caller's table and refuses numbers that are
     // not in use.
-    kernel::error::to_result(unsafe { shim::gal_wait_fence(fd, milliseconds) })
+    kernel::error::to_result(unsafe { shim::gal_wait_fence(fd, milliseconds, outlasts) })
 }
 
 /// Ends the work item of fences.

@@ -263,7 +263,8 @@ struct dma_fence *gal_share_fence(struct gal_fence *fence);
 bool gal_fence_is_over(struct gal_fence *fence);
 void gal_signal_fence(struct gal_fence *fence);
 void gal_end_fence(struct gal_fence *fence, int error);
-int gal_wait_fence(int fd, unsigned int milliseconds);
+long gal_outlast_fence(struct dma_fence *fence, long left);
+int gal_wait_fence(int fd, unsigned int milliseconds, bool outlasts);
 
 /* The caller. */
 struct task_struct *gal_find_leader(pid_t number);
@@ -402,7 +403,7 @@ struct gal_drm_answers {
 	void (*put)(void *content);
 	/* Whether the caller may export the object. It is waited for, if it is the first time. */
 	int (*check)(void *state, void *content, bool is_first);
-	struct dma_buf *(*export)(void *content);
+	struct dma_buf *(*export)(void *content, int flags);
 	void *(*import)(struct dma_buf *buffer);
 	/* Called, without a lock, if that said -EBUSY or -ENOMEM; it is tried once more. */
 	int (*settle)(void *state);
@@ -435,7 +436,7 @@ bool gal_is_shared(struct drm_gem_object *object);
 /* With a reference; NULL: nothing else has it. */
 struct dma_buf *gal_object_buffer(struct drm_gem_object *object);
 int gal_wait_for_others(struct dma_buf *buffer, bool write, unsigned int milliseconds,
-			unsigned int except);
+			unsigned int except, bool outlasts);
 int gal_show_fence(struct dma_buf *buffer, struct dma_fence *fence, bool write);
 void gal_put_fence(struct dma_fence *fence);
 

@@ -83,7 +83,7 @@ static void gal_object_free(struct drm_gem_object *object)
 
 static struct dma_buf *gal_object_export(struct drm_gem_object *object, int flags)
 {
-	return gal_answers(object->dev)->export(gal_content(object));
+	return gal_answers(object->dev)->export(gal_content(object), flags);
 }
 
 static const struct drm_gem_object_funcs gal_object_funcs = {
@@ -164,7 +164,7 @@ bool gal_is_shared(struct drm_gem_object *object)
 }
 
 int gal_wait_for_others(struct dma_buf *buffer, bool write, unsigned int milliseconds,
-			unsigned int except)
+			unsigned int except, bool outlasts)
 {
 	/* Without time, it says whether they are signaled. */
 	long left = msecs_to_jiffies(milliseconds);
@@ -177,7 +177,8 @@ int gal_wait_for_others(struct dma_buf *buffer, bool write, unsigned int millise
 		if (gal_is_fence_of(fence, except) || dma_fence_is_signaled(fence))
 			continue;
 		if (left)
-			left = dma_fence_wait_timeout(fence, true, left);
+			left = outlasts ? gal_outlast_fence(fence, left) :
+					  dma_fence_wait_timeout(fence, true, left);
 		if (left <= 0) {
 			error = left ?: -ETIMEDOUT;
 			break;
@@ -507,7 +508,7 @@ struct dma_buf *gal_object_buffer(struct drm_gem_object *object)
 }
 
 int gal_wait_for_others(struct dma_buf *buffer, bool write, unsigned int milliseconds,
-			unsigned int except)
+			unsigned int except, bool outlasts)
 {
 	return 0;
 }

@@ -149,7 +149,28 @@ void gal_end_fence(struct gal_fence *fence, int error)
 	dma_fence_put(&fence->base);
 }
 
-int gal_wait_fence(int fd, unsigned int milliseconds)
+/* As dma_fence_wait_timeout(); Unix signals do not end it, but for those that kill. */
+long gal_outlast_fence(struct dma_fence *fence, long left)
+{
+	/* How long a killed process stays at most. */
+	const long most = max(HZ / 20, 1);
+
+	if (!left)
+		return dma_fence_is_signaled(fence);
+	while (left > 0) {
+		long slice = min(left, most);
+		long rest = dma_fence_wait_timeout(fence, false, slice);
+
+		if (rest)
+			return rest < 0 ? rest : left - slice + rest;
+		if (fatal_signal_pending(current))
+			return -ERESTARTSYS;
+		left -= slice;
+	}
+	return 0;
+}
+
+int gal_wait_fence(int fd, unsigned int milliseconds, bool outlasts)
 {
 	struct dma_fence *fence = sync_file_get_fence(fd);
 	signed long limit = MAX_SCHEDULE_TIMEOUT;
@@ -163,7 +184,8 @@ int gal_wait_fence(int fd, unsigned int milliseconds)
 			      MAX_SCHEDULE_TIMEOUT - 1);
 	if (limit && limit != MAX_SCHEDULE_TIMEOUT)
 		limit++;
-	left = dma_fence_wait_timeout(fence, true, limit);
+	left = outlasts ? gal_outlast_fence(fence, limit) :
+			  dma_fence_wait_timeout(fence, true, limit);
 	dma_fence_put(fence);
 	if (left < 0)
 		return left;
@@ -209,7 +231,12 @@ void gal_end_fence(struct gal_fence *fence, int error)
 {
 }
 
-int gal_wait_fence(int fd, unsigned int milliseconds)
+int gal_wait_fence(int fd, unsigned int milliseconds, bool outlasts)
+{
+	return -ENOTSUPP;
+}
+
+long gal_outlast_fence(struct dma_fence *fence, long left)
 {
 	return -ENOTSUPP;
 }

@@ -30,7 +30,10 @@ use crate::{
     log::debug_client,
     memory::Node,
     sys::{
-        dma_buf::DmaBuf,
+        dma_buf::{
+            Access,
+            DmaBuf, //
+        },
         drm::{
             self,
             Driver,
@@ -75,6 +78,12 @@ pub(super) trait Calls: Send + Sync + Sized + 'static {
         words: &mut [u32; WORDS],
     ) -> Result;
 
+    /// Whether ioctl `number` only asks about the core: a file is not of the process that does that
+    /// first.
+    fn is_question(_number: u32) -> bool {
+        false
+    }
+
     /// What the ioctl answers, if that failed.
     fn errno(error: Error) -> Errno;
 }
@@ -106,12 +115,23 @@ impl<C: Calls> File<C> {
     fn of_user(&self) -> Result<&Arc<Process>, Errno> {
         match self.process.as_ref() {
             Some(process) => Ok(process),
-            // Libraries repeat an ioctl for ever that says `EAGAIN`.
-            None => self.join().map_err(|error| match error {
-                EAGAIN => EBUSY,
-                error => error,
-            }),
+            None => self.join().map_err(busy),
         }
+    }
+
+    /// Runs what only asks, of a file that is of no process yet.
+    #[cold]
+    #[inline(never)]
+    fn answer(
+        &self,
+        file: &Opened<Self>,
+        number: u32,
+        words: &mut [u32; WORDS],
+    ) -> Result<Result, Errno> {
+        let process = join(&self.clients).map_err(busy)?;
+        let done = C::run(&process, file, number, words);
+        self.clients.leave(process);
+        Ok(done)
     }
 
     #[cold]
@@ -123,6 +143,14 @@ impl<C: Calls> File<C> {
         }
         drop(joining);
         self.owner()
+    }
+}
+
+/// What an ioctl answers where `open` would say `EAGAIN`: libraries repeat it for ever then.
+fn busy(error: Errno) -> Errno {
+    match error {
+        EAGAIN => EBUSY,
+        error => error,
     }
 }
 
@@ -212,7 +240,11 @@ impl<C: Calls> NodeFile for File<C> {
         number: u32,
         words: &mut [u32; WORDS],
     ) -> Result<(), Errno> {
-        C::run(self.of_user()?, file, number, words).map_err(|error| {
+        let done = match self.process.as_ref() {
+            None if C::is_question(number) => self.answer(file, number, words)?,
+            _ => C::run(self.of_user()?, file, number, words),
+        };
+        done.map_err(|error| {
             // CAST: 32 bits into at least 32.
             let name = C::NAMES.get(number as usize).unwrap_or(&"?");
             debug_client!(in Kernel, "{name} ({:#x}, {:#x}, ...): {error}", words[0], words[1]);
@@ -224,10 +256,15 @@ impl<C: Calls> NodeFile for File<C> {
         let offset = area.offset();
         // A window on the pool lies in the address space of its process's files.
         if offset == 0 && !Self::IS_OPENERS {
-            return Err(refuse_area(EINVAL, offset));
+            refuse_area(EINVAL, offset);
+            return Err(EINVAL);
         }
         let view = self.owner()?.mmap(area);
-        view.map(|_| ()).map_err(|error| refuse_area(error, offset))
+        view.map(|_| ())
+            .map_err(|error| match refuse_area(error, offset) {
+                ENOTTY if !Self::IS_OPENERS => EINVAL,
+                error => error,
+            })
     }
 
     fn show(self: ArcBorrow<'_, Self>, out: &SeqFile) {
@@ -252,9 +289,9 @@ impl<C: Calls> NodeFile for File<C> {
         checked.map_err(errno)
     }
 
-    fn export(object: &Arc<Node>) -> Result<DmaBuf, Errno> {
+    fn export(object: &Arc<Node>, access: Access) -> Result<DmaBuf, Errno> {
         let clients = CLIENTS.get().ok_or(ENODEV)?;
-        clients.export_object(object).map_err(errno)
+        clients.export_object(object, access).map_err(errno)
     }
 
     fn import(buffer: &DmaBuf) -> Result<Arc<Node>, Errno> {

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     client::{
+        check_alive,
         settle_number,
         Process,
         Stream,
@@ -109,15 +110,6 @@ fn milliseconds_to(seconds: u64, nanoseconds: u64, now: u64) -> u32 {
     u32::try_from(left).map_or(u32::MAX >> 1, |left| left.min(u32::MAX >> 1) + 1)
 }
 
-/// Asked for each object of a SUBMIT, that at place `at`. `Interrupted`: the caller is being killed.
-#[inline]
-fn check_alive(at: usize) -> Result {
-    match at % 1024 == 1023 && sys::is_killed() {
-        true => Err(Error::Interrupted),
-        false => Ok(()),
-    }
-}
-
 /// `count` words of user memory at `user`. `InvalidAddress`: they cannot be read.
 fn read(user: u64, count: usize) -> Result<KVVec<u32>> {
     let mut words = KVVec::new();
@@ -176,6 +168,8 @@ fn submit(
     {
         return Err(Error::InvalidArgument);
     }
+    let core = process.core_of_pipe(pipe)?;
+    process.check_own()?;
     // CAST: 32 bits into at least 32, three times.
     let given = read(long(words[6], words[7]), objects as usize * OBJECT_WORDS)?;
     let patches = read(
@@ -211,7 +205,6 @@ fn submit(
         // CAST: the bits.
         process.wait_for_fence(in_fence as i32)?;
     }
-    let core = process.core_of_pipe(pipe)?;
     let place = core.index();
     let mut counters = perfmon::Requests::new(process, &core, entry, words[16], &used, |count| {
         read(long(words[14], words[15]), count)
@@ -222,7 +215,7 @@ fn submit(
     };
     if flags & NO_IMPLICIT == 0 {
         for (buffer, is_written) in shared.iter().flatten() {
-            wait_for_others(buffer, *is_written, FENCE_TIMEOUT, Some(place))?;
+            wait_for_others(buffer, *is_written, FENCE_TIMEOUT, Some(place), true)?;
         }
     }
     let wants_file = flags & FENCE_FD_OUT != 0;
@@ -311,14 +304,16 @@ fn shared_of(
 }
 
 /// Waits for what others do with a dma-buf; not for jobs of the core at place `except`, which come
-/// before the caller's own. `ChipNotReady`: it is not over, and `milliseconds` is 0. `Timeout`.
+/// before the caller's own. If it `outlasts` Unix signals, only those that kill end it.
+/// `ChipNotReady`: it is not over, and `milliseconds` is 0. `Timeout`.
 fn wait_for_others(
     buffer: &Shared,
     writes: bool,
     milliseconds: u32,
     except: Option<usize>,
+    outlasts: bool,
 ) -> Result {
-    match buffer.wait_for_others(writes, milliseconds, except) {
+    match buffer.wait_for_others(writes, milliseconds, except, outlasts) {
         Err(ETIMEDOUT) if milliseconds == 0 => Err(Error::ChipNotReady),
         Err(ERESTARTSYS) => Err(Error::WaitInterrupted),
         outcome => Ok(outcome?),
@@ -335,7 +330,7 @@ fn wait_for_object(
 ) -> Result {
     process.wait_for_object(&object.get(), writes, milliseconds)?;
     match object.buffer() {
-        Some(buffer) => wait_for_others(&buffer, writes, milliseconds, None),
+        Some(buffer) => wait_for_others(&buffer, writes, milliseconds, None, false),
         None => Ok(()),
     }
 }
@@ -414,6 +409,7 @@ impl Calls for Etnaviv {
                 words[5] = wrap(process, file, (user, bytes), words[4])?;
             }
             9 => {
+                process.core_of_pipe(first)?;
                 let time = time(words, third & NONBLOCK != 0, 4);
                 wait_for_object(process, &find(file, second)?, true, time)?;
             }
@@ -422,6 +418,10 @@ impl Calls for Etnaviv {
             _ => return Err(Error::InvalidArgument),
         }
         Ok(())
+    }
+
+    fn is_question(number: u32) -> bool {
+        matches!(number, 0 | 10 | 11)
     }
 
     fn errno(error: Error) -> Errno {

@@ -51,6 +51,8 @@ macro_rules! domains {
 /// What cores with a 3D pipe have.
 static OF_3D: [Domain; 8] = domains! {
     "HI":
+        Read "TOTAL_READ_BYTES8",
+        Written "TOTAL_WRITE_BYTES8",
         TotalCycles "TOTAL_CYCLES",
         IdleCycles "IDLE_CYCLES",
         ReadStalls "AXI_CYCLES_READ_REQUEST_STALLED",

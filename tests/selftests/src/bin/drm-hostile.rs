@@ -60,6 +60,8 @@ use rustix::event::poll;
 use rustix::event::PollFd;
 use rustix::event::PollFlags;
 use rustix::event::Timespec;
+use rustix::fs::fcntl_getfl;
+use rustix::fs::OFlags;
 
 /// Minor versions, by which the two nodes are told from each other.
 const VIVANTE_MINOR: u32 = 0;
@@ -73,6 +75,7 @@ const PRIME_HANDLE_TO_FD: u32 = 0x2d;
 const PRIME_FD_TO_HANDLE: u32 = 0x2e;
 const CHANGE_HANDLE: u32 = 0xd2;
 /// etnaviv's.
+const GET_PARAM: u32 = DRIVER;
 const GEM_NEW: u32 = DRIVER + 2;
 const GEM_INFO: u32 = DRIVER + 3;
 const GEM_CPU_PREP: u32 = DRIVER + 4;
@@ -107,6 +110,8 @@ const IMPORTER: &str = "--import";
 const WAITER: &str = "--wait";
 const HEIR: &str = "--inherited";
 const SERVED: &str = "--served";
+const ASKING: &str = "--asking";
+const SIGNALED: &str = "--signaled";
 const CARELESS: &str = "--careless";
 const FAILING: &str = "--failing";
 const NAMED: &str = "--named";
@@ -1027,8 +1032,10 @@ fn killed(bench: &Bench) -> Result<()> {
             ensure!(took < SOON, "{what}: killed after {took:?}");
             Ok(())
         })?;
+        // The ring is empty again.
+        bench.works()?;
     }
-    bench.works()
+    Ok(())
 }
 
 /// What [`killed`] starts: a process that waits for the GPU, which stands still.
@@ -1114,6 +1121,14 @@ fn opened_for_another(bench: &Bench) -> Result<()> {
         "an import by the server",
         import(&held, descriptor.as_raw_fd()).map(|_| ()),
     )?;
+    // Who only asks does not have it.
+    let file = open(&bench.etnaviv_node)?;
+    let asked = system::again(&[ASKING])?
+        .stdin(Stdio::from(OwnedFd::from(file.try_clone()?)))
+        .output()?;
+    let said = String::from_utf8_lossy(&asked.stdout);
+    ensure!(asked.status.success(), "{}", said.trim());
+    create(&file, 4096).context("GEM_NEW after another has asked")?;
     // Two threads use a file first.
     for _ in 0..100 {
         let file = open(&bench.etnaviv_node)?;
@@ -1122,19 +1137,19 @@ fn opened_for_another(bench: &Bench) -> Result<()> {
             let first = scope.spawn(both);
             let second = both();
             let first = first.join().expect("a thread has panicked");
-            let is_busy = |made: &Result<u32>| {
-                let cause = made
-                    .as_ref()
-                    .err()
-                    .and_then(|error| error.downcast_ref::<std::io::Error>());
-                made.is_ok() || cause.and_then(std::io::Error::raw_os_error) == Some(libc::EBUSY)
-            };
-            ensure!(is_busy(&first) && is_busy(&second), "{first:?}, {second:?}");
-            ensure!(first.is_ok() || second.is_ok(), "neither has it");
+            ensure!(first.is_ok() && second.is_ok(), "{first:?}, {second:?}");
             Ok(())
         })?;
     }
     bench.works()
+}
+
+/// What [`opened_for_another`] starts, too: it asks what the core is.
+fn ask() -> Result<()> {
+    let file = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+    Request::new(IN_OUT, GET_PARAM, [0, 1, 0, 0]).send(&file)?;
+    domain(&file, 0, 0)?;
+    Ok(())
 }
 
 /// What [`opened_for_another`] starts.
@@ -1169,6 +1184,14 @@ fn unknown_flags(bench: &Bench) -> Result<()> {
             let wait = Request::new(IN, number, [core, handle, flag, 0, 0, 0, 0, 0]).send(file);
             refused(what, wait, libc::EINVAL)?;
         }
+    }
+    for (pipe, wanted) in [
+        (3, libc::ENXIO),
+        (9, libc::EINVAL),
+        (u32::MAX, libc::EINVAL),
+    ] {
+        let wait = Request::new(IN, GEM_WAIT, [pipe, handle, 0, 0, 0, 0, 0, 0]).send(file);
+        refused("GEM_WAIT of a core that is not there", wait, wanted)?;
     }
     // One of the ways to cache.
     for flags in [0, 3 << 16, 7 << 16, 1 << 20] {
@@ -1246,9 +1269,9 @@ fn counters(bench: &Bench) -> Result<()> {
     same(
         "signals",
         (names.len(), count),
-        if is_flat { (9, 46) } else { (8, 45) },
+        if is_flat { (9, 48) } else { (8, 47) },
     )?;
-    let wrong = signal(file, core, 0, 5).map(|_| ());
+    let wrong = signal(file, core, 0, 7).map(|_| ());
     refused("a signal that there is not", wrong, libc::EINVAL)?;
     let wrong = domain(file, core, 9).map(|_| ());
     refused("a domain that there is not", wrong, libc::EINVAL)?;
@@ -1267,7 +1290,7 @@ fn counters(bench: &Bench) -> Result<()> {
     };
     for (what, request) in [
         ("no such domain", [1, names.len() as u32, 1, 1, 0]),
-        ("no such signal", [1, 5 << 16, 1, 1, 0]),
+        ("no such signal", [1, 7 << 16, 1, 1, 0]),
         ("neither before nor after", [0, 0, 1, 1, 0]),
         ("unknown flags", [4, 0, 1, 1, 0]),
         ("the word of the sequence", [1, 0, 1, 0, 0]),
@@ -1684,29 +1707,33 @@ fn open_named(path: &str, name: &str) -> Result<()> {
 /// One shared object as often as may be in one SUBMIT: who does that can be killed.
 fn shared_and_many(bench: &Bench) -> Result<()> {
     let node = bench.etnaviv_node.display().to_string();
-    let mut child = system::again(&[MANY, &node])?
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let mut output = BufReader::new(child.stdout.take().context("no pipe")?);
-    let mut line = String::new();
-    output.read_line(&mut line)?;
-    ensure!(line == "begins\n", "{line}");
-    std::thread::sleep(Duration::from_millis(500));
-    let begin = Stopwatch::start();
-    child.kill()?;
-    child.wait()?;
-    let took = begin.elapsed();
-    println!("# killed after {took:?}");
-    ensure!(took < SOON, "killed after {took:?}");
+    for (what, after) in [("shared", 500), ("own", 500), ("own", 900), ("own", 1300)] {
+        let mut child = system::again(&[MANY, &node, what])?
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut output = BufReader::new(child.stdout.take().context("no pipe")?);
+        let mut line = String::new();
+        output.read_line(&mut line)?;
+        ensure!(line == "begins\n", "{line}");
+        std::thread::sleep(Duration::from_millis(after));
+        let begin = Stopwatch::start();
+        child.kill()?;
+        child.wait()?;
+        let took = begin.elapsed();
+        println!("# {what}, after {after} ms: killed after {took:?}");
+        ensure!(took < SOON, "killed after {took:?}");
+    }
     bench.works()
 }
 
 /// What [`shared_and_many`] starts.
-fn many(node: &str) -> Result<()> {
+fn many(node: &str, what: &str) -> Result<()> {
     let etnaviv = Etnaviv::open_node(Path::new(node))?;
     let (core, _) = *etnaviv.cores()?.first().context("no core")?;
     let handle = create(etnaviv.file(), 4096)?;
-    let _shared = export(etnaviv.file(), handle, CLOEXEC | RDWR)?;
+    let _shared = (what == "shared")
+        .then(|| export(etnaviv.file(), handle, CLOEXEC | RDWR))
+        .transpose()?;
     let submit = Submit::with(core, handle);
     for _ in 0..3 {
         submit.send(etnaviv.file())?;
@@ -1718,8 +1745,10 @@ fn many(node: &str) -> Result<()> {
         ..submit
     };
     println!("begins");
-    many.send(etnaviv.file())?;
-    Ok(())
+    // That of a shared one is refused.
+    loop {
+        let _ = many.send(etnaviv.file());
+    }
 }
 
 /// A file with very many objects is closed in a bounded time.
@@ -1740,6 +1769,86 @@ fn many_objects(bench: &Bench) -> Result<()> {
     println!("# {count} objects in {made:?}, closed in {took:?}");
     ensure!(took < Duration::from_secs(30), "{took:?}");
     bench.works()
+}
+
+/// A dma-buf can be mapped as was asked for, and no more.
+fn export_access(bench: &Bench) -> Result<()> {
+    for (flags, wanted) in [(CLOEXEC, OFlags::RDONLY), (CLOEXEC | RDWR, OFlags::RDWR)] {
+        let buffer = bench.etnaviv.create(4096)?;
+        let shared = export(bench.file(), buffer.handle(), flags)?;
+        let mode = fcntl_getfl(&shared)? & OFlags::RWMODE;
+        same("the mode of a dma-buf", mode, wanted)?;
+        let view = Region::map(&File::from(shared), 4096, 0);
+        same("a writable mapping", view.is_ok(), wanted == OFlags::RDWR)?;
+    }
+    Ok(())
+}
+
+/// Objects that are larger than any contiguous memory.
+fn large_objects(bench: &Bench) -> Result<()> {
+    for megabytes in [3, 8, 64, 100] {
+        let file = open(&bench.etnaviv_node)?;
+        create(&file, megabytes << 20).with_context(|| format!("{megabytes} MiB"))?;
+    }
+    bench.works()
+}
+
+/// A SUBMIT waits for the fence of another driver no longer than it says, however many Unix signals come; one that is
+/// refused does not wait for it.
+fn signals(bench: &Bench) -> Result<()> {
+    let Ok(timeline) = sys::SoftwareSync::open() else {
+        return skip("no sw_sync");
+    };
+    let fence = timeline.fence(1)?;
+    let handle = create(bench.file(), 4096)?;
+    let wrong = Submit {
+        flags: FENCE_FD_IN,
+        fence: fence.as_raw_fd() as u32,
+        ..Submit::with(3, handle)
+    };
+    let begin = Stopwatch::start();
+    ensure!(
+        wrong.send(bench.file()).is_err(),
+        "a core that is not there"
+    );
+    let took = begin.elapsed();
+    ensure!(took < SOON, "what is refused waits {took:?}");
+    let node = bench.etnaviv_node.display().to_string();
+    let mut child = system::again(&[SIGNALED, &node])?
+        .stdin(Stdio::from(fence))
+        .spawn()?;
+    let begin = Stopwatch::start();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if begin.is_over(Duration::from_secs(25)) {
+            child.kill()?;
+            child.wait()?;
+            bail!("it waits for ever");
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    ensure!(status.success(), "{status}");
+    bench.works()
+}
+
+/// What [`signals`] starts.
+fn signaled(node: &str) -> Result<()> {
+    sys::tick(100)?;
+    let etnaviv = Etnaviv::open_node(Path::new(node))?;
+    let (core, _) = *etnaviv.cores()?.first().context("no core")?;
+    let handle = create(etnaviv.file(), 4096)?;
+    let submit = Submit {
+        flags: FENCE_FD_IN,
+        fence: 0,
+        ..Submit::with(core, handle)
+    };
+    refused(
+        "SUBMIT",
+        submit.send(etnaviv.file()).map(|_| ()),
+        libc::ETIMEDOUT,
+    )
 }
 
 /// All dma-bufs of one object show that it is being drawn on, whoever has made them.
@@ -1972,10 +2081,12 @@ fn main() -> ExitCode {
         [WAITER, node, what] => return harness::exit(wait(node, what)),
         [HEIR, handle] => return harness::exit(inherit(handle)),
         [SERVED] => return harness::exit(serve()),
+        [ASKING] => return harness::exit(ask()),
+        [SIGNALED, node] => return harness::exit(signaled(node)),
         [CARELESS, node] => return harness::exit(close_locked(node)),
         [FAILING] => return harness::exit(fail()),
         [NAMED, path, name] => return harness::exit(open_named(path, name)),
-        [MANY, node] => return harness::exit(many(node)),
+        [MANY, node, what] => return harness::exit(many(node, what)),
         [MEMBER, etnaviv, vivante, number] => {
             return harness::exit(member(etnaviv, vivante, number))
         }
@@ -1992,7 +2103,7 @@ fn main() -> ExitCode {
         let bench = &bench;
         let mut suite = Suite::new();
         type Check = fn(&Bench) -> Result<()>;
-        let checks: [(&str, Check); 33] = [
+        let checks: [(&str, Check); 36] = [
             ("it works", Bench::works),
             ("pointers with an extended sign", extended_pointers),
             ("waits until a moment that has passed", past_moments),
@@ -2022,6 +2133,9 @@ fn main() -> ExitCode {
             ("DRM's own ioctls", core_ioctls),
             ("objects by their names", named_objects),
             ("two dma-bufs of one object", two_buffers),
+            ("what a dma-buf can be mapped for", export_access),
+            ("large objects", large_objects),
+            ("fences that never come, and Unix signals", signals),
             ("exported while SUBMIT waits", exported_meanwhile),
             ("one shared object many times", shared_and_many),
             ("processes that are killed", crowd),
