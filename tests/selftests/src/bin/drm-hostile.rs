@@ -1778,7 +1778,7 @@ fn export_access(bench: &Bench) -> Result<()> {
         let shared = export(bench.file(), buffer.handle(), flags)?;
         let mode = fcntl_getfl(&shared)? & OFlags::RWMODE;
         same("the mode of a dma-buf", mode, wanted)?;
-        let view = Region::map(&File::from(shared), 4096, 0);
+        let view = Region::map(File::from(shared), 4096, 0);
         same("a writable mapping", view.is_ok(), wanted == OFlags::RDWR)?;
     }
     Ok(())
