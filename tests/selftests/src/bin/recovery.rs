@@ -67,7 +67,7 @@ const LONG: u32 = 20_000;
 const MORE: Duration = Duration::from_millis(250);
 
 /// How long it may take where the core itself tells of an error.
-const AT_ONCE: Duration = Duration::from_millis(300);
+const AT_ONCE: Duration = Duration::from_millis(450);
 
 /// Hangs after which a process is refused.
 const MAX_HANGS: u32 = 8;
