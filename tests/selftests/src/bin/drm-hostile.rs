@@ -1121,7 +1121,7 @@ fn opened_for_another(bench: &Bench) -> Result<()> {
         "an import by the server",
         import(&held, descriptor.as_raw_fd()).map(|_| ()),
     )?;
-    // Who only asks does not have it.
+    // A process that only asks does not own the file.
     let file = open(&bench.etnaviv_node)?;
     let asked = system::again(&[ASKING])?
         .stdin(Stdio::from(OwnedFd::from(file.try_clone()?)))
