@@ -225,8 +225,8 @@ pub const FETCH_DUMP_UNITS: usize = 8192;
 pub const FETCH_DUMP_BYTES: usize = FETCH_DUMP_UNITS * 16;
 /// w: the physical address of [`WRITEABLE_DUMP_BYTES`] of guest memory, to which the memory that engines may write is
 /// written now, as MMU version 2's tables have it: for each range four words, the lowest GPU address that leads to its
-/// beginning, its physical address, its bytes, 1. Zeros follow the last. No ranges before the tables are loaded, and none
-/// with another MMU. The address is a multiple of 4.
+/// beginning, bits 31:0 of its physical address, its bytes, and 1 with bits 39:32 of the address in bits 15:8. Zeros follow
+/// the last. No ranges before the tables are loaded, and none with another MMU. The address is a multiple of 4.
 pub const WRITEABLE_DUMP: usize = 0x128;
 /// The most ranges that [`WRITEABLE_DUMP`] writes.
 pub const WRITEABLE_DUMP_RANGES: usize = 8192;

@@ -2,6 +2,7 @@
 //! Memory through the MMU, as commands and jobs see it, and the findings about what went wrong there.
 
 use std::collections::VecDeque;
+use std::fmt::LowerHex;
 use std::mem;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -152,17 +153,17 @@ impl MemoryBus<'_> {
         port: Port,
         address: u32,
         write: bool,
-    ) -> Option<(u32, u32)> {
+    ) -> Option<(u64, u32)> {
         let Some(tag) = self.tag else {
             return self.translate_whole(port, address, write);
         };
         // The tag takes the place of the two low bits, which need no translation.
         let low = address % 4;
         let (physical, span) = self.translate_whole(port, address - low | tag, write)?;
-        Some((physical + low, span - low))
+        Some((physical + u64::from(low), span - low))
     }
 
-    fn translate_whole(&mut self, port: Port, address: u32, write: bool) -> Option<(u32, u32)> {
+    fn translate_whole(&mut self, port: Port, address: u32, write: bool) -> Option<(u64, u32)> {
         match self
             .mmu
             .translate(port, address, write, self.setup, self.memory)
@@ -207,7 +208,13 @@ impl MemoryBus<'_> {
         }
     }
 
-    fn check_stale(&mut self, port: Port, address: u32, write: bool, stale: Option<(u32, u32)>) {
+    fn check_stale(
+        &mut self,
+        port: Port,
+        address: u32,
+        write: bool,
+        stale: Option<(impl LowerHex, impl LowerHex)>,
+    ) {
         let Some((used, now)) = stale else { return };
         if self.first(ViolationKind::StaleTlb, write) {
             let text = format!(
@@ -227,7 +234,7 @@ impl MemoryBus<'_> {
         address: u32,
         write: bool,
         exception: Exception,
-    ) -> Option<(u32, u32)> {
+    ) -> Option<(u64, u32)> {
         self.check_stale(port, address, write, exception.stale);
         if self.first(ViolationKind::MmuException, write) {
             let text = format!(
@@ -246,7 +253,7 @@ impl MemoryBus<'_> {
         }
         let safe = self.setup.v2.safe.filter(|_| !write)?;
         let offset = address % SAFE_BYTES;
-        Some((safe + offset, SAFE_BYTES - offset))
+        Some((u64::from(safe + offset), SAFE_BYTES - offset))
     }
 
     /// Calls `access` for each stretch that one translation covers; `None` = no translation.
@@ -256,7 +263,7 @@ impl MemoryBus<'_> {
         address: u32,
         bytes: usize,
         write: bool,
-        mut access: impl FnMut(&mut Self, Option<u32>, std::ops::Range<usize>),
+        mut access: impl FnMut(&mut Self, Option<u64>, std::ops::Range<usize>),
     ) {
         let mut done = 0;
         while done < bytes {
@@ -332,7 +339,7 @@ impl Bus for MemoryBus<'_> {
         }
         self.written += data.len() as u64;
         match self.memory.write(address, data) {
-            Ok(()) => self.gpu.note_write(address, data),
+            Ok(()) => self.gpu.note_write(address.into(), data),
             Err(_) => self.bus_error(
                 Port::Pixel,
                 true,
@@ -387,14 +394,14 @@ impl Bus for MemoryBus<'_> {
 }
 
 impl Peek for MemoryBus<'_> {
-    fn page(&self, port: Port, address: u32, write: bool) -> Option<u32> {
+    fn page(&self, port: Port, address: u32, write: bool) -> Option<u64> {
         let (setup, memory) = (self.setup, self.memory);
         let found = self.mmu.peek(port, address, write, setup, memory)?;
-        let is_whole = found.physical % PAGE as u32 == 0 && found.span as usize >= PAGE;
+        let is_whole = found.physical % PAGE as u64 == 0 && found.span as usize >= PAGE;
         (is_whole && found.stale.is_none()).then_some(found.physical)
     }
 
-    fn copy(&self, physical: u32, bytes: &mut [u8; PAGE]) -> bool {
+    fn copy(&self, physical: u64, bytes: &mut [u8; PAGE]) -> bool {
         self.memory.read(physical, bytes).is_ok()
     }
 

@@ -461,9 +461,12 @@ mod tests {
         gpu.states[0xffff].store(9, Relaxed);
         bar.write(&gpu, layout::STATE_DUMP, 0x2000);
         let memory = gpu.memory.snapshot();
-        assert_eq!(memory.read_u32(0x2000 + 4 * 0x481).ok(), Some(0x1234_5678));
-        assert_eq!(memory.read_u32(0x2000 + 4 * 0xffff).ok(), Some(9));
-        assert_eq!(memory.read_u32(0x2000 + 4 * 0x482).ok(), Some(0));
+        assert_eq!(
+            memory.read_u32(0x2000u32 + 4 * 0x481).ok(),
+            Some(0x1234_5678)
+        );
+        assert_eq!(memory.read_u32(0x2000u32 + 4 * 0xffff).ok(), Some(9));
+        assert_eq!(memory.read_u32(0x2000u32 + 4 * 0x482).ok(), Some(0));
         // Nothing is there.
         bar.write(&gpu, layout::STATE_DUMP, 0x9000_0000);
     }

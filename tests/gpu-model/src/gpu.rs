@@ -609,7 +609,14 @@ impl Gpu {
         let table = self.setup().v2.table;
         let ranges = table.map_or_else(Vec::new, |table| mmu_v2::writeable(table, &memory));
         let words = ranges.into_iter().take(WRITEABLE_DUMP_RANGES);
-        let words = words.flat_map(|it| [it.address, it.physical, it.bytes, 1]);
+        let words = words.flat_map(|it| {
+            [
+                it.address,
+                it.physical as u32,
+                it.bytes,
+                (it.physical >> 24) as u32 & 0xff00 | 1,
+            ]
+        });
         let mut bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
         bytes.resize(WRITEABLE_DUMP_BYTES, 0);
         // Who dumps to where nothing is finds nothing there.
@@ -617,14 +624,14 @@ impl Gpu {
     }
 
     /// An engine writes to memory.
-    pub(crate) fn note_write(&self, physical: u32, data: &[u8]) {
+    pub(crate) fn note_write(&self, physical: u64, data: &[u8]) {
         self.options.written.note(physical, data);
     }
 
     /// The front end has fetched a unit: what an engine wrote is no command.
     pub(crate) fn check_fetch(
         &self,
-        physical: u32,
+        physical: u64,
         unit: u64,
         finding: impl FnOnce(String) -> Finding,
     ) {

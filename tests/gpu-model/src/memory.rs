@@ -29,15 +29,15 @@ pub struct Snapshot(Arc<GuestMemoryMmap>);
 
 impl Snapshot {
     /// Reads `data.len()` bytes at a physical address.
-    pub fn read(&self, address: u32, data: &mut [u8]) -> Result<(), OutsideMemory> {
+    pub fn read(&self, address: impl Into<u64>, data: &mut [u8]) -> Result<(), OutsideMemory> {
         self.0
-            .read_slice(data, GuestAddress(u64::from(address)))
+            .read_slice(data, GuestAddress(address.into()))
             .map_err(|_| OutsideMemory)
     }
 
     /// Writes `data` at a physical address; writes nothing when any byte lies outside.
-    pub fn write(&self, address: u32, data: &[u8]) -> Result<(), OutsideMemory> {
-        let base = GuestAddress(u64::from(address));
+    pub fn write(&self, address: impl Into<u64>, data: &[u8]) -> Result<(), OutsideMemory> {
+        let base = GuestAddress(address.into());
         if !self.0.check_range(base, data.len(), Permissions::Write) {
             return Err(OutsideMemory);
         }
@@ -45,17 +45,17 @@ impl Snapshot {
     }
 
     /// Reads a naturally aligned 64-bit unit in one access.
-    pub fn read_u64(&self, address: u32) -> Result<u64, OutsideMemory> {
+    pub fn read_u64(&self, address: impl Into<u64>) -> Result<u64, OutsideMemory> {
         self.0
-            .load::<u64>(GuestAddress(u64::from(address)), Ordering::Acquire)
+            .load::<u64>(GuestAddress(address.into()), Ordering::Acquire)
             .map(u64::from_le)
             .map_err(|_| OutsideMemory)
     }
 
     /// Reads a naturally aligned 32-bit word in one access.
-    pub fn read_u32(&self, address: u32) -> Result<u32, OutsideMemory> {
+    pub fn read_u32(&self, address: impl Into<u64>) -> Result<u32, OutsideMemory> {
         self.0
-            .load::<u32>(GuestAddress(u64::from(address)), Ordering::Acquire)
+            .load::<u32>(GuestAddress(address.into()), Ordering::Acquire)
             .map(u32::from_le)
             .map_err(|_| OutsideMemory)
     }
@@ -165,13 +165,13 @@ mod tests {
         memory
             .map_file(0x4000_0000, 0x2000, file.try_clone().unwrap(), 0x1000)
             .unwrap();
-        memory.snapshot().write(0x4000_0010, b"shared").unwrap();
+        memory.snapshot().write(0x4000_0010u32, b"shared").unwrap();
         let mut seen = [0; 6];
         file.seek(SeekFrom::Start(0x1010)).unwrap();
         file.read_exact(&mut seen).unwrap();
         assert_eq!(&seen, b"shared");
         std::os::unix::fs::FileExt::write_all_at(&file, &7u64.to_le_bytes(), 0x1020).unwrap();
-        assert_eq!(memory.snapshot().read_u64(0x4000_0020), Ok(7));
+        assert_eq!(memory.snapshot().read_u64(0x4000_0020u32), Ok(7));
     }
 
     #[test]
@@ -179,10 +179,10 @@ mod tests {
         let memory = GuestMemory::new();
         memory.add_anonymous(0x1000, 0x1000).unwrap();
         let snapshot = memory.snapshot();
-        assert_eq!(snapshot.write(0x1ffc, &[1; 8]), Err(OutsideMemory));
-        assert_eq!(snapshot.read_u32(0x1ffc), Ok(0));
-        assert_eq!(snapshot.read_u32(0x2000), Err(OutsideMemory));
-        assert_eq!(snapshot.read_u64(0xffc), Err(OutsideMemory));
+        assert_eq!(snapshot.write(0x1ffcu32, &[1; 8]), Err(OutsideMemory));
+        assert_eq!(snapshot.read_u32(0x1ffcu32), Ok(0));
+        assert_eq!(snapshot.read_u32(0x2000u32), Err(OutsideMemory));
+        assert_eq!(snapshot.read_u64(0xffcu32), Err(OutsideMemory));
     }
 
     #[test]
@@ -192,9 +192,9 @@ mod tests {
         memory.add_anonymous(0x8000, 0x1000).unwrap();
         assert!(memory.add_anonymous(0x1800, 0x1000).is_err());
         assert_eq!(memory.unmap(0x1000, 0x1000).unwrap(), 1);
-        assert_eq!(memory.snapshot().read_u32(0x1000), Err(OutsideMemory));
-        assert_eq!(memory.snapshot().read_u32(0x8000), Ok(0));
+        assert_eq!(memory.snapshot().read_u32(0x1000u32), Err(OutsideMemory));
+        assert_eq!(memory.snapshot().read_u32(0x8000u32), Ok(0));
         assert_eq!(memory.unmap_all().unwrap(), 1);
-        assert_eq!(memory.snapshot().read_u32(0x8000), Err(OutsideMemory));
+        assert_eq!(memory.snapshot().read_u32(0x8000u32), Err(OutsideMemory));
     }
 }

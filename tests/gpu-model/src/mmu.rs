@@ -98,8 +98,8 @@ pub struct Setup {
 /// A translated address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Translated {
-    /// Physical address.
-    pub physical: u32,
+    /// Physical address, of 40 bits.
+    pub physical: u64,
     /// Bytes from there on that this translation covers.
     pub span: u32,
     /// A TLB entry differed from the page table: (used, in the table).
@@ -311,7 +311,7 @@ impl MmuV1 {
         if address & VIRTUAL == 0 {
             let physical = setup.base.wrapping_add(address);
             let translated = Translated {
-                physical,
+                physical: physical.into(),
                 span: VIRTUAL - address,
                 stale: None,
                 filled: false,
@@ -327,7 +327,7 @@ impl MmuV1 {
         let (entry, filled) = self.tlbs.look(port, [index], now);
         let offset = address % PAGE;
         let translated = Translated {
-            physical: (entry & !(PAGE - 1)) | offset,
+            physical: ((entry & !(PAGE - 1)) | offset).into(),
             span: PAGE - offset,
             // Only the page counts: the low bits mean nothing to the hardware.
             stale: ((entry ^ now) & !(PAGE - 1) != 0).then_some((entry, now)),

@@ -26,6 +26,8 @@ const EXCEPTION: u32 = 1 << 1;
 const WRITEABLE: u32 = 1 << 2;
 /// Binary logarithms of the page sizes that bits 3:2 of a first-level entry stand for.
 const PAGE_SHIFTS: [u32; 4] = [12, 16, 20, 24];
+/// Bits of a second-level entry that are bits 39:32 of the page's address, and where they begin.
+const HIGH: (u32, u32) = (0xff, 4);
 /// Bits of a first-level entry that are no address: second-level tables lie on 64 bytes.
 const FIRST_FLAGS: u32 = 0x3f;
 /// Key of a TLB entry: binary logarithm of a page's size, and its number. A walk holds for the whole page.
@@ -64,7 +66,7 @@ impl Walk {
         }
         let offset = address & ((1 << self.shift) - 1);
         Ok(Translated {
-            physical: (self.entry >> self.shift << self.shift) | offset,
+            physical: page_address(self.entry, self.shift) | u64::from(offset),
             span: (1 << self.shift) - offset,
             stale,
             filled: false,
@@ -76,6 +78,12 @@ impl Walk {
 #[derive(Default)]
 pub struct MmuV2 {
     tlbs: Tlbs<Page, Walk>,
+}
+
+/// Physical address, of 40 bits, of the page that a second-level entry leads to.
+fn page_address(entry: u32, shift: u32) -> u64 {
+    let (mask, begin) = HIGH;
+    u64::from(entry >> begin & mask) << 32 | u64::from(entry >> shift << shift)
 }
 
 fn entry(memory: &Snapshot, slot: u32) -> Result<u32, Fault> {
@@ -107,7 +115,7 @@ fn walk(table: u32, address: u32, memory: &Snapshot) -> Result<Walk, Fault> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Writeable {
     /// Physical address.
-    pub physical: u32,
+    pub physical: u64,
     /// The lowest GPU address that leads there.
     pub address: u32,
     /// Bytes.
@@ -131,7 +139,7 @@ pub fn writeable(table: u32, memory: &Snapshot) -> Vec<Writeable> {
             match walk(table, address, memory) {
                 Ok(walk) if walk.entry & (PRESENT | WRITEABLE) == PRESENT | WRITEABLE => {
                     pages.push(Writeable {
-                        physical: walk.entry >> shift << shift,
+                        physical: page_address(walk.entry, shift),
                         address,
                         bytes: 1 << shift,
                     });
@@ -147,7 +155,7 @@ pub fn writeable(table: u32, memory: &Snapshot) -> Vec<Writeable> {
             // Many addresses may lead to one page.
             Some(last) if last.physical == page.physical && last.bytes == page.bytes => {}
             Some(last)
-                if last.physical.wrapping_add(last.bytes) == page.physical
+                if last.physical + u64::from(last.bytes) == page.physical
                     && last.address.wrapping_add(last.bytes) == page.address =>
             {
                 last.bytes += page.bytes;
@@ -202,7 +210,7 @@ impl MmuV2 {
     ) -> (Result<Translated, Fault>, Option<Walk>) {
         if !setup.v2.enabled {
             let translated = Translated {
-                physical: setup.ports[port as usize].base.wrapping_add(address),
+                physical: setup.ports[port as usize].base.wrapping_add(address).into(),
                 span: (u32::MAX - address).saturating_add(1),
                 stale: None,
                 filled: false,
@@ -278,7 +286,7 @@ mod tests {
                 .translate(Port::Pixel, address, write, &self.setup, &memory)
         }
 
-        fn physical(&mut self, address: u32) -> u32 {
+        fn physical(&mut self, address: u32) -> u64 {
             self.translate(address, true).unwrap().physical
         }
 
@@ -304,11 +312,21 @@ mod tests {
             let translated = bench.translate(base + (inside & 0x3f_ffff), true).unwrap();
             assert_eq!(
                 translated.physical,
-                0x8500_0000 + (inside & 0x3f_ffff),
+                0x8500_0000 + u64::from(inside & 0x3f_ffff),
                 "{shift}"
             );
             bench.mmu.reset();
         }
+    }
+
+    #[test]
+    fn pages_lie_in_40_bits() {
+        let mut bench = Bench::new();
+        bench.set(TABLE, 1, SECOND | PRESENT);
+        bench.set(SECOND, 3, 0x4123_4000 | 0x81 << 4 | WRITEABLE | PRESENT);
+        assert_eq!(bench.physical(0x0040_3ff0), 0x81_4123_4ff0);
+        bench.set(TABLE, 2, SECOND | 1 << 2 | PRESENT);
+        assert_eq!(bench.physical(0x0083_0ff0), 0x81_4123_0ff0);
     }
 
     #[test]
@@ -400,8 +418,8 @@ mod tests {
         assert_eq!(
             writeable(TABLE, &bench.memory.snapshot()),
             [
-                range(page(0), 0x0040_0000, 0x2000),
-                range(page(9), 0x0040_8000, 0x1000)
+                range(page(0).into(), 0x0040_0000, 0x2000),
+                range(page(9).into(), 0x0040_8000, 0x1000)
             ]
         );
     }

@@ -40,7 +40,7 @@ impl Mmu for MmuVg {
         let untagged = address & !TAG;
         match address & TAG {
             0 => Ok(Translated {
-                physical: untagged,
+                physical: untagged.into(),
                 span: (u32::MAX - untagged).saturating_add(1),
                 stale: None,
                 filled: false,

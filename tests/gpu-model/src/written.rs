@@ -23,7 +23,7 @@ struct Page {
 /// What engines wrote, by physical address. The cores of a machine share it.
 #[derive(Default)]
 pub struct Written {
-    pages: Mutex<HashMap<u32, Box<Page>>>,
+    pages: Mutex<HashMap<u64, Box<Page>>>,
 }
 
 impl std::fmt::Debug for Written {
@@ -34,13 +34,13 @@ impl std::fmt::Debug for Written {
 
 impl Written {
     /// An engine writes `data` at a physical address.
-    pub fn note(&self, address: u32, data: &[u8]) {
+    pub fn note(&self, address: u64, data: &[u8]) {
         let mut pages = lock(&self.pages);
         let (mut at, mut rest) = (address, data);
         while !rest.is_empty() {
             let offset = at as usize % PAGE;
             let (now, later) = rest.split_at(rest.len().min(PAGE - offset));
-            let page = pages.entry(at / PAGE as u32).or_insert_with(|| {
+            let page = pages.entry(at / PAGE as u64).or_insert_with(|| {
                 Box::new(Page {
                     bytes: [0; PAGE],
                     written: [false; WORDS],
@@ -49,15 +49,15 @@ impl Written {
             let end = offset + now.len();
             page.bytes[offset..end].copy_from_slice(now);
             page.written[offset / 4..end.div_ceil(4)].fill(true);
-            at = at.wrapping_add(now.len() as u32);
+            at += now.len() as u64;
             rest = later;
         }
     }
 
     /// Whether the unit that a front end fetches at a physical address is an engine's work.
-    pub fn is_executed(&self, address: u32, unit: u64) -> bool {
+    pub fn is_executed(&self, address: u64, unit: u64) -> bool {
         let mut pages = lock(&self.pages);
-        let number = address / PAGE as u32;
+        let number = address / PAGE as u64;
         let Some(page) = pages.get(&number) else {
             return false;
         };

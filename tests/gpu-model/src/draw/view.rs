@@ -28,9 +28,9 @@ const RECENT: usize = 64;
 /// Memory that can be looked at without a trace, by several threads.
 pub trait Peek: Sync {
     /// Where the page at a GPU address is, if there is nothing to report of an access to it.
-    fn page(&self, port: Port, address: u32, write: bool) -> Option<u32>;
+    fn page(&self, port: Port, address: u32, write: bool) -> Option<u64>;
     /// Copies the page at a physical address; false: some of it is not there.
-    fn copy(&self, physical: u32, bytes: &mut [u8; PAGE]) -> bool;
+    fn copy(&self, physical: u64, bytes: &mut [u8; PAGE]) -> bool;
     /// See [`Bus::progress`].
     fn goes_on(&self);
     /// See [`Bus::aborted`].
@@ -67,7 +67,7 @@ fn copy(to: &mut [u8], from: &[u8]) {
 
 /// A copy of a page.
 pub struct Page {
-    physical: u32,
+    physical: u64,
     bytes: [u8; PAGE],
     read: Mask,
     written: Mask,
@@ -83,7 +83,7 @@ impl Page {
     }
 
     /// What was written: where, and the bytes.
-    fn changes(&self) -> impl Iterator<Item = (u32, &[u8])> {
+    fn changes(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let mut at = 0;
         let is_written = |at: usize| self.written[at / LINE] >> (at % LINE) & 1 != 0;
         // The first byte from `at` on that is like this, or the page's end.
@@ -100,7 +100,7 @@ impl Page {
         std::iter::from_fn(move || {
             let first = find(at, true);
             at = find(first, false);
-            (first < PAGE).then(|| (self.physical + first as u32, &self.bytes[first..at]))
+            (first < PAGE).then(|| (self.physical + first as u64, &self.bytes[first..at]))
         })
     }
 }
@@ -113,7 +113,7 @@ pub struct Touched {
     pub address: u32,
     pub write: bool,
     /// Where it led.
-    pub physical: u32,
+    pub physical: u64,
 }
 
 /// What a pixel pipe moved and drew.
@@ -154,7 +154,7 @@ pub(super) struct View<'a> {
     pages: Vec<Box<Page>>,
     used: usize,
     /// Copies by physical address, and by port, page and whether it is written.
-    copies: HashMap<u32, usize>,
+    copies: HashMap<u64, usize>,
     known: HashMap<(usize, u32), usize>,
     recent: [Recent; Port::ALL.len()],
     touched: Vec<Touched>,
@@ -193,7 +193,7 @@ impl<'a> View<'a> {
     }
 
     /// The copy of the page at a physical address.
-    fn copy(&mut self, physical: u32) -> Option<usize> {
+    fn copy(&mut self, physical: u64) -> Option<usize> {
         if let Some(place) = self.copies.get(&physical) {
             return Some(*place);
         }
@@ -306,7 +306,7 @@ impl Bus for View<'_> {
     fn read_physical(&mut self, address: u32, data: &mut [u8]) {
         self.since.read += data.len() as u64;
         for (at, range) in pieces(address, data.len()) {
-            let place = self.copy(at & !(PAGE as u32 - 1));
+            let place = self.copy(u64::from(at & !(PAGE as u32 - 1)));
             self.read_copy(place, at as usize % PAGE, &mut data[range]);
         }
     }
@@ -314,7 +314,7 @@ impl Bus for View<'_> {
     fn write_physical(&mut self, address: u32, data: &[u8]) {
         self.since.written += data.len() as u64;
         for (at, range) in pieces(address, data.len()) {
-            let place = self.copy(at & !(PAGE as u32 - 1));
+            let place = self.copy(u64::from(at & !(PAGE as u32 - 1)));
             self.write_copy(place, at as usize % PAGE, &data[range]);
         }
     }
@@ -346,7 +346,7 @@ pub struct Done {
 
 impl Done {
     /// What was written, by physical address.
-    pub fn changes(&self) -> impl Iterator<Item = (u32, &[u8])> {
+    pub fn changes(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.pages[..self.used]
             .iter()
             .flat_map(|page| page.changes())

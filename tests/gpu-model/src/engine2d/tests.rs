@@ -75,10 +75,10 @@ impl Bus for FlatBus {
 }
 
 impl Peek for FlatBus {
-    fn page(&self, _port: Port, address: u32, _write: bool) -> Option<u32> {
-        ((address as usize) < self.bytes.len()).then_some(address)
+    fn page(&self, _port: Port, address: u32, _write: bool) -> Option<u64> {
+        ((address as usize) < self.bytes.len()).then_some(address.into())
     }
-    fn copy(&self, physical: u32, bytes: &mut [u8; PAGE]) -> bool {
+    fn copy(&self, physical: u64, bytes: &mut [u8; PAGE]) -> bool {
         bytes.copy_from_slice(&self.bytes[physical as usize..][..PAGE]);
         true
     }
