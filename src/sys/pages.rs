@@ -542,8 +542,9 @@ impl Pages {
         if wanted > self.pages.len() {
             return Err(ENXIO);
         }
-        // SAFETY: By its invariant the area is being set up, and is empty.
-        unsafe { shim::gal_mmap_begin(vma, cached) };
+        // SAFETY: By its invariant the area is being set up, and is empty. It is not 0 pages long, so
+        // there is a page, which is ours.
+        unsafe { shim::gal_mmap_begin(vma, self.pages[0], cached) };
         let mut at = 0;
         for &order in orders {
             let count = (1 << order).min(wanted - at);

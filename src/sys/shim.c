@@ -386,9 +386,9 @@ void gal_clear_area(struct vm_area_struct *vma)
 #endif
 }
 
-void gal_prepare_window(struct vm_area_struct *vma)
+void gal_prepare_window(struct vm_area_struct *vma, phys_addr_t physical)
 {
-	vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
+	vma->vm_page_prot = gal_device_prot(vma->vm_page_prot, physical);
 	vm_flags_set(vma, VM_IO | VM_PFNMAP | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
 }
 
@@ -498,10 +498,10 @@ int gal_mmap_dma(struct vm_area_struct *vma, struct device *dev, void *cpu, dma_
 	return dma_mmap_attrs(dev, vma, cpu, dma, size, attrs);
 }
 
-void gal_mmap_begin(struct vm_area_struct *vma, bool cached)
+void gal_mmap_begin(struct vm_area_struct *vma, struct page *first, bool cached)
 {
 	if (!cached)
-		vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
+		vma->vm_page_prot = gal_device_prot(vma->vm_page_prot, page_to_phys(first));
 	vm_flags_set(vma, VM_DONTCOPY);
 }
 
@@ -986,7 +986,7 @@ void gal_publish_dump(struct device *dev, void *data, size_t size)
 int gal_copy_pages(struct page **pages, size_t offset, void *to, size_t size, bool cached)
 {
 	/* What no cache has is not read through one: its lines could be stale. */
-	pgprot_t how = cached ? PAGE_KERNEL : pgprot_writecombine(PAGE_KERNEL);
+	pgprot_t how = cached ? PAGE_KERNEL : gal_device_prot(PAGE_KERNEL, page_to_phys(*pages));
 
 	while (size) {
 		size_t part = min_t(size_t, size, SZ_256K - offset_in_page(offset));
@@ -1098,9 +1098,22 @@ int gal_memory_region(struct device *dev, phys_addr_t *start, phys_addr_t *size,
 	return 1;
 }
 
+/* The cores look into the caches. They are one device to memory. */
+static bool gal_snoops;
+
 int gal_configure_dma(struct device *dev, struct device *core)
 {
-	return core->of_node ? of_dma_configure(dev, core->of_node, true) : 0;
+	int error = core->of_node ? of_dma_configure(dev, core->of_node, true) : 0;
+
+	if (!error)
+		gal_snoops = dev_is_dma_coherent(dev);
+	return error;
+}
+
+/* How memory at @at is mapped that must look the same to the device: the kernel has its own RAM in the caches. */
+pgprot_t gal_device_prot(pgprot_t prot, phys_addr_t at)
+{
+	return gal_snoops && gal_is_system_ram(at, PAGE_SIZE) ? prot : pgprot_writecombine(prot);
 }
 
 int gal_assign_region(struct device *dev, struct device *core)

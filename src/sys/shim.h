@@ -148,7 +148,7 @@ void gal_unwatch_unload(void);
 /* User mappings. */
 int gal_check_area(struct vm_area_struct *vma);
 void gal_clear_area(struct vm_area_struct *vma);
-void gal_prepare_window(struct vm_area_struct *vma);
+void gal_prepare_window(struct vm_area_struct *vma, phys_addr_t physical);
 vm_fault_t gal_fault_physical(struct vm_fault *vmf, phys_addr_t physical, size_t first,
 			      size_t bytes);
 struct inode *gal_new_inode(void);
@@ -163,7 +163,8 @@ phys_addr_t gal_dma_to_phys(struct device *dev, dma_addr_t dma);
 int gal_mmap_dma(struct vm_area_struct *vma, struct device *dev, void *cpu, dma_addr_t dma,
 		 size_t size, unsigned long attrs);
 
-void gal_mmap_begin(struct vm_area_struct *vma, bool cached);
+void gal_mmap_begin(struct vm_area_struct *vma, struct page *first, bool cached);
+pgprot_t gal_device_prot(pgprot_t prot, phys_addr_t at);
 int gal_mmap_block(struct vm_area_struct *vma, unsigned long user, struct page *page,
 		   unsigned long count);
 

@@ -239,7 +239,8 @@ static int gal_export_mmap(struct dma_buf *buffer, struct vm_area_struct *vma)
 
 	if (error)
 		return error;
-	vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
+	vma->vm_page_prot = gal_device_prot(vma->vm_page_prot,
+					    export->pages ? page_to_phys(*export->pages) : export->start);
 	if (!export->pages)
 		return remap_pfn_range(vma, vma->vm_start, PHYS_PFN(export->start) + first,
 				       pages << PAGE_SHIFT, vma->vm_page_prot);

@@ -77,7 +77,7 @@ impl<P: Pager> View<P> {
             return Err(EINVAL);
         }
         // SAFETY: By the area's invariant it is being set up.
-        unsafe { shim::gal_prepare_window(area.as_ptr()) };
+        unsafe { shim::gal_prepare_window(area.as_ptr(), physical) };
         views.add_area()?;
         // INVARIANT: Counted just now. From here on the view has a reference of the pager, so the
         // pager is never exclusive, and what it lends stays lent as long.
