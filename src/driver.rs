@@ -363,9 +363,6 @@ fn find_clients(
         EPROBE_DEFER => {}
         _ => dev_err!(dev, "no device for its memory ({error:?})\n"),
     })?;
-    set_dma_mask(dev, &mut dma, &parameters)?;
-    use_region(dev, &mut dma, &mut parameters)?;
-    let dma = dma.finish()?;
     let version = MmuVersion::of(identity);
     // Version 2 translates every address: there is nothing to count from.
     let base_address = match version {
@@ -377,6 +374,9 @@ fn find_clients(
         0 | 1 => [version, version],
         _ => [version, MmuVersion::V1],
     };
+    set_dma_masks(dev, &mut dma, &parameters, &versions)?;
+    use_region(dev, &mut dma, &mut parameters)?;
+    let dma = dma.finish()?;
     let vm = Vm::new(&dma, &versions)
         .inspect_err(|_| dev_err!(dev, "no memory for the MMU's tables\n"))?;
     let memory = VideoMemory::new(dev, &dma, &parameters, base_address, identity, vm.clone())?;
@@ -390,18 +390,24 @@ fn find_clients(
     Ok((CLIENTS.get().ok_or(EPROBE_DEFER)?, made))
 }
 
-/// Lets coherent memory lie only where the GPU reaches it without its MMU, and pages below 4 GiB.
-fn set_dma_mask(
+/// Lets coherent memory lie only where the GPU reaches it without its MMU, and pages where all MMUs
+/// of `versions` reach them.
+fn set_dma_masks(
     dev: &kernel::device::Device,
     dma: &mut Setup<'_>,
     parameters: &Parameters,
+    versions: &[MmuVersion],
 ) -> Result {
-    let all = DmaMask::new::<32>();
-    if parameters.base_address == 0 && dma.set_masks(all, DmaMask::new::<31>()).is_ok() {
+    let low = DmaMask::new::<32>();
+    let pages = match versions.contains(&MmuVersion::V1) {
+        true => low,
+        false => DmaMask::new::<40>(),
+    };
+    if parameters.base_address == 0 && dma.set_masks(pages, DmaMask::new::<31>()).is_ok() {
         return Ok(());
     }
     // With memory above 2 GiB the mask cannot be had; what lies too high is refused one by one.
-    dma.set_masks(all, all).inspect_err(|error| {
+    dma.set_masks(pages, low).inspect_err(|error| {
         dev_err!(dev, "it cannot reach memory ({error:?})\n");
     })
 }

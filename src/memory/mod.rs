@@ -124,6 +124,11 @@ const MAPPED_ALREADY: &str =
     "wants memory mapped for the GPU that is mapped for it in another way \
     (a dma-buf and memory of a process, or two dma-bufs)";
 
+/// Memory that the GPU does not reach.
+static TOO_HIGH: RateLimit = RateLimit::new();
+
+const BEYOND_REACH: &str = "has a dma-buf above 4 GiB that the GPU does not reach";
+
 /// The kind of a surface without its flags, and the kind that the tile-status units read.
 const KIND_MASK: u32 = 0xFF;
 const TILE_STATUS: u32 = 7;
@@ -399,7 +404,7 @@ impl VideoMemory {
     ///
     /// `InvalidArgument`: it is for reading only, or not in whole pages.
     /// `OutOfMemory`: no room in the GPU's address space. `NotSupported`: the kernel has no
-    /// dma-bufs. Else `OutOfResources`: its owner gives none of it, or some is mapped for the GPU
+    /// dma-bufs, or the GPU does not reach this one's memory. Else `OutOfResources`: its owner gives none of it, or some is mapped for the GPU
     /// already, as a process's own or as another dma-buf.
     ///
     /// `reclaim` waits for what clients have released.
@@ -423,14 +428,14 @@ impl VideoMemory {
             }
             import => import,
         }
-        .inspect_err(|&error| {
-            if error == EBUSY {
-                warn_client!(TWICE, "{}", MAPPED_ALREADY);
-            }
+        .inspect_err(|&error| match error {
+            EBUSY => warn_client!(TWICE, "{}", MAPPED_ALREADY),
+            ERANGE => warn_client!(TOO_HIGH, "{}", BEYOND_REACH),
+            _ => {}
         })
         .map_err(|error| match error {
             EBADF | EINVAL | EACCES => Error::InvalidArgument,
-            ENOTSUPP => Error::NotSupported,
+            ENOTSUPP | ERANGE => Error::NotSupported,
             ERESTARTSYS | EINTR => Error::Interrupted,
             _ => Error::OutOfResources,
         })?;

@@ -160,10 +160,10 @@ impl Tables {
     /// Lets the pages from `first` on lead to the physical `addresses`. Version 1 has no read-only
     /// pages.
     fn set(&self, first: usize, addresses: &[DmaAddress], access: Access) {
-        // CAST: the DMA mask keeps pages below 4 GiB.
-        let addresses = addresses.iter().map(|&it| sys::widen(it) as u32);
+        let addresses = addresses.iter().map(|&it| sys::widen(it));
         if let Some(table) = &self.flat {
-            table.set(first, addresses.clone());
+            // CAST: with such a table the DMA mask keeps pages below 4 GiB.
+            table.set(first, addresses.clone().map(|it| it as u32));
         }
         if let Some(tables) = &self.two_level {
             for (page, address) in (first..).zip(addresses) {
@@ -456,8 +456,8 @@ impl Vm {
             .map_err(|_| Error::OutOfResources)?;
         drop(state);
         for page in first..first + count {
-            // CAST: less than 2^20 pages.
-            tables.set(page, (page as u32) << PAGE_BITS, contents.access());
+            // CAST: at most 64 bits.
+            tables.set(page, (page as u64) << PAGE_BITS, contents.access());
         }
         self.note_change();
         Ok(Some(LinearMapping::new(self, stale)))

@@ -63,6 +63,9 @@ const EXCEPTION: u32 = 1 << 1;
 /// Bit of a second-level entry: the page may be written.
 const WRITEABLE: u32 = 1 << 2;
 
+/// Where bits 39:32 of a page's address lie in a second-level entry. Source: etnaviv.
+const HIGH_SHIFT: u32 = 4;
+
 /// Bit of a first-level entry: the second level has pages of 64 KiB.
 const LARGE_PAGES: u32 = 1 << 2;
 
@@ -75,13 +78,15 @@ pub(super) enum Access {
     ReadWrite,
 }
 
-/// Entry of the second level for the page at physical address `address`.
-const fn page_entry(address: u32, access: Access) -> u32 {
+/// Entry of the second level for the page at physical address `address`, of 40 bits.
+const fn page_entry(address: u64, access: Access) -> u32 {
     let writeable = match access {
         Access::ReadOnly => 0,
         Access::ReadWrite => WRITEABLE,
     };
-    (address & !0xFFF) | writeable | PRESENT
+    // CAST: the halves of the address, whose upper one has 8 bits.
+    let high = ((address >> 32) as u32 & 0xFF) << HIGH_SHIFT;
+    (address as u32 & !0xFFF) | high | writeable | PRESENT
 }
 
 /// Entry of the first level for the second-level table at physical address `address`.
@@ -306,10 +311,7 @@ impl TwoLevel {
         for (part, scratch) in self.scratch.iter().enumerate() {
             let page = DmaBuffer::new(&self.dev, PAGE_SIZE)?;
             let table = DmaBuffer::new(&self.dev, PAGE_SIZE)?;
-            table.fill(page_entry(
-                u32::try_from(page.dma_address())?,
-                Access::ReadWrite,
-            ));
+            table.fill(page_entry(page.dma_address(), Access::ReadWrite));
             let address = u32::try_from(table.dma_address())?;
             scratch.populate((table, page));
             for entry in touched(FIRST_SCRATCH_PAGE + part * PART_PAGES, PART_PAGES) {
@@ -356,7 +358,7 @@ impl TwoLevel {
 
     /// Maps `page`, for which [`TwoLevel::prepare`] has been called, to physical address `address`.
     /// Among large pages, which are mapped to themselves permanently, nothing changes.
-    pub(super) fn set(&self, page: usize, address: u32, access: Access) {
+    pub(super) fn set(&self, page: usize, address: u64, access: Access) {
         self.write(page, page_entry(address, access));
     }
 
@@ -367,9 +369,9 @@ impl TwoLevel {
 }
 
 /// Address of a page that is mapped to its own number.
-fn address_of(page: usize) -> u32 {
-    // CAST: less than 2^20 pages.
-    (page as u32) << PAGE_BITS
+fn address_of(page: usize) -> u64 {
+    // CAST: at most 64 bits.
+    (page as u64) << PAGE_BITS
 }
 
 const _: () = assert!(
@@ -385,6 +387,7 @@ mod tests {
     fn entries_are_those_of_the_hardware() {
         assert_eq!(page_entry(0x4567_8FFF, Access::ReadOnly), 0x4567_8001);
         assert_eq!(page_entry(0xFFFF_F000, Access::ReadWrite), 0xFFFF_F005);
+        assert_eq!(page_entry(0x81_4567_8000, Access::ReadOnly), 0x4567_8811);
         assert_eq!(table_entry(0x4567_8000, false), 0x4567_8001);
         assert_eq!(table_entry(0x4567_8100, true), 0x4567_8105);
     }

@@ -16,6 +16,7 @@ use super::{
     shim,
     vma::NewArea, //
 };
+use core::ops::Range;
 use kernel::{
     bindings,
     device,
@@ -128,6 +129,16 @@ struct Inner {
 /// its physical one, which `dma_to_phys` returns.
 #[derive(Clone)]
 pub(crate) struct Device(Arc<Inner>);
+
+impl Device {
+    /// Whether the device reaches all of this physical memory itself.
+    pub(super) fn reaches(&self, range: &Range<u64>) -> bool {
+        // CAST: physical addresses, which came from the kernel's type of them.
+        let (start, bytes) = (range.start as PhysAddr, (range.end - range.start) as usize);
+        // SAFETY: The device is valid; the call only computes.
+        unsafe { shim::gal_reaches(raw_device(self), start, bytes) }
+    }
+}
 
 impl core::ops::Deref for Device {
     type Target = device::Device;

@@ -268,7 +268,8 @@ impl Imports {
     ///
     /// `EINVAL`: it is not made of whole pages. `EACCES`: writing was requested, and the file is
     /// for reading only. `EBUSY`: some of its memory is mapped for the device already, as a process's own
-    /// or as another dma-buf, or is in it twice. Else its exporter's error.
+    /// or as another dma-buf, or is in it twice. `ERANGE`: some lies where the device does not reach it.
+    /// Else its exporter's error.
     pub(crate) fn import(
         self: &Arc<Self>,
         buffer: &DmaBuf,
@@ -300,6 +301,10 @@ impl Imports {
     fn attach(&self, buffer: &DmaBuf) -> Result<Parts> {
         let looker = self.looker.as_ref().ok_or(ENOTSUPP)?;
         let (seen, ranges) = looker.look(buffer)?;
+        // Its owner would map a copy (swiotlb), and not synchronize it.
+        if !ranges.iter().all(|range| self.dev.reaches(range)) {
+            return Err(ERANGE);
+        }
         self.pinned.import(&ranges)?;
         let mut import = shim::gal_import {
             attachment: null_mut(),

@@ -131,23 +131,32 @@ impl PinnedPages {
         )
     }
 
-    /// Maps a page. `ENOMEM`: no room. `EBUSY`: it is mapped as a part of a dma-buf.
+    /// Maps a page, and says whether the device has a copy of it (swiotlb), as it does not reach it. Then
+    /// what changes hands is copied, and all of it when it is mapped first. `ENOMEM`: no room. `EBUSY`:
+    /// it is mapped as a part of a dma-buf.
     ///
     /// # Safety
     ///
     /// The page is pinned, and stays so until [`PinnedPages::unmap`].
-    unsafe fn map(&self, page: *mut bindings::page) -> Result<DmaAddress> {
+    unsafe fn map(&self, page: *mut bindings::page) -> Result<(DmaAddress, bool)> {
         // SAFETY: By the caller's contract the page is pinned, so it is a valid page.
         let address = unsafe { physical(page) };
+        // CAST: at most 64 bits.
+        if !self.dev.reaches(&(address..address + PAGE_SIZE as u64)) {
+            kernel::pr_info_once!(
+                "a process's memory is above what the GPU reaches: it is copied, if swiotlb has room\n"
+            );
+        }
         let room = Room::new()?;
-        self.registry.lock().pin(room, address, || {
+        let dma = self.registry.lock().pin(room, address, || {
             let mut dma = 0;
             // SAFETY: By the caller the page is pinned.
             match unsafe { shim::gal_map_page(raw_device(&self.dev), page, &mut dma) } {
                 true => Ok(dma),
                 false => Err(ENOMEM),
             }
-        })
+        })?;
+        Ok((dma, super::widen(dma) != address))
     }
 
     /// Takes one use of a page back.
@@ -318,12 +327,17 @@ impl Pages {
                 }
             }
             // SAFETY: It was pinned above, and stays so until `drop` has unmapped it.
-            let dma = unsafe { registry.map(page)? };
+            let (dma, is_copy) = unsafe { registry.map(page)? };
             // INVARIANT: Mapped; there is room.
             this.dma.push(dma, GFP_CLIENT)?;
             // The GPU reaches whole pages. What lies beside the piece may be in the caches only: zeros
             // over what another process had there.
-            this.sync(index * PAGE_SIZE, PAGE_SIZE, Sync::ForDevice);
+            let (mut from, mut to) = (index * PAGE_SIZE, (index + 1) * PAGE_SIZE);
+            if is_copy {
+                // There the device may have written for another user of the page: a copy would undo it.
+                (from, to) = (from.max(piece.0), to.min(piece.0 + piece.1));
+            }
+            this.sync(from, to.saturating_sub(from), Sync::ForDevice);
         }
         Ok(this)
     }

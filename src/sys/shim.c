@@ -683,12 +683,24 @@ phys_addr_t gal_page_address(struct page *page)
 	return page_to_phys(page);
 }
 
+bool gal_reaches(struct device *dev, phys_addr_t start, size_t bytes)
+{
+	dma_addr_t at = phys_to_dma(dev, start);
+
+	return at != DMA_MAPPING_ERROR &&
+	       at + bytes - 1 <= min_not_zero(*dev->dma_mask, dev->bus_dma_limit);
+}
+
 /*
  * One mapping of a page serves all who have it pinned, whether the device may write for them or
  * not: so it is for both directions. A reader never asks for what the device wrote.
  */
 bool gal_map_page(struct device *dev, struct page *page, dma_addr_t *dma)
 {
+	/* The kernel warns of a page that it can have no copy of, as swiotlb is off. */
+	if (!gal_reaches(dev, page_to_phys(page), PAGE_SIZE) && dma_max_mapping_size(dev) == SIZE_MAX)
+		return false;
+
 	/* Only a piece of the page may be the client's: it is synchronised apart. */
 	*dma = dma_map_page_attrs(dev, page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL,
 				  DMA_ATTR_SKIP_CPU_SYNC);

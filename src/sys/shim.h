@@ -193,6 +193,7 @@ void gal_add_pinned(struct mm_struct *mm, unsigned long count);
 void gal_remove_pinned(struct mm_struct *mm, unsigned long count);
 unsigned long gal_folio_pages(struct page *page, phys_addr_t *start);
 phys_addr_t gal_page_address(struct page *page);
+bool gal_reaches(struct device *dev, phys_addr_t start, size_t bytes);
 bool gal_map_page(struct device *dev, struct page *page, dma_addr_t *dma);
 void gal_unmap_page(struct device *dev, dma_addr_t dma);
 void gal_sync_for_device(struct device *dev, dma_addr_t dma, size_t size);
