@@ -269,15 +269,26 @@ const CMA_MIB: u32 = 64;
 /// MiB of RAM that the GPU reaches: what it has behind lies at 0x80000000 and above.
 pub const REACHED_MIB: u32 = 1024;
 
+/// MiB of RAM below 4 GiB. A machine that has more has a 64-bit kernel, and its pool in contiguous memory.
+pub const LOW_MIB: u32 = 3072;
+
 /// Where the pool of a machine with `memory` MiB lies: at the end of its RAM, as far as the GPU reaches.
 fn pool_start(memory: u32) -> u64 {
     RAM_BASE + (u64::from(memory.min(REACHED_MIB) - pool_mib(memory)) << 20)
 }
 
 /// The kernel's arguments that leave the pool alone on a machine with `memory` MiB. Of a machine with more than
-/// [`REACHED_MIB`] it is in the middle: that a 64-bit kernel has no arguments for.
+/// [`REACHED_MIB`] it is in the middle: that a 64-bit kernel has no arguments for. Beyond [`LOW_MIB`] the driver gets it from
+/// contiguous memory.
 pub fn memory_arguments(memory: u32) -> String {
     let pool = pool_mib(memory);
+    if memory > LOW_MIB {
+        return format!(
+            "cma={}M@{:#x}",
+            CMA_MIB + pool,
+            pool_start(memory) - (u64::from(CMA_MIB) << 20)
+        );
+    }
     match memory.checked_sub(REACHED_MIB) {
         None | Some(0) => format!("mem={}M", memory - pool),
         // Contiguous memory, for the ring, would be at the end.
@@ -319,6 +330,7 @@ pub fn module_parameters(board: Board, binding: Binding, memory: u32, extra: &st
     }
     let (start, bytes) = match board.soc() {
         Some(soc) => soc.pool(binding),
+        None if memory > LOW_MIB => (None, u64::from(pool_mib(memory)) << 20),
         None => (Some(pool_start(memory)), u64::from(pool_mib(memory)) << 20),
     };
     parameters.extend(start.map(|start| format!("contiguousBase={start:#x}")));
@@ -420,6 +432,10 @@ mod tests {
             module_parameters(Board::Dove, Binding::Dt, 1024, ""),
             ["contiguousBase=0x78000000", "contiguousSize=0x8000000"]
         );
+        assert_eq!(
+            module_parameters(Board::Gc3000, Binding::Dt, 5120, ""),
+            ["contiguousSize=0x8000000"]
+        );
     }
 
     #[test]
@@ -433,6 +449,7 @@ mod tests {
                 0x7800_0000,
                 "mem=896M@0x40000000 mem=1024M@0x80000000 cma=64M@0x40000000-0x78000000",
             ),
+            (5120, 0x7800_0000, "cma=192M@0x74000000"),
         ] {
             assert_eq!(pool_start(memory), pool);
             assert_eq!(memory_arguments(memory), arguments);

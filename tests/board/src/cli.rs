@@ -278,7 +278,7 @@ pub struct MachineArgs {
     pub smp: u32,
     /// RAM in MiB; the last 128 of the first 1024 are the contiguous pool (64 with less than 384) [default: 512, of a
     /// real board 1024].
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(256..=2048))]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(256..=8192))]
     pub memory: Option<u32>,
     /// Module parameters beside the board's own, which they replace.
     #[arg(long, value_name = "K=V ...", allow_hyphen_values = true)]

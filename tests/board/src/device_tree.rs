@@ -21,20 +21,27 @@ use anyhow::Result;
 use crate::boards::extra_overlay;
 use crate::boards::Board;
 use crate::boards::BEHIND_IOMMU;
+use crate::boards::LOW_MIB;
 use crate::machine::Assets;
 use crate::machine::Boot;
 
-/// Options of QEMU that choose the machine for the dump, and for most boots.
-const MACHINE: &str = "virt,highmem=off,memory-backend=ram";
+/// Options of QEMU that choose the machine with this much RAM in MiB, for the dump and for most boots. Devices stay below 4 GiB.
+fn virt(memory: u32) -> &'static str {
+    match memory {
+        0..=LOW_MIB => "virt,highmem=off,memory-backend=ram",
+        _ => "virt,highmem-ecam=off,highmem-mmio=off,memory-backend=ram",
+    }
+}
 
 /// What puts the IOMMU of [`BEHIND_IOMMU`] into the machine, with nothing behind it: QEMU's refuses the GPU model.
 const IOMMU: &str = ",iommu=smmuv3,default-bus-bypass-iommu=on";
 
 /// Options of QEMU that choose the machine of `boot`.
 pub fn machine(boot: &Boot) -> String {
+    let virt = virt(boot.memory);
     match boot.tree.as_str() {
-        BEHIND_IOMMU => format!("{MACHINE}{IOMMU}"),
-        _ => MACHINE.to_string(),
+        BEHIND_IOMMU => format!("{virt}{IOMMU}"),
+        _ => virt.to_string(),
     }
 }
 
@@ -82,7 +89,11 @@ fn base_tree(assets: &Assets, boot: &Boot) -> Result<PathBuf> {
         .with_context(|| format!("cannot write to {}", cache.display()))?;
     let mut dump = Command::new(qemu);
     dump.arg("-M")
-        .arg(format!("{MACHINE},dumpdtb={}", dumped.path().display()))
+        .arg(format!(
+            "{},dumpdtb={}",
+            virt(memory),
+            dumped.path().display()
+        ))
         .args(["-cpu", processor, "-smp", &smp.to_string()])
         .args(["-m", &memory.to_string(), "-object"])
         .arg(format!(

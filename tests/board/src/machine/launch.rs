@@ -50,11 +50,15 @@ pub struct BootFiles {
 
 /// Makes them in `dir`.
 pub fn prepare_files(assets: &Assets, boot: &Boot, dir: &Path, nonce: &str) -> Result<BootFiles> {
-    if boot.memory > boards::REACHED_MIB && assets.processor == Processor::CortexA57 {
-        bail!(
-            "a 64-bit kernel has {} MiB at most here (--memory)",
-            boards::REACHED_MIB
-        );
+    let is_64_bit = assets.processor == Processor::CortexA57;
+    match boot.memory {
+        memory if boot.board.soc().is_some() || memory <= boards::REACHED_MIB => {}
+        memory if is_64_bit == (memory > boards::LOW_MIB) => {}
+        _ => bail!(
+            "--memory: a 32-bit kernel has {low} MiB at most here; a 64-bit one {} at most, or more than {low}",
+            boards::REACHED_MIB,
+            low = boards::LOW_MIB
+        ),
     }
     let soc = match boot.board.real() {
         Some((soc, usual)) => Some(soc::Tree::of_boot(soc, usual, assets, boot, dir)?),

@@ -904,13 +904,100 @@ fn raced() -> Result<()> {
     books_settle(before)
 }
 
+/// Whether all pages of `memory`, which are there, lie above 4 GiB.
+fn is_high(memory: &Memory) -> Result<bool> {
+    let map = File::open("/proc/self/pagemap")?;
+    let pages = memory.address()..memory.address() + memory.len() as u64;
+    for page in pages.step_by(PAGE) {
+        let mut entry = [0; 8];
+        std::os::unix::fs::FileExt::read_exact_at(&map, &mut entry, page / PAGE as u64 * 8)?;
+        let entry = u64::from_le_bytes(entry);
+        ensure!(entry >> 63 == 1, "no page at {page:#x}");
+        if entry & ((1 << 55) - 1) < 1 << 20 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Memory of this process above 4 GiB. What the GPU does not reach there goes to and fro with CACHE.
+fn high_memory(reached: bool) -> Result<()> {
+    let mut client = client(named("6.4.11")?)?;
+    let before = at_rest(used)?;
+    let memory = own_memory()?;
+    memory.fill(0);
+    ensure!(is_high(&memory)?, "its pages lie below 4 GiB");
+    let bytes = memory.len() as u64;
+    let (status, handle) = client.device().wrap_memory(memory.address(), bytes)?;
+    same("WRAP", status, Status::OK)?;
+    let node = wrapped(handle);
+    let (address, logical) = lock(&client, node)?;
+    memory.fill(0x1111_1111);
+    let cache = |client: &Client, operation| {
+        let device = client.device();
+        device.cache(operation, handle, logical, bytes)
+    };
+    cache(&client, uapi::cache::FLUSH)?;
+    let block = memory.part(0, BLOCK).context("part")?;
+    gpu_fill(&mut client, &surface_at(address, block)?, DRAWN)?;
+    let block = memory.part(0, BLOCK).context("part")?;
+    let seen = if reached { DRAWN } else { 0x1111_1111 };
+    expect_all("before INVALIDATE", &block, seen)?;
+    cache(&client, uapi::cache::INVALIDATE)?;
+    expect_all("after INVALIDATE", &block, DRAWN)?;
+    // What the GPU has not drawn is what it was given.
+    let rest = memory.part(BLOCK, memory.len() - BLOCK).context("rest")?;
+    expect_all("behind it", &rest, 0x1111_1111)?;
+    // The same memory once more: what was drawn in the first is not lost.
+    gpu_fill(
+        &mut client,
+        &surface_at(address, memory.part(0, BLOCK).context("part")?)?,
+        !DRAWN,
+    )?;
+    let (status, second) = client
+        .device()
+        .wrap_memory(rest.address(), rest.len() as u64)?;
+    same("WRAP of the rest", status, Status::OK)?;
+    client.device().free(wrapped(second))?;
+    release(&client, node)?;
+    expect_all("given back", &block, !DRAWN)?;
+    books_settle(before)
+}
+
+/// A dma-buf above 4 GiB, which nothing would copy.
+fn high_dma_buf(reached: bool) -> Result<()> {
+    let mut client = client(named("6.4.11")?)?;
+    let before = at_rest(used)?;
+    let buffer = Udmabuf::new()?;
+    buffer.memory.fill(0);
+    ensure!(is_high(&buffer.memory)?, "its pages lie below 4 GiB");
+    let (status, handle) = client.device().wrap_dma_buf(buffer.number())?;
+    if !reached {
+        same("WRAP", status, Status::NOT_SUPPORTED)?;
+        return books_settle(before);
+    }
+    same("WRAP", status, Status::OK)?;
+    let node = wrapped(handle);
+    let (address, _) = lock(&client, node)?;
+    draw(&mut client, address, &buffer.memory, DRAWN)?;
+    release(&client, node)?;
+    books_settle(before)
+}
+
 fn main() -> ExitCode {
     if let Some(code) = other::role(be_other) {
         return code;
     }
     harness::program(|| {
         let mut suite = Suite::new();
-        if Options::parse(&["raced"])?.get("raced").is_some() {
+        let options = Options::parse(&["raced", "high"])?;
+        if let Some(how) = options.get("high") {
+            let reached = how == "reached";
+            suite.test("memory above 4 GiB", move || high_memory(reached));
+            suite.test("a dma-buf above 4 GiB", move || high_dma_buf(reached));
+            return suite.run();
+        }
+        if options.get("raced").is_some() {
             suite.test("a descriptor that changes meanwhile", raced);
             return suite.run();
         }
