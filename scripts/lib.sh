@@ -136,6 +136,15 @@ debian_suite() {
 	printf '%s\n' "${suite:-forky}"
 }
 
+# debian_base SUITE: the suite that has the rest of the system, where SUITE has a part alone.
+debian_base() {
+	case $1 in
+	*-backports) printf '%s\n' "${1%-backports}" ;;
+	experimental) echo sid ;;
+	*) printf '%s\n' "$1" ;;
+	esac
+}
+
 # debian_flavour NAME: Debian's name of that kernel.
 debian_flavour() {
 	case $1 in
@@ -150,6 +159,27 @@ debian_arch() {
 	case $1 in
 	*-arm64) echo arm64 ;;
 	*) echo armhf ;;
+	esac
+}
+
+# debian_release BUILD: what uname -r says on the kernel that scripts/kernel-debian has prepared.
+debian_release() {
+	sed -nE 's/.*KERNELRELEASE=([^ ]+).*/\1/p' "$1/galcore-make"
+}
+
+# user_emulator ROOT ARCH: that root's program that runs those of Debian's architecture.
+user_emulator() {
+	case $2 in
+	arm64) printf '%s\n' "$1/usr/bin/qemu-aarch64" ;;
+	*) printf '%s\n' "$1/usr/bin/qemu-arm" ;;
+	esac
+}
+
+# gnu_triple ARCH: how the cross compiler for Debian's architecture begins its name.
+gnu_triple() {
+	case $1 in
+	arm64) echo aarch64-linux-gnu ;;
+	*) echo arm-linux-gnueabihf ;;
 	esac
 }
 
@@ -191,6 +221,21 @@ run_with_compilers() {
 	else
 		run_in_debian "$@"
 	fi
+}
+
+# galcore_version: that of CHANGELOG.md; of a commit that has no such tag, one before it that sorts by time.
+# $GALCORE_VERSION goes before both.
+galcore_version() {
+	local top version commit
+	top=$(galcore_top)
+	version=$(sed -nE 's/^## ([0-9.]+).*/\1/p' "$top/CHANGELOG.md" | head -n 1)
+	[ -n "$version" ] || die "CHANGELOG.md has no line '## VERSION'"
+	# Short, as names of files are not to be long.
+	commit=$(git -C "$top" log -1 --format=%cd --date=format:%y%m%d%H%M 2>/dev/null) || commit=
+	if [ -n "$commit" ] && ! git -C "$top" tag --points-at HEAD | grep -qxF "v$version"; then
+		version=$version~git$commit
+	fi
+	printf '%s\n' "${GALCORE_VERSION:-$version}"
 }
 
 # First 12 digits of the SHA-256 of standard input: part of folder names.
