@@ -39,7 +39,7 @@ export OUT KERNEL
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test soak bench check check-debian land shell env kernel module deb docs editor pictures clean distclean
+.PHONY: help run test soak bench check check-debian land shell env kernel module deb tarball docs editor pictures clean distclean
 
 help:
 	@echo 'galcore in Rust: a Linux driver for Vivante GPUs'
@@ -56,7 +56,9 @@ help:
 	@echo '  make shell            a shell on the virtual board, the module loaded'
 	@echo
 	@echo '  make module           only build galcore.ko; prints its path'
-	@echo '  make deb              packages for Debian forky'"'"'s own kernel: module and utilities'
+	@echo '  make deb              packages for Debian forky'"'"'s own kernel: module and utilities;'
+	@echo '                        KERNEL=debian-arm64 for 64 bits'
+	@echo '  make tarball          for other systems: source, programs and scripts/install'
 	@echo '  make editor           rust-project.json for rust-analyzer, without further arguments'
 	@echo '  make docs             the documentation as a site with search, and that of the'
 	@echo '                        source; prints its first page'
@@ -70,8 +72,8 @@ help:
 	@echo '  make distclean        remove the build environment and kernels too'
 	@echo
 	@echo 'KERNEL=debian with any of them: on the unmodified armhf kernel of Debian forky,'
-	@echo 'see scripts/kernel; else on a kernel of our own with many checks on, but for'
-	@echo 'make run: that of Debian 13 backports is there sooner.'
+	@echo 'KERNEL=debian-arm64: its 64-bit one, see scripts/kernel; else on a kernel of our own with'
+	@echo 'many checks on, but for make run: that of Debian 13 backports is there sooner.'
 	@echo
 	@echo 'Results go to OUT=$(OUT). The first make run sets up what it needs in about 6'
 	@echo 'minutes on 2 cores, the first make test in 20 more. It is kept in'
@@ -91,6 +93,7 @@ soak:
 	@$(if $(SUITE),:,scripts/bare-roots)
 	@$(if $(SUITE),:,scripts/perfetto --test)
 	@$(if $(SUITE),:,KERNEL='$(debian_kernel)' scripts/check-debian)
+	@$(if $(SUITE),:,KERNEL=debian-arm64 OUT='$(OUT)/debian-arm64' scripts/check-debian)
 
 bench:
 	@scripts/board bench --out '$(OUT)' --runs 2
@@ -115,6 +118,9 @@ module:
 
 deb:
 	@KERNEL='$(debian_kernel)' scripts/deb
+
+tarball:
+	@scripts/tarball
 
 check-debian:
 	@KERNEL='$(debian_kernel)' scripts/check-debian
