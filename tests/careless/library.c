@@ -15,6 +15,17 @@
 #include ABI
 #include "library.h"
 
+extern const struct library LIBRARY;
+
+#if ABI_ARGUMENT == 16 && UINTPTR_MAX > UINT32_MAX
+
+const struct library LIBRARY = {
+	.name = ABI_NAME,
+	.lacks = "its argument block names the interface with 32 bits",
+};
+
+#else
+
 /* As the vendor's libraries have it in a program of 32 bits: the sign goes into the high half. */
 #define PTR(pointer) ((uint64_t)(int64_t)(intptr_t)(pointer))
 #define POINTER(field) ((void *)(uintptr_t)(field))
@@ -24,8 +35,6 @@
 #define TAIL 8u
 #define FOREVER 20000u
 
-extern const struct library LIBRARY;
-
 /* "CMDB" and "CTXT". */
 #define OBJECT_COMMANDS 0x42444d43u
 #define OBJECT_CONTEXT 0x54585443u
@@ -34,6 +43,12 @@ extern const struct library LIBRARY;
 #define ERRNO 1000
 
 #define INTERFACE 30000
+
+/* The driver's own: the name of a generation. */
+#define SAY _IOW('G', 1, char[16])
+
+/* The first of the list are told apart by what their programs do. */
+#define IS_SILENT (ABI_PLACE >= 16)
 
 #if defined(CMD_BOTTOM_HALF_UNLOCK_VIDEO_MEMORY)
 #define UNLOCK_RECORD CMD_BOTTOM_HALF_UNLOCK_VIDEO_MEMORY
@@ -171,9 +186,10 @@ static int choose(struct session *s)
 	s->hardware = VALUE_HARDWARE_3D;
 	MUST(call(s, &i, CMD_CHIP_INFO));
 	count = i.u.ChipInfo.count;
-	if (count == 0 || count > sizeof(i.u.ChipInfo.types) / 4)
+	if (count == 0 || count > sizeof(i.u.ChipInfo.types) / sizeof(i.u.ChipInfo.types[0]))
 		return because("%u cores", count);
-	memcpy(types, i.u.ChipInfo.types, count * 4);
+	for (n = 0; n < count; n++)
+		types[n] = i.u.ChipInfo.types[n];
 	s->hardware = types[0];
 	for (n = 0; n < count; n++) {
 		if (types[n] == VALUE_HARDWARE_2D) {
@@ -247,8 +263,8 @@ static int unmap_by_handle(struct session *s)
 
 static int map_pool(struct session *s)
 {
-	/* Above 2 GiB, where there is room. */
-	void *const wish = (void *)0x90000000u;
+	/* Where there is room. */
+	void *const wish = WISH(0x90000000u);
 	int result;
 
 	if (s->pool_handle) {
@@ -282,13 +298,18 @@ static int unmap_pool(struct session *s)
 static int allocate_type(struct session *s, struct memory *m, uint32_t bytes, uint32_t type,
 			 enum pool pool)
 {
+	static const uint32_t pools[] = {
+		[POOL_DEFAULT] = VALUE_POOL_DEFAULT,
+		[POOL_SYSTEM] = VALUE_POOL_SYSTEM,
+		[POOL_VIRTUAL] = VALUE_POOL_VIRTUAL,
+	};
 	struct abi_interface i;
 
 	begin(&i);
 	i.u.AllocateLinearVideoMemory.bytes = bytes;
 	i.u.AllocateLinearVideoMemory.alignment = 64;
 	i.u.AllocateLinearVideoMemory.type = type;
-	i.u.AllocateLinearVideoMemory.pool = pool;
+	i.u.AllocateLinearVideoMemory.pool = pools[pool];
 #ifdef HAS_AllocateLinearVideoMemory_flag
 	i.u.AllocateLinearVideoMemory.flag = 0;
 #endif
@@ -853,6 +874,36 @@ static int attach(struct session *s)
 	return 0;
 }
 
+/* Says what it is. */
+static int say(int fd)
+{
+	char name[16] = ABI_NAME;
+
+	if (ioctl(fd, SAY, name))
+		return because("%s is no generation's name: %s", name, strerror(errno));
+	return 0;
+}
+
+/* A library of another build is none: what follows would be anything. */
+static int is_own_version(struct session *s)
+{
+#ifdef CMD_VERSION
+	static const uint32_t built[] = { ABI_VERSION };
+	const uint32_t *own = claimed_version ? claimed_version : built;
+	struct abi_interface i;
+
+	begin(&i);
+	MUST(call(s, &i, CMD_VERSION));
+	if (i.u.Version.major != own[0] || i.u.Version.minor != own[1] ||
+	    i.u.Version.patch != own[2] || i.u.Version.build != own[3])
+		return because("VERSION is %u.%u.%u.%u", i.u.Version.major, i.u.Version.minor,
+			       i.u.Version.patch, i.u.Version.build);
+#else
+	(void)s;
+#endif
+	return 0;
+}
+
 static int start(struct session *s, enum engine engine, int fd)
 {
 	memset(s, 0, sizeof(*s));
@@ -862,6 +913,10 @@ static int start(struct session *s, enum engine engine, int fd)
 	s->fd = fd >= 0 ? fd : open("/dev/galcore", O_RDWR);
 	if (s->fd < 0)
 		return because("/dev/galcore: %s", strerror(errno));
+	if ((manner == INSISTS || (manner == PLAIN && IS_SILENT)) && fd < 0 && say(s->fd))
+		return -1;
+	if (manner != PLAIN && is_own_version(s))
+		return -1;
 	/* The pool is mapped before anything is asked of the cores. */
 	if (query_memory(s))
 		return -1;
@@ -1123,6 +1178,7 @@ static int commit(struct session *s, const uint32_t *words, unsigned int count, 
 
 const struct library LIBRARY = {
 	.name = ABI_NAME,
+	.is_silent = IS_SILENT,
 	.start = start,
 	.stop = stop,
 	.query = query,
@@ -1160,3 +1216,5 @@ const struct library LIBRARY = {
 	.counts_locks = 1,
 #endif
 };
+
+#endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A client library of each generation of the interface, as one author's 32-bit library is of
- * another's driver: it clears nothing, extends signs, and leaves to chance what a command does not
- * use. It shares nothing with the client of the other tests, nor with the headers of this driver.
- * What a library of a generation is compiled from lies in library.c, once for each.
+ * A client library of each generation of the interface, as one author's library is of another's
+ * driver: it clears nothing, extends signs, and leaves to chance what a command does not use. It
+ * shares nothing with the client of the other tests, nor with the headers of this driver. What a
+ * library of a generation is compiled from lies in library.c, once for each, in a program of 32
+ * bits and in one of 64.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -20,8 +21,7 @@ enum entry {
 	ENTRY_SELECTED_AND_BACK,
 };
 
-/* The same number in all generations. */
-enum pool { POOL_DEFAULT = 1, POOL_SYSTEM = 6, POOL_VIRTUAL = 7 };
+enum pool { POOL_DEFAULT, POOL_SYSTEM, POOL_VIRTUAL };
 
 enum cache { CACHE_CLEAN = 1, CACHE_INVALIDATE = 2, CACHE_FLUSH = 3 };
 
@@ -104,6 +104,10 @@ struct session {
 
 struct library {
 	const char *name;
+	/* Why there is none in a program of this width; then all else is missing. */
+	const char *lacks;
+	/* Whether nothing that it does tells it from others of its size: it says what it is. */
+	int is_silent;
 	/* Opens the device and goes through start-up; fd is another session's, or -1. */
 	int (*start)(struct session *session, enum engine engine, int fd);
 	int (*stop)(struct session *session);
@@ -139,6 +143,31 @@ struct library {
 extern const struct library *const libraries[];
 extern const unsigned int library_count;
 
+/* How a library begins. */
+extern enum manner {
+	PLAIN,
+	/* Says what it is, and ends unless VERSION is its own, as most do. */
+	INSISTS,
+	/* Ends so, too, and leaves it to the module's parameters to say what it is. */
+	NAMED,
+} manner;
+
+/* The version that it takes for its own; NULL: that of its facts. */
+extern const uint32_t *claimed_version;
+
+/*
+ * Wishes for memory of the program's own: above 2 GiB, so that addresses have a sign; in a 64-bit
+ * program above 4 GiB as well, where the low half alone is nothing's.
+ */
+#if UINTPTR_MAX > UINT32_MAX
+#define HIGH 0x5500000000u
+#define IS_HIGH(at) ((uintptr_t)(at) > UINT32_MAX)
+#else
+#define HIGH 0u
+#define IS_HIGH(at) ((uintptr_t)(at) >= 0x80000000u)
+#endif
+#define WISH(place) ((void *)(uintptr_t)(HIGH + (place)))
+
 /* Where a test was left, and why; -1. */
 int because(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -146,6 +175,6 @@ int because(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void scribble(void *memory, size_t bytes);
 uint32_t any(void);
 
-/* Scribbled memory above 2 GiB, with nothing behind it; and its end. */
+/* Scribbled memory up there, with nothing behind it; and its end. */
 void *take(size_t bytes);
 void give_back(void *memory, size_t bytes);

@@ -6,14 +6,25 @@
  *
  * With --random the same calls come at random from several threads, for so long in each generation.
  *
- * usage: careless [--random MILLISECONDS]
+ * --named PROGRAM:GENERATION:VERSION is a program that the module's parameters name, to speak the
+ * generation and be answered the version.
+ *
+ * Generations that only their names tell from others do the main part of that, and with --all as
+ * much as the others.
+ *
+ * usage: careless [--all] [--named PROGRAM:GENERATION:VERSION]...
+ *        careless --random MILLISECONDS
+ *        careless --draw GENERATION ROUNDS
  */
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,6 +46,8 @@ static struct {
 static _Thread_local char reason[240];
 static _Thread_local uint32_t seed = 1;
 static unsigned int number, failed;
+enum manner manner;
+const uint32_t *claimed_version;
 
 int because(const char *format, ...)
 {
@@ -150,8 +163,7 @@ static int make_surface(struct session *s, struct surface *surface, enum pool po
 
 static int make_own_surface(struct session *s, struct surface *surface, int is_wrapped)
 {
-	/* Above 2 GiB, so that its address has a sign. */
-	void *const wish = (void *)(0xa0000000u + (any() & 0xfff000));
+	void *const wish = WISH(0xa0000000u + (any() & 0xfff000));
 	const struct library *l = s->library;
 
 	memset(surface, 0, sizeof(*surface));
@@ -161,7 +173,7 @@ static int make_own_surface(struct session *s, struct surface *surface, int is_w
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (surface->soft == NULL || surface->own == MAP_FAILED)
 		return because("no memory");
-	if ((uintptr_t)surface->own < 0x80000000u)
+	if (!IS_HIGH(surface->own))
 		return because("mapped at %p", surface->own);
 	memset(surface->own, 0, SURFACE_BYTES);
 	if (is_wrapped ? l->wrap(s, &surface->memory, surface->own, SURFACE_BYTES) :
@@ -682,7 +694,7 @@ static void any_call(struct session *s)
 		l->cache(s, &memory, CACHE_FLUSH);
 		break;
 	case 11:
-		at = mmap((void *)0xa0000000u, SURFACE_BYTES, PROT_READ | PROT_WRITE,
+		at = mmap(WISH(0xa0000000u), SURFACE_BYTES, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (at == MAP_FAILED)
 			break;
@@ -821,7 +833,7 @@ static int is_identity_true(const struct library *l, enum engine engine)
 /* What the driver has made of the process's requests. */
 static int is_taken_right(const struct library *l)
 {
-	const char *wanted = taken_for(l->name);
+	const char *wanted = l->is_silent ? l->name : taken_for(l->name);
 	char line[200], name[32], taken[sizeof(name)] = "nothing";
 	struct session session, *s = &session;
 	int process;
@@ -841,15 +853,21 @@ static int is_taken_right(const struct library *l)
 	return l->stop(s);
 }
 
-static int probe(void)
+static const struct library *named(const char *name)
 {
-	const struct library *l = NULL;
-	struct session s;
 	unsigned int n;
 
 	for (n = 0; n < library_count; n++)
-		if (strcmp(libraries[n]->name, "4.0.0") == 0)
-			l = libraries[n];
+		if (strcmp(libraries[n]->name, name) == 0 && libraries[n]->lacks == NULL)
+			return libraries[n];
+	return NULL;
+}
+
+static int probe(void)
+{
+	const struct library *l = named("4.0.0");
+	struct session s;
+
 	if (l == NULL || l->start(&s, ENGINE_2D, -1))
 		return -1;
 	board.has_2d = s.board_2d;
@@ -889,7 +907,7 @@ static void tell_memory(void)
 /* All of the pool but little can be had. */
 static int is_all_back(void)
 {
-	const struct library *l = libraries[library_count - 1];
+	const struct library *l = named("6.4.11");
 	struct session session, *s = &session;
 	struct memory memory;
 	int status;
@@ -905,9 +923,29 @@ static int is_all_back(void)
 	return l->stop(s);
 }
 
-static int tests_of_each(void)
+/* Ends unless the driver answers its own version, and draws. */
+static int insists(const struct library *l)
 {
-	return 4 + board.has_2d + 2 * board.has_3d;
+	struct session session, *s = &session;
+	int result;
+
+	manner = INSISTS;
+	result = l->start(s, an_engine(), -1) || pool_picture(s, POOL_DEFAULT, POOL_VIRTUAL) ||
+		 l->stop(s);
+	manner = PLAIN;
+	return result ? -1 : 0;
+}
+
+static int is_thorough;
+
+static int has_all(const struct library *l)
+{
+	return is_thorough || !l->is_silent;
+}
+
+static int tests_of(const struct library *l)
+{
+	return 2 + board.has_2d + 2 * board.has_3d + (has_all(l) ? 3 : 0);
 }
 
 static void all(const struct library *l)
@@ -918,59 +956,280 @@ static void all(const struct library *l)
 		report(l->name, "pictures by the resolve engine", pictures(l, ENGINE_3D));
 	if (board.has_3d)
 		report(l->name, "contexts in turn", contexts(l));
-	report(l->name, "calls in unusual orders", orders(l));
-	report(l->name, "threads, on one file and on several", threads(l));
-	report(l->name, "a process that forks", forks(l));
+	if (has_all(l)) {
+		report(l->name, "calls in unusual orders", orders(l));
+		report(l->name, "threads, on one file and on several", threads(l));
+		report(l->name, "a process that forks", forks(l));
+	}
 	report(l->name, "taken for what it is", is_taken_right(l));
+	report(l->name, "runs with its own version alone", insists(l));
+}
+
+static int end_of(pid_t child)
+{
+	int status;
+
+	if (child < 0)
+		return because("no process");
+	if (waitpid(child, &status, 0) != child || !WIFEXITED(status))
+		return because("it ends by %#x", status);
+	return WEXITSTATUS(status);
 }
 
 /* A process of its own, since one process has one library: what it has been taken for, it stays. */
-static void all_apart(const struct library *l, unsigned int which)
+static void all_apart(const struct library *l)
 {
 	pid_t child;
-	int status;
+	int result;
 
 	fflush(stdout);
 	child = fork();
 	if (child == 0) {
-		seed = 0x5eed0001 + which;
 		failed = 0;
 		all(l);
 		_exit(failed);
 	}
-	if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status)) {
+	result = end_of(child);
+	if (result < 0) {
 		printf("# %s does not come to its end\n", l->name);
-		failed++;
-		return;
+		result = 1;
 	}
-	failed += WEXITSTATUS(status);
-	number += tests_of_each();
+	failed += result;
+	number += tests_of(l);
+}
+
+/* Draws again and again as soon as the other one does, too; in a process of its own. */
+static int draw_beside(const struct library *l, unsigned int rounds, int ready, int go)
+{
+	struct session session, *s = &session;
+	char byte = 0;
+
+	if (l->start(s, an_engine(), -1))
+		return -1;
+	if (write(ready, &byte, 1) != 1 || read(go, &byte, 1) != 1)
+		return because("no other process");
+	while (rounds--)
+		if (pool_picture(s, rounds % 2 ? POOL_VIRTUAL : POOL_DEFAULT, POOL_DEFAULT))
+			return -1;
+	return l->stop(s);
+}
+
+#define ROUNDS "6"
+
+struct beside {
+	pid_t process;
+	int ready;
+};
+
+/* program: NULL is this one. Nothing but its two ends of pipes stays with it. */
+static struct beside draws(const char *program, const char *generation, int go)
+{
+	struct beside beside = { .process = -1, .ready = -1 };
+	int ready[2];
+
+	if (pipe2(ready, O_CLOEXEC))
+		return beside;
+	fflush(stdout);
+	beside.process = fork();
+	if (beside.process == 0) {
+		dup2(ready[1], 1);
+		dup2(go, 0);
+		execl(program ? program : "/proc/self/exe", "careless", "--draw", generation, ROUNDS,
+		      NULL);
+		_exit(127);
+	}
+	close(ready[1]);
+	beside.ready = ready[0];
+	return beside;
+}
+
+/* Programs of two generations at once; of two widths, where program is the other's. */
+static int at_once(const char *program, const char *first, const char *second)
+{
+	const char *const names[] = { first, second };
+	struct beside both[2];
+	int go[2], n, started = 0, result = 0;
+	char bytes[2];
+
+	if (pipe2(go, O_CLOEXEC))
+		return because("no pipe");
+	both[0] = draws(NULL, first, go[0]);
+	both[1] = draws(program, second, go[0]);
+	for (n = 0; n < 2; n++)
+		started += read(both[n].ready, bytes, 1) == 1;
+	/* One alone has no sense: it reads nothing then. */
+	if (started == 2 && write(go[1], bytes, 2) != 2)
+		result = because("the pipe takes nothing");
+	close(go[1]);
+	for (n = 0; n < 2; n++) {
+		if (end_of(both[n].process))
+			result = because("the program of %s fails: see stderr", names[n]);
+		close(both[n].ready);
+	}
+	close(go[0]);
+	return result;
+}
+
+/* The 32-bit form of a 64-bit program, beside it; "" where there is none. */
+static const char *narrow_form(void)
+{
+	static char path[300];
+	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	if (length < 3 || strcmp(path + length - 3, "-64"))
+		return "";
+	path[length - 3] = 0;
+	return access(path, X_OK) ? "" : path;
+}
+
+static const struct {
+	const char *first, *second, *narrow;
+} pairs[] = {
+	{ "4.0.0", "6.4.11", "v4" },
+	{ "5.0.11.p8", "6.4.3-nxp", "dove" },
+	{ "6.2.4.p2", "6.4.21.1", "6.4.13" },
+};
+
+#define PAIRS ((unsigned int)(sizeof(pairs) / sizeof(*pairs)))
+
+static void two_at_once(const char *narrow)
+{
+	char name[100];
+	unsigned int n;
+
+	for (n = 0; n < PAIRS; n++) {
+		snprintf(name, sizeof(name), "%s and %s", pairs[n].first, pairs[n].second);
+		report("two at once", name, at_once(NULL, pairs[n].first, pairs[n].second));
+		if (*narrow == 0)
+			continue;
+		snprintf(name, sizeof(name), "%s with 64 bits and %s with 32", pairs[n].first,
+			 pairs[n].narrow);
+		report("two at once", name, at_once(narrow, pairs[n].first, pairs[n].narrow));
+	}
+}
+
+/* A program that the module's parameters name, and the same by another name. */
+static int is_named(const char *description)
+{
+	char name[16], generation[16];
+	struct session session, *s = &session;
+	uint32_t version[4];
+	const struct library *l;
+
+	if (sscanf(description, "%15[^:]:%15[^:]:%u.%u.%u.%u", name, generation, &version[0],
+		   &version[1], &version[2], &version[3]) != 6)
+		return because("not PROGRAM:GENERATION:VERSION");
+	l = named(generation);
+	if (l == NULL)
+		return because("no %s", generation);
+	manner = NAMED;
+	claimed_version = version;
+	prctl(PR_SET_NAME, "somebody");
+	if (l->start(s, an_engine(), -1) == 0)
+		return because("any program is answered its version");
+	if (strncmp(reason, "VERSION", 7))
+		return -1;
+	/* As a library that ends, and with it its file. */
+	close(s->fd);
+	prctl(PR_SET_NAME, name);
+	if (l->start(s, an_engine(), -1) || pool_picture(s, POOL_DEFAULT, POOL_VIRTUAL))
+		return -1;
+	return l->stop(s);
+}
+
+static void named_apart(const char *description)
+{
+	pid_t child;
+	int result;
+
+	fflush(stdout);
+	child = fork();
+	if (child == 0) {
+		result = is_named(description);
+		if (result)
+			printf("# %s\n", reason);
+		fflush(stdout);
+		_exit(result != 0);
+	}
+	result = end_of(child);
+	report("by parameter", description, result > 0 ? because("see above") : result);
+}
+
+static void lacks(const struct library *l)
+{
+	printf("ok %u - %s # SKIP %s\n", ++number, l->name, l->lacks);
+	fflush(stdout);
+}
+
+static int draw_alone(const char *generation, unsigned int rounds)
+{
+	const struct library *l = named(generation);
+	int result = l == NULL ? because("no library") : draw_beside(l, rounds, 1, 0);
+
+	if (result)
+		fprintf(stderr, "%s: %s\n", generation, reason);
+	return result != 0;
+}
+
+/* Tests the programs that the arguments name, unless they are only counted; returns how many. */
+static unsigned int test_named(int count, char **arguments, int is_counted)
+{
+	unsigned int found = 0;
+	int n;
+
+	for (n = 1; n + 1 < count; n++) {
+		if (strcmp(arguments[n], "--named"))
+			continue;
+		found++;
+		if (!is_counted)
+			named_apart(arguments[n + 1]);
+	}
+	return found;
+}
+
+static unsigned int planned(int count, char **arguments, const char *narrow, int is_usual)
+{
+	unsigned int n, tests = 1;
+
+	for (n = 0; n < library_count; n++)
+		tests += libraries[n]->lacks || !is_usual ? 1 : tests_of(libraries[n]);
+	if (is_usual)
+		tests += PAIRS * (*narrow ? 2 : 1) + test_named(count, arguments, 1);
+	return tests;
 }
 
 int main(int count, char **arguments)
 {
 	const int is_random = count == 3 && strcmp(arguments[1], "--random") == 0;
+	const char *narrow = narrow_form();
 	unsigned int n;
 
+	is_thorough = count > 1 && strcmp(arguments[1], "--all") == 0;
 	if (probe()) {
 		printf("KTAP version 1\n1..1\n");
 		report("start", "the board", -1);
 		return 1;
 	}
-	printf("KTAP version 1\n1..%u\n",
-	       library_count * (is_random ? 1 : tests_of_each()) + 1);
-	printf("# GC%x, 2D %d, 3D %d, both in one %d\n", board.model, board.has_2d, board.has_3d,
-	       board.has_both);
+	if (count == 4 && strcmp(arguments[1], "--draw") == 0)
+		return draw_alone(arguments[2], atoi(arguments[3]));
+	printf("KTAP version 1\n1..%u\n", planned(count, arguments, narrow, !is_random));
+	printf("# GC%x, 2D %d, 3D %d, both in one %d; %zu bits\n", board.model, board.has_2d,
+	       board.has_3d, board.has_both, sizeof(void *) * 8);
 	for (n = 0; n < library_count; n++) {
 		const struct library *l = libraries[n];
 
-		if (is_random) {
-			seed = 0x5eed0001 + n;
+		seed = 0x5eed0001 + n;
+		if (l->lacks)
+			lacks(l);
+		else if (is_random)
 			report(l->name, "anything from several threads",
 			       at_random_apart(l, atoi(arguments[2])));
-		} else {
-			all_apart(l, n);
-		}
+		else
+			all_apart(l);
+	}
+	if (!is_random) {
+		two_at_once(narrow);
+		test_named(count, arguments, 0);
 	}
 	report("at the end", "all memory is back", is_all_back());
 	return failed != 0;

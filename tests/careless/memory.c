@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory for what calls point to: above 2 GiB, so that addresses have a sign; with nothing behind it,
- * so that nobody reads more than there is; and gone as soon as it is given back.
+ * Memory for what calls point to: in high places; with nothing behind it, so that nobody reads more
+ * than there is; and gone as soon as it is given back.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -18,10 +18,10 @@ static uintptr_t page_of(const void *memory)
 void *take(size_t bytes)
 {
 	const size_t all = (bytes + PAGE - 1) / PAGE * PAGE;
-	void *const wish = (void *)(0xa8000000u + any() % 0x4000 * PAGE);
+	void *const wish = WISH(0xa8000000u + any() % 0x4000 * PAGE);
 	char *start = mmap(wish, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (start == MAP_FAILED || (uintptr_t)start < 0x80000000u)
+	if (start == MAP_FAILED || !IS_HIGH(start))
 		abort();
 	scribble(start, all);
 	return start + (all - bytes) / 8 * 8;
