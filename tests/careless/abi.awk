@@ -193,8 +193,11 @@ END {
 		printf "#define ABI_MOVES (__SIZEOF_POINTER__ * 8 <= %d)\n", features
 	for (key in numbers) {
 		split(key, part, SUBSEP)
+		if (part[1] == "command" && numbers[key] + 0 > last)
+			last = numbers[key] + 0
 		printf "#define %s_%s %d\n", part[1] == "command" ? "CMD" : "VALUE", part[2], numbers[key]
 	}
+	printf "#define CMD_LAST %d\n", last
 	for (n = 1; n <= count_of_members; n++)
 		if (order[n] in size)
 			structure(order[n])

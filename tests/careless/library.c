@@ -3,6 +3,7 @@
  * A client library of one generation, whose structures ABI names: a header that abi.awk has made.
  * LIBRARY is what it is called.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -80,7 +81,8 @@ const struct library LIBRARY = {
 #define MAY_LEAVE_PROCESS 0
 #endif
 
-static int call(struct session *s, struct abi_interface *i, uint32_t command)
+/* The status, or what the ioctl itself says. */
+static int send_as_it_is(struct session *s, struct abi_interface *i, uint32_t command)
 {
 #if ABI_ARGUMENT == 16
 	uint32_t block[4] = { (uintptr_t)i, sizeof(*i), (uintptr_t)i, sizeof(*i) };
@@ -92,16 +94,21 @@ static int call(struct session *s, struct abi_interface *i, uint32_t command)
 #ifdef HAS_header_hardwareType
 	i->hardwareType = s->hardware;
 #endif
+	while (ioctl(s->fd, INTERFACE, block))
+		if (errno != EINTR)
+			return ERRNO + errno;
+	return (int32_t)i->status;
+}
+
+static int call(struct session *s, struct abi_interface *i, uint32_t command)
+{
 #ifdef HAS_header_coreIndex
 	i->coreIndex = 0;
 #endif
 #ifdef HAS_header_devIndex
 	i->devIndex = 0;
 #endif
-	while (ioctl(s->fd, INTERFACE, block))
-		if (errno != EINTR)
-			return ERRNO + errno;
-	return (int32_t)i->status;
+	return send_as_it_is(s, i, command);
 }
 
 /* Whatever was on the stack. */
@@ -1176,9 +1183,163 @@ static int commit(struct session *s, const uint32_t *words, unsigned int count, 
 	return send(s, start, n, entry, events, number);
 }
 
+/* Words that may mean something, in place of what calls have. */
+#define SCRATCH_BYTES 16384u
+
+static uint64_t word(const char *scratch)
+{
+	switch (any() % 12) {
+	case 0:
+	case 1:
+	case 2:
+		return 0;
+	case 3:
+	case 4:
+		return any() % 8;
+	case 5:
+	case 6:
+		return any() % 64;
+	case 7:
+	case 8:
+		return PTR(scratch + any() % SCRATCH_BYTES / (any() % 8 ? 64 : 1) * 64);
+	case 9:
+		return any() % 0x10000 * 4096ull;
+	case 10:
+		return -(uint64_t)(any() % 4);
+	default:
+		return (uint64_t)any() << 32 | any();
+	}
+}
+
+static void put_words(void *to, size_t bytes, const char *scratch)
+{
+	/* Words of both sizes, at places of both. */
+	char *at = to;
+
+	while (bytes >= 4) {
+		const uint64_t value = word(scratch);
+		const size_t step = bytes >= 8 && any() % 2 ? 8 : 4;
+
+		memcpy(at, &value, step);
+		at += step;
+		bytes -= step;
+	}
+}
+
+/* Less than most, or more than there can be. */
+static uint32_t some(uint32_t most)
+{
+	return any() % 8 ? any() % most : -(any() % 0x10000000);
+}
+
+/* What would take nothing but time, or all of the memory, stays small. */
+static void restrain(struct abi_interface *i, uint32_t command, const char *scratch)
+{
+	(void)scratch;
+	switch (command) {
+	case CMD_ALLOCATE_LINEAR_VIDEO_MEMORY:
+		i->u.AllocateLinearVideoMemory.bytes = some(1 << 18);
+		break;
+#ifdef CMD_ALLOCATE_CONTIGUOUS_MEMORY
+	case CMD_ALLOCATE_CONTIGUOUS_MEMORY:
+		i->u.AllocateContiguousMemory.bytes = some(1 << 16);
+		break;
+#endif
+#ifdef CMD_ALLOCATE_NON_PAGED_MEMORY
+	case CMD_ALLOCATE_NON_PAGED_MEMORY:
+		i->u.AllocateNonPagedMemory.bytes = some(1 << 16);
+		break;
+#endif
+#ifdef CMD_ALLOCATE_VIDEO_MEMORY
+	case CMD_ALLOCATE_VIDEO_MEMORY:
+		i->u.AllocateVideoMemory.width = some(256);
+		i->u.AllocateVideoMemory.height = some(256);
+		i->u.AllocateVideoMemory.depth = some(2);
+		break;
+#endif
+	case CMD_USER_SIGNAL:
+		i->u.UserSignal.wait = any() % 2 * 2;
+		break;
+#ifdef CMD_WAIT_NATIVE_FENCE
+	case CMD_WAIT_NATIVE_FENCE:
+		i->u.WaitNativeFence.timeout = any() % 2 * 2;
+		i->u.WaitNativeFence.fenceFD = any() % 16;
+		break;
+#endif
+#ifdef CMD_SHBUF
+	case CMD_SHBUF:
+		i->u.ShBuf.command = some(6);
+		i->u.ShBuf.bytes = some(1100);
+		break;
+#endif
+#ifdef CMD_WRAP_USER_MEMORY
+	case CMD_WRAP_USER_MEMORY:
+		i->u.WrapUserMemory.desc_size = some(1 << 16);
+		i->u.WrapUserMemory.desc_handle = any() % 16;
+		i->u.WrapUserMemory.desc_flag = any() % 3 ? VALUE_ALLOC_FLAG_USERMEMORY :
+							    VALUE_ALLOC_FLAG_DMABUF;
+		if (any() % 4) {
+			i->u.WrapUserMemory.desc_logical = PTR(scratch);
+			i->u.WrapUserMemory.desc_physical = -1;
+		}
+		break;
+#endif
+	default:
+		break;
+	}
+}
+
+static int fuzz(unsigned int calls, uint32_t *statuses)
+{
+	static const uint32_t marks[] = { OBJECT_COMMANDS, OBJECT_CONTEXT };
+	struct session session = { 0 }, *s = &session;
+	char *scratch = take(SCRATCH_BYTES);
+	unsigned int n;
+
+	s->fd = open("/dev/galcore", O_RDWR);
+	if (s->fd < 0)
+		return because("/dev/galcore: %s", strerror(errno));
+	if (say(s->fd))
+		return -1;
+	put_words(scratch, SCRATCH_BYTES, scratch);
+	for (n = 0; n < SCRATCH_BYTES / 512; n++)
+		memcpy(scratch + any() % (SCRATCH_BYTES / 64) * 64, &marks[any() % 2], 4);
+	for (n = 0; n < calls; n++) {
+		/* One more than there are. */
+		const uint32_t command = any() % (CMD_LAST + 2);
+		struct abi_interface i;
+		int status;
+
+		put_words(&i, sizeof(i), scratch);
+#ifdef HAS_header_coreIndex
+		i.coreIndex = any() % 4 ? 0 : any() % 8;
+#endif
+#ifdef HAS_header_devIndex
+		i.devIndex = any() % 4 ? 0 : any() % 8;
+#endif
+		restrain(&i, command, scratch);
+		s->hardware = any() % 9;
+		status = send_as_it_is(s, &i, command);
+		if (status == ERRNO + ENOTTY)
+			*statuses |= 1u << 31;
+		/* The register of a core that is off; nothing that could be read. */
+		else if (status == 11 || status == 13)
+			*statuses |= 1u << (status + 16);
+		else if (status <= 0 && status >= -26)
+			*statuses |= 1u << -status;
+		else
+			return because("command %u: %d", command, status);
+	}
+	give_back(scratch, SCRATCH_BYTES);
+	/* With what calls have given. */
+	close_range(s->fd, ~0u, 0);
+	return 0;
+}
+
 const struct library LIBRARY = {
 	.name = ABI_NAME,
 	.is_silent = IS_SILENT,
+	.fuzz = fuzz,
 	.start = start,
 	.stop = stop,
 	.query = query,

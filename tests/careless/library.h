@@ -135,6 +135,11 @@ struct library {
 	/* The same of how many vertex elements there are. */
 	void (*use_elements)(struct session *session, unsigned int count);
 	int (*queue)(struct session *session, const struct event *events, unsigned int number);
+	/*
+	 * Opens the device, says what it is, and sends commands with payloads at random; the number
+	 * of statuses that came, each as a bit of statuses.
+	 */
+	int (*fuzz)(unsigned int calls, uint32_t *statuses);
 	/* What differs between generations. */
 	int has_wrap, has_map, counts_locks, releases, has_contexts, names_cores;
 };

@@ -4,7 +4,8 @@
  * the 2D engine and by the resolve engine, in every kind of memory; calls in unusual orders; threads;
  * processes that fork. Every pixel is compared with plain software.
  *
- * With --random the same calls come at random from several threads, for so long in each generation.
+ * With --random the same calls come at random from several threads, for so long in each generation;
+ * with --fuzz all commands of each generation with payloads at random, so many in all.
  *
  * --named PROGRAM:GENERATION:VERSION is a program that the module's parameters name, to speak the
  * generation and be answered the version.
@@ -14,6 +15,7 @@
  *
  * usage: careless [--all] [--named PROGRAM:GENERATION:VERSION]...
  *        careless --random MILLISECONDS
+ *        careless --fuzz CALLS [SEED]
  *        careless --draw GENERATION ROUNDS
  */
 #define _GNU_SOURCE
@@ -1155,6 +1157,47 @@ static void named_apart(const char *description)
 	report("by parameter", description, result > 0 ? because("see above") : result);
 }
 
+/* Commands of a generation with anything in them, then a picture. */
+static int fuzz(const struct library *l, unsigned int calls)
+{
+	const unsigned int calls_of_a_file = 250;
+	struct session session, *s = &session;
+	uint32_t statuses = 0;
+	unsigned int part;
+
+	for (; calls; calls -= part) {
+		part = calls < calls_of_a_file ? calls : calls_of_a_file;
+		if (l->fuzz(part, &statuses))
+			return -1;
+	}
+	printf("# %s: statuses %#x\n", l->name, statuses);
+	if (__builtin_popcount(statuses) < 4)
+		return because("nothing was looked at");
+	if (l->start(s, an_engine(), -1) || pool_picture(s, POOL_DEFAULT, POOL_VIRTUAL))
+		return -1;
+	return l->stop(s);
+}
+
+/* What it has mapped by chance keeps a file open until the process ends. */
+static int fuzz_apart(const struct library *l, unsigned int calls)
+{
+	pid_t child;
+	int result;
+
+	fflush(stdout);
+	child = fork();
+	if (child == 0) {
+		manner = INSISTS;
+		result = fuzz(l, calls);
+		if (result)
+			printf("# %s\n", reason);
+		fflush(stdout);
+		_exit(result != 0);
+	}
+	result = end_of(child);
+	return result > 0 ? because("see above") : result;
+}
+
 static void lacks(const struct library *l)
 {
 	printf("ok %u - %s # SKIP %s\n", ++number, l->name, l->lacks);
@@ -1201,6 +1244,9 @@ static unsigned int planned(int count, char **arguments, const char *narrow, int
 int main(int count, char **arguments)
 {
 	const int is_random = count == 3 && strcmp(arguments[1], "--random") == 0;
+	const int is_fuzz = count >= 3 && strcmp(arguments[1], "--fuzz") == 0;
+	const int is_usual = !is_random && !is_fuzz;
+	const unsigned int first_seed = is_fuzz && count > 3 ? atoi(arguments[3]) << 16 : 0x5eed0000;
 	const char *narrow = narrow_form();
 	unsigned int n;
 
@@ -1212,22 +1258,25 @@ int main(int count, char **arguments)
 	}
 	if (count == 4 && strcmp(arguments[1], "--draw") == 0)
 		return draw_alone(arguments[2], atoi(arguments[3]));
-	printf("KTAP version 1\n1..%u\n", planned(count, arguments, narrow, !is_random));
+	printf("KTAP version 1\n1..%u\n", planned(count, arguments, narrow, is_usual));
 	printf("# GC%x, 2D %d, 3D %d, both in one %d; %zu bits\n", board.model, board.has_2d,
 	       board.has_3d, board.has_both, sizeof(void *) * 8);
 	for (n = 0; n < library_count; n++) {
 		const struct library *l = libraries[n];
 
-		seed = 0x5eed0001 + n;
+		seed = first_seed + n + 1;
 		if (l->lacks)
 			lacks(l);
 		else if (is_random)
 			report(l->name, "anything from several threads",
 			       at_random_apart(l, atoi(arguments[2])));
+		else if (is_fuzz)
+			report(l->name, "payloads at random",
+			       fuzz_apart(l, atoi(arguments[2]) / library_count));
 		else
 			all_apart(l);
 	}
-	if (!is_random) {
+	if (is_usual) {
 		two_at_once(narrow);
 		test_named(count, arguments, 0);
 	}
