@@ -160,6 +160,14 @@ impl platform::Driver for Driver {
             dev_err!(dev, "{}", TRANSLATED);
             return Err(ENODEV);
         }
+        // A core without power stops the machine when a register is read.
+        if tree::count_domains(dev) > 1 {
+            dev_err!(
+                dev,
+                "its node names several power domains, of which the kernel switches none\n"
+            );
+            return Err(EINVAL);
+        }
         let clocks = Clocks::get(dev)
             .and_then(|clocks| clocks.enable().map(|()| clocks))
             .inspect_err(|&error| {

@@ -293,7 +293,7 @@ fn core_location(
     if size < mmio::MIN_SIZE || size % 4 != 0 {
         return Err(Refusal(
             names[2],
-            "must be a multiple of 4 and at least 2048",
+            "must be a multiple of 4 and at least 1792",
         ));
     }
     if !fits(registers, size) {

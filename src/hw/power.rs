@@ -22,16 +22,13 @@ use super::{
 use crate::{
     limits::FULL_SCALE,
     sys::{
+        clk::NodeClocks,
         power::Supply,
         reset::ResetLine,
         trace, //
     }, //
 };
 use kernel::{
-    clk::{
-        Hertz,
-        OptionalClk, //
-    },
     device::Device,
     io::Io,
     prelude::*,
@@ -45,13 +42,30 @@ use kernel::{
     },
 };
 
-/// Clocks of a node, by etnaviv's names. Each may be absent: old trees name some, boards without
-/// a node none.
+/// Clocks of a node, as the kernel's binding names and orders them. Each may be absent: old trees
+/// name some, boards without a node none.
 const CLOCKS: [&CStr; 4] = [c"bus", c"core", c"shader", c"reg"];
 
 /// Places among them.
 const CORE: usize = 1;
 const SHADER: usize = 2;
+
+/// Which of `count` clocks is the one at `which` of [`CLOCKS`]. Vendors' trees have names of their
+/// own, or none: there the order is the binding's, and the only clock is the core's.
+fn find_clock<'a>(
+    count: usize,
+    name: impl Fn(usize) -> Option<&'a CStr>,
+    which: usize,
+) -> Option<usize> {
+    let has = |wanted: &CStr| (0..count).find(|&at| name(at) == Some(wanted));
+    if CLOCKS.into_iter().any(|known| has(known).is_some()) {
+        return has(CLOCKS[which]);
+    }
+    match count {
+        1 => (which == CORE).then_some(0),
+        _ => (which < count).then_some(which),
+    }
+}
 
 /// `PM_MODULE_CONTROLS`: no module's clock is gated.
 const NO_GATING: u32 = 0xBFF;
@@ -61,54 +75,51 @@ const SCALE_SHIFT: u32 = 2;
 
 /// The clocks of a core; off again when they are dropped.
 pub(crate) struct Clocks {
-    clocks: [OptionalClk; CLOCKS.len()],
+    clocks: NodeClocks,
+    core: Option<usize>,
+    shader: Option<usize>,
     are_on: Atomic<bool>,
 }
 
 impl Clocks {
-    /// Those that the node of `dev` names, off. `EPROBE_DEFER`: they are not there yet.
+    /// All that the node of `dev` has, off. `EPROBE_DEFER`: they are not there yet.
     pub(crate) fn get(dev: &Device) -> Result<Self> {
-        let get = |which: usize| OptionalClk::get(dev, Some(CLOCKS[which]));
+        let clocks = NodeClocks::get(dev)?;
+        let find = |which| find_clock(clocks.len(), |at| clocks.name(at), which);
         Ok(Self {
-            clocks: [get(0)?, get(1)?, get(2)?, get(3)?],
+            core: find(CORE),
+            shader: find(SHADER),
+            clocks,
             are_on: Atomic::new(false),
         })
     }
 
     /// Switches them on. By the one that switches the core.
     pub(crate) fn enable(&self) -> Result {
-        if self.are_on.load(Relaxed) {
-            return Ok(());
+        if !self.are_on.load(Relaxed) {
+            self.clocks.enable()?;
+            self.are_on.store(true, Relaxed);
         }
-        for (count, clock) in self.clocks.iter().enumerate() {
-            if let Err(error) = clock.prepare_enable() {
-                let enabled = self.clocks.iter().take(count);
-                enabled.for_each(|clock| clock.disable_unprepare());
-                return Err(error);
-            }
-        }
-        self.are_on.store(true, Relaxed);
         Ok(())
     }
 
     /// Sets the rate of the core's clock, in Hz, if it has one.
     pub(crate) fn set_rate(&self, hertz: usize) -> Result {
-        self.clocks[CORE].set_rate(Hertz(hertz))
+        self.clocks.set_rate(self.core, hertz)
     }
 
     /// The same of the shaders', if they have one of their own.
     pub(super) fn set_shader_rate(&self, hertz: usize) -> Result {
-        match self.clocks[SHADER].rate().as_hz() {
+        match self.clocks.rate(self.shader) {
             0 => Ok(()),
-            _ => self.clocks[SHADER].set_rate(Hertz(hertz)),
+            _ => self.clocks.set_rate(self.shader, hertz),
         }
     }
 
     /// In Hz, the rates of the core's clock and of the shaders', which is the core's if they have
     /// none of their own; 0: not known.
     pub(crate) fn rates(&self) -> (usize, usize) {
-        let rate = |which: usize| self.clocks[which].rate().as_hz();
-        match (rate(CORE), rate(SHADER)) {
+        match (self.clocks.rate(self.core), self.clocks.rate(self.shader)) {
             (core, 0) => (core, core),
             rates => rates,
         }
@@ -118,8 +129,7 @@ impl Clocks {
     fn disable(&self) {
         if self.are_on.load(Relaxed) {
             self.are_on.store(false, Relaxed);
-            let clocks = self.clocks.iter().rev();
-            clocks.for_each(|clock| clock.disable_unprepare());
+            self.clocks.disable();
         }
     }
 }
@@ -542,5 +552,36 @@ pub(crate) struct Powered(pub(crate) Arc<Hardware>);
 impl Drop for Powered {
     fn drop(&mut self) {
         self.0.switch_off();
+    }
+}
+
+#[kernel::macros::kunit_tests(galcore_power)]
+mod tests {
+    use super::*;
+
+    /// The places of the core's and the shaders' clock.
+    fn found(names: &[Option<&CStr>]) -> (Option<usize>, Option<usize>) {
+        let find = |which| find_clock(names.len(), |at| names[at], which);
+        (find(CORE), find(SHADER))
+    }
+
+    #[test]
+    fn clocks_have_names() {
+        // Those of i.MX8M Plus, Dove, and i.MX6's 2D core.
+        let all = [c"core", c"shader", c"bus", c"reg"].map(Some);
+        assert_eq!(found(&all), (Some(0), Some(1)));
+        assert_eq!(found(&[Some(c"core")]), (Some(0), None));
+        assert_eq!(found(&[c"bus", c"core"].map(Some)), (Some(1), None));
+        // A name of the binding's is there: others are not guessed.
+        assert_eq!(found(&[c"bus", c"gpu"].map(Some)), (None, None));
+    }
+
+    #[test]
+    fn without_names_their_order_counts() {
+        assert_eq!(found(&[]), (None, None));
+        assert_eq!(found(&[None]), (Some(0), None));
+        assert_eq!(found(&[None; 2]), (Some(1), None));
+        assert_eq!(found(&[None; 3]), (Some(1), Some(2)));
+        assert_eq!(found(&[c"aclk", c"cclk"].map(Some)), (Some(1), None));
     }
 }

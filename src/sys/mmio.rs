@@ -36,9 +36,9 @@ type Raw = MmioRaw<Region<MIN_SIZE>>;
 #[cfg(not(gal_io_has_views))]
 type Raw = MmioRaw<MIN_SIZE>;
 
-/// The least size of a register block, in bytes: every register of the 3D, 2D and host blocks that
-/// the kernel touches lies below.
-pub(crate) const MIN_SIZE: usize = 0x800;
+/// The least size of a register block, in bytes, which DRA7's node has: every register of the 3D,
+/// 2D and host blocks that the kernel touches lies below.
+pub(crate) const MIN_SIZE: usize = 0x700;
 
 /// A mapped register block.
 ///

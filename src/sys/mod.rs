@@ -22,6 +22,7 @@
 pub(crate) mod attribute;
 pub(crate) mod barrier;
 pub(crate) mod chrdev;
+pub(crate) mod clk;
 pub(crate) mod clock;
 pub(crate) mod component;
 pub(crate) mod coredump;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The reset line of a device: `resets` in its node.
+//! The reset lines of a device: `resets` in its node.
 
 use super::{
     raw_device,
@@ -24,7 +24,7 @@ use kernel::{
 /// How long a device is held in reset, in milliseconds.
 const HOLD_TIME: i64 = 1;
 
-/// A reset line, which no other device uses.
+/// All reset lines of a device, driven as one, which no other device uses.
 ///
 /// # Invariants
 ///
@@ -37,7 +37,7 @@ unsafe impl Send for ResetLine {}
 unsafe impl Sync for ResetLine {}
 
 impl ResetLine {
-    /// The line that the node of `dev` names, if it names one, and has `dev` out of reset.
+    /// The lines that the node of `dev` names, if it names some, and has `dev` out of reset.
     /// `EPROBE_DEFER`: its controller is not there yet.
     pub(crate) fn get(dev: &device::Device<device::Bound>) -> Result<Option<Self>> {
         // SAFETY: The reference guarantees a live, bound device.

@@ -1027,6 +1027,13 @@ unsigned int gal_count_nodes(void)
 	return count;
 }
 
+/* Of one the bus takes care; of several it attaches none. */
+unsigned int gal_count_domains(struct device *dev)
+{
+	return max(of_count_phandle_with_args(dev->of_node, "power-domains",
+					      "#power-domain-cells"), 0);
+}
+
 /* The names of the device of the enabled node with that index, and of the driver that has it. */
 bool gal_node_holder(unsigned int index, char *device, char *driver, size_t size)
 {
@@ -1221,10 +1228,10 @@ int gal_map_irq_line(unsigned int line)
 MODULE_SOFTDEP("pre: anatop-regulator reset-imx7");
 MODULE_VERSION("0.1.0");
 
-/* Exclusive: a line that two cores share resets both. NULL: the node names none. */
+/* All of them. Exclusive: a line that two cores share resets both. NULL: the node names none. */
 struct reset_control *gal_get_reset(struct device *dev)
 {
-	return reset_control_get_optional_exclusive(dev, NULL);
+	return of_reset_control_array_get_optional_exclusive(dev->of_node);
 }
 
 void gal_put_reset(struct reset_control *line)

@@ -336,7 +336,7 @@ int gal_memory_region(struct device *dev, phys_addr_t *start, phys_addr_t *size,
 int gal_assign_region(struct device *dev, struct device *core);
 void gal_release_region(struct device *dev);
 
-/* The reset line of a device's node. */
+/* The reset lines of a device's node. */
 struct reset_control *gal_get_reset(struct device *dev);
 void gal_put_reset(struct reset_control *line);
 int gal_drive_reset(struct reset_control *line, bool held);
@@ -376,6 +376,7 @@ int gal_cycle_power(struct device *dev);
 
 /* Interrupt lines, as board documents number them. */
 unsigned int gal_count_nodes(void);
+unsigned int gal_count_domains(struct device *dev);
 bool gal_node_holder(unsigned int index, char *device, char *driver, size_t size);
 bool gal_find_node(phys_addr_t registers, bool *enabled, unsigned int *line);
 int gal_map_irq_line(unsigned int line);

@@ -2,8 +2,12 @@
 
 //! Which cores the device tree describes, and which drivers have them.
 
-use super::shim;
+use super::{
+    raw_device,
+    shim, //
+};
 use kernel::{
+    device::Device,
     io::PhysAddr,
     str::BStr, //
 };
@@ -14,6 +18,12 @@ pub(crate) fn count_nodes() -> usize {
     let count = unsafe { shim::gal_count_nodes() };
     // CAST: 32 bits into at least 32.
     count as usize
+}
+
+/// How many power domains the node of `dev` names.
+pub(crate) fn count_domains(dev: &Device) -> u32 {
+    // SAFETY: The reference guarantees a live device.
+    unsafe { shim::gal_count_domains(raw_device(dev)) }
 }
 
 /// A device-tree node that describes a core.

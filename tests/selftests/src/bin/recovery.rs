@@ -59,6 +59,8 @@ use galcore_selftests::workers::VG_CELLS;
 use gpu_control::counter;
 use gpu_control::fault;
 use gpu_control::FrontEndState;
+use gpu_control::POWER;
+use gpu_control::POWER_CLOCK;
 
 /// Longer than anything takes.
 const LONG: u32 = 20_000;
@@ -787,6 +789,30 @@ fn reset_line(module: &Module, timeout: Duration) -> Result<bool> {
         load()?;
         Innocent::new()?.close()
     });
+    suite.test(
+        "clocks of any name are switched, and the second of two is the core's",
+        move || {
+            load()?;
+            Module::unload()?;
+            same("power", control.read(POWER) & POWER_CLOCK, 0)?;
+            let mut log = KernelLog::from_now()?;
+            load()?;
+            same("power", control.read(POWER) & POWER_CLOCK, POWER_CLOCK)?;
+            let told = log.lines()?;
+            ensure!(
+                told.iter()
+                    .any(|line| line.text.contains("10000000.gpu: its clock: 528000000 Hz")),
+                "no line with the core's rate"
+            );
+            ensure!(
+                told.iter().any(|line| line
+                    .text
+                    .contains("10080000.gpu: its node names several power domains")),
+                "the node with two power domains was not refused"
+            );
+            Ok(())
+        },
+    );
     suite.test("the line resets what a soft reset does not", move || {
         load()?;
         let before = pulses();

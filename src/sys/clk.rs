@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The clocks of a device's node, whatever it calls them: the `kernel` crate has those that have a
+//! name alone.
+
+use super::raw_device;
+use core::ptr;
+use kernel::{
+    bindings,
+    device::Device,
+    error::to_result,
+    prelude::*, //
+};
+
+/// All clocks of a node, in its order.
+///
+/// # Invariants
+///
+/// `first` leads to `count` clocks that `clk_bulk_get_all` has made, which are put once; if `count`
+/// is 0, nowhere.
+pub(crate) struct NodeClocks {
+    first: *mut bindings::clk_bulk_data,
+    count: c_int,
+}
+
+// SAFETY: Clocks may be used by any thread.
+unsafe impl Send for NodeClocks {}
+// SAFETY: As above; the clock framework orders what several threads do.
+unsafe impl Sync for NodeClocks {}
+
+impl NodeClocks {
+    /// Those of `dev`, off. `EPROBE_DEFER`: one is not there yet.
+    pub(crate) fn get(dev: &Device) -> Result<Self> {
+        let mut first = ptr::null_mut();
+        // SAFETY: The reference guarantees a live device.
+        let count = unsafe { bindings::clk_bulk_get_all(raw_device(dev), &mut first) };
+        to_result(count)?;
+        // INVARIANT: Got just now; 0: nothing was made.
+        Ok(Self { first, count })
+    }
+
+    fn all(&self) -> &[bindings::clk_bulk_data] {
+        match usize::try_from(self.count) {
+            // SAFETY: By the type invariant there are `count`, which live as long as `self`.
+            Ok(count @ 1..) => unsafe { core::slice::from_raw_parts(self.first, count) },
+            _ => &[],
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.all().len()
+    }
+
+    /// What the node calls one of them, if anything.
+    pub(crate) fn name(&self, which: usize) -> Option<&CStr> {
+        let name = self.all().get(which)?.id;
+        // SAFETY: The names are texts in the node, which lives as long as its device.
+        (!name.is_null()).then(|| unsafe { CStr::from_char_ptr(name) })
+    }
+
+    /// Switches all on.
+    pub(crate) fn enable(&self) -> Result {
+        // SAFETY: By the type invariant there are `count`.
+        unsafe {
+            to_result(bindings::clk_bulk_prepare(self.count, self.first))?;
+            to_result(bindings::clk_bulk_enable(self.count, self.first))
+                .inspect_err(|_| bindings::clk_bulk_unprepare(self.count, self.first))
+        }
+    }
+
+    /// Switches all off, which [`NodeClocks::enable`] has switched on.
+    pub(crate) fn disable(&self) {
+        // SAFETY: By the type invariant there are `count`.
+        unsafe {
+            bindings::clk_bulk_disable(self.count, self.first);
+            bindings::clk_bulk_unprepare(self.count, self.first);
+        }
+    }
+
+    /// The rate of one of them, in Hz; 0: there is none, or it is not known.
+    pub(crate) fn rate(&self, which: Option<usize>) -> usize {
+        let clock = which.and_then(|which| self.all().get(which));
+        clock.map_or(0, |clock| {
+            // SAFETY: By the type invariant the clock has not been put.
+            unsafe { bindings::clk_get_rate(clock.clk) }
+        })
+    }
+
+    /// Sets that rate, if there is one.
+    pub(crate) fn set_rate(&self, which: Option<usize>, hertz: usize) -> Result {
+        let clock = which.and_then(|which| self.all().get(which));
+        clock.map_or(Ok(()), |clock| {
+            // SAFETY: By the type invariant the clock has not been put.
+            to_result(unsafe { bindings::clk_set_rate(clock.clk, hertz) })
+        })
+    }
+}
+
+impl Drop for NodeClocks {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant there are `count`, and nothing uses them after this drop.
+        unsafe { bindings::clk_bulk_put_all(self.count, self.first) }
+    }
+}
