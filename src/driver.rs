@@ -196,6 +196,7 @@ impl platform::Driver for Driver {
             }
             HardwareType::TwoD => (parameters.kinds.two_d, clock_rates.two_d, "2d"),
             HardwareType::Vector => (parameters.kinds.vector, clock_rates.vector, "vg"),
+            HardwareType::Neural => (parameters.kinds.neural, clock_rates.three_d, "npu"),
         };
         if !is_wanted {
             dev_info!(

@@ -10,7 +10,11 @@
 use crate::{
     abi::{
         detect,
-        programs, //
+        programs,
+        row::{
+            number,
+            Row, //
+        }, //
     },
     addr::Range,
     limits::FULL_SCALE,
@@ -87,6 +91,8 @@ pub(crate) struct Kinds {
     pub(crate) two_d: bool,
     /// Vector graphics.
     pub(crate) vector: bool,
+    /// Neural networks.
+    pub(crate) neural: bool,
 }
 
 /// What a parameter with the values -1, 0 and 1 says.
@@ -313,13 +319,15 @@ fn kinds(names: &str) -> Result<Kinds, Refusal> {
         three_d: all,
         two_d: all,
         vector: all,
+        neural: all,
     };
     for name in names.split(',').filter(|_| !all) {
         match name {
             "3d" => kinds.three_d = true,
             "2d" => kinds.two_d = true,
             "vg" => kinds.vector = true,
-            _ => return Err(Refusal("cores", "must be a list of 3d, 2d and vg")),
+            "npu" => kinds.neural = true,
+            _ => return Err(Refusal("cores", "must be a list of 3d, 2d, vg and npu")),
         }
     }
     Ok(kinds)
@@ -331,6 +339,11 @@ fn version(raw: &RawParameters) -> Result<programs::ByProgram<[u32; 4]>, Refusal
 
 fn interface(raw: &RawParameters) -> Result<programs::ByProgram<detect::Choice>, Refusal> {
     programs::ByProgram::parse(interface_name(raw)).map_err(|why| Refusal("interface", why))
+}
+
+/// What the parameter `identity` says of cores, as long as the module is loaded.
+pub(crate) fn identity() -> &'static str {
+    text(&sys::params::all().identity)
 }
 
 /// The parameter `interface`.
@@ -377,17 +390,6 @@ fn pool_source(raw: &RawParameters) -> Result<PoolSource, Refusal> {
 
 /// What `allowedRanges` names besides pairs of numbers.
 const FRAMEBUFFER: &str = "framebuffer";
-
-/// A number as the kernel's parameters have it: decimal, octal after a 0, hexadecimal after `0x`.
-fn number(text: &str) -> Option<usize> {
-    let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
-    match (hexadecimal, text.strip_prefix('0')) {
-        (Some(digits), _) => usize::from_str_radix(digits, 16),
-        (_, Some(digits)) if !digits.is_empty() => usize::from_str_radix(digits, 8),
-        _ => text.parse(),
-    }
-    .ok()
-}
 
 /// Pairs of physical address and bytes, as GPU addresses, and whether framebuffers are named.
 fn allowed_ranges(raw: &RawParameters) -> Result<([Option<Range>; ALLOWED_RANGES], bool), Refusal> {
@@ -494,6 +496,7 @@ impl Parameters {
             return Err(Refusal("bankSize", "must be a multiple of the page size"));
         }
         physical("baseAddress", raw.baseAddress)?;
+        Row::check(text(&raw.identity)).map_err(|why| Refusal("identity", why))?;
         let (allowed_ranges, framebuffers) = allowed_ranges(raw)?;
         Ok(Self {
             locations: locations(raw)?,
@@ -686,14 +689,17 @@ pub(crate) fn show() {
     pr_info!("sharedSignals     = {}\n", raw.sharedSignals);
     pr_info!("interface         = {}\n", interface_name(raw));
     pr_info!("version           = {}\n", text(&raw.version));
+    pr_info!("identity          = {}\n", text(&raw.identity));
 }
 
 #[kunit_tests(galcore_params)]
 mod tests {
     use super::*;
 
-    fn raw() -> RawParameters {
-        RawParameters {
+    /// Boxed: the stack of a 32-bit kernel has no room for several.
+    #[inline(never)]
+    fn raw() -> KBox<RawParameters> {
+        let raw = RawParameters {
             irqLine: 36,
             registerMemBase: 0x1000_0000,
             registerMemSize: 0x4_0000,
@@ -737,10 +743,12 @@ mod tests {
             sharedSignals: 0,
             showArgs: 0,
             interface: [0; 256],
+            identity: [0; 256],
             version: [0; 256],
             cores: [0; 16],
             drm: [0; 16],
-        }
+        };
+        KBox::new(raw, GFP_KERNEL).unwrap()
     }
 
     fn refused(change: impl FnOnce(&mut RawParameters)) -> Option<&'static str> {
@@ -896,16 +904,17 @@ mod tests {
 
     #[test]
     fn kinds_are_named() {
-        let of = |three_d, two_d, vector| {
+        let of = |three_d, two_d, vector, neural| {
             Ok(Kinds {
                 three_d,
                 two_d,
                 vector,
+                neural,
             })
         };
-        assert_eq!(kinds(""), of(true, true, true));
-        assert_eq!(kinds("2d,vg"), of(false, true, true));
-        assert_eq!(kinds("3d"), of(true, false, false));
+        assert_eq!(kinds(""), of(true, true, true, true));
+        assert_eq!(kinds("2d,vg"), of(false, true, true, false));
+        assert_eq!(kinds("npu,3d"), of(true, false, false, true));
         assert!(kinds("2d,").is_err());
         assert!(kinds("3D").is_err());
     }

@@ -15,6 +15,7 @@ pub(crate) mod layout;
 pub(crate) mod programs;
 mod reply;
 mod request;
+pub(crate) mod row;
 pub(crate) mod vector;
 
 pub(crate) use codec::{

@@ -55,6 +55,8 @@ pub(crate) enum Reply<'a> {
         power: bool,
         /// Shader cores.
         shaders: u32,
+        /// Neural cores.
+        neural_cores: u32,
         /// There is a pool.
         pool: bool,
     },

@@ -503,6 +503,8 @@ pub(crate) enum HardwareType {
     Both,
     /// Vector graphics.
     Vector,
+    /// Neural networks.
+    Neural,
 }
 
 impl HardwareType {
@@ -513,6 +515,7 @@ impl HardwareType {
             HardwareType::TwoD => "2d",
             HardwareType::Both => "3d-2d",
             HardwareType::Vector => "vg",
+            HardwareType::Neural => "npu",
         }
     }
 }
@@ -562,6 +565,7 @@ impl CoreSelector {
             number if number == numbers.two_d.into() => Some(HardwareType::TwoD),
             number if number == numbers.both.into() => Some(HardwareType::Both),
             number if number == numbers.vector.into() => Some(HardwareType::Vector),
+            number if number == numbers.neural.into() => Some(HardwareType::Neural),
             _ => None,
         }
     }

@@ -52,6 +52,7 @@ impl Process {
             compression: identity.has_compression(),
             power: self.device.parameters().power_management,
             shaders: identity.shader_core_count,
+            neural_cores: identity.neural_cores,
             pool: self.device.memory().pool_bytes() != 0,
         }
     }

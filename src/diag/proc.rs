@@ -96,6 +96,13 @@ impl ProcFile for Status {
         if device.count() > 1 {
             show_cores(out, device);
         }
+        for core in device.all_cores().filter(|core| core.amended() > 0) {
+            let (index, given) = (core.index(), core.amended());
+            seq_print!(
+                out,
+                "core {index}: identity: {given} values of the parameter\n"
+            );
+        }
     }
 
     fn command(text: &[u8]) -> Result {

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     abi::{
+        row::Row,
         CoreSelector,
         HardwareType,
         IdentityWords, //
@@ -35,7 +36,10 @@ use crate::{
     limits::MAX_CORES,
     memory::VideoMemory,
     mmu::Vm,
-    params::Parameters,
+    params::{
+        self,
+        Parameters, //
+    },
     ring::{
         Past,
         Payload,
@@ -117,6 +121,7 @@ fn number(kind: HardwareType) -> u32 {
         HardwareType::TwoD => 2,
         HardwareType::Both => 3,
         HardwareType::Vector => 4,
+        HardwareType::Neural => 5,
     }
 }
 
@@ -127,6 +132,7 @@ fn kind(number: u32) -> Option<HardwareType> {
         2 => Some(HardwareType::TwoD),
         3 => Some(HardwareType::Both),
         4 => Some(HardwareType::Vector),
+        5 => Some(HardwareType::Neural),
         _ => None,
     }
 }
@@ -458,7 +464,10 @@ impl<P: Payload> Place<P> {
             .identity()
             .reported(parameters.fast_clear, parameters.compression);
         // A core that comes back is told as it was.
-        device.identities[self.index].populate(IdentityWords::from(&reported));
+        let mut words = IdentityWords::from(&reported);
+        let row = Row::of(params::identity(), (reported.model, reported.revision));
+        row.amend(&mut words);
+        device.identities[self.index].populate(words);
         match &core {
             AnyCore::Ring(core) => device.cores[self.index].publish(core.clone())?,
             AnyCore::Vector(core) => device.vectors[self.index].publish(core.clone())?,

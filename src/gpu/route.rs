@@ -25,10 +25,12 @@ const FILLED: usize = 4;
 fn is_meant(kind: HardwareType, wanted: HardwareType) -> bool {
     use HardwareType::{
         Both,
+        Neural,
         ThreeD, //
     };
     match wanted {
-        ThreeD | Both => matches!(kind, ThreeD | Both),
+        // The vendor counts these in one.
+        ThreeD | Both | Neural => matches!(kind, ThreeD | Both | Neural),
         other => kind == other,
     }
 }
@@ -59,7 +61,7 @@ impl Firsts {
 
     fn shift(wanted: HardwareType) -> u32 {
         match wanted {
-            HardwareType::ThreeD | HardwareType::Both => 0,
+            HardwareType::ThreeD | HardwareType::Both | HardwareType::Neural => 0,
             HardwareType::TwoD => Self::BITS,
             HardwareType::Vector => 2 * Self::BITS,
         }
@@ -221,6 +223,26 @@ mod tests {
     }
 
     #[test]
+    fn neural_cores_are_counted_with_3d() {
+        const PLUS: [Option<HardwareType>; 3] = [
+            Some(HardwareType::ThreeD),
+            Some(HardwareType::TwoD),
+            Some(HardwareType::Neural),
+        ];
+        let slot = numbers(Routing::Slot);
+        for number in [slot.three_d, slot.neural].map(usize::from) {
+            assert_eq!(place(&PLUS, Routing::Slot, number, 0), Ok(0));
+            assert_eq!(place(&PLUS, Routing::Slot, number, 1), Ok(2));
+        }
+        assert!(in_order(&PLUS).eq([0, 2, 1]));
+        // A machine without a GPU.
+        let alone = &PLUS[2..];
+        let three_d = usize::from(numbers(Routing::TypeAndIndex).three_d);
+        assert_eq!(place(alone, Routing::TypeAndIndex, three_d, 0), Ok(0));
+        assert_eq!(place(alone, Routing::Slot, slot.neural.into(), 0), Ok(0));
+    }
+
+    #[test]
     fn by_type() {
         let routing = Routing::Type;
         assert_eq!(places(&QUAD, routing), [0, 0, 1, 0, 2, 0, 0, 0]);
@@ -262,7 +284,7 @@ mod tests {
     #[test]
     fn by_slot() {
         let routing = Routing::Slot;
-        assert_eq!(places(&QUAD, routing), [9, 0, 0, 1, 9, 2, 9, 9]);
+        assert_eq!(places(&QUAD, routing), [9, 0, 0, 1, 0, 2, 9, 9]);
         assert_eq!(places(&SOLO_LITE, routing), [9, 9, 9, 0, 9, 1, 9, 9]);
         assert_eq!(place(&QUAD, routing, 2, 1), Err(Error::InvalidArgument));
         assert_eq!(place(&QUAD, routing, 3, 1), Ok(0));

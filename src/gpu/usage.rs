@@ -36,6 +36,11 @@ impl<P: Payload> AnyCore<P> {
         self.identity().hardware_type()
     }
 
+    /// How many values the parameter `identity` has for it.
+    pub(crate) fn amended(&self) -> usize {
+        self.identity().given
+    }
+
     /// Its model and revision, as clients are told.
     pub(crate) fn model(&self) -> (u32, u32) {
         (self.identity().model, self.identity().revision)

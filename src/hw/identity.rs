@@ -9,6 +9,7 @@ use super::regs::*;
 use crate::{
     abi::{
         layout::IdentityWord,
+        row::Row,
         HardwareType,
         IdentityWords, //
     },
@@ -98,6 +99,8 @@ pub(crate) trait Words {
     fn specs(&self) -> (HI_CHIP_SPECS, HI_CHIP_SPECS_2, HI_CHIP_SPECS_3);
     /// Specs 4.
     fn later_specs(&self) -> HI_CHIP_SPECS_4;
+    /// Product, engineering change and customer.
+    fn design(&self) -> [u32; 3];
 }
 
 /// What QUERY_CHIP_IDENTITY tells, and what the kernel needs of it.
@@ -145,6 +148,13 @@ pub(crate) struct Identity {
     pub(crate) all_streams: u32,
     /// Layout of super tiles.
     pub(crate) super_tile_mode: u32,
+    /// Product, engineering change and customer; 0 on the cores that are known, as the vendor's
+    /// list of cores has them, and on those with MMU version 1.
+    pub(crate) design: [u32; 3],
+    /// Cores for neural networks, which no register tells.
+    pub(crate) neural_cores: u32,
+    /// How many values the parameter `identity` has for it.
+    pub(crate) given: usize,
 }
 
 /// A field of the specs registers with its fallback for 0.
@@ -185,7 +195,49 @@ impl Identity {
         }
         id.read_features(words);
         id.read_specs(words);
+        // The first chips do not have these registers.
+        if !id.is_known() && id.has_mmu_v2() {
+            id.design = words.design();
+        }
+        id.neural_cores = id.known_neural_cores();
         id
+    }
+
+    /// How many of them etnaviv's list of cores has. The GPU GC8000 has some, too, and is none for
+    /// neural networks alone.
+    fn known_neural_cores(&self) -> u32 {
+        match (self.model, self.revision) {
+            (0x8000, 0x7120) => 8,
+            (0x8000, 0x8002) => 6,
+            _ => 0,
+        }
+    }
+
+    /// The same with what the parameter says of it.
+    pub(super) fn amended(mut self, row: Row<'_>) -> Self {
+        let [zero, one, two, three] = &mut self.minor_features;
+        let [four, five, six] = &mut self.later_minor_features;
+        for (place, word) in [
+            (&mut self.features, IdentityWord::Features),
+            (zero, IdentityWord::Minor0),
+            (one, IdentityWord::Minor1),
+            (two, IdentityWord::Minor2),
+            (three, IdentityWord::Minor3),
+            (four, IdentityWord::Minor4),
+            (five, IdentityWord::Minor5),
+            (six, IdentityWord::Minor6),
+            (&mut self.neural_cores, IdentityWord::NeuralCores),
+        ] {
+            *place = row.value(word).unwrap_or(*place);
+        }
+        self.given = row.count();
+        self
+    }
+
+    /// Whether the vendor's driver runs programs on it at start, which set flip-flops that a reset
+    /// leaves as they are. This driver has none. Source: sources.md, bring-up.
+    pub(super) fn needs_flop_reset(&self) -> bool {
+        self.is(0x8000, 0x6205)
     }
 
     pub(super) fn is(&self, model: u32, revision: u32) -> bool {
@@ -472,6 +524,7 @@ impl Identity {
             0x350 | 0x355 => HardwareType::Vector,
             0x300 | 0x320 => HardwareType::TwoD,
             _ if self.has_2d() => HardwareType::Both,
+            _ if self.neural_cores > 0 => HardwareType::Neural,
             _ => HardwareType::ThreeD,
         }
     }
@@ -564,6 +617,11 @@ fn identity_words(id: &Identity) -> [u32; IdentityWord::COUNT] {
     set(Word::Flags, [0, FLAG_RENAMED][usize::from(is_renamed)]);
     set(Word::SuperTileMode, id.super_tile_mode);
     set(Word::CoreCount, 1);
+    let [product, eco, customer] = id.design;
+    set(Word::Product, product);
+    set(Word::Eco, eco);
+    set(Word::Customer, customer);
+    set(Word::NeuralCores, id.neural_cores);
     all
 }
 
@@ -608,6 +666,13 @@ impl Words for Registers {
     }
     fn later_specs(&self) -> HI_CHIP_SPECS_4 {
         self.read(HI_CHIP_SPECS_4)
+    }
+    fn design(&self) -> [u32; 3] {
+        [
+            self.read(HI_CHIP_PRODUCT_ID).into_raw(),
+            self.read(HI_CHIP_ECO_ID).into_raw(),
+            self.read(HI_CHIP_CUSTOMER_ID).into_raw(),
+        ]
     }
     fn specs(&self) -> (HI_CHIP_SPECS, HI_CHIP_SPECS_2, HI_CHIP_SPECS_3) {
         (
@@ -661,6 +726,9 @@ mod tests {
         fn later_specs(&self) -> HI_CHIP_SPECS_4 {
             HI_CHIP_SPECS_4::from_raw(self.specs[3])
         }
+        fn design(&self) -> [u32; 3] {
+            [0x4508_0009, 0, 0x88]
+        }
         fn specs(&self) -> (HI_CHIP_SPECS, HI_CHIP_SPECS_2, HI_CHIP_SPECS_3) {
             (
                 HI_CHIP_SPECS::from_raw(self.specs[0]),
@@ -692,6 +760,55 @@ mod tests {
         minor: [0xC979_9EFB, 0xFEFB_FADB, 0xEB9D_4BBF, 0xEDFF_DCED],
         specs: [0xA441_0A60, 320 << 16, 16 << 4, 16 << 12],
     };
+
+    /// A311D's, as far as etnaviv's list of cores has it.
+    const NPU: Core = Core {
+        model: 0x8000,
+        revision: 0x7120,
+        features: 0xE028_7CAC,
+        minor: [0xC179_9EFF, 0xFEFB_FADB, 0xEB9D_6FBF, 0xEDFF_FCED],
+        specs: [0; 4],
+    };
+
+    #[test]
+    fn neural_cores_are_of_a_kind_of_their_own() {
+        let id = Identity::read(&NPU);
+        assert_eq!(id.hardware_type(), HardwareType::Neural);
+        assert!(id.has_3d() && id.has_mmu_v2() && !id.is_known());
+        let words = IdentityWords::from(&id).0;
+        // CAST: the number of a variant.
+        let word = |word: IdentityWord| words[word as usize];
+        assert_eq!(word(IdentityWord::Product), 0x4508_0009);
+        assert_eq!(word(IdentityWord::Customer), 0x88);
+        assert_eq!(word(IdentityWord::NeuralCores), 8);
+        let id = Identity::read(&Core {
+            revision: 0x6205,
+            ..NPU
+        });
+        assert_eq!(id.hardware_type(), HardwareType::ThreeD);
+        assert!(id.needs_flop_reset());
+        // The known have none of these registers read.
+        assert_eq!(Identity::read(&GC600).design, [0; 3]);
+    }
+
+    #[test]
+    fn the_parameter_goes_before_the_registers() {
+        let text = "0x8000:0x7120,NNCoreCount=0,0x8000:0x7200,chipFeatures=0x4,chipMinorFeatures6=6,NNCoreCount=2";
+        let id = Identity::read(&NPU);
+        let amended = id.amended(Row::of(text, id.raw));
+        assert_eq!(amended.hardware_type(), HardwareType::ThreeD);
+        assert_eq!((amended.given, amended.features), (1, id.features));
+        let id = Identity::read(&Core {
+            revision: 0x7200,
+            ..NPU
+        });
+        assert_eq!(id.hardware_type(), HardwareType::ThreeD);
+        let amended = id.amended(Row::of(text, id.raw));
+        assert_eq!(amended.hardware_type(), HardwareType::Neural);
+        assert_eq!((amended.given, amended.features), (3, 4));
+        assert_eq!(amended.minor_features, id.minor_features);
+        assert_eq!(amended.later_minor_features[2], 6);
+    }
 
     #[test]
     fn imx6qp_has_another_name_and_mmu_version_2() {

@@ -19,11 +19,17 @@ mod times;
 pub(crate) mod vector;
 
 use crate::{
-    abi::HardwareType,
+    abi::{
+        row::Row,
+        HardwareType, //
+    },
     limits::FULL_SCALE,
     log::RateLimit,
     modes::Mode,
-    params::Choice,
+    params::{
+        self,
+        Choice, //
+    },
     sys::{
         dma,
         mmio::Registers, //
@@ -447,8 +453,10 @@ impl Hardware {
 /// What is wrong has been printed.
 pub(crate) fn identify(dev: &device::Device, regs: &Registers) -> Result<Identity> {
     load_clock(regs, HI_CLOCK_CONTROL::zeroed());
-    let identity = Identity::read(regs);
-    if !identity.is_plausible() {
+    let read = Identity::read(regs);
+    let row = Row::of(params::identity(), (read.model, read.revision));
+    let identity = read.amended(row);
+    if !read.is_plausible() {
         dev_err!(
             dev,
             "no GPU answers at this register base (model {:#x}, features {:#010x}): check registerMemBase or the node's reg\n",
@@ -468,6 +476,19 @@ pub(crate) fn identify(dev: &device::Device, regs: &Registers) -> Result<Identit
         identity.minor_features[2],
         identity.minor_features[3]
     );
+    if identity.given > 0 {
+        dev_info!(
+            dev,
+            "{} values of its identity are those of the parameter identity\n",
+            identity.given
+        );
+    }
+    if identity.needs_flop_reset() {
+        dev_warn!(
+            dev,
+            "what its shaders draw may be wrong: at start the vendor's driver resets their flip-flops by programs, which this driver lacks\n"
+        );
+    }
     if !identity.is_known() {
         dev_info!(
             dev,

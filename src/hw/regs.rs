@@ -81,6 +81,8 @@ register! {
     pub(crate) HI_CHIP_DATE(u32) @ 0x028 {}
     /// Time of the design, decimal digits.
     pub(crate) HI_CHIP_TIME(u32) @ 0x02C {}
+    /// Which customer's design it is.
+    pub(crate) HI_CHIP_CUSTOMER_ID(u32) @ 0x030 {}
     /// Minor features 0.
     pub(crate) HI_CHIP_MINOR_FEATURE_0(u32) @ 0x034 {}
     /// Holds the memory counters at 0 while not 0.
@@ -139,8 +141,12 @@ register! {
     }
     /// Minor features 5.
     pub(crate) HI_CHIP_MINOR_FEATURE_5(u32) @ 0x0A0 {}
+    /// Product.
+    pub(crate) HI_CHIP_PRODUCT_ID(u32) @ 0x0A8 {}
     /// Minor features 6.
     pub(crate) HI_CHIP_MINOR_FEATURE_6(u32) @ 0x0DC {}
+    /// Engineering change.
+    pub(crate) HI_CHIP_ECO_ID(u32) @ 0x0E8 {}
 
     /// Clock gating of the modules.
     pub(crate) PM_POWER_CONTROLS(u32) @ 0x100 {

@@ -100,7 +100,7 @@ GAL_ARRAY(irq2Ds, int, "Interrupt lines of 2D cores, in one list; -1: none");
 GAL_ARRAY(register2DBases, ulong, "Physical addresses of their registers");
 GAL_ARRAY(register2DSizes, ulong, "Bytes of their registers");
 module_param_string(cores, gal_parameters.cores, sizeof(gal_parameters.cores), 0444);
-MODULE_PARM_DESC(cores, "Kinds of cores to take, such as 2d,vg; empty: all that there are");
+MODULE_PARM_DESC(cores, "Kinds of cores to take: 3d, 2d, vg and npu, such as 2d,vg; empty: all that there are");
 module_param_string(drm, gal_parameters.drm, sizeof(gal_parameters.drm), 0444);
 MODULE_PARM_DESC(drm, "DRM nodes: vivante, for window systems; etnaviv, for Mesa; both; or none; empty: vivante");
 GAL_PARAMETER(contiguousBase, ulong, "Physical address of the video memory pool; 0: allocate it");
@@ -135,6 +135,8 @@ module_param_string(interface, gal_parameters.interface, sizeof(gal_parameters.i
 MODULE_PARM_DESC(interface, "Generation of the interface, where its size leaves several: dove, v2, 4.1.0, ..., and by program: kodi.bin:4.6.9,Xorg:dove; empty: what the first commands show");
 module_param_string(version, gal_parameters.version, sizeof(gal_parameters.version), 0444);
 MODULE_PARM_DESC(version, "What VERSION answers in place of the generation's own, and by program: 6.4.6.351518,kodi.bin:6.4.6.1");
+module_param_string(identity, gal_parameters.identity, sizeof(gal_parameters.identity), 0444);
+MODULE_PARM_DESC(identity, "What a core is where neither its registers nor the driver say: MODEL:REVISION,NAME=VALUE,... by the names of QUERY_CHIP_IDENTITY, and NNCoreCount, of one core after another");
 GAL_PARAMETER(showArgs, int, "Print the parameters at load");
 
 /* Held while the file comes or goes, which waits for its readers and writers: not by these. */

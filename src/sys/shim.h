@@ -86,6 +86,7 @@ struct gal_parameters {
 	int showArgs;
 	char interface[256];
 	char version[256];
+	char identity[256];
 	char cores[16];
 	char drm[16];
 	char allowedRanges[192];

@@ -24,11 +24,12 @@ use kernel::{
 };
 
 /// The engines there can be.
-const ENGINES: [HardwareType; 4] = [
+const ENGINES: [HardwareType; 5] = [
     HardwareType::ThreeD,
     HardwareType::Both,
     HardwareType::TwoD,
     HardwareType::Vector,
+    HardwareType::Neural,
 ];
 
 /// Prints it.

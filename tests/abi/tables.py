@@ -37,6 +37,7 @@ HARDWARE = {
     "two_d": "HARDWARE_2D",
     "both": "HARDWARE_3D2D",
     "vector": "HARDWARE_VG",
+    "neural": "HARDWARE_VIP",
 }
 
 FLAGS = {
@@ -339,7 +340,7 @@ pub(crate) static ALIASES: &[(&str, u8)] = &[
     def quirks(self, generation):
         quirks, values = dict(generation.quirks), generation.values
         for name in ["routing", *HARDWARE]:
-            quirks.pop(name)
+            quirks.pop(name, None)
         flags = {name: values.get(fact, 0) for name, fact in FLAGS.items()}
         for name, facts in ("paged", PAGED), ("known", KNOWN):
             flags[name] = reduce(or_, [values.get(f"ALLOC_FLAG_{fact}", 0) for fact in facts])
@@ -352,18 +353,22 @@ pub(crate) static ALIASES: &[(&str, u8)] = &[
                 *[f"{name}: {paths[name]}{value}," for name, value in quirks.items()]]
 
     def hardware(self, generation):
-        numbers = [f"{name}: {generation.values.get(fact, generation.quirks[name])}"
+        values = generation.values
+        usual = {"neural": values.get("HARDWARE_3D", generation.quirks["three_d"])}
+        numbers = [f"{name}: {values.get(fact, usual.get(name, generation.quirks.get(name)))}"
                    for name, fact in HARDWARE.items()]
         return [f"routing: Routing::{generation.quirks['routing']}", *numbers]
 
     def identity_layout(self, generation):
         fields = generation.fields
-        memory = fields.get("QueryChipIdentity.sRAMBases", (0, 0))
-        memory = [f"word({at})" for at in range(memory[0], sum(memory), 4)]
+        memory, sizes = (fields.get(f"QueryChipIdentity.{name}", (0, 0))[:2] for name in ("sRAMBases", "sRAMSizes"))
+        memory, sizes = ([f"word({at})" for at in range(fact[0], sum(fact), 4)] for fact in (memory, sizes))
         return ["words: &words![", *self.identity_words(generation), "],",
                 f"register_apb: {place(fields.get('QueryChipIdentity.registerAPB'))},",
                 f"address_bits: {place(fields.get('QueryChipIdentity.virtualAddressBits'))},",
                 f"internal_memory: &[{', '.join(memory)}],",
+                f"internal_sizes: &[{', '.join(sizes)}],",
+                f"neural_clusters: {place(fields.get('QueryChipIdentity.nnClusterNum'))},",
                 f"features: {generation.features},",
                 f"bytes: {generation.members['QueryChipIdentity']},"]
 

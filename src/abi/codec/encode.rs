@@ -142,6 +142,7 @@ impl Format {
                 compression,
                 power,
                 shaders,
+                neural_cores,
                 pool,
             } => {
                 let fields = &layout.options;
@@ -156,6 +157,7 @@ impl Format {
                 fields.attribute_cache.put(u, ATTRIBUTE_CACHE);
                 fields.pools.put(u, pool.into());
                 fields.shaders.put(u, shaders);
+                fields.neural_cores.put(u, neural_cores);
                 fields.networks.put(u, ALL_NETWORKS);
             }
             Reply::ProfileSetting { .. } | Reply::Counters(_) => self.encode_profiler(words, reply),
@@ -359,6 +361,7 @@ impl Format {
                 HardwareType::TwoD if numbers.routing == Routing::Slot => (numbers.two_d, 0),
                 HardwareType::TwoD => (numbers.two_d, DEFAULT_ID),
                 HardwareType::Vector => (numbers.vector, DEFAULT_ID),
+                HardwareType::Neural => (numbers.neural, slot),
             };
             slot += u32::from(number != numbers.two_d && number != numbers.vector);
             fields.kind.nth(count).put_narrow(u, number.into());
@@ -387,6 +390,14 @@ impl Format {
         for field in fields.internal_memory {
             field.put(u, u32::MAX);
         }
+        // CAST: the numbers of variants.
+        let value = |word: IdentityWord| identity.0[word as usize];
+        for field in fields.internal_sizes {
+            field.put(u, value(IdentityWord::InternalMemory));
+        }
+        fields
+            .neural_clusters
+            .put(u, value(IdentityWord::NeuralClusters));
         if bits <= fields.features {
             insert_features(all, count, identity);
         }

@@ -475,8 +475,8 @@ command_lists! {
 shared! {
     IDENTITY_V2: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
         StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize VertexOutputBufferSize
-        ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], features: 0,
-        bytes: 48, }
+        ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], internal_sizes: &[],
+        neural_clusters: ABSENT, features: 0, bytes: 48, }
     QUIRKS_V2: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
         cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0, dma_buf: 0x0,
         user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 10,
@@ -575,8 +575,8 @@ shared! {
         entry_pipe: word(88), in_use: word(100), }
     IDENTITY_DOVE_OLD: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1
         StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize VertexOutputBufferSize
-        ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], features: 0,
-        bytes: 44, }
+        ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], internal_sizes: &[],
+        neural_clusters: ABSENT, features: 0, bytes: 44, }
     QUIRKS_DOVE_OLD: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0,
         secure: 0x0, cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0,
         dma_buf: 0x0, user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 10,
@@ -616,7 +616,8 @@ shared! {
     IDENTITY_V4: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
         Minor3 StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
         VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize ],
-        register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], features: 0, bytes: 68, }
+        register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], internal_sizes: &[],
+        neural_clusters: ABSENT, features: 0, bytes: 68, }
     QUIRKS_V4: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
         cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0, dma_buf: 0x0,
         user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 10,
@@ -663,7 +664,7 @@ shared! {
         Minor3 StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
         VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize VaryingsCount
         SuperTileMode ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
-        features: 0, bytes: 76, }
+        internal_sizes: &[], neural_clusters: ABSENT, features: 0, bytes: 76, }
     QUIRKS_4_0_0: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
         cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0, dma_buf: 0x0,
         user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 12,
@@ -735,7 +736,7 @@ shared! {
         Minor3 Minor4 StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
         VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize VaryingsCount
         SuperTileMode ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
-        features: 0, bytes: 80, }
+        internal_sizes: &[], neural_clusters: ABSENT, features: 0, bytes: 80, }
     SHARED_INFO_4_1_0: GetSharedInfo { bytes: 16, process: word(0), id: word(4), data: word(12),
         size: word(8), ..GetSharedInfo::ABSENT }
     SET_SHARED_INFO_4_1_0: SetSharedInfo { bytes: 12, id: word(0), data: word(4), size: word(8),
@@ -759,7 +760,8 @@ shared! {
         Minor2 Minor3 Minor4 Minor5 AllStreams RegisterMax ThreadCount ShaderCoreCount
         VertexCacheSize VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize
         FreeVaryings SuperTileMode Control2d Product EcoFlags ], register_apb: ABSENT,
-        address_bits: ABSENT, internal_memory: &[], features: 0, bytes: 128, }
+        address_bits: ABSENT, internal_memory: &[], internal_sizes: &[], neural_clusters: ABSENT,
+        features: 0, bytes: 128, }
     QUIRKS_5_0_11_P6: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
         secure: 0x4, cacheable: 0x2, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0,
         dma_buf: 0x0, user_memory: 0x0, paged: 0xa, known: 0x1b, }, surface_types: 12, pools: 10,
@@ -810,7 +812,8 @@ shared! {
         Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams RegisterMax ThreadCount ShaderCoreCount
         VertexCacheSize VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize
         FreeVaryings SuperTileMode Control2d Product Flags ], register_apb: ABSENT,
-        address_bits: ABSENT, internal_memory: &[], features: 0, bytes: 100, }
+        address_bits: ABSENT, internal_memory: &[], internal_sizes: &[], neural_clusters: ABSENT,
+        features: 0, bytes: 100, }
     QUIRKS_5_0_11_P8: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
         secure: 0x4, cacheable: 0x2, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0,
         dma_buf: 0x20, user_memory: 0x40, paged: 0xa, known: 0x1b, }, surface_types: 12, pools: 10,
@@ -838,7 +841,8 @@ shared! {
     IDENTITY_6_2_2: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
         Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
         InstructionCount ListedConstants FreeVaryings CoreCount Product RawFlags Eco Customer ],
-        register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], features: 0, bytes: 88, }
+        register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], internal_sizes: &[],
+        neural_clusters: ABSENT, features: 0, bytes: 88, }
     QUIRKS_6_2_2: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8, secure: 0x4,
         cacheable: 0x2, fast: 0x0, on_fault: 0x100, unseen: 0x0, exportable: 0x0, dma_buf: 0x20,
         user_memory: 0x40, paged: 0x30a, known: 0x31b, }, surface_types: 16, pools: 10,
@@ -894,7 +898,7 @@ shared! {
     IDENTITY_6_2_4_P3: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
         ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product
         RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
-        features: 0, bytes: 56, }
+        internal_sizes: &[], neural_clusters: ABSENT, features: 0, bytes: 56, }
     QUIRKS_6_2_4_P3: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
         secure: 0x4, cacheable: 0x2, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
         exportable: 0x10, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x100000a, known: 0x300813b,
@@ -926,7 +930,7 @@ shared! {
     IDENTITY_6_2_4_P2: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
         ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product
         RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
-        features: 32, bytes: 56, }
+        internal_sizes: &[], neural_clusters: ABSENT, features: 32, bytes: 56, }
     QUIRKS_6_2_4_P2: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
         secure: 0x4, cacheable: 0x2, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
         exportable: 0x10, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x500000a, known: 0xf00813b,
@@ -945,7 +949,9 @@ shared! {
         Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
         InstructionCount FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters
         Product RawFlags Eco Customer ], register_apb: long(136), address_bits: word(148),
-        internal_memory: &[word(104), word(108), word(112), word(116)], features: 0, bytes: 152, }
+        internal_memory: &[word(104), word(108), word(112), word(116)],
+        internal_sizes: &[word(120), word(124)], neural_clusters: word(144), features: 0,
+        bytes: 152, }
     QUIRKS_6_4_11: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2, secure: 0x40,
         cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x200, exportable: 0x80,
         dma_buf: 0x1000, user_memory: 0x2000, paged: 0x5010012, known: 0xf0f81bb, },
@@ -996,7 +1002,8 @@ shared! {
         index: word(172), }
     OPTIONS_6_4_11: QueryChipOptions { bytes: 248, profiler: word(0), fast_clear: word(4),
         power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
-        attribute_cache: word(28), pools: word(220), shaders: word(228), networks: word(232), }
+        attribute_cache: word(28), pools: word(220), shaders: word(228), networks: word(232),
+        neural_cores: word(240), }
     SET_SCALE_6_4_11: SetFscaleValue { bytes: 8, value: word(0), }
     CPU_FREQUENCY_6_4_11: QueryCpuFrequency { bytes: 8, frequency: word(4), }
     PROFILE_SETTING_6_4_11: GetProfileSetting { bytes: 12, enable: word(0), mode: word(4),
@@ -1014,7 +1021,8 @@ shared! {
     IDENTITY_6_3_0: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
         ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Clusters
         Product RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT,
-        internal_memory: &[], features: 0, bytes: 72, }
+        internal_memory: &[], internal_sizes: &[word(60), word(64), word(68)],
+        neural_clusters: ABSENT, features: 0, bytes: 72, }
     QUIRKS_6_3_0: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2, secure: 0x40,
         cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x0, exportable: 0x80,
         dma_buf: 0x1000, user_memory: 0x2000, paged: 0x1000012, known: 0x30081bb, },
@@ -1048,7 +1056,8 @@ shared! {
         ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Clusters
         Product RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT,
         internal_memory: &[word(64), word(68), word(72), word(76), word(80), word(84)],
-        features: 0, bytes: 104, }
+        internal_sizes: &[word(88), word(92), word(96)], neural_clusters: ABSENT, features: 0,
+        bytes: 104, }
     ALLOCATE_LINEAR_6_3_1: AllocateLinearVideoMemory { bytes: 32, size: long(0),
         alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(24),
         ..AllocateLinearVideoMemory::ABSENT }
@@ -1063,7 +1072,8 @@ shared! {
         InstructionCount ListedConstants FreeVaryings CoreCount Clusters Product RawFlags Eco
         Customer ], register_apb: ABSENT, address_bits: ABSENT,
         internal_memory: &[word(96), word(100), word(104), word(108), word(112), word(116)],
-        features: 0, bytes: 136, }
+        internal_sizes: &[word(120), word(124), word(128)], neural_clusters: ABSENT, features: 0,
+        bytes: 136, }
     QUIRKS_6_3_3_4: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2,
         secure: 0x40, cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
         exportable: 0x80, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x1000012, known: 0x30081bb,
@@ -1083,7 +1093,9 @@ shared! {
         Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
         InstructionCount ListedConstants FreeVaryings CoreCount Clusters Product RawFlags Eco
         Customer ], register_apb: ABSENT, address_bits: ABSENT,
-        internal_memory: &[word(96), word(100), word(104), word(108)], features: 0, bytes: 128, }
+        internal_memory: &[word(96), word(100), word(104), word(108)],
+        internal_sizes: &[word(112), word(116)], neural_clusters: ABSENT, features: 0, bytes: 128,
+        }
     QUIRKS_6_4_0_P1: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2,
         secure: 0x40, cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
         exportable: 0x80, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x5010012, known: 0xf0381bb,
@@ -1116,7 +1128,9 @@ shared! {
         Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
         InstructionCount FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters
         Product RawFlags Eco Customer ], register_apb: long(128), address_bits: word(140),
-        internal_memory: &[word(96), word(100), word(104), word(108)], features: 0, bytes: 144, }
+        internal_memory: &[word(96), word(100), word(104), word(108)],
+        internal_sizes: &[word(112), word(116)], neural_clusters: word(136), features: 0,
+        bytes: 144, }
     QUIRKS_6_4_9: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2, secure: 0x40,
         cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x200, exportable: 0x80,
         dma_buf: 0x1000, user_memory: 0x2000, paged: 0x1010012, known: 0x30f81bb, },
@@ -1137,7 +1151,9 @@ shared! {
         Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
         InstructionCount FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters
         Product RawFlags Eco Customer ], register_apb: long(128), address_bits: word(140),
-        internal_memory: &[word(96), word(100), word(104), word(108)], features: 0, bytes: 152, }
+        internal_memory: &[word(96), word(100), word(104), word(108)],
+        internal_sizes: &[word(112), word(116)], neural_clusters: word(136), features: 0,
+        bytes: 152, }
     VIDEO_MEMORY_6_4_15_3: QueryVideoMemory { bytes: 72, internal_physical: word(0),
         internal_size: long(8), external_physical: word(16), external_size: long(24),
         contiguous_physical: word(32), contiguous_size: long(40), exclusive_physical: word(48),
@@ -1153,18 +1169,20 @@ shared! {
         index: half(66), }
     OPTIONS_6_4_15_3: QueryChipOptions { bytes: 248, profiler: word(0), fast_clear: word(4),
         power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
-        attribute_cache: word(28), pools: word(240), shaders: word(224), networks: word(228), }
+        attribute_cache: word(28), pools: word(240), shaders: word(224), networks: word(228),
+        neural_cores: word(236), }
     CHIP_FREQUENCY_6_4_15_3: QueryChipFrequency { bytes: 16, core: long(0), shader: long(8), }
     OPTIONS_6_4_18_6: QueryChipOptions { bytes: 256, profiler: word(0), fast_clear: word(4),
         power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
-        attribute_cache: word(28), pools: word(240), shaders: word(224), networks: word(228), }
+        attribute_cache: word(28), pools: word(240), shaders: word(224), networks: word(228),
+        neural_cores: word(236), }
     COMMAND_BUFFER_6_4_18_6: CommandBufferLayout { bytes: 144, object: word(0),
         entry_pipe: word(16), logical: long(56), start_offset: word(68), offset: word(72),
         reserved_head: word(32), reserved_tail: word(36), }
     IDENTITY_6_2_4_P1_0: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
         ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product
         RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
-        features: 64, bytes: 56, }
+        internal_sizes: &[], neural_clusters: ABSENT, features: 64, bytes: 56, }
     QUIRKS_6_2_4_P1_0: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
         secure: 0x4, cacheable: 0x2, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
         exportable: 0x10, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x500000a, known: 0xf00811b,
@@ -1192,11 +1210,11 @@ shared! {
     IDENTITY_6_2_4_P4_NXP: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
         ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product
         RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
-        features: 32, bytes: 60, }
+        internal_sizes: &[], neural_clusters: ABSENT, features: 32, bytes: 60, }
     IDENTITY_6_2_4_P4_ST: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
         ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product
         RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
-        features: 0, bytes: 60, }
+        internal_sizes: &[], neural_clusters: ABSENT, features: 0, bytes: 60, }
     QUIRKS_6_4_0_P2_S32V: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2,
         secure: 0x40, cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
         exportable: 0x80, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x5010012, known: 0xf0381bb,
@@ -1237,7 +1255,9 @@ shared! {
         Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
         InstructionCount ListedConstants FreeVaryings CoreCount Clusters Product RawFlags Eco
         Customer ], register_apb: long(128), address_bits: ABSENT,
-        internal_memory: &[word(96), word(100), word(104), word(108)], features: 0, bytes: 144, }
+        internal_memory: &[word(96), word(100), word(104), word(108)],
+        internal_sizes: &[word(112), word(116)], neural_clusters: word(136), features: 0,
+        bytes: 144, }
     LOCK_6_4_4_3: LockVideoMemory { bytes: 48, node: word(0), cacheable: word(4), address: word(8),
         memory: long(16), gid: word(24), physical_address: long(32), parts: word(40), }
     OPTIONS_6_4_4_3: QueryChipOptions { bytes: 168, profiler: word(0), fast_clear: word(4),
@@ -1256,7 +1276,9 @@ shared! {
         Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
         InstructionCount FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters
         Product RawFlags Eco Customer ], register_apb: long(128), address_bits: ABSENT,
-        internal_memory: &[word(96), word(100), word(104), word(108)], features: 0, bytes: 144, }
+        internal_memory: &[word(96), word(100), word(104), word(108)],
+        internal_sizes: &[word(112), word(116)], neural_clusters: word(136), features: 0,
+        bytes: 144, }
     WRAP_6_4_8_7: WrapUserMemory { bytes: 56, flag: word(0), handle: word(4), logical: long(16),
         physical: long(24), size: word(32), node: word(44), granted: long(48), }
     QUIRKS_6_4_11_P4: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2,
@@ -1300,7 +1322,7 @@ layouts! {
         may_be_shorter: false, union_at: 16, model: 0, header: Header { hardware_type: ABSENT,
         core_index: ABSENT, engine: ABSENT, status: word(4), handle: word(8), }, queue: Queue {
         next: word(0), command: 4, union_at: 20, bytes: 220, }, hardware: HardwareTypes { routing:
-        Routing::Type, three_d: 1, two_d: 2, both: 3, vector: 4, }, sub_commit_bytes: 0,
+        Routing::Type, three_d: 1, two_d: 2, both: 3, vector: 4, neural: 1, }, sub_commit_bytes: 0,
         identity: &IDENTITY_V2, quirks: &QUIRKS_V2, profile: &PROFILE_V2, vector: None,
         profiler_bytes: 0, profiler_union_at: 16, commands: &COMMANDS_V2,
         base_address: &BASE_ADDRESS_V2, video_memory: &VIDEO_MEMORY_V2, map_memory: &MAP_MEMORY_V2,
@@ -1414,14 +1436,14 @@ layouts! {
         Header { hardware_type: word(4), core_index: word(8), engine: word(28), status: word(12),
         handle: long(16), }, queue: Queue { next: long(0), command: 8, union_at: 48, bytes: 352, },
         hardware: HardwareTypes { routing: Routing::TypeAndIndex, three_d: 1, two_d: 2, both: 4,
-        vector: 3, }, identity: &IDENTITY_6_2_2, quirks: &QUIRKS_6_2_2, profile: &PROFILE_6_2_2,
-        profiler_union_at: 40, commands: &COMMANDS_6_2_2, base_address: &BASE_ADDRESS_6_2_2,
-        wrap: &WRAP_6_2_2, create_fence: &CREATE_FENCE_6_2_2, wait_node: &WAIT_NODE_6_2_2,
-        finish_unlock: &FINISH_UNLOCK_6_2_2, event: Event { bytes: 16, queue: long(0), engine:
-        word(8), }, commit: Commit { bytes: 304, context: long(104), command_buffer: long(184),
-        delta: long(24), queue: long(264), count: word(284), engine: word(272), stamp: long(288),
-        switched: word(296), ..Commit::ABSENT }, chip_info: &CHIP_INFO_6_2_2,
-        resets: &RESETS_6_2_2, read_registers: &READ_REGISTERS_6_2_2,
+        vector: 3, neural: 1, }, identity: &IDENTITY_6_2_2, quirks: &QUIRKS_6_2_2,
+        profile: &PROFILE_6_2_2, profiler_union_at: 40, commands: &COMMANDS_6_2_2,
+        base_address: &BASE_ADDRESS_6_2_2, wrap: &WRAP_6_2_2, create_fence: &CREATE_FENCE_6_2_2,
+        wait_node: &WAIT_NODE_6_2_2, finish_unlock: &FINISH_UNLOCK_6_2_2, event: Event { bytes: 16,
+        queue: long(0), engine: word(8), }, commit: Commit { bytes: 304, context: long(104),
+        command_buffer: long(184), delta: long(24), queue: long(264), count: word(284), engine:
+        word(272), stamp: long(288), switched: word(296), ..Commit::ABSENT },
+        chip_info: &CHIP_INFO_6_2_2, resets: &RESETS_6_2_2, read_registers: &READ_REGISTERS_6_2_2,
         write_registers: &WRITE_REGISTERS_6_2_2, profile_setting: &PROFILE_SETTING_6_2_2,
         set_profile: &SET_PROFILE_6_2_2, profile_clear: &PROFILE_CLEAR_6_2_2,
         command_buffer: &COMMAND_BUFFER_6_2_2, delta: &DELTA_6_2_2, ..V5_0_11_P8 }
@@ -1448,9 +1470,9 @@ layouts! {
         header: Header { hardware_type: word(4), core_index: word(12), engine: word(20), status:
         word(16), handle: ABSENT, }, queue: Queue { next: long(0), command: 8, union_at: 16, bytes:
         48, }, hardware: HardwareTypes { routing: Routing::Slot, three_d: 2, two_d: 3, both: 1,
-        vector: 5, }, sub_commit_bytes: 128, identity: &IDENTITY_6_4_11, quirks: &QUIRKS_6_4_11,
-        profile: &PROFILE_6_4_11, vector: Some(&vector::V6_4), profiler_bytes: 400,
-        commands: &COMMANDS_6_4_11, base_address: &BASE_ADDRESS_6_4_11,
+        vector: 5, neural: 4, }, sub_commit_bytes: 128, identity: &IDENTITY_6_4_11,
+        quirks: &QUIRKS_6_4_11, profile: &PROFILE_6_4_11, vector: Some(&vector::V6_4),
+        profiler_bytes: 400, commands: &COMMANDS_6_4_11, base_address: &BASE_ADDRESS_6_4_11,
         video_memory: &VIDEO_MEMORY_6_4_11, allocate_linear: &ALLOCATE_LINEAR_6_4_11,
         allocate_surface: &ALLOCATE_SURFACE_6_4_11, lock: &LOCK_6_4_11, unlock: &UNLOCK_6_4_11,
         wrap: &WRAP_6_4_11, node_fd: &NODE_FD_6_4_11, graphic_buffer: &GRAPHIC_BUFFER_6_4_11,
@@ -1473,7 +1495,7 @@ layouts! {
         union_at: 24, header: Header { hardware_type: word(4), core_index: word(8), engine:
         word(16), status: word(12), handle: ABSENT, }, queue: Queue { next: long(0), command: 8,
         union_at: 32, bytes: 296, }, hardware: HardwareTypes { routing: Routing::TypeAndIndex,
-        three_d: 1, two_d: 2, both: 4, vector: 3, }, sub_commit_bytes: 112,
+        three_d: 1, two_d: 2, both: 4, vector: 3, neural: 1, }, sub_commit_bytes: 112,
         identity: &IDENTITY_6_3_0, quirks: &QUIRKS_6_3_0, vector: None, profiler_bytes: 0,
         profiler_union_at: 24, commands: &COMMANDS_6_3_0, base_address: &BASE_ADDRESS_6_2_3,
         video_memory: &VIDEO_MEMORY_4_0_0, allocate_linear: &ALLOCATE_LINEAR_5_0_11_P6,
@@ -1514,7 +1536,7 @@ layouts! {
         options: &OPTIONS_6_4_0_P1, delta: &DELTA_6_2_4_P2, ..V6_3_3_4 }
     // 6.4.0.p2.0 and p2.2 of i.MX, 234062.
     V6_4_0_P2_0 { name: "6.4.0.p2.0", version: [6, 4, 0, 234062], hardware: HardwareTypes {
-        routing: Routing::Slot, three_d: 2, two_d: 3, both: 1, vector: 5, },
+        routing: Routing::Slot, three_d: 2, two_d: 3, both: 1, vector: 5, neural: 4, },
         database: &DATABASE_5_0_11_P8, chip_info: &CHIP_INFO_6_4_0_P2_0,
         options: &OPTIONS_6_4_0_P2_0, set_scale: &SET_SCALE_6_4_11, ..V6_4_0_P1 }
     // 6.4.0.p2.4 of i.MX, 234062 as well.
@@ -1579,8 +1601,9 @@ layouts! {
         ..V6_4_0_P1 }
     // 6.4.1.244507 of STM32MP1, 6.4.0.10.239607 of Amlogic.
     V6_4_1 { name: "6.4.1", version: [6, 4, 1, 244507], hardware: HardwareTypes { routing:
-        Routing::Slot, three_d: 2, two_d: 3, both: 1, vector: 5, }, quirks: &QUIRKS_6_4_1,
-        vector: None, chip_info: &CHIP_INFO_6_4_0_P2_0, delta: &DELTA_6_2_2, ..V6_4_0_P2_S32V }
+        Routing::Slot, three_d: 2, two_d: 3, both: 1, vector: 5, neural: 4, },
+        quirks: &QUIRKS_6_4_1, vector: None, chip_info: &CHIP_INFO_6_4_0_P2_0, delta: &DELTA_6_2_2,
+        ..V6_4_0_P2_S32V }
     // 6.4.2.1.258160 of Amlogic.
     V6_4_2_1 { name: "6.4.2.1", version: [6, 4, 2, 258160], quirks: &QUIRKS_6_4_1, vector: None,
         delta: &DELTA_6_2_2, ..V6_4_0_P2_0 }

@@ -290,10 +290,12 @@ macro_rules! identity_words {
 
         impl IdentityWord {
             /// How many there are.
-            pub(crate) const COUNT: usize = [$(Self::$name),*].len();
+            pub(crate) const COUNT: usize = Self::ALL.len();
+
+            /// All of them.
+            pub(crate) const ALL: [Self; [$(Self::$name),*].len()] = [$(Self::$name),*];
 
             /// The C header's name.
-            #[cfg(test)]
             pub(crate) fn c_name(self) -> &'static str {
                 match self { $(Self::$name => $c_name,)* }
             }
@@ -344,6 +346,10 @@ identity_words! {
     RawFlags = "chipFlags", // none of the register's model
     Eco = "ecoID", // engineering change: 0
     Customer = "customerID", // 0
+    // What is not among the words of the answer's start.
+    NeuralClusters = "nnClusterNum", // for their power
+    InternalMemory = "sRAMSizes", // bytes of each piece inside the core
+    NeuralCores = "NNCoreCount", // of the vendor's feature database
 }
 
 /// QUERY_CHIP_IDENTITY's answer.
@@ -355,8 +361,12 @@ pub(crate) struct IdentityLayout {
     pub(crate) register_apb: Field,
     /// Bits of a GPU address.
     pub(crate) address_bits: Field,
-    /// Addresses of memory inside the core, which none has: all ones.
+    /// Addresses of memory inside the core, which no client is given: all ones.
     pub(crate) internal_memory: &'static [Field],
+    /// Bytes of it.
+    pub(crate) internal_sizes: &'static [Field],
+    /// Clusters of neural cores.
+    pub(crate) neural_clusters: Field,
     /// The [features](Self::FEATURES) follow the date in programs of this many bits or fewer, and all
     /// else comes after them; 0: in none.
     pub(crate) features: u8,

@@ -28,6 +28,8 @@ pub(crate) struct HardwareTypes {
     pub(crate) both: u8,
     /// A core for vector graphics.
     pub(crate) vector: u8,
+    /// A core for neural networks; a 3D core where there is no such kind.
+    pub(crate) neural: u8,
 }
 
 /// Bits of ALLOCATE_LINEAR_VIDEO_MEMORY's flags.

@@ -486,6 +486,7 @@ structures! {
         out shaders = "hasShader", // shader cores
         // A mask of engines for networks, of which there is none
         out networks = "enableNNClusters",
+        out neural_cores = "activeNNCoreCount",
     }
     /// QUERY_CHIP_FREQUENCY.
     chip_frequency: &QueryChipFrequency = "QueryChipFrequency" {

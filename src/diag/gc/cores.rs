@@ -56,7 +56,7 @@ pub(super) fn show_clocks(f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (own, mut shaders) = core.frequencies();
         // Where shaders have no clock of their own they have the core's. imx-gputop takes neither
         // without the other, and does not close the file then.
-        if shaders == 0 && matches!(core.kind(), HardwareType::ThreeD | HardwareType::Both) {
+        if shaders == 0 && core.kind() != HardwareType::TwoD {
             shaders = own;
         }
         for (what, rate) in [("mc", own), ("sh", shaders)] {

@@ -79,7 +79,7 @@ fn numbered(device: &Device) -> impl Iterator<Item = (usize, AnyCore)> + '_ {
     let mut next = [0, FIRST_2D, VECTOR];
     device.all_cores().map(move |core| {
         let next = match core.kind() {
-            HardwareType::ThreeD | HardwareType::Both => &mut next[0],
+            HardwareType::ThreeD | HardwareType::Both | HardwareType::Neural => &mut next[0],
             HardwareType::TwoD => &mut next[1],
             HardwareType::Vector => &mut next[2],
         };

@@ -242,10 +242,26 @@ fn identities_have_the_words_of_the_facts() {
         for (name, field) in [
             ("registerAPB", identity.register_apb),
             ("virtualAddressBits", identity.address_bits),
+            ("nnClusterNum", identity.neural_clusters),
         ] {
             let wanted = abi.fields.get(format!("QueryChipIdentity.{name}").as_str());
             let found = field.exists().then(|| field.place());
             assert_eq!(found, wanted.copied(), "{} {name}", layout.name);
+        }
+        let bytes = |name: &str| {
+            let fact = abi.fields.get(format!("QueryChipIdentity.{name}").as_str());
+            let (at, bytes) = fact.copied().unwrap_or_default();
+            (at..at + bytes)
+                .step_by(4)
+                .map(|at| (at, 4))
+                .collect::<Vec<_>>()
+        };
+        for (name, fields) in [
+            ("sRAMBases", identity.internal_memory),
+            ("sRAMSizes", identity.internal_sizes),
+        ] {
+            let found: Vec<_> = fields.iter().map(|field| field.place()).collect();
+            assert_eq!(found, bytes(name), "{} {name}", layout.name);
         }
         for (index, word) in identity.words.iter().enumerate() {
             let name = format!("QueryChipIdentity.{}", word.c_name());
@@ -317,6 +333,7 @@ fn numbers_of_types_are_those_of_the_facts() {
             ("HARDWARE_2D", hardware.two_d),
             ("HARDWARE_3D2D", hardware.both),
             ("HARDWARE_VG", hardware.vector),
+            ("HARDWARE_VIP", hardware.neural),
         ] {
             // The generations without CHIP_INFO have none.
             if let Some(wanted) = abi.values.get(name) {

@@ -118,6 +118,8 @@ const NONSENSE: &[(&str, &str)] = &[
     ("signal=65", "signal"),
     ("signal=4711", "signal"),
     ("useLinuxSignal=2", "useLinuxSignal"),
+    ("identity=productID=1", "identity"),
+    ("identity=0x600:0x19,productID=x", "identity"),
     ("useLinuxSignal=-1", "useLinuxSignal"),
 ];
 

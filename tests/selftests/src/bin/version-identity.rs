@@ -1,25 +1,139 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! VERSION, CHIP_INFO, QUERY_CHIP_IDENTITY and the other questions about the driver and the core.
+//!
+//! With `--given 1`: on a GC3000 whose module was loaded with [`GIVEN`] in the parameter `identity`.
 
 use std::process::ExitCode;
 
 use anyhow::ensure;
 use anyhow::Context;
+use anyhow::Result;
 use galcore_client::uapi;
 use galcore_client::uapi::Command;
 use galcore_client::uapi::Interface;
 use galcore_client::uapi::Status;
+use galcore_client::Abi;
+use galcore_client::Client;
 use galcore_client::Device;
 use galcore_selftests::control::Control;
+use galcore_selftests::fixture::Paint;
 use galcore_selftests::harness;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::same_word;
+use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::reference;
 use galcore_selftests::system;
 
+/// What the suite's parameter `identity` says of the core, by the names of QUERY_CHIP_IDENTITY.
+const GIVEN: [(&str, u64); 6] = [
+    ("productID", 0x4508_0009),
+    ("ecoID", 1),
+    ("customerID", 0x88),
+    ("nnClusterNum", 2),
+    ("sRAMSizes", 0x8_0000),
+    ("chipMinorFeatures6", 1),
+];
+/// And `NNCoreCount`.
+const NEURAL_CORES: u64 = 8;
+
+/// Runs `body` for a client of each generation that has `command`; there are `least` at least.
+fn of_each(
+    command: &str,
+    least: usize,
+    body: impl Fn(&Device, &Abi) -> Result<usize>,
+) -> Result<()> {
+    let mut told = 0;
+    for abi in Abi::all().into_iter().filter(|abi| abi.has(command)) {
+        let device = Device::open_as(abi, true).with_context(|| abi.name)?;
+        told += body(&device, abi).with_context(|| abi.name)?;
+    }
+    println!("# {command}: {told} fields");
+    ensure!(told >= least, "only {told} fields were told");
+    Ok(())
+}
+
+/// A core that the administrator says more of than its registers.
+fn given() -> Result<bool> {
+    let mut suite = Suite::new();
+    suite.test("each generation tells what the parameter says", || {
+        of_each("QUERY_CHIP_IDENTITY", 150, |device, abi| {
+            let mut told = 0;
+            for (name, value) in GIVEN {
+                if abi.field("QueryChipIdentity", name).is_none() {
+                    continue;
+                }
+                let (status, found) = device.ask("QUERY_CHIP_IDENTITY", &[], name)?;
+                same("status", status, Status::OK)?;
+                // One of several pieces of memory, or the value.
+                same(name, found & 0xffff_ffff, value)?;
+                told += 1;
+            }
+            let wanted = ["chipModel", "chipRevision"];
+            let (_, found) = device.ask_for("QUERY_CHIP_IDENTITY", &[], wanted)?;
+            let is_raw = found == [0x2000, 0xffff_5450];
+            ensure!(is_raw || found == [0x3000, 0x5450], "model {found:x?}");
+            Ok(told)
+        })
+    });
+    suite.test(
+        "it has neural cores, and is of their type where there is one",
+        || {
+            of_each("CHIP_INFO", 40, |device, abi| {
+                let three_d = abi.values.get("HARDWARE_3D").copied().unwrap_or(1);
+                let wanted = abi.values.get("HARDWARE_VIP").copied().unwrap_or(three_d);
+                same("type", device.hardware_type(), wanted)?;
+                Ok(1)
+            })?;
+            of_each("QUERY_CHIP_OPTION", 5, |device, abi| {
+                const NAME: &str = "activeNNCoreCount";
+                if abi.field("QueryChipOptions", NAME).is_none() {
+                    return Ok(0);
+                }
+                // The facts name the structure by the command's.
+                let mut bytes = vec![0; abi.sizes[0]];
+                let (number, _) = abi.commands["QUERY_CHIP_OPTION"];
+                bytes[..4].copy_from_slice(&number.to_le_bytes());
+                abi.put_header(&mut bytes, "hardwareType", device.hardware_type().into());
+                device.exchange_bytes(&mut bytes)?;
+                let found = abi.get(&bytes, "QueryChipOptions", NAME);
+                same(NAME, found, NEURAL_CORES)?;
+                Ok(1)
+            })
+        },
+    );
+    suite.test("its commands are executed, and its events come", || {
+        for name in ["4.6.9", "6.4.6", "6.4.11"] {
+            let abi = Abi::named(name).context("a generation")?;
+            let client = Client::with_device(Device::open_as(abi, true)?)?;
+            let mut paint = Paint::of(client)?;
+            paint.prove(0xff13_5791).context(name)?;
+            paint.close()?;
+        }
+        Ok(())
+    });
+    suite.test("the log and /proc/driver/gc say so", || {
+        let values = GIVEN.len() + 1;
+        let log = std::fs::read_to_string("/proc/driver/gc")?;
+        let line = format!("core 0: identity: {values} values of the parameter");
+        same("lines", log.lines().filter(|one| *one == line).count(), 1)?;
+        let line = format!("{values} values of its identity are those of the parameter identity");
+        let log = std::process::Command::new("dmesg").output()?.stdout;
+        let log = String::from_utf8_lossy(&log);
+        ensure!(log.contains(&line), "no line: {line}");
+        Ok(())
+    });
+    suite.test("silicon was not asked for more than it can do", || {
+        same("violations", Control::open()?.violations(), 0)
+    });
+    suite.run()
+}
+
 fn main() -> ExitCode {
     harness::program(|| {
+        if Options::parse(&["given"])?.get("given").is_some() {
+            return given();
+        }
         let device = &Device::open()?;
         let board = reference::board(&Control::open()?)?;
         println!("# board {}", board.name());
