@@ -31,7 +31,8 @@ use crate::{
         CoreLocation,
         Parameters,
         PoolSource,
-        Refusal, //
+        Refusal,
+        LINEAR_WINDOW, //
     },
     ring::Reclaimer,
     sys::{
@@ -44,6 +45,7 @@ use crate::{
         component::StandIn,
         dma::{
             self,
+            DmaBuffer,
             Setup, //
         },
         irq::{
@@ -70,6 +72,7 @@ use kernel::{
     device::Core as CoreContext,
     dma::DmaMask,
     of,
+    page::PAGE_SIZE,
     platform,
     prelude::*,
     sync::Arc, //
@@ -373,20 +376,29 @@ fn find_clients(
         _ => dev_err!(dev, "no device for its memory ({error:?})\n"),
     })?;
     let version = MmuVersion::of(identity);
-    // Version 2 translates every address: there is nothing to count from.
-    let base_address = match version {
-        MmuVersion::V1 => parameters.base_address,
-        MmuVersion::V2 => 0,
-    };
     // A core that comes later may have a simpler MMU.
     let versions = match tree::count_nodes() + parameters.locations.iter().flatten().count() {
         0 | 1 => [version, version],
         _ => [version, MmuVersion::V1],
     };
-    set_dma_masks(dev, &mut dma, &parameters, &versions)?;
+    let is_low = set_dma_masks(dev, &mut dma, &parameters, &versions)?;
     use_region(dev, &mut dma, &mut parameters)?;
     let dma = dma.finish()?;
-    let vm = Vm::new(&dma, &versions)
+    // With version 1 and an old memory controller tile status does not count from there.
+    let may_count = parameters.base_address == 0 && identity.has_new_memory_controller();
+    if version == MmuVersion::V2 || may_count {
+        let base = match is_low {
+            true => 0,
+            false => find_base(&dma, &parameters.pool)
+                .inspect_err(|_| dev_err!(dev, "no contiguous memory: give more cma=\n"))?,
+        };
+        parameters.count_from(base).map_err(|Refusal(name, why)| {
+            dev_err!(dev, "{name} {why}\n");
+            EINVAL
+        })?;
+    }
+    let base_address = parameters.base_address;
+    let vm = Vm::new(&dma, &versions, base_address)
         .inspect_err(|_| dev_err!(dev, "no memory for the MMU's tables\n"))?;
     let memory = VideoMemory::new(dev, &dma, &parameters, base_address, identity, vm.clone())?;
     let device = Device::new(parameters, base_address, vm, memory, Reclaimer::new()?)?;
@@ -399,26 +411,46 @@ fn find_clients(
     Ok((CLIENTS.get().ok_or(EPROBE_DEFER)?, made))
 }
 
+/// Where GPU addresses count from, if not as the parameter says: contiguous memory, and a pool that is
+/// elsewhere, lie within the 2 GiB from there. `ENOMEM`.
+fn find_base(dma: &dma::Device, pool: &PoolSource) -> Result<u32> {
+    const STEP: u32 = 29;
+    // One page would come from anywhere.
+    let contiguous = DmaBuffer::new(dma, 2 * PAGE_SIZE)?.dma_address();
+    let pool = match *pool {
+        PoolSource::Reserved(start, _) | PoolSource::Region(start, _) => sys::widen(start),
+        _ => contiguous,
+    };
+    if contiguous.max(pool) < LINEAR_WINDOW {
+        return Ok(0);
+    }
+    // A GiB before it, too: the kernel may find memory there.
+    let first = contiguous.min(pool) >> STEP;
+    Ok(u32::try_from(first.saturating_sub(2) << STEP)?)
+}
+
 /// Lets coherent memory lie only where the GPU reaches it without its MMU, and pages where all MMUs
-/// of `versions` reach them.
+/// of `versions` reach them. `false`: there is memory too high for the former.
 fn set_dma_masks(
     dev: &kernel::device::Device,
     dma: &mut Setup<'_>,
     parameters: &Parameters,
     versions: &[MmuVersion],
-) -> Result {
+) -> Result<bool> {
     let low = DmaMask::new::<32>();
     let pages = match versions.contains(&MmuVersion::V1) {
         true => low,
         false => DmaMask::new::<40>(),
     };
-    if parameters.base_address == 0 && dma.set_masks(pages, DmaMask::new::<31>()).is_ok() {
-        return Ok(());
+    let counts = parameters.base_address != 0 && versions[0] == MmuVersion::V1;
+    if !counts && dma.set_masks(pages, DmaMask::new::<31>()).is_ok() {
+        return Ok(true);
     }
     // With memory above 2 GiB the mask cannot be had; what lies too high is refused one by one.
     dma.set_masks(pages, low).inspect_err(|error| {
         dev_err!(dev, "it cannot reach memory ({error:?})\n");
-    })
+    })?;
+    Ok(false)
 }
 
 /// Decides where the pool comes from, and has all contiguous memory come from a reusable region.

@@ -425,6 +425,28 @@ fn allowed_ranges(raw: &RawParameters) -> Result<([Option<Range>; ALLOWED_RANGES
     Ok((ranges, framebuffers))
 }
 
+impl Parameters {
+    /// GPU addresses count from `base`, whatever the parameter says. Refuses what they do not reach
+    /// then.
+    pub(crate) fn count_from(&mut self, base: u32) -> Result<(), Refusal> {
+        for range in self.allowed_ranges.iter_mut().flatten() {
+            let start = u64::from(range.start()) + u64::from(self.base_address);
+            let first = start.checked_sub(base.into());
+            *range = first
+                // CAST: at most 64 bits.
+                .filter(|&first| first + range.bytes() as u64 <= LINEAR_WINDOW)
+                .and_then(|first| u32::try_from(first).ok())
+                .and_then(|first| Range::new(first, range.bytes()))
+                .ok_or(Refusal(
+                    "allowedRanges",
+                    "is too far from contiguous memory",
+                ))?;
+        }
+        self.base_address = base;
+        Ok(())
+    }
+}
+
 /// Refuses a pool, named `name`, that the GPU does not reach from `base_address` without its MMU.
 fn within_reach(
     name: &'static str,
@@ -954,6 +976,28 @@ mod tests {
         ] {
             assert_eq!(with(bad).err().map(|e| e.0), Some("allowedRanges"));
         }
+    }
+
+    #[test]
+    fn what_addresses_count_from_may_change() {
+        let mut raw = raw();
+        raw.allowedRanges[..17].copy_from_slice(b"0x50000000,0x1000");
+        let mut parameters = Parameters::check(&raw).unwrap();
+        assert!(parameters.count_from(0x4000_0000).is_ok());
+        assert_eq!(
+            parameters.allowed_ranges[0],
+            Range::new(0x1000_0000, 0x1000)
+        );
+        // Back, and past it.
+        assert!(parameters.count_from(0).is_ok());
+        assert_eq!(
+            parameters.allowed_ranges[0],
+            Range::new(0x5000_0000, 0x1000)
+        );
+        assert_eq!(
+            parameters.count_from(0x6000_0000).err().map(|why| why.0),
+            Some("allowedRanges")
+        );
     }
 
     const MIB: u64 = 1 << 20;

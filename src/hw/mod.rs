@@ -212,7 +212,11 @@ impl Hardware {
                     .with_const_arcache::<AXI_CACHE>(),
             );
         }
-        self.set_memory_base(base_address);
+        self.set_memory_base(match self.mmu_version() {
+            MmuVersion::V1 => base_address,
+            // Its tables have it. Before they are loaded addresses are physical.
+            MmuVersion::V2 => 0,
+        });
         if let Some(table) = table {
             self.set_page_table(table);
         }

@@ -295,10 +295,18 @@ impl VideoMemory {
             true => None,
             false => Some(self.taking.begin(bytes, Pieces::Contiguous)?),
         };
-        let memory = DmaBuffer::charged(&self.dev, bytes)?;
+        let get = |bytes| -> Result<_> {
+            let memory = DmaBuffer::charged(&self.dev, bytes)?;
+            let address = gpu_address(memory.dma_address(), memory.size(), self.base_address);
+            Ok((memory, address.ok_or(Error::OutOfMemory)?))
+        };
+        let (memory, address) = match get(bytes) {
+            // The kernel takes one page from anywhere, two from contiguous memory.
+            Err(Error::OutOfMemory) if bytes == PAGE_SIZE => get(2 * PAGE_SIZE)?,
+            got => got?,
+        };
+        let bytes = memory.size();
         drop(share);
-        let address = gpu_address(memory.dma_address(), bytes, self.base_address)
-            .ok_or(Error::OutOfMemory)?;
         let memory = Arc::new(memory, sys::GFP_CLIENT)?;
         let mapping = self
             .vm

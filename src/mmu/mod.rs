@@ -6,11 +6,11 @@
 //! pool VIRTUAL and user memory. Owns the MMU's tables and the state of those pages, which lies
 //! beside the tables and not, as the C driver's, inside, where the GPU would read it.
 //!
-//! Addresses with bit 31 clear are physical. With MMU version 1 ([`flat`]) the hardware makes them
-//! so, counted from `baseAddress`, and no client can be kept from any. With MMU version 2
-//! ([`two_level`]) every address is translated, and only what the GPU must reach there is mapped,
-//! to its own address: the pool, permanently; contiguous buffers, and the rings, which the GPU
-//! cannot write, while they live.
+//! Addresses with bit 31 clear are physical, counted from a base. With MMU version 1 ([`flat`]) the
+//! hardware makes them so, the base is `baseAddress`, and no client can be kept from any. With MMU
+//! version 2 ([`two_level`]) every address is translated, the driver chooses the base, and only what
+//! the GPU must reach there is mapped: the pool, permanently; contiguous buffers, and the rings, which
+//! the GPU cannot write, while they live.
 //!
 //! # Scratch
 //!
@@ -277,11 +277,12 @@ impl WorkItem for Vm {
 }
 
 impl Vm {
-    /// An address space in which nothing is mapped, with tables for MMUs of `versions`. `ENOMEM`:
-    /// no memory below 4 GiB.
+    /// An address space in which nothing is mapped, with tables for MMUs of `versions`. Addresses with
+    /// bit 31 clear count from physical address `base`. `ENOMEM`: no memory below 4 GiB.
     pub(crate) fn new(
         dev: &dma::Device,
         versions: &[MmuVersion],
+        base: u32,
     ) -> Result<Arc<Self>, kernel::error::Error> {
         let mut tables = Tables {
             flat: None,
@@ -292,7 +293,7 @@ impl Vm {
             tables.flat = Some(Flat::new(dev)?);
         }
         if versions.contains(&MmuVersion::V2) {
-            let two_level = TwoLevel::new(dev)?;
+            let two_level = TwoLevel::new(dev, base)?;
             two_level.map_scratch()?;
             tables.two_level = Some(two_level);
         }
@@ -456,8 +457,7 @@ impl Vm {
             .map_err(|_| Error::OutOfResources)?;
         drop(state);
         for page in first..first + count {
-            // CAST: at most 64 bits.
-            tables.set(page, (page as u64) << PAGE_BITS, contents.access());
+            tables.set_linear(page, contents.access());
         }
         self.note_change();
         Ok(Some(LinearMapping::new(self, stale)))

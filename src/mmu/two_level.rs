@@ -147,6 +147,8 @@ struct Second {
 /// The tables.
 pub(super) struct TwoLevel {
     dev: dma::Device,
+    /// Physical address of what linear addresses count from.
+    base: u64,
     /// The first level and, in the page after it, the safe bytes.
     first: DmaBuffer,
     address: u32,
@@ -159,8 +161,9 @@ pub(super) struct TwoLevel {
 }
 
 impl TwoLevel {
-    /// Tables that lead nowhere. `ENOMEM`: no memory below 4 GiB.
-    pub(super) fn new(dev: &dma::Device) -> Result<Self> {
+    /// Tables that lead nowhere. Linear addresses count from `base`, a multiple of 64 KiB. `ENOMEM`: no
+    /// memory below 4 GiB.
+    pub(super) fn new(dev: &dma::Device, base: u32) -> Result<Self> {
         let first = DmaBuffer::new(dev, 2 * PAGE_SIZE)?;
         for entry in 0..FIRST_ENTRIES {
             first.write(entry * 4, EXCEPTION)?;
@@ -180,6 +183,7 @@ impl TwoLevel {
         }
         Ok(Self {
             dev: dev.clone(),
+            base: base.into(),
             address: u32::try_from(first.dma_address())?,
             first,
             second,
@@ -224,9 +228,9 @@ impl TwoLevel {
         let second = self.second.get(entry).ok_or(EINVAL)?;
         if second.is_large.load(Relaxed) {
             for (large, bytes) in page.chunks_exact_mut(4).take(LARGE_PER_FIRST).enumerate() {
-                // They lead to themselves.
+                // All of them are linear.
                 let number = entry * SMALL_PER_FIRST + large * SMALL_PER_LARGE;
-                let word = page_entry(address_of(number), Access::ReadWrite);
+                let word = page_entry(self.linear(number), Access::ReadWrite);
                 bytes.copy_from_slice(&word.to_le_bytes());
             }
             return Ok(());
@@ -289,7 +293,7 @@ impl TwoLevel {
         second.is_some_and(|second| second.is_large.load(Relaxed))
     }
 
-    /// Maps `count` pages from `first` to their own numbers, permanently, for reading and writing.
+    /// Maps `count` pages from `first` to their linear addresses, permanently, for reading and writing.
     /// One caller at a time. `ENOMEM`: no memory; what has been mapped stays.
     pub(super) fn map_linear(&self, first: usize, count: usize) -> Result {
         let Split { head, whole, tail } = split(first, count);
@@ -324,7 +328,7 @@ impl TwoLevel {
     fn map_small(&self, pages: Range<usize>) -> Result {
         self.prepare(pages.start, pages.len())?;
         for page in pages {
-            self.set(page, address_of(page), Access::ReadWrite);
+            self.set_linear(page, Access::ReadWrite);
         }
         Ok(())
     }
@@ -333,7 +337,7 @@ impl TwoLevel {
         let bytes = page_align(whole.len() * LARGE_TABLE_BYTES).ok_or(EINVAL)?;
         let (tables, address) = self.table(bytes)?;
         for (i, large) in (whole.start * LARGE_PER_FIRST..whole.end * LARGE_PER_FIRST).enumerate() {
-            let entry = page_entry(address_of(large * SMALL_PER_LARGE), Access::ReadWrite);
+            let entry = page_entry(self.linear(large * SMALL_PER_LARGE), Access::ReadWrite);
             tables.write(i * 4, entry)?;
         }
         room.populate(tables);
@@ -356,6 +360,17 @@ impl TwoLevel {
         }
     }
 
+    /// Physical address of a page whose address is linear.
+    fn linear(&self, page: usize) -> u64 {
+        // CAST: at most 64 bits.
+        self.base + ((page as u64) << PAGE_BITS)
+    }
+
+    /// Maps `page`, as [`TwoLevel::set`], to its linear address.
+    pub(super) fn set_linear(&self, page: usize, access: Access) {
+        self.set(page, self.linear(page), access);
+    }
+
     /// Maps `page`, for which [`TwoLevel::prepare`] has been called, to physical address `address`.
     /// Among large pages, which are mapped to themselves permanently, nothing changes.
     pub(super) fn set(&self, page: usize, address: u64, access: Access) {
@@ -366,12 +381,6 @@ impl TwoLevel {
     pub(super) fn clear(&self, page: usize) {
         self.write(page, EXCEPTION);
     }
-}
-
-/// Address of a page that is mapped to its own number.
-fn address_of(page: usize) -> u64 {
-    // CAST: at most 64 bits.
-    (page as u64) << PAGE_BITS
 }
 
 const _: () = assert!(

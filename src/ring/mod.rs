@@ -323,7 +323,9 @@ impl<P: Payload> Ring<P> {
         }
         start.put(&[words::END, 0])?;
         let (address, units) = start.finish();
-        self.hardware.enable_mmu(address, units)
+        // It lies below 4 GiB.
+        let physical = address.wrapping_add(self.seat.base_address);
+        self.hardware.enable_mmu(physical, units)
     }
 
     /// Words that the front end is to run first.

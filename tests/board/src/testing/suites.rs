@@ -667,7 +667,7 @@ soak_boards = ["gc320"]
     }
 
     /// A boot costs some ten seconds of both processors: more than this `make test` has no time for. Three are on a real board's
-    /// machine, two have memory above 4 GiB.
+    /// machine, and two have memory above 4 GiB: one of those.
     const MOST_BOOTS: usize = 44;
 
     #[test]
