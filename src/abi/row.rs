@@ -31,10 +31,14 @@ fn word(text: &str) -> Option<u32> {
     number(text).and_then(|number| u32::try_from(number).ok())
 }
 
-/// Model and revision, which begin a row.
+/// Model and revision, which begin a row: hexadecimal, as the log names them.
 fn core(part: &str) -> Option<(u32, u32)> {
+    let hexadecimal = |text: &str| {
+        let digits = text.strip_prefix("0x").unwrap_or(text);
+        u32::from_str_radix(digits, 16).ok()
+    };
     let (model, revision) = part.split_once(':')?;
-    word(model).zip(word(revision))
+    hexadecimal(model).zip(hexadecimal(revision))
 }
 
 /// What the parameter says of a core.
@@ -54,7 +58,10 @@ impl<'a> Row<'a> {
     /// The error says what is wrong with the parameter.
     pub(crate) fn check(text: &str) -> Result<(), &'static str> {
         let mut is_first = true;
-        for part in text.split(',').filter(|part| !part.is_empty()) {
+        if text.is_empty() {
+            return Ok(());
+        }
+        for part in text.split(',') {
             match part.split_once('=') {
                 None if core(part).is_some() => is_first = false,
                 None => return Err("has no MODEL:REVISION or NAME=VALUE between its commas"),
@@ -125,6 +132,9 @@ mod tests {
         assert_eq!(gpu.value(IdentityWord::Product), Some(9));
         assert_eq!(Row::of(TEXT, (0x600, 0x1A)).count(), 0);
         assert_eq!(Row::of("", (0x600, 0x19)).count(), 0);
+        // As in the log.
+        let gpu = Row::of("2000:5108,ecoID=1", (0x2000, 0x5108));
+        assert_eq!(gpu.value(IdentityWord::Eco), Some(1));
     }
 
     #[test]
@@ -156,6 +166,8 @@ mod tests {
             "0x600:0x19,productID=0x100000000",
             "0x100000000:0x19",
             "0x600:0x19:1",
+            "0x600:0x19,",
+            "0x600:0x19,,productID=1",
         ] {
             assert!(Row::check(wrong).is_err());
         }

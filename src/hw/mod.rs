@@ -486,6 +486,12 @@ pub(crate) fn identify(dev: &device::Device, regs: &Registers) -> Result<Identit
             "{} values of its identity are those of the parameter identity\n",
             identity.given
         );
+    } else if !params::identity().is_empty() {
+        let (model, revision) = identity.raw;
+        dev_info!(
+            dev,
+            "the parameter identity has no value for {model:x}:{revision:x}\n"
+        );
     }
     if identity.needs_flop_reset() {
         dev_warn!(
