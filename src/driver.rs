@@ -381,7 +381,7 @@ fn find_clients(
         0 | 1 => [version, version],
         _ => [version, MmuVersion::V1],
     };
-    let is_low = set_dma_masks(dev, &mut dma, &parameters, &versions)?;
+    let is_low = set_dma_masks(dev, &mut dma, &parameters, version)?;
     use_region(dev, &mut dma, &mut parameters)?;
     let dma = dma.finish()?;
     // With version 1 and an old memory controller tile status does not count from there.
@@ -429,20 +429,20 @@ fn find_base(dma: &dma::Device, pool: &PoolSource) -> Result<u32> {
     Ok(u32::try_from(first.saturating_sub(2) << STEP)?)
 }
 
-/// Lets coherent memory lie only where the GPU reaches it without its MMU, and pages where all MMUs
-/// of `versions` reach them. `false`: there is memory too high for the former.
+/// Lets coherent memory lie only where the GPU reaches it without its MMU, and pages where an MMU of
+/// the first core's `version` reaches them. `false`: there is memory too high for the former.
 fn set_dma_masks(
     dev: &kernel::device::Device,
     dma: &mut Setup<'_>,
     parameters: &Parameters,
-    versions: &[MmuVersion],
+    version: MmuVersion,
 ) -> Result<bool> {
     let low = DmaMask::new::<32>();
-    let pages = match versions.contains(&MmuVersion::V1) {
-        true => low,
-        false => DmaMask::new::<40>(),
+    let pages = match version {
+        MmuVersion::V1 => low,
+        MmuVersion::V2 => DmaMask::new::<40>(),
     };
-    let counts = parameters.base_address != 0 && versions[0] == MmuVersion::V1;
+    let counts = parameters.base_address != 0 && version == MmuVersion::V1;
     if !counts && dma.set_masks(pages, DmaMask::new::<31>()).is_ok() {
         return Ok(true);
     }

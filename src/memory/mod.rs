@@ -127,7 +127,16 @@ const MAPPED_ALREADY: &str =
 /// Memory that the GPU does not reach.
 static TOO_HIGH: RateLimit = RateLimit::new();
 
-const BEYOND_REACH: &str = "has a dma-buf above 4 GiB that the GPU does not reach";
+const BEYOND_REACH: &str = "has memory, or a dma-buf, above 4 GiB, where the GPU does not reach";
+
+/// Tells why memory that is not ours cannot be mapped, where the status does not.
+fn warn_of(cause: kernel::error::Error) {
+    match cause {
+        EBUSY => warn_client!(TWICE, "{}", MAPPED_ALREADY),
+        ERANGE => warn_client!(TOO_HIGH, "{}", BEYOND_REACH),
+        _ => {}
+    }
+}
 
 /// The kind of a surface without its flags, and the kind that the tile-status units read.
 const KIND_MASK: u32 = 0xFF;
@@ -343,7 +352,8 @@ impl VideoMemory {
     ///
     /// `InvalidArgument`: none, or they wrap. `OutOfResources`: not all there (and, without
     /// read-only pages, writable), more than the process may lock, no room in the GPU's address
-    /// space, or some are mapped for the GPU as parts of a dma-buf.
+    /// space, or some are mapped for the GPU as parts of a dma-buf. `NotSupported`: the GPU does not
+    /// reach some.
     ///
     /// `reclaim` waits for what clients have released.
     pub(crate) fn map_user(
@@ -382,22 +392,21 @@ impl VideoMemory {
             }
             .map_err(|error| {
                 cause.set(error);
-                Error::OutOfResources
+                match error {
+                    ERANGE => Error::NotSupported,
+                    _ => Error::OutOfResources,
+                }
             })?;
             let backing = Paged::new(pages, None);
             self.vm.map(Arc::new(backing, sys::GFP_CLIENT)?)
         };
         let mapping = pin().or_else(|error| match cause.get() {
             // What is not there does not come back, and the limit stays.
-            EFAULT | E2BIG => Err(error),
+            EFAULT | E2BIG | ERANGE => Err(error),
             // What was unmapped lately may still count.
             _ => reclaim().and_then(|()| pin()),
         });
-        let mapping = mapping.inspect_err(|_| {
-            if cause.get() == EBUSY {
-                warn_client!(TWICE, "{}", MAPPED_ALREADY);
-            }
-        })?;
+        let mapping = mapping.inspect_err(|_| warn_of(cause.get()))?;
         Ok(UserMemory {
             mapping,
             offset,
@@ -436,11 +445,7 @@ impl VideoMemory {
             }
             import => import,
         }
-        .inspect_err(|&error| match error {
-            EBUSY => warn_client!(TWICE, "{}", MAPPED_ALREADY),
-            ERANGE => warn_client!(TOO_HIGH, "{}", BEYOND_REACH),
-            _ => {}
-        })
+        .inspect_err(|&error| warn_of(error))
         .map_err(|error| match error {
             EBADF | EINVAL | EACCES => Error::InvalidArgument,
             ENOTSUPP | ERANGE => Error::NotSupported,

@@ -102,6 +102,13 @@ impl Flat {
         };
     }
 
+    /// The same of addresses of more bits. What a core with this MMU does not reach, beside one that
+    /// does, is scratch memory to it.
+    pub(super) fn set_wide(&self, first: usize, addresses: impl Iterator<Item = u64>) {
+        let narrow = |it| u32::try_from(it).unwrap_or(self.scratch_entry);
+        self.set(first, addresses.map(narrow));
+    }
+
     /// Lets `count` pages from `first` lead to the scratch page.
     pub(super) fn clear(&self, first: usize, count: usize) {
         self.set(first, (0..count).map(|_| self.scratch_entry));

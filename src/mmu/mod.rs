@@ -162,8 +162,7 @@ impl Tables {
     fn set(&self, first: usize, addresses: &[DmaAddress], access: Access) {
         let addresses = addresses.iter().map(|&it| sys::widen(it));
         if let Some(table) = &self.flat {
-            // CAST: with such a table the DMA mask keeps pages below 4 GiB.
-            table.set(first, addresses.clone().map(|it| it as u32));
+            table.set_wide(first, addresses.clone());
         }
         if let Some(tables) = &self.two_level {
             for (page, address) in (first..).zip(addresses) {

@@ -131,32 +131,29 @@ impl PinnedPages {
         )
     }
 
-    /// Maps a page, and says whether the device has a copy of it (swiotlb), as it does not reach it. Then
-    /// what changes hands is copied, and all of it when it is mapped first. `ENOMEM`: no room. `EBUSY`:
-    /// it is mapped as a part of a dma-buf.
+    /// Maps a page. `ENOMEM`: no room. `EBUSY`: it is mapped as a part of a dma-buf. `ERANGE`: the device
+    /// does not reach it. A copy (swiotlb) would not do: no request orders what the device and the
+    /// processor write to it.
     ///
     /// # Safety
     ///
     /// The page is pinned, and stays so until [`PinnedPages::unmap`].
-    unsafe fn map(&self, page: *mut bindings::page) -> Result<(DmaAddress, bool)> {
+    unsafe fn map(&self, page: *mut bindings::page) -> Result<DmaAddress> {
         // SAFETY: By the caller's contract the page is pinned, so it is a valid page.
         let address = unsafe { physical(page) };
         // CAST: at most 64 bits.
         if !self.dev.reaches(&(address..address + PAGE_SIZE as u64)) {
-            kernel::pr_info_once!(
-                "a process's memory is above what the GPU reaches: it is copied, if swiotlb has room\n"
-            );
+            return Err(ERANGE);
         }
         let room = Room::new()?;
-        let dma = self.registry.lock().pin(room, address, || {
+        self.registry.lock().pin(room, address, || {
             let mut dma = 0;
             // SAFETY: By the caller the page is pinned.
             match unsafe { shim::gal_map_page(raw_device(&self.dev), page, &mut dma) } {
                 true => Ok(dma),
                 false => Err(ENOMEM),
             }
-        })?;
-        Ok((dma, super::widen(dma) != address))
+        })
     }
 
     /// Takes one use of a page back.
@@ -282,7 +279,7 @@ impl Pages {
     ///
     /// `ENOMEM`: the process's user may not lock so much memory besides, or there is none. `E2BIG`: nor
     /// without what it has. `EFAULT`: not all of them are there and, with `write`, writable. `EBUSY`:
-    /// some are mapped as parts of a dma-buf.
+    /// some are mapped as parts of a dma-buf. `ERANGE`: the device does not reach some.
     pub(crate) fn pin(
         registry: &Arc<PinnedPages>,
         user: usize,
@@ -327,17 +324,12 @@ impl Pages {
                 }
             }
             // SAFETY: It was pinned above, and stays so until `drop` has unmapped it.
-            let (dma, is_copy) = unsafe { registry.map(page)? };
+            let dma = unsafe { registry.map(page)? };
             // INVARIANT: Mapped; there is room.
             this.dma.push(dma, GFP_CLIENT)?;
             // The GPU reaches whole pages. What lies beside the piece may be in the caches only: zeros
             // over what another process had there.
-            let (mut from, mut to) = (index * PAGE_SIZE, (index + 1) * PAGE_SIZE);
-            if is_copy {
-                // There the device may have written for another user of the page: a copy would undo it.
-                (from, to) = (from.max(piece.0), to.min(piece.0 + piece.1));
-            }
-            this.sync(from, to.saturating_sub(from), Sync::ForDevice);
+            this.sync(index * PAGE_SIZE, PAGE_SIZE, Sync::ForDevice);
         }
         Ok(this)
     }

@@ -699,10 +699,6 @@ bool gal_reaches(struct device *dev, phys_addr_t start, size_t bytes)
  */
 bool gal_map_page(struct device *dev, struct page *page, dma_addr_t *dma)
 {
-	/* The kernel warns of a page that it can have no copy of, as swiotlb is off. */
-	if (!gal_reaches(dev, page_to_phys(page), PAGE_SIZE) && dma_max_mapping_size(dev) == SIZE_MAX)
-		return false;
-
 	/* Only a piece of the page may be the client's: it is synchronised apart. */
 	*dma = dma_map_page_attrs(dev, page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL,
 				  DMA_ATTR_SKIP_CPU_SYNC);

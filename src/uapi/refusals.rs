@@ -131,7 +131,9 @@ impl Refused<'_> {
                 f.write_str("no memory has what the flags ask for, or as much")
             }
             (_, Error::NotSupported) => {
-                f.write_str("it is not built, not for this core, or for CAP_SYS_ADMIN only")
+                f.write_str(
+                    "it is not built, not for this core or its reach, or for CAP_SYS_ADMIN only",
+                )
             }
             (
                 Request::AllocateLinear { pool: NO_POOL, .. }

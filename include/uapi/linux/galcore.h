@@ -485,7 +485,7 @@ struct gcsHAL_FREE_NON_PAGED_MEMORY {
  * @pool: in: enum gcePOOL to look in, out: that it lies in
  * @sRAMIndex: not used by the driver
  * @extSRAMIndex: not used by the driver
- * @vidMemIndex: not used by the driver
+ * @vidMemIndex: in, from 1 on: memory in pages
  * @node: out: handle
  */
 struct gcsHAL_ALLOCATE_LINEAR_VIDEO_MEMORY {
