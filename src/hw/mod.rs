@@ -487,7 +487,7 @@ pub(crate) fn identify(dev: &device::Device, regs: &Registers) -> Result<Identit
             identity.given
         );
     } else if !params::identity().is_empty() {
-        let (model, revision) = identity.raw;
+        let (model, revision) = (identity.model, identity.revision);
         dev_info!(
             dev,
             "the parameter identity has no value for {model:x}:{revision:x}\n"
