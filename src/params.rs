@@ -26,6 +26,8 @@ use crate::{
     }, //
 };
 use kernel::{
+    alloc::AllocError,
+    fmt,
     io::PhysAddr,
     page::PAGE_SIZE,
     prelude::*, //
@@ -189,6 +191,12 @@ const ALLOWED_RANGES: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal(pub(crate) &'static str, pub(crate) &'static str);
 
+impl From<AllocError> for Refusal {
+    fn from(_: AllocError) -> Self {
+        Refusal("values", "take memory that there is not")
+    }
+}
+
 fn choice(name: &'static str, value: i32) -> Result<Choice, Refusal> {
     match value {
         -1 => Ok(Choice::Auto),
@@ -239,6 +247,7 @@ impl RawLocation<'_> {
 }
 
 /// All cores that the parameters describe, in the vendor's order: 3D, 2D, VG.
+#[inline(never)]
 fn locations(raw: &RawParameters) -> Result<[Option<CoreLocation>; MAX_LOCATIONS], Refusal> {
     let mut found = [None; MAX_LOCATIONS];
     let all = [
@@ -313,6 +322,7 @@ fn core_location(
 }
 
 /// The kinds that `cores` names; empty: all.
+#[inline(never)]
 fn kinds(names: &str) -> Result<Kinds, Refusal> {
     let all = names.is_empty();
     let mut kinds = Kinds {
@@ -357,6 +367,7 @@ fn text(bytes: &[u8]) -> &str {
     core::str::from_utf8(&bytes[..end]).unwrap_or("?")
 }
 
+#[inline(never)]
 fn pool_source(raw: &RawParameters) -> Result<PoolSource, Refusal> {
     let (base, size) = (raw.contiguousBase, raw.contiguousSize);
     if size % PAGE_SIZE != 0 {
@@ -392,6 +403,7 @@ fn pool_source(raw: &RawParameters) -> Result<PoolSource, Refusal> {
 const FRAMEBUFFER: &str = "framebuffer";
 
 /// Pairs of physical address and bytes, as GPU addresses, and whether framebuffers are named.
+#[inline(never)]
 fn allowed_ranges(raw: &RawParameters) -> Result<([Option<Range>; ALLOWED_RANGES], bool), Refusal> {
     let refuse = |why| Refusal("allowedRanges", why);
     let mut ranges = [None; ALLOWED_RANGES];
@@ -507,7 +519,7 @@ impl Parameters {
     }
 
     /// Checks what the loader was given.
-    pub(crate) fn check(raw: &RawParameters) -> Result<Self, Refusal> {
+    pub(crate) fn check(raw: &RawParameters) -> Result<KBox<Self>, Refusal> {
         if raw.major > MAX_MAJOR {
             return Err(Refusal("major", "must be at most 4095"));
         }
@@ -520,7 +532,8 @@ impl Parameters {
         physical("baseAddress", raw.baseAddress)?;
         Row::check(text(&raw.identity)).map_err(|why| Refusal("identity", why))?;
         let (allowed_ranges, framebuffers) = allowed_ranges(raw)?;
-        Ok(Self {
+        // In place: it is too large for the stack.
+        let parameters = try_init!(Self {
             locations: locations(raw)?,
             kinds: kinds(text(&raw.cores))?,
             shares_board: !text(&raw.cores).is_empty(),
@@ -611,18 +624,18 @@ impl Parameters {
                 2 => Profiler::Privileged,
                 _ => return Err(Refusal("gpuProfiler", "must be 0, 1 or 2")),
             },
-        })
+        }? Refusal);
+        KBox::try_init(parameters, GFP_KERNEL)
     }
 
     /// Reads and checks the parameters; on refusal prints why. Not inlined: cores are bound on the
     /// stack of the module's loading, where these would lie all the while.
     #[inline(never)]
     pub(crate) fn load() -> Result<KBox<Self>> {
-        let parameters = Self::check(sys::params::all()).map_err(|Refusal(name, why)| {
+        Self::check(sys::params::all()).map_err(|Refusal(name, why)| {
             pr_err!("parameter {name} {why}\n");
             EINVAL
-        })?;
-        Ok(KBox::new(parameters, GFP_KERNEL)?)
+        })
     }
 }
 
@@ -653,21 +666,36 @@ impl ClockRates {
     }
 }
 
+/// A number as the log has addresses and sizes.
+struct Hex(usize);
+
+impl fmt::Display for Hex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_fmt(fmt!("{:#010x}", self.0))
+    }
+}
+
+/// A function for all, as each formatting takes its own room on the stack.
+#[inline(never)]
+fn show_one(name: &str, value: &dyn fmt::Display) {
+    pr_info!("{name:<17} = {value}\n");
+}
+
 /// Prints all parameters, if `showArgs` says so.
 pub(crate) fn show() {
     let raw = sys::params::all();
     if raw.showArgs == 0 {
         return;
     }
-    pr_info!("irqLine           = {}\n", raw.irqLine);
-    pr_info!("registerMemBase   = {:#010x}\n", raw.registerMemBase);
-    pr_info!("registerMemSize   = {:#010x}\n", raw.registerMemSize);
-    pr_info!("irqLine2D         = {}\n", raw.irqLine2D);
-    pr_info!("registerMemBase2D = {:#010x}\n", raw.registerMemBase2D);
-    pr_info!("registerMemSize2D = {:#010x}\n", raw.registerMemSize2D);
-    pr_info!("irqLineVG         = {}\n", raw.irqLineVG);
-    pr_info!("registerMemBaseVG = {:#010x}\n", raw.registerMemBaseVG);
-    pr_info!("registerMemSizeVG = {:#010x}\n", raw.registerMemSizeVG);
+    show_one("irqLine", &raw.irqLine);
+    show_one("registerMemBase", &Hex(raw.registerMemBase));
+    show_one("registerMemSize", &Hex(raw.registerMemSize));
+    show_one("irqLine2D", &raw.irqLine2D);
+    show_one("registerMemBase2D", &Hex(raw.registerMemBase2D));
+    show_one("registerMemSize2D", &Hex(raw.registerMemSize2D));
+    show_one("irqLineVG", &raw.irqLineVG);
+    show_one("registerMemBaseVG", &Hex(raw.registerMemBaseVG));
+    show_one("registerMemSizeVG", &Hex(raw.registerMemSizeVG));
     for (i, line) in raw.irqs.iter().enumerate().filter(|(_, &line)| line != -1) {
         let (start, size) = (raw.registerBases[i], raw.registerSizes[i]);
         pr_info!("irqs              = {line}, registers {start:#010x}, {size:#010x}\n");
@@ -681,37 +709,37 @@ pub(crate) fn show() {
         let (start, size) = (raw.register2DBases[i], raw.register2DSizes[i]);
         pr_info!("irq2Ds            = {line}, registers {start:#010x}, {size:#010x}\n");
     }
-    pr_info!("cores             = {}\n", text(&raw.cores));
-    pr_info!("drm               = {}\n", text(&raw.drm));
-    pr_info!("contiguousBase    = {:#010x}\n", raw.contiguousBase);
-    pr_info!("contiguousSize    = {:#010x}\n", raw.contiguousSize);
-    pr_info!("bankSize          = {:#010x}\n", raw.bankSize);
-    pr_info!("baseAddress       = {:#010x}\n", raw.baseAddress);
-    pr_info!("fastClear         = {}\n", raw.fastClear);
-    pr_info!("compression       = {}\n", raw.compression);
-    pr_info!("major             = {}\n", raw.major);
-    pr_info!("signal            = {}\n", raw.signal);
-    pr_info!("useLinuxSignal    = {}\n", raw.useLinuxSignal);
-    pr_info!("sharedPool        = {}\n", raw.sharedPool);
-    pr_info!("streamCheck       = {}\n", raw.streamCheck);
-    pr_info!("allowedRanges     = {}\n", text(&raw.allowedRanges));
-    pr_info!("gpuTimeout        = {}\n", raw.gpuTimeout);
-    pr_info!("jobTimeout        = {}\n", raw.jobTimeout);
-    pr_info!("recovery          = {}\n", raw.recovery);
-    pr_info!("powerManagement   = {}\n", raw.powerManagement);
-    pr_info!("autosuspend       = {}\n", raw.autosuspend);
-    pr_info!("coreClock         = {}\n", raw.coreClock);
-    pr_info!("coreClock2D       = {}\n", raw.coreClock2D);
-    pr_info!("coreClockVG       = {}\n", raw.coreClockVG);
-    pr_info!("gpu_frequency     = {}\n", raw.gpu_frequency);
-    pr_info!("initgpu3DMinClock = {}\n", raw.initgpu3DMinClock);
-    pr_info!("stuckDump         = {}\n", raw.stuckDump);
-    pr_info!("gpuProfiler       = {}\n", raw.gpuProfiler);
-    pr_info!("sharedNodes       = {}\n", raw.sharedNodes);
-    pr_info!("sharedSignals     = {}\n", raw.sharedSignals);
-    pr_info!("interface         = {}\n", interface_name(raw));
-    pr_info!("version           = {}\n", text(&raw.version));
-    pr_info!("identity          = {}\n", text(&raw.identity));
+    show_one("cores", &text(&raw.cores));
+    show_one("drm", &text(&raw.drm));
+    show_one("contiguousBase", &Hex(raw.contiguousBase));
+    show_one("contiguousSize", &Hex(raw.contiguousSize));
+    show_one("bankSize", &Hex(raw.bankSize));
+    show_one("baseAddress", &Hex(raw.baseAddress));
+    show_one("fastClear", &raw.fastClear);
+    show_one("compression", &raw.compression);
+    show_one("major", &raw.major);
+    show_one("signal", &raw.signal);
+    show_one("useLinuxSignal", &raw.useLinuxSignal);
+    show_one("sharedPool", &raw.sharedPool);
+    show_one("streamCheck", &raw.streamCheck);
+    show_one("allowedRanges", &text(&raw.allowedRanges));
+    show_one("gpuTimeout", &raw.gpuTimeout);
+    show_one("jobTimeout", &raw.jobTimeout);
+    show_one("recovery", &raw.recovery);
+    show_one("powerManagement", &raw.powerManagement);
+    show_one("autosuspend", &raw.autosuspend);
+    show_one("coreClock", &raw.coreClock);
+    show_one("coreClock2D", &raw.coreClock2D);
+    show_one("coreClockVG", &raw.coreClockVG);
+    show_one("gpu_frequency", &raw.gpu_frequency);
+    show_one("initgpu3DMinClock", &raw.initgpu3DMinClock);
+    show_one("stuckDump", &raw.stuckDump);
+    show_one("gpuProfiler", &raw.gpuProfiler);
+    show_one("sharedNodes", &raw.sharedNodes);
+    show_one("sharedSignals", &raw.sharedSignals);
+    show_one("interface", &interface_name(raw));
+    show_one("version", &text(&raw.version));
+    show_one("identity", &text(&raw.identity));
 }
 
 #[kunit_tests(galcore_params)]

@@ -155,32 +155,36 @@ impl Process {
 
     /// Drops everything: the GPU is past it, and nobody can name it.
     fn release_all(&self) {
-        let mut tables = self.tables();
-        let nodes = core::mem::take(&mut tables.nodes);
-        let buffers = core::mem::take(&mut tables.buffers);
-        let memory = core::mem::take(&mut tables.user_memory);
-        let contexts = core::mem::take(&mut tables.contexts);
-        let pieces = core::mem::take(&mut tables.pieces);
-        let shared_infos = core::mem::take(&mut tables.shared_infos);
-        let framebuffers = core::mem::take(&mut tables.framebuffers);
-        let kept_on = core::mem::take(&mut tables.kept_on);
-        let left = core::mem::replace(&mut tables.per_core, PerCore::all());
-        drop(tables);
         self.end_counts();
         // First: nobody else's jobs are to keep a core on for it.
-        drop(kept_on);
+        drop(core::mem::take(&mut self.tables().kept_on));
+        let nodes = core::mem::take(&mut self.tables().nodes);
         nodes.for_each(|entry| {
             entry.node.release();
             sys::yield_if_due();
         });
+        let buffers = core::mem::take(&mut self.tables().buffers);
         buffers.for_each(|entry| {
             entry.buffer.release();
             sys::yield_if_due();
         });
+        let memory = core::mem::take(&mut self.tables().user_memory);
         memory.for_each(|mapped| {
             mapped.release();
             sys::yield_if_due();
         });
-        drop((contexts, pieces, shared_infos, framebuffers, left));
+        self.drop_the_rest();
+    }
+
+    #[inline(never)]
+    fn drop_the_rest(&self) {
+        let mut tables = self.tables();
+        let contexts = core::mem::take(&mut tables.contexts);
+        let pieces = core::mem::take(&mut tables.pieces);
+        let shared_infos = core::mem::take(&mut tables.shared_infos);
+        let framebuffers = core::mem::take(&mut tables.framebuffers);
+        let per_core = core::mem::replace(&mut tables.per_core, PerCore::all());
+        drop(tables);
+        drop((contexts, pieces, shared_infos, framebuffers, per_core));
     }
 }

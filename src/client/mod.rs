@@ -150,10 +150,7 @@ pub(crate) use clients::{
     Clients,
     CLIENTS, //
 };
-pub(crate) use ledgers::{
-    Ledgers,
-    KINDS, //
-};
+pub(crate) use ledgers::KINDS;
 pub(crate) use streams::{
     check_alive,
     outlast_number,

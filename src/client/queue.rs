@@ -411,12 +411,18 @@ impl<'a> Queue<'a> {
     /// Makes the claims final: the job stands.
     #[inline(always)]
     pub(super) fn submitted(mut self) {
-        if let Some(claims) = self.claims.take() {
-            self.finish_claims(claims);
-        }
+        self.finish();
         if self.events.are_nothing() {
             // The job has them. Dropped, what is left would ask the allocator.
             core::mem::forget(self);
+        }
+    }
+
+    /// The same of one that its owner drops.
+    #[inline(always)]
+    pub(super) fn finish(&mut self) {
+        if let Some(claims) = self.claims.take() {
+            self.finish_claims(claims);
         }
     }
 

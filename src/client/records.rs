@@ -10,6 +10,7 @@ use crate::sys::{
     self,
     CommandName, //
 };
+use kernel::prelude::*;
 
 /// An object of a process.
 #[derive(Clone, Copy)]
@@ -66,79 +67,85 @@ impl Process {
 
     /// Calls `look` with each of its objects, with no lock held, until the caller is killed: there
     /// may be many. What comes or goes meanwhile may be left out, or come twice.
-    pub(crate) fn for_each_object(&self, mut look: impl FnMut(&Object)) {
+    /// `ENOMEM`.
+    pub(crate) fn for_each_object(&self, mut look: impl FnMut(&Object)) -> Result {
+        let mut chunk = KVec::with_capacity(CHUNK, GFP_KERNEL)?;
         for table in TABLES {
             let mut done = 0;
             // Ends: a table has so many entries at most.
             loop {
-                let (chunk, count) = self.objects(table, done);
-                chunk.iter().flatten().for_each(&mut look);
+                chunk.clear();
+                let count = self.objects(table, done, &mut chunk);
+                chunk.iter().for_each(&mut look);
                 if count < CHUNK {
                     break;
                 }
                 if sys::is_killed() {
-                    return;
+                    return Ok(());
                 }
                 sys::yield_if_due();
                 done += count;
             }
         }
+        Ok(())
     }
 
-    /// Up to [`CHUNK`] objects of a table, behind the first `skip` of them.
-    #[inline(never)]
-    fn objects(&self, table: Table, skip: usize) -> ([Option<Object>; CHUNK], usize) {
-        let mut chunk = [None; CHUNK];
+    /// Notes up to [`CHUNK`] objects of a table, after the first `skip` of them; returns how many
+    /// it has looked at.
+    fn objects(&self, table: Table, skip: usize, chunk: &mut KVec<Object>) -> usize {
         let tables = self.tables();
-        let count = match table {
-            Table::Nodes => fill(&mut chunk, tables.nodes.numbered().skip(skip), |entry| {
+        match table {
+            Table::Nodes => fill(chunk, tables.nodes.numbered().skip(skip), |entry| {
                 Some(("VideoMemory", entry.node.address(), entry.node.bytes()))
             }),
-            Table::Locks => fill(&mut chunk, tables.nodes.numbered().skip(skip), |entry| {
+            Table::Locks => fill(chunk, tables.nodes.numbered().skip(skip), |entry| {
                 let what = ("VidMemLock", entry.node.address(), entry.node.bytes());
                 (entry.locks > 0).then_some(what)
             }),
-            Table::Buffers => fill(&mut chunk, tables.buffers.numbered().skip(skip), |entry| {
+            Table::Buffers => fill(chunk, tables.buffers.numbered().skip(skip), |entry| {
                 let kind = match entry.non_paged {
                     true => "NonPaged",
                     false => "Contiguous",
                 };
                 Some((kind, entry.buffer.address(), entry.buffer.bytes()))
             }),
-            Table::Signals => fill(&mut chunk, tables.signals.numbered().skip(skip), |_| {
+            Table::Signals => fill(chunk, tables.signals.numbered().skip(skip), |_| {
                 Some(("Signal", 0, 0))
             }),
-            Table::Contexts => fill(&mut chunk, tables.contexts.numbered().skip(skip), |_| {
+            Table::Contexts => fill(chunk, tables.contexts.numbered().skip(skip), |_| {
                 Some(("Context", 0, 0))
             }),
             Table::UserMemory => {
                 let mapped = tables.user_memory.numbered().skip(skip);
-                fill(&mut chunk, mapped, |mapped| {
+                fill(chunk, mapped, |mapped| {
                     let memory = mapped.memory();
                     let range = memory.map_or((0, 0), |memory| (memory.address(), memory.bytes()));
                     Some(("MapUserMemory", range.0, range.1))
                 })
             }
-        };
-        (chunk, count)
+        }
     }
 }
 
 /// Notes what `say` says of objects; returns how many it was asked about.
 fn fill<'a, T: 'a>(
-    chunk: &mut [Option<Object>; CHUNK],
+    chunk: &mut KVec<Object>,
     objects: impl Iterator<Item = (u32, &'a T)>,
     say: impl Fn(&T) -> Option<(&'static str, u32, usize)>,
 ) -> usize {
     let mut count = 0;
-    for (room, (handle, object)) in chunk.iter_mut().zip(objects) {
-        *room = say(object).map(|(kind, address, bytes)| Object {
+    for (handle, object) in objects.take(CHUNK) {
+        count += 1;
+        let Some((kind, address, bytes)) = say(object) else {
+            continue;
+        };
+        // There is room for a chunk.
+        let _ = chunk.push_within_capacity(Object {
             kind,
             handle,
             address,
             bytes,
         });
-        count += 1;
     }
     count
 }

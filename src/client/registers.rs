@@ -18,7 +18,7 @@ use crate::{
         Error,
         Result, //
     },
-    hw::Hardware,
+    hw::StateDump,
     log::RateLimit,
     ring::Waited,
     sys, //
@@ -180,8 +180,9 @@ impl Process {
         if !DUMPS.allow() {
             return Ok(Reply::Register(1));
         }
-        match core.if_on(Hardware::dump_state)? {
-            Some(dump) => {
+        let mut dump = StateDump::new()?;
+        match core.if_on(|hardware| hardware.dump_state(&mut dump))? {
+            Some(()) => {
                 core.hardware().print_state(&dump);
                 Ok(Reply::Register(1))
             }

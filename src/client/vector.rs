@@ -134,8 +134,11 @@ struct Checked {
 struct Tasks<'a>([Queue<'a>; 3]);
 
 impl<'a> Tasks<'a> {
-    fn resolve(process: &'a Arc<Process>, records: &[(usize, Record)]) -> Result<Self> {
-        let mut all = [(); 3].map(|()| Queue::empty(process, Events::default()));
+    #[inline(never)]
+    fn resolve(process: &'a Arc<Process>, records: &[(usize, Record)]) -> Result<KBox<Self>> {
+        let all = [(); 3].map(|()| Queue::empty(process, Events::default()));
+        let mut tasks = KBox::new(Self(all), sys::GFP_CLIENT)?;
+        let all = &mut tasks.0;
         for &(block, record) in records {
             let queue = match block {
                 TESSELLATOR => &mut all[0],
@@ -144,7 +147,7 @@ impl<'a> Tasks<'a> {
             };
             queue.add(record)?;
         }
-        Ok(Self(all))
+        Ok(tasks)
     }
 
     fn check(&mut self, tables: &Tables) -> Result {
@@ -179,24 +182,7 @@ impl Process {
         // The kernel's events take the places of as many units at the end.
         let events = [TESSELLATOR, DRAWING, PIXEL].map(|block| table.heads[block] != 0);
         let events = events.into_iter().filter(|&has| has).count();
-        let entries = read_words(commit.queue, vector::ENTRY_BYTES / 4 * count)?;
-        let mut commands = Commands::default();
-        let mut called = MAX_CALLED_WORDS;
-        for (index, entry) in entries.chunks_exact(vector::ENTRY_BYTES / 4).enumerate() {
-            if sys::is_killed() {
-                return Err(Error::Interrupted);
-            }
-            let cut = if index + 1 == count { 1 + events } else { 1 };
-            let user = commit.format.decode_entry(entry).buffer;
-            let room = MAX_WORDS - commands[0].len() - commands[1].len();
-            let words = &mut commands[index.min(1)];
-            let source = Source {
-                format: commit.format,
-                user,
-                cut,
-            };
-            self.copy_buffer(source, room, &mut called, &view, words)?;
-        }
+        let mut commands = self.read_commands(&commit, count, events, &view)?;
         let records = read_tasks(&commit, &table)?;
         let mut checked = None;
         // Before anything is claimed.
@@ -211,7 +197,7 @@ impl Process {
         let queue = core.queue();
         let mut turn = queue.turn(Some(self.usage.shares()));
         tasks.0[2].events().note_commands();
-        let (place, entry) = loop {
+        let place = loop {
             if sys::is_killed() {
                 return Err(Error::Interrupted);
             }
@@ -246,8 +232,7 @@ impl Process {
                     for queue in &tasks.0 {
                         queue.withdraw(&mut tables);
                     }
-                    let entry = place.entry;
-                    break (place, entry);
+                    break place;
                 }
                 // Another process's job came between; that cannot change it once more.
                 Attempt::Changed => {}
@@ -258,18 +243,17 @@ impl Process {
                 }
             }
         };
+        let (entered, is_switched) = (place.entry.context, place.entry.is_switched);
         queue.fill(place, commands.each_ref().map(|words| &words[..]));
-        for queue in tasks.0 {
-            queue.submitted();
-        }
-        if !entry.is_switched {
+        tasks.0.iter_mut().for_each(Queue::finish);
+        if !is_switched {
             if let Ok(signal) = self.signal(context.signal) {
                 signal.signal(true);
             }
         }
-        if entry.context != context.id {
+        if entered != context.id {
             // The commands run, whether the client can know its name or not.
-            let _ = write_name(&commit, entry.context);
+            let _ = write_name(&commit, entered);
         }
         Ok(Reply::Nothing)
     }
@@ -366,14 +350,46 @@ impl Process {
         Ok(words.extend_from_slice(&commands[at..], sys::GFP_CLIENT)?)
     }
 
+    /// Reads the commands of the queue of `count` buffers, which ends with `events` units that the
+    /// kernel's events replace: the context's, and the others.
+    #[inline(never)]
+    fn read_commands(
+        &self,
+        commit: &Commit,
+        count: usize,
+        events: usize,
+        view: &Option<Arc<PoolView>>,
+    ) -> Result<Commands> {
+        let entries = read_words(commit.queue, vector::ENTRY_BYTES / 4 * count)?;
+        let mut commands = Commands::default();
+        let mut called = MAX_CALLED_WORDS;
+        for (index, entry) in entries.chunks_exact(vector::ENTRY_BYTES / 4).enumerate() {
+            if sys::is_killed() {
+                return Err(Error::Interrupted);
+            }
+            let cut = if index + 1 == count { 1 + events } else { 1 };
+            let user = commit.format.decode_entry(entry).buffer;
+            let room = MAX_WORDS - commands[0].len() - commands[1].len();
+            let words = &mut commands[index.min(1)];
+            let source = Source {
+                format: commit.format,
+                user,
+                cut,
+            };
+            self.copy_buffer(source, room, &mut called, view, words)?;
+        }
+        Ok(commands)
+    }
+
     /// Checks copied commands, if what they were checked against is not so any more.
+    #[inline(never)]
     fn check_vector<'a>(
         &self,
         core: &VectorCore,
         tables: &Tables,
         context: u64,
         commands: &mut Commands,
-        checked: &'a mut Option<Checked>,
+        checked: &'a mut Option<KBox<Checked>>,
     ) -> Result<&'a Checked> {
         let bytes_from = |value| self.vector_bytes_from(core, tables, value);
         let is_allowed = |value| bytes_from(value).is_some();
@@ -407,11 +423,12 @@ impl Process {
             self.forget_mappings();
             refuse(refusal)
         })?;
-        Ok(checked.insert(Checked {
+        let found = Checked {
             removals,
             entry,
             exit,
-        }))
+        };
+        Ok(checked.insert(KBox::new(found, sys::GFP_CLIENT)?))
     }
 
     /// Who submits a job.

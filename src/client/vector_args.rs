@@ -86,6 +86,7 @@ pub(super) fn read_table(commit: &Commit) -> Result<Table> {
 
 /// Reads all tasks of a table: their records, with their blocks. `InvalidArgument`: they are too
 /// many, or not as many as the table says; or a record is none.
+#[inline(never)]
 pub(super) fn read_tasks(commit: &Commit, table: &Table) -> Result<KVVec<(usize, Record)>> {
     let mut records = KVVec::new();
     let (mut elements, mut bytes) = (0, 0u32);

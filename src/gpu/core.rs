@@ -393,13 +393,14 @@ impl<P: Payload> Core<P> {
 }
 
 impl<P: Payload> Core<P> {
-    /// What can be read of it without changing anything; `None`: it is off, or has been stopped.
+    /// What can be read of it without changing anything; `None`: it is off, or has been stopped, or
+    /// there is no memory.
     pub(super) fn registers(&self) -> Option<RegisterDump> {
         sys::work::by_worker(|| {
             let is_on = self.is_on.lock();
             let kept_on = self.hardware.supply().if_on().filter(|_| *is_on);
             let _kept_on = kept_on.filter(|_| self.hardware.is_on())?;
-            Some(self.hardware.dump_registers())
+            self.hardware.dump_registers().ok()
         })
     }
 }

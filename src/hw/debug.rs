@@ -99,7 +99,17 @@ type Shown = [u32; 16];
 /// What a core was doing, for the log.
 pub(crate) struct StateDump {
     registers: [(&'static str, u32); 9],
-    ports: [Shown; PORTS.len()],
+    ports: KVec<Shown>,
+}
+
+impl StateDump {
+    /// Room for a dump.
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self {
+            registers: [("", 0); 9],
+            ports: KVec::from_elem([0; 16], PORTS.len(), GFP_KERNEL)?,
+        })
+    }
 }
 
 impl Hardware {
@@ -138,26 +148,23 @@ impl Hardware {
         }
     }
 
-    /// What the core, which is on, is doing. What its blocks count begins with 0 again. By the
-    /// same.
-    pub(crate) fn dump_state(&self) -> StateDump {
+    /// Puts into `dump` what the core, which is on, is doing. What its blocks count begins with 0
+    /// again. By the same.
+    pub(crate) fn dump_state(&self, dump: &mut StateDump) {
         let regs = &self.registers;
-        let mut dump = StateDump {
-            registers: [
-                ("clock control", regs.read(HI_CLOCK_CONTROL).into_raw()),
-                ("idle", regs.read(HI_IDLE_STATE).into_raw()),
-                ("AXI status", regs.read(HI_AXI_STATUS).into_raw()),
-                ("module controls", regs.read(PM_MODULE_CONTROLS).into_raw()),
-                ("DMA status", regs.read(FE_DMA_STATUS).into_raw()),
-                ("DMA state", regs.read(FE_DMA_DEBUG_STATE).into_raw()),
-                ("front end at", regs.read(FE_DMA_ADDRESS).into_raw()),
-                ("word 0", regs.read(FE_DMA_LOW).into_raw()),
-                ("word 1", regs.read(FE_DMA_HIGH).into_raw()),
-            ],
-            ports: [[0; 16]; PORTS.len()],
-        };
+        dump.registers = [
+            ("clock control", regs.read(HI_CLOCK_CONTROL).into_raw()),
+            ("idle", regs.read(HI_IDLE_STATE).into_raw()),
+            ("AXI status", regs.read(HI_AXI_STATUS).into_raw()),
+            ("module controls", regs.read(PM_MODULE_CONTROLS).into_raw()),
+            ("DMA status", regs.read(FE_DMA_STATUS).into_raw()),
+            ("DMA state", regs.read(FE_DMA_DEBUG_STATE).into_raw()),
+            ("front end at", regs.read(FE_DMA_ADDRESS).into_raw()),
+            ("word 0", regs.read(FE_DMA_LOW).into_raw()),
+            ("word 1", regs.read(FE_DMA_HIGH).into_raw()),
+        ];
         if self.is_isolated() {
-            return dump;
+            return;
         }
         if self.tally.is_wanted() {
             self.count();
@@ -172,7 +179,6 @@ impl Hardware {
             }
         });
         self.forget_selected();
-        dump
     }
 
     /// Prints a dump.

@@ -11,9 +11,13 @@ use super::{
     Hardware,
     MmuVersion, //
 };
-use kernel::io::{
-    register::Array,
-    Io, //
+use kernel::{
+    alloc::flags::__GFP_NOWARN,
+    io::{
+        register::Array,
+        Io, //
+    },
+    prelude::*, //
 };
 
 /// The most registers in a dump.
@@ -21,28 +25,24 @@ pub(crate) const MAX_REGISTERS: usize = 56;
 
 /// Registers, by their byte offsets, and what they held.
 pub(crate) struct RegisterDump {
-    list: [(u32, u32); MAX_REGISTERS],
-    count: usize,
+    list: KVec<(u32, u32)>,
 }
 
 impl RegisterDump {
-    fn new() -> Self {
-        Self {
-            list: [(0, 0); MAX_REGISTERS],
-            count: 0,
-        }
+    fn new() -> Result<Self> {
+        // By those, too, that must not wait for memory.
+        let list = KVec::with_capacity(MAX_REGISTERS, GFP_NOWAIT | __GFP_NOWARN)?;
+        Ok(Self { list })
     }
 
     fn put(&mut self, offset: u32, value: u32) {
-        if let Some(slot) = self.list.get_mut(self.count) {
-            *slot = (offset, value);
-            self.count += 1;
-        }
+        // There is room for all.
+        let _ = self.list.push_within_capacity((offset, value));
     }
 
     /// All registers, as offset and value.
     pub(crate) fn all(&self) -> &[(u32, u32)] {
-        &self.list[..self.count]
+        &self.list
     }
 
     /// Where the front end was.
@@ -69,9 +69,9 @@ macro_rules! put {
 }
 
 impl Hardware {
-    /// Reads the registers.
-    pub(crate) fn dump_registers(&self) -> RegisterDump {
-        let mut dump = RegisterDump::new();
+    /// Reads the registers. `ENOMEM`. Waits for nothing.
+    pub(crate) fn dump_registers(&self) -> Result<RegisterDump> {
+        let mut dump = RegisterDump::new()?;
         // First what moves if anything does.
         put!(
             self, dump,
@@ -118,16 +118,16 @@ impl Hardware {
                 }
             }
         }
-        dump
+        Ok(dump)
     }
 
-    /// Reads those of a core for vector graphics.
-    pub(crate) fn dump_vector_registers(&self) -> RegisterDump {
-        let mut dump = RegisterDump::new();
+    /// Reads those of a core for vector graphics. `ENOMEM`. Waits for nothing.
+    pub(crate) fn dump_vector_registers(&self) -> Result<RegisterDump> {
+        let mut dump = RegisterDump::new()?;
         put!(self, dump, 0x508 VG_COMMAND_POSITION);
         self.dump_common(&mut dump);
         self.dump_page_tables(&mut dump);
-        dump
+        Ok(dump)
     }
 
     /// Those that every core has.

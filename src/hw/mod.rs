@@ -55,6 +55,7 @@ use kernel::{
 use regs::*;
 
 pub(crate) use {
+    debug::StateDump,
     dump::RegisterDump,
     identity::Identity,
     points::{
@@ -149,26 +150,31 @@ impl Hardware {
         power: Power,
         identity: Identity,
     ) -> Result<Arc<Self>> {
-        let hardware = Self {
-            place,
-            dev: dev.into(),
-            memory: memory.clone(),
-            registers,
-            power,
-            state: power::State::new()?,
-            tally: profile::Tally::new()?,
-            identity,
-            pending: Atomic::new(0),
-            is_taking: Atomic::new(0),
-            has_failed: Atomic::new(false),
-            line_works: Atomic::new(false),
-            is_silenced: Atomic::new(false),
-            errors: RateLimit::of(Mode::Errors),
-            power_lines: RateLimit::asked(Mode::Power),
-        };
+        let (state, tally) = (power::State::new()?, profile::Tally::new()?);
+        // In place: it is too large for the stack.
+        let hardware = Arc::init(
+            init!(Self {
+                place,
+                dev: dev.into(),
+                memory: memory.clone(),
+                registers,
+                power,
+                state,
+                tally,
+                identity,
+                pending: Atomic::new(0),
+                is_taking: Atomic::new(0),
+                has_failed: Atomic::new(false),
+                line_works: Atomic::new(false),
+                is_silenced: Atomic::new(false),
+                errors: RateLimit::of(Mode::Errors),
+                power_lines: RateLimit::asked(Mode::Power),
+            }),
+            GFP_KERNEL,
+        )?;
         hardware.trace_power(true);
         hardware.reset()?;
-        Ok(Arc::new(hardware, GFP_KERNEL)?)
+        Ok(hardware)
     }
 
     /// The device, for its log lines.

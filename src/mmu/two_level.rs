@@ -144,6 +144,15 @@ struct Second {
     is_large: Atomic<bool>,
 }
 
+/// `count` of what is made later.
+fn unset<T>(count: usize) -> Result<KVec<SetOnce<T>>> {
+    let mut slots = KVec::with_capacity(count, GFP_KERNEL)?;
+    for _ in 0..count {
+        slots.push(SetOnce::new(), GFP_KERNEL)?;
+    }
+    Ok(slots)
+}
+
 /// The tables.
 pub(super) struct TwoLevel {
     dev: dma::Device,
@@ -155,9 +164,9 @@ pub(super) struct TwoLevel {
     /// The second-level tables, by first-level entry.
     second: KVVec<Second>,
     /// The second-level tables for large pages: those of a range are consecutive.
-    large: [SetOnce<DmaBuffer>; LARGE_RANGES],
+    large: KVec<SetOnce<DmaBuffer>>,
     /// For each part of scratch memory the second-level table of all of its addresses, and their page.
-    scratch: [SetOnce<(DmaBuffer, DmaBuffer)>; SCRATCH_PARTS],
+    scratch: KVec<SetOnce<(DmaBuffer, DmaBuffer)>>,
 }
 
 impl TwoLevel {
@@ -187,8 +196,8 @@ impl TwoLevel {
             address: u32::try_from(first.dma_address())?,
             first,
             second,
-            large: [const { SetOnce::new() }; LARGE_RANGES],
-            scratch: [const { SetOnce::new() }; SCRATCH_PARTS],
+            large: unset(LARGE_RANGES)?,
+            scratch: unset(SCRATCH_PARTS)?,
         })
     }
 

@@ -104,6 +104,7 @@ impl<F: FrontEnd> Drop for Turn<'_, F> {
 impl<F: FrontEnd> Engine<F> {
     /// Drops what is under way. The front end must be stopped for good, or cut off from memory. The
     /// caller holds `completion`.
+    #[inline(never)]
     pub(super) fn abandon(&self) {
         self.close();
         {

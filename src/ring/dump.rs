@@ -168,8 +168,7 @@ pub(crate) struct Evidence {
     registers: RegisterDump,
     /// Words of the memory for jobs, one part behind the other, and of the context.
     words: VVec<u32>,
-    ring: [Span; IDS + 2],
-    ring_count: usize,
+    ring: KVec<Span>,
     /// The guilty commands, if they are a process's.
     commands: Option<Span>,
     context: Option<Span>,
@@ -190,25 +189,24 @@ impl Evidence {
         address: u32,
         process: u64,
         job: (u64, u32),
-    ) -> Self {
+    ) -> Result<Self> {
         let span = Span {
             address,
             first: 0,
             count: words.len(),
         };
-        let mut ring = [Span::default(); IDS + 2];
-        ring[0] = span;
-        Self {
+        let mut ring = KVec::new();
+        ring.push(span, GFP_NOWAIT | __GFP_NOWARN)?;
+        Ok(Self {
             registers,
             words,
             ring,
-            ring_count: 1,
             commands: Some(span),
             context: None,
             process,
             culprit: None,
             job,
-        }
+        })
     }
 
     fn words_of(&self, span: Span) -> &[u32] {
@@ -275,7 +273,7 @@ impl<F: FrontEnd> Engine<F> {
 impl<P: Payload> Ring<P> {
     /// What the front end was doing: see [`FrontEnd::evidence`].
     pub(super) fn evidence(&self, has_culprit: bool) -> Outcome<Evidence> {
-        let registers = self.hardware.dump_registers();
+        let registers = self.hardware.dump_registers()?;
         let mut parts = Parts {
             list: [(0, 0); IDS + 2],
             count: 0,
@@ -315,14 +313,15 @@ impl<P: Payload> Ring<P> {
         let count = bytes / 4 + load.map_or(0, |(_, load)| load.bytes() / 4);
         let flags = GFP_NOWAIT | __GFP_NOWARN;
         let mut words = VVec::with_capacity(count, flags)?;
-        let mut ring = [Span::default(); IDS + 2];
+        let mut ring = KVec::with_capacity(parts.count, flags)?;
         let mut commands = None;
-        for (&(offset, bytes), span) in parts.all().iter().zip(&mut ring) {
-            *span = Span {
+        for &(offset, bytes) in parts.all() {
+            let span = Span {
                 address: self.gpu(offset),
                 first: words.len(),
                 count: bytes / 4,
             };
+            ring.push(span, flags)?;
             for at in (offset..offset + bytes).step_by(4) {
                 words.push(self.memory.read(at)?, flags)?;
             }
@@ -354,7 +353,6 @@ impl<P: Payload> Ring<P> {
             registers,
             words,
             ring,
-            ring_count: parts.count,
             commands,
             context,
             process: guilty.map_or(0, |guilty| guilty.process),
@@ -470,7 +468,6 @@ impl Dumps {
         if self.level == 0 || !coredump::is_possible() {
             return None;
         }
-        // It is too large for the stack of who keeps several.
         let flags = GFP_NOWAIT | __GFP_NOWARN;
         let kept = take().and_then(|evidence| Ok(KBox::new(evidence, flags)?));
         let mut evidence = kept.inspect_err(|_| tell_no_memory(hardware)).ok()?;
@@ -628,7 +625,7 @@ impl Dumps {
         }
         let object = writer.add(Kind::Ring, scene.address.into(), 0, scene.bytes);
         let object = object.ok_or(ENOSPC)?;
-        for &span in &evidence.ring[..evidence.ring_count] {
+        for &span in &evidence.ring {
             // CAST: 32 bits into at least 32.
             let at = span.address.wrapping_sub(scene.address) as usize;
             put_words(object.get_mut(at..).ok_or(ENOSPC)?, evidence.words_of(span));
@@ -658,15 +655,12 @@ impl Dumps {
             put_pages(&mut writer, pieces, taken, page_count)?;
         }
         let mut text = Text {
-            bytes: [0; TEXT_BYTES],
-            used: 0,
+            bytes: KVec::with_capacity(TEXT_BYTES, GFP_KERNEL)?,
         };
         // What does not fit is left out.
         let _ = self.describe(&mut text, scene, evidence, named, taken, unread);
-        let object = writer.add(Kind::Text, 0, 0, text.used);
-        object
-            .ok_or(ENOSPC)?
-            .copy_from_slice(&text.bytes[..text.used]);
+        let object = writer.add(Kind::Text, 0, 0, text.bytes.len());
+        object.ok_or(ENOSPC)?.copy_from_slice(&text.bytes);
         let bytes = writer.finish();
         Ok((file, bytes))
     }
@@ -781,17 +775,16 @@ fn put_words(to: &mut [u8], words: &[u32]) {
 
 /// Text with a bound.
 struct Text {
-    bytes: [u8; TEXT_BYTES],
-    used: usize,
+    bytes: KVec<u8>,
 }
 
 impl fmt::Write for Text {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let end = self.used + text.len();
-        let to = self.bytes.get_mut(self.used..end).ok_or(fmt::Error)?;
-        to.copy_from_slice(text.as_bytes());
-        self.used = end;
-        Ok(())
+        if text.len() > self.bytes.capacity() - self.bytes.len() {
+            return Err(fmt::Error);
+        }
+        let pushed = self.bytes.extend_from_slice(text.as_bytes(), GFP_KERNEL);
+        pushed.map_err(|_| fmt::Error)
     }
 }
 
@@ -844,12 +837,11 @@ mod tests {
     #[test]
     fn text_has_a_bound() {
         let mut text = Text {
-            bytes: [0; TEXT_BYTES],
-            used: 0,
+            bytes: KVec::with_capacity(TEXT_BYTES, GFP_KERNEL).unwrap(),
         };
         assert!(text.write_fmt(fmt!("a: {}\n", 5)).is_ok());
-        assert_eq!(&text.bytes[..text.used], b"a: 5\n");
+        assert_eq!(text.bytes[..], *b"a: 5\n");
         while text.write_str("0123456").is_ok() {}
-        assert!(text.used > TEXT_BYTES - 7 && text.used <= TEXT_BYTES);
+        assert!((TEXT_BYTES - 6..=TEXT_BYTES).contains(&text.bytes.len()));
     }
 }

@@ -254,6 +254,7 @@ pub(crate) struct Engine<F: FrontEnd> {
 
 impl<F: FrontEnd> Engine<F> {
     /// The engine of the core `hardware` in `memory`, which has this address for it.
+    #[inline(never)]
     pub(crate) fn new(
         front: F,
         hardware: Arc<Hardware>,

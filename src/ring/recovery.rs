@@ -215,6 +215,7 @@ impl<F: FrontEnd> Engine<F> {
         state.watch.forget(completed);
     }
 
+    #[inline(never)]
     fn recover_paused(
         self: &Arc<Self>,
         cause: Cause,
@@ -296,6 +297,7 @@ impl<F: FrontEnd> Engine<F> {
     }
 
     /// Lets the core, which was reset, run the jobs as they are now.
+    #[inline(never)]
     fn go_on(self: &Arc<Self>, start: &Start, tolls: &Tolls) -> Result {
         F::enable_interrupts(&self.hardware);
         F::run(self, start.place)?;
@@ -323,6 +325,7 @@ impl<F: FrontEnd> Engine<F> {
     }
 
     /// Says what becomes of the jobs, oldest first. The ring is ours, and the front end is held.
+    #[inline(never)]
     fn judge(&self, cause: Cause, tolls: &mut Tolls) -> [Fate; IDS] {
         let has_begun = F::has_begun(self);
         let (suspects, count) = self.state.lock().suspects();

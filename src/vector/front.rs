@@ -163,7 +163,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
     }
 
     fn evidence(queue: &Queue<P>, _: bool) -> Result<Evidence> {
-        let registers = queue.hardware.dump_vector_registers();
+        let registers = queue.hardware.dump_vector_registers()?;
         let (job, process, at, count) = {
             let state = queue.state.lock();
             let (event, slot) = state.jobs.get(0).ok_or(ENOENT)?;
@@ -177,13 +177,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
         for word in 0..count {
             words.push(queue.memory.read(at + 4 * word)?, flags)?;
         }
-        Ok(Evidence::of_job(
-            registers,
-            words,
-            queue.gpu(at),
-            process,
-            job,
-        ))
+        Evidence::of_job(registers, words, queue.gpu(at), process, job)
     }
 
     fn bring_to_rest(queue: &Arc<Queue<P>>) -> Result {

@@ -211,6 +211,7 @@ impl<P: Payload> Queue<P> {
     ///
     /// On error, and when there is no place, nothing has changed. `OutOfResources`: more words than
     /// [`MAX_WORDS`]. `GpuNotResponding`: the queue is closed.
+    #[inline(never)]
     pub(crate) fn reserve(
         &self,
         work: &mut Submission<'_, P>,

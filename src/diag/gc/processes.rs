@@ -5,7 +5,6 @@
 use crate::{
     abi::Ledger,
     client::{
-        Ledgers,
         Process,
         CLIENTS, //
     },
@@ -119,12 +118,15 @@ pub(super) fn show_pools(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     ))
 }
 
+#[inline(never)]
 fn show_ledger(f: &mut fmt::Formatter<'_>, name: &str, ledger: &Ledger) -> fmt::Result {
     let [now, most, all] = [ledger.bytes, ledger.max, ledger.total].map(Decimal);
     f.write_fmt(fmt!("{name:<16} {now:>16} {most:>16} {all:>16}\n"))
 }
 
-fn show_ledgers(f: &mut fmt::Formatter<'_>, ledgers: &Ledgers) -> fmt::Result {
+#[inline(never)]
+fn show_ledgers(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Result {
+    let ledgers = process.ledgers();
     f.write_fmt(fmt!(
         "{:<16} {:>16} {:>16} {:>16}\n",
         "",
@@ -171,7 +173,7 @@ pub(super) fn show_memory(f: &mut fmt::Formatter<'_>) -> fmt::Result {
         is_there = true;
         let name = process.name();
         f.write_fmt(fmt!("VidMem Usage (Process {id}: {name}):\n"))?;
-        show_ledgers(f, &process.ledgers())?;
+        show_ledgers(f, process)?;
         match chosen {
             0 => f.write_str("\n"),
             _ => Ok(()),
@@ -218,7 +220,7 @@ pub(super) fn show_database(f: &mut fmt::Formatter<'_>) -> fmt::Result {
             "Bytes"
         ))?;
         let mut result = Ok(());
-        process.for_each_object(|object| {
+        let objects = process.for_each_object(|object| {
             let line = f.write_fmt(fmt!(
                 "{:<14} {:>3} {:>16x} {:>16x} {:>16}\n",
                 object.kind,
@@ -229,8 +231,9 @@ pub(super) fn show_database(f: &mut fmt::Formatter<'_>) -> fmt::Result {
             ));
             result = result.and(line);
         });
+        objects.map_err(|_| fmt::Error)?;
         result?;
         f.write_fmt(fmt!("Counters:\n"))?;
-        show_ledgers(f, &process.ledgers())
+        show_ledgers(f, process)
     })
 }
