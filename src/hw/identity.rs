@@ -523,6 +523,8 @@ impl Identity {
         match self.model {
             0x350 | 0x355 => HardwareType::Vector,
             0x300 | 0x320 => HardwareType::TwoD,
+            // GC520L and others.
+            _ if self.has_2d() && !self.has_3d() => HardwareType::TwoD,
             _ if self.has_2d() => HardwareType::Both,
             _ if self.neural_cores > 0 => HardwareType::Neural,
             _ => HardwareType::ThreeD,
@@ -769,6 +771,20 @@ mod tests {
         minor: [0xC179_9EFF, 0xFEFB_FADB, 0xEB9D_6FBF, 0xEDFF_FCED],
         specs: [0; 4],
     };
+
+    #[test]
+    fn cores_that_only_have_a_2d_pipe_are_2d() {
+        let of = |model, features| {
+            let core = Core {
+                model,
+                features,
+                ..NPU
+            };
+            Identity::read(&core).hardware_type()
+        };
+        assert_eq!(of(0x520, 0xE02C_7ECA), HardwareType::TwoD);
+        assert_eq!(of(0x520, 0xE02C_7ECE), HardwareType::Both);
+    }
 
     #[test]
     fn neural_cores_are_of_a_kind_of_their_own() {
