@@ -155,9 +155,9 @@ impl Board {
             Board::Sabrelite => Board::Imx6q.cores(),
             Board::SabreliteDl => Board::Imx6dl.cores(),
             Board::SabreliteQp => Board::Imx6qp.cores(),
-            // The model has none of the i.MX8M's cores, whose generations are these.
+            // Of the i.MX8M's cores the model has the Plus's 2D and neural ones; the others are of these generations.
             Board::Imx8mmEvk => &[Core::Gc2000, Core::Gc320],
-            Board::Imx8mpEvk => &[Core::Gc3000, Core::Gc320Qp],
+            Board::Imx8mpEvk => &[Core::Gc3000, Core::Gc520l, Core::Npu],
         }
     }
 
@@ -305,7 +305,7 @@ pub fn memory_arguments(memory: u32) -> String {
 fn suffix(board: Board, core: Core) -> &'static str {
     match core {
         _ if board.cores().len() == 1 => "",
-        Core::Gc320 | Core::Gc320Qp => "2D",
+        Core::Gc320 | Core::Gc320Qp | Core::Gc520l => "2D",
         Core::Gc355 | Core::Gc355Qp => "VG",
         _ => "",
     }
@@ -319,7 +319,9 @@ const FIRST_SPI: u32 = 32;
 pub fn module_parameters(board: Board, binding: Binding, memory: u32, extra: &str) -> Vec<String> {
     let mut parameters = Vec::new();
     if binding == Binding::Params {
-        for (core, place) in board.placed() {
+        // No parameter of those names is for a neural core.
+        let placed = board.placed().filter(|(core, _)| *core != Core::Npu);
+        for (core, place) in placed {
             let suffix = suffix(board, core);
             parameters.extend([
                 format!("registerMemBase{suffix}={:#x}", place.registers),

@@ -41,7 +41,7 @@ use crate::process::Process;
 pub struct Soc {
     /// QEMU's name of the machine.
     machine: &'static str,
-    /// Where it has its cores, in the order 3D, 2D, VG. The slot's INTA is the host's output of that number.
+    /// Where it has its cores, in the order 3D, 2D, VG or neural. The slot's INTA is the host's output of that number.
     pub places: &'static [Place],
     /// Bytes of a core's registers.
     pub register_bytes: u32,
@@ -115,9 +115,14 @@ pub const IMX8MM: Soc = Soc {
     reserved: (0x7400_0000, "mem=832M"),
 };
 
-/// i.MX8M Plus: at the same addresses.
+/// i.MX8M Plus: at the same addresses, and a neural core.
 pub const IMX8MP: Soc = Soc {
     machine: "imx8mp-evk",
+    places: &[
+        place(0, 0x3800_0000, 3),
+        place(1, 0x3800_8000, 25),
+        place(2, 0x3850_0000, 13),
+    ],
     ..IMX8MM
 };
 
@@ -437,10 +442,11 @@ impl Soc {
     fn without_cores(&self, tree: &Path, boot: &Boot, dir: &Path) -> Result<PathBuf> {
         let changed = dir.join("params.dtb");
         fs::copy(tree, &changed).with_context(|| format!("cannot copy {}", tree.display()))?;
-        for (_, place) in boot.board.placed() {
+        for (core, place) in boot.board.placed() {
+            let name = if core == Core::Npu { "npu" } else { "gpu" };
             let mut disable = Command::new("fdtput");
             disable.args(["-t", "s"]).arg(&changed);
-            disable.arg(format!("{}/gpu@{:x}", self.bus, place.registers));
+            disable.arg(format!("{}/{name}@{:x}", self.bus, place.registers));
             disable.args(["status", "disabled"]);
             device_tree::run(disable)?;
         }

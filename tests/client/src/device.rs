@@ -290,6 +290,7 @@ impl Completion {
 pub struct Device {
     file: File,
     hardware_type: u32,
+    core_index: u32,
     abi: &'static Abi,
 }
 
@@ -360,11 +361,17 @@ impl Device {
         self.hardware_type = hardware_type;
     }
 
+    /// Requests are for this one among the cores of the type, in generations whose interface has that.
+    pub fn set_core_index(&mut self, core_index: u32) {
+        self.core_index = core_index;
+    }
+
     /// A device that was opened by others, whose file speaks another generation of the interface.
     pub fn speaking(file: File, abi: &'static Abi) -> Result<Self> {
         let mut device = Self {
             file,
             hardware_type: 0,
+            core_index: 0,
             abi,
         };
         if abi.has("CHIP_INFO") {
@@ -380,6 +387,10 @@ impl Device {
 
     /// Sends the bytes of a request of the device's generation, and takes the answer's.
     pub fn exchange_bytes(&self, bytes: &mut [u8]) -> io::Result<()> {
+        if self.core_index != 0 {
+            self.abi
+                .put_header(bytes, "coreIndex", self.core_index.into());
+        }
         loop {
             let result = match self.abi.argument {
                 16 => sys::exchange_short(self.as_fd(), uapi::IOCTL_INTERFACE, bytes),
@@ -889,6 +900,11 @@ impl Device {
             }
             if let Some((at, _)) = self.abi.header.get("hardwareType") {
                 self.hardware_type.put(&mut commit.bytes[*at..]);
+            }
+            const CORE: &str = "subCommit.coreId";
+            if self.abi.field("Commit", CORE).is_some() {
+                let core = self.core_index.into();
+                self.abi.set(&mut commit.bytes, "Commit", CORE, core);
             }
             self.exchange_bytes(&mut commit.bytes)
                 .map_err(|error| Error::Ioctl(Command::COMMIT, error))?;

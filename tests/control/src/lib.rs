@@ -384,11 +384,15 @@ pub enum Board {
     Gc355 = 6,
     /// i.MX6 QuadPlus: its GC355, vector graphics only.
     Gc355Qp = 7,
+    /// i.MX8M Plus: GC520L, 2D only, with MMU v2.
+    Gc520l = 8,
+    /// i.MX8M Plus: its neural core, GC8000, with MMU v2.
+    Npu = 9,
 }
 
 impl Board {
     /// All boards.
-    pub const ALL: [Board; 8] = [
+    pub const ALL: [Board; 10] = [
         Board::Dove,
         Board::Gc2000,
         Board::Gc880,
@@ -397,6 +401,8 @@ impl Board {
         Board::Gc320Qp,
         Board::Gc355,
         Board::Gc355Qp,
+        Board::Gc520l,
+        Board::Npu,
     ];
 
     /// The name used on command lines.
@@ -410,6 +416,8 @@ impl Board {
             Board::Gc320Qp => "gc320-qp",
             Board::Gc355 => "gc355",
             Board::Gc355Qp => "gc355-qp",
+            Board::Gc520l => "gc520l",
+            Board::Npu => "npu",
         }
     }
 

@@ -37,10 +37,12 @@ pub struct Personality {
     pub time: u32,
     /// HI_CHIP_FEATURE.
     pub features: u32,
-    /// HI_CHIP_MINOR_FEATURE_0 to _5.
-    pub minor: [u32; 6],
+    /// HI_CHIP_MINOR_FEATURE_0 to _6.
+    pub minor: [u32; 7],
     /// HI_CHIP_SPECS, _2, _3, _4.
     pub specs: [u32; 4],
+    /// HI_CHIP_PRODUCT_ID, _CUSTOMER_ID, _ECO_ID.
+    pub design: [u32; 3],
 }
 
 /// Packs HI_CHIP_SPECS: logarithms where the field holds one.
@@ -75,8 +77,9 @@ impl Personality {
                 date: 0x2009_0617,
                 time: 0x1207_4600,
                 features: 0x0008_7ecd,
-                minor: [0x7, 0, 0, 0, 0, 0],
+                minor: [0x7, 0, 0, 0, 0, 0, 0],
                 specs: [0; 4],
+                design: [0; 3],
             },
             Board::Gc2000 => Self {
                 board,
@@ -87,9 +90,10 @@ impl Personality {
                 date: 0x2012_0119,
                 time: 0x0901_2700,
                 features: 0xe029_6cad,
-                minor: [0xc979_9eff, 0x2efb_f2d9, 0, 0, 0, 0],
+                minor: [0xc979_9eff, 0x2efb_f2d9, 0, 0, 0, 0, 0],
                 // Field instructionCount 0 reads as 256 and drivers raise it to 512 for this core.
                 specs: [specs_1(8, 6, 10, 16, 4, 2, 9), 168 << 16, 0, 0],
+                design: [0; 3],
             },
             Board::Gc880 => Self {
                 board,
@@ -100,8 +104,9 @@ impl Personality {
                 date: 0x2012_0617,
                 time: 0x1511_0300,
                 features: 0xe028_64ad,
-                minor: [0xc1f9_9eff, 0xeefb_f2d9, 0x0210_0284, 0, 0, 0],
+                minor: [0xc1f9_9eff, 0xeefb_f2d9, 0x0210_0284, 0, 0, 0, 0],
                 specs: [specs_1(8, 6, 8, 8, 1, 1, 9), 256 << 16, 0, 0],
+                design: [0; 3],
             },
             Board::Gc320 => Self {
                 board,
@@ -113,8 +118,9 @@ impl Personality {
                 // Not 0x02062400, so drivers apply this core's limit of outstanding requests.
                 time: 0x0206_2300,
                 features: 0xe02c_7eca,
-                minor: [0xc139_9eff, 0x020f_b2db, 0, 0, 0, 0],
+                minor: [0xc139_9eff, 0x020f_b2db, 0, 0, 0, 0, 0],
                 specs: [specs_1(1, 6, 10, 16, 4, 1, 10), 0, 0, 0],
+                design: [0; 3],
             },
             // Identity as etna_viv's gpus.json has it; what it calls minor features 2 is this core's second word.
             Board::Gc355 => Self::gc355(board, 0x1215, 0x0001_0104),
@@ -137,6 +143,7 @@ impl Personality {
                     0xedff_dced,
                     0x930d_2f47,
                     0x1000_0133,
+                    0,
                 ],
                 specs: [
                     specs_1(0, 6, 10, 16, 4, 2, 10),
@@ -144,6 +151,7 @@ impl Personality {
                     16 << 4,
                     16 << 12,
                 ],
+                design: [0; 3],
             },
             // Identity and features as etna_viv's gpus.json has them; the specification of the GC320 before it.
             Board::Gc320Qp => Self {
@@ -155,8 +163,53 @@ impl Personality {
                 date: 0x2014_0117,
                 time: 0x1301_2500,
                 features: 0xe02c_7eca,
-                minor: [0xe939_9eff, 0xfe1f_b2db, 0xceff_0080, 0x1000_0005, 0, 0],
+                minor: [0xe939_9eff, 0xfe1f_b2db, 0xceff_0080, 0x1000_0005, 0, 0, 0],
                 specs: [specs_1(1, 6, 10, 16, 4, 1, 10), 0, 0, 0],
+                design: [0; 3],
+            },
+            // Identity, features and specification as Linux's etnaviv has them (etnaviv_hwdb.c); it has no dates.
+            Board::Gc520l => Self {
+                board,
+                core: "GC520L",
+                chip_identity: 0,
+                model: 0x520,
+                revision: 0x5341,
+                date: 0,
+                time: 0,
+                features: 0xe02c_7eca,
+                minor: [
+                    0xe939_9eff,
+                    0xfe1f_b2db,
+                    0xcedf_0080,
+                    0x1080_0005,
+                    0x2000_0000,
+                    0x0002_0880,
+                    0,
+                ],
+                specs: [specs_1(1, 6, 8, 8, 1, 1, 9), 168 << 16, 0, 0],
+                design: [0x5202, 0x204, 0],
+            },
+            // The same. No register has how many neural engines there are, and the model has none of them.
+            Board::Npu => Self {
+                board,
+                core: "GC8000",
+                chip_identity: 0,
+                model: 0x8000,
+                revision: 0x8002,
+                date: 0,
+                time: 0,
+                features: 0xe028_7cac,
+                minor: [
+                    0xc179_9eff,
+                    0xfefb_fadb,
+                    0xeb9d_6fbf,
+                    0xedff_fced,
+                    0xd30d_afc7,
+                    0x7b5a_c333,
+                    0xfc8e_e200,
+                ],
+                specs: [specs_1(8, 6, 8, 16, 1, 1, 10), 320 << 16, 16 << 4, 0],
+                design: [0x0508_0009, 0x9f, 0x0600_0000],
             },
         }
     }
@@ -171,8 +224,9 @@ impl Personality {
             date: 0x2012_0617,
             time: 0x1002_1500,
             features: 0x1e2c_7cc8,
-            minor: [0x0024_207f, minor_1, 0, 0, 0, 0],
+            minor: [0x0024_207f, minor_1, 0, 0, 0, 0, 0],
             specs: [0; 4],
+            design: [0; 3],
         }
     }
 
@@ -336,8 +390,11 @@ impl Personality {
             HI_CHIP_SPECS_4 => self.specs[3],
             HI_CHIP_MINOR_FEATURE_4 => self.minor[4],
             HI_CHIP_MINOR_FEATURE_5 => self.minor[5],
-            HI_CHIP_CUSTOMER_ID | HI_COMPRESSION_FLAGS | HI_CHIP_PRODUCT_ID => 0,
-            HI_CHIP_MINOR_FEATURE_6 | HI_CHIP_ECO_ID => 0,
+            HI_CHIP_MINOR_FEATURE_6 => self.minor[6],
+            HI_CHIP_PRODUCT_ID => self.design[0],
+            HI_CHIP_CUSTOMER_ID => self.design[1],
+            HI_CHIP_ECO_ID => self.design[2],
+            HI_COMPRESSION_FLAGS => 0,
             _ => return None,
         })
     }
@@ -373,6 +430,8 @@ mod tests {
             (Board::Gc3000, [0, 64, 1024, 4, 16, 1024], 2),
             (Board::Gc320Qp, [1, 64, 1024, 4, 16, 1024], 1),
             (Board::Gc355, [0, 1, 1, 0, 0, 1], 1),
+            (Board::Gc520l, [1, 64, 256, 1, 8, 512], 1),
+            (Board::Npu, [8, 64, 256, 1, 16, 1024], 1),
         ];
         for (board, values, pipes) in expected {
             let personality = Personality::of(board);
@@ -407,6 +466,8 @@ mod tests {
                 (true, false, true, false, true),
                 (false, false, false, true, false),
                 (false, false, false, true, false),
+                (true, false, true, false, true),
+                (false, true, true, false, true),
             ]
         );
     }

@@ -28,9 +28,10 @@ const TYPE_VG: u32 = 4;
 pub fn hardware_type(board: Board) -> u32 {
     match board {
         Board::Dove => hardware::TYPE_3D2D,
-        Board::Gc320 | Board::Gc320Qp => hardware::TYPE_2D,
+        Board::Gc320 | Board::Gc320Qp | Board::Gc520l => hardware::TYPE_2D,
         Board::Gc355 | Board::Gc355Qp => TYPE_VG,
-        Board::Gc2000 | Board::Gc880 | Board::Gc3000 => hardware::TYPE_3D,
+        // Of the interface that these tests use, which has no type for neural cores.
+        Board::Gc2000 | Board::Gc880 | Board::Gc3000 | Board::Npu => hardware::TYPE_3D,
     }
 }
 
@@ -114,6 +115,35 @@ pub fn identity(board: Board) -> QueryChipIdentity {
             vertex_cache_size: 16,
             vertex_output_buffer_size: 1024,
             super_tile_mode: 1,
+            ..common
+        },
+        Board::Gc520l => QueryChipIdentity {
+            chip_model: 0x520,
+            chip_revision: 0x5341,
+            chip_features: 0xe02c_7eca,
+            chip_minor_features: 0xe139_9eff,
+            chip_minor_features1: 0xfe1f_b2db,
+            chip_minor_features2: 0xcedf_0080,
+            chip_minor_features3: 0x1080_0005,
+            super_tile_mode: 1,
+            varyings_count: 12,
+            ..common
+        },
+        Board::Npu => QueryChipIdentity {
+            chip_model: 0x8000,
+            chip_revision: 0x8002,
+            chip_features: 0xe028_7cac,
+            chip_minor_features: 0xc179_9eff,
+            chip_minor_features1: 0xfefb_fadb,
+            chip_minor_features2: 0xeb9d_6fbf,
+            chip_minor_features3: 0xedff_fced,
+            stream_count: 8,
+            vertex_cache_size: 16,
+            vertex_output_buffer_size: 1024,
+            instruction_count: 512,
+            num_constants: 320,
+            varyings_count: 12,
+            super_tile_mode: 2,
             ..common
         },
         // Five words; galcore leaves the others as the client sent them.

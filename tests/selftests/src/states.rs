@@ -100,7 +100,7 @@ pub fn draw_of(words: &[u32]) -> Option<usize> {
 pub fn has(board: Board, byte: u32) -> bool {
     let (has_3d, has_2d) = match board {
         Board::Dove => (true, true),
-        Board::Gc320 | Board::Gc320Qp => (false, true),
+        Board::Gc320 | Board::Gc320Qp | Board::Gc520l => (false, true),
         Board::Gc355 | Board::Gc355Qp => (false, false),
         _ => (true, false),
     };

@@ -73,7 +73,7 @@ fn draw(engine: &Engine, scene: &Scene) -> Result<(), String> {
 
 #[test]
 fn random_scenes_are_as_the_software_draws_them() {
-    for board in [Board::Dove, Board::Gc320, Board::Gc320Qp] {
+    for board in [Board::Dove, Board::Gc320, Board::Gc320Qp, Board::Gc520l] {
         let personality = Personality::of(board);
         let [minor0, minor1, minor2, ..] = personality.minor;
         let core = Core::of([minor0, minor1, minor2]);

@@ -281,7 +281,12 @@ fn main() -> ExitCode {
         // Not the core for vector graphics: it has tables of its own.
         let cores: &Vec<_> = &(0..2)
             .map_while(|number| Control::open_core(number).ok())
-            .filter(|core| matches!(core.board(), Some(Board::Gc3000 | Board::Gc320Qp)))
+            .filter(|core| {
+                matches!(
+                    core.board(),
+                    Some(Board::Gc3000 | Board::Gc320Qp | Board::Gc520l | Board::Npu)
+                )
+            })
             .collect();
         let mut suite = Suite::new();
         for core in cores {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! VERSION, CHIP_INFO, QUERY_CHIP_IDENTITY and the other questions about the driver and the core.
 //!
-//! With `--given 1`: on a GC3000 whose module was loaded with [`GIVEN`] in the parameter `identity`.
+//! With `--given 1`: on a GC3000 whose module was loaded with [`GIVEN`] in the parameter `identity`. With `--neural 1`: on
+//! a board with a neural core.
 
 use std::process::ExitCode;
 
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
+use galcore_client::stream::Pipe;
 use galcore_client::uapi;
 use galcore_client::uapi::Command;
 use galcore_client::uapi::Interface;
@@ -15,6 +17,7 @@ use galcore_client::uapi::Status;
 use galcore_client::Abi;
 use galcore_client::Client;
 use galcore_client::Device;
+use galcore_client::Stream;
 use galcore_selftests::control::Control;
 use galcore_selftests::fixture::Paint;
 use galcore_selftests::harness;
@@ -24,6 +27,7 @@ use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::reference;
 use galcore_selftests::system;
+use gpu_control::counter;
 
 /// What the suite's parameter `identity` says of the core, by the names of QUERY_CHIP_IDENTITY.
 const GIVEN: [(&str, u64); 6] = [
@@ -129,10 +133,122 @@ fn given() -> Result<bool> {
     suite.run()
 }
 
+/// The neural core among the board's.
+const NEURAL: usize = 2;
+/// And in CHIP_INFO's order: 3D cores, and neural ones with them, come first.
+const NEURAL_INDEX: usize = 1;
+/// A state of the neural engines: GL_NN_CONFIG in Mesa's headers.
+const NN_CONFIG: u32 = 0x3930;
+
+/// A device whose requests are for the neural core.
+fn neural_device(abi: &'static Abi) -> Result<Option<Device>> {
+    let Some(&kind) = abi.values.get("HARDWARE_VIP") else {
+        return Ok(None);
+    };
+    let mut device = Device::open_as(abi, true)?;
+    device.set_hardware_type(kind);
+    device.set_core_index(NEURAL_INDEX as u32);
+    Ok(Some(device))
+}
+
+/// Runs `body` for each generation that knows neural cores.
+fn of_neural(body: impl Fn(Device) -> Result<()>) -> Result<()> {
+    let mut count = 0;
+    for abi in Abi::all() {
+        if let Some(device) = neural_device(abi)? {
+            body(device).with_context(|| abi.name)?;
+            count += 1;
+        }
+    }
+    println!("# {count} generations");
+    ensure!(count >= 5, "only {count} generations know neural cores");
+    Ok(())
+}
+
+/// A board with a core for neural networks.
+fn neural() -> Result<bool> {
+    let control = &Control::open_core(NEURAL)?;
+    let others = [Control::open_core(0)?, Control::open_core(1)?];
+    let mut suite = Suite::new();
+    suite.test("it is a 3D core where its type is not known", || {
+        of_each("CHIP_INFO", 40, |device, abi| {
+            let three_d = abi.values.get("HARDWARE_3D").copied().unwrap_or(1);
+            let wanted = abi.values.get("HARDWARE_VIP").copied().unwrap_or(three_d);
+            let info = device.chip_info()?;
+            same("count", info.count, 3)?;
+            same("type", info.types[NEURAL_INDEX], wanted)?;
+            Ok(1)
+        })
+    });
+    suite.test("its identity is its own", || {
+        of_neural(|device| {
+            let wanted = ["chipModel", "chipRevision", "productID", "customerID"];
+            let (status, found) = device.ask_for("QUERY_CHIP_IDENTITY", &[], wanted)?;
+            same("status", status, Status::OK)?;
+            same("identity", found, [0x8000, 0x8002, 0x508_0009, 0x9f])
+        })
+    });
+    suite.test("it executes commands, and its events come", || {
+        of_neural(|device| {
+            let idle = others
+                .each_ref()
+                .map(|other| other.counter(counter::EVENTS));
+            let before = [counter::COMMANDS, counter::EVENTS].map(|at| control.counter(at));
+            let mut client = Client::with_device(device)?;
+            let mut stream = Stream::new();
+            for _ in 0..100 {
+                stream.nop();
+            }
+            stream.flush(Pipe::Pipe3d);
+            for _ in 0..10 {
+                client.run(Pipe::Pipe3d, &stream)?;
+            }
+            let after = [counter::COMMANDS, counter::EVENTS].map(|at| control.counter(at));
+            ensure!(
+                after[0] >= before[0] + 1000,
+                "commands {before:?}, {after:?}"
+            );
+            ensure!(after[1] >= before[1] + 10, "events {before:?}, {after:?}");
+            drop(client);
+            let others = others
+                .each_ref()
+                .map(|other| other.counter(counter::EVENTS));
+            same("events of the other cores", others, idle)
+        })
+    });
+    suite.test("states of its neural engines are refused", || {
+        of_neural(|device| {
+            let mut client = Client::with_device(device)?;
+            client.finish()?;
+            let before = control.counter(counter::STATE_WORDS);
+            let mut stream = Stream::new();
+            stream.state(NN_CONFIG, 1).flush(Pipe::Pipe3d);
+            match client.run(Pipe::Pipe3d, &stream) {
+                Err(error) => same("status", error.status(), Some(Status::INVALID_DATA))?,
+                Ok(()) => anyhow::bail!("it has run"),
+            }
+            same("state words", control.counter(counter::STATE_WORDS), before)
+        })
+    });
+    suite.test("/proc/driver/gc has it", || {
+        let text = std::fs::read_to_string("/proc/driver/gc")?;
+        ensure!(text.contains("core 2 (GC8000): "), "{text}");
+        Ok(())
+    });
+    suite.test("silicon was not asked for more than it can do", || {
+        same("violations", control.violations(), 0)
+    });
+    suite.run()
+}
+
 fn main() -> ExitCode {
     harness::program(|| {
-        if Options::parse(&["given"])?.get("given").is_some() {
+        let options = Options::parse(&["given", "neural"])?;
+        if options.get("given").is_some() {
             return given();
+        }
+        if options.get("neural").is_some() {
+            return neural();
         }
         let device = &Device::open()?;
         let board = reference::board(&Control::open()?)?;
