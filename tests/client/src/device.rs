@@ -27,6 +27,9 @@ use crate::uapi::Structure;
 /// Where the device's node is looked for, in the order clients do.
 pub const NODES: [&str; 2] = ["/dev/galcore", "/dev/graphics/galcore"];
 
+/// A generation whose requests number the cores of a type.
+const NUMBERED: &str = "6.4.11";
+
 /// What can go wrong.
 #[derive(Debug)]
 pub enum Error {
@@ -349,10 +352,19 @@ impl Device {
     pub fn open_core(number: usize) -> Result<Self> {
         let mut device = Self::open()?;
         let info = device.chip_info()?;
-        let mut known = info.types.iter().take(info.count.max(0) as usize);
-        device.hardware_type = *known
-            .nth(number)
-            .ok_or(Error::Usage("the device has no such core"))?;
+        let known = info.types.iter().take(info.count.max(0) as usize);
+        let none = Error::Usage("the device has no such core");
+        let kind = *known.clone().nth(number).ok_or(none)?;
+        // A core that does both is a 3D one, too.
+        let is_like = |other: u32| kind == other || kind & other & uapi::hardware::TYPE_3D != 0;
+        let before = known.take(number).filter(|&&other| is_like(other)).count();
+        if before > 0 {
+            // Only later generations number the cores of a kind, and know neural ones.
+            let newer = Abi::named(NUMBERED).ok_or(Error::Usage("it needs a later generation"))?;
+            device = Self::open_as(newer, true)?;
+        }
+        device.hardware_type = device.chip_info()?.types[number];
+        device.core_index = before as u32;
         Ok(device)
     }
 

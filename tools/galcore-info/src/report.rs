@@ -61,7 +61,7 @@ pub struct Core {
     pub model: u32,
     /// Its revision.
     pub revision: u32,
-    /// What it draws: 3d, 2d, vg.
+    /// What it is for: 3d, 2d, vg, npu.
     pub engines: Vec<&'static str>,
     /// Its feature words.
     pub feature_words: [u32; features::WORDS],
@@ -78,7 +78,14 @@ pub struct Core {
 }
 
 impl Core {
-    fn of(identity: &QueryChipIdentity) -> Self {
+    fn of_device(device: &Device) -> galcore_client::device::Result<Self> {
+        let neural = device.abi().values.get("HARDWARE_VIP");
+        let is_neural = neural == Some(&device.hardware_type());
+        Ok(Self::of(&device.identity()?, is_neural))
+    }
+
+    /// `is_neural`: the driver has it among the neural cores.
+    fn of(identity: &QueryChipIdentity, is_neural: bool) -> Self {
         let words = [
             identity.chip_features,
             identity.chip_minor_features,
@@ -86,17 +93,21 @@ impl Core {
             identity.chip_minor_features2,
             identity.chip_minor_features3,
         ];
-        let engines = [
-            (feature::PIPE_3D, "3d"),
-            (feature::PIPE_2D, "2d"),
-            (feature::PIPE_VG, "vg"),
-        ];
-        let has = |(bit, name)| (words[0] & bit != 0).then_some(name);
+        let engines: &[_] = match is_neural {
+            // They have the 3D pipe, and draw nothing with it.
+            true => &[(feature::PIPE_3D, "npu")],
+            false => &[
+                (feature::PIPE_3D, "3d"),
+                (feature::PIPE_2D, "2d"),
+                (feature::PIPE_VG, "vg"),
+            ],
+        };
+        let has = |&(bit, name)| (words[0] & bit != 0).then_some(name);
         Self {
             chip: format!("GC{:x}", identity.chip_model),
             model: identity.chip_model,
             revision: identity.chip_revision,
-            engines: engines.into_iter().filter_map(has).collect(),
+            engines: engines.iter().filter_map(has).collect(),
             feature_words: words,
             features: features::of(&words),
             pixel_pipes: identity.pixel_pipes,
@@ -138,7 +149,7 @@ impl Report {
         self.base_address = Some(device.base_address()?);
         for number in 0..device.chip_info()?.count.max(0) as usize {
             self.cores
-                .push(Core::of(&Device::open_core(number)?.identity()?));
+                .push(Core::of_device(&Device::open_core(number)?)?);
         }
         for abi in Abi::all() {
             let device = Device::open_as(abi, true);
@@ -202,7 +213,8 @@ impl fmt::Display for Core {
             engines => engines
                 .replace("3d", "3D")
                 .replace("2d", "2D")
-                .replace("vg", "vector graphics"),
+                .replace("vg", "vector graphics")
+                .replace("npu", "neural networks"),
         };
         writeln!(
             f,
@@ -309,13 +321,15 @@ mod tests {
 
     #[test]
     fn a_core_reads_well() {
-        let core = Core::of(&gc2000());
+        let core = Core::of(&gc2000(), false);
         let text = core.to_string();
         assert!(
             text.starts_with("core        GC2000 revision 5108, 3D and vector graphics\n"),
             "{text}"
         );
         assert!(text.contains("pixel pipes: 2"), "{text}");
+        let text = Core::of(&gc2000(), true).to_string();
+        assert!(text.contains("5108, neural networks\n"), "{text}");
         assert!(text.lines().all(|line| line.len() <= WIDTH), "{text}");
     }
 
@@ -341,7 +355,7 @@ mod tests {
     #[test]
     fn json_has_the_features() {
         let report = Report {
-            cores: vec![Core::of(&gc2000())],
+            cores: vec![Core::of(&gc2000(), false)],
             ..Report::default()
         };
         let json = serde_json::to_value(&report).unwrap();
