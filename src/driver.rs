@@ -424,9 +424,10 @@ fn find_base(dma: &dma::Device, pool: &PoolSource) -> Result<u32> {
     if contiguous.max(pool) < LINEAR_WINDOW {
         return Ok(0);
     }
-    // A GiB before it, too: the kernel may find memory there.
+    // A GiB before it, too: the kernel may find memory there. None lies above 4 GiB.
     let first = contiguous.min(pool) >> STEP;
-    Ok(u32::try_from(first.saturating_sub(2) << STEP)?)
+    let base = first.saturating_sub(2) << STEP;
+    Ok(u32::try_from(base.min((1 << 32) - LINEAR_WINDOW))?)
 }
 
 /// Lets coherent memory lie only where the GPU reaches it without its MMU, and pages where an MMU of

@@ -156,8 +156,9 @@ impl Process {
     /// Drops everything: the GPU is past it, and nobody can name it.
     fn release_all(&self) {
         self.end_counts();
-        // First: nobody else's jobs are to keep a core on for it.
-        drop(core::mem::take(&mut self.tables().kept_on));
+        // First: nobody else's jobs are to keep a core on for it. Not under the tables' lock.
+        let kept_on = core::mem::take(&mut self.tables().kept_on);
+        drop(kept_on);
         let nodes = core::mem::take(&mut self.tables().nodes);
         nodes.for_each(|entry| {
             entry.node.release();

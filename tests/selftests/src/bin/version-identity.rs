@@ -230,6 +230,13 @@ fn neural() -> Result<bool> {
             same("state words", control.counter(counter::STATE_WORDS), before)
         })
     });
+    suite.test("linear addresses end at 4 GiB", || {
+        // No contiguous memory lies above, and the board has memory below where they begin.
+        let base = Device::open()?.base_address()?;
+        println!("# from {base:#x}");
+        ensure!((1..=0x8000_0000).contains(&base), "{base:#x}");
+        Ok(())
+    });
     suite.test("/proc/driver/gc has it", || {
         let text = std::fs::read_to_string("/proc/driver/gc")?;
         ensure!(text.contains("core 2 (GC8000): "), "{text}");
