@@ -127,7 +127,8 @@ const MAPPED_ALREADY: &str =
 /// Memory that the GPU does not reach.
 static TOO_HIGH: RateLimit = RateLimit::new();
 
-const BEYOND_REACH: &str = "has memory, or a dma-buf, at physical addresses that the GPU does not reach";
+const BEYOND_REACH: &str =
+    "has memory, or a dma-buf, at physical addresses that the GPU does not reach";
 
 /// Tells why memory that is not ours cannot be mapped, where the status does not.
 fn warn_of(cause: kernel::error::Error) {

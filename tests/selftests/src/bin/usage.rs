@@ -520,7 +520,8 @@ fn run_by_gctop() -> Result<()> {
     let words = String::from_utf8(output.stdout)?;
     ensure!(words.contains("pixels are 0xff336699"), "{words:?}");
     let errors = String::from_utf8(output.stderr)?;
-    let mut most: f64 = 0.0;
+    // Of a report's time; on a slow machine the program begins and ends within it. Nobody else draws meanwhile.
+    let (mut most, mut of_core): (f64, f64) = (0.0, 0.0);
     for line in errors.lines() {
         let report: serde_json::Value = serde_json::from_str(line)?;
         let clients = report["clients"].as_array().context("no clients")?;
@@ -530,10 +531,19 @@ fn run_by_gctop() -> Result<()> {
         let engines = client.and_then(|client| client["engines"].as_object());
         let loads = engines.iter().flat_map(|engines| engines.values());
         let loads = loads.filter_map(|engine| engine["load_percent"].as_f64());
-        most = loads.fold(most, f64::max);
+        let load = loads.fold(0.0, f64::max);
+        if load > most {
+            let cores = report["cores"].as_array().context("no cores")?;
+            let core = cores.iter().find(|one| one["place"] == core.number);
+            let core = core.and_then(|core| core["load_percent"].as_f64());
+            (most, of_core) = (load, core.context("no load")?);
+        }
     }
-    println!("# {} reports, {most}% at most", errors.lines().count());
-    ensure!(most > 70.0, "{errors}");
+    println!(
+        "# {} reports, {most}% at most, the core's {of_core}%",
+        errors.lines().count()
+    );
+    ensure!(most > 10.0 && most > of_core * 0.9, "{errors}");
     Ok(())
 }
 
