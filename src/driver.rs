@@ -31,8 +31,7 @@ use crate::{
         CoreLocation,
         Parameters,
         PoolSource,
-        Refusal,
-        LINEAR_WINDOW, //
+        Refusal, //
     },
     ring::Reclaimer,
     sys::{
@@ -381,23 +380,32 @@ fn find_clients(
         0 | 1 => [version, version],
         _ => [version, MmuVersion::V1],
     };
-    let is_low = set_dma_masks(dev, &mut dma, &parameters, version)?;
+    set_dma_masks(dev, &mut dma, &parameters, version)?;
     use_region(dev, &mut dma, &mut parameters)?;
     let dma = dma.finish()?;
     // With version 1 and an old memory controller tile status does not count from there.
     let may_count = parameters.base_address == 0 && identity.has_new_memory_controller();
-    if version == MmuVersion::V2 || may_count {
-        let base = match is_low {
-            true => 0,
-            false => find_base(&dma, &parameters.pool)
-                .inspect_err(|_| dev_err!(dev, "no contiguous memory: give more cma=\n"))?,
-        };
-        parameters.count_from(base).map_err(|Refusal(name, why)| {
-            dev_err!(dev, "{name} {why}\n");
-            EINVAL
-        })?;
+    let given = parameters.base_address;
+    let base_address = match version == MmuVersion::V2 || may_count {
+        true => {
+            // One page would come from anywhere.
+            let contiguous = DmaBuffer::new(&dma, 2 * PAGE_SIZE)
+                .inspect_err(|_| dev_err!(dev, "no contiguous memory: give more cma=\n"))?;
+            parameters.choose_base(contiguous.dma_address())
+        }
+        false => given,
+    };
+    if given != 0 && base_address != given {
+        dev_info!(
+            dev,
+            "baseAddress is for cores with an older MMU: addresses count from {base_address:#x}\n"
+        );
     }
-    let base_address = parameters.base_address;
+    let counted = parameters.count_from(base_address);
+    counted.map_err(|Refusal(name, why)| {
+        dev_err!(dev, "{name} {why} (base address {base_address:#x})\n");
+        EINVAL
+    })?;
     let vm = Vm::new(&dma, &versions, base_address)
         .inspect_err(|_| dev_err!(dev, "no memory for the MMU's tables\n"))?;
     let memory = VideoMemory::new(dev, &dma, &parameters, base_address, identity, vm.clone())?;
@@ -411,33 +419,14 @@ fn find_clients(
     Ok((CLIENTS.get().ok_or(EPROBE_DEFER)?, made))
 }
 
-/// Where GPU addresses count from, if not as the parameter says: contiguous memory, and a pool that is
-/// elsewhere, lie within the 2 GiB from there. `ENOMEM`.
-fn find_base(dma: &dma::Device, pool: &PoolSource) -> Result<u32> {
-    const STEP: u32 = 29;
-    // One page would come from anywhere.
-    let contiguous = DmaBuffer::new(dma, 2 * PAGE_SIZE)?.dma_address();
-    let pool = match *pool {
-        PoolSource::Reserved(start, _) | PoolSource::Region(start, _) => sys::widen(start),
-        _ => contiguous,
-    };
-    if contiguous.max(pool) < LINEAR_WINDOW {
-        return Ok(0);
-    }
-    // A GiB before it, too: the kernel may find memory there. None lies above 4 GiB.
-    let first = contiguous.min(pool) >> STEP;
-    let base = first.saturating_sub(2) << STEP;
-    Ok(u32::try_from(base.min((1 << 32) - LINEAR_WINDOW))?)
-}
-
-/// Lets coherent memory lie only where the GPU reaches it without its MMU, and pages where an MMU of
-/// the first core's `version` reaches them. `false`: there is memory too high for the former.
+/// Lets coherent memory lie only where the GPU reaches it without its MMU, if the kernel has no
+/// memory above that, and pages where an MMU of the first core's `version` reaches them.
 fn set_dma_masks(
     dev: &kernel::device::Device,
     dma: &mut Setup<'_>,
     parameters: &Parameters,
     version: MmuVersion,
-) -> Result<bool> {
+) -> Result {
     let low = DmaMask::new::<32>();
     let pages = match version {
         MmuVersion::V1 => low,
@@ -445,13 +434,12 @@ fn set_dma_masks(
     };
     let counts = parameters.base_address != 0 && version == MmuVersion::V1;
     if !counts && dma.set_masks(pages, DmaMask::new::<31>()).is_ok() {
-        return Ok(true);
+        return Ok(());
     }
     // With memory above 2 GiB the mask cannot be had; what lies too high is refused one by one.
     dma.set_masks(pages, low).inspect_err(|error| {
         dev_err!(dev, "it cannot reach memory ({error:?})\n");
-    })?;
-    Ok(false)
+    })
 }
 
 /// Decides where the pool comes from, and has all contiguous memory come from a reusable region.
@@ -466,15 +454,14 @@ fn use_region(
             "memory-region names no region that the kernel has set aside: check reserved-memory\n"
         );
     })?;
-    let place = parameters.place_pool(region);
-    let pool = place.map_err(|Refusal(name, why)| {
+    let placed = parameters.place_pool(region);
+    placed.map_err(|Refusal(name, why)| {
         dev_err!(dev, "{name} {why}\n");
         EINVAL
     })?;
-    if let (Some(_), PoolSource::Reserved(..)) = (region, pool) {
+    if let (Some(_), PoolSource::Reserved(..)) = (region, parameters.pool) {
         dev_info!(dev, "contiguousBase is given: the pool is there\n");
     }
-    parameters.pool = pool;
     match region {
         Some(region) if region.is_reusable => dma.assign_region().inspect_err(|_| {
             dev_err!(

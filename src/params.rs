@@ -54,6 +54,12 @@ const MAX_AUTOSUSPEND: u32 = 24 * 3600 * 1000;
 /// Bytes of physical memory that the GPU reaches without its MMU: addresses with bit 31 clear.
 pub(crate) const LINEAR_WINDOW: u64 = 1 << 31;
 
+/// Where physical addresses end that the GPU reaches without its MMU. The window above wraps there.
+pub(crate) const PHYSICAL_END: u64 = 1 << 32;
+
+/// The base address is chosen in steps of this many bytes (as a power of two).
+const BASE_STEP: u32 = 29;
+
 /// `contiguousSize` where no parameter sets one.
 const DEFAULT_POOL: usize = 4 << 20;
 
@@ -132,6 +138,8 @@ pub(crate) struct Parameters {
     pub(crate) drm_nodes: [bool; 2],
     /// The pool.
     pub(crate) pool: PoolSource,
+    /// The region of the device tree where the pool, or all contiguous memory, lies.
+    region: Option<Region>,
     /// Bytes of a bank; 0: one bank.
     pub(crate) bank_size: usize,
     /// Physical address of GPU address 0.
@@ -158,7 +166,9 @@ pub(crate) struct Parameters {
     pub(crate) mend_addresses: bool,
     /// How far the 2D engine writes is looked at.
     pub(crate) bound_draws: bool,
-    /// GPU addresses that all clients may use besides.
+    /// Physical memory that all clients may use besides: first address and bytes.
+    named_ranges: [Option<(u64, usize)>; ALLOWED_RANGES],
+    /// The same as GPU addresses, after [`Parameters::count_from`].
     pub(crate) allowed_ranges: [Option<Range>; ALLOWED_RANGES],
     /// And each those of the framebuffers that it has mapped.
     pub(crate) framebuffers: bool,
@@ -392,8 +402,7 @@ fn pool_source(raw: &RawParameters) -> Result<PoolSource, Refusal> {
                 return Err(Refusal("contiguousSize", "reaches past the address space"));
             }
             // CAST: at most 64 bits.
-            let reference = raw.baseAddress as u64;
-            within_reach("contiguousBase", base as u64, size as u64, reference)?;
+            below_end("contiguousBase", base as u64, size as u64)?;
             Ok(PoolSource::Reserved(start, size))
         }
     }
@@ -402,9 +411,11 @@ fn pool_source(raw: &RawParameters) -> Result<PoolSource, Refusal> {
 /// What `allowedRanges` names besides pairs of numbers.
 const FRAMEBUFFER: &str = "framebuffer";
 
-/// Pairs of physical address and bytes, as GPU addresses, and whether framebuffers are named.
+/// Pairs of physical address and bytes, and whether framebuffers are named.
 #[inline(never)]
-fn allowed_ranges(raw: &RawParameters) -> Result<([Option<Range>; ALLOWED_RANGES], bool), Refusal> {
+fn named_ranges(
+    raw: &RawParameters,
+) -> Result<([Option<(u64, usize)>; ALLOWED_RANGES], bool), Refusal> {
     let refuse = |why| Refusal("allowedRanges", why);
     let mut ranges = [None; ALLOWED_RANGES];
     let mut places = ranges.iter_mut();
@@ -421,74 +432,121 @@ fn allowed_ranges(raw: &RawParameters) -> Result<([Option<Range>; ALLOWED_RANGES
         let (start, bytes) = pair.ok_or(refuse(
             "must be pairs of address and bytes, or say framebuffer",
         ))?;
-        let first = start.checked_sub(raw.baseAddress).ok_or(refuse(
-            "lies below baseAddress, where the GPU does not reach",
-        ))?;
-        let end = first.checked_add(bytes).unwrap_or(usize::MAX);
-        // CAST: at most 64 bits.
-        if bytes == 0 || end as u64 > LINEAR_WINDOW {
-            return Err(refuse("is empty, or more than the GPU reaches"));
+        if bytes == 0 {
+            return Err(refuse("names a range of no bytes"));
         }
-        // It fits: the window is smaller.
-        *places.next().ok_or(refuse("names more than 4 ranges"))? = u32::try_from(first)
-            .ok()
-            .and_then(|first| Range::new(first, bytes));
+        // CAST: at most 64 bits.
+        let start = start as u64;
+        below_end("allowedRanges", start, bytes as u64)?;
+        *places.next().ok_or(refuse("names more than 4 ranges"))? = Some((start, bytes));
     }
     Ok((ranges, framebuffers))
 }
 
-impl Parameters {
-    /// GPU addresses count from `base`, whatever the parameter says. Refuses what they do not reach
-    /// then.
-    pub(crate) fn count_from(&mut self, base: u32) -> Result<(), Refusal> {
-        for range in self.allowed_ranges.iter_mut().flatten() {
-            let start = u64::from(range.start()) + u64::from(self.base_address);
-            let first = start.checked_sub(base.into());
-            *range = first
-                // CAST: at most 64 bits.
-                .filter(|&first| first + range.bytes() as u64 <= LINEAR_WINDOW)
-                .and_then(|first| u32::try_from(first).ok())
-                .and_then(|first| Range::new(first, range.bytes()))
-                .ok_or(Refusal(
-                    "allowedRanges",
-                    "is too far from contiguous memory",
-                ))?;
-        }
-        self.base_address = base;
-        Ok(())
-    }
-}
-
-/// Refuses a pool, named `name`, that the GPU does not reach from `base_address` without its MMU.
-fn within_reach(
-    name: &'static str,
-    start: u64,
-    bytes: u64,
-    base_address: u64,
-) -> Result<(), Refusal> {
-    let first = start.checked_sub(base_address).ok_or(Refusal(
-        name,
-        "lies below baseAddress, where the GPU does not reach",
-    ))?;
-    match first.checked_add(bytes) {
-        Some(end) if end <= LINEAR_WINDOW => Ok(()),
+/// Refuses memory, named `name`, that no GPU reaches without its MMU, wherever its addresses count from.
+fn below_end(name: &'static str, start: u64, bytes: u64) -> Result<(), Refusal> {
+    match start.checked_add(bytes) {
+        Some(end) if end <= PHYSICAL_END => Ok(()),
         _ => Err(Refusal(
             name,
-            "reaches 2 GiB above baseAddress or more, where the GPU does not reach",
+            "ends above 4 GiB, where the GPU does not reach",
         )),
     }
 }
 
+/// The GPU address of `bytes` bytes at physical address `start` where addresses count from `base`,
+/// without the MMU; `None`: the GPU does not reach them all.
+pub(crate) fn linear_address(start: u64, bytes: u64, base: u32) -> Option<u32> {
+    let first = start.checked_sub(base.into())?;
+    let is_reached =
+        first.checked_add(bytes)? <= LINEAR_WINDOW && start.checked_add(bytes)? <= PHYSICAL_END;
+    is_reached.then(|| u32::try_from(first).ok()).flatten()
+}
+
 impl Parameters {
-    /// Where the pool comes from on a device whose node has `region`.
+    /// Memory that the parameters or the device tree name, and that the GPU must reach: the
+    /// parameter, first physical address and bytes.
+    fn named_memory(&self) -> impl Iterator<Item = (&'static str, u64, u64)> + '_ {
+        let pool = match self.pool {
+            // CAST: at most 64 bits.
+            PoolSource::Reserved(start, bytes) => {
+                Some(("contiguousBase", sys::widen(start), bytes as u64))
+            }
+            PoolSource::None | PoolSource::Region(..) | PoolSource::Allocated(_) => None,
+        };
+        let region = self
+            .region
+            .map(|region| ("memory-region", region.start, region.bytes));
+        let ranges = self.named_ranges.iter().flatten();
+        // CAST: at most 64 bits.
+        let ranges = ranges.map(|&(start, bytes)| ("allowedRanges", start, bytes as u64));
+        // `Init` has a `chain` too, so this one is called by its trait.
+        Iterator::chain([pool, region].into_iter().flatten(), ranges)
+    }
+
+    /// A base address from which the GPU reaches contiguous memory, some of which is at `contiguous`,
+    /// and, if there is such a base, all memory that is named.
+    pub(crate) fn choose_base(&self, contiguous: u64) -> u32 {
+        let down = |address: u64| address >> BASE_STEP << BASE_STEP;
+        // The least base from which an end is reached.
+        let least = |end: u64| {
+            let over = end.saturating_sub(LINEAR_WINDOW);
+            (over + (1 << BASE_STEP) - 1) >> BASE_STEP << BASE_STEP
+        };
+        // CAST: at most 64 bits.
+        let contiguous_end = contiguous.saturating_add(2 * PAGE_SIZE as u64);
+        let (mut low, mut end) = (contiguous, contiguous_end);
+        for (_, start, bytes) in self.named_memory() {
+            low = low.min(start);
+            end = end.max(start.saturating_add(bytes));
+        }
+        if end <= LINEAR_WINDOW {
+            return 0;
+        }
+        // A GiB below the lowest: the kernel may find memory there, too.
+        let base = down(low).saturating_sub(2 << BASE_STEP).max(least(end));
+        // The ring is in contiguous memory: without that there is no core.
+        let base = base
+            .min(down(low).max(least(contiguous_end)))
+            .min(down(contiguous))
+            .min(PHYSICAL_END - LINEAR_WINDOW);
+        u32::try_from(base).unwrap_or(0)
+    }
+
+    /// GPU addresses count from `base`, whatever the parameter says. Refuses named memory that the
+    /// GPU does not reach then.
+    pub(crate) fn count_from(&mut self, base: u32) -> Result<(), Refusal> {
+        for (name, start, bytes) in self.named_memory() {
+            if start < base.into() {
+                let why = "lies below the base address, where the GPU does not reach";
+                return Err(Refusal(name, why));
+            }
+            if linear_address(start, bytes, base).is_none() {
+                let why =
+                    "ends more than 2 GiB above the base address, where the GPU does not reach";
+                return Err(Refusal(name, why));
+            }
+        }
+        for (range, named) in self.allowed_ranges.iter_mut().zip(self.named_ranges) {
+            *range = named.and_then(|(start, bytes)| {
+                // CAST: at most 64 bits.
+                let address = linear_address(start, bytes as u64, base)?;
+                Range::new(address, bytes)
+            });
+        }
+        self.base_address = base;
+        Ok(())
+    }
+
+    /// Decides where the pool comes from on a device whose node has `region`.
     ///
     /// `contiguousBase` goes before the region, and `contiguousSize` 0 before both. Of a region
     /// that the kernel does not use the pool is all, or the first `contiguousSize` bytes if another
     /// number than the default is given; from a reusable one `contiguousSize` bytes are allocated.
-    pub(crate) fn place_pool(&self, region: Option<Region>) -> Result<PoolSource, Refusal> {
+    pub(crate) fn place_pool(&mut self, region: Option<Region>) -> Result<(), Refusal> {
         const NAME: &str = "memory-region";
         let (PoolSource::Allocated(wanted), Some(region)) = (self.pool, region) else {
-            return Ok(self.pool);
+            return Ok(());
         };
         // CAST: at most 64 bits.
         let (page, asked) = (PAGE_SIZE as u64, wanted as u64);
@@ -507,15 +565,19 @@ impl Parameters {
             false if is_default => region.bytes,
             false => asked,
         };
-        within_reach(NAME, region.start, region.bytes, self.base_address.into())?;
+        below_end(NAME, region.start, region.bytes)?;
         let too_large = |_| Refusal(NAME, "is more than the address space");
         let size = usize::try_from(bytes).map_err(too_large)?;
-        if region.is_reusable {
-            return Ok(PoolSource::Allocated(size));
-        }
-        let start = PhysAddr::try_from(region.start)
-            .map_err(|_| Refusal(NAME, "is no physical address"))?;
-        Ok(PoolSource::Region(start, size))
+        self.pool = match region.is_reusable {
+            true => PoolSource::Allocated(size),
+            false => {
+                let start = PhysAddr::try_from(region.start)
+                    .map_err(|_| Refusal(NAME, "is no physical address"))?;
+                PoolSource::Region(start, size)
+            }
+        };
+        self.region = Some(region);
+        Ok(())
     }
 
     /// Checks what the loader was given.
@@ -531,7 +593,7 @@ impl Parameters {
         }
         physical("baseAddress", raw.baseAddress)?;
         Row::check(text(&raw.identity)).map_err(|why| Refusal("identity", why))?;
-        let (allowed_ranges, framebuffers) = allowed_ranges(raw)?;
+        let (named_ranges, framebuffers) = named_ranges(raw)?;
         // In place: it is too large for the stack.
         let parameters = try_init!(Self {
             locations: locations(raw)?,
@@ -550,6 +612,7 @@ impl Parameters {
                 _ => return Err(Refusal("drm", "must be vivante, etnaviv, both or none")),
             },
             pool: pool_source(raw)?,
+            region: None,
             bank_size: raw.bankSize,
             base_address: u32::try_from(raw.baseAddress)
                 .map_err(|_| Refusal("baseAddress", "must be below 4 GiB"))?,
@@ -585,7 +648,8 @@ impl Parameters {
             },
             mend_addresses: raw.streamCheck == 3,
             bound_draws: raw.streamCheck == 4,
-            allowed_ranges,
+            named_ranges,
+            allowed_ranges: [None; ALLOWED_RANGES],
             framebuffers,
             interface: interface(raw)?,
             version: version(raw)?,
@@ -887,14 +951,8 @@ mod tests {
             refused(|raw| raw.contiguousSize = 0xF000_0000),
             Some("contiguousSize")
         );
-        assert_eq!(
-            refused(|raw| raw.contiguousBase = 0x7FFF_F000),
-            Some("contiguousBase")
-        );
-        assert_eq!(
-            refused(|raw| raw.baseAddress = 0x6000_0000),
-            Some("contiguousBase")
-        );
+        // Past the address space of a 32-bit kernel.
+        assert!(refused(|raw| raw.contiguousBase = 0xFFFF_F000).is_some());
         assert_eq!(refused(|raw| raw.bankSize = 1), Some("bankSize"));
         assert_eq!(refused(|raw| raw.major = 5000), Some("major"));
         assert_eq!(refused(|raw| raw.fastClear = 2), Some("fastClear"));
@@ -971,15 +1029,17 @@ mod tests {
 
     #[test]
     fn allowed_ranges_are_pairs_that_the_gpu_reaches() {
-        let with = |text: &str| {
+        let with_base = |text: &str, base| {
             let mut raw = raw();
-            raw.baseAddress = 0x1000_0000;
+            raw.contiguousSize = 0;
             for (to, &from) in raw.allowedRanges.iter_mut().zip(text.as_bytes()) {
                 *to = from;
             }
-            let parameters = Parameters::check(&raw)?;
+            let mut parameters = Parameters::check(&raw)?;
+            parameters.count_from(base)?;
             Ok::<_, Refusal>((parameters.allowed_ranges, parameters.framebuffers))
         };
+        let with = |text: &str| with_base(text, 0x1000_0000);
         let (ranges, framebuffers) = with("0x30000000,0x1000,1073741824,020").unwrap();
         assert_eq!(ranges[0], Range::new(0x2000_0000, 0x1000));
         assert_eq!(ranges[1], Range::new(0x3000_0000, 0x10));
@@ -1004,27 +1064,62 @@ mod tests {
         ] {
             assert_eq!(with(bad).err().map(|e| e.0), Some("allowedRanges"));
         }
+        // The window from there wraps at 4 GiB.
+        let last = "0xFF000000,0x1000000";
+        let range = with_base(last, 0x9000_0000).map(|(ranges, _)| ranges[0]);
+        assert_eq!(range, Ok(Range::new(0x6F00_0000, 0x100_0000)));
+        for past in ["0xFF000000,0x1001000", "0xFFFFF000,0x1001"] {
+            let refused = with_base(past, 0x9000_0000).err().map(|e| e.0);
+            assert_eq!(refused, Some("allowedRanges"));
+        }
     }
 
     #[test]
-    fn what_addresses_count_from_may_change() {
+    fn no_address_reaches_past_the_window_or_4_gib() {
+        assert_eq!(linear_address(0x4000_0000, 1 << 31, 0x4000_0000), Some(0));
+        assert_eq!(linear_address(0x4000_0000, 1 << 31, 0x3FFF_F000), None);
+        assert_eq!(linear_address(0x3FFF_F000, 0x1000, 0x4000_0000), None);
+        let last = Some(0x6FFF_F000);
+        assert_eq!(linear_address(0xFFFF_F000, 0x1000, 0x9000_0000), last);
+        assert_eq!(linear_address(0xFFFF_F000, 0x1001, 0x9000_0000), None);
+        assert_eq!(linear_address(1 << 32, 0x1000, 0x9000_0000), None);
+        assert_eq!(linear_address(u64::MAX, 2, 0x9000_0000), None);
+    }
+
+    #[test]
+    fn the_base_is_where_all_is_reached() {
+        let choose = |pool: usize, contiguous: u64| {
+            let mut raw = raw();
+            (raw.contiguousBase, raw.contiguousSize) = (pool, if pool == 0 { 0 } else { 4 << 20 });
+            let mut parameters = Parameters::check(&raw).unwrap();
+            let base = parameters.choose_base(contiguous);
+            assert!(linear_address(contiguous, 0x2000, base).is_some());
+            (base, parameters.count_from(base).is_ok())
+        };
+        // All below 2 GiB.
+        assert_eq!(choose(0, 0x7C00_0000), (0, true));
+        assert_eq!(choose(0x5000_0000, 0x7C00_0000), (0, true));
+        // The window's end is the pool's, and contiguous memory's.
+        assert_eq!(choose(0x7FC0_0000, 0x1000_0000), (0, true));
+        assert_eq!(choose(0x8000_0000, 0x2000_0000), (0x2000_0000, true));
+        // Neither too far down nor too far up.
+        assert_eq!(choose(0, 0xB3A0_0000), (0x6000_0000, true));
+        assert_eq!(choose(0x5000_0000, 0xB3A0_0000), (0x4000_0000, true));
+        assert_eq!(choose(0xF000_0000, 0x8000_0000), (0x8000_0000, true));
+        assert_eq!(choose(0, 0xFFC0_0000), (0x8000_0000, true));
+        // One of them is too far: contiguous memory is reached.
+        assert_eq!(choose(0x1000_0000, 0xB3A0_0000), (0x4000_0000, false));
+        assert_eq!(choose(0xF000_0000, 0x2000_0000), (0x2000_0000, false));
+        // What the parameters allow counts, too.
         let mut raw = raw();
-        raw.allowedRanges[..17].copy_from_slice(b"0x50000000,0x1000");
+        raw.contiguousSize = 0;
+        raw.allowedRanges[..20].copy_from_slice(b"0x50000000,0x4000000");
         let mut parameters = Parameters::check(&raw).unwrap();
-        assert!(parameters.count_from(0x4000_0000).is_ok());
+        let base = parameters.choose_base(0xB3A0_0000);
+        assert!(parameters.count_from(base).is_ok());
         assert_eq!(
             parameters.allowed_ranges[0],
-            Range::new(0x1000_0000, 0x1000)
-        );
-        // Back, and past it.
-        assert!(parameters.count_from(0).is_ok());
-        assert_eq!(
-            parameters.allowed_ranges[0],
-            Range::new(0x5000_0000, 0x1000)
-        );
-        assert_eq!(
-            parameters.count_from(0x6000_0000).err().map(|why| why.0),
-            Some("allowedRanges")
+            Range::new(0x1000_0000, 0x400_0000)
         );
     }
 
@@ -1033,8 +1128,10 @@ mod tests {
     fn placed(size: usize, region: Region) -> Result<PoolSource, Refusal> {
         let mut raw = raw();
         (raw.contiguousBase, raw.contiguousSize) = (0, size);
-        raw.baseAddress = 0x1000_0000;
-        Parameters::check(&raw)?.place_pool(Some(region))
+        let mut parameters = Parameters::check(&raw)?;
+        parameters.place_pool(Some(region))?;
+        parameters.count_from(0x1000_0000)?;
+        Ok(parameters.pool)
     }
 
     fn region(start: u64, bytes: u64, is_reusable: bool) -> Region {
@@ -1085,9 +1182,10 @@ mod tests {
         let all = PoolSource::Allocated(2 << 20);
         assert_eq!(placed(DEFAULT_POOL, small), Ok(all));
         // The parameter goes before.
-        let fixed = Parameters::check(&raw()).map(|it| it.place_pool(Some(fixed)));
+        let mut parameters = Parameters::check(&raw()).unwrap();
+        assert_eq!(parameters.place_pool(Some(fixed)), Ok(()));
         let given = PoolSource::Reserved(0x5800_0000, 0x800_0000);
-        assert_eq!(fixed, Ok(Ok(given)));
+        assert_eq!(parameters.pool, given);
     }
 
     #[test]
@@ -1107,7 +1205,8 @@ mod tests {
             assert!(has(refused(4 << 20, 0x0800_0000, MIB), "below"));
             assert!(has(refused(4 << 20, 0x8FF0_0000, 2 * MIB), "2 GiB"));
             assert!(has(refused(4 << 20, 0x4000_0000, 3 << 30), "2 GiB"));
-            assert!(has(refused(4 << 20, u64::MAX - 4095, 4096), "2 GiB"));
+            assert!(has(refused(4 << 20, 0xFFF0_0000, 2 * MIB), "4 GiB"));
+            assert!(has(refused(4 << 20, u64::MAX - 4095, 4096), "4 GiB"));
         }
     }
 }

@@ -36,6 +36,7 @@ use crate::{
         Vm, //
     },
     params::{
+        self,
         Parameters,
         LINEAR_WINDOW, //
     },
@@ -107,14 +108,8 @@ pub(crate) use {
 /// The address by which the GPU reaches `bytes` at physical address `physical` without its MMU, if
 /// it reaches them all.
 pub(crate) fn gpu_address(physical: u64, bytes: usize, base_address: u32) -> Option<u32> {
-    let address = physical.checked_sub(u64::from(base_address))?;
     // CAST: at most 64 bits.
-    let end = address.checked_add(bytes as u64)?;
-    if end <= LINEAR_WINDOW {
-        u32::try_from(address).ok()
-    } else {
-        None
-    }
+    params::linear_address(physical, bytes as u64, base_address)
 }
 
 /// Memory that is mapped for the GPU twice.

@@ -32,7 +32,7 @@ const FIXED: (u32, u32) = (0x5100_0000, 8 * MIB);
 const REFUSALS: [(&str, &str); 3] = [
     ("gpu-kernel", "memory that the kernel uses itself"),
     ("gpu-crooked", "between pages"),
-    ("gpu-far", "2 GiB above baseAddress"),
+    ("gpu-far", "2 GiB above the base address"),
 ];
 
 /// What the driver said of errors while it was loaded: which node, and what.
@@ -176,7 +176,7 @@ fn main() -> ExitCode {
                 let too_small = [
                     ("gpu-kernel", "smaller than contiguousSize"),
                     ("gpu-crooked", "between pages"),
-                    ("gpu-far", "2 GiB above baseAddress"),
+                    ("gpu-far", "2 GiB above the base address"),
                     ("gpu-fixed", "smaller than contiguousSize"),
                 ];
                 expect_errors(&found, &too_small)?;

@@ -112,6 +112,7 @@ const NONSENSE: &[(&str, &str)] = &[
     ("major=5000", "major"),
     ("bankSize=100", "bankSize"),
     ("baseAddress=0x123", "baseAddress"),
+    ("allowedRanges=0xfffff000,0x2000", "above 4 GiB"),
     ("fastClear=2", "fastClear"),
     ("compression=-7", "compression"),
     ("signal=-1", "signal"),
