@@ -126,9 +126,13 @@ pub(super) fn fill_in_steps(memory: &PoolMemory, span: &Span, byte: u8) -> Resul
 /// How much less is tried when the pool cannot be had in one piece, as the C driver does.
 const POOL_STEP: usize = 4 << 20;
 
+/// What a pool that takes all there is leaves to the cores' rings, and to clients' buffers.
+const LEFT_OVER: usize = 4 << 20;
+
 /// Allocates the pool, or as much of it as there is; prints what is missing.
 fn allocate_pool(dev: &Device, owner: &dma::Device, wanted: usize) -> Option<DmaBuffer> {
     let mut bytes = wanted;
+    let mut left_over = None;
     loop {
         if let Ok(memory) = DmaBuffer::new(owner, bytes) {
             if bytes < wanted {
@@ -149,6 +153,7 @@ fn allocate_pool(dev: &Device, owner: &dma::Device, wanted: usize) -> Option<Dma
             return None;
         }
         bytes -= POOL_STEP;
+        left_over = left_over.or_else(|| DmaBuffer::new(owner, LEFT_OVER).ok());
     }
 }
 
