@@ -489,7 +489,7 @@ pub(crate) fn identify(dev: &device::Device, regs: &Registers) -> Result<Identit
     if identity.given > 0 {
         dev_info!(
             dev,
-            "{} values of its identity are those of the parameter identity\n",
+            "values of its identity from the parameter identity: {}\n",
             identity.given
         );
     } else if !params::identity().is_empty() {

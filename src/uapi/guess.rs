@@ -154,7 +154,9 @@ impl OpenedFile {
             None if candidates.are_no_question() => Verdict::certain(choice),
             None => self.weigh(choice, candidates, &argument)?,
         };
-        if self.process.interface().is_none() && GUESSES.allow() {
+        // Once for all files that speak the same.
+        let of_others = self.process.interface().map(|(of, _)| of.format());
+        if of_others != Some(verdict.choice.format()) && GUESSES.allow() {
             pr_info!(
                 "{ThisProcess}: {fitting} have interfaces of {} bytes; taken for {}{}: {} (parameter interface)\n",
                 // At most the size of the largest interface, by then.

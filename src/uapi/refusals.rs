@@ -120,7 +120,7 @@ impl Refused<'_> {
                     in_lines: true,
                 },
                 Error::NotSupported,
-            ) => write!(
+            ) if (user | bytes) & (CACHE_LINE - 1) != 0 => write!(
                 f,
                 "{bytes:#x} bytes at {user:#x}: begin and end must be multiples of {CACHE_LINE}, \
                  a line of the cache"

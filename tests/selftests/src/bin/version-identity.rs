@@ -121,7 +121,7 @@ fn given() -> Result<bool> {
         let log = std::fs::read_to_string("/proc/driver/gc")?;
         let line = format!("core 0: identity: {values} values of the parameter");
         same("lines", log.lines().filter(|one| *one == line).count(), 1)?;
-        let line = format!("{values} values of its identity are those of the parameter identity");
+        let line = format!("values of its identity from the parameter identity: {values}");
         let log = std::process::Command::new("dmesg").output()?.stdout;
         let log = String::from_utf8_lossy(&log);
         ensure!(log.contains(&line), "no line: {line}");
