@@ -363,7 +363,11 @@ impl Device {
             let newer = Abi::named(NUMBERED).ok_or(Error::Usage("it needs a later generation"))?;
             device = Self::open_as(newer, true)?;
         }
-        device.hardware_type = device.chip_info()?.types[number];
+        device.hardware_type = match before {
+            0 => kind,
+            // That generation may number kinds otherwise.
+            _ => device.chip_info()?.types[number],
+        };
         device.core_index = before as u32;
         Ok(device)
     }
