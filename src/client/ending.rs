@@ -174,11 +174,13 @@ impl Process {
             mapped.release();
             sys::yield_if_due();
         });
-        self.drop_the_rest();
+        self.drop_kept();
     }
 
+    /// Drops contexts, shared memory, framebuffers and what is kept for each core. Not inlined: the
+    /// tables' values would be on the caller's stack, too.
     #[inline(never)]
-    fn drop_the_rest(&self) {
+    fn drop_kept(&self) {
         let mut tables = self.tables();
         let contexts = core::mem::take(&mut tables.contexts);
         let pieces = core::mem::take(&mut tables.pieces);
