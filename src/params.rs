@@ -167,7 +167,7 @@ pub(crate) struct Parameters {
     /// How far the 2D engine writes is looked at.
     pub(crate) bound_draws: bool,
     /// Physical memory that all clients may use besides: first address and bytes.
-    named_ranges: [Option<(u64, usize)>; ALLOWED_RANGES],
+    named_ranges: NamedRanges,
     /// The same as GPU addresses, after [`Parameters::count_from`].
     pub(crate) allowed_ranges: [Option<Range>; ALLOWED_RANGES],
     /// And each those of the framebuffers that it has mapped.
@@ -196,6 +196,9 @@ pub(crate) struct Parameters {
 
 /// Ranges that `allowedRanges` can hold.
 const ALLOWED_RANGES: usize = 4;
+
+/// They, as physical address and bytes.
+type NamedRanges = [Option<(u64, usize)>; ALLOWED_RANGES];
 
 /// A refused parameter: its name, and what is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -413,9 +416,7 @@ const FRAMEBUFFER: &str = "framebuffer";
 
 /// Pairs of physical address and bytes, and whether framebuffers are named.
 #[inline(never)]
-fn named_ranges(
-    raw: &RawParameters,
-) -> Result<([Option<(u64, usize)>; ALLOWED_RANGES], bool), Refusal> {
+fn named_ranges(raw: &RawParameters) -> Result<(NamedRanges, bool), Refusal> {
     let refuse = |why| Refusal("allowedRanges", why);
     let mut ranges = [None; ALLOWED_RANGES];
     let mut places = ranges.iter_mut();
