@@ -538,9 +538,10 @@ fn run_by_gctop() -> Result<()> {
         let core = cores.iter().find(|one| one["place"] == core.number);
         let percent = |name: &str| core.and_then(|core| core[name].as_f64()).context("no load");
         let seconds = report["seconds"].as_f64().context("no time")?;
-        busy += seconds * (load + percent("ended_percent")?) / 100.0;
+        let all = percent("load_percent")?;
+        busy += seconds * all / 100.0;
         if load > most {
-            (most, of_core) = (load, percent("load_percent")?);
+            (most, of_core) = (load, all);
         }
     }
     println!(
