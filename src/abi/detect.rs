@@ -186,8 +186,10 @@ pub(crate) fn choose(
     if fitting().count() == 1 {
         return place(Reason::Only, &|_| true);
     }
-    place(Reason::Core, &|layout| layout.model == model && model != 0)
-        .or_else(|| place(Reason::First, &|layout| layout.model == 0))
+    place(Reason::Core, &|layout| {
+        u32::from(layout.model) == model && model != 0
+    })
+    .or_else(|| place(Reason::First, &|layout| layout.model == 0))
 }
 
 /// The generation of a file whose first command has the number `command`: libraries begin with

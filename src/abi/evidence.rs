@@ -242,7 +242,7 @@ impl Candidates {
     fn likeliest(self, model: u32) -> Option<Choice> {
         let of = |wanted: u32| {
             self.choices()
-                .find(|choice| choice.format().0.model == wanted)
+                .find(|choice| u32::from(choice.format().0.model) == wanted)
         };
         of(model)
             .or_else(|| of(0))

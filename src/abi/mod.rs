@@ -50,6 +50,6 @@ pub(crate) use request::*;
 
 /// The newest generation's numbers: major, minor, patch, build.
 pub(crate) fn newest_version() -> [u32; 4] {
-    let versions = layout::LAYOUTS.iter().map(|layout| layout.version);
+    let versions = layout::LAYOUTS.iter().map(layout::Layout::version);
     versions.max().unwrap_or_default()
 }

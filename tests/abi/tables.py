@@ -176,11 +176,11 @@ class Generation:
 
 
 def read_structures():
-    """[(member, type, shared?, C name, [(field, [C names])])], in the order of structures.rs."""
+    """[(member, type, how shared, C name, [(field, [C names])])], in the order of structures.rs."""
     structures = []
     for line in (LAYOUT / "structures.rs").read_text().splitlines():
-        if found := re.fullmatch(r'    (\w+): (&?)(\w+) = "(\w+)" \{', line):
-            structures.append((found[1], found[3], found[2] == "&", found[4], []))
+        if found := re.fullmatch(r'    (\w+): ([&*]?)(\w+) = "(\w+)" \{', line):
+            structures.append((found[1], found[3], found[2], found[4], []))
         elif found := re.match(r'        (?:in|out|inout) (\w+) = ("[^,]*"),', line):
             structures[-1][4].append((found[1], re.findall(r'"([^"]*)"', found[2])))
     return structures
@@ -249,12 +249,13 @@ class Tables:
         self.counters = read_names("counters.rs")
         self.by_name = by_name
         self.lists, self.shared, self.made, self.command_lists = {}, {}, {}, ""
+        self.bodies, self.pointed = {}, ""
 
     def make(self):
         tables = HEAD + self.commands() + self.counter_lists()
         layouts = "".join(self.layout(generation) for generation in self.generations
                           if generation.name not in self.made)
-        shared = "".join(body for _, body in self.shared.values())
+        shared = "".join(f"    {kind} {{\n{''.join(bodies)}    }}\n" for kind, bodies in self.bodies.items())
         names = wrap([f"{constant(one.name)}," for one in self.generations], 4)
         return tables + f"""\
 command_lists! {{
@@ -262,6 +263,9 @@ command_lists! {{
 
 shared! {{
 {shared}}}
+
+pointed! {{
+{self.pointed}}}
 
 layouts! {{
 {layouts}}}
@@ -348,8 +352,8 @@ pub(crate) static ALIASES: &[(&str, u8)] = &[
         if "POOL_SRAM" in values:
             quirks["sram_pool"] = str(values["POOL_SRAM"])
         paths = {name: f"{PATHS[name]}::" if name in PATHS else "" for name in quirks}
-        flags = [f"{name}: {value:#x}" for name, value in flags.items()]
-        return [*braces("flags: AllocationFlags", flags),
+        flags = [f"{name}: {value:#x}," for name, value in flags.items()]
+        return ["flags: " + self.share("flags", "AllocationFlags", generation, flags) + ",",
                 *[f"{name}: {paths[name]}{value}," for name, value in quirks.items()]]
 
     def hardware(self, generation):
@@ -373,12 +377,21 @@ pub(crate) static ALIASES: &[(&str, u8)] = &[
                 f"bytes: {generation.members['QueryChipIdentity']},"]
 
     def share(self, member, kind, generation, items):
-        """The name of a static that has these items: each is there once, for all who have it."""
+        """The name of the place that has these items: each is there once, for all that have it."""
         key = (kind, *items)
         if key not in self.shared:
-            name = constant(f"{member}_{generation.name}")
-            self.shared[key] = (name, wrap([*items, "}"], 4, f"{name}: {kind} {{ "))
-        return f"&{self.shared[key][0]}"
+            bodies = self.bodies.setdefault(kind, [])
+            self.shared[key] = name = constant(f"{member}_{generation.name}")
+            bodies.append(wrap([*items, "}"], 8, f"{name} = {len(bodies)} {{ "))
+        return self.shared[key]
+
+    def point(self, member, kind, generation, items):
+        """The same, by its address."""
+        key = (kind, *items)
+        if key not in self.shared:
+            self.shared[key] = name = constant(f"{member}_{generation.name}")
+            self.pointed += wrap([*items, "}"], 4, f"{name}: {kind} {{ ")
+        return f"&{self.shared[key]}"
 
     def own(self, generation):
         own, fields, header = generation.own, generation.fields, generation.header
@@ -391,7 +404,7 @@ pub(crate) static ALIASES: &[(&str, u8)] = &[
         sub_commit = fields["Commit.shared"][0] if "Commit.subCommit.next" in fields else 0
         return [
             f'name: "{generation.name}",',
-            f"version: [{generation.version.replace('.', ', ')}],",
+            "version: [{}, {}, {}], build: {},".format(*generation.version.split(".")),
             f"argument_bytes: {generation.argument},",
             f"sizes: &{generation.sizes},",
             f"may_be_shorter: {own['shorter']},",
@@ -414,7 +427,7 @@ pub(crate) static ALIASES: &[(&str, u8)] = &[
             f"sub_commit_bytes: {sub_commit},",
             "identity: " + self.share("identity", "IdentityLayout", generation,
                                       self.identity_layout(generation)) + ",",
-            "quirks: " + self.share("quirks", "Quirks", generation,
+            "quirks: " + self.point("quirks", "Quirks", generation,
                                     self.quirks(generation)) + ",",
             "profile: " + self.share("profile", "Profile", generation, profile) + ",",
             f"vector: {vector},",
@@ -427,7 +440,7 @@ pub(crate) static ALIASES: &[(&str, u8)] = &[
         numbers = {number: name for name, number in generation.commands.items()}
         commands = [camel(numbers.get(number, "unknown")) for number in range(max(numbers) + 1)]
         rows = [*self.own(generation), f"commands: {self.command_list(generation, commands)},"]
-        for member, kind, is_shared, c_name, known in self.structures:
+        for member, kind, shared, c_name, known in self.structures:
             size = generation.members.get(c_name, 0)
             items = []
             for field, names in known if size else []:
@@ -437,10 +450,13 @@ pub(crate) static ALIASES: &[(&str, u8)] = &[
                     items.append(f"{field}: {place(found[0], 8 if c_name == 'Commit' else 4)},")
             rest = [f"..{kind}::ABSENT"] if len(items) < len(known) else []
             items = [f"bytes: {size},", *items, *rest] if size else rest
-            if is_shared:
-                rows.append(f"{member}: {self.share(member, kind, generation, items)},")
-            else:
-                rows.append(f"{member}: {kind} {{ {' '.join(items)} }},")
+            match shared:
+                case "&":
+                    rows.append(f"{member}: {self.share(member, kind, generation, items)},")
+                case "*":
+                    rows.append(f"{member}: {self.point(member, kind, generation, items)},")
+                case _:
+                    rows.append(f"{member}: {kind} {{ {' '.join(items)} }},")
         return rows
 
     def layout(self, generation):
@@ -460,9 +476,9 @@ pub(crate) static ALIASES: &[(&str, u8)] = &[
         """A list of commands, as `share` has it."""
         key = ("Command", *commands)
         if key not in self.shared:
-            self.shared[key] = (constant(f"commands_{generation.name}"), "")
-            self.command_lists += wrap([*commands, "}"], 4, f"{self.shared[key][0]} {{ ")
-        return f"&{self.shared[key][0]}"
+            self.shared[key] = constant(f"commands_{generation.name}")
+            self.command_lists += wrap([*commands, "}"], 4, f"{self.shared[key]} {{ ")
+        return f"&{self.shared[key]}"
 
 
 def main():

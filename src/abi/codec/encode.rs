@@ -199,7 +199,7 @@ impl Format {
             }
             Reply::MmuVersion(version) => layout.mmu_version.version.put(u, version),
             Reply::Version { claim } => {
-                let [major, minor, patch, build] = claim.unwrap_or(layout.version);
+                let [major, minor, patch, build] = claim.unwrap_or_else(|| layout.version());
                 layout.version_numbers.major.put(u, major);
                 layout.version_numbers.minor.put(u, minor);
                 layout.version_numbers.patch.put(u, patch);

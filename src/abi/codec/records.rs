@@ -254,7 +254,7 @@ impl Format {
 
     /// Reads a `gcoCMDBUF`, of [`Format::command_buffer_bytes`] bytes.
     pub(crate) fn decode_command_buffer(self, words: &[u32]) -> CommandBuffer {
-        let fields: &CommandBufferLayout = self.0.command_buffer;
+        let fields: &CommandBufferLayout = &self.0.command_buffer;
         let or = |field: Field, default| match field.exists() {
             true => field.word(words),
             false => default,

@@ -473,15 +473,668 @@ command_lists! {
 }
 
 shared! {
-    IDENTITY_V2: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
-        StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize VertexOutputBufferSize
-        ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], internal_sizes: &[],
-        neural_clusters: ABSENT, features: 0, bytes: 48, }
-    QUIRKS_V2: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
-        cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0, dma_buf: 0x0,
-        user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 10,
-        sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: true, caches_nodes: false,
-        flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: false,
+    IdentityLayout {
+        IDENTITY_V2 = 0 { words: &words![ Model Revision Features Minor0 Minor1 Minor2 StreamCount
+            RegisterMax ThreadCount ShaderCoreCount VertexCacheSize VertexOutputBufferSize ],
+            register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], internal_sizes: &[],
+            neural_clusters: ABSENT, features: 0, bytes: 48, }
+        IDENTITY_DOVE_OLD = 1 { words: &words![ Model Revision Features Minor0 Minor1 StreamCount
+            RegisterMax ThreadCount ShaderCoreCount VertexCacheSize VertexOutputBufferSize ],
+            register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], internal_sizes: &[],
+            neural_clusters: ABSENT, features: 0, bytes: 44, }
+        IDENTITY_V4 = 2 { words: &words![ Model Revision Features Minor0 Minor1 Minor2 Minor3
+            StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
+            VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize ],
+            register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], internal_sizes: &[],
+            neural_clusters: ABSENT, features: 0, bytes: 68, }
+        IDENTITY_4_0_0 = 3 { words: &words![ Model Revision Features Minor0 Minor1 Minor2 Minor3
+            StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
+            VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize
+            VaryingsCount SuperTileMode ], register_apb: ABSENT, address_bits: ABSENT,
+            internal_memory: &[], internal_sizes: &[], neural_clusters: ABSENT, features: 0,
+            bytes: 76, }
+        IDENTITY_4_1_0 = 4 { words: &words![ Model Revision Features Minor0 Minor1 Minor2 Minor3
+            Minor4 StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
+            VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize
+            VaryingsCount SuperTileMode ], register_apb: ABSENT, address_bits: ABSENT,
+            internal_memory: &[], internal_sizes: &[], neural_clusters: ABSENT, features: 0,
+            bytes: 80, }
+        IDENTITY_5_0_11_P6 = 5 { words: &words![ Model Revision Features Minor0 Minor1 Minor2
+            Minor3 Minor4 Minor5 AllStreams RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
+            VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize
+            FreeVaryings SuperTileMode Control2d Product EcoFlags ], register_apb: ABSENT,
+            address_bits: ABSENT, internal_memory: &[], internal_sizes: &[],
+            neural_clusters: ABSENT, features: 0, bytes: 128, }
+        IDENTITY_5_0_11_P8 = 6 { words: &words![ Model Revision Features Minor0 Minor1 Minor2
+            Minor3 Minor4 Minor5 Minor6 AllStreams RegisterMax ThreadCount ShaderCoreCount
+            VertexCacheSize VertexOutputBufferSize PixelPipes InstructionCount ConstantCount
+            BufferSize FreeVaryings SuperTileMode Control2d Product Flags ], register_apb: ABSENT,
+            address_bits: ABSENT, internal_memory: &[], internal_sizes: &[],
+            neural_clusters: ABSENT, features: 0, bytes: 100, }
+        IDENTITY_6_2_2 = 7 { words: &words![ RawModel RawRevision Date Features Minor0 Minor1
+            Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes InstructionCount
+            ListedConstants FreeVaryings CoreCount Product RawFlags Eco Customer ],
+            register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], internal_sizes: &[],
+            neural_clusters: ABSENT, features: 0, bytes: 88, }
+        IDENTITY_6_2_4_P3 = 8 { words: &words![ RawModel RawRevision Date AllStreams ListedPipes
+            ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product RawFlags
+            Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
+            internal_sizes: &[], neural_clusters: ABSENT, features: 0, bytes: 56, }
+        IDENTITY_6_2_4_P2 = 9 { words: &words![ RawModel RawRevision Date AllStreams ListedPipes
+            ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product RawFlags
+            Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
+            internal_sizes: &[], neural_clusters: ABSENT, features: 32, bytes: 56, }
+        IDENTITY_6_4_11 = 10 { words: &words![ RawModel RawRevision Date Features Minor0 Minor1
+            Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes InstructionCount
+            FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters Product
+            RawFlags Eco Customer ], register_apb: long(136), address_bits: word(148),
+            internal_memory: &[word(104), word(108), word(112), word(116)],
+            internal_sizes: &[word(120), word(124)], neural_clusters: word(144), features: 0,
+            bytes: 152, }
+        IDENTITY_6_3_0 = 11 { words: &words![ RawModel RawRevision Date AllStreams ListedPipes
+            ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Clusters Product
+            RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT,
+            internal_memory: &[], internal_sizes: &[word(60), word(64), word(68)],
+            neural_clusters: ABSENT, features: 0, bytes: 72, }
+        IDENTITY_6_3_1 = 12 { words: &words![ RawModel RawRevision Date AllStreams ListedPipes
+            ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Clusters Product
+            RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT,
+            internal_memory: &[word(64), word(68), word(72), word(76), word(80), word(84)],
+            internal_sizes: &[word(88), word(92), word(96)], neural_clusters: ABSENT, features: 0,
+            bytes: 104, }
+        IDENTITY_6_3_2_5 = 13 { words: &words![ RawModel RawRevision Date Features Minor0 Minor1
+            Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes InstructionCount
+            ListedConstants FreeVaryings CoreCount Clusters Product RawFlags Eco Customer ],
+            register_apb: ABSENT, address_bits: ABSENT,
+            internal_memory: &[word(96), word(100), word(104), word(108), word(112), word(116)],
+            internal_sizes: &[word(120), word(124), word(128)], neural_clusters: ABSENT,
+            features: 0, bytes: 136, }
+        IDENTITY_6_4_0_P1 = 14 { words: &words![ RawModel RawRevision Date Features Minor0 Minor1
+            Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes InstructionCount
+            ListedConstants FreeVaryings CoreCount Clusters Product RawFlags Eco Customer ],
+            register_apb: ABSENT, address_bits: ABSENT,
+            internal_memory: &[word(96), word(100), word(104), word(108)],
+            internal_sizes: &[word(112), word(116)], neural_clusters: ABSENT, features: 0,
+            bytes: 128, }
+        IDENTITY_6_4_9 = 15 { words: &words![ RawModel RawRevision Date Features Minor0 Minor1
+            Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes InstructionCount
+            FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters Product
+            RawFlags Eco Customer ], register_apb: long(128), address_bits: word(140),
+            internal_memory: &[word(96), word(100), word(104), word(108)],
+            internal_sizes: &[word(112), word(116)], neural_clusters: word(136), features: 0,
+            bytes: 144, }
+        IDENTITY_6_4_15_3 = 16 { words: &words![ RawModel RawRevision Date Features Minor0 Minor1
+            Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes InstructionCount
+            FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters Product
+            RawFlags Eco Customer ], register_apb: long(128), address_bits: word(140),
+            internal_memory: &[word(96), word(100), word(104), word(108)],
+            internal_sizes: &[word(112), word(116)], neural_clusters: word(136), features: 0,
+            bytes: 152, }
+        IDENTITY_6_2_4_P1_0 = 17 { words: &words![ RawModel RawRevision Date AllStreams ListedPipes
+            ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product RawFlags
+            Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
+            internal_sizes: &[], neural_clusters: ABSENT, features: 64, bytes: 56, }
+        IDENTITY_6_2_4_P4_NXP = 18 { words: &words![ RawModel RawRevision Date AllStreams
+            ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount
+            Product RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT,
+            internal_memory: &[], internal_sizes: &[], neural_clusters: ABSENT, features: 32,
+            bytes: 60, }
+        IDENTITY_6_2_4_P4_ST = 19 { words: &words![ RawModel RawRevision Date AllStreams
+            ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount
+            Product RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT,
+            internal_memory: &[], internal_sizes: &[], neural_clusters: ABSENT, features: 0,
+            bytes: 60, }
+        IDENTITY_6_4_4_3 = 20 { words: &words![ RawModel RawRevision Date Features Minor0 Minor1
+            Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes InstructionCount
+            ListedConstants FreeVaryings CoreCount Clusters Product RawFlags Eco Customer ],
+            register_apb: long(128), address_bits: ABSENT,
+            internal_memory: &[word(96), word(100), word(104), word(108)],
+            internal_sizes: &[word(112), word(116)], neural_clusters: word(136), features: 0,
+            bytes: 144, }
+        IDENTITY_6_4_7 = 21 { words: &words![ RawModel RawRevision Date Features Minor0 Minor1
+            Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes InstructionCount
+            FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters Product
+            RawFlags Eco Customer ], register_apb: long(128), address_bits: ABSENT,
+            internal_memory: &[word(96), word(100), word(104), word(108)],
+            internal_sizes: &[word(112), word(116)], neural_clusters: word(136), features: 0,
+            bytes: 144, }
+    }
+    AllocationFlags {
+        FLAGS_V2 = 0 { contiguous: 0x0, scattered: 0x0, secure: 0x0, cacheable: 0x0, fast: 0x0,
+            on_fault: 0x0, unseen: 0x0, exportable: 0x0, dma_buf: 0x0, user_memory: 0x0,
+            paged: 0x0, known: 0x0, }
+        FLAGS_5_0_11_P6 = 1 { contiguous: 0x1, scattered: 0x8, secure: 0x4, cacheable: 0x2,
+            fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0, dma_buf: 0x0, user_memory: 0x0,
+            paged: 0xa, known: 0x1b, }
+        FLAGS_5_0_11_P8 = 2 { contiguous: 0x1, scattered: 0x8, secure: 0x4, cacheable: 0x2,
+            fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0, dma_buf: 0x20,
+            user_memory: 0x40, paged: 0xa, known: 0x1b, }
+        FLAGS_6_2_2 = 3 { contiguous: 0x1, scattered: 0x8, secure: 0x4, cacheable: 0x2, fast: 0x0,
+            on_fault: 0x100, unseen: 0x0, exportable: 0x0, dma_buf: 0x20, user_memory: 0x40,
+            paged: 0x30a, known: 0x31b, }
+        FLAGS_6_2_3 = 4 { contiguous: 0x1, scattered: 0x8, secure: 0x4, cacheable: 0x2, fast: 0x0,
+            on_fault: 0x1000000, unseen: 0x0, exportable: 0x0, dma_buf: 0x1000,
+            user_memory: 0x2000, paged: 0x500000a, known: 0x700800b, }
+        FLAGS_6_2_4_P3 = 5 { contiguous: 0x1, scattered: 0x8, secure: 0x4, cacheable: 0x2,
+            fast: 0x100, on_fault: 0x1000000, unseen: 0x0, exportable: 0x10, dma_buf: 0x1000,
+            user_memory: 0x2000, paged: 0x100000a, known: 0x300813b, }
+        FLAGS_6_2_4_P2 = 6 { contiguous: 0x1, scattered: 0x8, secure: 0x4, cacheable: 0x2,
+            fast: 0x100, on_fault: 0x1000000, unseen: 0x0, exportable: 0x10, dma_buf: 0x1000,
+            user_memory: 0x2000, paged: 0x500000a, known: 0xf00813b, }
+        FLAGS_6_4_11 = 7 { contiguous: 0x1, scattered: 0x2, secure: 0x40, cacheable: 0x10,
+            fast: 0x100, on_fault: 0x1000000, unseen: 0x200, exportable: 0x80, dma_buf: 0x1000,
+            user_memory: 0x2000, paged: 0x5010012, known: 0xf0f81bb, }
+        FLAGS_6_3_0 = 8 { contiguous: 0x1, scattered: 0x2, secure: 0x40, cacheable: 0x10,
+            fast: 0x100, on_fault: 0x1000000, unseen: 0x0, exportable: 0x80, dma_buf: 0x1000,
+            user_memory: 0x2000, paged: 0x1000012, known: 0x30081bb, }
+        FLAGS_6_4_0_P1 = 9 { contiguous: 0x1, scattered: 0x2, secure: 0x40, cacheable: 0x10,
+            fast: 0x100, on_fault: 0x1000000, unseen: 0x0, exportable: 0x80, dma_buf: 0x1000,
+            user_memory: 0x2000, paged: 0x5010012, known: 0xf0381bb, }
+        FLAGS_6_4_9 = 10 { contiguous: 0x1, scattered: 0x2, secure: 0x40, cacheable: 0x10,
+            fast: 0x100, on_fault: 0x1000000, unseen: 0x200, exportable: 0x80, dma_buf: 0x1000,
+            user_memory: 0x2000, paged: 0x1010012, known: 0x30f81bb, }
+        FLAGS_6_2_4_P1_0 = 11 { contiguous: 0x1, scattered: 0x8, secure: 0x4, cacheable: 0x2,
+            fast: 0x100, on_fault: 0x1000000, unseen: 0x0, exportable: 0x10, dma_buf: 0x1000,
+            user_memory: 0x2000, paged: 0x500000a, known: 0xf00811b, }
+        FLAGS_6_4_1 = 12 { contiguous: 0x1, scattered: 0x2, secure: 0x40, cacheable: 0x10,
+            fast: 0x100, on_fault: 0x1000000, unseen: 0x0, exportable: 0x80, dma_buf: 0x1000,
+            user_memory: 0x2000, paged: 0x1010012, known: 0x30381bb, }
+        FLAGS_6_4_3_ST = 13 { contiguous: 0x1, scattered: 0x2, secure: 0x40, cacheable: 0x10,
+            fast: 0x100, on_fault: 0x1000000, unseen: 0x200, exportable: 0x80, dma_buf: 0x1000,
+            user_memory: 0x2000, paged: 0x1010012, known: 0x30381bb, }
+    }
+    Profile {
+        PROFILE_V2 = 0 { all: CountersLayout { at: 0, words: &ALL_DOVE },
+            part_1: CountersLayout::ABSENT, part_2: CountersLayout::ABSENT, }
+        PROFILE_ARNOVA = 1 { all: CountersLayout::ABSENT, part_1: CountersLayout::ABSENT,
+            part_2: CountersLayout::ABSENT, }
+        PROFILE_4_0_0 = 2 { all: CountersLayout { at: 0, words: &ALL_4_0_0 },
+            part_1: CountersLayout::ABSENT, part_2: CountersLayout::ABSENT, }
+        PROFILE_4_6_9 = 3 { all: CountersLayout { at: 4, words: &ALL_4_0_0 },
+            part_1: CountersLayout::ABSENT, part_2: CountersLayout::ABSENT, }
+        PROFILE_6_2_2 = 4 { all: CountersLayout { at: 4, words: &ALL_6_2_3 },
+            part_1: CountersLayout { at: 4, words: &PART_1_6_2_4_P2 },
+            part_2: CountersLayout { at: 4, words: &PART_2_6_2_3 }, }
+        PROFILE_6_2_4_P3 = 5 { all: CountersLayout::ABSENT,
+            part_1: CountersLayout { at: 4, words: &PART_1_6_2_4_P2 },
+            part_2: CountersLayout { at: 4, words: &PART_2_6_2_4_P2 }, }
+        PROFILE_6_4_11 = 6 { all: CountersLayout::ABSENT,
+            part_1: CountersLayout { at: 4, words: &PART_1_6_2_4_P2 },
+            part_2: CountersLayout { at: 4, words: &PART_2_6_4_11 }, }
+    }
+    GetBaseAddress {
+        BASE_ADDRESS_V2 = 0 { bytes: 4, base_address: word(0), ..GetBaseAddress::ABSENT }
+        BASE_ADDRESS_6_2_2 = 1 { bytes: 12, base_address: word(0), range_start: word(4),
+            range_end: word(8), ..GetBaseAddress::ABSENT }
+        BASE_ADDRESS_6_2_3 = 2 { bytes: 264, base_address: word(0), range_count: word(4),
+            ..GetBaseAddress::ABSENT }
+        BASE_ADDRESS_6_4_11 = 3 { bytes: 328, base_address: word(0), range_count: word(4),
+            ..GetBaseAddress::ABSENT }
+        BASE_ADDRESS_6_3_1_4 = 4 { bytes: 392, base_address: word(0), range_count: word(4),
+            ..GetBaseAddress::ABSENT }
+    }
+    QueryVideoMemory {
+        VIDEO_MEMORY_V2 = 0 { bytes: 24, internal_physical: word(0), internal_size: word(4),
+            external_physical: word(8), external_size: word(12), contiguous_physical: word(16),
+            contiguous_size: word(20), ..QueryVideoMemory::ABSENT }
+        VIDEO_MEMORY_4_0_0 = 1 { bytes: 48, internal_physical: word(0), internal_size: long(8),
+            external_physical: word(16), external_size: long(24), contiguous_physical: word(32),
+            contiguous_size: long(40), ..QueryVideoMemory::ABSENT }
+        VIDEO_MEMORY_6_4_11 = 2 { bytes: 64, internal_physical: word(0), internal_size: long(8),
+            external_physical: word(16), external_size: long(24), contiguous_physical: word(32),
+            contiguous_size: long(40), exclusive_physical: word(48), exclusive_size: long(56),
+            ..QueryVideoMemory::ABSENT }
+        VIDEO_MEMORY_6_4_15_3 = 3 { bytes: 72, internal_physical: word(0), internal_size: long(8),
+            external_physical: word(16), external_size: long(24), contiguous_physical: word(32),
+            contiguous_size: long(40), exclusive_physical: word(48), exclusive_size: long(56),
+            virtual_pool: word(64), }
+    }
+    MapMemory {
+        MAP_MEMORY_V2 = 0 { bytes: 12, physical: word(0), size: word(4), logical: word(8), }
+        MAP_MEMORY_4_0_0 = 1 { bytes: 24, physical: word(0), size: long(8), logical: long(16), }
+    }
+    UnmapMemory {
+        UNMAP_MEMORY_V2 = 0 { bytes: 12, physical: word(0), size: word(4), logical: word(8), }
+        UNMAP_MEMORY_4_0_0 = 1 { bytes: 24, physical: word(0), size: long(8), logical: long(16), }
+    }
+    AllocateVideoMemory {
+        ALLOCATE_SURFACE_V2 = 0 { bytes: 28, width: word(0), height: word(4), depth: word(8),
+            format: word(12), kind: word(16), pool: word(20), node: word(24), }
+        ALLOCATE_SURFACE_4_0_0 = 1 { bytes: 32, width: word(0), height: word(4), depth: word(8),
+            format: word(12), kind: word(16), pool: word(20), node: long(24), }
+        ALLOCATE_SURFACE_6_4_11 = 2 { ..AllocateVideoMemory::ABSENT }
+    }
+    NameVideoMemory {
+        NAME_NODE_V2 = 0 { ..NameVideoMemory::ABSENT }
+        NAME_NODE_5_0_11_P6 = 1 { bytes: 8, node: word(0), name: word(4), }
+    }
+    ImportVideoMemory {
+        IMPORT_NODE_V2 = 0 { ..ImportVideoMemory::ABSENT }
+        IMPORT_NODE_5_0_11_P6 = 1 { bytes: 8, name: word(0), node: word(4), }
+    }
+    WrapUserMemory {
+        WRAP_V2 = 0 { ..WrapUserMemory::ABSENT }
+        WRAP_5_0_11_P8 = 1 { bytes: 40, flag: word(16), handle: word(20), logical: long(24),
+            physical: word(32), size: word(36), node: word(8), ..WrapUserMemory::ABSENT }
+        WRAP_6_2_2 = 2 { bytes: 96, flag: word(0), handle: word(4), logical: long(8),
+            physical: word(16), size: word(20), node: word(88), ..WrapUserMemory::ABSENT }
+        WRAP_6_2_4_P3 = 3 { bytes: 112, flag: word(0), handle: word(4), logical: long(16),
+            physical: word(24), size: word(28), node: word(96), granted: long(104), }
+        WRAP_6_4_11 = 4 { bytes: 56, flag: word(0), handle: word(4), logical: long(16),
+            physical: long(24), size: long(32), node: word(44), granted: long(48), }
+        WRAP_6_3_0 = 5 { bytes: 112, flag: word(0), handle: word(4), logical: long(16),
+            physical: word(24), size: word(28), node: word(100), granted: long(104), }
+        WRAP_6_3_1 = 6 { bytes: 120, flag: word(0), handle: word(4), logical: long(16),
+            physical: long(24), size: word(32), node: word(108), granted: long(112), }
+        WRAP_6_4_8_7 = 7 { bytes: 56, flag: word(0), handle: word(4), logical: long(16),
+            physical: long(24), size: word(32), node: word(44), granted: long(48), }
+    }
+    ExportVideoMemory {
+        EXPORT_NODE_V2 = 0 { ..ExportVideoMemory::ABSENT }
+        EXPORT_NODE_6_2_4_P3 = 1 { bytes: 12, node: word(0), flags: word(4), fd: word(8), }
+    }
+    GetVideoMemoryFd {
+        NODE_FD_V2 = 0 { ..GetVideoMemoryFd::ABSENT }
+        NODE_FD_5_0_11_P6 = 1 { bytes: 8, node: word(0), fd: word(4), }
+        NODE_FD_6_4_11 = 2 { bytes: 12, node: word(0), fd: word(8), }
+    }
+    SetVidMemMetadata {
+        METADATA_V2 = 0 { ..SetVidMemMetadata::ABSENT }
+        METADATA_6_2_4_P3 = 1 { bytes: 32, node: word(0), readback: word(4), status: word(8),
+            fast_clear: word(12), format: word(28), }
+    }
+    GetGraphicBufferFd {
+        GRAPHIC_BUFFER_V2 = 0 { ..GetGraphicBufferFd::ABSENT }
+        GRAPHIC_BUFFER_6_2_4_P3 = 1 { bytes: 32, nodes: word(0), piece: long(16), signal: word(24),
+            fd: word(28), }
+        GRAPHIC_BUFFER_6_4_11 = 2 { bytes: 40, nodes: word(0), piece: long(16), signal: long(24),
+            fd: word(32), }
+    }
+    ShBuf {
+        SHARED_BUFFER_V2 = 0 { ..ShBuf::ABSENT }
+        SHARED_BUFFER_5_0_11_P6 = 1 { bytes: 32, command: word(0), id: long(8), data: long(16),
+            size: word(24), }
+    }
+    CreateNativeFence {
+        CREATE_FENCE_V2 = 0 { ..CreateNativeFence::ABSENT }
+        CREATE_FENCE_4_6_9 = 1 { bytes: 16, fd: word(8), ..CreateNativeFence::ABSENT }
+        CREATE_FENCE_6_2_2 = 2 { bytes: 16, signal: long(0), fd: word(8), }
+    }
+    WaitNativeFence {
+        WAIT_FENCE_V2 = 0 { ..WaitNativeFence::ABSENT }
+        WAIT_FENCE_5_0_11_P8 = 1 { bytes: 8, fd: word(0), timeout: word(4), }
+    }
+    WaitFence {
+        WAIT_NODE_V2 = 0 { ..WaitFence::ABSENT }
+        WAIT_NODE_6_2_2 = 1 { bytes: 8, node: word(0), }
+    }
+    BottomHalfUnlockVideoMemory {
+        FINISH_UNLOCK_V2 = 0 { ..BottomHalfUnlockVideoMemory::ABSENT }
+        FINISH_UNLOCK_6_2_2 = 1 { bytes: 8, node: word(0), }
+    }
+    AllocateNonPagedMemory {
+        ALLOCATE_NON_PAGED_V2 = 0 { bytes: 12, size: word(0), physical: word(4), logical: word(8),
+            }
+        ALLOCATE_NON_PAGED_4_0_0 = 1 { bytes: 24, size: long(0), physical: word(8),
+            logical: long(16), }
+        ALLOCATE_NON_PAGED_6_4_11 = 2 { bytes: 32, size: long(8), physical: word(16),
+            logical: long(24), }
+    }
+    FreeNonPagedMemory {
+        FREE_NON_PAGED_V2 = 0 { bytes: 12, size: word(0), physical: word(4), logical: word(8), }
+        FREE_NON_PAGED_4_0_0 = 1 { bytes: 24, size: long(0), physical: word(8), logical: long(16),
+            }
+    }
+    AllocateVirtualCommandBuffer {
+        ALLOCATE_COMMANDS_V2 = 0 { ..AllocateVirtualCommandBuffer::ABSENT }
+        ALLOCATE_COMMANDS_4_0_0 = 1 { bytes: 24, size: long(0), physical: word(8),
+            logical: long(16), }
+    }
+    FreeVirtualCommandBuffer {
+        FREE_COMMANDS_V2 = 0 { ..FreeVirtualCommandBuffer::ABSENT }
+        FREE_COMMANDS_4_0_0 = 1 { bytes: 24, size: long(0), physical: word(8), logical: long(16), }
+    }
+    AllocateContiguousMemory {
+        ALLOCATE_CONTIGUOUS_V2 = 0 { bytes: 12, size: word(0), physical: word(4), logical: word(8),
+            ..AllocateContiguousMemory::ABSENT }
+        ALLOCATE_CONTIGUOUS_V4 = 1 { bytes: 16, size: word(0), address: word(4), physical: word(8),
+            logical: word(12), }
+        ALLOCATE_CONTIGUOUS_4_0_0 = 2 { bytes: 24, size: long(0), address: word(8),
+            physical: word(12), logical: long(16), }
+        ALLOCATE_CONTIGUOUS_6_4_11 = 3 { ..AllocateContiguousMemory::ABSENT }
+    }
+    FreeContiguousMemory {
+        FREE_CONTIGUOUS_V2 = 0 { bytes: 12, size: word(0), physical: word(4), logical: word(8), }
+        FREE_CONTIGUOUS_4_0_0 = 1 { bytes: 24, size: long(0), physical: word(8), logical: long(16),
+            }
+        FREE_CONTIGUOUS_6_4_11 = 2 { ..FreeContiguousMemory::ABSENT }
+    }
+    MapUserMemory {
+        MAP_USER_V2 = 0 { bytes: 16, memory: word(0), size: word(4), info: word(8),
+            address: word(12), ..MapUserMemory::ABSENT }
+        MAP_USER_4_0_0 = 1 { bytes: 32, memory: long(0), physical: word(8), size: long(16),
+            info: word(24), address: word(28), }
+        MAP_USER_6_4_11 = 2 { ..MapUserMemory::ABSENT }
+        MAP_USER_4_6_9_MARVELL = 3 { bytes: 20, memory: word(0), physical: word(4), size: word(8),
+            info: word(12), address: word(16), }
+    }
+    UnmapUserMemory {
+        UNMAP_USER_V2 = 0 { bytes: 16, memory: word(0), size: word(4), info: word(8), }
+        UNMAP_USER_4_0_0 = 1 { bytes: 24, memory: long(0), size: long(8), info: word(16), }
+        UNMAP_USER_6_4_11 = 2 { ..UnmapUserMemory::ABSENT }
+    }
+    Signal {
+        SIGNAL_V2 = 0 { bytes: 16, signal: word(0), process: word(8), }
+        SIGNAL_4_0_0 = 1 { bytes: 32, signal: long(0), process: long(16), }
+    }
+    WriteData {
+        WRITE_DATA_V2 = 0 { bytes: 8, address: word(0), data: word(4), }
+        WRITE_DATA_DOVE_OLD = 1 { bytes: 12, address: word(0), data: word(8), }
+    }
+    SetPowerManagement {
+        SET_POWER_V2 = 0 { bytes: 4, state: word(0), }
+    }
+    ConfigPowerManagement {
+        CONFIG_POWER_V2 = 0 { ..ConfigPowerManagement::ABSENT }
+        CONFIG_POWER_5_0_11_P6 = 1 { bytes: 4, enable: word(0), ..ConfigPowerManagement::ABSENT }
+        CONFIG_POWER_6_4_11 = 2 { bytes: 8, enable: word(0), old: word(4), }
+    }
+    QueryPowerManagement {
+        POWER_V2 = 0 { bytes: 8, state: word(0), is_idle: word(4), }
+    }
+    Cache {
+        CACHE_V2 = 0 { bytes: 16, logical: word(8), size: word(12), ..Cache::ABSENT }
+        CACHE_V4 = 1 { bytes: 20, operation: word(0), logical: word(8), size: word(12),
+            node: word(16), }
+        CACHE_EUREKA = 2 { bytes: 28, operation: word(4), logical: word(16), size: word(20),
+            node: word(24), }
+        CACHE_4_0_0 = 3 { bytes: 40, operation: word(0), logical: long(16), size: long(24),
+            node: long(32), }
+        CACHE_5_0_11_P6 = 4 { bytes: 40, operation: word(0), logical: long(16), size: long(24),
+            node: word(32), }
+        CACHE_6_4_11 = 5 { bytes: 48, operation: word(0), logical: long(16), size: long(24),
+            node: word(40), }
+        CACHE_6_4_15_3 = 6 { bytes: 48, operation: word(0), logical: long(16), size: long(24),
+            node: word(32), }
+    }
+    CacheFlush {
+        FLUSH_CACHE_V2 = 0 { ..CacheFlush::ABSENT }
+        FLUSH_CACHE_5_0_11_P6 = 1 { bytes: 12, logical: word(0), size: word(4), direction: word(8),
+            }
+    }
+    GetMmuVersion {
+        MMU_VERSION_V2 = 0 { ..GetMmuVersion::ABSENT }
+        MMU_VERSION_5_0_11_P6 = 1 { bytes: 4, version: word(0), }
+    }
+    TimeStamp {
+        TIMESTAMP_V2 = 0 { ..TimeStamp::ABSENT }
+        TIMESTAMP_V4 = 1 { bytes: 12, timer: word(0), request: word(4), delta: word(8), }
+    }
+    QueryKernelSettings {
+        KERNEL_SETTINGS_V2 = 0 { bytes: 4, signal: word(0), }
+        KERNEL_SETTINGS_6_4_11 = 1 { ..QueryKernelSettings::ABSENT }
+    }
+    Version {
+        VERSION_NUMBERS_V2 = 0 { ..Version::ABSENT }
+        VERSION_NUMBERS_V4 = 1 { bytes: 16, major: word(0), minor: word(4), patch: word(8),
+            build: word(12), }
+    }
+    Attach {
+        ATTACH_V2 = 0 { ..Attach::ABSENT }
+        ATTACH_V4 = 1 { bytes: 8, context: word(0), state_count: word(4), ..Attach::ABSENT }
+        ATTACH_4_0_0 = 2 { bytes: 16, context: word(0), state_count: long(8), ..Attach::ABSENT }
+        ATTACH_5_0_11_P6 = 3 { bytes: 56, context: word(0), state_count: long(8),
+            record_count: word(16), buffer_bytes: word(48), }
+        ATTACH_6_4_11 = 4 { bytes: 48, context: word(0), state_count: long(8),
+            record_count: word(16), buffer_bytes: word(40), }
+    }
+    Detach {
+        DETACH_V2 = 0 { ..Detach::ABSENT }
+        DETACH_V4 = 1 { bytes: 4, context: word(0), }
+    }
+    SetTimeOut {
+        TIMEOUT_V2 = 0 { ..SetTimeOut::ABSENT }
+        TIMEOUT_V4 = 1 { bytes: 4, timeout: word(0), }
+    }
+    Database {
+        DATABASE_V2 = 0 { ..Database::ABSENT }
+        DATABASE_V4 = 1 { bytes: 104, is_valid: word(0), process: word(4), video: word(8),
+            video_max: word(12), video_total: word(16), non_paged: word(32),
+            non_paged_max: word(36), non_paged_total: word(40), contiguous: word(56),
+            contiguous_max: word(60), contiguous_total: word(64), ..Database::ABSENT }
+        DATABASE_4_0_0 = 2 { bytes: 136, is_valid: word(0), process: word(4), video: long(8),
+            video_max: long(16), video_total: long(24), non_paged: long(40),
+            non_paged_max: long(48), non_paged_total: long(56), contiguous: long(72),
+            contiguous_max: long(80), contiguous_total: long(88), ..Database::ABSENT }
+        DATABASE_5_0_11_P6 = 3 { bytes: 288, is_valid: word(0), process: word(4), video: long(8),
+            video_max: long(16), video_total: long(24), non_paged: long(48),
+            non_paged_max: long(56), non_paged_total: long(64), contiguous: long(88),
+            contiguous_max: long(96), contiguous_total: long(104), pool: long(168),
+            pool_max: long(176), pool_total: long(184), ..Database::ABSENT }
+        DATABASE_5_0_11_P8 = 4 { bytes: 288, is_valid: word(0), process: word(4), video: long(8),
+            video_max: long(16), video_total: long(24), video_given: word(32),
+            video_returned: word(36), non_paged: long(48), non_paged_max: long(56),
+            non_paged_total: long(64), non_paged_given: word(72), non_paged_returned: word(76),
+            contiguous: long(88), contiguous_max: long(96), contiguous_total: long(104),
+            contiguous_given: word(112), contiguous_returned: word(116), pool: long(168),
+            pool_max: long(176), pool_total: long(184), pool_given: word(192),
+            pool_returned: word(196), }
+        DATABASE_6_3_0 = 5 { bytes: 248, is_valid: word(0), process: word(4), video: long(8),
+            video_max: long(16), video_total: long(24), video_given: word(32),
+            video_returned: word(36), non_paged: long(48), non_paged_max: long(56),
+            non_paged_total: long(64), non_paged_given: word(72), non_paged_returned: word(76),
+            pool: long(128), pool_max: long(136), pool_total: long(144), pool_given: word(152),
+            pool_returned: word(156), ..Database::ABSENT }
+        DATABASE_4_6_9_MARVELL = 6 { bytes: 136, is_valid: word(0), process: word(4),
+            video: word(8), video_max: word(12), video_total: word(20), non_paged: word(40),
+            non_paged_max: word(44), non_paged_total: word(52), contiguous: word(72),
+            contiguous_max: word(76), contiguous_total: word(84), ..Database::ABSENT }
+    }
+    ChipInfo {
+        CHIP_INFO_V2 = 0 { ..ChipInfo::ABSENT }
+        CHIP_INFO_V4 = 1 { bytes: 16, count: word(0), kind: word(4), ..ChipInfo::ABSENT }
+        CHIP_INFO_6_2_2 = 2 { bytes: 84, count: word(0), kind: word(4), id: word(44),
+            ..ChipInfo::ABSENT }
+        CHIP_INFO_6_4_11 = 3 { bytes: 340, count: word(0), kind: word(4), id: word(88),
+            index: word(172), }
+        CHIP_INFO_6_4_0_P2_0 = 4 { bytes: 124, count: word(0), kind: word(4), id: word(44),
+            index: word(84), }
+        CHIP_INFO_6_4_15_3 = 5 { bytes: 162, count: half(0), kind: byte(2), id: byte(34),
+            index: half(66), }
+        CHIP_INFO_6_4_6 = 6 { bytes: 136, count: word(0), kind: word(4), id: word(48),
+            index: word(92), }
+        CHIP_INFO_6_4_6_9 = 7 { bytes: 256, count: word(0), kind: word(4), id: word(88),
+            index: word(172), }
+    }
+    QueryResetTimeStamp {
+        RESETS_V2 = 0 { ..QueryResetTimeStamp::ABSENT }
+        RESETS_4_0_0 = 1 { bytes: 8, stamp: long(0), ..QueryResetTimeStamp::ABSENT }
+        RESETS_6_2_2 = 2 { bytes: 16, stamp: long(0), context: long(8), }
+    }
+    QueryChipOptions {
+        OPTIONS_V2 = 0 { ..QueryChipOptions::ABSENT }
+        OPTIONS_6_2_4_P3 = 1 { bytes: 28, profiler: word(0), fast_clear: word(4), power: word(8),
+            mmu: word(12), compression: word(16), ..QueryChipOptions::ABSENT }
+        OPTIONS_6_4_11 = 2 { bytes: 248, profiler: word(0), fast_clear: word(4), power: word(8),
+            mmu: word(12), compression: word(16), small_batch: word(20), attribute_cache: word(28),
+            pools: word(220), shaders: word(228), networks: word(232), neural_cores: word(240), }
+        OPTIONS_6_3_0 = 3 { bytes: 52, profiler: word(0), fast_clear: word(4), power: word(8),
+            mmu: word(12), compression: word(16), small_batch: word(20), attribute_cache: word(28),
+            ..QueryChipOptions::ABSENT }
+        OPTIONS_6_3_3_4 = 4 { bytes: 96, profiler: word(0), fast_clear: word(4), power: word(8),
+            mmu: word(12), compression: word(16), small_batch: word(20), attribute_cache: word(28),
+            ..QueryChipOptions::ABSENT }
+        OPTIONS_6_4_0_P1 = 5 { bytes: 72, profiler: word(0), fast_clear: word(4), power: word(8),
+            mmu: word(12), compression: word(16), small_batch: word(20), attribute_cache: word(28),
+            ..QueryChipOptions::ABSENT }
+        OPTIONS_6_4_0_P2_0 = 6 { bytes: 128, profiler: word(0), fast_clear: word(4),
+            power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
+            attribute_cache: word(28), ..QueryChipOptions::ABSENT }
+        OPTIONS_6_4_3_P0 = 7 { bytes: 136, profiler: word(0), fast_clear: word(4), power: word(8),
+            mmu: word(12), compression: word(16), small_batch: word(20), attribute_cache: word(28),
+            shaders: word(128), ..QueryChipOptions::ABSENT }
+        OPTIONS_6_4_9 = 8 { bytes: 240, profiler: word(0), fast_clear: word(4), power: word(8),
+            mmu: word(12), compression: word(16), small_batch: word(20), attribute_cache: word(28),
+            shaders: word(224), networks: word(228), ..QueryChipOptions::ABSENT }
+        OPTIONS_6_4_15_3 = 9 { bytes: 248, profiler: word(0), fast_clear: word(4), power: word(8),
+            mmu: word(12), compression: word(16), small_batch: word(20), attribute_cache: word(28),
+            pools: word(240), shaders: word(224), networks: word(228), neural_cores: word(236), }
+        OPTIONS_6_4_18_6 = 10 { bytes: 256, profiler: word(0), fast_clear: word(4), power: word(8),
+            mmu: word(12), compression: word(16), small_batch: word(20), attribute_cache: word(28),
+            pools: word(240), shaders: word(224), networks: word(228), neural_cores: word(236), }
+        OPTIONS_6_4_4_3 = 11 { bytes: 168, profiler: word(0), fast_clear: word(4), power: word(8),
+            mmu: word(12), compression: word(16), small_batch: word(20), attribute_cache: word(28),
+            shaders: word(152), networks: word(156), ..QueryChipOptions::ABSENT }
+        OPTIONS_6_4_6_9 = 12 { bytes: 216, profiler: word(0), fast_clear: word(4), power: word(8),
+            mmu: word(12), compression: word(16), small_batch: word(20), attribute_cache: word(28),
+            shaders: word(200), networks: word(204), ..QueryChipOptions::ABSENT }
+    }
+    QueryChipFrequency {
+        CHIP_FREQUENCY_V2 = 0 { ..QueryChipFrequency::ABSENT }
+        CHIP_FREQUENCY_6_2_4_P3 = 1 { bytes: 8, core: word(0), shader: word(4), }
+        CHIP_FREQUENCY_6_4_15_3 = 2 { bytes: 16, core: long(0), shader: long(8), }
+    }
+    SetFscaleValue {
+        SET_SCALE_V2 = 0 { ..SetFscaleValue::ABSENT }
+        SET_SCALE_4_0_0 = 1 { bytes: 4, value: word(0), }
+        SET_SCALE_6_4_11 = 2 { bytes: 8, value: word(0), }
+    }
+    GetFscaleValue {
+        SCALE_V2 = 0 { ..GetFscaleValue::ABSENT }
+        SCALE_4_0_0 = 1 { bytes: 12, value: word(0), min: word(4), max: word(8), }
+    }
+    QueryCpuFrequency {
+        CPU_FREQUENCY_V2 = 0 { ..QueryCpuFrequency::ABSENT }
+        CPU_FREQUENCY_6_4_11 = 1 { bytes: 8, frequency: word(4), }
+    }
+    ReadRegister {
+        READ_REGISTER_V2 = 0 { bytes: 8, address: word(0), data: word(4), }
+    }
+    WriteRegister {
+        WRITE_REGISTER_V2 = 0 { bytes: 8, address: word(0), data: word(4), }
+    }
+    ReadRegisterEx {
+        READ_REGISTERS_V2 = 0 { ..ReadRegisterEx::ABSENT }
+        READ_REGISTERS_6_2_2 = 1 { bytes: 24, address: word(0), cores: word(4), data: word(8), }
+    }
+    WriteRegisterEx {
+        WRITE_REGISTERS_V2 = 0 { ..WriteRegisterEx::ABSENT }
+        WRITE_REGISTERS_6_2_2 = 1 { bytes: 24, address: word(0), cores: word(4), data: word(8), }
+    }
+    GetProfileSetting {
+        PROFILE_SETTING_V2 = 0 { bytes: 132, enable: word(0), name: word(4),
+            ..GetProfileSetting::ABSENT }
+        PROFILE_SETTING_ARNOVA = 1 { ..GetProfileSetting::ABSENT }
+        PROFILE_SETTING_5_0_11_P6 = 2 { bytes: 4, enable: word(0), ..GetProfileSetting::ABSENT }
+        PROFILE_SETTING_6_2_2 = 3 { bytes: 8, enable: word(0), sync: word(4),
+            ..GetProfileSetting::ABSENT }
+        PROFILE_SETTING_6_4_11 = 4 { bytes: 12, enable: word(0), mode: word(4), probe: word(8),
+            ..GetProfileSetting::ABSENT }
+        PROFILE_SETTING_6_4_3_P2_0 = 5 { bytes: 8, enable: word(0), mode: word(4),
+            ..GetProfileSetting::ABSENT }
+    }
+    SetProfileSetting {
+        SET_PROFILE_V2 = 0 { bytes: 132, enable: word(0), name: word(4), }
+        SET_PROFILE_ARNOVA = 1 { ..SetProfileSetting::ABSENT }
+        SET_PROFILE_5_0_11_P6 = 2 { bytes: 4, enable: word(0), ..SetProfileSetting::ABSENT }
+        SET_PROFILE_6_2_2 = 3 { bytes: 8, enable: word(0), ..SetProfileSetting::ABSENT }
+        SET_PROFILE_6_4_11 = 4 { bytes: 12, enable: word(0), ..SetProfileSetting::ABSENT }
+    }
+    ProfileRegisters2d {
+        COUNTERS_2D_V2 = 0 { bytes: 4, result: word(0), }
+        COUNTERS_2D_ARNOVA = 1 { ..ProfileRegisters2d::ABSENT }
+        COUNTERS_2D_4_0_0 = 2 { bytes: 8, result: long(0), }
+    }
+    ReadProfilerRegisterSetting {
+        PROFILE_CLEAR_V2 = 0 { ..ReadProfilerRegisterSetting::ABSENT }
+        PROFILE_CLEAR_6_2_2 = 1 { bytes: 4, clears: word(0), }
+    }
+    Debug {
+        DEBUG_V2 = 0 { bytes: 96, message: word(16), ..Debug::ABSENT }
+        DEBUG_ARNOVA = 1 { ..Debug::ABSENT }
+        DEBUG_V4 = 2 { bytes: 104, message: word(24), kind: word(16), }
+    }
+    GetSharedInfo {
+        SHARED_INFO_V2 = 0 { ..GetSharedInfo::ABSENT }
+        SHARED_INFO_V4 = 1 { bytes: 28, process: word(0), id: word(4), node: word(8),
+            data: word(12), node_data: word(16), size: word(20), kind: word(24), }
+        SHARED_INFO_4_0_0 = 2 { bytes: 48, process: word(0), id: word(4), node: long(8),
+            data: long(16), node_data: long(24), size: long(32), kind: word(40), }
+        SHARED_INFO_4_1_0 = 3 { bytes: 16, process: word(0), id: word(4), data: word(12),
+            size: word(8), ..GetSharedInfo::ABSENT }
+    }
+    SetSharedInfo {
+        SET_SHARED_INFO_V2 = 0 { ..SetSharedInfo::ABSENT }
+        SET_SHARED_INFO_V4 = 1 { bytes: 24, id: word(0), node: word(4), data: word(8),
+            node_data: word(12), size: word(16), kind: word(20), }
+        SET_SHARED_INFO_4_0_0 = 2 { bytes: 48, id: word(0), node: long(8), data: long(16),
+            node_data: long(24), size: long(32), kind: word(40), }
+        SET_SHARED_INFO_4_1_0 = 3 { bytes: 12, id: word(0), data: word(4), size: word(8),
+            ..SetSharedInfo::ABSENT }
+    }
+    CommandBufferLayout {
+        COMMAND_BUFFER_V2 = 0 { bytes: 48, object: word(0), logical: word(16),
+            start_offset: word(24), offset: word(28), ..CommandBufferLayout::ABSENT }
+        COMMAND_BUFFER_DOVE_OLD = 1 { bytes: 36, object: word(0), logical: word(16),
+            start_offset: word(24), offset: word(28), ..CommandBufferLayout::ABSENT }
+        COMMAND_BUFFER_V4 = 2 { bytes: 60, object: word(0), entry_pipe: word(4), logical: word(32),
+            start_offset: word(40), offset: word(44), ..CommandBufferLayout::ABSENT }
+        COMMAND_BUFFER_4_0_0 = 3 { bytes: 72, object: word(0), entry_pipe: word(4),
+            logical: long(32), start_offset: word(44), offset: word(48),
+            ..CommandBufferLayout::ABSENT }
+        COMMAND_BUFFER_5_0_11_P6 = 4 { bytes: 104, object: word(0), entry_pipe: word(16),
+            logical: long(48), start_offset: word(60), offset: word(64),
+            ..CommandBufferLayout::ABSENT }
+        COMMAND_BUFFER_6_2_2 = 5 { bytes: 136, object: word(0), entry_pipe: word(16),
+            logical: long(40), start_offset: word(52), offset: word(56), reserved_tail: word(32),
+            ..CommandBufferLayout::ABSENT }
+        COMMAND_BUFFER_6_4_11 = 6 { bytes: 136, object: word(0), entry_pipe: word(16),
+            logical: long(56), start_offset: word(68), offset: word(72), reserved_head: word(32),
+            reserved_tail: word(36), }
+        COMMAND_BUFFER_6_3_0 = 7 { bytes: 128, object: word(0), entry_pipe: word(16),
+            logical: long(48), start_offset: word(60), offset: word(64), reserved_head: word(32),
+            reserved_tail: word(36), }
+        COMMAND_BUFFER_6_4_18_6 = 8 { bytes: 144, object: word(0), entry_pipe: word(16),
+            logical: long(56), start_offset: word(68), offset: word(72), reserved_head: word(32),
+            reserved_tail: word(36), }
+    }
+    LocationLayout {
+        LOCATION_V2 = 0 { ..LocationLayout::ABSENT }
+        LOCATION_6_4_11 = 1 { bytes: 80, logical: long(24), start_offset: word(32), size: word(36),
+            reserved_head: word(40), reserved_tail: word(44), entry_pipe: word(60), next: long(72),
+            }
+        LOCATION_6_3_0 = 2 { bytes: 72, logical: long(16), start_offset: word(24), size: word(28),
+            reserved_head: word(32), reserved_tail: word(36), entry_pipe: word(52), next: long(64),
+            }
+    }
+    DeltaLayout {
+        DELTA_V2 = 0 { ..DeltaLayout::ABSENT }
+        DELTA_V4 = 1 { bytes: 40, references: word(4), element_count: word(8),
+            record_count: word(12), records: word(16), }
+        DELTA_4_0_0 = 2 { bytes: 64, references: word(4), element_count: word(8),
+            record_count: word(12), records: long(16), }
+        DELTA_6_2_2 = 3 { bytes: 72, references: word(8), element_count: word(12),
+            record_count: word(16), records: long(24), }
+        DELTA_6_2_4_P2 = 4 { bytes: 56, element_count: word(8), record_count: word(12),
+            records: long(16), ..DeltaLayout::ABSENT }
+        DELTA_6_4_11 = 5 { bytes: 72, element_count: word(8), record_count: word(12),
+            records: long(16), ..DeltaLayout::ABSENT }
+    }
+    ContextLayout {
+        CONTEXT_V2 = 0 { bytes: 128, object: word(0), id: long(16), pipe_2d_index: word(52),
+            buffer_size: word(64), logical: word(76), link: word(80), initial_pipe: word(84),
+            entry_pipe: word(88), in_use: word(100), }
+        CONTEXT_DOVE = 1 { bytes: 216, object: word(0), id: long(16), pipe_2d_index: word(52),
+            buffer_size: word(64), logical: word(156), link: word(160), initial_pipe: word(164),
+            entry_pipe: word(168), in_use: word(180), }
+        CONTEXT_V4 = 2 { ..ContextLayout::ABSENT }
+    }
+}
+
+pointed! {
+    QUIRKS_V2: Quirks { flags: FLAGS_V2, surface_types: 0, pools: 10, sram_pool: u32::MAX,
+        tells_bytes: false, cache_is_ignored: true, caches_nodes: false, flushes: false,
+        detaches_known: false, takes_commit_done: false, caches_by_address: false,
         has_profiler: false, profiles: true, off_reads_zero: true, maps_signals: false,
         unknown_signal: UnknownSignal::Invalid, unknown_node_not_found: false,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: true,
@@ -489,99 +1142,17 @@ shared! {
         allocates_surfaces: true, unlocks_later: false, allocates_commands: false,
         names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
         elements_and_one: false, no_node_ends: false, image_surfaces: false, }
-    PROFILE_V2: Profile { all: CountersLayout { at: 0, words: &ALL_DOVE },
-        part_1: CountersLayout::ABSENT, part_2: CountersLayout::ABSENT, }
-    BASE_ADDRESS_V2: GetBaseAddress { bytes: 4, base_address: word(0), ..GetBaseAddress::ABSENT }
-    VIDEO_MEMORY_V2: QueryVideoMemory { bytes: 24, internal_physical: word(0),
-        internal_size: word(4), external_physical: word(8), external_size: word(12),
-        contiguous_physical: word(16), contiguous_size: word(20), ..QueryVideoMemory::ABSENT }
-    MAP_MEMORY_V2: MapMemory { bytes: 12, physical: word(0), size: word(4), logical: word(8), }
-    UNMAP_MEMORY_V2: UnmapMemory { bytes: 12, physical: word(0), size: word(4), logical: word(8), }
     ALLOCATE_LINEAR_V2: AllocateLinearVideoMemory { bytes: 20, size: word(0), alignment: word(4),
         kind: word(8), pool: word(12), node: word(16), ..AllocateLinearVideoMemory::ABSENT }
-    ALLOCATE_SURFACE_V2: AllocateVideoMemory { bytes: 28, width: word(0), height: word(4),
-        depth: word(8), format: word(12), kind: word(16), pool: word(20), node: word(24), }
     FREE_NODE_V2: FreeVideoMemory { bytes: 4, node: word(0), }
     RELEASE_NODE_V2: ReleaseVideoMemory { ..ReleaseVideoMemory::ABSENT }
     LOCK_V2: LockVideoMemory { bytes: 12, node: word(0), address: word(4), memory: word(8),
         ..LockVideoMemory::ABSENT }
     UNLOCK_V2: UnlockVideoMemory { bytes: 12, node: word(0), asynchronous: word(8),
         ..UnlockVideoMemory::ABSENT }
-    NAME_NODE_V2: NameVideoMemory { ..NameVideoMemory::ABSENT }
-    IMPORT_NODE_V2: ImportVideoMemory { ..ImportVideoMemory::ABSENT }
-    WRAP_V2: WrapUserMemory { ..WrapUserMemory::ABSENT }
-    EXPORT_NODE_V2: ExportVideoMemory { ..ExportVideoMemory::ABSENT }
-    NODE_FD_V2: GetVideoMemoryFd { ..GetVideoMemoryFd::ABSENT }
-    METADATA_V2: SetVidMemMetadata { ..SetVidMemMetadata::ABSENT }
-    GRAPHIC_BUFFER_V2: GetGraphicBufferFd { ..GetGraphicBufferFd::ABSENT }
-    SHARED_BUFFER_V2: ShBuf { ..ShBuf::ABSENT }
-    CREATE_FENCE_V2: CreateNativeFence { ..CreateNativeFence::ABSENT }
-    WAIT_FENCE_V2: WaitNativeFence { ..WaitNativeFence::ABSENT }
-    WAIT_NODE_V2: WaitFence { ..WaitFence::ABSENT }
-    FINISH_UNLOCK_V2: BottomHalfUnlockVideoMemory { ..BottomHalfUnlockVideoMemory::ABSENT }
-    ALLOCATE_NON_PAGED_V2: AllocateNonPagedMemory { bytes: 12, size: word(0), physical: word(4),
-        logical: word(8), }
-    FREE_NON_PAGED_V2: FreeNonPagedMemory { bytes: 12, size: word(0), physical: word(4),
-        logical: word(8), }
-    ALLOCATE_COMMANDS_V2: AllocateVirtualCommandBuffer { ..AllocateVirtualCommandBuffer::ABSENT }
-    FREE_COMMANDS_V2: FreeVirtualCommandBuffer { ..FreeVirtualCommandBuffer::ABSENT }
-    ALLOCATE_CONTIGUOUS_V2: AllocateContiguousMemory { bytes: 12, size: word(0), physical: word(4),
-        logical: word(8), ..AllocateContiguousMemory::ABSENT }
-    FREE_CONTIGUOUS_V2: FreeContiguousMemory { bytes: 12, size: word(0), physical: word(4),
-        logical: word(8), }
-    MAP_USER_V2: MapUserMemory { bytes: 16, memory: word(0), size: word(4), info: word(8),
-        address: word(12), ..MapUserMemory::ABSENT }
-    UNMAP_USER_V2: UnmapUserMemory { bytes: 16, memory: word(0), size: word(4), info: word(8), }
-    SIGNAL_V2: Signal { bytes: 16, signal: word(0), process: word(8), }
-    WRITE_DATA_V2: WriteData { bytes: 8, address: word(0), data: word(4), }
-    SET_POWER_V2: SetPowerManagement { bytes: 4, state: word(0), }
-    CONFIG_POWER_V2: ConfigPowerManagement { ..ConfigPowerManagement::ABSENT }
-    POWER_V2: QueryPowerManagement { bytes: 8, state: word(0), is_idle: word(4), }
-    CACHE_V2: Cache { bytes: 16, logical: word(8), size: word(12), ..Cache::ABSENT }
-    FLUSH_CACHE_V2: CacheFlush { ..CacheFlush::ABSENT }
-    MMU_VERSION_V2: GetMmuVersion { ..GetMmuVersion::ABSENT }
-    TIMESTAMP_V2: TimeStamp { ..TimeStamp::ABSENT }
-    KERNEL_SETTINGS_V2: QueryKernelSettings { bytes: 4, signal: word(0), }
-    VERSION_NUMBERS_V2: Version { ..Version::ABSENT }
-    ATTACH_V2: Attach { ..Attach::ABSENT }
-    DETACH_V2: Detach { ..Detach::ABSENT }
-    TIMEOUT_V2: SetTimeOut { ..SetTimeOut::ABSENT }
-    DATABASE_V2: Database { ..Database::ABSENT }
-    CHIP_INFO_V2: ChipInfo { ..ChipInfo::ABSENT }
-    RESETS_V2: QueryResetTimeStamp { ..QueryResetTimeStamp::ABSENT }
-    OPTIONS_V2: QueryChipOptions { ..QueryChipOptions::ABSENT }
-    CHIP_FREQUENCY_V2: QueryChipFrequency { ..QueryChipFrequency::ABSENT }
-    SET_SCALE_V2: SetFscaleValue { ..SetFscaleValue::ABSENT }
-    SCALE_V2: GetFscaleValue { ..GetFscaleValue::ABSENT }
-    CPU_FREQUENCY_V2: QueryCpuFrequency { ..QueryCpuFrequency::ABSENT }
-    READ_REGISTER_V2: ReadRegister { bytes: 8, address: word(0), data: word(4), }
-    WRITE_REGISTER_V2: WriteRegister { bytes: 8, address: word(0), data: word(4), }
-    READ_REGISTERS_V2: ReadRegisterEx { ..ReadRegisterEx::ABSENT }
-    WRITE_REGISTERS_V2: WriteRegisterEx { ..WriteRegisterEx::ABSENT }
-    PROFILE_SETTING_V2: GetProfileSetting { bytes: 132, enable: word(0), name: word(4),
-        ..GetProfileSetting::ABSENT }
-    SET_PROFILE_V2: SetProfileSetting { bytes: 132, enable: word(0), name: word(4), }
-    COUNTERS_2D_V2: ProfileRegisters2d { bytes: 4, result: word(0), }
-    PROFILE_CLEAR_V2: ReadProfilerRegisterSetting { ..ReadProfilerRegisterSetting::ABSENT }
-    DEBUG_V2: Debug { bytes: 96, message: word(16), ..Debug::ABSENT }
-    SHARED_INFO_V2: GetSharedInfo { ..GetSharedInfo::ABSENT }
-    SET_SHARED_INFO_V2: SetSharedInfo { ..SetSharedInfo::ABSENT }
-    COMMAND_BUFFER_V2: CommandBufferLayout { bytes: 48, object: word(0), logical: word(16),
-        start_offset: word(24), offset: word(28), ..CommandBufferLayout::ABSENT }
-    LOCATION_V2: LocationLayout { ..LocationLayout::ABSENT }
-    DELTA_V2: DeltaLayout { ..DeltaLayout::ABSENT }
-    CONTEXT_V2: ContextLayout { bytes: 128, object: word(0), id: long(16), pipe_2d_index: word(52),
-        buffer_size: word(64), logical: word(76), link: word(80), initial_pipe: word(84),
-        entry_pipe: word(88), in_use: word(100), }
-    IDENTITY_DOVE_OLD: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1
-        StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize VertexOutputBufferSize
-        ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], internal_sizes: &[],
-        neural_clusters: ABSENT, features: 0, bytes: 44, }
-    QUIRKS_DOVE_OLD: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0,
-        secure: 0x0, cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0,
-        dma_buf: 0x0, user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 10,
-        sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: true, caches_nodes: false,
-        flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: false,
+    QUIRKS_DOVE_OLD: Quirks { flags: FLAGS_V2, surface_types: 0, pools: 10, sram_pool: u32::MAX,
+        tells_bytes: false, cache_is_ignored: true, caches_nodes: false, flushes: false,
+        detaches_known: false, takes_commit_done: false, caches_by_address: false,
         has_profiler: false, profiles: true, off_reads_zero: true, maps_signals: false,
         unknown_signal: UnknownSignal::Invalid, unknown_node_not_found: false,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: true,
@@ -589,14 +1160,9 @@ shared! {
         allocates_surfaces: true, unlocks_later: false, allocates_commands: false,
         names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
         elements_and_one: false, no_node_ends: false, image_surfaces: false, }
-    WRITE_DATA_DOVE_OLD: WriteData { bytes: 12, address: word(0), data: word(8), }
-    COMMAND_BUFFER_DOVE_OLD: CommandBufferLayout { bytes: 36, object: word(0), logical: word(16),
-        start_offset: word(24), offset: word(28), ..CommandBufferLayout::ABSENT }
-    QUIRKS_DOVE: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
-        cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0, dma_buf: 0x0,
-        user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 10,
-        sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: true, caches_nodes: false,
-        flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: false,
+    QUIRKS_DOVE: Quirks { flags: FLAGS_V2, surface_types: 0, pools: 10, sram_pool: u32::MAX,
+        tells_bytes: false, cache_is_ignored: true, caches_nodes: false, flushes: false,
+        detaches_known: false, takes_commit_done: false, caches_by_address: false,
         has_profiler: false, profiles: true, off_reads_zero: true, maps_signals: false,
         unknown_signal: UnknownSignal::Invalid, unknown_node_not_found: false,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: true,
@@ -604,25 +1170,9 @@ shared! {
         allocates_surfaces: true, unlocks_later: false, allocates_commands: false,
         names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
         elements_and_one: false, no_node_ends: false, image_surfaces: false, }
-    CONTEXT_DOVE: ContextLayout { bytes: 216, object: word(0), id: long(16),
-        pipe_2d_index: word(52), buffer_size: word(64), logical: word(156), link: word(160),
-        initial_pipe: word(164), entry_pipe: word(168), in_use: word(180), }
-    PROFILE_ARNOVA: Profile { all: CountersLayout::ABSENT, part_1: CountersLayout::ABSENT,
-        part_2: CountersLayout::ABSENT, }
-    PROFILE_SETTING_ARNOVA: GetProfileSetting { ..GetProfileSetting::ABSENT }
-    SET_PROFILE_ARNOVA: SetProfileSetting { ..SetProfileSetting::ABSENT }
-    COUNTERS_2D_ARNOVA: ProfileRegisters2d { ..ProfileRegisters2d::ABSENT }
-    DEBUG_ARNOVA: Debug { ..Debug::ABSENT }
-    IDENTITY_V4: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
-        Minor3 StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
-        VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize ],
-        register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], internal_sizes: &[],
-        neural_clusters: ABSENT, features: 0, bytes: 68, }
-    QUIRKS_V4: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
-        cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0, dma_buf: 0x0,
-        user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 10,
-        sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
-        flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: false,
+    QUIRKS_V4: Quirks { flags: FLAGS_V2, surface_types: 0, pools: 10, sram_pool: u32::MAX,
+        tells_bytes: false, cache_is_ignored: false, caches_nodes: false, flushes: false,
+        detaches_known: false, takes_commit_done: false, caches_by_address: false,
         has_profiler: false, profiles: true, off_reads_zero: false, maps_signals: true,
         unknown_signal: UnknownSignal::Invalid, unknown_node_not_found: false,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
@@ -632,44 +1182,9 @@ shared! {
         elements_and_one: false, no_node_ends: false, image_surfaces: true, }
     LOCK_V4: LockVideoMemory { bytes: 16, node: word(0), cacheable: word(4), address: word(8),
         memory: word(12), ..LockVideoMemory::ABSENT }
-    ALLOCATE_CONTIGUOUS_V4: AllocateContiguousMemory { bytes: 16, size: word(0), address: word(4),
-        physical: word(8), logical: word(12), }
-    CACHE_V4: Cache { bytes: 20, operation: word(0), logical: word(8), size: word(12),
-        node: word(16), }
-    TIMESTAMP_V4: TimeStamp { bytes: 12, timer: word(0), request: word(4), delta: word(8), }
-    VERSION_NUMBERS_V4: Version { bytes: 16, major: word(0), minor: word(4), patch: word(8),
-        build: word(12), }
-    ATTACH_V4: Attach { bytes: 8, context: word(0), state_count: word(4), ..Attach::ABSENT }
-    DETACH_V4: Detach { bytes: 4, context: word(0), }
-    TIMEOUT_V4: SetTimeOut { bytes: 4, timeout: word(0), }
-    DATABASE_V4: Database { bytes: 104, is_valid: word(0), process: word(4), video: word(8),
-        video_max: word(12), video_total: word(16), non_paged: word(32), non_paged_max: word(36),
-        non_paged_total: word(40), contiguous: word(56), contiguous_max: word(60),
-        contiguous_total: word(64), ..Database::ABSENT }
-    CHIP_INFO_V4: ChipInfo { bytes: 16, count: word(0), kind: word(4), ..ChipInfo::ABSENT }
-    DEBUG_V4: Debug { bytes: 104, message: word(24), kind: word(16), }
-    SHARED_INFO_V4: GetSharedInfo { bytes: 28, process: word(0), id: word(4), node: word(8),
-        data: word(12), node_data: word(16), size: word(20), kind: word(24), }
-    SET_SHARED_INFO_V4: SetSharedInfo { bytes: 24, id: word(0), node: word(4), data: word(8),
-        node_data: word(12), size: word(16), kind: word(20), }
-    COMMAND_BUFFER_V4: CommandBufferLayout { bytes: 60, object: word(0), entry_pipe: word(4),
-        logical: word(32), start_offset: word(40), offset: word(44), ..CommandBufferLayout::ABSENT
-        }
-    DELTA_V4: DeltaLayout { bytes: 40, references: word(4), element_count: word(8),
-        record_count: word(12), records: word(16), }
-    CONTEXT_V4: ContextLayout { ..ContextLayout::ABSENT }
-    CACHE_EUREKA: Cache { bytes: 28, operation: word(4), logical: word(16), size: word(20),
-        node: word(24), }
-    IDENTITY_4_0_0: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
-        Minor3 StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
-        VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize VaryingsCount
-        SuperTileMode ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
-        internal_sizes: &[], neural_clusters: ABSENT, features: 0, bytes: 76, }
-    QUIRKS_4_0_0: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
-        cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0, dma_buf: 0x0,
-        user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 12,
-        sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
-        flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: false,
+    QUIRKS_4_0_0: Quirks { flags: FLAGS_V2, surface_types: 0, pools: 12, sram_pool: u32::MAX,
+        tells_bytes: false, cache_is_ignored: false, caches_nodes: false, flushes: false,
+        detaches_known: false, takes_commit_done: false, caches_by_address: false,
         has_profiler: false, profiles: true, off_reads_zero: false, maps_signals: true,
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: false,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
@@ -677,75 +1192,17 @@ shared! {
         allocates_surfaces: false, unlocks_later: false, allocates_commands: false,
         names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
         elements_and_one: false, no_node_ends: false, image_surfaces: true, }
-    PROFILE_4_0_0: Profile { all: CountersLayout { at: 0, words: &ALL_4_0_0 },
-        part_1: CountersLayout::ABSENT, part_2: CountersLayout::ABSENT, }
-    VIDEO_MEMORY_4_0_0: QueryVideoMemory { bytes: 48, internal_physical: word(0),
-        internal_size: long(8), external_physical: word(16), external_size: long(24),
-        contiguous_physical: word(32), contiguous_size: long(40), ..QueryVideoMemory::ABSENT }
-    MAP_MEMORY_4_0_0: MapMemory { bytes: 24, physical: word(0), size: long(8), logical: long(16), }
-    UNMAP_MEMORY_4_0_0: UnmapMemory { bytes: 24, physical: word(0), size: long(8),
-        logical: long(16), }
     ALLOCATE_LINEAR_4_0_0: AllocateLinearVideoMemory { bytes: 24, size: word(0),
         alignment: word(4), kind: word(8), pool: word(12), node: long(16),
         ..AllocateLinearVideoMemory::ABSENT }
-    ALLOCATE_SURFACE_4_0_0: AllocateVideoMemory { bytes: 32, width: word(0), height: word(4),
-        depth: word(8), format: word(12), kind: word(16), pool: word(20), node: long(24), }
     FREE_NODE_4_0_0: FreeVideoMemory { bytes: 8, node: long(0), }
     LOCK_4_0_0: LockVideoMemory { bytes: 24, node: long(0), cacheable: word(8), address: word(12),
         memory: long(16), ..LockVideoMemory::ABSENT }
     UNLOCK_4_0_0: UnlockVideoMemory { bytes: 16, node: long(0), asynchronous: word(12),
         ..UnlockVideoMemory::ABSENT }
-    ALLOCATE_NON_PAGED_4_0_0: AllocateNonPagedMemory { bytes: 24, size: long(0), physical: word(8),
-        logical: long(16), }
-    FREE_NON_PAGED_4_0_0: FreeNonPagedMemory { bytes: 24, size: long(0), physical: word(8),
-        logical: long(16), }
-    ALLOCATE_COMMANDS_4_0_0: AllocateVirtualCommandBuffer { bytes: 24, size: long(0),
-        physical: word(8), logical: long(16), }
-    FREE_COMMANDS_4_0_0: FreeVirtualCommandBuffer { bytes: 24, size: long(0), physical: word(8),
-        logical: long(16), }
-    ALLOCATE_CONTIGUOUS_4_0_0: AllocateContiguousMemory { bytes: 24, size: long(0),
-        address: word(8), physical: word(12), logical: long(16), }
-    FREE_CONTIGUOUS_4_0_0: FreeContiguousMemory { bytes: 24, size: long(0), physical: word(8),
-        logical: long(16), }
-    MAP_USER_4_0_0: MapUserMemory { bytes: 32, memory: long(0), physical: word(8), size: long(16),
-        info: word(24), address: word(28), }
-    UNMAP_USER_4_0_0: UnmapUserMemory { bytes: 24, memory: long(0), size: long(8), info: word(16),
-        }
-    SIGNAL_4_0_0: Signal { bytes: 32, signal: long(0), process: long(16), }
-    CACHE_4_0_0: Cache { bytes: 40, operation: word(0), logical: long(16), size: long(24),
-        node: long(32), }
-    ATTACH_4_0_0: Attach { bytes: 16, context: word(0), state_count: long(8), ..Attach::ABSENT }
-    DATABASE_4_0_0: Database { bytes: 136, is_valid: word(0), process: word(4), video: long(8),
-        video_max: long(16), video_total: long(24), non_paged: long(40), non_paged_max: long(48),
-        non_paged_total: long(56), contiguous: long(72), contiguous_max: long(80),
-        contiguous_total: long(88), ..Database::ABSENT }
-    RESETS_4_0_0: QueryResetTimeStamp { bytes: 8, stamp: long(0), ..QueryResetTimeStamp::ABSENT }
-    SET_SCALE_4_0_0: SetFscaleValue { bytes: 4, value: word(0), }
-    SCALE_4_0_0: GetFscaleValue { bytes: 12, value: word(0), min: word(4), max: word(8), }
-    COUNTERS_2D_4_0_0: ProfileRegisters2d { bytes: 8, result: long(0), }
-    SHARED_INFO_4_0_0: GetSharedInfo { bytes: 48, process: word(0), id: word(4), node: long(8),
-        data: long(16), node_data: long(24), size: long(32), kind: word(40), }
-    SET_SHARED_INFO_4_0_0: SetSharedInfo { bytes: 48, id: word(0), node: long(8), data: long(16),
-        node_data: long(24), size: long(32), kind: word(40), }
-    COMMAND_BUFFER_4_0_0: CommandBufferLayout { bytes: 72, object: word(0), entry_pipe: word(4),
-        logical: long(32), start_offset: word(44), offset: word(48), ..CommandBufferLayout::ABSENT
-        }
-    DELTA_4_0_0: DeltaLayout { bytes: 64, references: word(4), element_count: word(8),
-        record_count: word(12), records: long(16), }
-    IDENTITY_4_1_0: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1 Minor2
-        Minor3 Minor4 StreamCount RegisterMax ThreadCount ShaderCoreCount VertexCacheSize
-        VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize VaryingsCount
-        SuperTileMode ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
-        internal_sizes: &[], neural_clusters: ABSENT, features: 0, bytes: 80, }
-    SHARED_INFO_4_1_0: GetSharedInfo { bytes: 16, process: word(0), id: word(4), data: word(12),
-        size: word(8), ..GetSharedInfo::ABSENT }
-    SET_SHARED_INFO_4_1_0: SetSharedInfo { bytes: 12, id: word(0), data: word(4), size: word(8),
-        ..SetSharedInfo::ABSENT }
-    QUIRKS_4_6_9: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0, secure: 0x0,
-        cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0, dma_buf: 0x0,
-        user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 12,
-        sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
-        flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: false,
+    QUIRKS_4_6_9: Quirks { flags: FLAGS_V2, surface_types: 0, pools: 12, sram_pool: u32::MAX,
+        tells_bytes: false, cache_is_ignored: false, caches_nodes: false, flushes: false,
+        detaches_known: false, takes_commit_done: false, caches_by_address: false,
         has_profiler: false, profiles: false, off_reads_zero: false, maps_signals: true,
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: false,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
@@ -753,18 +1210,7 @@ shared! {
         allocates_surfaces: false, unlocks_later: false, allocates_commands: false,
         names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
         elements_and_one: false, no_node_ends: false, image_surfaces: true, }
-    PROFILE_4_6_9: Profile { all: CountersLayout { at: 4, words: &ALL_4_0_0 },
-        part_1: CountersLayout::ABSENT, part_2: CountersLayout::ABSENT, }
-    CREATE_FENCE_4_6_9: CreateNativeFence { bytes: 16, fd: word(8), ..CreateNativeFence::ABSENT }
-    IDENTITY_5_0_11_P6: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1
-        Minor2 Minor3 Minor4 Minor5 AllStreams RegisterMax ThreadCount ShaderCoreCount
-        VertexCacheSize VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize
-        FreeVaryings SuperTileMode Control2d Product EcoFlags ], register_apb: ABSENT,
-        address_bits: ABSENT, internal_memory: &[], internal_sizes: &[], neural_clusters: ABSENT,
-        features: 0, bytes: 128, }
-    QUIRKS_5_0_11_P6: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
-        secure: 0x4, cacheable: 0x2, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0,
-        dma_buf: 0x0, user_memory: 0x0, paged: 0xa, known: 0x1b, }, surface_types: 12, pools: 10,
+    QUIRKS_5_0_11_P6: Quirks { flags: FLAGS_5_0_11_P6, surface_types: 12, pools: 10,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
         flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: false,
         has_profiler: false, profiles: false, off_reads_zero: false, maps_signals: true,
@@ -782,41 +1228,7 @@ shared! {
     LOCK_5_0_11_P6: LockVideoMemory { bytes: 40, node: word(0), cacheable: word(4),
         address: word(8), memory: long(16), gid: word(24), physical_address: long(32),
         ..LockVideoMemory::ABSENT }
-    NAME_NODE_5_0_11_P6: NameVideoMemory { bytes: 8, node: word(0), name: word(4), }
-    IMPORT_NODE_5_0_11_P6: ImportVideoMemory { bytes: 8, name: word(0), node: word(4), }
-    NODE_FD_5_0_11_P6: GetVideoMemoryFd { bytes: 8, node: word(0), fd: word(4), }
-    SHARED_BUFFER_5_0_11_P6: ShBuf { bytes: 32, command: word(0), id: long(8), data: long(16),
-        size: word(24), }
-    CONFIG_POWER_5_0_11_P6: ConfigPowerManagement { bytes: 4, enable: word(0),
-        ..ConfigPowerManagement::ABSENT }
-    CACHE_5_0_11_P6: Cache { bytes: 40, operation: word(0), logical: long(16), size: long(24),
-        node: word(32), }
-    FLUSH_CACHE_5_0_11_P6: CacheFlush { bytes: 12, logical: word(0), size: word(4),
-        direction: word(8), }
-    MMU_VERSION_5_0_11_P6: GetMmuVersion { bytes: 4, version: word(0), }
-    ATTACH_5_0_11_P6: Attach { bytes: 56, context: word(0), state_count: long(8),
-        record_count: word(16), buffer_bytes: word(48), }
-    DATABASE_5_0_11_P6: Database { bytes: 288, is_valid: word(0), process: word(4), video: long(8),
-        video_max: long(16), video_total: long(24), non_paged: long(48), non_paged_max: long(56),
-        non_paged_total: long(64), contiguous: long(88), contiguous_max: long(96),
-        contiguous_total: long(104), pool: long(168), pool_max: long(176), pool_total: long(184),
-        ..Database::ABSENT }
-    PROFILE_SETTING_5_0_11_P6: GetProfileSetting { bytes: 4, enable: word(0),
-        ..GetProfileSetting::ABSENT }
-    SET_PROFILE_5_0_11_P6: SetProfileSetting { bytes: 4, enable: word(0),
-        ..SetProfileSetting::ABSENT }
-    COMMAND_BUFFER_5_0_11_P6: CommandBufferLayout { bytes: 104, object: word(0),
-        entry_pipe: word(16), logical: long(48), start_offset: word(60), offset: word(64),
-        ..CommandBufferLayout::ABSENT }
-    IDENTITY_5_0_11_P8: IdentityLayout { words: &words![ Model Revision Features Minor0 Minor1
-        Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams RegisterMax ThreadCount ShaderCoreCount
-        VertexCacheSize VertexOutputBufferSize PixelPipes InstructionCount ConstantCount BufferSize
-        FreeVaryings SuperTileMode Control2d Product Flags ], register_apb: ABSENT,
-        address_bits: ABSENT, internal_memory: &[], internal_sizes: &[], neural_clusters: ABSENT,
-        features: 0, bytes: 100, }
-    QUIRKS_5_0_11_P8: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
-        secure: 0x4, cacheable: 0x2, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0,
-        dma_buf: 0x20, user_memory: 0x40, paged: 0xa, known: 0x1b, }, surface_types: 12, pools: 10,
+    QUIRKS_5_0_11_P8: Quirks { flags: FLAGS_5_0_11_P8, surface_types: 12, pools: 10,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
         flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: true,
         has_profiler: true, profiles: false, off_reads_zero: false, maps_signals: true,
@@ -826,28 +1238,9 @@ shared! {
         allocates_surfaces: false, unlocks_later: true, allocates_commands: true,
         names_pool: false, one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
         elements_and_one: false, no_node_ends: false, image_surfaces: true, }
-    WRAP_5_0_11_P8: WrapUserMemory { bytes: 40, flag: word(16), handle: word(20),
-        logical: long(24), physical: word(32), size: word(36), node: word(8),
-        ..WrapUserMemory::ABSENT }
-    WAIT_FENCE_5_0_11_P8: WaitNativeFence { bytes: 8, fd: word(0), timeout: word(4), }
-    DATABASE_5_0_11_P8: Database { bytes: 288, is_valid: word(0), process: word(4), video: long(8),
-        video_max: long(16), video_total: long(24), video_given: word(32),
-        video_returned: word(36), non_paged: long(48), non_paged_max: long(56),
-        non_paged_total: long(64), non_paged_given: word(72), non_paged_returned: word(76),
-        contiguous: long(88), contiguous_max: long(96), contiguous_total: long(104),
-        contiguous_given: word(112), contiguous_returned: word(116), pool: long(168),
-        pool_max: long(176), pool_total: long(184), pool_given: word(192),
-        pool_returned: word(196), }
-    IDENTITY_6_2_2: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
-        Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
-        InstructionCount ListedConstants FreeVaryings CoreCount Product RawFlags Eco Customer ],
-        register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[], internal_sizes: &[],
-        neural_clusters: ABSENT, features: 0, bytes: 88, }
-    QUIRKS_6_2_2: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8, secure: 0x4,
-        cacheable: 0x2, fast: 0x0, on_fault: 0x100, unseen: 0x0, exportable: 0x0, dma_buf: 0x20,
-        user_memory: 0x40, paged: 0x30a, known: 0x31b, }, surface_types: 16, pools: 10,
-        sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
-        flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: true,
+    QUIRKS_6_2_2: Quirks { flags: FLAGS_6_2_2, surface_types: 16, pools: 10, sram_pool: u32::MAX,
+        tells_bytes: false, cache_is_ignored: false, caches_nodes: false, flushes: false,
+        detaches_known: false, takes_commit_done: false, caches_by_address: true,
         has_profiler: true, profiles: false, off_reads_zero: false, maps_signals: true,
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
@@ -855,254 +1248,85 @@ shared! {
         allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
         one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
         elements_and_one: true, no_node_ends: false, image_surfaces: true, }
-    PROFILE_6_2_2: Profile { all: CountersLayout { at: 4, words: &ALL_6_2_3 },
-        part_1: CountersLayout { at: 4, words: &PART_1_6_2_4_P2 },
-        part_2: CountersLayout { at: 4, words: &PART_2_6_2_3 }, }
-    BASE_ADDRESS_6_2_2: GetBaseAddress { bytes: 12, base_address: word(0), range_start: word(4),
-        range_end: word(8), ..GetBaseAddress::ABSENT }
-    WRAP_6_2_2: WrapUserMemory { bytes: 96, flag: word(0), handle: word(4), logical: long(8),
-        physical: word(16), size: word(20), node: word(88), ..WrapUserMemory::ABSENT }
-    CREATE_FENCE_6_2_2: CreateNativeFence { bytes: 16, signal: long(0), fd: word(8), }
-    WAIT_NODE_6_2_2: WaitFence { bytes: 8, node: word(0), }
-    FINISH_UNLOCK_6_2_2: BottomHalfUnlockVideoMemory { bytes: 8, node: word(0), }
-    CHIP_INFO_6_2_2: ChipInfo { bytes: 84, count: word(0), kind: word(4), id: word(44),
-        ..ChipInfo::ABSENT }
-    RESETS_6_2_2: QueryResetTimeStamp { bytes: 16, stamp: long(0), context: long(8), }
-    READ_REGISTERS_6_2_2: ReadRegisterEx { bytes: 24, address: word(0), cores: word(4),
-        data: word(8), }
-    WRITE_REGISTERS_6_2_2: WriteRegisterEx { bytes: 24, address: word(0), cores: word(4),
-        data: word(8), }
-    PROFILE_SETTING_6_2_2: GetProfileSetting { bytes: 8, enable: word(0), sync: word(4),
-        ..GetProfileSetting::ABSENT }
-    SET_PROFILE_6_2_2: SetProfileSetting { bytes: 8, enable: word(0), ..SetProfileSetting::ABSENT }
-    PROFILE_CLEAR_6_2_2: ReadProfilerRegisterSetting { bytes: 4, clears: word(0), }
-    COMMAND_BUFFER_6_2_2: CommandBufferLayout { bytes: 136, object: word(0), entry_pipe: word(16),
-        logical: long(40), start_offset: word(52), offset: word(56), reserved_tail: word(32),
-        ..CommandBufferLayout::ABSENT }
-    DELTA_6_2_2: DeltaLayout { bytes: 72, references: word(8), element_count: word(12),
-        record_count: word(16), records: long(24), }
-    QUIRKS_6_2_3: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8, secure: 0x4,
-        cacheable: 0x2, fast: 0x0, on_fault: 0x1000000, unseen: 0x0, exportable: 0x0,
-        dma_buf: 0x1000, user_memory: 0x2000, paged: 0x500000a, known: 0x700800b, },
-        surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
-        cache_is_ignored: false, caches_nodes: false, flushes: false, detaches_known: false,
-        takes_commit_done: false, caches_by_address: true, has_profiler: true, profiles: false,
-        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-        unknown_node_not_found: true, answers_as_6_4: false, strict_memory: false,
-        locked_cannot_be_freed: false, locks_again: true, user_alignment: 1, resets: true,
-        gpu_stuck: 0, power: power::V4_0_0, allocates_surfaces: false, unlocks_later: true,
-        allocates_commands: true, names_pool: true, one_paged_pool: false, stall_is_limited: false,
-        newer_contexts: true, elements_and_one: true, no_node_ends: false, image_surfaces: true, }
-    BASE_ADDRESS_6_2_3: GetBaseAddress { bytes: 264, base_address: word(0), range_count: word(4),
-        ..GetBaseAddress::ABSENT }
-    IDENTITY_6_2_4_P3: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
-        ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product
-        RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
-        internal_sizes: &[], neural_clusters: ABSENT, features: 0, bytes: 56, }
-    QUIRKS_6_2_4_P3: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
-        secure: 0x4, cacheable: 0x2, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
-        exportable: 0x10, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x100000a, known: 0x300813b,
-        }, surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
-        cache_is_ignored: false, caches_nodes: false, flushes: false, detaches_known: false,
-        takes_commit_done: false, caches_by_address: false, has_profiler: true, profiles: false,
-        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-        unknown_node_not_found: true, answers_as_6_4: false, strict_memory: false,
-        locked_cannot_be_freed: false, locks_again: true, user_alignment: 1, resets: true,
-        gpu_stuck: 0, power: power::V6_2_4, allocates_surfaces: false, unlocks_later: true,
-        allocates_commands: true, names_pool: true, one_paged_pool: false, stall_is_limited: false,
-        newer_contexts: true, elements_and_one: true, no_node_ends: false, image_surfaces: true, }
-    PROFILE_6_2_4_P3: Profile { all: CountersLayout::ABSENT,
-        part_1: CountersLayout { at: 4, words: &PART_1_6_2_4_P2 },
-        part_2: CountersLayout { at: 4, words: &PART_2_6_2_4_P2 }, }
+    QUIRKS_6_2_3: Quirks { flags: FLAGS_6_2_3, surface_types: 16, pools: 10, sram_pool: u32::MAX,
+        tells_bytes: false, cache_is_ignored: false, caches_nodes: false, flushes: false,
+        detaches_known: false, takes_commit_done: false, caches_by_address: true,
+        has_profiler: true, profiles: false, off_reads_zero: false, maps_signals: true,
+        unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
+        one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: true, no_node_ends: false, image_surfaces: true, }
+    QUIRKS_6_2_4_P3: Quirks { flags: FLAGS_6_2_4_P3, surface_types: 16, pools: 10,
+        sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
+        flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: false,
+        has_profiler: true, profiles: false, off_reads_zero: false, maps_signals: true,
+        unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_2_4,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
+        one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: true, no_node_ends: false, image_surfaces: true, }
     UNLOCK_6_2_4_P3: UnlockVideoMemory { bytes: 24, node: long(0), asynchronous: word(20),
         pool: word(12), size: word(16), ..UnlockVideoMemory::ABSENT }
-    WRAP_6_2_4_P3: WrapUserMemory { bytes: 112, flag: word(0), handle: word(4), logical: long(16),
-        physical: word(24), size: word(28), node: word(96), granted: long(104), }
-    EXPORT_NODE_6_2_4_P3: ExportVideoMemory { bytes: 12, node: word(0), flags: word(4),
-        fd: word(8), }
-    METADATA_6_2_4_P3: SetVidMemMetadata { bytes: 32, node: word(0), readback: word(4),
-        status: word(8), fast_clear: word(12), format: word(28), }
-    GRAPHIC_BUFFER_6_2_4_P3: GetGraphicBufferFd { bytes: 32, nodes: word(0), piece: long(16),
-        signal: word(24), fd: word(28), }
-    OPTIONS_6_2_4_P3: QueryChipOptions { bytes: 28, profiler: word(0), fast_clear: word(4),
-        power: word(8), mmu: word(12), compression: word(16), ..QueryChipOptions::ABSENT }
-    CHIP_FREQUENCY_6_2_4_P3: QueryChipFrequency { bytes: 8, core: word(0), shader: word(4), }
-    IDENTITY_6_2_4_P2: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
-        ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product
-        RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
-        internal_sizes: &[], neural_clusters: ABSENT, features: 32, bytes: 56, }
-    QUIRKS_6_2_4_P2: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
-        secure: 0x4, cacheable: 0x2, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
-        exportable: 0x10, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x500000a, known: 0xf00813b,
-        }, surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
-        cache_is_ignored: false, caches_nodes: false, flushes: false, detaches_known: false,
-        takes_commit_done: false, caches_by_address: false, has_profiler: true, profiles: false,
-        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-        unknown_node_not_found: true, answers_as_6_4: false, strict_memory: false,
-        locked_cannot_be_freed: false, locks_again: true, user_alignment: 1, resets: true,
-        gpu_stuck: 0, power: power::V6_2_4, allocates_surfaces: false, unlocks_later: true,
-        allocates_commands: true, names_pool: true, one_paged_pool: false, stall_is_limited: false,
-        newer_contexts: true, elements_and_one: true, no_node_ends: false, image_surfaces: true, }
-    DELTA_6_2_4_P2: DeltaLayout { bytes: 56, element_count: word(8), record_count: word(12),
-        records: long(16), ..DeltaLayout::ABSENT }
-    IDENTITY_6_4_11: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
-        Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
-        InstructionCount FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters
-        Product RawFlags Eco Customer ], register_apb: long(136), address_bits: word(148),
-        internal_memory: &[word(104), word(108), word(112), word(116)],
-        internal_sizes: &[word(120), word(124)], neural_clusters: word(144), features: 0,
-        bytes: 152, }
-    QUIRKS_6_4_11: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2, secure: 0x40,
-        cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x200, exportable: 0x80,
-        dma_buf: 0x1000, user_memory: 0x2000, paged: 0x5010012, known: 0xf0f81bb, },
-        surface_types: 17, pools: 9, sram_pool: u32::MAX, tells_bytes: true,
-        cache_is_ignored: false, caches_nodes: true, flushes: false, detaches_known: true,
-        takes_commit_done: true, caches_by_address: false, has_profiler: true, profiles: false,
-        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-        unknown_node_not_found: true, answers_as_6_4: true, strict_memory: true,
-        locked_cannot_be_freed: false, locks_again: true, user_alignment: 1, resets: true,
-        gpu_stuck: 0, power: power::V6_4, allocates_surfaces: false, unlocks_later: true,
-        allocates_commands: true, names_pool: true, one_paged_pool: true, stall_is_limited: false,
-        newer_contexts: true, elements_and_one: true, no_node_ends: true, image_surfaces: true, }
-    PROFILE_6_4_11: Profile { all: CountersLayout::ABSENT,
-        part_1: CountersLayout { at: 4, words: &PART_1_6_2_4_P2 },
-        part_2: CountersLayout { at: 4, words: &PART_2_6_4_11 }, }
-    BASE_ADDRESS_6_4_11: GetBaseAddress { bytes: 328, base_address: word(0), range_count: word(4),
-        ..GetBaseAddress::ABSENT }
-    VIDEO_MEMORY_6_4_11: QueryVideoMemory { bytes: 64, internal_physical: word(0),
-        internal_size: long(8), external_physical: word(16), external_size: long(24),
-        contiguous_physical: word(32), contiguous_size: long(40), exclusive_physical: word(48),
-        exclusive_size: long(56), ..QueryVideoMemory::ABSENT }
+    QUIRKS_6_2_4_P2: Quirks { flags: FLAGS_6_2_4_P2, surface_types: 16, pools: 10,
+        sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
+        flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: false,
+        has_profiler: true, profiles: false, off_reads_zero: false, maps_signals: true,
+        unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_2_4,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
+        one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: true, no_node_ends: false, image_surfaces: true, }
+    QUIRKS_6_4_11: Quirks { flags: FLAGS_6_4_11, surface_types: 17, pools: 9, sram_pool: u32::MAX,
+        tells_bytes: true, cache_is_ignored: false, caches_nodes: true, flushes: false,
+        detaches_known: true, takes_commit_done: true, caches_by_address: false,
+        has_profiler: true, profiles: false, off_reads_zero: false, maps_signals: true,
+        unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: true, strict_memory: true, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
+        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: true, no_node_ends: true, image_surfaces: true, }
     ALLOCATE_LINEAR_6_4_11: AllocateLinearVideoMemory { bytes: 40, size: long(0),
         alignment: word(8), kind: word(12), flag: word(16), pool: word(20), index: word(32),
         node: word(36), }
-    ALLOCATE_SURFACE_6_4_11: AllocateVideoMemory { ..AllocateVideoMemory::ABSENT }
     LOCK_6_4_11: LockVideoMemory { bytes: 48, node: word(0), cacheable: word(4), address: long(8),
         memory: long(16), gid: word(24), physical_address: long(32), parts: word(40), }
     UNLOCK_6_4_11: UnlockVideoMemory { bytes: 32, node: long(0), asynchronous: word(24),
         pool: word(12), size: long(16), parts: word(28), }
-    WRAP_6_4_11: WrapUserMemory { bytes: 56, flag: word(0), handle: word(4), logical: long(16),
-        physical: long(24), size: long(32), node: word(44), granted: long(48), }
-    NODE_FD_6_4_11: GetVideoMemoryFd { bytes: 12, node: word(0), fd: word(8), }
-    GRAPHIC_BUFFER_6_4_11: GetGraphicBufferFd { bytes: 40, nodes: word(0), piece: long(16),
-        signal: long(24), fd: word(32), }
-    ALLOCATE_NON_PAGED_6_4_11: AllocateNonPagedMemory { bytes: 32, size: long(8),
-        physical: word(16), logical: long(24), }
-    ALLOCATE_CONTIGUOUS_6_4_11: AllocateContiguousMemory { ..AllocateContiguousMemory::ABSENT }
-    FREE_CONTIGUOUS_6_4_11: FreeContiguousMemory { ..FreeContiguousMemory::ABSENT }
-    MAP_USER_6_4_11: MapUserMemory { ..MapUserMemory::ABSENT }
-    UNMAP_USER_6_4_11: UnmapUserMemory { ..UnmapUserMemory::ABSENT }
-    CONFIG_POWER_6_4_11: ConfigPowerManagement { bytes: 8, enable: word(0), old: word(4), }
-    CACHE_6_4_11: Cache { bytes: 48, operation: word(0), logical: long(16), size: long(24),
-        node: word(40), }
-    KERNEL_SETTINGS_6_4_11: QueryKernelSettings { ..QueryKernelSettings::ABSENT }
-    ATTACH_6_4_11: Attach { bytes: 48, context: word(0), state_count: long(8),
-        record_count: word(16), buffer_bytes: word(40), }
-    CHIP_INFO_6_4_11: ChipInfo { bytes: 340, count: word(0), kind: word(4), id: word(88),
-        index: word(172), }
-    OPTIONS_6_4_11: QueryChipOptions { bytes: 248, profiler: word(0), fast_clear: word(4),
-        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
-        attribute_cache: word(28), pools: word(220), shaders: word(228), networks: word(232),
-        neural_cores: word(240), }
-    SET_SCALE_6_4_11: SetFscaleValue { bytes: 8, value: word(0), }
-    CPU_FREQUENCY_6_4_11: QueryCpuFrequency { bytes: 8, frequency: word(4), }
-    PROFILE_SETTING_6_4_11: GetProfileSetting { bytes: 12, enable: word(0), mode: word(4),
-        probe: word(8), ..GetProfileSetting::ABSENT }
-    SET_PROFILE_6_4_11: SetProfileSetting { bytes: 12, enable: word(0), ..SetProfileSetting::ABSENT
-        }
-    COMMAND_BUFFER_6_4_11: CommandBufferLayout { bytes: 136, object: word(0), entry_pipe: word(16),
-        logical: long(56), start_offset: word(68), offset: word(72), reserved_head: word(32),
-        reserved_tail: word(36), }
-    LOCATION_6_4_11: LocationLayout { bytes: 80, logical: long(24), start_offset: word(32),
-        size: word(36), reserved_head: word(40), reserved_tail: word(44), entry_pipe: word(60),
-        next: long(72), }
-    DELTA_6_4_11: DeltaLayout { bytes: 72, element_count: word(8), record_count: word(12),
-        records: long(16), ..DeltaLayout::ABSENT }
-    IDENTITY_6_3_0: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
-        ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Clusters
-        Product RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT,
-        internal_memory: &[], internal_sizes: &[word(60), word(64), word(68)],
-        neural_clusters: ABSENT, features: 0, bytes: 72, }
-    QUIRKS_6_3_0: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2, secure: 0x40,
-        cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x0, exportable: 0x80,
-        dma_buf: 0x1000, user_memory: 0x2000, paged: 0x1000012, known: 0x30081bb, },
-        surface_types: 17, pools: 9, sram_pool: u32::MAX, tells_bytes: true,
-        cache_is_ignored: false, caches_nodes: true, flushes: false, detaches_known: true,
-        takes_commit_done: true, caches_by_address: false, has_profiler: true, profiles: false,
-        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-        unknown_node_not_found: true, answers_as_6_4: true, strict_memory: false,
-        locked_cannot_be_freed: false, locks_again: true, user_alignment: 1, resets: true,
-        gpu_stuck: 0, power: power::V6_4, allocates_surfaces: false, unlocks_later: true,
-        allocates_commands: true, names_pool: true, one_paged_pool: true, stall_is_limited: false,
-        newer_contexts: true, elements_and_one: true, no_node_ends: true, image_surfaces: true, }
-    WRAP_6_3_0: WrapUserMemory { bytes: 112, flag: word(0), handle: word(4), logical: long(16),
-        physical: word(24), size: word(28), node: word(100), granted: long(104), }
-    DATABASE_6_3_0: Database { bytes: 248, is_valid: word(0), process: word(4), video: long(8),
-        video_max: long(16), video_total: long(24), video_given: word(32),
-        video_returned: word(36), non_paged: long(48), non_paged_max: long(56),
-        non_paged_total: long(64), non_paged_given: word(72), non_paged_returned: word(76),
-        pool: long(128), pool_max: long(136), pool_total: long(144), pool_given: word(152),
-        pool_returned: word(156), ..Database::ABSENT }
-    OPTIONS_6_3_0: QueryChipOptions { bytes: 52, profiler: word(0), fast_clear: word(4),
-        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
-        attribute_cache: word(28), ..QueryChipOptions::ABSENT }
-    COMMAND_BUFFER_6_3_0: CommandBufferLayout { bytes: 128, object: word(0), entry_pipe: word(16),
-        logical: long(48), start_offset: word(60), offset: word(64), reserved_head: word(32),
-        reserved_tail: word(36), }
-    LOCATION_6_3_0: LocationLayout { bytes: 72, logical: long(16), start_offset: word(24),
-        size: word(28), reserved_head: word(32), reserved_tail: word(36), entry_pipe: word(52),
-        next: long(64), }
-    IDENTITY_6_3_1: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
-        ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Clusters
-        Product RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT,
-        internal_memory: &[word(64), word(68), word(72), word(76), word(80), word(84)],
-        internal_sizes: &[word(88), word(92), word(96)], neural_clusters: ABSENT, features: 0,
-        bytes: 104, }
-    ALLOCATE_LINEAR_6_3_1: AllocateLinearVideoMemory { bytes: 32, size: long(0),
-        alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(24),
-        ..AllocateLinearVideoMemory::ABSENT }
-    UNLOCK_6_3_1: UnlockVideoMemory { bytes: 32, node: long(0), asynchronous: word(24),
-        pool: word(12), size: long(16), ..UnlockVideoMemory::ABSENT }
-    WRAP_6_3_1: WrapUserMemory { bytes: 120, flag: word(0), handle: word(4), logical: long(16),
-        physical: long(24), size: word(32), node: word(108), granted: long(112), }
-    BASE_ADDRESS_6_3_1_4: GetBaseAddress { bytes: 392, base_address: word(0), range_count: word(4),
-        ..GetBaseAddress::ABSENT }
-    IDENTITY_6_3_2_5: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
-        Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
-        InstructionCount ListedConstants FreeVaryings CoreCount Clusters Product RawFlags Eco
-        Customer ], register_apb: ABSENT, address_bits: ABSENT,
-        internal_memory: &[word(96), word(100), word(104), word(108), word(112), word(116)],
-        internal_sizes: &[word(120), word(124), word(128)], neural_clusters: ABSENT, features: 0,
-        bytes: 136, }
-    QUIRKS_6_3_3_4: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2,
-        secure: 0x40, cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
-        exportable: 0x80, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x1000012, known: 0x30081bb,
-        }, surface_types: 17, pools: 9, sram_pool: 7, tells_bytes: true, cache_is_ignored: false,
-        caches_nodes: true, flushes: false, detaches_known: true, takes_commit_done: true,
-        caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
-        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+    QUIRKS_6_3_0: Quirks { flags: FLAGS_6_3_0, surface_types: 17, pools: 9, sram_pool: u32::MAX,
+        tells_bytes: true, cache_is_ignored: false, caches_nodes: true, flushes: false,
+        detaches_known: true, takes_commit_done: true, caches_by_address: false,
+        has_profiler: true, profiles: false, off_reads_zero: false, maps_signals: true,
+        unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
         allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
         one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
         elements_and_one: true, no_node_ends: true, image_surfaces: true, }
-    OPTIONS_6_3_3_4: QueryChipOptions { bytes: 96, profiler: word(0), fast_clear: word(4),
-        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
-        attribute_cache: word(28), ..QueryChipOptions::ABSENT }
-    IDENTITY_6_4_0_P1: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
-        Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
-        InstructionCount ListedConstants FreeVaryings CoreCount Clusters Product RawFlags Eco
-        Customer ], register_apb: ABSENT, address_bits: ABSENT,
-        internal_memory: &[word(96), word(100), word(104), word(108)],
-        internal_sizes: &[word(112), word(116)], neural_clusters: ABSENT, features: 0, bytes: 128,
-        }
-    QUIRKS_6_4_0_P1: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2,
-        secure: 0x40, cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
-        exportable: 0x80, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x5010012, known: 0xf0381bb,
-        }, surface_types: 17, pools: 9, sram_pool: 7, tells_bytes: true, cache_is_ignored: false,
-        caches_nodes: true, flushes: false, detaches_known: true, takes_commit_done: true,
-        caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
-        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+    ALLOCATE_LINEAR_6_3_1: AllocateLinearVideoMemory { bytes: 32, size: long(0),
+        alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(24),
+        ..AllocateLinearVideoMemory::ABSENT }
+    UNLOCK_6_3_1: UnlockVideoMemory { bytes: 32, node: long(0), asynchronous: word(24),
+        pool: word(12), size: long(16), ..UnlockVideoMemory::ABSENT }
+    QUIRKS_6_3_3_4: Quirks { flags: FLAGS_6_3_0, surface_types: 17, pools: 9, sram_pool: 7,
+        tells_bytes: true, cache_is_ignored: false, caches_nodes: true, flushes: false,
+        detaches_known: true, takes_commit_done: true, caches_by_address: false,
+        has_profiler: true, profiles: false, off_reads_zero: false, maps_signals: true,
+        unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
+        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: true, no_node_ends: true, image_surfaces: true, }
+    QUIRKS_6_4_0_P1: Quirks { flags: FLAGS_6_4_0_P1, surface_types: 17, pools: 9, sram_pool: 7,
+        tells_bytes: true, cache_is_ignored: false, caches_nodes: true, flushes: false,
+        detaches_known: true, takes_commit_done: true, caches_by_address: false,
+        has_profiler: true, profiles: false, off_reads_zero: false, maps_signals: true,
+        unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: true, strict_memory: true, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
         allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
@@ -1111,191 +1335,84 @@ shared! {
     ALLOCATE_LINEAR_6_4_0_P1: AllocateLinearVideoMemory { bytes: 40, size: long(0),
         alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(32),
         ..AllocateLinearVideoMemory::ABSENT }
-    OPTIONS_6_4_0_P1: QueryChipOptions { bytes: 72, profiler: word(0), fast_clear: word(4),
-        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
-        attribute_cache: word(28), ..QueryChipOptions::ABSENT }
-    CHIP_INFO_6_4_0_P2_0: ChipInfo { bytes: 124, count: word(0), kind: word(4), id: word(44),
-        index: word(84), }
-    OPTIONS_6_4_0_P2_0: QueryChipOptions { bytes: 128, profiler: word(0), fast_clear: word(4),
-        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
-        attribute_cache: word(28), ..QueryChipOptions::ABSENT }
-    OPTIONS_6_4_3_P0: QueryChipOptions { bytes: 136, profiler: word(0), fast_clear: word(4),
-        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
-        attribute_cache: word(28), shaders: word(128), ..QueryChipOptions::ABSENT }
-    PROFILE_SETTING_6_4_3_P2_0: GetProfileSetting { bytes: 8, enable: word(0), mode: word(4),
-        ..GetProfileSetting::ABSENT }
-    IDENTITY_6_4_9: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
-        Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
-        InstructionCount FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters
-        Product RawFlags Eco Customer ], register_apb: long(128), address_bits: word(140),
-        internal_memory: &[word(96), word(100), word(104), word(108)],
-        internal_sizes: &[word(112), word(116)], neural_clusters: word(136), features: 0,
-        bytes: 144, }
-    QUIRKS_6_4_9: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2, secure: 0x40,
-        cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x200, exportable: 0x80,
-        dma_buf: 0x1000, user_memory: 0x2000, paged: 0x1010012, known: 0x30f81bb, },
-        surface_types: 17, pools: 9, sram_pool: u32::MAX, tells_bytes: true,
-        cache_is_ignored: false, caches_nodes: true, flushes: false, detaches_known: true,
-        takes_commit_done: true, caches_by_address: false, has_profiler: true, profiles: false,
-        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-        unknown_node_not_found: true, answers_as_6_4: true, strict_memory: false,
-        locked_cannot_be_freed: false, locks_again: true, user_alignment: 1, resets: true,
-        gpu_stuck: 0, power: power::V6_4, allocates_surfaces: false, unlocks_later: true,
-        allocates_commands: true, names_pool: true, one_paged_pool: true, stall_is_limited: false,
-        newer_contexts: true, elements_and_one: true, no_node_ends: true, image_surfaces: true, }
-    OPTIONS_6_4_9: QueryChipOptions { bytes: 240, profiler: word(0), fast_clear: word(4),
-        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
-        attribute_cache: word(28), shaders: word(224), networks: word(228),
-        ..QueryChipOptions::ABSENT }
-    IDENTITY_6_4_15_3: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
-        Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
-        InstructionCount FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters
-        Product RawFlags Eco Customer ], register_apb: long(128), address_bits: word(140),
-        internal_memory: &[word(96), word(100), word(104), word(108)],
-        internal_sizes: &[word(112), word(116)], neural_clusters: word(136), features: 0,
-        bytes: 152, }
-    VIDEO_MEMORY_6_4_15_3: QueryVideoMemory { bytes: 72, internal_physical: word(0),
-        internal_size: long(8), external_physical: word(16), external_size: long(24),
-        contiguous_physical: word(32), contiguous_size: long(40), exclusive_physical: word(48),
-        exclusive_size: long(56), virtual_pool: word(64), }
+    QUIRKS_6_4_9: Quirks { flags: FLAGS_6_4_9, surface_types: 17, pools: 9, sram_pool: u32::MAX,
+        tells_bytes: true, cache_is_ignored: false, caches_nodes: true, flushes: false,
+        detaches_known: true, takes_commit_done: true, caches_by_address: false,
+        has_profiler: true, profiles: false, off_reads_zero: false, maps_signals: true,
+        unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
+        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: true, no_node_ends: true, image_surfaces: true, }
     ALLOCATE_LINEAR_6_4_15_3: AllocateLinearVideoMemory { bytes: 40, size: long(0),
         alignment: word(8), kind: word(12), flag: word(16), pool: word(20), index: word(36),
         node: word(32), }
     UNLOCK_6_4_15_3: UnlockVideoMemory { bytes: 40, node: long(0), asynchronous: word(24),
         pool: word(12), size: long(16), parts: word(28), }
-    CACHE_6_4_15_3: Cache { bytes: 48, operation: word(0), logical: long(16), size: long(24),
-        node: word(32), }
-    CHIP_INFO_6_4_15_3: ChipInfo { bytes: 162, count: half(0), kind: byte(2), id: byte(34),
-        index: half(66), }
-    OPTIONS_6_4_15_3: QueryChipOptions { bytes: 248, profiler: word(0), fast_clear: word(4),
-        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
-        attribute_cache: word(28), pools: word(240), shaders: word(224), networks: word(228),
-        neural_cores: word(236), }
-    CHIP_FREQUENCY_6_4_15_3: QueryChipFrequency { bytes: 16, core: long(0), shader: long(8), }
-    OPTIONS_6_4_18_6: QueryChipOptions { bytes: 256, profiler: word(0), fast_clear: word(4),
-        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
-        attribute_cache: word(28), pools: word(240), shaders: word(224), networks: word(228),
-        neural_cores: word(236), }
-    COMMAND_BUFFER_6_4_18_6: CommandBufferLayout { bytes: 144, object: word(0),
-        entry_pipe: word(16), logical: long(56), start_offset: word(68), offset: word(72),
-        reserved_head: word(32), reserved_tail: word(36), }
-    IDENTITY_6_2_4_P1_0: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
-        ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product
-        RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
-        internal_sizes: &[], neural_clusters: ABSENT, features: 64, bytes: 56, }
-    QUIRKS_6_2_4_P1_0: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
-        secure: 0x4, cacheable: 0x2, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
-        exportable: 0x10, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x500000a, known: 0xf00811b,
-        }, surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
-        cache_is_ignored: false, caches_nodes: false, flushes: false, detaches_known: false,
-        takes_commit_done: false, caches_by_address: false, has_profiler: true, profiles: false,
-        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-        unknown_node_not_found: true, answers_as_6_4: false, strict_memory: false,
-        locked_cannot_be_freed: false, locks_again: true, user_alignment: 1, resets: true,
-        gpu_stuck: 0, power: power::V4_0_0, allocates_surfaces: false, unlocks_later: true,
-        allocates_commands: true, names_pool: true, one_paged_pool: false, stall_is_limited: false,
-        newer_contexts: true, elements_and_one: true, no_node_ends: false, image_surfaces: true, }
-    QUIRKS_6_2_4_P1_2: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x8,
-        secure: 0x4, cacheable: 0x2, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
-        exportable: 0x10, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x500000a, known: 0xf00811b,
-        }, surface_types: 16, pools: 10, sram_pool: u32::MAX, tells_bytes: false,
-        cache_is_ignored: false, caches_nodes: false, flushes: false, detaches_known: false,
-        takes_commit_done: false, caches_by_address: false, has_profiler: true, profiles: false,
-        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-        unknown_node_not_found: true, answers_as_6_4: false, strict_memory: false,
-        locked_cannot_be_freed: false, locks_again: true, user_alignment: 1, resets: true,
-        gpu_stuck: 0, power: power::V6_2_4, allocates_surfaces: false, unlocks_later: true,
-        allocates_commands: true, names_pool: true, one_paged_pool: false, stall_is_limited: false,
-        newer_contexts: true, elements_and_one: true, no_node_ends: false, image_surfaces: true, }
-    IDENTITY_6_2_4_P4_NXP: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
-        ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product
-        RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
-        internal_sizes: &[], neural_clusters: ABSENT, features: 32, bytes: 60, }
-    IDENTITY_6_2_4_P4_ST: IdentityLayout { words: &words![ RawModel RawRevision Date AllStreams
-        ListedPipes ResolvePipes InstructionCount ListedConstants FreeVaryings CoreCount Product
-        RawFlags Eco Customer ], register_apb: ABSENT, address_bits: ABSENT, internal_memory: &[],
-        internal_sizes: &[], neural_clusters: ABSENT, features: 0, bytes: 60, }
-    QUIRKS_6_4_0_P2_S32V: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2,
-        secure: 0x40, cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x0,
-        exportable: 0x80, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x5010012, known: 0xf0381bb,
-        }, surface_types: 17, pools: 9, sram_pool: 7, tells_bytes: true, cache_is_ignored: false,
-        caches_nodes: true, flushes: false, detaches_known: true, takes_commit_done: true,
-        caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
-        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+    QUIRKS_6_2_4_P1_0: Quirks { flags: FLAGS_6_2_4_P1_0, surface_types: 16, pools: 10,
+        sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
+        flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: false,
+        has_profiler: true, profiles: false, off_reads_zero: false, maps_signals: true,
+        unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
+        one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: true, no_node_ends: false, image_surfaces: true, }
+    QUIRKS_6_2_4_P1_2: Quirks { flags: FLAGS_6_2_4_P1_0, surface_types: 16, pools: 10,
+        sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
+        flushes: false, detaches_known: false, takes_commit_done: false, caches_by_address: false,
+        has_profiler: true, profiles: false, off_reads_zero: false, maps_signals: true,
+        unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_2_4,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
+        one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: true, no_node_ends: false, image_surfaces: true, }
+    QUIRKS_6_4_0_P2_S32V: Quirks { flags: FLAGS_6_4_0_P1, surface_types: 17, pools: 9,
+        sram_pool: 7, tells_bytes: true, cache_is_ignored: false, caches_nodes: true,
+        flushes: false, detaches_known: true, takes_commit_done: true, caches_by_address: false,
+        has_profiler: true, profiles: false, off_reads_zero: false, maps_signals: true,
+        unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
         allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
         one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
         elements_and_one: true, no_node_ends: true, image_surfaces: true, }
-    QUIRKS_6_4_1: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2, secure: 0x40,
-        cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x0, exportable: 0x80,
-        dma_buf: 0x1000, user_memory: 0x2000, paged: 0x1010012, known: 0x30381bb, },
-        surface_types: 17, pools: 9, sram_pool: 7, tells_bytes: true, cache_is_ignored: false,
-        caches_nodes: true, flushes: false, detaches_known: true, takes_commit_done: true,
-        caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
-        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+    QUIRKS_6_4_1: Quirks { flags: FLAGS_6_4_1, surface_types: 17, pools: 9, sram_pool: 7,
+        tells_bytes: true, cache_is_ignored: false, caches_nodes: true, flushes: false,
+        detaches_known: true, takes_commit_done: true, caches_by_address: false,
+        has_profiler: true, profiles: false, off_reads_zero: false, maps_signals: true,
+        unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
         allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
         one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
         elements_and_one: true, no_node_ends: true, image_surfaces: true, }
-    QUIRKS_6_4_3_ST: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2,
-        secure: 0x40, cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x200,
-        exportable: 0x80, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x1010012, known: 0x30381bb,
-        }, surface_types: 17, pools: 9, sram_pool: 7, tells_bytes: true, cache_is_ignored: false,
-        caches_nodes: true, flushes: false, detaches_known: true, takes_commit_done: true,
-        caches_by_address: false, has_profiler: true, profiles: false, off_reads_zero: false,
-        maps_signals: true, unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+    QUIRKS_6_4_3_ST: Quirks { flags: FLAGS_6_4_3_ST, surface_types: 17, pools: 9, sram_pool: 7,
+        tells_bytes: true, cache_is_ignored: false, caches_nodes: true, flushes: false,
+        detaches_known: true, takes_commit_done: true, caches_by_address: false,
+        has_profiler: true, profiles: false, off_reads_zero: false, maps_signals: true,
+        unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
         allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
         one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
         elements_and_one: true, no_node_ends: true, image_surfaces: true, }
-    IDENTITY_6_4_4_3: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
-        Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
-        InstructionCount ListedConstants FreeVaryings CoreCount Clusters Product RawFlags Eco
-        Customer ], register_apb: long(128), address_bits: ABSENT,
-        internal_memory: &[word(96), word(100), word(104), word(108)],
-        internal_sizes: &[word(112), word(116)], neural_clusters: word(136), features: 0,
-        bytes: 144, }
     LOCK_6_4_4_3: LockVideoMemory { bytes: 48, node: word(0), cacheable: word(4), address: word(8),
         memory: long(16), gid: word(24), physical_address: long(32), parts: word(40), }
-    OPTIONS_6_4_4_3: QueryChipOptions { bytes: 168, profiler: word(0), fast_clear: word(4),
-        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
-        attribute_cache: word(28), shaders: word(152), networks: word(156),
-        ..QueryChipOptions::ABSENT }
-    CHIP_INFO_6_4_6: ChipInfo { bytes: 136, count: word(0), kind: word(4), id: word(48),
-        index: word(92), }
-    CHIP_INFO_6_4_6_9: ChipInfo { bytes: 256, count: word(0), kind: word(4), id: word(88),
-        index: word(172), }
-    OPTIONS_6_4_6_9: QueryChipOptions { bytes: 216, profiler: word(0), fast_clear: word(4),
-        power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
-        attribute_cache: word(28), shaders: word(200), networks: word(204),
-        ..QueryChipOptions::ABSENT }
-    IDENTITY_6_4_7: IdentityLayout { words: &words![ RawModel RawRevision Date Features Minor0
-        Minor1 Minor2 Minor3 Minor4 Minor5 Minor6 AllStreams ListedPipes ResolvePipes
-        InstructionCount FragmentInstructionCount ListedConstants FreeVaryings CoreCount Clusters
-        Product RawFlags Eco Customer ], register_apb: long(128), address_bits: ABSENT,
-        internal_memory: &[word(96), word(100), word(104), word(108)],
-        internal_sizes: &[word(112), word(116)], neural_clusters: word(136), features: 0,
-        bytes: 144, }
-    WRAP_6_4_8_7: WrapUserMemory { bytes: 56, flag: word(0), handle: word(4), logical: long(16),
-        physical: long(24), size: word(32), node: word(44), granted: long(48), }
-    QUIRKS_6_4_11_P4: Quirks { flags: AllocationFlags { contiguous: 0x1, scattered: 0x2,
-        secure: 0x40, cacheable: 0x10, fast: 0x100, on_fault: 0x1000000, unseen: 0x200,
-        exportable: 0x80, dma_buf: 0x1000, user_memory: 0x2000, paged: 0x5010012, known: 0xf0f81bb,
-        }, surface_types: 17, pools: 9, sram_pool: u32::MAX, tells_bytes: true,
-        cache_is_ignored: false, caches_nodes: true, flushes: false, detaches_known: true,
-        takes_commit_done: true, caches_by_address: false, has_profiler: true, profiles: false,
-        off_reads_zero: false, maps_signals: true, unknown_signal: UnknownSignal::NotFound,
-        unknown_node_not_found: true, answers_as_6_4: true, strict_memory: false,
-        locked_cannot_be_freed: false, locks_again: true, user_alignment: 1, resets: true,
-        gpu_stuck: 0, power: power::V6_4, allocates_surfaces: false, unlocks_later: true,
-        allocates_commands: true, names_pool: true, one_paged_pool: true, stall_is_limited: false,
-        newer_contexts: true, elements_and_one: true, no_node_ends: true, image_surfaces: true, }
-    QUIRKS_4_6_9_MARVELL: Quirks { flags: AllocationFlags { contiguous: 0x0, scattered: 0x0,
-        secure: 0x0, cacheable: 0x0, fast: 0x0, on_fault: 0x0, unseen: 0x0, exportable: 0x0,
-        dma_buf: 0x0, user_memory: 0x0, paged: 0x0, known: 0x0, }, surface_types: 0, pools: 13,
+    QUIRKS_6_4_11_P4: Quirks { flags: FLAGS_6_4_11, surface_types: 17, pools: 9,
+        sram_pool: u32::MAX, tells_bytes: true, cache_is_ignored: false, caches_nodes: true,
+        flushes: false, detaches_known: true, takes_commit_done: true, caches_by_address: false,
+        has_profiler: true, profiles: false, off_reads_zero: false, maps_signals: true,
+        unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
+        answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
+        locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
+        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
+        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        elements_and_one: true, no_node_ends: true, image_surfaces: true, }
+    QUIRKS_4_6_9_MARVELL: Quirks { flags: FLAGS_V2, surface_types: 0, pools: 13,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
         flushes: true, detaches_known: false, takes_commit_done: false, caches_by_address: false,
         has_profiler: false, profiles: true, off_reads_zero: false, maps_signals: true,
@@ -1308,358 +1425,352 @@ shared! {
     ALLOCATE_LINEAR_4_6_9_MARVELL: AllocateLinearVideoMemory { bytes: 60, size: word(0),
         alignment: word(4), kind: word(8), pool: word(12), node: word(16),
         ..AllocateLinearVideoMemory::ABSENT }
-    MAP_USER_4_6_9_MARVELL: MapUserMemory { bytes: 20, memory: word(0), physical: word(4),
-        size: word(8), info: word(12), address: word(16), }
-    DATABASE_4_6_9_MARVELL: Database { bytes: 136, is_valid: word(0), process: word(4),
-        video: word(8), video_max: word(12), video_total: word(20), non_paged: word(40),
-        non_paged_max: word(44), non_paged_total: word(52), contiguous: word(72),
-        contiguous_max: word(76), contiguous_total: word(84), ..Database::ABSENT }
 }
 
 layouts! {
     // v2, of RK2918 and JZ4770 boards.
-    V2 { name: "v2", version: [0, 0, 0, 0], argument_bytes: 16, sizes: &[216],
+    V2 { name: "v2", version: [0, 0, 0], build: 0, argument_bytes: 16, sizes: &[216],
         may_be_shorter: false, union_at: 16, model: 0, header: Header { hardware_type: ABSENT,
         core_index: ABSENT, engine: ABSENT, status: word(4), handle: word(8), }, queue: Queue {
         next: word(0), command: 4, union_at: 20, bytes: 220, }, hardware: HardwareTypes { routing:
         Routing::Type, three_d: 1, two_d: 2, both: 3, vector: 4, neural: 1, }, sub_commit_bytes: 0,
-        identity: &IDENTITY_V2, quirks: &QUIRKS_V2, profile: &PROFILE_V2, vector: None,
+        identity: IDENTITY_V2, quirks: &QUIRKS_V2, profile: PROFILE_V2, vector: None,
         profiler_bytes: 0, profiler_union_at: 16, commands: &COMMANDS_V2,
-        base_address: &BASE_ADDRESS_V2, video_memory: &VIDEO_MEMORY_V2, map_memory: &MAP_MEMORY_V2,
-        unmap_memory: &UNMAP_MEMORY_V2, allocate_linear: &ALLOCATE_LINEAR_V2,
-        allocate_surface: &ALLOCATE_SURFACE_V2, free_node: &FREE_NODE_V2,
+        base_address: BASE_ADDRESS_V2, video_memory: VIDEO_MEMORY_V2, map_memory: MAP_MEMORY_V2,
+        unmap_memory: UNMAP_MEMORY_V2, allocate_linear: &ALLOCATE_LINEAR_V2,
+        allocate_surface: ALLOCATE_SURFACE_V2, free_node: &FREE_NODE_V2,
         release_node: &RELEASE_NODE_V2, lock: &LOCK_V2, unlock: &UNLOCK_V2,
-        name_node: &NAME_NODE_V2, import_node: &IMPORT_NODE_V2, wrap: &WRAP_V2,
-        export_node: &EXPORT_NODE_V2, node_fd: &NODE_FD_V2, metadata: &METADATA_V2,
-        graphic_buffer: &GRAPHIC_BUFFER_V2, shared_buffer: &SHARED_BUFFER_V2,
-        create_fence: &CREATE_FENCE_V2, wait_fence: &WAIT_FENCE_V2, wait_node: &WAIT_NODE_V2,
-        finish_unlock: &FINISH_UNLOCK_V2, allocate_non_paged: &ALLOCATE_NON_PAGED_V2,
-        free_non_paged: &FREE_NON_PAGED_V2, allocate_commands: &ALLOCATE_COMMANDS_V2,
-        free_commands: &FREE_COMMANDS_V2, allocate_contiguous: &ALLOCATE_CONTIGUOUS_V2,
-        free_contiguous: &FREE_CONTIGUOUS_V2, event: Event { bytes: 4, queue: word(0),
+        name_node: NAME_NODE_V2, import_node: IMPORT_NODE_V2, wrap: WRAP_V2,
+        export_node: EXPORT_NODE_V2, node_fd: NODE_FD_V2, metadata: METADATA_V2,
+        graphic_buffer: GRAPHIC_BUFFER_V2, shared_buffer: SHARED_BUFFER_V2,
+        create_fence: CREATE_FENCE_V2, wait_fence: WAIT_FENCE_V2, wait_node: WAIT_NODE_V2,
+        finish_unlock: FINISH_UNLOCK_V2, allocate_non_paged: ALLOCATE_NON_PAGED_V2,
+        free_non_paged: FREE_NON_PAGED_V2, allocate_commands: ALLOCATE_COMMANDS_V2,
+        free_commands: FREE_COMMANDS_V2, allocate_contiguous: ALLOCATE_CONTIGUOUS_V2,
+        free_contiguous: FREE_CONTIGUOUS_V2, event: Event { bytes: 4, queue: word(0),
         ..Event::ABSENT }, commit: Commit { bytes: 12, command_buffer: word(0), context_buffer:
-        word(4), ..Commit::ABSENT }, map_user: &MAP_USER_V2, unmap_user: &UNMAP_USER_V2,
-        user_signal: UserSignal { bytes: 20, command: word(0), id: word(4), manual_reset: word(8),
-        wait: word(12), state: word(16), ..UserSignal::ABSENT }, signal: &SIGNAL_V2,
-        write_data: &WRITE_DATA_V2, set_power: &SET_POWER_V2, config_power: &CONFIG_POWER_V2,
-        power: &POWER_V2, cache: &CACHE_V2, flush_cache: &FLUSH_CACHE_V2,
-        mmu_version: &MMU_VERSION_V2, timestamp: &TIMESTAMP_V2,
-        kernel_settings: &KERNEL_SETTINGS_V2, version_numbers: &VERSION_NUMBERS_V2,
-        attach: &ATTACH_V2, detach: &DETACH_V2, timeout: &TIMEOUT_V2, database: &DATABASE_V2,
-        chip_info: &CHIP_INFO_V2, resets: &RESETS_V2, options: &OPTIONS_V2,
-        chip_frequency: &CHIP_FREQUENCY_V2, set_scale: &SET_SCALE_V2, scale: &SCALE_V2,
-        cpu_frequency: &CPU_FREQUENCY_V2, read_register: &READ_REGISTER_V2,
-        write_register: &WRITE_REGISTER_V2, read_registers: &READ_REGISTERS_V2,
-        write_registers: &WRITE_REGISTERS_V2, profile_setting: &PROFILE_SETTING_V2,
-        set_profile: &SET_PROFILE_V2, counters_2d: &COUNTERS_2D_V2,
-        profile_clear: &PROFILE_CLEAR_V2, debug: &DEBUG_V2, shared_info: &SHARED_INFO_V2,
-        set_shared_info: &SET_SHARED_INFO_V2, command_buffer: &COMMAND_BUFFER_V2,
-        location: &LOCATION_V2, delta: &DELTA_V2, context: &CONTEXT_V2, }
+        word(4), ..Commit::ABSENT }, map_user: MAP_USER_V2, unmap_user: UNMAP_USER_V2, user_signal:
+        UserSignal { bytes: 20, command: word(0), id: word(4), manual_reset: word(8), wait:
+        word(12), state: word(16), ..UserSignal::ABSENT }, signal: SIGNAL_V2,
+        write_data: WRITE_DATA_V2, set_power: SET_POWER_V2, config_power: CONFIG_POWER_V2,
+        power: POWER_V2, cache: CACHE_V2, flush_cache: FLUSH_CACHE_V2, mmu_version: MMU_VERSION_V2,
+        timestamp: TIMESTAMP_V2, kernel_settings: KERNEL_SETTINGS_V2,
+        version_numbers: VERSION_NUMBERS_V2, attach: ATTACH_V2, detach: DETACH_V2,
+        timeout: TIMEOUT_V2, database: DATABASE_V2, chip_info: CHIP_INFO_V2, resets: RESETS_V2,
+        options: OPTIONS_V2, chip_frequency: CHIP_FREQUENCY_V2, set_scale: SET_SCALE_V2,
+        scale: SCALE_V2, cpu_frequency: CPU_FREQUENCY_V2, read_register: READ_REGISTER_V2,
+        write_register: WRITE_REGISTER_V2, read_registers: READ_REGISTERS_V2,
+        write_registers: WRITE_REGISTERS_V2, profile_setting: PROFILE_SETTING_V2,
+        set_profile: SET_PROFILE_V2, counters_2d: COUNTERS_2D_V2, profile_clear: PROFILE_CLEAR_V2,
+        debug: DEBUG_V2, shared_info: SHARED_INFO_V2, set_shared_info: SET_SHARED_INFO_V2,
+        command_buffer: COMMAND_BUFFER_V2, location: LOCATION_V2, delta: DELTA_V2,
+        context: CONTEXT_V2, }
     // 0.8.0.1998 and 0.8.0.1123, of Marvell Dove.
-    DOVE_OLD { name: "dove_old", model: 0x600, identity: &IDENTITY_DOVE_OLD,
-        quirks: &QUIRKS_DOVE_OLD, write_data: &WRITE_DATA_DOVE_OLD,
-        command_buffer: &COMMAND_BUFFER_DOVE_OLD, ..V2 }
+    DOVE_OLD { name: "dove_old", model: 0x600, identity: IDENTITY_DOVE_OLD,
+        quirks: &QUIRKS_DOVE_OLD, write_data: WRITE_DATA_DOVE_OLD,
+        command_buffer: COMMAND_BUFFER_DOVE_OLD, ..V2 }
     // 0.8.0.3184, of Marvell Dove (CuBox).
     DOVE { name: "dove", quirks: &QUIRKS_DOVE, commands: &COMMANDS_DOVE, user_signal: UserSignal {
         bytes: 24, command: word(0), id: word(4), manual_reset: word(8), wait: word(16), state:
-        word(20), ..UserSignal::ABSENT }, context: &CONTEXT_DOVE, ..DOVE_OLD }
+        word(20), ..UserSignal::ABSENT }, context: CONTEXT_DOVE, ..DOVE_OLD }
     // Arnova 10B G3 (RK2918): v2 without the profiler's counters.
     ARNOVA { name: "arnova", sizes: &[64], queue: Queue { next: word(0), command: 4, union_at: 20,
-        bytes: 68, }, profile: &PROFILE_ARNOVA, profile_setting: &PROFILE_SETTING_ARNOVA,
-        set_profile: &SET_PROFILE_ARNOVA, counters_2d: &COUNTERS_2D_ARNOVA, debug: &DEBUG_ARNOVA,
-        ..V2 }
+        bytes: 68, }, profile: PROFILE_ARNOVA, profile_setting: PROFILE_SETTING_ARNOVA,
+        set_profile: SET_PROFILE_ARNOVA, counters_2d: COUNTERS_2D_ARNOVA, debug: DEBUG_ARNOVA, ..V2
+        }
     // 4.6.6.1381, of i.MX6 before release 4.0.0, and of the GCW Zero.
-    V4 { name: "v4", version: [4, 6, 6, 1381], sizes: &[128, 224], union_at: 24, header: Header {
-        hardware_type: word(4), core_index: ABSENT, engine: ABSENT, status: word(8), handle:
-        word(12), }, queue: Queue { next: word(0), command: 8, union_at: 32, bytes: 136, },
-        identity: &IDENTITY_V4, quirks: &QUIRKS_V4, vector: Some(&vector::V4),
+    V4 { name: "v4", version: [4, 6, 6], build: 1381, sizes: &[128, 224], union_at: 24, header:
+        Header { hardware_type: word(4), core_index: ABSENT, engine: ABSENT, status: word(8),
+        handle: word(12), }, queue: Queue { next: word(0), command: 8, union_at: 32, bytes: 136, },
+        identity: IDENTITY_V4, quirks: &QUIRKS_V4, vector: Some(&vector::V4),
         profiler_union_at: 24, commands: &COMMANDS_V4, lock: &LOCK_V4,
-        allocate_contiguous: &ALLOCATE_CONTIGUOUS_V4, commit: Commit { bytes: 16, context: word(0),
+        allocate_contiguous: ALLOCATE_CONTIGUOUS_V4, commit: Commit { bytes: 16, context: word(0),
         command_buffer: word(4), delta: word(8), queue: word(12), ..Commit::ABSENT },
-        cache: &CACHE_V4, timestamp: &TIMESTAMP_V4, version_numbers: &VERSION_NUMBERS_V4,
-        attach: &ATTACH_V4, detach: &DETACH_V4, timeout: &TIMEOUT_V4, database: &DATABASE_V4,
-        chip_info: &CHIP_INFO_V4, debug: &DEBUG_V4, shared_info: &SHARED_INFO_V4,
-        set_shared_info: &SET_SHARED_INFO_V4, command_buffer: &COMMAND_BUFFER_V4, delta: &DELTA_V4,
-        context: &CONTEXT_V4, ..V2 }
+        cache: CACHE_V4, timestamp: TIMESTAMP_V4, version_numbers: VERSION_NUMBERS_V4,
+        attach: ATTACH_V4, detach: DETACH_V4, timeout: TIMEOUT_V4, database: DATABASE_V4,
+        chip_info: CHIP_INFO_V4, debug: DEBUG_V4, shared_info: SHARED_INFO_V4,
+        set_shared_info: SET_SHARED_INFO_V4, command_buffer: COMMAND_BUFFER_V4, delta: DELTA_V4,
+        context: CONTEXT_V4, ..V2 }
     // 4.6.6.1381 with another CACHE.
-    EUREKA { name: "eureka", cache: &CACHE_EUREKA, ..V4 }
+    EUREKA { name: "eureka", cache: CACHE_EUREKA, ..V4 }
     // 4.6.9.1210, of i.MX6 release 4.0.0.
-    V4_0_0 { name: "4.0.0", version: [4, 6, 9, 1210], argument_bytes: 32, sizes: &[168, 240],
-        union_at: 32, header: Header { hardware_type: word(4), core_index: ABSENT, engine: ABSENT,
-        status: word(8), handle: long(16), }, queue: Queue { next: long(0), command: 8, union_at:
-        40, bytes: 176, }, identity: &IDENTITY_4_0_0, quirks: &QUIRKS_4_0_0,
-        profile: &PROFILE_4_0_0, vector: Some(&vector::V4_6_9), profiler_union_at: 32,
-        commands: &COMMANDS_4_0_0, video_memory: &VIDEO_MEMORY_4_0_0,
-        map_memory: &MAP_MEMORY_4_0_0, unmap_memory: &UNMAP_MEMORY_4_0_0,
-        allocate_linear: &ALLOCATE_LINEAR_4_0_0, allocate_surface: &ALLOCATE_SURFACE_4_0_0,
-        free_node: &FREE_NODE_4_0_0, lock: &LOCK_4_0_0, unlock: &UNLOCK_4_0_0,
-        allocate_non_paged: &ALLOCATE_NON_PAGED_4_0_0, free_non_paged: &FREE_NON_PAGED_4_0_0,
-        allocate_commands: &ALLOCATE_COMMANDS_4_0_0, free_commands: &FREE_COMMANDS_4_0_0,
-        allocate_contiguous: &ALLOCATE_CONTIGUOUS_4_0_0, free_contiguous: &FREE_CONTIGUOUS_4_0_0,
-        event: Event { bytes: 8, queue: long(0), ..Event::ABSENT }, commit: Commit { bytes: 32,
-        context: long(0), command_buffer: long(8), delta: long(16), queue: long(24),
-        ..Commit::ABSENT }, map_user: &MAP_USER_4_0_0, unmap_user: &UNMAP_USER_4_0_0,
-        signal: &SIGNAL_4_0_0, cache: &CACHE_4_0_0, attach: &ATTACH_4_0_0,
-        database: &DATABASE_4_0_0, resets: &RESETS_4_0_0, set_scale: &SET_SCALE_4_0_0,
-        scale: &SCALE_4_0_0, counters_2d: &COUNTERS_2D_4_0_0, shared_info: &SHARED_INFO_4_0_0,
-        set_shared_info: &SET_SHARED_INFO_4_0_0, command_buffer: &COMMAND_BUFFER_4_0_0,
-        delta: &DELTA_4_0_0, ..V4 }
+    V4_0_0 { name: "4.0.0", version: [4, 6, 9], build: 1210, argument_bytes: 32,
+        sizes: &[168, 240], union_at: 32, header: Header { hardware_type: word(4), core_index:
+        ABSENT, engine: ABSENT, status: word(8), handle: long(16), }, queue: Queue { next: long(0),
+        command: 8, union_at: 40, bytes: 176, }, identity: IDENTITY_4_0_0, quirks: &QUIRKS_4_0_0,
+        profile: PROFILE_4_0_0, vector: Some(&vector::V4_6_9), profiler_union_at: 32,
+        commands: &COMMANDS_4_0_0, video_memory: VIDEO_MEMORY_4_0_0, map_memory: MAP_MEMORY_4_0_0,
+        unmap_memory: UNMAP_MEMORY_4_0_0, allocate_linear: &ALLOCATE_LINEAR_4_0_0,
+        allocate_surface: ALLOCATE_SURFACE_4_0_0, free_node: &FREE_NODE_4_0_0, lock: &LOCK_4_0_0,
+        unlock: &UNLOCK_4_0_0, allocate_non_paged: ALLOCATE_NON_PAGED_4_0_0,
+        free_non_paged: FREE_NON_PAGED_4_0_0, allocate_commands: ALLOCATE_COMMANDS_4_0_0,
+        free_commands: FREE_COMMANDS_4_0_0, allocate_contiguous: ALLOCATE_CONTIGUOUS_4_0_0,
+        free_contiguous: FREE_CONTIGUOUS_4_0_0, event: Event { bytes: 8, queue: long(0),
+        ..Event::ABSENT }, commit: Commit { bytes: 32, context: long(0), command_buffer: long(8),
+        delta: long(16), queue: long(24), ..Commit::ABSENT }, map_user: MAP_USER_4_0_0,
+        unmap_user: UNMAP_USER_4_0_0, signal: SIGNAL_4_0_0, cache: CACHE_4_0_0,
+        attach: ATTACH_4_0_0, database: DATABASE_4_0_0, resets: RESETS_4_0_0,
+        set_scale: SET_SCALE_4_0_0, scale: SCALE_4_0_0, counters_2d: COUNTERS_2D_4_0_0,
+        shared_info: SHARED_INFO_4_0_0, set_shared_info: SET_SHARED_INFO_4_0_0,
+        command_buffer: COMMAND_BUFFER_4_0_0, delta: DELTA_4_0_0, ..V4 }
     // 4.6.9.6622, of i.MX6 release 4.1.0.
-    V4_1_0 { name: "4.1.0", version: [4, 6, 9, 6622], identity: &IDENTITY_4_1_0,
-        shared_info: &SHARED_INFO_4_1_0, set_shared_info: &SET_SHARED_INFO_4_1_0, ..V4_0_0 }
+    V4_1_0 { name: "4.1.0", version: [4, 6, 9], build: 6622, identity: IDENTITY_4_1_0,
+        shared_info: SHARED_INFO_4_1_0, set_shared_info: SET_SHARED_INFO_4_1_0, ..V4_0_0 }
     // 4.6.9.9754.
-    V4_6_9 { name: "4.6.9", version: [4, 6, 9, 9754], sizes: &[248, 240, 168],
-        quirks: &QUIRKS_4_6_9, profile: &PROFILE_4_6_9, commands: &COMMANDS_4_6_9,
-        create_fence: &CREATE_FENCE_4_6_9, ..V4_1_0 }
+    V4_6_9 { name: "4.6.9", version: [4, 6, 9], build: 9754, sizes: &[248, 240, 168],
+        quirks: &QUIRKS_4_6_9, profile: PROFILE_4_6_9, commands: &COMMANDS_4_6_9,
+        create_fence: CREATE_FENCE_4_6_9, ..V4_1_0 }
     // 5.0.11.p6.31013, of PXA1928.
-    V5_0_11_P6 { name: "5.0.11.p6", version: [5, 0, 11, 31013], sizes: &[320], queue: Queue { next:
-        long(0), command: 8, union_at: 40, bytes: 328, }, identity: &IDENTITY_5_0_11_P6,
-        quirks: &QUIRKS_5_0_11_P6, profile: &PROFILE_4_0_0, vector: Some(&vector::V5),
+    V5_0_11_P6 { name: "5.0.11.p6", version: [5, 0, 11], build: 31013, sizes: &[320], queue: Queue
+        { next: long(0), command: 8, union_at: 40, bytes: 328, }, identity: IDENTITY_5_0_11_P6,
+        quirks: &QUIRKS_5_0_11_P6, profile: PROFILE_4_0_0, vector: Some(&vector::V5),
         commands: &COMMANDS_5_0_11_P6, allocate_linear: &ALLOCATE_LINEAR_5_0_11_P6,
-        allocate_surface: &ALLOCATE_SURFACE_V2, free_node: &FREE_NODE_5_0_11_P6,
+        allocate_surface: ALLOCATE_SURFACE_V2, free_node: &FREE_NODE_5_0_11_P6,
         release_node: &RELEASE_NODE_5_0_11_P6, lock: &LOCK_5_0_11_P6,
-        name_node: &NAME_NODE_5_0_11_P6, import_node: &IMPORT_NODE_5_0_11_P6,
-        node_fd: &NODE_FD_5_0_11_P6, shared_buffer: &SHARED_BUFFER_5_0_11_P6,
-        config_power: &CONFIG_POWER_5_0_11_P6, cache: &CACHE_5_0_11_P6,
-        flush_cache: &FLUSH_CACHE_5_0_11_P6, mmu_version: &MMU_VERSION_5_0_11_P6,
-        attach: &ATTACH_5_0_11_P6, database: &DATABASE_5_0_11_P6,
-        profile_setting: &PROFILE_SETTING_5_0_11_P6, set_profile: &SET_PROFILE_5_0_11_P6,
-        shared_info: &SHARED_INFO_V2, set_shared_info: &SET_SHARED_INFO_V2,
-        command_buffer: &COMMAND_BUFFER_5_0_11_P6, ..V4_6_9 }
+        name_node: NAME_NODE_5_0_11_P6, import_node: IMPORT_NODE_5_0_11_P6,
+        node_fd: NODE_FD_5_0_11_P6, shared_buffer: SHARED_BUFFER_5_0_11_P6,
+        config_power: CONFIG_POWER_5_0_11_P6, cache: CACHE_5_0_11_P6,
+        flush_cache: FLUSH_CACHE_5_0_11_P6, mmu_version: MMU_VERSION_5_0_11_P6,
+        attach: ATTACH_5_0_11_P6, database: DATABASE_5_0_11_P6,
+        profile_setting: PROFILE_SETTING_5_0_11_P6, set_profile: SET_PROFILE_5_0_11_P6,
+        shared_info: SHARED_INFO_V2, set_shared_info: SET_SHARED_INFO_V2,
+        command_buffer: COMMAND_BUFFER_5_0_11_P6, ..V4_6_9 }
     // 5.0.11.p8.41671, of i.MX6; p7 is the same.
-    V5_0_11_P8 { name: "5.0.11.p8", version: [5, 0, 11, 41671], identity: &IDENTITY_5_0_11_P8,
-        quirks: &QUIRKS_5_0_11_P8, profile: &PROFILE_4_6_9, commands: &COMMANDS_5_0_11_P8,
-        wrap: &WRAP_5_0_11_P8, wait_fence: &WAIT_FENCE_5_0_11_P8, flush_cache: &FLUSH_CACHE_V2,
-        mmu_version: &MMU_VERSION_V2, database: &DATABASE_5_0_11_P8, ..V5_0_11_P6 }
+    V5_0_11_P8 { name: "5.0.11.p8", version: [5, 0, 11], build: 41671,
+        identity: IDENTITY_5_0_11_P8, quirks: &QUIRKS_5_0_11_P8, profile: PROFILE_4_6_9,
+        commands: &COMMANDS_5_0_11_P8, wrap: WRAP_5_0_11_P8, wait_fence: WAIT_FENCE_5_0_11_P8,
+        flush_cache: FLUSH_CACHE_V2, mmu_version: MMU_VERSION_V2, database: DATABASE_5_0_11_P8,
+        ..V5_0_11_P6 }
     // 6.2.2.93313.
-    V6_2_2 { name: "6.2.2", version: [6, 2, 2, 93313], sizes: &[400, 344], union_at: 40, header:
-        Header { hardware_type: word(4), core_index: word(8), engine: word(28), status: word(12),
-        handle: long(16), }, queue: Queue { next: long(0), command: 8, union_at: 48, bytes: 352, },
-        hardware: HardwareTypes { routing: Routing::TypeAndIndex, three_d: 1, two_d: 2, both: 4,
-        vector: 3, neural: 1, }, identity: &IDENTITY_6_2_2, quirks: &QUIRKS_6_2_2,
-        profile: &PROFILE_6_2_2, profiler_union_at: 40, commands: &COMMANDS_6_2_2,
-        base_address: &BASE_ADDRESS_6_2_2, wrap: &WRAP_6_2_2, create_fence: &CREATE_FENCE_6_2_2,
-        wait_node: &WAIT_NODE_6_2_2, finish_unlock: &FINISH_UNLOCK_6_2_2, event: Event { bytes: 16,
+    V6_2_2 { name: "6.2.2", version: [6, 2, 2], build: 93313, sizes: &[400, 344], union_at: 40,
+        header: Header { hardware_type: word(4), core_index: word(8), engine: word(28), status:
+        word(12), handle: long(16), }, queue: Queue { next: long(0), command: 8, union_at: 48,
+        bytes: 352, }, hardware: HardwareTypes { routing: Routing::TypeAndIndex, three_d: 1, two_d:
+        2, both: 4, vector: 3, neural: 1, }, identity: IDENTITY_6_2_2, quirks: &QUIRKS_6_2_2,
+        profile: PROFILE_6_2_2, profiler_union_at: 40, commands: &COMMANDS_6_2_2,
+        base_address: BASE_ADDRESS_6_2_2, wrap: WRAP_6_2_2, create_fence: CREATE_FENCE_6_2_2,
+        wait_node: WAIT_NODE_6_2_2, finish_unlock: FINISH_UNLOCK_6_2_2, event: Event { bytes: 16,
         queue: long(0), engine: word(8), }, commit: Commit { bytes: 304, context: long(104),
         command_buffer: long(184), delta: long(24), queue: long(264), count: word(284), engine:
         word(272), stamp: long(288), switched: word(296), ..Commit::ABSENT },
-        chip_info: &CHIP_INFO_6_2_2, resets: &RESETS_6_2_2, read_registers: &READ_REGISTERS_6_2_2,
-        write_registers: &WRITE_REGISTERS_6_2_2, profile_setting: &PROFILE_SETTING_6_2_2,
-        set_profile: &SET_PROFILE_6_2_2, profile_clear: &PROFILE_CLEAR_6_2_2,
-        command_buffer: &COMMAND_BUFFER_6_2_2, delta: &DELTA_6_2_2, ..V5_0_11_P8 }
+        chip_info: CHIP_INFO_6_2_2, resets: RESETS_6_2_2, read_registers: READ_REGISTERS_6_2_2,
+        write_registers: WRITE_REGISTERS_6_2_2, profile_setting: PROFILE_SETTING_6_2_2,
+        set_profile: SET_PROFILE_6_2_2, profile_clear: PROFILE_CLEAR_6_2_2,
+        command_buffer: COMMAND_BUFFER_6_2_2, delta: DELTA_6_2_2, ..V5_0_11_P8 }
     // 6.2.3.129602.
-    V6_2_3 { name: "6.2.3", version: [6, 2, 3, 129602], quirks: &QUIRKS_6_2_3,
-        commands: &COMMANDS_6_2_3, base_address: &BASE_ADDRESS_6_2_3, event: Event { bytes: 8,
+    V6_2_3 { name: "6.2.3", version: [6, 2, 3], build: 129602, quirks: &QUIRKS_6_2_3,
+        commands: &COMMANDS_6_2_3, base_address: BASE_ADDRESS_6_2_3, event: Event { bytes: 8,
         queue: long(0), ..Event::ABSENT }, commit: Commit { bytes: 304, context: long(104),
         command_buffer: long(184), delta: long(24), queue: long(264), count: word(284), stamp:
         long(288), switched: word(296), ..Commit::ABSENT }, ..V6_2_2 }
     // 6.2.4.p3.174315, of STM32.
-    V6_2_4_P3 { name: "6.2.4.p3", version: [6, 2, 4, 174315], identity: &IDENTITY_6_2_4_P3,
-        quirks: &QUIRKS_6_2_4_P3, profile: &PROFILE_6_2_4_P3, commands: &COMMANDS_6_2_4_P3,
-        unlock: &UNLOCK_6_2_4_P3, wrap: &WRAP_6_2_4_P3, export_node: &EXPORT_NODE_6_2_4_P3,
-        metadata: &METADATA_6_2_4_P3, graphic_buffer: &GRAPHIC_BUFFER_6_2_4_P3,
-        options: &OPTIONS_6_2_4_P3, chip_frequency: &CHIP_FREQUENCY_6_2_4_P3,
-        profile_setting: &PROFILE_SETTING_5_0_11_P6, set_profile: &SET_PROFILE_5_0_11_P6, ..V6_2_3
-        }
+    V6_2_4_P3 { name: "6.2.4.p3", version: [6, 2, 4], build: 174315, identity: IDENTITY_6_2_4_P3,
+        quirks: &QUIRKS_6_2_4_P3, profile: PROFILE_6_2_4_P3, commands: &COMMANDS_6_2_4_P3,
+        unlock: &UNLOCK_6_2_4_P3, wrap: WRAP_6_2_4_P3, export_node: EXPORT_NODE_6_2_4_P3,
+        metadata: METADATA_6_2_4_P3, graphic_buffer: GRAPHIC_BUFFER_6_2_4_P3,
+        options: OPTIONS_6_2_4_P3, chip_frequency: CHIP_FREQUENCY_6_2_4_P3,
+        profile_setting: PROFILE_SETTING_5_0_11_P6, set_profile: SET_PROFILE_5_0_11_P6, ..V6_2_3 }
     // 6.2.4.p2.163672, of i.MX 4.14.78_1.0.0.
-    V6_2_4_P2 { name: "6.2.4.p2", version: [6, 2, 4, 163672], identity: &IDENTITY_6_2_4_P2,
-        quirks: &QUIRKS_6_2_4_P2, commands: &COMMANDS_6_2_4_P2, delta: &DELTA_6_2_4_P2, ..V6_2_4_P3
+    V6_2_4_P2 { name: "6.2.4.p2", version: [6, 2, 4], build: 163672, identity: IDENTITY_6_2_4_P2,
+        quirks: &QUIRKS_6_2_4_P2, commands: &COMMANDS_6_2_4_P2, delta: DELTA_6_2_4_P2, ..V6_2_4_P3
         }
     // 6.4.11.p3.1049711, of i.MX 6.12.3-1.0.0.
-    V6_4_11 { name: "6.4.11", version: [6, 4, 11, 1049711], sizes: &[384], may_be_shorter: true,
-        header: Header { hardware_type: word(4), core_index: word(12), engine: word(20), status:
-        word(16), handle: ABSENT, }, queue: Queue { next: long(0), command: 8, union_at: 16, bytes:
-        48, }, hardware: HardwareTypes { routing: Routing::Slot, three_d: 2, two_d: 3, both: 1,
-        vector: 5, neural: 4, }, sub_commit_bytes: 128, identity: &IDENTITY_6_4_11,
-        quirks: &QUIRKS_6_4_11, profile: &PROFILE_6_4_11, vector: Some(&vector::V6_4),
-        profiler_bytes: 400, commands: &COMMANDS_6_4_11, base_address: &BASE_ADDRESS_6_4_11,
-        video_memory: &VIDEO_MEMORY_6_4_11, allocate_linear: &ALLOCATE_LINEAR_6_4_11,
-        allocate_surface: &ALLOCATE_SURFACE_6_4_11, lock: &LOCK_6_4_11, unlock: &UNLOCK_6_4_11,
-        wrap: &WRAP_6_4_11, node_fd: &NODE_FD_6_4_11, graphic_buffer: &GRAPHIC_BUFFER_6_4_11,
-        allocate_non_paged: &ALLOCATE_NON_PAGED_6_4_11, allocate_commands: &ALLOCATE_COMMANDS_V2,
-        free_commands: &FREE_COMMANDS_V2, allocate_contiguous: &ALLOCATE_CONTIGUOUS_6_4_11,
-        free_contiguous: &FREE_CONTIGUOUS_6_4_11, event: Event { bytes: 16, queue: long(0),
-        ..Event::ABSENT }, commit: Commit { bytes: 152, context: long(16), delta: long(8), queue:
-        long(24), core: word(0), next: long(112), stamp: long(136), switched: word(132), location:
-        word(32), ..Commit::ABSENT }, map_user: &MAP_USER_6_4_11, unmap_user: &UNMAP_USER_6_4_11,
-        user_signal: UserSignal { bytes: 24, command: word(0), id: word(4), manual_reset: word(8),
-        wait: word(12), state: word(16), status: word(20), }, config_power: &CONFIG_POWER_6_4_11,
-        cache: &CACHE_6_4_11, kernel_settings: &KERNEL_SETTINGS_6_4_11, attach: &ATTACH_6_4_11,
-        chip_info: &CHIP_INFO_6_4_11, options: &OPTIONS_6_4_11, set_scale: &SET_SCALE_6_4_11,
-        cpu_frequency: &CPU_FREQUENCY_6_4_11, profile_setting: &PROFILE_SETTING_6_4_11,
-        set_profile: &SET_PROFILE_6_4_11, debug: &DEBUG_ARNOVA,
-        command_buffer: &COMMAND_BUFFER_6_4_11, location: &LOCATION_6_4_11, delta: &DELTA_6_4_11,
+    V6_4_11 { name: "6.4.11", version: [6, 4, 11], build: 1049711, sizes: &[384],
+        may_be_shorter: true, header: Header { hardware_type: word(4), core_index: word(12),
+        engine: word(20), status: word(16), handle: ABSENT, }, queue: Queue { next: long(0),
+        command: 8, union_at: 16, bytes: 48, }, hardware: HardwareTypes { routing: Routing::Slot,
+        three_d: 2, two_d: 3, both: 1, vector: 5, neural: 4, }, sub_commit_bytes: 128,
+        identity: IDENTITY_6_4_11, quirks: &QUIRKS_6_4_11, profile: PROFILE_6_4_11,
+        vector: Some(&vector::V6_4), profiler_bytes: 400, commands: &COMMANDS_6_4_11,
+        base_address: BASE_ADDRESS_6_4_11, video_memory: VIDEO_MEMORY_6_4_11,
+        allocate_linear: &ALLOCATE_LINEAR_6_4_11, allocate_surface: ALLOCATE_SURFACE_6_4_11,
+        lock: &LOCK_6_4_11, unlock: &UNLOCK_6_4_11, wrap: WRAP_6_4_11, node_fd: NODE_FD_6_4_11,
+        graphic_buffer: GRAPHIC_BUFFER_6_4_11, allocate_non_paged: ALLOCATE_NON_PAGED_6_4_11,
+        allocate_commands: ALLOCATE_COMMANDS_V2, free_commands: FREE_COMMANDS_V2,
+        allocate_contiguous: ALLOCATE_CONTIGUOUS_6_4_11, free_contiguous: FREE_CONTIGUOUS_6_4_11,
+        event: Event { bytes: 16, queue: long(0), ..Event::ABSENT }, commit: Commit { bytes: 152,
+        context: long(16), delta: long(8), queue: long(24), core: word(0), next: long(112), stamp:
+        long(136), switched: word(132), location: word(32), ..Commit::ABSENT },
+        map_user: MAP_USER_6_4_11, unmap_user: UNMAP_USER_6_4_11, user_signal: UserSignal { bytes:
+        24, command: word(0), id: word(4), manual_reset: word(8), wait: word(12), state: word(16),
+        status: word(20), }, config_power: CONFIG_POWER_6_4_11, cache: CACHE_6_4_11,
+        kernel_settings: KERNEL_SETTINGS_6_4_11, attach: ATTACH_6_4_11,
+        chip_info: CHIP_INFO_6_4_11, options: OPTIONS_6_4_11, set_scale: SET_SCALE_6_4_11,
+        cpu_frequency: CPU_FREQUENCY_6_4_11, profile_setting: PROFILE_SETTING_6_4_11,
+        set_profile: SET_PROFILE_6_4_11, debug: DEBUG_ARNOVA,
+        command_buffer: COMMAND_BUFFER_6_4_11, location: LOCATION_6_4_11, delta: DELTA_6_4_11,
         ..V6_2_4_P3 }
     // 6.3.0.pre13.161128 of Amlogic.
-    V6_3_0 { name: "6.3.0", version: [6, 3, 0, 161128], sizes: &[384, 288], may_be_shorter: false,
-        union_at: 24, header: Header { hardware_type: word(4), core_index: word(8), engine:
-        word(16), status: word(12), handle: ABSENT, }, queue: Queue { next: long(0), command: 8,
-        union_at: 32, bytes: 296, }, hardware: HardwareTypes { routing: Routing::TypeAndIndex,
-        three_d: 1, two_d: 2, both: 4, vector: 3, neural: 1, }, sub_commit_bytes: 112,
-        identity: &IDENTITY_6_3_0, quirks: &QUIRKS_6_3_0, vector: None, profiler_bytes: 0,
-        profiler_union_at: 24, commands: &COMMANDS_6_3_0, base_address: &BASE_ADDRESS_6_2_3,
-        video_memory: &VIDEO_MEMORY_4_0_0, allocate_linear: &ALLOCATE_LINEAR_5_0_11_P6,
-        lock: &LOCK_5_0_11_P6, unlock: &UNLOCK_6_2_4_P3, wrap: &WRAP_6_3_0,
-        node_fd: &NODE_FD_5_0_11_P6, metadata: &METADATA_V2, event: Event { bytes: 8, queue:
-        long(0), ..Event::ABSENT }, commit: Commit { bytes: 128, context: long(16), delta: long(8),
-        queue: long(24), core: word(0), next: long(104), stamp: long(120), location: word(32),
-        ..Commit::ABSENT }, user_signal: UserSignal { bytes: 20, command: word(0), id: word(4),
-        manual_reset: word(8), wait: word(12), state: word(16), ..UserSignal::ABSENT },
-        config_power: &CONFIG_POWER_5_0_11_P6, cache: &CACHE_5_0_11_P6,
-        kernel_settings: &KERNEL_SETTINGS_V2, database: &DATABASE_6_3_0,
-        chip_info: &CHIP_INFO_6_2_2, options: &OPTIONS_6_3_0, set_scale: &SET_SCALE_4_0_0,
-        cpu_frequency: &CPU_FREQUENCY_V2, profile_setting: &PROFILE_SETTING_5_0_11_P6,
-        set_profile: &SET_PROFILE_5_0_11_P6, command_buffer: &COMMAND_BUFFER_6_3_0,
-        location: &LOCATION_6_3_0, delta: &DELTA_6_2_2, ..V6_4_11 }
+    V6_3_0 { name: "6.3.0", version: [6, 3, 0], build: 161128, sizes: &[384, 288],
+        may_be_shorter: false, union_at: 24, header: Header { hardware_type: word(4), core_index:
+        word(8), engine: word(16), status: word(12), handle: ABSENT, }, queue: Queue { next:
+        long(0), command: 8, union_at: 32, bytes: 296, }, hardware: HardwareTypes { routing:
+        Routing::TypeAndIndex, three_d: 1, two_d: 2, both: 4, vector: 3, neural: 1, },
+        sub_commit_bytes: 112, identity: IDENTITY_6_3_0, quirks: &QUIRKS_6_3_0, vector: None,
+        profiler_bytes: 0, profiler_union_at: 24, commands: &COMMANDS_6_3_0,
+        base_address: BASE_ADDRESS_6_2_3, video_memory: VIDEO_MEMORY_4_0_0,
+        allocate_linear: &ALLOCATE_LINEAR_5_0_11_P6, lock: &LOCK_5_0_11_P6,
+        unlock: &UNLOCK_6_2_4_P3, wrap: WRAP_6_3_0, node_fd: NODE_FD_5_0_11_P6,
+        metadata: METADATA_V2, event: Event { bytes: 8, queue: long(0), ..Event::ABSENT }, commit:
+        Commit { bytes: 128, context: long(16), delta: long(8), queue: long(24), core: word(0),
+        next: long(104), stamp: long(120), location: word(32), ..Commit::ABSENT }, user_signal:
+        UserSignal { bytes: 20, command: word(0), id: word(4), manual_reset: word(8), wait:
+        word(12), state: word(16), ..UserSignal::ABSENT }, config_power: CONFIG_POWER_5_0_11_P6,
+        cache: CACHE_5_0_11_P6, kernel_settings: KERNEL_SETTINGS_V2, database: DATABASE_6_3_0,
+        chip_info: CHIP_INFO_6_2_2, options: OPTIONS_6_3_0, set_scale: SET_SCALE_4_0_0,
+        cpu_frequency: CPU_FREQUENCY_V2, profile_setting: PROFILE_SETTING_5_0_11_P6,
+        set_profile: SET_PROFILE_5_0_11_P6, command_buffer: COMMAND_BUFFER_6_3_0,
+        location: LOCATION_6_3_0, delta: DELTA_6_2_2, ..V6_4_11 }
     // 6.3.1.172316 of Amlogic.
-    V6_3_1 { name: "6.3.1", version: [6, 3, 1, 172316], identity: &IDENTITY_6_3_1,
+    V6_3_1 { name: "6.3.1", version: [6, 3, 1], build: 172316, identity: IDENTITY_6_3_1,
         commands: &COMMANDS_6_3_1, allocate_linear: &ALLOCATE_LINEAR_6_3_1, unlock: &UNLOCK_6_3_1,
-        wrap: &WRAP_6_3_1, kernel_settings: &KERNEL_SETTINGS_6_4_11, ..V6_3_0 }
+        wrap: WRAP_6_3_1, kernel_settings: KERNEL_SETTINGS_6_4_11, ..V6_3_0 }
     // 6.3.1.4.176505 to 6.3.2.3.187389 of Amlogic.
-    V6_3_1_4 { name: "6.3.1.4", version: [6, 3, 1, 176505], sizes: &[416], queue: Queue { next:
-        long(0), command: 8, union_at: 32, bytes: 424, }, base_address: &BASE_ADDRESS_6_3_1_4,
+    V6_3_1_4 { name: "6.3.1.4", version: [6, 3, 1], build: 176505, sizes: &[416], queue: Queue {
+        next: long(0), command: 8, union_at: 32, bytes: 424, }, base_address: BASE_ADDRESS_6_3_1_4,
         ..V6_3_1 }
     // 6.3.2.5.193496 of Amlogic.
-    V6_3_2_5 { name: "6.3.2.5", version: [6, 3, 2, 193496], identity: &IDENTITY_6_3_2_5, ..V6_3_1_4
-        }
+    V6_3_2_5 { name: "6.3.2.5", version: [6, 3, 2], build: 193496, identity: IDENTITY_6_3_2_5,
+        ..V6_3_1_4 }
     // 6.3.3.4.210826 of Amlogic.
-    V6_3_3_4 { name: "6.3.3.4", version: [6, 3, 3, 210826], quirks: &QUIRKS_6_3_3_4,
-        commands: &COMMANDS_6_3_3_4, options: &OPTIONS_6_3_3_4, ..V6_3_2_5 }
+    V6_3_3_4 { name: "6.3.3.4", version: [6, 3, 3], build: 210826, quirks: &QUIRKS_6_3_3_4,
+        commands: &COMMANDS_6_3_3_4, options: OPTIONS_6_3_3_4, ..V6_3_2_5 }
     // 6.4.0.p1.228766 of i.MX.
-    V6_4_0_P1 { name: "6.4.0.p1", version: [6, 4, 0, 228766], sizes: &[424], union_at: 32, queue:
-        Queue { next: long(0), command: 8, union_at: 40, bytes: 432, },
-        identity: &IDENTITY_6_4_0_P1, quirks: &QUIRKS_6_4_0_P1, vector: Some(&vector::V6_4),
+    V6_4_0_P1 { name: "6.4.0.p1", version: [6, 4, 0], build: 228766, sizes: &[424], union_at: 32,
+        queue: Queue { next: long(0), command: 8, union_at: 40, bytes: 432, },
+        identity: IDENTITY_6_4_0_P1, quirks: &QUIRKS_6_4_0_P1, vector: Some(&vector::V6_4),
         profiler_union_at: 32, commands: &COMMANDS_6_4_0_P1,
-        allocate_linear: &ALLOCATE_LINEAR_6_4_0_P1, metadata: &METADATA_6_2_4_P3, commit: Commit {
+        allocate_linear: &ALLOCATE_LINEAR_6_4_0_P1, metadata: METADATA_6_2_4_P3, commit: Commit {
         bytes: 128, context: long(16), delta: long(8), queue: long(24), core: word(0), next:
         long(104), stamp: long(120), switched: word(116), location: word(32), ..Commit::ABSENT },
-        options: &OPTIONS_6_4_0_P1, delta: &DELTA_6_2_4_P2, ..V6_3_3_4 }
+        options: OPTIONS_6_4_0_P1, delta: DELTA_6_2_4_P2, ..V6_3_3_4 }
     // 6.4.0.p2.0 and p2.2 of i.MX, 234062.
-    V6_4_0_P2_0 { name: "6.4.0.p2.0", version: [6, 4, 0, 234062], hardware: HardwareTypes {
+    V6_4_0_P2_0 { name: "6.4.0.p2.0", version: [6, 4, 0], build: 234062, hardware: HardwareTypes {
         routing: Routing::Slot, three_d: 2, two_d: 3, both: 1, vector: 5, neural: 4, },
-        database: &DATABASE_5_0_11_P8, chip_info: &CHIP_INFO_6_4_0_P2_0,
-        options: &OPTIONS_6_4_0_P2_0, set_scale: &SET_SCALE_6_4_11, ..V6_4_0_P1 }
+        database: DATABASE_5_0_11_P8, chip_info: CHIP_INFO_6_4_0_P2_0, options: OPTIONS_6_4_0_P2_0,
+        set_scale: SET_SCALE_6_4_11, ..V6_4_0_P1 }
     // 6.4.0.p2.4 of i.MX, 234062 as well.
     V6_4_0_P2_4 { name: "6.4.0.p2.4", profiler_bytes: 392, ..V6_4_0_P2_0 }
     // 6.4.3.p0.286725 and p1.305572 of i.MX.
-    V6_4_3_P0 { name: "6.4.3.p0", version: [6, 4, 3, 286725], options: &OPTIONS_6_4_3_P0,
+    V6_4_3_P0 { name: "6.4.3.p0", version: [6, 4, 3], build: 286725, options: OPTIONS_6_4_3_P0,
         ..V6_4_0_P2_4 }
     // 6.4.3.p2.0 of i.MX, 336687.
-    V6_4_3_P2_0 { name: "6.4.3.p2.0", version: [6, 4, 3, 336687],
-        profile_setting: &PROFILE_SETTING_6_4_3_P2_0, set_profile: &SET_PROFILE_6_2_2, ..V6_4_3_P0
-        }
+    V6_4_3_P2_0 { name: "6.4.3.p2.0", version: [6, 4, 3], build: 336687,
+        profile_setting: PROFILE_SETTING_6_4_3_P2_0, set_profile: SET_PROFILE_6_2_2, ..V6_4_3_P0 }
     // 6.4.3.p4.398061 of i.MX; p2.2 and p2.4, 336687, are the same.
-    V6_4_3_NXP { name: "6.4.3-nxp", version: [6, 4, 3, 398061], config_power: &CONFIG_POWER_6_4_11,
-        ..V6_4_3_P2_0 }
+    V6_4_3_NXP { name: "6.4.3-nxp", version: [6, 4, 3], build: 398061,
+        config_power: CONFIG_POWER_6_4_11, ..V6_4_3_P2_0 }
     // 6.4.9.436021 of STM32MP1.
-    V6_4_9 { name: "6.4.9", version: [6, 4, 9, 436021], sizes: &[376], may_be_shorter: false,
-        union_at: 32, header: Header { hardware_type: word(4), core_index: word(8), engine:
-        word(16), status: word(12), handle: ABSENT, }, queue: Queue { next: long(0), command: 8,
-        union_at: 40, bytes: 384, }, sub_commit_bytes: 120, identity: &IDENTITY_6_4_9,
-        quirks: &QUIRKS_6_4_9, vector: None, profiler_bytes: 392, profiler_union_at: 32,
-        commands: &COMMANDS_6_4_9, allocate_linear: &ALLOCATE_LINEAR_6_4_0_P1, commit: Commit {
-        bytes: 144, context: long(16), delta: long(8), queue: long(24), core: word(0), next:
-        long(112), stamp: long(128), switched: word(124), location: word(32), ..Commit::ABSENT },
-        cache: &CACHE_5_0_11_P6, options: &OPTIONS_6_4_9, cpu_frequency: &CPU_FREQUENCY_V2,
-        delta: &DELTA_6_2_2, ..V6_4_11 }
+    V6_4_9 { name: "6.4.9", version: [6, 4, 9], build: 436021, sizes: &[376],
+        may_be_shorter: false, union_at: 32, header: Header { hardware_type: word(4), core_index:
+        word(8), engine: word(16), status: word(12), handle: ABSENT, }, queue: Queue { next:
+        long(0), command: 8, union_at: 40, bytes: 384, }, sub_commit_bytes: 120,
+        identity: IDENTITY_6_4_9, quirks: &QUIRKS_6_4_9, vector: None, profiler_bytes: 392,
+        profiler_union_at: 32, commands: &COMMANDS_6_4_9,
+        allocate_linear: &ALLOCATE_LINEAR_6_4_0_P1, commit: Commit { bytes: 144, context: long(16),
+        delta: long(8), queue: long(24), core: word(0), next: long(112), stamp: long(128),
+        switched: word(124), location: word(32), ..Commit::ABSENT }, cache: CACHE_5_0_11_P6,
+        options: OPTIONS_6_4_9, cpu_frequency: CPU_FREQUENCY_V2, delta: DELTA_6_2_2, ..V6_4_11 }
     // 6.4.15.3.690884 of Allwinner T527.
-    V6_4_15_3 { name: "6.4.15.3", version: [6, 4, 15, 690884], identity: &IDENTITY_6_4_15_3,
-        profiler_union_at: 24, commands: &COMMANDS_6_4_15_3, video_memory: &VIDEO_MEMORY_6_4_15_3,
+    V6_4_15_3 { name: "6.4.15.3", version: [6, 4, 15], build: 690884, identity: IDENTITY_6_4_15_3,
+        profiler_union_at: 24, commands: &COMMANDS_6_4_15_3, video_memory: VIDEO_MEMORY_6_4_15_3,
         allocate_linear: &ALLOCATE_LINEAR_6_4_15_3, unlock: &UNLOCK_6_4_15_3,
-        cache: &CACHE_6_4_15_3, chip_info: &CHIP_INFO_6_4_15_3, options: &OPTIONS_6_4_15_3,
-        chip_frequency: &CHIP_FREQUENCY_6_4_15_3, cpu_frequency: &CPU_FREQUENCY_6_4_11, ..V6_4_9 }
+        cache: CACHE_6_4_15_3, chip_info: CHIP_INFO_6_4_15_3, options: OPTIONS_6_4_15_3,
+        chip_frequency: CHIP_FREQUENCY_6_4_15_3, cpu_frequency: CPU_FREQUENCY_6_4_11, ..V6_4_9 }
     // 6.4.18.6.904649 of Allwinner A733.
-    V6_4_18_6 { name: "6.4.18.6", version: [6, 4, 18, 904649], sizes: &[376, 384],
-        profiler_bytes: 384, options: &OPTIONS_6_4_18_6, command_buffer: &COMMAND_BUFFER_6_4_18_6,
+    V6_4_18_6 { name: "6.4.18.6", version: [6, 4, 18], build: 904649, sizes: &[376, 384],
+        profiler_bytes: 384, options: OPTIONS_6_4_18_6, command_buffer: COMMAND_BUFFER_6_4_18_6,
         ..V6_4_15_3 }
     // 6.4.19.4.952875 of STM32MP (rebuilt from parts).
-    V6_4_19_4 { name: "6.4.19.4", version: [6, 4, 19, 952875], ..V6_4_18_6 }
+    V6_4_19_4 { name: "6.4.19.4", version: [6, 4, 19], build: 952875, ..V6_4_18_6 }
     // 6.4.21.1.1058597 of STM32MP (rebuilt from parts).
-    V6_4_21_1 { name: "6.4.21.1", version: [6, 4, 21, 1058597], ..V6_4_19_4 }
+    V6_4_21_1 { name: "6.4.21.1", version: [6, 4, 21], build: 1058597, ..V6_4_19_4 }
     // 6.2.4.p1.0 of i.MX, 150331.
-    V6_2_4_P1_0 { name: "6.2.4.p1.0", version: [6, 2, 4, 150331], identity: &IDENTITY_6_2_4_P1_0,
-        quirks: &QUIRKS_6_2_4_P1_0, commands: &COMMANDS_6_2_4_P1_0, metadata: &METADATA_V2,
-        chip_frequency: &CHIP_FREQUENCY_V2, ..V6_2_4_P2 }
+    V6_2_4_P1_0 { name: "6.2.4.p1.0", version: [6, 2, 4], build: 150331,
+        identity: IDENTITY_6_2_4_P1_0, quirks: &QUIRKS_6_2_4_P1_0, commands: &COMMANDS_6_2_4_P1_0,
+        metadata: METADATA_V2, chip_frequency: CHIP_FREQUENCY_V2, ..V6_2_4_P2 }
     // 6.2.4.p1.2 of i.MX, 150331 as well.
     V6_2_4_P1_2 { name: "6.2.4.p1.2", quirks: &QUIRKS_6_2_4_P1_2, commands: &COMMANDS_6_2_4_P1_2,
-        metadata: &METADATA_6_2_4_P3, ..V6_2_4_P1_0 }
+        metadata: METADATA_6_2_4_P3, ..V6_2_4_P1_0 }
     // 6.2.4.p1.6 and p1.8 of i.MX, 150331 as well.
-    V6_2_4_P1_6 { name: "6.2.4.p1.6", identity: &IDENTITY_6_2_4_P2, ..V6_2_4_P1_2 }
+    V6_2_4_P1_6 { name: "6.2.4.p1.6", identity: IDENTITY_6_2_4_P2, ..V6_2_4_P1_2 }
     // 6.2.4.p2.163672 of S32V.
-    V6_2_4_P2_S32V { name: "6.2.4.p2-s32v", identity: &IDENTITY_6_2_4_P3,
+    V6_2_4_P2_S32V { name: "6.2.4.p2-s32v", identity: IDENTITY_6_2_4_P3,
         commands: &COMMANDS_6_2_4_P3, ..V6_2_4_P2 }
     // 6.2.4.p4.190076 of i.MX and S32V.
-    V6_2_4_P4_NXP { name: "6.2.4.p4-nxp", version: [6, 2, 4, 190076],
-        identity: &IDENTITY_6_2_4_P4_NXP, graphic_buffer: &GRAPHIC_BUFFER_6_4_11, ..V6_2_4_P2 }
+    V6_2_4_P4_NXP { name: "6.2.4.p4-nxp", version: [6, 2, 4], build: 190076,
+        identity: IDENTITY_6_2_4_P4_NXP, graphic_buffer: GRAPHIC_BUFFER_6_4_11, ..V6_2_4_P2 }
     // 6.2.4.p4.190076 of STM32MP1.
-    V6_2_4_P4_ST { name: "6.2.4.p4-st", version: [6, 2, 4, 190076],
-        identity: &IDENTITY_6_2_4_P4_ST, vector: None, commands: &COMMANDS_6_2_4_P2,
-        graphic_buffer: &GRAPHIC_BUFFER_6_4_11, ..V6_2_4_P3 }
+    V6_2_4_P4_ST { name: "6.2.4.p4-st", version: [6, 2, 4], build: 190076,
+        identity: IDENTITY_6_2_4_P4_ST, vector: None, commands: &COMMANDS_6_2_4_P2,
+        graphic_buffer: GRAPHIC_BUFFER_6_4_11, ..V6_2_4_P3 }
     // 6.4.0.p2.234062 of S32V.
-    V6_4_0_P2_S32V { name: "6.4.0.p2-s32v", version: [6, 4, 0, 234062],
-        quirks: &QUIRKS_6_4_0_P2_S32V, options: &OPTIONS_6_4_0_P2_0, set_scale: &SET_SCALE_6_4_11,
+    V6_4_0_P2_S32V { name: "6.4.0.p2-s32v", version: [6, 4, 0], build: 234062,
+        quirks: &QUIRKS_6_4_0_P2_S32V, options: OPTIONS_6_4_0_P2_0, set_scale: SET_SCALE_6_4_11,
         ..V6_4_0_P1 }
     // 6.4.1.244507 of STM32MP1, 6.4.0.10.239607 of Amlogic.
-    V6_4_1 { name: "6.4.1", version: [6, 4, 1, 244507], hardware: HardwareTypes { routing:
+    V6_4_1 { name: "6.4.1", version: [6, 4, 1], build: 244507, hardware: HardwareTypes { routing:
         Routing::Slot, three_d: 2, two_d: 3, both: 1, vector: 5, neural: 4, },
-        quirks: &QUIRKS_6_4_1, vector: None, chip_info: &CHIP_INFO_6_4_0_P2_0, delta: &DELTA_6_2_2,
+        quirks: &QUIRKS_6_4_1, vector: None, chip_info: CHIP_INFO_6_4_0_P2_0, delta: DELTA_6_2_2,
         ..V6_4_0_P2_S32V }
     // 6.4.2.1.258160 of Amlogic.
-    V6_4_2_1 { name: "6.4.2.1", version: [6, 4, 2, 258160], quirks: &QUIRKS_6_4_1, vector: None,
-        delta: &DELTA_6_2_2, ..V6_4_0_P2_0 }
+    V6_4_2_1 { name: "6.4.2.1", version: [6, 4, 2], build: 258160, quirks: &QUIRKS_6_4_1,
+        vector: None, delta: DELTA_6_2_2, ..V6_4_0_P2_0 }
     // 6.4.3.279124 of STM32MP1 and Amlogic.
-    V6_4_3_ST { name: "6.4.3-st", version: [6, 4, 3, 279124], quirks: &QUIRKS_6_4_3_ST,
-        profiler_bytes: 392, commands: &COMMANDS_6_4_3_ST, video_memory: &VIDEO_MEMORY_6_4_11,
-        options: &OPTIONS_6_4_3_P0, ..V6_4_2_1 }
+    V6_4_3_ST { name: "6.4.3-st", version: [6, 4, 3], build: 279124, quirks: &QUIRKS_6_4_3_ST,
+        profiler_bytes: 392, commands: &COMMANDS_6_4_3_ST, video_memory: VIDEO_MEMORY_6_4_11,
+        options: OPTIONS_6_4_3_P0, ..V6_4_2_1 }
     // 6.4.4.3.310723 of Amlogic.
-    V6_4_4_3 { name: "6.4.4.3", version: [6, 4, 4, 310723], identity: &IDENTITY_6_4_4_3,
+    V6_4_4_3 { name: "6.4.4.3", version: [6, 4, 4], build: 310723, identity: IDENTITY_6_4_4_3,
         commands: &COMMANDS_6_4_4_3, lock: &LOCK_6_4_4_3, unlock: &UNLOCK_6_4_11, event: Event {
         bytes: 16, queue: long(0), ..Event::ABSENT }, commit: Commit { bytes: 136, context:
         long(16), delta: long(8), queue: long(24), core: word(0), next: long(104), stamp:
         long(120), switched: word(116), location: word(32), ..Commit::ABSENT },
-        options: &OPTIONS_6_4_4_3, profile_setting: &PROFILE_SETTING_6_4_3_P2_0,
-        set_profile: &SET_PROFILE_6_2_2, ..V6_4_3_ST }
+        options: OPTIONS_6_4_4_3, profile_setting: PROFILE_SETTING_6_4_3_P2_0,
+        set_profile: SET_PROFILE_6_2_2, ..V6_4_3_ST }
     // 6.4.6.342038 of STM32MP1, 6.4.6.2.345497 of Amlogic.
-    V6_4_6 { name: "6.4.6", version: [6, 4, 6, 342038], chip_info: &CHIP_INFO_6_4_6,
-        profile_setting: &PROFILE_SETTING_6_4_11, set_profile: &SET_PROFILE_6_4_11, ..V6_4_4_3 }
+    V6_4_6 { name: "6.4.6", version: [6, 4, 6], build: 342038, chip_info: CHIP_INFO_6_4_6,
+        profile_setting: PROFILE_SETTING_6_4_11, set_profile: SET_PROFILE_6_4_11, ..V6_4_4_3 }
     // 6.4.6.9.354872 of TH1520 (rebuilt from parts).
-    V6_4_6_9 { name: "6.4.6.9", version: [6, 4, 6, 354872], config_power: &CONFIG_POWER_6_4_11,
-        chip_info: &CHIP_INFO_6_4_6_9, options: &OPTIONS_6_4_6_9, ..V6_4_6 }
+    V6_4_6_9 { name: "6.4.6.9", version: [6, 4, 6], build: 354872,
+        config_power: CONFIG_POWER_6_4_11, chip_info: CHIP_INFO_6_4_6_9, options: OPTIONS_6_4_6_9,
+        ..V6_4_6 }
     // 6.4.7.365873 of STM32MP1.
-    V6_4_7 { name: "6.4.7", version: [6, 4, 7, 365873], identity: &IDENTITY_6_4_7, ..V6_4_6_9 }
+    V6_4_7 { name: "6.4.7", version: [6, 4, 7], build: 365873, identity: IDENTITY_6_4_7, ..V6_4_6_9
+        }
     // 6.4.8.7.415784 of Amlogic.
-    V6_4_8_7 { name: "6.4.8.7", version: [6, 4, 8, 415784], wrap: &WRAP_6_4_8_7,
-        chip_info: &CHIP_INFO_6_4_11, ..V6_4_7 }
+    V6_4_8_7 { name: "6.4.8.7", version: [6, 4, 8], build: 415784, wrap: WRAP_6_4_8_7,
+        chip_info: CHIP_INFO_6_4_11, ..V6_4_7 }
     // 6.4.11.2.505228 of Amlogic.
-    V6_4_11_2 { name: "6.4.11.2", version: [6, 4, 11, 505228], sizes: &[384], union_at: 40, header:
-        Header { hardware_type: word(4), core_index: word(12), engine: word(20), status: word(16),
-        handle: ABSENT, }, queue: Queue { next: long(0), command: 8, union_at: 48, bytes: 392, },
-        identity: &IDENTITY_6_4_11, profiler_bytes: 400, profiler_union_at: 40,
+    V6_4_11_2 { name: "6.4.11.2", version: [6, 4, 11], build: 505228, sizes: &[384], union_at: 40,
+        header: Header { hardware_type: word(4), core_index: word(12), engine: word(20), status:
+        word(16), handle: ABSENT, }, queue: Queue { next: long(0), command: 8, union_at: 48, bytes:
+        392, }, identity: IDENTITY_6_4_11, profiler_bytes: 400, profiler_union_at: 40,
         commands: &COMMANDS_6_4_11, allocate_linear: &ALLOCATE_LINEAR_6_4_11,
-        options: &OPTIONS_6_4_11, cpu_frequency: &CPU_FREQUENCY_6_4_11, ..V6_4_9 }
+        options: OPTIONS_6_4_11, cpu_frequency: CPU_FREQUENCY_6_4_11, ..V6_4_9 }
     // 6.4.11.p1.0 of i.MX 6.1.1, 608260.
-    V6_4_11_P1_0 { name: "6.4.11.p1.0", version: [6, 4, 11, 608260], quirks: &QUIRKS_6_4_11,
-        vector: Some(&vector::V6_4), cache: &CACHE_6_4_11, delta: &DELTA_6_4_11, ..V6_4_11_2 }
+    V6_4_11_P1_0 { name: "6.4.11.p1.0", version: [6, 4, 11], build: 608260, quirks: &QUIRKS_6_4_11,
+        vector: Some(&vector::V6_4), cache: CACHE_6_4_11, delta: DELTA_6_4_11, ..V6_4_11_2 }
     // 6.4.11.p1.2 to p2.4 of i.MX 6.1.22 to 6.6.3, 658245 to 745085.
-    V6_4_11_P2_0 { name: "6.4.11.p2.0", version: [6, 4, 11, 684571], may_be_shorter: true, queue:
-        Queue { next: long(0), command: 8, union_at: 16, bytes: 48, }, ..V6_4_11_P1_0 }
+    V6_4_11_P2_0 { name: "6.4.11.p2.0", version: [6, 4, 11], build: 684571, may_be_shorter: true,
+        queue: Queue { next: long(0), command: 8, union_at: 16, bytes: 48, }, ..V6_4_11_P1_0 }
     // 6.4.11.p4.1190909 of i.MX 6.12 (rebuilt from parts).
-    V6_4_11_P4 { name: "6.4.11.p4", version: [6, 4, 11, 1190909], queue: Queue { next: long(0),
-        command: 8, union_at: 16, bytes: 56, }, quirks: &QUIRKS_6_4_11_P4,
+    V6_4_11_P4 { name: "6.4.11.p4", version: [6, 4, 11], build: 1190909, queue: Queue { next:
+        long(0), command: 8, union_at: 16, bytes: 56, }, quirks: &QUIRKS_6_4_11_P4,
         unlock: &UNLOCK_6_4_15_3, ..V6_4_11 }
     // 6.4.13.608341 of STM32MP1.
-    V6_4_13 { name: "6.4.13", version: [6, 4, 13, 608341], sizes: &[376], union_at: 48, queue:
-        Queue { next: long(0), command: 8, union_at: 56, bytes: 384, }, unlock: &UNLOCK_6_4_15_3,
-        cache: &CACHE_6_4_11, chip_info: &CHIP_INFO_6_4_15_3, ..V6_4_11_2 }
+    V6_4_13 { name: "6.4.13", version: [6, 4, 13], build: 608341, sizes: &[376], union_at: 48,
+        queue: Queue { next: long(0), command: 8, union_at: 56, bytes: 384, },
+        unlock: &UNLOCK_6_4_15_3, cache: CACHE_6_4_11, chip_info: CHIP_INFO_6_4_15_3, ..V6_4_11_2 }
     // 4.6.9.8290 of Marvell, for PXA988 and PXA1088.
-    V4_6_9_MARVELL { name: "4.6.9-marvell", version: [4, 6, 9, 8290], sizes: &[160, 232], queue:
-        Queue { next: word(0), command: 8, union_at: 32, bytes: 168, }, identity: &IDENTITY_4_1_0,
-        quirks: &QUIRKS_4_6_9_MARVELL, profile: &PROFILE_4_0_0, vector: None,
-        commands: &COMMANDS_4_6_9_MARVELL, allocate_linear: &ALLOCATE_LINEAR_4_6_9_MARVELL,
-        create_fence: &CREATE_FENCE_4_6_9, map_user: &MAP_USER_4_6_9_MARVELL,
-        flush_cache: &FLUSH_CACHE_5_0_11_P6, mmu_version: &MMU_VERSION_5_0_11_P6,
-        database: &DATABASE_4_6_9_MARVELL, resets: &RESETS_4_0_0, set_scale: &SET_SCALE_4_0_0,
-        scale: &SCALE_4_0_0, ..V4 }
+    V4_6_9_MARVELL { name: "4.6.9-marvell", version: [4, 6, 9], build: 8290, sizes: &[160, 232],
+        queue: Queue { next: word(0), command: 8, union_at: 32, bytes: 168, },
+        identity: IDENTITY_4_1_0, quirks: &QUIRKS_4_6_9_MARVELL, profile: PROFILE_4_0_0,
+        vector: None, commands: &COMMANDS_4_6_9_MARVELL,
+        allocate_linear: &ALLOCATE_LINEAR_4_6_9_MARVELL, create_fence: CREATE_FENCE_4_6_9,
+        map_user: MAP_USER_4_6_9_MARVELL, flush_cache: FLUSH_CACHE_5_0_11_P6,
+        mmu_version: MMU_VERSION_5_0_11_P6, database: DATABASE_4_6_9_MARVELL, resets: RESETS_4_0_0,
+        set_scale: SET_SCALE_4_0_0, scale: SCALE_4_0_0, ..V4 }
 }
 
 /// All generations. Of those that cannot be told apart the first is taken, unless something else

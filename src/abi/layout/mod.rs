@@ -16,6 +16,10 @@ mod quirks;
 mod structures;
 pub(crate) mod vector;
 
+use ::core::{
+    marker::PhantomData,
+    ops::Deref, //
+};
 use counters::{
     counters,
     Counter,
@@ -30,6 +34,49 @@ pub(crate) use generated::{
 pub(crate) use quirks::*;
 pub(crate) use structures::*;
 
+/// What layouts share: a table of each kind.
+pub(crate) trait Shared: Sized + 'static {
+    /// All that there are of this kind.
+    const TABLE: &'static [Self];
+}
+
+/// One of them: a byte, where a pointer would take up to eight and a relocation. A layout has 60.
+#[derive(Debug)]
+pub(crate) struct Index<T: 'static>(u8, PhantomData<&'static T>);
+
+impl<T: 'static> Clone for Index<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: 'static> Copy for Index<T> {}
+
+impl<T: Shared> Index<T> {
+    /// Used where the compiler evaluates it: it does not compile with a place that is not there.
+    const fn new(place: usize) -> Self {
+        assert!(place < T::TABLE.len() && place <= u8::MAX as usize);
+        // CAST: as asserted.
+        Self(place as u8, PhantomData)
+    }
+
+    /// The same as its `Deref`, for constants.
+    const fn get(self) -> &'static T {
+        &T::TABLE[self.0 as usize]
+    }
+}
+
+impl<T: Shared> Deref for Index<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // There is one: see `new`.
+        let found = T::TABLE.get(usize::from(self.0));
+        found.unwrap_or(&T::TABLE[0])
+    }
+}
+
 /// Bytes of the largest interface of any generation.
 pub(crate) const MAX_INTERFACE_BYTES: usize = 424;
 
@@ -38,75 +85,85 @@ pub(crate) const POOL_BYTES: u16 = 40;
 
 /// A field of 4 or 8 bytes, or none; in CHIP_INFO also of 1 or 2 ([`Field::put_narrow`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Field {
-    at: u16,
-    bytes: u16,
-}
+pub(crate) struct Field(u16);
+
+/// Bits of a [`Field`] that say how many bytes it has; its offset is above them.
+const BYTES_BITS: u32 = 4;
 
 /// A field of 1 byte.
 const fn byte(at: u16) -> Field {
-    Field { at, bytes: 1 }
+    Field::new(at, 1)
 }
 
 /// A field of 2 bytes.
 const fn half(at: u16) -> Field {
-    Field { at, bytes: 2 }
+    Field::new(at, 2)
 }
 
 /// A field of 4 bytes.
 pub(crate) const fn word(at: u16) -> Field {
-    Field { at, bytes: 4 }
+    Field::new(at, 4)
 }
 
 /// A field of 8 bytes.
 pub(crate) const fn long(at: u16) -> Field {
-    Field { at, bytes: 8 }
+    Field::new(at, 8)
 }
 
 /// Every interface starts with its command.
 pub(crate) const COMMAND: Field = word(0);
 
 /// A field that the generation does not have.
-const ABSENT: Field = Field { at: 0, bytes: 0 };
+const ABSENT: Field = Field(0);
 
 impl Field {
+    /// Used where the compiler evaluates it: it does not compile with an offset that has no room.
+    const fn new(at: u16, bytes: u16) -> Self {
+        assert!(at <= u16::MAX >> BYTES_BITS && bytes < 1 << BYTES_BITS);
+        Self(at << BYTES_BITS | bytes)
+    }
+
+    #[inline(always)]
+    const fn offset(self) -> u16 {
+        self.0 >> BYTES_BITS
+    }
+
+    #[inline(always)]
+    const fn bytes(self) -> u16 {
+        self.0 & ((1 << BYTES_BITS) - 1)
+    }
+
     /// Whether the generation has it.
     pub(crate) fn exists(self) -> bool {
-        self.bytes != 0
+        self.bytes() != 0
     }
 
     /// Its offset.
     pub(crate) fn at(self) -> u64 {
-        self.at.into()
+        self.offset().into()
     }
 
     /// Its offset and bytes.
     #[cfg(test)]
     pub(crate) fn place(self) -> (usize, usize) {
-        (self.at.into(), self.bytes.into())
+        (self.offset().into(), self.bytes().into())
     }
 
     /// The first byte behind it.
     pub(crate) const fn end(self) -> usize {
         // CAST: 16 bits; `from` is not const.
-        self.at as usize + self.bytes as usize
+        self.offset() as usize + self.bytes() as usize
     }
 
     /// The `index`th element of the array whose first is this.
     pub(crate) fn nth(self, index: u16) -> Self {
-        Self {
-            at: self.at + self.bytes * index,
-            ..self
-        }
+        self.behind(self.bytes() * index)
     }
 
     /// The field `bytes` behind it, if it exists.
     pub(crate) fn behind(self, bytes: u16) -> Self {
         match self.exists() {
-            true => Self {
-                at: self.at + bytes,
-                ..self
-            },
+            true => Self(self.0 + (bytes << BYTES_BITS)),
             false => self,
         }
     }
@@ -114,17 +171,17 @@ impl Field {
     /// Its low 32 bits, 0 if it does not exist.
     #[inline]
     pub(crate) fn word(self, words: &[u32]) -> u32 {
-        if self.bytes == 0 {
+        if self.bytes() == 0 {
             return 0;
         }
-        word_at(words, self.at.into())
+        word_at(words, self.offset().into())
     }
 
     /// Its value, 0 if it does not exist.
     #[inline]
     pub(crate) fn long(self, words: &[u32]) -> u64 {
-        let at = usize::from(self.at);
-        match self.bytes {
+        let at = usize::from(self.offset());
+        match self.bytes() {
             0 => 0,
             4 => word_at(words, at).into(),
             _ => u64::from(word_at(words, at)) | u64::from(word_at(words, at + 4)) << 32,
@@ -133,7 +190,9 @@ impl Field {
 
     /// The words from it on.
     pub(crate) fn and_behind(self, words: &[u32]) -> &[u32] {
-        words.get(usize::from(self.at) / 4..).unwrap_or_default()
+        words
+            .get(usize::from(self.offset()) / 4..)
+            .unwrap_or_default()
     }
 
     /// A handle: one that does not fit 32 bits is none of ours, like all ones.
@@ -151,9 +210,9 @@ impl Field {
     /// Writes 64 bits, or the low half into a field of 32.
     #[inline]
     pub(crate) fn put_long(self, words: &mut [u32], value: u64) {
-        let at = usize::from(self.at);
+        let at = usize::from(self.offset());
         // CAST: the halves.
-        match self.bytes {
+        match self.bytes() {
             0 => {}
             4 => put_word_at(words, at, value as u32),
             _ => {
@@ -165,28 +224,28 @@ impl Field {
 
     /// Writes a field that may have 1 or 2 bytes: the low ones.
     pub(crate) fn put_narrow(self, words: &mut [u32], value: u32) {
-        let mask = match self.bytes {
+        let mask = match self.bytes() {
             1 => 0xFF,
             2 => 0xFFFF,
             _ => return self.put(words, value),
         };
-        let shift = u32::from(self.at) % 4 * 8;
-        if let Some(word) = words.get_mut(usize::from(self.at) / 4) {
+        let shift = u32::from(self.offset()) % 4 * 8;
+        if let Some(word) = words.get_mut(usize::from(self.offset()) / 4) {
             *word = *word & !(mask << shift) | (value & mask) << shift;
         }
     }
 
     /// Whether it lies inside `bytes` bytes, on its own alignment.
     const fn is_sound(self, bytes: u16) -> bool {
-        match self.bytes {
-            0 => self.at == 0,
-            1 | 2 | 4 | 8 => self.at % self.bytes == 0 && self.end() <= bytes as usize,
+        match self.bytes() {
+            0 => self.offset() == 0,
+            1 | 2 | 4 | 8 => self.offset() % self.bytes() == 0 && self.end() <= bytes as usize,
             _ => false,
         }
     }
 
     const fn overlaps(self, other: Self) -> bool {
-        let (first, second) = (self.at as usize, other.at as usize);
+        let (first, second) = (self.offset() as usize, other.offset() as usize);
         first < other.end() && second < self.end()
     }
 }
@@ -398,13 +457,24 @@ macro_rules! command_lists {
 }
 use command_lists;
 
-/// What generations share.
+/// What generations share: a table for each kind.
 macro_rules! shared {
+    ($($kind:ident { $($name:ident = $place:literal { $($body:tt)* })* })*) => {$(
+        impl Shared for $kind {
+            const TABLE: &'static [Self] = &[$($kind { $($body)* },)*];
+        }
+        $(const $name: Index<$kind> = Index::new($place);)*
+    )*};
+}
+use shared;
+
+/// What generations share, and quick paths look at.
+macro_rules! pointed {
     ($($name:ident: $kind:ident { $($body:tt)* })*) => {$(
         static $name: $kind = $kind { $($body)* };
     )*};
 }
-use shared;
+use pointed;
 
 /// Generations, as what differs from another.
 macro_rules! layouts {
@@ -438,7 +508,13 @@ impl Layout {
 
     /// Bytes of a `gcoCMDBUF` that are read: all that the driver looks at. 0: there is none.
     pub(crate) fn command_buffer_bytes(&self) -> usize {
-        self.command_buffer.read_bytes()
+        self.command_buffer.get().read_bytes()
+    }
+
+    /// What VERSION answers: major, minor, patch, build.
+    pub(crate) fn version(&self) -> [u32; 4] {
+        let [major, minor, patch] = self.version.map(u32::from);
+        [major, minor, patch, self.build]
     }
 
     /// Whether builds of this generation have interfaces of `bytes` bytes.
@@ -484,61 +560,62 @@ impl Layout {
         let record = self.queue.next.is_sound(self.queue.command)
             && self.queue.command + 4 <= self.queue.union_at
             && self.queue.bytes as usize <= MAX_RECORD_BYTES
-            && self.signal.bytes <= payload
-            && self.write_data.bytes <= payload
+            && self.signal.get().bytes <= payload
+            && self.write_data.get().bytes <= payload
             && self.unlock.bytes <= payload
-            && self.free_contiguous.bytes <= payload
-            && self.free_non_paged.bytes <= payload
-            && self.free_commands.bytes <= payload
-            && self.unmap_user.bytes <= payload
-            && self.timestamp.bytes <= payload;
+            && self.free_contiguous.get().bytes <= payload
+            && self.free_non_paged.get().bytes <= payload
+            && self.free_commands.get().bytes <= payload
+            && self.unmap_user.get().bytes <= payload
+            && self.timestamp.get().bytes <= payload;
         header
             && record
             && self.structures_are_sound()
             && (self.argument_bytes == 16 || self.argument_bytes == 32)
-            && self.identity.words.len() * 4 <= self.identity.bytes as usize
-            && self.identity.bytes <= room
+            && self.identity.get().words.len() * 4 <= self.identity.get().bytes as usize
+            && self.identity.get().bytes <= room
             && self.commit.bytes <= room
             && match self.vector {
                 Some(vector) => vector.is_sound() && vector::COMMIT_BYTES <= room,
                 None => true,
             }
-            && self.database.bytes <= room
-            && self.chip_info.bytes <= room
+            && self.database.get().bytes <= room
+            && self.chip_info.get().bytes <= room
             && self.lock.bytes <= room
             && self.user_signal.bytes <= room
-            && self.attach.bytes <= room
-            && self.options.bytes <= room
-            && self.chip_frequency.bytes <= room
-            && self.allocate_commands.bytes <= room
-            && self.free_commands.bytes <= room
-            && self.cpu_frequency.bytes <= room
-            && self.read_register.bytes <= room
-            && self.write_register.bytes <= room
-            && self.read_registers.bytes <= room
-            && self.write_registers.bytes <= room
-            && self.shared_info.bytes <= room
-            && self.set_shared_info.bytes <= room
+            && self.attach.get().bytes <= room
+            && self.options.get().bytes <= room
+            && self.chip_frequency.get().bytes <= room
+            && self.allocate_commands.get().bytes <= room
+            && self.free_commands.get().bytes <= room
+            && self.cpu_frequency.get().bytes <= room
+            && self.read_register.get().bytes <= room
+            && self.write_register.get().bytes <= room
+            && self.read_registers.get().bytes <= room
+            && self.write_registers.get().bytes <= room
+            && self.shared_info.get().bytes <= room
+            && self.set_shared_info.get().bytes <= room
             && self.profiler_bytes as usize <= MAX_INTERFACE_BYTES
-            && (self.debug.bytes == 0 || self.debug.message.is_sound(self.debug.bytes))
-            && self.set_scale.bytes <= room
-            && self.scale.bytes <= room
-            && self.base_address.bytes <= room
-            && self.command_buffer.read_bytes() <= MAX_COMMAND_BUFFER_BYTES
-            && self.delta.bytes as usize <= MAX_DELTA_BYTES
-            && self.location.bytes as usize <= MAX_LOCATION_BYTES
+            && (self.debug.get().bytes == 0
+                || self.debug.get().message.is_sound(self.debug.get().bytes))
+            && self.set_scale.get().bytes <= room
+            && self.scale.get().bytes <= room
+            && self.base_address.get().bytes <= room
+            && self.command_buffer.get().read_bytes() <= MAX_COMMAND_BUFFER_BYTES
+            && self.delta.get().bytes as usize <= MAX_DELTA_BYTES
+            && self.location.get().bytes as usize <= MAX_LOCATION_BYTES
             && self.commit.next.end() <= self.sub_commit_bytes as usize
             && self.sub_commit_bytes as usize <= MAX_SUB_COMMIT_BYTES
-            && self.wrap.bytes <= room
-            && self.export_node.bytes <= room
-            && self.node_fd.bytes <= room
-            && self.metadata.bytes <= room
-            && self.graphic_buffer.bytes <= room
-            && self.shared_buffer.bytes <= room
-            && self.create_fence.bytes <= room
-            && self.wait_fence.bytes <= room
-            && self.wait_node.bytes <= room
-            && self.context.bytes as usize <= MAX_CONTEXT_BYTES
+            && self.wrap.get().bytes <= room
+            && self.export_node.get().bytes <= room
+            && self.node_fd.get().bytes <= room
+            && self.metadata.get().bytes <= room
+            && self.graphic_buffer.get().bytes <= room
+            && self.shared_buffer.get().bytes <= room
+            && self.create_fence.get().bytes <= room
+            && self.wait_fence.get().bytes <= room
+            && self.wait_node.get().bytes <= room
+            && self.context.get().bytes as usize <= MAX_CONTEXT_BYTES
     }
 }
 

@@ -2,7 +2,10 @@
 
 //! What a generation does its own way besides places and numbers.
 
-use super::power;
+use super::{
+    power,
+    Index, //
+};
 
 /// How a generation finds the core that a command is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +89,7 @@ pub(crate) struct Quirks {
     /// ALLOCATE_LINEAR_VIDEO_MEMORY tells how many bytes there are.
     pub(crate) tells_bytes: bool,
     /// Flags of an allocation.
-    pub(crate) flags: AllocationFlags,
+    pub(crate) flags: Index<AllocationFlags>,
     /// CACHE does nothing: all views are uncached.
     pub(crate) cache_is_ignored: bool,
     /// CACHE is of a node, whatever range it names: [`by_node`](crate::abi::CacheRange::by_node).

@@ -7,14 +7,17 @@
 use super::*;
 
 /// Structures of fields, and [`Layout`], which has one of each: most of them (`&`) together with other
-/// layouts that have the same, those of the quickest path itself.
+/// layouts that have the same, those of quick paths (`*`) by a pointer, and those of the quickest
+/// itself.
 macro_rules! structures {
+    (@get $this:ident.$member:ident, $shared:ident) => { $this.$member.get() };
+    (@get $this:ident.$member:ident) => { $this.$member };
     (
         $(#[$layout_meta:meta])*
         layout { $($(#[$own_meta:meta])* $own:ident: $own_type:ty,)* }
         $(
             $(#[$meta:meta])*
-            $member:ident: $(& $shared:ident)? $($here:ident)? = $c_name:literal {
+            $member:ident: $(& $shared:ident)? $(* $pointed:ident)? $($here:ident)? = $c_name:literal {
                 $($dir:tt $field:ident = $($c_field:literal)|+,)*
             }
         )*
@@ -22,13 +25,13 @@ macro_rules! structures {
         $(
             $(#[$meta])*
             #[derive(Clone, Copy, Debug)]
-            pub(crate) struct $($shared)? $($here)? {
+            pub(crate) struct $($shared)? $($pointed)? $($here)? {
                 /// Bytes of the structure; 0: the generation does not have it.
                 pub(crate) bytes: u16,
                 $($(#[doc = concat!("`", $c_field, "`")])+ pub(crate) $field: Field,)*
             }
 
-            impl $($shared)? $($here)? {
+            impl $($shared)? $($pointed)? $($here)? {
                 /// None of it.
                 #[allow(dead_code, reason = "some structures are whole in every generation")]
                 pub(super) const ABSENT: Self = Self { bytes: 0, $($field: ABSENT,)* };
@@ -58,12 +61,12 @@ macro_rules! structures {
         #[derive(Clone, Copy, Debug)]
         pub(crate) struct Layout {
             $($(#[$own_meta])* pub(crate) $own: $own_type,)*
-            $($(#[$meta])* pub(crate) $member: $(&'static $shared)? $($here)?,)*
+            $($(#[$meta])* pub(crate) $member: $(Index<$shared>)? $(&'static $pointed)? $($here)?,)*
         }
 
         impl Layout {
             pub(super) const fn structures_are_sound(&self) -> bool {
-                $(self.$member.is_sound() &&)* true
+                $(structures!(@get self.$member $(, $shared)?).is_sound() &&)* true
             }
 
             /// Tells each structure's C name and bytes, and each field with its C names.
@@ -87,8 +90,10 @@ structures! {
     layout {
         /// The name that parameters and logs use.
         name: &'static str,
-        /// What VERSION answers; zeros where there is no such command.
-        version: [u32; 4],
+        /// What VERSION answers: major, minor, patch; zeros where there is no such command.
+        version: [u8; 3],
+        /// Its last number.
+        build: u32,
         /// Bytes of the ioctl's argument: 16 or 32.
         argument_bytes: u16,
         /// Bytes of the interface as builds with and without the profiler have it.
@@ -98,7 +103,7 @@ structures! {
         /// Where the union starts.
         union_at: u16,
         /// The model of core whose boards had this generation; 0: many.
-        model: u32,
+        model: u16,
         /// The header.
         header: Header,
         /// A record of an event queue.
@@ -110,13 +115,13 @@ structures! {
         /// Bytes of a `gcsHAL_SUBCOMMIT`; 0: there is none.
         sub_commit_bytes: u16,
         /// QUERY_CHIP_IDENTITY's answer.
-        identity: &'static IdentityLayout,
+        identity: Index<IdentityLayout>,
         /// What differs besides places.
         quirks: &'static Quirks,
         /// COMMIT for the vector graphics core; `None`: its boards have none.
         vector: Option<&'static vector::Vector>,
         /// What the profiler's commands tell.
-        profile: &'static counters::Profile,
+        profile: Index<Profile>,
         /// Bytes of the interface that these commands have to themselves, behind an ioctl of its
         /// own; 0: none.
         profiler_bytes: u16,
@@ -157,7 +162,7 @@ structures! {
         in logical = "logical",
     }
     /// ALLOCATE_LINEAR_VIDEO_MEMORY.
-    allocate_linear: &AllocateLinearVideoMemory = "AllocateLinearVideoMemory" {
+    allocate_linear: *AllocateLinearVideoMemory = "AllocateLinearVideoMemory" {
         in size = "bytes",
         in alignment = "alignment",
         in kind = "type", // `gceSURF_TYPE`
@@ -177,15 +182,15 @@ structures! {
         out node = "node",
     }
     /// FREE_VIDEO_MEMORY, up to 4.6.9.
-    free_node: &FreeVideoMemory = "FreeVideoMemory" {
+    free_node: *FreeVideoMemory = "FreeVideoMemory" {
         in node = "node",
     }
     /// RELEASE_VIDEO_MEMORY, from 5.0.11.
-    release_node: &ReleaseVideoMemory = "ReleaseVideoMemory" {
+    release_node: *ReleaseVideoMemory = "ReleaseVideoMemory" {
         in node = "node",
     }
     /// LOCK_VIDEO_MEMORY.
-    lock: &LockVideoMemory = "LockVideoMemory" {
+    lock: *LockVideoMemory = "LockVideoMemory" {
         in node = "node",
         in cacheable = "cacheable", // whether the user's view is to be cached
         out address = "address", // GPU address
@@ -195,7 +200,7 @@ structures! {
         in parts = "op", // bits of [`LOCK_PARTS`]
     }
     /// UNLOCK_VIDEO_MEMORY.
-    unlock: &UnlockVideoMemory = "UnlockVideoMemory" {
+    unlock: *UnlockVideoMemory = "UnlockVideoMemory" {
         in node = "node",
         out asynchronous = "asynchroneous", // a second half must follow
         out pool = "pool", // `gcePOOL` where it lies

@@ -168,6 +168,6 @@ impl Vector {
 const _: () = {
     // CAST: small; `from` is not const.
     assert!(CONTEXT_SIGNAL.end() <= CONTEXT_BYTES && ENTRY_DYNAMIC.end() <= ENTRY_BYTES);
-    assert!(TABLE_SIZE.end() <= TABLE_BYTES && TABLE_COUNT.at as usize == 8 * BLOCKS as usize);
+    assert!(TABLE_SIZE.end() <= TABLE_BYTES && TABLE_COUNT.end() - 4 == 8 * BLOCKS as usize);
     assert!(TASK_SIZE.end() <= TASK_BYTES);
 };

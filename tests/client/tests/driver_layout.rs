@@ -33,9 +33,9 @@ fn interfaces_have_the_sizes_of_the_facts() {
         assert_eq!(sizes, abi.sizes, "{}", layout.name);
         assert_eq!(usize::from(layout.argument_bytes), abi.argument);
         assert_eq!(usize::from(layout.union_at), abi.union_at);
-        let [major, minor, patch, build] = layout.version;
+        let [major, minor, patch, build] = layout.version();
         match abi.version {
-            "" => assert_eq!(layout.version, [0; 4], "{}", layout.name),
+            "" => assert_eq!(layout.version(), [0; 4], "{}", layout.name),
             version => assert_eq!(format!("{major}.{minor}.{patch}.{build}"), version),
         }
     }
@@ -345,7 +345,7 @@ fn numbers_of_types_are_those_of_the_facts() {
         let types = u32::from(layout.quirks.surface_types);
         if types != 0 {
             // Commands have a number of their own behind those of surfaces from 6.3 on.
-            let more = u32::from(layout.version >= [6, 3, 0, 0]);
+            let more = u32::from(layout.version() >= [6, 3, 0, 0]);
             assert_eq!(
                 types - more,
                 abi.values["SURF_NUM_TYPES"],
