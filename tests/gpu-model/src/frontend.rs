@@ -47,7 +47,13 @@ use crate::registers::mmuv2_configuration;
 use crate::registers::state::*;
 use crate::registers::INTR_AXI_BUS_ERROR;
 use crate::registers::MMUV2_CONFIGURATION;
+use crate::registers::MMUV2_NONSEC_SAFE_ADDR_LOW;
+use crate::registers::MMUV2_PTA_ADDRESS_HIGH;
+use crate::registers::MMUV2_PTA_ADDRESS_LOW;
+use crate::registers::MMUV2_PTA_CONFIG;
+use crate::registers::MMUV2_PTA_CONTROL;
 use crate::registers::MMUV2_SAFE_ADDRESS;
+use crate::registers::MMUV2_SAFE_ADDRESS_CONFIG;
 use crate::resolve::Resolve;
 use crate::shader::Features;
 use crate::shader::Illegal;
@@ -73,6 +79,7 @@ const ALL_TLBS: u32 = 0x1f;
 /// Word addresses of the host registers of MMU v2 that the front end loads.
 const MMUV2_WORD_SAFE_ADDRESS: u32 = MMUV2_SAFE_ADDRESS / 4;
 const MMUV2_WORD_CONFIGURATION: u32 = MMUV2_CONFIGURATION / 4;
+const MMUV2_WORD_PTA_CONFIG: u32 = MMUV2_PTA_CONFIG / 4;
 /// FROM and TO of a semaphore token.
 const TOKEN: u32 = 0x1f1f;
 
@@ -705,11 +712,13 @@ impl FrontEnd {
     /// kernel the delay words, just to pass time; anything else is a mistake.
     fn load_host_register(&mut self, gpu: &Gpu, word: u32, value: u32) {
         let is_v2 = gpu.personality.has_mmu_v2();
+        let is_secure = gpu.personality.has_secure_mmu();
         match word {
             0 | 1 => {}
             DELAY_FIRST..=0x104 => self.delay_words += 1,
             MMUV2_WORD_CONFIGURATION if is_v2 => self.configure_mmu(gpu, value),
-            MMUV2_WORD_SAFE_ADDRESS if is_v2 => self.set_safe_address(gpu, value),
+            MMUV2_WORD_SAFE_ADDRESS if is_v2 && !is_secure => self.set_safe_address(gpu, value),
+            MMUV2_WORD_PTA_CONFIG if is_secure => self.load_page_tables(gpu, value),
             _ => {
                 let text = format!("load of host register {:#06x} with {value:#x}", word * 4);
                 self.report(gpu, ViolationKind::HostRegisterLoad, text);
@@ -734,6 +743,10 @@ impl FrontEnd {
         }
         if value & ADDRESS_MASK == 0 {
             let table = value & ADDRESS;
+            if gpu.personality.has_secure_mmu() {
+                let text = format!("first-level table at {table:#010x} of a secure core");
+                return self.report(gpu, ViolationKind::MmuSetup, text);
+            }
             if table % 4096 != 0 {
                 let text = format!("first-level table at {table:#010x}, not on 4 KiB");
                 self.report(gpu, ViolationKind::MmuSetup, text);
@@ -746,6 +759,35 @@ impl FrontEnd {
         if value & FLUSH != 0 && value & FLUSH_MASK == 0 {
             self.flush_mmu(gpu, ALL_TLBS);
         }
+    }
+
+    /// A secure MMU takes its tables from an entry of 64 bits of the page table array, and the safe address from its own
+    /// register.
+    fn load_page_tables(&mut self, gpu: &Gpu, entry: u32) {
+        let registers = &gpu.registers;
+        let array = registers.get(MMUV2_PTA_ADDRESS_LOW);
+        let at = u64::from(registers.get(MMUV2_PTA_ADDRESS_HIGH) & 0xff) << 32
+            | u64::from(array) + 8 * u64::from(entry & 0xffff);
+        let memory = gpu.memory.snapshot();
+        let words = [at, at + 4].map(|at| memory.read_u32(at));
+        let safe = registers.get(MMUV2_NONSEC_SAFE_ADDR_LOW);
+        let problem = match words {
+            _ if registers.get(MMUV2_PTA_CONTROL) & 1 == 0 => "without a page table array",
+            _ if array % 4096 != 0 => "from an array that is not on 4 KiB",
+            _ if safe == 0 || safe % 64 != 0 => "without a safe address on 64 bytes",
+            _ if !registers.was_written(MMUV2_SAFE_ADDRESS_CONFIG) => {
+                "without the high half of the safe address"
+            }
+            [Ok(low), Ok(0)] if low % 4096 == 0 && low != 0 => {
+                registers.set(MMUV2_CONFIGURATION, low);
+                registers.set(MMUV2_SAFE_ADDRESS, safe);
+                return;
+            }
+            [Ok(_), Ok(_)] => "that begin at no page below 4 GiB",
+            _ => "from outside of memory",
+        };
+        let text = format!("load of page tables {entry} {problem}");
+        self.report(gpu, ViolationKind::MmuSetup, text);
     }
 
     /// MMU v2's safe address: once for each reset.

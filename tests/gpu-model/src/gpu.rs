@@ -697,7 +697,8 @@ impl Gpu {
                 base: self.registers.get(port.base_register()),
             }),
             v2: V2Setup {
-                enabled: self.registers.get(MMUV2_CONTROL) & MMUV2_CONTROL_ENABLE != 0,
+                enabled: self.registers.get(self.personality.mmu_control()) & MMUV2_CONTROL_ENABLE
+                    != 0,
                 table: written(MMUV2_CONFIGURATION).map(|word| word & mmuv2_configuration::ADDRESS),
                 safe: written(MMUV2_SAFE_ADDRESS),
             },
@@ -763,10 +764,13 @@ impl Gpu {
     /// MMU v2 refused an access, and tells of it: status, address and interrupt. All units share one MMU here.
     pub(crate) fn mmu_exception(&self, cause: Cause, address: u32) {
         self.trace(|| format!("MMU exception {cause:?} at {address:#010x}"));
-        self.registers.set(MMUV2_EXCEPTION_ADDR, address);
-        let status = self.registers.get(MMUV2_STATUS);
-        self.registers
-            .set(MMUV2_STATUS, status & !0xf | cause as u32);
+        let (place, causes) = match self.personality.has_secure_mmu() {
+            true => (MMUV2_SEC_EXCEPTION_ADDR, MMUV2_SEC_STATUS),
+            false => (MMUV2_EXCEPTION_ADDR, MMUV2_STATUS),
+        };
+        self.registers.set(place, address);
+        let status = self.registers.get(causes);
+        self.registers.set(causes, status & !0xf | cause as u32);
         self.raise(INTR_MMU_EXCEPTION);
     }
 

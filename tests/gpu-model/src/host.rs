@@ -242,7 +242,19 @@ impl Gpu {
                 self.registers.set(offset, value);
                 self.select_counters(offset, value);
             }
-            MMUV2_CONTROL => self.control_mmu(value),
+            MMUV2_CONTROL | MMUV2_SEC_CONTROL => self.control_mmu(value),
+            MMUV2_AHB_CONTROL => self.control_ahb(value),
+            // It waits for the other one.
+            FE_COMMAND_CONTROL if self.personality.has_secure_mmu() => {
+                self.registers.set(offset, value);
+            }
+            MMUV2_SEC_COMMAND_CONTROL => {
+                self.registers.set(offset, value);
+                let problem = (value != self.registers.get(FE_COMMAND_CONTROL))
+                    .then_some("with another window than FE_COMMAND_CONTROL has");
+                self.refuse_start(problem);
+                self.control_front_end(value);
+            }
             FE_COMMAND_CONTROL => {
                 self.registers.set(offset, value);
                 self.control_front_end(value);
@@ -277,17 +289,37 @@ impl Gpu {
             .into_iter()
             .find_map(|(wrong, text)| wrong.then_some(text))
         };
+        let control = self.personality.mmu_control();
         if let Some(problem) = problem {
             let finding = Finding {
                 detail: format!("MMU {problem}"),
-                address: MMUV2_CONTROL,
+                address: control,
                 ..Finding::default()
             };
             self.recorder.violation(ViolationKind::MmuSetup, finding);
         }
-        let kept = self.registers.get(MMUV2_CONTROL) & MMUV2_CONTROL_ENABLE;
+        let kept = self.registers.get(control) & MMUV2_CONTROL_ENABLE;
         self.registers
-            .set(MMUV2_CONTROL, value & MMUV2_CONTROL_ENABLE | kept);
+            .set(control, value & MMUV2_CONTROL_ENABLE | kept);
+    }
+
+    /// A secure core is reset here, and not by the clock register.
+    fn control_ahb(&self, value: u32) {
+        self.registers
+            .set(MMUV2_AHB_CONTROL, value & AHB_CONTROL_NONSEC_ACCESS);
+        if value & AHB_CONTROL_RESET == 0 {
+            return;
+        }
+        if self.registers.get(HI_CLOCK_CONTROL) & CLOCK_CONTROL_ISOLATE_GPU == 0 {
+            let finding = Finding {
+                detail: "reset without isolation".into(),
+                address: MMUV2_AHB_CONTROL,
+                ..Finding::default()
+            };
+            self.recorder
+                .violation(ViolationKind::ResetSequence, finding);
+        }
+        self.end_reset();
     }
 
     /// Soft reset stops everything when it is set and takes effect when it is cleared.
@@ -310,20 +342,26 @@ impl Gpu {
                 self.recorder
                     .violation(ViolationKind::ResetSequence, finding);
             }
-            self.reset();
-        }
-        if was && !is {
-            self.reset();
-            self.counters.add(counter::RESETS, 1);
-            match self.faults.identity_after_reset.swap(0, Relaxed) {
-                fault::IDENTITY_OK => {}
-                identity => self.faults.identity.store(identity, Relaxed),
+            if !self.personality.has_secure_mmu() {
+                self.reset();
             }
-            let stuck = Faults::take(&self.faults.reset_stuck)
-                || self.faults.reset_needs_line.load(Relaxed) != 0
-                || self.faults.reset_needs_power.load(Relaxed) != 0;
-            self.stuck.store(stuck, SeqCst);
         }
+        if was && !is && !self.personality.has_secure_mmu() {
+            self.end_reset();
+        }
+    }
+
+    fn end_reset(&self) {
+        self.reset();
+        self.counters.add(counter::RESETS, 1);
+        match self.faults.identity_after_reset.swap(0, Relaxed) {
+            fault::IDENTITY_OK => {}
+            identity => self.faults.identity.store(identity, Relaxed),
+        }
+        let stuck = Faults::take(&self.faults.reset_stuck)
+            || self.faults.reset_needs_line.load(Relaxed) != 0
+            || self.faults.reset_needs_power.load(Relaxed) != 0;
+        self.stuck.store(stuck, SeqCst);
     }
 
     fn load_divider(&self, value: u32) {
@@ -366,6 +404,11 @@ impl Gpu {
                     && !self.registers.was_written(MC_MEMORY_BASE_ADDR_FE),
                 "without its memory base (0x41c) programmed since reset",
             ),
+            (
+                self.personality.has_secure_mmu()
+                    && self.registers.get(MMUV2_AHB_CONTROL) & AHB_CONTROL_NONSEC_ACCESS == 0,
+                "of a secure core that lets nobody in",
+            ),
             (is_vg && window == 0, "with a count of 0"),
             (
                 is_vg && !self.registers.was_written(MC_MMU_FE_PAGE_TABLE),
@@ -374,6 +417,19 @@ impl Gpu {
         ]
         .into_iter()
         .find_map(|(wrong, text)| wrong.then_some(text))
+    }
+
+    /// Tells of a start that is wrong.
+    fn refuse_start(&self, problem: Option<&'static str>) {
+        if let Some(problem) = problem {
+            let finding = Finding {
+                detail: format!("start of the front end {problem}"),
+                address: self.registers.get(FE_COMMAND_ADDRESS),
+                ..Finding::default()
+            };
+            self.recorder
+                .violation(ViolationKind::FrontEndStart, finding);
+        }
     }
 
     fn control_front_end(&self, value: u32) {
@@ -387,15 +443,7 @@ impl Gpu {
 
     fn start_front_end(&self, address: u32, window: u32) {
         self.counters.add(counter::STARTS, 1);
-        if let Some(problem) = self.start_problem(window) {
-            let finding = Finding {
-                detail: format!("start of the front end {problem}"),
-                address,
-                ..Finding::default()
-            };
-            self.recorder
-                .violation(ViolationKind::FrontEndStart, finding);
-        }
+        self.refuse_start(self.start_problem(window));
         if self.front_end_state() == FrontEndState::Hung || self.stuck.load(SeqCst) {
             self.recorder
                 .warning("start of a hung front end: only a reset helps");

@@ -295,6 +295,19 @@ impl Personality {
         self.minor[1] & (1 << 28) != 0
     }
 
+    /// MMU v2 is secure, and has registers of its own; none of the feature words says so.
+    pub fn has_secure_mmu(&self) -> bool {
+        self.board == Board::Npu
+    }
+
+    /// The register that switches MMU v2 on.
+    pub fn mmu_control(&self) -> u32 {
+        match self.has_secure_mmu() {
+            true => MMUV2_SEC_CONTROL,
+            false => MMUV2_CONTROL,
+        }
+    }
+
     /// Number of pixel pipes: HI_CHIP_SPECS `[27:25]`, at least 1.
     pub fn pixel_pipes(&self) -> usize {
         (((self.specs[0] >> 25) & 7) as usize).max(1)
@@ -345,7 +358,10 @@ impl Personality {
             PM_POWER_CONTROLS | PM_MODULE_CONTROLS | PM_PULSE_EATER => ReadWrite,
             PM_MODULE_STATUS => ReadOnly,
             PM_LOAD_0 | PM_LOAD_1 => only_if(newer, ReadOnly),
+            MMUV2_STATUS | MMUV2_CONTROL if self.has_secure_mmu() => ReadOnly,
             MMUV2_STATUS | MMUV2_CONTROL => only_if(self.has_mmu_v2(), ReadWrite),
+            MMUV2_SEC_EXCEPTION_ADDR => only_if(self.has_secure_mmu(), ReadOnly),
+            MMUV2_SEC_STATUS..=MMUV2_AHB_CONTROL => only_if(self.has_secure_mmu(), ReadWrite),
             MMUV2_SAFE_ADDRESS..=MMUV2_LAST => only_if(self.has_mmu_v2(), ReadOnly),
             MC_MMU_FE_PAGE_TABLE..=MC_MEMORY_FLUSH | MC_PROFILE_CYCLE_COUNTER => ReadWrite,
             MC_DEBUG_READ0..=MC_DEBUG_WRITE | MC_PROFILE_RA_READ..=MC_PROFILE_HI_READ => ReadOnly,

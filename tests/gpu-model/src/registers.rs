@@ -115,6 +115,28 @@ offsets! {
     MMUV2_EXCEPTION_ADDR = 0x190;
     /// MMU v2: last of its registers.
     MMUV2_LAST = 0x19c;
+    /// Secure MMU: which entry of the page table array is used. Loaded through the front end.
+    MMUV2_PTA_CONFIG = 0x1ac;
+    /// Secure MMU: address of the last exception.
+    MMUV2_SEC_EXCEPTION_ADDR = 0x380;
+    /// Secure MMU: causes of exceptions, four bits for each unit.
+    MMUV2_SEC_STATUS = 0x384;
+    /// Secure MMU: `[0]` enable, until the next reset.
+    MMUV2_SEC_CONTROL = 0x388;
+    /// Secure MMU: the page table array.
+    MMUV2_PTA_ADDRESS_LOW = 0x38c;
+    /// Secure MMU: bits 39:32 of its address.
+    MMUV2_PTA_ADDRESS_HIGH = 0x390;
+    /// Secure MMU: `[0]` the array is used.
+    MMUV2_PTA_CONTROL = 0x394;
+    /// Secure MMU: where accesses without a page go.
+    MMUV2_NONSEC_SAFE_ADDR_LOW = 0x398;
+    /// Secure MMU: bits 39:32 of the safe addresses.
+    MMUV2_SAFE_ADDRESS_CONFIG = 0x3a0;
+    /// Secure MMU: the front end starts when this is written after FE_COMMAND_CONTROL.
+    MMUV2_SEC_COMMAND_CONTROL = 0x3a4;
+    /// Secure MMU: `[0]` resets the core, in place of the soft reset; `[1]` lets accesses that are not secure through.
+    MMUV2_AHB_CONTROL = 0x3a8;
     /// MMU v1 page table of the front end (physical address).
     MC_MMU_FE_PAGE_TABLE = 0x400;
     /// MMU v1 page table of the texture units.
@@ -246,7 +268,11 @@ pub mod mmuv2_configuration {
     /// Physical address of the table.
     pub const ADDRESS: u32 = !0x3ff;
 }
-/// Bit of [`MMUV2_CONTROL`]: translate.
+/// Bit of [`MMUV2_AHB_CONTROL`]: reset.
+pub const AHB_CONTROL_RESET: u32 = 1 << 0;
+/// Bit of [`MMUV2_AHB_CONTROL`]: accesses that are not secure are let through.
+pub const AHB_CONTROL_NONSEC_ACCESS: u32 = 1 << 1;
+/// Bit of [`MMUV2_CONTROL`] and [`MMUV2_SEC_CONTROL`]: translate.
 pub const MMUV2_CONTROL_ENABLE: u32 = 1 << 0;
 
 /// Vector graphics bit of [`HI_IDLE_STATE`].

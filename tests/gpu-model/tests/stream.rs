@@ -1217,6 +1217,109 @@ fn mmu_v2_tells_of_what_it_does_not_let_through() {
     }
 }
 
+/// An NPU whose page table array has the same tables, with what a driver writes before the front end loads it.
+fn secure_rig() -> Rig {
+    let rig = Rig::new(Board::Npu);
+    rig.put(TABLE, &[2; 1024]);
+    rig.put(SMALL, &[2; 1024]);
+    rig.put(TABLE, &[RAM + LARGE | 1 << 2 | 1]);
+    rig.put(TABLE + 4 * (VIRTUAL >> 22), &[RAM + SMALL | 1]);
+    let pages: Vec<_> = (0..64).map(|page| (RAM + (page << 16)) | 5).collect();
+    rig.put(LARGE, &pages);
+    rig.put(SAFE + 0x1000, &[RAM + TABLE, 0]);
+    rig.prepare_array(RAM + SAFE + 0x1000);
+    rig
+}
+
+impl Rig {
+    fn prepare_array(&self, array: u32) {
+        for (register, value) in [
+            (MMUV2_AHB_CONTROL, AHB_CONTROL_NONSEC_ACCESS),
+            (MMUV2_PTA_ADDRESS_LOW, array),
+            (MMUV2_PTA_ADDRESS_HIGH, 0),
+            (MMUV2_PTA_CONTROL, 1),
+            (MMUV2_NONSEC_SAFE_ADDR_LOW, RAM + SAFE),
+            (MMUV2_SAFE_ADDRESS_CONFIG, 0),
+        ] {
+            self.gpu.mmio_write(register, value);
+        }
+    }
+
+    /// Runs words on a secure core.
+    fn run_secure(&self, words: &[u32]) {
+        let stream = [words, &[END, 0]].concat();
+        self.put(BUFFER, &stream);
+        let window = COMMAND_CONTROL_ENABLE | stream.len() as u32 / 2;
+        self.gpu.mmio_write(FE_COMMAND_ADDRESS, BUFFER);
+        self.gpu.mmio_write(FE_COMMAND_CONTROL, window);
+        self.gpu.run_until_idle();
+        assert_eq!(self.gpu.front_end_state(), FrontEndState::Stopped);
+        self.gpu.mmio_write(MMUV2_SEC_COMMAND_CONTROL, window);
+        self.gpu.run_until_idle();
+    }
+}
+
+#[test]
+fn a_secure_mmu_takes_its_tables_from_an_array() {
+    let rig = secure_rig();
+    rig.run_secure(&[load(MMUV2_PTA_CONFIG, 1), 0]);
+    rig.gpu.mmio_write(MMUV2_SEC_CONTROL, MMUV2_CONTROL_ENABLE);
+    rig.put(SMALL + 4, &[(RAM + BUFFER) | 1]);
+    rig.run_secure(&FLUSH_MMU_V2);
+    rig.run_secure(&[load(0xa14, 1), 9]);
+    rig.clean();
+    assert_eq!(rig.gpu.state(0xa14 / 4), 9);
+    // What it does not let through is told in registers of its own.
+    rig.run_secure(&[link(16), VIRTUAL]);
+    assert_eq!(rig.gpu.mmio_read(MMUV2_SEC_STATUS), 2);
+    assert_eq!(rig.gpu.mmio_read(MMUV2_SEC_EXCEPTION_ADDR), VIRTUAL);
+    assert_eq!(rig.gpu.mmio_read(MMUV2_STATUS), 0);
+    // The clock register resets nothing.
+    rig.soft_reset();
+    assert_eq!(rig.gpu.mmio_read(MMUV2_SEC_CONTROL), 1);
+    rig.gpu
+        .mmio_write(HI_CLOCK_CONTROL, 0x100 | CLOCK_CONTROL_ISOLATE_GPU);
+    rig.gpu.mmio_write(MMUV2_AHB_CONTROL, AHB_CONTROL_RESET);
+    assert_eq!(rig.gpu.mmio_read(MMUV2_SEC_CONTROL), 0);
+    assert_eq!(rig.gpu.mmio_read(MMUV2_SEC_STATUS), 0);
+}
+
+#[test]
+fn a_secure_mmu_has_to_be_set_up_right() {
+    let is_wrong = |kind, prepare: &dyn Fn(&Rig)| {
+        let rig = secure_rig();
+        prepare(&rig);
+        assert_eq!(rig.kinds(), [kind]);
+    };
+    let setup = "mmu-setup";
+    is_wrong(setup, &|rig| {
+        rig.gpu.mmio_write(MMUV2_SEC_CONTROL, 1);
+    });
+    is_wrong(setup, &|rig| {
+        rig.run_secure(&[load(MMUV2_CONFIGURATION, 1), RAM + TABLE]);
+    });
+    is_wrong(setup, &|rig| {
+        rig.gpu.mmio_write(MMUV2_PTA_CONTROL, 0);
+        rig.run_secure(&[load(MMUV2_PTA_CONFIG, 1), 0]);
+    });
+    is_wrong(setup, &|rig| {
+        rig.run_secure(&[load(MMUV2_PTA_CONFIG, 1), 1]);
+    });
+    is_wrong("host-register-load", &|rig| {
+        rig.run_secure(&[load(MMUV2_SAFE_ADDRESS, 1), RAM + SAFE]);
+    });
+    is_wrong("front-end-start", &|rig| {
+        rig.gpu.mmio_write(MMUV2_AHB_CONTROL, 0);
+        rig.run_secure(&[load(0xa14, 1), 9]);
+    });
+    is_wrong("reset-sequence", &|rig| {
+        rig.gpu.mmio_write(MMUV2_AHB_CONTROL, AHB_CONTROL_RESET);
+    });
+    is_wrong("unknown-register", &|rig| {
+        rig.gpu.mmio_write(MMUV2_CONTROL, 1);
+    });
+}
+
 #[test]
 fn mmu_v2_has_to_be_set_up_right() {
     let is_wrong = |prepare: &dyn Fn(&Rig)| {
