@@ -48,6 +48,9 @@ const READABLE_LATER: [(u32, u32); 5] = [
 /// Those of version 2 of the MMU.
 const READABLE_MMU: (u32, u32) = (0x188, 0x19C);
 
+/// Those of one that is secure besides.
+const READABLE_SECURE: (u32, u32) = (0x380, 0x388);
+
 /// Those that may be written.
 const WRITABLE: [u32; 5] = [0x100, 0x414, 0x470, 0x474, 0x478];
 
@@ -119,7 +122,8 @@ impl Hardware {
         offset % 4 == 0
             && (READABLE.iter().any(is_in)
                 || self.identity.has_more_registers() && READABLE_LATER.iter().any(is_in)
-                || self.identity.has_mmu_v2() && is_in(&READABLE_MMU))
+                || self.identity.has_mmu_v2() && is_in(&READABLE_MMU)
+                || self.identity.has_secure_mmu && is_in(&READABLE_SECURE))
     }
 
     /// Whether `value` may be written to the register at byte offset `offset`.

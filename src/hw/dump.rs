@@ -109,6 +109,13 @@ impl Hardware {
         }
         match self.mmu_version() {
             MmuVersion::V1 => self.dump_page_tables(&mut dump),
+            MmuVersion::V2 if self.identity.has_secure_mmu => put!(
+                self, dump,
+                0x380 MMUV2_SEC_EXCEPTION_ADDR,
+                0x384 MMUV2_SEC_STATUS,
+                0x388 MMUV2_SEC_CONTROL,
+                0x3A8 MMUV2_AHB_CONTROL,
+            ),
             MmuVersion::V2 => {
                 put!(self, dump, 0x188 MMUV2_STATUS, 0x18C MMUV2_CONTROL);
                 for unit in 0..4 {

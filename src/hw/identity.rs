@@ -120,6 +120,8 @@ pub(crate) struct Identity {
     pub(crate) minor_features: [u32; 4],
     /// Minor features 4 to 6.
     pub(crate) later_minor_features: [u32; 3],
+    /// Its MMU is version 2 with registers of its own, which begin at 0x380.
+    pub(crate) has_secure_mmu: bool,
     /// Vertex streams.
     pub(crate) stream_count: u32,
     /// Temporary registers of a shader.
@@ -200,6 +202,7 @@ impl Identity {
             id.design = words.design();
         }
         id.neural_cores = id.known_neural_cores();
+        id.has_secure_mmu = id.is_known_secure();
         id
     }
 
@@ -211,6 +214,15 @@ impl Identity {
             (0x8000, 0x8002) => 6,
             _ => 0,
         }
+    }
+
+    /// Whether etnaviv's list of cores has its MMU as a secure one (SECURITY and SECURITY_AHB, which
+    /// no register says).
+    fn is_known_secure(&self) -> bool {
+        matches!(
+            (self.model, self.revision),
+            (0x7000, 0x6202 | 0x6203 | 0x6204 | 0x6214) | (0x8000, 0x6205 | 0x7120 | 0x8002)
+        )
     }
 
     /// The same with what the parameter says of it.
@@ -229,6 +241,9 @@ impl Identity {
             (&mut self.neural_cores, IdentityWord::NeuralCores),
         ] {
             *place = row.value(word).unwrap_or(*place);
+        }
+        if let Some(value) = row.value(IdentityWord::SecureMmu) {
+            self.has_secure_mmu = value != 0 && self.has_mmu_v2();
         }
         self.given = row.count();
         self
@@ -624,6 +639,7 @@ fn identity_words(id: &Identity) -> [u32; IdentityWord::COUNT] {
     set(Word::Eco, eco);
     set(Word::Customer, customer);
     set(Word::NeuralCores, id.neural_cores);
+    set(Word::SecureMmu, id.has_secure_mmu.into());
     all
 }
 
@@ -797,6 +813,7 @@ mod tests {
         assert_eq!(word(IdentityWord::Product), 0x4508_0009);
         assert_eq!(word(IdentityWord::Customer), 0x88);
         assert_eq!(word(IdentityWord::NeuralCores), 8);
+        assert!(id.has_secure_mmu && !Identity::read(&GC600).has_secure_mmu);
         let id = Identity::read(&Core {
             revision: 0x6205,
             ..NPU
@@ -811,6 +828,8 @@ mod tests {
     fn the_parameter_goes_before_the_registers() {
         let text = "0x8000:0x7120,NNCoreCount=0,0x8000:0x7200,chipFeatures=0x4,chipMinorFeatures6=6,NNCoreCount=2";
         let id = Identity::read(&NPU);
+        let open = id.amended(Row::of("0x8000:0x7120,SECURITY_AHB=0", id.raw));
+        assert!(id.has_secure_mmu && !open.has_secure_mmu);
         let amended = id.amended(Row::of(text, id.raw));
         assert_eq!(amended.hardware_type(), HardwareType::ThreeD);
         assert_eq!((amended.given, amended.features), (1, id.features));

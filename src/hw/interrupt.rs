@@ -24,10 +24,13 @@ use kernel::{
 };
 
 /// Causes of MMU version 2's exceptions, by the code less 1.
-const CAUSES: [&str; 3] = [
+const CAUSES: [&str; 6] = [
     "no second-level table",
     "no page",
     "write to a read-only page",
+    "out of bounds",
+    "read of secure memory",
+    "write to secure memory",
 ];
 
 /// Units of MMU version 2 that have exceptions of their own.
@@ -109,8 +112,17 @@ impl Hardware {
             }
             return;
         }
-        let status = self.registers.read(MMUV2_STATUS).into_raw();
-        self.registers.write_reg(MMUV2_STATUS::zeroed());
+        let regs = &self.registers;
+        let is_secure = self.identity.has_secure_mmu;
+        let status = if is_secure {
+            let status = regs.read(MMUV2_SEC_STATUS).into_raw();
+            regs.write_reg(MMUV2_SEC_STATUS::zeroed());
+            status
+        } else {
+            let status = regs.read(MMUV2_STATUS).into_raw();
+            regs.write_reg(MMUV2_STATUS::zeroed());
+            status
+        };
         if !is_allowed {
             return;
         }
@@ -124,7 +136,10 @@ impl Hardware {
                 self.dev,
                 "the GPU's MMU did not let an access through: {} at {:#010x} (unit {unit}, status {status:#x}, front end at {:#010x}, oldest job: process {})\n",
                 CAUSES.get(code - 1).unwrap_or(&"unknown cause"),
-                self.registers.read(at).into_raw(),
+                match is_secure {
+                    true => regs.read(MMUV2_SEC_EXCEPTION_ADDR).into_raw(),
+                    false => regs.read(at).into_raw(),
+                },
                 self.position(),
                 whose()
             );

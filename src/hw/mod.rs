@@ -226,6 +226,10 @@ impl Hardware {
         if let Some(table) = table {
             self.set_page_table(table);
         }
+        if id.has_secure_mmu {
+            let control = regs.read(MMUV2_AHB_CONTROL);
+            regs.write_reg(control.with_nonsec_access(true));
+        }
         self.set_clock_gating();
         if id.model == 0x2000 && id.revision == 0x5108 {
             let bus = regs.read(MC_BUS_CONFIG).into_raw();
@@ -316,7 +320,25 @@ impl Hardware {
         self.registers
             .write_reg(FE_COMMAND_ADDRESS::from_raw(address));
         self.registers.write_reg(control);
+        if self.identity.has_secure_mmu {
+            let control = MMUV2_SEC_COMMAND_CONTROL::zeroed()
+                .with_enable(true)
+                .try_with_prefetch(units)?;
+            self.registers.write_reg(control);
+        }
         Ok(())
+    }
+
+    /// Tells a secure MMU where the page table array and the safe bytes lie: physical addresses, on
+    /// 4 KiB and on 64 bytes. The front end then loads an entry of the array.
+    pub(crate) fn set_page_table_array(&self, array: u32, safe: u32) {
+        let regs = &self.registers;
+        regs.write_reg(MMUV2_PTA_ADDRESS_LOW::from_raw(array));
+        regs.write_reg(MMUV2_PTA_ADDRESS_HIGH::zeroed());
+        regs.write_reg(MMUV2_PTA_CONTROL::zeroed().with_enable(true));
+        regs.write_reg(MMUV2_NONSEC_SAFE_ADDR_LOW::from_raw(safe));
+        regs.write_reg(MMUV2_SEC_SAFE_ADDR_LOW::from_raw(safe));
+        regs.write_reg(MMUV2_SAFE_ADDRESS_CONFIG::zeroed());
     }
 
     /// Switches MMU version 2 on: the front end itself loads where the tables lie, by the words at
@@ -328,7 +350,10 @@ impl Hardware {
         for _ in 0..SETUP_TIMEOUT {
             fsleep(Delta::from_millis(1));
             if regs.read(HI_IDLE_STATE).fe() && self.is_idle() {
-                regs.write_reg(MMUV2_CONTROL::zeroed().with_enable(true));
+                match self.identity.has_secure_mmu {
+                    true => regs.write_reg(MMUV2_SEC_CONTROL::zeroed().with_enable(true)),
+                    false => regs.write_reg(MMUV2_CONTROL::zeroed().with_enable(true)),
+                }
                 return Ok(());
             }
         }
@@ -439,6 +464,9 @@ impl Hardware {
                 .with_isolate_gpu(true)
                 .with_soft_reset(true),
         );
+        if self.identity.has_secure_mmu {
+            regs.write_reg(MMUV2_AHB_CONTROL::zeroed().with_reset(true));
+        }
         let _ = regs.read(HI_CLOCK_CONTROL);
     }
 
@@ -548,11 +576,19 @@ fn reset_once(regs: &Registers, identity: &Identity) -> bool {
     fsleep(millisecond);
     let isolated = control.with_isolate_gpu(true);
     regs.write_reg(isolated);
-    regs.write_reg(isolated.with_soft_reset(true));
+    match identity.has_secure_mmu {
+        true => regs.write_reg(MMUV2_AHB_CONTROL::zeroed().with_reset(true)),
+        false => regs.write_reg(isolated.with_soft_reset(true)),
+    }
     fsleep(millisecond);
     regs.write_reg(isolated);
     regs.write_reg(control);
     let clock = regs.read(HI_CLOCK_CONTROL);
     let is_idle = regs.read(HI_IDLE_STATE).fe() && clock.idle_3d() && clock.idle_2d();
-    is_idle && !(identity.has_mmu_v2() && regs.read(MMUV2_CONTROL).enable())
+    let translates = match (identity.has_secure_mmu, identity.has_mmu_v2()) {
+        (true, _) => regs.read(MMUV2_SEC_CONTROL).enable(),
+        (false, true) => regs.read(MMUV2_CONTROL).enable(),
+        (false, false) => false,
+    };
+    is_idle && !translates
 }

@@ -169,6 +169,44 @@ register! {
     }
     /// MMU v2: the address that went wrong, for each unit.
     pub(crate) MMUV2_EXCEPTION_ADDR(u32)[4] @ 0x190 {}
+    /// Secure MMU: the address that went wrong.
+    pub(crate) MMUV2_SEC_EXCEPTION_ADDR(u32) @ 0x380 {}
+    /// Secure MMU: what went wrong, for four units.
+    pub(crate) MMUV2_SEC_STATUS(u32) @ 0x384 {}
+    /// Secure MMU: on, until the next reset.
+    pub(crate) MMUV2_SEC_CONTROL(u32) @ 0x388 {
+        /// Addresses are translated.
+        0:0 enable => bool;
+    }
+    /// Secure MMU: where the page table array lies.
+    pub(crate) MMUV2_PTA_ADDRESS_LOW(u32) @ 0x38C {}
+    /// Secure MMU: bits 39:32 of that.
+    pub(crate) MMUV2_PTA_ADDRESS_HIGH(u32) @ 0x390 {}
+    /// Secure MMU: the array is used.
+    pub(crate) MMUV2_PTA_CONTROL(u32) @ 0x394 {
+        /// It is.
+        0:0 enable => bool;
+    }
+    /// Secure MMU: where accesses without a page go.
+    pub(crate) MMUV2_NONSEC_SAFE_ADDR_LOW(u32) @ 0x398 {}
+    /// Secure MMU: where secure ones go.
+    pub(crate) MMUV2_SEC_SAFE_ADDR_LOW(u32) @ 0x39C {}
+    /// Secure MMU: bits 39:32 of both.
+    pub(crate) MMUV2_SAFE_ADDRESS_CONFIG(u32) @ 0x3A0 {}
+    /// Secure MMU: starts the front end, after `FE_COMMAND_CONTROL`.
+    pub(crate) MMUV2_SEC_COMMAND_CONTROL(u32) @ 0x3A4 {
+        /// Units of 8 bytes that may be fetched from the start.
+        15:0 prefetch;
+        /// Runs.
+        16:16 enable => bool;
+    }
+    /// Secure MMU: the reset, and which accesses reach the registers.
+    pub(crate) MMUV2_AHB_CONTROL(u32) @ 0x3A8 {
+        /// Resets the core.
+        0:0 reset => bool;
+        /// Accesses that are not secure are let through.
+        1:1 nonsec_access => bool;
+    }
 
     /// MMU v1 page table of the front end.
     pub(crate) MC_MMU_FE_PAGE_TABLE(u32) @ 0x400 {}

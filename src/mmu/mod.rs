@@ -385,9 +385,13 @@ impl Vm {
     }
 
     /// Physical addresses of MMU version 2's first level and of its safe bytes.
-    pub(crate) fn two_level_table(&self) -> Option<(u32, u32)> {
+    pub(crate) fn two_level_table(&self) -> Option<[u32; 3]> {
         let tables = self.tables.two_level.as_ref()?;
-        Some((tables.address(), tables.safe_address()))
+        Some([
+            tables.address(),
+            tables.safe_address(),
+            tables.array_address(),
+        ])
     }
 
     /// Lets the GPU read and write `bytes` of clients' at its address `address`, below bit 31, as

@@ -158,7 +158,8 @@ pub(super) struct TwoLevel {
     dev: dma::Device,
     /// Physical address of what linear addresses count from.
     base: u64,
-    /// The first level and, in the page after it, the safe bytes.
+    /// The first level and, in the pages after it, the safe bytes, and the page table array of cores
+    /// with a secure MMU. Its first entry leads to the first level.
     first: DmaBuffer,
     address: u32,
     /// The second-level tables, by first-level entry.
@@ -173,7 +174,7 @@ impl TwoLevel {
     /// Tables that lead nowhere. Linear addresses count from `base`, a multiple of 64 KiB. `ENOMEM`: no
     /// memory below 4 GiB.
     pub(super) fn new(dev: &dma::Device, base: u32) -> Result<Self> {
-        let first = DmaBuffer::new(dev, 2 * PAGE_SIZE)?;
+        let first = DmaBuffer::new(dev, 3 * PAGE_SIZE)?;
         for entry in 0..FIRST_ENTRIES {
             first.write(entry * 4, EXCEPTION)?;
         }
@@ -190,10 +191,13 @@ impl TwoLevel {
         if end > 1 << 32 {
             return Err(ENOMEM);
         }
+        let address = u32::try_from(first.dma_address())?;
+        // 64 bits, of which bit 0 would be a first level of 1 KiB.
+        first.write(2 * PAGE_SIZE, address)?;
         Ok(Self {
             dev: dev.clone(),
             base: base.into(),
-            address: u32::try_from(first.dma_address())?,
+            address,
             first,
             second,
             large: unset(LARGE_RANGES)?,
@@ -210,6 +214,12 @@ impl TwoLevel {
     pub(super) fn safe_address(&self) -> u32 {
         // CAST: a page.
         self.address + PAGE_SIZE as u32
+    }
+
+    /// Physical address of the page table array.
+    pub(super) fn array_address(&self) -> u32 {
+        // CAST: a page.
+        self.address + 2 * PAGE_SIZE as u32
     }
 
     /// Bytes of contiguous memory; the second level's tables lie in single pages.

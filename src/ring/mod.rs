@@ -311,14 +311,20 @@ impl<P: Payload> Ring<P> {
         } = self.front.setup;
         self.hardware
             .initialize(self.seat.base_address, table, fast_clear, compression);
-        let (MmuVersion::V2, Some((table, safe))) = (version, self.front.vm.two_level_table())
+        let (MmuVersion::V2, Some([table, safe, array])) =
+            (version, self.front.vm.two_level_table())
         else {
             return Ok(());
         };
         let mut start = self.start_words();
-        for pipe in [Pipe::Pipe3d, Pipe::Pipe2d] {
-            if self.front.setup.engines.has(pipe) {
-                start.put(&words::configure_mmu(pipe, table, safe))?;
+        if self.hardware.identity().has_secure_mmu {
+            self.hardware.set_page_table_array(array, safe);
+            start.put(&words::load_page_tables(0))?;
+        } else {
+            for pipe in [Pipe::Pipe3d, Pipe::Pipe2d] {
+                if self.front.setup.engines.has(pipe) {
+                    start.put(&words::configure_mmu(pipe, table, safe))?;
+                }
             }
         }
         start.put(&[words::END, 0])?;

@@ -18,6 +18,8 @@ pub(crate) mod state {
     pub(crate) const MMUV2_SAFE_ADDRESS: u32 = word(0x0180);
     /// `MMUv2_CONFIGURATION`: the first-level table, and the flush.
     pub(crate) const MMUV2_CONFIGURATION: u32 = word(0x0184);
+    /// `MMUv2_PTA_CONFIG`: which entry of the page table array a secure MMU uses.
+    pub(crate) const MMUV2_PTA_CONFIG: u32 = word(0x01AC);
     /// First state after the host interface's registers (bytes 0x000 to 0x5FF).
     pub(crate) const FIRST_ENGINE: u32 = word(0x0600);
     /// `FE_VERTEX_ELEMENT_CONFIG`, the first of 12 or 16.
@@ -371,6 +373,11 @@ pub(crate) const fn configure_mmu(pipe: Pipe, table: u32, safe: u32) -> [u32; 10
         STALL,
         TOKEN_FE_TO_PE,
     ]
+}
+
+/// Words by which a secure MMU takes the tables that an entry of the page table array leads to.
+pub(crate) const fn load_page_tables(entry: u32) -> [u32; 2] {
+    [load_state(state::MMUV2_PTA_CONFIG, 1), entry]
 }
 
 /// Words of an event, with the padding that some cores need between two of them.

@@ -409,6 +409,7 @@ identity_words! {
     NeuralClusters = "nnClusterNum", // for their power
     InternalMemory = "sRAMSizes", // bytes of each piece inside the core
     NeuralCores = "NNCoreCount", // of the vendor's feature database
+    SecureMmu = "SECURITY_AHB",  // likewise
 }
 
 /// QUERY_CHIP_IDENTITY's answer.
