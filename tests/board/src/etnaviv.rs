@@ -22,8 +22,11 @@ pub fn modules(build: &Path) -> Option<Vec<GuestFile>> {
 /// Where the kernel's DRM is, for galcore's own nodes.
 const DRM: &str = "/galcore/drm";
 
-/// What the board's own devices need of a kernel that has them as modules; `fixed` is the driver of regulators.
-pub const OF_VIRT: &[&str] = &["virtio_pci", "virtio_console", "fixed"];
+/// What the board's own devices need of a kernel that has them as modules.
+pub const OF_VIRT: &[&str] = &["virtio_pci", "virtio_console"];
+
+/// What the devices of its trees need besides: regulators.
+pub const OF_TREES: &[&str] = &["fixed"];
 
 /// The kernel's DRM; nothing where it is built in, or not there at all.
 pub fn drm(build: &Path) -> Vec<GuestFile> {

@@ -76,6 +76,8 @@ pub fn prepare_files(assets: &Assets, boot: &Boot, dir: &Path, nonce: &str) -> R
             guest: format!("/galcore/{SERIAL_PORTS}"),
         });
         files.extend(tree.modules(assets));
+    } else if let Some(build) = soc::build(assets) {
+        files.extend(etnaviv::early(build, etnaviv::OF_TREES));
     }
     if wants_drm(boot) {
         files.extend(soc::build(assets).map_or(Vec::new(), etnaviv::drm));
