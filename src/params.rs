@@ -55,10 +55,10 @@ const MAX_AUTOSUSPEND: u32 = 24 * 3600 * 1000;
 pub(crate) const LINEAR_WINDOW: u64 = 1 << 31;
 
 /// Where physical addresses end that the GPU reaches without its MMU. The window above wraps there.
-pub(crate) const PHYSICAL_END: u64 = 1 << 32;
+const PHYSICAL_END: u64 = 1 << 32;
 
-/// The base address is chosen in steps of this many bytes (as a power of two).
-const BASE_STEP: u32 = 29;
+/// The base address that is chosen is a multiple of this many bytes, a power of two.
+const BASE_STEP: u64 = 512 << 20;
 
 /// `contiguousSize` where no parameter sets one.
 const DEFAULT_POOL: usize = 4 << 20;
@@ -488,12 +488,9 @@ impl Parameters {
     /// A base address from which the GPU reaches contiguous memory, some of which is at `contiguous`,
     /// and, if there is such a base, all memory that is named.
     pub(crate) fn choose_base(&self, contiguous: u64) -> u32 {
-        let down = |address: u64| address >> BASE_STEP << BASE_STEP;
-        // The least base from which an end is reached.
-        let least = |end: u64| {
-            let over = end.saturating_sub(LINEAR_WINDOW);
-            (over + (1 << BASE_STEP) - 1) >> BASE_STEP << BASE_STEP
-        };
+        let down = |address: u64| address & !(BASE_STEP - 1);
+        // The least base from which an end, of 4 GiB at most, is reached.
+        let least = |end: u64| down(end.saturating_sub(LINEAR_WINDOW) + BASE_STEP - 1);
         // CAST: at most 64 bits.
         let contiguous_end = contiguous.saturating_add(2 * PAGE_SIZE as u64);
         let (mut low, mut end) = (contiguous, contiguous_end);
@@ -505,7 +502,7 @@ impl Parameters {
             return 0;
         }
         // A GiB below the lowest: the kernel may find memory there, too.
-        let base = down(low).saturating_sub(2 << BASE_STEP).max(least(end));
+        let base = down(low).saturating_sub(2 * BASE_STEP).max(least(end));
         // The ring is in contiguous memory: without that there is no core.
         let base = base
             .min(down(low).max(least(contiguous_end)))

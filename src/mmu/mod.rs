@@ -384,7 +384,8 @@ impl Vm {
         self.tables.flat.as_ref().map(Flat::scratch_address)
     }
 
-    /// Physical addresses of MMU version 2's first level and of its safe bytes.
+    /// Physical addresses of MMU version 2's first level, of its safe bytes, and of the page table array
+    /// for cores with a secure MMU.
     pub(crate) fn two_level_table(&self) -> Option<[u32; 3]> {
         let tables = self.tables.two_level.as_ref()?;
         Some([
