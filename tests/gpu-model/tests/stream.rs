@@ -1083,9 +1083,9 @@ const SMALL: u32 = TABLE + 0x2000;
 const SAFE: u32 = TABLE + 0x3000;
 const VIRTUAL: u32 = 0x8000_0000;
 
-/// A GC3000 whose MMU maps RAM at 0 in pages of 64 KiB, and at 2 GiB what the test puts into SMALL.
-fn mmu_v2_rig() -> Rig {
-    let rig = Rig::new(Board::Gc3000);
+/// A core whose MMU v2 maps RAM at 0 in pages of 64 KiB, and at 2 GiB what the test puts into SMALL.
+fn mmu_v2_rig_of(board: Board) -> Rig {
+    let rig = Rig::new(board);
     rig.put(TABLE, &[2; 1024]);
     rig.put(SMALL, &[2; 1024]);
     rig.put(TABLE, &[RAM + LARGE | 1 << 2 | 1]);
@@ -1093,6 +1093,10 @@ fn mmu_v2_rig() -> Rig {
     let pages: Vec<_> = (0..64).map(|page| (RAM + (page << 16)) | 5).collect();
     rig.put(LARGE, &pages);
     rig
+}
+
+fn mmu_v2_rig() -> Rig {
+    mmu_v2_rig_of(Board::Gc3000)
 }
 
 fn enable_mmu_v2(rig: &Rig) {
@@ -1219,13 +1223,7 @@ fn mmu_v2_tells_of_what_it_does_not_let_through() {
 
 /// An NPU whose page table array has the same tables, with what a driver writes before the front end loads it.
 fn secure_rig() -> Rig {
-    let rig = Rig::new(Board::Npu);
-    rig.put(TABLE, &[2; 1024]);
-    rig.put(SMALL, &[2; 1024]);
-    rig.put(TABLE, &[RAM + LARGE | 1 << 2 | 1]);
-    rig.put(TABLE + 4 * (VIRTUAL >> 22), &[RAM + SMALL | 1]);
-    let pages: Vec<_> = (0..64).map(|page| (RAM + (page << 16)) | 5).collect();
-    rig.put(LARGE, &pages);
+    let rig = mmu_v2_rig_of(Board::Npu);
     rig.put(SAFE + 0x1000, &[RAM + TABLE, 0]);
     rig.prepare_array(RAM + SAFE + 0x1000);
     rig
