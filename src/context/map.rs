@@ -75,6 +75,8 @@ struct Newer<'a> {
     varyings: u32,
     /// What clients of the core may load: nothing else is kept.
     states: Sets<'a>,
+    /// Of a core with HALTI5, `USC_CONTROL.L1_CACHE_RATIO`.
+    halti5: Option<u32>,
 }
 
 impl Newer<'_> {
@@ -89,7 +91,7 @@ impl Newer<'_> {
 
     /// The state after those uniforms; 0: there are none.
     fn common_uniforms_end(&self) -> usize {
-        match self.has_common_uniforms() {
+        match self.has_common_uniforms() && self.halti5.is_none() {
             // CAST: 32 bits into at least 32.
             true => (state::word(0x30000) + 4 * self.constants.min(MOST_CONSTANTS)) as usize,
             false => 0,
@@ -109,6 +111,169 @@ impl Newer<'_> {
 
 /// States of one block: byte address of the first, how many, value after a reset.
 struct Run(u32, u32, u32);
+
+/// What the vendor's driver 6.4.11 keeps of a core with HALTI5, in its order, up to the instructions
+/// that no core with it has. Uniforms and the pixel engine follow.
+const HALTI5_FRONT: &[Run] = &[
+    Run(0x03814, 1, 1),
+    Run(0x03818, 2, 0),
+    Run(0x03888, 1, 0),
+    Run(0x038C0, 16, 0),
+    Run(USC_CONTROL, 1, 2 << 16),
+    Run(0x0384C, 1, 0),
+    Run(0x17800, 32, 0),
+    Run(0x007C4, 1, 0),
+    Run(0x007D0, 3, 0),
+    Run(0x17A80, 32, 0),
+    Run(0x17880, 96, 0),
+    Run(0x17A00, 32, 0x3F80_0000),
+    Run(0x14600, 48, 0),
+    Run(0x00644, 2, 0),
+    Run(0x00674, 2, 0),
+    Run(0x0067C, 1, !0),
+    Run(0x146C0, 16, 0),
+    Run(0x007F8, 1, 0),
+    Run(0x008B8, 1, 0x330),
+    Run(0x15600, 1, 0),
+    Run(0x00868, 2, 0),
+    Run(0x0304C, 1, 0),
+    Run(0x01028, 1, 0),
+    Run(0x15604, 1, 0),
+    Run(0x01094, 1, 0),
+    Run(0x00804, 1, 0),
+    Run(0x00808, 1, 1),
+    Run(0x0080C, 1, 0),
+    Run(0x00830, 1, 0),
+    Run(0x00898, 3, 0),
+    Run(0x00870, 1, 0),
+    Run(0x008A8, 1, 0),
+    Run(0x008C0, 16, 0),
+    Run(0x00A00, 1, 0),
+    Run(0x00A04, 1, 0),
+    Run(0x00A08, 1, 0),
+    Run(0x00A0C, 1, 0),
+    Run(0x00A10, 1, 0),
+    Run(0x00A14, 2, 0),
+    Run(0x00A1C, 1, 0x3F00_0000),
+    Run(0x00A28, 6, 0),
+    Run(0x00A80, 1, 0),
+    Run(0x00A84, 1, 0),
+    Run(0x00A8C, 1, 0),
+    Run(0x00A88, 1, 0),
+    Run(0x00AA8, 1, 0),
+    Run(0x00A90, 4, 0),
+    Run(0x03A00, 3, 0),
+    Run(0x00C00, 2, 0),
+    Run(0x00C08, 2, 0x4500_0000),
+    Run(0x00C10, 3, 0),
+    Run(0x00C1C, 1, 0x4200_0000),
+    Run(0x00C20, 2, 0),
+    Run(0x00E00, 1, 0xF1),
+    Run(0x00E10, 4, 0),
+    Run(0x00E04, 1, 0),
+    Run(0x00E40, 16, 0),
+    Run(0x00E08, 1, 0x1700_0035),
+    Run(0x00E24, 1, 0),
+    Run(0x00E20, 1, 0),
+    Run(0x00E0C, 1, 0),
+    Run(0x00E34, 1, 0),
+    Run(0x01004, 4, 0),
+    Run(0x01030, 2, 0),
+    Run(0x01040, 2, 0),
+    Run(0x0102C, 1, 0),
+    Run(0x01038, 1, 0),
+    Run(0x01054, 1, 0),
+    Run(0x01060, 8, 0),
+    Run(0x01080, 4, 0),
+    Run(0x01058, 1, 0),
+    Run(0x01098, 1, 0),
+    Run(0x14C40, 1, 1),
+    Run(0x16C00, 32, 0),
+    Run(0x16E00, 32, 0),
+    Run(0x17000, 32, 0),
+    Run(0x17200, 32, 0),
+    Run(0x17400, 32, 0),
+    Run(0x15C00, 32, 0),
+    Run(0x15E00, 32, 0),
+    Run(0x14C00, 16, 0),
+    Run(0x00900, 7, 0),
+    Run(0x00924, 1, 0),
+    Run(0x0091C, 1, 0),
+    Run(0x00940, 9, 0),
+    Run(0x00874, 1, 0),
+    Run(0x008BC, 1, 0),
+    Run(0x0087C, 1, 0),
+    Run(0x01090, 1, 0),
+    Run(0x01024, 1, 0x100),
+    Run(0x00864, 1, 0),
+    Run(0x00884, 1, 0),
+    Run(0x008B0, 1, 0),
+    Run(0x01400, 4, 0),
+    Run(0x01414, 7, 0),
+    Run(0x01434, 1, 0),
+    Run(0x01454, 2, 0),
+    Run(0x014A0, 1, 0),
+    Run(0x014A8, 2, !0),
+    Run(0x014B0, 2, 0),
+    Run(0x014A4, 1, 0x000E_400C),
+    Run(0x01580, 3, 0),
+    Run(0x014B8, 1, 0),
+    Run(0x0103C, 1, 0x7654_3210),
+];
+
+/// What comes after what each pixel pipe has.
+const HALTI5_BACK: &[Run] = &[
+    Run(0x14900, 7, 0),
+    Run(0x014BC, 2, 0),
+    Run(0x14920, 7, 0),
+    Run(0x14940, 7, 0),
+    Run(0x14960, 7, 0),
+    Run(0x14980, 7, 0),
+    Run(0x149A0, 7, 0),
+    Run(0x149C0, 8, 0),
+    Run(0x014C4, 1, 0),
+    Run(0x01654, 1, 0x0020_0000),
+    Run(0x01658, 8, 0),
+    Run(0x016A4, 1, 0),
+    Run(0x016AC, 1, 0),
+    Run(0x016A8, 1, 0),
+    Run(0x01720, 32, 0),
+    Run(0x016BC, 1, 0),
+    Run(0x017A4, 7, 0),
+    Run(0x017C4, 7, 0),
+    Run(0x017E4, 7, 0),
+    Run(0x01A04, 7, 0),
+    Run(0x01A24, 7, 0),
+    Run(0x01A44, 7, 0),
+    Run(0x03860, 1, 6),
+    Run(0x01A80, 8, 0),
+];
+
+/// Where those of the samplers stand again: the mirror, the state.
+const HALTI5_MIRRORS: [(u32, u32); 7] = [
+    (0x16000, 0x16C00),
+    (0x16200, 0x16E00),
+    (0x16400, 0x17000),
+    (0x16600, 0x17200),
+    (0x16800, 0x17400),
+    (0x15800, 0x15C00),
+    (0x15A00, 0x15E00),
+];
+
+/// `GL.USC_CONTROL`.
+const USC_CONTROL: u32 = 0x3884;
+
+/// Uniforms of HALTI5, and their mirror.
+const HALTI5_UNIFORMS: u32 = 0x36000;
+const HALTI5_UNIFORMS_MIRROR: u32 = 0x34000;
+
+/// States of HALTI5 that are loaded as fixed-point numbers.
+const fn is_converted(byte: u32) -> bool {
+    matches!(
+        byte,
+        0xA00 | 0xA04 | 0xA0C | 0xA10 | 0xA84 | 0xC00..=0xC0C | 0xC20 | 0xC24
+    )
+}
 
 /// A state that covers a context keeps as a GPU address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -539,13 +704,68 @@ impl Core {
         }
         if !is_large {
             // Where older cores have the vertex shader's: the same memory.
-            // CAST: 32 bits into at least 32.
-            let (old, new) = (state::word(0x8000) as usize, state::word(0xC000) as usize);
-            for i in 0..4 * self.instructions as usize {
-                self.mirror(to, old + i, new + i)?;
-            }
+            self.mirrors(to, 0x8000, 0xC000, 4 * self.instructions)?;
         }
         Ok(())
+    }
+
+    /// All of a core with HALTI5, whose `USC_CONTROL` has this ratio; returns where the pixel
+    /// engine's begin.
+    fn halti5(&self, newer: &Newer<'_>, ratio: u32, to: &mut Builder) -> Result<usize> {
+        let is_pixel = |&Run(byte, ..): &Run| byte == 0x1400;
+        let middle = HALTI5_FRONT.iter().position(is_pixel).unwrap_or(0);
+        let add = |to: &mut Builder, &Run(byte, count, value): &Run| {
+            let value = if byte == USC_CONTROL {
+                value | ratio
+            } else {
+                value
+            };
+            match newer.may_load(byte, count) {
+                true => to.load(byte, count, value, is_converted(byte)),
+                false => Ok(()),
+            }
+        };
+        for run in &HALTI5_FRONT[..middle] {
+            add(to, run)?;
+        }
+        for block in (0..newer.constants.min(512)).step_by(256) {
+            let count = (newer.constants - block).min(256);
+            add(to, &Run(HALTI5_UNIFORMS + 16 * block, 4 * count, 0))?;
+            to.close()?;
+        }
+        let last_part = to.words.len();
+        for run in &HALTI5_FRONT[middle..] {
+            add(to, run)?;
+        }
+        let pipes = self.pixel_pipes;
+        add(to, &Run(0x1460, pipes, 0))?;
+        if pipes == 1 {
+            add(to, &Run(0x1430, 1, 0))?;
+            add(to, &Run(0x1410, 1, 0))?;
+        }
+        for byte in [0x1480, 0x1500, 0x1520, 0x1540] {
+            add(to, &Run(byte, pipes, 0))?;
+        }
+        for target in 0..7 {
+            add(to, &Run(0x14800 + 0x20 * target, pipes, 0))?;
+        }
+        for run in HALTI5_BACK {
+            add(to, run)?;
+        }
+        to.close()?;
+        for (mirror, kept) in HALTI5_MIRRORS {
+            self.mirrors(to, mirror, kept, 32)?;
+        }
+        let uniforms = 4 * newer.constants.min(512);
+        self.mirrors(to, HALTI5_UNIFORMS_MIRROR, HALTI5_UNIFORMS, uniforms)?;
+        Ok(last_part)
+    }
+
+    /// Gives `count` states from byte `mirror` on the places of those from `kept` on.
+    fn mirrors(&self, to: &mut Builder, mirror: u32, kept: u32, count: u32) -> Result {
+        // CAST: 32 bits into at least 32.
+        let (old, new) = (state::word(mirror) as usize, state::word(kept) as usize);
+        (0..count as usize).try_for_each(|i| self.mirror(to, old + i, new + i))
     }
 
     fn mirror(&self, to: &mut Builder, old: usize, new: usize) -> Result {
@@ -639,6 +859,7 @@ impl StateMap {
             constants: identity.num_constants,
             varyings: identity.free_varyings,
             states,
+            halti5: identity.has_halti5().then(|| identity.l1_cache_ratio()),
         };
         Ok(Arc::new(Self::of(&core, Some(&newer))?, GFP_KERNEL)?)
     }
@@ -658,9 +879,16 @@ impl StateMap {
         to.raw(&flush_and_stall(
             flush::DEPTH | flush::COLOR | flush::TEXTURE,
         ))?;
-        core.front_part(newer, &mut to)?;
-        let last_part = to.words.len();
-        core.back_part(&mut to)?;
+        let halti5 = newer.and_then(|newer| Some((newer, newer.halti5?)));
+        let last_part = match halti5 {
+            Some((newer, ratio)) => core.halti5(newer, ratio, &mut to)?,
+            None => {
+                core.front_part(newer, &mut to)?;
+                let last_part = to.words.len();
+                core.back_part(&mut to)?;
+                last_part
+            }
+        };
         to.raw(&[
             words::load_state(state::GL_SEMAPHORE_TOKEN, 1),
             words::TOKEN_FE_TO_PE,
@@ -688,8 +916,12 @@ impl StateMap {
             let place = to.places.get(state::word(byte) as usize);
             place.map_or(0, |&place| usize::from(place))
         };
-        // CAST: 12 or 16.
-        let (elements, element_count) = (place(ELEMENTS), core.elements() as usize);
+        let (elements, element_count) = match halti5 {
+            // Each is switched on by a bit of its own.
+            Some(_) => (0, 0),
+            // CAST: 12 or 16.
+            None => (place(ELEMENTS), core.elements() as usize),
+        };
         let mem_config = place(0x1654);
         // Every place leaves that bit.
         if to.words.len() > usize::from(SPECIAL) {

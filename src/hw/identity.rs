@@ -71,6 +71,8 @@ const MINOR6_TILES_OF_128_BYTES: u32 = 1 << 14;
 pub(crate) const MINOR4_TEXTURE_ASTC: u32 = 1 << 13;
 /// Minor features 4: integers, instances and 16 vertex streams.
 pub(crate) const MINOR4_HALTI2: u32 = 1 << 16;
+/// Minor features 5: textures by descriptors, 32 vertex elements.
+const MINOR5_HALTI5: u32 = 1 << 29;
 
 /// A flag of the identity: a GC3000 that calls itself a GC2000.
 const FLAG_RENAMED: u32 = 1 << 1;
@@ -275,7 +277,7 @@ impl Identity {
         if !without_minor {
             let first = words.minor_features_0();
             self.minor_features[0] = first;
-            if first & MINOR0_MORE != 0 {
+            if self.has_more_registers() {
                 let [one, two, three] = words.more_minor_features();
                 self.minor_features[1..].copy_from_slice(&[one, two, three]);
                 self.later_minor_features = words.later_minor_features();
@@ -303,7 +305,7 @@ impl Identity {
     }
 
     fn read_specs(&mut self, words: &impl Words) {
-        let (specs, specs_2, specs_3) = if self.minor_features[0] & MINOR0_MORE != 0 {
+        let (specs, specs_2, specs_3) = if self.has_more_registers() {
             words.specs()
         } else {
             (
@@ -355,9 +357,9 @@ impl Identity {
         if self.position_takes_varying() {
             self.free_varyings = self.free_varyings.saturating_sub(1);
         }
-        self.all_streams = match self.minor_features[0] & MINOR0_MORE {
-            0 => self.stream_count,
-            _ => or(words.later_specs().stream_count().get(), self.stream_count),
+        self.all_streams = match self.has_more_registers() {
+            false => self.stream_count,
+            true => or(words.later_specs().stream_count().get(), self.stream_count),
         };
     }
 
@@ -455,9 +457,9 @@ impl Identity {
     }
 
     /// Whether it has the words of minor features past the first, and the registers that came with
-    /// them.
+    /// them. Some GC7000 have these and not the bit.
     pub(super) fn has_more_registers(&self) -> bool {
-        self.minor_features[0] & MINOR0_MORE != 0
+        self.minor_features[0] & MINOR0_MORE != 0 || self.model >= 0x7000
     }
 
     /// Whether the second-level cache of hierarchical Z must be off.
@@ -475,10 +477,25 @@ impl Identity {
         self.minor_features[0] & MINOR0_MC20 != 0
     }
 
-    /// Whether HALTI2 is there, which none of the words says that are read here: on the GC3000 of
-    /// the i.MX6QP.
+    /// Whether the states of HALTI2 are known: of the GC3000 of the i.MX6QP, and of HALTI5.
     pub(crate) fn has_halti2(&self) -> bool {
-        self.is(0x3000, 0x5450)
+        self.is(0x3000, 0x5450) || self.has_halti5()
+    }
+
+    /// Whether textures have descriptors in memory and vertices 32 elements: most of GC7000 and
+    /// GC8000.
+    pub(crate) fn has_halti5(&self) -> bool {
+        self.later_minor_features[1] & MINOR5_HALTI5 != 0
+    }
+
+    /// `USC_CONTROL.L1_CACHE_RATIO`: how much of the shaders' cache is the first level's. It follows
+    /// from sizes that no register has. Source: sources.md, contexts.
+    pub(crate) fn l1_cache_ratio(&self) -> u32 {
+        match (self.model, self.revision) {
+            (0x7000, 0x6202) => 1,
+            (0x7000, 0x6203 | 0x6204) => 2,
+            _ => 0,
+        }
     }
 
     /// Whether the known states were compared with this core itself, and not derived from its
@@ -486,8 +503,13 @@ impl Identity {
     pub(crate) fn is_known(&self) -> bool {
         matches!(
             (self.model, self.revision),
-            (0x600, _) | (0x2000, 0x5108) | (0x880, 0x5106) | (0x320, 0x5007 | 0x5303) | (0x355, _)
-        ) || self.has_halti2()
+            (0x600, _)
+                | (0x2000, 0x5108)
+                | (0x880, 0x5106)
+                | (0x320, 0x5007 | 0x5303)
+                | (0x355, _)
+                | (0x3000, 0x5450)
+        )
     }
 
     /// Whether the core's MMU is version 2.

@@ -278,14 +278,18 @@ impl<P: Payload> Ring<P> {
         let address =
             gpu_address(memory.dma_address(), RING_BYTES, seat.base_address).ok_or(ENOMEM)?;
         let identity = hardware.identity();
+        let caches = Caches::new(
+            setup.engines.pipe_3d,
+            setup.engines.pipe_2d,
+            identity.has_fast_clear(),
+            hardware.mmu_version(),
+        );
         let front = RingEnd {
             event_padding: identity.needs_event_padding(),
-            caches: Caches::new(
-                setup.engines.pipe_3d,
-                setup.engines.pipe_2d,
-                identity.has_fast_clear(),
-                hardware.mmu_version(),
-            ),
+            caches: match identity.has_3d() && identity.has_halti5() {
+                true => caches.with_halti5(),
+                false => caches,
+            },
             setup,
             vm,
             flushed: Atomic::new(NO_TRANSLATIONS),

@@ -58,6 +58,9 @@ enum Need {
     LargeInstructions,
     /// More than 256 uniforms: vertex and pixel shaders have them in common.
     CommonUniforms,
+    /// HALTI5: textures by descriptors in memory, 32 vertex elements, uniforms in a place of their
+    /// own.
+    Halti5,
     /// At most 256 instructions: each kind of shader has memory of its own for them.
     OwnInstructions,
     /// 257 to 1024 instructions, in memory that all shaders share.
@@ -70,7 +73,7 @@ enum Need {
 struct Row(u32, u32, Need, &'static str);
 
 /// States that hold GPU addresses.
-const ADDRESSES: [Row; 52] = [
+const ADDRESSES: [Row; 55] = [
     Row(0x00644, 1, Need::Pipe3d, "FE.INDEX_STREAM_BASE_ADDR"),
     Row(0x0064C, 1, Need::Pipe3d, "FE.VERTEX_STREAM_BASE_ADDR"),
     Row(0x00680, 8, Need::Pipe3d, "FE.VERTEX_STREAMS_BASE_ADDR"),
@@ -123,27 +126,36 @@ const ADDRESSES: [Row; 52] = [
     Row(0x12B80, 8, Need::MultiSourceEx, "DE.BLOCK8_ADDRESS_V"),
     Row(0x12CE0, 8, Need::MultiSourceEx, "DE.BLOCK8_SRC_EX_ADDRESS"),
     Row(0x12EE0, 8, Need::FastClearSource, "DE.TS_ADDRESS"),
-    Row(0x01A80, 8, Need::Newer, "TS.SAMPLER_SURFACE_BASE"),
+    Row(0x01A80, 8, Need::Halti5, "TS.SAMPLER_SURFACE_BASE"),
+    Row(0x03868, 1, Need::Halti5, "GL.FENCE_OUT_ADDRESS"),
+    // And where they are mirrored.
+    Row(0x15800, 128, Need::Halti5, "NTE.DESCRIPTOR_ADDR"),
+    Row(0x15C00, 128, Need::Halti5, "NTE.DESCRIPTOR_ADDR"),
 ];
 
 /// All others, and those above again where they are in the middle of some.
-const OTHERS: [Row; 65] = [
+///
+/// The front end's other command streams of HALTI5 (0x7DC to 0x7F4) and the states of security are
+/// in none. Where robust accesses end is no address that is drawn to.
+const OTHERS: [Row; 83] = [
     Row(0x00000, 2, Need::Any, "HI"),
     Row(0x00600, 16, Need::Pipe3d, "FE"),
     Row(0x00644, 4, Need::Pipe3d, "FE"),
     Row(0x00670, 84, Need::Pipe3d, "FE"),
-    Row(0x007C0, 16, Need::Newer, "FE"),
+    Row(0x007C4, 1, Need::Halti5, "FE"),
+    Row(0x007D0, 3, Need::Halti5, "FE"),
+    Row(0x007F8, 1, Need::Halti5, "FE.ROBUSTNESS"),
     Row(0x00800, 15, Need::Pipe3d, "VS"),
     Row(0x00850, 6, Need::Pipe3d, "VS"),
     Row(0x00868, 7, Need::InstructionCache, "VS"),
     Row(0x00884, 1, Need::Pipe3d, "VS"),
     Row(0x0088C, 2, Need::InstructionCache, "VS"),
-    Row(0x00898, 26, Need::Newer, "VS"),
+    Row(0x00898, 26, Need::Halti5, "VS"),
     Row(0x00900, 10, Need::Pipe3d, "CL"),
-    Row(0x0092C, 14, Need::Newer, "CL"),
+    Row(0x0092C, 14, Need::Halti5, "CL"),
     Row(0x00A00, 16, Need::Pipe3d, "PA"),
     Row(0x00A40, 20, Need::Pipe3d, "PA"),
-    Row(0x00A90, 8, Need::Newer, "PA"),
+    Row(0x00A90, 8, Need::Halti5, "PA"),
     Row(0x00C00, 10, Need::Pipe3d, "SE"),
     Row(0x00E00, 32, Need::Pipe3d, "RA"),
     Row(0x01000, 10, Need::Pipe3d, "PS"),
@@ -152,13 +164,14 @@ const OTHERS: [Row; 65] = [
     Row(0x01038, 4, Need::Halti2, "PS"),
     Row(0x01048, 2, Need::InstructionCache, "PS"),
     Row(0x01054, 11, Need::Halti2, "PS"),
-    Row(0x01080, 15, Need::Newer, "PS"),
+    Row(0x01080, 7, Need::Halti5, "PS"),
+    Row(0x0109C, 8, Need::Newer, "PS"),
     Row(0x01100, 22, Need::Newer, "GS"),
     Row(0x01200, 75, Need::Pipe2d, "DE"),
     Row(0x01400, 14, Need::Pipe3d, "PE"),
     Row(0x01454, 26, Need::Pipe3d, "PE"),
     Row(0x014BC, 1, Need::Halti2, "PE"),
-    Row(0x014C0, 2, Need::Newer, "PE"),
+    Row(0x014C0, 2, Need::Halti5, "PE"),
     Row(0x01500, 35, Need::Pipe3d, "PE"),
     Row(0x01600, 6, Need::Pipe3d, "RS"),
     Row(0x01620, 1, Need::Pipe3d, "RS"),
@@ -174,6 +187,7 @@ const OTHERS: [Row; 65] = [
     Row(0x02800, 256, Need::Pipe2d, "DE"),
     Row(0x02C00, 256, Need::Pipe3d, "TE"),
     Row(0x03008, 1, Need::Pipe3d, "CO"),
+    Row(0x0304C, 1, Need::InstructionCache, "CO"),
     Row(0x0300C, 253, Need::Newer, "CO"),
     Row(0x03400, 256, Need::Pipe2d, "DE"),
     // Pipe, semaphore, flush.
@@ -182,6 +196,11 @@ const OTHERS: [Row; 65] = [
     Row(0x03814, 10, Need::Pipe3d, "GL"),
     Row(0x0384C, 3, Need::Pipe3d, "GL"),
     Row(0x03860, 1, Need::Pipe3d, "GL.BUG_FIXES"),
+    Row(0x0386C, 1, Need::Halti5, "GL.FENCE_OUT_DATA_LOW"),
+    Row(0x03884, 2, Need::Halti5, "GL"),
+    Row(0x03898, 2, Need::Halti5, "GL"),
+    Row(0x038C0, 16, Need::Halti5, "GL.SHADER_ATTRIBUTES"),
+    Row(0x03A00, 3, Need::Halti5, "GL"),
     Row(0x03C00, 1, Need::Any, "GL"),
     // Instructions and uniforms, in all their places.
     Row(0x04000, 0x3000, Need::Pipe3d, "SH"),
@@ -192,15 +211,25 @@ const OTHERS: [Row; 65] = [
     Row(0x12A00, 192, Need::MultiSourceEx, "DE"),
     Row(0x12FA0, 16, Need::FastClearSource, "DE"),
     Row(0x14640, 32, Need::Halti2, "NFE"),
+    Row(0x146C0, 16, Need::Halti5, "NFE.ROBUSTNESS"),
     Row(0x14900, 8, Need::Halti2, "PE"),
+    Row(0x14920, 48, Need::Halti5, "PE"),
+    Row(0x14C00, 19, Need::Halti5, "NTE"),
+    Row(0x15600, 2, Need::Halti5, "SH"),
+    Row(0x15A00, 128, Need::Halti5, "NTE"),
+    Row(0x15E00, 128 + 640, Need::Halti5, "NTE"),
+    Row(0x16C00, 640, Need::Halti5, "NTE"),
+    Row(0x17800, 192, Need::Halti5, "NFE"),
     Row(0x20000, 0x4000, Need::LargeInstructions, "SH"),
     Row(0x30000, 2048, Need::CommonUniforms, "SH"),
+    // The same twice: the first is a mirror.
+    Row(0x34000, 4096, Need::Halti5, "SH"),
     Row(0x3FFFC, 1, Need::Any, "DUMMY"),
 ];
 
 /// States that carry data: colors, palettes, brushes, kernels, numbers, instructions. A draw that
 /// loads none of them shows what the process before has left. What says how to draw is not here.
-const DATA: [Row; 29] = [
+const DATA: [Row; 31] = [
     Row(0x01218, 2, Need::Pipe2d, "DE.SRC_COLOR"),
     Row(0x01240, 6, Need::Pipe2d, "DE.PATTERN"),
     Row(0x01270, 2, Need::Pipe2d, "DE.CLEAR_PIXEL_VALUE"),
@@ -230,22 +259,20 @@ const DATA: [Row; 29] = [
     Row(0x05000, 1024, Need::Pipe3d, "VS.UNIFORMS"),
     Row(0x07000, 1024, Need::Pipe3d, "PS.UNIFORMS"),
     Row(0x30000, 2048, Need::CommonUniforms, "SH.UNIFORMS"),
+    Row(0x17880, 128, Need::Halti5, "NFE.GENERIC_ATTRIB"),
+    Row(0x36000, 2048, Need::Halti5, "SH.UNIFORMS"),
 ];
 
 /// Of newer cores only: for their names. The first that fits.
-const NEWER: [(u32, u32, &str); 14] = [
-    (0x03868, 1, "GL.FENCE_OUT_ADDRESS"),
+const NEWER: [(u32, u32, &str); 10] = [
     (0x01114, 1, "GS.INST_ADDR"),
     (0x03854, 64, "GL"),
     (0x14000, 1, "BLT.SRC_ADDR"),
     (0x14018, 1, "BLT.DEST_ADDR"),
     (0x14000, 207, "BLT"),
-    (0x146C0, 16, "NFE"),
-    (0x14920, 56, "PE"),
     (0x14A00, 20, "TCS"),
     (0x14B00, 24, "TES"),
     (0x14C00, 2816, "NTE"),
-    (0x17800, 192, "NFE"),
     (0x1C000, 1024, "TFB"),
     (0x30000, 0x3000, "SH"),
 ];
@@ -377,6 +404,7 @@ struct Features {
     instructions: u32,
     constants: u32,
     halti2: bool,
+    halti5: bool,
     pixel_pipes: u32,
 }
 
@@ -392,8 +420,8 @@ impl Features {
             minor3: identity.minor_features[3],
             instructions: identity.instruction_count,
             constants: identity.num_constants,
-            // No word says so that this driver reads.
             halti2: identity.has_halti2(),
+            halti5: identity.has_halti5(),
             pixel_pipes: identity.pixel_pipes,
         }
     }
@@ -410,7 +438,8 @@ impl Features {
                 has_2d && self.minor3 & identity::MINOR3_2D_MULTI_SOURCE_BLT_EX != 0
             }
             Need::FastClearSource => has_2d && self.minor3 & identity::MINOR3_2D_FC_SOURCE != 0,
-            Need::Halti1 => has_3d && self.minor2 & identity::MINOR2_HALTI1 != 0,
+            // HALTI5 has descriptors instead.
+            Need::Halti1 => has_3d && self.minor2 & identity::MINOR2_HALTI1 != 0 && !self.halti5,
             Need::Halti2 => has_3d && self.halti2,
             Need::TextureFilter => has_3d && self.minor2 & identity::MINOR2_TX_FILTER != 0,
             Need::InstructionCache => {
@@ -420,6 +449,7 @@ impl Features {
             Need::CommonUniforms => has_3d && self.constants > 256,
             Need::OwnInstructions => has_3d && self.instructions <= 256,
             Need::SharedInstructions => has_3d && matches!(self.instructions, 257..=1024),
+            Need::Halti5 => has_3d && self.halti5,
             Need::Newer => false,
         }
     }
@@ -629,6 +659,7 @@ pub(crate) mod cores {
             instructions: if minor2 == ALL { 2048 } else { 512 },
             constants: if halti2 { 320 } else { 168 },
             halti2,
+            halti5: false,
             pixel_pipes: 1,
         }
     }
@@ -680,6 +711,17 @@ pub(crate) mod cores {
         states(engines, 0xEB9D_4BBF, 0xEDFF_DCED, true)
     }
 
+    /// As the GC7000UL of an i.MX8M Plus.
+    pub(crate) fn imx8mp() -> States {
+        let engines = Engines {
+            pipe_3d: true,
+            pipe_2d: false,
+        };
+        let mut features = features(engines, 0xEB9D_4FBF, 0xEDFF_FCED, true);
+        features.halti5 = true;
+        States::of(&features, false).unwrap()
+    }
+
     /// As a GC320.
     pub(crate) fn gc320() -> States {
         let engines = Engines {
@@ -715,46 +757,57 @@ mod tests {
 
     #[test]
     fn a_core_has_its_own_states() {
-        let cores = [cores::dove(), cores::imx6qp(), cores::gc320()];
+        let cores = [
+            cores::dove(),
+            cores::imx6qp(),
+            cores::gc320(),
+            cores::imx8mp(),
+        ];
         use Class::{Address, Control, Free, Refused};
         for (byte, wanted) in [
-            (0x0000, [Control, Control, Control]),
-            (0x0008, [Refused, Refused, Refused]),
-            (0x0600, [Free, Free, Refused]),
-            (0x0640, [Refused, Refused, Refused]),
-            (0x0644, [Address, Address, Refused]),
-            (0x0654, [Refused, Refused, Refused]),
-            (0x07F8, [Refused, Refused, Refused]),
-            (0x086C, [Refused, Address, Refused]),
-            (0x0884, [Free, Free, Refused]),
-            (0x3860, [Free, Free, Refused]),
-            (0x0920, [Control, Control, Control]),
-            (0x1114, [Refused, Refused, Refused]),
-            (0x1228, [Address, Refused, Address]),
-            (0x1294, [Control, Control, Control]),
-            (0x12D8, [Free, Refused, Free]),
-            (0x132C, [Refused, Refused, Refused]),
-            (0x1658, [Address, Address, Refused]),
-            (0x17C0, [Refused, Address, Refused]),
-            (0x1A80, [Refused, Refused, Refused]),
-            (0x1C00, [Free, Refused, Free]),
-            (0x3800, [Control, Control, Control]),
-            (0x3804, [Refused, Refused, Refused]),
-            (0x380C, [Free, Free, Free]),
-            (0x3810, [Refused, Refused, Refused]),
-            (0x3824, [Address, Address, Refused]),
-            (0x3868, [Refused, Refused, Refused]),
-            (0x4000, [Free, Free, Refused]),
-            (0xFFFC, [Free, Free, Refused]),
-            (0x10800, [Refused, Address, Refused]),
-            (0x12000, [Refused, Refused, Refused]),
-            (0x12800, [Refused, Refused, Refused]),
-            (0x12EE0, [Refused, Refused, Refused]),
-            (0x14000, [Refused, Refused, Refused]),
-            (0x14600, [Refused, Address, Refused]),
-            (0x14A08, [Refused, Refused, Refused]),
-            (0x1C008, [Refused, Refused, Refused]),
-            (0x3FFFC, [Free, Free, Free]),
+            (0x0000, [Control, Control, Control, Control]),
+            (0x0008, [Refused, Refused, Refused, Refused]),
+            (0x0600, [Free, Free, Refused, Free]),
+            (0x0640, [Refused, Refused, Refused, Refused]),
+            (0x0644, [Address, Address, Refused, Address]),
+            (0x0654, [Refused, Refused, Refused, Refused]),
+            (0x07F8, [Refused, Refused, Refused, Free]),
+            (0x086C, [Refused, Address, Refused, Address]),
+            (0x0884, [Free, Free, Refused, Free]),
+            (0x3860, [Free, Free, Refused, Free]),
+            (0x0920, [Control, Control, Control, Control]),
+            (0x1114, [Refused, Refused, Refused, Refused]),
+            (0x1228, [Address, Refused, Address, Refused]),
+            (0x1294, [Control, Control, Control, Control]),
+            (0x12D8, [Free, Refused, Free, Refused]),
+            (0x132C, [Refused, Refused, Refused, Refused]),
+            (0x1658, [Address, Address, Refused, Address]),
+            (0x17C0, [Refused, Address, Refused, Address]),
+            (0x1A80, [Refused, Refused, Refused, Address]),
+            (0x1C00, [Free, Refused, Free, Refused]),
+            (0x3800, [Control, Control, Control, Control]),
+            (0x3804, [Refused, Refused, Refused, Refused]),
+            (0x380C, [Free, Free, Free, Free]),
+            (0x3810, [Refused, Refused, Refused, Refused]),
+            (0x3824, [Address, Address, Refused, Address]),
+            (0x3868, [Refused, Refused, Refused, Address]),
+            (0x4000, [Free, Free, Refused, Free]),
+            (0xFFFC, [Free, Free, Refused, Free]),
+            (0x10800, [Refused, Address, Refused, Refused]),
+            (0x12000, [Refused, Refused, Refused, Refused]),
+            (0x12800, [Refused, Refused, Refused, Refused]),
+            (0x12EE0, [Refused, Refused, Refused, Refused]),
+            (0x14000, [Refused, Refused, Refused, Refused]),
+            (0x14600, [Refused, Address, Refused, Address]),
+            (0x14A08, [Refused, Refused, Refused, Refused]),
+            (0x1C008, [Refused, Refused, Refused, Refused]),
+            (0x07DC, [Refused, Refused, Refused, Refused]),
+            (0x3904, [Refused, Refused, Refused, Refused]),
+            (0x15BFC, [Refused, Refused, Refused, Free]),
+            (0x15DFC, [Refused, Refused, Refused, Address]),
+            (0x17800, [Refused, Refused, Refused, Free]),
+            (0x36000, [Refused, Refused, Refused, Free]),
+            (0x3FFFC, [Free, Free, Free, Free]),
         ] {
             for (states, wanted) in cores.iter().zip(wanted) {
                 assert_eq!(class(states, byte), wanted);
@@ -769,6 +822,7 @@ mod tests {
             cores::dove(),
             cores::imx6qp(),
             cores::gc320(),
+            cores::imx8mp(),
         ] {
             let sets = states.sets().unwrap();
             for address in 0..0x1_0000 {

@@ -48,6 +48,10 @@ pub(crate) mod state {
     pub(crate) const DE_VR_CONFIG: u32 = word(0x1294);
     /// `TS_FLUSH_CACHE`: bit 0 writes the cache of tile status back.
     pub(crate) const TS_FLUSH_CACHE: u32 = word(0x1650);
+    /// `VS_ICACHE_INVALIDATE` of HALTI5: a bit for each kind of shader.
+    pub(crate) const VS_ICACHE_INVALIDATE: u32 = word(0x08B0);
+    /// `NTE_DESCRIPTOR_FLUSH` of HALTI5: forgets texture descriptors.
+    pub(crate) const NTE_DESCRIPTOR_FLUSH: u32 = word(0x14C44);
     /// `GL_PIPE_SELECT`: bit 0 is 0 for 3D, 1 for 2D.
     pub(crate) const GL_PIPE_SELECT: u32 = word(0x3800);
     /// `GL_EVENT`: bits 4:0 id, bit 5 from FE, bit 6 from PE.
@@ -80,6 +84,8 @@ pub(crate) mod flush {
     pub(crate) const SHADER_L1: u32 = 1 << 5;
     /// Second level of the shaders' cache.
     pub(crate) const SHADER_L2: u32 = 1 << 6;
+    /// What HALTI5 has besides for what shaders store.
+    pub(crate) const SHADER_STORES: u32 = 1 << 10 | 1 << 11;
 }
 
 /// Bit of `GL_EVENT`: the event fires when the pixel engine has drained.
@@ -228,6 +234,8 @@ pub(crate) struct Caches {
     drain: [u32; DRAIN_WORDS],
     /// What has the core forget what it has read: loads of `GL_FLUSH_CACHE`, or NOPs.
     textures: [u32; 4],
+    /// The same of HALTI5's instructions and texture descriptors.
+    halti5: [u32; 4],
 }
 
 /// A load of `GL_FLUSH_CACHE`, or a NOP.
@@ -280,7 +288,21 @@ impl Caches {
                 TOKEN_FE_TO_PE,
             ],
             textures: [a, b, c, d],
+            halti5: [NOP, 0, NOP, 0],
         }
+    }
+
+    /// The same of a core with HALTI5, whose shaders' instructions and texture descriptors are
+    /// cached, too.
+    pub(crate) const fn with_halti5(mut self) -> Self {
+        self.drain[1] |= flush::SHADER_STORES;
+        self.halti5 = [
+            load_state(state::VS_ICACHE_INVALIDATE, 1),
+            0x1F,
+            load_state(state::NTE_DESCRIPTOR_FLUSH, 1),
+            0,
+        ];
+        self
     }
 }
 
@@ -294,7 +316,7 @@ pub(crate) const LINK_WORDS: usize = 2;
 pub(crate) const SELECT_PIPE_WORDS: usize = DRAIN_WORDS + 2;
 
 /// Words of [`flush_mmu`].
-pub(crate) const FLUSH_MMU_WORDS: usize = DRAIN_WORDS + 10;
+pub(crate) const FLUSH_MMU_WORDS: usize = DRAIN_WORDS + 14;
 
 /// Words that write `caches` back and wait until the pixel engine has drained. After them, the
 /// front end's position shows what the pixel engine has done.
@@ -332,6 +354,7 @@ pub(crate) const fn select_idle_pipe(pipe: Pipe) -> [u32; 2] {
 pub(crate) const fn flush_mmu(caches: &Caches, version: MmuVersion) -> [u32; FLUSH_MMU_WORDS] {
     let [a, b, c, d, e, f, g, h] = caches.drain;
     let [i, j, k, l] = caches.textures;
+    let [m, n, o, p] = caches.halti5;
     let (state, value) = match version {
         MmuVersion::V1 => (state::GL_FLUSH_MMU, FLUSH_MMU_ALL),
         MmuVersion::V2 => (state::MMUV2_CONFIGURATION, FLUSH_MMU_V2),
@@ -349,6 +372,10 @@ pub(crate) const fn flush_mmu(caches: &Caches, version: MmuVersion) -> [u32; FLU
         j,
         k,
         l,
+        m,
+        n,
+        o,
+        p,
         load_state(state, 1),
         value,
         load_state(state::GL_SEMAPHORE_TOKEN, 1),
@@ -502,8 +529,20 @@ mod tests {
             ),
         ] {
             let caches = Caches::new(pipe_3d, true, true, version);
-            assert_eq!(flush_mmu(&caches, version)[8..14], words);
+            let all = flush_mmu(&caches, version);
+            assert_eq!(all[8..12], words[..4]);
+            assert_eq!(all[16..18], words[4..]);
         }
+    }
+
+    #[test]
+    fn halti5_forgets_instructions_and_descriptors() {
+        let caches = Caches::new(true, false, true, MmuVersion::V2).with_halti5();
+        assert_eq!(drain(&caches)[..2], [0x0801_0E03, 0xC23]);
+        let all = flush_mmu(&caches, MmuVersion::V2);
+        assert_eq!(all[12..16], [0x0801_022C, 0x1F, 0x0801_5311, 0]);
+        let caches = Caches::new(true, false, true, MmuVersion::V2);
+        assert_eq!(flush_mmu(&caches, MmuVersion::V2)[12..16], [NOP, 0, NOP, 0]);
     }
 
     #[test]

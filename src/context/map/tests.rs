@@ -204,6 +204,7 @@ mod cases {
                 constants,
                 varyings: 11,
                 states: sets,
+                halti5: None,
             };
             let older = StateMap::of(&core, None).unwrap();
             let map = StateMap::of(&core, Some(&newer)).unwrap();
@@ -266,8 +267,75 @@ mod cases {
             constants: 320,
             varyings: 11,
             states: states.sets().unwrap(),
+            halti5: None,
         };
         let map = StateMap::of(&imx6qp, Some(&newer)).unwrap();
         expect_each_once(&map, true);
+    }
+
+    const IMX8MP: Core = Core {
+        model: 0x7000,
+        revision: 0x6204,
+        minor1: 0xFEFB_FAD9,
+        minor2: 0xEB9D_4FBF,
+        instructions: 512,
+        pixel_pipes: 1,
+    };
+
+    /// What contexts of HALTI5 keep: all that its clients may load, where its mirrors are.
+    #[test]
+    fn halti5_has_contexts_of_its_own() {
+        let states = cores::imx8mp();
+        let sets = states.sets().unwrap();
+        let newer = Newer {
+            minor3: 0xEDFF_FCED,
+            minor4: 0xDB0D_AFC7,
+            constants: 320,
+            varyings: 16,
+            states: sets,
+            halti5: Some(2),
+        };
+        let map = StateMap::of(&IMX8MP, Some(&newer)).unwrap();
+        assert_eq!(map.state_count(), 0xDD00);
+        assert_eq!(map.elements(), (0, 0));
+        for &Run(byte, count, _) in [HALTI5_FRONT, HALTI5_BACK].into_iter().flatten() {
+            for i in 0..count {
+                assert!(map.place(state::word(byte) + i).is_some());
+            }
+        }
+        let value = |byte| map.template()[map.place(state::word(byte)).unwrap()];
+        assert_eq!(value(0x3884), 0x2_0002);
+        assert_eq!(value(0x17A7C), 0x3F80_0000);
+        assert_eq!(value(0x1034), 0);
+        for (mirror, kept) in [(0x15800, 0x15C00), (0x16878, 0x17478), (0x353FC, 0x373FC)] {
+            assert_eq!(map.place(state::word(mirror)), map.place(state::word(kept)));
+        }
+        for byte in [
+            0x0600, 0x1600, 0x1608, 0x2000, 0x3900, 0x14C44, 0x15C80, 0x37400,
+        ] {
+            assert_eq!(map.place(state::word(byte)), None);
+        }
+        // Each once, and nothing that no client may load.
+        let words = map.template();
+        let mut loaded: KVVec<u16> = KVVec::new();
+        loaded.resize(map.state_count(), 0, GFP_KERNEL).unwrap();
+        let mut at = 14;
+        while at < map.link() - 4 {
+            let header = words[at];
+            assert_eq!(header >> 27, 1);
+            let count = match (header >> 16) & 0x3FF {
+                0 => 1024,
+                n => n as usize,
+            };
+            for i in 0..count {
+                let address = (header & 0xFFFF) + i as u32;
+                assert!(!sets.is_special(address) || sets.takes_address(address));
+                assert_eq!(loaded[address as usize], 0);
+                loaded[address as usize] = (at + 1 + i) as u16;
+                assert_eq!(map.place(address), Some(at + 1 + i));
+            }
+            at += (count + 2) & !1;
+        }
+        assert_eq!(at, map.link() - 4);
     }
 }
