@@ -40,6 +40,8 @@ pub enum Board {
     Gc320,
     /// The 3D core of the i.MX6 QuadPlus alone, with MMU version 2.
     Gc3000,
+    /// The 3D core of the i.MX8M Plus alone, with the secure MMU version 2.
+    Gc7000ul,
     /// i.MX6 Quad on QEMU's own machine, with the device tree of a real board.
     Sabrelite,
     /// i.MX6 DualLite, the same.
@@ -74,6 +76,7 @@ impl Board {
             Board::Gc880 => "gc880",
             Board::Gc320 => "gc320",
             Board::Gc3000 => "gc3000",
+            Board::Gc7000ul => "gc7000ul",
             Board::Sabrelite => "sabrelite",
             Board::SabreliteDl => "sabrelite-dl",
             Board::SabreliteQp => "sabrelite-qp",
@@ -152,12 +155,13 @@ impl Board {
             Board::Gc880 => &[Core::Gc880],
             Board::Gc320 => &[Core::Gc320],
             Board::Gc3000 => &[Core::Gc3000],
+            Board::Gc7000ul => &[Core::Gc7000ul],
             Board::Sabrelite => Board::Imx6q.cores(),
             Board::SabreliteDl => Board::Imx6dl.cores(),
             Board::SabreliteQp => Board::Imx6qp.cores(),
-            // Of the i.MX8M's cores the model has the Plus's 2D and neural ones; the others are of these generations.
+            // Of the i.MX8M's cores the model has the Plus's; the Mini's are of these generations.
             Board::Imx8mmEvk => &[Core::Gc2000, Core::Gc320],
-            Board::Imx8mpEvk => &[Core::Gc3000, Core::Gc520l, Core::Npu],
+            Board::Imx8mpEvk => &[Core::Gc7000ul, Core::Gc520l, Core::Npu],
         }
     }
 
@@ -193,7 +197,7 @@ impl Board {
             Board::Gc2000 => &[GC2000],
             Board::Gc880 => &[GC880],
             Board::Gc320 => &[GC320],
-            Board::Gc3000 => &[GC3000],
+            Board::Gc3000 | Board::Gc7000ul => &[GC3000],
             Board::Sabrelite | Board::SabreliteDl | Board::SabreliteQp => &[],
             Board::Imx8mmEvk | Board::Imx8mpEvk => &[],
         }

@@ -388,11 +388,13 @@ pub enum Board {
     Gc520l = 8,
     /// i.MX8M Plus: its neural core, GC8000, with MMU v2.
     Npu = 9,
+    /// i.MX8M Plus: GC7000UL, 3D only, with MMU v2.
+    Gc7000ul = 10,
 }
 
 impl Board {
     /// All boards.
-    pub const ALL: [Board; 10] = [
+    pub const ALL: [Board; 11] = [
         Board::Dove,
         Board::Gc2000,
         Board::Gc880,
@@ -403,6 +405,7 @@ impl Board {
         Board::Gc355Qp,
         Board::Gc520l,
         Board::Npu,
+        Board::Gc7000ul,
     ];
 
     /// The name used on command lines.
@@ -418,6 +421,7 @@ impl Board {
             Board::Gc355Qp => "gc355-qp",
             Board::Gc520l => "gc520l",
             Board::Npu => "npu",
+            Board::Gc7000ul => "gc7000ul",
         }
     }
 

@@ -986,6 +986,14 @@ impl FrontEnd {
     fn draw_3d(&mut self, gpu: &Gpu, command: Command, words: &[u32]) -> Result<(), Hang> {
         self.start_draw(gpu, false, command.name(), 0)?;
         gpu.counters.add(counter::DRAWS_3D, 1);
+        if gpu.personality.has_halti5() {
+            let text = format!(
+                "{} of HALTI5, which the model does not draw",
+                command.name()
+            );
+            self.report(gpu, ViolationKind::Unsupported, text);
+            return Ok(());
+        }
         let command = match (command, words) {
             (Command::DrawInstanced, [first, second, start, ..]) => {
                 draw::Command::of_instances([*first, *second, *start])

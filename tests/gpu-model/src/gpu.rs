@@ -551,7 +551,7 @@ impl Gpu {
             .map_or(0, |word| word.load(Relaxed))
     }
 
-    /// The other byte address of a word of shaders' instructions, on cores where that memory has two.
+    /// The other byte address of a state that has two: shaders' instructions, and HALTI5's samplers and uniforms.
     pub(crate) fn twin(&self, address: u32) -> Option<u32> {
         let distance = state::SH_INST_MEM - state::SH_INST_MEM_MIRROR;
         let has_twins = self.personality.has_3d() && self.personality.has_more_minor_features();
@@ -559,6 +559,13 @@ impl Gpu {
             _ if !has_twins => None,
             state::SH_INST_MEM..state::SH_INST_MEM_END => Some(address - distance),
             state::SH_INST_MEM_MIRROR..state::SH_INST_MEM_MIRROR_END => Some(address + distance),
+            _ if !self.personality.has_halti5() => None,
+            0x1_5800..0x1_5c00 => Some(address + 0x400),
+            0x1_5c00..0x1_6000 => Some(address - 0x400),
+            0x1_6000..0x1_6a00 => Some(address + 0xc00),
+            0x1_6c00..0x1_7600 => Some(address - 0xc00),
+            0x3_4000..0x3_6000 => Some(address + 0x2000),
+            0x3_6000..0x3_8000 => Some(address - 0x2000),
             _ => None,
         }
     }

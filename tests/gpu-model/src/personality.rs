@@ -211,6 +211,28 @@ impl Personality {
                 specs: [specs_1(8, 6, 8, 16, 1, 1, 10), 320 << 16, 16 << 4, 0],
                 design: [0x0508_0009, 0x9f, 0x0600_0000],
             },
+            // The same, with the customer of the vendor's list of cores. Fields of the streams as the GC3000's.
+            Board::Gc7000ul => Self {
+                board,
+                core: "GC7000UL",
+                chip_identity: 0,
+                model: 0x7000,
+                revision: 0x6204,
+                date: 0,
+                time: 0,
+                features: 0xe028_7c8d,
+                minor: [
+                    0xc158_9eff,
+                    0xfefb_fad9,
+                    0xeb9d_4fbf,
+                    0xedff_fced,
+                    0xdb0d_afc7,
+                    0x3b5a_c333,
+                    0xfcce_6000,
+                ],
+                specs: [specs_1(0, 6, 9, 16, 2, 1, 10), 320 << 16, 16 << 4, 16 << 12],
+                design: [0x7_0003, 0x11, 0],
+            },
         }
     }
 
@@ -260,9 +282,10 @@ impl Personality {
         self.minor[0] & (1 << 7) != 0
     }
 
-    /// Minor feature 0 bit 21: minor features 1 and up and the specification words exist.
+    /// Minor feature 0 bit 21: minor features 1 and up and the specification words exist. Some GC7000 have them without
+    /// it.
     pub fn has_more_minor_features(&self) -> bool {
-        self.minor[0] & (1 << 21) != 0
+        self.minor[0] & (1 << 21) != 0 || self.model >= 0x7000
     }
 
     /// Minor feature 0 bit 22: memory controller 2.0, whose tile status addresses go through the memory base.
@@ -297,7 +320,12 @@ impl Personality {
 
     /// MMU v2 is secure, and has registers of its own; none of the feature words says so.
     pub fn has_secure_mmu(&self) -> bool {
-        self.board == Board::Npu
+        matches!(self.board, Board::Npu | Board::Gc7000ul)
+    }
+
+    /// Minor feature 5 bit 29: HALTI5, whose draws have other states.
+    pub fn has_halti5(&self) -> bool {
+        self.minor[5] & (1 << 29) != 0
     }
 
     /// The register that switches MMU v2 on.
@@ -448,6 +476,7 @@ mod tests {
             (Board::Gc355, [0, 1, 1, 0, 0, 1], 1),
             (Board::Gc520l, [1, 64, 256, 1, 8, 512], 1),
             (Board::Npu, [8, 64, 256, 1, 16, 1024], 1),
+            (Board::Gc7000ul, [0, 64, 512, 2, 16, 1024], 1),
         ];
         for (board, values, pipes) in expected {
             let personality = Personality::of(board);
@@ -483,6 +512,7 @@ mod tests {
                 (false, false, false, true, false),
                 (false, false, false, true, false),
                 (true, false, true, false, true),
+                (false, true, true, false, true),
                 (false, true, true, false, true),
             ]
         );

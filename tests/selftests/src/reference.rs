@@ -31,7 +31,9 @@ pub fn hardware_type(board: Board) -> u32 {
         Board::Gc320 | Board::Gc320Qp | Board::Gc520l => hardware::TYPE_2D,
         Board::Gc355 | Board::Gc355Qp => TYPE_VG,
         // Of the interface that these tests use, which has no type for neural cores.
-        Board::Gc2000 | Board::Gc880 | Board::Gc3000 | Board::Npu => hardware::TYPE_3D,
+        Board::Gc2000 | Board::Gc880 | Board::Gc3000 | Board::Npu | Board::Gc7000ul => {
+            hardware::TYPE_3D
+        }
     }
 }
 
@@ -138,6 +140,25 @@ pub fn identity(board: Board) -> QueryChipIdentity {
             chip_minor_features2: 0xeb9d_6fbf,
             chip_minor_features3: 0xedff_fced,
             stream_count: 8,
+            vertex_cache_size: 16,
+            vertex_output_buffer_size: 1024,
+            instruction_count: 512,
+            num_constants: 320,
+            varyings_count: 12,
+            super_tile_mode: 2,
+            ..common
+        },
+        Board::Gc7000ul => QueryChipIdentity {
+            chip_model: 0x7000,
+            chip_revision: 0x6204,
+            chip_features: 0xe028_7c8d,
+            chip_minor_features: 0xc158_9eff,
+            chip_minor_features1: 0xfefb_fad9,
+            chip_minor_features2: 0xeb9d_4fbf,
+            chip_minor_features3: 0xedff_fced,
+            stream_count: 4,
+            thread_count: 512,
+            shader_core_count: 2,
             vertex_cache_size: 16,
             vertex_output_buffer_size: 1024,
             instruction_count: 512,

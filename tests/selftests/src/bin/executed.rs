@@ -284,7 +284,13 @@ fn main() -> ExitCode {
             .filter(|core| {
                 matches!(
                     core.board(),
-                    Some(Board::Gc3000 | Board::Gc320Qp | Board::Gc520l | Board::Npu)
+                    Some(
+                        Board::Gc3000
+                            | Board::Gc320Qp
+                            | Board::Gc520l
+                            | Board::Npu
+                            | Board::Gc7000ul
+                    )
                 )
             })
             .collect();

@@ -531,9 +531,12 @@ fn identities(board: Board) -> Result<()> {
             0x2014_0117,
             [0x930d_2f47, 0x1000_0133],
         ),
-        Board::Gc320Qp | Board::Gc355 | Board::Gc355Qp | Board::Gc520l | Board::Npu => {
-            return harness::skip("its answers are not recorded")
-        }
+        Board::Gc320Qp
+        | Board::Gc355
+        | Board::Gc355Qp
+        | Board::Gc520l
+        | Board::Npu
+        | Board::Gc7000ul => return harness::skip("its answers are not recorded"),
     };
     let tell = |name: &str, wanted: &[(&str, u64)]| -> Result<()> {
         let device = Device::open_as(abi(name)?, true)?;
