@@ -7,7 +7,7 @@ use galcore_client::stream::Pipe;
 use gpu_control::Board;
 
 /// States that take an address (byte address, how many): the union list of the driver's notes, section 5.6.
-pub const ADDRESSES: [(u32, u32); 50] = [
+pub const ADDRESSES: [(u32, u32); 54] = [
     (0x00644, 1),
     (0x0064c, 1),
     (0x00680, 8),
@@ -43,10 +43,12 @@ pub const ADDRESSES: [(u32, u32); 50] = [
     (0x016c0, 8),
     (0x016e0, 8),
     (0x01740, 8),
+    (0x01a80, 8),
     (0x017c0, 8),
     (0x017e0, 8),
     (0x02400, 224),
     (0x03824, 1),
+    (0x03868, 1),
     (0x10800, 512),
     (0x12800, 4),
     (0x128a0, 4),
@@ -58,6 +60,8 @@ pub const ADDRESSES: [(u32, u32); 50] = [
     (0x12ce0, 8),
     (0x14600, 16),
     (0x14800, 64),
+    (0x15800, 128),
+    (0x15c00, 128),
 ];
 
 /// Tile status: these hold physical addresses on cores with the old memory controller.
@@ -109,7 +113,12 @@ pub fn has(board: Board, byte: u32) -> bool {
         0x12800..0x13000 => false,
         _ if pipe_of(byte) == Pipe::Pipe2d => has_2d,
         // Instructions in memory, 8 render targets, 16 streams, 32 samplers.
-        0x86c | 0x1028 | 0x17c0..0x1800 | 0x10800..0x15000 => board == Board::Gc3000,
+        0x86c | 0x1028 | 0x17c0..0x1800 | 0x14600..0x15000 => {
+            matches!(board, Board::Gc3000 | Board::Gc7000ul)
+        }
+        0x10800..0x14600 => board == Board::Gc3000,
+        // Textures by descriptors, in both places.
+        0x1a80..0x1ac0 | 0x3868 | 0x15800..0x38000 => board == Board::Gc7000ul,
         _ => has_3d,
     }
 }
@@ -156,6 +165,13 @@ pub fn data_of(board: Board, pipe: Pipe) -> Vec<(u32, u32)> {
         Board::Dove => &[(0x4000, 1024), (0x6000, 1024)],
         // 512 of both; clear colours of 8 render targets, and uniforms of both.
         Board::Gc3000 => &[(0xc000, 2048), (0x1a00, 24), (0x30000, 2048)],
+        Board::Gc7000ul => &[
+            (0xc000, 2048),
+            (0x1a00, 24),
+            (0x17880, 128),
+            (0x30000, 2048),
+            (0x36000, 2048),
+        ],
         _ => &[(0xc000, 2048)],
     };
     let all = DATA.iter().chain(instructions).copied();

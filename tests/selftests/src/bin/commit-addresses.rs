@@ -285,8 +285,8 @@ fn unknown_states(bench: &Bench) -> Result<()> {
     let mut log = KernelLog::from_now()?;
     let own = bench.buffer.address;
     let mut unknown = vec![
-        (0x3868, "GL.FENCE_OUT_ADDRESS"),
-        (0x1a80, "TS.SAMPLER_SURFACE_BASE"),
+        (0x07dc, "no name"),
+        (0x3904, "GL"),
         (0x1114, "GS.INST_ADDR"),
         (0x14000, "BLT.SRC_ADDR"),
         (0x140a4, "BLT"),
@@ -294,10 +294,17 @@ fn unknown_states(bench: &Bench) -> Result<()> {
         (0x12ee0, "DE.TS_ADDRESS"),
         (0x14a08, "TCS"),
         (0x14b0c, "TES"),
-        (0x07f8, "FE"),
         (0x3204, "CO"),
         (0x0bfc, "no name"),
     ];
+    if bench.board != Board::Gc7000ul {
+        unknown.extend([
+            (0x3868, "GL.FENCE_OUT_ADDRESS"),
+            (0x1a80, "TS.SAMPLER_SURFACE_BASE"),
+            (0x07f8, "FE.ROBUSTNESS"),
+            (0x15c00, "NTE.DESCRIPTOR_ADDR"),
+        ]);
+    }
     let listed = states::ADDRESSES.map(|(first, _)| first);
     let lacks = |byte: &u32| !states::has(bench.board, *byte);
     unknown.extend(listed.into_iter().filter(lacks).map(|byte| (byte, "")));

@@ -429,9 +429,10 @@ fn newer_states(bench: &Bench, name: &str) -> Result<()> {
     if bench.board == Board::Dove {
         return harness::skip("no newer client ever had this core");
     }
-    let mut states = vec![
-        0x0674, 0x0a88, 0x0e20, 0x0e24, 0x1030, 0x3850, 0x3854, 0x2c40,
-    ];
+    let mut states = vec![0x0674, 0x0a88, 0x0e20, 0x0e24, 0x1030];
+    if bench.board != Board::Gc7000ul {
+        states.extend([0x3850, 0x3854, 0x2c40]);
+    }
     let highest = match bench.board {
         Board::Gc880 => {
             states.extend([0x1480, 0x5ffc, 0x7ffc]);
@@ -446,6 +447,18 @@ fn newer_states(bench: &Bench, name: &str) -> Result<()> {
             ]);
             0xc500
         }
+        // HALTI5: 32 vertex elements, textures by descriptors, uniforms in a third place.
+        Board::Gc7000ul => {
+            states.extend([
+                0x3888, 0x38fc, 0x3884, 0x17800, 0x17afc, 0x17980, 0x17a7c, 0x07c4, 0x07d8, 0x07f8,
+                0x146c0, 0x08b8, 0x15600, 0x086c, 0x0808, 0x0898, 0x0870, 0x08a8, 0x08dc, 0x08fc,
+                0x0aa8, 0x0a9c, 0x3a08, 0x0e34, 0x108c, 0x1058, 0x1098, 0x14c40, 0x14c3c, 0x16c00,
+                0x1747c, 0x15c00, 0x15c7c, 0x15e7c, 0x0960, 0x08bc, 0x1090, 0x0884, 0x36000,
+                0x373fc, 0x103c, 0x14900, 0x14998, 0x149b8, 0x149dc, 0x14c0, 0x14c4, 0x1a80,
+                0x1a9c,
+            ]);
+            0xdd00
+        }
         _ => 0x3800,
     };
     let device = Device::open_as(Abi::named(name).context("a generation")?, true)?;
@@ -457,6 +470,12 @@ fn newer_states(bench: &Bench, name: &str) -> Result<()> {
     };
     let fresh = |state| match state {
         0x10700 => 0xf00,
+        0x3884 => 0x2_0002,
+        0x17a7c => 0x3f80_0000,
+        0x08b8 => 0x330,
+        0x0808 => 1,
+        0x14c40 => 1,
+        0x103c => 0x7654_3210,
         _ if states::takes_address(state) => bench.scratch.of(state),
         _ => 0,
     };
@@ -486,6 +505,42 @@ fn newer_states(bench: &Bench, name: &str) -> Result<()> {
                 harness::same_word(&format!("{state:#x}"), bench.dump.state(state), wanted)?;
             }
         }
+    }
+    device.detach(first.context)?;
+    device.detach(second.context)?;
+    match bench.board {
+        Board::Gc7000ul => mirrored_states(bench, &device),
+        _ => Ok(()),
+    }
+}
+
+/// HALTI5's samplers and uniforms have two places each, and a delta may name either.
+fn mirrored_states(bench: &Bench, device: &Device) -> Result<()> {
+    let (first, second) = (device.attach()?, device.attach()?);
+    let commit = |context: u32, delta: Option<&Delta>| -> Result<()> {
+        let mut stream = Stream::new();
+        stream.nop();
+        let record = place(&bench.buffer, 0, Pipe::Pipe3d, &stream);
+        let at = delta.map_or(0, Delta::address);
+        let status = device.send_commit_with_delta(&record, context, at, &mut Queue::new())?;
+        same("COMMIT", status, Status::OK)
+    };
+    let mut delta = Delta::new()?;
+    let named = [
+        (0x1_6004, 0x1_6c04, 0x11),
+        (0x1_7404, 0x1_7404, 0x22),
+        (0x1_5804, 0x1_5c04, bench.own.address),
+        (0x3_4010, 0x3_6010, 0x44),
+    ];
+    for (state, _, value) in named {
+        delta.add(state / 4, 0, value);
+    }
+    commit(first.context, Some(&delta))?;
+    commit(second.context, None)?;
+    commit(first.context, None)?;
+    bench.dump.take(&bench.client, &bench.control)?;
+    for (_, state, value) in named {
+        harness::same_word(&format!("{state:#x}"), bench.dump.state(state), value)?;
     }
     device.detach(first.context)?;
     Ok(device.detach(second.context)?)
