@@ -571,6 +571,23 @@ fn named_screen(suite: &mut Suite) {
         same("its pixels", memory.read(SHOWN - 4), 0x0505_0606)?;
         bench.draws("mapped", &memory, SHOWN, 0x0606_0707)
     });
+    suite.test(
+        "it stays reached when a process that has mapped it ends",
+        || {
+            let mut bench = Bench::new(Abi::own())?;
+            let mut other = Other::start(Abi::own())?;
+            other.ask(&format!("map {:x} 0", 2 * SHOWN))?;
+            same("mapped", other.ask("draw 0 7070808")?.as_str(), "0")?;
+            drop(other);
+            // This process has not mapped it, so it is no user.
+            for (at, colour) in [(0, 0x0808_0909), (SHOWN as u32, 0x0909_0a0a)] {
+                same("afterwards", bench.draw(at, colour)?, Status::OK)?;
+            }
+            let memory = bench.screen.map()?;
+            same("its first pixels", memory.read(SHOWN - 4), 0x0808_0909)?;
+            same("its last ones", memory.read(2 * SHOWN - 4), 0x0909_0a0a)
+        },
+    );
     suite.test("MAP_USER_MEMORY of what is named", || {
         let bench = Bench::new(Abi::own())?;
         let memory = bench.screen.map()?;
