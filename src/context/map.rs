@@ -221,7 +221,8 @@ const HALTI5_FRONT: &[Run] = &[
     Run(0x0103C, 1, 0x7654_3210),
 ];
 
-/// What comes after what each pixel pipe has.
+/// What comes after what each pixel pipe has. The resolve engine's are those of 5.0.11: later drivers
+/// leave them to the client.
 const HALTI5_BACK: &[Run] = &[
     Run(0x14900, 7, 0),
     Run(0x014BC, 2, 0),
@@ -232,6 +233,12 @@ const HALTI5_BACK: &[Run] = &[
     Run(0x149A0, 7, 0),
     Run(0x149C0, 8, 0),
     Run(0x014C4, 1, 0),
+    Run(0x01604, 5, 0),
+    Run(0x01620, 1, 0),
+    Run(0x01630, 2, 0),
+    Run(0x0163C, 5, 0),
+    Run(0x016A0, 1, 0),
+    Run(0x016B4, 1, 0),
     Run(0x01654, 1, 0x0020_0000),
     Run(0x01658, 8, 0),
     Run(0x016A4, 1, 0),
@@ -742,6 +749,10 @@ impl Core {
         if pipes == 1 {
             add(to, &Run(0x1430, 1, 0))?;
             add(to, &Run(0x1410, 1, 0))?;
+        } else {
+            for byte in [0x16C0, 0x16E0, 0x1700] {
+                add(to, &Run(byte, pipes, 0))?;
+            }
         }
         for byte in [0x1480, 0x1500, 0x1520, 0x1540] {
             add(to, &Run(byte, pipes, 0))?;
