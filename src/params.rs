@@ -57,8 +57,9 @@ pub(crate) const LINEAR_WINDOW: u64 = 1 << 31;
 /// Where physical addresses end that the GPU reaches without its MMU. The window above wraps there.
 const PHYSICAL_END: u64 = 1 << 32;
 
-/// The base address that is chosen is a multiple of this many bytes, a power of two.
-const BASE_STEP: u64 = 512 << 20;
+/// The base address that is chosen is a multiple of this many bytes, powers of two: of the first if
+/// all is reached from one. Tables have pages of 64 KiB.
+const BASE_STEPS: [u64; 2] = [512 << 20, 64 << 10];
 
 /// `contiguousSize` where no parameter sets one.
 const DEFAULT_POOL: usize = 4 << 20;
@@ -488,9 +489,16 @@ impl Parameters {
     /// A base address from which the GPU reaches contiguous memory, some of which is at `contiguous`,
     /// and, if there is such a base, all memory that is named.
     pub(crate) fn choose_base(&self, contiguous: u64) -> u32 {
-        let down = |address: u64| address & !(BASE_STEP - 1);
+        let bases = BASE_STEPS.map(|step| self.base_of(step, contiguous));
+        let best = bases.iter().find(|base| self.unreached(**base).is_none());
+        *best.unwrap_or(&bases[0])
+    }
+
+    /// The same among the multiples of `step`.
+    fn base_of(&self, step: u64, contiguous: u64) -> u32 {
+        let down = |address: u64| address & !(step - 1);
         // The least base from which an end, of 4 GiB at most, is reached.
-        let least = |end: u64| down(end.saturating_sub(LINEAR_WINDOW) + BASE_STEP - 1);
+        let least = |end: u64| down(end.saturating_sub(LINEAR_WINDOW) + step - 1);
         // CAST: at most 64 bits.
         let contiguous_end = contiguous.saturating_add(2 * PAGE_SIZE as u64);
         let (mut low, mut end) = (contiguous, contiguous_end);
@@ -502,7 +510,7 @@ impl Parameters {
             return 0;
         }
         // A GiB below the lowest: the kernel may find memory there, too.
-        let base = down(low).saturating_sub(2 * BASE_STEP).max(least(end));
+        let base = down(low).saturating_sub(1 << 30).max(least(end));
         // The ring is in contiguous memory: without that there is no core.
         let base = base
             .min(down(low).max(least(contiguous_end)))
@@ -511,19 +519,25 @@ impl Parameters {
         u32::try_from(base).unwrap_or(0)
     }
 
+    /// Named memory that the GPU does not reach where its addresses count from `base`.
+    fn unreached(&self, base: u32) -> Option<Refusal> {
+        self.named_memory().find_map(|(name, start, bytes)| {
+            let why = match linear_address(start, bytes, base) {
+                Some(_) => return None,
+                None if start < base.into() => {
+                    "lies below the base address, where the GPU does not reach"
+                }
+                None => "ends more than 2 GiB above the base address, where the GPU does not reach",
+            };
+            Some(Refusal(name, why))
+        })
+    }
+
     /// GPU addresses count from `base`, whatever the parameter says. Refuses named memory that the
     /// GPU does not reach then.
     pub(crate) fn count_from(&mut self, base: u32) -> Result<(), Refusal> {
-        for (name, start, bytes) in self.named_memory() {
-            if start < base.into() {
-                let why = "lies below the base address, where the GPU does not reach";
-                return Err(Refusal(name, why));
-            }
-            if linear_address(start, bytes, base).is_none() {
-                let why =
-                    "ends more than 2 GiB above the base address, where the GPU does not reach";
-                return Err(Refusal(name, why));
-            }
+        if let Some(refusal) = self.unreached(base) {
+            return Err(refusal);
         }
         for (range, named) in self.allowed_ranges.iter_mut().zip(self.named_ranges) {
             *range = named.and_then(|(start, bytes)| {
@@ -1104,6 +1118,8 @@ mod tests {
         assert_eq!(choose(0, 0xB3A0_0000), (0x6000_0000, true));
         assert_eq!(choose(0x5000_0000, 0xB3A0_0000), (0x4000_0000, true));
         assert_eq!(choose(0xF000_0000, 0x8000_0000), (0x8000_0000, true));
+        // No multiple of 512 MiB does.
+        assert_eq!(choose(0xE800_0000, 0x7C00_0000), (0x6840_0000, true));
         assert_eq!(choose(0, 0xFFC0_0000), (0x8000_0000, true));
         // One of them is too far: contiguous memory is reached.
         assert_eq!(choose(0x1000_0000, 0xB3A0_0000), (0x4000_0000, false));

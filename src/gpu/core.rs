@@ -188,7 +188,13 @@ impl<P: Payload> Core<P> {
             vm.clone(),
             reclaimer.clone(),
         )
-        .inspect_err(|_| dev_err!(dev, "no memory for the command ring\n"))?;
+        .inspect_err(|&error| match error {
+            ERANGE => dev_err!(
+                dev,
+                "the GPU does not reach the command ring: check baseAddress\n"
+            ),
+            _ => dev_err!(dev, "no memory for the command ring\n"),
+        })?;
         let ring_mapping = vm
             .map_linear(ring.memory(), ring.address(), Contents::Executed)
             .map_err(|_| {

@@ -276,7 +276,7 @@ impl<P: Payload> Ring<P> {
     ) -> Result<Arc<Self>, kernel::error::Error> {
         let memory = DmaBuffer::new(hardware.memory(), RING_BYTES)?;
         let address =
-            gpu_address(memory.dma_address(), RING_BYTES, seat.base_address).ok_or(ENOMEM)?;
+            gpu_address(memory.dma_address(), RING_BYTES, seat.base_address).ok_or(ERANGE)?;
         let identity = hardware.identity();
         let caches = Caches::new(
             setup.engines.pipe_3d,
