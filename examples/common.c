@@ -60,7 +60,7 @@ void run(struct gcsHAL_INTERFACE *iface, uint32_t command)
 void start(uint32_t engines)
 {
 	struct gcsHAL_INTERFACE all = { 0 };
-	int i, j;
+	int i;
 
 	device = open("/dev/galcore", O_RDWR | O_CLOEXEC);
 	if (device < 0)
@@ -73,8 +73,8 @@ void start(uint32_t engines)
 
 		core = i;
 		hardware = all.u.ChipInfo.types[i];
-		for (nth = 0, j = 0; j < i; j++)
-			nth += all.u.ChipInfo.types[j] == hardware;
+		/* Vector graphics has one core, whose number is not told. */
+		nth = hardware == gcvHARDWARE_VG ? 0 : all.u.ChipInfo.ids[i];
 		run(&iface, gcvHAL_QUERY_CHIP_IDENTITY);
 		chip = iface.u.QueryChipIdentity;
 		if (chip.chipFeatures & engines)

@@ -240,10 +240,11 @@ enum gceCHIPPOWERSTATE {
 
 /**
  * struct gcsHAL_CHIP_INFO - CHIP_INFO
- * @count: out: cores that are bound, 3D before 2D before vector graphics
+ * @count: out: cores that are bound, 3D and neural ones before 2D before
+ *	vector graphics
  * @types: out: enum gceHARDWARE_TYPE of each
- * @ids: out: number among the 3D cores; of a 2D core 0, of one for vector
- *	graphics all ones
+ * @ids: out: number among the 3D and neural cores: their @coreIndex; of a
+ *	2D core 0, of one for vector graphics all ones
  * @coreIndexs: out: place among the driver's cores, which stays the same when
  *	another core goes
  * @hwDevIDs: 0
@@ -769,8 +770,8 @@ struct gcsHAL_COMMAND_LOCATION {
 
 /**
  * struct gcsHAL_SUBCOMMIT - commands for a core
- * @coreId: which core of the kind in @hardwareType, from 0: the same as
- *	@coreIndex of the interface, but for the parts that @next chains
+ * @coreId: of gcvHARDWARE_2D and gcvHARDWARE_VG which of these cores, from
+ *	0; with any other @hardwareType the place in CHIP_INFO's list
  * @pad0: padding
  * @delta: address of the first struct gcsSTATE_DELTA; 0: none
  * @context: handle of ATTACH; 0: none
@@ -1033,7 +1034,8 @@ struct gcsHAL_GET_VIDEO_MEMORY_FD {
  * @command: in: enum gceHAL_COMMAND_CODES
  * @hardwareType: in: enum gceHARDWARE_TYPE, 0 to 7
  * @devIndex: 0
- * @coreIndex: in: which core of the kind in @hardwareType, from 0
+ * @coreIndex: in: which of the cores that @hardwareType means, from 0: 3D,
+ *	3D-and-2D and neural cores are counted together
  * @status: out: enum gceSTATUS
  * @engine: 0
  * @ignoreTLS: not used by the driver
