@@ -68,7 +68,9 @@ impl<'a> Row<'a> {
                 Some(_) if is_first => return Err("must begin with MODEL:REVISION"),
                 Some((name, value)) => {
                     if !IdentityWord::ALL.iter().any(|word| word.c_name() == name) {
-                        return Err("has a name that QUERY_CHIP_IDENTITY has not");
+                        return Err(
+                            "has a name that QUERY_CHIP_IDENTITY has not, or that is the driver's to answer",
+                        );
                     }
                     word(value).ok_or("has a value that is not of 32 bits")?;
                 }

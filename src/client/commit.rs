@@ -120,10 +120,14 @@ static MISTAKES: RateLimit = RateLimit::new();
 
 /// Tells the log what is wrong with what a process submits; the value is the error.
 macro_rules! mistake {
+    (in queue, $error:expr, $text:tt $(, $value:expr)* $(,)?) => {{
+        $crate::client::commit::tell_mistake("queue", kernel::prelude::fmt!($text $(, core::convert::identity($value))*));
+        $error
+    }};
     ($error:expr, $text:tt $(, $value:expr)* $(,)?) => {{
         // Copies: a value whose address is taken stays in memory on the way of those that are
         // right.
-        $crate::client::commit::tell_mistake(kernel::prelude::fmt!($text $(, core::convert::identity($value))*));
+        $crate::client::commit::tell_mistake("COMMIT", kernel::prelude::fmt!($text $(, core::convert::identity($value))*));
         $error
     }};
 }
@@ -132,8 +136,8 @@ pub(super) use mistake;
 /// See [`mistake`].
 #[cold]
 #[inline(never)]
-pub(super) fn tell_mistake(what: fmt::Arguments<'_>) {
-    warn_client!(MISTAKES, "COMMIT: {}", what);
+pub(super) fn tell_mistake(of: &str, what: fmt::Arguments<'_>) {
+    warn_client!(MISTAKES, "{}: {}", of, what);
 }
 
 /// How far a COMMIT of several parts has come.

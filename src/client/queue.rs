@@ -116,6 +116,7 @@ impl<'a> Queue<'a> {
         while next != 0 {
             if records == MAX_RECORDS {
                 return Err(mistake!(
+                    in queue,
                     Error::InvalidData,
                     "more than {MAX_RECORDS} records in a queue, or a circle"
                 ));
@@ -126,6 +127,7 @@ impl<'a> Queue<'a> {
             records += 1;
             let unreadable = || {
                 mistake!(
+                    in queue,
                     Error::OutOfResources,
                     "no record of a queue can be read at {:#x}",
                     next
@@ -168,6 +170,7 @@ impl<'a> Queue<'a> {
                 if i32::try_from(target).ok() != Some(process.id()) || !is_own {
                     // CAST: the low half, as a number of a process.
                     return Err(mistake!(
+                        in queue,
                         Error::InvalidArgument,
                         "a SIGNAL record is for process {}: with useLinuxSignal=1 the process that has opened the device, {}, can name itself alone",
                         target as i32,
@@ -282,6 +285,7 @@ impl<'a> Queue<'a> {
                 let word = tables.word_at(address);
                 let word = word.or_else(|| tables.word_at_physical(address, base)).ok_or_else(|| {
                     mistake!(
+                        in queue,
                         Error::InvalidAddress,
                         "a WRITE_DATA record is for {:#x}: no multiple of 4, or not in locked memory of the process's", address)
                 })?;
@@ -318,6 +322,7 @@ impl<'a> Queue<'a> {
         self.writes.get_or_insert(tables.addresses.removals());
         word.ok_or_else(|| {
             mistake!(
+                in queue,
                 Error::InvalidArgument,
                 "a record counts at physical address {:#x}, which is not in the process's memory",
                 address

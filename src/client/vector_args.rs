@@ -47,7 +47,15 @@ pub(super) const PIXEL: usize = 8;
 pub(super) fn read_words(user: u64, count: usize) -> Result<KVVec<u32>> {
     let at = usize::try_from(user).map_err(|_| Error::OutOfResources)?;
     let mut words = KVVec::new();
-    append_words(&mut words, at, count)?;
+    append_words(&mut words, at, count).map_err(|error| match error {
+        EFAULT => mistake!(
+            Error::OutOfResources,
+            "{:#x} words at {:#x} cannot be read",
+            count,
+            at
+        ),
+        error => error.into(),
+    })?;
     Ok(words)
 }
 

@@ -105,7 +105,7 @@ impl Refused<'_> {
         match (self.request, self.error) {
             (Request::Refused(_), Error::InvalidArgument) => f.write_str(
                 "this generation has no such command, or only in queues, or one of its fields \
-                 names a sub-command that there is not",
+                 (a sub-command, flags) has a value that there is not",
             ),
             (_, Error::GpuNotResponding) => match self.core {
                 Ok(core) => write!(
