@@ -73,7 +73,7 @@ void start(uint32_t engines)
 
 		core = i;
 		hardware = all.u.ChipInfo.types[i];
-		/* Vector graphics has one core, whose number is not told. */
+		/* Vector graphics has one core, and no number. */
 		nth = hardware == gcvHARDWARE_VG ? 0 : all.u.ChipInfo.ids[i];
 		run(&iface, gcvHAL_QUERY_CHIP_IDENTITY);
 		chip = iface.u.QueryChipIdentity;
