@@ -31,9 +31,6 @@ use kernel::{
     }, //
 };
 
-/// Framebuffers, or first parts of one, that the GPU reaches at once.
-const MOST: usize = 16;
-
 /// Framebuffers of which the log tells, each once.
 const MOST_LOGGED: usize = 8;
 
@@ -88,11 +85,10 @@ impl State {
 impl Framebuffers {
     /// None. GPU addresses are counted from `base_address`.
     pub(super) fn new(base_address: u32) -> Result<impl PinInit<Self>> {
-        let reached = KVec::with_capacity(MOST, GFP_KERNEL)?;
         Ok(pin_init!(Self {
             base_address,
             state <- new_mutex!(State {
-                reached,
+                reached: KVec::new(),
                 logged: [None; MOST_LOGGED],
             }, "galcore framebuffers"),
         }))
@@ -110,8 +106,7 @@ impl Framebuffers {
     }
 
     /// Has the GPU of `vm` reach `kept`, which a process has mapped, at `range`, as long as what is
-    /// returned lives; longer where another process may name some framebuffer still. `None`: there
-    /// is no memory for it, or there are too many.
+    /// returned lives. `None`: there is no memory for it. A process has a few at most.
     pub(crate) fn admit(
         self: &Arc<Self>,
         vm: &Arc<Vm>,
@@ -126,24 +121,23 @@ impl Framebuffers {
                 one.range
             }
             None => {
-                let has_room = state.reached.len() < MOST;
-                let mapping = match vm.map_framebuffer(kept, range) {
-                    Ok(mapping) if has_room => mapping,
-                    _ => {
-                        drop(state);
-                        refuse(
-                            kept,
-                            "there are too many, or no memory for the MMU's tables",
-                        );
-                        return None;
-                    }
-                };
-                // There is room.
-                let _ = state.reached.push_within_capacity(Reached {
-                    range,
-                    users: 1,
-                    _mapping: mapping,
+                let mapping = vm.map_framebuffer(kept, range).ok();
+                let reached = mapping.and_then(|mapping| {
+                    let one = Reached {
+                        range,
+                        users: 1,
+                        _mapping: mapping,
+                    };
+                    state.reached.push(one, crate::sys::GFP_CLIENT).ok()
                 });
+                if reached.is_none() {
+                    drop(state);
+                    refuse(
+                        kept,
+                        "there is no memory to note it, or for the MMU's tables",
+                    );
+                    return None;
+                }
                 if state.is_new(range.start()) {
                     let (start, bytes) = (widen(kept.start()), kept.bytes());
                     pr_info!("{ThisProcess}: has mapped a framebuffer of {bytes:#x} bytes at {start:#x}: such processes may draw there\n");
@@ -158,16 +152,16 @@ impl Framebuffers {
         })
     }
 
-    /// A process may not name `range` any more. They may lie in one another, so all end together:
-    /// when no process may name any.
+    /// A process may not name `range` any more.
     fn leave(&self, range: Range) {
         let mut state = self.state.lock();
         let reached = &mut state.reached;
-        if let Some(one) = reached.iter_mut().find(|one| one.range == range) {
-            one.users -= 1;
-        }
-        if reached.iter().all(|one| one.users == 0) {
-            reached.clear();
+        let Some(place) = reached.iter().position(|one| one.range == range) else {
+            return;
+        };
+        reached[place].users -= 1;
+        if reached[place].users == 0 {
+            let _ = reached.remove(place);
         }
     }
 }

@@ -142,6 +142,9 @@ const _: () = assert!(
     "the driver wants a kernel with pages of 4 KiB"
 );
 
+/// Numbers of pages.
+type Pages = core::ops::Range<usize>;
+
 /// The tables of the MMU versions that the device's cores have.
 struct Tables {
     flat: Option<Flat>,
@@ -179,6 +182,19 @@ impl Tables {
         if let Some(tables) = &self.two_level {
             for page in first..first + count {
                 tables.clear(page);
+            }
+        }
+    }
+
+    /// Lets linear `pages` lead nowhere, but those that are `held`.
+    fn end_linear(&self, pages: Pages, held: &[Pages]) {
+        let Some(tables) = &self.two_level else {
+            return;
+        };
+        for page in pages {
+            match held.iter().any(|held| held.contains(&page)) {
+                true => tables.leave(page),
+                false => tables.clear(page),
             }
         }
     }
@@ -224,6 +240,13 @@ enum Kept {
     },
 }
 
+impl Kept {
+    /// Whether others may have mapped the same memory.
+    fn may_be_mapped_again(&self) -> bool {
+        matches!(self, Self::Framebuffer { .. })
+    }
+}
+
 /// The TLB of a core that works in an address space.
 pub(crate) trait Tlb: Send + Sync {
     /// The change past which it has been flushed; [`NO_TRANSLATIONS`]: its core is off.
@@ -238,6 +261,9 @@ pub(crate) trait Tlb: Send + Sync {
 struct State {
     free: Ranges,
     used: usize,
+    /// Below [`FIRST_PAGE`] what may have several mappings, which stay for as long as one does: what
+    /// is mapped permanently, and each mapping of a framebuffer.
+    held: KVec<Pages>,
     stale: StaleList<Kept>,
     /// How many mappings have been ended so far, and of how many the pages are free.
     ended: u64,
@@ -305,6 +331,7 @@ impl Vm {
                 state <- new_mutex!(State {
                     free,
                     used: 0,
+                    held: KVec::new(),
                     stale: StaleList::new(),
                     ended: 0,
                     freed: 0,
@@ -408,7 +435,8 @@ impl Vm {
             return Ok(());
         };
         let (first, count) = pages(address, bytes);
-        let state = self.state.lock();
+        let mut state = self.state.lock();
+        state.held.push(first..first + count, GFP_KERNEL)?;
         tables.map_linear(first, count)?;
         drop(state);
         self.note_change();
@@ -455,10 +483,14 @@ impl Vm {
         };
         let (first, count) = pages(address, bytes);
         let stale = Stale::new(first, count, kept()).map_err(|_| Error::OutOfResources)?;
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         tables
             .prepare(first, count)
             .map_err(|_| Error::OutOfResources)?;
+        if stale.kept.may_be_mapped_again() {
+            let held = state.held.push(first..first + count, sys::GFP_CLIENT);
+            held.map_err(|_| Error::OutOfResources)?;
+        }
         drop(state);
         for page in first..first + count {
             tables.set_linear(page, contents.access());
@@ -549,8 +581,20 @@ impl Vm {
 
     /// Ends a mapping; its pages wait for the flush.
     fn unmap(self: &Arc<Self>, stale: ListArc<Stale<Kept>>) {
-        self.tables.clear(stale.first(), stale.count);
+        let (first, count) = (stale.first(), stale.count);
+        let is_linear = first < FIRST_PAGE;
+        if !is_linear {
+            self.tables.clear(first, count);
+        }
         let mut state = self.state.lock();
+        if is_linear {
+            if stale.kept.may_be_mapped_again() {
+                let own = first..first + count;
+                let place = state.held.iter().position(|held| *held == own);
+                let _ = place.map(|place| state.held.remove(place));
+            }
+            self.tables.end_linear(first..first + count, &state.held);
+        }
         // Under the lock, so that the list is in the order of the changes.
         let change = self.note_change();
         state.stale.push(stale, change);

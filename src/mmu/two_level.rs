@@ -51,7 +51,7 @@ const SMALL_PER_LARGE: usize = SMALL_PER_FIRST / LARGE_PER_FIRST;
 /// Bytes of a second-level table for large pages.
 const LARGE_TABLE_BYTES: usize = LARGE_PER_FIRST * 4;
 
-/// Ranges that may have large pages, and that are mapped permanently.
+/// Ranges that may have large pages.
 const LARGE_RANGES: usize = 16;
 
 /// Bit of an entry of either level: it leads somewhere.
@@ -166,8 +166,6 @@ pub(super) struct TwoLevel {
     second: KVVec<Second>,
     /// The second-level tables for large pages: those of a range are consecutive.
     large: KVec<SetOnce<DmaBuffer>>,
-    /// Pages that are mapped permanently, also where other mappings of them end.
-    permanent: KVec<SetOnce<Range<usize>>>,
     /// For each part of scratch memory the second-level table of all of its addresses, and their page.
     scratch: KVec<SetOnce<(DmaBuffer, DmaBuffer)>>,
 }
@@ -203,7 +201,6 @@ impl TwoLevel {
             first,
             second,
             large: unset(LARGE_RANGES)?,
-            permanent: unset(LARGE_RANGES)?,
             scratch: unset(SCRATCH_PARTS)?,
         })
     }
@@ -319,8 +316,6 @@ impl TwoLevel {
     /// One caller at a time. `ENOMEM`: no memory; what has been mapped stays.
     pub(super) fn map_linear(&self, first: usize, count: usize) -> Result {
         let Split { head, whole, tail } = split(first, count);
-        let slot = self.permanent.iter().find(|slot| slot.as_ref().is_none());
-        slot.ok_or(ENOMEM)?.populate(first..first + count);
         self.map_small(head)?;
         self.map_small(tail)?;
         let room = self.large.iter().find(|slot| slot.as_ref().is_none());
@@ -401,13 +396,14 @@ impl TwoLevel {
         self.write(page, page_entry(address, access));
     }
 
-    /// Ends a mapping of `page`: it leads nowhere, or where it leads permanently.
+    /// Lets `page` lead nowhere.
     pub(super) fn clear(&self, page: usize) {
-        let mut ranges = self.permanent.iter().map_while(|slot| slot.as_ref());
-        match ranges.any(|range| range.contains(&page)) {
-            true => self.set_linear(page, Access::ReadWrite),
-            false => self.write(page, EXCEPTION),
-        }
+        self.write(page, EXCEPTION);
+    }
+
+    /// Lets `page`, of which one of several linear mappings ends, lead where the others want it.
+    pub(super) fn leave(&self, page: usize) {
+        self.set_linear(page, Access::ReadWrite);
     }
 }
 

@@ -535,6 +535,22 @@ fn screen_of_a_client(suite: &mut Suite) {
         other.map(2 * SHOWN)?;
         other.draws("the other's", 0, 0x0a0b_0c0d)
     });
+    suite.test("a process that maps it page by page keeps none out", || {
+        let mut one = Other::start(Abi::own())?;
+        for pages in 1..=20 {
+            one.ask(&format!("map {:x} 0", 4096 * pages))?;
+            // Refused, but what is mapped is looked at.
+            one.ask(&format!("draw {SHOWN:x} deadbeef"))?;
+        }
+        let mut artist = Artist::new(Abi::own())?;
+        artist.map(2 * SHOWN)?;
+        artist.draws("another process", 0, 0x3344_5566)?;
+        drop(artist);
+        one.ask(&format!("map {SHOWN:x} 0"))?;
+        same("the one still", one.ask("draw 0 4455667")?.as_str(), "0")?;
+        drop(one);
+        Ok(())
+    });
     suite.test("once seen it is reached until the process ends", || {
         let mut artist = Artist::new(Abi::own())?;
         artist.map(2 * SHOWN)?;
