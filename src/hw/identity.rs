@@ -459,7 +459,7 @@ impl Identity {
     /// Whether it has the words of minor features past the first, and the registers that came with
     /// them. Some GC7000 have these and not the bit.
     pub(super) fn has_more_registers(&self) -> bool {
-        self.minor_features[0] & MINOR0_MORE != 0 || self.model >= 0x7000
+        self.minor_features[0] & MINOR0_MORE != 0 || matches!(self.model, 0x7000..=0xFFFF)
     }
 
     /// Whether the second-level cache of hierarchical Z must be off.
