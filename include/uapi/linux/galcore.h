@@ -573,7 +573,8 @@ struct gcsHAL_LOCK_VIDEO_MEMORY {
  * @pool: out: enum gcePOOL; 0 if only the view was ended
  * @bytes: out: of the node; 0 if only the view was ended
  * @asynchroneous: out: 1: the second half must follow, in a queue or by
- *	BOTTOM_HALF_UNLOCK_VIDEO_MEMORY
+ *	BOTTOM_HALF_UNLOCK_VIDEO_MEMORY; as it came if @op does not say to
+ *	unlock
  * @op: in: bits of enum gceLOCK_VIDEO_MEMORY_OP; 0 does nothing
  */
 struct gcsHAL_UNLOCK_VIDEO_MEMORY {

@@ -319,7 +319,6 @@ impl Format {
                 layout.unlock.size.put_long(u, bytes);
             }
             Reply::Unmapped => {
-                layout.unlock.asynchronous.put(u, 0);
                 layout.unlock.pool.put(u, POOL_UNKNOWN);
                 layout.unlock.size.put(u, 0);
             }
