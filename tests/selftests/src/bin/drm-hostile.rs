@@ -116,6 +116,7 @@ const CARELESS: &str = "--careless";
 const FAILING: &str = "--failing";
 const NAMED: &str = "--named";
 const MANY: &str = "--many";
+const LONG: &str = "--long";
 const MEMBER: &str = "--member";
 
 const WIDTH: u32 = 64;
@@ -1671,21 +1672,15 @@ fn named_objects(bench: &Bench) -> Result<()> {
     let said = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "{}", said.trim());
     same("what the other has written", view.read(0), 32)?;
-    // More often than an entry counts.
+    // In soak more often than an entry counts.
     let begin = Stopwatch::start();
-    let mut count = 1;
-    let refusal = loop {
+    let most = if is_long() { 70_000 } else { 2_000 };
+    let refused_at = (1..most).find(|_| {
         let mut other = Request::new(IN_OUT, GEM_OPEN, [flink.words[1], 0, 0, 0]);
-        match other.send(&file) {
-            Ok(()) => count += 1,
-            Err(error) => break error,
-        }
-        ensure!(count < 70_000, "no end");
-    };
-    println!(
-        "# {count} handles of one object in {:?}, then: {refusal}",
-        begin.elapsed()
-    );
+        other.send(&file).is_err()
+    });
+    println!("# refused at {refused_at:?}, in {:?}", begin.elapsed());
+    same("a limit", refused_at.is_some(), is_long())?;
     Submit::with(bench.core, handle)
         .send(&file)
         .context("SUBMIT")?;
@@ -1760,7 +1755,8 @@ fn many_objects(bench: &Bench) -> Result<()> {
     let file = open(&bench.etnaviv_node)?;
     let mut count = 0;
     let begin = Instant::now();
-    while count < 12_000 && begin.elapsed() < Duration::from_secs(40) {
+    let most = if is_long() { 12_000 } else { 2_000 };
+    while count < most && begin.elapsed() < Duration::from_secs(40) {
         if create(&file, 4096).is_err() {
             break;
         }
@@ -2075,6 +2071,11 @@ fn orphaned_fences(bench: Bench) -> Result<()> {
         .send(bench.file())
         .context("a fence of the module before")?;
     bench.works()
+}
+
+/// Whether long tests have their whole length.
+fn is_long() -> bool {
+    std::env::args().any(|word| word == LONG)
 }
 
 fn main() -> ExitCode {
