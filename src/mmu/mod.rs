@@ -488,7 +488,7 @@ impl Vm {
             .prepare(first, count)
             .map_err(|_| Error::OutOfResources)?;
         if stale.kept.may_be_mapped_again() {
-            let held = state.held.push(first..first + count, sys::GFP_CLIENT);
+            let held = state.held.push(first..first + count, GFP_KERNEL);
             held.map_err(|_| Error::OutOfResources)?;
         }
         drop(state);
