@@ -697,6 +697,8 @@ pub(super) struct Submission<'a> {
 #[derive(Default)]
 struct Stale {
     states: KVVec<u32>,
+    /// What they hold.
+    held: KVVec<u32>,
     words: KVVec<u32>,
 }
 
@@ -783,10 +785,15 @@ impl Process {
         let mut lookup = Lookup::new(addresses);
         for (pipe, stale) in [Pipe::Pipe3d, Pipe::Pipe2d].into_iter().zip(&mut all) {
             let is_allowed = |state, value| lookup.resolve(state, value).is_some();
-            loaded.stale(pipe, is_allowed, &mut stale.states)?;
+            loaded.stale(pipe, is_allowed, &mut stale.states, &mut stale.held)?;
             if !stale.states.is_empty() {
                 stale.words = core.scrub().stale(pipe, &stale.states, &core.scratch())?;
             }
+        }
+        // Before the commands are noted, which may load the same states again. If nothing comes of
+        // them, that leaves doubt.
+        for stale in &all {
+            loaded.forget(&stale.states);
         }
         Ok(Some(all))
     }
@@ -915,8 +922,11 @@ impl Submission<'_> {
         let stale = self.stale.iter().flatten();
         for (pipe, stale) in [Pipe::Pipe3d, Pipe::Pipe2d].into_iter().zip(stale) {
             match self.exit.uses.has(pipe) {
-                true => loaded.forget(&stale.states),
-                false => is_clean &= stale.states.is_empty(),
+                true => {}
+                false => {
+                    loaded.remember(&stale.states, &stale.held);
+                    is_clean &= stale.states.is_empty();
+                }
             }
         }
         if is_clean {

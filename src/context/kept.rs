@@ -40,7 +40,7 @@ use crate::{
 use kernel::prelude::*;
 
 /// States that can be kept, a multiple of 32.
-const LIMIT: usize = 0x5400;
+const LIMIT: usize = states::ADDRESSES_END;
 
 /// The vertex elements that a core has at most.
 const ELEMENTS: u32 = 16;

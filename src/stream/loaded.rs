@@ -20,8 +20,8 @@ use crate::error::Result;
 use core::cell::Cell;
 use kernel::prelude::*;
 
-/// States that can be noted, a multiple of 32: all below that take addresses.
-const LIMIT: usize = 0x5400;
+/// States that can be noted: all that take addresses.
+const LIMIT: usize = states::ADDRESSES_END;
 
 /// What one process's commands have loaded.
 pub(crate) struct Loaded {
@@ -220,12 +220,14 @@ impl Loaded {
         self.wipes.get()
     }
 
-    /// Adds the states of `pipe` to `list` that hold what `is_allowed` does not allow.
+    /// Adds the states of `pipe` to `list` that hold what `is_allowed` does not allow, and what they
+    /// hold to `held`.
     pub(crate) fn stale(
         &self,
         pipe: Pipe,
         mut is_allowed: impl FnMut(u32, u32) -> bool,
         list: &mut KVVec<u32>,
+        held: &mut KVVec<u32>,
     ) -> Result {
         for (word, bits) in (0u32..).zip(&self.known) {
             let mut left = bits.get();
@@ -236,18 +238,29 @@ impl Loaded {
                 let value = self.values.get(state as usize).map_or(0, Cell::get);
                 if states::pipe_of(state) == pipe && !is_allowed(state, value) {
                     list.push(state, crate::sys::GFP_CLIENT)?;
+                    held.push(value, crate::sys::GFP_CLIENT)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// The GPU has forgotten what these states held.
+    /// The GPU forgets what these states hold before the stream that is checked next.
     pub(crate) fn forget(&self, list: &[u32]) {
         for &state in list {
             // CAST: 32 bits into at least 32.
             if let Some(bits) = self.known.get((state / 32) as usize) {
                 bits.set(bits.get() & !(1 << (state & 31)));
+            }
+        }
+    }
+
+    /// The stream had none of these states forgotten, which still hold what they `held`, unless it
+    /// has loaded them itself.
+    pub(crate) fn remember(&self, list: &[u32], held: &[u32]) {
+        for (&state, &held) in list.iter().zip(held) {
+            if self.value(state).is_none() {
+                self.note(state, held);
             }
         }
     }
@@ -264,10 +277,11 @@ mod tests {
     }
 
     fn stale(loaded: &Loaded, pipe: Pipe, freed: u32) -> KVVec<u32> {
-        let mut list = KVVec::new();
+        let (mut list, mut held) = (KVVec::new(), KVVec::new());
         assert!(loaded
-            .stale(pipe, |_, value| value != freed, &mut list)
+            .stale(pipe, |_, value| value != freed, &mut list, &mut held)
             .is_ok());
+        assert!(held.len() == list.len() && held.iter().all(|&value| value == freed));
         list
     }
 
@@ -290,6 +304,27 @@ mod tests {
         loaded.forget(&[0x2400 / 4]);
         assert!(stale(&loaded, Pipe::Pipe3d, 2).is_empty());
         assert!(!loaded.is_unsure());
+    }
+
+    #[test]
+    fn what_is_loaded_again_is_not_forgotten() {
+        let loaded = loaded();
+        for byte in [0x1608, 0x1610, 0x1200] {
+            loaded.note(byte / 4, 2);
+        }
+        loaded.forget(&[0x1608 / 4, 0x1610 / 4]);
+        loaded.forget(&[0x1200 / 4]);
+        // The stream before which they are forgotten loads one of them: with the same, of new memory.
+        loaded.begin();
+        loaded.note(0x1610 / 4, 2);
+        loaded.placed();
+        // It did not use the other pipe.
+        loaded.remember(&[0x1200 / 4], &[2]);
+        assert_eq!(stale(&loaded, Pipe::Pipe3d, 2)[..], [0x1610 / 4]);
+        assert_eq!(stale(&loaded, Pipe::Pipe2d, 2)[..], [0x1200 / 4]);
+        loaded.note(0x1200 / 4, 3);
+        loaded.remember(&[0x1200 / 4], &[2]);
+        assert!(stale(&loaded, Pipe::Pipe2d, 2).is_empty());
     }
 
     #[test]

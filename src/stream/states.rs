@@ -381,6 +381,18 @@ const fn address_states() -> StateSet {
     set
 }
 
+/// A multiple of 32 that no state which takes a GPU address reaches.
+pub(crate) const ADDRESSES_END: usize = {
+    let (mut end, mut i) = (0, 0);
+    while i < ADDRESSES.len() {
+        let after = state::word(ADDRESSES[i].0) + ADDRESSES[i].1;
+        end = if after > end { after } else { end };
+        i += 1;
+    }
+    // CAST: 16 bits.
+    end.next_multiple_of(32) as usize
+};
+
 /// States that take a GPU address, on some core.
 static ADDRESS: StateSet = address_states();
 

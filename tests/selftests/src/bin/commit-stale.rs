@@ -239,6 +239,26 @@ fn freed(bench: &Bench, other: &mut Other, context: u32) -> Result<()> {
     Ok(())
 }
 
+/// The same behind commands before which the states were forgotten, and which have loaded them again.
+fn freed_again(bench: &Bench, other: &mut Other, context: u32) -> Result<()> {
+    for round in 0..8 {
+        // Both at once: the second is to lie elsewhere.
+        let canvases = [Canvas::new(&bench.client)?, Canvas::new(&bench.client)?];
+        for (canvas, colour) in canvases.into_iter().zip(0xff00_2200 + 2 * round..) {
+            bench.commit(context, &bench.fill(&canvas, colour))?;
+            expect_all("a fill", canvas.memory(), colour)?;
+            same("where to", bench.target_in_gpu(), canvas.address())?;
+            canvas.free(bench.device())?;
+        }
+        other.ask("take")?;
+        bench.harmless_draw(context, 0)?;
+        bench.leads_into("behind two", 1, 0)?;
+        same("the next owner's memory", other.ask("look")?.as_str(), "0")?;
+        other.ask("drop")?;
+    }
+    Ok(())
+}
+
 /// Another process draws, and this one draws behind it without an address of its own.
 fn anothers(bench: &Bench, other: &mut Other, context: u32) -> Result<()> {
     for colour in [0x1111_1111u32, 0x2222_2222] {
@@ -628,6 +648,9 @@ fn tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     let start = move || Other::start(bench.device().abi());
     suite.test("freed memory, drawn to without a context", move || {
         freed(bench, &mut start()?, 0)
+    });
+    suite.test("freed memory, drawn to behind other such", move || {
+        freed_again(bench, &mut start()?, 0)
     });
     suite.test("another process's memory, without a context", move || {
         anothers(bench, &mut start()?, 0)
