@@ -159,14 +159,16 @@ impl<P: Payload> Core<P> {
                     scratch,
                 }),
         };
-        let state_map = StateMap::new(identity).map_err(|error| {
+        let no_map = |error| {
             dev_err!(dev, "no map of the contexts' states ({error:?})\n");
             ENOMEM
-        })?;
-        let newer_state_map = StateMap::newer(identity, &states).map_err(|error| {
-            dev_err!(dev, "no map of the contexts' states ({error:?})\n");
-            ENOMEM
-        })?;
+        };
+        let newer_state_map = StateMap::newer(identity, &states).map_err(no_map)?;
+        // No driver of the older kind knows HALTI5, whose newer map is no superset.
+        let state_map = match identity.has_halti5() {
+            true => newer_state_map.clone(),
+            false => StateMap::new(identity).map_err(no_map)?,
+        };
         let scrub = Scrub::new(&states, &state_map, &scratch).map_err(|error| {
             dev_err!(
                 dev,

@@ -33,8 +33,9 @@ struct Kind {
     steps: (u32, u32),
 }
 
-/// `TS_SAMPLER`, `TE_SAMPLER`, `NTE_SAMPLER`.
-const KINDS: [Kind; 3] = [
+/// `TS_SAMPLER`, `TE_SAMPLER`, `NTE_SAMPLER`, and what HALTI5 has of the first besides. What switches
+/// a texture descriptor off is not known.
+const KINDS: [Kind; 4] = [
     Kind {
         config: word(0x1720),
         on: 1,
@@ -62,9 +63,18 @@ const KINDS: [Kind; 3] = [
         levels: 16,
         steps: (16, 1),
     },
+    Kind {
+        config: word(0x1720),
+        on: 1,
+        place: 8 + 16 + 32,
+        samplers: 8,
+        first: word(0x1A80),
+        levels: 1,
+        steps: (1, 8),
+    },
 ];
 
-const SAMPLERS: usize = 8 + 16 + 32;
+const SAMPLERS: usize = 8 + 16 + 32 + 8;
 
 impl Kind {
     /// The sampler whose configuration `state` is.
