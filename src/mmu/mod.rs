@@ -436,8 +436,8 @@ impl Vm {
         };
         let (first, count) = pages(address, bytes);
         let mut state = self.state.lock();
-        state.held.push(first..first + count, GFP_KERNEL)?;
         tables.map_linear(first, count)?;
+        state.held.push(first..first + count, GFP_KERNEL)?;
         drop(state);
         self.note_change();
         Ok(())
