@@ -679,8 +679,8 @@ pub(super) struct Submission<'a> {
     /// The job that loads it.
     switched: Option<u64>,
     /// By pipe, states with freed memory, and the words that make the GPU forget it; `None`: there
-    /// are none.
-    stale: Option<[Stale; PIPES]>,
+    /// are none, as most often: boxed, so that the others carry little.
+    stale: Option<KBox<[Stale; PIPES]>>,
     /// What the process has loaded of the 2D pipe's data before.
     data: Option<Arc<OwnData>>,
     /// How often the GPU was to forget all of the process's addresses, at the last check.
@@ -731,7 +731,7 @@ impl Submission<'_> {
             return;
         };
         kept.follow(loaded.wipes());
-        let stale = self.stale.iter().flatten();
+        let stale = self.stale.iter().flat_map(|all| all.iter());
         stale.for_each(|stale| kept.forget(&stale.states));
         kept.note(self.words, self.core.state_map(false), sets);
     }
@@ -761,7 +761,7 @@ impl Process {
         tables: &Tables,
         own: bool,
         hold: Option<&mut Hold>,
-    ) -> Result<Option<[Stale; PIPES]>> {
+    ) -> Result<Option<KBox<[Stale; PIPES]>>> {
         let PerCore {
             loaded,
             last_context,
@@ -790,9 +790,13 @@ impl Process {
                 stale.words = core.scrub().stale(pipe, &stale.states, &core.scratch())?;
             }
         }
+        if all.iter().all(|stale| stale.states.is_empty()) {
+            return Ok(None);
+        }
+        let all = KBox::new(all, sys::GFP_CLIENT)?;
         // Before the commands are noted, which may load the same states again. If nothing comes of
-        // them, that leaves doubt.
-        for stale in &all {
+        // them, that leaves doubt. Nothing may fail from here on.
+        for stale in all.iter() {
             loaded.forget(&stale.states);
         }
         Ok(Some(all))
@@ -882,7 +886,7 @@ impl Submission<'_> {
                 uses: self.exit.uses,
             },
             author: self.author(),
-            stale: match &self.stale {
+            stale: match self.stale.as_deref() {
                 Some([first, second]) => [&first.words, &second.words],
                 None => [&[]; PIPES],
             },
@@ -919,7 +923,7 @@ impl Submission<'_> {
         }
         loaded.placed();
         let mut is_clean = true;
-        let stale = self.stale.iter().flatten();
+        let stale = self.stale.iter().flat_map(|all| all.iter());
         for (pipe, stale) in [Pipe::Pipe3d, Pipe::Pipe2d].into_iter().zip(stale) {
             match self.exit.uses.has(pipe) {
                 true => {}
