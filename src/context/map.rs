@@ -112,8 +112,7 @@ impl Newer<'_> {
 /// States of one block: byte address of the first, how many, value after a reset.
 struct Run(u32, u32, u32);
 
-/// What the vendor's driver 6.4.11 keeps of a core with HALTI5, in its order, up to the instructions
-/// that no core with it has. Uniforms and the pixel engine follow.
+/// What the vendor's driver 6.4.11 keeps of a core with HALTI5, in its order, up to the uniforms.
 const HALTI5_FRONT: &[Run] = &[
     Run(0x03814, 1, 1),
     Run(0x03818, 2, 0),
@@ -208,6 +207,10 @@ const HALTI5_FRONT: &[Run] = &[
     Run(0x00864, 1, 0),
     Run(0x00884, 1, 0),
     Run(0x008B0, 1, 0),
+];
+
+/// The first ones of the pixel engine.
+const HALTI5_PIXEL: &[Run] = &[
     Run(0x01400, 4, 0),
     Run(0x01414, 7, 0),
     Run(0x01434, 1, 0),
@@ -719,8 +722,6 @@ impl Core {
     /// All of a core with HALTI5, whose `USC_CONTROL` has this ratio; returns where the pixel
     /// engine's begin.
     fn halti5(&self, newer: &Newer<'_>, ratio: u32, to: &mut Builder) -> Result<usize> {
-        let is_pixel = |&Run(byte, ..): &Run| byte == 0x1400;
-        let middle = HALTI5_FRONT.iter().position(is_pixel).unwrap_or(0);
         let add = |to: &mut Builder, &Run(byte, count, value): &Run| {
             let value = if byte == USC_CONTROL {
                 value | ratio
@@ -732,7 +733,7 @@ impl Core {
                 false => Ok(()),
             }
         };
-        for run in &HALTI5_FRONT[..middle] {
+        for run in HALTI5_FRONT {
             add(to, run)?;
         }
         for block in (0..newer.constants.min(512)).step_by(256) {
@@ -741,7 +742,7 @@ impl Core {
             to.close()?;
         }
         let last_part = to.words.len();
-        for run in &HALTI5_FRONT[middle..] {
+        for run in HALTI5_PIXEL {
             add(to, run)?;
         }
         let pipes = self.pixel_pipes;
