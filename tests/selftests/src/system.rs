@@ -572,30 +572,35 @@ pub fn to_driver(file: &str, device: &str) -> Result<()> {
     fs::write(&path, device).with_context(|| format!("{device} to {}", path.display()))
 }
 
-/// Says of all cores of the driver whether they stay on.
-fn keep(control: &str) -> Result<()> {
+/// Says of all cores of the driver whether they stay on; returns what was said of each before.
+fn keep(control: &str) -> Result<Vec<(String, String)>> {
+    let mut before = Vec::new();
     for core in bound()? {
         let path = format!("/sys/bus/platform/devices/{core}/power/control");
+        let said = fs::read_to_string(&path).with_context(|| path.clone())?;
         fs::write(&path, control).with_context(|| path.clone())?;
+        before.push((path, said));
     }
-    Ok(())
+    Ok(before)
 }
 
 /// Lets the driver's cores go off, as they do by themselves.
 pub fn may_sleep() -> Result<()> {
-    keep("auto")
+    keep("auto").map(drop)
 }
 
 /// Keeps the driver's cores on, for who looks at them between jobs.
 pub fn stay_awake() -> Result<()> {
-    keep("on")
+    keep("on").map(drop)
 }
 
-/// Calls `look` while the driver's cores are on.
+/// Calls `look` while the driver's cores are on; then they go off as before.
 pub fn awake<T>(look: impl FnOnce() -> T) -> Result<T> {
-    keep("on")?;
+    let before = keep("on")?;
     let seen = look();
-    keep("auto")?;
+    for (path, said) in before {
+        fs::write(&path, said.trim()).with_context(|| path.clone())?;
+    }
     Ok(seen)
 }
 

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Processes that draw again and again, and see it if a job runs twice, or not at all, or out of turn.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Barrier;
+use std::thread;
+use std::time::Duration;
+
 use anyhow::Context;
 use anyhow::Result;
 use galcore_client::draw::Engine;
@@ -34,6 +40,43 @@ pub const VG_CELLS: u32 = (vg::SIDE / VG_CELL) * (vg::SIDE / VG_CELL);
 
 /// What a worker flips.
 const FLIPPED: u32 = 0x00c3_5a1e;
+
+/// Threads that draw, each on its own surface, while the machine sleeps `rounds` times. They have begun before it does.
+pub fn draw_and_sleep(
+    threads: usize,
+    rounds: u32,
+    mut sleep: impl FnMut() -> Result<()>,
+) -> Result<()> {
+    let (is_over, have_drawn) = (&AtomicBool::new(false), &Barrier::new(threads + 1));
+    thread::scope(|scope| {
+        let draw = |number: usize| -> Result<()> {
+            let mut random = Random::new(number as u32 + 1);
+            let first = Paint::new().and_then(|mut paint| {
+                paint.prove(random.colour() | 0xff00_0000)?;
+                Ok(paint)
+            });
+            have_drawn.wait();
+            let mut paint = first?;
+            while !is_over.load(Relaxed) {
+                paint.prove(random.colour() | 0xff00_0000)?;
+            }
+            paint.close()
+        };
+        let workers: Vec<_> = (0..threads)
+            .map(|number| scope.spawn(move || draw(number)))
+            .collect();
+        have_drawn.wait();
+        let slept = (0..rounds).try_for_each(|_| {
+            thread::sleep(Duration::from_millis(150));
+            sleep()
+        });
+        is_over.store(true, Relaxed);
+        for worker in workers {
+            worker.join().expect("no panic")?;
+        }
+        slept
+    })
+}
 
 /// A client that draws cell by cell: where the engine can, a job flips its cell, so that one that runs twice, or not at
 /// all, shows; else the order does.

@@ -33,6 +33,7 @@ use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
 use galcore_selftests::system::KernelLog;
 use galcore_selftests::system::Module;
+use galcore_selftests::workers;
 use gpu_control::counter;
 use gpu_control::POWER;
 
@@ -345,42 +346,6 @@ fn test_sleep(state: &str) -> Result<()> {
     slept
 }
 
-/// Threads that draw, each on its own surface, while the machine hibernates `rounds` times.
-fn hibernate_under_load(rounds: u32) -> Result<()> {
-    let is_over = &AtomicBool::new(false);
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..2u32)
-            .map(|number| {
-                scope.spawn(move || -> Result<u32> {
-                    let mut paint = Paint::new()?;
-                    let mut random = Random::new(number + 1);
-                    let mut count = 0;
-                    while !is_over.load(Relaxed) {
-                        paint.prove(random.colour() | 0xff00_0000)?;
-                        count += 1;
-                    }
-                    paint.close()?;
-                    Ok(count)
-                })
-            })
-            .collect();
-        let mut slept = Ok(());
-        for _ in 0..rounds {
-            thread::sleep(Duration::from_millis(150));
-            slept = test_sleep("disk");
-            if slept.is_err() {
-                break;
-            }
-        }
-        is_over.store(true, Relaxed);
-        for worker in workers {
-            let count = worker.join().expect("no panic")?;
-            ensure!(count > 0, "a thread has drawn nothing");
-        }
-        slept
-    })
-}
-
 const LOST: &str = "hibernation would lose";
 
 fn hibernation_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Control) {
@@ -406,7 +371,7 @@ fn hibernation_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a
             ensure!(ups > 0, "it was not off");
         }
         paint.close()?;
-        hibernate_under_load(3)?;
+        workers::draw_and_sleep(2, 3, || test_sleep("disk"))?;
         let lines: Vec<String> = log.lines()?.into_iter().map(|line| line.text).collect();
         is_silent(&lines, LOST)
     });

@@ -10,8 +10,6 @@
 
 use std::fs;
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;
@@ -34,6 +32,7 @@ use galcore_selftests::system;
 use galcore_selftests::system::KernelLog;
 use galcore_selftests::system::Module;
 use galcore_selftests::system::ProcGc;
+use galcore_selftests::workers;
 use galcore_selftests::workers::Worker;
 use gpu_control::counter;
 use gpu_control::fault;
@@ -104,42 +103,6 @@ fn draw_again_and_again(control: &Control, rounds: u32, delay: u64) -> Result<()
     paint.close()
 }
 
-/// Threads that draw, each on its own surface, while the machine sleeps `rounds` times.
-fn sleep_under_load(rounds: u32) -> Result<()> {
-    let is_over = &AtomicBool::new(false);
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..3u32)
-            .map(|number| {
-                scope.spawn(move || -> Result<u32> {
-                    let mut paint = Paint::new()?;
-                    let mut random = Random::new(number + 1);
-                    let mut count = 0;
-                    while !is_over.load(Relaxed) {
-                        paint.prove(random.colour() | 0xff00_0000)?;
-                        count += 1;
-                    }
-                    paint.close()?;
-                    Ok(count)
-                })
-            })
-            .collect();
-        let mut slept = Ok(());
-        for _ in 0..rounds {
-            thread::sleep(Duration::from_millis(150));
-            slept = system::sleep_devices();
-            if slept.is_err() {
-                break;
-            }
-        }
-        is_over.store(true, Relaxed);
-        for worker in workers {
-            let count = worker.join().expect("no panic")?;
-            ensure!(count > 0, "a thread has drawn nothing");
-        }
-        slept
-    })
-}
-
 /// What is done when the machine sleeps.
 fn sleep_tests<'a>(suite: &mut Suite<'a>, control: &'a Control, sleeps: u32) {
     suite.test("the machine sleeps, whatever is drawn", move || {
@@ -147,7 +110,7 @@ fn sleep_tests<'a>(suite: &mut Suite<'a>, control: &'a Control, sleeps: u32) {
         // Off, it stays off.
         stays_off(control, system::sleep_devices)?;
         stays_off(control, system::sleep_whole)?;
-        sleep_under_load(sleeps)?;
+        workers::draw_and_sleep(3, sleeps, system::sleep_devices)?;
         let mut paint = Paint::new()?;
         paint.prove(0xff01_0203)?;
         paint.close()
