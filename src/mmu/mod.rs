@@ -191,11 +191,26 @@ impl Tables {
         let Some(tables) = &self.two_level else {
             return;
         };
-        for page in pages {
-            match held.iter().any(|held| held.contains(&page)) {
-                true => tables.leave(page),
-                false => tables.clear(page),
+        let mut first = pages.start;
+        while first < pages.end {
+            let holding = held.iter().filter(|held| held.contains(&first));
+            let held_to = holding.map(|held| held.end).max();
+            // Looked for once for all pages up to there, not for each.
+            let end = held_to.unwrap_or_else(|| {
+                let starts = held.iter().map(|held| held.start);
+                starts
+                    .filter(|&start| start > first)
+                    .min()
+                    .unwrap_or(pages.end)
+            });
+            let end = end.min(pages.end);
+            for page in first..end {
+                match held_to {
+                    Some(_) => tables.leave(page),
+                    None => tables.clear(page),
+                }
             }
+            first = end;
         }
     }
 
