@@ -334,6 +334,8 @@ impl Checker<'_> {
             (Load::Refused, _) => return Err(Fault::Unbounded(address)),
             (Load::Instead(value), _) => word.set(value),
             (Load::Noted, Some(loaded)) => loaded.keep(address, value),
+            // What the process before has loaded would be written to.
+            (Load::Other, _) if states::WRITES.contains(&address) => self.uses.pipe_3d = true,
             (Load::Other, Some(loaded)) => loaded.note_data(address, value),
             _ => {}
         }

@@ -317,6 +317,10 @@ const CONTROL: [u32; 9] = [
     state::GL_STALL_TOKEN,
 ];
 
+/// Loading one of these has the 3D engine write to the address of another state: the end of an
+/// occlusion query, and of a fence.
+pub(crate) const WRITES: [u32; 2] = [state::word(0x3830), state::word(0x386C)];
+
 /// Those that do something when they are loaded, or are in every stream: for their names.
 const COMMON: [(u32, u32, &str); 8] = [
     (0x01600, 1, "RS.KICKER"),
@@ -476,8 +480,8 @@ pub(crate) struct States {
     address: KVVec<u32>,
     /// Those that carry data and that the core has.
     data: KVVec<u32>,
-    /// The special ones, and those of the 2D pipe that carry data, or say how far it writes: these
-    /// are noted.
+    /// The special ones, and those of the 2D pipe that carry data, or say how far it writes, and [`WRITES`]:
+    /// these are noted.
     watched: KVVec<u32>,
     /// Of a core with a 2D pipe whose writes are bounded: how to begin.
     target: Option<Target>,
@@ -547,6 +551,10 @@ impl States {
         let of_2d = |address: &u32| pipe_of(*address) == Pipe::Pipe2d;
         for address in members(data.iter().copied()).filter(of_2d) {
             mark(&mut watched, address, 1, true);
+        }
+        // Of these the checker only notes that they come. A core without them refuses them.
+        for state in WRITES {
+            mark(&mut watched, state, 1, true);
         }
         let target = (bounds && features.engines.pipe_2d).then(|| Target::new(features.pe20));
         if target.is_some() {

@@ -734,6 +734,8 @@ mod cases {
         // Whichever pipe is selected: their address states may have changed.
         assert_eq!(uses(&load(0x1228), Pipe::Pipe3d), Ok(both));
         assert_eq!(uses(&load(0x12A00), Pipe::Pipe3d), Ok(both));
+        // The end of an occlusion query, too: the address is that of an earlier load.
+        assert_eq!(uses(&load(0x3830), Pipe::Pipe2d), Ok(both));
         assert_eq!(uses(&load(0x1430), Pipe::Pipe2d), Ok(both));
         assert_eq!(uses(&load(0x122C), Pipe::Pipe3d), Ok(only(Pipe::Pipe3d)));
         assert_eq!(uses(&load(0x3800), Pipe::Pipe2d), Ok(both));
