@@ -59,6 +59,8 @@ pub(crate) enum Reply<'a> {
         neural_cores: u32,
         /// There is a pool.
         pool: bool,
+        /// `USC_CONTROL.L1_CACHE_RATIO`, as contexts load it.
+        l1_cache: u32,
     },
     /// ALLOCATE_CONTIGUOUS_MEMORY and ALLOCATE_NON_PAGED_MEMORY.
     Buffer {

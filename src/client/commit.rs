@@ -303,6 +303,9 @@ impl Process {
             Ok(handle @ 1..) if core.engines().pipe_3d => tables.contexts.get(handle).cloned(),
             _ => None,
         };
+        if context.is_none() && own.is_none() && commit.context != 0 && core.engines().pipe_3d {
+            no_context(commit.context);
+        }
         self.copy_commands(tables, &mut words, &buffer, commit)?;
         let context = match context {
             // One of a core without states.
@@ -629,6 +632,13 @@ fn no_core(error: Error, what: &str, index: u32, selector: CoreSelector) -> Erro
         ),
         error => error,
     }
+}
+
+/// Tells the log of a context that is none.
+#[cold]
+#[inline(never)]
+fn no_context(context: u64) {
+    debug_client!(in Command, "COMMIT: the process has no context {:#x}: the commands run without one", context);
 }
 
 /// Tells the log of commands that lie in no memory of the process's.

@@ -38,14 +38,15 @@ pub(super) enum Hint {
     Behind(Owner, u32),
 }
 
-/// What an object is called; its handle goes behind that.
-fn name(owner: Owner) -> &'static str {
-    match owner.kind {
+/// Writes what an object is called, with its handle.
+fn write_name(f: &mut fmt::Formatter<'_>, owner: Owner) -> fmt::Result {
+    let name = match owner.kind {
         Kind::Node => "node",
         Kind::Buffer => "buffer",
         Kind::UserMemory => "user memory",
-        Kind::Framebuffer => "framebuffer",
-    }
+        Kind::Framebuffer => return f.write_str("a framebuffer"),
+    };
+    write!(f, "{name} {:#x}", owner.handle)
 }
 
 impl fmt::Display for Hint {
@@ -53,8 +54,9 @@ impl fmt::Display for Hint {
         match *self {
             Hint::None => Ok(()),
             Hint::Freed(owner) => {
-                let handle = owner.handle;
-                write!(f, "; it was {} {handle:#x}, which is freed", name(owner))
+                f.write_str("; it was ")?;
+                write_name(f, owner)?;
+                f.write_str(", which is freed")
             }
             Hint::User(None) => {
                 f.write_str("; it is an address of the CPU's, in the pool's mapping")
@@ -67,12 +69,9 @@ impl fmt::Display for Hint {
             }
             Hint::Handle => f.write_str("; it is the handle of a node: LOCK answers its address"),
             Hint::Behind(owner, bytes) => {
-                let handle = owner.handle;
-                write!(
-                    f,
-                    "; {} {handle:#x} ends {bytes:#x} bytes before",
-                    name(owner)
-                )
+                f.write_str("; ")?;
+                write_name(f, owner)?;
+                write!(f, " ends {bytes:#x} bytes before")
             }
         }
     }

@@ -54,6 +54,7 @@ impl Process {
             shaders: identity.shader_core_count,
             neural_cores: identity.neural_cores,
             pool: self.device.memory().pool_bytes() != 0,
+            l1_cache: identity.l1_cache_ratio(),
         }
     }
 

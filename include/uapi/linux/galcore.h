@@ -385,14 +385,15 @@ struct gcsHAL_QUERY_CHIP_IDENTITY {
 /**
  * struct gcsHAL_QUERY_CHIP_OPTIONS - QUERY_CHIP_OPTION, all out; what is not
  *	described is 0
- * @gpuProfiler: out: 0
+ * @gpuProfiler: 1: the driver reads counters
  * @allowFastClear: 1: fast clear may be used
- * @powerManagement: out: 0
+ * @powerManagement: 1: cores are switched off while they have no work
  * @enableMMU: 1
  * @allowCompression: 1: compression may be used
- * @smallBatch: out: 0
- * @uscL1CacheRatio: out: 0
- * @uscAttribCacheRatio: out: 0
+ * @smallBatch: 1
+ * @uscL1CacheRatio: how much of the shaders' cache is the first level's, as
+ *	contexts of HALTI5 load it (0x3884, USC_CONTROL); else 0
+ * @uscAttribCacheRatio: 2
  * @userClusterMask: out: 0
  * @userClusterMasks: out: 0
  * @pad0: padding
@@ -406,12 +407,12 @@ struct gcsHAL_QUERY_CHIP_IDENTITY {
  * @extSRAMGPUPhysNames: out: 0
  * @extSRAMSizes: out: 0
  * @extSRAMCount: out: 0
- * @vidMemCount: out: 0
+ * @vidMemCount: 1 with a pool of contiguous memory, else 0
  * @secureMode: out: 0
- * @hasShader: out: 0
- * @enableNNClusters: out: 0
+ * @hasShader: shader cores
+ * @enableNNClusters: 0xff
  * @configNNPowerControl: out: 0
- * @activeNNCoreCount: out: 0
+ * @activeNNCoreCount: neural cores
  * @pad2: padding
  */
 struct gcsHAL_QUERY_CHIP_OPTIONS {

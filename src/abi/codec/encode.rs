@@ -144,6 +144,7 @@ impl Format {
                 shaders,
                 neural_cores,
                 pool,
+                l1_cache,
             } => {
                 let fields = &layout.options;
                 zero(u, fields.bytes);
@@ -154,6 +155,7 @@ impl Format {
                 let compressions = if compression { ALL_COMPRESSIONS } else { 0 };
                 fields.compression.put(u, compressions);
                 fields.small_batch.put(u, 1);
+                fields.l1_cache.put(u, l1_cache);
                 fields.attribute_cache.put(u, ATTRIBUTE_CACHE);
                 fields.pools.put(u, pool.into());
                 fields.shaders.put(u, shaders);

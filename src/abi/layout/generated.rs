@@ -954,40 +954,46 @@ shared! {
     QueryChipOptions {
         OPTIONS_V2 = 0 { ..QueryChipOptions::ABSENT }
         OPTIONS_6_2_4_P3 = 1 { bytes: 28, profiler: word(0), fast_clear: word(4), power: word(8),
-            mmu: word(12), compression: word(16), ..QueryChipOptions::ABSENT }
+            mmu: word(12), compression: word(16), l1_cache: word(20), ..QueryChipOptions::ABSENT }
         OPTIONS_6_4_11 = 2 { bytes: 248, profiler: word(0), fast_clear: word(4), power: word(8),
-            mmu: word(12), compression: word(16), small_batch: word(20), attribute_cache: word(28),
-            pools: word(220), shaders: word(228), networks: word(232), neural_cores: word(240), }
+            mmu: word(12), compression: word(16), small_batch: word(20), l1_cache: word(24),
+            attribute_cache: word(28), pools: word(220), shaders: word(228), networks: word(232),
+            neural_cores: word(240), }
         OPTIONS_6_3_0 = 3 { bytes: 52, profiler: word(0), fast_clear: word(4), power: word(8),
-            mmu: word(12), compression: word(16), small_batch: word(20), attribute_cache: word(28),
-            ..QueryChipOptions::ABSENT }
+            mmu: word(12), compression: word(16), small_batch: word(20), l1_cache: word(24),
+            attribute_cache: word(28), ..QueryChipOptions::ABSENT }
         OPTIONS_6_3_3_4 = 4 { bytes: 96, profiler: word(0), fast_clear: word(4), power: word(8),
-            mmu: word(12), compression: word(16), small_batch: word(20), attribute_cache: word(28),
-            ..QueryChipOptions::ABSENT }
+            mmu: word(12), compression: word(16), small_batch: word(20), l1_cache: word(24),
+            attribute_cache: word(28), ..QueryChipOptions::ABSENT }
         OPTIONS_6_4_0_P1 = 5 { bytes: 72, profiler: word(0), fast_clear: word(4), power: word(8),
-            mmu: word(12), compression: word(16), small_batch: word(20), attribute_cache: word(28),
-            ..QueryChipOptions::ABSENT }
+            mmu: word(12), compression: word(16), small_batch: word(20), l1_cache: word(24),
+            attribute_cache: word(28), ..QueryChipOptions::ABSENT }
         OPTIONS_6_4_0_P2_0 = 6 { bytes: 128, profiler: word(0), fast_clear: word(4),
             power: word(8), mmu: word(12), compression: word(16), small_batch: word(20),
-            attribute_cache: word(28), ..QueryChipOptions::ABSENT }
+            l1_cache: word(24), attribute_cache: word(28), ..QueryChipOptions::ABSENT }
         OPTIONS_6_4_3_P0 = 7 { bytes: 136, profiler: word(0), fast_clear: word(4), power: word(8),
-            mmu: word(12), compression: word(16), small_batch: word(20), attribute_cache: word(28),
-            shaders: word(128), ..QueryChipOptions::ABSENT }
+            mmu: word(12), compression: word(16), small_batch: word(20), l1_cache: word(24),
+            attribute_cache: word(28), shaders: word(128), ..QueryChipOptions::ABSENT }
         OPTIONS_6_4_9 = 8 { bytes: 240, profiler: word(0), fast_clear: word(4), power: word(8),
-            mmu: word(12), compression: word(16), small_batch: word(20), attribute_cache: word(28),
-            shaders: word(224), networks: word(228), ..QueryChipOptions::ABSENT }
+            mmu: word(12), compression: word(16), small_batch: word(20), l1_cache: word(24),
+            attribute_cache: word(28), shaders: word(224), networks: word(228),
+            ..QueryChipOptions::ABSENT }
         OPTIONS_6_4_15_3 = 9 { bytes: 248, profiler: word(0), fast_clear: word(4), power: word(8),
-            mmu: word(12), compression: word(16), small_batch: word(20), attribute_cache: word(28),
-            pools: word(240), shaders: word(224), networks: word(228), neural_cores: word(236), }
+            mmu: word(12), compression: word(16), small_batch: word(20), l1_cache: word(24),
+            attribute_cache: word(28), pools: word(240), shaders: word(224), networks: word(228),
+            neural_cores: word(236), }
         OPTIONS_6_4_18_6 = 10 { bytes: 256, profiler: word(0), fast_clear: word(4), power: word(8),
-            mmu: word(12), compression: word(16), small_batch: word(20), attribute_cache: word(28),
-            pools: word(240), shaders: word(224), networks: word(228), neural_cores: word(236), }
+            mmu: word(12), compression: word(16), small_batch: word(20), l1_cache: word(24),
+            attribute_cache: word(28), pools: word(240), shaders: word(224), networks: word(228),
+            neural_cores: word(236), }
         OPTIONS_6_4_4_3 = 11 { bytes: 168, profiler: word(0), fast_clear: word(4), power: word(8),
-            mmu: word(12), compression: word(16), small_batch: word(20), attribute_cache: word(28),
-            shaders: word(152), networks: word(156), ..QueryChipOptions::ABSENT }
+            mmu: word(12), compression: word(16), small_batch: word(20), l1_cache: word(24),
+            attribute_cache: word(28), shaders: word(152), networks: word(156),
+            ..QueryChipOptions::ABSENT }
         OPTIONS_6_4_6_9 = 12 { bytes: 216, profiler: word(0), fast_clear: word(4), power: word(8),
-            mmu: word(12), compression: word(16), small_batch: word(20), attribute_cache: word(28),
-            shaders: word(200), networks: word(204), ..QueryChipOptions::ABSENT }
+            mmu: word(12), compression: word(16), small_batch: word(20), l1_cache: word(24),
+            attribute_cache: word(28), shaders: word(200), networks: word(204),
+            ..QueryChipOptions::ABSENT }
     }
     QueryChipFrequency {
         CHIP_FREQUENCY_V2 = 0 { ..QueryChipFrequency::ABSENT }

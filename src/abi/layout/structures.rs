@@ -485,6 +485,7 @@ structures! {
         out mmu = "enableMMU", // there is an MMU
         out compression = "allowCompression", // kinds of compression that may be used
         out small_batch = "smallBatch", // work may be cut small
+        out l1_cache = "uscL1CacheRatio", // the L1 cache's part of the shaders' cache, as a code
         // how much of a cache attributes have, as a code
         out attribute_cache = "uscAttribCacheRatio",
         out pools = "vidMemCount", // pools of memory

@@ -206,7 +206,13 @@ impl Bench {
     }
 
     fn commit(&self, record: &uapi::CommandBufferRecord) -> Result<String> {
-        let status = self.device().send_commit(record, 0, &mut Queue::new())?;
+        self.commit_in(record, 0)
+    }
+
+    fn commit_in(&self, record: &uapi::CommandBufferRecord, context: u32) -> Result<String> {
+        let status = self
+            .device()
+            .send_commit(record, context, &mut Queue::new())?;
         answer(Ok(status))
     }
 
@@ -601,6 +607,14 @@ fn command_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         let wanted = format!("it was node {:#x}, which is freed", node.handle);
         ensure!(line.ends_with(&wanted), "{line:?}, wanted {wanted:?}");
         Ok(())
+    });
+    suite.test("no context", move || {
+        if !has_3d(identity) {
+            bench.row("no context")?;
+            return harness::skip("this core looks at no context");
+        }
+        let make = || bench.commit_in(&bench.record(&NOP), u32::MAX);
+        bench.told("no context", make).map(drop)
     });
     suite.test("no source", move || {
         if bench.pipe() != Pipe::Pipe2d {

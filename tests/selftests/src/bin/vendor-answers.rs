@@ -357,7 +357,15 @@ fn questions(board: Board) -> Result<()> {
     device.exchange_bytes(&mut bytes)?;
     let found = wanted.map(|field| read(&bytes, field));
     // The vendor's driver was loaded with powerManagement=0, and has the profiler off.
-    same("options", found, [1, 1, 1, 1, 0, 2, 1, shaders, 0xff, 0])?;
+    let l1_cache = match board {
+        Board::Gc7000ul => 2,
+        _ => 0,
+    };
+    same(
+        "options",
+        found,
+        [1, 1, 1, 1, l1_cache, 2, 1, shaders, 0xff, 0],
+    )?;
     let has_compression = reference::identity(board).chip_features & 1 << 5 != 0;
     let compression = read(&bytes, "allowCompression");
     same(
