@@ -361,7 +361,7 @@ impl Process {
         queue: &mut Queue<'a>,
         fill: impl FnOnce(&mut Queue<'a>) -> Result,
     ) -> Result<(Submitted, bool)> {
-        let (stale, data, lent);
+        let (stale, data, lent, of_context, is_deferred);
         let (exit, removals, wipes) = {
             let mut tables = self.tables();
             // Without room for it a FREE costs the client more; nothing else does.
@@ -373,9 +373,10 @@ impl Process {
                 true => self.find_stale(core, &tables, own.is_some(), hold.as_mut())?,
                 false => None,
             };
-            loaded.begin();
+            loaded.begin(tables.per_core[core.index()].origin(hold.as_ref()));
             let exit = self.check(core, &tables, words, entry)?;
-            lent = loaded.lent();
+            (lent, is_deferred) = (loaded.lent(), loaded.is_deferred());
+            of_context = loaded.in_context(lent);
             if lent != 0 {
                 complete(words, entry, core.ring().caches(), loaded)?;
             }
@@ -403,8 +404,12 @@ impl Process {
             wipes,
             is_context_new: false,
             lent,
+            of_context,
             left: Cell::new(None),
         };
+        if is_deferred {
+            work.load()?;
+        }
         let submitted = self.submit(core, Some(&mut work), queue)?;
         work.finish();
         Ok((submitted, work.switched.is_some()))
@@ -553,13 +558,10 @@ impl Process {
             return;
         }
         let source = tables.per_core[core.index()].loaded.value(DE_SRC_ADDRESS);
-        let place = doubts::Place {
-            resolve_target: core.states().resolve_target(),
-            // That is what 0 has become.
-            has_source: source.is_some_and(|source| source != core.scratch().in_pipe(Pipe::Pipe2d)),
-            last: &|address| Some(tables.addresses.find(address)?.last()),
-        };
-        if let Some(doubt) = doubts::first(words, place) {
+        // That is what 0 has become.
+        let has_source = source.is_some_and(|it| it != core.scratch().in_pipe(Pipe::Pipe2d));
+        let resolve_target = core.states().resolve_target();
+        if let Some(doubt) = doubts::first(words, resolve_target, has_source) {
             debug_client!(in Command, "COMMIT: {}", doubt);
         }
     }
@@ -591,31 +593,68 @@ impl Process {
     }
 }
 
-/// Has checked commands begin with loads of what they were lent: they draw with the 2D engine before
-/// they have loaded all that says how far. The ring drains both pipes before.
+/// Has checked commands begin with loads of what they were lent: they draw before they have loaded
+/// all that says how far. The ring drains both pipes before.
 #[cold]
 #[inline(never)]
 fn complete(words: &mut KVVec<u32>, entry: Pipe, caches: &Caches, loaded: &Loaded) -> Result {
-    const MOST: usize = 2 + bounds::LOADS_WORDS + SELECT_PIPE_WORDS;
     let lent = loaded.lent();
-    // CAST: ten at most.
-    let room = 2 + 2 * lent.count_ones() as usize + SELECT_PIPE_WORDS;
+    let room = lent_words(lent);
     let count = words.len();
-    words.extend_from_slice(&[0; MOST][..room], sys::GFP_CLIENT)?;
+    words.resize(count + room, 0, sys::GFP_CLIENT)?;
     words.copy_within(..count, room);
-    let (there, back) = (select_idle_pipe(Pipe::Pipe2d), select_pipe(caches, entry));
-    let mut pairs = words.chunks_exact_mut(2);
-    if let Some(first) = pairs.next() {
-        first.copy_from_slice(&there);
-    }
-    let loads = bounds::loads(lent, |place| loaded.lent_value(place));
-    for (load, to) in loads.zip(&mut pairs) {
-        to.copy_from_slice(&load);
-    }
-    for (word, to) in back.chunks_exact(2).zip(pairs) {
-        to.copy_from_slice(word);
-    }
+    let value_of = |place, _| loaded.lent_value(place);
+    write_lent(&mut words[..room], lent, entry, caches, value_of);
     Ok(())
+}
+
+/// A bit for each of [`bounds::STATES`] of a pipe.
+const LENT_OF_PIPES: [(Pipe, u32); 2] = [
+    (Pipe::Pipe2d, !bounds::OF_3D),
+    (Pipe::Pipe3d, bounds::OF_3D),
+];
+
+/// The words of [`write_lent`].
+fn lent_words(lent: u32) -> usize {
+    let pipes = LENT_OF_PIPES
+        .iter()
+        .filter(|(_, states)| lent & states != 0);
+    // CAST: two, and as many as there are states.
+    let (pipes, states) = (pipes.count(), lent.count_ones() as usize);
+    2 * states + 2 + pipes * SELECT_PIPE_WORDS
+}
+
+/// Writes loads of the states `lent`, a bit for each of [`bounds::STATES`], which end in pipe `last`.
+/// `value_of` gives the value of each by its place and what was there.
+fn write_lent(
+    to: &mut [u32],
+    lent: u32,
+    last: Pipe,
+    caches: &Caches,
+    mut value_of: impl FnMut(usize, u32) -> u32,
+) {
+    let mut pairs = to.chunks_exact_mut(2);
+    let put = |words: &[u32], pairs: &mut core::slice::ChunksExactMut<'_, u32>| {
+        for (word, to) in words.chunks_exact(2).zip(pairs) {
+            to.copy_from_slice(word);
+        }
+    };
+    let mut is_first = true;
+    for (pipe, states) in LENT_OF_PIPES {
+        if lent & states == 0 {
+            continue;
+        }
+        match core::mem::take(&mut is_first) {
+            true => put(&select_idle_pipe(pipe), &mut pairs),
+            false => put(&select_pipe(caches, pipe), &mut pairs),
+        }
+        for place in (0..bounds::STATES.len()).filter(|place| lent & states & 1 << place != 0) {
+            if let Some(to) = pairs.next() {
+                to.copy_from_slice(&bounds::load_of(place, value_of(place, to[1])));
+            }
+        }
+    }
+    put(&select_pipe(caches, last), &mut pairs);
 }
 
 /// Tells the log of a part for a core that there never was.
@@ -695,10 +734,12 @@ pub(super) struct Submission<'a> {
     data: Option<Arc<OwnData>>,
     /// How often the GPU was to forget all of the process's addresses, at the last check.
     wipes: u64,
-    /// The states of the own context have been noted behind the commands, which come behind them.
+    /// The context is to be loaded before the commands, which have been looked at without it.
     is_context_new: bool,
     /// Which states they were lent: they begin with those of [`complete`].
     lent: u32,
+    /// Of these, those that the context loads.
+    of_context: u32,
     /// The context of the process's commands before, to be let go of without a lock.
     left: Cell<Option<Arc<AttachedContext>>>,
 }
@@ -832,11 +873,15 @@ impl Submission<'_> {
             self.stale = None;
         }
         let is_context_new = core::mem::take(&mut self.is_context_new);
-        if is_removed || is_context_new {
+        if self.load.is_some() {
+            self.check_context(tables);
+        }
+        let lends_again = is_context_new && self.lent != 0;
+        if is_removed || lends_again || is_context_new && self.own.is_some() {
             let loaded = &tables.per_core[self.core.index()].loaded;
             // What they begin with is there already.
             loaded.stop_lending();
-            if self.lent != 0 && is_context_new {
+            if lends_again {
                 self.lend_again(loaded);
             }
             self.exit = self
@@ -844,15 +889,17 @@ impl Submission<'_> {
                 .check(self.core, tables, self.words, self.entry)?;
             self.removals = removals;
         }
-        if self.load.is_some() {
-            if let Some(buffers) = self.hold.as_mut().and_then(Hold::buffers) {
-                let lookup = Lookup::new(self.process.addresses(self.core, tables));
-                buffers.check_addresses(lookup, tables.addresses.changes());
-            }
-        }
         match &mut self.own {
             Some(own) => own.check(self.process, self.core, tables),
             None => Ok(()),
+        }
+    }
+
+    /// Looks at what the attached context loads.
+    fn check_context(&mut self, tables: &Tables) {
+        if let Some(buffers) = self.hold.as_mut().and_then(Hold::buffers) {
+            let lookup = Lookup::new(self.process.addresses(self.core, tables));
+            buffers.check_addresses(lookup, tables.addresses.changes());
         }
     }
 
@@ -860,17 +907,24 @@ impl Submission<'_> {
     #[cold]
     #[inline(never)]
     fn lend_again(&mut self, loaded: &Loaded) {
-        // The target's address would be the first.
-        let old = self.words.get(3).copied().unwrap_or_default();
-        let value_of = |state| match states::takes_address(state) {
-            true => loaded.value(state).unwrap_or(old),
-            false => loaded.data(state),
+        let mut buffers = self.hold.as_mut().and_then(Hold::buffers);
+        let of_context = self.of_context;
+        let value_of = |place, old| {
+            let state = bounds::STATES.get(place).copied().unwrap_or_default();
+            match &mut buffers {
+                Some(buffers) if of_context & 1u32 << place != 0 => {
+                    buffers.value(state).unwrap_or(old)
+                }
+                // It comes from the process's own commands.
+                Some(_) => old,
+                None if states::takes_address(state) => loaded.value(state).unwrap_or(old),
+                None => loaded.last(place),
+            }
         };
-        let loads = bounds::loads(self.lent, |place| {
-            bounds::STATES.get(place).copied().map_or(0, value_of)
-        });
-        for (load, to) in loads.zip(self.words.chunks_exact_mut(2).skip(1)) {
-            to.copy_from_slice(&load);
+        let room = lent_words(self.lent);
+        if let Some(words) = self.words.get_mut(..room) {
+            let caches = self.core.ring().caches();
+            write_lent(words, self.lent, self.entry, caches, value_of);
         }
     }
 
@@ -931,7 +985,7 @@ impl Submission<'_> {
                 self.left.set(last_context.replace(context.clone()));
             }
         }
-        loaded.placed();
+        loaded.placed(self.load.is_some());
         let mut is_clean = true;
         let stale = self.stale.iter().flat_map(|all| all.iter());
         for (pipe, stale) in [Pipe::Pipe3d, Pipe::Pipe2d].into_iter().zip(stale) {
@@ -960,6 +1014,7 @@ impl Submission<'_> {
                 .progressing(self.core.ring(), buffers.last_use())?;
             self.merged = deltas::merge(buffers, self.delta, self.format);
             self.load = Some(buffers.load());
+            self.is_context_new = true;
         }
         Ok(())
     }

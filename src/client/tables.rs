@@ -24,13 +24,17 @@ use crate::{
             OwnData,
             Scrub, //
         },
-        Context, //
+        Context,
+        Hold, //
     },
     limits::MAX_CORES,
     memory::Backing,
     stream::{
         addresses::AddressSet,
-        loaded::Loaded, //
+        loaded::{
+            Loaded,
+            Origin, //
+        }, //
     },
     sys::power::KeptOn, //
 };
@@ -109,6 +113,15 @@ impl PerCore {
 }
 
 impl PerCore {
+    /// Where commands come from that come with the context of `hold`.
+    pub(super) fn origin(&self, hold: Option<&Hold>) -> Origin {
+        match (hold, &self.last_context) {
+            (None, _) => Origin::Bare,
+            (Some(hold), Some(last)) if Arc::ptr_eq(last, hold.context()) => Origin::Same,
+            _ => Origin::Other,
+        }
+    }
+
     /// Which data the process's commands so far have had the 2D pipe load. Without memory it is as
     /// if they had loaded none.
     pub(super) fn data(&mut self, scrub: &Scrub) -> Option<Arc<OwnData>> {

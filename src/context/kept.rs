@@ -78,7 +78,7 @@ impl Kept {
                 Pipe::Pipe3d => map.place(address).is_some(),
                 Pipe::Pipe2d => {
                     // What says how far the engine draws is watched, and no data.
-                    let is_plain = || bounds::looked_at().any(|state| state == address);
+                    let is_plain = || bounds::looked_at_2d().any(|state| state == address);
                     sets.takes_address(address) || !sets.is_watched(address) || is_plain()
                 }
             };

@@ -391,6 +391,17 @@ impl Buffers {
         }
     }
 
+    /// What the next copy loads state `state` with, if contexts keep it.
+    pub(crate) fn value(&mut self, state: u32) -> Option<u32> {
+        let copy = self.copy();
+        let map = &copy.image.map;
+        let slots = map.addresses().iter().zip(&copy.live);
+        match slots.into_iter().find(|(slot, _)| slot.state == state) {
+            Some((_, &live)) => Some(live),
+            None => copy.image.words.get(map.place(state)?).copied(),
+        }
+    }
+
     /// Whether the copy that was loaded last has an address that is not the process's any more.
     pub(crate) fn has_strays(&self, mut lookup: Lookup<'_>) -> bool {
         let copy = &self.copies[(self.next + 1) % COPIES];

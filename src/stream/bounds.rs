@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How far the 2D engine writes: whether a draw stays in the memory that its target begins in.
+//! How far the 2D engine writes, and the resolve engine reads and writes: whether a draw stays in the
+//! memory that its source and its target begin in.
 //!
-//! Pure logic, without imports: the software GPU's tests compare it with what that engine touches.
+//! Pure logic: the software GPU's tests compare it with what these engines touch.
 //!
 //! [`Target`] is fed with the loads of one stream, in their order, and asked at each kick. A kick is
 //! judged by states that the same stream has loaded, so by what the engine holds then, whatever
 //! other threads, processes, resets or pauses do. A stream that kicks before it has loaded all of
 //! them ([`Problem::Missing`]) is lent the rest: what its process has loaded last counts, and loads
-//! of it ([`loads`]) come before the stream. So its author notices nothing, and finds these states
+//! of it ([`load_of`]) come before the stream. So its author notices nothing, and finds these states
 //! as it has left them also after another process's draws.
 //!
-//! What a kick may write is taken to be, in the target's own coordinates:
+//! For the resolve engine, see [`resolve`]. Its target with one pixel pipe is
+//! `RS_DEST_ADDR`. With two, and with HALTI5, it is what the first `RS_PIPE_DEST_ADDR` says, of a
+//! split one the second, too; and `RS_DEST_ADDR`, if the stream has loaded it. So it is with the
+//! source. A kick in place fills a number of tiles of the color surface of tile status.
+//!
+//! What a kick of the 2D engine may write is taken to be, in the target's own coordinates:
 //!
 //! * of `DRAW_2D` its rectangles as far as they lie in the clipping window; of lines both ends; of
 //!   one that is inside out, all between its corners;
@@ -30,13 +36,17 @@
 //!
 //! Sources: the register database (state_2d.xml); sources.md, engines.
 
+use super::resolve;
+use core::cell::Cell;
+
 /// Word address of a state.
 const fn word(byte: u32) -> u32 {
     byte >> 2
 }
 
-/// The states that say where a kick writes, in the order of [`Target::values`].
-pub(crate) const STATES: [u32; 10] = [
+/// The states that say where a kick writes, in the order of [`Target::values`]: those of the 2D
+/// engine, then those of the resolve engine.
+pub(crate) const STATES: [u32; 24] = [
     word(0x1228),
     word(0x122C),
     word(0x1230),
@@ -47,6 +57,20 @@ pub(crate) const STATES: [u32; 10] = [
     word(0x12AC),
     word(0x12B4),
     word(0x12BC),
+    word(0x1604),
+    word(0x1608),
+    word(0x160C),
+    word(0x1610),
+    word(0x1614),
+    word(0x1620),
+    word(0x163C),
+    word(0x165C),
+    word(0x16C0),
+    word(0x16C4),
+    word(0x16E0),
+    word(0x16E4),
+    word(0x1700),
+    word(0x1704),
 ];
 
 /// Places in [`STATES`]: `DE_DEST_ADDRESS`, `_STRIDE`, `_ROTATION_CONFIG`, `_CONFIG`,
@@ -62,6 +86,24 @@ const WINDOW_LOW: usize = 6;
 const WINDOW_HIGH: usize = 7;
 const HEIGHT: usize = 8;
 const ANGLE: usize = 9;
+
+/// The same: `RS_CONFIG`, `_SOURCE_ADDR`, `_SOURCE_STRIDE`, `_DEST_ADDR`, `_DEST_STRIDE`,
+/// `_WINDOW_SIZE`, `_CLEAR_CONTROL`; `TS_COLOR_SURFACE_BASE`; the first `RS_PIPE_SOURCE_ADDR`,
+/// `_PIPE_DEST_ADDR` and `_PIPE_OFFSET`.
+const RS_CONFIG: usize = 10;
+const RS_SOURCE: usize = 11;
+const RS_SOURCE_STRIDE: usize = 12;
+const RS_ADDRESS: usize = 13;
+const RS_STRIDE: usize = 14;
+const RS_WINDOW: usize = 15;
+const RS_CLEAR: usize = 16;
+const TS_SURFACE: usize = 17;
+const RS_PIPE_SOURCE: usize = 18;
+const RS_PIPE_ADDRESS: usize = 20;
+const RS_PIPE_OFFSET: usize = 22;
+
+/// A bit for each of [`STATES`] that is of the 3D pipe.
+pub(crate) const OF_3D: u32 = (1 << STATES.len()) - (1 << RS_CONFIG);
 
 /// `DE_DEYUV_CONVERSION`: bit 1 is 0 as long as there is one plane.
 const DEYUV: u32 = word(0x130C);
@@ -98,7 +140,7 @@ const STRIDE_BITS: u32 = 0x3_FFFF;
 
 /// First and last state that is looked at here, of those close to each other.
 const FIRST: u32 = STATES[ADDRESS];
-const NEAR: usize = (DEYUV - FIRST + 1) as usize;
+const NEAR: usize = (STATES[STATES.len() - 1] - FIRST + 1) as usize;
 
 /// By state from [`FIRST`] on, its place in [`STATES`], or one of these.
 const NONE: u8 = 0xFF;
@@ -110,7 +152,7 @@ const fn places() -> [u8; NEAR] {
     let mut places = [NONE; NEAR];
     let mut place = 0;
     while place < STATES.len() {
-        // CAST: ten.
+        // CAST: some twenty.
         places[(STATES[place] - FIRST) as usize] = place as u8;
         place += 1;
     }
@@ -119,9 +161,37 @@ const fn places() -> [u8; NEAR] {
     places
 }
 
-/// The states (word addresses) whose loads are for [`Target::load`], beside angles of sources.
-pub(crate) fn looked_at() -> impl Iterator<Item = u32> {
-    STATES.into_iter().chain([DEYUV, PE_CONFIG])
+/// The states (word addresses) of the 2D pipe whose loads are for [`Target::load`], beside angles of
+/// sources.
+pub(crate) fn looked_at_2d() -> impl Iterator<Item = u32> {
+    let states = STATES.into_iter().take(RS_CONFIG);
+    states.chain([DEYUV, PE_CONFIG])
+}
+
+/// Those of the 3D pipe.
+pub(crate) fn looked_at_3d() -> impl Iterator<Item = u32> {
+    STATES.into_iter().skip(RS_CONFIG)
+}
+
+/// Whether `state` says where the resolve engine reads from.
+#[inline(always)]
+pub(crate) const fn is_source(state: u32) -> bool {
+    state == STATES[RS_SOURCE] || state & !1 == STATES[RS_PIPE_SOURCE]
+}
+
+/// Whether `state` says where a source or a target begins.
+#[inline(always)]
+pub(crate) const fn is_surface(state: u32) -> bool {
+    is_source(state)
+        || state == STATES[ADDRESS]
+        || state == STATES[RS_ADDRESS]
+        || state == STATES[TS_SURFACE]
+        || state & !1 == STATES[RS_PIPE_ADDRESS]
+}
+
+/// The place of `state` in [`STATES`].
+pub(crate) fn place_of(state: u32) -> Option<usize> {
+    Some(usize::from(place(state))).filter(|&place| place < STATES.len())
 }
 
 #[inline(always)]
@@ -141,8 +211,9 @@ fn is_block_angle(state: u32) -> bool {
 pub(crate) enum Problem {
     /// The stream has not loaded all that says how far it writes: a bit for each of [`STATES`].
     Missing(u32),
-    /// It may write past the end of the memory that its target (this address) begins in.
-    Beyond(u32),
+    /// It may write past the end of the memory that its target begins in: the state that names it,
+    /// and what that holds.
+    Beyond(u32, u32),
 }
 
 /// What the load of a state is.
@@ -227,7 +298,19 @@ fn pixel(format: u32) -> Option<(u32, u32)> {
     })
 }
 
-/// What a stream has loaded so far of the target of the 2D engine.
+/// How the engines of a core find their targets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Engines {
+    /// The 2D engine is PE 2.0, which turns by `DE_ROT_ANGLE`.
+    pub(crate) turns: bool,
+    /// Pixel pipes.
+    pub(crate) pixel_pipes: u32,
+    /// HALTI5: resolves go by the addresses of pipes also where there is one, and tiles of tile status
+    /// have 128 bytes or 256, else 64.
+    pub(crate) halti5: bool,
+}
+
+/// What a stream has loaded so far of the targets of the 2D engine and the resolve engine.
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
     values: [u32; STATES.len()],
@@ -236,29 +319,29 @@ pub(crate) struct Target {
     odd: u32,
     /// A bit for each that cannot be lent: what became of a load of it is not known.
     lost: u32,
-    /// All within the clipping window is within the memory.
+    /// All within the 2D engine's clipping window is within the memory.
     is_roomy: bool,
-    /// The engine is PE 2.0, which turns by `DE_ROT_ANGLE`.
-    turns: bool,
+    engines: Engines,
 }
 
 impl Target {
-    /// Of a stream that has not loaded anything. `turns`: the engine is PE 2.0.
-    pub(crate) const fn new(turns: bool) -> Self {
+    /// Of a stream that has not loaded anything.
+    pub(crate) const fn new(engines: Engines) -> Self {
         Self {
             values: [0; STATES.len()],
             known: 0,
             odd: 0,
             lost: 0,
             is_roomy: false,
-            turns,
+            engines,
         }
     }
 
     /// The stream loads `state` (a word address) with `value`; `converted`: with what that becomes.
-    /// What becomes of a load while the 3D pipe is selected (not `in_2d`) is not known.
+    /// What becomes of a load while the other pipe than the state's is selected (not `in_pipe`) is
+    /// not known.
     #[inline(always)]
-    pub(crate) fn load(&mut self, state: u32, value: u32, converted: bool, in_2d: bool) -> Load {
+    pub(crate) fn load(&mut self, state: u32, value: u32, converted: bool, in_pipe: bool) -> Load {
         let refused_if = |refused| match refused {
             true => Load::Refused,
             false => Load::Other,
@@ -284,11 +367,11 @@ impl Target {
                 if let Some(to) = self.values.get_mut(place) {
                     *to = value;
                 }
-                self.known = self.known & !(1 << place) | u32::from(in_2d) << place;
-                self.lost |= u32::from(!in_2d) << place;
+                self.known = self.known & !(1 << place) | u32::from(in_pipe) << place;
+                self.lost |= u32::from(!in_pipe) << place;
                 self.odd &= !(1 << place);
                 self.odd |= u32::from(converted) << place;
-                self.is_roomy = false;
+                self.is_roomy &= place >= RS_CONFIG;
                 Load::Noted
             }
         }
@@ -309,11 +392,11 @@ impl Target {
     }
 
     /// A `DRAW_2D` of rectangles with these corners, two each. `last_of` gives the last address of
-    /// the memory that an address is in, if the process may write it.
+    /// the memory that an address in a state is in, if the process may write it.
     pub(crate) fn draw(
         &mut self,
         corners: impl Iterator<Item = u32>,
-        last_of: impl FnOnce(u32) -> Option<u32>,
+        last_of: impl FnOnce(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
         if self.is_roomy {
             return Ok(());
@@ -321,7 +404,7 @@ impl Target {
         let command = self.values[CONFIG] >> 12 & 0xF;
         // Others are the filter's, or for internal use; these may not be clipped.
         if self.known & 1 << CONFIG != 0 && !DRAWS.contains(&command) {
-            return Err(Problem::Beyond(self.values[ADDRESS]));
+            return Err(self.beyond(ADDRESS));
         }
         const NEEDED: u32 = 1 << CLIP_LOW | 1 << CLIP_HIGH;
         let room = self.room(NEEDED, last_of)?;
@@ -343,14 +426,17 @@ impl Target {
         while let (Some(first), Some(second)) = (corners.next(), corners.next()) {
             let area = Area::between(first, second, is_line).clipped(low, high);
             if area.is_some_and(|area| !self.fits(area, room)) {
-                return Err(Problem::Beyond(self.values[ADDRESS]));
+                return Err(self.beyond(ADDRESS));
             }
         }
         Ok(())
     }
 
     /// A kick of the filter.
-    pub(crate) fn filter(&self, last_of: impl FnOnce(u32) -> Option<u32>) -> Result<(), Problem> {
+    pub(crate) fn filter(
+        &self,
+        last_of: impl FnOnce(u32, u32) -> Option<u32>,
+    ) -> Result<(), Problem> {
         const NEEDED: u32 = 1 << WINDOW_LOW | 1 << WINDOW_HIGH;
         let room = self.room(NEEDED, last_of)?;
         let (low, high) = (self.values[WINDOW_LOW], self.values[WINDOW_HIGH]);
@@ -369,34 +455,182 @@ impl Target {
         };
         match self.fits(window, room) {
             true => Ok(()),
-            false => Err(Problem::Beyond(self.values[ADDRESS])),
+            false => Err(self.beyond(ADDRESS)),
         }
     }
 
     /// How many bytes past the target's first one its memory goes on. `needed`: what must be known
     /// beside the target.
-    fn room(&self, needed: u32, last_of: impl FnOnce(u32) -> Option<u32>) -> Result<u32, Problem> {
+    fn room(
+        &self,
+        needed: u32,
+        last_of: impl FnOnce(u32, u32) -> Option<u32>,
+    ) -> Result<u32, Problem> {
         let mut needed = needed | 1 << ADDRESS | 1 << STRIDE | 1 << ROTATION | 1 << CONFIG;
-        if self.turns {
+        if self.engines.turns {
             needed |= 1 << ANGLE;
             // Of a target whose rows count from below.
             if !matches!(self.turn(), 0 | 1 | 4) {
                 needed |= 1 << HEIGHT;
             }
         }
-        let missing = needed & !self.known;
-        if missing != 0 {
-            return Err(Problem::Missing(missing));
-        }
+        self.check_known(needed)?;
         let address = self.values[ADDRESS];
-        let last = last_of(address).filter(|_| self.odd & needed == 0);
+        let last = last_of(STATES[ADDRESS], address).filter(|_| self.odd & needed == 0);
         last.and_then(|last| last.checked_sub(address))
-            .ok_or(Problem::Beyond(address))
+            .ok_or(self.beyond(ADDRESS))
+    }
+
+    /// The target of the state at `place` is too small.
+    fn beyond(&self, place: usize) -> Problem {
+        Problem::Beyond(STATES[place], self.values[place])
+    }
+
+    /// The states that the stream has loaded or been lent: a bit for each of [`STATES`].
+    pub(crate) fn known(&self) -> u32 {
+        self.known
+    }
+
+    /// Puts the values of the states that are known to their places: of numbers that were converted, 0.
+    pub(crate) fn put(&self, to: &[Cell<u32>; STATES.len()]) {
+        for ((place, &value), to) in self.values.iter().enumerate().zip(to) {
+            if self.known & 1 << place != 0 {
+                to.set(if self.odd & 1 << place == 0 { value } else { 0 });
+            }
+        }
+    }
+
+    /// What a resolve may need beside what is known: a bit for each of [`STATES`].
+    pub(crate) fn all_of_resolves(&self) -> u32 {
+        let all = 1 << RS_CONFIG
+            | 1 << RS_SOURCE_STRIDE
+            | 1 << RS_STRIDE
+            | 1 << RS_WINDOW
+            | 1 << RS_CLEAR;
+        let surfaces = match (self.engines.pixel_pipes, self.engines.halti5) {
+            (0 | 1, false) => 1 << RS_SOURCE | 1 << RS_ADDRESS,
+            (0 | 1, true) => 1 << RS_PIPE_SOURCE | 1 << RS_PIPE_ADDRESS | 1 << RS_PIPE_OFFSET,
+            _ => 3 << RS_PIPE_SOURCE | 3 << RS_PIPE_ADDRESS | 3 << RS_PIPE_OFFSET,
+        };
+        (all | surfaces) & !self.known
+    }
+
+    /// A kick of the resolve engine.
+    pub(crate) fn resolve(
+        &self,
+        mut last_of: impl FnMut(u32, u32) -> Option<u32>,
+    ) -> Result<(), Problem> {
+        let needed = 1 << RS_CONFIG | 1 << RS_STRIDE | 1 << RS_WINDOW | 1 << RS_CLEAR;
+        self.check_known(needed)?;
+        let kick = resolve::Kick {
+            config: self.values[RS_CONFIG],
+            source_stride: self.values[RS_SOURCE_STRIDE],
+            stride: self.values[RS_STRIDE],
+            window: self.values[RS_WINDOW],
+            clear: self.values[RS_CLEAR],
+        };
+        self.check_side(
+            kick.target(),
+            needed,
+            [RS_ADDRESS, RS_PIPE_ADDRESS],
+            &mut last_of,
+        )?;
+        match kick.source() {
+            Some(source) => {
+                let needed = needed | 1 << RS_SOURCE_STRIDE;
+                self.check_side(source, needed, [RS_SOURCE, RS_PIPE_SOURCE], &mut last_of)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Fails unless all of a kick's source or target is where the state at place `plain` says, or on
+    /// cores with several pixel pipes those from `of_pipes` on. `needed`: what must be known beside.
+    fn check_side(
+        &self,
+        side: resolve::Side,
+        needed: u32,
+        [plain, of_pipes]: [usize; 2],
+        last_of: &mut impl FnMut(u32, u32) -> Option<u32>,
+    ) -> Result<(), Problem> {
+        let has_pipes = self.engines.pixel_pipes > 1;
+        let is_split = has_pipes && side.is_split();
+        let needed = needed
+            | match (has_pipes, self.engines.halti5) {
+                (true, _) => (1 | u32::from(is_split) << 1) << of_pipes | 3 << RS_PIPE_OFFSET,
+                (false, true) => 1 << of_pipes | 1 << RS_PIPE_OFFSET,
+                (false, false) => 1 << plain,
+            };
+        self.check_known(needed)?;
+        let mut fits = |place: usize, last: Option<u32>| {
+            let address = self.values[place];
+            let room = last_of(STATES[place], address).and_then(|end| end.checked_sub(address));
+            match (last, room) {
+                (Some(last), Some(room)) if last <= room && self.odd & needed == 0 => Ok(()),
+                _ => Err(self.beyond(place)),
+            }
+        };
+        let of_pipe = |pipe| side.last_byte(self.values[RS_PIPE_OFFSET + pipe], is_split);
+        let farthest = match (self.engines.pixel_pipes, self.engines.halti5) {
+            (0 | 1, false) => return fits(plain, side.last_byte(0, false)),
+            (0 | 1, true) => of_pipe(0),
+            (2, _) => {
+                let both = of_pipe(0).zip(of_pipe(1));
+                both.map(|(first, second)| first.max(second))
+            }
+            // What more pipes do is in no source of facts.
+            _ => None,
+        };
+        fits(of_pipes, farthest)?;
+        if is_split {
+            fits(of_pipes + 1, farthest)?;
+        }
+        match self.known & 1 << plain {
+            0 => Ok(()),
+            _ => fits(plain, farthest),
+        }
+    }
+
+    /// A kick that fills `tiles` of the color surface of tile status in place.
+    pub(crate) fn fill_tiles(
+        &self,
+        tiles: u32,
+        last_of: impl FnOnce(u32, u32) -> Option<u32>,
+    ) -> Result<(), Problem> {
+        let mut needed = 1 << TS_SURFACE;
+        needed |= u32::from(self.engines.halti5) << RS_SOURCE_STRIDE;
+        self.check_known(needed)?;
+        // With the mode 256 bytes are a tile, else 128, on cores that have such.
+        let bytes = match (
+            self.engines.halti5,
+            self.values[RS_SOURCE_STRIDE] & resolve::TS_MODE,
+        ) {
+            (false, _) => 64,
+            (true, 0) => 128,
+            (true, _) => 256,
+        };
+        let address = self.values[TS_SURFACE];
+        let room = last_of(STATES[TS_SURFACE], address).and_then(|end| end.checked_sub(address));
+        match tiles.checked_mul(bytes) {
+            Some(0) => Ok(()),
+            Some(bytes) if room.is_some_and(|room| bytes - 1 <= room) && self.odd & needed == 0 => {
+                Ok(())
+            }
+            _ => Err(self.beyond(TS_SURFACE)),
+        }
+    }
+
+    /// Fails unless the stream has loaded or been lent all of these.
+    fn check_known(&self, needed: u32) -> Result<(), Problem> {
+        match needed & !self.known {
+            0 => Ok(()),
+            missing => Err(Problem::Missing(missing)),
+        }
     }
 
     /// How `DE_ROT_ANGLE` turns the target.
     fn turn(&self) -> u32 {
-        match self.turns {
+        match self.engines.turns {
             true => (self.values[ANGLE] & ANGLE_TARGET) >> 3,
             false => 0,
         }
@@ -427,7 +661,7 @@ impl Target {
             true => self.last_byte_turned(4, right, bottom)?,
             false => 0,
         };
-        match by_state && !self.turns {
+        match by_state && !self.engines.turns {
             true => Some(turned),
             false => Some(turned.max(self.last_byte_turned(turn, right, bottom)?)),
         }
@@ -465,25 +699,15 @@ impl Target {
     }
 }
 
-/// Words of [`loads`] at most.
-pub(crate) const LOADS_WORDS: usize = 2 * STATES.len();
-
-/// Commands that load `lent` states, a bit for each of [`STATES`], with `value_of` each.
-pub(crate) fn loads(
-    lent: u32,
-    mut value_of: impl FnMut(usize) -> u32,
-) -> impl Iterator<Item = [u32; 2]> {
-    let all = STATES.into_iter().enumerate();
-    all.filter(move |&(place, _)| lent & 1 << place != 0)
-        .map(move |(place, state)| {
-            let value = value_of(place);
-            let value = match place {
-                // The other fields stay.
-                ANGLE => value & ANGLE_TARGET | ANGLE_OTHER_MASKS,
-                _ => value,
-            };
-            [0x0801_0000 | state, value]
-        })
+/// The words that load the state at `place` of [`STATES`], which was lent, with `value`.
+pub(crate) fn load_of(place: usize, value: u32) -> [u32; 2] {
+    let state = STATES.get(place).copied().unwrap_or_default();
+    let value = match place {
+        // The other fields stay.
+        ANGLE => value & ANGLE_TARGET | ANGLE_OTHER_MASKS,
+        _ => value,
+    };
+    [0x0801_0000 | state, value]
 }
 
 #[cfg(CONFIG_KUNIT)]
@@ -508,8 +732,15 @@ mod tests {
         (0x12BC, 0),
     ];
 
+    fn engines(turns: bool) -> Engines {
+        Engines {
+            turns,
+            ..Engines::default()
+        }
+    }
+
     fn target(turns: bool, others: &[(u32, u32)]) -> Target {
-        let mut target = Target::new(turns);
+        let mut target = Target::new(engines(turns));
         for &(state, value) in PLAIN.iter().chain(others) {
             assert_eq!(target.load(word(state), value, false, true), Load::Noted);
         }
@@ -521,7 +752,7 @@ mod tests {
         let mut fits = |bytes: u32| {
             // The last answer is no excuse for this one.
             target.is_roomy = false;
-            target.draw(corners.into_iter(), |address| Some(address + bytes - 1)) == Ok(())
+            target.draw(corners.into_iter(), |_, address| Some(address + bytes - 1)) == Ok(())
         };
         if !fits(0x8000_0000) {
             return 0;
@@ -680,22 +911,28 @@ mod tests {
     #[test]
     fn nothing_clips_the_filter() {
         let filter = |others: &[(u32, u32)], bytes: u32| {
-            target(true, others).filter(|address| Some(address + bytes - 1))
+            target(true, others).filter(|_, address| Some(address + bytes - 1))
         };
         assert_eq!(filter(&[], 32 * 256), Ok(()));
-        assert_eq!(filter(&[], 32 * 256 - 1), Err(Problem::Beyond(BASE)));
+        assert_eq!(
+            filter(&[], 32 * 256 - 1),
+            Err(Problem::Beyond(word(0x1228), BASE))
+        );
         let small = (0x1264, corner(1, 1));
-        assert_eq!(filter(&[small], 32 * 256 - 1), Err(Problem::Beyond(BASE)));
+        assert_eq!(
+            filter(&[small], 32 * 256 - 1),
+            Err(Problem::Beyond(word(0x1228), BASE))
+        );
         let inside_out = [(0x12A8, corner(70, 2)), (0x12AC, corner(3, 1))];
         assert_eq!(filter(&inside_out, 2 * 256 + 71 * 4), Ok(()));
-        let problem = Err(Problem::Beyond(BASE));
+        let problem = Err(Problem::Beyond(word(0x1228), BASE));
         assert_eq!(filter(&inside_out, 2 * 256 + 71 * 4 - 1), problem);
         assert_eq!(filter(&[(0x12AC, u32::MAX)], 0x8000_0000 - 1), Ok(()));
     }
 
     #[test]
     fn what_is_not_loaded_is_missing() {
-        let last_of = |address| Some(address + 0xFFFF);
+        let last_of = |_, address| Some(address + 0xFFFF);
         for (turns, left_out, draw, filter) in [
             (true, 0x1228, false, false),
             (true, 0x122C, false, false),
@@ -709,7 +946,7 @@ mod tests {
             (true, 0x12BC, false, false),
             (false, 0x12BC, true, true),
         ] {
-            let mut target = Target::new(turns);
+            let mut target = Target::new(engines(turns));
             for (state, value) in PLAIN {
                 if state != left_out {
                     target.load(word(state), value, false, true);
@@ -743,7 +980,7 @@ mod tests {
         assert!(target.lend(1 << HEIGHT | 1 << ANGLE, |_| 0));
         assert_eq!(target.draw(ALL.into_iter(), last_of), Ok(()));
         assert!(target.lend(1 << STRIDE, |_| 0x1_0000));
-        let beyond = Err(Problem::Beyond(BASE));
+        let beyond = Err(Problem::Beyond(word(0x1228), BASE));
         assert_eq!(target.draw(ALL.into_iter(), last_of), beyond);
     }
 
@@ -778,7 +1015,7 @@ mod tests {
         ] {
             assert_eq!(some.load(word(state), value, converted, true), wanted);
         }
-        let last_of = |address| Some(address + 0xFFFF);
+        let last_of = |_, address| Some(address + 0xFFFF);
         assert_eq!(some.draw(ALL.into_iter(), last_of), Ok(()));
         for (state, value) in PLAIN {
             let mut odd = some;
@@ -787,18 +1024,19 @@ mod tests {
             let drawn = odd.draw(ALL.into_iter(), last_of);
             assert_eq!(drawn.is_err(), is_used);
         }
-        assert_eq!(some.draw(ALL.into_iter(), |_| None), Ok(()));
+        assert_eq!(some.draw(ALL.into_iter(), |_, _| None), Ok(()));
         some.is_roomy = false;
-        let drawn = some.draw(ALL.into_iter(), |_| None);
-        assert_eq!(drawn, Err(Problem::Beyond(BASE)));
+        let drawn = some.draw(ALL.into_iter(), |_, _| None);
+        assert_eq!(drawn, Err(Problem::Beyond(word(0x1228), BASE)));
     }
 
     #[test]
     fn what_is_lent_is_loaded() {
-        let mut target = Target::new(true);
+        let mut target = Target::new(engines(true));
         let mut count = 0;
         let lent = 1 << ADDRESS | 1 << HEIGHT | 1 << ANGLE;
-        for [header, value] in loads(lent, |place| if place == ANGLE { 0x2F } else { 7 }) {
+        for (place, value) in [(ADDRESS, 7), (HEIGHT, 7), (ANGLE, 0x2F)] {
+            let [header, value] = load_of(place, value);
             assert_eq!(header >> 16, 0x0801);
             target.load(header & 0xFFFF, value, false, true);
             count += 1;
@@ -806,5 +1044,159 @@ mod tests {
         assert_eq!((count, target.known), (3, lent));
         assert_eq!((target.values[ADDRESS], target.values[HEIGHT]), (7, 7));
         assert_eq!(target.values[ANGLE], 0x28 | ANGLE_OTHER_MASKS);
+    }
+
+    /// Where a test's source begins.
+    const SOURCE: u32 = 0x2000_0000;
+
+    /// A resolve of 64 x 32 pixels to a linear target in A8R8G8B8, with what two pipes want.
+    const RESOLVE: [(u32, u32); 14] = [
+        (0x1604, 6 << 8 | 6),
+        (0x1608, SOURCE),
+        (0x160C, 256),
+        (0x1610, BASE),
+        (0x1614, 256),
+        (0x1620, 32 << 16 | 64),
+        (0x163C, 0),
+        (0x165C, BASE),
+        (0x16C0, SOURCE),
+        (0x16C4, SOURCE),
+        (0x16E0, BASE),
+        (0x16E4, BASE),
+        (0x1700, 0),
+        (0x1704, 0),
+    ];
+
+    /// The bytes that the memory of the target, or of the source at `of`, must have for a resolve; 0:
+    /// none has enough.
+    fn resolved(of: u32, pixel_pipes: u32, others: &[(u32, u32)]) -> u32 {
+        let mut target = Target::new(Engines {
+            pixel_pipes,
+            ..Engines::default()
+        });
+        let plain = RESOLVE
+            .iter()
+            .filter(|(state, _)| pixel_pipes == 1 || !matches!(state, 0x1608 | 0x1610));
+        for &(state, value) in plain.chain(others) {
+            assert_eq!(target.load(word(state), value, false, true), Load::Noted);
+        }
+        let fits = |bytes: u32| {
+            let last_of = |_, address| match address & !0xFFFF == of {
+                true => Some(address | (bytes - 1)),
+                false => Some(address | 0x7FFF_FFFF),
+            };
+            target.resolve(last_of) == Ok(())
+        };
+        let powers = (0..31).map(|power| 1u32 << power);
+        powers.clone().find(|&bytes| fits(bytes)).unwrap_or(0)
+    }
+
+    #[test]
+    fn resolves_have_windows() {
+        const TILED: (u32, u32) = (0x1604, 1 << 14 | 6 << 8 | 6);
+        for (pipes, others, wanted) in [
+            (1, &[][..], 1 << 13),
+            (1, &[(0x1620, 33 << 16 | 64)], 1 << 14),
+            (1, &[(0x1620, 32 << 16 | 65)], 1 << 14),
+            (1, &[(0x1620, 64)], 0),
+            (1, &[(0x1614, 512)], 1 << 14),
+            (1, &[(0x1614, 1 << 18)], 0),
+            (1, &[(0x1614, 1 << 27 | 256)], 0),
+            // Half as many rows, but of a fill.
+            (1, &[(0x1604, 0x646)], 1 << 12),
+            (1, &[(0x1604, 0x646), (0x163C, 1 << 16)], 1 << 13),
+            // Tiles, and blocks of them, which count as far as the window leads into them.
+            (1, &[TILED, (0x1614, 1024)], 1 << 13),
+            (1, &[TILED, (0x1614, 1 << 31 | 1024)], 1 << 13),
+            (
+                1,
+                &[TILED, (0x1614, 1 << 31 | 1024), (0x1620, 33 << 16 | 64)],
+                1 << 14,
+            ),
+            // Two pipes, with windows in the picture; halves, each half as high.
+            (2, &[], 1 << 13),
+            (2, &[(0x1704, 32 << 16)], 1 << 14),
+            (
+                2,
+                &[TILED, (0x1614, 1 << 30 | 1024), (0x1704, 32 << 16)],
+                1 << 13,
+            ),
+            (2, &[(0x1610, BASE + 16)], 1 << 14),
+            (4, &[], 0),
+        ] {
+            assert_eq!(resolved(BASE, pipes, others), wanted);
+        }
+    }
+
+    #[test]
+    fn resolves_have_sources() {
+        for (pipes, others, wanted) in [
+            (1, &[][..], 1 << 13),
+            (1, &[(0x160C, 512)], 1 << 14),
+            (1, &[(0x160C, 512 | resolve::TS_MODE)], 1 << 14),
+            (1, &[(0x160C, 1 << 18)], 0),
+            // The mean of neighbors reads them all, and a fill nothing.
+            (1, &[(0x1604, 0x646)], 1 << 13),
+            (1, &[(0x160C, 512), (0x163C, 1 << 16)], 1),
+            (1, &[(0x1604, 0x684), (0x160C, 1024)], 1 << 13),
+            (2, &[], 1 << 13),
+            (2, &[(0x1704, 32 << 16)], 1 << 14),
+            (2, &[(0x1608, SOURCE + 16)], 1 << 14),
+        ] {
+            assert_eq!(resolved(SOURCE, pipes, others), wanted);
+        }
+    }
+
+    #[test]
+    fn what_a_resolve_lacks_is_missing() {
+        for (pixel_pipes, halti5, unused) in [
+            (
+                1,
+                false,
+                &[0x165C, 0x16C0, 0x16C4, 0x16E0, 0x16E4, 0x1700, 0x1704][..],
+            ),
+            (1, true, &[0x165C, 0x1608, 0x1610, 0x16C4, 0x16E4, 0x1704]),
+            (2, false, &[0x165C, 0x1608, 0x1610, 0x16C4, 0x16E4]),
+        ] {
+            for (left_out, _) in RESOLVE {
+                let mut target = Target::new(Engines {
+                    pixel_pipes,
+                    halti5,
+                    ..Engines::default()
+                });
+                for (state, value) in RESOLVE.into_iter().filter(|(state, _)| *state != left_out) {
+                    target.load(word(state), value, false, true);
+                }
+                let place = STATES.iter().position(|&state| state == word(left_out));
+                let wanted = match unused.contains(&left_out) {
+                    true => Ok(()),
+                    false => Err(Problem::Missing(1 << place.unwrap())),
+                };
+                assert_eq!(target.resolve(|_, address| Some(address + 0x1FFF)), wanted);
+            }
+        }
+    }
+
+    #[test]
+    fn tiles_are_filled_in_place_as_far_as_they_are_there() {
+        for (halti5, mode, bytes) in [
+            (false, 0, 64),
+            (false, resolve::TS_MODE, 64),
+            (true, 0, 128),
+            (true, resolve::TS_MODE, 256),
+        ] {
+            let mut target = Target::new(Engines {
+                halti5,
+                ..Engines::default()
+            });
+            let last_of = |_, address| Some(address + 0xFFF);
+            assert!(target.fill_tiles(0, last_of).is_err());
+            target.load(word(0x165C), BASE, false, true);
+            target.load(word(0x160C), mode, false, true);
+            assert_eq!(target.fill_tiles(0x1000 / bytes, last_of), Ok(()));
+            let beyond = Err(Problem::Beyond(word(0x165C), BASE));
+            assert_eq!(target.fill_tiles(0x1000 / bytes + 1, last_of), beyond);
+            assert_eq!(target.fill_tiles(u32::MAX, last_of), beyond);
+        }
     }
 }

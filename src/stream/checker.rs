@@ -13,7 +13,8 @@
 //! 0 is refused besides: it would draw nothing, and its author would not learn why.
 //!
 //! Of an address only the first byte is known: how far the engine goes from there, other states
-//! say. Those are looked at for what the 2D engine writes ([`bounds`](super::bounds)), and not for others.
+//! say. Those are looked at for what the 2D engine writes, and the resolve engine reads and
+//! writes ([`bounds`]), and not for others.
 //!
 //! States that the core is not known to have are refused, since they may hold anything. Most words
 //! are values of states that mean nothing here. One bit for each state tells which do ([`States`]),
@@ -23,6 +24,7 @@
 
 use super::{
     bounds::{
+        self,
         Load,
         Problem,
         Target, //
@@ -104,11 +106,12 @@ pub(crate) enum Fault {
     Address(u32),
     /// A draw to a target (its state's word address) that the stream has loaded with 0.
     Nowhere(u32),
-    /// A draw past the end of the memory that the target of the 2D engine, this address, is in.
-    Beyond(u32),
+    /// A draw past the end of the memory that its target, or a resolve's source, is in: the state (its word address) that
+    /// names it, and what that holds.
+    Beyond(u32, u32),
     /// A state (its word address) with which it is not known how far the 2D engine draws.
     Unbounded(u32),
-    /// A draw of the 2D engine without a state that says how far it goes, which cannot be lent.
+    /// A draw without a state that says how far it goes, which cannot be lent.
     Missing,
     /// A draw of one pipe while the other is selected.
     WrongPipe,
@@ -146,9 +149,15 @@ impl Fault {
             Fault::Unknown(address) => ("not known for this core", Some(address)),
             Fault::Address(address) => ("not in the process's memory", Some(address)),
             Fault::Nowhere(address) => ("it draws there, to address 0", Some(address)),
-            Fault::Beyond(_) => ("it draws past the end of that memory", Some(state::DE_DEST_ADDRESS)),
+            Fault::Beyond(address, _) => (
+                match bounds::is_source(address) {
+                    true => "it reads past the end of that memory",
+                    false => "it draws past the end of that memory",
+                },
+                Some(address),
+            ),
             Fault::Unbounded(address) => ("how far the 2D engine draws with it is not known", Some(address)),
-            Fault::Missing => ("it draws before it has loaded all of the target's states with the 2D engine selected", None),
+            Fault::Missing => ("it draws before it has loaded all states of its target and its source with that engine selected", None),
             Fault::Opcode => ("an opcode that is the kernel's, or unknown", None),
             Fault::Truncated => ("the command is longer than what is left of the buffer", None),
             Fault::WrongPipe => ("it draws with an engine that is not selected", None),
@@ -223,8 +232,10 @@ struct Checker<'a> {
     loaded: Option<&'a Loaded>,
     states: Sets<'a>,
     lookup: Lookup<'a>,
-    /// The 2D engine's target before the first load; `None`: its draws are not bounded.
+    /// The engines' targets before the first load; `None`: draws are not bounded.
     bounds: Option<&'a Target>,
+    /// Draws are judged later, with what the context loads.
+    is_deferred: bool,
     /// The same after what has been loaded; `None`: nothing of it has. Most streams load nothing.
     target: Option<Target>,
     pipe: Pipe,
@@ -317,7 +328,7 @@ impl Checker<'_> {
         Ok((1 + values.len()).next_multiple_of(2))
     }
 
-    /// A state that carries data, or says how far the 2D engine draws, is loaded with `word`. What
+    /// A state that carries data, or says how far an engine draws, is loaded with `word`. What
     /// that is converted to is not known here: then the data is lost when another process's commands
     /// come.
     fn note(&mut self, address: u32, word: &Cell<u32>, converted: bool) -> Result<(), Fault> {
@@ -325,7 +336,12 @@ impl Checker<'_> {
         let load = match self.bounds {
             Some(start) => {
                 let target = self.target.get_or_insert(*start);
-                target.load(address, value, converted, self.pipe == Pipe::Pipe2d)
+                target.load(
+                    address,
+                    value,
+                    converted,
+                    self.pipe == states::pipe_of(address),
+                )
             }
             None => Load::Other,
         };
@@ -333,7 +349,6 @@ impl Checker<'_> {
         match (load, self.loaded) {
             (Load::Refused, _) => return Err(Fault::Unbounded(address)),
             (Load::Instead(value), _) => word.set(value),
-            (Load::Noted, Some(loaded)) => loaded.keep(address, value),
             // What the process before has loaded would be written to.
             (Load::Other, _) if states::WRITES.contains(&address) => self.uses.pipe_3d = true,
             (Load::Other, Some(loaded)) => loaded.note_data(address, value),
@@ -342,21 +357,30 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Judges a draw of the 2D engine.
+    /// Judges a draw.
     #[inline(never)]
     fn bound(
         &mut self,
-        judge: impl Fn(&mut Target, &mut dyn FnMut(u32) -> Option<u32>) -> Result<(), Problem>,
+        judge: impl Fn(&mut Target, &mut dyn FnMut(u32, u32) -> Option<u32>) -> Result<(), Problem>,
     ) -> Result<(), Fault> {
-        // Of a target that turns out to be turned more is looked at.
-        for _ in 0..3 {
-            let Some(start) = self.bounds else {
-                return Ok(());
+        // What is lent may show that more is needed: of a target that is turned, of a copy's source.
+        for _ in 0..5 {
+            let start = match self.bounds {
+                // The rest is judged when the context is at hand.
+                Some(start) if !self.is_deferred => start,
+                _ => return Ok(()),
             };
             let (target, lookup) = (self.target.get_or_insert(*start), &mut self.lookup);
-            match judge(target, &mut |address| lookup.last_of_2d(address)) {
+            match judge(target, &mut |state, address| lookup.last_of(state, address)) {
                 Ok(()) => return Ok(()),
-                Err(Problem::Beyond(address)) => return Err(Fault::Beyond(address)),
+                // It was lent a target, and there was none.
+                Err(Problem::Beyond(state, address))
+                    if address == lookup.scratch(state)
+                        && self.loaded.is_some_and(|loaded| loaded.is_lent(state)) =>
+                {
+                    return Err(Fault::Missing);
+                }
+                Err(Problem::Beyond(state, address)) => return Err(Fault::Beyond(state, address)),
                 Err(Problem::Missing(missing)) => self.lend(missing)?,
             }
         }
@@ -377,6 +401,15 @@ impl Checker<'_> {
             // Not the states of a context.
             (Some(target), Some(loaded)) if !self.mends && loaded.is_lending() => {
                 let value_of = |state| loaded.lend(state, |value| resolve(state, value));
+                // Of a context all is lent at once: only then it is known what is needed.
+                let missing = match loaded.has_context() && missing & bounds::OF_3D != 0 {
+                    true => missing | target.all_of_resolves(),
+                    false => missing,
+                };
+                if loaded.in_context(missing) != 0 {
+                    self.is_deferred = true;
+                    loaded.defer();
+                }
                 match target.lend(missing, value_of) {
                     true => Ok(()),
                     false => Err(Fault::Missing),
@@ -419,9 +452,10 @@ impl Checker<'_> {
                     self.nowhere &= !target(address);
                 }
             }
-            if let (state::DE_DEST_ADDRESS, Some(start)) = (address, self.bounds) {
+            if let (true, Some(start)) = (bounds::is_surface(address), self.bounds) {
                 let target = self.target.get_or_insert(*start);
-                target.load(address, resolved, false, self.pipe == Pipe::Pipe2d);
+                let in_pipe = self.pipe == states::pipe_of(address);
+                target.load(address, resolved, false, in_pipe);
             }
             if let Some(loaded) = self.loaded {
                 loaded.note(address, resolved);
@@ -467,6 +501,13 @@ impl Checker<'_> {
                 // known.
                 if address == state::RS_KICKER && !self.resolves_somewhere {
                     self.draws_to(self.states.resolve_target)?;
+                }
+                match address {
+                    state::RS_KICKER => self.bound(|target, last_of| target.resolve(last_of))?,
+                    state::RS_KICKER_INPLACE => {
+                        self.bound(|target, last_of| target.fill_tiles(value, last_of))?;
+                    }
+                    _ => {}
                 }
             }
             state::DE_VR_CONFIG => {
@@ -577,7 +618,7 @@ pub(crate) fn check_states(
 fn loaded_value(rest: &[Cell<u32>], fault: Fault) -> Option<u32> {
     match fault {
         Fault::Nowhere(_) => return Some(0),
-        Fault::Beyond(address) => return Some(address),
+        Fault::Beyond(_, address) => return Some(address),
         _ => {}
     }
     let address = fault.text().1?;
@@ -637,6 +678,7 @@ fn pass(
             Addresses::Any => None,
             Addresses::Of { .. } => states.target,
         },
+        is_deferred: false,
         target: None,
         pipe: entry,
         uses,
@@ -674,6 +716,12 @@ fn pass(
     let armed = checker.tokens.disarm(TOKEN_FE_TO_PE);
     if checker.tokens.any() {
         return Err(refuse(rest, Fault::LeftArmed));
+    }
+    match (loaded, &checker.target) {
+        // A context's states come before those of a stream that is checked already.
+        (Some(loaded), Some(target)) if mends => loaded.keep(target),
+        (Some(loaded), Some(target)) => loaded.set_pending(target),
+        _ => {}
     }
     Ok(Exit {
         pipe: checker.pipe,

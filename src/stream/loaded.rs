@@ -12,7 +12,10 @@
 //! comes, and never in doubt: if it is wrong, it is the process's own all the same.
 
 use super::{
-    bounds,
+    bounds::{
+        self,
+        Target, //
+    },
     states,
     words::Pipe, //
 };
@@ -39,11 +42,41 @@ pub(crate) struct Loaded {
     wipes: Cell<u64>,
     /// The first and the last state with data that was noted since [`Loaded::take_data`].
     data: Cell<Option<(u32, u32)>>,
-    /// Of the last check, a bit for each of [`bounds::STATES`] that its stream was lent, and what.
+    /// Of each of [`bounds::STATES`], by [`LAST`], [`PENDING`] and [`LENT`]; made at the first check.
+    bounded: KVVec<Bounded>,
+    /// A bit for each that was loaded after the context of the commands before.
+    since: Cell<u32>,
+    /// Of the stream of the last check, which has no place yet, a bit for each that it loads.
+    pending: Cell<u32>,
+    /// Where the stream of the last check comes from.
+    origin: Cell<Origin>,
+    /// Of the last check, a bit for each of [`bounds::STATES`] that its stream was lent.
     lent: Cell<u32>,
     /// The stream can be lent something.
     is_lending: Cell<bool>,
-    lent_values: [Cell<u32>; bounds::STATES.len()],
+    /// It was lent what its context loads, which is not known here.
+    is_deferred: Cell<bool>,
+}
+
+/// A value for each of [`bounds::STATES`].
+type Bounded = [Cell<u32>; bounds::STATES.len()];
+
+/// What streams have loaded last, once they had their place.
+const LAST: usize = 0;
+/// What the stream of the last check loads.
+const PENDING: usize = 1;
+/// What it was lent.
+const LENT: usize = 2;
+
+/// The context that a stream comes with, if it is one that the driver keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// None.
+    Bare,
+    /// That of the process's commands before.
+    Same,
+    /// Another.
+    Other,
 }
 
 impl Loaded {
@@ -57,15 +90,21 @@ impl Loaded {
             verified: Cell::new(0),
             wipes: Cell::new(0),
             data: Cell::new(None),
+            bounded: KVVec::new(),
+            since: Cell::new(0),
+            pending: Cell::new(0),
+            origin: Cell::new(Origin::Bare),
             lent: Cell::new(0),
             is_lending: Cell::new(false),
-            lent_values: [const { Cell::new(0) }; bounds::STATES.len()],
+            is_deferred: Cell::new(false),
         }
     }
 
     /// Makes room. `OutOfMemory`: then nothing is noted, and all is unsure.
     pub(crate) fn prepare(&mut self) -> Result {
         if self.values.is_empty() {
+            let zeros = [const { Cell::new(0) }; bounds::STATES.len()];
+            self.bounded = KVVec::from_elem(zeros, 1 + LENT, crate::sys::GFP_CLIENT)?;
             let known = KVVec::from_elem(Cell::new(0), LIMIT / 32, crate::sys::GFP_CLIENT)?;
             self.values = KVVec::from_elem(Cell::new(0), LIMIT, crate::sys::GFP_CLIENT)?;
             self.known = known;
@@ -73,9 +112,12 @@ impl Loaded {
         Ok(())
     }
 
-    /// A stream's check begins.
-    pub(crate) fn begin(&self) {
+    /// The check of a stream from `origin` begins.
+    pub(crate) fn begin(&self, origin: Origin) {
+        self.origin.set(origin);
+        self.pending.set(0);
         self.lent.set(0);
+        self.is_deferred.set(false);
         // Without room nothing has been noted.
         self.is_lending.set(!self.values.is_empty());
         if self.is_open.replace(true) {
@@ -83,9 +125,74 @@ impl Loaded {
         }
     }
 
-    /// The stream has got its place.
-    pub(crate) fn placed(&self) {
+    /// The stream has got its place; `loads_context`: its context is loaded before it.
+    pub(crate) fn placed(&self, loads_context: bool) {
         self.is_open.set(false);
+        let known = self.pending.take();
+        self.since.set(match (self.origin.get(), loads_context) {
+            (Origin::Bare, _) => 0,
+            (_, true) | (Origin::Other, _) => known,
+            (Origin::Same, false) => self.since.get() | known,
+        });
+        if let (1.., [last, pending, ..]) = (known, &self.bounded[..]) {
+            for (place, (value, to)) in pending.iter().zip(last).enumerate() {
+                if known & 1 << place != 0 {
+                    to.set(value.get());
+                }
+            }
+        }
+    }
+
+    /// A stream that is checked loads what `target` says, once it has its place.
+    pub(crate) fn set_pending(&self, target: &Target) {
+        if let Some(pending) = self.bounded.get(PENDING) {
+            self.pending.set(target.known());
+            target.put(pending);
+        }
+    }
+
+    /// What `target` says is loaded.
+    pub(crate) fn keep(&self, target: &Target) {
+        if let Some(last) = self.bounded.get(LAST) {
+            target.put(last);
+        }
+    }
+
+    /// What streams have loaded last of the state at `place` of [`bounds::STATES`].
+    pub(crate) fn last(&self, place: usize) -> u32 {
+        self.bounded_value(LAST, place)
+    }
+
+    fn bounded_value(&self, row: usize, place: usize) -> u32 {
+        let value = self.bounded.get(row).and_then(|row| row.get(place));
+        value.map_or(0, Cell::get)
+    }
+
+    /// Of the states in `missing`, a bit for each of [`bounds::STATES`], those that the context of the
+    /// stream loads, and no stream after it.
+    pub(crate) fn in_context(&self, missing: u32) -> u32 {
+        missing
+            & bounds::OF_3D
+            & match self.origin.get() {
+                Origin::Bare => 0,
+                Origin::Same => !self.since.get(),
+                Origin::Other => u32::MAX,
+            }
+    }
+
+    /// The stream comes with a context.
+    pub(crate) fn has_context(&self) -> bool {
+        self.origin.get() != Origin::Bare
+    }
+
+    /// What the stream was lent must come from its context.
+    pub(crate) fn defer(&self) {
+        self.is_deferred.set(true);
+    }
+
+    /// Whether that is so.
+    pub(crate) fn is_deferred(&self) -> bool {
+        self.is_deferred.get()
     }
 
     /// State `state` is loaded with `value`.
@@ -113,16 +220,6 @@ impl Loaded {
         }
     }
 
-    /// State `state`, which says how far the 2D engine draws, is loaded with `value`: see
-    /// [`Loaded::data`].
-    #[inline]
-    pub(crate) fn keep(&self, state: u32, value: u32) {
-        // CAST: 32 bits into at least 32.
-        if let Some(place) = self.values.get(state as usize) {
-            place.set(value);
-        }
-    }
-
     /// Whether a stream can be lent something now.
     pub(crate) fn is_lending(&self) -> bool {
         self.is_lending.get()
@@ -130,17 +227,24 @@ impl Loaded {
 
     /// A stream is lent the value of `state`, one of [`bounds::STATES`]: `resolved` of an address.
     pub(crate) fn lend(&self, state: u32, resolved: impl FnOnce(u32) -> u32) -> u32 {
+        let Some(place) = bounds::place_of(state) else {
+            return 0;
+        };
         // An address, too, that counts as forgotten: the process may have it still.
         let value = match states::takes_address(state) {
-            true => resolved(self.data(state)),
-            false => self.data(state),
+            true => resolved(self.last(place)),
+            false => self.last(place),
         };
-        let mut places = self.lent_values.iter().zip(bounds::STATES).enumerate();
-        if let Some((place, (to, _))) = places.find(|(_, (_, lent))| *lent == state) {
+        if let Some(to) = self.bounded.get(LENT).and_then(|lent| lent.get(place)) {
             to.set(value);
-            self.lent.set(self.lent.get() | 1 << place);
         }
+        self.lent.set(self.lent.get() | 1 << place);
         value
+    }
+
+    /// Whether the stream was lent the value of `state`.
+    pub(crate) fn is_lent(&self, state: u32) -> bool {
+        bounds::place_of(state).is_some_and(|place| self.lent.get() & 1 << place != 0)
     }
 
     /// The stream's check begins once more: what it was lent is in it.
@@ -155,7 +259,7 @@ impl Loaded {
 
     /// The value that was lent of the state at `place` of these.
     pub(crate) fn lent_value(&self, place: usize) -> u32 {
-        self.lent_values.get(place).map_or(0, Cell::get)
+        self.bounded_value(LENT, place)
     }
 
     /// The first and the last state with data that was noted since this was called last.
@@ -163,7 +267,7 @@ impl Loaded {
         self.data.take()
     }
 
-    /// The data of state `state`, or what was kept of it: 0 if nothing was noted.
+    /// The data of state `state`: 0 if nothing was noted.
     pub(crate) fn data(&self, state: u32) -> u32 {
         // CAST: 32 bits into at least 32.
         self.values.get(state as usize).map_or(0, Cell::get)
@@ -315,9 +419,9 @@ mod tests {
         loaded.forget(&[0x1608 / 4, 0x1610 / 4]);
         loaded.forget(&[0x1200 / 4]);
         // The stream before which they are forgotten loads one of them: with the same, of new memory.
-        loaded.begin();
+        loaded.begin(Origin::Bare);
         loaded.note(0x1610 / 4, 2);
-        loaded.placed();
+        loaded.placed(false);
         // It did not use the other pipe.
         loaded.remember(&[0x1200 / 4], &[2]);
         assert_eq!(stale(&loaded, Pipe::Pipe3d, 2)[..], [0x1610 / 4]);
@@ -335,9 +439,6 @@ mod tests {
             loaded.note_data(byte / 4, value);
         }
         assert_eq!(loaded.take_data(), Some((0x1218 / 4, 0x1C04 / 4)));
-        // What says how far is drawn is not to come back.
-        loaded.keep(0x122C / 4, 6);
-        assert_eq!((loaded.take_data(), loaded.data(0x122C / 4)), (None, 6));
         // It is no address, and stays when those are forgotten.
         assert!(stale(&loaded, Pipe::Pipe2d, 3).is_empty());
         loaded.forget_all();
@@ -345,29 +446,70 @@ mod tests {
         assert_eq!(found, [3, 4, 5, 0]);
     }
 
+    /// A stream that loads the first two of the bounded states, or begins to.
+    fn load(loaded: &Loaded, origin: Origin, values: [u32; 2], is_placed: bool) {
+        let mut target = Target::new(bounds::Engines::default());
+        for (state, value) in bounds::STATES.into_iter().zip(values) {
+            target.load(state, value, false, true);
+        }
+        loaded.begin(origin);
+        loaded.set_pending(&target);
+        if is_placed {
+            loaded.placed(false);
+        }
+    }
+
     #[test]
     fn what_is_forgotten_can_be_lent() {
         let loaded = loaded();
-        loaded.note(0x1228 / 4, 7);
-        loaded.keep(0x122C / 4, 8);
+        load(&loaded, Origin::Bare, [7, 8], true);
         loaded.forget_all();
-        loaded.begin();
+        // What comes to nothing is not lent.
+        load(&loaded, Origin::Bare, [9, 9], false);
+        loaded.begin(Origin::Bare);
         assert_eq!(loaded.lend(0x1228 / 4, |value| value + 1), 8);
         assert_eq!(loaded.lend(0x122C / 4, |_| 0), 8);
         assert_eq!((loaded.lent(), loaded.lent_value(0)), (3, 8));
     }
 
     #[test]
+    fn a_context_loads_what_no_stream_has_since() {
+        let loaded = loaded();
+        let of_3d = bounds::OF_3D;
+        let mut target = Target::new(bounds::Engines::default());
+        target.load(0x1604 / 4, 1, false, true);
+        let place = |origin, loads_context| {
+            loaded.begin(origin);
+            loaded.set_pending(&target);
+            loaded.placed(loads_context);
+        };
+        let missing = |origin| {
+            loaded.begin(origin);
+            loaded.in_context(u32::MAX)
+        };
+        let own = target.known();
+        place(Origin::Other, true);
+        assert_eq!(missing(Origin::Same), of_3d & !own);
+        assert_eq!(missing(Origin::Other), of_3d);
+        assert_eq!(missing(Origin::Bare), 0);
+        // After commands without a context it is loaded once more.
+        place(Origin::Bare, false);
+        assert_eq!(missing(Origin::Same), of_3d);
+        place(Origin::Same, false);
+        assert_eq!(missing(Origin::Same), of_3d & !own);
+    }
+
+    #[test]
     fn checks_that_come_to_nothing_leave_doubt() {
         let loaded = loaded();
-        loaded.begin();
+        loaded.begin(Origin::Bare);
         assert!(loaded.is_unsure());
-        loaded.placed();
+        loaded.placed(false);
         assert!(!loaded.is_unsure());
-        loaded.begin();
+        loaded.begin(Origin::Bare);
         // That one was not placed.
-        loaded.begin();
-        loaded.placed();
+        loaded.begin(Origin::Bare);
+        loaded.placed(false);
         assert!(loaded.is_unsure());
         loaded.note(0x1608 / 4, 7);
         loaded.forget_all();
@@ -395,7 +537,7 @@ mod tests {
         let without_room = Loaded::new();
         without_room.note(0x1608 / 4, 7);
         assert!(without_room.is_unsure());
-        without_room.begin();
+        without_room.begin(Origin::Bare);
         assert!(!without_room.is_lending());
         let loaded = loaded();
         loaded.note(0xFFFF, 7);

@@ -120,9 +120,9 @@ impl<'a> Lookup<'a> {
         self.range(own, common, address).map(|_| value)
     }
 
-    /// The last address of the memory that holds `address`, as far as the 2D engine may write there;
-    /// `None`: the process may not use it.
-    pub(crate) fn last_of_2d(&mut self, address: u32) -> Option<u32> {
+    /// The last address of the memory that holds `address`, which state `state` has, as far as the
+    /// engine may write there; `None`: the process may not use it.
+    pub(crate) fn last_of(&mut self, state: u32, address: u32) -> Option<u32> {
         let Addresses::Of {
             own,
             common,
@@ -131,7 +131,7 @@ impl<'a> Lookup<'a> {
         else {
             return Some(u32::MAX);
         };
-        if address == scratch.in_pipe(Pipe::Pipe2d) {
+        if address == scratch.of(state) {
             return address.checked_add(SCRATCH_BYTES - 1);
         }
         self.range(own, common, address).map(Range::last)

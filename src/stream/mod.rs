@@ -11,6 +11,7 @@ pub(crate) mod decode;
 pub(crate) mod doubts;
 pub(crate) mod loaded;
 pub(crate) mod lookup;
+mod resolve;
 pub(crate) mod states;
 mod unused;
 pub(crate) mod vector;

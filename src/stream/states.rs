@@ -480,10 +480,10 @@ pub(crate) struct States {
     address: KVVec<u32>,
     /// Those that carry data and that the core has.
     data: KVVec<u32>,
-    /// The special ones, and those of the 2D pipe that carry data, or say how far it writes, and [`WRITES`]:
-    /// these are noted.
+    /// The special ones, those of the 2D pipe that carry data, those that say how far an engine
+    /// writes, and [`WRITES`]: these are noted.
     watched: KVVec<u32>,
-    /// Of a core with a 2D pipe whose writes are bounded: how to begin.
+    /// Of a core whose writes are bounded: how to begin.
     target: Option<Target>,
     /// The state that says where the resolve engine draws to.
     resolve_target: u32,
@@ -510,7 +510,7 @@ pub(crate) fn members(set: impl Iterator<Item = u32>) -> impl Iterator<Item = u3
 }
 
 impl States {
-    /// The states of a core; `bounds`: how far the 2D engine writes is looked at. `ENOMEM`.
+    /// The states of a core; `bounds`: how far the 2D engine and the resolve engine go is looked at. `ENOMEM`.
     pub(crate) fn new(identity: &Identity, bounds: bool) -> Result<Arc<Self>> {
         let states = Self::of(&Features::of(identity), bounds)?;
         Ok(Arc::new(states, GFP_KERNEL)?)
@@ -556,9 +556,19 @@ impl States {
         for state in WRITES {
             mark(&mut watched, state, 1, true);
         }
-        let target = (bounds && features.engines.pipe_2d).then(|| Target::new(features.pe20));
-        if target.is_some() {
-            bounds::looked_at().for_each(|address| mark(&mut watched, address, 1, true));
+        let target = bounds.then(|| {
+            Target::new(bounds::Engines {
+                turns: features.pe20,
+                pixel_pipes: features.pixel_pipes,
+                halti5: features.meets(Need::Halti5),
+            })
+        });
+        let mut watch = |address| mark(&mut watched, address, 1, true);
+        if bounds && features.engines.pipe_2d {
+            bounds::looked_at_2d().for_each(&mut watch);
+        }
+        if bounds && features.engines.pipe_3d {
+            bounds::looked_at_3d().for_each(watch);
         }
         Ok(Self {
             engines: features.engines,
@@ -618,7 +628,7 @@ pub(crate) struct Sets<'a> {
     special: &'a StateSet,
     address: &'a StateSet,
     watched: &'a StateSet,
-    /// How the 2D engine's target is before the first load; `None`: nothing bounds it.
+    /// The engines' targets before the first load; `None`: nothing bounds draws.
     pub(crate) target: Option<&'a Target>,
 }
 

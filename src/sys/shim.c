@@ -113,7 +113,7 @@ GAL_PARAMETER(major, uint, "Major number of /dev/galcore; 0: any");
 GAL_PARAMETER(signal, int, "Realtime signal number that QUERY_KERNEL_SETTINGS reports");
 GAL_PARAMETER(useLinuxSignal, int, "1: events send the realtime signal instead of setting user signals, as the vendor's USE_NEW_LINUX_SIGNAL builds");
 GAL_PARAMETER(sharedPool, int, "1: every client sees all of the pool through its mapping, as with the vendor's driver");
-GAL_PARAMETER(streamCheck, int, "What a client's commands are checked for: 1 commands and states, 2 GPU addresses too, 3 as 2, but stray ones are replaced, 4 as 2, and how far the 2D engine writes");
+GAL_PARAMETER(streamCheck, int, "What a client's commands are checked for: 1 commands and states, 2 GPU addresses too, 3 as 2, but stray ones are replaced, 4 as 2, and how far the 2D engine writes and the resolve engine goes");
 module_param_string(allowedRanges, gal_parameters.allowedRanges,
 		    sizeof(gal_parameters.allowedRanges), 0444);
 MODULE_PARM_DESC(allowedRanges, "Physical address and bytes, up to 4 times: memory that every client's commands may name; and framebuffer: what a client has mapped of /dev/fb0 and others");

@@ -26,6 +26,7 @@ mod cases {
         hw::MmuVersion,
         stream::{
             addresses::AddressSet,
+            loaded::Origin,
             lookup::{
                 PhysicalStates,
                 Scratch, //
@@ -742,6 +743,98 @@ mod cases {
     }
 
     #[test]
+    fn the_resolve_engine_stays_in_its_memory() {
+        const OWN: u32 = 0x4000;
+        let mut set = AddressSet::new();
+        assert!(set.add(OWN, 0x1000).is_ok());
+        let addresses = Addresses::Of {
+            own: &set,
+            common: &[],
+            scratch: SCRATCH,
+        };
+        let bounded = cores::bounded();
+        let check = |parts: &[&[u32]], entry, loaded: Option<&Loaded>| {
+            let mut words = KVVec::new();
+            for part in parts {
+                words.extend_from_slice(part, GFP_KERNEL).unwrap();
+            }
+            let checked = check(&mut words, &bounded, entry, addresses, loaded);
+            checked
+                .map(drop)
+                .map_err(|refusal| (refusal.fault, refusal.at, refusal.value))
+        };
+        let one = |byte, value| [load_state(state::word(byte), 1), value];
+        let config = one(0x1604, 6 << 8 | 6);
+        let target = |stride| [one(0x1610, OWN), one(0x1614, stride)];
+        let window = [one(0x1620, 16 << 16 | 32), one(0x163C, 1 << 16)];
+        let kick = one(0x1600, 1);
+        let all = |stride| {
+            let ([a, b], [c, d]) = (target(stride), window);
+            [config, a, b, c, d, kick]
+        };
+        // Row 15 and 128 bytes.
+        let most = (0x1000 - 128) / 15;
+        assert_eq!(
+            check(&[all(most).as_flattened()], Pipe::Pipe3d, None),
+            Ok(())
+        );
+        let beyond = |at| Err((Fault::Beyond(state::RS_DEST_ADDR, OWN), at, Some(OWN)));
+        assert_eq!(
+            check(&[all(most + 1).as_flattened()], Pipe::Pipe3d, None),
+            beyond(10)
+        );
+        // A copy reads: here from the same memory.
+        let copy = |stride| {
+            let ([a, b], [c, _]) = (target(most), window);
+            let (source, stride) = (one(0x1608, OWN), one(0x160C, stride));
+            [config, a, b, c, source, stride, one(0x163C, 0), kick]
+        };
+        assert!(check(&[copy(most).as_flattened()], Pipe::Pipe3d, None).is_ok());
+        let beyond_source = Err((Fault::Beyond(state::word(0x1608), OWN), 14, Some(OWN)));
+        assert_eq!(
+            check(&[copy(most + 1).as_flattened()], Pipe::Pipe3d, None),
+            beyond_source
+        );
+        // In place: 64 bytes a tile.
+        let in_place = |tiles| [one(0x165C, OWN), one(0x16B0, tiles)];
+        assert!(check(&[in_place(64).as_flattened()], Pipe::Pipe3d, None).is_ok());
+        let beyond_surface = Err((Fault::Beyond(state::word(0x165C), OWN), 2, Some(OWN)));
+        assert_eq!(
+            check(&[in_place(65).as_flattened()], Pipe::Pipe3d, None),
+            beyond_surface
+        );
+        // What the stream has not loaded in the 3D pipe is lent.
+        assert_eq!(
+            check(&[&kick], Pipe::Pipe3d, None),
+            Err((Fault::Missing, 0, None))
+        );
+        let mut loaded = Loaded::new();
+        assert!(loaded.prepare().is_ok());
+        assert!(check(&[all(most).as_flattened()], Pipe::Pipe3d, Some(&loaded)).is_ok());
+        loaded.placed(false);
+        loaded.begin(Origin::Bare);
+        let stride = one(0x1614, most);
+        assert!(check(&[&stride, &kick], Pipe::Pipe3d, Some(&loaded)).is_ok());
+        assert_eq!(loaded.lent(), 0b110_1001 << 10);
+        loaded.begin(Origin::Bare);
+        let stride = one(0x1614, most + 1);
+        assert_eq!(
+            check(&[&stride, &kick], Pipe::Pipe3d, Some(&loaded)),
+            beyond(2)
+        );
+        let to_3d = select_idle_pipe(Pipe::Pipe3d);
+        let before = all(most);
+        let parts: [&[u32]; 3] = [&before.as_flattened()[..10], &to_3d, &kick];
+        assert_eq!(
+            check(&parts, Pipe::Pipe2d, None),
+            Err((Fault::Missing, 12, None))
+        );
+    }
+
+    /// The state that says where the 2D engine draws to.
+    const DE_DEST: u32 = state::DE_DEST_ADDRESS;
+
+    #[test]
     fn the_2d_engine_writes_to_its_targets_memory() {
         let (own, stride) = (0x4000, 128);
         let mut set = AddressSet::new();
@@ -788,7 +881,7 @@ mod cases {
             let target = target(address, stride);
             for (kick, at) in [(&draw[..], 16), (&filter, 16)] {
                 let parts: [&[u32]; 5] = [&target, &clip, &window, &angle, kick];
-                let beyond = Some((Fault::Beyond(address), at, Some(address)));
+                let beyond = Some((Fault::Beyond(DE_DEST, address), at, Some(address)));
                 let wanted = if is_right { None } else { beyond };
                 assert_eq!(fault(&parts, Pipe::Pipe2d, &bounded, false), wanted);
                 assert_eq!(fault(&parts, Pipe::Pipe2d, &free, false), None);
@@ -806,7 +899,7 @@ mod cases {
         };
         assert_eq!(stray(0x3_FFFC), None);
         let scratch = SCRATCH.in_pipe(Pipe::Pipe2d);
-        let beyond = Some((Fault::Beyond(scratch), 12, Some(scratch)));
+        let beyond = Some((Fault::Beyond(DE_DEST, scratch), 12, Some(scratch)));
         assert_eq!(stray(0x3_FFFF + 0x1_0000), beyond);
         let missing = |at| Some((Fault::Missing, at, None));
         let target = target(own, stride);
@@ -829,27 +922,30 @@ mod cases {
             let pipe = Pipe::Pipe2d;
             let checked = pass(&mut words, &bounded, pipe, addresses, Some(&loaded), mends);
             let fault = checked.err().map(|refusal| refusal.fault);
+            if fault.is_none() && !mends {
+                loaded.placed(false);
+            }
             (fault, loaded.lent())
         };
         assert_eq!(lent(&[&draw], false), (Some(Fault::Missing), 0));
-        loaded.begin();
+        loaded.begin(Origin::Bare);
         // Nothing was: a window without pixels.
         assert_eq!(lent(&[&draw], false), (None, 0b10_0011_1111));
         assert_eq!(loaded.lent_value(0), SCRATCH.in_pipe(Pipe::Pipe2d));
-        loaded.begin();
+        loaded.begin(Origin::Bare);
         assert_eq!(lent(&[&target, &clip, &angle, &draw], false), (None, 0));
         assert_eq!(lent(&[&draw], true), (Some(Fault::Missing), 0));
         assert_eq!(lent(&[&clip, &draw], false), (None, 0b10_0000_1111));
         let values = [0, 1, 2, 3].map(|place| loaded.lent_value(place));
         assert_eq!(values, [own, stride, 0, 6]);
-        loaded.begin();
+        loaded.begin(Origin::Bare);
         let wide = [load_state(state::word(0x122C), 1), stride + 4];
         assert_eq!(lent(&[&wide], false), (None, 0));
-        assert_eq!(lent(&[&draw], false).0, Some(Fault::Beyond(own)));
-        loaded.begin();
+        assert_eq!(lent(&[&draw], false).0, Some(Fault::Beyond(DE_DEST, own)));
+        loaded.begin(Origin::Bare);
         // It comes before the first load of the stream's own.
         let parts: [&[u32]; 4] = [&draw, &wide, &target, &draw];
-        assert_eq!(lent(&parts, false).0, Some(Fault::Beyond(own)));
+        assert_eq!(lent(&parts, false).0, Some(Fault::Beyond(DE_DEST, own)));
         let planes = [load_state(state::word(0x130C), 1), 2];
         let unbounded = Fault::Unbounded(state::word(0x130C));
         assert_eq!(

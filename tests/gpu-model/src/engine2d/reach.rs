@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The driver's arithmetic of how far this engine writes, against the bytes that it touches.
+//! The driver's arithmetic of how far this engine writes, and the resolve engine, against the bytes that they touch.
 
 use super::*;
+use crate::resolve::Resolve;
+use crate::tile_status::StatusFormat;
 
 #[path = "../../../../src/stream/bounds.rs"]
 #[allow(dead_code, unexpected_cfgs)]
 mod bounds;
+#[path = "../../../../src/stream/resolve.rs"]
+#[allow(dead_code)]
+mod resolve;
 
 use bounds::Problem;
 use bounds::Target;
@@ -169,11 +174,14 @@ impl Kick {
 
     /// What the driver makes of it, with so many bytes of memory there.
     fn judged(&self, engine: &Engine, bytes: u64) -> Result<(), Problem> {
-        let mut target = Target::new(engine.pe20);
+        let mut target = Target::new(bounds::Engines {
+            turns: engine.pe20,
+            ..Default::default()
+        });
         for &(address, value) in &self.states {
             target.load(address / 4, value, false, true);
         }
-        let last_of = |address: u32| u32::try_from(u64::from(address) + bytes - 1).ok();
+        let last_of = |_, address: u32| u32::try_from(u64::from(address) + bytes - 1).ok();
         match self.corners.is_empty() {
             true => target.filter(last_of),
             false => target.draw(self.corners.iter().copied(), last_of),
@@ -232,7 +240,7 @@ fn the_driver_knows_how_far_each_kick_reaches() {
             }
             kicks += 1;
             most = most.max(end);
-            let refused = Err(Problem::Beyond(BASE));
+            let refused = Err(Problem::Beyond(DE_DEST_ADDRESS / 4, BASE));
             let text = || format!("{:x?} {:x?}, {end:#x} bytes", kick.states, kick.corners);
             if end > 1 {
                 assert_eq!(kick.judged(&engine, end - 1), refused, "{}", text());
@@ -244,4 +252,194 @@ fn the_driver_knows_how_far_each_kick_reaches() {
         }
         assert!(exact > KICKS / 8 && most > 1 << 20, "{exact} {most:#x}");
     }
+}
+
+/// Where the second pipe's target is, and the sources of both.
+const SECOND: u32 = 0x8000_0000;
+const SOURCES: [u32; 2] = [0xc000_0000, 0xe000_0000];
+
+/// A resolve: its states, on a core with so many pixel pipes.
+struct Window {
+    states: Vec<(u32, u32)>,
+    pipes: u32,
+}
+
+impl Window {
+    fn random(random: &mut Random) -> Self {
+        let pipes = 1 + random.below(2);
+        let formats = [0, 4, 5, 6];
+        let config = random.pick(&formats) << 8
+            | random.pick(&formats)
+            | random.pick(&[0, 1 << 7])
+            | random.pick(&[0, 1 << 14])
+            | random.pick(&[0, 1 << 5, 1 << 6, 3 << 5])
+            | if pipes == 1 {
+                random.pick(&[0, 1 << 30])
+            } else {
+                0
+            };
+        let stride = |random: &mut Random| {
+            let stride = match random.below(4) {
+                0 => 0x3_ff00 - 16 * random.below(8),
+                1 => random.below(0x1000) * 16,
+                _ => 16 * random.below(64),
+            };
+            stride | random.pick(&[0, 0, 1 << 31, 1 << 30, 3 << 30])
+        };
+        let size = |random: &mut Random| 4 + 4 * random.below(24);
+        let offset = |random: &mut Random| random.below(3) * 16 | random.below(20) * 4 << 16;
+        let states = vec![
+            (RS_CONFIG, config),
+            (RS_SOURCE_ADDR, SOURCES[0]),
+            (RS_SOURCE_STRIDE, stride(random)),
+            (RS_DEST_ADDR, BASE),
+            (RS_DEST_STRIDE, stride(random)),
+            (
+                RS_WINDOW_SIZE,
+                size(random) << 16 | 16 * (1 + random.below(6)),
+            ),
+            (RS_CLEAR_CONTROL, random.pick(&[0, 0, 0x1_ffff, 0x2_ffff])),
+            (RS_PIPE_SOURCE_ADDR, SOURCES[0]),
+            (RS_PIPE_SOURCE_ADDR + 4, SOURCES[1]),
+            (RS_PIPE_DEST_ADDR, BASE),
+            (RS_PIPE_DEST_ADDR + 4, SECOND),
+            (RS_PIPE_OFFSET, offset(random)),
+            (RS_PIPE_OFFSET + 4, offset(random)),
+            (RS_DITHER, u32::MAX),
+            (RS_DITHER + 4, u32::MAX),
+            (RS_SINGLE_BUFFER, random.pick(&[0, 0, 1])),
+        ];
+        Self { states, pipes }
+    }
+
+    fn state(&self, wanted: u32) -> u32 {
+        let mut states = self.states.iter();
+        states.find(|state| state.0 == wanted).unwrap().1
+    }
+
+    /// How far the engine goes in sources and in targets; `None`: the model does not do it.
+    fn touched(&self) -> Option<[u64; 2]> {
+        let mut words = vec![0; ((RS_END - RS_FIRST) / 4) as usize];
+        for &(address, value) in &self.states {
+            words[((address - RS_FIRST) / 4) as usize] = value;
+        }
+        let format = StatusFormat {
+            bits: 2,
+            is_translated: true,
+            memory_base: 0,
+        };
+        let states = StateBlock::new(RS_FIRST, words);
+        let engine = Resolve::new(states, self.pipes as usize, format);
+        engine.check().ok()?;
+        let mut areas = Areas::default();
+        engine.run(&mut areas);
+        let end = |areas: &[Reach]| areas.iter().map(|area| area.end).max();
+        Some([end(&areas.0[2..])?, end(&areas.0[..2])?])
+    }
+
+    /// What the driver makes of it, with so many bytes of memory at each source and at each target.
+    fn judged(&self, bytes: [u64; 2]) -> Result<(), Problem> {
+        let mut target = Target::new(bounds::Engines {
+            pixel_pipes: self.pipes,
+            ..Default::default()
+        });
+        let plain = [RS_DEST_ADDR, RS_SOURCE_ADDR];
+        let is_told = |state: u32| self.pipes == 1 || !plain.contains(&state);
+        for &(address, value) in self.states.iter().filter(|state| is_told(state.0)) {
+            target.load(address / 4, value, false, true);
+        }
+        target.resolve(|_, address| {
+            let bytes = bytes[usize::from(address < SOURCES[0])];
+            u32::try_from((u64::from(address) + bytes).checked_sub(1)?).ok()
+        })
+    }
+
+    /// The most bytes by which the driver may take a surface for longer than what is touched; `None`: any.
+    fn slack(&self, stride: u32, tiled: u32) -> Option<u64> {
+        let is_tiled = self.state(RS_CONFIG) & tiled != 0;
+        let is_split = self.pipes > 1 && self.state(stride) & 1 << 30 != 0;
+        // The second pipe counts also where there is one buffer.
+        let is_known = self.pipes == 1 || self.state(RS_SINGLE_BUFFER) == 0;
+        match (is_split, is_tiled) {
+            _ if !is_known => None,
+            (true, false) => None,
+            // The last row of a half goes on to where the blocks of 16 pixels end.
+            (true, true) => Some(1024),
+            // Tiles count whole.
+            (false, true) => Some(63),
+            (false, false) => Some(0),
+        }
+    }
+}
+
+/// The memory of both targets, and of both sources.
+#[derive(Default)]
+struct Areas([Reach; 4]);
+
+impl Areas {
+    fn touch(&mut self, address: u32, bytes: usize) {
+        let starts = [BASE, SECOND, SOURCES[0], SOURCES[1]];
+        let place = starts.iter().rposition(|start| *start <= address).unwrap();
+        let end = u64::from(address - starts[place]) + bytes as u64;
+        self.0[place].end = self.0[place].end.max(end);
+    }
+}
+
+impl Bus for Areas {
+    fn read(&mut self, _port: Port, address: u32, data: &mut [u8]) {
+        // A fill reads its target.
+        if address >= SOURCES[0] {
+            self.touch(address, data.len());
+        }
+        data.fill(0);
+    }
+    fn write(&mut self, _port: Port, address: u32, data: &[u8]) {
+        self.touch(address, data.len());
+    }
+    fn read_physical(&mut self, _address: u32, data: &mut [u8]) {
+        data.fill(0);
+    }
+    fn write_physical(&mut self, _address: u32, _data: &[u8]) {
+        panic!("the resolve engine writes to a physical address");
+    }
+    fn aborted(&self) -> bool {
+        false
+    }
+}
+
+/// With one byte less than it touches no resolve is let pass; with as many, none is refused falsely.
+#[test]
+fn the_driver_knows_how_far_each_resolve_reaches() {
+    const MUCH: u64 = 1 << 29;
+    let mut random = Random(0x5ca1e);
+    let (mut kicks, mut exact, mut copies, mut most) = (0, 0, 0, 0);
+    while kicks < KICKS / 4 {
+        let window = Window::random(&mut random);
+        let Some([source, target]) = window.touched().filter(|ends| ends[1] != 0) else {
+            continue;
+        };
+        kicks += 1;
+        copies += u64::from(source != 0);
+        most = most.max(target);
+        let text = || format!("{:x?}, {source:#x} and {target:#x} bytes", window.states);
+        assert!(window.judged([MUCH, target - 1]).is_err(), "{}", text());
+        assert!(
+            source == 0 || window.judged([source - 1, MUCH]).is_err(),
+            "{}",
+            text()
+        );
+        let (of_source, of_target) = (
+            window.slack(RS_SOURCE_STRIDE, 1 << 7),
+            window.slack(RS_DEST_STRIDE, 1 << 14),
+        );
+        if let (Some(of_source), Some(of_target)) = (of_source, of_target) {
+            exact += 1;
+            let ends = [source + of_source, target + of_target];
+            assert_eq!(window.judged(ends), Ok(()), "{}", text());
+        }
+    }
+    assert!(
+        exact > kicks / 3 && copies > kicks / 4 && most > 1 << 20,
+        "{exact} {copies} {most:#x}"
+    );
 }

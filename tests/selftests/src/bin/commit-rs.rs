@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 use anyhow::ensure;
 use anyhow::Result;
+use galcore_client::client::place;
+use galcore_client::device;
 use galcore_client::draw;
 use galcore_client::draw::Engine;
 use galcore_client::render;
@@ -15,6 +17,7 @@ use galcore_client::scene::Scene;
 use galcore_client::state;
 use galcore_client::stream::point;
 use galcore_client::stream::Pipe;
+use galcore_client::uapi::Status;
 use galcore_client::Queue;
 use galcore_client::Rect;
 use galcore_client::Stream;
@@ -30,10 +33,12 @@ use galcore_selftests::fixture::Random;
 use galcore_selftests::fixture::HEIGHT;
 use galcore_selftests::fixture::WIDTH;
 use galcore_selftests::harness;
+use galcore_selftests::harness::refused;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::system;
 use gpu_control::Board;
 
 const ALL: Rect = Rect::new(0, 0, WIDTH, HEIGHT);
@@ -269,6 +274,180 @@ fn in_place(paint: &mut Paint, pipes: u32, seed: u32, how: InPlace) -> Result<()
     Ok(paint.client.device().free_contiguous(&status)?)
 }
 
+/// A fill of a target of `stride` with the windows of all pipes, `size` together, the last moved down by `rows`.
+fn fill(stream: &mut Stream, pipes: u32, target: u32, stride: u32, size: (u32, u32), rows: u32) {
+    stream
+        .flush(Pipe::Pipe3d)
+        .stall()
+        .state(state::RS_CONFIG, 6 | 6 << 8)
+        .state(state::RS_DEST_STRIDE, stride)
+        .state(state::RS_CLEAR_CONTROL, 0x1_ffff)
+        .state(state::RS_FILL_VALUE, 0x1234_5678);
+    window(stream, pipes, ([target; 2], [target; 2]), size);
+    if pipes > 1 {
+        let second = point(0, size.1 / 2 + rows);
+        stream.states(state::RS_PIPE_OFFSET, &[0, second]);
+    }
+    stream.state(state::RS_KICKER, state::RS_KICK);
+}
+
+/// What leads past the end of the target's memory is refused, and nothing is drawn; up to the end all is.
+fn bounds(paint: &mut Paint, pipes: u32, has_kicker: bool) -> Result<()> {
+    let stride = paint.surface.stride;
+    let target = paint.surface.location.address;
+    let refuse = |paint: &mut Paint, what: &str, stream: &mut Stream| -> Result<()> {
+        stream.flush(Pipe::Pipe3d);
+        let result = paint.client.run(Pipe::Pipe3d, stream);
+        refused(what, result, Status::INVALID_DATA)
+    };
+    let bytes = paint.surface.memory.len() as u32;
+    for (what, at, stride, size, rows) in [
+        ("8 rows", target, stride, (WIDTH, bytes / stride + 8), 0),
+        (
+            "a longer stride",
+            target,
+            stride + bytes / (HEIGHT - 8),
+            (WIDTH, HEIGHT),
+            0,
+        ),
+        ("the longest stride", target, 0x3_fffc, (WIDTH, HEIGHT), 0),
+        (
+            "a later start",
+            target + bytes - 64,
+            stride,
+            (WIDTH, HEIGHT),
+            0,
+        ),
+        (
+            "the last pipe's window",
+            target,
+            stride,
+            (WIDTH, HEIGHT),
+            bytes / stride,
+        ),
+    ] {
+        if rows != 0 && pipes == 1 {
+            continue;
+        }
+        paint.surface.set_all(BLANK);
+        let mut stream = Stream::new();
+        fill(&mut stream, pipes, at, stride, size, rows);
+        refuse(paint, what, &mut stream)?;
+        paint.expect(|_, _| BLANK)?;
+    }
+    // What says nothing alone is no other layout.
+    let mut stream = Stream::new();
+    let is_new = 1 << 27;
+    fill(&mut stream, pipes, target, bytes / 4 | is_new, (16, 16), 0);
+    refuse(paint, "a bit of a stride", &mut stream)?;
+    paint.expect(|_, _| BLANK)?;
+    if has_kicker {
+        let mut stream = Stream::new();
+        let tiles = bytes / TILE + 1;
+        stream
+            .flush(Pipe::Pipe3d)
+            .stall()
+            .state(TS_COLOR_STATUS_BASE + 4, target)
+            .state(RS_KICKER_INPLACE, tiles);
+        refuse(paint, "a tile", &mut stream)?;
+    }
+    let mut stream = Stream::new();
+    fill(&mut stream, pipes, target, stride, (WIDTH, HEIGHT), 0);
+    run(paint, &mut stream)?;
+    paint.expect(|_, _| 0x1234_5678)?;
+    // Sources: up to the last row, and past it.
+    let source = paint.client.create_surface(WIDTH, HEIGHT)?;
+    source.set_all(0x2468_ace0);
+    let copy = |read: u32| {
+        let mut stream = Stream::new();
+        stream
+            .flush(Pipe::Pipe3d)
+            .stall()
+            .state(state::RS_CONFIG, 6 | 6 << 8)
+            .state(state::RS_SOURCE_STRIDE, read)
+            .state(state::RS_DEST_STRIDE, stride)
+            .state(state::RS_CLEAR_CONTROL, 0)
+            .state(state::RS_EXTRA_CONFIG, 0)
+            .states(state::RS_DITHER, &[u32::MAX; 2]);
+        let both = ([source.location.address; 2], [target; 2]);
+        window(&mut stream, pipes, both, (WIDTH, HEIGHT));
+        stream.state(state::RS_KICKER, state::RS_KICK);
+        stream
+    };
+    for read in [source.stride + bytes / (HEIGHT - 8), 0x3_fffc] {
+        refuse(paint, "a longer stride of the source", &mut copy(read))?;
+    }
+    paint.expect(|_, _| 0x1234_5678)?;
+    run(paint, &mut copy(source.stride))?;
+    paint.expect(|_, _| 0x2468_ace0)?;
+    Ok(paint.client.release_surface(source)?)
+}
+
+/// Without a context, a kick is lent what the process has loaded before, also after another process's draws.
+fn lent(paint: &mut Paint, pipes: u32) -> Result<()> {
+    let (target, stride) = (paint.surface.location.address, paint.surface.stride);
+    let run = |paint: &Paint, stream: &mut Stream| -> device::Result<()> {
+        stream.flush(Pipe::Pipe3d);
+        let device = paint.client.device();
+        let buffer = device.allocate_contiguous(4096)?;
+        let record = place(&buffer, 0, Pipe::Pipe3d, stream);
+        let done = device.commit(&record, 0, &mut Queue::new());
+        device.stall()?;
+        device.free_contiguous(&buffer)?;
+        done
+    };
+    let mut stream = Stream::new();
+    fill(&mut stream, pipes, target, stride, (WIDTH, 64), 0);
+    run(paint, &mut stream)?;
+    for value in [0x1111_0000, 0x2222_0000] {
+        let other = system::again(&["--other", "1"])?.output()?;
+        ensure!(other.status.success(), "{other:?}");
+        paint.surface.set_all(BLANK);
+        let mut stream = Stream::new();
+        stream
+            .state(state::RS_FILL_VALUE, value)
+            .state(state::RS_KICKER, state::RS_KICK);
+        run(paint, &mut stream)?;
+        paint.expect(|_, y| if y < 64 { value } else { BLANK })?;
+    }
+    // What comes to nothing leaves nothing.
+    let other = paint.client.create_surface(WIDTH, HEIGHT)?;
+    other.set_all(BLANK);
+    paint.surface.set_all(BLANK);
+    let mut stream = Stream::new();
+    window(
+        &mut stream,
+        pipes,
+        ([other.location.address; 2], [other.location.address; 2]),
+        (16, 8),
+    );
+    stream.raw(&[0x1000_0000, 0]);
+    refused("END", run(paint, &mut stream), Status::INVALID_DATA)?;
+    let mut kick = Stream::new();
+    kick.state(state::RS_FILL_VALUE, 0x3333_0000)
+        .state(state::RS_KICKER, state::RS_KICK);
+    run(paint, &mut kick)?;
+    paint.expect(|_, y| if y < 64 { 0x3333_0000 } else { BLANK })?;
+    expect_pixels(&other, |_, _| BLANK)?;
+    // A copy, and its kick alone.
+    other.set_all(0x4444_0000);
+    let from = other.location.address;
+    let mut stream = Stream::new();
+    stream
+        .state(state::RS_CONFIG, 6 | 6 << 8)
+        .state(state::RS_SOURCE_STRIDE, other.stride)
+        .state(state::RS_DEST_STRIDE, stride)
+        .state(state::RS_CLEAR_CONTROL, 0)
+        .states(state::RS_DITHER, &[u32::MAX; 2]);
+    window(&mut stream, pipes, ([from; 2], [target; 2]), (WIDTH, 64));
+    run(paint, &mut stream)?;
+    let mut kick = Stream::new();
+    kick.state(state::RS_KICKER, state::RS_KICK);
+    run(paint, &mut kick)?;
+    paint.expect(|_, y| if y < 64 { 0x4444_0000 } else { BLANK })?;
+    Ok(paint.client.release_surface(other)?)
+}
+
 /// Random fills and copies in windows that the engine can do.
 fn random_scene(seed: u32) -> Scene {
     let mut random = Random::new(seed);
@@ -364,7 +543,7 @@ fn both_engines<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>, resolve: E
 
 fn main() -> ExitCode {
     harness::program(|| {
-        let options = Options::parse(&["count"])?;
+        let options = Options::parse(&["count", "other"])?;
         let count = options.number("count", 10)?;
         let paint = Paint::new()?;
         let identity = *paint.client.identity();
@@ -372,6 +551,11 @@ fn main() -> ExitCode {
             return skip("this core has no 3D engine");
         }
         let pipes = identity.pixel_pipes;
+        if options.get("other").is_some() {
+            // Other windows, in other memory.
+            bounds(&mut { paint }, pipes, false)?;
+            return Ok(true);
+        }
         let engine = Engine::Resolve { pipes };
         let control = &Control::open()?;
         let paint = &RefCell::new(paint);
@@ -497,7 +681,15 @@ fn main() -> ExitCode {
             let mut paint = paint.borrow_mut();
             (0..3).try_for_each(|seed| in_place(&mut paint, pipes, seed, InPlace::Resolve))
         });
-        if control.board() == Some(Board::Gc3000) {
+        let has_kicker = control.board() == Some(Board::Gc3000);
+        suite.test(
+            "past the end of its memory no target is drawn to",
+            move || bounds(&mut paint.borrow_mut(), pipes, has_kicker),
+        );
+        suite.test("a kick alone draws as the last one", move || {
+            lent(&mut paint.borrow_mut(), pipes)
+        });
+        if has_kicker {
             suite.test("so does the kicker for that, so many tiles", move || {
                 let mut paint = paint.borrow_mut();
                 for tiles in [0, 1, 333, WIDTH * HEIGHT * 4 / TILE] {

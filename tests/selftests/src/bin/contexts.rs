@@ -20,6 +20,7 @@ use galcore_client::device::Memory;
 use galcore_client::device::Node;
 use galcore_client::draw::Engine;
 use galcore_client::state;
+use galcore_client::stream::point;
 use galcore_client::stream::Pipe;
 use galcore_client::sys::Region;
 use galcore_client::uapi::surface;
@@ -344,6 +345,98 @@ impl Bench {
     }
 }
 
+/// A kick of the resolve engine without loads draws where its own context says, whichever was loaded last.
+fn kicks(bench: &Bench) -> Result<()> {
+    const BLANK: u32 = 0xff00_0009;
+    let device = bench.device();
+    let pipes = bench.client.identity().pixel_pipes;
+    let commit = |context, stream: &Stream, delta: &Delta| -> Result<()> {
+        let record = place(&bench.buffer, 0, Pipe::Pipe3d, stream);
+        let (delta, mut queue) = (delta.address(), Queue::new());
+        let status = device.send_commit_with_delta(&record, context, delta, &mut queue)?;
+        same("COMMIT", status, Status::OK)?;
+        Ok(device.stall()?)
+    };
+    let addresses = |plain, of_pipes, address| match pipes {
+        1 => vec![(plain, address)],
+        _ => vec![(of_pipes, address), (of_pipes + 4, address)],
+    };
+    let mut all = Vec::new();
+    // Windows and memory of each do not suit the others; a copy has more states than a fill.
+    for (value, side, copies) in [
+        (0x1111_2222, 64, false),
+        (0x3333_4444, 16, false),
+        (0x5555_6666, 128, true),
+    ] {
+        let surface = bench.client.create_surface(side, side)?;
+        let source = bench.client.create_surface(side, side)?;
+        source.set_all(value);
+        let target = addresses(
+            state::RS_DEST_ADDR,
+            state::RS_PIPE_DEST_ADDR,
+            surface.location.address,
+        );
+        let mut states = vec![
+            (state::RS_CONFIG, 6 | 6 << 8),
+            (state::RS_DEST_STRIDE, surface.stride),
+            (state::RS_CLEAR_CONTROL, if copies { 0 } else { 0x1_ffff }),
+            (state::RS_FILL_VALUE, value),
+            (state::RS_WINDOW_SIZE, point(side, side / pipes)),
+            (state::RS_DITHER, u32::MAX),
+            (state::RS_DITHER + 4, u32::MAX),
+        ];
+        states.extend(&target);
+        if copies {
+            let from = source.location.address;
+            states.push((state::RS_SOURCE_STRIDE, source.stride));
+            states.extend(addresses(
+                state::RS_SOURCE_ADDR,
+                state::RS_PIPE_SOURCE_ADDR,
+                from,
+            ));
+        }
+        if pipes > 1 {
+            let second = point(0, side / 2);
+            states.extend([
+                (state::RS_PIPE_OFFSET, 0),
+                (state::RS_PIPE_OFFSET + 4, second),
+            ]);
+        }
+        let (mut stream, mut delta) = (Stream::new(), Delta::new()?);
+        for (state, value) in states {
+            stream.state(state, value);
+            delta.add(state / 4, 0, value);
+        }
+        let context = device.attach()?.context;
+        commit(context, &stream, &delta)?;
+        all.push((context, surface, source, value, delta, target));
+    }
+    let nothing = Delta::new()?;
+    for (round, at) in [0, 0, 1, 0, 2, 2, 1, 1, 2, 0].into_iter().enumerate() {
+        all.iter()
+            .for_each(|(_, surface, ..)| surface.set_all(BLANK));
+        let mut kick = Stream::new();
+        if round % 4 == 3 {
+            all[at].5.iter().for_each(|(state, value)| {
+                kick.state(*state, *value);
+            });
+        }
+        kick.state(state::RS_KICKER, state::RS_KICK)
+            .flush(Pipe::Pipe3d);
+        commit(all[at].0, &kick, &nothing).with_context(|| format!("round {round}"))?;
+        for (place, (_, surface, _, value, ..)) in all.iter().enumerate() {
+            let wanted = if place == at { *value } else { BLANK };
+            expect_pixels(surface, |_, _| wanted).with_context(|| format!("round {round}"))?;
+        }
+    }
+    for (context, surface, source, ..) in all {
+        device.detach(context)?;
+        bench.client.release_surface(surface)?;
+        bench.client.release_surface(source)?;
+    }
+    Ok(())
+}
+
 /// Random commits from several contexts; the whole state memory is looked at behind each.
 fn proof(bench: &Bench, contexts: usize, count: u32, goes_off: bool) -> Result<()> {
     let device = bench.device();
@@ -607,6 +700,9 @@ fn plain_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         bench.compare("changed after it was given", &intent)?;
         device.detach(a)?;
         Ok(device.detach(b)?)
+    });
+    suite.test("a kick alone draws where its context says", move || {
+        kicks(bench)
     });
     suite.test("a zeroed delta on the stack, for ever", move || {
         let device = bench.device();

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! How far the resolve engine reads and writes from the start of its source and its target.
+//!
+//! Pure logic, without imports: the software GPU's tests compare it with what that engine touches.
+//!
+//! The window counts in pixels of the source, rounded up to the engine's blocks of 16 x 4. A copy
+//! that takes the mean of neighbors writes half as many; a fill does not, and reads nothing. Each
+//! pixel pipe has a window of that size, from its own offset in the picture on. Tiles count whole. A
+//! surface that is split has a half for each of two pipes, and blocks of 8 x 4 pixels lie in one and
+//! the other as on a checkerboard. Formats that no source describes count as the largest pixels of any.
+//!
+//! Sources: the register database (state_3d.xml); sources.md, engines.
+
+/// Bits of `RS_CONFIG`.
+const HALF_WIDTH: u32 = 5;
+const HALF_HEIGHT: u32 = 6;
+const SOURCE_TILED: u32 = 1 << 7;
+const TARGET_TILED: u32 = 1 << 14;
+
+/// Fields of `RS_SOURCE_STRIDE` and `RS_DEST_STRIDE`.
+const STRIDE: u32 = 0x3_FFFF;
+const SUPERTILED: u32 = 1 << 31;
+/// Supertiled in another way, of the same size; it says nothing alone.
+const SUPERTILED_NEW: u32 = 1 << 27;
+const SPLIT: u32 = 1 << 30;
+
+/// `RS_CLEAR_CONTROL`: it fills.
+const FILL: u32 = 3 << 16;
+
+/// `RS_SOURCE_STRIDE`, `TS_MODE`: how tile status counts; where pixels lie is the same.
+pub(crate) const TS_MODE: u32 = 1 << 29;
+
+/// A kick: the states that it depends on.
+#[derive(Clone, Copy)]
+pub(crate) struct Kick {
+    /// `RS_CONFIG`.
+    pub(crate) config: u32,
+    /// `RS_SOURCE_STRIDE`.
+    pub(crate) source_stride: u32,
+    /// `RS_DEST_STRIDE`.
+    pub(crate) stride: u32,
+    /// `RS_WINDOW_SIZE`.
+    pub(crate) window: u32,
+    /// `RS_CLEAR_CONTROL`.
+    pub(crate) clear: u32,
+}
+
+/// The source of a kick, or its target.
+#[derive(Clone, Copy)]
+pub(crate) struct Side {
+    format: u32,
+    is_tiled: bool,
+    stride: u32,
+    window: u32,
+    /// By how much of a power of two there are fewer columns and rows than in the window.
+    halves: [u32; 2],
+}
+
+/// Bytes of a pixel.
+fn pixel(format: u32) -> u32 {
+    match format {
+        // S8.
+        16 => 1,
+        // 16 bits a pixel, YUY2, D16.
+        0..=4 | 7 | 24 => 2,
+        // X8R8G8B8, A8R8G8B8, A2R10G10B10, D32.
+        5 | 6 | 22 | 23 => 4,
+        // 64BPP_CLEAR.
+        21 => 8,
+        _ => 16,
+    }
+}
+
+impl Kick {
+    /// What it writes.
+    pub(crate) fn target(self) -> Side {
+        let halves = match self.clear & FILL {
+            0 => [HALF_WIDTH, HALF_HEIGHT].map(|bit| self.config >> bit & 1),
+            _ => [0; 2],
+        };
+        Side {
+            format: self.config >> 8 & 0x1F,
+            is_tiled: self.config & TARGET_TILED != 0,
+            stride: self.stride,
+            window: self.window,
+            halves,
+        }
+    }
+
+    /// What it reads, unless it fills.
+    pub(crate) fn source(self) -> Option<Side> {
+        (self.clear & FILL == 0).then_some(Side {
+            format: self.config & 0x1F,
+            is_tiled: self.config & SOURCE_TILED != 0,
+            stride: self.source_stride & !TS_MODE,
+            window: self.window,
+            halves: [0; 2],
+        })
+    }
+}
+
+impl Side {
+    /// It has a half for each of two pipes.
+    pub(crate) fn is_split(self) -> bool {
+        self.stride & SPLIT != 0
+    }
+
+    /// The most that a byte of what a pipe reads or writes, whose window begins at `origin` (as of
+    /// `RS_PIPE_OFFSET`), is away from the first one; `in_half`: from that of either half of a split
+    /// surface. `None`: too far, or not known.
+    pub(crate) fn last_byte(self, origin: u32, in_half: bool) -> Option<u32> {
+        let known = match self.stride & SUPERTILED {
+            0 => STRIDE | SPLIT,
+            _ => STRIDE | SPLIT | SUPERTILED | SUPERTILED_NEW,
+        };
+        if self.stride & !known != 0 {
+            return None;
+        }
+        let (width, height) = (self.window & 0xFFFF, self.window >> 16);
+        let (x, y) = (origin & 0xFFFF, origin >> 16);
+        if width == 0 || height == 0 {
+            return None;
+        }
+        let last = |first: u32, size: u32, block: u32, half: u32| {
+            (first + size.next_multiple_of(block) - 1) >> half
+        };
+        let [across, down] = self.halves;
+        // Four pixels of a row go together.
+        let x = last(x, width, 16, across) | 3;
+        let rows = [y >> down, last(y, height, 4, down)];
+        match in_half {
+            true => self.offset(x | 15, rows.map(|y| y >> 3 << 2 | 3)),
+            false => self.offset(x, rows),
+        }
+    }
+
+    /// The last byte of the tile, or of the linear surface's pixel, that holds the pixel in column `x`
+    /// of the last row, or of one that lies before it in the rows from the first on.
+    fn offset(self, x: u32, [first, y]: [u32; 2]) -> Option<u32> {
+        let (bytes, stride) = (pixel(self.format), self.stride & STRIDE);
+        let in_row = |row: u32, pixels: u32| row.checked_add(pixels.checked_mul(bytes)? - 1);
+        if !self.is_tiled {
+            return in_row(y.checked_mul(stride)?, x + 1);
+        }
+        let (x, y) = (x >> 2, y >> 2);
+        if self.stride & SUPERTILED == 0 {
+            return in_row(y.checked_mul(stride)?, 16 * (x + 1));
+        }
+        let in_block = |x: u32, y: u32| {
+            let tile = (y & 15) >> 2 << 6 | (x & 15) >> 1 << 3 | (y & 3) << 1 | x & 1;
+            let row = (y >> 4).checked_mul(stride)?.checked_mul(16)?;
+            in_row(row, 4096 * (x >> 4) + 16 * (tile + 1))
+        };
+        let last = in_block(x, y)?;
+        // With a short stride the end of the blocks above may lie farther away.
+        match (y & !15).checked_sub(1) {
+            Some(above) if above >= first >> 2 => Some(last.max(in_block(x, above)?)),
+            _ => Some(last),
+        }
+    }
+}
