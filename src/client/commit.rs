@@ -361,7 +361,7 @@ impl Process {
         queue: &mut Queue<'a>,
         fill: impl FnOnce(&mut Queue<'a>) -> Result,
     ) -> Result<(Submitted, bool)> {
-        let (stale, data, lent, of_context, is_deferred);
+        let (stale, data, lent, of_context);
         let (exit, removals, wipes) = {
             let mut tables = self.tables();
             // Without room for it a FREE costs the client more; nothing else does.
@@ -375,7 +375,7 @@ impl Process {
             };
             loaded.begin(tables.per_core[core.index()].origin(hold.as_ref()));
             let exit = self.check(core, &tables, words, entry)?;
-            (lent, is_deferred) = (loaded.lent(), loaded.is_deferred());
+            lent = loaded.lent();
             of_context = loaded.in_context(lent);
             if lent != 0 {
                 complete(words, entry, core.ring().caches(), loaded)?;
@@ -407,7 +407,8 @@ impl Process {
             of_context,
             left: Cell::new(None),
         };
-        if is_deferred {
+        // Their draws are judged once it is known what that loads.
+        if of_context != 0 {
             work.load()?;
         }
         let submitted = self.submit(core, Some(&mut work), queue)?;

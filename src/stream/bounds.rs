@@ -211,8 +211,8 @@ fn is_block_angle(state: u32) -> bool {
 pub(crate) enum Problem {
     /// The stream has not loaded all that says how far it writes: a bit for each of [`STATES`].
     Missing(u32),
-    /// It may write past the end of the memory that its target begins in: the state that names it,
-    /// and what that holds.
+    /// It may go past the end of the memory that its target or its source begins in: the state that
+    /// names it, and what that holds.
     Beyond(u32, u32),
 }
 
@@ -475,10 +475,21 @@ impl Target {
             }
         }
         self.check_known(needed)?;
-        let address = self.values[ADDRESS];
-        let last = last_of(STATES[ADDRESS], address).filter(|_| self.odd & needed == 0);
+        self.room_of(ADDRESS, needed, last_of)
+    }
+
+    /// How many bytes past the first one the memory goes on that the state at `place` names. `needed`:
+    /// the states that say how far is gone there, none of which was converted.
+    fn room_of(
+        &self,
+        place: usize,
+        needed: u32,
+        last_of: impl FnOnce(u32, u32) -> Option<u32>,
+    ) -> Result<u32, Problem> {
+        let address = self.values[place];
+        let last = last_of(STATES[place], address).filter(|_| self.odd & needed == 0);
         last.and_then(|last| last.checked_sub(address))
-            .ok_or(self.beyond(ADDRESS))
+            .ok_or(self.beyond(place))
     }
 
     /// The target of the state at `place` is too small.
@@ -563,11 +574,10 @@ impl Target {
             };
         self.check_known(needed)?;
         let mut fits = |place: usize, last: Option<u32>| {
-            let address = self.values[place];
-            let room = last_of(STATES[place], address).and_then(|end| end.checked_sub(address));
-            match (last, room) {
-                (Some(last), Some(room)) if last <= room && self.odd & needed == 0 => Ok(()),
-                _ => Err(self.beyond(place)),
+            let room = self.room_of(place, needed, &mut *last_of)?;
+            match last.is_some_and(|last| last <= room) {
+                true => Ok(()),
+                false => Err(self.beyond(place)),
             }
         };
         let of_pipe = |pipe| side.last_byte(self.values[RS_PIPE_OFFSET + pipe], is_split);
@@ -609,14 +619,16 @@ impl Target {
             (true, 0) => 128,
             (true, _) => 256,
         };
-        let address = self.values[TS_SURFACE];
-        let room = last_of(STATES[TS_SURFACE], address).and_then(|end| end.checked_sub(address));
-        match tiles.checked_mul(bytes) {
-            Some(0) => Ok(()),
-            Some(bytes) if room.is_some_and(|room| bytes - 1 <= room) && self.odd & needed == 0 => {
-                Ok(())
-            }
-            _ => Err(self.beyond(TS_SURFACE)),
+        if tiles == 0 {
+            return Ok(());
+        }
+        let room = self.room_of(TS_SURFACE, needed, last_of)?;
+        match tiles
+            .checked_mul(bytes)
+            .is_some_and(|bytes| bytes - 1 <= room)
+        {
+            true => Ok(()),
+            false => Err(self.beyond(TS_SURFACE)),
         }
     }
 

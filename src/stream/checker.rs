@@ -106,8 +106,8 @@ pub(crate) enum Fault {
     Address(u32),
     /// A draw to a target (its state's word address) that the stream has loaded with 0.
     Nowhere(u32),
-    /// A draw past the end of the memory that its target, or a resolve's source, is in: the state (its word address) that
-    /// names it, and what that holds.
+    /// A draw past the end of the memory that its target, or a resolve's source, is in: the state
+    /// (its word address) that names it, and what that holds.
     Beyond(u32, u32),
     /// A state (its word address) with which it is not known how far the 2D engine draws.
     Unbounded(u32),
@@ -408,7 +408,6 @@ impl Checker<'_> {
                 };
                 if loaded.in_context(missing) != 0 {
                     self.is_deferred = true;
-                    loaded.defer();
                 }
                 match target.lend(missing, value_of) {
                     true => Ok(()),

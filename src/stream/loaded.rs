@@ -54,8 +54,6 @@ pub(crate) struct Loaded {
     lent: Cell<u32>,
     /// The stream can be lent something.
     is_lending: Cell<bool>,
-    /// It was lent what its context loads, which is not known here.
-    is_deferred: Cell<bool>,
 }
 
 /// A value for each of [`bounds::STATES`].
@@ -96,7 +94,6 @@ impl Loaded {
             origin: Cell::new(Origin::Bare),
             lent: Cell::new(0),
             is_lending: Cell::new(false),
-            is_deferred: Cell::new(false),
         }
     }
 
@@ -117,7 +114,6 @@ impl Loaded {
         self.origin.set(origin);
         self.pending.set(0);
         self.lent.set(0);
-        self.is_deferred.set(false);
         // Without room nothing has been noted.
         self.is_lending.set(!self.values.is_empty());
         if self.is_open.replace(true) {
@@ -183,16 +179,6 @@ impl Loaded {
     /// The stream comes with a context.
     pub(crate) fn has_context(&self) -> bool {
         self.origin.get() != Origin::Bare
-    }
-
-    /// What the stream was lent must come from its context.
-    pub(crate) fn defer(&self) {
-        self.is_deferred.set(true);
-    }
-
-    /// Whether that is so.
-    pub(crate) fn is_deferred(&self) -> bool {
-        self.is_deferred.get()
     }
 
     /// State `state` is loaded with `value`.
