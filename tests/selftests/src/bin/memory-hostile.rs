@@ -360,7 +360,7 @@ fn main() -> ExitCode {
             },
         );
         suite.test("one record's free twice in a queue frees once", || {
-            let before = now()?;
+            let before = at_rest(now)?;
             let taken = device.allocate(BYTES, 64, surface::BITMAP, Pool::VIRTUAL)?;
             let buffer = device.allocate_contiguous(BYTES.into())?;
             let mut queue = Queue::new();
@@ -375,7 +375,7 @@ fn main() -> ExitCode {
         suite.test(
             "sizes, alignments, types and pools at random: an answer each, and nothing stays",
             || {
-                let before = now()?;
+                let before = at_rest(now)?;
                 let mut random = Random::new(4711);
                 let mut granted = 0;
                 for _ in 0..400 {
@@ -409,7 +409,7 @@ fn main() -> ExitCode {
         suite.test(
             "all of the pool in pieces of a byte; the other process goes on",
             || {
-                let before = now()?;
+                let before = at_rest(now)?;
                 let mut taken = Vec::new();
                 let opened = Opened::new()?;
                 let end = loop {
