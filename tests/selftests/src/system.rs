@@ -25,6 +25,10 @@ use anyhow::Result;
 use galcore_client::device::NODES;
 use rustix::fs::FileType;
 use rustix::fs::Mode;
+use rustix::process::getrlimit;
+use rustix::process::setrlimit;
+use rustix::process::Resource;
+use rustix::process::Rlimit;
 
 use crate::harness::settles;
 use crate::harness::settles_while;
@@ -495,6 +499,19 @@ fn make_nodes() -> Result<()> {
             device,
         )
         .with_context(|| format!("mknod {node}"))?;
+    }
+    Ok(())
+}
+
+/// Lets this process have `wanted` files.
+pub fn allow_files(wanted: u64) -> Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < wanted) {
+        let more = Rlimit {
+            current: Some(wanted),
+            maximum: Some(limit.maximum.unwrap_or(wanted).max(wanted)),
+        };
+        setrlimit(Resource::Nofile, more)?;
     }
     Ok(())
 }

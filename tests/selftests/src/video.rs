@@ -2,6 +2,10 @@
 //! Video memory and user memory as tests use them: an open device with its pool mapped, and memory that the GPU is
 //! made to write and read.
 
+use std::fs::File;
+use std::fs::OpenOptions;
+use std::os::fd::AsFd;
+
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
@@ -10,6 +14,8 @@ use galcore_client::device::Device;
 use galcore_client::device::Location;
 use galcore_client::device::Memory;
 use galcore_client::device::Node;
+use galcore_client::sys;
+use galcore_client::sys::Region;
 use galcore_client::uapi::surface;
 use galcore_client::uapi::Pool;
 use galcore_client::Client;
@@ -193,6 +199,54 @@ pub fn locked_surface(
     };
     let memory = device.memory(node, location, client.pool())?;
     Ok((node, surface_at(location.address, memory)?))
+}
+
+/// FBIOGET_FSCREENINFO, and of its answer (of a 32-bit program) the bytes, where the memory begins and how long it is.
+const GET_FIXED: u32 = 0x4602;
+const FIXED_BYTES: usize = 68;
+const START: usize = 16;
+const LENGTH: usize = 20;
+
+/// fbdev's device, as a client opens it.
+pub struct Screen {
+    /// The device.
+    pub file: File,
+    /// Physical address of its memory.
+    pub physical: u32,
+    /// How long that is.
+    pub bytes: usize,
+}
+
+impl Screen {
+    /// Opens it, and asks for its place.
+    pub fn open() -> Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/fb0")
+            .context("/dev/fb0")?;
+        let mut fixed = [0u8; FIXED_BYTES];
+        sys::exchange_plain(file.as_fd(), GET_FIXED, &mut fixed)?;
+        let word = |at: usize| {
+            let bytes = [fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]];
+            u32::from_le_bytes(bytes)
+        };
+        let (physical, bytes) = (word(START), word(LENGTH) as usize);
+        ensure!(
+            physical != 0 && bytes != 0,
+            "{bytes:#x} bytes at {physical:#x}"
+        );
+        Ok(Self {
+            file,
+            physical,
+            bytes,
+        })
+    }
+
+    /// Maps all of it.
+    pub fn map(&self) -> Result<Memory> {
+        Ok(Memory::new(Region::map(&self.file, self.bytes, 0)?))
+    }
 }
 
 #[cfg(test)]

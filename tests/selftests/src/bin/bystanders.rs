@@ -49,10 +49,6 @@ use galcore_selftests::video::expect_all;
 use galcore_selftests::video::surface_at;
 use galcore_selftests::video::BLOCK;
 use gpu_control::fault;
-use rustix::process::getrlimit;
-use rustix::process::setrlimit;
-use rustix::process::Resource;
-use rustix::process::Rlimit;
 
 const NODE: &std::ffi::CStr = c"/dev/galcore";
 
@@ -70,20 +66,6 @@ const NOBODY: u32 = 0x7fff_0000;
 
 const ATTACKER: u32 = 1000;
 const VICTIM: u32 = 1001;
-
-/// What files one process may have.
-fn allow_files() -> Result<()> {
-    let wanted = u64::from(OPENERS) + 100;
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_some_and(|current| current < wanted) {
-        let more = Rlimit {
-            current: Some(wanted),
-            maximum: Some(limit.maximum.unwrap_or(wanted).max(wanted)),
-        };
-        setrlimit(Resource::Nofile, more)?;
-    }
-    Ok(())
-}
 
 /// How many there are, and why there is no more.
 fn said(orphans: &Orphans) -> (u32, i32) {
@@ -109,7 +91,7 @@ fn event_commit(device: &Device, id: i32) -> Result<Duration> {
 
 /// Openers that have exited take nobody's time.
 fn exited_openers() -> Result<()> {
-    allow_files()?;
+    system::allow_files(u64::from(OPENERS) + 100)?;
     let device = Device::open()?;
     let id = device.create_signal(false)?;
     let usual = event_commit(&device, id)?;
@@ -126,7 +108,7 @@ fn exited_openers() -> Result<()> {
 
 /// One user has so many processes at most, whether they run or not; other users have theirs.
 fn of_one_user() -> Result<()> {
-    allow_files()?;
+    system::allow_files(u64::from(OPENERS) + 100)?;
     let path = NODE.to_str()?;
     let mode = fs::metadata(path)?.permissions();
     fs::set_permissions(path, Permissions::from_mode(0o666))?;

@@ -4,7 +4,6 @@
 
 use std::fs::File;
 use std::fs::OpenOptions;
-use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -16,7 +15,6 @@ use galcore_client::device::Memory;
 use galcore_client::device::Node;
 use galcore_client::raw::Area;
 use galcore_client::raw::Kind;
-use galcore_client::sys;
 use galcore_client::sys::Region;
 use galcore_client::uapi::surface;
 use galcore_client::uapi::Command;
@@ -36,53 +34,18 @@ use galcore_selftests::harness::Suite;
 use galcore_selftests::other;
 use galcore_selftests::other::Other;
 use galcore_selftests::video::surface_at;
+use galcore_selftests::video::Screen;
 use rustix::fs::flock;
 use rustix::fs::FlockOperation;
 
 /// Bytes of what is shown: 256 x 128 pixels.
 const SHOWN: usize = 256 * 128 * 4;
 
-/// FBIOGET_FSCREENINFO, and of its answer (of a 32-bit program) the bytes, where the memory begins and how long it is.
-const GET_FIXED: u32 = 0x4602;
-const FIXED_BYTES: usize = 68;
-const START: usize = 16;
-const LENGTH: usize = 20;
-
-/// fbdev's device, as a client opens it.
-struct Screen {
-    file: File,
-    physical: u32,
-    bytes: usize,
-}
-
-impl Screen {
-    fn open() -> Result<Self> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open("/dev/fb0")
-            .context("/dev/fb0")?;
-        let mut fixed = [0u8; FIXED_BYTES];
-        sys::exchange_plain(file.as_fd(), GET_FIXED, &mut fixed)?;
-        let word = |at: usize| {
-            let bytes = [fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]];
-            u32::from_le_bytes(bytes)
-        };
-        let (physical, bytes) = (word(START), word(LENGTH) as usize);
-        ensure!(
-            physical != 0 && bytes == 2 * SHOWN,
-            "{bytes:#x} bytes at {physical:#x}"
-        );
-        Ok(Self {
-            file,
-            physical,
-            bytes,
-        })
-    }
-
-    fn map(&self) -> Result<Memory> {
-        Ok(Memory::new(Region::map(&self.file, self.bytes, 0)?))
-    }
+/// The screen, which has two halves.
+fn screen() -> Result<Screen> {
+    let screen = Screen::open()?;
+    same("its bytes", screen.bytes, 2 * SHOWN)?;
+    Ok(screen)
 }
 
 /// A client and the screen.
@@ -95,7 +58,7 @@ impl Bench {
     fn new(abi: &'static Abi) -> Result<Self> {
         Ok(Self {
             client: Client::with_device(Device::open_as(abi, true)?)?,
-            screen: Screen::open()?,
+            screen: screen()?,
         })
     }
 
@@ -291,7 +254,7 @@ impl Artist {
     fn new(abi: &'static Abi) -> Result<Self> {
         Ok(Self {
             other: Other::start(abi)?,
-            screen: Screen::open()?.map()?,
+            screen: screen()?.map()?,
         })
     }
 
