@@ -406,7 +406,10 @@ fn find_clients(
         dev_err!(dev, "{name} {why} (base address {base_address:#x})\n");
         EINVAL
     })?;
-    let vm = Vm::new(&dma, &versions, base_address)
+    // Words of the ring load one pipe's MMU.
+    let has_two = identity.has_3d() && identity.has_2d();
+    let is_shared = parameters.shared_nodes || has_two;
+    let vm = Vm::new(&dma, &versions, base_address, is_shared)
         .inspect_err(|_| dev_err!(dev, "no memory for the MMU's tables\n"))?;
     let memory = VideoMemory::new(dev, &dma, &parameters, base_address, identity, vm.clone())?;
     let device = Device::new(parameters, base_address, vm, memory, Reclaimer::new()?)?;

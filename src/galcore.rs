@@ -42,7 +42,8 @@
 //!    `galcore shared buffer`, `galcore signal` (under it only the kernel's of a fence) and
 //!    `galcore completion page`; `galcore file` ([`uapi`]), `galcore locked pages`
 //!    ([`sys::pages`]), `galcore context` ([`context::Context`]), `galcore places`
-//!    ([`gpu::Device`]) and `galcore power times` ([`hw`], also under 6).
+//!    ([`gpu::Device`]), `galcore space` ([`mmu::AddressSpace`], also under `galcore mmu`) and
+//!    `galcore power times` ([`hw`], also under 6).
 //!
 //! In the C half of [`sys`]: `gal_govern_lock` is above `galcore governed`, for whose holders in
 //! the file `gpu_govern` it waits; `gal_domains_lock` is beside 1, with the kernel's locks of power

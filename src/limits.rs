@@ -24,6 +24,9 @@ pub(crate) const MAX_HANDLES: usize = 1 << 14;
 /// of `open`. The administrator may have more.
 pub(crate) const MAX_PROCESSES: usize = 1024;
 
+/// The same where each process has tables of the MMU, of which there are 511 for all users.
+pub(crate) const MAX_SPACES: usize = 128;
+
 /// Contexts of one process, each of which takes contiguous memory. Else `OutOfResources`.
 pub(crate) const MAX_CONTEXTS: usize = 256;
 

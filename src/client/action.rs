@@ -17,6 +17,7 @@ use super::{
 use crate::{
     error::Result,
     memory::Word,
+    mmu::SpaceId,
     ring::{
         Culprit,
         Named,
@@ -196,6 +197,11 @@ impl Payload for Events {
 
     fn process(&self) -> u64 {
         self.usage.as_ref().map_or(0, |usage| usage.process())
+    }
+
+    #[inline]
+    fn space(&self) -> Option<SpaceId> {
+        self.usage.as_ref()?.space()
     }
 
     fn share(&self, core: usize) -> Option<&Share> {

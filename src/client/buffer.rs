@@ -82,7 +82,7 @@ impl Process {
     ) -> Result<Reply<'_>> {
         let memory = self.device.memory();
         memory.failures().pass()?;
-        let buffer = memory.allocate_buffer(bytes, Contents::Clients)?;
+        let buffer = memory.allocate_buffer(bytes, Contents::Clients, None)?;
         let entry = BufferEntry {
             buffer: Visible::new(buffer.clone(), self)?,
             user: 0,

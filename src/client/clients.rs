@@ -16,7 +16,13 @@ use super::{
     Process, //
 };
 use crate::{
+    error::Error,
+    limits::{
+        MAX_PROCESSES,
+        MAX_SPACES, //
+    },
     memory::Node,
+    mmu::Space,
     ring::{
         Culprit,
         Toll, //
@@ -227,6 +233,31 @@ impl Clients {
         &self.shared_nodes
     }
 
+    /// Tables of the MMU for one more process, if each has its own. `ENOSPC`: none is left.
+    /// `ENOMEM`. `ERESTARTSYS`: a Unix signal came.
+    pub(super) fn new_space(&self) -> Result<Option<Space>> {
+        let vm = self.device.vm();
+        match vm.new_space() {
+            // Those of processes that have ended may come back.
+            Err(ENOSPC) => {
+                let ended = self.device.reclaimer().wait_for_others();
+                match ended.and_then(|()| vm.wait_for_reclaim()) {
+                    Err(Error::Interrupted) => Err(ERESTARTSYS),
+                    _ => vm.new_space(),
+                }
+            }
+            made => made,
+        }
+    }
+
+    /// Processes that one user may have here.
+    pub(crate) fn max_processes(&self) -> usize {
+        match self.device().vm().has_spaces() {
+            true => MAX_SPACES,
+            false => MAX_PROCESSES,
+        }
+    }
+
     pub(super) fn shared_signals(&self) -> &SharedSignals {
         &self.shared_signals
     }
@@ -253,7 +284,7 @@ impl Clients {
 
     /// A file is opened: returns the objects of the calling process, which its files share. Another
     /// program that the process executes has objects of its own. `ESRCH`: no process calls.
-    /// `EAGAIN`: its user has too many.
+    /// `EAGAIN`: its user has too many. `ENOSPC`: all users have.
     pub(crate) fn join(self: &Arc<Self>) -> Result<Arc<Process>> {
         let current = kernel::current!();
         let leader = current.group_leader();

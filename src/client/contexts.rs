@@ -57,7 +57,7 @@ impl Process {
         let context = match core.engines().pipe_3d {
             true => {
                 memory.failures().pass()?;
-                Some(Context::new(memory, core.index(), map)?)
+                Some(Context::new(memory, core.index(), map, self.space())?)
             }
             false => None,
         };

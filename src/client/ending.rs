@@ -131,7 +131,7 @@ impl Process {
     /// Goes on ending when these jobs have ended.
     fn wait_in_rings(self: &Arc<Self>, numbers: Numbers) {
         let reclaimer = self.device.reclaimer();
-        match Retired::new(self.clone(), None) {
+        match Retired::new(self.clone(), None, None) {
             Ok(item) => reclaimer.retire_behind(numbers, item),
             // No memory to wait in the rings: here, then, in this process's own work item.
             Err(_) => {

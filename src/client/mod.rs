@@ -94,6 +94,10 @@ use crate::{
         warn_client,
         RateLimit, //
     },
+    mmu::{
+        AddressSpace,
+        Space, //
+    },
     ring::{
         Hider,
         GPU_TIMEOUT, //
@@ -201,6 +205,8 @@ pub(crate) struct Process {
     clients: Arc<Clients>,
     /// Counts it among its user's.
     _member: users::Member,
+    /// Keeps its tables of the MMU, if it has some of its own.
+    space: Option<Space>,
     leader: ARef<Task>,
     /// The memory map that its user addresses, windows and pins are of. `exec` replaces that of the
     /// leader, so the reference is to the structure alone, whose address no other one gets.
@@ -271,18 +277,21 @@ impl Process {
         leader: ARef<Task>,
         mm: ARef<Mm>,
     ) -> Result<Arc<Self>, kernel::error::Error> {
-        let member = clients.users().enter_process()?;
+        let member = clients.users().enter_process(clients.max_processes())?;
         let views = Views::new()?;
         let reclaimer = clients.device().reclaimer().clone();
         let hider = Hider::new(views.clone(), leader.clone(), reclaimer)?;
         let number = PROCESSES.fetch_add(1, Relaxed);
-        let usage = Arc::new(Usage::new(number, leader.pid())?, sys::GFP_CLIENT)?;
+        let space = clients.new_space()?;
+        let tables = space.as_ref().map(|space| space.tables().id());
+        let usage = Arc::new(Usage::new(number, leader.pid(), tables)?, sys::GFP_CLIENT)?;
         Arc::pin_init(
             pin_init!(Self {
                 device: clients.device().clone(),
                 resets: Resets::new(&leader, clients.guilt(), usage.clone()),
                 clients,
                 _member: member,
+                space,
                 own_id: leader.tgid_nr_ns(None),
                 completion: SetOnce::new(),
                 leader,
@@ -322,6 +331,11 @@ impl Process {
             true => self.own_id,
             false => self.leader.tgid_nr_ns(None),
         }
+    }
+
+    /// Its tables of the MMU, if it has some of its own.
+    fn space(&self) -> Option<&Arc<AddressSpace>> {
+        self.space.as_ref().map(Space::tables)
     }
 
     /// Whether `mm` is the process's memory map.

@@ -255,11 +255,11 @@ impl Process {
     pub(super) fn have(self: &Arc<Self>, node: &Arc<Node>, as_object: bool) -> Result<(u32, bool)> {
         // Other threads of the process may be doing the same, and the opposite.
         for _ in 0..TRIES {
-            let mut entry = NodeEntry::new(Visible::new(node.clone(), self)?, Origin::Foreign);
-            (entry.is_numbered, entry.objects) = (!as_object, as_object.into());
             if let Some(handle) = self.have_again(node, as_object)? {
                 return Ok((handle, false));
             }
+            let mut entry = NodeEntry::new(Visible::new(node.clone(), self)?, Origin::Foreign);
+            (entry.is_numbered, entry.objects) = (!as_object, as_object.into());
             match self.insert_node(entry) {
                 Err(Error::MemoryLocked) => {}
                 inserted => return Ok((inserted?, true)),

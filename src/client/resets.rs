@@ -328,7 +328,7 @@ mod tests {
             is_known: false,
             has_hung: false,
         };
-        let usage = Arc::new(Usage::new(1, process).unwrap(), GFP_KERNEL).unwrap();
+        let usage = Arc::new(Usage::new(1, process, None).unwrap(), GFP_KERNEL).unwrap();
         Resets::of(who, usage)
     }
 

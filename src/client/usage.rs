@@ -15,6 +15,7 @@ use crate::{
         MAX_CORES,
         MAX_PROCESS_FENCES, //
     },
+    mmu::SpaceId,
     ring::{
         Share,
         Shares, //
@@ -35,6 +36,8 @@ pub(crate) struct Usage {
     process: u64,
     /// Its id, where ids count from the start.
     process_id: i32,
+    /// Its tables of the MMU, if it has some of its own.
+    space: Option<SpaceId>,
     /// By core, how long its jobs have kept it busy, in counts of
     /// [`clock`].
     busy: [Atomic<u64>; MAX_CORES],
@@ -73,11 +76,16 @@ impl Drop for OneFence {
 const TRIES: u32 = 8;
 
 impl Usage {
-    /// None yet, of the process with this number and this id. `ENOMEM`.
-    pub(super) fn new(process: u64, process_id: i32) -> Result<Self, kernel::error::Error> {
+    /// None yet, of the process with this number, this id, and these tables of the MMU. `ENOMEM`.
+    pub(super) fn new(
+        process: u64,
+        process_id: i32,
+        space: Option<SpaceId>,
+    ) -> Result<Self, kernel::error::Error> {
         Ok(Self {
             process,
             process_id,
+            space,
             busy: [const { Atomic::new(0) }; MAX_CORES],
             told: [const { Atomic::new(0) }; MAX_CORES],
             shares: Arc::new(Shares::new(), crate::sys::GFP_CLIENT)?,
@@ -100,6 +108,12 @@ impl Usage {
     /// own.
     pub(super) fn holds_up(&self, core: usize, waiters: u32) -> bool {
         self.is_over.load(Relaxed) || waiters > self.shares.of(core).map_or(0, Share::waiting)
+    }
+
+    /// Its tables of the MMU, if it has some of its own.
+    #[inline]
+    pub(super) fn space(&self) -> Option<SpaceId> {
+        self.space
     }
 
     /// The process, by its number.
@@ -171,7 +185,7 @@ mod tests {
 
     #[test]
     fn what_is_told_never_becomes_less() {
-        let usage = Usage::new(1, 1).unwrap();
+        let usage = Usage::new(1, 1, None).unwrap();
         assert_eq!(usage.tell(0, 50), 50);
         // The job has ended, and is not added yet.
         assert_eq!(usage.tell(0, 0), 50);

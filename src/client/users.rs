@@ -9,10 +9,7 @@
 //!
 //! Lock: `galcore users`, a leaf.
 
-use crate::{
-    limits::MAX_PROCESSES,
-    sys, //
-};
+use crate::sys;
 use kernel::{
     prelude::*,
     rbtree::{
@@ -138,14 +135,13 @@ impl Users {
         })
     }
 
-    /// A process more of the calling user. `EAGAIN`: it has [`MAX_PROCESSES`], and is not the
-    /// administrator. `ENOMEM`.
-    pub(super) fn enter_process(self: &Arc<Self>) -> Result<Member> {
-        let limit = match sys::is_admin() {
+    /// A process more of the calling user. `EAGAIN`: it has `limit`, and is not the administrator.
+    /// `ENOMEM`.
+    pub(super) fn enter_process(self: &Arc<Self>, limit: usize) -> Result<Member> {
+        self.enter(match sys::is_admin() {
             true => usize::MAX,
-            false => MAX_PROCESSES,
-        };
-        self.enter(limit)
+            false => limit,
+        })
     }
 
     /// The calling user, whether it has a process here or not. `ENOMEM`.

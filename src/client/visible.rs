@@ -4,8 +4,8 @@
 //!
 //! A [`Visible`] is made before anybody can name the memory, and everything that its end needs is
 //! made with it. Its end, by whatever path, does in order: out of the process's tables (whoever has
-//! it has taken it out), out of every window, behind the GPU. An error path gets all of that by
-//! dropping it.
+//! it has taken it out), out of every window, behind the GPU, and out of the process's tables of the
+//! MMU, if it has its own. An error path gets all of that by dropping it.
 
 use super::Process;
 use crate::{
@@ -14,6 +14,11 @@ use crate::{
         Buffer,
         Node,
         UserMemory, //
+    },
+    mmu::{
+        Contents,
+        GpuView,
+        Lies, //
     },
     ring::{
         Kept,
@@ -52,17 +57,32 @@ pub(super) trait Reachable: Kept + Sized + 'static {
     fn in_pool(&self) -> Option<(usize, usize)> {
         None
     }
+
+    /// Where a process's tables of the MMU lead to it; `None`: all tables do, or none.
+    fn lies(&self) -> Option<Lies<'_>>;
 }
 
 impl Reachable for Node {
     fn in_pool(&self) -> Option<(usize, usize)> {
         self.pool_range()
     }
+
+    fn lies(&self) -> Option<Lies<'_>> {
+        Node::lies(self)
+    }
 }
 
-impl Reachable for Buffer {}
+impl Reachable for Buffer {
+    fn lies(&self) -> Option<Lies<'_>> {
+        Some(Buffer::lies(self, Contents::Clients))
+    }
+}
 
-impl Reachable for UserMemory {}
+impl Reachable for UserMemory {
+    fn lies(&self) -> Option<Lies<'_>> {
+        Some(UserMemory::lies(self))
+    }
+}
 
 /// Memory that the GPU can reach, or may soon, and that may be in the process's windows.
 pub(super) struct Visible<T> {
@@ -80,7 +100,11 @@ impl<T: Reachable> Visible<T> {
             hider: process.hider.clone(),
             range,
         });
-        let retired = Retired::new(object.clone(), shown)?;
+        let place = process
+            .space()
+            .and_then(|space| Some((space, object.lies()?)));
+        let view = place.map(|(space, lies)| GpuView::new(space, &lies, object.clone()));
+        let retired = Retired::new(object.clone(), shown, view.transpose()?)?;
         Ok(Self {
             object,
             reclaimer: process.device.reclaimer().clone(),

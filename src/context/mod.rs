@@ -35,7 +35,10 @@ use crate::{
         Buffer,
         VideoMemory, //
     },
-    mmu::Contents,
+    mmu::{
+        AddressSpace,
+        Contents, //
+    },
     stream::{
         loaded::Loaded,
         lookup::Lookup,
@@ -260,11 +263,15 @@ struct Copy {
 }
 
 impl Copy {
-    fn new(memory: &VideoMemory, map: &Arc<StateMap>) -> Result<Self> {
+    fn new(
+        memory: &VideoMemory,
+        map: &Arc<StateMap>,
+        space: Option<&Arc<AddressSpace>>,
+    ) -> Result<Self> {
         let words = map.template();
         // CAST: at most 64 bits.
         let bytes = core::mem::size_of_val(words) as u64;
-        let buffer = memory.allocate_buffer(bytes, Contents::Executed)?;
+        let buffer = memory.allocate_buffer(bytes, Contents::Executed, space)?;
         buffer.memory().write_words(0, words)?;
         let mut live = KVVec::new();
         live.resize(map.addresses().len(), 0, crate::sys::GFP_CLIENT)?;
@@ -298,9 +305,14 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    fn new(memory: &VideoMemory, map: &Arc<StateMap>) -> Result<Self> {
+    fn new(
+        memory: &VideoMemory,
+        map: &Arc<StateMap>,
+        space: Option<&Arc<AddressSpace>>,
+    ) -> Result<Self> {
+        let copy = || Copy::new(memory, map, space);
         Ok(Self {
-            copies: [Copy::new(memory, map)?, Copy::new(memory, map)?],
+            copies: [copy()?, copy()?],
             next: 0,
         })
     }
@@ -519,9 +531,16 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// A context of core `core` whose states are as after a reset. `OutOfMemory`.
-    pub(crate) fn new(memory: &VideoMemory, core: usize, map: &Arc<StateMap>) -> Result<Arc<Self>> {
-        let buffers = KBox::new(Buffers::new(memory, map)?, crate::sys::GFP_CLIENT)?;
+    /// A context of core `core` whose states are as after a reset, for a process with `space`.
+    /// `OutOfMemory`.
+    pub(crate) fn new(
+        memory: &VideoMemory,
+        core: usize,
+        map: &Arc<StateMap>,
+        space: Option<&Arc<AddressSpace>>,
+    ) -> Result<Arc<Self>> {
+        let buffers = Buffers::new(memory, map, space)?;
+        let buffers = KBox::new(buffers, crate::sys::GFP_CLIENT)?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 number: new_number(),

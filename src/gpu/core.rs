@@ -139,10 +139,12 @@ impl<P: Payload> Core<P> {
         let identity = hardware.identity();
         let base_address = device.base_address();
         let version = hardware.mmu_version();
-        if !vm.has_tables_of(version) {
+        // Words of the ring load one pipe's MMU.
+        let has_two = version == MmuVersion::V2 && identity.has_3d() && identity.has_2d();
+        if !vm.has_tables_of(version) || (vm.has_spaces() && has_two) {
             dev_err!(
                 dev,
-                "its MMU is of another version than that of the core that was bound first: bind this one first\n"
+                "its MMU is not like that of the core that was bound first: bind this one first\n"
             );
             return Err(EINVAL);
         }

@@ -4,7 +4,10 @@
 
 use crate::{
     mmu::{
+        Contents,
         Counter,
+        GpuView,
+        Lies,
         LinearMapping, //
     },
     sys::{
@@ -22,9 +25,20 @@ pub(crate) struct Buffer {
     /// How the GPU reaches it, where it goes through the MMU. Keeps the memory while translations
     /// are left.
     pub(super) _mapping: Option<LinearMapping>,
+    /// The same, where it is in one process's tables alone, and nothing else keeps it there.
+    pub(super) _view: Option<GpuView>,
 }
 
 impl Buffer {
+    /// Where the GPU reaches it, with these contents.
+    pub(crate) fn lies(&self, contents: Contents) -> Lies<'_> {
+        Lies::Linear {
+            address: self.address,
+            bytes: self.memory.size(),
+            contents,
+        }
+    }
+
     /// GPU address of its first byte.
     pub(crate) fn address(&self) -> u32 {
         self.address

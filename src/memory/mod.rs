@@ -29,8 +29,11 @@ use crate::{
         RateLimit, //
     },
     mmu::{
+        AddressSpace,
         Contents,
         Counter,
+        GpuView,
+        Lies,
         Mapping,
         Paged,
         Vm, //
@@ -191,8 +194,10 @@ impl VideoMemory {
             .map(|pool| (pool.address, pool.memory.bytes()));
         let allowed = parameters.allowed_ranges.iter().flatten();
         let allowed = allowed.map(|range| (range.start(), range.bytes()));
+        // Where processes have tables of their own, its nodes are there.
+        let common = pool_range.filter(|_| parameters.shared_pool || !vm.has_spaces());
         // `Init` has a `chain` too, so this one is called by its trait.
-        for (address, bytes) in Iterator::chain(allowed, pool_range) {
+        for (address, bytes) in Iterator::chain(allowed, common) {
             vm.map_for_good(address, bytes)
                 .inspect_err(|_| dev_err!(log, "no memory for the MMU's tables\n"))?;
         }
@@ -282,10 +287,17 @@ impl VideoMemory {
         memory.part(0, memory.bytes())
     }
 
-    /// Allocates a contiguous buffer of at least `bytes`, zeroed, for `contents`.
+    /// Allocates a contiguous buffer of at least `bytes`, zeroed, for `contents`. The GPU reaches it
+    /// with the tables of all, or with those of `space`; where processes have tables of their own and
+    /// this is `None`, the caller makes a [`GpuView`] of it.
     ///
     /// `InvalidArgument`: no bytes. `OutOfMemory`: none that the GPU reaches.
-    pub(crate) fn allocate_buffer(&self, bytes: u64, contents: Contents) -> Result<Arc<Buffer>> {
+    pub(crate) fn allocate_buffer(
+        &self,
+        bytes: u64,
+        contents: Contents,
+        space: Option<&Arc<AddressSpace>>,
+    ) -> Result<Arc<Buffer>> {
         if bytes == 0 {
             return Err(Error::InvalidArgument);
         }
@@ -313,16 +325,27 @@ impl VideoMemory {
         let bytes = memory.size();
         drop(share);
         let memory = Arc::new(memory, sys::GFP_CLIENT)?;
-        let mapping = self
-            .vm
-            .map_linear(&memory, address, contents)
-            .map_err(|_| Error::OutOfMemory)?;
+        let mapping = match self.vm.has_spaces() {
+            true => None,
+            false => self
+                .vm
+                .map_linear(&memory, address, contents)
+                .map_err(|_| Error::OutOfMemory)?,
+        };
+        let lies = Lies::Linear {
+            address,
+            bytes,
+            contents,
+        };
+        let view = space.map(|space| GpuView::new(space, &lies, memory.clone()));
+        let view = view.transpose()?;
         self.contiguous.add(bytes);
         let buffer = Buffer {
             memory,
             address,
             counter: self.contiguous.clone(),
             _mapping: mapping,
+            _view: view,
         };
         Ok(Arc::new(buffer, sys::GFP_CLIENT)?)
     }
@@ -519,7 +542,7 @@ impl VideoMemory {
                 Pool::Virtual => self.allocate_scattered(bytes).map(Place::Virtual),
                 Pool::System => self.allocate_in_pool(bytes, alignment, kind, owner),
                 Pool::Contiguous => self
-                    .allocate_buffer(bytes.into(), Contents::Clients)
+                    .allocate_buffer(bytes.into(), Contents::Clients, None)
                     .map(Place::Pages),
             };
             match place {

@@ -19,6 +19,8 @@ use crate::{
         Result, //
     },
     mmu::{
+        Contents,
+        Lies,
         Mapping,
         Paged, //
     },
@@ -349,6 +351,22 @@ impl Node {
             Some(Place::Virtual(mapping)) => mapping.backing().pages().copy(offset, to),
             Some(Place::Wrapped(memory)) => memory.copy(offset, to),
             Some(Place::Elsewhere(_)) | None => Err(EINVAL),
+        }
+    }
+
+    /// Where a process's tables of the MMU lead to it; `None`: all tables do, or none.
+    pub(crate) fn lies(&self) -> Option<Lies<'_>> {
+        match &self.place {
+            Some(Place::Pool(_)) if self.memory.is_pool_shared() => None,
+            Some(Place::Pool(span)) => Some(Lies::Linear {
+                address: self.address(),
+                bytes: span.bytes(),
+                contents: Contents::Clients,
+            }),
+            Some(Place::Pages(buffer)) => Some(buffer.lies(Contents::Clients)),
+            Some(Place::Virtual(mapping)) => Some(Lies::Pages(mapping)),
+            Some(Place::Wrapped(memory)) => Some(memory.lies()),
+            Some(Place::Elsewhere(_)) | None => None,
         }
     }
 

@@ -3,7 +3,10 @@
 //! Memory that is not ours, which the GPU may use.
 
 use crate::{
-    mmu::Mapping,
+    mmu::{
+        Lies,
+        Mapping, //
+    },
     sys::pages::Sync, //
 };
 use kernel::sync::atomic::{
@@ -24,6 +27,11 @@ pub(crate) struct UserMemory {
 }
 
 impl UserMemory {
+    /// Where the GPU reaches it.
+    pub(crate) fn lies(&self) -> Lies<'_> {
+        Lies::Pages(&self.mapping)
+    }
+
     /// GPU address of the first byte.
     pub(crate) fn address(&self) -> u32 {
         // CAST: less than a page.

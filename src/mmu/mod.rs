@@ -12,6 +12,14 @@
 //! the GPU must reach there is mapped: the pool, permanently; contiguous buffers, and the rings, which
 //! the GPU cannot write, while they live.
 //!
+//! # Address spaces
+//!
+//! With version 2 each process has tables of its own ([`AddressSpace`]), unless nodes are shared: its
+//! memory is there by a [`GpuView`], and what the driver has for all (rings, which the GPU cannot write,
+//! `allowedRanges`, framebuffers, scratch memory) in all of them. The ring loads the tables of the
+//! process whose job comes. An address means the same memory wherever it means any, since the
+//! interface has one address for each node. So one address space gives them out.
+//!
 //! # Scratch
 //!
 //! The last 64 MiB of addresses all lead to one scratch page, whatever the MMU: states that hold no
@@ -26,13 +34,14 @@
 //! core has been flushed past its end ([`Tlb`]); the reaper, a work item, frees them then, and
 //! flushes the TLBs of cores that have no job. The address space does not know rings.
 //!
-//! Locks: `galcore mmu` guards the state and the making of tables; no other of ours is taken under
-//! it. `galcore tlbs` guards the list of the cores; under it come their own. Entries need no lock:
-//! only the owner of a page writes its entry. Source: sources.md, MMU.
+//! Locks: `galcore mmu` guards the state and the making of tables; under it comes `galcore space`, which
+//! guards the making of a process's tables. `galcore tlbs` guards the list of the cores; under it come
+//! their own. Entries need no lock: only the owner of a page writes its entry. Source: sources.md, MMU.
 
 mod flat;
 mod mapping;
 mod paged;
+mod space;
 mod stale;
 mod two_level;
 
@@ -73,6 +82,10 @@ use kernel::{
             Relaxed,
             Release, //
         },
+        lock::{
+            mutex::MutexBackend,
+            Guard, //
+        },
         new_condvar,
         new_mutex,
         Arc,
@@ -91,6 +104,7 @@ use stale::{
 };
 use two_level::{
     Access,
+    Held,
     TwoLevel, //
 };
 
@@ -102,6 +116,13 @@ pub(crate) use {
     paged::{
         Counter,
         Paged, //
+    },
+    space::{
+        AddressSpace,
+        GpuView,
+        Lies,
+        Space,
+        SpaceId, //
     },
     stale::NO_TRANSLATIONS, //
 };
@@ -148,70 +169,42 @@ type Pages = core::ops::Range<usize>;
 /// The tables of the MMU versions that the device's cores have.
 struct Tables {
     flat: Option<Flat>,
+    /// Those of no process. What they have, each process's have, too.
     two_level: Option<TwoLevel>,
+    /// Each process has tables of its own of version 2.
+    has_spaces: bool,
 }
 
 impl Tables {
-    /// Makes what `count` pages from `first` need. One caller at a time.
-    fn prepare(&self, first: usize, count: usize) -> Result {
-        match &self.two_level {
-            Some(tables) => Ok(tables.prepare(first, count)?),
-            None => Ok(()),
-        }
-    }
-
-    /// Lets the pages from `first` on lead to the physical `addresses`. Version 1 has no read-only
-    /// pages.
+    /// Lets the pages from `first` on lead to the physical `addresses`, in the tables that all
+    /// processes share. Version 1 has no read-only pages.
     fn set(&self, first: usize, addresses: &[DmaAddress], access: Access) {
-        let addresses = addresses.iter().map(|&it| sys::widen(it));
         if let Some(table) = &self.flat {
-            table.set_wide(first, addresses.clone());
+            table.set_wide(first, addresses.iter().map(|&it| sys::widen(it)));
         }
-        if let Some(tables) = &self.two_level {
-            for (page, address) in (first..).zip(addresses) {
-                tables.set(page, address, access);
-            }
+        if let Some(tables) = self.shared() {
+            tables.set_each(first, addresses, access);
         }
     }
 
-    /// Lets `count` pages from `first` lead nowhere.
+    /// Lets `count` pages from `first` lead nowhere there.
     fn clear(&self, first: usize, count: usize) {
         if let Some(table) = &self.flat {
             table.clear(first, count);
         }
-        if let Some(tables) = &self.two_level {
-            for page in first..first + count {
-                tables.clear(page);
-            }
+        if let Some(tables) = self.shared() {
+            tables.clear_each(first, count);
         }
     }
 
-    /// Lets linear `pages` lead nowhere, but those that are `held`.
-    fn end_linear(&self, pages: Pages, held: &[Pages]) {
-        let Some(tables) = &self.two_level else {
-            return;
-        };
-        let mut first = pages.start;
-        while first < pages.end {
-            let holding = held.iter().filter(|held| held.contains(&first));
-            let held_to = holding.map(|held| held.end).max();
-            // Looked for once for all pages up to there, not for each.
-            let end = held_to.unwrap_or_else(|| {
-                let starts = held.iter().map(|held| held.start);
-                starts
-                    .filter(|&start| start > first)
-                    .min()
-                    .unwrap_or(pages.end)
-            });
-            let end = end.min(pages.end);
-            for page in first..end {
-                match held_to {
-                    Some(_) => tables.leave(page),
-                    None => tables.clear(page),
-                }
-            }
-            first = end;
-        }
+    /// Whether a mapping is only a range of addresses, which views make use of.
+    fn has_no_mappings(&self) -> bool {
+        self.has_spaces && self.flat.is_none()
+    }
+
+    /// Those of version 2 that have what clients have, if all share them.
+    fn shared(&self) -> Option<&TwoLevel> {
+        self.two_level.as_ref().filter(|_| !self.has_spaces)
     }
 
     fn bytes(&self) -> usize {
@@ -253,6 +246,14 @@ enum Kept {
     Framebuffer {
         _file: Framebuffer,
     },
+    /// What a process has had in its tables. Only ever dropped.
+    Object {
+        _object: Arc<dyn Send + Sync>,
+    },
+    /// A process's tables.
+    Space {
+        space: Arc<AddressSpace>,
+    },
 }
 
 impl Kept {
@@ -272,20 +273,35 @@ pub(crate) trait Tlb: Send + Sync {
     fn flush(self: Arc<Self>);
 }
 
+/// The state, locked.
+type StateGuard<'a> = Guard<'a, State, MutexBackend>;
+
 /// Which pages are in use.
 struct State {
     free: Ranges,
     used: usize,
     /// Below [`FIRST_PAGE`] what may have several mappings, which stay for as long as one does: what
-    /// is mapped permanently, and each mapping of a framebuffer.
-    held: KVec<Pages>,
+    /// is mapped permanently, and each mapping of a framebuffer. If processes have tables of their
+    /// own, all that these have in common.
+    held: KVec<Held>,
+    /// The processes' tables, by their entry in the page table array; none at 0, which is the
+    /// device's. Empty if processes have none.
+    spaces: KVec<Option<Arc<AddressSpace>>>,
     stale: StaleList<Kept>,
     /// How many mappings have been ended so far, and of how many the pages are free.
     ended: u64,
     freed: u64,
 }
 
-/// An address space: one for all processes.
+impl State {
+    /// The addresses of a mapping are free.
+    fn give(&mut self, mapping: &Stale<Kept>) {
+        self.used -= mapping.count;
+        self.free.give(mapping.first(), mapping.count);
+    }
+}
+
+/// The GPU addresses of a device.
 #[pin_data]
 pub(crate) struct Vm {
     tables: Tables,
@@ -318,24 +334,33 @@ impl WorkItem for Vm {
 
 impl Vm {
     /// An address space in which nothing is mapped, with tables for MMUs of `versions`. Addresses with
-    /// bit 31 clear count from physical address `base`. `ENOMEM`: no memory below 4 GiB.
+    /// bit 31 clear count from physical address `base`. `is_shared`: by all processes, also where
+    /// each could have tables of its own. `ENOMEM`: no memory below 4 GiB.
     pub(crate) fn new(
         dev: &dma::Device,
         versions: &[MmuVersion],
         base: u32,
+        is_shared: bool,
     ) -> Result<Arc<Self>, kernel::error::Error> {
+        let has_spaces = versions.contains(&MmuVersion::V2) && !is_shared;
         let mut tables = Tables {
             flat: None,
             two_level: None,
+            has_spaces,
         };
         if versions.contains(&MmuVersion::V1) {
             // What is not in use leads to the scratch page.
             tables.flat = Some(Flat::new(dev)?);
         }
         if versions.contains(&MmuVersion::V2) {
-            let two_level = TwoLevel::new(dev, base)?;
-            two_level.map_scratch()?;
-            tables.two_level = Some(two_level);
+            tables.two_level = Some(TwoLevel::new(dev, base)?);
+        }
+        let mut spaces = KVec::new();
+        if has_spaces {
+            spaces.reserve(two_level::ARRAY_ENTRIES, GFP_KERNEL)?;
+            for _ in 0..two_level::ARRAY_ENTRIES {
+                spaces.push(None, GFP_KERNEL)?;
+            }
         }
         let free = Ranges::new(FIRST_PAGE, FREE_PAGES).map_err(|_| ENOMEM)?;
         Arc::pin_init(
@@ -347,6 +372,7 @@ impl Vm {
                     free,
                     used: 0,
                     held: KVec::new(),
+                    spaces,
                     stale: StaleList::new(),
                     ended: 0,
                     freed: 0,
@@ -452,7 +478,13 @@ impl Vm {
         let (first, count) = pages(address, bytes);
         let mut state = self.state.lock();
         tables.map_linear(first, count)?;
-        state.held.push(first..first + count, GFP_KERNEL)?;
+        let held = Held {
+            pages: first..first + count,
+            access: Access::ReadWrite,
+            is_permanent: true,
+        };
+        // Before any process has tables.
+        state.held.push(held, GFP_KERNEL)?;
         drop(state);
         self.note_change();
         Ok(())
@@ -498,20 +530,44 @@ impl Vm {
         };
         let (first, count) = pages(address, bytes);
         let stale = Stale::new(first, count, kept()).map_err(|_| Error::OutOfResources)?;
+        let access = contents.access();
         let mut state = self.state.lock();
-        tables
-            .prepare(first, count)
+        let is_held = self.tables.has_spaces || stale.kept.may_be_mapped_again();
+        // What is reserved is taken, below.
+        state
+            .held
+            .reserve(usize::from(is_held), GFP_KERNEL)
             .map_err(|_| Error::OutOfResources)?;
-        if stale.kept.may_be_mapped_again() {
-            let held = state.held.push(first..first + count, GFP_KERNEL);
-            held.map_err(|_| Error::OutOfResources)?;
+        let mut begin = tables.begin_linear(first, count, access);
+        for space in state.spaces.iter().flatten() {
+            begin = begin.and_then(|()| space.begin_common(first, count, access));
+        }
+        let pages = first..first + count;
+        if begin.is_err() {
+            self.end_common(&state, pages);
+            return Err(Error::OutOfResources);
+        }
+        if is_held {
+            let is_permanent = false;
+            let _ = state.held.push_within_capacity(Held {
+                pages,
+                access,
+                is_permanent,
+            });
         }
         drop(state);
-        for page in first..first + count {
-            tables.set_linear(page, contents.access());
-        }
         self.note_change();
         Ok(Some(LinearMapping::new(self, stale)))
+    }
+
+    /// Lets linear `pages` lead nowhere in all tables, but those that are held.
+    fn end_common(&self, state: &State, pages: Pages) {
+        if let Some(tables) = &self.tables.two_level {
+            tables.end_linear(pages.clone(), &state.held);
+        }
+        for space in state.spaces.iter().flatten() {
+            space.end_common(pages.clone(), &state.held);
+        }
     }
 
     /// Entries in all, and entries in use.
@@ -532,25 +588,31 @@ impl Vm {
     }
 
     /// Bytes of the tables for MMUs of `version`, as [`Vm::copy_tables`] has them.
-    pub(crate) fn table_bytes(&self, version: MmuVersion) -> usize {
-        let (flat, two_level) = (&self.tables.flat, &self.tables.two_level);
+    pub(crate) fn table_bytes(&self, version: MmuVersion, space: Option<&AddressSpace>) -> usize {
         match version {
-            MmuVersion::V1 => flat.as_ref().map_or(0, Flat::table_bytes),
-            MmuVersion::V2 => two_level.as_ref().map_or(0, TwoLevel::table_bytes),
+            MmuVersion::V1 => self.tables.flat.as_ref().map_or(0, Flat::table_bytes),
+            MmuVersion::V2 => self.two_level_of(space).map_or(0, TwoLevel::table_bytes),
         }
     }
 
-    /// Copies the tables for MMUs of `version` to `to`. They never move, but their entries change
-    /// meanwhile.
+    /// Copies the tables for MMUs of `version` to `copy`, those of `space`, if that is a process's. They
+    /// never move, but their entries change meanwhile.
     pub(crate) fn copy_tables(
         &self,
         version: MmuVersion,
-        to: &mut [u8],
+        space: Option<&AddressSpace>,
+        copy: &mut [u8],
     ) -> Result<(), kernel::error::Error> {
-        let (flat, two_level) = (&self.tables.flat, &self.tables.two_level);
         match version {
-            MmuVersion::V1 => flat.as_ref().map_or(Ok(()), |tables| tables.copy(to)),
-            MmuVersion::V2 => two_level.as_ref().map_or(Ok(()), |tables| tables.copy(to)),
+            MmuVersion::V1 => self.tables.flat.as_ref().map_or(Ok(()), |it| it.copy(copy)),
+            MmuVersion::V2 => self.two_level_of(space).map_or(Ok(()), |it| it.copy(copy)),
+        }
+    }
+
+    fn two_level_of<'a>(&'a self, space: Option<&'a AddressSpace>) -> Option<&'a TwoLevel> {
+        match space {
+            Some(space) => Some(space.tables()),
+            None => self.tables.two_level.as_ref(),
         }
     }
 
@@ -565,14 +627,11 @@ impl Vm {
     }
 
     /// Maps pages at consecutive addresses; those that are not writeable only if
-    /// [`Vm::has_read_only_pages`]. `OutOfResources`: no such room, or no memory to note it.
+    /// [`Vm::has_read_only_pages`]. Where processes have tables of their own, these lead there by a
+    /// [`GpuView`]. `OutOfResources`: no such room, or no memory to note it.
     pub(crate) fn map(self: &Arc<Self>, backing: Arc<Paged>) -> Result<Mapping> {
         let count = backing.dma_addresses().len();
-        let access = if backing.is_writeable() {
-            Access::ReadWrite
-        } else {
-            Access::ReadOnly
-        };
+        let access = Access::of(&backing);
         let kept = Kept::Pages {
             _pages: backing.clone(),
         };
@@ -581,9 +640,11 @@ impl Vm {
         let mut state = self.state.lock();
         let first = state.free.find(count, 1).ok_or(Error::OutOfResources)?;
         stale.place(first);
-        self.tables
-            .prepare(first, count)
-            .map_err(|_| Error::OutOfResources)?;
+        if let Some(tables) = self.tables.shared() {
+            tables
+                .prepare(first, count)
+                .map_err(|_| Error::OutOfResources)?;
+        }
         // Last: what is reserved is taken.
         state.free.reserve().map_err(|_| Error::OutOfResources)?;
         state.free.take(first, count);
@@ -602,14 +663,25 @@ impl Vm {
             self.tables.clear(first, count);
         }
         let mut state = self.state.lock();
+        if !is_linear && self.tables.has_no_mappings() {
+            // The views of it have ended, and no TLB has any translation.
+            state.give(&stale);
+            return;
+        }
         if is_linear {
-            if stale.kept.may_be_mapped_again() {
-                let own = first..first + count;
-                let place = state.held.iter().position(|held| *held == own);
+            let pages = first..first + count;
+            if self.tables.has_spaces || stale.kept.may_be_mapped_again() {
+                let is_it = |held: &Held| held.pages == pages && !held.is_permanent;
+                let place = state.held.iter().position(is_it);
                 let _ = place.map(|place| state.held.remove(place));
             }
-            self.tables.end_linear(first..first + count, &state.held);
+            self.end_common(&state, pages);
         }
+        self.retire(state, stale);
+    }
+
+    /// What no table has any more waits for the flush.
+    fn retire(self: &Arc<Self>, mut state: StateGuard<'_>, stale: ListArc<Stale<Kept>>) {
         // Under the lock, so that the list is in the order of the changes.
         let change = self.note_change();
         state.stale.push(stale, change);
@@ -622,6 +694,15 @@ impl Vm {
     /// Waits until what has been unmapped so far is free; gives up when nothing becomes free.
     /// `Interrupted`: a Unix signal came. Not for the work queue.
     pub(crate) fn wait_for_reclaim(&self) -> Result {
+        self.wait_for_stale()?;
+        match self.tables.has_spaces && self.tables.flat.is_some() {
+            // The end of a view ends a mapping, which version 1 has seen.
+            true => self.wait_for_stale(),
+            false => Ok(()),
+        }
+    }
+
+    fn wait_for_stale(&self) -> Result {
         let mut state = self.state.lock();
         let wanted = state.ended;
         let limit = (wait::TIMEOUT, true);
@@ -659,12 +740,17 @@ impl Vm {
                 }
                 break;
             };
-            // Below, memory has its addresses from where it lies.
-            if stale.first() >= FIRST_PAGE {
-                state.used -= stale.count;
-                state.free.give(stale.first(), stale.count);
+            let mut space = None;
+            match &stale.kept {
+                Kept::Pages { .. } => state.give(&stale),
+                Kept::Space { space: over } => {
+                    space = state.spaces.get_mut(over.entry()).and_then(Option::take);
+                }
+                // They have their addresses from what they are.
+                Kept::Memory { .. } | Kept::Framebuffer { .. } | Kept::Object { .. } => {}
             }
             drop(state);
+            drop(space);
             // Its pages may be many.
             drop(stale);
             self.state.lock().freed += 1;

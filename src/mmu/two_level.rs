@@ -8,9 +8,13 @@
 //! use. Only what is mapped permanently, such as the pool, has pages of 64 KiB: where it fills 4
 //! MiB.
 //!
+//! The tables of a process ([`TwoLevel::beside`]) have a first level of their own, and share the safe
+//! bytes and scratch memory with the device's.
+//!
 //! Source: sources.md, MMU, engines.
 
 use super::{
+    Paged,
     FIRST_SCRATCH_PAGE,
     PAGE_BITS,
     PART_PAGES,
@@ -22,6 +26,7 @@ use crate::sys::dma::{
 };
 use core::ops::Range;
 use kernel::{
+    dma::DmaAddress,
     page::{
         page_align,
         PAGE_SIZE, //
@@ -32,6 +37,7 @@ use kernel::{
             Atomic,
             Relaxed, //
         },
+        Arc,
         SetOnce, //
     },
 };
@@ -69,6 +75,9 @@ const HIGH_SHIFT: u32 = 4;
 /// Bit of a first-level entry: the second level has pages of 64 KiB.
 const LARGE_PAGES: u32 = 1 << 2;
 
+/// Entries of the page table array that are used, of 8 bytes.
+pub(super) const ARRAY_ENTRIES: usize = PAGE_SIZE / 8;
+
 /// What the GPU may do with a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
@@ -76,6 +85,16 @@ pub(super) enum Access {
     ReadOnly,
     /// Read and write it.
     ReadWrite,
+}
+
+impl Access {
+    /// What it may do with pages.
+    pub(super) fn of(pages: &Paged) -> Self {
+        match pages.is_writeable() {
+            true => Self::ReadWrite,
+            false => Self::ReadOnly,
+        }
+    }
 }
 
 /// Entry of the second level for the page at physical address `address`, of 40 bits.
@@ -144,6 +163,18 @@ struct Second {
     is_large: Atomic<bool>,
 }
 
+/// Linear pages that several mappings may lead to, or all processes' tables.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) pages: Range<usize>,
+    pub(super) access: Access,
+    /// As long as the address space lives: by large pages, which have no end.
+    pub(super) is_permanent: bool,
+}
+
+/// Second-level tables by their first-level entry, which leads to none of them yet.
+pub(super) struct Made(KVec<(usize, DmaBuffer)>);
+
 /// `count` of what is made later.
 fn unset<T>(count: usize) -> Result<KVec<SetOnce<T>>> {
     let mut slots = KVec::with_capacity(count, GFP_KERNEL)?;
@@ -158,8 +189,8 @@ pub(super) struct TwoLevel {
     dev: dma::Device,
     /// Physical address of what linear addresses count from.
     base: u64,
-    /// The first level and, in the pages after it, the safe bytes, and the page table array of cores
-    /// with a secure MMU. Its first entry leads to the first level.
+    /// The first level. In the pages after it the device's has the safe bytes, and the page table array
+    /// of cores with a secure MMU. Its first entry leads to the first level.
     first: DmaBuffer,
     address: u32,
     /// The second-level tables, by first-level entry.
@@ -167,42 +198,89 @@ pub(super) struct TwoLevel {
     /// The second-level tables for large pages: those of a range are consecutive.
     large: KVec<SetOnce<DmaBuffer>>,
     /// For each part of scratch memory the second-level table of all of its addresses, and their page.
-    scratch: KVec<SetOnce<(DmaBuffer, DmaBuffer)>>,
+    scratch: Arc<KVec<(DmaBuffer, DmaBuffer)>>,
+    /// They are a process's, which is charged for their memory.
+    is_process: bool,
+}
+
+/// `bytes` of contiguous memory for tables.
+fn table_memory(dev: &dma::Device, bytes: usize, is_process: bool) -> Result<DmaBuffer> {
+    match is_process {
+        true => DmaBuffer::charged(dev, bytes),
+        false => DmaBuffer::new(dev, bytes),
+    }
 }
 
 impl TwoLevel {
-    /// Tables that lead nowhere. Linear addresses count from `base`, a multiple of 64 KiB. `ENOMEM`: no
-    /// memory below 4 GiB.
+    /// Tables that lead to scratch memory alone. Linear addresses count from `base`, a multiple of
+    /// 64 KiB. `ENOMEM`: no memory below 4 GiB.
     pub(super) fn new(dev: &dma::Device, base: u32) -> Result<Self> {
-        let first = DmaBuffer::new(dev, 3 * PAGE_SIZE)?;
+        let mut scratch = KVec::with_capacity(SCRATCH_PARTS, GFP_KERNEL)?;
+        for _ in 0..SCRATCH_PARTS {
+            let page = DmaBuffer::new(dev, PAGE_SIZE)?;
+            let table = DmaBuffer::new(dev, PAGE_SIZE)?;
+            table.fill(page_entry(page.dma_address(), Access::ReadWrite));
+            scratch.push((table, page), GFP_KERNEL)?;
+        }
+        let scratch = Arc::new(scratch, GFP_KERNEL)?;
+        let this = Self::with(dev, base.into(), 3 * PAGE_SIZE, scratch, false)?;
+        this.list(0, &this)?;
+        Ok(this)
+    }
+
+    /// Tables of a process, that lead to the same scratch memory alone. `ENOMEM`.
+    pub(super) fn beside(&self) -> Result<Self> {
+        Self::with(&self.dev, self.base, PAGE_SIZE, self.scratch.clone(), true)
+    }
+
+    fn with(
+        dev: &dma::Device,
+        base: u64,
+        bytes: usize,
+        scratch: Arc<KVec<(DmaBuffer, DmaBuffer)>>,
+        is_process: bool,
+    ) -> Result<Self> {
+        let first = table_memory(dev, bytes, is_process)?;
         for entry in 0..FIRST_ENTRIES {
             first.write(entry * 4, EXCEPTION)?;
         }
-        let mut second = KVVec::with_capacity(FIRST_ENTRIES, GFP_KERNEL)?;
+        let flags = crate::sys::GFP_CLIENT;
+        let mut second = KVVec::with_capacity(FIRST_ENTRIES, flags)?;
         for _ in 0..FIRST_ENTRIES {
             let empty = Second {
                 small: SetOnce::new(),
                 is_large: Atomic::new(false),
             };
-            second.push(empty, GFP_KERNEL)?;
+            second.push(empty, flags)?;
         }
         // Its last byte too must have an address of 32 bits.
         let end = first.dma_address() + first.size() as u64;
         if end > 1 << 32 {
             return Err(ENOMEM);
         }
-        let address = u32::try_from(first.dma_address())?;
-        // 64 bits, of which bit 0 would be a first level of 1 KiB.
-        first.write(2 * PAGE_SIZE, address)?;
-        Ok(Self {
+        let this = Self {
             dev: dev.clone(),
-            base: base.into(),
-            address,
+            base,
+            address: u32::try_from(first.dma_address())?,
             first,
             second,
             large: unset(LARGE_RANGES)?,
-            scratch: unset(SCRATCH_PARTS)?,
-        })
+            scratch,
+            is_process,
+        };
+        for (part, (table, _)) in this.scratch.iter().enumerate() {
+            let address = u32::try_from(table.dma_address())?;
+            for entry in touched(FIRST_SCRATCH_PAGE + part * PART_PAGES, PART_PAGES) {
+                this.publish(entry, address, false)?;
+            }
+        }
+        Ok(this)
+    }
+
+    /// Has entry `entry` of the device's page table array lead to `tables`. `EINVAL`: no such entry.
+    pub(super) fn list(&self, entry: usize, tables: &Self) -> Result {
+        // 64 bits, of which bit 0 would be a first level of 1 KiB.
+        self.first.write(2 * PAGE_SIZE + 8 * entry, tables.address)
     }
 
     /// Physical address of the first level.
@@ -255,7 +333,7 @@ impl TwoLevel {
             return Ok(());
         }
         let part = (entry * SMALL_PER_FIRST).checked_sub(FIRST_SCRATCH_PAGE);
-        let scratch = part.and_then(|pages| self.scratch.get(pages / PART_PAGES)?.as_ref());
+        let scratch = part.and_then(|pages| self.scratch.get(pages / PART_PAGES));
         match (second.small.as_ref(), scratch) {
             (Some(table), _) | (None, Some((table, _))) => table.copy(0, page),
             (None, None) => Ok(()),
@@ -273,7 +351,7 @@ impl TwoLevel {
 
     /// A table of `bytes` that leads nowhere, and its physical address.
     fn table(&self, bytes: usize) -> Result<(DmaBuffer, u32)> {
-        let table = DmaBuffer::new(&self.dev, bytes)?;
+        let table = table_memory(&self.dev, bytes, self.is_process)?;
         table.fill(EXCEPTION);
         let address = u32::try_from(table.dma_address())?;
         Ok((table, address))
@@ -282,14 +360,32 @@ impl TwoLevel {
     /// Makes the second level for `count` pages from `first`. One caller at a time. `ENOMEM`: no
     /// memory; what has been made stays.
     pub(super) fn prepare(&self, first: usize, count: usize) -> Result {
+        self.adopt(self.make(first, count, false)?)
+    }
+
+    /// Makes the second-level tables that `count` pages from `first` lack, for [`TwoLevel::adopt`].
+    /// `is_charged`: to the calling process. `ENOMEM`.
+    pub(super) fn make(&self, first: usize, count: usize, is_charged: bool) -> Result<Made> {
+        let mut made = KVec::new();
         for entry in touched(first, count) {
-            let second = self.second.get(entry).ok_or(EINVAL)?;
-            if second.small.as_ref().is_some() || second.is_large.load(Relaxed) {
-                continue;
+            if !self.has_small(entry) && !self.has_large(entry) {
+                let table = table_memory(&self.dev, PAGE_SIZE, is_charged)?;
+                table.fill(EXCEPTION);
+                made.push((entry, table), crate::sys::GFP_CLIENT)?;
             }
-            let (table, address) = self.table(PAGE_SIZE)?;
-            second.small.populate(table);
-            self.publish(entry, address, false)?;
+        }
+        Ok(Made(made))
+    }
+
+    /// Takes tables over that are still missing. One caller at a time.
+    pub(super) fn adopt(&self, made: Made) -> Result {
+        for (entry, table) in made.0 {
+            let second = self.second.get(entry).ok_or(EINVAL)?;
+            if !self.has_small(entry) && !self.has_large(entry) {
+                let address = u32::try_from(table.dma_address())?;
+                second.small.populate(table);
+                self.publish(entry, address, false)?;
+            }
         }
         Ok(())
     }
@@ -326,22 +422,6 @@ impl TwoLevel {
             Some(room) if is_fresh => self.map_large(room, whole),
             _ => self.map_small(whole.start * SMALL_PER_FIRST..whole.end * SMALL_PER_FIRST),
         }
-    }
-
-    /// Maps the addresses of scratch memory, whole first-level entries, to one page for each part,
-    /// permanently. `ENOMEM`. To be called once.
-    pub(super) fn map_scratch(&self) -> Result {
-        for (part, scratch) in self.scratch.iter().enumerate() {
-            let page = DmaBuffer::new(&self.dev, PAGE_SIZE)?;
-            let table = DmaBuffer::new(&self.dev, PAGE_SIZE)?;
-            table.fill(page_entry(page.dma_address(), Access::ReadWrite));
-            let address = u32::try_from(table.dma_address())?;
-            scratch.populate((table, page));
-            for entry in touched(FIRST_SCRATCH_PAGE + part * PART_PAGES, PART_PAGES) {
-                self.publish(entry, address, false)?;
-            }
-        }
-        Ok(())
     }
 
     fn map_small(&self, pages: Range<usize>) -> Result {
@@ -386,24 +466,79 @@ impl TwoLevel {
     }
 
     /// Maps `page`, as [`TwoLevel::set`], to its linear address.
-    pub(super) fn set_linear(&self, page: usize, access: Access) {
+    fn set_linear(&self, page: usize, access: Access) {
         self.set(page, self.linear(page), access);
     }
 
     /// Maps `page`, for which [`TwoLevel::prepare`] has been called, to physical address `address`.
     /// Among large pages, which are mapped to themselves permanently, nothing changes.
-    pub(super) fn set(&self, page: usize, address: u64, access: Access) {
+    fn set(&self, page: usize, address: u64, access: Access) {
         self.write(page, page_entry(address, access));
     }
 
+    /// The same of consecutive pages from `first` on.
+    pub(super) fn set_each(&self, first: usize, addresses: &[DmaAddress], access: Access) {
+        for (page, &address) in (first..).zip(addresses) {
+            self.set(page, crate::sys::widen(address), access);
+        }
+    }
+
     /// Lets `page` lead nowhere.
-    pub(super) fn clear(&self, page: usize) {
+    fn clear(&self, page: usize) {
         self.write(page, EXCEPTION);
     }
 
-    /// Lets `page`, of which one of several linear mappings ends, lead where the others want it.
-    pub(super) fn leave(&self, page: usize) {
-        self.set_linear(page, Access::ReadWrite);
+    /// Lets `count` pages from `first` lead nowhere.
+    pub(super) fn clear_each(&self, first: usize, count: usize) {
+        for page in first..first + count {
+            self.clear(page);
+        }
+    }
+
+    /// Maps `count` pages from `first` to their linear addresses. One caller at a time. `ENOMEM`.
+    pub(super) fn begin_linear(&self, first: usize, count: usize, access: Access) -> Result {
+        self.prepare(first, count)?;
+        for page in first..first + count {
+            self.set_linear(page, access);
+        }
+        Ok(())
+    }
+
+    /// Maps what all tables have. One caller at a time. `ENOMEM`.
+    pub(super) fn begin_held(&self, held: &Held) -> Result {
+        let (first, count) = (held.pages.start, held.pages.len());
+        match held.is_permanent {
+            true => self.map_linear(first, count),
+            false => self.begin_linear(first, count, held.access),
+        }
+    }
+
+    /// Lets linear `pages` lead nowhere, but those that are `held`, by other mappings.
+    pub(super) fn end_linear(&self, pages: Range<usize>, held: &[Held]) {
+        let mut first = pages.start;
+        while first < pages.end {
+            let holding = held.iter().filter(|held| held.pages.contains(&first));
+            let longest = holding.max_by_key(|held| held.pages.end);
+            // Looked for once for all pages up to there, not for each.
+            let end = longest.map_or_else(
+                || {
+                    let starts = held.iter().map(|held| held.pages.start);
+                    starts
+                        .filter(|&start| start > first)
+                        .min()
+                        .unwrap_or(pages.end)
+                },
+                |held| held.pages.end,
+            );
+            let end = end.min(pages.end);
+            for page in first..end {
+                match longest {
+                    Some(held) => self.set_linear(page, held.access),
+                    None => self.clear(page),
+                }
+            }
+            first = end;
+        }
     }
 }
 

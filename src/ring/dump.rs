@@ -45,7 +45,10 @@ use crate::{
         RegisterDump, //
     },
     memory::Object,
-    mmu::Vm,
+    mmu::{
+        SpaceId,
+        Vm, //
+    },
     sys::{
         self,
         coredump::{
@@ -174,6 +177,8 @@ pub(crate) struct Evidence {
     context: Option<Span>,
     /// The guilty process, by its number; 0: nobody.
     process: u64,
+    /// Its tables of the MMU, if it has some of its own.
+    space: Option<SpaceId>,
     /// Who that is.
     culprit: Option<Culprit>,
     /// Number and event id of the oldest job.
@@ -204,6 +209,7 @@ impl Evidence {
             commands: Some(span),
             context: None,
             process,
+            space: None,
             culprit: None,
             job,
         })
@@ -218,6 +224,7 @@ impl Evidence {
 /// The guilty job, as the ring's state has it.
 struct Guilty {
     process: u64,
+    space: Option<SpaceId>,
     /// Offset of its commands in the ring, and their bytes.
     commands: (usize, usize),
     context: Option<(Arc<Context>, Load)>,
@@ -301,6 +308,7 @@ impl<P: Payload> Ring<P> {
                     let (at, bytes) = basis.commands;
                     guilty = Some(Guilty {
                         process: slot.load.payload.process(),
+                        space: slot.load.payload.space(),
                         // CAST: 32 bits into at least 32.
                         commands: (slot.start + at as usize, bytes as usize),
                         context: slot.load.own.context.clone().zip(basis.load),
@@ -355,7 +363,8 @@ impl<P: Payload> Ring<P> {
             ring,
             commands,
             context,
-            process: guilty.map_or(0, |guilty| guilty.process),
+            process: guilty.as_ref().map_or(0, |guilty| guilty.process),
+            space: guilty.as_ref().and_then(|guilty| guilty.space),
             culprit: None,
             job: oldest,
         })
@@ -599,7 +608,12 @@ impl Dumps {
         let taken = granted(self.level, pieces.iter().map(|p| p.range.bytes()));
         let taken = &taken[..pieces.len().min(MAX_PIECES)];
         let registers = evidence.registers.all();
-        let table_bytes = tables.map_or(0, |(vm, version)| vm.table_bytes(version));
+        let space = match (evidence.space, scene.addressing) {
+            (Some(space), Addressing::Translated(vm)) => vm.space(space),
+            _ => None,
+        };
+        let space = space.as_deref();
+        let table_bytes = tables.map_or(0, |(vm, version)| vm.table_bytes(version, space));
         let page_count: usize = pieces.iter().zip(taken).map(pages_of).sum();
         let fixed = [
             registers.len() * 8,
@@ -621,7 +635,7 @@ impl Dumps {
         }
         if let Some((vm, version)) = tables {
             let object = writer.add(Kind::Mmu, 0, 0, table_bytes).ok_or(ENOSPC)?;
-            vm.copy_tables(version, object)?;
+            vm.copy_tables(version, space, object)?;
         }
         let object = writer.add(Kind::Ring, scene.address.into(), 0, scene.bytes);
         let object = object.ok_or(ENOSPC)?;

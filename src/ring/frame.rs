@@ -24,12 +24,12 @@ use crate::{
         Load,
         Owner, //
     },
-    hw::MmuVersion,
     stream::{
         checker::Engines,
         words::{
             self,
             Caches,
+            PageTables,
             Pipe, //
         }, //
     }, //
@@ -133,8 +133,8 @@ impl Source<'_> {
 
 /// What stands around the words of a job.
 pub(super) struct Frame {
-    /// The MMU's translations are flushed.
-    pub(super) flush: bool,
+    /// The MMU's translations are flushed, and it uses these tables.
+    pub(super) flush: Option<PageTables>,
     /// What makes the GPU forget addresses, in this order.
     pub(super) wipes: [Option<Wipe>; PIPES],
     /// LINK to the context's states.
@@ -146,10 +146,15 @@ pub(super) struct Frame {
 }
 
 impl Frame {
+    /// Bytes of the flush, which comes first.
+    pub(super) fn flush_bytes(&self) -> usize {
+        bytes_if(self.flush.is_some(), words::FLUSH_MMU_WORDS)
+    }
+
     /// Bytes before the place where the GPU goes on when it has loaded a context.
     pub(super) fn until_loaded(&self) -> usize {
         let wipes = self.wipes.iter().flatten();
-        bytes_if(self.flush, words::FLUSH_MMU_WORDS)
+        self.flush_bytes()
             + wipes.map(|wipe| wipe.words * 4).sum::<usize>()
             + bytes_if(self.load.is_some(), words::LINK_WORDS)
     }
@@ -170,15 +175,15 @@ impl Frame {
 
 impl Frame {
     /// What must stand around `commands` behind what leaves the GPU as `gpu` says, with states from
-    /// `source` in front of them. `flush`: the TLB is to be flushed; `uses`: the engines that all
-    /// of it uses.
+    /// `source` in front of them. `flush`: the tables, if the MMU must load them or flush its
+    /// TLB; `uses`: the engines that all of it uses.
     #[inline(always)]
     pub(super) fn new(
         gpu: &GpuState,
         stream: Option<&Stream<'_>>,
         source: Source<'_>,
         uses: Engines,
-        flush: bool,
+        flush: Option<PageTables>,
     ) -> Self {
         let commands = stream.map(|stream| &stream.commands);
         let (mut load, mut states, mut pipe) = (None, None, gpu.pipe);
@@ -225,12 +230,11 @@ impl Frame {
     pub(super) fn emit<E>(
         &self,
         caches: &Caches,
-        mmu: MmuVersion,
         stream: Option<&Stream<'_>>,
         mut emit: impl FnMut(&[u32]) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.flush {
-            emit(&words::flush_mmu(caches, mmu))?;
+        if let Some(tables) = self.flush {
+            emit(&words::flush_mmu(caches, tables))?;
         }
         if let Some((stream, (_, scrub))) = stream.and_then(|stream| Some((stream, stream.author?)))
         {
@@ -323,7 +327,10 @@ impl Section {
 #[kernel::macros::kunit_tests(galcore_frame)]
 mod tests {
     use super::*;
-    use crate::stream::checker::Engines;
+    use crate::{
+        hw::MmuVersion,
+        stream::checker::Engines, //
+    };
     use kernel::prelude::*;
 
     const BOTH: Caches = Caches::new(true, true, true, MmuVersion::V1);

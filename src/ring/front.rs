@@ -12,7 +12,8 @@ use super::{
     job::{
         Outcome,
         Payload,
-        RingJob, //
+        RingJob,
+        Tables, //
     },
     phase::Phase,
     recovery::{
@@ -44,6 +45,7 @@ use crate::{
     mmu::NO_TRANSLATIONS,
     stream::words::{
         self,
+        PageTables,
         Pipe, //
     },
     sys,
@@ -231,6 +233,29 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     }
 }
 
+/// What the front end begins with after a reset.
+struct StartAt {
+    /// The pipe that the oldest job wants.
+    pipe: Option<Pipe>,
+    /// The tables that it, or one that follows, wants.
+    tables: Option<PageTables>,
+    /// Where its words begin, and end.
+    start: usize,
+    mark: usize,
+}
+
+impl StartAt {
+    fn oldest<P: Payload>(state: &State<RingEnd<P>>) -> Option<Self> {
+        let (_, slot) = state.jobs.get(0)?;
+        Some(Self {
+            pipe: slot.load.own.basis.pipe,
+            tables: state.tables_before(0),
+            start: slot.start,
+            mark: slot.mark,
+        })
+    }
+}
+
 impl<P: Payload> Ring<P> {
     /// The TLB is empty, and makes no translations before the front end starts.
     fn hold_translations(&self) {
@@ -362,19 +387,18 @@ impl<P: Payload> Ring<P> {
         if state.phase == (Phase::Asleep { holding: true }) {
             self.cut_links(&state)?;
         }
-        let oldest = state.jobs.get(0);
-        let oldest = oldest.map(|(_, slot)| (slot.load.own.basis.pipe, slot.start, slot.mark));
+        let oldest = StartAt::oldest(&state);
         let rest = state.front.rest;
         drop(state);
         match oldest {
-            Some((pipe, start, mark)) => self.start_at_job(pipe, start, mark),
+            Some(oldest) => self.start_at_job(oldest),
             // CAST: 16 bytes.
             None => Ok((self.gpu(rest), (WAIT_LINK_BYTES / 8) as u32)),
         }
     }
 
-    /// Makes the job of this age one that is dropped: of its words, but for the event, nothing is
-    /// left but the pipe that what is behind it wants.
+    /// Drops the job of this age: of its words remain the event, the load of the tables that later jobs
+    /// of its process use, and a select of the pipe that the next job wants.
     fn drop_job(&self, state: &mut State<RingEnd<P>>, age: usize) -> Result {
         let next = state.jobs.get(age + 1);
         let pipe = next.and_then(|(_, slot)| slot.load.own.basis.pipe);
@@ -397,6 +421,9 @@ impl<P: Payload> Ring<P> {
         job.own.flushed = 0;
         let event = mark - self.event_bytes();
         let mut at = start;
+        if self.front.tables != PageTables::V1 && job.own.basis.tables == Tables::Loads {
+            at += 4 * words::FLUSH_MMU_WORDS;
+        }
         if let Some(pipe) = pipe {
             // The jobs in front have drained.
             let select = words::select_idle_pipe(pipe);
@@ -414,14 +441,8 @@ impl<P: Payload> Ring<P> {
             .write_words(at, &[words::link(target, bytes), target])
     }
 
-    /// Makes the words that the front end begins with, where the oldest job, from `start` to
-    /// `mark`, wants `pipe`.
-    pub(super) fn start_at_job(
-        &self,
-        pipe: Option<Pipe>,
-        start: usize,
-        mark: usize,
-    ) -> Result<(u32, u32)> {
+    /// Makes the words that the front end begins with before `job`.
+    fn start_at_job(&self, job: StartAt) -> Result<(u32, u32)> {
         let lists = Lists {
             scrub: &self.front.setup.scrub,
             stale: [&[]; PIPES],
@@ -435,12 +456,16 @@ impl<P: Payload> Ring<P> {
                 words.put(lists.words(part))?;
             }
         }
-        if let Some(pipe) = pipe {
+        match job.tables {
+            None | Some(PageTables::V1) => {}
+            Some(tables) => words.put(&words::use_tables(tables))?,
+        }
+        if let Some(pipe) = job.pipe {
             words.put(&words::select_pipe(&self.front.caches, pipe))?;
         }
-        let target = self.gpu(start);
+        let target = self.gpu(job.start);
         // CAST: less than `RING_BYTES`.
-        let bytes = (mark + WAIT_LINK_BYTES - start) as u32;
+        let bytes = (job.mark + WAIT_LINK_BYTES - job.start) as u32;
         words.put(&[words::link(target, bytes), target])?;
         Ok(words.finish())
     }
@@ -474,15 +499,13 @@ impl<P: Payload> Ring<P> {
             state.is_off = false;
             let is_held = core::mem::replace(&mut state.is_held, false);
             self.trace_begin(&mut state);
-            let oldest = state.jobs.get(0).filter(|_| is_held);
-            let held = oldest.map(|(_, slot)| (slot.load.own.basis.pipe, slot.start, slot.mark));
-            (rest, held)
+            (rest, StartAt::oldest(&state).filter(|_| is_held))
         };
         // CAST: 16 bytes.
         let units = (WAIT_LINK_BYTES / 8) as u32;
         let (address, units) = match held {
             // It was to find the core as it was before.
-            Some((pipe, start, mark)) => self.start_at_job(pipe, start, mark)?,
+            Some(held) => self.start_at_job(held)?,
             None => (self.gpu(rest), units),
         };
         sys::barrier::write();

@@ -16,9 +16,13 @@ use crate::{
         Context,
         Load, //
     },
+    mmu::SpaceId,
     stream::{
         checker::Engines,
-        words::Pipe, //
+        words::{
+            PageTables,
+            Pipe, //
+        }, //
     }, //
 };
 use kernel::{
@@ -60,6 +64,9 @@ pub(crate) trait Payload: Default + Send + Unpin + 'static {
     /// The process that has submitted it, by its number; 0: the driver.
     fn process(&self) -> u64;
 
+    /// That process's own tables of the MMU, if it has some.
+    fn space(&self) -> Option<SpaceId>;
+
     /// What its process has of the core at place `core`; `None`: it is the driver's. Called with the
     /// core's lock.
     fn share(&self, core: usize) -> Option<&Share>;
@@ -96,11 +103,25 @@ pub(crate) struct Toll {
     pub(crate) dropped: u32,
 }
 
+/// What a job has to do with the tables that the MMU uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Tables {
+    /// It uses whichever there are.
+    #[default]
+    Any,
+    /// It uses these, which an earlier job has loaded.
+    Loaded(PageTables),
+    /// It loads those that it uses.
+    Loads,
+}
+
 /// What a job's words rest on: where another is taken out in front of it, this must be made so.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Basis {
     /// The pipe that is selected where they start; `None`: whichever.
     pub(super) pipe: Option<Pipe>,
+    /// The tables.
+    pub(super) tables: Tables,
     /// There are commands of a process's among them.
     pub(super) has_commands: bool,
     /// These: how many bytes behind the job's start, and how many.
@@ -175,6 +196,10 @@ impl Payload for u32 {
 
     fn process(&self) -> u64 {
         (*self).into()
+    }
+
+    fn space(&self) -> Option<SpaceId> {
+        None
     }
 
     fn share(&self, _: usize) -> Option<&Share> {

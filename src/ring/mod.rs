@@ -25,7 +25,9 @@
 //! # Translations that stay in the TLB
 //!
 //! A job flushes the TLB if the address space has changed since the last job that did; when it has
-//! ended the address space is told ([`Vm::flushed`]).
+//! ended the address space is told ([`Vm::flushed`]). With MMU version 2 the flush loads the tables
+//! of the job's process, too, and is done whenever another process's are loaded. A job's words never
+//! name the tables of another process: those can be freed while the words are still in the ring.
 //!
 //! # A core that hangs
 //!
@@ -92,6 +94,7 @@ use crate::{
     },
     memory::gpu_address,
     mmu::{
+        SpaceId,
         Tlb,
         Vm,
         NO_TRANSLATIONS, //
@@ -102,6 +105,7 @@ use crate::{
         words::{
             self,
             Caches,
+            PageTables,
             Pipe, //
         }, //
     },
@@ -203,7 +207,10 @@ const USABLE_BYTES: usize = RING_BYTES - PREFETCH_MARGIN - START_BYTES;
 /// Bytes behind them for what the front end runs first when it starts: what sets the core up; what
 /// makes it as the oldest job wants it, and leads there. At their end is the [`TRAP`].
 const START_BYTES: usize = (4
-    * ((PIPES + 1) * words::SELECT_PIPE_WORDS + scrub::MAX_ADDRESS_WORDS + words::LINK_WORDS)
+    * (words::USE_TABLES_WORDS
+        + (PIPES + 1) * words::SELECT_PIPE_WORDS
+        + scrub::MAX_ADDRESS_WORDS
+        + words::LINK_WORDS)
     + WAIT_LINK_BYTES)
     .next_multiple_of(64);
 
@@ -259,9 +266,22 @@ pub(crate) struct RingEnd<P> {
     /// What flushes the core's caches.
     caches: Caches,
     vm: Arc<Vm>,
+    /// The tables of no process.
+    tables: PageTables,
     /// The change of the address space that the core's TLB has been flushed past.
     flushed: Atomic<u64>,
     payload: PhantomData<fn() -> P>,
+}
+
+impl<P> RingEnd<P> {
+    /// The tables of the process that has `space`.
+    fn tables_of(&self, space: Option<SpaceId>) -> PageTables {
+        match (self.tables, space) {
+            (PageTables::V2(_), Some(space)) => PageTables::V2(space.address),
+            (PageTables::Secure(_), Some(space)) => PageTables::Secure(space.entry),
+            (tables, _) => tables,
+        }
+    }
 }
 
 impl<P: Payload> Ring<P> {
@@ -284,6 +304,11 @@ impl<P: Payload> Ring<P> {
             identity.has_fast_clear(),
             hardware.mmu_version(),
         );
+        let tables = match (hardware.mmu_version(), vm.two_level_table()) {
+            (MmuVersion::V2, Some(_)) if identity.has_secure_mmu => PageTables::Secure(0),
+            (MmuVersion::V2, Some([table, ..])) => PageTables::V2(table),
+            _ => PageTables::V1,
+        };
         let front = RingEnd {
             event_padding: identity.needs_event_padding(),
             caches: match identity.has_3d() && identity.has_halti5() {
@@ -292,6 +317,7 @@ impl<P: Payload> Ring<P> {
             },
             setup,
             vm,
+            tables,
             flushed: Atomic::new(NO_TRANSLATIONS),
             payload: PhantomData,
         };

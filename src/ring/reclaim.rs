@@ -16,6 +16,7 @@ use crate::{
     context::Context,
     error::Result,
     limits::MAX_CORES,
+    mmu::GpuView,
     sys,
     wait::{
         self,
@@ -96,6 +97,9 @@ pub(crate) struct Shown {
 pub(crate) struct Retired {
     #[pin]
     links: ListLinks,
+    /// The process's tables lead to it so long. Before `kept`, which is kept until no core has a
+    /// translation.
+    _view: Option<GpuView>,
     kept: Arc<dyn Kept>,
     shown: Option<Shown>,
     /// Bytes of `shown` that some window may still show, at its end.
@@ -113,11 +117,17 @@ impl_list_item! {
 }
 
 impl Retired {
-    /// Prepares to let go of `kept`, which lies in `shown`, if in the pool. `OutOfMemory`.
-    pub(crate) fn new(kept: Arc<dyn Kept>, shown: Option<Shown>) -> Result<ListArc<Self>> {
+    /// Prepares to let go of `kept`, which lies in `shown`, if in the pool, and has `view` in the
+    /// process's tables. `OutOfMemory`.
+    pub(crate) fn new(
+        kept: Arc<dyn Kept>,
+        shown: Option<Shown>,
+        view: Option<GpuView>,
+    ) -> Result<ListArc<Self>> {
         Ok(ListArc::pin_init(
             try_pin_init!(Self {
                 links <- ListLinks::new(),
+                _view: view,
                 kept,
                 shown,
                 to_hide: Atomic::new(0),

@@ -17,7 +17,8 @@ use super::{
     },
     job::{
         Job,
-        Outcome, //
+        Outcome,
+        Tables, //
     },
     meter::Meter,
     phase::Phase,
@@ -45,7 +46,10 @@ use crate::{
     },
     stream::{
         checker::Engines,
-        words::Pipe, //
+        words::{
+            PageTables,
+            Pipe, //
+        }, //
     },
     sys::clock::Stamp, //
 };
@@ -85,6 +89,8 @@ pub(super) struct GpuState {
     pub(super) authors: Authors,
     /// The change of the address space that its TLB is flushed past.
     pub(super) flushed: u64,
+    /// The tables that its MMU uses; `None`: not known.
+    pub(super) tables: Option<PageTables>,
 }
 
 impl GpuState {
@@ -111,6 +117,7 @@ impl GpuState {
             context: None,
             authors: Authors::default(),
             flushed: NEVER_FLUSHED,
+            tables: None,
         }
     }
 }
@@ -479,6 +486,20 @@ impl<P: Payload> State<RingEnd<P>> {
         }
     }
 
+    /// The tables that the job of this age, or a later one, uses without loading them, as an earlier
+    /// job has. `None`: none does. Their process has not ended.
+    pub(super) fn tables_before(&self, age: usize) -> Option<PageTables> {
+        for age in age..self.jobs.len() {
+            let (_, slot) = self.jobs.get(age)?;
+            match slot.load.own.basis.tables {
+                Tables::Any => {}
+                Tables::Loaded(tables) => return Some(tables),
+                Tables::Loads => return None,
+            }
+        }
+        None
+    }
+
     /// Takes the place of `bytes` at `at`, as [`State::take`] does.
     pub(super) fn reserve(
         &mut self,
@@ -618,6 +639,30 @@ mod tests {
         assert!(state.pop().is_some());
         state.charge_actions(0, Stamp::at(120, 0), &2);
         assert_eq!(state.meter.load(None, Stamp::at(120, 0)).busy, 100);
+    }
+
+    #[test]
+    fn a_restart_loads_the_tables_that_a_job_takes_for_loaded() {
+        let (own, others) = (PageTables::V2(0x1000), PageTables::V2(0x2000));
+        let wanted = |all: &[Tables]| {
+            let mut state = state();
+            for (payload, &tables) in (1..).zip(all) {
+                reserve(&mut state, payload).unwrap();
+                state.filled();
+                if let Some(job) = state.jobs.load_at(payload.into()) {
+                    job.own.basis.tables = tables;
+                }
+            }
+            state.tables_before(0)
+        };
+        assert_eq!(wanted(&[]), None);
+        assert_eq!(wanted(&[Tables::Any]), None);
+        assert_eq!(wanted(&[Tables::Any, Tables::Loaded(own)]), Some(own));
+        assert_eq!(
+            wanted(&[Tables::Loaded(own), Tables::Loaded(others)]),
+            Some(own)
+        );
+        assert_eq!(wanted(&[Tables::Loads, Tables::Loaded(others)]), None);
     }
 
     #[test]

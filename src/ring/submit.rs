@@ -10,7 +10,8 @@ use super::{
     job::{
         Basis,
         Job,
-        RingJob, //
+        RingJob,
+        Tables, //
     },
     state::Place,
     Payload,
@@ -157,7 +158,10 @@ impl<P: Payload> Ring<P> {
         }
         let uses = source.with_uses(uses);
         let changes = self.front.vm.changes();
-        let flush = state.front.gpu.flushed != changes;
+        let tables = self.front.tables_of(payload.space());
+        // A job without commands uses no memory.
+        let is_other = commands.is_some() && state.front.gpu.tables != Some(tables);
+        let flush = (is_other || state.front.gpu.flushed != changes).then_some(tables);
         let frame = Frame::new(&state.front.gpu, stream, source, uses, flush);
         let state_bytes = match (&frame.states, states) {
             (Some(_), Some(states)) => states.bytes(),
@@ -174,6 +178,11 @@ impl<P: Payload> Ring<P> {
         };
         let basis = Basis {
             pipe: state.front.gpu.pipe,
+            tables: match (flush, commands) {
+                (Some(_), _) => Tables::Loads,
+                (None, Some(_)) => Tables::Loaded(tables),
+                (None, None) => Tables::Any,
+            },
             has_commands: commands.is_some(),
             commands: match commands {
                 // CAST: less than `RING_BYTES`.
@@ -219,6 +228,9 @@ impl<P: Payload> Ring<P> {
         }
         self.trace_submit(&mut state, place, stream);
         state.front.gpu.flushed = changes;
+        if flush.is_some() {
+            state.front.gpu.tables = flush;
+        }
         if let Some(commands) = commands {
             state.front.gpu.pipe = Some(commands.exit);
             state.front.gpu.context = context.map(|context| context.owner);
@@ -307,12 +319,7 @@ impl<P: Payload> Ring<P> {
             at += core::mem::size_of_val(words);
             Ok(())
         };
-        frame.emit(
-            &self.front.caches,
-            self.hardware.mmu_version(),
-            stream,
-            emit,
-        )?;
+        frame.emit(&self.front.caches, stream, emit)?;
         self.write_end(place, at)?;
         self.start_at(place)
     }

@@ -298,6 +298,7 @@ mod tests {
             select_pipe,
             wait_link,
             Caches,
+            PageTables,
             Pipe,
             END,
             NOP, //
@@ -436,7 +437,7 @@ mod tests {
             let words = length(random);
             assert!(words % 2 == 0 && (2..=2 + 512 + 2048).contains(&words));
         }
-        assert_eq!(length(flush_mmu(&CACHES, MmuVersion::V1)[0]), 2);
+        assert_eq!(length(flush_mmu(&CACHES, PageTables::V1)[0]), 2);
     }
 
     #[test]

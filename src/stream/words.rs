@@ -98,7 +98,10 @@ pub(crate) const TOKEN_FE_TO_PE: u32 = 0x0701;
 const FLUSH_MMU_ALL: u32 = 0x1F;
 
 /// `MMUv2_CONFIGURATION`: flush; the masks of mode and address keep these fields as they are.
-const FLUSH_MMU_V2: u32 = 1 << 8 | 1 << 4 | 1 << 3;
+const FLUSH_MMU_V2: u32 = KEEP_ADDRESS | 1 << 4 | 1 << 3;
+
+/// `MMUv2_CONFIGURATION`: the mask of the address.
+const KEEP_ADDRESS: u32 = 1 << 8;
 
 /// Cycles that the front end rests between two looks at the end of the ring.
 const WAIT_CYCLES: u32 = 200;
@@ -315,8 +318,11 @@ pub(crate) const LINK_WORDS: usize = 2;
 /// Words of [`select_pipe`].
 pub(crate) const SELECT_PIPE_WORDS: usize = DRAIN_WORDS + 2;
 
+/// Words of [`use_tables`].
+pub(crate) const USE_TABLES_WORDS: usize = 8;
+
 /// Words of [`flush_mmu`].
-pub(crate) const FLUSH_MMU_WORDS: usize = DRAIN_WORDS + 14;
+pub(crate) const FLUSH_MMU_WORDS: usize = DRAIN_WORDS + 8 + USE_TABLES_WORDS;
 
 /// Words that write `caches` back and wait until the pixel engine has drained. After them, the
 /// front end's position shows what the pixel engine has done.
@@ -348,40 +354,55 @@ pub(crate) const fn select_idle_pipe(pipe: Pipe) -> [u32; 2] {
     [load_state(state::GL_PIPE_SELECT, 1), pipe.number()]
 }
 
-/// Words that flush the MMU's translations, in every unit: first what was drawn with the old ones
-/// leaves the caches and drains, what was read with them is forgotten, and nothing follows before
-/// the flush has ended.
-pub(crate) const fn flush_mmu(caches: &Caches, version: MmuVersion) -> [u32; FLUSH_MMU_WORDS] {
-    let [a, b, c, d, e, f, g, h] = caches.drain;
-    let [i, j, k, l] = caches.textures;
-    let [m, n, o, p] = caches.halti5;
-    let (state, value) = match version {
-        MmuVersion::V1 => (state::GL_FLUSH_MMU, FLUSH_MMU_ALL),
-        MmuVersion::V2 => (state::MMUV2_CONFIGURATION, FLUSH_MMU_V2),
+/// The tables that an MMU uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PageTables {
+    /// The table of version 1, which registers name.
+    V1,
+    /// The first level of version 2: its physical address, on 4 KiB.
+    V2(u32),
+    /// The same of a secure MMU: the entry of the page table array.
+    Secure(u32),
+}
+
+/// Words that make the MMU use `tables`, with no translation that it has made, in every unit; nothing
+/// follows before that has ended. Nothing may be under way. Source: etnaviv, a switch of contexts.
+pub(crate) const fn use_tables(tables: PageTables) -> [u32; USE_TABLES_WORDS] {
+    let [a, b, c, d] = match tables {
+        PageTables::V1 => [load_state(state::GL_FLUSH_MMU, 1), FLUSH_MMU_ALL, NOP, 0],
+        PageTables::V2(first) => [
+            load_state(state::MMUV2_CONFIGURATION, 1),
+            (first & !0xFFF) | (FLUSH_MMU_V2 & !KEEP_ADDRESS),
+            NOP,
+            0,
+        ],
+        PageTables::Secure(entry) => {
+            let [select, entry] = load_page_tables(entry);
+            let flush = load_state(state::MMUV2_CONFIGURATION, 1);
+            [select, entry, flush, FLUSH_MMU_V2]
+        }
     };
     [
         a,
         b,
         c,
         d,
-        e,
-        f,
-        g,
-        h,
-        i,
-        j,
-        k,
-        l,
-        m,
-        n,
-        o,
-        p,
-        load_state(state, 1),
-        value,
         load_state(state::GL_SEMAPHORE_TOKEN, 1),
         TOKEN_FE_TO_PE,
         STALL,
         TOKEN_FE_TO_PE,
+    ]
+}
+
+/// Words that flush the MMU's translations and make it use `tables`: first what was drawn with the old
+/// ones leaves the caches and drains, and what was read with them is forgotten.
+pub(crate) const fn flush_mmu(caches: &Caches, tables: PageTables) -> [u32; FLUSH_MMU_WORDS] {
+    let [a, b, c, d, e, f, g, h] = caches.drain;
+    let [i, j, k, l] = caches.textures;
+    let [m, n, o, p] = caches.halti5;
+    let [q, r, s, t, u, v, w, x] = use_tables(tables);
+    [
+        a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x,
     ]
 }
 
@@ -438,6 +459,8 @@ pub(crate) const fn event_len(extra_event_states: bool) -> usize {
 #[kernel::macros::kunit_tests(galcore_words)]
 mod tests {
     use super::*;
+
+    const TABLES: PageTables = PageTables::V2(0x4567_8000);
 
     #[test]
     fn encodings_are_those_of_the_vendor() {
@@ -504,32 +527,42 @@ mod tests {
             ),
         ] {
             assert_eq!(drain(&caches)[..4], words);
-            assert_eq!(flush_mmu(&caches, MmuVersion::V2)[..4], words);
+            assert_eq!(flush_mmu(&caches, TABLES)[..4], words);
         }
     }
 
     #[test]
     fn translations_change_behind_what_was_read_by_them() {
-        for (pipe_3d, version, words) in [
+        for (pipe_3d, version, tables, words) in [
             (
                 true,
                 MmuVersion::V1,
+                PageTables::V1,
                 [0x0801_0E03, 4, 0x1800_0000, 0, 0x0801_0E04, 0x1F],
             ),
             // With those of the drain the vendor's 0x7E, and depth.
             (
                 true,
                 MmuVersion::V2,
-                [0x0801_0E03, 0x44, 0x0801_0E03, 0x10, 0x0801_0061, 0x118],
+                TABLES,
+                [
+                    0x0801_0E03,
+                    0x44,
+                    0x0801_0E03,
+                    0x10,
+                    0x0801_0061,
+                    0x4567_8018,
+                ],
             ),
             (
                 false,
                 MmuVersion::V1,
+                PageTables::V1,
                 [0x1800_0000, 0, 0x1800_0000, 0, 0x0801_0E04, 0x1F],
             ),
         ] {
             let caches = Caches::new(pipe_3d, true, true, version);
-            let all = flush_mmu(&caches, version);
+            let all = flush_mmu(&caches, tables);
             assert_eq!(all[8..12], words[..4]);
             assert_eq!(all[16..18], words[4..]);
         }
@@ -539,10 +572,18 @@ mod tests {
     fn halti5_forgets_instructions_and_descriptors() {
         let caches = Caches::new(true, false, true, MmuVersion::V2).with_halti5();
         assert_eq!(drain(&caches)[..2], [0x0801_0E03, 0xC23]);
-        let all = flush_mmu(&caches, MmuVersion::V2);
+        let all = flush_mmu(&caches, TABLES);
         assert_eq!(all[12..16], [0x0801_022C, 0x1F, 0x0801_5311, 0]);
         let caches = Caches::new(true, false, true, MmuVersion::V2);
-        assert_eq!(flush_mmu(&caches, MmuVersion::V2)[12..16], [NOP, 0, NOP, 0]);
+        assert_eq!(flush_mmu(&caches, TABLES)[12..16], [NOP, 0, NOP, 0]);
+    }
+
+    #[test]
+    fn a_secure_mmu_takes_an_entry_of_its_array() {
+        assert_eq!(
+            use_tables(PageTables::Secure(5))[..4],
+            [0x0801_006B, 5, 0x0801_0061, 0x118]
+        );
     }
 
     #[test]

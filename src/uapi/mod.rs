@@ -43,7 +43,6 @@ use crate::{
         Error,
         Result, //
     },
-    limits::MAX_PROCESSES,
     log::{
         debug_client,
         warn_client,
@@ -546,14 +545,23 @@ fn clients() -> Result<Arc<Clients>, kernel::error::Error> {
 
 /// The calling process opens the device: its objects, until [`Clients::leave`].
 fn join(clients: &Arc<Clients>) -> Result<Arc<Process>, kernel::error::Error> {
-    clients.join().inspect_err(|&error| {
-        if error == EAGAIN {
+    clients.join().map_err(|error| match error {
+        EAGAIN => {
             warn_client!(
                 OPENS,
-                "cannot open the device: {} processes of its user have it open",
-                MAX_PROCESSES
+                "cannot open the device: {} processes of its user have it open, or are ending",
+                clients.max_processes()
             );
+            error
         }
+        ENOSPC => {
+            warn_client!(
+                OPENS,
+                "cannot open the device: all address spaces of the GPU are in use"
+            );
+            EAGAIN
+        }
+        error => error,
     })
 }
 

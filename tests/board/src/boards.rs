@@ -209,7 +209,7 @@ pub const BEHIND_IOMMU: &str = "behind-iommu";
 
 /// Whether the tree names places in the memory of a machine that has as much as usual.
 pub fn has_places(tree: &str) -> bool {
-    matches!(tree, "pool-regions" | "framebuffer")
+    matches!(tree, "pool-regions" | "framebuffer" | "framebuffer-large")
 }
 
 /// Source of an overlay that goes on top of a board's.
@@ -219,11 +219,12 @@ pub fn extra_overlay(name: &str) -> Result<&'static str> {
         "core-apart" => Ok(include_str!("../dts/core-apart.dts")),
         "reset-line" => Ok(include_str!("../dts/reset-line.dts")),
         "framebuffer" => Ok(include_str!("../dts/framebuffer.dts")),
+        "framebuffer-large" => Ok(include_str!("../dts/framebuffer-large.dts")),
         "opp" => Ok(include_str!("../dts/opp.dts")),
         BEHIND_IOMMU => Ok(include_str!("../dts/behind-iommu.dts")),
         _ => bail!(
             "there is no device tree '{name}'; known: pool-regions, core-apart, reset-line, opp, framebuffer, \
-             {BEHIND_IOMMU}"
+             framebuffer-large, {BEHIND_IOMMU}"
         ),
     }
 }

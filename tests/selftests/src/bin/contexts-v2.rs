@@ -64,7 +64,7 @@ const HEAD_WORDS: usize = 8;
 /// The most bytes of a buffer.
 const MOST_BYTES: usize = 0x1_0000;
 /// The most words of a COMMIT that may have a context in front.
-const MOST_WORDS: usize = 89_328;
+const MOST_WORDS: usize = 89_326;
 /// What stands in places of a buffer that the GPU must not see: END.
 const END: u32 = 0x1000_0000;
 const FIXP: u32 = 0x0400_0000;

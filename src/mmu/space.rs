@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The tables of one process, for MMU version 2, and what it has there.
+//!
+//! An [`AddressSpace`] is made with the process and has what all have in common. A [`GpuView`] adds an
+//! object of the process's, as long as it lives; several views of one object are one mapping. The ring
+//! loads the tables with the process's jobs, and names only tables whose process is there: its own, or
+//! the device's. [`Space`], at whose end the process has no jobs, keeps the tables until every core has
+//! loaded others.
+
+use super::{
+    pages,
+    stale::Stale,
+    two_level::{
+        Access,
+        Held,
+        TwoLevel, //
+    },
+    Contents,
+    Kept,
+    Mapping,
+    Pages,
+    Vm,
+    FIRST_PAGE,
+    PAGE_BITS, //
+};
+use crate::{
+    error::{
+        Error,
+        Result, //
+    },
+    sys::{
+        self,
+        GFP_CLIENT, //
+    }, //
+};
+use kernel::{
+    list::ListArc,
+    prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNodeReservation, //
+    },
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        new_mutex,
+        Arc,
+        Mutex, //
+    },
+};
+
+/// Entries of the page table array that only the administrator's processes get.
+const RESERVED: usize = 32;
+
+/// Where an object lies that a process's tables lead to.
+pub(crate) enum Lies<'a> {
+    /// `bytes` at GPU address `address`, below bit 31, as physical memory.
+    Linear {
+        address: u32,
+        bytes: usize,
+        contents: Contents,
+    },
+    /// Pages, at the addresses that they have been given.
+    Pages(&'a Mapping),
+}
+
+impl Lies<'_> {
+    /// Number of the first page, and of pages.
+    fn pages(&self) -> (usize, usize) {
+        match *self {
+            Self::Linear { address, bytes, .. } => pages(address, bytes),
+            Self::Pages(mapping) => {
+                // CAST: 32 bits into at least 32.
+                let first = mapping.address() as usize >> PAGE_BITS;
+                (first, mapping.backing().dma_addresses().len())
+            }
+        }
+    }
+}
+
+/// What the MMU knows the tables of a process by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SpaceId {
+    /// Physical address of the first level.
+    pub(crate) address: u32,
+    /// The entry of the page table array, for cores with a secure MMU. More than 0.
+    pub(crate) entry: u32,
+}
+
+/// The tables of one process.
+#[pin_data]
+pub(crate) struct AddressSpace {
+    vm: Arc<Vm>,
+    tables: TwoLevel,
+    /// Its entry in the page table array. Set once, before anybody else has it.
+    entry: Atomic<usize>,
+    /// By the first page of an object, how many views of it there are.
+    #[pin]
+    views: Mutex<RBTree<usize, u32>>,
+}
+
+impl AddressSpace {
+    /// What the MMU knows them by.
+    pub(crate) fn id(&self) -> SpaceId {
+        SpaceId {
+            address: self.tables.address(),
+            // CAST: a few hundred.
+            entry: self.entry() as u32,
+        }
+    }
+
+    /// Their entry in the page table array.
+    pub(super) fn entry(&self) -> usize {
+        self.entry.load(Relaxed)
+    }
+
+    pub(super) fn tables(&self) -> &TwoLevel {
+        &self.tables
+    }
+
+    /// Maps linear pages, as all tables do. `ENOMEM`.
+    pub(super) fn begin_common(
+        &self,
+        first: usize,
+        count: usize,
+        access: Access,
+    ) -> Result<(), kernel::error::Error> {
+        let _views = self.views.lock();
+        self.tables.begin_linear(first, count, access)
+    }
+
+    /// Lets them lead nowhere, but those that are `held`.
+    pub(super) fn end_common(&self, pages: Pages, held: &[Held]) {
+        self.tables.end_linear(pages, held);
+    }
+
+    /// Maps what lies so, if no view has. `OutOfMemory`.
+    fn begin(&self, lies: &Lies<'_>) -> Result {
+        let (first, count) = lies.pages();
+        // Before the lock: a process at its cgroup's limit may take long.
+        let node = RBTreeNodeReservation::new(GFP_CLIENT)?;
+        let made = self.tables.make(first, count, true)?;
+        let mut views = self.views.lock();
+        if let Some(users) = views.get_mut(&first) {
+            *users = users.checked_add(1).ok_or(Error::OutOfResources)?;
+            return Ok(());
+        }
+        self.tables.adopt(made)?;
+        match lies {
+            Lies::Linear { contents, .. } => {
+                self.tables.begin_linear(first, count, contents.access())?;
+            }
+            Lies::Pages(mapping) => {
+                let backing = mapping.backing();
+                let access = Access::of(backing);
+                self.tables.set_each(first, backing.dma_addresses(), access);
+            }
+        }
+        views.insert(node.into_node(first, 1));
+        // Under the lock: another thread that finds the view submits jobs that flush.
+        self.vm.note_change();
+        Ok(())
+    }
+
+    /// A view of `count` pages from `first` ends; says whether it was the last.
+    fn end(&self, first: usize, count: usize, held: &[Held]) -> bool {
+        let mut views = self.views.lock();
+        match views.get_mut(&first) {
+            Some(users) if *users > 1 => {
+                *users -= 1;
+                return false;
+            }
+            _ => drop(views.remove(&first)),
+        }
+        match first < FIRST_PAGE {
+            true => self.tables.end_linear(first..first + count, held),
+            false => self.tables.clear_each(first, count),
+        }
+        true
+    }
+}
+
+/// A process's hold of its tables. To be dropped when none of its jobs is under way.
+pub(crate) struct Space {
+    space: Arc<AddressSpace>,
+    /// What its end needs. `None` only while being dropped.
+    stale: Option<ListArc<Stale<Kept>>>,
+}
+
+impl Space {
+    /// The tables.
+    pub(crate) fn tables(&self) -> &Arc<AddressSpace> {
+        &self.space
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        if let Some(stale) = self.stale.take() {
+            let vm = &self.space.vm;
+            vm.retire(vm.state.lock(), stale);
+        }
+    }
+}
+
+/// An object in the tables of a process, until this is dropped. The object is kept until no core has a
+/// translation of it.
+pub(crate) struct GpuView {
+    space: Arc<AddressSpace>,
+    /// What its end needs. `None` only while being dropped.
+    stale: Option<ListArc<Stale<Kept>>>,
+}
+
+impl GpuView {
+    /// Has `space` lead to `object`, which lies so. `OutOfMemory`.
+    pub(crate) fn new<T: Send + Sync + 'static>(
+        space: &Arc<AddressSpace>,
+        lies: &Lies<'_>,
+        object: Arc<T>,
+    ) -> Result<Self> {
+        let (first, count) = lies.pages();
+        let kept = Kept::Object { _object: object };
+        let stale = Stale::new(first, count, kept)?;
+        space.begin(lies)?;
+        Ok(Self {
+            space: space.clone(),
+            stale: Some(stale),
+        })
+    }
+}
+
+impl Drop for GpuView {
+    fn drop(&mut self) {
+        let Some(stale) = self.stale.take() else {
+            return;
+        };
+        let vm = &self.space.vm;
+        let (first, count) = (stale.first(), stale.count);
+        if first < FIRST_PAGE {
+            let state = vm.state.lock();
+            if self.space.end(first, count, &state.held) {
+                vm.retire(state, stale);
+            }
+        } else if self.space.end(first, count, &[]) {
+            vm.retire(vm.state.lock(), stale);
+        }
+    }
+}
+
+impl Vm {
+    /// Whether processes have tables of their own.
+    pub(crate) fn has_spaces(&self) -> bool {
+        self.tables.has_spaces
+    }
+
+    /// A copy of what all tables have in common. `ENOMEM`.
+    fn held(&self) -> Result<KVec<Held>, kernel::error::Error> {
+        let count = self.state.lock().held.len();
+        let mut held = KVec::with_capacity(count, GFP_CLIENT)?;
+        // What does not fit any more is new to the caller.
+        for one in self.state.lock().held.iter().take(count) {
+            let _ = held.push_within_capacity(one.clone());
+        }
+        Ok(held)
+    }
+
+    /// The tables that have this id, if they are still there.
+    pub(crate) fn space(&self, id: SpaceId) -> Option<Arc<AddressSpace>> {
+        let state = self.state.lock();
+        let mut spaces = state.spaces.iter().flatten();
+        spaces.find(|space| space.id() == id).cloned()
+    }
+
+    /// Tables for one more process; `None`: processes have none. `ENOSPC`: the page table array has no
+    /// free entry, or [`RESERVED`], and the caller is not the administrator. `ENOMEM`.
+    pub(crate) fn new_space(self: &Arc<Self>) -> Result<Option<Space>, kernel::error::Error> {
+        let Some(common) = self.tables.two_level.as_ref().filter(|_| self.has_spaces()) else {
+            return Ok(None);
+        };
+        // Before the lock, which all processes take.
+        let held = self.held()?;
+        let tables = common.beside()?;
+        held.iter().try_for_each(|held| tables.begin_held(held))?;
+        let space = Arc::pin_init(
+            pin_init!(AddressSpace {
+                vm: self.clone(),
+                tables,
+                entry: Atomic::new(0),
+                views <- new_mutex!(RBTree::new(), "galcore space"),
+            }),
+            GFP_CLIENT,
+        )?;
+        let kept = Kept::Space {
+            space: space.clone(),
+        };
+        let stale = Stale::new(0, 0, kept)?;
+        let reserved = match sys::is_admin() {
+            true => 0,
+            false => RESERVED,
+        };
+        let mut state = self.state.lock();
+        let spaces = state.spaces.iter().enumerate().skip(1);
+        let mut free = spaces.filter(|(_, space)| space.is_none());
+        let (entry, _) = free.nth(reserved).ok_or(ENOSPC)?;
+        // What has changed meanwhile.
+        for gone in held.iter().filter(|held| !state.held.contains(held)) {
+            space.end_common(gone.pages.clone(), &state.held);
+        }
+        for new in state.held.iter().filter(|new| !held.contains(new)) {
+            space.tables.begin_held(new)?;
+        }
+        space.entry.store(entry, Relaxed);
+        common.list(entry, &space.tables)?;
+        if let Some(slot) = state.spaces.get_mut(entry) {
+            *slot = Some(space.clone());
+        }
+        drop(state);
+        sys::barrier::write();
+        Ok(Some(Space {
+            space,
+            stale: Some(stale),
+        }))
+    }
+}

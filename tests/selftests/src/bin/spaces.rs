@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! With MMU version 2 a process's commands reach its own memory and no other's, whatever they name: the checks of
+//! addresses are off (`streamCheck=1`).
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use anyhow::ensure;
+use anyhow::Context;
+use anyhow::Result;
+use galcore_client::device::Location;
+use galcore_client::device::Memory;
+use galcore_client::device::Node;
+use galcore_client::sys;
+use galcore_client::sys::Orphans;
+use galcore_client::uapi::Command;
+use galcore_client::uapi::MapUserMemory;
+use galcore_client::uapi::Pool;
+use galcore_client::uapi::Status;
+use galcore_client::Abi;
+use galcore_client::Client;
+use galcore_client::Device;
+use galcore_client::Surface;
+use galcore_selftests::control::Control;
+use galcore_selftests::fixture::Paint;
+use galcore_selftests::harness;
+use galcore_selftests::harness::at_rest;
+use galcore_selftests::harness::same;
+use galcore_selftests::harness::settles;
+use galcore_selftests::harness::Options;
+use galcore_selftests::harness::Suite;
+use galcore_selftests::other;
+use galcore_selftests::other::Other;
+use galcore_selftests::system;
+use galcore_selftests::system::ProcGc;
+use galcore_selftests::video;
+use galcore_selftests::video::expect_all;
+use galcore_selftests::video::gpu_copy;
+use galcore_selftests::video::gpu_fill;
+use galcore_selftests::video::locked_surface;
+use galcore_selftests::video::surface_at;
+use galcore_selftests::video::Screen;
+use gpu_control::ViolationKind;
+use gpu_control::CLEAR_EXPECTATIONS;
+use gpu_control::EXPECTED_SEEN;
+use gpu_control::EXPECT_ANY_NUMBER;
+use gpu_control::EXPECT_VIOLATION;
+
+const BYTES: u32 = 4 * 4096;
+
+const POOLS: [Pool; 3] = [Pool::SYSTEM, Pool::CONTIGUOUS, Pool::VIRTUAL];
+
+/// What the other process has in its memory.
+const SECRET: u32 = 0x5ec2_e701;
+/// What this one draws there.
+const DRAWN: u32 = 0xd4a3_0002;
+/// What is where nothing has been drawn.
+const UNTOUCHED: u32 = 0x0000_7e57;
+
+/// A generation that has names.
+fn abi() -> Result<&'static Abi> {
+    Abi::named("5.0.11.p8").context("a generation")
+}
+
+fn client() -> Result<Client> {
+    Ok(Client::with_device(Device::open_as(abi()?, true)?)?)
+}
+
+/// Bytes from the screen's start on: past the first 4 MiB of it, wherever it begins.
+const SECOND: usize = 0x40_0000;
+
+/// Processes of one user that may have tables (MAX_SPACES), and of all.
+const OF_ONE_USER: u32 = 128;
+const OF_ALL: u32 = 511;
+/// Those of the administrator's alone.
+const RESERVED: u32 = 32;
+
+const NODE: &std::ffi::CStr = c"/dev/galcore";
+
+/// Processes at once.
+const CROWD: u32 = 64;
+
+/// Memory that a process has locked.
+struct Held {
+    node: Node,
+    surface: Surface,
+}
+
+impl Held {
+    fn new(client: &Client, pool: Pool) -> Result<Self> {
+        let (node, surface) = locked_surface(client, BYTES, pool, false)?;
+        Ok(Self { node, surface })
+    }
+
+    fn import(client: &Client, name: u64, pool: Pool) -> Result<Self> {
+        let (status, handle) = client.device().import_node(name)?;
+        same("IMPORT", status, Status::OK)?;
+        let node = Node {
+            handle,
+            pool,
+            bytes: BYTES,
+            surface_type: 6,
+        };
+        let location = client.device().lock(node)?;
+        let memory = client.device().memory(node, location, client.pool())?;
+        let surface = surface_at(location.address, memory)?;
+        Ok(Self { node, surface })
+    }
+
+    fn address(&self) -> u32 {
+        self.surface.location.address
+    }
+
+    fn end(self, client: &Client) -> Result<()> {
+        video::unlock(client.device(), self.node)?;
+        client.device().free(self.node)?;
+        Ok(client.finish()?)
+    }
+}
+
+/// The other process: has memory, and says what its commands reach of another's.
+fn be_other() -> Result<()> {
+    let mut client = client()?;
+    let mut held: Option<Held> = None;
+    let mut screen = None;
+    let done = other::serve(|words| {
+        let value =
+            |index: usize| -> Result<u64> { Ok(words.get(index).context("word")?.parse()?) };
+        let number = match words[0] {
+            // A node of its own: its GPU address.
+            "have" => {
+                let new = Held::new(&client, Pool(value(1)? as u32))?;
+                new.surface.memory.fill(SECRET);
+                let address = new.address();
+                held = Some(new);
+                address.into()
+            }
+            "name" => {
+                let node = held.as_ref().context("no node")?.node;
+                let (status, name) = client.device().name_node(node.handle)?;
+                same("NAME", status, Status::OK)?;
+                name
+            }
+            // The word that all of its memory has.
+            "read" => {
+                let memory = &held.as_ref().context("no node")?.surface.memory;
+                let value = memory.read(0);
+                expect_all("all of it", memory, value)?;
+                value.into()
+            }
+            // Its own commands draw on it.
+            "draw" => {
+                let surface = &held.as_ref().context("no node")?.surface;
+                gpu_fill(&mut client, surface, value(1)? as u32)?;
+                0
+            }
+            // It maps the screen, draws there, and says where it is.
+            "screen" => {
+                let new = Screen::open()?;
+                let memory = new.map()?;
+                let asked = MapUserMemory {
+                    memory: memory.address(),
+                    physical: new.physical,
+                    size: new.bytes as u64,
+                    ..Default::default()
+                };
+                let (status, answer) = client.device().send(Command::MAP_USER_MEMORY, &asked)?;
+                same("MAP", status, Status::OK)?;
+                let part = memory.part(SECOND, BYTES as usize).context("part")?;
+                let target = surface_at(answer.address + SECOND as u32, part.clone())?;
+                gpu_fill(&mut client, &target, SECRET)?;
+                expect_all("the screen", &part, SECRET)?;
+                screen = Some(memory);
+                answer.address.into()
+            }
+            "reach" => {
+                let own = Held::new(&client, Pool::SYSTEM)?;
+                let target = foreign(value(1)? as u32, &own.surface);
+                gpu_fill(&mut client, &target, DRAWN)?;
+                own.end(&client)?;
+                0
+            }
+            "end" => {
+                held.take().context("no node")?.end(&client)?;
+                0
+            }
+            word => bail!("what is {word}?"),
+        };
+        Ok(number.to_string())
+    });
+    drop(screen);
+    done
+}
+
+fn ask(other: &mut Other, what: &str) -> Result<u64> {
+    Ok(other.ask(what)?.parse()?)
+}
+
+/// Memory at `address` that this process does not have.
+fn foreign(address: u32, like: &Surface) -> Surface {
+    Surface {
+        node: video::node(0),
+        location: Location {
+            address,
+            logical: 0,
+        },
+        memory: like.memory.clone(),
+        ..*like
+    }
+}
+
+/// Whether the MMU has refused something that `run` does.
+fn is_refused(control: &Control, run: impl FnOnce() -> Result<()>) -> Result<bool> {
+    let seen = control.read(EXPECTED_SEEN);
+    control.write(
+        EXPECT_VIOLATION,
+        ViolationKind::MmuException as u32 | EXPECT_ANY_NUMBER,
+    );
+    let done = run();
+    control.write(CLEAR_EXPECTATIONS, 1);
+    done?;
+    Ok(control.read(EXPECTED_SEEN) > seen)
+}
+
+/// Neither a draw nor a copy of this process's reaches `address`; `memory` is what lies there, if it is seen.
+fn expect_apart(control: &Control, client: &mut Client, address: u32) -> Result<()> {
+    let own = Held::new(client, Pool::SYSTEM)?;
+    own.surface.memory.fill(UNTOUCHED);
+    let target = foreign(address, &own.surface);
+    ensure!(
+        is_refused(control, || gpu_fill(client, &target, DRAWN))?,
+        "a draw at {address:#x} was let through"
+    );
+    expect_all("beside the draw", &own.surface.memory, UNTOUCHED)?;
+    ensure!(
+        is_refused(control, || gpu_copy(client, &target, &own.surface))?,
+        "a copy from {address:#x} was let through"
+    );
+    let memory: &Memory = &own.surface.memory;
+    let found = (0..memory.len())
+        .step_by(4)
+        .find(|&at| memory.read(at) == SECRET);
+    same("where a word of the other was copied to", found, None)?;
+    own.end(client)
+}
+
+/// Memory of another process is out of reach, before and after both have drawn.
+fn apart(control: &Control, pool: Pool) -> Result<()> {
+    let mut client = client()?;
+    let mut other = Other::start(abi()?)?;
+    let address = ask(&mut other, &format!("have {}", pool.0))? as u32;
+    expect_apart(control, &mut client, address)?;
+    same("the other's", ask(&mut other, "read")?, SECRET.into())?;
+    for colour in [SECRET, 0x1234_5678, SECRET] {
+        ask(&mut other, &format!("draw {colour}"))?;
+        let own = Held::new(&client, pool)?;
+        gpu_fill(&mut client, &own.surface, DRAWN)?;
+        expect_all("its own", &own.surface.memory, DRAWN)?;
+        own.end(&client)?;
+        same("the other's", ask(&mut other, "read")?, colour.into())?;
+    }
+    expect_apart(control, &mut client, address)?;
+    same("the other's", ask(&mut other, "read")?, SECRET.into())
+}
+
+/// What is imported is in reach until it is freed, as often as it is, and for its owner all the time.
+fn imported(control: &Control, pool: Pool) -> Result<()> {
+    let mut client = client()?;
+    let mut other = Other::start(abi()?)?;
+    let address = ask(&mut other, &format!("have {}", pool.0))? as u32;
+    let name = ask(&mut other, "name")?;
+    for round in 0..3u32 {
+        let held = Held::import(&client, name, pool)?;
+        same("address", held.address(), address)?;
+        // Once more: it is the same, and has one place in the tables.
+        let (status, again) = client.device().import_node(name)?;
+        same("IMPORT", (status, again), (Status::OK, held.node.handle))?;
+        client.device().free(held.node)?;
+        gpu_fill(&mut client, &held.surface, DRAWN + round)?;
+        let found = ask(&mut other, "read")?;
+        same("the other's", found, u64::from(DRAWN + round))?;
+        held.end(&client)?;
+        ask(&mut other, &format!("draw {SECRET}"))?;
+        at_rest(|| Ok(()))?;
+        expect_apart(control, &mut client, address)?;
+        same("the other's", ask(&mut other, "read")?, SECRET.into())?;
+    }
+    Ok(())
+}
+
+/// What is freed is out of reach, and its addresses lead to what the next owner has.
+fn freed(control: &Control, pool: Pool) -> Result<()> {
+    let mut client = client()?;
+    let held = Held::new(&client, pool)?;
+    let address = held.address();
+    gpu_fill(&mut client, &held.surface, DRAWN)?;
+    held.end(&client)?;
+    at_rest(|| Ok(()))?;
+    // Another process has what lies there now, or nobody.
+    let mut other = Other::start(abi()?)?;
+    for _ in 0..8 {
+        if ask(&mut other, &format!("have {}", pool.0))? as u32 == address {
+            break;
+        }
+    }
+    expect_apart(control, &mut client, address)
+}
+
+/// What is unmapped is out of reach.
+fn user_memory(control: &Control) -> Result<()> {
+    let mut client = client()?;
+    let region = sys::Region::anonymous(BYTES as usize)?;
+    let memory = Memory::new(region);
+    memory.fill(SECRET);
+    let mapping = client
+        .device()
+        .map_user(memory.address(), u64::from(BYTES))?;
+    gpu_fill(
+        &mut client,
+        &surface_at(mapping.address, memory.clone())?,
+        DRAWN,
+    )?;
+    expect_all("its own", &memory, DRAWN)?;
+    client.device().unmap_user(&mapping)?;
+    client.finish()?;
+    at_rest(|| Ok(()))?;
+    expect_apart(control, &mut client, mapping.address)?;
+    expect_all("its own", &memory, DRAWN)?;
+    Ok(())
+}
+
+/// A framebuffer that no process has mapped any more is out of reach of all, whenever they have opened the device.
+fn framebuffer(control: &Control) -> Result<()> {
+    let memory = Screen::open()?.map()?;
+    let mut early = Other::start(abi()?)?;
+    let mut artist = Other::start(abi()?)?;
+    let address = ask(&mut artist, "screen")? + SECOND as u64;
+    let mut late = Other::start(abi()?)?;
+    drop(artist);
+    at_rest(|| Ok(()))?;
+    let mut after = Other::start(abi()?)?;
+    for other in [&mut early, &mut late, &mut after] {
+        let ask = || other.ask(&format!("reach {address}")).map(drop);
+        ensure!(is_refused(control, ask)?, "the screen is in reach");
+    }
+    let part = memory.part(SECOND, BYTES as usize).context("part")?;
+    expect_all("the screen", &part, SECRET)
+}
+
+/// Many processes draw in turn, with all that they have their own.
+fn crowd(rounds: u32) -> Result<()> {
+    let children = (1..=CROWD).map(|number| {
+        let arguments = [
+            "--child",
+            &number.to_string(),
+            "--count",
+            &rounds.to_string(),
+        ];
+        let mut command = system::again(&arguments)?;
+        Ok(command.stdout(std::process::Stdio::piped()).spawn()?)
+    });
+    let children = children.collect::<Result<Vec<_>>>()?;
+    for child in children {
+        let output = child.wait_with_output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        ensure!(output.status.success(), "{} {text}", output.status);
+    }
+    Ok(())
+}
+
+fn draw(number: u32, rounds: u32) -> Result<()> {
+    let mut paint = Paint::new()?;
+    for round in 0..rounds {
+        paint.prove(number << 24 | round)?;
+    }
+    paint.close()
+}
+
+/// How many opened the device, and why the next one could not.
+fn said(orphans: &Orphans) -> (u32, i32) {
+    (orphans.files.len() as u32, orphans.error)
+}
+
+/// One user has so many tables at most, and all together as many as the hardware lists; who has some draws meanwhile.
+fn limits() -> Result<()> {
+    system::allow_files(1024)?;
+    let mut paint = Paint::new()?;
+    let again = rustix::io::Errno::AGAIN.raw_os_error();
+    system::for_everybody(|| {
+        let attempt = |count, user| -> Result<Orphans> { Ok(sys::orphan(NODE, count, user)?) };
+        let mut all = Vec::new();
+        for user in 1001..1004 {
+            let own = attempt(OF_ONE_USER + 20, user)?;
+            same("of one user", said(&own), (OF_ONE_USER, again))?;
+            all.push(own);
+        }
+        let rest = attempt(OF_ONE_USER, 1004)?;
+        same("why there are no more", rest.error, again)?;
+        // But for this process's.
+        let left = OF_ALL - RESERVED - 3 * OF_ONE_USER;
+        ensure!(
+            (left - 4..left).contains(&said(&rest).0),
+            "{:?}",
+            said(&rest)
+        );
+        let administrator = attempt(RESERVED + 10, 0)?;
+        let wanted = (RESERVED, again);
+        same("the administrator's", said(&administrator), wanted)?;
+        paint.prove(DRAWN)?;
+        drop((all, rest, administrator));
+        harness::eventually("it may again", std::time::Duration::from_secs(60), || {
+            Ok(said(&attempt(1, 1001)?) == (1, 0))
+        })
+    })?;
+    paint.close()
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = other::role(|_| be_other()) {
+        return code;
+    }
+    let options = match Options::parse(&["count", "child"]) {
+        Ok(options) => options,
+        Err(error) => {
+            println!("# {error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if let Some(number) = options.get("child") {
+        let go = || draw(number.parse()?, options.number("count", 10)?);
+        return harness::exit(go());
+    }
+    harness::program(|| {
+        let rounds = options.number("count", 10)?;
+        let control = &Control::open()?;
+        let used = at_rest(ProcGc::used_now)?;
+        let mut suite = Suite::new();
+        for pool in POOLS {
+            suite.test(
+                format!("{pool}: another's memory is out of reach"),
+                move || apart(control, pool),
+            );
+            suite.test(
+                format!("{pool}: a named node is in reach while it is imported"),
+                move || imported(control, pool),
+            );
+            suite.test(format!("{pool}: freed memory is out of reach"), move || {
+                freed(control, pool)
+            });
+        }
+        suite.test("user memory that is unmapped is out of reach", || {
+            user_memory(control)
+        });
+        suite.test("a framebuffer is out of reach that none has mapped", || {
+            framebuffer(control)
+        });
+        suite.test(format!("{CROWD} processes draw in turn"), move || {
+            crowd(rounds)
+        });
+        suite.test("as many tables as there may be", limits);
+        suite.test("as much memory used as before", move || {
+            settles("KiB used", used, ProcGc::used_now)
+        });
+        suite.test("no violation that was not asked for", move || {
+            same("violations", control.violations(), 0)
+        });
+        suite.run().context("spaces")
+    })
+}
