@@ -217,7 +217,9 @@ fn programs_are_not_signalled(device: &Device) -> Result<()> {
     system::with_set_uid(SET_UID, || {
         // While it is itself, it is.
         let mut plain = Other::start()?;
-        same("a SIGNAL record", plain.ask("send")?.as_str(), "sent")?;
+        // The signal may end it before it answers.
+        let said = plain.ask("send")?;
+        ensure!(said == "sent" || said.is_empty(), "it says {said}");
         // Waiting closes its input, which ends it, too.
         std::thread::sleep(SHORT);
         let ended = plain.child.wait()?;
