@@ -544,7 +544,9 @@ impl Vm {
         }
         let pages = first..first + count;
         if begin.is_err() {
+            // Some tables have led there, and a TLB may know it.
             self.end_common(&state, pages);
+            self.retire(state, stale);
             return Err(Error::OutOfResources);
         }
         if is_held {
