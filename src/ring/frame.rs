@@ -146,15 +146,10 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Bytes of the flush, which comes first.
-    pub(super) fn flush_bytes(&self) -> usize {
-        bytes_if(self.flush.is_some(), words::FLUSH_MMU_WORDS)
-    }
-
     /// Bytes before the place where the GPU goes on when it has loaded a context.
     pub(super) fn until_loaded(&self) -> usize {
         let wipes = self.wipes.iter().flatten();
-        self.flush_bytes()
+        bytes_if(self.flush.is_some(), words::FLUSH_MMU_WORDS)
             + wipes.map(|wipe| wipe.words * 4).sum::<usize>()
             + bytes_if(self.load.is_some(), words::LINK_WORDS)
     }
