@@ -11,6 +11,7 @@ use gpu_control::counter;
 use gpu_control::fault;
 use gpu_control::Board;
 use gpu_control::FrontEndState;
+use gpu_control::ViolationKind;
 
 /// The mapped control BAR.
 #[derive(Debug)]
@@ -113,6 +114,17 @@ impl Control {
     /// Violations that no test asked for.
     pub fn violations(&self) -> u32 {
         self.read(gpu_control::VIOLATIONS)
+    }
+
+    /// Lets the GPU meet exceptions of its MMU in `run`: how many it met.
+    pub fn exceptions(&self, run: impl FnOnce() -> Result<()>) -> Result<u32> {
+        let seen = self.read(gpu_control::EXPECTED_SEEN);
+        let any = ViolationKind::MmuException as u32 | gpu_control::EXPECT_ANY_NUMBER;
+        self.write(gpu_control::EXPECT_VIOLATION, any);
+        let done = run();
+        self.write(gpu_control::CLEAR_EXPECTATIONS, 1);
+        done?;
+        Ok(self.read(gpu_control::EXPECTED_SEEN) - seen)
     }
 
     /// A fault that is disarmed when the value goes.

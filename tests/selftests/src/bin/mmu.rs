@@ -42,11 +42,6 @@ use galcore_selftests::video::unlock;
 use galcore_selftests::video::write_pattern;
 use galcore_selftests::video::BLOCK;
 use gpu_control::counter;
-use gpu_control::ViolationKind;
-use gpu_control::CLEAR_EXPECTATIONS;
-use gpu_control::EXPECTED_SEEN;
-use gpu_control::EXPECT_ANY_NUMBER;
-use gpu_control::EXPECT_VIOLATION;
 use gpu_control::FE_ADDRESS;
 
 const PAGE: usize = 4096;
@@ -77,22 +72,15 @@ fn forged(address: u32) -> Result<Surface> {
 
 /// Lets the GPU model meet exceptions in `action`; gives how many it met, and what the kernel said of them.
 fn excepted(control: &Control, action: impl FnOnce() -> Result<()>) -> Result<(u32, Vec<String>)> {
-    let before = control.read(EXPECTED_SEEN);
     let mut log = KernelLog::from_now()?;
-    control.write(
-        EXPECT_VIOLATION,
-        ViolationKind::MmuException as u32 | EXPECT_ANY_NUMBER,
-    );
-    let result = action();
-    control.write(CLEAR_EXPECTATIONS, 1);
-    result?;
+    let met = control.exceptions(action)?;
     // The line is the interrupt thread's; the client may have been woken before.
     std::thread::sleep(Duration::from_millis(50));
     let lines = log.lines()?.into_iter().map(|line| line.text);
     let said = lines
         .filter_map(|text| text.split_once(REPORT).map(|(_, what)| what.to_string()))
         .collect();
-    Ok((control.read(EXPECTED_SEEN) - before, said))
+    Ok((met, said))
 }
 
 /// One draw that the MMU must not let through, and what the kernel must say of it.

@@ -40,11 +40,6 @@ use galcore_selftests::video::gpu_fill;
 use galcore_selftests::video::locked_surface;
 use galcore_selftests::video::surface_at;
 use galcore_selftests::video::Screen;
-use gpu_control::ViolationKind;
-use gpu_control::CLEAR_EXPECTATIONS;
-use gpu_control::EXPECTED_SEEN;
-use gpu_control::EXPECT_ANY_NUMBER;
-use gpu_control::EXPECT_VIOLATION;
 
 const BYTES: u32 = 4 * 4096;
 
@@ -211,15 +206,7 @@ fn foreign(address: u32, like: &Surface) -> Surface {
 
 /// Whether the MMU has refused something that `run` does.
 fn is_refused(control: &Control, run: impl FnOnce() -> Result<()>) -> Result<bool> {
-    let seen = control.read(EXPECTED_SEEN);
-    control.write(
-        EXPECT_VIOLATION,
-        ViolationKind::MmuException as u32 | EXPECT_ANY_NUMBER,
-    );
-    let done = run();
-    control.write(CLEAR_EXPECTATIONS, 1);
-    done?;
-    Ok(control.read(EXPECTED_SEEN) > seen)
+    Ok(control.exceptions(run)? > 0)
 }
 
 /// Neither a draw nor a copy of this process's reaches `address`; `memory` is what lies there, if it is seen.
