@@ -259,7 +259,7 @@ mod tests {
             let problem = problem_of_program(content, processor, false);
             assert!(problem.unwrap().contains(words), "{problem:?}");
         };
-        for processor in [Processor::CortexA15, Processor::CortexA57] {
+        for processor in [Processor::CortexA15, Processor::CortexA76] {
             assert_eq!(problem_of_program(&elf(1, 40, 1), processor, false), None);
             assert_eq!(problem_of_program(&elf(1, 40, 3), processor, true), None);
             assert_eq!(problem_of_program(b"#!/bin/sh\n", processor, false), None);
@@ -269,11 +269,11 @@ mod tests {
         }
         let program = elf(2, 183, 1);
         assert_eq!(
-            problem_of_program(&program, Processor::CortexA57, false),
+            problem_of_program(&program, Processor::CortexA76, false),
             None
         );
         says(&program, Processor::CortexA15, "KERNEL=arm64");
-        says(&elf(2, 183, 3), Processor::CortexA57, "dynamically");
+        says(&elf(2, 183, 3), Processor::CortexA76, "dynamically");
     }
 
     #[test]

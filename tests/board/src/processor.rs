@@ -14,7 +14,7 @@ pub enum Processor {
     /// 32-bit ARM.
     CortexA15,
     /// 64-bit ARM, which runs 32-bit programs too.
-    CortexA57,
+    CortexA76,
 }
 
 /// Bytes of an arm64 kernel's header, as far as it is read here.
@@ -32,7 +32,7 @@ impl Processor {
 
     fn of_header(header: &[u8; HEADER]) -> Self {
         match header.ends_with(b"ARM\x64") {
-            true => Processor::CortexA57,
+            true => Processor::CortexA76,
             false => Processor::CortexA15,
         }
     }
@@ -41,7 +41,7 @@ impl Processor {
     pub fn model(self) -> &'static str {
         match self {
             Processor::CortexA15 => "cortex-a15",
-            Processor::CortexA57 => "cortex-a57",
+            Processor::CortexA76 => "cortex-a76",
         }
     }
 
@@ -49,13 +49,13 @@ impl Processor {
     pub fn qemu(self) -> &'static str {
         match self {
             Processor::CortexA15 => "qemu-system-arm",
-            Processor::CortexA57 => "qemu-system-aarch64",
+            Processor::CortexA76 => "qemu-system-aarch64",
         }
     }
 
     /// Whether it runs a 64-bit kernel and 64-bit programs.
     pub fn is_64_bit(self) -> bool {
-        self == Processor::CortexA57
+        self == Processor::CortexA76
     }
 }
 
@@ -68,6 +68,6 @@ mod tests {
         let mut header = [0; HEADER];
         assert_eq!(Processor::of_header(&header), Processor::CortexA15);
         header[56..].copy_from_slice(&[0x41, 0x52, 0x4D, 0x64]);
-        assert_eq!(Processor::of_header(&header), Processor::CortexA57);
+        assert_eq!(Processor::of_header(&header), Processor::CortexA76);
     }
 }

@@ -50,7 +50,7 @@ pub struct BootFiles {
 
 /// Makes them in `dir`.
 pub fn prepare_files(assets: &Assets, boot: &Boot, dir: &Path, nonce: &str) -> Result<BootFiles> {
-    let is_64_bit = assets.processor == Processor::CortexA57;
+    let is_64_bit = assets.processor == Processor::CortexA76;
     match boot.memory {
         memory if boot.board.soc().is_some() || memory <= boards::REACHED_MIB => {}
         memory if is_64_bit == (memory > boards::LOW_MIB) => {}
