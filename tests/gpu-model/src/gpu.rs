@@ -838,6 +838,9 @@ impl Random {
     }
 }
 
+/// Busy steps of a round of the idle loop: its LINK.
+pub const IDLE_ROUND: u32 = 1;
+
 /// A sleep in the idle loop is at most this part of the time that was idle: it adds little to any wait.
 const IDLE_SHARE: u128 = 8;
 
@@ -867,8 +870,7 @@ impl Poll {
     }
 
     fn interval(&mut self) -> Duration {
-        if self.busy != 0 {
-            self.busy = 0;
+        if std::mem::take(&mut self.busy) > IDLE_ROUND {
             self.last_activity = Instant::now();
         }
         // A poll is two system calls and, on a virtual machine, an exit for the timer.
@@ -876,5 +878,26 @@ impl Poll {
         let most = (idle / IDLE_SHARE).clamp(40, 1000) as u32;
         let least = most / 2;
         Duration::from_micros(u64::from(least + self.random.below(most - least)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_loop_is_looked_at_less_often() {
+        let mut poll = Poll::new(1);
+        poll.last_activity -= Duration::from_secs(100);
+        for _ in 0..IDLE_ROUND {
+            poll.active();
+        }
+        assert!(poll.interval() >= Duration::from_micros(500));
+        for _ in 0..=IDLE_ROUND {
+            poll.active();
+        }
+        assert!(poll.last_activity.elapsed() > Duration::from_secs(90));
+        poll.interval();
+        assert!(poll.last_activity.elapsed() < Duration::from_secs(90));
     }
 }

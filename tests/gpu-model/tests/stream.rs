@@ -11,8 +11,10 @@ use gpu_control::Board;
 use gpu_control::FrontEndState;
 use gpu_control::ViolationKind;
 use gpu_model::control::ControlBar;
+use gpu_model::frontend::Step;
 use gpu_model::gpu::Gpu;
 use gpu_model::gpu::Options;
+use gpu_model::gpu::IDLE_ROUND;
 use gpu_model::irq::Sink;
 use gpu_model::irq::HOLD_BACK;
 use gpu_model::registers::*;
@@ -214,6 +216,16 @@ fn flush_and_event(id: u32) -> Vec<u32> {
         0,
         0,
     ]
+}
+
+#[test]
+fn a_round_of_the_idle_loop_is_one_step_and_a_wait() {
+    let rig = Rig::new(Board::Dove);
+    rig.start_ring();
+    for _ in 0..10 {
+        let busy = (0..).take_while(|_| rig.gpu.step() == Step::Busy).count();
+        assert_eq!(busy, IDLE_ROUND as usize);
+    }
 }
 
 #[test]
