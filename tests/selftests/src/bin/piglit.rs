@@ -56,7 +56,7 @@ const KNOWN: &str = include_str!("../../piglit-fails.csv");
 /// yet.
 const COMPLETE: [&str; 4] = ["gc600", "gc880", "gc2000", "gc3000"];
 /// The same of programs.
-const COMPLETE_OF_PROGRAMS: [&str; 2] = ["gc880", "gc2000"];
+const COMPLETE_OF_PROGRAMS: [&str; 3] = ["gc880", "gc2000", "gc3000"];
 /// Longest silence of a script that gets on.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Longest time of a program.
