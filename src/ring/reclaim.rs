@@ -352,6 +352,7 @@ impl Reclaimer {
         };
         let mut state = self.state.lock();
         let left = state.contexts.push_within_capacity(Arc::from(context));
+        state.begun += u64::from(left.is_ok());
         drop(state);
         self.queue();
         drop(left);
@@ -377,6 +378,8 @@ impl Reclaimer {
             if context.is_none() {
                 break;
             }
+            drop(context);
+            self.note_end();
         }
         // Ends: what comes back to the list has one core less to wait for.
         loop {
@@ -391,10 +394,14 @@ impl Reclaimer {
             if let Some(item) = item {
                 item.kept.clone().passed();
             }
-            self.state.lock().ended += 1;
-            self.moved.notify_all();
+            self.note_end();
             sys::yield_if_due();
         }
+    }
+
+    fn note_end(&self) {
+        self.state.lock().ended += 1;
+        self.moved.notify_all();
     }
 
     /// Counts an object that is to be hidden, or has been.
