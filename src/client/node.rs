@@ -216,6 +216,11 @@ impl NodeEntry {
         }
     }
 
+    /// Whether a thread's LOCK is mapping it for the process.
+    fn gets_view(&self) -> bool {
+        matches!(self.view, PagesView::BeingMade)
+    }
+
     /// Locks it once more, if it `is_locked` by that. `OutOfResources`: too often.
     fn add_locks(&mut self, is_locked: bool, core: usize) -> Result {
         let more = u32::from(is_locked);
@@ -547,6 +552,12 @@ impl Process {
         self.import(handle)?;
         let (reply, view, over) = {
             let mut tables = self.tables();
+            // What another thread's LOCK is making could not be ended once its last lock has gone.
+            while parts.view && tables.nodes.get(handle).is_some_and(NodeEntry::gets_view) {
+                if self.view_made.wait_interruptible(&mut tables) {
+                    return Err(Error::Interrupted);
+                }
+            }
             let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
             if parts.lock && entry.locks == 0 {
                 drop(tables);
