@@ -52,11 +52,8 @@ const ARCHIVE: &str = "/galcore/bin/piglit.tar";
 /// Where it is unpacked.
 const UNPACKED: &str = "/tmp/piglit";
 const KNOWN: &str = include_str!("../../piglit-fails.csv");
-/// Chips whose whole list of scripts was run: there each failure is in `KNOWN`. On others one that is not says nothing
-/// yet.
+/// Chips whose whole list was run: there each failure is in `KNOWN`. On others one that is not says nothing yet.
 const COMPLETE: [&str; 4] = ["gc600", "gc880", "gc2000", "gc3000"];
-/// The same of programs.
-const COMPLETE_OF_PROGRAMS: [&str; 3] = ["gc880", "gc2000", "gc3000"];
 /// Longest silence of a script that gets on.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Longest time of a program.
@@ -472,10 +469,7 @@ fn main() -> ExitCode {
         let chip = chip()?;
         let mut scripts = Vec::new();
         scripts_in(&Path::new(UNPACKED).join("tests"), "", &mut scripts)?;
-        // On a GC600 only those that are asked for: three failures there are not looked into.
-        if chip != "gc600" || !options.texts.is_empty() {
-            scripts.extend(programs()?);
-        }
+        scripts.extend(programs()?);
         scripts.sort_by(|one, other| one.name.cmp(&other.name));
         let texts = &options.texts;
         let is_wanted = |name: &str| texts.iter().any(|text| name.contains(text));
@@ -550,10 +544,7 @@ fn main() -> ExitCode {
             // Of two that are known it is one.
             let known = known.find(|known| outcome.is_good() || known.status == outcome.status);
             let software = software.get(script.name.as_str()).copied();
-            let is_complete = match script.words {
-                None => COMPLETE.contains(&chip),
-                Some(_) => COMPLETE_OF_PROGRAMS.contains(&chip),
-            };
+            let is_complete = COMPLETE.contains(&chip);
             suite.test(script.name.as_str(), move || match outcome.status {
                 "Skip" if known.is_none() => harness::skip(outcome.detail.join(" ")),
                 status if known.is_none() && !outcome.is_good() && !is_complete => {
