@@ -376,15 +376,6 @@ impl Bus for MemoryBus<'_> {
             let stale = (now != touched.physical).then_some((touched.physical, now));
             self.check_stale(touched.port, touched.address, touched.write, stale);
         }
-        for (physical, data) in part.changes() {
-            if self.aborted() {
-                return;
-            }
-            // It was there when the part began.
-            if self.memory.write(physical, data).is_ok() {
-                self.gpu.note_write(physical, data);
-            }
-        }
         for (pipe, traffic) in part.pipes.iter().enumerate() {
             self.read += traffic.read;
             self.written += traffic.written;
@@ -403,6 +394,12 @@ impl Peek for MemoryBus<'_> {
 
     fn copy(&self, physical: u64, bytes: &mut [u8; PAGE]) -> bool {
         self.memory.read(physical, bytes).is_ok()
+    }
+
+    fn put(&self, physical: u64, bytes: &[u8]) {
+        if self.memory.write(physical, bytes).is_ok() {
+            self.gpu.note_write(physical, bytes);
+        }
     }
 
     fn goes_on(&self) {

@@ -13,8 +13,6 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -30,6 +28,8 @@ use self::pixel::PixelEngine;
 use self::raster::Block;
 use self::setup::Shape;
 use self::setup::Vertex;
+use self::view::AtGate;
+use self::view::Gate;
 use self::view::Under;
 use self::view::View;
 use crate::engine2d::Bus;
@@ -679,20 +679,15 @@ impl<'a> Run<'a> {
         let Some(peek) = bus.peek() else {
             return Cut::Dropped(0);
         };
-        let under = Under {
-            peek,
-            failed: AtomicBool::new(false),
-            shown: AtomicU64::new(0),
-        };
+        let (under, gate) = (Under::new(peek), Gate::new(PARTS));
         let (draw, scissor) = (self.draw, self.setup.scissor);
         let threads = self.workers.threads;
         let parts = Mutex::new(self.workers.parts.iter_mut().enumerate());
+        let next = || lock(&parts).next();
         let work = || {
-            let mut done = Vec::new();
-            loop {
-                let Some((number, part)) = lock(&parts).next() else {
-                    return done;
-                };
+            let _panics = AtGate(&gate);
+            let mut ours = Vec::new();
+            while let Some((number, part)) = next() {
                 let mut view = View::new(&under, std::mem::take(&mut part.room));
                 let mut painter = Painter::new(draw);
                 let is_ours = |y: i32| (y / BAND) as usize % PARTS == number;
@@ -705,34 +700,32 @@ impl<'a> Run<'a> {
                     under.failed.store(true, Relaxed);
                 }
                 let counts = painter.finish(&mut view);
-                done.push((number, counts, view.finish()));
+                let done = Arc::new(view.finish());
+                ours.push(done.clone());
+                gate.pass((number, counts, done), &under);
+            }
+            if !ours.is_empty() && gate.wait() {
+                ours.iter().for_each(|part| part.write(peek));
             }
         };
-        let mut done = thread::scope(|scope| {
-            let spawn = |_| thread::Builder::new().spawn_scoped(scope, work);
-            let others: Vec<_> = (1..threads)
-                .filter_map(|number| spawn(number).ok())
-                .collect();
-            let mut done = work();
-            for other in others {
-                match other.join() {
-                    Ok(more) => done.extend(more),
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
+        thread::scope(|scope| {
+            for _ in 1..threads {
+                // Where there is no thread to be had, this one draws all.
+                let _ = thread::Builder::new().spawn_scoped(scope, work);
             }
-            done
+            work();
         });
-        done.sort_by_key(|(number, ..)| *number);
-        let is_dropped = under.failed.load(Relaxed) || view::meet(done.iter().map(|part| &part.2));
         let shown = under.shown.load(Relaxed);
-        for (number, counts, part) in done {
-            if !is_dropped {
+        let is_drawn = gate.wait();
+        for (number, counts, part) in gate.into_parts() {
+            if is_drawn {
                 self.counts.add(&counts);
                 bus.commit(&part);
             }
-            self.workers.parts[number].room = part.room();
+            let room = Arc::into_inner(part).map(Done::room);
+            self.workers.parts[number].room = room.unwrap_or_default();
         }
-        if !is_dropped {
+        if is_drawn {
             return Cut::Drawn;
         }
         // What they hold depends on who came how far.

@@ -60,7 +60,7 @@ pub trait Bus {
     fn peek(&self) -> Option<&dyn Peek> {
         None
     }
-    /// Does what a part did to its copies.
+    /// Does what a part did besides its writes to memory ([`Peek::put`]).
     fn commit(&mut self, _part: &Done) {}
 }
 

@@ -8,11 +8,14 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
+use std::sync::MutexGuard;
 
 use crate::gpu::lock;
 
 const PAGE: usize = 4096;
 const WORDS: usize = PAGE / 4;
+/// Locks that the pages share: threads that draw one picture do not wait for each other.
+const LOCKS: usize = 64;
 
 struct Page {
     bytes: [u8; PAGE],
@@ -20,10 +23,20 @@ struct Page {
     written: [bool; WORDS],
 }
 
+/// By number.
+type Pages = HashMap<u64, Box<Page>>;
+
 /// What engines wrote, by physical address. The cores of a machine share it.
-#[derive(Default)]
 pub struct Written {
-    pages: Mutex<HashMap<u64, Box<Page>>>,
+    pages: [Mutex<Pages>; LOCKS],
+}
+
+impl Default for Written {
+    fn default() -> Self {
+        Self {
+            pages: std::array::from_fn(|_| Mutex::default()),
+        }
+    }
 }
 
 impl std::fmt::Debug for Written {
@@ -33,14 +46,20 @@ impl std::fmt::Debug for Written {
 }
 
 impl Written {
+    /// Those that share a lock with page `number`.
+    fn pages_of(&self, number: u64) -> MutexGuard<'_, Pages> {
+        lock(&self.pages[number as usize % LOCKS])
+    }
+
     /// An engine writes `data` at a physical address.
     pub fn note(&self, address: u64, data: &[u8]) {
-        let mut pages = lock(&self.pages);
         let (mut at, mut rest) = (address, data);
         while !rest.is_empty() {
             let offset = at as usize % PAGE;
             let (now, later) = rest.split_at(rest.len().min(PAGE - offset));
-            let page = pages.entry(at / PAGE as u64).or_insert_with(|| {
+            let number = at / PAGE as u64;
+            let mut pages = self.pages_of(number);
+            let page = pages.entry(number).or_insert_with(|| {
                 Box::new(Page {
                     bytes: [0; PAGE],
                     written: [false; WORDS],
@@ -56,8 +75,8 @@ impl Written {
 
     /// Whether the unit that a front end fetches at a physical address is an engine's work.
     pub fn is_executed(&self, address: u64, unit: u64) -> bool {
-        let mut pages = lock(&self.pages);
         let number = address / PAGE as u64;
+        let mut pages = self.pages_of(number);
         let Some(page) = pages.get(&number) else {
             return false;
         };

@@ -2,17 +2,23 @@
 //! Memory as one part of a cut draw sees it: copies of pages, so that parts can be drawn on several threads.
 //!
 //! A page is translated and copied when it is touched first, without a trace: no TLB is filled, nothing is reported. What
-//! a part writes stays in its copies. When all parts are done, the bus gets them ([`Bus::commit`]), fills its TLBs and
-//! writes memory. Whatever has to be reported, and parts that meet in memory, make the draw drop all copies and begin
-//! again, in order and on the bus itself.
+//! a part writes stays in its copies. When all parts are done, each thread writes the copies of its own parts to memory,
+//! and the bus gets the rest ([`Bus::commit`]) and fills its TLBs. Whatever has to be reported, and parts that meet in
+//! memory, make the draw drop all copies and begin again, in order and on the bus itself.
 
 use std::collections::HashMap;
 use std::ops::AddAssign;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+use std::sync::Condvar;
+use std::sync::Mutex;
+use std::sync::OnceLock;
 
+use super::Counts;
 use crate::engine2d::Bus;
+use crate::gpu::lock;
 use crate::mmu::Port;
 use crate::profile::MAX_PIPES;
 
@@ -24,6 +30,8 @@ const LINE: usize = 64;
 const ROOM: usize = 4096;
 /// Accesses to pages that are found at once, for each port.
 const RECENT: usize = 64;
+/// How often a thread looks for the verdict before it sleeps: some 50 us.
+const SPINS: usize = 2048;
 
 /// Memory that can be looked at without a trace, by several threads.
 pub trait Peek: Sync {
@@ -31,6 +39,8 @@ pub trait Peek: Sync {
     fn page(&self, port: Port, address: u32, write: bool) -> Option<u64>;
     /// Copies the page at a physical address; false: some of it is not there.
     fn copy(&self, physical: u64, bytes: &mut [u8; PAGE]) -> bool;
+    /// Writes what a part has written, where it has copied a page from.
+    fn put(&self, physical: u64, bytes: &[u8]);
     /// See [`Bus::progress`].
     fn goes_on(&self);
     /// See [`Bus::aborted`].
@@ -142,6 +152,92 @@ pub(super) struct Under<'a> {
     pub failed: AtomicBool,
     /// How often the counters were shown that the draw goes on.
     pub shown: AtomicU64,
+}
+
+impl<'a> Under<'a> {
+    pub fn new(peek: &'a dyn Peek) -> Self {
+        Self {
+            peek,
+            failed: AtomicBool::new(false),
+            shown: AtomicU64::new(0),
+        }
+    }
+}
+
+/// A part that has been drawn: its number, what it did, and its copies.
+pub(super) type Drawn = (usize, Counts, Arc<Done>);
+
+/// Where threads wait until all parts are drawn.
+pub(super) struct Gate {
+    parts: usize,
+    drawn: Mutex<Vec<Drawn>>,
+    /// Whether memory gets the copies.
+    verdict: OnceLock<bool>,
+    decided: Condvar,
+}
+
+impl Gate {
+    /// For so many parts.
+    pub fn new(parts: usize) -> Self {
+        Self {
+            parts,
+            drawn: Mutex::new(Vec::new()),
+            verdict: OnceLock::new(),
+            decided: Condvar::new(),
+        }
+    }
+
+    /// A part is drawn. With the last one it is decided what becomes of all.
+    pub fn pass(&self, part: Drawn, under: &Under<'_>) {
+        let mut drawn = lock(&self.drawn);
+        drawn.push(part);
+        if drawn.len() == self.parts {
+            let is_dropped = under.failed.load(Relaxed) || meet(drawn.iter().map(|part| &*part.2));
+            self.decide(!is_dropped);
+        }
+    }
+
+    fn decide(&self, keeps: bool) {
+        let _ = self.verdict.set(keeps);
+        self.decided.notify_all();
+    }
+
+    /// Waits until all parts are drawn; says whether memory gets them. The threads end at about the same time, and to
+    /// sleep takes longer than most have to wait.
+    pub fn wait(&self) -> bool {
+        for _ in 0..SPINS {
+            if let Some(keeps) = self.verdict.get() {
+                return *keeps;
+            }
+            std::hint::spin_loop();
+        }
+        let drawn = lock(&self.drawn);
+        let is_open = |_: &mut Vec<Drawn>| self.verdict.get().is_none();
+        drop(self.decided.wait_while(drawn, is_open));
+        self.verdict.get() == Some(&true)
+    }
+
+    /// All parts, in their order.
+    pub fn into_parts(self) -> Vec<Drawn> {
+        let mut drawn = self
+            .drawn
+            .into_inner()
+            .unwrap_or_else(|error| error.into_inner());
+        drawn.sort_by_key(|(number, ..)| *number);
+        drawn
+    }
+}
+
+/// A thread that draws parts. If it panics, no other waits for its part.
+pub(super) struct AtGate<'a>(pub &'a Gate);
+
+impl Drop for AtGate<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _drawn = lock(&self.0.drawn);
+            self.0.decide(false);
+        }
+    }
 }
 
 /// An access to a page that was there lately: the page's number and whether it was a write, and which copy.
@@ -345,11 +441,15 @@ pub struct Done {
 }
 
 impl Done {
-    /// What was written, by physical address.
-    pub fn changes(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        self.pages[..self.used]
-            .iter()
-            .flat_map(|page| page.changes())
+    /// Writes to memory what was written, unless a reset came.
+    pub(super) fn write(&self, peek: &dyn Peek) {
+        let pages = &self.pages[..self.used];
+        for (physical, bytes) in pages.iter().flat_map(|page| page.changes()) {
+            if peek.is_over() {
+                return;
+            }
+            peek.put(physical, bytes);
+        }
     }
 
     /// Its room, for another one.

@@ -3,10 +3,12 @@
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Mutex;
 
 use super::*;
 use crate::draw::Traffic;
 use crate::draw::PAGE;
+use crate::gpu::lock;
 
 /// Memory of one megabyte from GPU address 0 on, without translation.
 pub(crate) struct FlatBus {
@@ -15,6 +17,8 @@ pub(crate) struct FlatBus {
     pub(crate) pipes: [Traffic; 2],
     since: Traffic,
     pub(crate) steps: AtomicU64,
+    /// What parts have written and [`Bus::commit`] has not seen.
+    put: Mutex<Vec<(u64, Vec<u8>)>>,
     /// Parts of cut draws.
     pub(crate) parts: usize,
 }
@@ -26,6 +30,7 @@ impl FlatBus {
             pipes: Default::default(),
             since: Traffic::default(),
             steps: AtomicU64::new(0),
+            put: Mutex::default(),
             parts: 0,
         }
     }
@@ -65,8 +70,8 @@ impl Bus for FlatBus {
     }
     fn commit(&mut self, part: &Done) {
         self.parts += 1;
-        for (address, data) in part.changes() {
-            self.bytes[address as usize..][..data.len()].copy_from_slice(data);
+        for (address, data) in lock(&self.put).drain(..) {
+            self.bytes[address as usize..][..data.len()].copy_from_slice(&data);
         }
         for (pipe, traffic) in part.pipes.iter().enumerate() {
             self.pipes[pipe] += *traffic;
@@ -81,6 +86,9 @@ impl Peek for FlatBus {
     fn copy(&self, physical: u64, bytes: &mut [u8; PAGE]) -> bool {
         bytes.copy_from_slice(&self.bytes[physical as usize..][..PAGE]);
         true
+    }
+    fn put(&self, physical: u64, bytes: &[u8]) {
+        lock(&self.put).push((physical, bytes.to_vec()));
     }
     fn goes_on(&self) {
         self.steps.fetch_add(1, Relaxed);
