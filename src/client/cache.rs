@@ -62,7 +62,7 @@ impl Process {
             .values()
             .filter_map(Mapped::memory)
             .find(|memory| memory.contains(user, bytes));
-        if let Some(memory) = pinned.cloned() {
+        if let Some(memory) = pinned.map(|memory| (**memory).clone()) {
             drop(tables);
             in_pieces(user, bytes, |at, bytes| memory.sync(at, bytes, direction));
             return Ok(());

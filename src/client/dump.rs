@@ -75,12 +75,21 @@ impl Tables {
     /// The object in whose `range` GPU address `address` is.
     fn object_at(&self, address: u32, range: Range) -> Option<Object> {
         let Owner { kind, handle } = self.addresses.owner(address)?;
-        let memory = match kind {
-            Kind::Node => Object::Node((*self.nodes.get(handle)?.node).clone()),
-            Kind::Buffer => Object::Buffer((*self.buffers.get(handle)?.buffer).clone()),
-            Kind::UserMemory => Object::UserMemory(self.user_memory.get(handle)?.memory()?.clone()),
+        let (start, memory) = match kind {
+            Kind::Node => {
+                let node = &self.nodes.get(handle)?.node;
+                (node.address(), Object::Node((**node).clone()))
+            }
+            Kind::Buffer => {
+                let buffer = &self.buffers.get(handle)?.buffer;
+                (buffer.address(), Object::Buffer((**buffer).clone()))
+            }
+            Kind::UserMemory => {
+                let memory = self.user_memory.get(handle)?.memory()?;
+                (memory.address(), Object::UserMemory((**memory).clone()))
+            }
             Kind::Framebuffer => return None,
         };
-        (memory.address() == range.start()).then_some(memory)
+        (start == range.start()).then_some(memory)
     }
 }

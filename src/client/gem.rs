@@ -106,6 +106,11 @@ impl Process {
         found.map(|(handle, _)| handle).ok_or(Error::InvalidObject)
     }
 
+    /// GPU address of `node`, for the process. `InvalidArgument`: it does not have it.
+    pub(crate) fn object_address(&self, node: &Node) -> Result<u32> {
+        self.tables().address_of(node).ok_or(Error::InvalidArgument)
+    }
+
     /// Frees a handle of the process's for `node`, as its commands do.
     pub(crate) fn release_object(self: &Arc<Self>, node: &Arc<Node>) {
         if let Ok(handle) = self.object_handle(node) {
@@ -330,9 +335,18 @@ impl Process {
 }
 
 impl Tables {
+    /// GPU address of `node`, if the process may have it.
+    pub(super) fn address_of(&self, node: &Node) -> Option<u32> {
+        let view = match (&self.space, node.lies()) {
+            (Some(space), Some(lies)) => Some(space.address_of(&lies)?),
+            _ => None,
+        };
+        Some(node.address_at(view))
+    }
+
     /// The handle of `node`, and its entry, if it is there.
     pub(super) fn handle_of(&mut self, node: &Arc<Node>) -> Option<(u32, &mut NodeEntry)> {
-        let Owner { handle, .. } = self.addresses.owner(node.address())?;
+        let Owner { handle, .. } = self.addresses.owner(self.address_of(node)?)?;
         let entry = self.nodes.get_mut(handle)?;
         Arc::ptr_eq(&entry.node, node).then_some((handle, entry))
     }

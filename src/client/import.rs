@@ -74,7 +74,7 @@ pub(super) enum Mapped {
 
 impl Mapped {
     /// The memory, if it is not ours.
-    pub(super) fn memory(&self) -> Option<&Arc<UserMemory>> {
+    pub(super) fn memory(&self) -> Option<&Visible<UserMemory>> {
         match self {
             Mapped::Memory(memory) => Some(memory),
             Mapped::Node(..) | Mapped::Common => None,
@@ -140,13 +140,14 @@ impl Process {
     }
 
     fn map_own(self: &Arc<Self>, node: Arc<Node>) -> Result<(u32, u32)> {
-        let address = node.address();
         let handle = self.have_node(node.clone(), None)?;
         let inserted = {
             let mut tables = self.tables();
-            tables.user_memory.insert(Mapped::Node(handle, node))
+            let address = tables.address_of(&node);
+            let info = tables.user_memory.insert(Mapped::Node(handle, node));
+            info.and_then(|info| Ok((info, address.ok_or(Error::MemoryLocked)?)))
         };
-        inserted.map(|info| (info, address)).inspect_err(|_| {
+        inserted.inspect_err(|_| {
             let _ = self.free_node(handle, false);
         })
     }
@@ -175,8 +176,8 @@ impl Process {
 
     /// Has `memory` in the table: the handle and the GPU address.
     pub(super) fn insert_user_memory(&self, memory: UserMemory) -> Result<(u32, u32)> {
+        let memory = self.show(Arc::new(memory, crate::sys::GFP_CLIENT)?)?;
         let address = memory.address();
-        let memory = Visible::new(Arc::new(memory, crate::sys::GFP_CLIENT)?, self)?;
         let info = self.tables().insert_user_memory(memory)?;
         Ok((info, address))
     }
@@ -216,8 +217,8 @@ impl Process {
             (memory, _) => memory?,
         };
         let bytes = memory.bytes();
-        let node = self.device.memory().wrap(memory, self.number)?;
-        let node = self.insert_node(NodeEntry::new(Visible::new(node, self)?, Origin::Foreign))?;
+        let node = self.show(self.device.memory().wrap(memory, self.number)?)?;
+        let node = self.insert_node(NodeEntry::new(node, Origin::Foreign))?;
         Ok(Reply::Wrapped {
             node,
             // CAST: at most 64 bits.

@@ -283,8 +283,9 @@ impl Process {
         let hider = Hider::new(views.clone(), leader.clone(), reclaimer)?;
         let number = PROCESSES.fetch_add(1, Relaxed);
         let space = clients.new_space()?;
-        let tables = space.as_ref().map(|space| space.tables().id());
-        let usage = Arc::new(Usage::new(number, leader.pid(), tables)?, sys::GFP_CLIENT)?;
+        let addresses = space.as_ref().map(|space| space.tables().clone());
+        let id = addresses.as_ref().map(|space| space.id());
+        let usage = Arc::new(Usage::new(number, leader.pid(), id)?, sys::GFP_CLIENT)?;
         Arc::pin_init(
             pin_init!(Self {
                 device: clients.device().clone(),
@@ -316,7 +317,7 @@ impl Process {
                 usage,
                 stall_timeout: Atomic::new(GPU_TIMEOUT),
                 interface: Atomic::new(0),
-                tables <- new_mutex!(Tables::init(), "galcore process"),
+                tables <- new_mutex!(Tables::init(addresses), "galcore process"),
                 view_made <- new_condvar!("galcore view"),
             }),
             sys::GFP_CLIENT,

@@ -272,7 +272,8 @@ impl Process {
     /// freed.
     fn have_again(&self, node: &Arc<Node>, as_object: bool) -> Result<Option<u32>> {
         let mut tables = self.tables();
-        if tables.addresses.owner(node.address()).is_none() {
+        let address = tables.address_of(node);
+        if address.and_then(|it| tables.addresses.owner(it)).is_none() {
             return Ok(None);
         }
         let found = tables.handle_of(node);

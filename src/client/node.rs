@@ -312,21 +312,20 @@ impl Process {
     ) -> Result<(u32, u32, u64)> {
         let memory = self.device.memory();
         memory.failures().pass()?;
-        let node = match memory.allocate_node(bytes, alignment, kind, pool, self.number) {
+        let allocate = || {
+            let node = memory.allocate_node(bytes, alignment, kind, pool, self.number)?;
+            Visible::new(node, self).map_err(|_| Error::OutOfMemory)
+        };
+        let node = match allocate() {
             // What was freed may still wait for the GPU: let it come back, and try once more.
             Err(Error::OutOfMemory) if memory.could_have(bytes, alignment, pool) => self
-                .reclaiming(|waits| {
-                    let allocate =
-                        || memory.allocate_node(bytes, alignment, kind, pool, self.number);
-                    match waits {
-                        true => self.reclaim_and(allocate),
-                        false => allocate(),
-                    }
+                .reclaiming(|waits| match waits {
+                    true => self.reclaim_and(allocate),
+                    false => allocate(),
                 })?,
             other => other?,
         };
         let pool = node.pool();
-        let node = Visible::new(node, self)?;
         let entry = NodeEntry::allocated(node, kind, bytes, alignment);
         let bytes = entry.bytes();
         Ok((self.insert_node(entry)?, pool.number(), bytes))

@@ -252,7 +252,7 @@ impl<'a> Queue<'a> {
             Record::UnmapUser(named) => {
                 // Made first: after a claim nothing may fail.
                 let memory = match process.tables().user_memory.get(named.info) {
-                    Some(mapped) => mapped.memory().cloned(),
+                    Some(mapped) => mapped.memory().map(|memory| (**memory).clone()),
                     None => return Ok(()),
                 };
                 let back = match memory {

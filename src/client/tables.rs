@@ -29,6 +29,7 @@ use crate::{
     },
     limits::MAX_CORES,
     memory::Backing,
+    mmu::AddressSpace,
     stream::{
         addresses::AddressSet,
         loaded::{
@@ -53,6 +54,8 @@ pub(super) struct Tables {
     pub(super) contexts: Handles<Option<Arc<Context>>>,
     /// Where the process's GPU memory is: nodes, buffers and mapped user memory.
     pub(super) addresses: AddressSet,
+    /// Its tables of the MMU, if it has its own.
+    pub(super) space: Option<Arc<AddressSpace>>,
     /// By core, what the process's commands have left in it.
     pub(super) per_core: [PerCore; MAX_CORES],
     /// By core, how many jobs the process has submitted. 64 bits do not come round.
@@ -143,8 +146,8 @@ impl PerCore {
 }
 
 impl Tables {
-    /// Nothing. In its place: it is large.
-    pub(super) fn init() -> impl Init<Self> {
+    /// Nothing, of a process with these tables of the MMU. In its place: it is large.
+    pub(super) fn init(space: Option<Arc<AddressSpace>>) -> impl Init<Self> {
         init!(Self {
             nodes: Handles::new(),
             buffers: Handles::new(),
@@ -152,6 +155,7 @@ impl Tables {
             user_memory: Handles::new(),
             contexts: Handles::new(),
             addresses: AddressSet::new(),
+            space,
             per_core: PerCore::all(),
             jobs: [0; MAX_CORES],
             user_views: UserViews::new(),

@@ -133,7 +133,7 @@ impl Tables {
     pub(super) fn own_memory(&self) -> KVVec<Returned> {
         let mut all = KVVec::new();
         let memory = self.user_memory.values().filter_map(Mapped::memory);
-        let memory = memory.map(|memory| Returned::Memory(memory.clone()));
+        let memory = memory.map(|memory| Returned::Memory((**memory).clone()));
         let wrapped = self
             .nodes
             .values()

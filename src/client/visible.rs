@@ -9,7 +9,10 @@
 
 use super::Process;
 use crate::{
-    error::Result,
+    error::{
+        Error,
+        Result, //
+    },
     memory::{
         Buffer,
         Node,
@@ -60,6 +63,9 @@ pub(super) trait Reachable: Kept + Sized + 'static {
 
     /// Where a process's tables of the MMU lead to it; `None`: all tables do, or none.
     fn lies(&self) -> Option<Lies<'_>>;
+
+    /// GPU address of its first byte, if the process's tables have it at `view`.
+    fn address_at(&self, view: Option<u32>) -> u32;
 }
 
 impl Reachable for Node {
@@ -70,11 +76,19 @@ impl Reachable for Node {
     fn lies(&self) -> Option<Lies<'_>> {
         Node::lies(self)
     }
+
+    fn address_at(&self, view: Option<u32>) -> u32 {
+        Node::address_at(self, view)
+    }
 }
 
 impl Reachable for Buffer {
     fn lies(&self) -> Option<Lies<'_>> {
         Some(Buffer::lies(self, Contents::Clients))
+    }
+
+    fn address_at(&self, _view: Option<u32>) -> u32 {
+        Buffer::address(self)
     }
 }
 
@@ -82,19 +96,24 @@ impl Reachable for UserMemory {
     fn lies(&self) -> Option<Lies<'_>> {
         Some(UserMemory::lies(self))
     }
+
+    fn address_at(&self, view: Option<u32>) -> u32 {
+        UserMemory::address_at(self, view)
+    }
 }
 
 /// Memory that the GPU can reach, or may soon, and that may be in the process's windows.
 pub(super) struct Visible<T> {
     object: Arc<T>,
+    address: u32,
     reclaimer: Arc<Reclaimer>,
     /// What its end needs. `None` only while being dropped.
     retired: Option<ListArc<Retired>>,
 }
 
 impl<T: Reachable> Visible<T> {
-    /// Prepares `object`, which nobody can name yet, to be `process`'s. `OutOfMemory`: then it is
-    /// dropped.
+    /// Prepares `object`, which nobody can name yet, to be `process`'s. `OutOfResources`: the process
+    /// has no addresses for it. `OutOfMemory`. Then it is dropped.
     pub(super) fn new(object: Arc<T>, process: &Process) -> Result<Self> {
         let shown = object.in_pool().map(|range| Shown {
             hider: process.hider.clone(),
@@ -104,16 +123,38 @@ impl<T: Reachable> Visible<T> {
             .space()
             .and_then(|space| Some((space, object.lies()?)));
         let view = place.map(|(space, lies)| GpuView::new(space, &lies, object.clone()));
-        let retired = Retired::new(object.clone(), shown, view.transpose()?)?;
+        let view = view.transpose()?;
+        let address = object.address_at(view.as_ref().map(GpuView::address));
+        let retired = Retired::new(object.clone(), shown, view)?;
         Ok(Self {
             object,
+            address,
             reclaimer: process.device.reclaimer().clone(),
             retired: Some(retired),
         })
     }
 }
 
+impl Process {
+    /// [`Visible::new`], which waits for addresses to come back, if the process has none. The caller
+    /// has no lock. `Interrupted`.
+    pub(super) fn show<T: Reachable>(&self, object: Arc<T>) -> Result<Visible<T>> {
+        match Visible::new(object.clone(), self) {
+            Err(Error::OutOfResources) => {
+                self.reclaim()?;
+                Visible::new(object, self)
+            }
+            shown => shown,
+        }
+    }
+}
+
 impl<T> Visible<T> {
+    /// GPU address of its first byte, for the process.
+    pub(super) fn address(&self) -> u32 {
+        self.address
+    }
+
     /// It has left the process's addresses; `shown`: windows may show it.
     pub(super) fn leaves_addresses(&self, shown: bool) {
         if let (true, Some(retired)) = (shown, &self.retired) {

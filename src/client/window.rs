@@ -231,13 +231,13 @@ impl Tables {
                     || entry.imports > 0
                     || entry.objects > 0;
                 is_held
-                    .then(|| Word::in_node(&entry.node, address))
+                    .then(|| Word::in_node(&entry.node, entry.node.address(), address))
                     .flatten()
             }
             Kind::Buffer => Word::in_buffer(&self.buffers.get(handle)?.buffer, address),
             Kind::UserMemory => {
-                let mapped = self.user_memory.get(handle)?;
-                Word::in_user_memory(mapped.memory()?, address)
+                let memory = self.user_memory.get(handle)?.memory()?;
+                Word::in_user_memory(memory, memory.address(), address)
             }
             // Not the driver's to read.
             Kind::Framebuffer => None,

@@ -228,13 +228,14 @@ impl Node {
         }
     }
 
-    /// GPU address of its first byte.
+    /// GPU address of its first byte for a process whose tables have it at `view`, if they have it
+    /// at an address of their own.
     #[inline]
-    pub(crate) fn address(&self) -> u32 {
+    pub(crate) fn address_at(&self, view: Option<u32>) -> u32 {
         match &self.place {
             Some(Place::Pages(buffer)) => buffer.address(),
-            Some(Place::Virtual(mapping)) => mapping.address(),
-            Some(Place::Wrapped(memory)) => memory.address(),
+            Some(Place::Virtual(mapping)) => mapping.address().or(view).unwrap_or(0),
+            Some(Place::Wrapped(memory)) => memory.address_at(view),
             Some(Place::Elsewhere(memory)) => memory.address,
             // CAST: the pool lies below 2 GiB of GPU addresses, checked when it was made.
             Some(Place::Pool(span)) => self.memory.pool_address() + span.offset() as u32,
@@ -247,7 +248,7 @@ impl Node {
     pub(crate) fn physical(&self, base: u32) -> Option<u32> {
         match (self.pool(), &self.place) {
             (Pool::System | Pool::Contiguous, _) | (_, Some(Place::Elsewhere(_))) => {
-                self.address().checked_add(base)
+                self.address_at(None).checked_add(base)
             }
             (Pool::Virtual, _) => None,
         }
@@ -359,7 +360,7 @@ impl Node {
         match &self.place {
             Some(Place::Pool(_)) if self.memory.is_pool_shared() => None,
             Some(Place::Pool(span)) => Some(Lies::Linear {
-                address: self.address(),
+                address: self.address_at(None),
                 bytes: span.bytes(),
                 contents: Contents::Clients,
             }),
@@ -472,15 +473,6 @@ pub(crate) enum Object {
 }
 
 impl Object {
-    /// GPU address of its first byte.
-    pub(crate) fn address(&self) -> u32 {
-        match self {
-            Object::Node(node) => node.address(),
-            Object::Buffer(buffer) => buffer.address(),
-            Object::UserMemory(memory) => memory.address(),
-        }
-    }
-
     /// Copies what lies at `offset`, a multiple of 4, to `to`. May sleep. `EINVAL`: it is not all
     /// there, or is a dma-buf of others. `ENOMEM`.
     pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> kernel::error::Result {
@@ -528,13 +520,14 @@ fn word_offset(start: u32, bytes: usize, address: u32) -> Option<usize> {
 }
 
 impl Word {
-    /// The word at GPU address `address`, if it lies in `node` and may be written.
-    pub(crate) fn in_node(node: &Arc<Node>, address: u32) -> Option<Self> {
+    /// The word at GPU address `address`, if it lies in `node`, which is at `start`, and may be
+    /// written.
+    pub(crate) fn in_node(node: &Arc<Node>, start: u32, address: u32) -> Option<Self> {
         let backing = node.mapping().map(|mapping| mapping.backing());
         if backing.is_some_and(|backing| !backing.is_writeable()) {
             return None;
         }
-        let offset = word_offset(node.address(), node.bytes(), address)?;
+        let offset = word_offset(start, node.bytes(), address)?;
         let object = Object::Node(node.clone());
         Some(Self {
             object,
@@ -554,12 +547,17 @@ impl Word {
         })
     }
 
-    /// The word at GPU address `address`, if it lies in `memory` and may be written.
-    pub(crate) fn in_user_memory(memory: &Arc<UserMemory>, address: u32) -> Option<Self> {
+    /// The word at GPU address `address`, if it lies in `memory`, which is at `start`, and may be
+    /// written.
+    pub(crate) fn in_user_memory(
+        memory: &Arc<UserMemory>,
+        start: u32,
+        address: u32,
+    ) -> Option<Self> {
         if !memory.mapping.backing().is_writeable() {
             return None;
         }
-        let offset = word_offset(memory.address(), memory.bytes, address)?;
+        let offset = word_offset(start, memory.bytes, address)?;
         let object = Object::UserMemory(memory.clone());
         Some(Self {
             object,

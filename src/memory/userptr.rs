@@ -32,10 +32,12 @@ impl UserMemory {
         Lies::Pages(&self.mapping)
     }
 
-    /// GPU address of the first byte.
-    pub(crate) fn address(&self) -> u32 {
+    /// GPU address of the first byte for a process whose tables have the first page at `view`, if
+    /// they have it at an address of their own.
+    pub(crate) fn address_at(&self, view: Option<u32>) -> u32 {
+        let first = self.mapping.address().or(view).unwrap_or(0);
         // CAST: less than a page.
-        self.mapping.address() + self.offset as u32
+        first + self.offset as u32
     }
 
     /// Its size in bytes.

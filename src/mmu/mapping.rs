@@ -55,20 +55,22 @@ impl Drop for Mapped {
 }
 
 /// GPU address of what is mapped.
-fn address(stale: &Stale<Kept>) -> u32 {
+pub(super) fn address(stale: &Stale<Kept>) -> u32 {
     // CAST: less than 2^20 pages.
     (stale.first() as u32) << PAGE_BITS
 }
 
 /// Bytes of what is mapped.
-fn bytes(stale: &Stale<Kept>) -> u64 {
+pub(super) fn bytes(stale: &Stale<Kept>) -> u64 {
     // CAST: at most 64 bits.
     (stale.count as u64) << PAGE_BITS
 }
 
-/// Pages at consecutive GPU addresses; ended by being dropped.
+/// Pages that the GPU can reach at consecutive addresses; ended by being dropped.
 pub(crate) struct Mapping {
-    mapped: Mapped,
+    /// In the tables that all processes share; `None`: each process's tables lead to them by a
+    /// [`super::GpuView`], at an address of its own.
+    mapped: Option<Mapped>,
     backing: Arc<Paged>,
 }
 
@@ -76,14 +78,23 @@ impl Mapping {
     /// The calling process has mapped the pages of `backing`.
     pub(super) fn new(vm: &Arc<Vm>, backing: Arc<Paged>, stale: ListArc<Stale<Kept>>) -> Self {
         Self {
-            mapped: Mapped::new(vm, stale),
+            mapped: Some(Mapped::new(vm, stale)),
             backing,
         }
     }
 
-    /// GPU address of the first page.
-    pub(crate) fn address(&self) -> u32 {
-        self.mapped.stale.as_ref().map_or(0, |stale| address(stale))
+    /// Pages that each process has at an address of its own.
+    pub(super) fn of_views(backing: Arc<Paged>) -> Self {
+        Self {
+            mapped: None,
+            backing,
+        }
+    }
+
+    /// GPU address of the first page, if all processes have it there.
+    pub(crate) fn address(&self) -> Option<u32> {
+        let stale = self.mapped.as_ref()?.stale.as_ref()?;
+        Some(address(stale))
     }
 
     /// The pages that it maps.

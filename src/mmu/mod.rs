@@ -17,8 +17,9 @@
 //! With version 2 each process has tables of its own ([`AddressSpace`]), unless nodes are shared: its
 //! memory is there by a [`GpuView`], and what the driver has for all (rings, which the GPU cannot write,
 //! `allowedRanges`, framebuffers, scratch memory) in all of them. The ring loads the tables of the
-//! process whose job comes. An address means the same memory wherever it means any, since the
-//! interface has one address for each node. So one address space gives them out.
+//! process whose job comes. Each gives out its own addresses with bit 31 set: a node that two
+//! processes have is at an address of each. Only if a core of the device has version 1, an address
+//! means the same memory in all tables.
 //!
 //! # Scratch
 //!
@@ -197,8 +198,8 @@ impl Tables {
         }
     }
 
-    /// Whether a mapping is only a range of addresses, which views make use of.
-    fn has_no_mappings(&self) -> bool {
+    /// Whether each process gives out its own addresses with bit 31 set.
+    fn has_own_addresses(&self) -> bool {
         self.has_spaces && self.flat.is_none()
     }
 
@@ -246,9 +247,11 @@ enum Kept {
     Framebuffer {
         _file: Framebuffer,
     },
-    /// What a process has had in its tables. Only ever dropped.
+    /// What a process has had in its tables.
     Object {
         _object: Arc<dyn Send + Sync>,
+        /// What gave out its addresses, if the process's tables did.
+        space: Option<Arc<AddressSpace>>,
     },
     /// A process's tables.
     Space {
@@ -276,10 +279,44 @@ pub(crate) trait Tlb: Send + Sync {
 /// The state, locked.
 type StateGuard<'a> = Guard<'a, State, MutexBackend>;
 
+/// Addresses with bit 31 set, to give out.
+struct Room {
+    free: Ranges,
+    /// Pages that are given out.
+    used: usize,
+}
+
+impl Room {
+    /// All of them, or none.
+    fn new(has_any: bool) -> Result<Self> {
+        let pages = if has_any { FREE_PAGES } else { 0 };
+        Ok(Self {
+            free: Ranges::new(FIRST_PAGE, pages)?,
+            used: 0,
+        })
+    }
+
+    /// Number of the first of `count` pages. `OutOfResources`: there is no such room, or no memory
+    /// to note it.
+    fn take(&mut self, count: usize) -> Result<usize> {
+        let first = self.free.find(count, 1).ok_or(Error::OutOfResources)?;
+        self.free.reserve().map_err(|_| Error::OutOfResources)?;
+        self.free.take(first, count);
+        self.used += count;
+        Ok(first)
+    }
+
+    /// Takes them back.
+    fn give(&mut self, first: usize, count: usize) {
+        self.used -= count;
+        self.free.give(first, count);
+    }
+}
+
 /// Which pages are in use.
 struct State {
-    free: Ranges,
-    used: usize,
+    /// What all tables have; none if each gives out its own.
+    room: Room,
     /// Below [`FIRST_PAGE`] what may have several mappings, which stay for as long as one does: what
     /// is mapped permanently, and each mapping of a framebuffer. If processes have tables of their
     /// own, all that these have in common.
@@ -291,14 +328,6 @@ struct State {
     /// How many mappings have been ended so far, and of how many the pages are free.
     ended: u64,
     freed: u64,
-}
-
-impl State {
-    /// The addresses of a mapping are free.
-    fn give(&mut self, mapping: &Stale<Kept>) {
-        self.used -= mapping.count;
-        self.free.give(mapping.first(), mapping.count);
-    }
 }
 
 /// The GPU addresses of a device.
@@ -362,15 +391,14 @@ impl Vm {
                 spaces.push(None, GFP_KERNEL)?;
             }
         }
-        let free = Ranges::new(FIRST_PAGE, FREE_PAGES).map_err(|_| ENOMEM)?;
+        let room = Room::new(!tables.has_own_addresses()).map_err(|_| ENOMEM)?;
         Arc::pin_init(
             pin_init!(Self {
                 tables,
                 changes: Atomic::new(0),
                 has_stale: Atomic::new(false),
                 state <- new_mutex!(State {
-                    free,
-                    used: 0,
+                    room,
                     held: KVec::new(),
                     spaces,
                     stale: StaleList::new(),
@@ -572,9 +600,12 @@ impl Vm {
         }
     }
 
-    /// Entries in all, and entries in use.
+    /// Entries in all, and entries in use; if each process has its own, by that which has most.
     pub(crate) fn usage(&self) -> (usize, usize) {
-        (FREE_PAGES, self.state.lock().used)
+        let state = self.state.lock();
+        let spaces = state.spaces.iter().flatten();
+        let most = spaces.map(|space| space.used()).max().unwrap_or(0);
+        (FREE_PAGES, state.room.used.max(most))
     }
 
     /// How many mappings have been ended whose pages are not free yet.
@@ -584,9 +615,12 @@ impl Vm {
         (state.ended - state.freed) as usize
     }
 
-    /// Bytes of the longest free piece.
+    /// Bytes of the longest free piece that a mapping could have.
     pub(crate) fn longest_free(&self) -> usize {
-        self.state.lock().free.longest_free() * PAGE_SIZE
+        match self.tables.has_own_addresses() {
+            true => FREE_PAGES * PAGE_SIZE,
+            false => self.state.lock().room.free.longest_free() * PAGE_SIZE,
+        }
     }
 
     /// Bytes of the tables for MMUs of `version`, as [`Vm::copy_tables`] has them.
@@ -630,8 +664,12 @@ impl Vm {
 
     /// Maps pages at consecutive addresses; those that are not writeable only if
     /// [`Vm::has_read_only_pages`]. Where processes have tables of their own, these lead there by a
-    /// [`GpuView`]. `OutOfResources`: no such room, or no memory to note it.
+    /// [`GpuView`], which has the addresses, too, if no core has version 1. `OutOfResources`: no such
+    /// room, or no memory to note it.
     pub(crate) fn map(self: &Arc<Self>, backing: Arc<Paged>) -> Result<Mapping> {
+        if self.tables.has_own_addresses() {
+            return Ok(Mapping::of_views(backing));
+        }
         let count = backing.dma_addresses().len();
         let access = Access::of(&backing);
         let kept = Kept::Pages {
@@ -640,17 +678,14 @@ impl Vm {
         // Before the lock, which all processes take: one at its cgroup's limit may take long.
         let stale = Stale::new(0, count, kept).map_err(|_| Error::OutOfResources)?;
         let mut state = self.state.lock();
-        let first = state.free.find(count, 1).ok_or(Error::OutOfResources)?;
+        let first = state.room.take(count)?;
         stale.place(first);
         if let Some(tables) = self.tables.shared() {
-            tables
-                .prepare(first, count)
-                .map_err(|_| Error::OutOfResources)?;
+            if tables.prepare(first, count).is_err() {
+                state.room.give(first, count);
+                return Err(Error::OutOfResources);
+            }
         }
-        // Last: what is reserved is taken.
-        state.free.reserve().map_err(|_| Error::OutOfResources)?;
-        state.free.take(first, count);
-        state.used += count;
         drop(state);
         self.tables.set(first, backing.dma_addresses(), access);
         self.note_change();
@@ -665,11 +700,6 @@ impl Vm {
             self.tables.clear(first, count);
         }
         let mut state = self.state.lock();
-        if !is_linear && self.tables.has_no_mappings() {
-            // The views of it have ended, and no TLB has any translation.
-            state.give(&stale);
-            return;
-        }
         if is_linear {
             let pages = first..first + count;
             if self.tables.has_spaces || stale.kept.may_be_mapped_again() {
@@ -744,12 +774,15 @@ impl Vm {
             };
             let mut space = None;
             match &stale.kept {
-                Kept::Pages { .. } => state.give(&stale),
+                Kept::Pages { .. } => state.room.give(stale.first(), stale.count),
+                Kept::Object { space, .. } => {
+                    let _ = space.as_ref().map(|it| it.give(stale.first(), stale.count));
+                }
                 Kept::Space { space: over } => {
                     space = state.spaces.get_mut(over.entry()).and_then(Option::take);
                 }
                 // They have their addresses from what they are.
-                Kept::Memory { .. } | Kept::Framebuffer { .. } | Kept::Object { .. } => {}
+                Kept::Memory { .. } | Kept::Framebuffer { .. } => {}
             }
             drop(state);
             drop(space);

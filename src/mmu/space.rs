@@ -3,23 +3,30 @@
 //! The tables of one process, for MMU version 2, and what it has there.
 //!
 //! An [`AddressSpace`] is made with the process and has what all have in common. A [`GpuView`] adds an
-//! object of the process's, as long as it lives; several views of one object are one mapping. The ring
+//! object of the process's, as long as it lives; several views of one object are one mapping. Pages
+//! have an address that is free in these tables, unless all tables have them at the same. The ring
 //! loads the tables with the process's jobs, and names only tables whose process is there: its own, or
 //! the device's. [`Space`], at whose end the process has no jobs, keeps the tables until every core has
 //! loaded others.
 
 use super::{
+    mapping::{
+        address,
+        bytes, //
+    },
     pages,
     stale::Stale,
     two_level::{
         Access,
         Held,
+        Made,
         TwoLevel, //
     },
     Contents,
     Kept,
     Mapping,
     Pages,
+    Room,
     Vm,
     FIRST_PAGE,
     PAGE_BITS, //
@@ -31,6 +38,7 @@ use crate::{
     },
     sys::{
         self,
+        trace,
         GFP_CLIENT, //
     }, //
 };
@@ -68,16 +76,55 @@ pub(crate) enum Lies<'a> {
 }
 
 impl Lies<'_> {
-    /// Number of the first page, and of pages.
-    fn pages(&self) -> (usize, usize) {
+    /// What its views are found by, and the number of pages.
+    fn pages(&self) -> (Key, usize) {
         match *self {
-            Self::Linear { address, bytes, .. } => pages(address, bytes),
+            Self::Linear { address, bytes, .. } => {
+                let (first, count) = pages(address, bytes);
+                (Key::At(first), count)
+            }
             Self::Pages(mapping) => {
-                // CAST: 32 bits into at least 32.
-                let first = mapping.address() as usize >> PAGE_BITS;
-                (first, mapping.backing().dma_addresses().len())
+                let key = match mapping.address() {
+                    // CAST: 32 bits into at least 32.
+                    Some(address) => Key::At(address as usize >> PAGE_BITS),
+                    // CAST: a number that no other pages have.
+                    None => Key::Of(Arc::as_ptr(mapping.backing()) as usize),
+                };
+                (key, mapping.backing().dma_addresses().len())
             }
         }
+    }
+}
+
+/// What the views of an object are found by.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    /// Its first page.
+    At(usize),
+    /// Pages at an address of these tables' own: where the kernel has them noted.
+    Of(usize),
+}
+
+/// The views of an object.
+struct Views {
+    first: usize,
+    users: u32,
+}
+
+/// What there is in the tables of a process.
+struct Places {
+    views: RBTree<Key, Views>,
+    room: Room,
+}
+
+impl Places {
+    /// One view more of what has some: the first page. `OutOfResources`: it has too many.
+    fn again(&mut self, key: Key) -> Result<Option<usize>> {
+        let Some(views) = self.views.get_mut(&key) else {
+            return Ok(None);
+        };
+        views.users = views.users.checked_add(1).ok_or(Error::OutOfResources)?;
+        Ok(Some(views.first))
     }
 }
 
@@ -97,9 +144,10 @@ pub(crate) struct AddressSpace {
     tables: TwoLevel,
     /// Its entry in the page table array. Set once, before anybody else has it.
     entry: Atomic<usize>,
-    /// By the first page of an object, how many views of it there are.
+    /// Its process, for traces.
+    process: i32,
     #[pin]
-    views: Mutex<RBTree<usize, u32>>,
+    places: Mutex<Places>,
 }
 
 impl AddressSpace {
@@ -128,7 +176,7 @@ impl AddressSpace {
         count: usize,
         access: Access,
     ) -> Result<(), kernel::error::Error> {
-        let _views = self.views.lock();
+        let _places = self.places.lock();
         self.tables.begin_linear(first, count, access)
     }
 
@@ -137,20 +185,54 @@ impl AddressSpace {
         self.tables.end_linear(pages, held);
     }
 
-    /// Maps what lies so, if no view has. `OutOfMemory`.
-    fn begin(&self, lies: &Lies<'_>) -> Result {
-        let (first, count) = lies.pages();
+    /// Maps what lies so, if no view has. Returns its first page. `OutOfResources`: no such room.
+    /// `OutOfMemory`.
+    fn begin(&self, lies: &Lies<'_>) -> Result<usize> {
+        let (key, count) = lies.pages();
         // Before the lock: a process at its cgroup's limit may take long.
         let node = RBTreeNodeReservation::new(GFP_CLIENT)?;
-        let made = self.tables.make(first, count, true)?;
-        let mut views = self.views.lock();
-        if let Some(users) = views.get_mut(&first) {
-            *users = users.checked_add(1).ok_or(Error::OutOfResources)?;
-            return Ok(());
+        let mut places = self.places.lock();
+        if let Some(first) = places.again(key)? {
+            return Ok(first);
         }
+        let first = match key {
+            Key::At(first) => first,
+            Key::Of(_) => places.room.take(count)?,
+        };
+        drop(places);
+        let made = self.tables.make(first, count, true);
+        let mut places = self.places.lock();
+        // Another thread may have been faster.
+        let begun = match (made, places.again(key)) {
+            (Ok(made), Ok(None)) => self.fill(lies, first, made),
+            (Err(error), Ok(None)) => Err(error.into()),
+            (_, other) => other,
+        };
+        match begun {
+            Ok(None) => {
+                let users = 1;
+                places
+                    .views
+                    .insert(node.into_node(key, Views { first, users }));
+                // Under the lock: another thread that finds the view submits jobs that flush.
+                self.vm.note_change();
+                Ok(first)
+            }
+            other => {
+                if let Key::Of(_) = key {
+                    places.room.give(first, count);
+                }
+                other.map(|other| other.unwrap_or(first))
+            }
+        }
+    }
+
+    /// Has the entries from page `first` on lead to what lies so, in tables that are `made`.
+    fn fill(&self, lies: &Lies<'_>, first: usize, made: Made) -> Result<Option<usize>> {
         self.tables.adopt(made)?;
-        match lies {
+        match *lies {
             Lies::Linear { contents, .. } => {
+                let (_, count) = lies.pages();
                 self.tables.begin_linear(first, count, contents.access())?;
             }
             Lies::Pages(mapping) => {
@@ -159,27 +241,45 @@ impl AddressSpace {
                 self.tables.set_each(first, backing.dma_addresses(), access);
             }
         }
-        views.insert(node.into_node(first, 1));
-        // Under the lock: another thread that finds the view submits jobs that flush.
-        self.vm.note_change();
-        Ok(())
+        Ok(None)
     }
 
     /// A view of `count` pages from `first` ends; says whether it was the last.
-    fn end(&self, first: usize, count: usize, held: &[Held]) -> bool {
-        let mut views = self.views.lock();
-        match views.get_mut(&first) {
-            Some(users) if *users > 1 => {
-                *users -= 1;
+    fn end(&self, key: Key, first: usize, count: usize, held: &[Held]) -> bool {
+        let mut places = self.places.lock();
+        match places.views.get_mut(&key) {
+            Some(views) if views.users > 1 => {
+                views.users -= 1;
                 return false;
             }
-            _ => drop(views.remove(&first)),
+            _ => drop(places.views.remove(&key)),
         }
         match first < FIRST_PAGE {
             true => self.tables.end_linear(first..first + count, held),
             false => self.tables.clear_each(first, count),
         }
         true
+    }
+
+    /// Pages that no TLB knows any more are free.
+    pub(super) fn give(&self, first: usize, count: usize) {
+        self.places.lock().room.give(first, count);
+    }
+
+    /// Pages that are given out.
+    pub(super) fn used(&self) -> usize {
+        self.places.lock().room.used
+    }
+
+    /// GPU address of the first page of what lies so, if it has a view.
+    pub(crate) fn address_of(&self, lies: &Lies<'_>) -> Option<u32> {
+        let (key, _) = lies.pages();
+        let places = self.places.lock();
+        // CAST: less than 2^20 pages.
+        places
+            .views
+            .get(&key)
+            .map(|views| (views.first as u32) << PAGE_BITS)
     }
 }
 
@@ -210,25 +310,44 @@ impl Drop for Space {
 /// translation of it.
 pub(crate) struct GpuView {
     space: Arc<AddressSpace>,
+    key: Key,
     /// What its end needs. `None` only while being dropped.
     stale: Option<ListArc<Stale<Kept>>>,
 }
 
 impl GpuView {
-    /// Has `space` lead to `object`, which lies so. `OutOfMemory`.
+    /// Has `space` lead to `object`, which lies so. `OutOfResources`: it has no such room.
+    /// `OutOfMemory`.
     pub(crate) fn new<T: Send + Sync + 'static>(
         space: &Arc<AddressSpace>,
         lies: &Lies<'_>,
         object: Arc<T>,
     ) -> Result<Self> {
-        let (first, count) = lies.pages();
-        let kept = Kept::Object { _object: object };
-        let stale = Stale::new(first, count, kept)?;
-        space.begin(lies)?;
+        let (key, count) = lies.pages();
+        let gives = matches!(key, Key::Of(_));
+        let kept = Kept::Object {
+            _object: object,
+            space: gives.then(|| space.clone()),
+        };
+        let stale = Stale::new(0, count, kept)?;
+        stale.place(space.begin(lies)?);
+        if gives {
+            trace::Map::record(|| trace::Map {
+                process: space.process,
+                address: address(&stale),
+                bytes: bytes(&stale),
+            });
+        }
         Ok(Self {
             space: space.clone(),
+            key,
             stale: Some(stale),
         })
+    }
+
+    /// GPU address of the object's first page.
+    pub(crate) fn address(&self) -> u32 {
+        self.stale.as_ref().map_or(0, |stale| address(stale))
     }
 }
 
@@ -237,14 +356,21 @@ impl Drop for GpuView {
         let Some(stale) = self.stale.take() else {
             return;
         };
+        if let Key::Of(_) = self.key {
+            trace::Unmap::record(|| trace::Unmap {
+                process: self.space.process,
+                address: address(&stale),
+                bytes: bytes(&stale),
+            });
+        }
         let vm = &self.space.vm;
         let (first, count) = (stale.first(), stale.count);
         if first < FIRST_PAGE {
             let state = vm.state.lock();
-            if self.space.end(first, count, &state.held) {
+            if self.space.end(self.key, first, count, &state.held) {
                 vm.retire(state, stale);
             }
-        } else if self.space.end(first, count, &[]) {
+        } else if self.space.end(self.key, first, count, &[]) {
             vm.retire(vm.state.lock(), stale);
         }
     }
@@ -284,12 +410,17 @@ impl Vm {
         let held = self.held()?;
         let tables = common.beside()?;
         held.iter().try_for_each(|held| tables.begin_held(held))?;
+        let room = Room::new(self.tables.has_own_addresses()).map_err(|_| ENOMEM)?;
         let space = Arc::pin_init(
             pin_init!(AddressSpace {
                 vm: self.clone(),
                 tables,
                 entry: Atomic::new(0),
-                views <- new_mutex!(RBTree::new(), "galcore space"),
+                process: trace::process(),
+                places <- new_mutex!(Places {
+                    views: RBTree::new(),
+                    room,
+                }, "galcore space"),
             }),
             GFP_CLIENT,
         )?;

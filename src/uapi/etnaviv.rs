@@ -30,6 +30,7 @@ use crate::{
         Error,
         Result, //
     },
+    memory::Node,
     sys::{
         self,
         drm::{
@@ -179,6 +180,8 @@ fn submit(
     let mut commands = read(long(words[10], words[11]), bytes as usize / 4)?;
     let mut found = KVVec::with_capacity(objects as usize, sys::GFP_CLIENT)?;
     let mut used = KVVec::with_capacity(objects as usize, sys::GFP_CLIENT)?;
+    // Where they are for the process, and their bytes.
+    let mut places = KVVec::with_capacity(objects as usize, sys::GFP_CLIENT)?;
     for (at, object) in given.chunks_exact(OBJECT_WORDS).enumerate() {
         let &[access, handle, ..] = object else {
             return Err(Error::InvalidArgument);
@@ -188,15 +191,14 @@ fn submit(
             return Err(Error::InvalidArgument);
         }
         let object = find(file, handle).map_err(|_| Error::InvalidArgument)?;
-        let node = object.get().into();
+        let node: Arc<Node> = object.get().into();
+        let address = process.object_address(&node)?;
         let is_written = access & WRITE != 0;
+        places.push((address, node.bytes()), sys::GFP_CLIENT)?;
         used.push(Used { node, is_written }, sys::GFP_CLIENT)?;
         found.push((object, false), sys::GFP_CLIENT)?;
     }
-    relocate(&mut commands, &patches, |index| {
-        let node = &used.get(index)?.node;
-        Some((node.address(), node.bytes()))
-    })?;
+    relocate(&mut commands, &patches, |index| places.get(index).copied())?;
     // Commands end on 64-bit units.
     if commands.len() % 2 != 0 {
         commands.push(NOP, sys::GFP_CLIENT)?;

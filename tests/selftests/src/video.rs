@@ -218,13 +218,16 @@ pub struct Screen {
 }
 
 impl Screen {
+    /// The device.
+    pub const NODE: &str = "/dev/fb0";
+
     /// Opens it, and asks for its place.
     pub fn open() -> Result<Self> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
-            .open("/dev/fb0")
-            .context("/dev/fb0")?;
+            .open(Self::NODE)
+            .context(Self::NODE)?;
         let mut fixed = [0u8; FIXED_BYTES];
         sys::exchange_plain(file.as_fd(), GET_FIXED, &mut fixed)?;
         let word = |at: usize| {

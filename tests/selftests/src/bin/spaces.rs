@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! With MMU version 2 a process's commands reach its own memory and no other's, whatever they name: the checks of
 //! addresses are off (`streamCheck=1`).
+//!
+//! usage: `spaces [--own 1] [--count N]`: each process gives out addresses of its own, as no core has version 1.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -40,6 +43,7 @@ use galcore_selftests::video::gpu_fill;
 use galcore_selftests::video::locked_surface;
 use galcore_selftests::video::surface_at;
 use galcore_selftests::video::Screen;
+use gpu_control::fault;
 
 const BYTES: u32 = 4 * 4096;
 
@@ -135,6 +139,17 @@ fn be_other() -> Result<()> {
                 let (status, name) = client.device().name_node(node.handle)?;
                 same("NAME", status, Status::OK)?;
                 name
+            }
+            // Draws by another core.
+            "core" => {
+                client = Client::with_device(Device::open_core(value(1)? as usize)?)?;
+                0
+            }
+            // Draws what will hang the core: nothing.
+            "hang" => {
+                let surface = &held.as_ref().context("no node")?.surface;
+                let _ = gpu_fill(&mut client, surface, DRAWN);
+                0
             }
             // The word that all of its memory has.
             "read" => {
@@ -251,14 +266,23 @@ fn apart(control: &Control, pool: Pool) -> Result<()> {
 }
 
 /// What is imported is in reach until it is freed, as often as it is, and for its owner all the time.
-fn imported(control: &Control, pool: Pool) -> Result<()> {
+fn imported(control: &Control, pool: Pool, is_own: bool) -> Result<()> {
     let mut client = client()?;
     let mut other = Other::start(abi()?)?;
     let address = ask(&mut other, &format!("have {}", pool.0))? as u32;
     let name = ask(&mut other, "name")?;
+    let own = Held::new(&client, pool)?;
+    let has_others = is_own && pool == Pool::VIRTUAL;
+    same(
+        "whether its own is there, too",
+        own.address() == address,
+        has_others,
+    )?;
+    own.surface.memory.fill(UNTOUCHED);
     for round in 0..3u32 {
         let held = Held::import(&client, name, pool)?;
-        same("address", held.address(), address)?;
+        let place = held.address();
+        same("whether it has another", place != address, has_others)?;
         // Once more: it is the same, and has one place in the tables.
         let (status, again) = client.device().import_node(name)?;
         same("IMPORT", (status, again), (Status::OK, held.node.handle))?;
@@ -269,10 +293,57 @@ fn imported(control: &Control, pool: Pool) -> Result<()> {
         held.end(&client)?;
         ask(&mut other, &format!("draw {SECRET}"))?;
         at_rest(|| Ok(()))?;
-        expect_apart(control, &mut client, address)?;
+        expect_apart(control, &mut client, place)?;
         same("the other's", ask(&mut other, "read")?, SECRET.into())?;
     }
-    Ok(())
+    expect_all("its own", &own.surface.memory, UNTOUCHED)?;
+    own.end(&client)
+}
+
+/// Processes draw at once, on all cores whose MMU has version 2, at one address if it `is_own`, where each has other memory;
+/// another one hangs the core between, and the machine sleeps.
+fn at_once(control: &Control, rounds: u32, is_own: bool) -> Result<()> {
+    let cores = if Control::open_core(1).is_ok() { 2 } else { 1 };
+    let mut artists = (0..4)
+        .map(|number| -> Result<Other> {
+            let mut artist = Other::start(abi()?)?;
+            ask(&mut artist, &format!("core {}", number % cores))?;
+            Ok(artist)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let mut culprit = Other::start(abi()?)?;
+    let have = format!("have {}", Pool::VIRTUAL.0);
+    let address = ask(&mut culprit, &have)?;
+    for artist in &mut artists {
+        same(
+            "whether the address is one",
+            ask(artist, &have)? == address,
+            is_own,
+        )?;
+    }
+    for round in 0..rounds {
+        let colour = |number: usize| (round << 8 | number as u32) + 1;
+        for (number, artist) in artists.iter_mut().enumerate() {
+            artist.tell(&format!("draw {}", colour(number)))?;
+        }
+        for artist in &mut artists {
+            artist.answer()?;
+        }
+        for (number, artist) in artists.iter_mut().enumerate() {
+            same("what it has", ask(artist, "read")?, colour(number).into())?;
+        }
+        if round == rounds / 3 {
+            let before = control.counters().resets;
+            control.write(fault::HANG_KIND, fault::HANG_ILLEGAL_OPCODE);
+            control.write(fault::HANG_AT_DRAW, 1);
+            ask(&mut culprit, "hang")?;
+            same("resets", control.counters().resets, before + 1)?;
+        }
+        if round == rounds * 2 / 3 {
+            system::sleep_devices()?;
+        }
+    }
+    same("the culprit's", ask(&mut culprit, "read")?, SECRET.into())
 }
 
 /// What is freed is out of reach, and its addresses lead to what the next owner has.
@@ -406,7 +477,7 @@ fn main() -> ExitCode {
     if let Some(code) = other::role(|_| be_other()) {
         return code;
     }
-    let options = match Options::parse(&["count", "child"]) {
+    let options = match Options::parse(&["count", "child", "own"]) {
         Ok(options) => options,
         Err(error) => {
             println!("# {error:#}");
@@ -419,6 +490,7 @@ fn main() -> ExitCode {
     }
     harness::program(|| {
         let rounds = options.number("count", 10)?;
+        let is_own = options.get("own").is_some();
         let control = &Control::open()?;
         let used = at_rest(ProcGc::used_now)?;
         let mut suite = Suite::new();
@@ -429,7 +501,7 @@ fn main() -> ExitCode {
             );
             suite.test(
                 format!("{pool}: a named node is in reach while it is imported"),
-                move || imported(control, pool),
+                move || imported(control, pool, is_own),
             );
             suite.test(format!("{pool}: freed memory is out of reach"), move || {
                 freed(control, pool)
@@ -438,8 +510,15 @@ fn main() -> ExitCode {
         suite.test("user memory that is unmapped is out of reach", || {
             user_memory(control)
         });
-        suite.test("a framebuffer is out of reach that none has mapped", || {
-            framebuffer(control)
+        suite.test(
+            "a framebuffer is out of reach that none has mapped",
+            || match Path::new(Screen::NODE).exists() {
+                true => framebuffer(control),
+                false => harness::skip("there is no framebuffer"),
+            },
+        );
+        suite.test("processes draw at once, over a hang and sleep", move || {
+            at_once(control, 10 * rounds, is_own)
         });
         suite.test(format!("{CROWD} processes draw in turn"), move || {
             crowd(rounds)
