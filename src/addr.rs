@@ -15,9 +15,13 @@ pub(crate) struct Range {
 
 impl Range {
     /// A range; `None`: it is empty or reaches past the last address.
-    pub(crate) fn new(start: u32, bytes: usize) -> Option<Self> {
-        let bytes = u32::try_from(bytes).ok().filter(|&bytes| bytes > 0)?;
-        start.checked_add(bytes - 1)?;
+    pub(crate) const fn new(start: u32, bytes: usize) -> Option<Self> {
+        // CAST: 32 bits into at least 32.
+        if bytes == 0 || bytes > u32::MAX as usize || bytes - 1 > (u32::MAX - start) as usize {
+            return None;
+        }
+        // CAST: looked at above.
+        let bytes = bytes as u32;
         Some(Self { start, bytes })
     }
 

@@ -506,6 +506,7 @@ impl Scrub {
 mod tests {
     use super::*;
     use crate::{
+        addr::Range,
         hw::Identity,
         stream::{
             lookup::PhysicalStates,
@@ -518,7 +519,7 @@ mod tests {
         addresses: [0xFC00_0000, 0xFC80_0000],
         physical: Some(PhysicalStates {
             base: 0,
-            scratch: 0x7000_0000,
+            scratch: Range::new(0x7000_0000, 0x1_0000).unwrap(),
         }),
     };
 

@@ -211,7 +211,10 @@ fn show_scratch(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let scratch = core.scratch();
     let [of_3d, of_2d] = scratch.addresses;
     match scratch.physical {
-        Some(physical) => writeln!(f, "{of_3d:#010x} {of_2d:#010x} {:#010x}", physical.scratch),
+        Some(physical) => {
+            let start = physical.scratch.start();
+            writeln!(f, "{of_3d:#010x} {of_2d:#010x} {start:#010x}")
+        }
         None => writeln!(f, "{of_3d:#010x} {of_2d:#010x}"),
     }
 }

@@ -16,6 +16,7 @@ use super::{
     PART_PAGES,
     SCRATCH_PARTS, //
 };
+use crate::addr::Range;
 use crate::sys::dma::{
     self,
     DmaBuffer, //
@@ -71,9 +72,9 @@ impl Flat {
         self.address
     }
 
-    /// Physical address of the scratch memory.
-    pub(super) fn scratch_address(&self) -> u32 {
-        self.scratch_entry
+    /// Physical addresses of the scratch memory.
+    pub(super) fn scratch(&self) -> Option<Range> {
+        Range::new(self.scratch_entry, SCRATCH_BYTES)
     }
 
     /// Bytes of the table.

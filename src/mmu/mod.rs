@@ -475,9 +475,9 @@ impl Vm {
         ((FIRST_SCRATCH_PAGE + part * PART_PAGES) as u32) << PAGE_BITS
     }
 
-    /// Physical address of such memory, 64 KiB of it, with MMU version 1.
-    pub(crate) fn physical_scratch(&self) -> Option<u32> {
-        self.tables.flat.as_ref().map(Flat::scratch_address)
+    /// Physical addresses of such memory, with MMU version 1.
+    pub(crate) fn physical_scratch(&self) -> Option<Range> {
+        self.tables.flat.as_ref().and_then(Flat::scratch)
     }
 
     /// Physical addresses of MMU version 2's first level, of its safe bytes, and of the page table array

@@ -22,8 +22,8 @@ use crate::{
 pub(crate) struct PhysicalStates {
     /// Physical address of GPU address 0, which clients add to the addresses that they are given.
     pub(crate) base: u32,
-    /// Physical address of scratch memory.
-    pub(crate) scratch: u32,
+    /// Physical addresses of scratch memory.
+    pub(crate) scratch: Range,
 }
 
 /// Scratch memory of a core, where an engine may read and write without harm.
@@ -43,10 +43,25 @@ impl Scratch {
 
     /// What state `state` (a word address) is loaded with to lead there.
     pub(crate) fn of(&self, state: u32) -> u32 {
-        match self.physical {
-            Some(physical) if is_physical(state) => physical.scratch,
-            _ => self.in_pipe(pipe_of(state)),
+        match self.physical_in(state) {
+            Some(physical) => physical.scratch.start(),
+            None => self.in_pipe(pipe_of(state)),
         }
+    }
+
+    /// The last value of state `state` that leads there.
+    fn last_of(&self, state: u32) -> u32 {
+        match self.physical_in(state) {
+            Some(physical) => physical.scratch.last(),
+            None => self
+                .in_pipe(pipe_of(state))
+                .saturating_add(SCRATCH_BYTES - 1),
+        }
+    }
+
+    /// Where physical addresses count from, if state `state` holds one.
+    fn physical_in(&self, state: u32) -> Option<PhysicalStates> {
+        self.physical.filter(|_| is_physical(state))
     }
 }
 
@@ -106,23 +121,13 @@ impl<'a> Lookup<'a> {
         if value == 0 || value == nobodys {
             return Some(nobodys);
         }
-        let address = match scratch.physical {
-            Some(physical) if is_physical(state) => {
-                let address = value.wrapping_sub(physical.base);
-                // Above are pages that lie elsewhere.
-                if address >= LINEAR_END {
-                    return None;
-                }
-                address
-            }
-            _ => value,
-        };
+        let (_, address) = gpu_address(&scratch, state, value)?;
         self.range(own, common, address).map(|_| value)
     }
 
-    /// The last address of the memory that holds `address`, which state `state` has, as far as the
+    /// The last value of state `state` that leads to the memory to which `value` does, as far as the
     /// engine may write there; `None`: the process may not use it.
-    pub(crate) fn last_of(&mut self, state: u32, address: u32) -> Option<u32> {
+    pub(crate) fn last_of(&mut self, state: u32, value: u32) -> Option<u32> {
         let Addresses::Of {
             own,
             common,
@@ -131,10 +136,11 @@ impl<'a> Lookup<'a> {
         else {
             return Some(u32::MAX);
         };
-        if address == scratch.of(state) {
-            return address.checked_add(SCRATCH_BYTES - 1);
+        if value == scratch.of(state) {
+            return Some(scratch.last_of(state));
         }
-        self.range(own, common, address).map(Range::last)
+        let (base, address) = gpu_address(&scratch, state, value)?;
+        self.range(own, common, address)?.last().checked_add(base)
     }
 
     /// The range that holds `address`.
@@ -163,4 +169,15 @@ impl<'a> Lookup<'a> {
             Addresses::Of { scratch, .. } => scratch.of(state),
         }
     }
+}
+
+/// What `value` in state `state` counts from, and its GPU address. `None`: it is a physical address
+/// that no process may use.
+fn gpu_address(scratch: &Scratch, state: u32, value: u32) -> Option<(u32, u32)> {
+    let Some(physical) = scratch.physical_in(state) else {
+        return Some((0, value));
+    };
+    let address = value.wrapping_sub(physical.base);
+    // Above are pages that lie elsewhere.
+    (address < LINEAR_END).then_some((physical.base, address))
 }

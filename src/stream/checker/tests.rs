@@ -629,7 +629,7 @@ mod cases {
     fn loaded(byte: u32, value: u32, base: u32) -> Option<u32> {
         let physical = PhysicalStates {
             base,
-            scratch: 0x7000_0000,
+            scratch: Range::new(0x7000_0000, 0x1_0000).unwrap(),
         };
         let mut words = [load_state(state::word(byte), 1), value];
         check_process(&mut words, Some(physical), false)
@@ -670,7 +670,7 @@ mod cases {
         // What was found for another state is not remembered for these.
         let physical = Some(PhysicalStates {
             base: 0,
-            scratch: 0x7000_0000,
+            scratch: Range::new(0x7000_0000, 0x1_0000).unwrap(),
         });
         let mut words = [
             load_state(state::word(0x1608), 1),
@@ -679,6 +679,34 @@ mod cases {
             0x8000_1000,
         ];
         assert!(check_process(&mut words, physical, false).is_err());
+    }
+
+    #[test]
+    fn tiles_end_with_physical_memory() {
+        let states = cores::bounded();
+        for base in [0, 0x1000_0000] {
+            let physical = PhysicalStates {
+                base,
+                scratch: Range::new(0x7000_0000, 0x1_0000).unwrap(),
+            };
+            // Tiles are of 64 bytes.
+            let fills = |surface, tiles| {
+                let mut words = [
+                    load_state(state::word(0x165C), 1),
+                    surface,
+                    load_state(state::word(0x1608), 1),
+                    0,
+                    load_state(state::word(0x1658), 1),
+                    base + 0x4000,
+                    load_state(state::RS_KICKER_INPLACE, 1),
+                    tiles,
+                ];
+                check_process_on(&states, &mut words, Some(physical), false).is_ok()
+            };
+            assert!(fills(base + 0x4000, 0x40) && !fills(base + 0x4000, 0x41));
+            assert!(fills(base + 0x4FC0, 1) && !fills(base + 0x4FC0, 2));
+            assert!(fills(0, 0x400) && !fills(0, 0x401));
+        }
     }
 
     #[test]
