@@ -214,6 +214,8 @@ pub(crate) enum Problem {
     /// It may go past the end of the memory that its target or its source begins in: the state that
     /// names it, and what that holds.
     Beyond(u32, u32),
+    /// With this state, which holds this, it is not known how far it goes.
+    Unbounded(u32, u32),
 }
 
 /// What the load of a state is.
@@ -497,6 +499,11 @@ impl Target {
         Problem::Beyond(STATES[place], self.values[place])
     }
 
+    /// The state at `place` does not say how far a kick goes.
+    fn unbounded(&self, place: usize) -> Problem {
+        Problem::Unbounded(STATES[place], self.values[place])
+    }
+
     /// The states that the stream has loaded or been lent: a bit for each of [`STATES`].
     pub(crate) fn known(&self) -> u32 {
         self.known
@@ -533,39 +540,49 @@ impl Target {
     ) -> Result<(), Problem> {
         let needed = 1 << RS_CONFIG | 1 << RS_STRIDE | 1 << RS_WINDOW | 1 << RS_CLEAR;
         self.check_known(needed)?;
+        let window = self.values[RS_WINDOW];
+        if window & 0xFFFF == 0 || window >> 16 == 0 {
+            return Err(self.unbounded(RS_WINDOW));
+        }
         let kick = resolve::Kick {
             config: self.values[RS_CONFIG],
             source_stride: self.values[RS_SOURCE_STRIDE],
             stride: self.values[RS_STRIDE],
-            window: self.values[RS_WINDOW],
+            window,
             clear: self.values[RS_CLEAR],
         };
         self.check_side(
             kick.target(),
             needed,
-            [RS_ADDRESS, RS_PIPE_ADDRESS],
+            [RS_STRIDE, RS_ADDRESS, RS_PIPE_ADDRESS],
             &mut last_of,
         )?;
         match kick.source() {
             Some(source) => {
                 let needed = needed | 1 << RS_SOURCE_STRIDE;
-                self.check_side(source, needed, [RS_SOURCE, RS_PIPE_SOURCE], &mut last_of)
+                let places = [RS_SOURCE_STRIDE, RS_SOURCE, RS_PIPE_SOURCE];
+                self.check_side(source, needed, places, &mut last_of)
             }
             None => Ok(()),
         }
     }
 
     /// Fails unless all of a kick's source or target is where the state at place `plain` says, or on
-    /// cores with several pixel pipes those from `of_pipes` on. `needed`: what must be known beside.
+    /// cores with several pixel pipes those from `of_pipes` on, with the stride at place `stride`.
+    /// `needed`: what must be known beside.
     fn check_side(
         &self,
         side: resolve::Side,
         needed: u32,
-        [plain, of_pipes]: [usize; 2],
+        [stride, plain, of_pipes]: [usize; 3],
         last_of: &mut impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
         let has_pipes = self.engines.pixel_pipes > 1;
         let is_split = has_pipes && side.is_split();
+        // What more pipes do is in no source of facts.
+        if !side.is_known() || self.engines.pixel_pipes > 2 {
+            return Err(self.unbounded(stride));
+        }
         let needed = needed
             | match (has_pipes, self.engines.halti5) {
                 (true, _) => (1 | u32::from(is_split) << 1) << of_pipes | 3 << RS_PIPE_OFFSET,
@@ -584,12 +601,10 @@ impl Target {
         let farthest = match (self.engines.pixel_pipes, self.engines.halti5) {
             (0 | 1, false) => return fits(plain, side.last_byte(0, false)),
             (0 | 1, true) => of_pipe(0),
-            (2, _) => {
+            _ => {
                 let both = of_pipe(0).zip(of_pipe(1));
                 both.map(|(first, second)| first.max(second))
             }
-            // What more pipes do is in no source of facts.
-            _ => None,
         };
         fits(of_pipes, farthest)?;
         if is_split {
@@ -1186,6 +1201,23 @@ mod tests {
                 };
                 assert_eq!(target.resolve(|_, address| Some(address + 0x1FFF)), wanted);
             }
+        }
+    }
+
+    #[test]
+    fn what_does_not_say_how_far_a_resolve_goes_is_named() {
+        for (state, value) in [
+            (0x1620, 16),
+            (0x1620, 16 << 16),
+            (0x1614, 64 | 1 << 20),
+            (0x160C, 64 | 1 << 20),
+        ] {
+            let mut target = Target::new(Engines::default());
+            for (state, value) in RESOLVE.into_iter().chain([(state, value)]) {
+                target.load(word(state), value, false, true);
+            }
+            let wanted = Err(Problem::Unbounded(word(state), value));
+            assert_eq!(target.resolve(|_, address| Some(address + 0x1FFF)), wanted);
         }
     }
 

@@ -109,8 +109,9 @@ pub(crate) enum Fault {
     /// A draw past the end of the memory that its target, or a resolve's source, is in: the state
     /// (its word address) that names it, and what that holds.
     Beyond(u32, u32),
-    /// A state (its word address) with which it is not known how far the 2D engine draws.
-    Unbounded(u32),
+    /// A state (its word address), and what it holds, with which it is not known how far an engine
+    /// goes.
+    Unbounded(u32, u32),
     /// A draw without a state that says how far it goes, which cannot be lent.
     Missing,
     /// A draw of one pipe while the other is selected.
@@ -156,7 +157,7 @@ impl Fault {
                 },
                 Some(address),
             ),
-            Fault::Unbounded(address) => ("how far the 2D engine draws with it is not known", Some(address)),
+            Fault::Unbounded(address, _) => ("how far the engine goes with it is not known", Some(address)),
             Fault::Missing => ("it draws before it has loaded all states of its target and its source with that engine selected", None),
             Fault::Opcode => ("an opcode that is the kernel's, or unknown", None),
             Fault::Truncated => ("the command is longer than what is left of the buffer", None),
@@ -347,7 +348,7 @@ impl Checker<'_> {
         };
         let value = if converted { 0 } else { value };
         match (load, self.loaded) {
-            (Load::Refused, _) => return Err(Fault::Unbounded(address)),
+            (Load::Refused, _) => return Err(Fault::Unbounded(address, value)),
             (Load::Instead(value), _) => word.set(value),
             // What the process before has loaded would be written to.
             (Load::Other, _) if states::WRITES.contains(&address) => self.uses.pipe_3d = true,
@@ -381,6 +382,14 @@ impl Checker<'_> {
                     return Err(Fault::Missing);
                 }
                 Err(Problem::Beyond(state, address)) => return Err(Fault::Beyond(state, address)),
+                Err(Problem::Unbounded(state, value)) => {
+                    return Err(
+                        match self.loaded.is_some_and(|loaded| loaded.is_lent(state)) {
+                            true => Fault::Missing,
+                            false => Fault::Unbounded(state, value),
+                        },
+                    );
+                }
                 Err(Problem::Missing(missing)) => self.lend(missing)?,
             }
         }
@@ -617,7 +626,7 @@ pub(crate) fn check_states(
 fn loaded_value(rest: &[Cell<u32>], fault: Fault) -> Option<u32> {
     match fault {
         Fault::Nowhere(_) => return Some(0),
-        Fault::Beyond(_, address) => return Some(address),
+        Fault::Beyond(_, value) | Fault::Unbounded(_, value) => return Some(value),
         _ => {}
     }
     let address = fault.text().1?;

@@ -106,17 +106,19 @@ impl Side {
         self.stride & SPLIT != 0
     }
 
-    /// The most that a byte of what a pipe reads or writes, whose window begins at `origin` (as of
-    /// `RS_PIPE_OFFSET`), is away from the first one; `in_half`: from that of either half of a split
-    /// surface. `None`: too far, or not known.
-    pub(crate) fn last_byte(self, origin: u32, in_half: bool) -> Option<u32> {
+    /// Whether the layout is one that is known.
+    pub(crate) fn is_known(self) -> bool {
         let known = match self.stride & SUPERTILED {
             0 => STRIDE | SPLIT,
             _ => STRIDE | SPLIT | SUPERTILED | SUPERTILED_NEW,
         };
-        if self.stride & !known != 0 {
-            return None;
-        }
+        self.stride & !known == 0
+    }
+
+    /// The most that a byte of what a pipe reads or writes, whose window begins at `origin` (as of
+    /// `RS_PIPE_OFFSET`), is away from the first one; `in_half`: from that of either half of a split
+    /// surface. `None`: too far, or the window is empty.
+    pub(crate) fn last_byte(self, origin: u32, in_half: bool) -> Option<u32> {
         let (width, height) = (self.window & 0xFFFF, self.window >> 16);
         let (x, y) = (origin & 0xFFFF, origin >> 16);
         if width == 0 || height == 0 {

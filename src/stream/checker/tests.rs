@@ -975,7 +975,7 @@ mod cases {
         let parts: [&[u32]; 4] = [&draw, &wide, &target, &draw];
         assert_eq!(lent(&parts, false).0, Some(Fault::Beyond(DE_DEST, own)));
         let planes = [load_state(state::word(0x130C), 1), 2];
-        let unbounded = Fault::Unbounded(state::word(0x130C));
+        let unbounded = Fault::Unbounded(state::word(0x130C), 2);
         assert_eq!(
             fault(&[&planes], Pipe::Pipe2d, &bounded, false),
             Some((unbounded, 0, Some(2)))
