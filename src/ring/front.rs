@@ -372,6 +372,21 @@ impl<P: Payload> Ring<P> {
         Ok(())
     }
 
+    /// Writes the idle loops of the front end again: with MMU version 1 an engine may have written
+    /// there. The ring is ours, and the front end is stopped.
+    fn rest_again(&self, state: &State<RingEnd<P>>) -> Result {
+        let mut wait = state.front.rest;
+        for age in 0.. {
+            self.memory
+                .write_words(wait, &words::wait_link(self.gpu(wait)))?;
+            match state.jobs.get(age) {
+                Some((_, slot)) => wait = slot.mark,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
     /// Makes the words of the jobs as their fates are; returns where the front end is to start, and
     /// how many units of 8 bytes lie there. The ring is ours, and the front end is stopped.
     fn sentence(&self, fates: &[Fate; IDS]) -> Result<(u32, u32)> {
@@ -383,6 +398,7 @@ impl<P: Payload> Ring<P> {
         }
         // Behind the last job.
         state.front.gpu = GpuState::unknown();
+        self.rest_again(&state)?;
         self.link_up(&state)?;
         if state.phase == (Phase::Asleep { holding: true }) {
             self.cut_links(&state)?;
@@ -493,8 +509,7 @@ impl<P: Payload> Ring<P> {
         let (rest, held) = {
             let mut state = self.state.lock();
             let rest = state.front.rest;
-            self.memory
-                .write_words(rest, &words::wait_link(self.gpu(rest)))?;
+            self.rest_again(&state)?;
             self.link_up(&state)?;
             state.is_off = false;
             let is_held = core::mem::replace(&mut state.is_held, false);
