@@ -407,7 +407,7 @@ impl Process {
             user: user.map(|user| user as u64),
         };
         let base = self.device.base_address();
-        let (address, backing) = loop {
+        let (address, backing, node) = loop {
             let mut tables = self.tables();
             let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
             if !entry.is_alive() {
@@ -459,8 +459,9 @@ impl Process {
                     entry.add_locks(locks, how.core)?;
                     entry.view = PagesView::BeingMade;
                     entry.is_cached = how.cacheable;
+                    let node = (*entry.node).clone();
                     tables.asked = Some((backing.clone(), how.cacheable));
-                    break (address, backing);
+                    break (address, backing, node);
                 }
                 PagesView::At { user, locks: views } if entry.may_lock(&how) => {
                     let views = views.checked_add(1).ok_or(Error::OutOfResources)?;
@@ -480,12 +481,20 @@ impl Process {
         let mut tables = self.tables();
         // Never the last reference: each LOCK has its own.
         tables.asked = None;
-        let noted = mapped.and_then(|user| {
-            let shown = tables.show_node(handle, user, backing.bytes());
-            shown.map(|()| user)
-        });
-        if let Some(entry) = tables.nodes.get_mut(handle) {
-            if noted.is_err() {
+        // Records and other threads may have ended the node meanwhile, and another have its handle.
+        let is_there = tables
+            .nodes
+            .get(handle)
+            .is_some_and(|entry| entry.gets_view() && Arc::ptr_eq(&entry.node, &node));
+        let noted = match is_there {
+            true => mapped.and_then(|user| {
+                let shown = tables.show_node(handle, user, backing.bytes());
+                shown.map(|()| user)
+            }),
+            false => Err(Error::InvalidObject),
+        };
+        if noted.is_err() && is_there {
+            if let Some(entry) = tables.nodes.get_mut(handle) {
                 entry.view = PagesView::None;
                 if locks {
                     entry.take_lock_off();

@@ -9,6 +9,11 @@ use std::process::Child;
 use std::process::ChildStdout;
 use std::process::ExitCode;
 use std::process::Stdio;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::thread;
 
 use anyhow::ensure;
 use anyhow::Context;
@@ -204,9 +209,82 @@ fn be_victim() -> Result<()> {
     Ok(())
 }
 
+/// Threads of one process, and how often each does something to one of so many nodes.
+const THREADS: u32 = 4;
+const STEPS: u32 = 400;
+const SHARED: usize = 4;
+
+/// Threads lock, unlock and free the same nodes, by ioctls and by records alone, each as it likes; another one keeps the
+/// lock of the process's mappings busy. What a LOCK maps may be gone before it is mapped: the node is no object then.
+fn be_disorderly() -> Result<()> {
+    let device = Device::open()?;
+    let nodes = Mutex::new(Vec::new());
+    let is_over = AtomicBool::new(false);
+    let work = |number: u32| -> Result<()> {
+        let mut random = Random::new(number + 1);
+        for _ in 0..STEPS {
+            let count = lock(&nodes).len();
+            if count < SHARED || random.below(8) == 0 {
+                let pool = [Pool::CONTIGUOUS, Pool::VIRTUAL][random.below(2) as usize];
+                let new = device.allocate(8 * BYTES, 64, surface::BITMAP, pool)?;
+                let mut nodes = lock(&nodes);
+                nodes.push(new);
+                if nodes.len() > SHARED {
+                    let old = nodes.remove(0);
+                    device.commit_queue(Queue::new().unlock(old).free(old))?;
+                }
+                continue;
+            }
+            let place = random.below(SHARED as u32) as usize;
+            let Some(node) = lock(&nodes).get(place).copied() else {
+                continue;
+            };
+            let done = match random.below(6) {
+                0..=2 => device.lock(node).map(drop),
+                3 => device.unlock(node).map(drop),
+                4 => device.unlock_all(node),
+                _ => device.commit_queue(Queue::new().unlock(node)),
+            };
+            if let Err(error) = done {
+                let known = [
+                    Status::INVALID_OBJECT,
+                    Status::NOT_FOUND,
+                    Status::MEMORY_LOCKED,
+                    Status::MEMORY_UNLOCKED,
+                ];
+                let status = error.status().context("an errno")?;
+                ensure!(known.contains(&status), "{error}");
+            }
+        }
+        Ok(())
+    };
+    let done = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                drop(Region::anonymous(64 << 20));
+            }
+        });
+        let threads: Vec<_> = (0..THREADS)
+            .map(|number| scope.spawn(move || work(number)))
+            .collect();
+        let done = threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().expect("no panic"));
+        is_over.store(true, Relaxed);
+        done
+    });
+    done
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no thread has panicked")
+}
+
 fn main() -> ExitCode {
-    if std::env::args().nth(1).as_deref() == Some("--victim") {
-        return harness::exit(be_victim());
+    match std::env::args().nth(1).as_deref() {
+        Some("--victim") => return harness::exit(be_victim()),
+        Some("--disorderly") => return harness::exit(be_disorderly()),
+        _ => {}
     }
     harness::program(|| {
         ProcGc::nothing_left()?;
@@ -428,6 +506,15 @@ fn main() -> ExitCode {
                 settles("KiB, MMU entries", before, now)
             },
         );
+        suite.test("threads that unlock and free what others lock", || {
+            let before = at_rest(now)?;
+            for _ in 0..3 {
+                let output = system::again(&["--disorderly"])?.output()?;
+                let text = String::from_utf8_lossy(&output.stdout);
+                ensure!(output.status.success(), "{} {text}", output.status);
+            }
+            settles("KiB, MMU entries", before, now)
+        });
         suite.run()
     })
 }
