@@ -11,7 +11,10 @@ use super::{
     shared::SharedNodes,
     shared_buffers::SharedBuffers,
     shared_signals::SharedSignals,
-    users::Users,
+    users::{
+        self,
+        Users, //
+    },
     Device,
     Process, //
 };
@@ -237,16 +240,27 @@ impl Clients {
     /// `ENOMEM`. `ERESTARTSYS`: a Unix signal came.
     pub(super) fn new_space(&self) -> Result<Option<Space>> {
         let vm = self.device.vm();
-        match vm.new_space() {
-            // Those of processes that have ended may come back.
-            Err(ENOSPC) => {
-                let ended = self.device.reclaimer().wait_for_others();
-                match ended.and_then(|()| vm.wait_for_reclaim()) {
-                    Err(Error::Interrupted) => Err(ERESTARTSYS),
-                    _ => vm.new_space(),
-                }
-            }
-            made => made,
+        self.once_more(ENOSPC, || vm.new_space())
+    }
+
+    /// One process more of the calling user. `EAGAIN`: it has too many. `ENOMEM`. `ERESTARTSYS`: a
+    /// Unix signal came.
+    pub(super) fn new_member(&self) -> Result<users::Member> {
+        let limit = self.max_processes();
+        self.once_more(EAGAIN, || self.users.enter_process(limit))
+    }
+
+    /// Does `take`, which fails with `full` if processes have all; then once more when those that are
+    /// ending have ended, and no TLB knows what they had.
+    fn once_more<T>(&self, full: kernel::error::Error, take: impl Fn() -> Result<T>) -> Result<T> {
+        let taken = take();
+        if taken.as_ref().err() != Some(&full) {
+            return taken;
+        }
+        let ended = self.device.reclaimer().wait_for_others();
+        match ended.and_then(|()| self.device.vm().wait_for_reclaim()) {
+            Err(Error::Interrupted) => Err(ERESTARTSYS),
+            _ => take(),
         }
     }
 
@@ -293,7 +307,11 @@ impl Clients {
             return Ok(process);
         }
         // What is made here for nothing goes at the end, without the lock.
-        let process = Process::new(self.clone(), leader.into(), mm.into())?;
+        let process = match Process::new(self.clone(), leader.into(), mm.into()) {
+            // Another thread may have made it, as the last that there may be.
+            Err(EAGAIN) => return self.processes.lock().join(leader, mm).ok_or(EAGAIN),
+            process => process?,
+        };
         let room = Room::new()?;
         {
             let mut members = self.processes.lock();

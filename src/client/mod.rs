@@ -277,7 +277,7 @@ impl Process {
         leader: ARef<Task>,
         mm: ARef<Mm>,
     ) -> Result<Arc<Self>, kernel::error::Error> {
-        let member = clients.users().enter_process(clients.max_processes())?;
+        let member = clients.new_member()?;
         let views = Views::new()?;
         let reclaimer = clients.device().reclaimer().clone();
         let hider = Hider::new(views.clone(), leader.clone(), reclaimer)?;

@@ -23,6 +23,9 @@ use galcore_client::uapi::Status;
 use galcore_client::Abi;
 use galcore_client::Client;
 use galcore_client::Device;
+use galcore_client::Queue;
+use galcore_client::Rect;
+use galcore_client::Stream;
 use galcore_client::Surface;
 use galcore_selftests::control::Control;
 use galcore_selftests::fixture::Paint;
@@ -473,6 +476,32 @@ fn limits() -> Result<()> {
     paint.close()
 }
 
+/// Fills that keep the core busy, and processes that have come and gone meanwhile: more than there may be at once.
+const LARGE_FILLS: u32 = 20;
+const COME: u32 = 200;
+
+/// A process that has ended counts until what all had under way has ended; `open` waits for that.
+fn come_and_go() -> Result<()> {
+    let mut client = client()?;
+    let (node, surface) = locked_surface(&client, 4 << 20, Pool::SYSTEM, false)?;
+    let (engine, mut fill) = (client.engine(), Stream::new());
+    let all = Rect::new(0, 0, surface.width, surface.height);
+    engine.fill(&mut fill, &surface, all, DRAWN);
+    fill.flush(engine.pipe());
+    for _ in 0..LARGE_FILLS {
+        client.commit(engine.pipe(), &fill, &mut Queue::new())?;
+    }
+    system::for_everybody(|| {
+        (0..COME).try_for_each(|number| {
+            let one = sys::orphan(NODE, 1, 1002)?;
+            same("errno of an open", (number, one.error), (number, 0))
+        })
+    })?;
+    video::unlock(client.device(), node)?;
+    client.device().free(node)?;
+    Ok(client.finish()?)
+}
+
 fn main() -> ExitCode {
     if let Some(code) = other::role(|_| be_other()) {
         return code;
@@ -523,6 +552,7 @@ fn main() -> ExitCode {
         suite.test(format!("{CROWD} processes draw in turn"), move || {
             crowd(rounds)
         });
+        suite.test("processes come and go while the core is busy", come_and_go);
         suite.test("as many tables as there may be", limits);
         suite.test("as much memory used as before", move || {
             settles("KiB used", used, ProcGc::used_now)
