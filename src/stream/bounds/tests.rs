@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The KUnit suite of [`super`].
+
+#[kernel::macros::kunit_tests(galcore_bounds)]
+mod cases {
+    use super::super::*;
+
+    /// Where a test's target begins.
+    const BASE: u32 = 0x4000_0000;
+
+    /// A target of 64 x 32 pixels in A8R8G8B8, with a window as large.
+    const PLAIN: [(u32, u32); 10] = [
+        (0x1228, BASE),
+        (0x122C, 256),
+        (0x1230, 64),
+        (0x1234, 6),
+        (0x1260, 0),
+        (0x1264, 32 << 16 | 64),
+        (0x12A8, 0),
+        (0x12AC, 32 << 16 | 64),
+        (0x12B4, 32),
+        (0x12BC, 0),
+    ];
+
+    fn engines(turns: bool) -> Engines {
+        Engines {
+            turns,
+            ..Engines::default()
+        }
+    }
+
+    fn target(turns: bool, others: &[(u32, u32)]) -> Target {
+        let mut target = Target::new(engines(turns));
+        for &(state, value) in PLAIN.iter().chain(others) {
+            assert_eq!(target.load(word(state), value, false, true), Load::Noted);
+        }
+        target
+    }
+
+    /// The bytes that memory must have for a draw of a rectangle; 0: none has enough.
+    fn bytes(mut target: Target, corners: [u32; 2]) -> u32 {
+        let mut fits = |bytes: u32| {
+            // The last answer is no excuse for this one.
+            target.is_roomy = false;
+            target.draw(corners.into_iter(), |_, address| Some(address + bytes - 1)) == Ok(())
+        };
+        if !fits(0x8000_0000) {
+            return 0;
+        }
+        let (mut low, mut high) = (1, 0x8000_0000);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match fits(middle) {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+        low
+    }
+
+    fn corner(x: u32, y: u32) -> u32 {
+        (y & 0xFFFF) << 16 | x & 0xFFFF
+    }
+
+    const ALL: [u32; 2] = [0, 32 << 16 | 64];
+
+    #[test]
+    fn what_is_drawn_counts_and_no_more() {
+        for (others, corners, wanted) in [
+            (&[][..], ALL, 32 * 256),
+            (&[], [corner(3, 4), corner(10, 6)], 5 * 256 + 40),
+            // The window cuts, but for one that is empty.
+            (&[], [corner(3, 4), corner(1000, 1000)], 32 * 256),
+            (&[(0x1264, corner(5, 1))], ALL, 20),
+            (&[(0x1260, corner(64, 0))], ALL, 32 * 256),
+            // Inside out.
+            (&[], [corner(9, 5), corner(3, 4)], 5 * 256 + 40),
+            (&[], [corner(3, 4), corner(3, 9)], 8 * 256 + 16),
+            // Both ends of a line.
+            (
+                &[(0x1234, 0x1006)],
+                [corner(3, 4), corner(9, 4)],
+                4 * 256 + 40,
+            ),
+            (
+                &[(0x1234, 0x1006)],
+                [corner(9, 4), corner(3, 0)],
+                4 * 256 + 40,
+            ),
+            // Of negative corners the window alone is known.
+            (&[], [corner(0xFFFF, 0xFFF0), corner(2, 2)], 32 * 256),
+            (&[], [corner(0, 0), corner(0x8000, 0x8000)], 32 * 256),
+            (&[], [corner(0xFFFF, 0), corner(2, 2)], 256 + 256),
+            // A window that is inside out does not clip.
+            (
+                &[(0x1260, corner(99, 0))],
+                [corner(0, 0), corner(9, 40)],
+                39 * 256 + 36,
+            ),
+            (
+                &[(0x1260, corner(99, 0))],
+                [corner(0xFFFF, 0), corner(9, 40)],
+                0,
+            ),
+            (&[(0x122C, 0)], ALL, 256),
+            (&[(0x122C, 0x3_FFFF)], ALL, 31 * 0x3_FFFF + 256),
+            (&[(0x122C, 0x4_0000)], ALL, 0),
+            (&[(0x122C, -256i32 as u32)], ALL, 0),
+        ] {
+            assert_eq!(bytes(target(true, others), corners), wanted);
+        }
+        // As far as rows go, with strides as long as they get.
+        let far = [(0x122C, 0x3_FFFF), (0x1264, 0x7FFF_7FFF)];
+        assert_eq!(
+            bytes(target(true, &far), [0, corner(1, 0x2000)]),
+            0x1FFF * 0x3_FFFF + 4
+        );
+        assert_eq!(bytes(target(true, &far), [0, corner(1, 0x7FFF)]), 0);
+    }
+
+    #[test]
+    fn each_format_has_its_size() {
+        for (format, wanted) in [
+            (0, 128),
+            (4, 128),
+            (5, 256),
+            (6, 256),
+            (7, 128),
+            (8, 128),
+            (9, 64),
+            (16, 64),
+            // Planes, and what does not exist.
+            (15, 0),
+            (17, 0),
+            (18, 0),
+            (31, 0),
+        ] {
+            let target = target(true, &[(0x1234, format)]);
+            assert_eq!(bytes(target, [0, corner(64, 1)]), wanted);
+        }
+        let yuy2 = target(true, &[(0x1234, 7)]);
+        assert_eq!(bytes(yuy2, [0, corner(3, 1)]), 8);
+    }
+
+    #[test]
+    fn turned_targets_have_a_size() {
+        let part = [corner(1, 2), corner(20, 30)];
+        for (angle, wanted) in [
+            (0, 29 * 256 + 80),
+            (1, 29 * 256 + 256),
+            (2, 31 * 256 + 80),
+            (3, 0),
+            (4, 19 * 256 + 256),
+            (5, 31 * 256 + 256),
+            (6, 31 * 256 + 120),
+            (7, 0),
+        ] {
+            let turned = target(true, &[(0x12BC, angle << 3)]);
+            assert_eq!(bytes(turned, part), wanted);
+            // An older engine has no such state.
+            let turned = target(false, &[(0x12BC, angle << 3)]);
+            assert_eq!(bytes(turned, part), 29 * 256 + 80);
+        }
+        // By the other state; by both: whichever leads farther.
+        let by_state = (0x1230, 1 << 16 | 64);
+        for (turns, angle, wanted) in [
+            (false, 0, 20 * 256),
+            (true, 0, 29 * 256 + 80),
+            (true, 5, 32 * 256),
+            (true, 4, 20 * 256),
+        ] {
+            let turned = target(turns, &[by_state, (0x12BC, angle << 3)]);
+            assert_eq!(bytes(turned, part), wanted);
+        }
+        // Pixels that are not on it.
+        for (angle, corners) in [
+            (1, [0, corner(65, 1)]),
+            (2, [0, corner(1, 33)]),
+            (4, [0, corner(1, 65)]),
+            (5, [0, corner(65, 1)]),
+            (6, [0, corner(33, 1)]),
+        ] {
+            let wide = (0x1264, 0x7FFF_7FFF);
+            let turned = target(true, &[(0x12BC, angle << 3), wide]);
+            assert_eq!(bytes(turned, corners), 0);
+        }
+    }
+
+    #[test]
+    fn tiles_count_whole() {
+        for (config, wanted) in [
+            (6 | TILED, 4 * 256 + 48 * 4),
+            (4 | TILED, 4 * 256 + 48 * 2),
+            (6 | MINOR_TILED, 0),
+        ] {
+            let target = target(true, &[(0x1234, config)]);
+            assert_eq!(bytes(target, [0, corner(9, 5)]), wanted);
+        }
+    }
+
+    #[test]
+    fn nothing_clips_the_filter() {
+        let filter = |others: &[(u32, u32)], bytes: u32| {
+            target(true, others).filter(|_, address| Some(address + bytes - 1))
+        };
+        assert_eq!(filter(&[], 32 * 256), Ok(()));
+        assert_eq!(
+            filter(&[], 32 * 256 - 1),
+            Err(Problem::Beyond(word(0x1228), BASE))
+        );
+        let small = (0x1264, corner(1, 1));
+        assert_eq!(
+            filter(&[small], 32 * 256 - 1),
+            Err(Problem::Beyond(word(0x1228), BASE))
+        );
+        let inside_out = [(0x12A8, corner(70, 2)), (0x12AC, corner(3, 1))];
+        assert_eq!(filter(&inside_out, 2 * 256 + 71 * 4), Ok(()));
+        let problem = Err(Problem::Beyond(word(0x1228), BASE));
+        assert_eq!(filter(&inside_out, 2 * 256 + 71 * 4 - 1), problem);
+        assert_eq!(filter(&[(0x12AC, u32::MAX)], 0x8000_0000 - 1), Ok(()));
+    }
+
+    #[test]
+    fn what_is_not_loaded_is_missing() {
+        let last_of = |_, address| Some(address + 0xFFFF);
+        for (turns, left_out, draw, filter) in [
+            (true, 0x1228, false, false),
+            (true, 0x122C, false, false),
+            (true, 0x1230, false, false),
+            (true, 0x1234, false, false),
+            (true, 0x1260, false, true),
+            (true, 0x1264, false, true),
+            (true, 0x12A8, true, false),
+            (true, 0x12AC, true, false),
+            (true, 0x12B4, true, true),
+            (true, 0x12BC, false, false),
+            (false, 0x12BC, true, true),
+        ] {
+            let mut target = Target::new(engines(turns));
+            for (state, value) in PLAIN {
+                if state != left_out {
+                    target.load(word(state), value, false, true);
+                }
+            }
+            let state = |&state: &u32| state == word(left_out);
+            let missing = 1 << STATES.iter().position(state).unwrap();
+            let wanted = |is_there| match is_there {
+                true => Ok(()),
+                false => Err(Problem::Missing(missing)),
+            };
+            assert_eq!(target.draw(ALL.into_iter(), last_of), wanted(draw));
+            assert_eq!(target.filter(last_of), wanted(filter));
+            assert!(target.lend(missing, |_| 0));
+        }
+        // So is what came in the other pipe.
+        let mut other = target(true, &[]);
+        other.load(word(0x122C), 256, false, false);
+        let missing = |place: usize| Err(Problem::Missing(1 << place));
+        assert_eq!(other.draw(ALL.into_iter(), last_of), missing(STRIDE));
+        assert!(!other.lend(1 << STRIDE, |_| 256));
+        // The height counts where something is turned, and a mask leaves the angle unknown.
+        let mut target = target(true, &[(0x12BC, 5 << 3)]);
+        target.known &= !(1 << HEIGHT);
+        assert_eq!(target.draw(ALL.into_iter(), last_of), missing(HEIGHT));
+        target.known &= !(1 << ANGLE);
+        assert_eq!(target.load(word(0x12BC), 1 << 9, false, true), Load::Masked);
+        let both = Err(Problem::Missing(1 << HEIGHT | 1 << ANGLE));
+        assert_eq!(target.draw(ALL.into_iter(), last_of), both);
+        // What is lent counts.
+        assert!(target.lend(1 << HEIGHT | 1 << ANGLE, |_| 0));
+        assert_eq!(target.draw(ALL.into_iter(), last_of), Ok(()));
+        assert!(target.lend(1 << STRIDE, |_| 0x1_0000));
+        let beyond = Err(Problem::Beyond(word(0x1228), BASE));
+        assert_eq!(target.draw(ALL.into_iter(), last_of), beyond);
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        let mut some = target(true, &[]);
+        for (state, value, converted, wanted) in [
+            (0x130C, 1, false, Load::Other),
+            (0x130C, 2, false, Load::Refused),
+            (0x130C, 3, false, Load::Refused),
+            (0x130C, 0, true, Load::Refused),
+            (0x128F0, 7, false, Load::Other),
+            (0x128FC, 8, false, Load::Refused),
+            (0x128FC, 8 | 1 << 9, false, Load::Other),
+            (0x128FC, u32::MAX, false, Load::Other),
+            (0x128FC, u32::MAX, true, Load::Refused),
+            (0x128FC, !(1 << 9), false, Load::Refused),
+            (0x12BE0, 0x20, false, Load::Refused),
+            (0x12BFC, 0x10, false, Load::Refused),
+            (0x12BFC, 0, true, Load::Refused),
+            (0x12B0, 0, false, Load::Instead(1)),
+            (0x12B0, 0xF0, false, Load::Instead(0xF1)),
+            (0x12B0, 1, false, Load::Masked),
+            (0x12B0, 2, false, Load::Masked),
+            (0x12B0, 8, false, Load::Masked),
+            (0x12B0, 1, true, Load::Refused),
+            (0x12900, u32::MAX, false, Load::Other),
+            (0x12C00, u32::MAX, false, Load::Other),
+            (0x1200, u32::MAX, false, Load::Other),
+            (0x1240, u32::MAX, false, Load::Other),
+            (0x1310, u32::MAX, false, Load::Other),
+        ] {
+            assert_eq!(some.load(word(state), value, converted, true), wanted);
+        }
+        let last_of = |_, address| Some(address + 0xFFFF);
+        assert_eq!(some.draw(ALL.into_iter(), last_of), Ok(()));
+        for (state, value) in PLAIN {
+            let mut odd = some;
+            odd.load(word(state), value, true, true);
+            let is_used = matches!(state, 0x1228..=0x1234 | 0x1260 | 0x1264 | 0x12BC);
+            let drawn = odd.draw(ALL.into_iter(), last_of);
+            assert_eq!(drawn.is_err(), is_used);
+        }
+        assert_eq!(some.draw(ALL.into_iter(), |_, _| None), Ok(()));
+        some.is_roomy = false;
+        let drawn = some.draw(ALL.into_iter(), |_, _| None);
+        assert_eq!(drawn, Err(Problem::Beyond(word(0x1228), BASE)));
+    }
+
+    #[test]
+    fn what_is_lent_is_loaded() {
+        let mut target = Target::new(engines(true));
+        let mut count = 0;
+        let lent = 1 << ADDRESS | 1 << HEIGHT | 1 << ANGLE;
+        for (place, value) in [(ADDRESS, 7), (HEIGHT, 7), (ANGLE, 0x2F)] {
+            let [header, value] = load_of(place, value);
+            assert_eq!(header >> 16, 0x0801);
+            target.load(header & 0xFFFF, value, false, true);
+            count += 1;
+        }
+        assert_eq!((count, target.known), (3, lent));
+        assert_eq!((target.values[ADDRESS], target.values[HEIGHT]), (7, 7));
+        assert_eq!(target.values[ANGLE], 0x28 | ANGLE_OTHER_MASKS);
+    }
+
+    /// Where a test's source begins.
+    const SOURCE: u32 = 0x2000_0000;
+
+    /// A resolve of 64 x 32 pixels to a linear target in A8R8G8B8, with what two pipes want.
+    const RESOLVE: [(u32, u32); 14] = [
+        (0x1604, 6 << 8 | 6),
+        (0x1608, SOURCE),
+        (0x160C, 256),
+        (0x1610, BASE),
+        (0x1614, 256),
+        (0x1620, 32 << 16 | 64),
+        (0x163C, 0),
+        (0x165C, BASE),
+        (0x16C0, SOURCE),
+        (0x16C4, SOURCE),
+        (0x16E0, BASE),
+        (0x16E4, BASE),
+        (0x1700, 0),
+        (0x1704, 0),
+    ];
+
+    /// The bytes that the memory of the target, or of the source at `of`, must have for a resolve; 0:
+    /// none has enough.
+    fn resolved(of: u32, pixel_pipes: u32, others: &[(u32, u32)]) -> u32 {
+        let mut target = Target::new(Engines {
+            pixel_pipes,
+            ..Engines::default()
+        });
+        let plain = RESOLVE
+            .iter()
+            .filter(|(state, _)| pixel_pipes == 1 || !matches!(state, 0x1608 | 0x1610));
+        for &(state, value) in plain.chain(others) {
+            assert_eq!(target.load(word(state), value, false, true), Load::Noted);
+        }
+        let fits = |bytes: u32| {
+            let last_of = |_, address| match address & !0xFFFF == of {
+                true => Some(address | (bytes - 1)),
+                false => Some(address | 0x7FFF_FFFF),
+            };
+            target.resolve(last_of) == Ok(())
+        };
+        let powers = (0..31).map(|power| 1u32 << power);
+        powers.clone().find(|&bytes| fits(bytes)).unwrap_or(0)
+    }
+
+    #[test]
+    fn resolves_have_windows() {
+        const TILED: (u32, u32) = (0x1604, 1 << 14 | 6 << 8 | 6);
+        for (pipes, others, wanted) in [
+            (1, &[][..], 1 << 13),
+            (1, &[(0x1620, 33 << 16 | 64)], 1 << 14),
+            (1, &[(0x1620, 32 << 16 | 65)], 1 << 14),
+            (1, &[(0x1620, 64)], 0),
+            (1, &[(0x1614, 512)], 1 << 14),
+            (1, &[(0x1614, 1 << 18)], 0),
+            (1, &[(0x1614, 1 << 27 | 256)], 0),
+            // Half as many rows, but of a fill.
+            (1, &[(0x1604, 0x646)], 1 << 12),
+            (1, &[(0x1604, 0x646), (0x163C, 1 << 16)], 1 << 13),
+            // Tiles, and blocks of them, which count as far as the window leads into them.
+            (1, &[TILED, (0x1614, 1024)], 1 << 13),
+            (1, &[TILED, (0x1614, 1 << 31 | 1024)], 1 << 13),
+            (
+                1,
+                &[TILED, (0x1614, 1 << 31 | 1024), (0x1620, 33 << 16 | 64)],
+                1 << 14,
+            ),
+            // Two pipes, with windows in the picture; halves, each half as high.
+            (2, &[], 1 << 13),
+            (2, &[(0x1704, 32 << 16)], 1 << 14),
+            (
+                2,
+                &[TILED, (0x1614, 1 << 30 | 1024), (0x1704, 32 << 16)],
+                1 << 13,
+            ),
+            (2, &[(0x1610, BASE + 16)], 1 << 14),
+            (4, &[], 0),
+        ] {
+            assert_eq!(resolved(BASE, pipes, others), wanted);
+        }
+    }
+
+    #[test]
+    fn resolves_have_sources() {
+        for (pipes, others, wanted) in [
+            (1, &[][..], 1 << 13),
+            (1, &[(0x160C, 512)], 1 << 14),
+            (1, &[(0x160C, 512 | resolve::TS_MODE)], 1 << 14),
+            (1, &[(0x160C, 1 << 18)], 0),
+            // The mean of neighbors reads them all, and a fill nothing.
+            (1, &[(0x1604, 0x646)], 1 << 13),
+            (1, &[(0x160C, 512), (0x163C, 1 << 16)], 1),
+            (1, &[(0x1604, 0x684), (0x160C, 1024)], 1 << 13),
+            (2, &[], 1 << 13),
+            (2, &[(0x1704, 32 << 16)], 1 << 14),
+            (2, &[(0x1608, SOURCE + 16)], 1 << 14),
+        ] {
+            assert_eq!(resolved(SOURCE, pipes, others), wanted);
+        }
+    }
+
+    #[test]
+    fn what_a_resolve_lacks_is_missing() {
+        for (pixel_pipes, halti5, unused) in [
+            (
+                1,
+                false,
+                &[0x165C, 0x16C0, 0x16C4, 0x16E0, 0x16E4, 0x1700, 0x1704][..],
+            ),
+            (1, true, &[0x165C, 0x1608, 0x1610, 0x16C4, 0x16E4, 0x1704]),
+            (2, false, &[0x165C, 0x1608, 0x1610, 0x16C4, 0x16E4]),
+        ] {
+            for (left_out, _) in RESOLVE {
+                let mut target = Target::new(Engines {
+                    pixel_pipes,
+                    halti5,
+                    ..Engines::default()
+                });
+                for (state, value) in RESOLVE.into_iter().filter(|(state, _)| *state != left_out) {
+                    target.load(word(state), value, false, true);
+                }
+                let place = STATES.iter().position(|&state| state == word(left_out));
+                let wanted = match unused.contains(&left_out) {
+                    true => Ok(()),
+                    false => Err(Problem::Missing(1 << place.unwrap())),
+                };
+                assert_eq!(target.resolve(|_, address| Some(address + 0x1FFF)), wanted);
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_say_how_far_a_resolve_goes_is_named() {
+        for (state, value) in [
+            (0x1620, 16),
+            (0x1620, 16 << 16),
+            (0x1614, 64 | 1 << 20),
+            (0x160C, 64 | 1 << 20),
+        ] {
+            let mut target = Target::new(Engines::default());
+            for (state, value) in RESOLVE.into_iter().chain([(state, value)]) {
+                target.load(word(state), value, false, true);
+            }
+            let wanted = Err(Problem::Unbounded(word(state), value));
+            assert_eq!(target.resolve(|_, address| Some(address + 0x1FFF)), wanted);
+        }
+    }
+
+    #[test]
+    fn tiles_are_filled_in_place_as_far_as_they_are_there() {
+        for (halti5, mode, bytes) in [
+            (false, 0, 64),
+            (false, resolve::TS_MODE, 64),
+            (true, 0, 128),
+            (true, resolve::TS_MODE, 256),
+        ] {
+            let mut target = Target::new(Engines {
+                halti5,
+                ..Engines::default()
+            });
+            let last_of = |_, address| Some(address + 0xFFF);
+            assert!(target.fill_tiles(0, last_of).is_err());
+            target.load(word(0x165C), BASE, false, true);
+            target.load(word(0x160C), mode, false, true);
+            assert_eq!(target.fill_tiles(0x1000 / bytes, last_of), Ok(()));
+            let beyond = Err(Problem::Beyond(word(0x165C), BASE));
+            assert_eq!(target.fill_tiles(0x1000 / bytes + 1, last_of), beyond);
+            assert_eq!(target.fill_tiles(u32::MAX, last_of), beyond);
+        }
+    }
+}
