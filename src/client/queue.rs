@@ -365,9 +365,7 @@ impl<'a> Queue<'a> {
         if looked_up == removals {
             return Ok(());
         }
-        // No other object has its addresses while it is held. What this list takes away is in no
-        // table any more, but keeps its addresses until the list has its place.
-        let is_left = |word: &Word| tables.addresses.owner(word.address()).is_some();
+        let is_left = |word: &Word| tables.has_word(word);
         for action in self.events.iter() {
             match action {
                 Action::Write(word, _) if !is_left(word) => return Err(Error::InvalidAddress),

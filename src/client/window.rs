@@ -4,6 +4,7 @@
 
 use super::{
     completion,
+    import::Mapped,
     node::{
         NodeEntry,
         Origin, //
@@ -20,6 +21,7 @@ use crate::{
     memory::{
         Backing,
         Node,
+        Object,
         View,
         Word, //
     },
@@ -241,6 +243,30 @@ impl Tables {
             }
             // Not the driver's to read.
             Kind::Framebuffer => None,
+        }
+    }
+
+    /// Whether a word still lies in what has its address. What a list of records takes away is in no
+    /// table any more, but keeps its addresses until the list has its place.
+    pub(super) fn has_word(&self, word: &Word) -> bool {
+        let Some(Owner { kind, handle }) = self.addresses.owner(word.address()) else {
+            return false;
+        };
+        match (kind, word.object()) {
+            (Kind::Node, Object::Node(node)) => self
+                .nodes
+                .get(handle)
+                .is_none_or(|entry| Arc::ptr_eq(&entry.node, node)),
+            (Kind::Buffer, Object::Buffer(buffer)) => self
+                .buffers
+                .get(handle)
+                .is_none_or(|entry| Arc::ptr_eq(&entry.buffer, buffer)),
+            (Kind::UserMemory, Object::UserMemory(memory)) => self
+                .user_memory
+                .get(handle)
+                .and_then(Mapped::memory)
+                .is_none_or(|found| Arc::ptr_eq(found, memory)),
+            _ => false,
         }
     }
 }

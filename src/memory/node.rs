@@ -234,7 +234,7 @@ impl Node {
     pub(crate) fn address_at(&self, view: Option<u32>) -> u32 {
         match &self.place {
             Some(Place::Pages(buffer)) => buffer.address(),
-            Some(Place::Virtual(mapping)) => mapping.address().or(view).unwrap_or(0),
+            Some(Place::Virtual(mapping)) => view.or(mapping.address()).unwrap_or(0),
             Some(Place::Wrapped(memory)) => memory.address_at(view),
             Some(Place::Elsewhere(memory)) => memory.address,
             // CAST: the pool lies below 2 GiB of GPU addresses, checked when it was made.
@@ -575,6 +575,11 @@ impl Word {
             }
             _ => false,
         }
+    }
+
+    /// What it lies in.
+    pub(crate) fn object(&self) -> &Object {
+        &self.object
     }
 
     /// GPU address of the word.
