@@ -32,6 +32,7 @@ pub mod foreign;
 pub mod harness;
 pub mod hostile;
 pub mod layouts;
+pub mod neighbors;
 pub mod other;
 pub mod reference;
 pub mod states;

@@ -10,10 +10,6 @@ use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
-use galcore_client::client::place;
-use galcore_client::device::Buffer;
-use galcore_client::device::Memory;
-use galcore_client::device::Node;
 use galcore_client::draw;
 use galcore_client::draw::Engine;
 use galcore_client::render;
@@ -21,12 +17,8 @@ use galcore_client::scene::Op;
 use galcore_client::scene::Scene;
 use galcore_client::state;
 use galcore_client::stream::Pipe;
-use galcore_client::uapi::surface;
 use galcore_client::uapi::Pool;
 use galcore_client::uapi::Status;
-use galcore_client::Abi;
-use galcore_client::Client;
-use galcore_client::Device;
 use galcore_client::Queue;
 use galcore_client::Rect;
 use galcore_client::Stream;
@@ -42,8 +34,11 @@ use galcore_selftests::harness::same;
 use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
-use galcore_selftests::other;
-use galcore_selftests::other::Other;
+use galcore_selftests::neighbors;
+use galcore_selftests::neighbors::Bench;
+use galcore_selftests::neighbors::BYTES;
+use galcore_selftests::neighbors::OURS;
+use galcore_selftests::neighbors::THEIRS;
 use galcore_selftests::system;
 
 const ALL: Rect = Rect::new(0, 0, WIDTH, HEIGHT);
@@ -119,43 +114,6 @@ fn random_scene(seed: u32) -> Scene {
     scene
 }
 
-/// What another process's memory holds.
-const THEIRS: u32 = 0x0ddb_a115;
-
-/// Another process, with memory of its own.
-fn be_other(_: &'static Abi) -> Result<()> {
-    let client = Client::start()?;
-    let device = client.device();
-    let mut nodes = Vec::new();
-    other::serve(|words| match *words {
-        ["take"] => {
-            let node = device.allocate(BYTES, 64, surface::BITMAP, Pool::SYSTEM)?;
-            let location = device.lock(node)?;
-            let memory = device.memory(node, location, client.pool())?;
-            memory.fill(THEIRS);
-            nodes.push(memory);
-            Ok(location.address.to_string())
-        }
-        ["intact"] => {
-            let changed = nodes.iter().filter_map(|own| own.find_other_than(THEIRS));
-            Ok(format!("{:x?}", changed.collect::<Vec<_>>()))
-        }
-        // It leaves the 2D engine in another state.
-        ["draw"] => {
-            let mut paint = Paint::new()?;
-            paint.prove(0xff00_7007)?;
-            Ok("drawn".to_string())
-        }
-        _ => bail!("{words:?}?"),
-    })
-}
-
-/// What this process's holds.
-const OURS: u32 = 0x5a5a_5a5a;
-
-/// Bytes of a node.
-const BYTES: u32 = 0x4000;
-
 /// Loads what a draw shows, whatever its target: a pattern of one colour, everywhere.
 fn paint_states(stream: &mut Stream, colour: u32) {
     stream
@@ -184,66 +142,6 @@ fn target_states(stream: &mut Stream, stride: u32, command: u32) {
 /// A command of the 2D engine beside those of DE_DEST_CONFIG: the filter's kick.
 const FILTER: u32 = 5;
 
-/// Nodes of this process, each before one of another's.
-struct Bench<'a> {
-    device: &'a Device,
-    other: Other,
-    /// Handle, address, memory.
-    own: Vec<(Node, u32, Memory)>,
-    theirs: Vec<u32>,
-    buffer: Buffer,
-}
-
-impl<'a> Bench<'a> {
-    fn new(client: &'a Client) -> Result<Self> {
-        let device = client.device();
-        let mut other = Other::start(device.abi())?;
-        let (mut own, mut theirs) = (Vec::new(), Vec::new());
-        for _ in 0..4 {
-            let node = device.allocate(BYTES, 64, surface::BITMAP, Pool::SYSTEM)?;
-            let location = device.lock(node)?;
-            let memory = device.memory(node, location, client.pool())?;
-            memory.fill(OURS);
-            own.push((node, location.address, memory));
-            theirs.push(other.ask("take")?.parse::<u32>()?);
-        }
-        Ok(Self {
-            device,
-            other,
-            own,
-            theirs,
-            buffer: device.allocate_contiguous(0x4000)?,
-        })
-    }
-
-    /// Commits a stream that begins with the 2D engine, and waits for it.
-    fn send(&self, stream: &Stream) -> Result<Status> {
-        self.send_from(&self.buffer, stream)
-    }
-
-    fn send_from(&self, buffer: &Buffer, stream: &Stream) -> Result<Status> {
-        let record = place(buffer, 0, Pipe::Pipe2d, stream);
-        let status = self.device.send_commit(&record, 0, &mut Queue::new())?;
-        self.device.stall()?;
-        Ok(status)
-    }
-
-    /// How far the other process's next node is from `address`, if a stride can be as long.
-    fn far(&self, address: u32) -> Option<u32> {
-        let far = self.theirs.iter().filter_map(|to| to.checked_sub(address));
-        far.filter(|far| *far < 0x3_0000).min()
-    }
-
-    fn close(self) -> Result<()> {
-        self.device.free_contiguous(&self.buffer)?;
-        for (node, ..) in self.own {
-            self.device.unlock_all(node)?;
-            self.device.free(node)?;
-        }
-        Ok(())
-    }
-}
-
 fn kick(stream: &mut Stream, command: u32) {
     match command {
         FILTER => stream.state(0x1294, 0),
@@ -271,17 +169,33 @@ fn others_memory_stays(paint: &mut Paint) -> Result<()> {
         let mut stream = states(far, command);
         kick(&mut stream, command);
         let what = format!("command {command}, a row {far:#x} bytes after the other");
-        same(&what, bench.send(&stream)?, Status::INVALID_DATA)?;
+        same(
+            &what,
+            bench.send(Pipe::Pipe2d, &stream)?,
+            Status::INVALID_DATA,
+        )?;
         // What says so may have been loaded before.
         let mut bare = Stream::new();
         kick(&mut bare, command);
-        same("states", bench.send(&states(far, command))?, Status::OK)?;
-        same("a draw alone", bench.send(&bare)?, Status::INVALID_DATA)?;
+        same(
+            "states",
+            bench.send(Pipe::Pipe2d, &states(far, command))?,
+            Status::OK,
+        )?;
+        same(
+            "a draw alone",
+            bench.send(Pipe::Pipe2d, &bare)?,
+            Status::INVALID_DATA,
+        )?;
         ensure!(memory.read(0) != THEIRS + 1, "{what} was begun");
         same("their memory", bench.other.ask("intact")?.as_str(), "[]")?;
         // With rows that are in its own memory all goes, states and draw apart, whatever comes between.
         for between in 0..3 {
-            same("states", bench.send(&states(64, 0))?, Status::OK)?;
+            same(
+                "states",
+                bench.send(Pipe::Pipe2d, &states(64, 0))?,
+                Status::OK,
+            )?;
             match between {
                 0 => {}
                 1 => same("it", bench.other.ask("draw")?.as_str(), "drawn")?,
@@ -292,7 +206,7 @@ fn others_memory_stays(paint: &mut Paint) -> Result<()> {
             fill.states(state::DE_CLEAR_BYTE_MASK, &[0xff, 0, colour, colour])
                 .state(state::DE_CLEAR_PIXEL_VALUE32, colour);
             kick(&mut fill, 0);
-            same("a draw alone", bench.send(&fill)?, Status::OK)?;
+            same("a draw alone", bench.send(Pipe::Pipe2d, &fill)?, Status::OK)?;
             for place in [0, 12, 64, 76] {
                 same("a pixel", memory.read(place), colour)?;
             }
@@ -321,14 +235,18 @@ fn threads_agree(paint: &mut Paint, rounds: u32) -> Result<()> {
                 let mut stream = Stream::new();
                 stream.state(state::DE_DEST_ADDRESS, address);
                 target_states(&mut stream, [far, 64][round as usize % 2], 0);
-                same("states", bench.send_from(buffer, &stream)?, Status::OK)?;
+                same(
+                    "states",
+                    bench.send_from(buffer, Pipe::Pipe2d, &stream)?,
+                    Status::OK,
+                )?;
             }
             Ok(())
         });
         while !loader.is_finished() {
             let mut bare = Stream::new();
             kick(&mut bare, 0);
-            match bench.send(&bare)? {
+            match bench.send(Pipe::Pipe2d, &bare)? {
                 Status::OK => drawn += 1,
                 Status::INVALID_DATA => refused += 1,
                 status => bail!("a draw alone: {status:?}"),
@@ -466,7 +384,7 @@ fn random_draws_stay(paint: &mut Paint, count: u32) -> Result<()> {
             before.state(address, value);
         }
         if split != 0 {
-            same("states", bench.send(&before)?, Status::OK)?;
+            same("states", bench.send(Pipe::Pipe2d, &before)?, Status::OK)?;
             if random.below(4) == 0 {
                 same("it", bench.other.ask("draw")?.as_str(), "drawn")?;
             }
@@ -486,7 +404,7 @@ fn random_draws_stay(paint: &mut Paint, count: u32) -> Result<()> {
             stream.draw_2d(&[draw.corners]);
         }
         stream.flush(Pipe::Pipe2d);
-        let status = bench.send(&stream)?;
+        let status = bench.send(Pipe::Pipe2d, &stream)?;
         let what = format!("round {round}: {:x?} {:x?}", draw.states, draw.corners);
         match (status, draw.fits) {
             (Status::OK, None | Some(true)) => drawn += 1,
@@ -520,18 +438,23 @@ fn random_draws_stay(paint: &mut Paint, count: u32) -> Result<()> {
     // Of a target that is not turned: what others draw does not say so.
     let mut plain = Stream::new();
     target_states(&mut plain, 64, 0);
-    same("plain states", bench.send(&plain)?, Status::OK)?;
+    same(
+        "plain states",
+        bench.send(Pipe::Pipe2d, &plain)?,
+        Status::OK,
+    )?;
     bench.close()?;
     paint.prove(0xff04_0507)
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = other::role(be_other) {
+    if let Some(code) = neighbors::role() {
         return code;
     }
     harness::program(|| {
-        let options = Options::parse(&["count"])?;
+        let options = Options::parse(&["count", "kicks"])?;
         let count = options.number("count", 10)?;
+        let kicks = options.number("kicks", 30 * count)?;
         let paint = Paint::new()?;
         if !has_2d(paint.client.identity()) {
             return skip("this core has no 2D engine");
@@ -715,8 +638,8 @@ fn main() -> ExitCode {
             threads_agree(&mut paint.borrow_mut(), 20 * count)
         });
         suite.test(
-            format!("{} random draws stay in their memory", 30 * count),
-            move || random_draws_stay(&mut paint.borrow_mut(), 30 * count),
+            format!("{kicks} random draws stay in their memory"),
+            move || random_draws_stay(&mut paint.borrow_mut(), kicks),
         );
         suite.test(
             format!("{count} random scenes are as the software draws them"),

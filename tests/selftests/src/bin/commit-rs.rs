@@ -5,6 +5,7 @@
 use std::cell::RefCell;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Result;
 use galcore_client::client::place;
@@ -38,6 +39,10 @@ use galcore_selftests::harness::same;
 use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::neighbors;
+use galcore_selftests::neighbors::Bench;
+use galcore_selftests::neighbors::BYTES;
+use galcore_selftests::neighbors::OURS;
 use galcore_selftests::system;
 use gpu_control::Board;
 
@@ -400,7 +405,7 @@ fn lent(paint: &mut Paint, pipes: u32) -> Result<()> {
     fill(&mut stream, pipes, target, stride, (WIDTH, 64), 0);
     run(paint, &mut stream)?;
     for value in [0x1111_0000, 0x2222_0000] {
-        let other = system::again(&["--other", "1"])?.output()?;
+        let other = system::again(&["--windows", "1"])?.output()?;
         ensure!(other.status.success(), "{other:?}");
         paint.surface.set_all(BLANK);
         let mut stream = Stream::new();
@@ -541,17 +546,152 @@ fn both_engines<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>, resolve: E
     });
 }
 
+/// One side of a random resolve: where its pipes begin, and its stride with the bits of its layout.
+struct Side {
+    own: usize,
+    bases: [u32; 2],
+    stride: u32,
+    tiled: bool,
+}
+
+impl Side {
+    fn random(random: &mut Random, bench: &Bench<'_>, pipes: u32, bytes: u32) -> Self {
+        let own = random.below(bench.own.len() as u32) as usize;
+        let at = 64 * random.below(BYTES / 64) * random.below(2);
+        let base = bench.own[own].1 + at;
+        let tiled = random.below(2) == 0;
+        let (mut stride, mut bases) = (16 * bytes * (1 + random.below(8)), [base; 2]);
+        match random.below(6) {
+            // From row to row it is as far as to another's memory.
+            0 => stride = bench.far(base).unwrap_or(stride) & !(16 * bytes - 1),
+            1 => stride = 16 * bytes * random.below(512),
+            _ => {}
+        }
+        if tiled {
+            stride *= 4;
+            if random.below(3) == 0 {
+                stride |= SUPERTILED;
+            }
+        }
+        stride &= 0x3_ffff | SUPERTILED;
+        if pipes > 1 && random.below(2) == 0 {
+            stride |= SPLIT;
+            let half = 64 * random.below(BYTES / 64);
+            bases[1] = bench.own[own].1 + half;
+        }
+        Self {
+            own,
+            bases,
+            stride,
+            tiled,
+        }
+    }
+}
+
+/// Whatever is resolved from and to, all that is read and written is this process's: its own memory has one word, so
+/// whatever is made of it is one, too.
+fn random_resolves_stay(paint: &mut Paint, pipes: u32, count: u32) -> Result<()> {
+    let mut random = Random::new(0x3e50);
+    let mut bench = Bench::new(&paint.client)?;
+    let (mut drawn, mut refused) = (0, 0);
+    for round in 0..count {
+        let formats = [0, 1].map(|_| &FORMATS[random.below(FORMATS.len() as u32) as usize]);
+        let source = Side::random(&mut random, &bench, pipes, formats[0].bytes);
+        let target = Side::random(&mut random, &bench, pipes, formats[1].bytes);
+        let fills = random.below(3) == 0;
+        let most = [8, 64][usize::from(random.below(4) == 0)];
+        let size = (16 * (1 + random.below(most)), 8 * (1 + random.below(most)));
+        let halves = random.below(4) & random.below(4);
+        let config = formats[0].code
+            | formats[1].code << 8
+            | halves << 5
+            | u32::from(source.tiled) << 7
+            | u32::from(target.tiled) << 14;
+        let mut stream = Stream::new();
+        stream
+            .flush(Pipe::Pipe3d)
+            .stall()
+            .state(TS_MEM_CONFIG, 0)
+            .state(state::RS_CONFIG, config)
+            .state(state::RS_SOURCE_STRIDE, source.stride)
+            .state(state::RS_DEST_STRIDE, target.stride)
+            .state(state::RS_CLEAR_CONTROL, if fills { 0x1_ffff } else { 0 })
+            .state(state::RS_EXTRA_CONFIG, 0)
+            .state(state::RS_FILL_VALUE, 0x1234_5678)
+            .states(state::RS_DITHER, &[u32::MAX; 2]);
+        window(&mut stream, pipes, (source.bases, target.bases), size);
+        if pipes > 1 {
+            let rows = 4 * random.below(8) * random.below(2);
+            let second = point(0, size.1 / 2 + rows);
+            stream.states(state::RS_PIPE_OFFSET, &[0, second]);
+        }
+        // Some of it comes in a COMMIT before that of the kick.
+        if random.below(3) == 0 {
+            same("states", bench.send(Pipe::Pipe3d, &stream)?, Status::OK)?;
+            stream = Stream::new();
+        }
+        stream.state(state::RS_KICKER, state::RS_KICK);
+        stream.flush(Pipe::Pipe3d);
+        let status = bench.send(Pipe::Pipe3d, &stream)?;
+        let what = || {
+            let sides = [&source, &target].map(|side| (side.own, side.bases, side.stride));
+            format!("round {round}: {config:#x} {sides:x?} {size:?} fills {fills}")
+        };
+        match status {
+            Status::OK => drawn += 1,
+            Status::INVALID_DATA => refused += 1,
+            status => bail!("{status:?}: {}", what()),
+        }
+        for (place, (.., memory)) in bench.own.iter().enumerate() {
+            let Some((_, word)) = memory.find_other_than(OURS) else {
+                continue;
+            };
+            ensure!(
+                place == target.own && status == Status::OK,
+                "{status:?}, node {place}: {}",
+                what()
+            );
+            // What was made of what was made is another word.
+            if place != source.own || fills {
+                let words = (0..memory.len() / 4).map(|at| memory.read(4 * at));
+                let mut others = words.filter(|&found| found != OURS && found != word);
+                ensure!(others.next().is_none(), "several words: {}", what());
+            }
+            memory.fill(OURS);
+        }
+        if round % 8 == 7 || round + 1 == count {
+            let answer = bench.other.ask("intact")?;
+            ensure!(
+                answer == "[]",
+                "theirs: {answer}, {} or the 7 before",
+                what()
+            );
+        }
+    }
+    println!("# {drawn} drawn, {refused} refused");
+    ensure!(
+        drawn > count / 8 && refused > count / 8,
+        "{drawn} drawn, {refused} refused"
+    );
+    bench.close()?;
+    paint.prove(0xff04_0508)
+}
+
 fn main() -> ExitCode {
+    if let Some(code) = neighbors::role() {
+        return code;
+    }
     harness::program(|| {
-        let options = Options::parse(&["count", "other"])?;
+        let options = Options::parse(&["count", "kicks", "windows"])?;
         let count = options.number("count", 10)?;
+        let kicks = options.number("kicks", 30 * count)?;
         let paint = Paint::new()?;
         let identity = *paint.client.identity();
         if !has_3d(&identity) {
             return skip("this core has no 3D engine");
         }
         let pipes = identity.pixel_pipes;
-        if options.get("other").is_some() {
+        if options.get("windows").is_some() {
             // Other windows, in other memory.
             bounds(&mut { paint }, pipes, false)?;
             return Ok(true);
@@ -685,6 +825,10 @@ fn main() -> ExitCode {
         suite.test(
             "past the end of its memory no target is drawn to",
             move || bounds(&mut paint.borrow_mut(), pipes, has_kicker),
+        );
+        suite.test(
+            format!("{kicks} random resolves stay in their memory"),
+            move || random_resolves_stay(&mut paint.borrow_mut(), pipes, kicks),
         );
         suite.test("a kick alone draws as the last one", move || {
             lent(&mut paint.borrow_mut(), pipes)

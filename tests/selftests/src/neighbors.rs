@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Nodes of two processes that lie between each other in the pool: whatever draws past the end of one of its own is
+//! seen in one of the other's.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use anyhow::Result;
+use galcore_client::client::place;
+use galcore_client::device::Buffer;
+use galcore_client::device::Memory;
+use galcore_client::device::Node;
+use galcore_client::stream::Pipe;
+use galcore_client::uapi::surface;
+use galcore_client::uapi::Pool;
+use galcore_client::uapi::Status;
+use galcore_client::Client;
+use galcore_client::Device;
+use galcore_client::Queue;
+use galcore_client::Stream;
+
+use crate::fixture::Paint;
+use crate::other;
+use crate::other::Other;
+
+/// What another process's memory holds.
+pub const THEIRS: u32 = 0x0ddb_a115;
+
+/// Is the other process, with memory of its own, if this is to be it.
+pub fn role() -> Option<ExitCode> {
+    other::role(|_| be_other())
+}
+
+fn be_other() -> Result<()> {
+    let client = Client::start()?;
+    let device = client.device();
+    let mut nodes = Vec::new();
+    other::serve(|words| match *words {
+        ["take"] => {
+            let node = device.allocate(BYTES, 64, surface::BITMAP, Pool::SYSTEM)?;
+            let location = device.lock(node)?;
+            let memory = device.memory(node, location, client.pool())?;
+            memory.fill(THEIRS);
+            nodes.push(memory);
+            Ok(location.address.to_string())
+        }
+        ["intact"] => {
+            let changed = nodes.iter().filter_map(|own| own.find_other_than(THEIRS));
+            Ok(format!("{:x?}", changed.collect::<Vec<_>>()))
+        }
+        // It leaves the 2D engine in another state.
+        ["draw"] => {
+            let mut paint = Paint::new()?;
+            paint.prove(0xff00_7007)?;
+            Ok("drawn".to_string())
+        }
+        _ => bail!("{words:?}?"),
+    })
+}
+
+/// What this process's holds.
+pub const OURS: u32 = 0x5a5a_5a5a;
+
+/// Bytes of a node.
+pub const BYTES: u32 = 0x4000;
+
+/// Nodes of this process, each before one of another's.
+pub struct Bench<'a> {
+    /// This process's.
+    pub device: &'a Device,
+    /// The other process: "intact", "draw".
+    pub other: Other,
+    /// Handle, address, memory.
+    pub own: Vec<(Node, u32, Memory)>,
+    theirs: Vec<u32>,
+    buffer: Buffer,
+}
+
+impl<'a> Bench<'a> {
+    /// Four of each.
+    pub fn new(client: &'a Client) -> Result<Self> {
+        let device = client.device();
+        let mut other = Other::start(device.abi())?;
+        let (mut own, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..4 {
+            let node = device.allocate(BYTES, 64, surface::BITMAP, Pool::SYSTEM)?;
+            let location = device.lock(node)?;
+            let memory = device.memory(node, location, client.pool())?;
+            memory.fill(OURS);
+            own.push((node, location.address, memory));
+            theirs.push(other.ask("take")?.parse::<u32>()?);
+        }
+        Ok(Self {
+            device,
+            other,
+            own,
+            theirs,
+            buffer: device.allocate_contiguous(0x4000)?,
+        })
+    }
+
+    /// Commits a stream that begins with an engine, and waits for it.
+    pub fn send(&self, pipe: Pipe, stream: &Stream) -> Result<Status> {
+        self.send_from(&self.buffer, pipe, stream)
+    }
+
+    /// The same, from a buffer of the caller's.
+    pub fn send_from(&self, buffer: &Buffer, pipe: Pipe, stream: &Stream) -> Result<Status> {
+        let record = place(buffer, 0, pipe, stream);
+        let status = self.device.send_commit(&record, 0, &mut Queue::new())?;
+        self.device.stall()?;
+        Ok(status)
+    }
+
+    /// How far the other process's next node is from `address`, if a stride can be as long.
+    pub fn far(&self, address: u32) -> Option<u32> {
+        let far = self.theirs.iter().filter_map(|to| to.checked_sub(address));
+        far.filter(|far| *far < 0x3_0000).min()
+    }
+
+    /// Frees all.
+    pub fn close(self) -> Result<()> {
+        self.device.free_contiguous(&self.buffer)?;
+        for (node, ..) in self.own {
+            self.device.unlock_all(node)?;
+            self.device.free(node)?;
+        }
+        Ok(())
+    }
+}
