@@ -117,7 +117,7 @@ impl Process {
         let source = Source::of(request.what)?;
         match self.own_source(&source)? {
             Some(node) => self.map_own(node),
-            None => self.insert_user_memory(self.take(&source, request.write, true)?),
+            None => self.insert_user_memory(self.take_shown(&source, request.write, true)?),
         }
     }
 
@@ -143,12 +143,20 @@ impl Process {
         let handle = self.have_node(node.clone(), None)?;
         let inserted = {
             let mut tables = self.tables();
-            let address = tables.address_of(&node);
-            let info = tables.user_memory.insert(Mapped::Node(handle, node));
-            info.and_then(|info| Ok((info, address.ok_or(Error::MemoryLocked)?)))
+            // Another thread may have freed it meanwhile.
+            let address = match tables.handle_of(&node) {
+                Some((found, _)) if found == handle => tables.address_of(&node),
+                _ => None,
+            };
+            address.ok_or(Error::MemoryLocked).and_then(|address| {
+                let mapped = Mapped::Node(handle, node.clone());
+                Ok((tables.user_memory.insert(mapped)?, address))
+            })
         };
         inserted.inspect_err(|_| {
-            let _ = self.free_node(handle, false);
+            if self.has_node(handle, &node) {
+                let _ = self.free_node(handle, false);
+            }
         })
     }
 
@@ -174,9 +182,19 @@ impl Process {
         entry.is_some_and(|entry| Arc::ptr_eq(&entry.node, node))
     }
 
+    /// The same, and has the process's tables lead there.
+    pub(super) fn take_shown(
+        &self,
+        source: &Source,
+        write: bool,
+        waits: bool,
+    ) -> Result<Visible<UserMemory>> {
+        let memory = self.take(source, write, waits)?;
+        self.show(Arc::new(memory, crate::sys::GFP_CLIENT)?, waits)
+    }
+
     /// Has `memory` in the table: the handle and the GPU address.
-    pub(super) fn insert_user_memory(&self, memory: UserMemory) -> Result<(u32, u32)> {
-        let memory = self.show(Arc::new(memory, crate::sys::GFP_CLIENT)?)?;
+    pub(super) fn insert_user_memory(&self, memory: Visible<UserMemory>) -> Result<(u32, u32)> {
         let address = memory.address();
         let info = self.tables().insert_user_memory(memory)?;
         Ok((info, address))
@@ -198,9 +216,14 @@ impl Process {
             Source::User { user, bytes } if in_lines && (user | bytes) & (CACHE_LINE - 1) != 0 => {
                 Err(Error::NotSupported)
             }
-            _ => self.reclaiming(|waits| self.take(&source, true, waits)),
+            _ => self.reclaiming(|waits| {
+                let memory = self.take(&source, true, waits)?;
+                let bytes = memory.bytes();
+                let node = self.device.memory().wrap(memory, self.number)?;
+                Ok((self.show(node, waits)?, bytes))
+            }),
         };
-        let memory = match (taken, source) {
+        let (node, bytes) = match (taken, source) {
             (Err(Error::Interrupted), _) => return Err(Error::Interrupted),
             (Err(error), Source::User { user, bytes }) => {
                 let may_be_shown = match error {
@@ -214,10 +237,8 @@ impl Process {
                     None => Err(error),
                 };
             }
-            (memory, _) => memory?,
+            (taken, _) => taken?,
         };
-        let bytes = memory.bytes();
-        let node = self.show(self.device.memory().wrap(memory, self.number)?)?;
         let node = self.insert_node(NodeEntry::new(node, Origin::Foreign))?;
         Ok(Reply::Wrapped {
             node,

@@ -20,7 +20,6 @@ use super::{
         Origin, //
     },
     users::Users,
-    visible::Visible,
     Process, //
 };
 use crate::{
@@ -258,7 +257,9 @@ impl Process {
             if let Some(handle) = self.have_again(node, as_object)? {
                 return Ok((handle, false));
             }
-            let mut entry = NodeEntry::new(Visible::new(node.clone(), self)?, Origin::Foreign);
+            // DRM's objects come where nothing may wait.
+            let shown = self.show(node.clone(), !as_object)?;
+            let mut entry = NodeEntry::new(shown, Origin::Foreign);
             (entry.is_numbered, entry.objects) = (!as_object, as_object.into());
             match self.insert_node(entry) {
                 Err(Error::MemoryLocked) => {}

@@ -313,6 +313,10 @@ impl Process {
         let memory = self.device.memory();
         memory.failures().pass()?;
         let allocate = || {
+            // Else its pages would be taken and cleared for nothing.
+            if pool == Pool::Virtual.number() && !self.has_room(bytes) {
+                return Err(Error::OutOfMemory);
+            }
             let node = memory.allocate_node(bytes, alignment, kind, pool, self.number)?;
             Visible::new(node, self).map_err(|_| Error::OutOfMemory)
         };

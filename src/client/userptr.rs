@@ -44,7 +44,7 @@ impl Process {
             return Err(Error::InvalidArgument);
         }
         let source = Source::User { user, bytes };
-        let memory = match self.reclaiming(|waits| self.take(&source, true, waits)) {
+        let memory = match self.reclaiming(|waits| self.take_shown(&source, true, waits)) {
             Ok(memory) => memory,
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             Err(error) => {

@@ -136,11 +136,18 @@ impl<T: Reachable> Visible<T> {
 }
 
 impl Process {
-    /// [`Visible::new`], which waits for addresses to come back, if the process has none. The caller
+    /// Whether the process may have addresses for so many bytes in pages.
+    pub(super) fn has_room(&self, bytes: u32) -> bool {
+        // CAST: 32 bits into at least 32.
+        self.space()
+            .is_none_or(|space| space.has_room(bytes as usize))
+    }
+
+    /// [`Visible::new`], which `waits` for addresses to come back, if the process has none. The caller
     /// has no lock. `Interrupted`.
-    pub(super) fn show<T: Reachable>(&self, object: Arc<T>) -> Result<Visible<T>> {
+    pub(super) fn show<T: Reachable>(&self, object: Arc<T>, waits: bool) -> Result<Visible<T>> {
         match Visible::new(object.clone(), self) {
-            Err(Error::OutOfResources) => {
+            Err(Error::OutOfResources) if waits => {
                 self.reclaim()?;
                 Visible::new(object, self)
             }

@@ -35,7 +35,7 @@ impl UserMemory {
     /// GPU address of the first byte for a process whose tables have the first page at `view`, if
     /// they have it at an address of their own.
     pub(crate) fn address_at(&self, view: Option<u32>) -> u32 {
-        let first = self.mapping.address().or(view).unwrap_or(0);
+        let first = view.or(self.mapping.address()).unwrap_or(0);
         // CAST: less than a page.
         first + self.offset as u32
     }

@@ -68,7 +68,7 @@ pub(super) fn bytes(stale: &Stale<Kept>) -> u64 {
 
 /// Pages that the GPU can reach at consecutive addresses; ended by being dropped.
 pub(crate) struct Mapping {
-    /// In the tables that all processes share; `None`: each process's tables lead to them by a
+    /// Where all tables have them that can; `None`: each process's tables lead to them by a
     /// [`super::GpuView`], at an address of its own.
     mapped: Option<Mapped>,
     backing: Arc<Paged>,
@@ -91,7 +91,7 @@ impl Mapping {
         }
     }
 
-    /// GPU address of the first page, if all processes have it there.
+    /// GPU address of the first page, where all tables have it, or those that can.
     pub(crate) fn address(&self) -> Option<u32> {
         let stale = self.mapped.as_ref()?.stale.as_ref()?;
         Some(address(stale))

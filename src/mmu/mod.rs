@@ -17,9 +17,10 @@
 //! With version 2 each process has tables of its own ([`AddressSpace`]), unless nodes are shared: its
 //! memory is there by a [`GpuView`], and what the driver has for all (rings, which the GPU cannot write,
 //! `allowedRanges`, framebuffers, scratch memory) in all of them. The ring loads the tables of the
-//! process whose job comes. Each gives out its own addresses with bit 31 set: a node that two
-//! processes have is at an address of each. Only if a core of the device has version 1, an address
-//! means the same memory in all tables.
+//! process whose job comes. An address means the same memory in all tables as long as there are some
+//! that no process has: clients hand them to each other. Beyond these 2 GiB a process has its own, and
+//! other memory may be there for others; but not on a device of several cores, one of which may have
+//! version 1.
 //!
 //! # Scratch
 //!
@@ -198,7 +199,7 @@ impl Tables {
         }
     }
 
-    /// Whether each process gives out its own addresses with bit 31 set.
+    /// Whether a process may have other addresses with bit 31 set than others for the same pages.
     fn has_own_addresses(&self) -> bool {
         self.has_spaces && self.flat.is_none()
     }
@@ -287,11 +288,9 @@ struct Room {
 }
 
 impl Room {
-    /// All of them, or none.
-    fn new(has_any: bool) -> Result<Self> {
-        let pages = if has_any { FREE_PAGES } else { 0 };
+    fn new() -> Result<Self> {
         Ok(Self {
-            free: Ranges::new(FIRST_PAGE, pages)?,
+            free: Ranges::new(FIRST_PAGE, FREE_PAGES)?,
             used: 0,
         })
     }
@@ -300,6 +299,18 @@ impl Room {
     /// to note it.
     fn take(&mut self, count: usize) -> Result<usize> {
         let first = self.free.find(count, 1).ok_or(Error::OutOfResources)?;
+        self.take_at(first, count)
+    }
+
+    /// The same; from page `wanted` on, if that is free.
+    fn take_near(&mut self, wanted: Option<usize>, count: usize) -> Result<usize> {
+        match wanted.filter(|&first| self.free.free_at(first) >= count) {
+            Some(first) => self.take_at(first, count),
+            None => self.take(count),
+        }
+    }
+
+    fn take_at(&mut self, first: usize, count: usize) -> Result<usize> {
         self.free.reserve().map_err(|_| Error::OutOfResources)?;
         self.free.take(first, count);
         self.used += count;
@@ -315,7 +326,7 @@ impl Room {
 
 /// Which pages are in use.
 struct State {
-    /// What all tables have; none if each gives out its own.
+    /// What all tables have, or would have.
     room: Room,
     /// Below [`FIRST_PAGE`] what may have several mappings, which stay for as long as one does: what
     /// is mapped permanently, and each mapping of a framebuffer. If processes have tables of their
@@ -391,7 +402,7 @@ impl Vm {
                 spaces.push(None, GFP_KERNEL)?;
             }
         }
-        let room = Room::new(!tables.has_own_addresses()).map_err(|_| ENOMEM)?;
+        let room = Room::new().map_err(|_| ENOMEM)?;
         Arc::pin_init(
             pin_init!(Self {
                 tables,
@@ -600,12 +611,9 @@ impl Vm {
         }
     }
 
-    /// Entries in all, and entries in use; if each process has its own, by that which has most.
+    /// Entries in all, and entries in use.
     pub(crate) fn usage(&self) -> (usize, usize) {
-        let state = self.state.lock();
-        let spaces = state.spaces.iter().flatten();
-        let most = spaces.map(|space| space.used()).max().unwrap_or(0);
-        (FREE_PAGES, state.room.used.max(most))
+        (FREE_PAGES, self.state.lock().room.used)
     }
 
     /// How many mappings have been ended whose pages are not free yet.
@@ -664,12 +672,9 @@ impl Vm {
 
     /// Maps pages at consecutive addresses; those that are not writeable only if
     /// [`Vm::has_read_only_pages`]. Where processes have tables of their own, these lead there by a
-    /// [`GpuView`], which has the addresses, too, if no core has version 1. `OutOfResources`: no such
-    /// room, or no memory to note it.
+    /// [`GpuView`], which may have addresses of its own. `OutOfResources`: no such room, or no memory
+    /// to note it.
     pub(crate) fn map(self: &Arc<Self>, backing: Arc<Paged>) -> Result<Mapping> {
-        if self.tables.has_own_addresses() {
-            return Ok(Mapping::of_views(backing));
-        }
         let count = backing.dma_addresses().len();
         let access = Access::of(&backing);
         let kept = Kept::Pages {
@@ -678,7 +683,10 @@ impl Vm {
         // Before the lock, which all processes take: one at its cgroup's limit may take long.
         let stale = Stale::new(0, count, kept).map_err(|_| Error::OutOfResources)?;
         let mut state = self.state.lock();
-        let first = state.room.take(count)?;
+        let first = match state.room.take(count) {
+            Err(_) if self.tables.has_own_addresses() => return Ok(Mapping::of_views(backing)),
+            first => first?,
+        };
         stale.place(first);
         if let Some(tables) = self.tables.shared() {
             if tables.prepare(first, count).is_err() {
@@ -700,6 +708,11 @@ impl Vm {
             self.tables.clear(first, count);
         }
         let mut state = self.state.lock();
+        if !is_linear && self.tables.has_own_addresses() {
+            // The views of it have ended, and no TLB has any translation.
+            state.room.give(first, count);
+            return;
+        }
         if is_linear {
             let pages = first..first + count;
             if self.tables.has_spaces || stale.kept.may_be_mapped_again() {
@@ -772,12 +785,10 @@ impl Vm {
                 }
                 break;
             };
-            let mut space = None;
+            let (mut space, mut owner) = (None, None);
             match &stale.kept {
                 Kept::Pages { .. } => state.room.give(stale.first(), stale.count),
-                Kept::Object { space, .. } => {
-                    let _ = space.as_ref().map(|it| it.give(stale.first(), stale.count));
-                }
+                Kept::Object { space, .. } => owner = space.as_ref(),
                 Kept::Space { space: over } => {
                     space = state.spaces.get_mut(over.entry()).and_then(Option::take);
                 }
@@ -786,6 +797,7 @@ impl Vm {
             }
             drop(state);
             drop(space);
+            let _ = owner.map(|owner| owner.give(stale.first(), stale.count));
             // Its pages may be many.
             drop(stale);
             self.state.lock().freed += 1;

@@ -4,7 +4,7 @@
 //!
 //! An [`AddressSpace`] is made with the process and has what all have in common. A [`GpuView`] adds an
 //! object of the process's, as long as it lives; several views of one object are one mapping. Pages
-//! have an address that is free in these tables, unless all tables have them at the same. The ring
+//! have the address that they have in all tables, if that is free in these, else another. The ring
 //! loads the tables with the process's jobs, and names only tables whose process is there: its own, or
 //! the device's. [`Space`], at whose end the process has no jobs, keeps the tables until every core has
 //! loaded others.
@@ -44,6 +44,7 @@ use crate::{
 };
 use kernel::{
     list::ListArc,
+    page::PAGE_SIZE,
     prelude::*,
     rbtree::{
         RBTree,
@@ -76,21 +77,19 @@ pub(crate) enum Lies<'a> {
 }
 
 impl Lies<'_> {
-    /// What its views are found by, and the number of pages.
-    fn pages(&self) -> (Key, usize) {
+    /// Number of the first page, where all tables have it that can, and of pages.
+    fn pages(&self) -> (Option<usize>, usize) {
         match *self {
             Self::Linear { address, bytes, .. } => {
                 let (first, count) = pages(address, bytes);
-                (Key::At(first), count)
+                (Some(first), count)
             }
             Self::Pages(mapping) => {
-                let key = match mapping.address() {
-                    // CAST: 32 bits into at least 32.
-                    Some(address) => Key::At(address as usize >> PAGE_BITS),
-                    // CAST: a number that no other pages have.
-                    None => Key::Of(Arc::as_ptr(mapping.backing()) as usize),
-                };
-                (key, mapping.backing().dma_addresses().len())
+                // CAST: 32 bits into at least 32.
+                let first = mapping
+                    .address()
+                    .map(|address| address as usize >> PAGE_BITS);
+                (first, mapping.backing().dma_addresses().len())
             }
         }
     }
@@ -185,10 +184,23 @@ impl AddressSpace {
         self.tables.end_linear(pages, held);
     }
 
+    /// What the views of what lies so are found by.
+    fn key(&self, lies: &Lies<'_>) -> Key {
+        match (lies, lies.pages()) {
+            (Lies::Pages(mapping), (first, _))
+                if first.is_none() || self.vm.gives_own_addresses() =>
+            {
+                // CAST: a number that no other pages have.
+                Key::Of(Arc::as_ptr(mapping.backing()) as usize)
+            }
+            (_, (first, _)) => Key::At(first.unwrap_or(0)),
+        }
+    }
+
     /// Maps what lies so, if no view has. Returns its first page. `OutOfResources`: no such room.
     /// `OutOfMemory`.
     fn begin(&self, lies: &Lies<'_>) -> Result<usize> {
-        let (key, count) = lies.pages();
+        let (key, (wanted, count)) = (self.key(lies), lies.pages());
         // Before the lock: a process at its cgroup's limit may take long.
         let node = RBTreeNodeReservation::new(GFP_CLIENT)?;
         let mut places = self.places.lock();
@@ -197,7 +209,7 @@ impl AddressSpace {
         }
         let first = match key {
             Key::At(first) => first,
-            Key::Of(_) => places.room.take(count)?,
+            Key::Of(_) => places.room.take_near(wanted, count)?,
         };
         drop(places);
         let made = self.tables.make(first, count, true);
@@ -266,14 +278,15 @@ impl AddressSpace {
         self.places.lock().room.give(first, count);
     }
 
-    /// Pages that are given out.
-    pub(super) fn used(&self) -> usize {
-        self.places.lock().room.used
+    /// Whether there are addresses for so many bytes in pages, if they are these tables' to give.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        let longest = || self.places.lock().room.free.longest_free();
+        !self.vm.gives_own_addresses() || bytes.div_ceil(PAGE_SIZE) <= longest()
     }
 
     /// GPU address of the first page of what lies so, if it has a view.
     pub(crate) fn address_of(&self, lies: &Lies<'_>) -> Option<u32> {
-        let (key, _) = lies.pages();
+        let key = self.key(lies);
         let places = self.places.lock();
         // CAST: less than 2^20 pages.
         places
@@ -311,6 +324,8 @@ impl Drop for Space {
 pub(crate) struct GpuView {
     space: Arc<AddressSpace>,
     key: Key,
+    /// It is at an address that only this process has for it.
+    is_apart: bool,
     /// What its end needs. `None` only while being dropped.
     stale: Option<ListArc<Stale<Kept>>>,
 }
@@ -323,15 +338,15 @@ impl GpuView {
         lies: &Lies<'_>,
         object: Arc<T>,
     ) -> Result<Self> {
-        let (key, count) = lies.pages();
-        let gives = matches!(key, Key::Of(_));
+        let (key, (wanted, count)) = (space.key(lies), lies.pages());
         let kept = Kept::Object {
             _object: object,
-            space: gives.then(|| space.clone()),
+            space: matches!(key, Key::Of(_)).then(|| space.clone()),
         };
         let stale = Stale::new(0, count, kept)?;
         stale.place(space.begin(lies)?);
-        if gives {
+        let is_apart = wanted != Some(stale.first());
+        if is_apart {
             trace::Map::record(|| trace::Map {
                 process: space.process,
                 address: address(&stale),
@@ -341,6 +356,7 @@ impl GpuView {
         Ok(Self {
             space: space.clone(),
             key,
+            is_apart,
             stale: Some(stale),
         })
     }
@@ -356,7 +372,7 @@ impl Drop for GpuView {
         let Some(stale) = self.stale.take() else {
             return;
         };
-        if let Key::Of(_) = self.key {
+        if self.is_apart {
             trace::Unmap::record(|| trace::Unmap {
                 process: self.space.process,
                 address: address(&stale),
@@ -380,6 +396,10 @@ impl Vm {
     /// Whether processes have tables of their own.
     pub(crate) fn has_spaces(&self) -> bool {
         self.tables.has_spaces
+    }
+
+    fn gives_own_addresses(&self) -> bool {
+        self.tables.has_own_addresses()
     }
 
     /// A copy of what all tables have in common. `ENOMEM`.
@@ -410,7 +430,7 @@ impl Vm {
         let held = self.held()?;
         let tables = common.beside()?;
         held.iter().try_for_each(|held| tables.begin_held(held))?;
-        let room = Room::new(self.tables.has_own_addresses()).map_err(|_| ENOMEM)?;
+        let room = Room::new().map_err(|_| ENOMEM)?;
         let space = Arc::pin_init(
             pin_init!(AddressSpace {
                 vm: self.clone(),

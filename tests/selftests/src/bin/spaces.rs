@@ -2,7 +2,8 @@
 //! With MMU version 2 a process's commands reach its own memory and no other's, whatever they name: the checks of
 //! addresses are off (`streamCheck=1`).
 //!
-//! usage: `spaces [--own 1] [--count N]`: each process gives out addresses of its own, as no core has version 1.
+//! usage: `spaces [--own 1] [--count N]`: each process has addresses of its own once all are given out, as no core has
+//! version 1.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -82,6 +83,17 @@ const NODE: &std::ffi::CStr = c"/dev/galcore";
 /// Processes at once.
 const CROWD: u32 = 64;
 
+/// Bytes that are mapped again and again until all addresses are given out, and at last.
+const FILLER: usize = 16 << 20;
+const PAGE: usize = 4096;
+
+/// A process that has all addresses, so that others have their own.
+fn start_filler() -> Result<Other> {
+    let mut filler = Other::start(abi()?)?;
+    ask(&mut filler, "fill")?;
+    Ok(filler)
+}
+
 /// Memory that a process has locked.
 struct Held {
     node: Node,
@@ -124,7 +136,7 @@ impl Held {
 fn be_other() -> Result<()> {
     let mut client = client()?;
     let mut held: Option<Held> = None;
-    let mut screen = None;
+    let (mut screen, mut filler) = (None, None);
     let done = other::serve(|words| {
         let value =
             |index: usize| -> Result<u64> { Ok(words.get(index).context("word")?.parse()?) };
@@ -152,6 +164,19 @@ fn be_other() -> Result<()> {
             "hang" => {
                 let surface = &held.as_ref().context("no node")?.surface;
                 let _ = gpu_fill(&mut client, surface, DRAWN);
+                0
+            }
+            // It maps memory until there are no addresses.
+            "fill" => {
+                let memory = Memory::new(sys::Region::anonymous(FILLER)?);
+                for bytes in [FILLER, FILLER >> 4, FILLER >> 8, PAGE] {
+                    while client
+                        .device()
+                        .map_user(memory.address(), bytes as u64)
+                        .is_ok()
+                    {}
+                }
+                filler = Some(memory);
                 0
             }
             // The word that all of its memory has.
@@ -201,7 +226,7 @@ fn be_other() -> Result<()> {
         };
         Ok(number.to_string())
     });
-    drop(screen);
+    drop((screen, filler));
     done
 }
 
@@ -306,6 +331,7 @@ fn imported(control: &Control, pool: Pool, is_own: bool) -> Result<()> {
 /// Processes draw at once, on all cores whose MMU has version 2, at one address if it `is_own`, where each has other memory;
 /// another one hangs the core between, and the machine sleeps.
 fn at_once(control: &Control, rounds: u32, is_own: bool) -> Result<()> {
+    let _filler = is_own.then(start_filler).transpose()?;
     let cores = if Control::open_core(1).is_ok() { 2 } else { 1 };
     let mut artists = (0..4)
         .map(|number| -> Result<Other> {
@@ -530,11 +556,20 @@ fn main() -> ExitCode {
             );
             suite.test(
                 format!("{pool}: a named node is in reach while it is imported"),
-                move || imported(control, pool, is_own),
+                move || imported(control, pool, false),
             );
             suite.test(format!("{pool}: freed memory is out of reach"), move || {
                 freed(control, pool)
             });
+        }
+        if is_own {
+            suite.test(
+                "a named node has another address if its own is taken",
+                || {
+                    let _filler = start_filler()?;
+                    imported(control, Pool::VIRTUAL, true)
+                },
+            );
         }
         suite.test("user memory that is unmapped is out of reach", || {
             user_memory(control)
