@@ -136,7 +136,7 @@ impl<T: Reachable> Visible<T> {
 }
 
 impl Process {
-    /// Whether the process may have addresses for so many bytes in pages.
+    /// Whether the process may have addresses for this many bytes of pages.
     pub(super) fn has_room(&self, bytes: u32) -> bool {
         // CAST: 32 bits into at least 32.
         self.space()

@@ -278,7 +278,7 @@ impl AddressSpace {
         self.places.lock().room.give(first, count);
     }
 
-    /// Whether there are addresses for so many bytes in pages, if they are these tables' to give.
+    /// Whether there are addresses for this many bytes of pages, if they are these tables' to give.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let longest = || self.places.lock().room.free.longest_free();
         !self.vm.gives_own_addresses() || bytes.div_ceil(PAGE_SIZE) <= longest()
