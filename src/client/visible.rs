@@ -105,7 +105,6 @@ impl Reachable for UserMemory {
 /// Memory that the GPU can reach, or may soon, and that may be in the process's windows.
 pub(super) struct Visible<T> {
     object: Arc<T>,
-    address: u32,
     reclaimer: Arc<Reclaimer>,
     /// What its end needs. `None` only while being dropped.
     retired: Option<ListArc<Retired>>,
@@ -124,11 +123,9 @@ impl<T: Reachable> Visible<T> {
             .and_then(|space| Some((space, object.lies()?)));
         let view = place.map(|(space, lies)| GpuView::new(space, &lies, object.clone()));
         let view = view.transpose()?;
-        let address = object.address_at(view.as_ref().map(GpuView::address));
         let retired = Retired::new(object.clone(), shown, view)?;
         Ok(Self {
             object,
-            address,
             reclaimer: process.device.reclaimer().clone(),
             retired: Some(retired),
         })
@@ -156,12 +153,17 @@ impl Process {
     }
 }
 
-impl<T> Visible<T> {
+impl<T: Reachable> Visible<T> {
     /// GPU address of its first byte, for the process.
+    #[inline]
     pub(super) fn address(&self) -> u32 {
-        self.address
+        let retired = self.retired.as_ref();
+        self.object
+            .address_at(retired.and_then(|retired| retired.view_address()))
     }
+}
 
+impl<T> Visible<T> {
     /// It has left the process's addresses; `shown`: windows may show it.
     pub(super) fn leaves_addresses(&self, shown: bool) {
         if let (true, Some(retired)) = (shown, &self.retired) {

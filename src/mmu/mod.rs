@@ -99,6 +99,7 @@ use kernel::{
         WorkItem, //
     },
 };
+use space::Given;
 use stale::{
     flushed_by_all,
     Stale,
@@ -251,8 +252,8 @@ enum Kept {
     /// What a process has had in its tables.
     Object {
         _object: Arc<dyn Send + Sync>,
-        /// What gave out its addresses, if the process's tables did.
-        space: Option<Arc<AddressSpace>>,
+        /// Its addresses, if the process's tables gave them out.
+        given: Option<Given>,
     },
     /// A process's tables.
     Space {
@@ -785,10 +786,10 @@ impl Vm {
                 }
                 break;
             };
-            let (mut space, mut owner) = (None, None);
+            let (mut space, mut addresses) = (None, None);
             match &stale.kept {
                 Kept::Pages { .. } => state.room.give(stale.first(), stale.count),
-                Kept::Object { space, .. } => owner = space.as_ref(),
+                Kept::Object { given, .. } => addresses = given.as_ref(),
                 Kept::Space { space: over } => {
                     space = state.spaces.get_mut(over.entry()).and_then(Option::take);
                 }
@@ -797,7 +798,7 @@ impl Vm {
             }
             drop(state);
             drop(space);
-            let _ = owner.map(|owner| owner.give(stale.first(), stale.count));
+            let _ = addresses.map(|given| given.give(stale.count));
             // Its pages may be many.
             drop(stale);
             self.state.lock().freed += 1;

@@ -108,6 +108,22 @@ enum Key {
 struct Views {
     first: usize,
     users: u32,
+    /// Who needs its addresses besides: views that begin, and those that have ended until no TLB
+    /// knows them. One that begins meanwhile has them again.
+    holds: u32,
+}
+
+/// The addresses of a view that has ended, until no TLB knows them.
+pub(super) struct Given {
+    space: Arc<AddressSpace>,
+    key: Key,
+}
+
+impl Given {
+    /// `count` pages are free, but for another view of the object.
+    pub(super) fn give(&self, count: usize) {
+        self.space.places.lock().release(self.key, count);
+    }
 }
 
 /// What there is in the tables of a process.
@@ -117,13 +133,45 @@ struct Places {
 }
 
 impl Places {
-    /// One view more of what has some: the first page. `OutOfResources`: it has too many.
-    fn again(&mut self, key: Key) -> Result<Option<usize>> {
-        let Some(views) = self.views.get_mut(&key) else {
-            return Ok(None);
+    /// Holds the addresses of an object of `count` pages, at `wanted` if that can be: the first page.
+    /// `OutOfResources`: there is no such room.
+    fn hold(
+        &mut self,
+        key: Key,
+        (wanted, count): (Option<usize>, usize),
+        node: RBTreeNodeReservation<Key, Views>,
+    ) -> Result<usize> {
+        if let Some(views) = self.views.get_mut(&key) {
+            views.holds = views.holds.checked_add(1).ok_or(Error::OutOfResources)?;
+            return Ok(views.first);
+        }
+        let first = match key {
+            Key::At(first) => first,
+            Key::Of(_) => self.room.take_near(wanted, count)?,
         };
-        views.users = views.users.checked_add(1).ok_or(Error::OutOfResources)?;
-        Ok(Some(views.first))
+        let (users, holds) = (0, 1);
+        let views = Views {
+            first,
+            users,
+            holds,
+        };
+        self.views.insert(node.into_node(key, views));
+        Ok(first)
+    }
+
+    /// Ends a hold of them.
+    fn release(&mut self, key: Key, count: usize) {
+        let Some(views) = self.views.get_mut(&key) else {
+            return;
+        };
+        views.holds -= 1;
+        let first = views.first;
+        if views.users == 0 && views.holds == 0 {
+            let _ = self.views.remove(&key);
+            if let Key::Of(_) = key {
+                self.room.give(first, count);
+            }
+        }
     }
 }
 
@@ -200,82 +248,64 @@ impl AddressSpace {
     /// Maps what lies so, if no view has. Returns its first page. `OutOfResources`: no such room.
     /// `OutOfMemory`.
     fn begin(&self, lies: &Lies<'_>) -> Result<usize> {
-        let (key, (wanted, count)) = (self.key(lies), lies.pages());
+        let (key, place) = (self.key(lies), lies.pages());
         // Before the lock: a process at its cgroup's limit may take long.
         let node = RBTreeNodeReservation::new(GFP_CLIENT)?;
+        let first = self.places.lock().hold(key, place, node)?;
+        let made = self.tables.make(first, place.1, true);
         let mut places = self.places.lock();
-        if let Some(first) = places.again(key)? {
-            return Ok(first);
-        }
-        let first = match key {
-            Key::At(first) => first,
-            Key::Of(_) => places.room.take_near(wanted, count)?,
-        };
-        drop(places);
-        let made = self.tables.make(first, count, true);
-        let mut places = self.places.lock();
-        // Another thread may have been faster.
-        let begun = match (made, places.again(key)) {
-            (Ok(made), Ok(None)) => self.fill(lies, first, made),
-            (Err(error), Ok(None)) => Err(error.into()),
-            (_, other) => other,
-        };
-        match begun {
-            Ok(None) => {
-                let users = 1;
-                places
-                    .views
-                    .insert(node.into_node(key, Views { first, users }));
-                // Under the lock: another thread that finds the view submits jobs that flush.
-                self.vm.note_change();
-                Ok(first)
-            }
-            other => {
-                if let Key::Of(_) = key {
-                    places.room.give(first, count);
-                }
-                other.map(|other| other.unwrap_or(first))
-            }
-        }
+        let begun = made
+            .map_err(Error::from)
+            .and_then(|made| self.add(&mut places, lies, made));
+        places.release(key, place.1);
+        begun.map(|()| first)
     }
 
-    /// Has the entries from page `first` on lead to what lies so, in tables that are `made`.
-    fn fill(&self, lies: &Lies<'_>, first: usize, made: Made) -> Result<Option<usize>> {
-        self.tables.adopt(made)?;
-        match *lies {
-            Lies::Linear { contents, .. } => {
-                let (_, count) = lies.pages();
-                self.tables.begin_linear(first, count, contents.access())?;
+    /// A view more of what is held and lies so, in tables that are `made`.
+    fn add(&self, places: &mut Places, lies: &Lies<'_>, made: Made) -> Result {
+        let views = places.views.get_mut(&self.key(lies));
+        let views = views.ok_or(Error::OutOfResources)?;
+        let users = views.users.checked_add(1).ok_or(Error::OutOfResources)?;
+        if views.users == 0 {
+            self.tables.adopt(made)?;
+            match *lies {
+                Lies::Linear { contents, .. } => {
+                    let (_, count) = lies.pages();
+                    let access = contents.access();
+                    self.tables.begin_linear(views.first, count, access)?;
+                }
+                Lies::Pages(mapping) => {
+                    let backing = mapping.backing();
+                    let (pages, access) = (backing.dma_addresses(), Access::of(backing));
+                    self.tables.set_each(views.first, pages, access);
+                }
             }
-            Lies::Pages(mapping) => {
-                let backing = mapping.backing();
-                let access = Access::of(backing);
-                self.tables.set_each(first, backing.dma_addresses(), access);
-            }
+            // Under the lock: another thread that finds the view submits jobs that flush.
+            self.vm.note_change();
         }
-        Ok(None)
+        views.users = users;
+        Ok(())
     }
 
     /// A view of `count` pages from `first` ends; says whether it was the last.
     fn end(&self, key: Key, first: usize, count: usize, held: &[Held]) -> bool {
         let mut places = self.places.lock();
-        match places.views.get_mut(&key) {
-            Some(views) if views.users > 1 => {
-                views.users -= 1;
-                return false;
-            }
-            _ => drop(places.views.remove(&key)),
+        let Some(views) = places.views.get_mut(&key) else {
+            return false;
+        };
+        views.users -= 1;
+        if views.users > 0 {
+            return false;
         }
         match first < FIRST_PAGE {
             true => self.tables.end_linear(first..first + count, held),
             false => self.tables.clear_each(first, count),
         }
+        views.holds += 1;
+        if let Key::At(_) = key {
+            places.release(key, count);
+        }
         true
-    }
-
-    /// Pages that no TLB knows any more are free.
-    pub(super) fn give(&self, first: usize, count: usize) {
-        self.places.lock().room.give(first, count);
     }
 
     /// Whether there are addresses for this many bytes of pages, if they are these tables' to give.
@@ -288,11 +318,9 @@ impl AddressSpace {
     pub(crate) fn address_of(&self, lies: &Lies<'_>) -> Option<u32> {
         let key = self.key(lies);
         let places = self.places.lock();
+        let views = places.views.get(&key).filter(|views| views.users > 0);
         // CAST: less than 2^20 pages.
-        places
-            .views
-            .get(&key)
-            .map(|views| (views.first as u32) << PAGE_BITS)
+        views.map(|views| (views.first as u32) << PAGE_BITS)
     }
 }
 
@@ -341,7 +369,10 @@ impl GpuView {
         let (key, (wanted, count)) = (space.key(lies), lies.pages());
         let kept = Kept::Object {
             _object: object,
-            space: matches!(key, Key::Of(_)).then(|| space.clone()),
+            given: matches!(key, Key::Of(_)).then(|| Given {
+                space: space.clone(),
+                key,
+            }),
         };
         let stale = Stale::new(0, count, kept)?;
         stale.place(space.begin(lies)?);

@@ -99,7 +99,7 @@ pub(crate) struct Retired {
     links: ListLinks,
     /// The process's tables lead to it so long. Before `kept`, which is kept until no core has a
     /// translation.
-    _view: Option<GpuView>,
+    view: Option<GpuView>,
     kept: Arc<dyn Kept>,
     shown: Option<Shown>,
     /// Bytes of `shown` that some window may still show, at its end.
@@ -127,7 +127,7 @@ impl Retired {
         Ok(ListArc::pin_init(
             try_pin_init!(Self {
                 links <- ListLinks::new(),
-                _view: view,
+                view,
                 kept,
                 shown,
                 to_hide: Atomic::new(0),
@@ -135,6 +135,12 @@ impl Retired {
             }),
             sys::GFP_CLIENT,
         )?)
+    }
+
+    /// GPU address of its first page in the process's tables, if it has a view there.
+    #[inline]
+    pub(crate) fn view_address(&self) -> Option<u32> {
+        self.view.as_ref().map(GpuView::address)
     }
 
     /// From now on no window can show it that does not already, but some may: they are to be
