@@ -503,13 +503,13 @@ fn limits() -> Result<()> {
 }
 
 /// Fills that keep the core busy, and processes that have come and gone meanwhile: more than there may be at once.
-const LARGE_FILLS: u32 = 20;
+const LARGE_FILLS: u32 = 40;
 const COME: u32 = 200;
 
 /// A process that has ended counts until what all had under way has ended; `open` waits for that.
 fn come_and_go() -> Result<()> {
     let mut client = client()?;
-    let (node, surface) = locked_surface(&client, 4 << 20, Pool::SYSTEM, false)?;
+    let (node, surface) = locked_surface(&client, 2 << 20, Pool::SYSTEM, false)?;
     let (engine, mut fill) = (client.engine(), Stream::new());
     let all = Rect::new(0, 0, surface.width, surface.height);
     engine.fill(&mut fill, &surface, all, DRAWN);
