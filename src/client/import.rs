@@ -145,10 +145,10 @@ impl Process {
             let mut tables = self.tables();
             // Another thread may have freed it meanwhile.
             let address = match tables.handle_of(&node) {
-                Some((found, _)) if found == handle => tables.address_of(&node),
-                _ => None,
+                Some((found, entry)) if found == handle => Ok(entry.node.address()),
+                _ => Err(Error::MemoryLocked),
             };
-            address.ok_or(Error::MemoryLocked).and_then(|address| {
+            address.and_then(|address| {
                 let mapped = Mapped::Node(handle, node.clone());
                 Ok((tables.user_memory.insert(mapped)?, address))
             })

@@ -234,14 +234,12 @@ impl AddressSpace {
 
     /// What the views of what lies so are found by.
     fn key(&self, lies: &Lies<'_>) -> Key {
-        match (lies, lies.pages()) {
-            (Lies::Pages(mapping), (first, _))
-                if first.is_none() || self.vm.gives_own_addresses() =>
-            {
+        match lies {
+            Lies::Pages(mapping) if self.vm.tables.has_own_addresses() => {
                 // CAST: a number that no other pages have.
                 Key::Of(Arc::as_ptr(mapping.backing()) as usize)
             }
-            (_, (first, _)) => Key::At(first.unwrap_or(0)),
+            _ => Key::At(lies.pages().0.unwrap_or(0)),
         }
     }
 
@@ -311,7 +309,7 @@ impl AddressSpace {
     /// Whether there are addresses for this many bytes of pages, if they are these tables' to give.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let longest = || self.places.lock().room.free.longest_free();
-        !self.vm.gives_own_addresses() || bytes.div_ceil(PAGE_SIZE) <= longest()
+        !self.vm.tables.has_own_addresses() || bytes.div_ceil(PAGE_SIZE) <= longest()
     }
 
     /// GPU address of the first page of what lies so, if it has a view.
@@ -427,10 +425,6 @@ impl Vm {
     /// Whether processes have tables of their own.
     pub(crate) fn has_spaces(&self) -> bool {
         self.tables.has_spaces
-    }
-
-    fn gives_own_addresses(&self) -> bool {
-        self.tables.has_own_addresses()
     }
 
     /// A copy of what all tables have in common. `ENOMEM`.
