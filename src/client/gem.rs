@@ -10,7 +10,8 @@
 use super::{
     node::{
         Life,
-        NodeEntry, //
+        NodeEntry,
+        Unlocking, //
     },
     streams::FENCE_TIMEOUT,
     tables::Tables,
@@ -140,8 +141,8 @@ impl Process {
                 return;
             }
             // Clients expect that a handle takes its locks along.
-            let ends_view = entry.take_object_locks_off();
             is_numbered = entry.is_numbered;
+            let ends_view = entry.take_object_locks_off() || (!is_numbered && entry.locks == 0);
             if !is_numbered {
                 entry.life = Life::Freed;
             }
@@ -213,14 +214,18 @@ impl Process {
         }
     }
 
-    /// UNLOCK, and the event half of it, after what is in the ring.
+    /// UNLOCK, and the event half of it, after what is in the ring. `MemoryUnlocked`: no GEM_LOCK is
+    /// left.
     pub(crate) fn unlock_object(self: &Arc<Self>, node: &Arc<Node>) -> Result {
         self.check_own()?;
         let handle = self.object_handle(node)?;
-        let unlocked = self.unlock(handle, BOTH, false)?;
-        if let Some((_, entry)) = self.tables().handle_of(node) {
-            entry.object_locks = entry.object_locks.saturating_sub(1);
-        }
+        let unlocked = self.unlock(
+            handle,
+            Unlocking {
+                of_object: true,
+                ..Unlocking::now(BOTH)
+            },
+        )?;
         if let Reply::Unlocked {
             asynchronous: true, ..
         } = unlocked

@@ -140,7 +140,10 @@ use kernel::{
     task::Task,
     workqueue, //
 };
-use node::Locking;
+use node::{
+    Locking,
+    Unlocking, //
+};
 use resets::Resets;
 use restarts::{
     Limited,
@@ -584,7 +587,10 @@ impl Process {
                 };
                 self.lock(file, view(), node, how)
             }
-            Request::Unlock { node, parts, later } => self.unlock(node, parts, later),
+            Request::Unlock { node, parts, later } => {
+                let now = Unlocking::now(parts);
+                self.unlock(node, Unlocking { later, ..now })
+            }
             Request::FinishUnlock { node, later } => {
                 self.queue_unlock(&*self.core_behind(selector)?, node, later)
             }

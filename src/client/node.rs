@@ -135,12 +135,34 @@ pub(super) struct Locking {
     pub(super) parts: Parts,
 }
 
+/// How UNLOCK is asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Unlocking {
+    /// What is to be done.
+    pub(super) parts: Parts,
+    /// The event takes every node's lock off. Until then commands that use the node may still come.
+    pub(super) later: bool,
+    /// Only a lock by a handle of a DRM file counts.
+    pub(super) of_object: bool,
+}
+
 /// What a FREE has claimed.
 pub(super) enum Claimed {
     /// The node.
     Node,
     /// One of several imports of it: the node stays.
     Import,
+}
+
+impl Unlocking {
+    /// These parts, as the ioctl says.
+    pub(super) fn now(parts: Parts) -> Self {
+        Self {
+            parts,
+            later: false,
+            of_object: false,
+        }
+    }
 }
 
 impl NodeEntry {
@@ -435,7 +457,7 @@ impl Process {
                     drop(tables);
                     let user = user.or_else(|| self.map_whole_pool(file, offset));
                     if user.is_none() && locks {
-                        let _ = self.unlock(handle, how.parts, false);
+                        let _ = self.unlock(handle, Unlocking::now(how.parts));
                     }
                     let user = user.ok_or(Error::OutOfMemory)?;
                     return Ok(reply(address, Some(user)));
@@ -555,11 +577,13 @@ impl Process {
     }
 
     /// The ioctl half of UNLOCK: all of it for a node in the pool; for a page-backed one the end of
-    /// the user's view, with the lock itself left to the event that must follow.
-    ///
-    /// `later`: the event takes every node's lock off. Until then commands that use the node may
-    /// still come.
-    pub(super) fn unlock(&self, handle: u32, parts: Parts, later: bool) -> Result<Reply<'_>> {
+    /// the user's view, with the lock itself left to the event that must follow. `MemoryUnlocked`.
+    pub(super) fn unlock(&self, handle: u32, how: Unlocking) -> Result<Reply<'_>> {
+        let Unlocking {
+            parts,
+            later,
+            of_object,
+        } = how;
         // Another process's node, which this one has not locked, is there, and not locked.
         self.import(handle)?;
         let (reply, view, over) = {
@@ -571,11 +595,14 @@ impl Process {
                 }
             }
             let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
-            if parts.lock && entry.locks == 0 {
+            // Counted here: a second UNLOCK before the event of the first would take another thread's.
+            let object_locks = entry.object_locks.checked_sub(u16::from(of_object));
+            let Some(object_locks) = object_locks.filter(|_| !parts.lock || entry.locks > 0) else {
                 drop(tables);
                 self.end_if_over(handle);
                 return Err(Error::MemoryUnlocked);
-            }
+            };
+            entry.object_locks = object_locks;
             let is_asynchronous = parts.lock && (later || entry.node.is_paged());
             let reply = match parts.lock {
                 true => Reply::Unlocked {

@@ -1517,6 +1517,7 @@ static int many(void)
 
 /* ---- threads that have the same handles ---- */
 
+#define NOP 0x18000000
 #define THREADS 4
 #define SLOTS 16
 
@@ -1666,6 +1667,29 @@ static int two_processes(void)
 	TRY(child_draw("40"));
 	TRY(end_child(&child[0]));
 	return end_child(&child[1]);
+}
+
+/* An UNLOCK counts at once, not with its event: one too many would take the lock of another thread. */
+static int unlocks(void)
+{
+	uint32_t nops[0x1000] = { 0 };
+	const int32_t signal = create_signal();
+	struct object it;
+	unsigned int i;
+
+	for (i = 0; i < COUNT(nops); i += 2)
+		nops[i] = NOP;
+	TRY(make(node, BYTES, CACHED, &it));
+	for (i = 0; i < 50; i++) {
+		/* The event comes after these. */
+		commit(nops, COUNT(nops), gcvPIPE_2D, signal);
+		EXPECT(unlock_object(node, it.handle), 0);
+		EXPECT(unlock_object(node, it.handle), ENOTTY);
+		EXPECT(lock_object(node, it.handle, &it.at), 0);
+		EXPECT(wait_for(signal, 20000), 0);
+		memset(it.at, i, BYTES);
+	}
+	return drop(&it);
 }
 
 /* Counts the keys of the file's fdinfo, and looks at their values. */
@@ -2080,7 +2104,7 @@ static int be_child(const char *name, const char *argument)
 
 static int all(void)
 {
-	printf("KTAP version 1\n1..28\n");
+	printf("KTAP version 1\n1..29\n");
 	start(HAS_2D | HAS_3D);
 	node = open_node();
 	/* Command memory and signal of this process's own. */
@@ -2111,6 +2135,7 @@ static int all(void)
 	report("10000 objects, one after another", many);
 	report("threads with the same handles", threads);
 	report("processes that draw", two_processes);
+	report("an unlock too many", unlocks);
 	report("fdinfo", infos);
 	report("a user who may open it", unprivileged);
 	report("sizes once more", sizes);
