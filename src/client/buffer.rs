@@ -31,10 +31,7 @@ use crate::{
         Kind,
         Owner, //
     },
-    sys::{
-        self,
-        chrdev::OpenFile, //
-    }, //
+    sys::chrdev::OpenFile, //
 };
 use kernel::sync::Arc;
 
@@ -47,11 +44,19 @@ pub(super) struct BufferEntry {
     pub(super) non_paged: bool,
 }
 
+impl BufferEntry {
+    /// Where the process sees it, if it does.
+    pub(super) fn shown(&self) -> Option<(Backing, usize)> {
+        let backing = || Backing::Contiguous((*self.buffer).clone());
+        (self.user != 0).then(|| (backing(), self.user))
+    }
+}
+
 impl Process {
     /// FREE_CONTIGUOUS_MEMORY, FREE_NON_PAGED_MEMORY. Errors as [`Process::remove_buffer`].
     pub(super) fn free_buffer(&self, named: NamedBuffer) -> Result {
         let entry = self.remove_buffer(named)?;
-        unmap_buffer(&entry);
+        self.end_view_here(entry.shown());
         entry.buffer.end_here();
         Ok(())
     }
@@ -70,7 +75,7 @@ impl Process {
         let (user, buffer) = (core::mem::take(&mut entry.user), entry.buffer.clone());
         tables.user_views.remove(user, Viewed::Buffer(handle));
         drop(tables);
-        sys::vma::unmap(user, &buffer);
+        self.end_view_here(Some((Backing::Contiguous(buffer), user)));
         Ok(())
     }
 
@@ -104,7 +109,7 @@ impl Process {
                 let entry = tables.remove_buffer(handle);
                 drop(tables);
                 if let Ok(user) = mapped {
-                    sys::vma::unmap(user, &buffer);
+                    self.end_view_here(Some((Backing::Contiguous(buffer), user)));
                 }
                 if let Some(entry) = entry {
                     entry.buffer.end_here();
@@ -147,7 +152,7 @@ impl Process {
         };
         drop(tables);
         if noted.is_err() || first != 0 {
-            sys::vma::unmap(user, &buffer);
+            self.end_view_here(Some((Backing::Contiguous(buffer), user)));
         }
         let user = if first == 0 { user } else { first };
         noted.map(|()| Reply::Mapped { user: user as u64 })
@@ -211,12 +216,5 @@ impl Tables {
         self.buffer_ledger(entry.non_paged)
             .remove(entry.buffer.bytes());
         Some(entry)
-    }
-}
-
-/// Ends the caller's view of a buffer.
-pub(super) fn unmap_buffer(entry: &BufferEntry) {
-    if entry.user != 0 {
-        sys::vma::unmap(entry.user, &entry.buffer);
     }
 }

@@ -244,14 +244,16 @@ impl Process {
             };
             match change.kind {
                 Kind::Unlock { node, all, .. } => {
-                    self.let_go(tables.finish_unlock(node, all));
+                    let over = tables.finish_unlock(node, all);
+                    self.let_go(tables, over);
                 }
                 Kind::Free { node, .. } => {
                     if let Some(entry) = tables.nodes.get_mut(node) {
                         entry.life = Life::Freed;
                     }
                     self.unshare(node);
-                    self.let_go(tables.take_if_over(node));
+                    let over = tables.take_if_over(node);
+                    self.let_go(tables, over);
                 }
                 Kind::GiveBack(_) | Kind::Write(..) | Kind::Count(_) => {}
             }
@@ -260,10 +262,13 @@ impl Process {
 
     /// Lets go of a node that is over, whose end is not waited for. The process's own memory is the
     /// process's again with the returns.
-    fn let_go(&self, entry: Option<NodeEntry>) {
+    fn let_go(&self, tables: &mut Tables, entry: Option<NodeEntry>) {
         let Some(mut entry) = entry else {
             return;
         };
+        if let Some(view) = entry.shown() {
+            self.leave_view(tables, view);
+        }
         if let Some(back) = entry.back.take() {
             self.changes.lock().returns.push_back(back);
             self.has_returns.xchg(true, Full);

@@ -186,8 +186,10 @@ impl Process {
         let pieces = core::mem::take(&mut tables.pieces);
         let shared_infos = core::mem::take(&mut tables.shared_infos);
         let framebuffers = core::mem::take(&mut tables.framebuffers);
+        let left_views = core::mem::take(&mut tables.left_views);
         let per_core = core::mem::replace(&mut tables.per_core, PerCore::all());
         drop(tables);
         drop((contexts, pieces, shared_infos, framebuffers, per_core));
+        drop(left_views);
     }
 }

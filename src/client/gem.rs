@@ -33,8 +33,7 @@ use crate::{
     memory::{
         Node,
         Pool,
-        UserMemory,
-        View, //
+        UserMemory, //
     },
     stream::addresses::Owner,
     sys::{
@@ -129,40 +128,38 @@ impl Process {
     /// The object loses a handle of a DRM file. Nothing waits here, where no Unix signal could be
     /// answered: the process's own memory is its own again once the GPU is done with it.
     pub(crate) fn leave_object(self: &Arc<Self>, node: &Arc<Node>) {
-        let is_numbered;
+        if let Some((_, entry)) = self.tables().handle_of(node) {
+            entry.objects = entry.objects.saturating_sub(1);
+        }
+        self.end_object(node);
+    }
+
+    /// Ends what the process has of the object by handles of DRM files, if it has none: clients expect
+    /// that a handle takes its locks along.
+    fn end_object(&self, node: &Arc<Node>) {
+        let is_freed;
         let (handle, view, over) = {
             let mut tables = self.tables();
             let found = tables.handle_of(node);
-            let Some((handle, entry)) = found.filter(|(_, entry)| entry.is_alive()) else {
+            let Some((handle, entry)) = found.filter(|(_, entry)| entry.objects == 0) else {
                 return;
             };
-            entry.objects = entry.objects.saturating_sub(1);
-            if entry.objects > 0 {
-                return;
-            }
-            // Clients expect that a handle takes its locks along.
-            is_numbered = entry.is_numbered;
-            let ends_view = entry.take_object_locks_off() || (!is_numbered && entry.locks == 0);
-            if !is_numbered {
+            let is_last = !entry.is_numbered;
+            is_freed = is_last && entry.is_alive();
+            let ends_view = entry.take_object_locks_off() || (is_last && entry.locks == 0);
+            if is_freed {
                 entry.life = Life::Freed;
             }
-            let view = match node.view() {
-                View::Pages(backing) if ends_view => {
-                    tables.hide_node(handle).map(|user| (backing, user))
-                }
-                _ => None,
-            };
+            let view = ends_view.then(|| tables.hide_node(handle)).flatten();
             (handle, view, tables.take_if_over(handle))
         };
-        if !is_numbered {
+        if is_freed {
             self.unshare(handle);
         }
-        if let Some((backing, user)) = view {
-            backing.unmap(user);
-        }
+        self.end_view_here(view);
         if let Some(entry) = over {
             entry.give_back();
-            entry.node.end_here();
+            self.end_node_here(entry);
         }
     }
 
@@ -186,26 +183,19 @@ impl Process {
             core,
             physical,
             again: true,
+            of_object: true,
             parts: BOTH,
         };
-        let handle = {
-            let mut tables = self.tables();
-            let (handle, entry) = tables.handle_of(node).ok_or(Error::InvalidObject)?;
-            // Each is counted below.
-            match entry.object_locks {
-                u16::MAX => return Err(Error::OutOfResources),
-                _ => handle,
-            }
-        };
+        let handle = self.object_handle(node)?;
         match self.lock(file, None, handle, how)? {
             Reply::Locked { user, .. } => {
-                let is_gone = self.tables().handle_of(node).is_some_and(|(_, entry)| {
-                    entry.object_locks = entry.object_locks.saturating_add(1);
-                    entry.objects == 0
-                });
-                if is_gone {
+                let mut tables = self.tables();
+                let entry = tables.handle_of(node);
+                let is_there = entry.is_some_and(|(_, entry)| entry.objects > 0);
+                drop(tables);
+                if !is_there {
                     // Another thread has closed it meanwhile.
-                    self.unlock_object(node)?;
+                    self.end_object(node);
                     return Err(Error::InvalidObject);
                 }
                 Ok(user.unwrap_or(0))
@@ -238,7 +228,7 @@ impl Process {
                 // There is no ring that it could wait in.
                 let over = self.tables().finish_unlock(handle, false);
                 if let Some(entry) = over {
-                    entry.node.end_here();
+                    self.end_node_here(entry);
                 }
             }
         }

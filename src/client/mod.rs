@@ -250,6 +250,7 @@ pub(crate) struct Process {
     /// There may be something in `changes`: for the tables, of memory that comes back.
     has_changes: Atomic<bool>,
     has_returns: Atomic<bool>,
+    has_left_views: Atomic<bool>,
     #[pin]
     changes: SpinLock<Changes>,
     /// One thread at a time gives memory back.
@@ -310,6 +311,7 @@ impl Process {
                 last_jobs: [const { Atomic::new(0) }; MAX_CORES],
                 has_changes: Atomic::new(false),
                 has_returns: Atomic::new(false),
+                has_left_views: Atomic::new(false),
                 changes <- new_spinlock!(Changes::new(), "galcore changes"),
                 returning <- new_mutex!((), "galcore returns"),
                 timers <- new_spinlock!([Timer::default(); MAX_TIMERS], "galcore timers"),
@@ -583,6 +585,7 @@ impl Process {
                     physical: self.device.is_vector(core),
                     cacheable,
                     again,
+                    of_object: false,
                     parts,
                 };
                 self.lock(file, view(), node, how)

@@ -37,6 +37,7 @@ use crate::{
     memory::{
         granted,
         surface,
+        Backing,
         Node,
         Pool,
         View, //
@@ -50,7 +51,10 @@ use crate::{
 use kernel::{
     list::ListArc,
     prelude::KBox,
-    sync::Arc, //
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
 };
 
 /// How far the end of a node in a process's table has come.
@@ -110,7 +114,8 @@ pub(super) struct NodeEntry {
     pub(super) is_numbered: bool,
     /// How many handles of DRM files it has: no free takes these.
     pub(super) objects: u16,
-    /// How many of its locks are by those.
+    /// How many of its locks, and of its view's, are by those. An UNLOCK by the process's handle takes
+    /// none of them.
     pub(super) object_locks: u16,
     /// Its name, once it has one.
     pub(super) name: Option<names::Name<Node>>,
@@ -131,6 +136,8 @@ pub(super) struct Locking {
     pub(super) physical: bool,
     /// Who has a page-backed node locked for a core may lock it again for that.
     pub(super) again: bool,
+    /// By a handle of a DRM file.
+    pub(super) of_object: bool,
     /// What is to be done.
     pub(super) parts: Parts,
 }
@@ -142,7 +149,7 @@ pub(super) struct Unlocking {
     pub(super) parts: Parts,
     /// The event takes every node's lock off. Until then commands that use the node may still come.
     pub(super) later: bool,
-    /// Only a lock by a handle of a DRM file counts.
+    /// By a handle of a DRM file.
     pub(super) of_object: bool,
 }
 
@@ -238,16 +245,26 @@ impl NodeEntry {
         }
     }
 
+    /// That view.
+    pub(super) fn shown(&self) -> Option<(Backing, usize)> {
+        match (self.node.view(), self.user()) {
+            (View::Pages(backing), Some(user)) => Some((backing, user)),
+            _ => None,
+        }
+    }
+
     /// Whether a thread's LOCK is mapping it for the process.
     fn gets_view(&self) -> bool {
         matches!(self.view, PagesView::BeingMade)
     }
 
-    /// Locks it once more, if it `is_locked` by that. `OutOfResources`: too often.
-    fn add_locks(&mut self, is_locked: bool, core: usize) -> Result {
-        let more = u32::from(is_locked);
-        self.locks = self.locks.checked_add(more).ok_or(Error::OutOfResources)?;
-        self.locked_for |= u8::from(is_locked) << core;
+    /// Locks it once more, if it is locked by `how`. `OutOfResources`: too often.
+    fn add_locks(&mut self, how: &Locking) -> Result {
+        let locks = self.locks.checked_add(how.parts.lock.into());
+        let object_locks = self.object_locks.checked_add(how.of_object.into());
+        let both = locks.zip(object_locks).ok_or(Error::OutOfResources)?;
+        (self.locks, self.object_locks) = both;
+        self.locked_for |= u8::from(how.parts.lock) << how.core;
         Ok(())
     }
 
@@ -262,9 +279,16 @@ impl NodeEntry {
         self.locks == 0 && (self.life == Life::Freed || self.origin == Origin::Shared)
     }
 
-    /// Takes one lock off, if there is one.
+    /// Whether it has locks that are not by handles of DRM files.
+    fn has_plain_locks(&self) -> bool {
+        self.locks > self.object_locks.into()
+    }
+
+    /// Takes one of these off, if there is one.
     pub(super) fn take_lock_off(&mut self) {
-        self.take_locks_off(1);
+        if self.has_plain_locks() {
+            self.take_locks_off(1);
+        }
     }
 
     /// Takes those by handles of DRM files off; says whether its view, if it has one, was theirs
@@ -388,6 +412,7 @@ impl Process {
     pub(super) fn reclaim(&self) -> Result<bool> {
         // First: what records have freed may only be noted, by a job that has ended.
         drop(self.tables());
+        self.end_left_views();
         let reclaimer = self.device.reclaimer();
         // What does not come back now comes back later.
         if reclaimer.wait_for_own(&self.hider) == Err(Error::Interrupted) {
@@ -407,6 +432,7 @@ impl Process {
         handle: u32,
         how: Locking,
     ) -> Result<Reply<'_>> {
+        self.end_left_views();
         self.import(handle)?;
         let result = self.lock_own(file, view, handle, how);
         if result.is_err() {
@@ -449,7 +475,7 @@ impl Process {
             let backing = match entry.node.view() {
                 View::Pool(_) if shows && how.cacheable => return Err(Error::InvalidRequest),
                 View::Pool(offset) => {
-                    entry.add_locks(locks, how.core)?;
+                    entry.add_locks(&how)?;
                     if !shows {
                         return Ok(reply(address, None));
                     }
@@ -457,13 +483,19 @@ impl Process {
                     drop(tables);
                     let user = user.or_else(|| self.map_whole_pool(file, offset));
                     if user.is_none() && locks {
-                        let _ = self.unlock(handle, Unlocking::now(how.parts));
+                        let _ = self.unlock(
+                            handle,
+                            Unlocking {
+                                of_object: how.of_object,
+                                ..Unlocking::now(how.parts)
+                            },
+                        );
                     }
                     let user = user.ok_or(Error::OutOfMemory)?;
                     return Ok(reply(address, Some(user)));
                 }
                 View::Own(user) => {
-                    entry.add_locks(locks, how.core)?;
+                    entry.add_locks(&how)?;
                     // Only in the process that wrapped it.
                     let user = if entry.origin == Origin::Shared {
                         0
@@ -475,14 +507,18 @@ impl Process {
                 View::Pages(backing) => backing,
             };
             if !shows {
-                entry.add_locks(locks, how.core)?;
+                entry.add_locks(&how)?;
                 return Ok(reply(address, None));
             }
             // As the C drivers: most clients lock as often as they want, and get the same view,
             // cached or not as the first has asked; a few may do it once.
             match entry.view {
                 PagesView::None => {
-                    entry.add_locks(locks, how.core)?;
+                    // An object's lock counts as such once its view is there.
+                    entry.add_locks(&Locking {
+                        of_object: false,
+                        ..how
+                    })?;
                     entry.view = PagesView::BeingMade;
                     entry.is_cached = how.cacheable;
                     let node = (*entry.node).clone();
@@ -491,7 +527,7 @@ impl Process {
                 }
                 PagesView::At { user, locks: views } if entry.may_lock(&how) => {
                     let views = views.checked_add(1).ok_or(Error::OutOfResources)?;
-                    entry.add_locks(locks, how.core)?;
+                    entry.add_locks(&how)?;
                     entry.view = PagesView::At { user, locks: views };
                     return Ok(reply(address, Some(user)));
                 }
@@ -514,7 +550,7 @@ impl Process {
             .is_some_and(|entry| entry.gets_view() && Arc::ptr_eq(&entry.node, &node));
         let noted = match is_there {
             true => mapped.and_then(|user| {
-                let shown = tables.show_node(handle, user, backing.bytes());
+                let shown = tables.show_node(handle, user, backing.bytes(), how.of_object);
                 shown.map(|()| user)
             }),
             false => Err(Error::InvalidObject),
@@ -530,7 +566,7 @@ impl Process {
         drop(tables);
         self.view_made.notify_all();
         if let (Err(_), Ok(user)) = (&noted, mapped) {
-            backing.unmap(user);
+            self.end_view_here(Some((backing, user)));
         }
         noted.map(|user| reply(address, Some(user)))
     }
@@ -595,14 +631,17 @@ impl Process {
                 }
             }
             let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
-            // Counted here: a second UNLOCK before the event of the first would take another thread's.
-            let object_locks = entry.object_locks.checked_sub(u16::from(of_object));
-            let Some(object_locks) = object_locks.filter(|_| !parts.lock || entry.locks > 0) else {
+            let has_lock = match of_object {
+                true => entry.object_locks > 0,
+                false => entry.has_plain_locks(),
+            };
+            if parts.lock && !has_lock {
                 drop(tables);
                 self.end_if_over(handle);
                 return Err(Error::MemoryUnlocked);
-            };
-            entry.object_locks = object_locks;
+            }
+            // Now: a second UNLOCK before the event of the first would take another thread's lock.
+            entry.object_locks = entry.object_locks.saturating_sub(of_object.into());
             let is_asynchronous = parts.lock && (later || entry.node.is_paged());
             let reply = match parts.lock {
                 true => Reply::Unlocked {
@@ -616,17 +655,16 @@ impl Process {
                 entry.take_lock_off();
             }
             let may_be_over = !is_asynchronous && entry.is_over();
+            let objects = entry.object_locks.into();
             let view = match &mut entry.view {
                 _ if !parts.view => None,
                 PagesView::None | PagesView::BeingMade => None,
+                PagesView::At { locks, .. } if *locks <= objects => None,
                 PagesView::At { locks, .. } if *locks > 1 => {
                     *locks -= 1;
                     None
                 }
-                PagesView::At { .. } => match entry.node.view() {
-                    View::Pages(backing) => tables.hide_node(handle).map(|user| (backing, user)),
-                    View::Pool(_) | View::Own(_) => None,
-                },
+                PagesView::At { .. } => tables.hide_node(handle),
             };
             let over = match may_be_over {
                 true => tables.take_if_over(handle),
@@ -634,11 +672,9 @@ impl Process {
             };
             (reply, view, over)
         };
-        if let Some((backing, user)) = view {
-            backing.unmap(user);
-        }
+        self.end_view_here(view);
         if let Some(entry) = over {
-            entry.node.end_here();
+            self.end_node_here(entry);
         }
         Ok(reply)
     }
@@ -649,16 +685,47 @@ impl Process {
         let idle = {
             let mut tables = self.tables();
             match tables.nodes.get(handle) {
-                Some(entry) if entry.locks == 0 => match entry.node.view() {
-                    View::Pages(backing) => tables.hide_node(handle).map(|user| (backing, user)),
-                    View::Pool(_) | View::Own(_) => None,
-                },
+                Some(entry) if entry.locks == 0 => tables.hide_node(handle),
                 _ => None,
             }
         };
-        if let Some((backing, user)) = idle {
-            backing.unmap(user);
+        self.end_view_here(idle);
+    }
+
+    /// Ends a view in the caller. One that the kernel has no memory to end is ended with the
+    /// process's [`Process::end_left_views`].
+    pub(super) fn end_view_here(&self, view: Option<(Backing, usize)>) {
+        let Some((backing, user)) = view else {
+            return;
+        };
+        if !backing.unmap(user) {
+            self.leave_view(&mut self.tables(), (backing, user));
         }
+    }
+
+    /// Notes a view that cannot be ended now. Without memory it stays until the process ends.
+    pub(super) fn leave_view(&self, tables: &mut Tables, view: (Backing, usize)) {
+        let _ = tables.left_views.push(view, crate::sys::GFP_CLIENT);
+        self.has_left_views.store(true, Relaxed);
+    }
+
+    /// Ends the views that records have left, as they run where none can be ended. The caller has no
+    /// lock.
+    #[inline]
+    pub(super) fn end_left_views(&self) {
+        if self.has_left_views.load(Relaxed) {
+            self.has_left_views.store(false, Relaxed);
+            let views = core::mem::take(&mut self.tables().left_views);
+            for view in views {
+                self.end_view_here(Some(view));
+            }
+        }
+    }
+
+    /// Ends a node that is over, and its view. Takes time: no lock may be held.
+    pub(super) fn end_node_here(&self, entry: NodeEntry) {
+        self.end_view_here(entry.shown());
+        entry.node.end_here();
     }
 
     /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY: the event half of UNLOCK, behind what is in the ring.
@@ -742,9 +809,10 @@ impl Process {
 
     /// FREE: ends a node, or one of several imports of it. Errors as [`Process::claim_node`].
     pub(super) fn free_node(self: &Arc<Self>, handle: u32, if_unlocked: bool) -> Result {
+        self.end_left_views();
         if let Some(over) = self.free_plain_node(handle, if_unlocked) {
             if let Some(entry) = over {
-                entry.node.end_here();
+                self.end_node_here(entry);
             }
             return Ok(());
         }
@@ -764,7 +832,7 @@ impl Process {
         let over = owner.tables().take_if_over(handle);
         if let Some(entry) = over {
             entry.give_back();
-            entry.node.end_here();
+            self.end_node_here(entry);
         }
         Ok(())
     }
@@ -780,7 +848,7 @@ impl Process {
     pub(super) fn end_if_over(&self, handle: u32) {
         let over = self.tables().take_if_over(handle);
         if let Some(entry) = over {
-            entry.node.end_here();
+            self.end_node_here(entry);
         }
     }
 }
@@ -831,8 +899,9 @@ impl Tables {
         Ok(handle)
     }
 
-    /// Notes where a page-backed node is mapped. `InvalidObject`: it is gone. `OutOfMemory`.
-    pub(super) fn show_node(&mut self, handle: u32, user: usize, bytes: usize) -> Result {
+    /// Notes where a page-backed node is mapped, by a handle of a DRM file if it is `of_object`.
+    /// `InvalidObject`: it is gone. `OutOfMemory`.
+    fn show_node(&mut self, handle: u32, user: usize, bytes: usize, of_object: bool) -> Result {
         let entry = self.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
         self.user_views.insert(UserView {
             start: user,
@@ -840,16 +909,20 @@ impl Tables {
             of: Viewed::Node(handle),
         })?;
         entry.view = PagesView::At { user, locks: 1 };
+        // Else a record has taken its lock off meanwhile.
+        if entry.has_plain_locks() {
+            entry.object_locks = entry.object_locks.saturating_add(of_object.into());
+        }
         Ok(())
     }
 
-    /// Forgets where a page-backed node is mapped; returns where it was, to be unmapped.
-    pub(super) fn hide_node(&mut self, handle: u32) -> Option<usize> {
+    /// Forgets where a page-backed node is mapped; returns that, to be unmapped.
+    pub(super) fn hide_node(&mut self, handle: u32) -> Option<(Backing, usize)> {
         let entry = self.nodes.get_mut(handle)?;
-        let user = entry.user()?;
+        let view = entry.shown()?;
         entry.view = PagesView::None;
-        self.user_views.remove(user, Viewed::Node(handle));
-        Some(user)
+        self.user_views.remove(view.1, Viewed::Node(handle));
+        Some(view)
     }
 
     /// The event half of UNLOCK: for page-backed nodes, or for `all`.

@@ -14,10 +14,7 @@ use super::{
         Count,
         Events, //
     },
-    buffer::{
-        unmap_buffer,
-        BufferEntry, //
-    },
+    buffer::BufferEntry,
     changes::Change,
     commit::mistake,
     handles::Detached,
@@ -435,7 +432,7 @@ impl<'a> Queue<'a> {
             match claim {
                 // As the C driver: the view ends now, the memory when the event fires.
                 Claim::Buffer(detached) => {
-                    unmap_buffer(detached.get());
+                    self.process.end_view_here(detached.get().shown());
                     let mut tables = self.process.tables();
                     let view = Viewed::Buffer(detached.handle());
                     tables.user_views.remove(detached.get().user, view);

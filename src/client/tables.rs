@@ -64,6 +64,8 @@ pub(super) struct Tables {
     pub(super) user_views: UserViews,
     /// Handles of the buffers that commands came from lately; 0: none.
     pub(super) command_buffers: [u32; 4],
+    /// Views of nodes that only a thread of the process's can end.
+    pub(super) left_views: KVec<(Backing, usize)>,
     /// What a LOCK maps right now, and whether cached: found without a search.
     pub(super) asked: Option<(Backing, bool)>,
     /// Room for the next COMMIT's commands.
@@ -160,6 +162,7 @@ impl Tables {
             jobs: [0; MAX_CORES],
             user_views: UserViews::new(),
             command_buffers: [0; 4],
+            left_views: KVec::new(),
             asked: None,
             words: None,
             video: VideoLedgers::default(),

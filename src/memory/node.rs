@@ -151,8 +151,8 @@ impl Backing {
             .map_err(|_| Error::OutOfMemory)
     }
 
-    /// Ends the caller's view of it at `user`.
-    pub(crate) fn unmap(&self, user: usize) {
+    /// Ends the caller's view of it at `user`; says whether none is there now.
+    pub(crate) fn unmap(&self, user: usize) -> bool {
         if let Some(import) = self.imported() {
             return import.unmap(user);
         }

@@ -441,14 +441,12 @@ impl Import {
         view_at(user) == Some((self.bytes(), self.view.load(Relaxed)))
     }
 
-    /// Ends the calling process's view of it at `user`, if that is what is there.
-    pub(crate) fn unmap(&self, user: usize) {
-        if !self.is_seen_at(user) {
-            return;
-        }
+    /// Ends the calling process's view of it at `user`, if that is what is there; says whether it is not
+    /// there now.
+    pub(crate) fn unmap(&self, user: usize) -> bool {
         // Another thread may change its own memory map in between; it is its own.
         // SAFETY: Works on the caller's memory map and checks the range.
-        let _ = unsafe { bindings::vm_munmap(user, self.bytes()) };
+        !self.is_seen_at(user) || unsafe { bindings::vm_munmap(user, self.bytes()) == 0 }
     }
 }
 

@@ -204,11 +204,12 @@ pub(crate) fn view_bytes<T: Mappable>(user: usize, object: &Arc<T>) -> Option<us
     (is_ours && area.start() == user).then(|| area.end() - area.start())
 }
 
-/// Ends the calling process's view of `object` at `user`, if that is what is there.
-pub(crate) fn unmap<T: Mappable>(user: usize, object: &Arc<T>) {
-    if let Some(bytes) = view_bytes(user, object) {
+/// Ends the calling process's view of `object` at `user`, if that is what is there; says whether it is
+/// not there now.
+pub(crate) fn unmap<T: Mappable>(user: usize, object: &Arc<T>) -> bool {
+    view_bytes(user, object).is_none_or(|bytes| {
         // Another thread may change its own memory map in between; it is its own.
         // SAFETY: Works on the caller's memory map and checks the range.
-        let _ = unsafe { bindings::vm_munmap(user, bytes) };
-    }
+        unsafe { bindings::vm_munmap(user, bytes) == 0 }
+    })
 }

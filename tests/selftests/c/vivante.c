@@ -1669,20 +1669,27 @@ static int two_processes(void)
 	return end_child(&child[1]);
 }
 
-/* An UNLOCK counts at once, not with its event: one too many would take the lock of another thread. */
-static int unlocks(void)
+/* Work that takes the GPU longer than a client its next calls. */
+static void commit_work(int32_t signal)
 {
 	uint32_t nops[0x1000] = { 0 };
-	const int32_t signal = create_signal();
-	struct object it;
 	unsigned int i;
 
 	for (i = 0; i < COUNT(nops); i += 2)
 		nops[i] = NOP;
+	commit(nops, COUNT(nops), gcvPIPE_2D, signal);
+}
+
+/* An UNLOCK counts at once, not with its event: one too many would take the lock of another thread. */
+static int unlocks(void)
+{
+	const int32_t signal = create_signal();
+	struct object it;
+	unsigned int i;
+
 	TRY(make(node, BYTES, CACHED, &it));
 	for (i = 0; i < 50; i++) {
-		/* The event comes after these. */
-		commit(nops, COUNT(nops), gcvPIPE_2D, signal);
+		commit_work(signal);
 		EXPECT(unlock_object(node, it.handle), 0);
 		EXPECT(unlock_object(node, it.handle), ENOTTY);
 		EXPECT(lock_object(node, it.handle, &it.at), 0);
@@ -1690,6 +1697,79 @@ static int unlocks(void)
 		memset(it.at, i, BYTES);
 	}
 	return drop(&it);
+}
+
+/* The two halves of UNLOCK. */
+static int first_half(uint32_t number)
+{
+	struct gcsHAL_INTERFACE iface = { 0 };
+
+	iface.u.UnlockVideoMemory.node = number;
+	iface.u.UnlockVideoMemory.op = gcvLOCK_VIDEO_MEMORY_OP_UNLOCK | gcvLOCK_VIDEO_MEMORY_OP_UNMAP;
+	return try(&iface, gcvHAL_UNLOCK_VIDEO_MEMORY);
+}
+
+static int second_half(uint32_t number)
+{
+	struct gcsHAL_INTERFACE iface = { 0 };
+
+	iface.u.BottomHalfUnlockVideoMemory.node = number;
+	return try(&iface, gcvHAL_BOTTOM_HALF_UNLOCK_VIDEO_MEMORY);
+}
+
+/* A lock by a handle and one by a number: no unlock takes one of the other kind, nor its view. */
+static int both_locks(void)
+{
+	const int32_t signal = create_signal();
+	uint32_t number, of_ts;
+	struct memory memory;
+	struct object it;
+
+	TRY(make(node, BYTES, CACHED, &it));
+	EXPECT(ref_node(node, it.handle, &number, &of_ts), 0);
+	EXPECT(first_half(number), -5);
+	memory = lock(number);
+	HOLDS((uint8_t *)memory.words == it.at);
+	EXPECT(first_half(number), 0);
+	EXPECT(second_half(number), 0);
+	commit_work(signal);
+	EXPECT(wait_for(signal, 20000), 0);
+	EXPECT(first_half(number), -5);
+	/* One too many. */
+	EXPECT(second_half(number), 0);
+	commit_work(signal);
+	EXPECT(wait_for(signal, 20000), 0);
+	memset(it.at, 0x55, BYTES);
+	memory = lock(number);
+	EXPECT(unlock_object(node, it.handle), 0);
+	EXPECT(unlock_object(node, it.handle), ENOTTY);
+	commit_work(signal);
+	EXPECT(wait_for(signal, 20000), 0);
+	HOLDS(memory.words[BYTES / 4 - 1] == 0x55555555);
+	EXPECT(close_object(node, it.handle), 0);
+	HOLDS(memory.words[0] == 0x55555555);
+	release(&memory);
+	return 0;
+}
+
+/* A node that goes by an event while it has a view: that ends with the process's next lock. */
+static int left_view(void)
+{
+	const int32_t signal = create_signal();
+	struct memory memory = allocate(BYTES, gcvPOOL_VIRTUAL);
+
+	memory = lock(memory.node);
+	EXPECT(second_half(memory.node), 0);
+	commit_work(signal);
+	EXPECT(wait_for(signal, 20000), 0);
+	commit_work(signal);
+	EXPECT(first_half(memory.node), 0);
+	EXPECT(second_half(memory.node), 0);
+	EXPECT(release_status(memory.node), 0);
+	EXPECT(wait_for(signal, 20000), 0);
+	memory = allocate(PAGE, gcvPOOL_DEFAULT);
+	release(&memory);
+	return memory_is_back();
 }
 
 /* Counts the keys of the file's fdinfo, and looks at their values. */
@@ -2104,7 +2184,7 @@ static int be_child(const char *name, const char *argument)
 
 static int all(void)
 {
-	printf("KTAP version 1\n1..29\n");
+	printf("KTAP version 1\n1..31\n");
 	start(HAS_2D | HAS_3D);
 	node = open_node();
 	/* Command memory and signal of this process's own. */
@@ -2136,6 +2216,8 @@ static int all(void)
 	report("threads with the same handles", threads);
 	report("processes that draw", two_processes);
 	report("an unlock too many", unlocks);
+	report("locks by handle and by number", both_locks);
+	report("a view that an event leaves", left_view);
 	report("fdinfo", infos);
 	report("a user who may open it", unprivileged);
 	report("sizes once more", sizes);
