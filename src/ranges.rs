@@ -171,8 +171,8 @@ impl Ranges {
         self.shrink();
     }
 
-    /// Frees some of the nodes that are no longer needed, if there are many: they are charged to no
-    /// process, and as many objects may never be there again.
+    /// Frees some of the nodes that are no longer needed, if there are many: as many objects may never be
+    /// there again.
     fn shrink(&mut self) {
         for _ in 0..2 {
             let needed = self.promised + 2;

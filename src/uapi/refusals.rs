@@ -250,8 +250,9 @@ impl Refused<'_> {
                 Error::OutOfResources,
             ) => write!(
                 f,
-                "{bytes:#x} bytes at {user:#x}: not all there (with MMU version 1: and writable), beyond a view of a \
-                 node, more than RLIMIT_MEMLOCK leaves (huge pages count whole), or no GPU addresses left"
+                "{bytes:#x} bytes at {user:#x}: not all there (with MMU version 1: and writable), nothing that can be \
+                 pinned, not from the start of a node's view on or beyond its end, more than RLIMIT_MEMLOCK leaves \
+                 (huge pages count whole), or no GPU addresses left"
             ),
             (
                 Request::Wrap {
