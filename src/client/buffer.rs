@@ -55,6 +55,7 @@ impl BufferEntry {
 impl Process {
     /// FREE_CONTIGUOUS_MEMORY, FREE_NON_PAGED_MEMORY. Errors as [`Process::remove_buffer`].
     pub(super) fn free_buffer(&self, named: NamedBuffer) -> Result {
+        self.end_left_views();
         let entry = self.remove_buffer(named)?;
         self.end_view_here(entry.shown());
         entry.buffer.end_here();

@@ -128,22 +128,23 @@ impl Process {
     /// The object loses a handle of a DRM file. Nothing waits here, where no Unix signal could be
     /// answered: the process's own memory is its own again once the GPU is done with it.
     pub(crate) fn leave_object(self: &Arc<Self>, node: &Arc<Node>) {
-        if let Some((_, entry)) = self.tables().handle_of(node) {
-            entry.objects = entry.objects.saturating_sub(1);
-        }
-        self.end_object(node);
+        self.end_object(node, true);
     }
 
-    /// Ends what the process has of the object by handles of DRM files, if it has none: clients expect
-    /// that a handle takes its locks along.
-    fn end_object(&self, node: &Arc<Node>) {
+    /// Ends what the process has of the object by handles of DRM files, if it has none, or the last
+    /// `closes`: clients expect that a handle takes its locks along.
+    fn end_object(&self, node: &Arc<Node>, closes: bool) {
         let is_freed;
         let (handle, view, over) = {
             let mut tables = self.tables();
             let found = tables.handle_of(node);
-            let Some((handle, entry)) = found.filter(|(_, entry)| entry.objects == 0) else {
+            let Some((handle, entry)) = found else {
                 return;
             };
+            entry.objects = entry.objects.saturating_sub(closes.into());
+            if entry.objects > 0 {
+                return;
+            }
             let is_last = !entry.is_numbered;
             is_freed = is_last && entry.is_alive();
             let ends_view = entry.take_object_locks_off() || (is_last && entry.locks == 0);
@@ -195,7 +196,7 @@ impl Process {
                 drop(tables);
                 if !is_there {
                     // Another thread has closed it meanwhile.
-                    self.end_object(node);
+                    self.end_object(node, false);
                     return Err(Error::InvalidObject);
                 }
                 Ok(user.unwrap_or(0))

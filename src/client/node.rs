@@ -85,8 +85,8 @@ pub(super) enum Origin {
 pub(super) enum PagesView {
     /// There is none.
     None,
-    /// A LOCK makes it.
-    BeingMade,
+    /// A LOCK makes it, by a handle of a DRM file if it is `of_object`.
+    BeingMade { of_object: bool },
     /// It is at user address `user`, for so many locks.
     At { user: usize, locks: u32 },
 }
@@ -241,7 +241,7 @@ impl NodeEntry {
     pub(super) fn user(&self) -> Option<usize> {
         match self.view {
             PagesView::At { user, .. } => Some(user),
-            PagesView::None | PagesView::BeingMade => None,
+            PagesView::None | PagesView::BeingMade { .. } => None,
         }
     }
 
@@ -255,7 +255,7 @@ impl NodeEntry {
 
     /// Whether a thread's LOCK is mapping it for the process.
     fn gets_view(&self) -> bool {
-        matches!(self.view, PagesView::BeingMade)
+        matches!(self.view, PagesView::BeingMade { .. })
     }
 
     /// Locks it once more, if it is locked by `how`. `OutOfResources`: too often.
@@ -281,7 +281,8 @@ impl NodeEntry {
 
     /// Whether it has locks that are not by handles of DRM files.
     fn has_plain_locks(&self) -> bool {
-        self.locks > self.object_locks.into()
+        let is_made = matches!(self.view, PagesView::BeingMade { of_object: true });
+        self.locks > u32::from(self.object_locks) + u32::from(is_made)
     }
 
     /// Takes one of these off, if there is one.
@@ -302,7 +303,7 @@ impl NodeEntry {
                 false
             }
             PagesView::At { .. } => true,
-            PagesView::None | PagesView::BeingMade => false,
+            PagesView::None | PagesView::BeingMade { .. } => false,
         }
     }
 
@@ -411,8 +412,7 @@ impl Process {
     /// says whether the cores go on. `Interrupted`. The caller has no lock.
     pub(super) fn reclaim(&self) -> Result<bool> {
         // First: what records have freed may only be noted, by a job that has ended.
-        drop(self.tables());
-        self.end_left_views();
+        self.take_left_views();
         let reclaimer = self.device.reclaimer();
         // What does not come back now comes back later.
         if reclaimer.wait_for_own(&self.hider) == Err(Error::Interrupted) {
@@ -519,7 +519,9 @@ impl Process {
                         of_object: false,
                         ..how
                     })?;
-                    entry.view = PagesView::BeingMade;
+                    entry.view = PagesView::BeingMade {
+                        of_object: how.of_object,
+                    };
                     entry.is_cached = how.cacheable;
                     let node = (*entry.node).clone();
                     tables.asked = Some((backing.clone(), how.cacheable));
@@ -531,12 +533,14 @@ impl Process {
                     entry.view = PagesView::At { user, locks: views };
                     return Ok(reply(address, Some(user)));
                 }
-                PagesView::BeingMade if entry.may_lock(&how) => {
+                PagesView::BeingMade { .. } if entry.may_lock(&how) => {
                     if self.view_made.wait_interruptible(&mut tables) {
                         return Err(Error::Interrupted);
                     }
                 }
-                PagesView::At { .. } | PagesView::BeingMade => return Err(Error::MemoryLocked),
+                PagesView::At { .. } | PagesView::BeingMade { .. } => {
+                    return Err(Error::MemoryLocked)
+                }
             }
         };
         let mapped = backing.map_into_caller(file);
@@ -558,9 +562,7 @@ impl Process {
         if noted.is_err() && is_there {
             if let Some(entry) = tables.nodes.get_mut(handle) {
                 entry.view = PagesView::None;
-                if locks {
-                    entry.take_lock_off();
-                }
+                entry.take_locks_off(locks.into());
             }
         }
         drop(tables);
@@ -658,7 +660,7 @@ impl Process {
             let objects = entry.object_locks.into();
             let view = match &mut entry.view {
                 _ if !parts.view => None,
-                PagesView::None | PagesView::BeingMade => None,
+                PagesView::None | PagesView::BeingMade { .. } => None,
                 PagesView::At { locks, .. } if *locks <= objects => None,
                 PagesView::At { locks, .. } if *locks > 1 => {
                     *locks -= 1;
@@ -692,14 +694,14 @@ impl Process {
         self.end_view_here(idle);
     }
 
-    /// Ends a view in the caller. One that the kernel has no memory to end is ended with the
-    /// process's [`Process::end_left_views`].
+    /// Ends a view of the process's. Where the caller is another process, or the kernel has no memory
+    /// to end it, [`Process::end_left_views`] will.
     pub(super) fn end_view_here(&self, view: Option<(Backing, usize)>) {
         let Some((backing, user)) = view else {
             return;
         };
-        if !backing.unmap(user) {
-            self.leave_view(&mut self.tables(), (backing, user));
+        if !self.is_callers() || !backing.unmap(user) {
+            self.leave_view(&mut self.tables(), (backing.clone(), user));
         }
     }
 
@@ -713,12 +715,18 @@ impl Process {
     /// lock.
     #[inline]
     pub(super) fn end_left_views(&self) {
-        if self.has_left_views.load(Relaxed) {
-            self.has_left_views.store(false, Relaxed);
-            let views = core::mem::take(&mut self.tables().left_views);
-            for view in views {
-                self.end_view_here(Some(view));
-            }
+        if self.has_left_views.load(Relaxed) || self.has_changes.load(Relaxed) {
+            self.take_left_views();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_left_views(&self) {
+        self.has_left_views.store(false, Relaxed);
+        let views = core::mem::take(&mut self.tables().left_views);
+        for view in views {
+            self.end_view_here(Some(view));
         }
     }
 
@@ -799,7 +807,7 @@ impl Process {
             0 => matches!(entry.view, PagesView::None),
             _ => !if_unlocked,
         };
-        let is_shared = entry.imports > 0 || entry.objects > 0;
+        let is_shared = entry.imports > 0 || entry.objects > 0 || !entry.is_numbered;
         if !is_plain || !entry.is_alive() || is_shared || entry.back.is_some() {
             return None;
         }
@@ -832,7 +840,7 @@ impl Process {
         let over = owner.tables().take_if_over(handle);
         if let Some(entry) = over {
             entry.give_back();
-            self.end_node_here(entry);
+            owner.end_node_here(entry);
         }
         Ok(())
     }
@@ -909,10 +917,7 @@ impl Tables {
             of: Viewed::Node(handle),
         })?;
         entry.view = PagesView::At { user, locks: 1 };
-        // Else a record has taken its lock off meanwhile.
-        if entry.has_plain_locks() {
-            entry.object_locks = entry.object_locks.saturating_add(of_object.into());
-        }
+        entry.object_locks = entry.object_locks.saturating_add(of_object.into());
         Ok(())
     }
 

@@ -1772,6 +1772,25 @@ static int left_view(void)
 	return memory_is_back();
 }
 
+/* A child has the file: its GEM_CLOSE cannot end the view, which ends with this process's next lock. */
+static int closed_by_child(void)
+{
+	struct memory memory;
+	struct object it;
+	int child, status;
+
+	TRY(make(node, BYTES, CACHED, &it));
+	child = fork();
+	HOLDS(child >= 0);
+	if (child == 0)
+		_exit(close_object(node, it.handle));
+	EXPECT(waitpid(child, &status, 0), child);
+	EXPECT(status, 0);
+	memory = allocate(PAGE, gcvPOOL_DEFAULT);
+	release(&memory);
+	return memory_is_back();
+}
+
 /* Counts the keys of the file's fdinfo, and looks at their values. */
 static int infos(void)
 {
@@ -2184,7 +2203,7 @@ static int be_child(const char *name, const char *argument)
 
 static int all(void)
 {
-	printf("KTAP version 1\n1..31\n");
+	printf("KTAP version 1\n1..32\n");
 	start(HAS_2D | HAS_3D);
 	node = open_node();
 	/* Command memory and signal of this process's own. */
@@ -2218,6 +2237,7 @@ static int all(void)
 	report("an unlock too many", unlocks);
 	report("locks by handle and by number", both_locks);
 	report("a view that an event leaves", left_view);
+	report("an object that a child closes", closed_by_child);
 	report("fdinfo", infos);
 	report("a user who may open it", unprivileged);
 	report("sizes once more", sizes);
