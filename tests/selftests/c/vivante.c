@@ -1757,6 +1757,8 @@ static int left_view(void)
 {
 	const int32_t signal = create_signal();
 	struct memory memory = allocate(BYTES, gcvPOOL_VIRTUAL);
+	struct figures now;
+	unsigned int i;
 
 	memory = lock(memory.node);
 	EXPECT(second_half(memory.node), 0);
@@ -1767,8 +1769,15 @@ static int left_view(void)
 	EXPECT(second_half(memory.node), 0);
 	EXPECT(release_status(memory.node), 0);
 	EXPECT(wait_for(signal, 20000), 0);
-	memory = allocate(PAGE, gcvPOOL_DEFAULT);
-	release(&memory);
+	/* The event may come later than the signal. */
+	for (i = 0; i < 200; i++) {
+		memory = allocate(PAGE, gcvPOOL_DEFAULT);
+		release(&memory);
+		TRY(figures(&now));
+		if (now.scattered == at_first.scattered)
+			break;
+		sleep_ms(5);
+	}
 	return memory_is_back();
 }
 
