@@ -85,8 +85,10 @@ pub(super) enum Origin {
 pub(super) enum PagesView {
     /// There is none.
     None,
-    /// A LOCK makes it, by a handle of a DRM file if it is `of_object`.
-    BeingMade { of_object: bool },
+    /// A LOCK makes it.
+    BeingMade,
+    /// The same, by a handle of a DRM file.
+    BeingMadeOfObject,
     /// It is at user address `user`, for so many locks.
     At { user: usize, locks: u32 },
 }
@@ -241,29 +243,37 @@ impl NodeEntry {
     pub(super) fn user(&self) -> Option<usize> {
         match self.view {
             PagesView::At { user, .. } => Some(user),
-            PagesView::None | PagesView::BeingMade { .. } => None,
+            _ => None,
         }
     }
 
     /// That view.
+    #[inline]
     pub(super) fn shown(&self) -> Option<(Backing, usize)> {
-        match (self.node.view(), self.user()) {
-            (View::Pages(backing), Some(user)) => Some((backing, user)),
-            _ => None,
+        let user = self.user()?;
+        match self.node.view() {
+            View::Pages(backing) => Some((backing, user)),
+            View::Pool(_) | View::Own(_) => None,
         }
     }
 
     /// Whether a thread's LOCK is mapping it for the process.
     fn gets_view(&self) -> bool {
-        matches!(self.view, PagesView::BeingMade { .. })
+        matches!(
+            self.view,
+            PagesView::BeingMade | PagesView::BeingMadeOfObject
+        )
     }
 
     /// Locks it once more, if it is locked by `how`. `OutOfResources`: too often.
     fn add_locks(&mut self, how: &Locking) -> Result {
-        let locks = self.locks.checked_add(how.parts.lock.into());
-        let object_locks = self.object_locks.checked_add(how.of_object.into());
-        let both = locks.zip(object_locks).ok_or(Error::OutOfResources)?;
-        (self.locks, self.object_locks) = both;
+        let more = how.parts.lock.into();
+        let locks = self.locks.checked_add(more).ok_or(Error::OutOfResources)?;
+        if how.of_object {
+            let more = self.object_locks.checked_add(1);
+            self.object_locks = more.ok_or(Error::OutOfResources)?;
+        }
+        self.locks = locks;
         self.locked_for |= u8::from(how.parts.lock) << how.core;
         Ok(())
     }
@@ -281,7 +291,7 @@ impl NodeEntry {
 
     /// Whether it has locks that are not by handles of DRM files.
     fn has_plain_locks(&self) -> bool {
-        let is_made = matches!(self.view, PagesView::BeingMade { of_object: true });
+        let is_made = matches!(self.view, PagesView::BeingMadeOfObject);
         self.locks > u32::from(self.object_locks) + u32::from(is_made)
     }
 
@@ -303,7 +313,7 @@ impl NodeEntry {
                 false
             }
             PagesView::At { .. } => true,
-            PagesView::None | PagesView::BeingMade { .. } => false,
+            _ => false,
         }
     }
 
@@ -432,7 +442,6 @@ impl Process {
         handle: u32,
         how: Locking,
     ) -> Result<Reply<'_>> {
-        self.end_left_views();
         self.import(handle)?;
         let result = self.lock_own(file, view, handle, how);
         if result.is_err() {
@@ -519,8 +528,9 @@ impl Process {
                         of_object: false,
                         ..how
                     })?;
-                    entry.view = PagesView::BeingMade {
-                        of_object: how.of_object,
+                    entry.view = match how.of_object {
+                        true => PagesView::BeingMadeOfObject,
+                        false => PagesView::BeingMade,
                     };
                     entry.is_cached = how.cacheable;
                     let node = (*entry.node).clone();
@@ -533,14 +543,12 @@ impl Process {
                     entry.view = PagesView::At { user, locks: views };
                     return Ok(reply(address, Some(user)));
                 }
-                PagesView::BeingMade { .. } if entry.may_lock(&how) => {
+                PagesView::BeingMade | PagesView::BeingMadeOfObject if entry.may_lock(&how) => {
                     if self.view_made.wait_interruptible(&mut tables) {
                         return Err(Error::Interrupted);
                     }
                 }
-                PagesView::At { .. } | PagesView::BeingMade { .. } => {
-                    return Err(Error::MemoryLocked)
-                }
+                _ => return Err(Error::MemoryLocked),
             }
         };
         let mapped = backing.map_into_caller(file);
@@ -643,7 +651,9 @@ impl Process {
                 return Err(Error::MemoryUnlocked);
             }
             // Now: a second UNLOCK before the event of the first would take another thread's lock.
-            entry.object_locks = entry.object_locks.saturating_sub(of_object.into());
+            if of_object {
+                entry.object_locks = entry.object_locks.saturating_sub(1);
+            }
             let is_asynchronous = parts.lock && (later || entry.node.is_paged());
             let reply = match parts.lock {
                 true => Reply::Unlocked {
@@ -654,19 +664,19 @@ impl Process {
                 false => Reply::Unmapped,
             };
             if parts.lock && !is_asynchronous {
-                entry.take_lock_off();
+                entry.take_locks_off(1);
             }
             let may_be_over = !is_asynchronous && entry.is_over();
             let objects = entry.object_locks.into();
             let view = match &mut entry.view {
-                _ if !parts.view => None,
-                PagesView::None | PagesView::BeingMade { .. } => None,
-                PagesView::At { locks, .. } if *locks <= objects => None,
-                PagesView::At { locks, .. } if *locks > 1 => {
+                PagesView::At { locks, .. } if parts.view && *locks > objects => {
                     *locks -= 1;
-                    None
+                    match *locks {
+                        0 => tables.hide_node(handle),
+                        _ => None,
+                    }
                 }
-                PagesView::At { .. } => tables.hide_node(handle),
+                _ => None,
             };
             let over = match may_be_over {
                 true => tables.take_if_over(handle),
@@ -696,10 +706,16 @@ impl Process {
 
     /// Ends a view of the process's. Where the caller is another process, or the kernel has no memory
     /// to end it, [`Process::end_left_views`] will.
+    #[inline]
     pub(super) fn end_view_here(&self, view: Option<(Backing, usize)>) {
-        let Some((backing, user)) = view else {
-            return;
-        };
+        if let Some(view) = view {
+            self.end_this_view(view);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_this_view(&self, (backing, user): (Backing, usize)) {
         if !self.is_callers() || !backing.unmap(user) {
             self.leave_view(&mut self.tables(), (backing.clone(), user));
         }
@@ -715,7 +731,7 @@ impl Process {
     /// lock.
     #[inline]
     pub(super) fn end_left_views(&self) {
-        if self.has_left_views.load(Relaxed) || self.has_changes.load(Relaxed) {
+        if self.has_left_views.load(Relaxed) {
             self.take_left_views();
         }
     }
@@ -731,6 +747,7 @@ impl Process {
     }
 
     /// Ends a node that is over, and its view. Takes time: no lock may be held.
+    #[inline]
     pub(super) fn end_node_here(&self, entry: NodeEntry) {
         self.end_view_here(entry.shown());
         entry.node.end_here();

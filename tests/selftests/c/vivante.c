@@ -1752,7 +1752,7 @@ static int both_locks(void)
 	return 0;
 }
 
-/* A node that goes by an event while it has a view: that ends with the process's next lock. */
+/* A node that goes by an event while it has a view: that ends with the process's next FREE. */
 static int left_view(void)
 {
 	const int32_t signal = create_signal();
@@ -1781,7 +1781,7 @@ static int left_view(void)
 	return memory_is_back();
 }
 
-/* A child has the file: its GEM_CLOSE cannot end the view, which ends with this process's next lock. */
+/* A child has the file: its GEM_CLOSE cannot end the view, which ends with this process's next FREE. */
 static int closed_by_child(void)
 {
 	struct memory memory;
