@@ -189,7 +189,13 @@ impl Process {
         let left_views = core::mem::take(&mut tables.left_views);
         let per_core = core::mem::replace(&mut tables.per_core, PerCore::all());
         drop(tables);
-        drop((contexts, pieces, shared_infos, framebuffers, per_core));
-        drop(left_views);
+        drop((
+            contexts,
+            pieces,
+            shared_infos,
+            framebuffers,
+            per_core,
+            left_views,
+        ));
     }
 }

@@ -213,8 +213,9 @@ impl Process {
         let unlocked = self.unlock(
             handle,
             Unlocking {
+                parts: BOTH,
+                later: false,
                 of_object: true,
-                ..Unlocking::now(BOTH)
             },
         )?;
         if let Reply::Unlocked {

@@ -591,8 +591,12 @@ impl Process {
                 self.lock(file, view(), node, how)
             }
             Request::Unlock { node, parts, later } => {
-                let now = Unlocking::now(parts);
-                self.unlock(node, Unlocking { later, ..now })
+                let how = Unlocking {
+                    parts,
+                    later,
+                    of_object: false,
+                };
+                self.unlock(node, how)
             }
             Request::FinishUnlock { node, later } => {
                 self.queue_unlock(&*self.core_behind(selector)?, node, later)

@@ -163,17 +163,6 @@ pub(super) enum Claimed {
     Import,
 }
 
-impl Unlocking {
-    /// These parts, as the ioctl says.
-    pub(super) fn now(parts: Parts) -> Self {
-        Self {
-            parts,
-            later: false,
-            of_object: false,
-        }
-    }
-}
-
 impl NodeEntry {
     /// A node that is not locked.
     pub(super) fn new(node: Visible<Node>, origin: Origin) -> Self {
@@ -495,8 +484,9 @@ impl Process {
                         let _ = self.unlock(
                             handle,
                             Unlocking {
+                                parts: how.parts,
+                                later: false,
                                 of_object: how.of_object,
-                                ..Unlocking::now(how.parts)
                             },
                         );
                     }
@@ -562,7 +552,7 @@ impl Process {
             .is_some_and(|entry| entry.gets_view() && Arc::ptr_eq(&entry.node, &node));
         let noted = match is_there {
             true => mapped.and_then(|user| {
-                let shown = tables.show_node(handle, user, backing.bytes(), how.of_object);
+                let shown = tables.show_node(handle, user, backing.bytes());
                 shown.map(|()| user)
             }),
             false => Err(Error::InvalidObject),
@@ -924,15 +914,15 @@ impl Tables {
         Ok(handle)
     }
 
-    /// Notes where a page-backed node is mapped, by a handle of a DRM file if it is `of_object`.
-    /// `InvalidObject`: it is gone. `OutOfMemory`.
-    fn show_node(&mut self, handle: u32, user: usize, bytes: usize, of_object: bool) -> Result {
+    /// Notes where a page-backed node is mapped. `InvalidObject`: it is gone. `OutOfMemory`.
+    fn show_node(&mut self, handle: u32, user: usize, bytes: usize) -> Result {
         let entry = self.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
         self.user_views.insert(UserView {
             start: user,
             bytes,
             of: Viewed::Node(handle),
         })?;
+        let of_object = matches!(entry.view, PagesView::BeingMadeOfObject);
         entry.view = PagesView::At { user, locks: 1 };
         entry.object_locks = entry.object_locks.saturating_add(of_object.into());
         Ok(())

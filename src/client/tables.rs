@@ -64,7 +64,7 @@ pub(super) struct Tables {
     pub(super) user_views: UserViews,
     /// Handles of the buffers that commands came from lately; 0: none.
     pub(super) command_buffers: [u32; 4],
-    /// Views of nodes that only a thread of the process's can end.
+    /// Views of nodes and buffers that only a thread of the process's can end.
     pub(super) left_views: KVec<(Backing, usize)>,
     /// What a LOCK maps right now, and whether cached: found without a search.
     pub(super) asked: Option<(Backing, bool)>,

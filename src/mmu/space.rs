@@ -108,8 +108,8 @@ enum Key {
 struct Views {
     first: usize,
     users: u32,
-    /// Who needs its addresses besides: views that begin, and those that have ended until no TLB
-    /// knows them. One that begins meanwhile has them again.
+    /// How many views need its addresses besides: those that begin, and those that have ended until no
+    /// TLB knows them. One that begins meanwhile has them again.
     holds: u32,
 }
 
