@@ -411,12 +411,7 @@ fn random_draws_stay(paint: &mut Paint, count: u32) -> Result<()> {
             (Status::INVALID_DATA, None | Some(false)) => refused += 1,
             _ => bail!("{status:?}: {what}, {room:#x} bytes"),
         }
-        // The other nodes now and then only: that takes longer than the draw.
-        let is_checked = round % 8 == 7 || round + 1 == count;
         for (place, (.., memory)) in bench.own.iter().enumerate() {
-            if !is_checked && (place != own || status != Status::OK) {
-                continue;
-            }
             match memory.find_other_than(OURS) {
                 None => {}
                 Some((first, _))
@@ -427,7 +422,7 @@ fn random_draws_stay(paint: &mut Paint, count: u32) -> Result<()> {
                 Some(found) => bail!("{status:?}, node {place} of {own}: {found:x?}: {what}"),
             }
         }
-        if is_checked {
+        if round % 8 == 7 || round + 1 == count {
             let answer = bench.other.ask("intact")?;
             ensure!(
                 answer == "[]",
