@@ -67,7 +67,6 @@ const DEFAULT_POOL: usize = 4 << 20;
 /// Where the video memory pool comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PoolSource {
-    /// There is none.
     None,
     /// Physical memory that the kernel does not use: start and bytes.
     Reserved(PhysAddr, usize),
@@ -109,20 +108,17 @@ pub(crate) struct Kinds {
 pub(crate) enum Choice {
     /// What the core can do.
     Auto,
-    /// Off.
     Off,
-    /// On.
     On,
 }
 
-/// Who may know what the cores count.
+/// Which clients may read what the cores count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profiler {
     /// There is no profiler.
-    Nobody,
-    /// Every client.
+    Off,
     Everybody,
-    /// Those who may look at what others do.
+    /// Those that may see what others do.
     Privileged,
 }
 
@@ -137,7 +133,6 @@ pub(crate) struct Parameters {
     pub(crate) shares_board: bool,
     /// Which DRM nodes there are: the vendor's, and etnaviv's.
     pub(crate) drm_nodes: [bool; 2],
-    /// The pool.
     pub(crate) pool: PoolSource,
     /// The region of the device tree where the pool, or all contiguous memory, lies.
     region: Option<Region>,
@@ -145,9 +140,7 @@ pub(crate) struct Parameters {
     pub(crate) bank_size: usize,
     /// Physical address of GPU address 0.
     pub(crate) base_address: u32,
-    /// Fast clear.
     pub(crate) fast_clear: Choice,
-    /// Compression.
     pub(crate) compression: Choice,
     /// Major number; 0: any.
     pub(crate) major: u32,
@@ -191,7 +184,6 @@ pub(crate) struct Parameters {
     pub(crate) least_scale: u32,
     /// How much is kept of a core that hangs, from 0, nothing, to 3.
     pub(crate) dump_level: u32,
-    /// Who may know what the cores count.
     pub(crate) profiler: Profiler,
 }
 
@@ -695,7 +687,7 @@ impl Parameters {
             // The vendor's drivers know more of them.
             dump_level: raw.stuckDump.min(3),
             profiler: match raw.gpuProfiler {
-                0 => Profiler::Nobody,
+                0 => Profiler::Off,
                 1 => Profiler::Everybody,
                 2 => Profiler::Privileged,
                 _ => return Err(Refusal("gpuProfiler", "must be 0, 1 or 2")),

@@ -87,7 +87,7 @@ impl Process {
     /// Whether there is a profiler for the caller.
     pub(crate) fn has_profiler(&self) -> bool {
         match self.device.parameters().profiler {
-            Profiler::Nobody => false,
+            Profiler::Off => false,
             Profiler::Everybody => true,
             Profiler::Privileged => sys::may_profile(),
         }
