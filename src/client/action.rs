@@ -68,7 +68,6 @@ pub(crate) struct Count {
 }
 
 impl Count {
-    /// Does it.
     pub(super) fn run(&self) {
         let now = self.counter.count(self.step);
         if let Some((wanted, Some(signal))) = &self.until {
@@ -78,7 +77,6 @@ impl Count {
         }
     }
 
-    /// Its words.
     pub(super) fn words(&self) -> impl Iterator<Item = &Word> {
         let wanted = self.until.as_ref().map(|(wanted, _)| wanted);
         // `Init` has a `chain` too, so this one is called by its trait.
@@ -102,7 +100,7 @@ impl Action {
     }
 }
 
-/// What is to be done when one job of a client's has ended.
+/// The actions at the end of a client's job.
 #[derive(Default)]
 pub(crate) struct Events {
     actions: KVVec<Action>,
@@ -142,7 +140,6 @@ impl Events {
         Ok(self.actions.reserve(count, crate::sys::GFP_CLIENT)?)
     }
 
-    /// Adds one.
     pub(super) fn push(&mut self, action: Action) -> Result {
         Ok(self.actions.push(action, crate::sys::GFP_CLIENT)?)
     }
@@ -152,12 +149,10 @@ impl Events {
         self.shown = Some((page.clone(), core, page.newest(core) + 1));
     }
 
-    /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.actions.is_empty()
     }
 
-    /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Action> {
         self.actions.iter()
     }

@@ -161,7 +161,7 @@ impl Process {
 }
 
 impl BufferEntry {
-    /// How many of its bytes lie at user address `user` and behind it.
+    /// Bytes from user address `user` to its end; `None`: it is not mapped there.
     pub(super) fn bytes_from(&self, user: usize) -> Option<usize> {
         match self.user {
             0 => None,

@@ -3,15 +3,13 @@
 //! What the records of a queue change in their process's tables.
 //!
 //! A record takes effect when its job has ended: in the interrupt's thread, which must not wait for
-//! the tables, since a client can keep them busy. So there a record is only noted. Whoever takes
-//! the tables next ([`Process::tables`]) finds it done: the process's own threads, in their own
-//! time, or a work item of the process's. So what a client has been told of by a signal has
-//! happened for it.
+//! the tables, since a client can keep them busy. There a record is only noted. The next caller of
+//! [`Process::tables`] applies it: a thread of the process, in its own time, or a work item of the
+//! process's. So a client that sees the signal after a record sees the record's effect, too.
 //!
-//! So with a word in a pool that the kernel has no mapping of.
-//! Memory of a process that its records give back to it ([`Change::give_back`]) is synchronised at
-//! once if that is little; else by the thread that waits for a signal, by STALL, or by the work
-//! item.
+//! Some effects take time: a word in a pool that the kernel has no mapping of, and more than a
+//! little memory that records give back to the process ([`Change::give_back`]), which must be
+//! synchronized. The thread that waits for a signal does these, or STALL, or the work item.
 //!
 //! Locks: `galcore changes`, a leaf; `galcore returns` ([`Process::returning`]), above the tables',
 //! held while one step of a return is made.
@@ -102,9 +100,9 @@ enum Kind {
     },
     /// The GPU is done with memory of the process's.
     GiveBack(Returned),
-    /// A word is to be written that takes time.
+    /// Write a word, where that takes time.
     Write(Word, u32),
-    /// The same, to be counted in.
+    /// The same for a word that counts.
     Count(Count),
 }
 
@@ -183,7 +181,7 @@ impl Change {
         if let Kind::GiveBack(returned) = &this.kind {
             match returned.memory() {
                 Some(memory) if memory.bytes() > SMALL => {}
-                // Never the last reference: its table, or what keeps it behind the GPU, has one.
+                // Never the last reference: the table has one, or the reclaimer.
                 _ => {
                     let _ = returned.step();
                     return;
@@ -214,14 +212,13 @@ impl Change {
     }
 }
 
-/// What is to be done, in order.
+/// The changes that are not applied yet, in order.
 pub(super) struct Changes {
     tables: List<Change>,
     returns: List<Change>,
 }
 
 impl Changes {
-    /// Nothing.
     pub(super) fn new() -> Self {
         Self {
             tables: List::new(),
@@ -260,8 +257,8 @@ impl Process {
         }
     }
 
-    /// Lets go of a node that is over, whose end is not waited for. The process's own memory is the
-    /// process's again with the returns.
+    /// Drops a node that has ended, without waiting for the GPU. The returns give the process its
+    /// own memory back.
     fn let_go(&self, tables: &mut Tables, entry: Option<NodeEntry>) {
         let Some(mut entry) = entry else {
             return;
@@ -306,8 +303,8 @@ impl Process {
             };
             match is_more {
                 true => self.changes.lock().returns.push_front(change),
-                // Under the lock: who finds no change left counts on what the last one kept being
-                // let go of.
+                // Under the lock: a caller that finds no change left relies on the last one being
+                // dropped.
                 false => drop(change),
             }
             drop(returning);
@@ -324,8 +321,8 @@ impl Process {
         if let Some(change) = self.changes.lock().returns.pop_front() {
             return Some(change);
         }
-        // Nodes that are over bring theirs. Who applies changes has the tables: so with them, none
-        // is on its way.
+        // Nodes that have ended add returns. Changes are applied under the tables' lock, so none is
+        // on its way while it is held.
         let _tables = self.tables();
         let mut changes = self.changes.lock();
         let next = changes.returns.pop_front();

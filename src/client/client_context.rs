@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Contexts of the interfaces without ATTACH: a `gcoCONTEXT` in the client's memory, with a buffer
-//! of states that goes in front of its commands when another context's are loaded.
+//! of states that runs before its commands when another context's are loaded.
 //!
 //! The vendor's drivers run the buffer where it lies, and write into it. Here the states are
 //! copied, checked as commands are, and run from the copy, in the ring: a client may have any
@@ -60,7 +60,7 @@ use kernel::{
 /// Bytes at the start of the buffer that are the driver's: room for a pipe switch.
 const HEAD_BYTES: u64 = 32;
 
-/// Bytes of the driver's behind the states: room for a LINK.
+/// Bytes after the states that are the driver's: room for a LINK.
 const LINK_BYTES: u64 = 8;
 
 /// Bytes of a buffer at most.
@@ -83,7 +83,7 @@ pub(super) struct OwnContext {
     format: Format,
     given: ClientContext,
     process: u64,
-    /// What the client gave, or what it is to be given.
+    /// The id that the client gave, or the new one that it gets.
     id: u64,
     states: Option<States>,
     /// The core lacks the engine that they are for.
@@ -276,7 +276,7 @@ fn has_no_buffer(context: &ClientContext) -> bool {
     context.logical == 0 && context.link == 0 && context.buffer_bytes == 0
 }
 
-/// User address and bytes of a buffer's states: behind the head, before the room for the LINK.
+/// User address and bytes of a buffer's states: after the head, before the room for the LINK.
 fn state_range(context: &ClientContext) -> Result<(u64, usize)> {
     if has_no_buffer(context) {
         return Ok((0, 0));
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn lies_about_the_buffer_are_refused() {
         for (logical, link, bytes) in [
-            // The LINK lies before the buffer, in its head, at no unit, behind its end.
+            // The LINK lies before the buffer, in its head, at no unit, past its end.
             (0x1000, 0xFF8, 0x1000),
             (0x1000, 0x1000, 0x1000),
             (0x1000, 0x1018, 0x1000),

@@ -2,8 +2,8 @@
 
 //! The clients of a device: the table of processes that have it open, and what they share.
 //!
-//! Lock: `galcore processes`, a spinlock: the recovery of a core takes it, and whoever has it must
-//! not be preempted. Under it comes `galcore guilt` alone, and nothing is allocated.
+//! Lock: `galcore processes`, a spinlock: the recovery of a core takes it, and its holder must not
+//! be preempted. Under it comes `galcore guilt` alone, and nothing is allocated.
 
 use super::{
     guilt::Guilt,
@@ -63,7 +63,7 @@ struct Member {
     /// Its thread group's leader, which no other process can be while it is held here. Programs
     /// that it has executed have it too: they differ by their memory map, which is the `process`'s.
     leader: ARef<Task>,
-    /// 0: it ends, and is nobody's any more.
+    /// Its open files; 0: it is ending.
     files: usize,
     process: Arc<Process>,
 }
@@ -198,7 +198,7 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    /// A device that nobody has open.
+    /// A device without clients.
     pub(crate) fn new(device: Arc<Device>) -> Result<Arc<Self>> {
         let names = Arc::pin_init(Names::new(), GFP_KERNEL)?;
         let shared_buffers = Arc::pin_init(Names::new(), GFP_KERNEL)?;
@@ -363,15 +363,15 @@ impl Clients {
         }
     }
 
-    /// Calls `look` with each process that has files. Nothing is to be allocated, or waited for.
+    /// Calls `look`, which must not sleep or allocate, with each process that has files.
     pub(super) fn for_each_member(&self, mut look: impl FnMut(&Process)) {
         let members = self.processes.lock();
         let open = members.all.values().filter(|member| member.files > 0);
         open.for_each(|member| look(&member.process));
     }
 
-    /// Core `core` was reset, which has cost these processes that: each learns of it, also one that
-    /// has closed its files, and who has caused it is charged.
+    /// Core `core` was reset: notes the toll of each process, also of one that has closed its files,
+    /// and charges the guilty one.
     pub(super) fn charge(&self, core: usize, tolls: &[Toll], cost: u32) {
         let members = self.processes.lock();
         for toll in tolls {

@@ -220,8 +220,8 @@ impl Process {
     }
 
     /// Runs a COMMIT whose arrays have a part for each of the first `count` cores of a kind:
-    /// `first`, and what `part` says. A core that is not there ends it before any has run; else an
-    /// error ends it behind those that have. Errors as [`Process::commit`].
+    /// `first`, and what `part` says. A core that is not there ends it before any part runs; any
+    /// other error ends it after the parts that have run. Errors as [`Process::commit`].
     pub(super) fn commit_all(
         self: &Arc<Self>,
         selector: CoreSelector,
@@ -439,8 +439,8 @@ impl Process {
         }
     }
 
-    /// The same behind `words`, for the chain at user address `next` alone, which is rare; `limit`
-    /// words at most.
+    /// Appends the commands of the chain at user address `next` to `words`, `limit` words at most.
+    /// Chains are rare.
     #[cold]
     #[inline(never)]
     fn copy_chain(
@@ -469,9 +469,9 @@ impl Process {
             let location = room
                 .read(at, format.location_bytes())
                 .map_err(|_| unreadable())?;
-            let (buffer, behind) = format.decode_location(location);
+            let (buffer, following) = format.decode_location(location);
             self.append_commands(self.tables(), words, &buffer, limit)?;
-            next = behind;
+            next = following;
         }
         Err(mistake!(
             Error::InvalidArgument,
@@ -507,7 +507,7 @@ impl Process {
         if (end + u64::from(buffer.reserved_tail)) > room as u64 {
             return Err(mistake!(
                 Error::InvalidArgument,
-                "the commands end at {:#x}, and {:#x} bytes for the driver behind them are not in the {:#x} bytes from {:#x} on", end, buffer.reserved_tail, room, logical));
+                "the commands end at {:#x}, and {:#x} bytes for the driver after them are not in the {:#x} bytes from {:#x} on", end, buffer.reserved_tail, room, logical));
         }
         // Both are below `room` now, so they fit.
         let count = (end - start) as usize / 4;
@@ -540,7 +540,7 @@ impl Process {
         }
     }
 
-    /// Checks the copied commands; returns what they leave behind.
+    /// Checks the copied commands; returns the state that they leave the core in.
     #[inline(always)]
     fn check(&self, core: &Core, tables: &Tables, words: &mut [u32], entry: Pipe) -> Result<Exit> {
         let addresses = self.addresses(core, tables);
@@ -579,7 +579,7 @@ impl Process {
     }
 
     /// Checks the copied states of a context, where addresses that are not the process's become the
-    /// scratch memory's; returns what they leave behind.
+    /// scratch memory's; returns the state that they leave the core in.
     pub(super) fn check_states(
         &self,
         core: &Core,
@@ -733,15 +733,15 @@ pub(super) struct Submission<'a> {
     stale: Option<KBox<[Stale; PIPES]>>,
     /// What the process has loaded of the 2D pipe's data before.
     data: Option<Arc<OwnData>>,
-    /// How often the GPU was to forget all of the process's addresses, at the last check.
+    /// How often the GPU had to forget all of the process's addresses, at the last check.
     wipes: u64,
-    /// The context is to be loaded before the commands, which have been looked at without it.
+    /// The context must be loaded before the commands, which were checked without it.
     is_context_new: bool,
     /// Which states they were lent: they begin with those of [`complete`].
     lent: u32,
     /// Of these, those that the context loads.
     of_context: u32,
-    /// The context of the process's commands before, to be let go of without a lock.
+    /// The context of the process's previous commands, which is dropped outside of the locks.
     left: Cell<Option<Arc<AttachedContext>>>,
 }
 
@@ -790,7 +790,7 @@ impl Submission<'_> {
 }
 
 impl Submission<'_> {
-    /// Whose addresses the commands name; `None`: nobody looks.
+    /// Whose addresses the commands name; `None`: addresses are not checked.
     fn author(&self) -> Option<(Author, &Scrub)> {
         if !self.process.device.parameters().check_addresses {
             return None;
@@ -1033,8 +1033,8 @@ impl Submission<'_> {
     }
 }
 
-/// Tells the log if the submission `what` has failed.
-pub(super) fn told<T>(what: &str, result: Result<T>) -> Result<T> {
+/// Logs the error if the submission `what` has failed.
+pub(super) fn logged<T>(what: &str, result: Result<T>) -> Result<T> {
     result.inspect_err(|error| {
         // Else it comes again, or is the caller's to hear.
         if error.errno().is_none() {
@@ -1058,8 +1058,8 @@ pub(super) fn entry_pipe(core: &Core, name: &str, number: u32) -> Result<Pipe> {
 /// Room for the description of a command buffer.
 pub(super) type Description = UserWords<{ abi::MAX_COMMAND_BUFFER_BYTES / 4 }>;
 
-/// Reads the description of a command buffer to `room`, to be decoded from there: what that comes
-/// to is large, and to be moved no more.
+/// Reads the description of a command buffer to `room`. The caller decodes it from there: the
+/// result is large, and moving it costs time.
 pub(super) fn read_description(
     user: u64,
     format: Format,
@@ -1122,7 +1122,7 @@ fn command_range(buffer: &CommandBuffer) -> Result<(u64, u64)> {
     } else {
         Err(mistake!(
             Error::InvalidArgument,
-            "startOffset {:#x} and {:#x} bytes for the driver are behind the end of the commands, {:#x}", buffer.start_offset, buffer.reserved_head, end))
+            "startOffset {:#x} and {:#x} bytes for the driver are past the end of the commands, {:#x}", buffer.start_offset, buffer.reserved_head, end))
     }
 }
 

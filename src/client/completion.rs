@@ -6,8 +6,8 @@
 //! head, with the version of its layout, and a slot for each core. There the driver writes the
 //! number of the process's last job in that core that has ended, when that was, and the number of
 //! the last one that was dropped, because the core was reset or stopped. 64-bit words are not
-//! written at once on 32-bit machines, so a sequence number stands before them: odd while
-//! they change. Layout: `struct galcore_completion` of the C header.
+//! written at once on 32-bit machines, so a sequence number precedes them: odd while they change.
+//! Layout: `struct galcore_completion` of the C header.
 
 use crate::{
     error::Result,
@@ -44,7 +44,7 @@ const VERSION: u32 = 1;
 const HEAD_VERSION: usize = 0;
 const HEAD_CORES: usize = 4;
 
-/// Bytes of the head, and of each core's slot behind it: a line of any processor's cache.
+/// Bytes of the head, and of each core's slot after it: a line of any processor's cache.
 const HEAD_BYTES: usize = 64;
 const SLOT_BYTES: usize = 64;
 

@@ -5,7 +5,7 @@
 //! Where the client counts references they are read when a context is loaded again, not when they
 //! are given: a client goes on adding to one for as long as no other COMMIT of its context has
 //! switched. Where it does not (the newest generations) the one that a COMMIT gives is read if that
-//! COMMIT switches, and the client is told; else it goes on adding, and nothing is kept of it. What
+//! COMMIT switches, and the answer says so; else the client goes on adding, and nothing is kept. What
 //! cannot be read, or makes no sense, counts as empty: a delta describes states that have been
 //! loaded once already, and clients exist that leave theirs on the stack. The driver follows no
 //! pointer from one to the next, and writes nothing but reference counts. Source:
@@ -132,8 +132,8 @@ pub(super) fn merge(buffers: &mut Buffers, given: u64, format: Format) -> Merged
     merged
 }
 
-/// Job `number` has switched: the deltas that were merged are let go of, and the one that
-/// came with it (0: none) is noted for both copies.
+/// Job `number` has switched: drops its references to the merged deltas, and notes the one that
+/// came with it (0: none) for both copies.
 pub(super) fn switched(
     buffers: &mut Buffers,
     number: u64,

@@ -4,12 +4,12 @@
 //!
 //! The last close waits for nothing, so a process that is killed is gone at once whatever it had.
 //! If all that the process has submitted has ended by then, its own memory is its own again when
-//! the close returns: who shares the memory with it may write there once the process is gone. All
-//! else is done by the work item, in steps, each of which waits in the ring and not there:
+//! the close returns: a process that shares the memory may write there once this one is gone. The
+//! work item does all else, in steps, each of which waits in the ring and not there:
 //!
 //! 1. what the process itself has submitted ends; then its own memory is its own again, and nothing
 //!    more can be charged to it;
-//! 2. what anybody has submitted by then ends; then everything is dropped.
+//! 2. what all processes have submitted by then ends; then everything is dropped.
 
 use super::{
     tables::PerCore,
@@ -108,7 +108,7 @@ impl Process {
             OWN_WORK => {
                 self.unshare_all();
                 self.unshare_signals();
-                // The windows hold the process. None stands any more: each keeps its file open.
+                // The windows hold the process. None is mapped any more: each keeps its file open.
                 let views = core::mem::take(&mut self.tables().pool_views);
                 drop(views);
                 self.wait_in_rings(self.last_jobs());
@@ -135,7 +135,7 @@ impl Process {
             Ok(item) => reclaimer.retire_behind(numbers, item),
             // No memory to wait in the rings: here, then, in this process's own work item.
             Err(_) => {
-                // Whoever is no client's any more may still be running: until it is reset.
+                // A job whose client has gone may still be running: until its core is reset.
                 while !reclaimer.are_over(&numbers) {
                     fsleep(Delta::from_millis(10));
                 }
@@ -144,7 +144,7 @@ impl Process {
         }
     }
 
-    /// Gives the process's own memory back to it, or to who has it now.
+    /// Gives the process's own memory back to the process, or to its other users.
     fn give_all_back(&self) {
         self.finish_returns();
         let all = self.tables().own_memory();
@@ -153,10 +153,10 @@ impl Process {
         }
     }
 
-    /// Drops everything: the GPU is past it, and nobody can name it.
+    /// Drops everything: the GPU is past it, and no handle names it.
     fn release_all(&self) {
         self.end_counts();
-        // First: nobody else's jobs are to keep a core on for it. Not under the tables' lock.
+        // First, so that jobs of other processes keep no core on for it. Not under the tables' lock.
         let kept_on = core::mem::take(&mut self.tables().kept_on);
         drop(kept_on);
         let nodes = core::mem::take(&mut self.tables().nodes);

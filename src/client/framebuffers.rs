@@ -206,7 +206,7 @@ impl Tables {
         Ok(())
     }
 
-    /// How many bytes of a framebuffer of the process's lie at GPU address `address` and behind it.
+    /// Bytes from GPU address `address` to the end of a framebuffer of the process's.
     pub(super) fn framebuffer_bytes(&self, address: u32) -> Option<u64> {
         let mut all = self.framebuffers.iter();
         let range = all.find(|of| of.range.contains(address))?.range;

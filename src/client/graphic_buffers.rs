@@ -31,13 +31,13 @@ use crate::{
 };
 use kernel::sync::Arc;
 
-/// A node, and its name: who was told it imports the node, also when its maker has freed it.
+/// A node and its name: by it, others can import the node, also when its maker has freed it.
 struct KeptNode {
     _node: Arc<Node>,
     _name: Name<Node>,
 }
 
-/// What a descriptor keeps: nobody reaches anything by it.
+/// The objects that a descriptor keeps. It gives no access to them.
 struct GraphicBuffer {
     _nodes: [Option<KeptNode>; GRAPHIC_BUFFER_NODES],
     _piece: Option<(Name<Piece>, Arc<Piece>)>,
@@ -56,16 +56,16 @@ impl Process {
                     _name: name,
                 }))
             }
-            // That has no name, and is its own again with FREE, or its end: who has the descriptor
-            // then would keep pages locked that count for nobody.
+            // The process's own memory has no name, and is given back by FREE or the process's end.
+            // A descriptor that kept it could keep pages pinned that no process is charged for.
             Err(Error::NotSupported) => self.live_node(handle).map(|_| None),
             Err(error) => Err(error),
         }
     }
 
-    /// SET_VIDEO_MEMORY_METADATA: who has the node reads it. `InvalidObject`: no such node.
-    /// `NotFound`: the descriptor is no dma-buf's; as with the vendor's it is noted, and nothing
-    /// else.
+    /// SET_VIDEO_MEMORY_METADATA, which all processes that have the node can read.
+    /// `InvalidObject`: no such node. `NotFound`: the descriptor is no dma-buf's; as with the
+    /// vendor's it is noted, and nothing else.
     pub(super) fn set_metadata(&self, handle: u32, metadata: NodeMetadata) -> Result<Reply<'_>> {
         let node = self.live_node(handle)?;
         let noted = node.metadata();
@@ -83,9 +83,9 @@ impl Process {
         Ok(Reply::Metadata(node.metadata().read()))
     }
 
-    /// GET_GRAPHIC_BUFFER_FD: a descriptor that keeps the nodes, the shared buffer and the signal,
-    /// those that are not 0, and the names of the first two, until it is closed, whoever has it
-    /// then. Of nodes that are the process's own memory it keeps nothing.
+    /// GET_GRAPHIC_BUFFER_FD: a descriptor that keeps the nodes, the shared buffer and the signal
+    /// (those that are not 0), and the names of the first two, until its last holder closes it. It
+    /// keeps nothing of nodes that are the process's own memory.
     ///
     /// `InvalidObject`: no such node. `NotFound`: no such shared buffer or signal.
     /// `OutOfResources`: no descriptor is left.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What it costs to ask for names that nothing has: names of nodes and ids of shared buffers
+//! The rate limit on failed look-ups of names: of nodes, and ids of shared buffers
 //! ([`super::names`]).
 //!
-//! Who knows a name gets what has it, so names must not be found by trying. A user ([`super::users`],
-//! not a process, of which one can make as many as one likes) may try [`FREE_TRIES`] that fail; from
-//! then on there is one for each [`COST`]. The cost is noted before the name is looked up, and given
-//! back if there is such a name: a process that is killed, or kills a child that seems to have
-//! failed, has paid all the same. So a user who asks only for names that exist never waits, whatever
-//! other users do. The kernel's administrator, who can read all memory, does not pay.
+//! A name is a capability: a process that knows it gets the object. So names must not be found by
+//! trying. A user ([`super::users`]; not a process, since a user can start any number) has
+//! [`FREE_TRIES`] failed look-ups; then one for each [`COST`]. The cost is charged before the
+//! look-up, and refunded if the name exists: so killing the process that asks does not avoid it. A
+//! user who asks only for names that exist never waits, whatever other users do. The kernel's
+//! administrator, who can read all memory, does not pay.
 
 use super::users::Users;
 use crate::{
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(charge(paid, start + COST / 2), Err(COST / 2));
         let mut tries = 0;
         let mut now = start;
-        // Over 100 costs' time, whoever asks ever so often.
+        // A caller that never pauses, over the time of 100 costs.
         while now < start + 100 * COST {
             if let Ok(then) = charge(paid, now) {
                 paid = then;

@@ -41,13 +41,13 @@ use kernel::{
     }, //
 };
 
-/// The wait behind the second hang, in milliseconds; each further one doubles it.
+/// The wait after the second hang, in milliseconds; each further hang doubles it.
 const FIRST_WAIT: u32 = 100;
 
 /// Hangs after which a process's commands are refused.
 pub(super) const MAX_HANGS: u32 = 8;
 
-/// Hangs that an account holds at most: the wait behind them is 51 s.
+/// The most hangs in an account: the wait after them is 51 s.
 const MAX_OWED: u32 = 11;
 
 /// The most that a process waits for one hang of others, in milliseconds.
@@ -67,12 +67,11 @@ const USERS: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProcessId(pub(super) i32, pub(super) u64);
 
-/// Who may have caused hangs.
+/// A process that may have caused hangs, and its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Person {
-    /// The process.
     pub(super) process: ProcessId,
-    /// The user that it is on account of; `None`: of nobody's.
+    /// The user whose account it counts in; `None`: an administrator's process.
     pub(super) user: Option<u32>,
     /// When it has opened the device, in jiffies.
     pub(super) since: u64,
@@ -122,7 +121,7 @@ impl Account {
         self.cost = cost.min(ticks(MOST_COST));
     }
 
-    /// How many jiffies are left at `now` of a wait of `wait` behind the last one.
+    /// How many jiffies are left at `now` of a wait of `wait` after the last hang.
     fn left(&self, wait: u32, now: u64) -> u64 {
         u64::from(wait).saturating_sub(now.saturating_sub(self.last))
     }
@@ -184,14 +183,12 @@ impl<K: Copy + PartialEq, const N: usize> Table<K, N> {
     }
 }
 
-/// What is due in front of a process's commands.
+/// What is due before a process's commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
-    /// Nothing.
     Nothing,
     /// They wait: for its own hangs, or, if this is so, for those of others.
     Wait(bool),
-    /// They are refused.
     Refusal,
 }
 
@@ -204,7 +201,6 @@ impl Due {
     }
 }
 
-/// The accounts.
 struct Accounts {
     processes: Table<ProcessId, PROCESSES>,
     users: Table<u32, USERS>,
@@ -231,20 +227,20 @@ impl Accounts {
         }
     }
 
-    fn charge(&mut self, who: &Person, cost: u32, now: u64) -> Charged {
-        let is_new = self.strangers.is_new(who, now);
-        if let Some(user) = who.user {
+    fn charge(&mut self, person: &Person, cost: u32, now: u64) -> Charged {
+        let is_new = self.strangers.is_new(person, now);
+        if let Some(user) = person.user {
             self.strangers.charge(cost, now);
             self.eldest = None;
-            let users = match who.is_known || !is_new {
+            let users = match person.is_known || !is_new {
                 true => &mut self.users,
                 false => &mut self.strangers_of,
             };
             users.charge(user, cost, now);
         }
         Charged {
-            owed: self.processes.charge(who.process, cost, now).owed,
-            makes_strangers: who.is_known && is_new && who.user.is_some(),
+            owed: self.processes.charge(person.process, cost, now).owed,
+            makes_strangers: person.is_known && is_new && person.user.is_some(),
         }
     }
 
@@ -299,7 +295,6 @@ pub(crate) struct Guilt {
 }
 
 impl Guilt {
-    /// Nobody has done anything.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             accounts <- new_spinlock!(Accounts::new(), "galcore guilt"),
@@ -317,7 +312,7 @@ impl Guilt {
         self.accounts.lock().strangers.is_new(who, now)
     }
 
-    /// What is due in front of the commands of `who`.
+    /// What is due before the commands of `who`.
     pub(super) fn due(&self, who: &Person) -> Due {
         self.accounts.lock().due(who, sys::jiffies64())
     }
@@ -344,7 +339,7 @@ fn ticks(milliseconds: u32) -> u32 {
     }
 }
 
-/// How long commands wait behind so many hangs, in milliseconds.
+/// How long commands wait after `owed` hangs, in milliseconds.
 fn wait_for(owed: u32) -> u32 {
     match owed {
         0 | 1 => 0,
@@ -385,7 +380,7 @@ mod tests {
         (all > 0).then_some((all, is_for_others))
     }
 
-    /// Where 32 bits come round.
+    /// Just before 32 bits wrap.
     const START: u64 = u32::MAX as u64 - 5;
 
     /// What a hang has cost.
@@ -463,17 +458,17 @@ mod tests {
         for process in 2..6 {
             let charged = accounts.charge(&of_user(process, now), COST, now);
             assert!(!charged.makes_strangers);
-            // Who comes, whoever's it is.
+            // A new process, of any user.
             let new = of_user(90, now);
             assert_eq!(wait(&mut accounts, &new, now), due);
             assert_eq!(wait(&mut accounts, &of_other(new), now), due);
-            // Not who was there, nor who is known by now, nor the administrator's.
+            // Not one that was there, nor one that is known by now, nor the administrator's.
             let admins = Person { user: None, ..new };
-            for who in [old, of_other(old), known(new), admins] {
-                assert_eq!(accounts.due(&who, now), Due::Nothing);
+            for person in [old, of_other(old), known(new), admins] {
+                assert_eq!(accounts.due(&person, now), Due::Nothing);
             }
         }
-        // Who has hung it is not known, whatever else it has done.
+        // The process that has hung it is not known, whatever else it has done.
         let last = u64::from(COST + 2 * ticks(HEAD_START));
         let guilty = known(of_user(2, now));
         assert_eq!(wait(&mut accounts, &guilty, now), Some((last, true)));
@@ -486,7 +481,7 @@ mod tests {
                 .makes_strangers
         );
         assert!(!accounts.charge(&known(old), COST, now).makes_strangers);
-        // The longest that anybody waits for others.
+        // The longest wait for others.
         accounts.charge(&of_user(9, now), u32::MAX, now);
         let longest = u64::from(ticks(MOST_COST));
         assert_eq!(
@@ -558,7 +553,7 @@ mod tests {
             ..old
         };
         assert_eq!(accounts.due(&other, now), Due::Nothing);
-        // An administrator's is refused for what it has done itself, and waits for nobody.
+        // An administrator's is refused for its own hangs, and waits for no other process.
         let admin = Person {
             user: None,
             ..of_user(99, now)

@@ -26,17 +26,15 @@ const PLACE_BITS: u32 = 15;
 /// The highest count of uses: a handle fits a signed 32-bit field.
 const LAST_USE: u32 = (1 << (31 - PLACE_BITS)) - 1;
 
-/// So many slots are made before one is used again.
+/// Slots that are made before one is used again.
 const SPREAD: usize = 64;
 
-/// No slot.
 const NONE: u32 = u32::MAX;
 
 /// What a slot has.
 enum State<T> {
     /// Nothing; the slot that is used after this one.
     Free(u32),
-    /// An object.
     Used(T),
     /// An object that is out of the table for the time being.
     Away,
@@ -115,7 +113,7 @@ impl<T> Handles<T> {
         (slot.uses == handle >> PLACE_BITS).then_some(place)
     }
 
-    /// Puts a slot, whose object has left, behind the free ones.
+    /// Puts a slot whose object has left at the end of the free ones.
     fn release(&mut self, place: u32) {
         self.count -= 1;
         if let Some(slot) = self.slot(place) {

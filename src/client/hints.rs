@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What an address may be that a process may not use, for who has written the client.
+//! What an address may be that a process may not use: a hint for the client's author.
 //!
-//! Looked up when a stream has been refused, and only then.
+//! Looked up only when a stream has been refused.
 
 use super::{
     tables::Tables,
@@ -20,13 +20,13 @@ use crate::stream::{
 };
 use kernel::fmt;
 
-/// What is so near behind the end of memory is taken for a mistake in counting.
+/// An address this close past the end of memory is taken for a counting mistake.
 const NEAR: u32 = 1 << 20;
 
 /// What an address may be.
 #[derive(Clone, Copy)]
 pub(super) enum Hint {
-    /// Nobody knows.
+    /// Not known.
     None,
     /// In memory that the process has freed.
     Freed(Owner),
@@ -34,8 +34,8 @@ pub(super) enum Hint {
     User(Option<Viewed>),
     /// A handle of a node.
     Handle,
-    /// So many bytes behind the last of an object.
-    Behind(Owner, u32),
+    /// This number of bytes past the last of an object.
+    Past(Owner, u32),
 }
 
 /// Writes what an object is called, with its handle.
@@ -68,7 +68,7 @@ impl fmt::Display for Hint {
                 write!(f, "; it is an address of the CPU's, of buffer {handle:#x}")
             }
             Hint::Handle => f.write_str("; it is the handle of a node: LOCK answers its address"),
-            Hint::Behind(owner, bytes) => {
+            Hint::Past(owner, bytes) => {
                 f.write_str("; ")?;
                 write_name(f, owner)?;
                 write!(f, " ends {bytes:#x} bytes before")
@@ -99,7 +99,7 @@ impl Tables {
             return Hint::Handle;
         }
         match self.addresses.owner_in_front(address) {
-            Some((owner, behind)) if behind < NEAR => Hint::Behind(owner, behind + 1),
+            Some((owner, past)) if past < NEAR => Hint::Past(owner, past + 1),
             _ => Hint::None,
         }
     }

@@ -46,9 +46,7 @@ use kernel::{
 
 /// What a request names: a descriptor is looked up once, as what it is can change meanwhile.
 pub(super) enum Source {
-    /// A dma-buf.
     DmaBuf(DmaBuf),
-    /// Memory of the caller's.
     User { user: u64, bytes: u64 },
 }
 
@@ -81,7 +79,7 @@ impl Mapped {
         }
     }
 
-    /// Lets go of it when the GPU does not use it any more.
+    /// Drops it once the GPU does not use it any more.
     pub(super) fn release(self) {
         if let Mapped::Memory(memory) = self {
             memory.release();
@@ -160,7 +158,7 @@ impl Process {
         })
     }
 
-    /// What UNMAP_USER_MEMORY has taken out of the table goes, behind the GPU's last use of it.
+    /// Drops what UNMAP_USER_MEMORY has taken out of the table, after the GPU's last use of it.
     pub(super) fn unmap_foreign(self: &Arc<Self>, mapped: Mapped) {
         match mapped {
             Mapped::Memory(memory) => {
@@ -200,8 +198,8 @@ impl Process {
         Ok((info, address))
     }
 
-    /// WRAP_USER_MEMORY: a node of the memory, which counts in nobody's ledger. One of memory
-    /// without pages (a framebuffer) gives no addresses: the process may use them anyway.
+    /// WRAP_USER_MEMORY: a node of the memory, which counts in no ledger. One of memory without
+    /// pages (a framebuffer) gives no addresses: the process may use them anyway.
     ///
     /// `NotSupported`: the process's own memory is not `in_lines` of the cache, as it must be. What
     /// lies beside it in a line is lost when that is cleaned or invalidated.

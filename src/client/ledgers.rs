@@ -7,7 +7,7 @@ use crate::{
     memory::Pool, //
 };
 
-/// Kinds of surfaces that are told apart (`gceVIDMEM_TYPE` of the 6.4 driver).
+/// Kinds of surfaces that are counted apart (`gceVIDMEM_TYPE` of the 6.4 driver).
 pub(crate) const KINDS: usize = 17;
 
 /// The kind of a request without its flags.
@@ -16,13 +16,11 @@ const KIND_MASK: u32 = 0xFF;
 /// Nodes of video memory that a process has allocated.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct VideoLedgers {
-    /// All.
     pub(crate) all: Ledger,
     /// In the pool.
     pub(crate) system: Ledger,
     /// In contiguous pages of their own.
     pub(crate) contiguous: Ledger,
-    /// In scattered pages.
     pub(crate) scattered: Ledger,
     /// In the pool, or in contiguous pages of their own.
     pub(crate) in_one_piece: Ledger,
@@ -51,7 +49,7 @@ impl VideoLedgers {
         };
         // CAST: 8 bits.
         let kind = (sort.kind & KIND_MASK) as usize;
-        // What nobody knows is of no kind.
+        // Unknown kinds count as 0, no kind.
         let kind = if kind < KINDS { kind } else { 0 };
         let others = [&mut self.all, &mut self.kinds[kind]];
         // `Init` has a `chain` too, so this one is called by its trait.

@@ -3,9 +3,9 @@
 //! The clients: processes that have the device open, what they own, and the running of their
 //! requests.
 //!
-//! A [`Process`] stands for all files that one program of one process has open: libraries open the
-//! device more than once and use handles across. It ends with the last of them; then everything it
-//! owned is given back, behind the GPU's last use.
+//! A [`Process`] has all files that one program of one process has open: libraries open the device
+//! more than once and use handles across. It ends with the last of them; then everything it owned
+//! is given back, after the GPU's last use.
 //!
 //! A file can outlive the program that opened it, and reach others: by fork, exec, or a socket. The
 //! [`Process`] then serves only the memory map that it was opened from: see
@@ -198,7 +198,7 @@ pub(crate) type Running = gpu::Running<Events>;
 /// Requests by files that other programs have opened.
 static PASSED_ON: RateLimit = RateLimit::new();
 
-/// The number of the next process. 64 bits do not come round.
+/// The number of the next process. 64 bits do not wrap.
 static PROCESSES: Atomic<u64> = Atomic::new(1);
 
 /// One process's objects.
@@ -211,8 +211,8 @@ pub(crate) struct Process {
     /// Keeps its tables of the MMU, if it has some of its own.
     space: Option<Space>,
     leader: ARef<Task>,
-    /// The memory map that its user addresses, windows and pins are of. `exec` replaces that of the
-    /// leader, so the reference is to the structure alone, whose address no other one gets.
+    /// The memory map of its user addresses, windows and pins. `exec` replaces the leader's. The
+    /// reference keeps only the structure: no other map gets its address.
     mm: ARef<Mm>,
     /// The leader's number, as the process's own threads know it.
     own_id: i32,
@@ -441,8 +441,8 @@ impl Process {
         place.is_ok_and(|place| self.device.is_vector(place))
     }
 
-    /// Runs a request of the profiler's; `text` gives what a command that has a text has. Apart
-    /// from the others, which are to be quick. `InvalidArgument`: it is none.
+    /// Runs a request of the profiler's; `text` gives the text of a command that has one. Apart from
+    /// the other requests, which must be quick. `InvalidArgument`: it is none.
     #[cold]
     #[inline(never)]
     pub(crate) fn run_profiler(
@@ -646,11 +646,11 @@ impl Process {
                     }
                     None => core().and_then(|core| self.commit(&core, &commit)),
                 };
-                commit::told("COMMIT", committed)
+                commit::logged("COMMIT", committed)
             }
             Request::CommitAll { first, count } => {
                 let committed = self.commit_all(selector, first, count, part);
-                commit::told("COMMIT", committed)
+                commit::logged("COMMIT", committed)
             }
             Request::VectorCommit(commit) => {
                 let core = self.device.vector(selector)?;
@@ -660,7 +660,7 @@ impl Process {
                 self.device.vector(selector).map(|_| Reply::CommandBuffer)
             }
             Request::EventCommit { queue, format } => match self.core_behind(selector) {
-                Ok(core) => commit::told("EVENT_COMMIT", self.event_commit(&core, queue, format)),
+                Ok(core) => commit::logged("EVENT_COMMIT", self.event_commit(&core, queue, format)),
                 Err(_) if format.vector_knows_events() && self.is_vector(selector) => {
                     Err(Error::NotSupported)
                 }
@@ -697,7 +697,7 @@ fn refuse_caller() -> Error {
 }
 
 /// Whether a request needs neither memory nor jobs of the process whose file it comes by, so that
-/// anybody may make it who has got the file: questions about the device, and signals, which
+/// any process that has got the file may make it: questions about the device, and signals, which
 /// processes wait for together.
 #[cold]
 #[inline(never)]

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Names of nodes: with one, a process hands a node to another (NAME_VIDEO_MEMORY,
-//! IMPORT_VIDEO_MEMORY). So it does with a shared buffer ([`super::shared_buffers`]).
+//! IMPORT_VIDEO_MEMORY). Shared buffers have names, too ([`super::shared_buffers`]).
 //!
-//! Who knows the name of a node gets it. So names are drawn at random from 31 bits, unlike the
-//! vendor's, which count up, and trying them is slow ([`super::guesses`]). A node's name is a field
+//! A name is a capability: a process that knows it gets the node. So names are drawn at random from
+//! 31 bits, unlike the vendor's, which count up, and failed look-ups are rate-limited
+//! ([`super::guesses`]). A node's name is a field
 //! of 32 bits in all generations. A shared buffer's id has 64, but a 32-bit client keeps it in a
 //! pointer, and clients know the vendor's, which are 32-bit integers. A name lasts as long as a
 //! process has the node under it, or a graphic buffer ([`super::graphic_buffers`]) keeps it.
@@ -145,14 +146,14 @@ impl<T> Name<T> {
         Ok((Self { names, number }, thing))
     }
 
-    /// The same for who has the thing, and so guesses nothing. `NotFound`: it has just gone.
+    /// The same for a process that has the thing, and so guesses nothing. `NotFound`: it has just
+    /// gone.
     pub(super) fn hold_own(names: &Arc<Names<T>>, number: u32) -> Result<(Self, Arc<T>)> {
         let thing = names.registry.lock().hold(number)?;
         let names = names.clone();
         Ok((Self { names, number }, thing))
     }
 
-    /// The name.
     pub(super) fn number(&self) -> u32 {
         self.number
     }

@@ -83,13 +83,13 @@ pub(super) enum Origin {
 /// The process's view of a page-backed node.
 #[derive(Clone, Copy)]
 pub(super) enum PagesView {
-    /// There is none.
+    /// No view.
     None,
     /// A LOCK makes it.
     BeingMade,
     /// The same, by a handle of a DRM file.
     BeingMadeOfObject,
-    /// It is at user address `user`, for so many locks.
+    /// It is at user address `user`, for `locks` locks.
     At { user: usize, locks: u32 },
 }
 
@@ -107,10 +107,10 @@ pub(super) struct NodeEntry {
     locked_for: u8,
     /// Where the process sees it, if it is page-backed.
     pub(super) view: PagesView,
-    /// That view is to be cached, as the last LOCK has said.
+    /// The last LOCK asked for a cached view.
     pub(super) is_cached: bool,
-    /// How often it was imported while it was there already: so many frees more must come. Short, as an
-    /// entry is moved often, and more than 64 bytes by a call.
+    /// How often it was imported while it was there already: each import takes one more free. Short,
+    /// as an entry is moved often, and more than 64 bytes by a call.
     pub(super) imports: u16,
     /// The process may free it. Else it has only got objects of it.
     pub(super) is_numbered: bool,
@@ -130,24 +130,22 @@ pub(super) struct NodeEntry {
 /// How LOCK is asked for.
 #[derive(Clone, Copy)]
 pub(super) struct Locking {
-    /// The user's view is to be cached.
+    /// Map the user's view cached.
     pub(super) cacheable: bool,
     /// The place of the core for which.
     pub(super) core: usize,
     /// That core knows physical addresses only: memory in one piece.
     pub(super) physical: bool,
-    /// Who has a page-backed node locked for a core may lock it again for that.
+    /// A process that has a page-backed node locked for a core may lock it for that again.
     pub(super) again: bool,
     /// By a handle of a DRM file.
     pub(super) of_object: bool,
-    /// What is to be done.
     pub(super) parts: Parts,
 }
 
 /// How UNLOCK is asked for.
 #[derive(Clone, Copy)]
 pub(super) struct Unlocking {
-    /// What is to be done.
     pub(super) parts: Parts,
     /// The event takes every node's lock off. Until then commands that use the node may still come.
     pub(super) later: bool,
@@ -157,7 +155,6 @@ pub(super) struct Unlocking {
 
 /// What a FREE has claimed.
 pub(super) enum Claimed {
-    /// The node.
     Node,
     /// One of several imports of it: the node stays.
     Import,
@@ -223,7 +220,7 @@ impl NodeEntry {
         }
     }
 
-    /// Whether it can be used: nobody has freed it, or is about to.
+    /// Whether it can be used: it is not freed, and no FREE is under way.
     pub(super) fn is_alive(&self) -> bool {
         self.life == Life::Alive
     }
@@ -236,7 +233,6 @@ impl NodeEntry {
         }
     }
 
-    /// That view.
     #[inline]
     pub(super) fn shown(&self) -> Option<(Backing, usize)> {
         let user = self.user()?;
@@ -326,7 +322,7 @@ impl NodeEntry {
     }
 }
 
-/// How often who finds no memory waits for more to come back: others may let go of some for ever.
+/// How often an allocation waits for memory of others: they may go on freeing some forever.
 const RECLAIMS: u32 = 4;
 
 /// How often in each of these what the process itself has freed is waited for.
@@ -388,7 +384,7 @@ impl Process {
         let reclaimer = self.device.reclaimer();
         for _ in 0..RECLAIMS {
             let freed = reclaimer.freed();
-            // What a job of its own has let go of has some way to go: it is hidden, then dropped.
+            // Memory that an own job frees takes some steps: it is hidden, then dropped.
             for _ in 0..STEPS {
                 let goes_on = self.reclaim()?;
                 match allocate() {
@@ -399,7 +395,7 @@ impl Process {
             match reclaimer.wait_for_others() {
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 Err(_) => break,
-                // What jobs let go of as they ended has come behind what was waited for.
+                // Jobs freed more as they ended, after what was waited for.
                 Ok(()) if reclaimer.freed() != freed => {}
                 Ok(()) => break,
             }
@@ -407,8 +403,8 @@ impl Process {
         allocate()
     }
 
-    /// Waits until what the process has let go of, and what jobs that have ended have, is back;
-    /// says whether the cores go on. `Interrupted`. The caller has no lock.
+    /// Waits until the memory that the process, and jobs that have ended, have freed is back; says
+    /// whether the cores go on. `Interrupted`. The caller has no lock.
     pub(super) fn reclaim(&self) -> Result<bool> {
         // First: what records have freed may only be noted, by a job that has ended.
         self.take_left_views();
@@ -743,7 +739,7 @@ impl Process {
         entry.node.end_here();
     }
 
-    /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY: the event half of UNLOCK, behind what is in the ring.
+    /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY: the event half of UNLOCK, after what is in the ring.
     pub(super) fn queue_unlock(
         self: &Arc<Self>,
         core: &Core,
@@ -762,8 +758,9 @@ impl Process {
         )
     }
 
-    /// Claims a node for who will free it. `InvalidObject`: handle 0. `InvalidData`: unknown,
-    /// claimed or freed already. `MemoryLocked`: locked, and it is wanted only `if_unlocked`.
+    /// Claims a node for the caller, which will free it. `InvalidObject`: handle 0. `InvalidData`:
+    /// unknown, claimed or freed already. `MemoryLocked`: locked, and it is wanted only
+    /// `if_unlocked`.
     pub(super) fn claim_node(&self, handle: u32, if_unlocked: bool) -> Result<Claimed> {
         if handle == 0 {
             return Err(Error::InvalidObject);

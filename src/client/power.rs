@@ -2,9 +2,9 @@
 
 //! What processes want of the cores' power and clock.
 //!
-//! A core runs at the highest clock that any process with open files wants; who has said nothing
-//! wants the full one. So a client can slow down its own drawing and nobody else's. Lock:
-//! `galcore speeds`, above `galcore processes` and the core's.
+//! A core runs at the highest clock that any process with open files wants. A process that has set
+//! none wants the full one, so a client can only slow down its own drawing. Lock: `galcore speeds`,
+//! above `galcore processes` and the core's.
 
 use super::{
     Clients,
@@ -119,7 +119,7 @@ impl Clients {
 
     fn load_speeds(&self) {
         let _one_at_a_time = self.speeds.lock();
-        // Who joins behind the look sees this, and comes here too.
+        // A process that joins after the look sees this, and comes here, too.
         self.has_lowered.store(true, Relaxed);
         let (mut scales, mut has_lowered) = ([0; MAX_CORES], false);
         self.for_each_member(|process| {

@@ -2,11 +2,11 @@
 
 //! The profiler: what the cores have counted, for processes that want to know.
 //!
-//! Counters are a core's, whoever has it work. Each process is told how much they have grown since
-//! it was told last, so that one does not disturb another: nobody clears them ([`hw`](crate::hw)).
-//! Its count of a core begins when it asks for the profiler's setting, or puts the profiler on, or,
-//! else, reads for the first time, which then tells nothing. It ends with the process, or when it
-//! puts the profiler off. Up to then the core's modules keep their clocks.
+//! Counters count all work of a core. Each process reads how much they have grown since it read them
+//! last, so that one does not disturb another: they are never cleared ([`hw`](crate::hw)). Its count
+//! of a core begins when it asks for the profiler's setting, or puts the profiler on, or, else, reads
+//! for the first time, which then tells nothing. It ends with the process, or when it puts the
+//! profiler off. Up to then the core's modules keep their clocks.
 //!
 //! Whether there is a profiler at all, and for whom, is the parameter `gpuProfiler`. Where there is
 //! none the commands answer as the vendor's default builds. Source: sources.md, profiling.
@@ -39,8 +39,8 @@ use kernel::{
     uaccess::UserSlice, //
 };
 
-/// What each reading begins a new count of: the two parts, what is told of 2D, and all in one
-/// piece.
+/// The sets of counters, each with a count that begins anew when it is read: the two parts, those of
+/// 2D, and all in one piece.
 const SETS: usize = 4;
 const FIRST: usize = 0;
 const SECOND: usize = 1;
@@ -50,7 +50,7 @@ const WHOLE: usize = 3;
 /// A process's count of a core.
 struct Count {
     counting: Counting,
-    /// What there was when it was told last.
+    /// The counters at the last reading.
     bases: [Cells; SETS],
 }
 
@@ -121,8 +121,8 @@ impl Process {
             let count = tables.profile.counts[place].as_ref();
             count.is_some_and(|count| count.counting.is_of(hardware))
         };
-        // First: from now on what is counted is not lost when it goes off. Also memory: behind this
-        // modules' clocks are not gated.
+        // First: from here on no count is lost when the core goes off, and its modules' clocks are
+        // not gated. The allocation, too, comes before that.
         let count = match has_begun {
             true => None,
             false => Some(KBox::new(
@@ -212,7 +212,7 @@ impl Process {
         Ok(())
     }
 
-    /// Ends the counts. Where nobody else wants any, modules' clocks are gated again.
+    /// Ends the counts. Where no other process wants any, modules' clocks are gated again.
     pub(super) fn end_counts(&self) {
         let ended: Counts = core::mem::take(&mut self.tables().profile.counts);
         let had_some = ended.each_ref().map(Option::is_some);
@@ -271,10 +271,10 @@ impl Process {
         }
         let cells = self.take_counters(selector, FLAT)?;
         let of = |counter: Counter| counter.value(&cells).unwrap_or(0);
-        let told = [of(Counter::Cycles), of(Counter::Pixels2d)];
-        let bytes = core::mem::size_of_val(&told);
+        let answer = [of(Counter::Cycles), of(Counter::Pixels2d)];
+        let bytes = core::mem::size_of_val(&answer);
         Ok(UserSlice::new(UserPtr::from_addr(at), bytes)
             .writer()
-            .write(&told)?)
+            .write(&answer)?)
     }
 }

@@ -68,8 +68,8 @@ pub(super) struct Queue<'a> {
     events: Events,
     /// `None` as long as there are none, as with most queues.
     claims: Option<KVec<Claim>>,
-    /// Words are to be written; how many ranges had left the process's addresses when they were
-    /// looked up.
+    /// Set if records write words: how many ranges had left the process's addresses when the words
+    /// were looked up.
     writes: Option<u64>,
 }
 
@@ -100,8 +100,8 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// Reads and resolves the list at user address `first` (0: empty), behind the records that
-    /// there are. In its place: to move a queue takes as long as to read a record.
+    /// Reads and resolves the list at user address `first` (0: empty), and appends it to the records
+    /// that there are. In place: moving a queue takes as long as reading a record.
     ///
     /// `OutOfResources`: a record cannot be read. `InvalidData`: too long, or cyclic.
     /// `InvalidArgument`: a realtime signal to others. `InvalidAddress`: a word to write that is
@@ -161,7 +161,7 @@ impl<'a> Queue<'a> {
                 id,
                 process: target,
             } if process.device.parameters().linux_signal => {
-                // Only to the sender itself, as kill(2) always permits: who shares no more than
+                // Only to the sender itself, as kill(2) always permits: a process that shares only
                 // the memory map may be another user's.
                 let is_own = sys::is_thread_of(&process.leader);
                 if i32::try_from(target).ok() != Some(process.id()) || !is_own {
@@ -237,7 +237,7 @@ impl<'a> Queue<'a> {
                 }
                 Action::Change(change)
             }
-            // Its memory is let go of when the job stands: behind it.
+            // Its memory is released once the job is submitted: after it.
             Record::FreeBuffer(named) => {
                 let detached = match process.tables().buffers.detach(named.handle) {
                     Ok(detached) => detached,
@@ -376,12 +376,12 @@ impl<'a> Queue<'a> {
         Ok(())
     }
 
-    /// What is to be done, for the job to take.
+    /// The actions, for the job to take.
     pub(super) fn events(&mut self) -> &mut Events {
         &mut self.events
     }
 
-    /// Takes what the queue takes away out of the process's addresses for all jobs behind
+    /// Takes the memory that the queue releases out of the process's addresses for all jobs after
     /// its own, which has just got its place. The caller holds the tables' lock.
     #[inline(always)]
     pub(super) fn withdraw(&self, tables: &mut Tables) {
@@ -408,7 +408,7 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// Makes the claims final: the job stands.
+    /// Makes the claims final: the job is submitted.
     #[inline(always)]
     pub(super) fn submitted(mut self) {
         self.finish();
@@ -489,7 +489,7 @@ impl Queue<'_> {
 }
 
 impl Process {
-    /// EVENT_COMMIT: runs the records behind everything that the ring holds now.
+    /// EVENT_COMMIT: runs the records after everything that the ring holds now.
     pub(super) fn event_commit(
         self: &Arc<Self>,
         core: &Core,
@@ -507,7 +507,7 @@ impl Process {
         Ok(reply)
     }
 
-    /// Runs one record behind everything that the ring holds now.
+    /// Runs one record after everything that the ring holds now.
     pub(super) fn queue_record(self: &Arc<Self>, core: &Core, record: Record) -> Result<Reply<'_>> {
         let mut queue = Queue::empty(self, core.ring().empty_payload());
         queue.add(record)?;

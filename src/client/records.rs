@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The objects of a process, one by one, for who looks into it.
+//! The objects of a process, one by one, for `/proc/driver/gc`.
 
 use super::{
     ledgers::Ledgers,
@@ -17,7 +17,6 @@ use kernel::prelude::*;
 pub(crate) struct Object {
     /// What it is, by the vendor's word.
     pub(crate) kind: &'static str,
-    /// Its handle.
     pub(crate) handle: u32,
     /// GPU address of its memory; 0: it has none.
     pub(crate) address: u32,
@@ -72,7 +71,7 @@ impl Process {
         let mut chunk = KVec::with_capacity(CHUNK, GFP_KERNEL)?;
         for table in TABLES {
             let mut done = 0;
-            // Ends: a table has so many entries at most.
+            // Ends: the entries of a table are limited.
             loop {
                 chunk.clear();
                 let count = self.objects(table, done, &mut chunk);

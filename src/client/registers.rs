@@ -2,8 +2,8 @@
 
 //! READ_REGISTER, WRITE_REGISTER, the dumps and DEBUG: for people who look for faults.
 //!
-//! Registers and dumps are for who may administer the machine (`CAP_SYS_ADMIN`): they are
-//! everybody's, and tell where others' memory is. For others they are not built, as in the vendor's
+//! Registers and dumps are for administrators of the machine (`CAP_SYS_ADMIN`): all processes share
+//! them, and they show where others' memory is. For others they are not built, as in the vendor's
 //! default builds. Which registers there are: [`hw`](crate::hw).
 
 use super::Process;
@@ -28,7 +28,6 @@ use kernel::prelude::*;
 /// What clients print.
 static MESSAGES: RateLimit = RateLimit::new();
 
-/// Dumps.
 static DUMPS: RateLimit = RateLimit::new();
 
 /// `NotSupported`: the caller may not administer the machine.
@@ -140,7 +139,7 @@ impl Process {
             is_off |= found[index].is_none();
             Ok(())
         })?;
-        // To who only looks for errors that is none: there are zeros, then.
+        // No error, for a caller that looks only for errors: the values are zeros, then.
         Ok(match is_off {
             true => Reply::AllOff,
             false => Reply::Registers(found),

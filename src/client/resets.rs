@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the resets of cores have cost a process, and what it pays in front of its commands for
-//! those that it, or others, have caused ([`super::guilt`]).
+//! What the resets of cores have cost a process, and how long its commands wait for those that it,
+//! or others, have caused ([`super::guilt`]).
 //!
-//! Where nobody has hung anything that is a look at two words. A charge is written before anybody
-//! can get a place in the ring again, and looked for in front of each try to get one: so threads
-//! that waited for a place meanwhile, or dawdled on the way there, wait as all others do.
+//! While no core has hung, that costs a look at two words. A charge is written before any process
+//! can get a place in the ring again, and checked before each try to get one: so threads that waited
+//! for a place meanwhile, or were slow on the way there, wait as all others do.
 
 use super::{
     guilt::{
@@ -61,17 +61,17 @@ const STEP: u32 = 20;
 /// How long commands wait at most, in milliseconds, whatever others do meanwhile.
 const MAX_WAIT: u32 = 60_000;
 
-/// Who waits for what others have done.
+/// Log lines about waits for what others have done.
 static WAITS: RateLimit = RateLimit::new();
 
 /// No user's number.
-const NOBODY: u32 = u32::MAX;
+const NO_USER: u32 = u32::MAX;
 
 /// The resets that a process was in.
 pub(crate) struct Resets {
     /// How many it has caused.
     guilty: Atomic<u32>,
-    /// How many others, or nobody, have caused while it had jobs there.
+    /// How many it has not caused while it had jobs there.
     innocent: Atomic<u32>,
     /// Its jobs that were dropped.
     dropped: Atomic<u32>,
@@ -83,12 +83,12 @@ pub(crate) struct Resets {
     wait_ends: Atomic<u64>,
     /// The one of these that is in the log.
     logged: Atomic<u64>,
-    /// Whose they are, but for the user. Noted when the device was opened: a process that has ended
+    /// The process, without its user. Noted when the device was opened: a process that has ended
     /// has no number.
-    who: Person,
+    opener: Person,
     /// Says whether the process is known.
     usage: Arc<Usage>,
-    /// The real user of who has submitted last, and the one that it is on account of, if any.
+    /// The real user of the last submission, and the user whose account that counts in, if any.
     real_user: Atomic<u32>,
     user: Atomic<u32>,
     /// The name of its program.
@@ -123,11 +123,11 @@ impl Resets {
         resets
     }
 
-    fn of(who: Person, usage: Arc<Usage>) -> Self {
+    fn of(opener: Person, usage: Arc<Usage>) -> Self {
         Self {
             usage,
-            real_user: Atomic::new(NOBODY),
-            user: Atomic::new(who.user.unwrap_or(NOBODY)),
+            real_user: Atomic::new(NO_USER),
+            user: Atomic::new(opener.user.unwrap_or(NO_USER)),
             guilty: Atomic::new(0),
             innocent: Atomic::new(0),
             dropped: Atomic::new(0),
@@ -135,24 +135,24 @@ impl Resets {
             paid: Atomic::new(0),
             wait_ends: Atomic::new(0),
             logged: Atomic::new(0),
-            who,
+            opener,
             name: CommandName::of_caller(),
         }
     }
 
-    /// Whose they are now.
+    /// The process and its user, as they are now.
     fn who(&self) -> Person {
         let user = self.user.load(Relaxed);
         Person {
-            user: (user != NOBODY).then_some(user),
+            user: (user != NO_USER).then_some(user),
             is_known: self.usage.shares().is_known(),
             has_hung: self.guilty.load(Relaxed) != 0,
-            ..self.who
+            ..self.opener
         }
     }
 
-    /// The calling thread submits: what its commands do is on account of its user, not of the one
-    /// that opened the file, who may have had more rights.
+    /// The calling thread submits: its commands count in the account of its user, not of the user
+    /// that opened the file, which may have had more rights.
     #[inline]
     pub(super) fn note_caller(&self) {
         let user = sys::user_id();
@@ -166,7 +166,7 @@ impl Resets {
     fn note_user(&self, user: u32) {
         self.real_user.store(user, Relaxed);
         let is_admin = sys::is_admin();
-        let account = if is_admin { NOBODY } else { user };
+        let account = if is_admin { NO_USER } else { user };
         // An administrator's process is no stranger; as another user it has done nothing so far.
         self.usage.shares().note_known(is_admin);
         self.usage.shares().note_trial(!is_admin);
@@ -178,7 +178,7 @@ impl Resets {
     /// Who the process is.
     pub(super) fn culprit(&self) -> Culprit {
         Culprit {
-            id: self.who.process.0,
+            id: self.opener.process.0,
             user: self.real_user.load(Relaxed),
             name: self.name.clone(),
         }
@@ -219,13 +219,13 @@ impl Resets {
             2.. => "its next commands have to wait",
             _ => "what it has queued there is dropped",
         };
-        // At most so many lines of one process: it is refused then.
+        // The lines of a process are few: after MAX_HANGS it is refused.
         if !modes::is_on(Mode::Errors) {
             return Some(charged);
         }
         pr_warn!(
             "process {} ({}) has hung the GPU (core {core}, time {owed}, user {}): {what}\n",
-            self.who.process.0,
+            self.opener.process.0,
             self.name,
             self.real_user.load(Relaxed)
         );
@@ -245,25 +245,25 @@ impl Resets {
     #[inline]
     pub(super) fn try_out(&self, guilt: &Guilt) {
         let shares = self.usage.shares();
-        if shares.is_on_trial() && !guilt.is_new(&self.who) {
+        if shares.is_on_trial() && !guilt.is_new(&self.opener) {
             shares.note_trial(false);
         }
     }
 
     fn look_again(&self) {
-        // Behind what was charged.
+        // After what was charged.
         self.charges.fetch_add(1, Full);
     }
 
-    /// Whether nothing may be due in front of commands. Asked for under the lock under which the
-    /// place in the ring is got.
+    /// Whether nothing can be due before commands. Called under the lock under which commands get
+    /// their place in the ring.
     #[inline]
     pub(super) fn is_paid(&self) -> bool {
         self.charges.load(Acquire) == self.paid.load(Relaxed)
     }
 
-    /// In front of commands: waits as long as is due. `GpuNotResponding`: it is over.
-    /// `Interrupted`: a Unix signal came.
+    /// Waits as long as is due before commands. `GpuNotResponding`: it is over. `Interrupted`: a
+    /// Unix signal came.
     #[inline]
     pub(super) fn pay(&self, guilt: &Guilt) -> Result {
         match self.is_paid() {

@@ -70,11 +70,11 @@ const RECLAIM_TIME: u64 = 5_000 * MILLISECOND;
 /// What a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limited {
-    /// A user signal, so many milliseconds.
+    /// A user signal; milliseconds.
     Signal(u32, u32),
-    /// A fence, by its descriptor, so many milliseconds.
+    /// A fence, by its descriptor; milliseconds.
     Fence(i32, u32),
-    /// All that a core has, so many milliseconds; [`u32::MAX`]: as long as it gets on.
+    /// All that a core has; milliseconds, or [`u32::MAX`]: as long as it gets on.
     Stall(usize, u32),
     /// That a core gets on with what the process has there.
     Progress(usize),
@@ -98,11 +98,10 @@ impl Limited {
 /// An interrupted call.
 #[derive(Clone, Copy)]
 struct Kept {
-    /// The thread's number.
     thread: i32,
-    /// Its process, if that has got a file of another; 0: it is that file's own.
+    /// The thread's process, if that has got a file of another; 0: the file is its own.
     process: i32,
-    /// The call's; 0: it has not ended yet.
+    /// The call's number; 0: it has not ended yet.
     number: u32,
     what: Limited,
     /// When it began, or something moved last, by the monotonic clock.
@@ -113,7 +112,6 @@ struct Kept {
     progress: u64,
     /// One of the parts of a COMMIT has switched contexts.
     was_switched: bool,
-    /// It has been restarted.
     is_back: bool,
 }
 
@@ -146,7 +144,6 @@ pub(super) struct Restarts {
 }
 
 impl Restarts {
-    /// None yet.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             back: Atomic::new(0),
@@ -237,7 +234,6 @@ fn surplus(kept: &[Kept], new: &Kept) -> Option<usize> {
     kept.iter().position(|kept| kept.process == largest)
 }
 
-/// The calling thread's number.
 fn thread() -> i32 {
     kernel::current!().pid()
 }
@@ -370,7 +366,7 @@ impl Process {
         outcome
     }
 
-    /// The calling thread's wait, which began at `since`, or so many ticks ago, is interrupted.
+    /// The calling thread's wait, which began at `since`, or `ticks` ticks ago, is interrupted.
     #[cold]
     #[inline(never)]
     fn interrupted(

@@ -5,7 +5,7 @@
 //! The vendor's driver takes any node from anybody. Here that is a registry of all nodes, by
 //! handles that are unique in the device: a process that locks a node which is not its own gets an
 //! entry for it in its own table, with locks and a view of its own, until it has given its locks
-//! back. The owner's entry is what FREE ends, whoever asks. Source: sources.md, video memory.
+//! back. FREE by any process ends the owner's entry. Source: sources.md, video memory.
 //!
 //! Lock: `galcore shared nodes`, a leaf.
 
@@ -56,7 +56,7 @@ impl SharedNodes {
         })
     }
 
-    /// Gives a handle, under which nobody finds anything before [`SharedNodes::publish`].
+    /// Reserves a handle, which finds nothing before [`SharedNodes::publish`].
     fn reserve(&self) -> Result<u32> {
         self.registry.lock().insert(None)
     }
@@ -71,7 +71,7 @@ impl SharedNodes {
         drop(shared);
     }
 
-    /// Forgets a node: nobody else can lock it from now on.
+    /// Forgets a node: no other process can lock it from now on.
     fn remove(&self, handle: u32) {
         let shared = self.registry.lock().remove(handle);
         // What it held may go with it: not under the lock.

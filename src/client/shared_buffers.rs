@@ -2,11 +2,11 @@
 
 //! SHBUF: small pieces of memory by which processes tell each other about a surface.
 //!
-//! CREATE gives one process an id; another, which was told it, gets the buffer by MAP. Each must
-//! give it back by DESTROY as often, or ends; the last one ends the buffer. READ and WRITE are for
-//! those who have it. Ids are names as nodes' are ([`super::names`]): who was not told cannot well
-//! guess. Source: the vendor's `gc_hal_kernel.c` of 5.0.11, which limits them to 1024 bytes; there
-//! they are anybody's, by numbers that count up.
+//! CREATE gives a process an id; another process that gets the id gets the buffer by MAP. Each must
+//! give it back by DESTROY as often, or end; the last one ends the buffer. READ and WRITE are for
+//! processes that have it. Ids are names as nodes' are ([`super::names`]), and hard to guess. Source:
+//! the vendor's `gc_hal_kernel.c` of 5.0.11, which limits them to 1024 bytes; there all processes
+//! have all buffers, by numbers that count up.
 //!
 //! Lock: a buffer's own, `galcore shared buffer`, a leaf: user space is not waited for under it.
 
@@ -97,7 +97,7 @@ impl Piece {
         Ok(())
     }
 
-    /// Copies to the caller as many as there are, `bytes` at most: how many; `None`: nobody has
+    /// Copies the content to the caller, `bytes` at most; returns how many. `None`: nothing is
     /// written yet. `InvalidArgument`: none are wanted. `OutOfResources`: they cannot be written.
     fn read(&self, user: u64, bytes: u32) -> Result<Option<u32>> {
         let copy = {
@@ -196,8 +196,8 @@ impl Process {
         Ok(())
     }
 
-    /// A buffer that the process has, and its name, for somebody who keeps both. `NotFound`: it has
-    /// none of this id.
+    /// A buffer that the process has, and its name, for a caller that keeps both. `NotFound`: it
+    /// has none of this id.
     pub(super) fn hold_piece(&self, id: u32) -> Result<(Name<Piece>, Arc<Piece>)> {
         self.piece(id)?;
         Name::hold_own(self.clients.shared_buffers(), id)

@@ -3,12 +3,11 @@
 //! GET_SHARED_INFO and SET_SHARED_INFO: data that a process leaves for others under a number of its
 //! choice, and what it notes of a node.
 //!
-//! Data is the process's, lasts as long as it, and may be read by itself and by threads with the
-//! effective user of the one that has left it: what a program with root's rights leaves is not for
-//! who has started it, and users of a namespace are as many as they are outside. Processes that the
-//! reader's namespace does not have are not found. What is noted of a node is the node's owner's:
-//! others know no node of it, unless nodes are shared by the parameter `sharedNodes`. Source:
-//! sources.md, commands.
+//! Data lasts as long as its process. The process itself can read it, and threads with the effective
+//! user of the thread that left it: so the user who starts a set-user-ID program cannot read its
+//! data. Users are compared as the initial namespace numbers them. Processes outside of the reader's
+//! namespace are not found. What is noted of a node is the node's owner's: others know no node of it,
+//! unless nodes are shared by the parameter `sharedNodes`. Source: sources.md, commands.
 
 use super::Process;
 use crate::{
@@ -40,7 +39,7 @@ pub(super) struct Info {
 /// Words of what is noted of a node.
 const NOTE_WORDS: usize = 8;
 
-/// Places of the rectangle that is to be drawn again, in words: its corner and its size.
+/// Places of the rectangle to redraw, in words: its corner and its size.
 const X: usize = 1;
 const Y: usize = 2;
 const WIDTH: usize = 5;
@@ -72,13 +71,13 @@ impl Note {
 
     /// The rectangle in whole tiles; from now on there is none.
     fn take_rectangle(&mut self) -> Self {
-        let mut told = *self;
+        let mut tiles = *self;
         for (at, size, place, unit) in [(X, WIDTH, 32, 16), (Y, HEIGHT, 4, 4)] {
-            told.0[at] &= !(place - 1);
-            told.0[size] = told.0[size].saturating_add(unit - 1) & !(unit - 1);
+            tiles.0[at] &= !(place - 1);
+            tiles.0[size] = tiles.0[size].saturating_add(unit - 1) & !(unit - 1);
             (self.0[at], self.0[size]) = (0, 0);
         }
-        told
+        tiles
     }
 }
 
@@ -133,7 +132,7 @@ impl Process {
         if infos.len() >= MAX_SHARED_INFOS {
             return Err(Error::OutOfResources);
         }
-        // Room first: what cannot be kept is to be there for the error.
+        // Room first: a failure must not drop the data under the lock.
         infos.reserve(1, sys::GFP_CLIENT)?;
         infos.push(Info { id, user, bytes }, sys::GFP_CLIENT)?;
         Ok(KVec::new())
@@ -152,24 +151,24 @@ impl Process {
                 }
             };
             let bytes = process.shared_info(info.id, reader, info.bytes)?;
-            // It may have ended meanwhile: then what it had is not in anybody's way.
+            // If it has ended meanwhile, its memory is freed before the copy.
             drop(process);
             UserSlice::new(address(info.data)?, bytes.len())
                 .writer()
                 .write_slice(&bytes)?;
         }
         if info.node != 0 {
-            let mut told = Note::default();
+            let mut answer = Note::default();
             self.with_note(info.node, |note| {
-                told = match info.is_rectangle {
+                answer = match info.is_rectangle {
                     true => note.take_rectangle(),
                     false => *note,
                 };
             })?;
-            let length = core::mem::size_of_val(&told.0);
+            let length = core::mem::size_of_val(&answer.0);
             UserSlice::new(address(info.node_data)?, length)
                 .writer()
-                .write(&told.0)?;
+                .write(&answer.0)?;
         }
         Ok(())
     }

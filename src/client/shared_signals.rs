@@ -2,8 +2,8 @@
 
 //! Signals that every process can reach (parameter `sharedSignals`).
 //!
-//! The vendor's signals are numbers of all processes, up to 4.6.9 and on Dove: a program that was
-//! told the number of another's signal waits for it, sets it, and has events set it. Here that is a
+//! The vendor's signals are numbers of all processes, up to 4.6.9 and on Dove: a program that has
+//! the number of another's signal can wait for it, set it, and have events set it. Here that is a
 //! registry of all signals, by numbers that are unique in the device. A signal lasts until each
 //! process that has created or mapped it has destroyed it as often, or has ended. Source:
 //! sources.md, signals.
@@ -129,7 +129,7 @@ impl Process {
             let mut tables = self.tables();
             match tables.signals.len() {
                 0..MAX_SIGNALS => tables.signals.insert_at(id, entry),
-                // The others are to have some, too.
+                // Other processes need numbers of the registry's, too.
                 _ => Err(Error::OutOfResources),
             }
         };

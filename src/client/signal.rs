@@ -2,7 +2,7 @@
 
 //! User signals: what threads of a process wait for.
 //!
-//! A signal is a flag. Manual reset: it stays set until it is reset, and releases everybody.
+//! A signal is a flag. Manual reset: it stays set until it is reset, and wakes all that wait.
 //! Automatic reset: the wait that ends takes it. Source: sources.md, signals, with the
 //! intended meaning of manual reset (wake all) where the C driver wakes one.
 
@@ -45,11 +45,11 @@ type Fences = [Option<(Fence, OneFence)>; MAX_FENCES];
 /// Nanoseconds of a millisecond.
 const NANOSECONDS: u64 = 1_000_000;
 
-/// From so many milliseconds on a wait is measured in jiffies alone: clients wait for most jobs so,
-/// few such waits come to their end, and to read a clock for each would cost them.
+/// A wait of this many milliseconds or more is measured in jiffies alone. Clients wait for most jobs
+/// so, few such waits time out, and reading a clock for each would cost them time.
 const LONG: u32 = 1_000;
 
-/// So many jiffies longer it is then: late ones do not make it shorter than it is to be.
+/// Jiffies that such a wait is longer, so that late ticks do not make it too short.
 const LATE: Jiffies = bindings::HZ as Jiffies / 4;
 
 /// The wait time that means for ever.
@@ -63,14 +63,13 @@ struct State {
     fences: Option<KBox<Fences>>,
 }
 
-/// When a wait of so many milliseconds that begins now is over.
+/// When a wait of `milliseconds` that begins now is over, in nanoseconds.
 #[cold]
 #[inline(never)]
 fn end_of(milliseconds: u32) -> u64 {
     sys::monotonic_ns().saturating_add(u64::from(milliseconds) * NANOSECONDS)
 }
 
-/// Whether that has come.
 #[cold]
 #[inline(never)]
 fn is_past(end: u64) -> bool {
@@ -147,7 +146,7 @@ impl Signal {
     /// has [`MAX_FENCES`], or the process [`MAX_PROCESS_FENCES`](crate::limits::MAX_PROCESS_FENCES).
     /// `NotSupported`: the kernel has no sync files. `OutOfMemory`.
     pub(crate) fn fence_file(&self, usage: &Arc<Usage>) -> Result<NewFile> {
-        // Made before the lock: who sets the signal must not wait for memory.
+        // Made before the lock: a thread that sets the signal must not wait for memory.
         let room = KBox::new([const { None }; MAX_FENCES], sys::GFP_CLIENT)?;
         let fence = Fence::new()?;
         let file = fence.file()?;

@@ -51,15 +51,12 @@ const MAX_PIPES: u32 = 4;
 
 /// A node that a stream uses.
 pub(crate) struct Used {
-    /// It.
     pub(crate) node: Arc<Node>,
-    /// It is written.
     pub(crate) is_written: bool,
 }
 
 /// A stream on its way to a core.
 pub(crate) struct Stream {
-    /// The core.
     pub(crate) core: Arc<Core>,
     /// The pipe of the core that it begins in.
     pub(crate) entry: u32,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a process submits: a stream, or nothing, and the queue of records behind it.
+//! What a process submits: a stream, or nothing, and then a queue of records.
 
 use super::{
     commit::Submission,
@@ -71,8 +71,8 @@ impl Process {
         self.completion.as_ref()
     }
 
-    /// Submits `commands`, if there are any, to `core`, and the queue behind them; with a completion
-    /// page, numbers the job and shows its end before its actions run.
+    /// Submits `commands`, if there are any, to `core`, and then the queue; with a completion page,
+    /// numbers the job and shows its end before its actions run.
     ///
     /// What is found under the tables' lock is so when the job takes its place in the ring, as that
     /// is taken under the same lock: memory that leaves the tables later is kept until the job has
@@ -88,7 +88,7 @@ impl Process {
         if commands.is_some() {
             queue.events().note_commands();
         }
-        // Each round waits, or somebody has been quicker, or a hang was charged meanwhile.
+        // Each round waits, or another thread was quicker, or a hang was charged meanwhile.
         loop {
             let mut tables = self.tables();
             if let Some(commands) = &mut commands {
@@ -148,7 +148,7 @@ impl Process {
         }
     }
 
-    /// In front of commands: waits as long as is due for hangs.
+    /// Waits as long as is due for hangs, before commands.
     #[inline]
     pub(super) fn pay(&self) -> Result {
         self.resets.note_caller();

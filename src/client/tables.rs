@@ -58,7 +58,7 @@ pub(super) struct Tables {
     pub(super) space: Option<Arc<AddressSpace>>,
     /// By core, what the process's commands have left in it.
     pub(super) per_core: [PerCore; MAX_CORES],
-    /// By core, how many jobs the process has submitted. 64 bits do not come round.
+    /// By core, how many jobs the process has submitted. 64 bits do not wrap.
     pub(super) jobs: [u64; MAX_CORES],
     /// Where the process has it mapped, but for the pool's windows.
     pub(super) user_views: UserViews,
@@ -85,7 +85,7 @@ pub(super) struct Tables {
     pub(super) profile: Profile,
     /// By core, what keeps it on for the process.
     pub(super) kept_on: [Option<KeptOn>; MAX_CORES],
-    /// By core, what CONFIG_POWER_MANAGEMENT was told last.
+    /// By core, what CONFIG_POWER_MANAGEMENT has set last.
     pub(super) manages_power: [Option<bool>; MAX_CORES],
     /// Where the process has mapped the pool; the last mmap's is the last.
     pub(super) pool_views: KVec<Arc<PoolView>>,

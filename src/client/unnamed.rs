@@ -60,7 +60,7 @@ impl Process {
     /// The core for a COMMIT that names none. Where no core takes the commands it is the one that
     /// has their first engine: that will say why.
     ///
-    /// They are read again when they run: who changes them meanwhile has them refused by that core.
+    /// They are read again when they run: if they have changed meanwhile, that core refuses them.
     fn core_for(&self, first: &Arc<Core>, commit: &Commit) -> Result<Arc<Core>> {
         let (format, mut room) = (commit.format, Description::new());
         let mut buffer = match commit.commands {
@@ -103,8 +103,8 @@ impl Process {
         Ok(found.or(named).unwrap_or_else(|| first.clone()))
     }
 
-    /// The core for what comes behind a client's commands: that of `selector`, or of its last
-    /// COMMIT that named none, when nothing is left on others. Errors as
+    /// The core for what follows a client's commands: that of `selector`, or of its last COMMIT that
+    /// named none, when nothing is left on others. Errors as
     /// [`Device::core`](super::Device::core); `Interrupted`.
     #[inline]
     pub(super) fn core_behind(&self, selector: CoreSelector) -> Result<Arc<Core>> {

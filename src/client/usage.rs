@@ -41,8 +41,8 @@ pub(crate) struct Usage {
     /// By core, how long its jobs have kept it busy, in counts of
     /// [`clock`].
     busy: [Atomic<u64>; MAX_CORES],
-    /// The most that anybody has been told of that.
-    told: [Atomic<u64>; MAX_CORES],
+    /// The most of that which was reported.
+    reported: [Atomic<u64>; MAX_CORES],
     /// What it has of the cores, and which of its threads wait for them.
     shares: Arc<Shares>,
     /// Its fences that are not signaled.
@@ -72,7 +72,7 @@ impl Drop for OneFence {
     }
 }
 
-/// How often one who is told tries to note it.
+/// Tries to note a reported value.
 const TRIES: u32 = 8;
 
 impl Usage {
@@ -87,7 +87,7 @@ impl Usage {
             process_id,
             space,
             busy: [const { Atomic::new(0) }; MAX_CORES],
-            told: [const { Atomic::new(0) }; MAX_CORES],
+            reported: [const { Atomic::new(0) }; MAX_CORES],
             shares: Arc::new(Shares::new(), crate::sys::GFP_CLIENT)?,
             fences: Atomic::new(0),
             is_over: Atomic::new(false),
@@ -126,7 +126,7 @@ impl Usage {
         self.process_id
     }
 
-    /// A job has kept `core` busy for so long. 64 bits do not come round.
+    /// A job has kept `core` busy for `counts`. 64 bits do not wrap.
     #[inline]
     pub(super) fn add(&self, core: usize, counts: u64) {
         if let Some(busy) = self.busy.get(core) {
@@ -139,19 +139,19 @@ impl Usage {
         self.busy.get(core).map_or(0, |busy| busy.load(Relaxed))
     }
 
-    /// What is told where `counts` were found: never less than before. A job that ends meanwhile is
-    /// no longer under way, and may not have been added yet; and its end was seen before it was
+    /// What to report where `counts` were found: never less than before. A job that ends meanwhile
+    /// is no longer under way, and may not have been added yet; and its end was seen before it was
     /// noted.
     fn tell(&self, core: usize, counts: u64) -> u64 {
-        let Some(told) = self.told.get(core) else {
+        let Some(reported) = self.reported.get(core) else {
             return counts;
         };
-        let mut most = told.load(Relaxed);
+        let mut most = reported.load(Relaxed);
         for _ in 0..TRIES {
             if counts <= most {
                 break;
             }
-            match told.cmpxchg(most, counts, Relaxed) {
+            match reported.cmpxchg(most, counts, Relaxed) {
                 Ok(_) => return counts,
                 Err(others) => most = others,
             }

@@ -2,10 +2,9 @@
 
 //! Where a process has its GPU memory mapped, by user address.
 //!
-//! Pure logic: ranges that do not overlap, in a tree, so that finding one takes as long as there
-//! are digits in their number. The process can unmap one itself; then it stays here until another
-//! range comes to the same place, or its object goes. So what is found is to be compared with the
-//! object.
+//! Pure logic: ranges that do not overlap, in a tree: finding one takes logarithmic time. The process
+//! can unmap one itself; then it stays here until another range comes to the same place, or its
+//! object goes. So callers compare what they find with the object.
 
 use crate::error::Result;
 use kernel::{
@@ -16,7 +15,6 @@ use kernel::{
 /// Of what a range is a view, by its handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Viewed {
-    /// A contiguous buffer.
     Buffer(u32),
     /// A node that is not in the pool.
     Node(u32),
@@ -27,7 +25,6 @@ pub(super) enum Viewed {
 pub(super) struct UserView {
     /// User address of its first byte.
     pub(super) start: usize,
-    /// Its bytes.
     pub(super) bytes: usize,
     /// What it shows.
     pub(super) of: Viewed,
@@ -43,7 +40,6 @@ impl UserView {
 pub(super) struct UserViews(RBTree<usize, UserView>);
 
 impl UserViews {
-    /// None.
     pub(super) fn new() -> Self {
         Self(RBTree::new())
     }

@@ -96,7 +96,7 @@ const TAG: u32 = 3;
 /// Words of a unit.
 const UNIT_WORDS: usize = 2;
 
-/// The pool that a node for this core is got from: it knows none behind an MMU.
+/// The pool for a node of this core, which has no MMU: contiguous memory instead of any.
 pub(super) fn pool(pool: u32) -> u32 {
     /// `gcvPOOL_DEFAULT`, `_LOCAL` and `_UNIFIED`.
     const ANY: [u32; 3] = [1, 2, 5];
@@ -258,8 +258,8 @@ impl Process {
         Ok(Reply::Nothing)
     }
 
-    /// Copies the commands of a buffer behind `words`, `room` words at most, of which as many may
-    /// be called as `called` says.
+    /// Appends the commands of a buffer to `words`, `room` words at most. `called` is how many more
+    /// words may be called.
     fn copy_buffer(
         &self,
         Source { format, user, cut }: Source,
@@ -270,10 +270,10 @@ impl Process {
     ) -> Result {
         let head = usize::try_from(user).map_err(|_| Error::OutOfResources)?;
         let mut space = UserWords::<{ vector::MAX_BUFFER_BYTES / 4 }>::new();
-        let told = space
+        let copy = space
             .read(head, format.buffer_bytes())
             .map_err(|_| Error::OutOfResources)?;
-        let buffer = format.decode_buffer(told);
+        let buffer = format.decode_buffer(copy);
         if !self
             .tables()
             .has_buffer(&buffer, format, self.device.base_address())
@@ -447,8 +447,8 @@ impl Process {
         }
     }
 
-    /// How many bytes of one piece of memory that the process may use lie at physical address
-    /// `value` and behind it; `None`: it may not use that.
+    /// Bytes from physical address `value` to the end of one piece of memory that the process may
+    /// use; `None`: it may not use that address.
     fn vector_bytes_from(&self, core: &VectorCore, tables: &Tables, value: u32) -> Option<u64> {
         if value & TAG != 0 {
             return None;
@@ -485,7 +485,7 @@ fn refuse(refusal: Refusal) -> Error {
 struct Piece<'a> {
     /// The node; else it is a contiguous buffer.
     node: Option<(u32, &'a NodeEntry)>,
-    /// Bytes in front of an address, and from it on.
+    /// Bytes before an address, and from it on.
     before: usize,
     left: usize,
 }

@@ -59,7 +59,6 @@ pub(super) fn read_words(user: u64, count: usize) -> Result<KVVec<u32>> {
     Ok(words)
 }
 
-/// Reads the context.
 pub(super) fn read_context(commit: &Commit) -> Result<Context> {
     let words = read_words(commit.context, vector::CONTEXT_BYTES / 4)?;
     Ok(commit.format.decode_context(&words))
@@ -121,8 +120,8 @@ pub(super) fn read_tasks(commit: &Commit, table: &Table) -> Result<KVVec<(usize,
                     "the task at {:#x} has {:#x} bytes: a multiple of 4, and {MAX_TASK_BYTES:#x} in all", next, size));
             }
             // CAST: both at most 64 bits.
-            let behind = next + vector::TASK_BYTES as u64;
-            let words = read_words(behind, (size / 4) as usize)?;
+            let first = next + vector::TASK_BYTES as u64;
+            let words = read_words(first, (size / 4) as usize)?;
             let each = |record| -> Result {
                 if records.len() == MAX_RECORDS {
                     return Err(mistake!(
@@ -137,7 +136,7 @@ pub(super) fn read_tasks(commit: &Commit, table: &Table) -> Result<KVVec<(usize,
                 mistake!(
                     Error::InvalidArgument,
                     "the task at {:#x} has what is no record",
-                    behind
+                    first
                 )
             })??;
             next = following;

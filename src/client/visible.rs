@@ -2,10 +2,10 @@
 
 //! Memory that the GPU, or user space, can reach: one object, whatever the memory is.
 //!
-//! A [`Visible`] is made before anybody can name the memory, and everything that its end needs is
-//! made with it. Its end, by whatever path, does in order: out of the process's tables (whoever has
-//! it has taken it out), out of every window, behind the GPU, and out of the process's tables of the
-//! MMU, if it has its own. An error path gets all of that by dropping it.
+//! A [`Visible`] is made before a handle names the memory, and with it everything that its end needs.
+//! Each path ends it in the same order: it leaves the process's tables (its holder has taken it out),
+//! then all windows, then waits for the GPU's last use, and leaves the process's own tables of the
+//! MMU, if there are any. An error path gets all of that by dropping it.
 
 use super::Process;
 use crate::{
@@ -111,8 +111,8 @@ pub(super) struct Visible<T> {
 }
 
 impl<T: Reachable> Visible<T> {
-    /// Prepares `object`, which nobody can name yet, to be `process`'s. `OutOfResources`: the process
-    /// has no addresses for it. `OutOfMemory`. Then it is dropped.
+    /// Prepares `object`, which no handle names yet, to be `process`'s. `OutOfResources`: the
+    /// process has no addresses for it. `OutOfMemory`. Then it is dropped.
     pub(super) fn new(object: Arc<T>, process: &Process) -> Result<Self> {
         let shown = object.in_pool().map(|range| Shown {
             hider: process.hider.clone(),
@@ -179,7 +179,7 @@ impl<T> Visible<T> {
         }
     }
 
-    /// Ends it when the GPU does not use it any more, and no window stands.
+    /// Ends it when the GPU does not use it any more, and no window shows it.
     pub(super) fn release(mut self) {
         drop(self.retired.take());
     }

@@ -92,7 +92,7 @@ impl Pager for Process {
             show(0, memory.pool_bytes());
             return;
         }
-        // Under the lock: whoever takes the node out then unmaps it, and must come later.
+        // Under the lock: a thread that takes the node out then unmaps it, and must come later.
         let mut tables = self.tables();
         let base = memory.pool_address();
         let shown = u32::try_from(offset)
@@ -123,8 +123,8 @@ impl Tables {
             .map(|(start, _)| start + offset)
     }
 
-    /// The buffer, or page-backed node, whose file offset is `offset`, and whether its view is to
-    /// be cached.
+    /// The buffer, or page-backed node, whose file offset is `offset`, and whether its view is
+    /// cached.
     fn backing_at(&mut self, offset: u64) -> Option<(Backing, bool)> {
         let asked = self
             .asked
@@ -147,8 +147,8 @@ impl Tables {
         Iterator::chain(buffers, nodes).find(|(backing, _)| backing.file_offset() == offset)
     }
 
-    /// How many bytes of one piece of this process's GPU memory, which lies at `pool_address` if in
-    /// the pool, lie at user address `user` and behind it; `None`: it lies in none.
+    /// Bytes from user address `user` to the end of one piece of this process's GPU memory, which
+    /// lies at `pool_address` if in the pool; `None`: it lies in none.
     pub(super) fn bytes_from(&mut self, user: usize, pool_address: u32) -> Option<usize> {
         // Clients write their commands into few buffers, in turn.
         for &handle in &self.command_buffers {
@@ -271,7 +271,7 @@ impl Tables {
     }
 }
 
-/// How many of `bytes` from `start` lie at `user` and behind it, if it lies in them.
+/// How many of `bytes` from `start` lie at `user` or after it, if it lies in them.
 pub(super) fn left_of(start: usize, bytes: usize, user: usize) -> Option<usize> {
     let at = user.checked_sub(start)?;
     bytes.checked_sub(at).filter(|&left| left > 0)
