@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A core of whatever kind, for who binds it, switches it and looks at it.
+//! A core of any kind, to bind it, to switch it and to show it.
 
 use super::{
     core::{
@@ -95,7 +95,7 @@ impl<P: Payload> AnyCore<P> {
         }
     }
 
-    /// Lets what is under way end, for a moment, and then nobody submit any more.
+    /// Waits a moment for the jobs under way, then closes the core: no more jobs are taken.
     pub(crate) fn drain(&self) {
         each!(self, core => core.drain())
     }

@@ -2,7 +2,7 @@
 
 //! One GPU core: its hardware, its ring, and what is known of the streams that it runs.
 //!
-//! Lock: `galcore core`, above `galcore ring`: who reads registers only to know holds it, so that
+//! Lock: `galcore core`, above `galcore ring`: held while registers are read for display, so that
 //! the core is not switched off meanwhile. The interrupt half only reads and clears the acknowledge
 //! register and wakes the thread.
 
@@ -263,7 +263,7 @@ impl<P: Payload> Core<P> {
         &self.states
     }
 
-    /// Memory that is nobody's, as states name it.
+    /// The scratch memory, as states name it.
     pub(crate) fn scratch(&self) -> Scratch {
         self.scratch
     }
@@ -337,8 +337,8 @@ impl<P: Payload> Core<P> {
         }
     }
 
-    /// Lets what is under way end, for a moment, and then nobody submit any more, and no interrupt
-    /// come: others on the line would be asked about it for ever.
+    /// Waits a moment for the jobs under way, then closes the ring and disables the interrupts: other
+    /// handlers of the line would get one over and over.
     pub(crate) fn drain(&self) {
         let newest = self.ring.newest();
         let _ = self.ring.poll_for(newest, STOP_TIMEOUT);
@@ -349,17 +349,17 @@ impl<P: Payload> Core<P> {
     }
 
     /// Stops the core: the front end is reset, and what has not ended is dropped. The interrupt
-    /// must be freed. Nobody touches a register afterwards.
+    /// must be freed. No register is accessed afterwards.
     pub(crate) fn stop(&self) {
         self.ring.close();
         self.ring.dismiss_hang_check();
-        // Nobody is to touch the clock register meanwhile.
+        // No other thread may write the clock register meanwhile.
         let completing = self.ring.hold_completion();
         let mut is_on = self.is_on.lock();
         // It is not if it could not be switched on.
         if self.hardware.is_on() {
             self.hardware.disable_interrupts();
-            // One that was given up stays cut off: what it may still write to is others' by now.
+            // A dead core stays isolated: the memory that it may still write has other users by now.
             if self.ring.is_dead() || self.hardware.reset().is_err() {
                 self.hardware.isolate();
             }

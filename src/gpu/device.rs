@@ -67,28 +67,27 @@ use kernel::{
     }, //
 };
 
-/// No core has been at a place.
-const NOBODY: u32 = 0;
+/// The kind at a place that no core has had.
+const NO_KIND: u32 = 0;
 
-/// Who has, or had, a place.
+/// The core that has, or had, a place.
 #[derive(Clone, Copy, Default)]
 struct Tenant {
-    /// Where its registers are; 0: nobody has been there.
+    /// Where its registers are; 0: no core has had the place.
     registers: PhysAddr,
     is_there: bool,
     /// What the next one here goes on from, when it has gone.
     past: Past,
 }
 
-/// Who has the places.
 #[derive(Clone, Copy, Default)]
 struct Tenants {
     by_place: [Tenant; MAX_CORES],
-    /// Nobody gets one any more.
+    /// No core gets a place any more.
     is_closed: bool,
 }
 
-/// What `/dev/galcore` stands for.
+/// The device of `/dev/galcore`: its cores and its memory.
 #[pin_data]
 pub(crate) struct Device<P: Payload> {
     parameters: KBox<Parameters>,
@@ -100,7 +99,7 @@ pub(crate) struct Device<P: Payload> {
     kinds: [Atomic<u32>; MAX_CORES],
     /// [`Firsts`] of them.
     firsts: Atomic<u32>,
-    /// By place, who that is, as clients are told.
+    /// By place, that core's identity, as clients see it.
     identities: [SetOnce<IdentityWords>; MAX_CORES],
     #[pin]
     tenants: Mutex<Tenants>,
@@ -114,7 +113,7 @@ pub(crate) struct Device<P: Payload> {
     pub(super) admin: Mutex<Admin>,
 }
 
-/// The number that stands for `kind`.
+/// The number of `kind` in `Device::kinds`.
 fn number(kind: HardwareType) -> u32 {
     match kind {
         HardwareType::ThreeD => 1,
@@ -152,7 +151,7 @@ impl<P: Payload> Device<P> {
                 parameters,
                 cores: [const { Slot::new() }; MAX_CORES],
                 vectors: [const { Slot::new() }; MAX_CORES],
-                kinds: [const { Atomic::new(NOBODY) }; MAX_CORES],
+                kinds: [const { Atomic::new(NO_KIND) }; MAX_CORES],
                 firsts: Atomic::new(0),
                 identities: [const { SetOnce::new() }; MAX_CORES],
                 tenants <- new_mutex!(Tenants::default(), "galcore places"),
@@ -375,7 +374,7 @@ impl<P: Payload> Device<P> {
         &self.vm
     }
 
-    /// What takes over what clients let go of.
+    /// The reclaimer, which takes over what clients release.
     pub(crate) fn reclaimer(&self) -> &Arc<Reclaimer> {
         &self.reclaimer
     }
@@ -392,9 +391,9 @@ impl<P: Payload> Device<P> {
         cores + vectors + self.vm.bytes()
     }
 
-    /// Waits until what clients have let go of so far and is in no window is free; says whether all
-    /// of it is. If not, a core hangs, or has been stopped. `own` counts the caller's threads that
-    /// wait. `Interrupted`: a Unix signal came. Not for the work queue.
+    /// Waits until the memory that clients have released so far, and that no window shows, is free;
+    /// says whether all of it is. If not, a core hangs, or has been stopped. `own` counts the
+    /// caller's threads that wait. `Interrupted`: a Unix signal came. Not for the work queue.
     pub(crate) fn wait_for_reclaim(&self, own: &Shares) -> Result<bool> {
         let newest = self.reclaimer.newest();
         // What of it a hang has taken is no less over.
@@ -437,7 +436,7 @@ impl<P: Payload> Place<P> {
         self.index
     }
 
-    /// What the engine of a core here is to know of it.
+    /// What the engine of a core here must know of the place.
     pub(super) fn seat(&self) -> Seat {
         let parameters = self.device.parameters();
         Seat {
@@ -463,7 +462,7 @@ impl<P: Payload> Place<P> {
         let reported = core
             .identity()
             .reported(parameters.fast_clear, parameters.compression);
-        // A core that comes back is told as it was.
+        // A core that comes back keeps its identity.
         let mut words = IdentityWords::from(&reported);
         let row = Row::of(params::identity(), (reported.model, reported.revision));
         row.amend(&mut words);

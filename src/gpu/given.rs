@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the front ends of the cores were given, for who looks: see [`crate::ring::Given`].
+//! What the front ends of the cores were given, to show it: see [`crate::ring::Given`].
 
 use super::{
     any::{

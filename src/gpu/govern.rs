@@ -4,7 +4,7 @@
 //! switches them.
 //!
 //! Lock: `galcore governed`, above the kernel's of clocks and regulators. It is taken with a reader
-//! or writer of the file waiting, so nobody who has it waits for these.
+//! or writer of the file waiting, so its holder does not wait for these.
 
 use crate::{
     hw::{
@@ -24,7 +24,7 @@ use kernel::{
     }, //
 };
 
-/// The names of operating points, the highest rate first. Who has fewer has the last of them.
+/// The names of operating points, the highest rate first. With fewer points, the last names are used.
 const NAMES: [&str; NAMED] = ["overdrive", "nominal", "underdrive"];
 
 /// The names of these rates, the highest first.
@@ -189,7 +189,7 @@ mod tests {
             (101, "nominal"),
             (100, "underdrive"),
             (0, "underdrive"),
-            // Somebody else has set it.
+            // A rate that another driver has set.
             (301, "overdrive"),
         ] {
             assert_eq!(name_of(&three, rate), name);

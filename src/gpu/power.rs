@@ -2,9 +2,9 @@
 
 //! What clients ask for of a core's power: the vendor's states, its clock, and that it stays on.
 //!
-//! A core goes off and on by itself, whoever has asked for what: a client can let it go off now and
-//! not later, never keep others from it. So OFF, SUSPEND and IDLE last until the next job. Source:
-//! sources.md, power.
+//! A core goes off and on by itself, whatever clients ask for: a client can have it go off now rather
+//! than later, but not keep others from it. So OFF, SUSPEND and IDLE last until the next job.
+//! Source: sources.md, power.
 
 use super::{
     any::{
@@ -54,10 +54,10 @@ impl<P: Payload> Device<P> {
 }
 
 impl<P: Payload> AnyCore<P> {
-    /// Brings the core into `state`, until it has something to do; `is_alone`: nobody else wants
-    /// it. If somebody does it goes off as always. `ChipNotReady`: it is not idle, and nobody is to
-    /// wait. `GpuNotResponding`: it cannot be switched on. `Interrupted`: a Unix signal came. `own`
-    /// counts the caller's threads that wait.
+    /// Brings the core into `state`, until it has something to do; `is_alone`: no other process uses
+    /// it. If one does, the core goes off as usual. `ChipNotReady`: it is not idle, and the caller
+    /// must not wait. `GpuNotResponding`: it cannot be switched on. `Interrupted`: a Unix signal
+    /// came. `own` counts the caller's threads that wait.
     pub(crate) fn set_power(
         &self,
         state: PowerState,
@@ -118,7 +118,7 @@ impl<P: Payload> AnyCore<P> {
         let supply = self.hardware().supply();
         self.hardware().note_suspended(state == PowerState::Suspend);
         let time = if supply.is_kept_on() { 0 } else { time };
-        // Who only looks keeps it on for a moment, and what memory that is let go of has it do.
+        // Readers of its state keep it on for a moment, and so does memory that is being released.
         let _: Option<()> = wait::poll(time, || {
             let may_go = work::by_worker(|| {
                 self.let_go();
@@ -128,7 +128,7 @@ impl<P: Payload> AnyCore<P> {
         });
     }
 
-    /// Has what kept the core on for jobs that have ended let go of it.
+    /// Drops what kept the core on for jobs that have ended.
     fn let_go(&self) {
         each!(self, core => core.engine().let_go())
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Registers that people look at: of a core that is on, while nobody resets it or switches it off.
+//! Reads registers for display: of a core that is on, and that is not reset or switched off
+//! meanwhile.
 
 use super::any::AnyCore;
 use crate::{

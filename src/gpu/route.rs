@@ -40,7 +40,7 @@ fn is_meant(kind: HardwareType, wanted: HardwareType) -> bool {
 pub(super) struct Firsts(u32);
 
 impl Firsts {
-    /// Bits of each, which hold one more than the place; 0: there is none, or nobody knows.
+    /// Bits of each, which hold one more than the place; 0: there is none, or it is not known.
     const BITS: u32 = 8;
 
     /// Those of `kinds`, which are less than 255.
@@ -98,7 +98,7 @@ impl Firsts {
         }
     }
 
-    /// The place at so many bits.
+    /// The place whose bits begin at `shift`.
     #[inline(always)]
     fn first(self, shift: u32) -> Option<usize> {
         let first = (self.0 >> shift) & ((1 << Self::BITS) - 1);

@@ -41,7 +41,7 @@ impl<P: Payload> AnyCore<P> {
         self.identity().given
     }
 
-    /// Its model and revision, as clients are told.
+    /// Its model and revision, as clients see them.
     pub(crate) fn model(&self) -> (u32, u32) {
         (self.identity().model, self.identity().revision)
     }

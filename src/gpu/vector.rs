@@ -152,7 +152,7 @@ impl<P: Payload> VectorCore<P> {
         Err(ENODEV)
     }
 
-    /// Lets what is under way end, for a moment, and then nobody submit any more.
+    /// Waits a moment for the jobs under way, then closes the queue: no more jobs are taken.
     pub(crate) fn drain(&self) {
         let newest = self.queue.newest();
         let _ = self.queue.poll_for(newest, STOP_TIMEOUT);
@@ -160,7 +160,7 @@ impl<P: Payload> VectorCore<P> {
     }
 
     /// Stops the core: the front end is reset, and what has not ended is dropped. The interrupt
-    /// must be freed. Nobody touches a register afterwards.
+    /// must be freed. No register is accessed afterwards.
     pub(crate) fn stop(&self) {
         self.queue.close();
         self.queue.dismiss_hang_check();
@@ -168,7 +168,7 @@ impl<P: Payload> VectorCore<P> {
         // It is not if it could not be switched on.
         if self.hardware.is_on() {
             self.hardware.disable_interrupts();
-            // One that was given up stays cut off: what it may still write to is others' by now.
+            // A dead core stays isolated: the memory that it may still write has other users by now.
             if self.queue.is_dead() || self.hardware.reset().is_err() {
                 self.hardware.isolate();
             }
