@@ -3,10 +3,9 @@
 //! The single start as a [`FrontEnd`]: what it does in its own way.
 //!
 //! A job has ended when the pixel engine's event and the END's interrupt have come, or, as they may
-//! be lost, when the modules have been idle for [`IDLE_TIME`]. Then the next one is started. Behind
-//! a reset the job that runs is guilty: it has been started, and there is nothing that tells how
-//! far its front end came. All others have not been started; each loads its own context, for a
-//! guilty process's came before.
+//! be lost, when the modules have been idle for [`IDLE_TIME`]. Then the next one is started. After a
+//! reset the running job is guilty: it was started, and nothing shows how far its front end came.
+//! All others have not been started; each loads its own context, for a guilty process's came before.
 
 use super::{
     state::{
@@ -87,7 +86,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
     }
 
     fn rests_on(_: &SingleJob<P>) -> (bool, bool) {
-        // The context of one in front of it is its own process's, or it loads it.
+        // The context of the job before it is its own process's, or it loads its own.
         (true, false)
     }
 
@@ -231,17 +230,17 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
         Ok(())
     }
 
-    /// Nothing is held: a job rests on states that the one in front of it has left.
+    /// Nothing is held: a job depends on states that the one before it has left.
     fn hold_jobs(queue: &Arc<Queue<P>>, newest: u64, milliseconds: u32) -> bool {
         queue.poll_for(newest, milliseconds)
     }
 }
 
 impl<P: Payload> Queue<P> {
-    /// Does what raised interrupts say is to be done. The caller holds `completion`.
+    /// Runs what the raised interrupts ask for. The caller holds `completion`.
     fn end_events(&self) {
-        // Ends: each interrupt is taken once, and the next job has none of its own yet; and there
-        // are so many jobs that are dropped.
+        // Ends: each interrupt is taken once, and the next job has none of its own yet; and the jobs
+        // that are dropped are limited.
         loop {
             match self.event() {
                 Event::None => break,

@@ -7,20 +7,20 @@
 //! addresses, the client's context if another's is loaded, its commands, a drain, an event for each
 //! module that has something to do, and an END. The pixel engine's event and the END's interrupt
 //! end the job; then the next is started. So a client's words never run from its own memory, and no
-//! job is under way whose memory has gone: what clients let go of is tied to the newest job
+//! job is under way whose memory has gone: what clients release is tied to the newest job
 //! ([`Waited`](crate::ring::Waited)).
 //!
 //! # Addresses that stay in the core
 //!
-//! States keep their values from job to job. If another process's job comes, all that take
-//! addresses are loaded with harmless ones in front, with what says how far they go, and its
-//! context is loaded anew; if the same process has let go of memory, those that name it
-//! ([`state::CoreState`]). Commands are checked against what they find ([`Entry`]); if that is
+//! States keep their values from job to job. A job of another process first loads all states that
+//! take addresses, and those with their extents, with harmless values; then it loads its context
+//! anew. After the same process has released memory, a job loads only the states that name that
+//! memory ([`state::CoreState`]). Commands are checked against what they find ([`Entry`]); if that is
 //! otherwise when the place is reserved, they are checked again.
 //!
 //! # Locks
 //!
-//! Those of each [`Engine`]. Who has a place to fill is not preempted.
+//! Those of each [`Engine`]. A thread that fills a place is not preempted.
 //!
 //! Source: sources.md, vector graphics.
 
@@ -79,7 +79,7 @@ const UNIT: usize = 64;
 /// Bytes of the largest job, which finds a place whenever there is no other.
 const MAX_BYTES: usize = Space::largest(BYTES) - UNIT;
 
-/// Bytes of memory that is nobody's, where addresses of nothing lead.
+/// Bytes of the scratch memory, to which unused addresses lead.
 pub(crate) const SCRATCH_BYTES: usize = 4096;
 
 /// Words around a client's at most: states, drain, events, END.
@@ -94,7 +94,6 @@ const FIRST_PIXEL: u32 = 3;
 
 /// What a process submits.
 pub(crate) struct Submission<'a, P> {
-    /// Whose it is.
     pub(crate) author: Author<'a>,
     /// What its commands have been checked against.
     pub(crate) entry: &'a Entry,
@@ -102,15 +101,14 @@ pub(crate) struct Submission<'a, P> {
     pub(crate) exit: &'a Values,
     /// How many words the context has, and how many there are besides.
     pub(crate) words: [usize; 2],
-    /// What is to be done at the tessellator's and at the drawing engine's event; `None`: nothing.
+    /// The payloads of the tessellator's and of the drawing engine's event; `None`: nothing to do.
     pub(crate) early: [Option<&'a mut P>; 2],
-    /// What is to be done at the end.
+    /// The payload of the end.
     pub(crate) late: &'a mut P,
 }
 
 /// What came of asking for a place.
 pub(crate) enum Attempt {
-    /// Here it is.
     Place(Reservation),
     /// There is none now.
     Full,
@@ -124,7 +122,6 @@ pub(crate) enum Attempt {
 pub(crate) struct Reservation {
     at: usize,
     id: u32,
-    /// The job's number.
     pub(crate) number: u64,
     /// What it finds in the core.
     pub(crate) entry: Entry,
@@ -137,7 +134,7 @@ pub(crate) type Queue<P> = Engine<SingleEnd<P>>;
 
 /// A front end that is started once for each job.
 pub(crate) struct SingleEnd<P> {
-    /// Memory that is nobody's, and its physical address.
+    /// The scratch memory, and its physical address.
     nobodys: DmaBuffer,
     scratch: u32,
     /// Physical address of the core's page table.
@@ -174,7 +171,7 @@ impl<P: Payload> Queue<P> {
         self.memory.size() + self.front.nobodys.size()
     }
 
-    /// Physical address of memory that is nobody's.
+    /// Physical address of the scratch memory.
     pub(crate) fn scratch(&self) -> u32 {
         self.front.scratch
     }
@@ -206,8 +203,8 @@ impl<P: Payload> Queue<P> {
     /// Reserves a place with an interrupt for `work`, if there is one, and it is the caller's `turn`.
     /// Does not wait.
     ///
-    /// What the caller's locks protect when it calls this is so when the job gets its place in the
-    /// order of the queue: whoever ties memory to the newest job later ties it to this one.
+    /// What the caller's locks protect stays so until the job has its place in the order of the
+    /// queue: memory that is tied to the newest job later is tied to this one.
     ///
     /// On error, and when there is no place, nothing has changed. `OutOfResources`: more words than
     /// [`MAX_WORDS`]. `GpuNotResponding`: the queue is closed.

@@ -13,13 +13,13 @@ use kernel::prelude::*;
 
 /// What is kept of a job.
 pub(crate) struct SingleJob<P> {
-    /// What is to be done at the tessellator's and the drawing engine's events.
+    /// The payloads of the tessellator's and the drawing engine's events.
     pub(super) early: [P; 2],
     /// Its length in units of 8 bytes.
     pub(super) units: u32,
 }
 
-/// What the core holds behind all jobs.
+/// What the core holds after all jobs.
 pub(super) struct CoreState {
     /// The process and the name of the context whose states are loaded.
     context: Option<(u64, u64)>,
@@ -38,12 +38,11 @@ pub(super) struct CoreState {
 pub(crate) struct Entry {
     /// The context's name.
     pub(crate) context: u64,
-    /// Its commands are to run: it is not the one whose states are loaded.
+    /// The context's commands run first: its states are not the ones that are loaded.
     pub(crate) is_switched: bool,
-    /// By [`TRACKED`](crate::stream::vector::TRACKED), a bit: the value is loaded in front of the
-    /// job.
+    /// By [`TRACKED`](crate::stream::vector::TRACKED), a bit: the value is loaded before the job.
     pub(super) wipes: u32,
-    /// What the core holds then. Of no meaning if nobody looks at addresses.
+    /// What the core holds then. Of no meaning if addresses are not checked.
     pub(crate) values: Values,
 }
 
@@ -56,7 +55,7 @@ pub(crate) struct Author<'a> {
     pub(crate) context: u64,
     /// How many ranges have left its reach.
     pub(crate) removals: u64,
-    /// Whether it may name an address; `None`: nobody looks.
+    /// Whether it may name an address; `None`: addresses are not checked.
     pub(crate) is_allowed: Option<&'a dyn Fn(u32) -> bool>,
 }
 
@@ -202,7 +201,7 @@ mod tests {
         // Another process's, whose name is not its own.
         assert_eq!(run(2, 1), (1, true));
         assert_eq!(run(1, 1), (1, true));
-        // A name that nobody has.
+        // A name that no context has.
         assert_eq!(run(1, 77), (3, true));
         assert_eq!(run(1, u64::MAX), (4, true));
         core.forget();
@@ -250,7 +249,7 @@ mod tests {
         let entry = core.entry(&author, SCRATCH);
         submit(&mut core, (3, 2, 0), &any, 0x3000);
         assert_eq!(core.entry(&author, SCRATCH), entry);
-        // Nobody looks: nothing is replaced, and what is there is nobody's for who does look.
+        // Addresses are not checked: nothing is replaced. A checked job after that replaces all.
         let trusted = Author {
             is_allowed: None,
             ..author
