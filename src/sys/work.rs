@@ -142,7 +142,7 @@ impl Drop for OwnQueue {
     fn drop(&mut self) {
         // What is queued may queue more until it is done.
         // SAFETY: By the type invariant the queues are live during the drop; their own drops
-        // follow it. Errands queue nothing: who waits for one has a use.
+        // follow it. Errands queue nothing: a thread that waits for one has a use.
         unsafe {
             bindings::drain_workqueue(self.urgent.0);
             bindings::drain_workqueue(self.usual.0);
