@@ -293,7 +293,7 @@ impl OpenedFile {
             selector: core,
             is_read_write: file.is_read_write(),
             error,
-            told: format.told(words, error),
+            status: format.reported(words, error),
         };
         match refused.is_always_told() {
             true => warn_client!(ENVELOPES, "{}", refused),
@@ -429,7 +429,7 @@ impl OpenedFile {
         let Some(choice) = self.known_or_of_parameter() else {
             warn_client!(
                 ENVELOPES,
-                "maps memory before its first command: where its status is to go depends on the generation (see interface)"
+                "maps memory before its first command: where its status must go depends on the generation (see interface)"
             );
             return Err(Error::Envelope);
         };
@@ -573,7 +573,7 @@ fn refuse_area(error: kernel::error::Error, offset: u64) -> kernel::error::Error
         _ => {
             warn_client!(
                 ENVELOPES,
-                "mmap at offset {offset:#x}: nothing is there, or not so much, or it is to be private or writable"
+                "mmap at offset {offset:#x}: nothing is there, or less than asked for, or it is private or writable"
             );
             ENOTTY
         }

@@ -29,9 +29,7 @@ use kernel::{
 pub(super) struct Refused<'a> {
     /// Its name in its generation; empty: it has none.
     pub(super) name: &'static str,
-    /// Its number there.
     pub(super) command: u32,
-    /// What it was.
     pub(super) request: &'a Request,
     /// The place of the core that it names.
     pub(super) core: Result<usize>,
@@ -39,10 +37,9 @@ pub(super) struct Refused<'a> {
     pub(super) selector: CoreSelector,
     /// The file that it came by is open for both.
     pub(super) is_read_write: bool,
-    /// With what.
     pub(super) error: Error,
-    /// What its generation calls that.
-    pub(super) told: Error,
+    /// The error as its generation reports it.
+    pub(super) status: Error,
 }
 
 /// What is the same for all objects.
@@ -54,7 +51,7 @@ impl fmt::Display for Refused<'_> {
             "" => write!(f, "command {}", self.command)?,
             name => write!(f, "gcvHAL_{name}")?,
         }
-        f.write_fmt(fmt!(" refused with {}: ", self.told))?;
+        f.write_fmt(fmt!(" refused with {}: ", self.status))?;
         self.reason(f)
     }
 }
@@ -321,7 +318,7 @@ mod tests {
             selector: CoreSelector::new(numbers, 0, 0),
             is_read_write: true,
             error,
-            told: error,
+            status: error,
         }
     }
 
@@ -340,13 +337,13 @@ mod tests {
             b"gcvHAL_FREE_VIDEO_MEMORY refused with gcvSTATUS_INVALID_DATA (-17): \
               0x10005 is no node of the process's, or was freed"
         );
-        // As generations tell it that have another status for this.
-        let told = Refused {
-            told: Error::NotFound,
+        // In generations that have another status for this.
+        let other = Refused {
+            status: Error::NotFound,
             ..refused(&free, Error::InvalidData)
         };
         assert_eq!(
-            text(&told).to_bytes(),
+            text(&other).to_bytes(),
             b"gcvHAL_FREE_VIDEO_MEMORY refused with gcvSTATUS_NOT_FOUND (-19): \
               0x10005 is no node of the process's, or was freed"
         );

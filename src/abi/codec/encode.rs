@@ -24,15 +24,15 @@ impl Format {
         self.put_status(words, reply.status());
     }
 
-    /// Writes the status of a failure, as this generation tells it.
+    /// Writes the status of a failure, as this generation has it.
     pub(crate) fn fail(self, words: &mut [u32], error: Error) {
-        let told = self.told(words, error);
+        let reported = self.reported(words, error);
         // CAST: the bits of a signed field.
-        self.put_status(words, told.status() as u32);
+        self.put_status(words, reported.status() as u32);
     }
 
     /// What this generation calls a failure of the request in `words`.
-    pub(crate) fn told(self, words: &[u32], error: Error) -> Error {
+    pub(crate) fn reported(self, words: &[u32], error: Error) -> Error {
         let is_old = self.0.quirks.unknown_signal == UnknownSignal::Invalid;
         match (self.command(words), error) {
             (Command::UserSignal, Error::NotFound) if is_old => {
