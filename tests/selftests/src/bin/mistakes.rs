@@ -587,7 +587,7 @@ fn command_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     row(suite, bench, "handle", move || {
         bench.aim(bench.node.handle as u32)
     });
-    row(suite, bench, "behind the end", move || {
+    row(suite, bench, "after the end", move || {
         // What is behind one may be the other.
         let buffer = bench.buffer.address + bench.buffer.bytes as u32;
         let node = bench.target.location.address + 4096;
