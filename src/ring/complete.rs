@@ -49,20 +49,21 @@ use kernel::{
     }, //
 };
 
-/// Jobs with more actions have the time that these take charged: else the next job would have it.
+/// The time of a job's actions is charged to it if there are more than these: the next job must not
+/// pay.
 const FEW_ACTIONS: usize = 64;
 
-/// How long a submitter goes on waiting for its place.
+/// How long a submitter still waits for its place.
 #[derive(Default)]
 pub(super) struct PlaceTimeout {
-    /// What [`State::moves`] was before the last try; `None`: not looked at.
+    /// [`State::moves`] before the last try; `None`: there was none.
     moves: Option<u64>,
-    /// What [`State::progress`] was when the time began.
+    /// [`State::progress`] when the time began.
     progress: Option<u64>,
     left: Jiffies,
 }
 
-/// A submitter and its wait for a place. Dropped without one, it leaves the line.
+/// A submitter and its wait for a place. If it is dropped without a place, it leaves the line.
 pub(crate) struct Turn<'e, F: FrontEnd> {
     engine: &'e Engine<F>,
     pub(crate) wish: Wish<'e>,
@@ -70,7 +71,7 @@ pub(crate) struct Turn<'e, F: FrontEnd> {
 }
 
 impl<F: FrontEnd> Turn<'_, F> {
-    /// Others may go first: this one has something else to do that may take long.
+    /// Leaves the line while this submitter does something that may take long.
     pub(crate) fn leave(&mut self) {
         if !self.wish.is_waiting() {
             return;
@@ -84,7 +85,7 @@ impl<F: FrontEnd> Turn<'_, F> {
 }
 
 impl PlaceTimeout {
-    /// Whether something has moved since the last try. What the GPU does starts the time anew.
+    /// Whether something has moved since the last try. Progress of the GPU restarts the time.
     fn has_moved<F: FrontEnd>(&mut self, state: &State<F>) -> bool {
         let progress = state.progress();
         if self.progress.replace(progress) != Some(progress) {
@@ -102,8 +103,8 @@ impl<F: FrontEnd> Drop for Turn<'_, F> {
 }
 
 impl<F: FrontEnd> Engine<F> {
-    /// Drops what is under way. The front end must be stopped for good, or cut off from memory. The
-    /// caller holds `completion`.
+    /// Drops all jobs under way. The front end must be stopped permanently, or cut off from memory.
+    /// The caller holds `completion`.
     #[inline(never)]
     pub(super) fn abandon(&self) {
         self.close();
@@ -133,13 +134,13 @@ impl<F: FrontEnd> Engine<F> {
         self.notify_closed();
     }
 
-    /// No more places are given.
+    /// Wakes all waiters: no more places are given.
     pub(super) fn notify_closed(&self) {
         self.moved.notify_all();
         self.turned.notify_all();
     }
 
-    /// Ends `job`, which was dropped. Apart from those that are done.
+    /// Ends a dropped job, out of line.
     #[cold]
     #[inline(never)]
     fn abandon_job(&self, job: Job<F>) {
@@ -168,7 +169,7 @@ impl<F: FrontEnd> Engine<F> {
         let now = Stamp::now();
         let mut state = self.state.lock();
         for _ in 0..count {
-            // Before anybody who waits for it is told.
+            // Before the waiters see that it has ended.
             state.charge(self.seat.core, now);
             let Some(done) = state.pop() else {
                 break;
@@ -184,7 +185,7 @@ impl<F: FrontEnd> Engine<F> {
                 let mut state = self.state.lock();
                 state.charge_actions(self.seat.core, now, &payload);
             }
-            // A long list is freed here: that may sleep.
+            // Long lists are freed here, without the lock: that may sleep.
             let spare = payload.is_reusable().then_some(payload);
             state = self.state.lock();
             state.completed = state.completed.max(number);
@@ -193,7 +194,7 @@ impl<F: FrontEnd> Engine<F> {
                 state.blameless = 0;
             }
             if let Some(payload) = spare {
-                // With no room left it is freed: it holds nothing, and is small.
+                // Without room it is freed, which is quick: it is empty.
                 let _ = state.spares.push_within_capacity(payload);
             }
         }
@@ -205,8 +206,7 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Does what is to be done when `job` has ended, and lets go of what it kept; returns what is
-    /// left of its payload.
+    /// Runs the actions of `job`, which has ended, and releases what it kept; returns the payload.
     #[inline(always)]
     fn end_job(&self, job: Job<F>) -> F::Payload {
         let Job {
@@ -226,12 +226,12 @@ impl<F: FrontEnd> Engine<F> {
         payload
     }
 
-    /// A payload without anything to do, with memory of an earlier one's if there is such.
+    /// An empty payload, with the memory of an earlier one if there is one to reuse.
     pub(crate) fn empty_payload(&self) -> F::Payload {
         self.state.lock().spares.pop().unwrap_or_default()
     }
 
-    /// A place has been filled, or given back: others may have one.
+    /// A place has been filled or given back: others may have the next.
     #[inline(always)]
     pub(crate) fn placed(self: &Arc<Self>, mut state: Guard<'_, State<F>, SpinLockBackend>) {
         let check = state.needs_check();
@@ -247,8 +247,8 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// The wait of a submitter that has not tried yet: one of `shares`, or the driver. Takes no lock:
-    /// most find a place at once.
+    /// The turn of a submitter of `shares`, or of the driver, before its first try. Takes no lock,
+    /// as most find a place at once.
     pub(crate) fn turn<'e>(&'e self, shares: Option<&'e Arc<Shares>>) -> Turn<'e, F> {
         Turn {
             engine: self,
@@ -257,10 +257,10 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Waits until trying again is worth it: it is the caller's turn, and something has moved since
-    /// the last try. After the first try that is at once, as something may have moved since.
+    /// Waits until another try is worth it: it is the caller's turn, and something has moved since
+    /// the last try. Returns at once after the first try, as something may have moved since.
     ///
-    /// The oldest job's process holds this thread up if it is another one.
+    /// The oldest job's process is charged with the delay if it is another one.
     ///
     /// `Interrupted`: a Unix signal came. `GpuNotResponding`: nothing moved for [`GPU_TIMEOUT`].
     /// `OutOfMemory`: for a place in the line.
@@ -289,7 +289,7 @@ impl<F: FrontEnd> Engine<F> {
         })
     }
 
-    /// Does `wait`, and counts the thread meanwhile, which is one of `share`'s.
+    /// Runs `wait`, and counts the calling thread, of `share`, as a waiter meanwhile.
     fn counted(
         &self,
         state: &mut Guard<'_, State<F>, SpinLockBackend>,
@@ -333,8 +333,8 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Waits until something has moved since the last try. The driver waits by this alone: nothing
-    /// holds it up.
+    /// Waits until something has moved since the last try. Only the driver waits in this way: it is
+    /// in no line.
     pub(super) fn wait_until_moved(
         &self,
         state: &mut Guard<'_, State<F>, SpinLockBackend>,
@@ -349,12 +349,12 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Waits until job `number` has ended and done what it had to, `milliseconds` at most.
+    /// Waits until job `number` has ended and run its actions, for `milliseconds` at most.
     pub(crate) fn wait_for(&self, number: u64, milliseconds: u32) -> Result {
         let mut state = self.state.lock();
         let mut left = msecs_to_jiffies(milliseconds).saturating_add(1);
         while state.completed < number {
-            // A wait with no time left is over, also for a thread that has a signal pending.
+            // A wait with no time left is over, even for a thread with a signal pending.
             if state.phase.is_stopped() || milliseconds == 0 {
                 return Err(Error::GpuNotResponding);
             }
@@ -366,20 +366,20 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// How far the core has come: another number whenever it has moved.
+    /// How far the core has come: changes whenever it has moved.
     pub(crate) fn moves(&self) -> u64 {
         self.state.lock().progress()
     }
 
-    /// Waits until job `number` has ended and done what it had to, as long as the GPU makes
-    /// progress: as the hang check sees it. The oldest job's process holds this thread up if it is
-    /// not the one that `own` is of.
+    /// Waits until job `number` has ended and run its actions, as long as the hang check sees
+    /// progress of the GPU. The oldest job's process is charged with the delay if it is not that of
+    /// `own`.
     ///
     /// `Interrupted`: a Unix signal came. `GpuNotResponding`: nothing moved for `milliseconds`, and
     /// then for 20 s.
     pub(crate) fn wait_for_progress(&self, number: u64, milliseconds: u32, own: &Shares) -> Result {
         let mut state = self.state.lock();
-        // Till the end: who moves wakes only if there are some.
+        // Until the end: waiters are woken only if there are some.
         state.waiters += 1;
         let share = own.of(self.seat.core);
         let waited = self.counted(&mut state, share, |state| {
@@ -397,7 +397,7 @@ impl<F: FrontEnd> Engine<F> {
         waited
     }
 
-    /// Waits for job `number` without minding Unix signals; says whether it has ended.
+    /// Waits for job `number`, ignoring Unix signals; returns whether it has ended.
     pub(crate) fn poll_for(&self, number: u64, milliseconds: u32) -> bool {
         let has_ended = wait::poll(milliseconds, || {
             let state = self.state.lock();
@@ -406,7 +406,7 @@ impl<F: FrontEnd> Engine<F> {
         has_ended.is_some()
     }
 
-    /// Waits until `moved` is notified, `left` jiffies at most; returns what is left of them.
+    /// Waits until `moved` is notified, for `left` jiffies at most; returns the rest.
     fn wait(
         &self,
         state: &mut Guard<'_, State<F>, SpinLockBackend>,

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The dump of a hang: what the core was doing, for whoever wants to know why it hung.
+//! The dump of a hang: what the core was doing.
 //!
-//! In two steps. The *evidence* is what the reset takes away: the registers, and the words in the
-//! ring of the guilty job and of the driver's own, and the states of the context that the guilty
-//! job loads. It is taken while the core is stopped, and is little. The *file* is written by a work
-//! item of its own, as whose commands it was can make that take long: the evidence, the MMU's
-//! tables, and of the memory that the guilty commands name as much as the parameter `stuckDump`
-//! allows. Other processes' words, in the ring too, are left out.
+//! The *evidence* is what the reset destroys: the registers, the ring's words of the guilty job and
+//! of the driver's jobs, and the states of the context that the guilty job loads. It is small, and
+//! taken while the core is stopped. A work item of its own writes the *file*, as its time depends
+//! on the guilty process: the evidence, the MMU's tables, and the memory that the guilty commands
+//! name, as far as the parameter `stuckDump` allows. Other processes' words in the ring are left
+//! out.
 //!
-//! Memory that is not free at once is not waited for: then there is no dump, and a line says so.
-//! A core has [`SLOTS`] dumps at most, one of each process: a process that hangs it again has the
-//! newest, one in [`INTERVAL`] at most. Which one goes when there are too many is said at
-//! [`choose`]. The format is [`super::etdump`]'s.
+//! If memory is not free at once, there is no dump, and a line says so. A core has [`SLOTS`] dumps
+//! at most, one for each process: a process that hangs it again replaces its dump, once in
+//! [`INTERVAL`] at most. [`choose`] says which dump is replaced when all slots are taken. The
+//! format is [`super::etdump`]'s.
 //!
-//! [`Dumps`] is what all kinds of cores share; how a ring's evidence is taken stands here, too.
+//! [`Dumps`] is shared by all kinds of cores; the evidence of a ring is taken here, too.
 
 use super::{
     engine::{
@@ -82,19 +82,19 @@ use kernel::{
     }, //
 };
 
-/// The least time between two dumps of a core that one process has caused, in milliseconds.
+/// The least time between two dumps that a process causes on a core, in milliseconds.
 const INTERVAL: u32 = 10_000;
 
-/// Dumps of a core that are shown at once.
+/// The most dumps of a core at once.
 const SLOTS: usize = 3;
 
-/// How long the kernel shows one, in milliseconds.
+/// How long the kernel keeps a dump, in milliseconds.
 const SHOWN: u32 = 300_000;
 
-/// Pieces of memory in a dump, at most.
+/// The most pieces of memory in a dump.
 pub(crate) const MAX_PIECES: usize = 64;
 
-/// Bytes of memory in a dump at most, by the parameter's level: of one piece, and of all.
+/// The most bytes of memory in a dump, by the parameter's level: of one piece, and of all.
 const LIMITS: [(usize, usize); 4] = [
     (0, 0),
     (0, 0),
@@ -102,38 +102,32 @@ const LIMITS: [(usize, usize); 4] = [
     (16 << 20, 32 << 20), //
 ];
 
-/// Bytes of the text.
 const TEXT_BYTES: usize = 1024;
 
-/// The number of the ring's work that writes it.
+/// The id of the engine's work item that writes dumps.
 pub(super) const WORK: u64 = 1;
 
-/// Objects besides the pieces of memory: registers, MMU, ring, commands, context, pages, text.
+/// The objects that are not pieces of memory: registers, MMU, ring, commands, context, pages, text.
 const OBJECTS: usize = 7;
 
 /// A piece of memory that the guilty commands name.
 pub(crate) struct Piece {
-    /// Its GPU addresses.
     pub(crate) range: Range,
-    /// The memory.
     pub(crate) memory: Object,
 }
 
-/// Who a process is, as it was when it opened the device.
+/// The identity of a process when it opened the device.
 pub(crate) struct Culprit {
-    /// Its id.
     pub(crate) id: i32,
-    /// Its user.
     pub(crate) user: u32,
-    /// The name of its program.
     pub(crate) name: CommandName,
 }
 
-/// What is known of the guilty process's memory.
+/// What is known of the guilty process.
 pub(crate) struct Named {
-    /// The generation of the interface that it speaks.
+    /// The generation of its interface.
     pub(crate) generation: Option<&'static str>,
-    /// Memory of its.
+    /// The memory that its commands name.
     pub(crate) pieces: KVec<Piece>,
 }
 
@@ -142,12 +136,12 @@ pub(crate) struct Named {
 struct Span {
     /// GPU address of the first word.
     address: u32,
-    /// Its place among the words, and how many there are.
+    /// Index of the first word among the evidence's words, and their number.
     first: usize,
     count: usize,
 }
 
-/// What is to be copied of the ring: offsets and bytes.
+/// The parts of the ring that are copied: offsets and bytes.
 struct Parts {
     list: [(usize, usize); IDS + 2],
     count: usize,
@@ -169,25 +163,23 @@ impl Parts {
 /// What a reset takes away.
 pub(crate) struct Evidence {
     registers: RegisterDump,
-    /// Words of the memory for jobs, one part behind the other, and of the context.
+    /// Words of the memory for jobs, part after part, then of the context.
     words: VVec<u32>,
     ring: KVec<Span>,
-    /// The guilty commands, if they are a process's.
     commands: Option<Span>,
     context: Option<Span>,
-    /// The guilty process, by its number; 0: nobody.
+    /// The number of the guilty process; 0: none.
     process: u64,
-    /// Its tables of the MMU, if it has some of its own.
+    /// Its own tables of the MMU.
     space: Option<SpaceId>,
-    /// Who that is.
     culprit: Option<Culprit>,
     /// Number and event id of the oldest job.
     job: (u64, u32),
 }
 
 impl Evidence {
-    /// That of a core without a ring: the `words` of job `job`, with its event id, which lie at
-    /// `address` and are those of process number `process`.
+    /// The evidence of a core without a ring: the `words` of job `job` (number, event id), at
+    /// `address`, of process number `process`.
     pub(crate) fn of_job(
         registers: RegisterDump,
         words: VVec<u32>,
@@ -225,7 +217,7 @@ impl Evidence {
 struct Guilty {
     process: u64,
     space: Option<SpaceId>,
-    /// Offset of its commands in the ring, and their bytes.
+    /// Offset of its commands in the ring, and bytes.
     commands: (usize, usize),
     context: Option<(Arc<Context>, Load)>,
 }
@@ -242,24 +234,23 @@ impl<F: FrontEnd> WorkItem<{ WORK }> for Engine<F> {
     }
 }
 
-/// What a step of it comes to.
 type Outcome<T = ()> = Result<T, kernel::error::Error>;
 
 impl<F: FrontEnd> Engine<F> {
-    /// Takes the evidence, if it is wanted. `has_culprit`: the oldest job is the guilty one. The
-    /// ring is ours, and the front end is held. Waits for nothing.
+    /// Takes the evidence if a dump is due. `has_culprit`: the oldest job is the guilty one. The
+    /// ring is ours, and the front end is held. Does not wait.
     pub(super) fn take_evidence(&self, has_culprit: bool) -> Option<KBox<Evidence>> {
         let take = || F::evidence(self, has_culprit);
         self.dumps.evidence_of::<F::Payload>(&self.hardware, take)
     }
 
-    /// Has the file written by somebody else: it takes as long as the guilty process lets it, whose
-    /// tables are looked at, and the core is to be looked after meanwhile. Two at once are one.
+    /// Queues the work item that writes the file: its time depends on the guilty process, and the
+    /// hang check must go on. Two requests at once are one.
     pub(super) fn write_dump_later(self: &Arc<Self>, evidence: KBox<Evidence>) {
         self.dumps.write_later::<_, WORK>(evidence, self.clone());
     }
 
-    /// Waits until nobody writes it any more; one that has not begun is not written.
+    /// Waits until no dump is being written; one that has not begun is dropped.
     pub(super) fn dismiss_dump(&self) {
         self.dumps.dismiss(&self.dump_work);
     }
@@ -278,7 +269,7 @@ impl<F: FrontEnd> Engine<F> {
 }
 
 impl<P: Payload> Ring<P> {
-    /// What the front end was doing: see [`FrontEnd::evidence`].
+    /// The ring's [`FrontEnd::evidence`].
     pub(super) fn evidence(&self, has_culprit: bool) -> Outcome<Evidence> {
         let registers = self.hardware.dump_registers()?;
         let mut parts = Parts {
@@ -296,7 +287,7 @@ impl<P: Payload> Ring<P> {
                 };
                 let basis = &slot.load.own.basis;
                 let is_guilty = has_culprit && age == 0;
-                // Those of others are not looked at.
+                // Other processes' commands are left out.
                 match is_guilty || !basis.has_commands {
                     true => parts.put(slot.start, slot.mark + WAIT_LINK_BYTES - slot.start),
                     false => parts.put(slot.mark, WAIT_LINK_BYTES),
@@ -353,7 +344,8 @@ impl<P: Payload> Ring<P> {
                 first,
                 count: count - first,
             };
-            // Whoever has it now waits for the GPU, and changes it.
+            // No copy while a thread holds the context: it waits for the GPU, then changes the
+            // states.
             context.copy(*load, words.get_mut(first..)?).ok()?;
             Some(span)
         });
@@ -373,25 +365,22 @@ impl<P: Payload> Ring<P> {
 
 /// A core that has hung.
 pub(crate) struct Scene<'a> {
-    /// Its hardware.
     pub(crate) hardware: &'a Hardware,
-    /// Its place.
+    /// Index among the device's cores.
     pub(crate) core: usize,
-    /// How often it was reset.
     pub(crate) resets: u32,
-    /// Where the memory for jobs lies for the core, and its bytes.
+    /// The memory for jobs: its address for the core, and bytes.
     pub(crate) address: u32,
     pub(crate) bytes: usize,
-    /// What the addresses in its commands are.
     pub(crate) addressing: Addressing<'a>,
 }
 
 /// What the addresses in the commands of a core are.
 #[derive(Clone, Copy)]
 pub(crate) enum Addressing<'a> {
-    /// Those that its MMU translates.
+    /// Virtual: the MMU translates them.
     Translated(&'a Vm),
-    /// Physical ones: it does not translate. GPU address 0 is at this one.
+    /// Physical: GPU address 0 is this address.
     Physical(u32),
 }
 
@@ -404,22 +393,22 @@ impl Addressing<'_> {
     }
 }
 
-/// Whose a dump is: the process, by its number, and its user. Nobody's is process 0's, which has
+/// The number of the process that caused a dump, and its user. Without a process it is 0, and has
 /// no user.
 type Owner = (u64, Option<u32>);
 
-/// A dump of a core's.
+/// A dump of a core.
 struct Slot {
     owner: Owner,
     /// When its evidence was taken, in jiffies.
     since: usize,
-    /// What is to be written.
+    /// Not written yet.
     evidence: Option<KBox<Evidence>>,
 }
 
-/// The slot for a dump of `new`, where they are `taken` so, each with its age in jiffies: that of
-/// the same process; a free one, as the kernel has forgotten those that are older than `shown`; else
-/// the oldest of the user who has most of them. So one user's dumps do not hide those of another.
+/// The slot for a dump of `new`, where each of `taken` has an owner and an age in jiffies: the slot
+/// of the same process; else a free one, or one older than `shown`, as the kernel has dropped that;
+/// else the oldest of the user with the most dumps, so that one user's dumps do not hide another's.
 fn choose(taken: &[Option<(Owner, usize)>; SLOTS], new: Owner, shown: usize) -> usize {
     let is_free = |slot: &Option<(Owner, usize)>| slot.is_none_or(|(_, age)| age >= shown);
     let own = |slot: &Option<(Owner, usize)>| slot.is_some_and(|(owner, _)| owner.0 == new.0);
@@ -431,7 +420,7 @@ fn choose(taken: &[Option<(Owner, usize)>; SLOTS], new: Owner, shown: usize) -> 
     }
     let count = |user: Option<u32>| {
         let all = taken.iter().flatten();
-        // With the new one.
+        // The new one included.
         let others = all.filter(|(owner, _)| owner.1 == user).count();
         others + usize::from(user == new.1)
     };
@@ -440,7 +429,6 @@ fn choose(taken: &[Option<(Owner, usize)>; SLOTS], new: Owner, shown: usize) -> 
     which.map_or(0, |(slot, _)| slot)
 }
 
-/// Milliseconds in jiffies.
 fn ticks(milliseconds: u32) -> usize {
     // CAST: jiffies have the machine's width.
     msecs_to_jiffies(milliseconds) as usize
@@ -449,26 +437,26 @@ fn ticks(milliseconds: u32) -> usize {
 /// The dumps of one core.
 #[pin_data]
 pub(crate) struct Dumps {
-    /// How much is kept; 0: nothing.
+    /// The parameter `stuckDump`; 0: no dumps.
     level: u32,
     #[pin]
     slots: Mutex<[Option<Slot>; SLOTS]>,
-    /// What those from the second one on are shown of; the first is the core's own.
+    /// Devices that show the dumps from the second on; the core's own device shows the first.
     #[pin]
-    stands: Mutex<[Option<Stand>; SLOTS]>,
+    extra: Mutex<[Option<Stand>; SLOTS]>,
 }
 
 impl Dumps {
-    /// None yet; `level`: the parameter `stuckDump`.
+    /// No dumps yet. `level`: the parameter `stuckDump`.
     pub(crate) fn new(level: u32) -> impl PinInit<Self> {
         pin_init!(Self {
             level,
             slots <- new_mutex!([const { None }; SLOTS], "galcore evidence"),
-            stands <- new_mutex!([const { None }; SLOTS], "galcore dumps"),
+            extra <- new_mutex!([const { None }; SLOTS], "galcore dumps"),
         })
     }
 
-    /// Takes the evidence, if it is wanted.
+    /// Takes the evidence if a dump is due.
     pub(crate) fn evidence_of<P: Payload>(
         &self,
         hardware: &Hardware,
@@ -480,12 +468,12 @@ impl Dumps {
         let flags = GFP_NOWAIT | __GFP_NOWARN;
         let kept = take().and_then(|evidence| Ok(KBox::new(evidence, flags)?));
         let mut evidence = kept.inspect_err(|_| tell_no_memory(hardware)).ok()?;
-        // Now: when the dump is written the process may be forgotten.
+        // Now, as the process may be forgotten when the dump is written.
         evidence.culprit = P::culprit(evidence.process);
         self.is_due(evidence.process).then_some(evidence)
     }
 
-    /// Whether the process with this number has caused none for a while.
+    /// Whether this process has caused no dump for [`INTERVAL`].
     fn is_due(&self, process: u64) -> bool {
         let now = sys::jiffies();
         let slots = self.slots.lock();
@@ -496,7 +484,8 @@ impl Dumps {
         own.all(|slot| now.wrapping_sub(slot.since) >= ticks(INTERVAL))
     }
 
-    /// Keeps it for `writer`'s work, which is queued. One that was in its slot goes.
+    /// Stores the evidence for `writer`'s work item, and queues that. Earlier evidence in the slot
+    /// is dropped.
     pub(crate) fn write_later<W, const ID: u64>(&self, evidence: KBox<Evidence>, writer: W)
     where
         W: RawWorkItem<ID> + Send + 'static,
@@ -522,24 +511,24 @@ impl Dumps {
         sys::work::enqueue(writer);
     }
 
-    /// Waits until `work` writes none any more; those that it has not begun are not written.
+    /// Waits until `work` writes no dump; those that it has not begun are dropped.
     pub(crate) fn dismiss<T: ?Sized, const ID: u64>(&self, work: &Work<T, ID>) {
         for slot in 0..SLOTS {
             drop(self.take(slot));
         }
         sys::work::flush_one(work);
-        let stands = core::mem::replace(&mut *self.stands.lock(), [const { None }; SLOTS]);
-        drop(stands);
+        let extra = core::mem::replace(&mut *self.extra.lock(), [const { None }; SLOTS]);
+        drop(extra);
     }
 
-    /// What is to be written in this slot.
+    /// The evidence to write in this slot.
     fn take(&self, slot: usize) -> Option<KBox<Evidence>> {
         let mut slots = self.slots.lock();
         slots.get_mut(slot)?.as_mut()?.evidence.take()
     }
 
-    /// Writes the files that are due and gives them to the kernel. No lock is held. Memory is not
-    /// waited for.
+    /// Writes the files that are due, and publishes them. No lock is held. Memory is not waited
+    /// for.
     pub(crate) fn write_all<P: Payload>(&self, scene: &Scene<'_>) {
         for slot in 0..SLOTS {
             if let Some(evidence) = self.take(slot) {
@@ -548,11 +537,11 @@ impl Dumps {
         }
     }
 
-    /// Shows a file in this slot. Without a device for it there is none.
+    /// Publishes a file in this slot.
     fn show(&self, scene: &Scene<'_>, slot: usize, file: coredump::File, bytes: usize) -> Outcome {
         let own = scene.hardware.device();
-        let mut stands = self.stands.lock();
-        match stands.get_mut(slot) {
+        let mut extra = self.extra.lock();
+        match extra.get_mut(slot) {
             Some(stand) if slot > 0 => {
                 let stand = match stand {
                     Some(stand) => stand,
@@ -590,7 +579,7 @@ impl Dumps {
         }
     }
 
-    /// The file, and how much of it there is.
+    /// The file, and its bytes.
     fn assemble(
         &self,
         scene: &Scene<'_>,
@@ -648,7 +637,7 @@ impl Dumps {
             let object = writer.add(Kind::Commands, span.address.into(), 0, span.count * 4);
             put_words(object.ok_or(ENOSPC)?, evidence.words_of(span));
         }
-        // Tools compare it with the MMU's tables, and take those for version 1's.
+        // Tools compare it with the MMU's tables, which they take for those of version 1.
         if version == Some(MmuVersion::V1) {
             put_pages(&mut writer, pieces, taken, page_count)?;
         }
@@ -657,7 +646,7 @@ impl Dumps {
             let base = scene.addressing.base().unwrap_or(0);
             let address = u64::from(piece.range.start().wrapping_add(base));
             let object = writer.add(Kind::Buffer, address, first_page, bytes);
-            // It must not be moved or freed meanwhile: `pieces` has a reference.
+            // `pieces` has a reference, so the memory is not moved or freed.
             if piece.memory.copy(0, object.ok_or(ENOSPC)?).is_err() {
                 unread += 1;
             }
@@ -671,7 +660,7 @@ impl Dumps {
         let mut text = Text {
             bytes: KVec::with_capacity(TEXT_BYTES, GFP_KERNEL)?,
         };
-        // What does not fit is left out.
+        // Text that does not fit is left out.
         let _ = self.describe(&mut text, scene, evidence, named, taken, unread);
         let object = writer.add(Kind::Text, 0, 0, text.bytes.len());
         object.ok_or(ENOSPC)?.copy_from_slice(&text.bytes);
@@ -679,7 +668,7 @@ impl Dumps {
         Ok((file, bytes))
     }
 
-    /// Says in words what the tools do not know of.
+    /// Describes in text what the tools do not know.
     fn describe(
         &self,
         text: &mut Text,
@@ -690,7 +679,7 @@ impl Dumps {
         unread: u32,
     ) -> fmt::Result {
         let identity = scene.hardware.identity();
-        // Not decimal: on ARM that divides 64 bits, which the kernel does not have.
+        // Hexadecimal: decimal would divide 64 bits, which the kernel does not have on ARM.
         text.write_fmt(fmt!("driver: galcore\n"))?;
         text.write_fmt(fmt!("core: {}\n", scene.core))?;
         text.write_fmt(fmt!("model: {:#x}\n", identity.model))?;
@@ -702,7 +691,7 @@ impl Dumps {
             text.write_fmt(fmt!("position: {position:#010x}\n"))?;
         }
         match (evidence.process, named) {
-            (0, _) => text.write_fmt(fmt!("guilty: nobody\n"))?,
+            (0, _) => text.write_fmt(fmt!("guilty: none\n"))?,
             (_, None) => text.write_fmt(fmt!("guilty: a process that has ended\n"))?,
             (_, Some(named)) => {
                 text.write_fmt(fmt!("guilty: a process\n"))?;
@@ -746,7 +735,7 @@ fn tell_no_memory(hardware: &Hardware) {
     );
 }
 
-/// How much of pieces of these `bytes` is taken at this level, in their order.
+/// The bytes of each piece that are taken at this level, for pieces of these `bytes`, in order.
 fn granted(level: u32, pieces: impl Iterator<Item = usize>) -> [usize; MAX_PIECES] {
     // CAST: at most 3.
     let (of_one, mut left) = LIMITS[(level as usize).min(LIMITS.len() - 1)];
@@ -758,7 +747,7 @@ fn granted(level: u32, pieces: impl Iterator<Item = usize>) -> [usize; MAX_PIECE
     taken
 }
 
-/// Pages in which the bytes of a piece that are taken lie.
+/// Pages that hold the taken bytes of a piece.
 fn pages_of((piece, &bytes): (&Piece, &usize)) -> usize {
     // CAST: 32 bits into at least 32.
     let before = piece.range.start() as usize % PAGE_SIZE;
@@ -768,7 +757,6 @@ fn pages_of((piece, &bytes): (&Piece, &usize)) -> usize {
     }
 }
 
-/// Adds the list of the pages.
 fn put_pages(writer: &mut Writer<'_>, pieces: &[Piece], taken: &[usize], count: usize) -> Outcome {
     let object = writer.add(Kind::Pages, 0, 0, count * 8).ok_or(ENOSPC)?;
     let mut to = object.chunks_exact_mut(8);
@@ -780,7 +768,7 @@ fn put_pages(writer: &mut Writer<'_>, pieces: &[Piece], taken: &[usize], count: 
     Ok(())
 }
 
-/// Writes words in the order of the file's bytes.
+/// Writes words, little endian.
 fn put_words(to: &mut [u8], words: &[u32]) {
     for (to, word) in to.chunks_exact_mut(4).zip(words) {
         to.copy_from_slice(&word.to_le_bytes());

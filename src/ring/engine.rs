@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The jobs of a core, whatever its front end: what is the same for each kind.
+//! The jobs of a core: what all kinds of front ends share.
 //!
-//! A kind of front end is a [`FrontEnd`]: the ring ([`super::Ring`]), which the front end follows
-//! by itself, and the single start of cores for vector graphics (`vector`), which are started once
-//! for each job. Both have the same places, numbers, ends, hang check, recovery, power, dumps and
-//! traces; the trait names what they do in their own way.
+//! A kind of front end is a [`FrontEnd`]: the ring ([`super::Ring`]), which runs job after job by
+//! itself, or the single start of cores for vector graphics (`vector`), started once for each job.
+//! Places, job numbers, completion, hang check, recovery, power, dumps and traces are shared; the
+//! trait names the rest.
 
 use super::{
     dump::{
@@ -68,145 +68,140 @@ use kernel::{
     }, //
 };
 
-/// What a kind of front end does in its own way. "The engine is ours" is said where nobody gets a
-/// place, the last one is filled, and the caller holds `completion`.
+/// What a kind of front end does in its own way. "The engine is ours" means: no job gets a place,
+/// the last place is filled, and the caller holds `completion`.
 pub(crate) trait FrontEnd: Sized + Send + Sync + 'static {
-    /// What a job does when it has ended.
+    /// What a job does when it ends.
     type Payload: Payload;
-    /// What it keeps of a job besides.
+    /// What the front end keeps of a job.
     type Job: Send + Unpin;
-    /// What it knows besides.
+    /// Its part of the engine's state.
     type State: Send + Unpin;
 
-    /// Jobs at once, [`IDS`] at most.
+    /// Jobs under way at once, [`IDS`] at most.
     const JOBS: usize;
-    /// Emptied payloads that are kept, for [`Engine::empty_payload`].
+    /// Emptied payloads that are kept for [`Engine::empty_payload`].
     const SPARES: usize;
     /// Bytes of the memory that hold jobs.
     const BYTES: usize;
-    /// Bytes at the end of each place that belong to the next job, too.
+    /// Bytes at the end of each place that the next job uses, too.
     const GAP: usize;
-    /// Its clock has a divider.
+    /// Whether its clock has a divider.
     const HAS_DIVIDER: bool;
 
-    /// A core of which nothing is known, whose jobs are numbered behind `newest`.
+    /// The state of a core of which nothing is known. Its next job is `newest` + 1.
     fn state(newest: u64) -> Self::State;
 
-    /// The oldest job was taken out, whose place had `mark` at its end.
+    /// The oldest job was taken out; its place ended at `mark`.
     fn popped(state: &mut Self::State, mark: usize);
 
-    /// Does from now on what the admin wants.
+    /// Applies the debugging modes that the admin has set.
     fn follow_modes(_: &mut Self::State) {}
 
-    /// Whether a job has commands of a process's, and whether these run in the context of the ones
-    /// in front of them and do not load it.
+    /// Whether a job has commands of a process, and whether these run in the context that earlier
+    /// commands have loaded.
     fn rests_on(job: &Self::Job) -> (bool, bool);
 
-    /// Whether a job is under way that the core is to get on with.
+    /// Whether a job is under way that the core should make progress with.
     fn is_running(state: &State<Self>) -> bool;
 
-    /// Another job is the oldest, or it has its words, or the core is on.
+    /// The oldest job is another one, or its words are written, or the core is on.
     fn begin(engine: &Engine<Self>, state: &mut State<Self>);
 
-    /// Ends what raised interrupts say has ended. The caller holds `completion`.
+    /// Ends the jobs that raised interrupts say are done. The caller holds `completion`.
     fn end_raised(engine: &Arc<Engine<Self>>);
 
-    /// Ends what has ended, whatever interrupts say; returns how far the core is. The caller holds
-    /// `completion`.
+    /// Ends all jobs that are done, even without an interrupt; returns how far the core is. The
+    /// caller holds `completion`.
     fn settle(engine: &Arc<Engine<Self>>) -> Progress;
 
-    /// A job ends: before its payload's end.
+    /// A job ends: called before the end of its payload.
     fn ending(engine: &Engine<Self>, job: &mut Self::Job, outcome: Outcome);
 
-    /// A job has ended.
     fn ended(_: &Engine<Self>, _: Self::Job) {}
 
-    /// Jobs have ended, or the core has changed otherwise: what memory waits for that looks again.
+    /// Jobs have ended, or the TLB was flushed: memory that waits for either is looked at again.
     fn flushed(_: &Engine<Self>) {}
 
-    /// The core holds no translations any more, and will hold none before it is started.
+    /// The core holds no translations, and gets none before it is started.
     fn forget_translations(_: &Engine<Self>) {}
 
-    /// Lets the core raise interrupts.
     fn enable_interrupts(hardware: &Hardware);
 
-    /// How addresses of a dump are to be read.
+    /// What the addresses in a dump are.
     fn addressing(engine: &Engine<Self>) -> Addressing<'_>;
 
     /// What the core was doing. `has_culprit`: the oldest job is the guilty one. The engine is
-    /// ours, and the front end is held. Waits for nothing.
+    /// ours, and the front end is held. Does not wait.
     fn evidence(engine: &Engine<Self>, has_culprit: bool) -> Result<Evidence>;
 
-    /// Lets the front end neither begin the oldest job nor leave it. The engine is ours.
+    /// Keeps the front end from beginning and from leaving the oldest job. The engine is ours.
     fn hold(_: &Engine<Self>) -> Result {
         Ok(())
     }
 
-    /// The end of [`FrontEnd::hold`], whatever has ended meanwhile.
+    /// The end of [`FrontEnd::hold`], whether jobs have ended meanwhile or not.
     fn release(_: &Engine<Self>) -> Result {
         Ok(())
     }
 
-    /// Lets what runs end, [`REST_TIME`](super::REST_TIME) at most. The engine is ours.
+    /// Lets the running job end, for [`REST_TIME`](super::REST_TIME) at most. The engine is ours.
     fn bring_to_rest(engine: &Arc<Engine<Self>>) -> Result;
 
     /// Whether the front end has begun the oldest job. The engine is ours.
     fn has_begun(engine: &Engine<Self>) -> bool;
 
-    /// Prepares a core that was reset for the jobs, which have these fates; returns where the front
-    /// end is to start, and how many units of 8 bytes lie there. The engine is ours.
+    /// Prepares a core that was reset for the jobs, which have these fates; returns the address
+    /// where the front end starts, and the number of units of 8 bytes there. The engine is ours.
     fn prepare(engine: &Engine<Self>, cause: Cause, fates: &[Fate; IDS]) -> Result<(u32, u32)>;
 
-    /// Lets it run from there. The engine is ours.
+    /// Starts the front end there. The engine is ours.
     fn run(engine: &Arc<Engine<Self>>, start: (u32, u32)) -> Result;
 
-    /// Stops the front end, which rests, before the core goes off. The engine is ours.
+    /// Stops the front end, which is at rest, before the core goes off. The engine is ours.
     fn stop(_: &Engine<Self>) {}
 
-    /// The core is off.
     fn went_off(state: &mut Self::State);
 
-    /// Lets a core that has come on run. The engine is ours.
+    /// Starts the front end of a core that has come on. The engine is ours.
     fn start_again(engine: &Arc<Engine<Self>>) -> Result;
 
-    /// The machine falls asleep, and what is under way has not ended for long: whether nothing runs
-    /// any more, `milliseconds` later at most.
+    /// The machine falls asleep while a job runs for long: whether nothing runs any more, after
+    /// `milliseconds` at most.
     fn hold_jobs(engine: &Arc<Engine<Self>>, newest: u64, milliseconds: u32) -> bool;
 
-    /// What was held may begin.
+    /// The end of [`FrontEnd::hold_jobs`].
     fn release_jobs(_: &Arc<Engine<Self>>) {}
 }
 
-/// What a core goes on from that comes back.
+/// What the engine of a core takes over from the one before.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Past {
-    /// Number of the last job that was there.
+    /// Number of its last job.
     pub(crate) newest: u64,
-    /// How often it was reset by then, or had gone.
+    /// How often the core had been reset because it hung, or had come back.
     pub(crate) resets: u32,
-    /// How far its line had come.
+    /// The state of its line.
     pub(super) epoch: Epoch,
 }
 
-/// What an engine knows of its core.
+/// The place of an engine: its core, and the parameters for it.
 pub(crate) struct Seat {
-    /// Its place among the device's.
+    /// Index among the device's cores.
     pub(crate) core: usize,
-    /// What it goes on from.
     pub(crate) past: Past,
     /// Physical address of GPU address 0.
     pub(crate) base_address: u32,
-    /// How long it may stand still before it is reset, in milliseconds; 0: for ever.
+    /// How long it may make no progress before it is reset, in milliseconds; 0: for ever.
     pub(crate) timeout: u32,
     /// How long a job may hold others up, in milliseconds; 0: for ever.
     pub(crate) job_timeout: u32,
-    /// How much is kept of what it did when it hung; 0: nothing.
+    /// The parameter `stuckDump`; 0: no dumps.
     pub(crate) dump_level: u32,
 }
 
 impl Seat {
-    /// How long a job may hold others up, in milliseconds; 0: for ever. One that does not move has
-    /// the time of a hang.
+    /// [`Seat::job_timeout`], but not less than the time of a hang.
     pub(super) fn job_limit(&self) -> u32 {
         match self.job_timeout {
             0 => 0,
@@ -220,31 +215,31 @@ impl Seat {
 pub(crate) struct Engine<F: FrontEnd> {
     pub(crate) front: F,
     pub(crate) seat: Seat,
-    /// Where the words of jobs are.
+    /// The words of jobs.
     pub(crate) memory: Arc<DmaBuffer>,
-    /// Its address, as the front end has it.
+    /// Its address for the front end.
     pub(crate) address: u32,
     pub(crate) hardware: Arc<Hardware>,
     pub(crate) reclaimer: Arc<Reclaimer>,
     #[pin]
     pub(crate) state: SpinLock<State<F>>,
-    /// What threads wait for that wait for the core has moved.
+    /// Threads wait here until the core has moved.
     #[pin]
     pub(super) moved: CondVar,
-    /// Where submitters wait until they are first in the line.
+    /// Submitters wait here until they are first in the line.
     #[pin]
     pub(super) turned: CondVar,
     /// How often the core was reset because it hung, or came back after it was unbound.
     pub(super) resets: Atomic<u32>,
-    /// What it did when it hung.
     #[pin]
     pub(super) dumps: Dumps,
     #[pin]
     pub(super) dump_work: Work<Engine<F>, { dump::WORK }>,
-    /// One thread at a time ends jobs.
+    /// Held by the thread that ends jobs.
     #[pin]
     pub(super) completion: Mutex<()>,
-    /// Who looks at the core, so that who ends jobs waits for one at most.
+    /// Taken before `completion` by threads that look at the core, so that the interrupt's thread
+    /// waits for one of them at most.
     #[pin]
     pub(super) looks: Mutex<()>,
     #[pin]
@@ -253,7 +248,7 @@ pub(crate) struct Engine<F: FrontEnd> {
 }
 
 impl<F: FrontEnd> Engine<F> {
-    /// The engine of the core `hardware` in `memory`, which has this address for it.
+    /// The engine of the core `hardware` in `memory`, whose address for the front end is `address`.
     #[inline(never)]
     pub(crate) fn new(
         front: F,
@@ -291,7 +286,7 @@ impl<F: FrontEnd> Engine<F> {
         )
     }
 
-    /// What the next one of its core goes on from.
+    /// What the core's next engine takes over.
     pub(crate) fn past(&self) -> Past {
         let state = self.state.lock();
         Past {
@@ -301,23 +296,23 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Where the words of jobs are.
+    /// The memory of the jobs' words.
     pub(crate) fn memory(&self) -> &Arc<DmaBuffer> {
         &self.memory
     }
 
-    /// The address of that, as the front end has it.
+    /// Its address for the front end.
     pub(crate) fn address(&self) -> u32 {
         self.address
     }
 
-    /// The address of a byte of it.
+    /// The front end's address of the byte at `offset`.
     pub(crate) fn gpu(&self, offset: usize) -> u32 {
         // CAST: less than its size. It ends below bit 31, or 4 GiB.
         self.address + offset as u32
     }
 
-    /// Lets nobody submit any more.
+    /// Stops all submission.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.phase.stop();
@@ -326,18 +321,18 @@ impl<F: FrontEnd> Engine<F> {
         self.notify_closed();
     }
 
-    /// Whether nothing runs in it any more, and nothing will.
+    /// Whether the engine is closed and all of its jobs have ended.
     pub(crate) fn is_dead(&self) -> bool {
         self.state.lock().phase == Phase::Dead
     }
 
-    /// How often the core was reset because it hung, or came back after it was unbound: who saw
-    /// another number has lost what was there.
+    /// How often the core was reset because it hung, or came back after it was unbound. If the
+    /// number has changed, the states of the core are lost.
     pub(crate) fn resets(&self) -> u32 {
         self.resets.load(Relaxed)
     }
 
-    /// How long the core has been busy.
+    /// How long the core has been busy, and with which process now.
     pub(crate) fn load(&self) -> Load {
         let state = self.state.lock();
         let oldest = state.jobs.get(0);
@@ -345,10 +340,10 @@ impl<F: FrontEnd> Engine<F> {
         state.meter.load(process, Stamp::now())
     }
 
-    /// A process has ended, with all that it has submitted: nothing of it is kept.
+    /// A process has ended, with all of its jobs: drops the spare payloads that it used last.
     pub(crate) fn forget_process(&self, process: u64) {
         let is_its = |payload: &F::Payload| payload.process() == process;
-        // Ends: there are a few, and the process makes no more.
+        // Bounded: there are `SPARES` at most, and the process makes no more.
         loop {
             let spare = {
                 let mut state = self.state.lock();
@@ -389,7 +384,7 @@ impl<F: FrontEnd> Waited for Engine<F> {
 }
 
 impl<F: FrontEnd> Job<F> {
-    /// A job that keeps nothing.
+    /// A job that keeps no memory yet.
     pub(crate) fn new(payload: F::Payload, own: F::Job) -> Self {
         Self {
             payload,

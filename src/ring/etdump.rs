@@ -2,11 +2,11 @@
 
 //! The file format of etnaviv's dumps, which existing tools read.
 //!
-//! Pure logic. A table of object headers of 32 bytes stands at the start: magic, type, where in the
-//! file the object lies and its bytes (32 bits each), its GPU address (64 bits), and two words, of
-//! which the first says of a buffer object where its pages begin in the list of pages. All is
-//! little endian. The type END ends the table for tools; what stands behind it they do not look at,
-//! and of types that they do not know they know no name: so what is ours alone stands behind it.
+//! Pure logic. The file begins with a table of object headers of 32 bytes: magic, type, offset of
+//! the object in the file and its bytes (32 bits each), its GPU address (64 bits), and two words,
+//! the first of which is the index of a buffer object's first page in the list of pages. All is
+//! little endian. Tools stop at the type END and have no names for unknown types: so our own types
+//! come after END.
 
 use kernel::prelude::*;
 
@@ -16,7 +16,7 @@ const HEADER_BYTES: usize = 32;
 /// First word of each header: "ETNA" as bytes.
 const MAGIC: u32 = 0x414E_5445;
 
-/// What an object lies on in the file.
+/// Alignment of objects in the file.
 const ALIGNMENT: usize = 8;
 
 /// Types of objects.
@@ -36,22 +36,22 @@ pub(super) enum Kind {
     Buffer = 5,
     /// The end, for tools.
     End = 6,
-    /// Ours: text, a line for each thing that is known.
+    /// Ours: text, one fact a line.
     Text = 0x100,
 }
 
-/// Bytes of an object with what is behind it up to the next.
+/// Bytes of an object up to the next.
 const fn padded(bytes: usize) -> Option<usize> {
     bytes.checked_next_multiple_of(ALIGNMENT)
 }
 
-/// Bytes of a file with objects of these bytes, the end not counted. `None`: it would be too large.
+/// Bytes of a file with objects of these bytes, without END. `None`: too large.
 pub(super) fn file_bytes(mut objects: impl Iterator<Item = usize>) -> Option<usize> {
     objects
         .try_fold(HEADER_BYTES, |sum: usize, bytes| {
             sum.checked_add(HEADER_BYTES)?.checked_add(padded(bytes)?)
         })
-        // What its headers can say.
+        // Headers have 32 bits.
         .filter(|&sum| u32::try_from(sum).is_ok())
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// One with room for `objects` objects and the end, in `file`, which holds zeros.
+    /// A writer with room for `objects` objects and END in `file`, which holds zeros.
     pub(super) fn new(file: &'a mut [u8], objects: usize) -> Self {
         let headers_end = (objects + 1) * HEADER_BYTES;
         Self {
@@ -77,8 +77,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Adds an object of `bytes` bytes at GPU address `address`, whose pages begin at `pages`;
-    /// returns the place for its bytes. `None`: there is no room, and nothing has changed.
+    /// Adds an object of `bytes` bytes at GPU address `address`, whose pages begin at index
+    /// `pages`; returns the place for its bytes. `None`: there is no room, and nothing has changed.
     pub(super) fn add(
         &mut self,
         kind: Kind,

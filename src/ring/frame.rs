@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a client submits, and what stands around its words in the ring: a frame.
+//! A client's commands, and the words around them in the ring: a frame.
 //!
-//! Pure logic. In front of a client's commands stand, as they are needed: a flush of the TLB,
-//! states that make the GPU forget addresses, a LINK to the states of its context, or these states
-//! themselves, if the client keeps them in its own memory. The vendor's drivers run such a context
-//! where it lies: they write a pipe switch into its head and a LINK into its end. Here its states
-//! are copied into the ring, so the switch stands in front of them, and no LINK is needed. Source:
-//! sources.md, COMMIT, contexts in the client's memory.
+//! Pure logic. As needed, a frame begins with a flush of the TLB, states that make the GPU forget
+//! addresses, and a LINK to the states of the commands' context, or these states themselves if the
+//! client keeps them in its own memory. The vendor's drivers run such a context where it lies: they
+//! write a pipe switch into its head and a LINK into its end. Here its states are copied into the
+//! ring after a switch, and need no LINK. Source: sources.md, COMMIT, contexts in the client's
+//! memory.
 
 use super::state::GpuState;
 use crate::{
@@ -39,20 +39,18 @@ use kernel::sync::Arc;
 /// A client's checked words.
 #[derive(Clone, Copy)]
 pub(crate) struct Checked<'a> {
-    /// The words.
     pub(crate) words: &'a [u32],
-    /// The pipe that they need selected at their start.
+    /// The pipe that they need selected.
     pub(crate) entry: Pipe,
     /// The pipe that they leave selected.
     pub(crate) exit: Pipe,
     /// They leave the semaphore from the front end to the pixel engine armed.
     pub(crate) armed: bool,
-    /// The engines that they use.
     pub(crate) uses: Engines,
 }
 
 impl Checked<'_> {
-    /// Bytes that they take up: whole units of 8.
+    /// Bytes in the ring: whole units of 8.
     pub(super) fn bytes(&self) -> usize {
         self.words.len().next_multiple_of(2) * 4
     }
@@ -61,16 +59,15 @@ impl Checked<'_> {
 /// A client's commands.
 #[derive(Clone, Copy)]
 pub(crate) struct Stream<'a> {
-    /// The commands themselves.
     pub(crate) commands: Checked<'a>,
-    /// The context that they are to run in; `None`: whatever is loaded.
+    /// The context that they run in; `None`: the loaded one, whichever it is.
     pub(crate) context: Option<InContext<'a>>,
-    /// Whose they are, and what makes the GPU forget another author's addresses; `None`: addresses
-    /// are not looked at, so there is nothing to be gained.
+    /// Their author, and what makes the GPU forget another author's addresses; `None`: addresses
+    /// are not checked, so forgetting them would not help.
     pub(crate) author: Option<(Author, &'a Scrub)>,
-    /// By pipe, words that make the GPU forget those of the author's own addresses that are freed.
+    /// By pipe, words that make the GPU forget addresses of the author that have been freed.
     pub(crate) stale: [&'a [u32]; PIPES],
-    /// The author's data in states that no context keeps, if it has any.
+    /// The author's data in states that no context keeps.
     pub(crate) data: Option<&'a OwnData>,
 }
 
@@ -88,9 +85,8 @@ impl<'a> Stream<'a> {
 /// A context as the ring sees it.
 #[derive(Clone, Copy)]
 pub(crate) struct InContext<'a> {
-    /// Which.
     pub(crate) owner: Owner,
-    /// Where its states come from, if another's are loaded.
+    /// Where its states come from if another's are loaded.
     pub(crate) source: Source<'a>,
 }
 
@@ -101,14 +97,14 @@ pub(crate) enum Source<'a> {
     Unready,
     /// There are none: the commands are the first of a context in the client's memory.
     Nothing,
-    /// Memory of the kernel's, which the GPU goes to.
+    /// Memory of the kernel, which the front end goes to.
     Copy(&'a Arc<Context>, Load),
-    /// Words that go in front of the commands.
+    /// Words before the commands.
     Words(Checked<'a>),
 }
 
 impl Source<'_> {
-    /// The pipe that its states need at their start, if it has any.
+    /// The pipe that the states need selected.
     pub(super) fn entry(&self) -> Option<Pipe> {
         match self {
             Source::Unready | Source::Nothing => None,
@@ -117,7 +113,7 @@ impl Source<'_> {
         }
     }
 
-    /// `uses` of the commands, and those of these states.
+    /// `uses` of the commands, and those of the states.
     pub(super) fn with_uses(&self, mut uses: Engines) -> Engines {
         match self {
             Source::Unready | Source::Nothing => {}
@@ -131,22 +127,22 @@ impl Source<'_> {
     }
 }
 
-/// What stands around the words of a job.
+/// The words around a client's in a job.
 pub(super) struct Frame {
-    /// The MMU's translations are flushed, and it uses these tables.
+    /// The MMU loads these tables, and flushes its TLB.
     pub(super) flush: Option<PageTables>,
     /// What makes the GPU forget addresses, in this order.
     pub(super) wipes: [Option<Wipe>; PIPES],
-    /// LINK to the context's states.
+    /// The LINK to the context's states.
     pub(super) load: Option<[u32; words::LINK_WORDS]>,
-    /// Around the states that are in front of the commands, if they are.
+    /// Around the states that precede the commands.
     pub(super) states: Option<Section>,
-    /// Around the commands, if there are any.
+    /// Around the commands.
     pub(super) commands: Option<Section>,
 }
 
 impl Frame {
-    /// Bytes before the place where the GPU goes on when it has loaded a context.
+    /// Bytes before the place where the front end continues after it has loaded a context.
     pub(super) fn until_loaded(&self) -> usize {
         let wipes = self.wipes.iter().flatten();
         bytes_if(self.flush.is_some(), words::FLUSH_MMU_WORDS)
@@ -154,14 +150,14 @@ impl Frame {
             + bytes_if(self.load.is_some(), words::LINK_WORDS)
     }
 
-    /// Bytes in front of the commands, but for the words of the states in front of them.
+    /// Bytes before the commands, without the words of states.
     pub(super) fn until_commands(&self) -> usize {
         let states = self.states.as_ref().map_or(0, Section::bytes);
         let switch = self.commands.as_ref().and_then(|section| section.switch);
         self.until_loaded() + states + bytes_if(switch.is_some(), words::SELECT_PIPE_WORDS)
     }
 
-    /// Bytes of it, without the client's words.
+    /// Bytes of the frame, without the client's words.
     pub(super) fn bytes(&self) -> usize {
         let around = [&self.states, &self.commands].into_iter().flatten();
         self.until_loaded() + around.map(Section::bytes).sum::<usize>()
@@ -169,9 +165,9 @@ impl Frame {
 }
 
 impl Frame {
-    /// What must stand around `commands` behind what leaves the GPU as `gpu` says, with states from
-    /// `source` in front of them. `flush`: the tables, if the MMU must load them or flush its
-    /// TLB; `uses`: the engines that all of it uses.
+    /// The frame of `stream`, which finds the GPU as `gpu` says, with states from `source`.
+    /// `flush`: the tables, if the MMU must load them or flush its TLB; `uses`: the engines that
+    /// all of it uses.
     #[inline(always)]
     pub(super) fn new(
         gpu: &GpuState,
@@ -192,7 +188,7 @@ impl Frame {
                     stale: stream.stale,
                     data: stream.data,
                 };
-                // Its copy in the kernel's memory has only the process's addresses.
+                // The copy in the kernel's memory has addresses of the process alone.
                 let has_copy = matches!(source, Source::Copy(..));
                 let wipes = gpu.authors.wipes(lists, author, uses, next, has_copy);
                 wipes.map(|part| part.map(|part| Wipe::new(part, lists, &mut pipe)))
@@ -203,7 +199,7 @@ impl Frame {
             Source::Unready | Source::Nothing => {}
             Source::Copy(_, copy) => {
                 load = Some(copy.link(pipe == Some(Pipe::Pipe3d)));
-                // They leave it so.
+                // The states select it.
                 pipe = Some(Pipe::Pipe3d);
             }
             Source::Words(own) => {
@@ -220,8 +216,7 @@ impl Frame {
         }
     }
 
-    /// Gives all words up to the event to `emit`, in their order, with those of `stream` between
-    /// them.
+    /// Passes all words up to the event to `emit` in order, those of `stream` among them.
     pub(super) fn emit<E>(
         &self,
         caches: &Caches,
@@ -259,7 +254,7 @@ impl Frame {
     }
 }
 
-/// Bytes of `words` words, if they are `there`.
+/// Bytes of `words` words if they are `there`.
 const fn bytes_if(there: bool, words: usize) -> usize {
     if there {
         words * 4
@@ -268,20 +263,20 @@ const fn bytes_if(there: bool, words: usize) -> usize {
     }
 }
 
-/// Words before and behind a client's. Small: they are made when they are written.
+/// Words before and after a client's. Only what they depend on, to keep it small.
 pub(super) struct Section {
-    /// The pipe that the client's words need at their start, if another one is selected.
+    /// The pipe that the client's words need, if another is selected.
     switch: Option<Pipe>,
-    /// They leave a semaphore armed.
+    /// The client's words leave a semaphore armed.
     armed: bool,
 }
 
 impl Section {
-    /// The most bytes of it.
+    /// The most bytes of a section.
     pub(super) const MAX_BYTES: usize =
         4 * (words::SELECT_PIPE_WORDS + words::STALL_FE_TO_PE.len() + words::DRAIN_WORDS);
 
-    /// For `inner` behind what leaves `pipe` selected (`None`: not known).
+    /// Around `inner`, where `pipe` is selected (`None`: not known).
     pub(super) fn new(pipe: Option<Pipe>, inner: &Checked<'_>) -> Self {
         Self {
             switch: (pipe != Some(inner.entry)).then_some(inner.entry),
@@ -289,15 +284,14 @@ impl Section {
         }
     }
 
-    /// Bytes of it, without the client's words.
+    /// Bytes of the section, without the client's words.
     pub(super) fn bytes(&self) -> usize {
         bytes_if(self.switch.is_some(), words::SELECT_PIPE_WORDS)
             + bytes_if(self.armed, words::STALL_FE_TO_PE.len())
             + bytes_if(true, words::DRAIN_WORDS)
     }
 
-    /// Gives all words in their order, with the client's in the middle, to `emit`, for a core with
-    /// `caches`.
+    /// Passes all words to `emit` in order, the client's among them, for a core with `caches`.
     pub(super) fn emit<E>(
         &self,
         caches: &Caches,
@@ -314,7 +308,7 @@ impl Section {
         if self.armed {
             emit(&words::STALL_FE_TO_PE)?;
         }
-        // What follows is checked as if nothing was under way.
+        // The checker takes the GPU for idle after it.
         emit(words::drain(caches))
     }
 }
@@ -330,7 +324,7 @@ mod tests {
 
     const BOTH: Caches = Caches::new(true, true, true, MmuVersion::V1);
 
-    /// The words, and whether they are as many as was said.
+    /// The words, and whether their number is right.
     fn words_of(pipe: Option<Pipe>, states: &Checked<'_>) -> (KVec<u32>, bool) {
         let section = Section::new(pipe, states);
         let mut all = KVec::new();
@@ -400,7 +394,7 @@ mod tests {
                     0x1234,
                     0x1800_0000,
                     0,
-                    // The stall that they left out, then the drain.
+                    // The stall that the states lack, then the drain.
                     0x4800_0000,
                     0x701,
                     0x0801_0E03,

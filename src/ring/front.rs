@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The ring as a [`FrontEnd`]: what it does in its own way.
+//! The ring as a [`FrontEnd`].
 
 use super::{
     dump::{
@@ -66,7 +66,8 @@ use kernel::{
     }, //
 };
 
-/// How often, and how long each time in microseconds, the front end is waited for at its END.
+/// How often the front end is checked for its stop at an END, and the time between, in
+/// microseconds.
 const STOP_LOOKS: u32 = 100;
 const STOP_LOOK: i64 = 50;
 
@@ -87,7 +88,7 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
 
     #[inline(always)]
     fn popped(state: &mut RingState, mark: usize) {
-        // The front end rests in this job's idle loop or is past it.
+        // The front end is in this job's idle loop or past it.
         state.rest = mark;
     }
 
@@ -109,15 +110,15 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     }
 
     fn end_raised(ring: &Arc<Ring<P>>) {
-        // Taken under the lock: bits that wait outside could outlive their jobs.
+        // Taken under the lock: bits kept outside could outlive their jobs.
         let fired = ring.hardware.take_events(|| ring.oldest_process());
         let (done, certain, before) = {
             let state = ring.state.lock();
             let flights = &state.jobs;
             (flights.done(fired), flights.certain(fired), state.completed)
         };
-        // Events come in order. If one before the newest has not, one has been lost, or this one is
-        // not true: the front end's place tells.
+        // Events come in order. If an earlier one is missing, either it has been lost or the newest
+        // is false: the position of the front end decides.
         let done = if done > certain {
             done.min(certain.max(ring.passed()))
         } else {
@@ -125,7 +126,8 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
         };
         ring.end_oldest(done);
         if ring.hardware.has_failed() {
-            // Not of a job that begins now: one that has ended with this may have caused it.
+            // Noted for the job that was under way before: an ended job may have caused the
+            // failure, a job that begins now has not.
             ring.state.lock().watch.note_failure(before);
         }
     }
@@ -133,14 +135,14 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     fn settle(ring: &Arc<Ring<P>>) -> Progress {
         Self::end_raised(ring);
         ring.end_oldest(ring.passed());
-        // It selects counters.
+        // Called without the state's lock: it selects counters.
         ring.progress()
     }
 
     #[inline(always)]
     fn ending(ring: &Ring<P>, job: &mut RingJob, _: Outcome) {
         if job.flushed > ring.front.flushed.load(Relaxed) {
-            // Before the address space is asked whether something waits for it.
+            // Before the address space checks whether a mapping waits for this flush.
             ring.front.flushed.xchg(job.flushed, Full);
         }
     }
@@ -175,7 +177,7 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     fn hold(ring: &Ring<P>) -> Result {
         ring.hold_front_end()?;
         sys::barrier::write();
-        // What it did before it saw the idle loops it has done by now, or does not do any more.
+        // The front end has seen the idle loops by now: it runs nothing after them.
         fsleep(Delta::from_millis(1));
         Ok(())
     }
@@ -233,13 +235,13 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     }
 }
 
-/// What the front end begins with after a reset.
+/// Where the front end starts after a reset, and what it needs first.
 struct StartAt {
-    /// The pipe that the oldest job wants.
+    /// The pipe that the oldest job needs.
     pipe: Option<Pipe>,
-    /// The tables that it, or one that follows, wants.
+    /// The tables that it, or a later job, needs.
     tables: Option<PageTables>,
-    /// Where its words begin, and end.
+    /// Offsets of its first word and of its idle loop.
     start: usize,
     mark: usize,
 }
@@ -265,35 +267,35 @@ impl<P: Payload> Ring<P> {
 
     /// How many jobs, from the oldest, the front end has passed.
     ///
-    /// In a job, those before it are done: their LINK was behind the drain. In its idle loop it
-    /// is done too if the modules say that they are idle, and in the first words of a job those
-    /// before it are: the address alone may be a prefetch's. What is farther in is too far for one.
+    /// In a job: the jobs before it are done, as their LINK follows a drain. In the idle loop after
+    /// a job, or in the first words of the next: that job is done only if the modules are idle, as
+    /// the front end may have fetched so far ahead. It fetches no farther.
     pub(super) fn passed(&self) -> usize {
         let position = self.hardware.position();
         let idle = self.hardware.is_idle();
         match self.whereabouts(&self.state.lock(), position) {
             Whereabouts::In(age) => age,
             Whereabouts::Entering(age) => (age + usize::from(idle)).saturating_sub(1),
-            Whereabouts::Behind(age) => age + usize::from(idle),
+            Whereabouts::After(age) => age + usize::from(idle),
             Whereabouts::Before | Whereabouts::Lost => 0,
         }
     }
 
-    /// Where the front end is when it is at GPU address `position`.
+    /// Where the front end is, at GPU address `position`.
     pub(super) fn whereabouts(&self, state: &State<RingEnd<P>>, position: u32) -> Whereabouts {
         // CAST: 32 bits into at least 32.
         let place = position.wrapping_sub(self.address) as usize;
         state.whereabouts(place, position)
     }
 
-    /// How far the core is. In an idle loop it goes round, which is no progress.
+    /// How far the core is. Turns in an idle loop are no progress.
     pub(super) fn progress(&self) -> Progress {
         let engines = self.front.setup.engines;
         let progress = self.hardware.progress(engines.pipe_3d, engines.pipe_2d);
         let state = self.state.lock();
         let rest = match self.whereabouts(&state, progress.position) {
             Whereabouts::Before => Some(state.front.rest),
-            Whereabouts::Behind(age) => state.jobs.get(age).map(|(_, slot)| slot.mark),
+            Whereabouts::After(age) => state.jobs.get(age).map(|(_, slot)| slot.mark),
             Whereabouts::Entering(_) | Whereabouts::In(_) | Whereabouts::Lost => None,
         };
         match rest {
@@ -306,20 +308,20 @@ impl<P: Payload> Ring<P> {
         }
     }
 
-    /// Lets the front end neither begin the oldest job nor leave it. The ring is ours.
+    /// Keeps the front end from beginning and from leaving the oldest job. The ring is ours.
     fn hold_front_end(&self) -> Result {
         let state = self.state.lock();
         let Some((_, oldest)) = state.jobs.get(0) else {
             return Ok(());
         };
-        // The second words stay, for the release. A LINK that is an idle loop's already is none to
-        // us.
+        // The target words stay, for the release. Where the link is cut already this changes
+        // nothing.
         self.memory.write(state.front.rest, words::WAIT)?;
         self.memory.write(oldest.mark, words::WAIT)
     }
 
-    /// Lets what runs end, with what goes on in its context, [`REST_TIME`] at most, and no job
-    /// begin. The ring is ours.
+    /// Lets the running job end, with those that continue in its context, for [`REST_TIME`] at
+    /// most. No other job begins. The ring is ours.
     fn bring_to_rest(self: &Arc<Self>) -> Result {
         self.cut_links(&self.state.lock())?;
         sys::barrier::write();
@@ -341,8 +343,8 @@ impl<P: Payload> Ring<P> {
         Ok(())
     }
 
-    /// Ends what has ended; says whether nothing runs. What the front end did before it saw the
-    /// idle loops that have been made it has done by then.
+    /// Ends the jobs that are done; returns whether nothing runs. By then the front end has seen
+    /// new idle loops.
     fn is_at_rest(self: &Arc<Self>) -> bool {
         fsleep(Delta::from_millis(1));
         self.hardware.acknowledge();
@@ -353,7 +355,7 @@ impl<P: Payload> Ring<P> {
             && self.whereabouts(&self.state.lock(), position) == Whereabouts::Before
     }
 
-    /// Makes the idle loop in front of each job lead to it. The ring is ours.
+    /// Links each job from the idle loop before it. The ring is ours.
     pub(super) fn link_up(&self, state: &State<RingEnd<P>>) -> Result {
         let mut wait = state.front.rest;
         for age in 0..state.jobs.len() {
@@ -372,8 +374,8 @@ impl<P: Payload> Ring<P> {
         Ok(())
     }
 
-    /// Writes the idle loops of the front end again: with MMU version 1 an engine may have written
-    /// there. The ring is ours, and the front end is stopped.
+    /// Writes all idle loops again: with MMU version 1 an engine may have overwritten them. The
+    /// ring is ours, and the front end is stopped.
     fn rest_again(&self, state: &State<RingEnd<P>>) -> Result {
         let mut wait = state.front.rest;
         for age in 0.. {
@@ -387,8 +389,9 @@ impl<P: Payload> Ring<P> {
         Ok(())
     }
 
-    /// Makes the words of the jobs as their fates are; returns where the front end is to start, and
-    /// how many units of 8 bytes lie there. The ring is ours, and the front end is stopped.
+    /// Makes the words of the jobs follow their fates; returns the address where the front end
+    /// starts, and the number of units of 8 bytes there. The ring is ours, and the front end is
+    /// stopped.
     fn sentence(&self, fates: &[Fate; IDS]) -> Result<(u32, u32)> {
         let mut state = self.state.lock();
         for (age, fate) in fates.iter().enumerate() {
@@ -396,7 +399,7 @@ impl<P: Payload> Ring<P> {
                 self.drop_job(&mut state, age)?;
             }
         }
-        // Behind the last job.
+        // After the last job.
         state.front.gpu = GpuState::unknown();
         self.rest_again(&state)?;
         self.link_up(&state)?;
@@ -413,8 +416,8 @@ impl<P: Payload> Ring<P> {
         }
     }
 
-    /// Drops the job of this age: of its words remain the event, the load of the tables that later jobs
-    /// of its process use, and a select of the pipe that the next job wants.
+    /// Drops the job of this age. Of its words remain the event, the load of the tables that later
+    /// jobs of its process use, and a select of the pipe that the next job needs.
     fn drop_job(&self, state: &mut State<RingEnd<P>>, age: usize) -> Result {
         let next = state.jobs.get(age + 1);
         let pipe = next.and_then(|(_, slot)| slot.load.own.basis.pipe);
@@ -430,10 +433,10 @@ impl<P: Payload> Ring<P> {
         };
         job.outcome = Outcome::Dropped;
         if !job.own.basis.has_commands {
-            // A flush and the event are all that there is.
+            // It has a flush and its event, nothing else.
             return Ok(());
         }
-        // Not by this job.
+        // Its flush is not run.
         job.own.flushed = 0;
         let event = mark - self.event_bytes();
         let mut at = start;
@@ -441,7 +444,7 @@ impl<P: Payload> Ring<P> {
             at += 4 * words::FLUSH_MMU_WORDS;
         }
         if let Some(pipe) = pipe {
-            // The jobs in front have drained.
+            // The jobs before it have drained.
             let select = words::select_idle_pipe(pipe);
             self.memory.write_words(at, &select)?;
             at += core::mem::size_of_val(&select);
@@ -457,7 +460,7 @@ impl<P: Payload> Ring<P> {
             .write_words(at, &[words::link(target, bytes), target])
     }
 
-    /// Makes the words that the front end begins with before `job`.
+    /// Writes the words that lead the front end to `job`.
     fn start_at_job(&self, job: StartAt) -> Result<(u32, u32)> {
         let lists = Lists {
             scrub: &self.front.setup.scrub,
@@ -465,7 +468,7 @@ impl<P: Payload> Ring<P> {
             data: None,
         };
         let mut words = self.start_words();
-        // The reset has made them 0, which is an address too.
+        // The reset has made the addresses 0, which is an address too.
         for part in [Part::All3d, Part::All2d] {
             if self.front.setup.engines.has(part.pipe()) && !lists.words(part).is_empty() {
                 words.put(&words::select_pipe(&self.front.caches, part.pipe()))?;
@@ -486,7 +489,7 @@ impl<P: Payload> Ring<P> {
         Ok(words.finish())
     }
 
-    /// Lets the front end stop. The ring is ours, and at rest.
+    /// Stops the front end. The ring is ours, and at rest.
     fn end_front_end(&self) {
         let rest = self.state.lock().front.rest;
         if self.memory.write(rest, words::END).is_ok() {
@@ -498,13 +501,13 @@ impl<P: Payload> Ring<P> {
                 fsleep(Delta::from_micros(STOP_LOOK));
             }
         }
-        // It is not to be in the middle of a fetch when its clock goes.
+        // The clock must not stop in the middle of a fetch.
         if self.hardware.reset().is_err() {
             self.hardware.isolate();
         }
     }
 
-    /// Lets the front end run from its rest. The ring is ours, and the core is as after its start.
+    /// Starts the front end where it rests. The ring is ours, and the core has been set up.
     fn start_again(&self) -> Result {
         let (rest, held) = {
             let mut state = self.state.lock();
@@ -519,7 +522,7 @@ impl<P: Payload> Ring<P> {
         // CAST: 16 bytes.
         let units = (WAIT_LINK_BYTES / 8) as u32;
         let (address, units) = match held {
-            // It was to find the core as it was before.
+            // It needs the state that the core had before.
             Some(held) => self.start_at_job(held)?,
             None => (self.gpu(rest), units),
         };
@@ -527,31 +530,30 @@ impl<P: Payload> Ring<P> {
         self.hardware.enable_interrupts();
         self.hardware.run_front_end(address, units)?;
         if self.state.lock().phase.is_stopped() {
-            // Whoever has closed it has masked the interrupt by now, or does so later.
+            // Closing masks the interrupt after it sets the phase: it may have done so before this.
             self.hardware.disable_interrupts();
         }
         Ok(())
     }
 
-    /// Holds what has not begun, if it can begin after the sleep; says whether nothing runs any
-    /// more.
+    /// Holds the jobs that can begin after the sleep; `Some` if nothing runs any more.
     fn hold_jobs(self: &Arc<Self>) -> Option<()> {
         let _completing = self.completion.lock();
         RingEnd::end_raised(self);
         self.end_oldest(self.passed());
         {
             let mut state = self.state.lock();
-            // One that is off is about to come on.
+            // A core that is off is about to come on.
             if state.is_filling || state.is_off {
                 return None;
             }
-            // From now on a recovery leaves them cut.
+            // From now on a recovery leaves the links cut.
             state.phase.hold(true);
-            // Nothing of it is outside the ring.
+            // All offsets are in the ring.
             let _ = self.cut_links(&state);
         }
         sys::barrier::write();
-        // What it did before it saw the idle loops it has done by then.
+        // The front end has seen the idle loops by then.
         fsleep(Delta::from_millis(1));
         RingEnd::end_raised(self);
         self.end_oldest(self.passed());
@@ -567,8 +569,8 @@ impl<P: Payload> Ring<P> {
         is_quiet.then_some(())
     }
 
-    /// Makes the links to jobs that need nothing of the one in front of them idle loops. Nobody
-    /// writes to the ring meanwhile.
+    /// Makes the link to each job that does not continue in its predecessor's context an idle loop.
+    /// No job is being written.
     pub(super) fn cut_links(&self, state: &State<RingEnd<P>>) -> Result {
         let mut wait = state.front.rest;
         for age in 0..state.jobs.len() {
@@ -583,7 +585,7 @@ impl<P: Payload> Ring<P> {
         Ok(())
     }
 
-    /// What was held may begin. A core that is off lets it when it comes on.
+    /// Lets the held jobs begin. A core that is off does so when it comes on.
     fn release_jobs(&self) {
         let completing = self.completion.lock();
         if self.pause() {
@@ -592,7 +594,7 @@ impl<P: Payload> Ring<P> {
             if !state.is_off {
                 state.is_held = false;
                 self.trace_begin(&mut state);
-                // Nothing of it is outside the ring.
+                // All offsets are in the ring.
                 let _ = self.link_up(&state);
             }
         }

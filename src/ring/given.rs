@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the front end was given: the words of jobs, as long as they are in the memory for jobs.
+//! The words that jobs gave the front end, as long as they are in the memory for jobs.
 //!
-//! The front end is not stopped for who looks, nor are submitters: words are read without a lock,
-//! and are true if the job's place is still its own behind that ([`History`]).
+//! A reader stops neither the front end nor submitters: it reads words without a lock, and they are
+//! valid if the job's place has not been reused afterwards ([`History`]).
 
 use super::{
     engine::{
@@ -18,20 +18,19 @@ use crate::sys::{
     dma::DmaBuffer, //
 };
 
-/// A job whose words are there.
+/// A job whose words are still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Given {
     /// Where they are.
     pub(crate) noted: Noted,
-    /// The same, for the front end.
+    /// Their address for the front end.
     pub(crate) address: u32,
-    /// It has not ended.
     pub(crate) is_under_way: bool,
 }
 
 impl Given {
-    /// Copies words of it from `memory`, from byte `offset` of its own on; whether they are those:
-    /// `look` says what job of its number is there.
+    /// Copies words of the job from `memory`, from its byte `offset` on; returns whether they are
+    /// the job's. `look` returns the job of a number that is still there.
     fn copy(
         &self,
         memory: &DmaBuffer,
@@ -47,16 +46,16 @@ impl Given {
                 Err(_) => return false,
             }
         }
-        // What the words were read before is asked now.
+        // The words are read before the place is looked up again.
         sys::barrier::smp_read();
         look(self.noted.number) == Some(self.noted)
     }
 }
 
 impl History {
-    /// The oldest job from number `from` on whose words are there, in memory whose GPU address is
-    /// `address`. The newest of all, the newest whose words have been written, and the newest that
-    /// has ended are `newest`, `written`, `ended`.
+    /// The oldest job from number `from` on whose words are there, in memory at GPU address
+    /// `address`. The numbers are those of the newest job, the newest whose words are written, and
+    /// the newest that has ended.
     fn given(&self, from: u64, address: u32, [newest, written, ended]: [u64; 3]) -> Option<Given> {
         let noted = self.oldest(from, newest)?;
         (noted.number <= written).then_some(Given {
@@ -68,8 +67,8 @@ impl History {
 }
 
 impl<F: FrontEnd> Engine<F> {
-    /// The oldest job from number `from` on whose words are in the ring, all of them. Takes the
-    /// ring's lock for a moment.
+    /// The oldest job from number `from` on whose words are all in the ring. Takes the ring's lock
+    /// for a moment.
     pub(crate) fn given(&self, from: u64) -> Option<Given> {
         let state = self.state.lock();
         let newest = state.jobs.newest();
@@ -78,8 +77,8 @@ impl<F: FrontEnd> Engine<F> {
         history.given(from, self.address, [newest, written, state.completed])
     }
 
-    /// Copies words of a job, from byte `offset` of its own on. Whether they are those: its place
-    /// may have been given to another.
+    /// Copies words of a job, from its byte `offset` on; returns whether they are the job's: its
+    /// place may have been reused.
     pub(crate) fn copy_given(&self, job: &Given, offset: u32, to: &mut [u32]) -> bool {
         job.copy(&self.memory, offset, to, |number| {
             self.state.lock().history.job(number)

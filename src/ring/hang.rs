@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The hang check: looks whether the GPU gets on, and ends jobs whose interrupt has not come.
+//! The hang check: looks whether the GPU makes progress, and ends jobs whose interrupt is missing.
 //!
-//! While jobs are under way it looks every [`PERIOD`]. If none has ended since it looked last, it
-//! takes raised events itself, and reads where the front end is: behind the kernel's drain a
-//! position is proof. So an interrupt that is lost costs two periods at most. If there is still
-//! none, it looks whether the core has got on ([`Watch`](super::watch::Watch)). One that has not
-//! for the time of the parameter `gpuTimeout` is recovered; without one, or with `silentReset 0` in
-//! `/proc/driver/gc`, the log gets one line. So is
-//! one whose job has held others up for the time of `jobTimeout`. It also looks as long as submitters
-//! wait, whether the first of them comes.
+//! While jobs are under way it looks every [`PERIOD`]. If none has ended since the last look, it
+//! takes raised events itself, and reads the position of the front end, which proves that all jobs
+//! before it have drained. So a lost interrupt costs two periods at most. If still none has ended,
+//! it looks whether the core has moved ([`Watch`](super::watch::Watch)). A core that has not moved
+//! for the time of the parameter `gpuTimeout` is recovered; without that time, or with `silentReset
+//! 0` in `/proc/driver/gc`, the log gets one line. A core whose job has held up others for the time
+//! of `jobTimeout` is recovered, too. While submitters wait, it also looks whether the first of
+//! them comes.
 //!
-//! Where jobs end, nothing is read from the core here.
+//! While jobs end in time, it reads nothing from the core.
 
 use super::{
     engine::{
@@ -45,12 +45,11 @@ use kernel::{
     workqueue::WorkItem, //
 };
 
-/// How often the hang check looks while jobs are under way, in milliseconds. A hang is noticed two
-/// of these later than it could be at most: behind the last job that ends, and where it is seen
-/// first.
+/// How often the hang check looks while jobs are under way, in milliseconds. It notices a hang at
+/// most two periods late: one after the last job that ends, one to see the position first.
 const PERIOD: u32 = 30;
 
-/// How often the hang check is waited for at the end: once more for each job that was being filled.
+/// How often a flush of the hang check is repeated: a job that is being filled may queue it again.
 const DISMISSALS: u32 = 8;
 
 impl_has_delayed_work! {
@@ -74,21 +73,20 @@ impl<F: FrontEnd> WorkItem for Engine<F> {
 }
 
 impl<F: FrontEnd> Engine<F> {
-    /// Queues the hang check: `now`, as the core is to be switched on, or for later.
+    /// Queues the hang check: at once if `now`, as the core must be switched on, or for later.
     pub(super) fn check_soon(self: &Arc<Self>, now: bool) {
         let delay = if now { 0 } else { PERIOD };
         sys::work::enqueue_delayed::<Self, 0>(self.clone(), msecs_to_jiffies(delay));
     }
 
-    /// Waits until the hang check has seen that the ring is closed, and has let go of it: whoever
-    /// binds the core next wants its registers. The ring must be closed.
+    /// Waits until the hang check has seen that the ring is closed, and has dropped its reference:
+    /// the core's next binding claims its registers. The ring must be closed.
     pub(crate) fn dismiss_hang_check(&self) {
         self.dismiss_looks();
         self.dismiss_dump();
     }
 
-    /// Flushes the hang check until it is not queued any more. One that runs now queues the next when
-    /// it ends, and that one none.
+    /// Flushes the hang check until it is not queued any more. One that runs may queue itself once.
     pub(super) fn dismiss_looks(&self) {
         for _ in 0..DISMISSALS {
             sys::work::flush_delayed(&self.hang_check);
@@ -98,7 +96,7 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Has what kept the core on for jobs that have ended release it now. Not if a job is under way:
+    /// Releases the core now if it is kept on for jobs that have ended. Not if a job is under way:
     /// each look at one counts.
     pub(crate) fn let_go(&self) {
         for _ in 0..DISMISSALS {
@@ -111,7 +109,7 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// One look; says when the next is due, if any is.
+    /// One look; returns when the next is due, if any.
     fn look(self: &Arc<Self>) -> Option<Jiffies> {
         let period = msecs_to_jiffies(PERIOD);
         self.catch_up();
@@ -174,7 +172,7 @@ impl<F: FrontEnd> Engine<F> {
         match state.watch.look(now, progress, limits) {
             Finding::Moves => Some(period),
             // CAST: jiffies have the machine's width.
-            Finding::Stands(left) => Some(period.min(left as Jiffies)),
+            Finding::Stalled(left) => Some(period.min(left as Jiffies)),
             Finding::Hangs if recovers || is_hurried => {
                 drop(state);
                 self.recover(match is_hurried {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Memory of one process that is to be taken out of its windows, by nobody who waits for that.
+//! Takes memory of one process out of its windows when no caller waits for that.
 //!
-//! A record has freed it, or who freed it by an ioctl was killed meanwhile. That can take long, as
-//! it costs windows times pages: so each process has a list and a work item of its own, and pays
-//! with its own memory's return alone. While the process is being killed, its windows are about to
-//! go anyway, and each of them waits for the step under way: so the work item gives way then.
+//! A record has freed it, or the thread that freed it by an ioctl was killed meanwhile. It can take
+//! long, windows times pages: so each process has a list and a work item of its own, and delays its
+//! own memory alone. While the process is being killed, its windows are about to end anyway, and
+//! each waits for the step under way: so the work item gives way.
 //!
 //! The list's lock is `galcore hiding`, a leaf.
 
@@ -48,16 +48,15 @@ use kernel::{
     },
 };
 
-/// How long a process that is being killed has between two steps, in milliseconds.
+/// The time that a process that is being killed has between two steps, in milliseconds.
 const GAP: i64 = 50;
 
-/// How often it has that: an end takes less. One whose files others go on using has ended long ago.
+/// How often it has that: enough for an end, and a bound if others go on using its files.
 const GAPS: u32 = 40;
 
-/// Items of a process, in order.
 struct Queue {
     items: List<Retired>,
-    /// How many have come, and how many have been hidden.
+    /// How many items have come, and how many are hidden.
     begun: u64,
     ended: u64,
 }
@@ -68,7 +67,7 @@ pub(crate) struct Hider {
     views: Arc<Views>,
     owner: ARef<Task>,
     reclaimer: Arc<Reclaimer>,
-    /// How often the owner can still have a gap.
+    /// The owner's remaining gaps.
     gaps: Atomic<u32>,
     #[pin]
     queue: SpinLock<Queue>,
@@ -89,7 +88,7 @@ impl WorkItem for Hider {
 }
 
 impl Hider {
-    /// One for the windows `views` of the process of `owner`. `ENOMEM`.
+    /// The hider of the windows `views` of the process of `owner`. `ENOMEM`.
     pub(crate) fn new(
         views: Arc<Views>,
         owner: ARef<Task>,
@@ -115,18 +114,17 @@ impl Hider {
         )
     }
 
-    /// The windows.
     pub(super) fn views(&self) -> &Views {
         &self.views
     }
 
-    /// How many items have come, and how many have been hidden.
+    /// How many items have come, and how many are hidden.
     pub(super) fn counts(&self) -> (u64, u64) {
         let queue = self.queue.lock();
         (queue.begun, queue.ended)
     }
 
-    /// Hides `item` some time, and lets go of it then.
+    /// Hides `item` later, and releases it then.
     pub(super) fn hide_later(self: &Arc<Self>, item: ListArc<Retired>) {
         self.reclaimer.note_hiding(true);
         let mut queue = self.queue.lock();
@@ -138,7 +136,7 @@ impl Hider {
 
     /// The work item.
     fn hide_all(&self) {
-        // Ends: the process has so many objects at most, and each is hidden in so many steps.
+        // Bounded: the number of the process's objects is, and that of each one's steps.
         loop {
             let item = self.queue.lock().items.pop_front();
             let Some(item) = item else {
@@ -155,11 +153,11 @@ impl Hider {
         }
     }
 
-    /// Lets the owner's windows go, if they are about to.
+    /// Gives the owner's windows time to end, if they are about to.
     fn give_way(&self) {
         let left = self.gaps.load(Relaxed);
         if left > 0 && self.views.are_shown() && sys::is_ending(&self.owner) {
-            // Only the work item counts.
+            // Only the work item changes it.
             self.gaps.store(left - 1, Relaxed);
             fsleep(Delta::from_millis(GAP));
         }

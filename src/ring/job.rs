@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A job: what is submitted to the GPU at once, and what is to happen when it ends.
+//! A job: one submission to the GPU, and what happens when it ends.
 
 use super::{
     dump::{
@@ -33,146 +33,140 @@ use kernel::{
 /// How a job has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The GPU has done it.
+    /// The GPU has finished it.
     Done,
-    /// The GPU was stopped, or reset, before it had done all of it, and will not do it any more.
+    /// The GPU was stopped or reset before it finished the job, which does not run again.
     Dropped,
-    /// The place that was reserved for it has not been filled.
+    /// Its place was reserved and not filled.
     NeverRun,
 }
 
-/// What a job does when it has ended. The ring does not know more of it.
+/// What a job does when it ends, as far as the ring knows.
 pub(crate) trait Payload: Default + Send + Unpin + 'static {
-    /// The job has ended. Called once, by the interrupt's thread or the hang check: what is done
-    /// here is bounded by a constant for each record, and waits for nothing that a client can hold
-    /// up.
+    /// The job has ended. Called once, by the interrupt's thread or the hang check: each record
+    /// takes constant time, and none waits for anything that a client can delay.
     fn end(&mut self, outcome: Outcome);
 
-    /// It has kept the core at place `core` busy for so long, in counts of
-    /// [`clock`](crate::sys::clock). Called before [`Payload::end`], and after it if that took long.
+    /// It has kept the core with index `core` busy for `counts` of [`clock`](crate::sys::clock).
+    /// Called before [`Payload::end`], and after it if that took long.
     fn used(&self, core: usize, counts: u64);
 
-    /// Whether its memory is worth being used by another job, now that it has ended.
+    /// Whether another job should reuse its memory.
     fn is_reusable(&self) -> bool;
 
     /// How many actions its end has.
     fn actions(&self) -> usize;
 
-    /// Whether its job has commands of a client's.
+    /// Whether its job has commands of a client.
     fn has_commands(&self) -> bool;
 
-    /// The process that has submitted it, by its number; 0: the driver.
+    /// The number of the process that submitted it; 0: the driver.
     fn process(&self) -> u64;
 
-    /// That process's own tables of the MMU, if it has some.
+    /// That process's own tables of the MMU.
     fn space(&self) -> Option<SpaceId>;
 
-    /// What its process has of the core at place `core`; `None`: it is the driver's. Called with the
+    /// Its process's share of the core with index `core`; `None`: the driver. Called with the
     /// core's lock.
     fn share(&self, core: usize) -> Option<&Share>;
 
-    /// Whether its process has ended, or `waiters` threads wait for the core at place `core` and not
-    /// all of them are its process's. Called with the core's lock.
+    /// Whether its process has ended, or some of the `waiters` threads that wait for the core with
+    /// index `core` are not its process's. Called with the core's lock.
     fn holds_up(&self, core: usize, waiters: u32) -> bool;
 
-    /// The number of that process's leader in the initial namespace; 0: the driver.
+    /// The id of that process's leader in the initial namespace; 0: the driver.
     fn process_id(&self) -> i32;
 
-    /// Who the process with number `process` is, whose job is under way. No lock is held.
+    /// The identity of process number `process`, whose job is under way. No lock is held.
     fn culprit(process: u64) -> Option<Culprit>;
 
-    /// The memory of the process with number `process` that `words`, its commands, name, if it has
-    /// not ended: by GPU addresses, or by physical ones, if GPU address 0 is at `base`. Called by
-    /// who writes a dump; no lock is held.
+    /// The memory of process number `process` that its commands, `words`, name; `None` if it has
+    /// ended. The addresses are the GPU's, or physical ones if GPU address 0 is at `base`. Called
+    /// while a dump is written; no lock is held.
     fn named_by(process: u64, words: &[&[u32]], base: Option<u32>) -> Option<Named>;
 
-    /// The core at place `core` hung and has been reset, or given up: what that means to each
-    /// process that had jobs there. It has kept the core for `cost` jiffies. Called by the hang check;
-    /// no lock is held.
+    /// The core with index `core` was reset after a hang, or given up: charges each process that
+    /// had jobs there. The guilty one has kept the core for `cost` jiffies. Called by the hang
+    /// check; no lock is held.
     fn core_was_reset(core: usize, tolls: &[Toll], cost: u32);
 }
 
-/// What the reset of a core has cost a process.
+/// The losses of a process in the reset of a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Toll {
-    /// The process, by its number.
+    /// The number of the process.
     pub(crate) process: u64,
     /// Its job hung.
     pub(crate) is_guilty: bool,
-    /// How many of its jobs were dropped.
+    /// Jobs of it that were dropped.
     pub(crate) dropped: u32,
 }
 
-/// What a job has to do with the tables that the MMU uses.
+/// How a job uses the MMU's tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Tables {
-    /// It uses whichever there are.
+    /// It works with any tables.
     #[default]
     Any,
     /// It uses these, which an earlier job has loaded.
     Loaded(PageTables),
-    /// It loads those that it uses.
+    /// It loads its own.
     Loads,
 }
 
-/// What a job's words rest on: where another is taken out in front of it, this must be made so.
+/// What a job's words depend on: if the job before is dropped, this must be restored.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Basis {
-    /// The pipe that is selected where they start; `None`: whichever.
+    /// The pipe that is selected at their start; `None`: any.
     pub(super) pipe: Option<Pipe>,
-    /// The tables.
     pub(super) tables: Tables,
-    /// There are commands of a process's among them.
+    /// There are commands of a process among them.
     pub(super) has_commands: bool,
-    /// These: how many bytes behind the job's start, and how many.
+    /// Offset of these in the job, and bytes.
     pub(super) commands: (u32, u32),
-    /// These run in the context that the commands in front of them ran in, and do not load it.
+    /// These run in the context that earlier commands have loaded.
     pub(super) continues: bool,
     /// Where the front end goes to load their context.
     pub(super) load: Option<Load>,
 }
 
-/// What is kept of a job besides its place and its number.
+/// What is kept of a job.
 pub(crate) struct Job<F: FrontEnd> {
-    /// The payload.
     pub(crate) payload: F::Payload,
-    /// How it has ended when its event comes.
+    /// How it ends when its event comes.
     pub(crate) outcome: Outcome,
-    /// How long it was taken to be, in counts of [`clock`](crate::sys::clock).
+    /// Its expected time, in counts of [`clock`](crate::sys::clock).
     pub(super) cost: u64,
-    /// What it keeps, and how many they are.
+    /// Released memory that waits for the job, and the number of items.
     pub(crate) retired: List<Retired>,
     pub(crate) retired_count: u64,
-    /// What its kind of front end keeps of it.
+    /// The front end's part.
     pub(crate) own: F::Job,
 }
 
-/// What the ring keeps of a job.
+/// The ring's part of a job.
 #[derive(Default)]
 pub(crate) struct RingJob {
     /// The context that it loads.
     pub(super) context: Option<Arc<Context>>,
     /// The engines that its commands use.
     pub(super) uses: Engines,
-    /// The change of the address space that the core's TLB has been flushed past when it has ended.
+    /// The change of the address space that the TLB is flushed past when the job has ended.
     pub(super) flushed: u64,
-    /// What its words rest on.
     pub(super) basis: Basis,
 }
 
-/// A job under way, as the admin sees it.
+/// A job under way, for the admin.
 pub(crate) struct JobInfo {
-    /// Its number.
     pub(crate) number: u64,
-    /// Its event id.
     pub(crate) event: u32,
-    /// The process that has submitted it, by its number; 0: the driver.
+    /// The number of the process that submitted it; 0: the driver.
     pub(crate) process: u64,
     /// The engines that its commands use.
     pub(crate) uses: Engines,
     /// GPU addresses of its words: the first, and the WAIT at their end.
     pub(crate) words: (u32, u32),
-    /// Objects that it keeps.
+    /// Items of released memory that wait for it.
     pub(crate) retired: u64,
 }
 

@@ -2,58 +2,59 @@
 
 //! The ring that a core's front end runs, and the jobs in it.
 //!
-//! One piece of coherent memory. At its end the front end idles in a WAIT and a LINK back to it. A
-//! job's words are written behind it (what makes the GPU forget another process's addresses, a LINK
-//! to the client's context and back if another's is loaded, or the states of a context that the
-//! client keeps itself, a pipe switch if one is due, the client's checked words, an event, a new
-//! WAIT and LINK), and then the old WAIT becomes a LINK to it: first the target, a barrier, then
-//! the opcode. So a client's words run from the kernel's memory, never from its own.
+//! One piece of coherent memory. The front end idles at its end, in a WAIT and a LINK back to that
+//! WAIT. A job's words go after this idle loop: what makes the GPU forget another process's
+//! addresses; a LINK to the client's context and back if another one is loaded, or the states of a
+//! context that the client keeps itself; a pipe switch if one is due; the client's checked words;
+//! an event; a new WAIT and LINK. Then the old WAIT becomes a LINK to the job: first the target, a
+//! barrier, then the opcode. So a client's words run from the kernel's memory, never from its own.
 //!
-//! The ring is generic over what happens when a job ends ([`Payload`]): it does not know what a
-//! client is. What it has in common with the queue of cores for vector graphics is an [`Engine`];
-//! what it does in its own way, a [`FrontEnd`].
+//! The ring is generic over what a job does when it ends ([`Payload`]) and knows no clients. The
+//! part that it shares with the queue of cores for vector graphics is an [`Engine`]; the part that
+//! differs is a [`FrontEnd`].
 //!
 //! # Addresses that stay in the GPU
 //!
-//! The ring knows for each pipe whose commands were the last to use it
-//! ([`Author`](crate::context::scrub::Author)). If another author's come, the states that take
-//! addresses are loaded with harmless ones in front ([`crate::context::scrub`]), and the context is
-//! loaded anew. When a process has freed memory, those of its states that hold addresses there, and
-//! no others ([`crate::stream::loaded`]), are loaded with harmless ones in front of its next
-//! commands.
+//! The ring knows for each pipe whose commands used it last
+//! ([`Author`](crate::context::scrub::Author)). Before commands of another author, the states that
+//! take addresses are loaded with harmless ones ([`crate::context::scrub`]), and the context is
+//! loaded again. After a process has freed memory, the states that hold addresses there
+//! ([`crate::stream::loaded`]) are loaded with harmless ones before its next commands.
 //!
 //! # Translations that stay in the TLB
 //!
-//! A job flushes the TLB if the address space has changed since the last job that did; when it has
-//! ended the address space is told ([`Vm::flushed`]). With MMU version 2 the flush loads the tables
-//! of the job's process, too, and is done whenever another process's are loaded. A job's words never
-//! name the tables of another process: those can be freed while the words are still in the ring.
+//! A job flushes the TLB if the address space has changed since the last flush; when the job has
+//! ended, the address space learns of it ([`Vm::flushed`]). With MMU version 2 a flush also loads
+//! the tables of the job's process, so a job flushes if another process's tables are loaded. A
+//! job's words never name the tables of another process: those may be freed while the words are
+//! still in the ring.
 //!
 //! # A core that hangs
 //!
-//! The hang check ([`hang`]) looks whether the GPU gets on ([`watch`]); if it does not, the core is
-//! reset ([`recovery`]): the guilty job and what its process has behind it are dropped
+//! The hang check ([`hang`]) looks whether the core makes progress ([`watch`]). If it does not, the
+//! core is reset ([`recovery`]): the guilty job and the later jobs of its process are dropped
 //! ([`verdict`]), the others run from their start.
 //!
-//! # What the admin does for debugging
+//! # For debugging
 //!
-//! Resets the core, has every so many LINKs lead nowhere, and has commands printed ([`debug`]).
+//! The admin may have the core reset, every Nth LINK lead nowhere, and commands printed
+//! ([`debug`]).
 //!
 //! # A core that is off
 //!
-//! It is switched off while it has nothing to do, and on by the first job ([`power`]).
+//! A core goes off while it has nothing to do; the first job switches it on ([`power`]).
 //!
 //! # Locks
 //!
-//! `galcore completion` lets one thread at a time end jobs: the interrupt's or the hang check's,
-//! and lets nobody do so while the core is recovered. What they do at their end is done under it,
-//! so it comes before whatever that takes.
+//! `galcore completion` lets one thread at a time end jobs: the interrupt's, the hang check's, or
+//! none while the core is recovered. Jobs run their actions under it, so it comes before all locks
+//! that these take.
 //!
-//! `galcore ring` ([`Engine::state`]) is a spinlock, as are all locks that the interrupt's thread
-//! takes and clients too: a thread of low priority that is preempted while it has one would hold up
-//! everybody. It is held for moments only. Who has a place to fill ([`Reservation`]) is not
-//! preempted either; others wait for it interruptibly. Nothing is locked under it but the
-//! allocator, and what wakes the first in the [line](turns).
+//! `galcore ring` ([`Engine::state`]) is a spinlock, as is every lock that clients and the
+//! interrupt's thread share: a preempted thread of low priority must not hold up the others. It is
+//! held for moments. A thread with a place to fill ([`Reservation`]) is not preempted either;
+//! others wait interruptibly. Under this lock come only the allocator's, and those that wake the
+//! first in the [line](turns).
 
 mod complete;
 mod debug;
@@ -204,8 +205,8 @@ const PREFETCH_MARGIN: usize = 64;
 /// Bytes of the ring that hold jobs.
 const USABLE_BYTES: usize = RING_BYTES - PREFETCH_MARGIN - START_BYTES;
 
-/// Bytes behind them for what the front end runs first when it starts: what sets the core up; what
-/// makes it as the oldest job wants it, and leads there. At their end is the [`TRAP`].
+/// Bytes after them for what the front end runs when it starts: it sets the core up, makes it as
+/// the oldest job needs it, and leads there. At their end is the [`TRAP`].
 const START_BYTES: usize = (4
     * (words::USE_TABLES_WORDS
         + (PIPES + 1) * words::SELECT_PIPE_WORDS
@@ -214,14 +215,13 @@ const START_BYTES: usize = (4
     + WAIT_LINK_BYTES)
     .next_multiple_of(64);
 
-/// Where an idle loop is that nobody's words follow: there LINKs lead that are spoiled
+/// Offset of an idle loop that no words follow: spoiled LINKs lead there
 /// ([`Mode::Hangs`](crate::modes::Mode)).
 const TRAP: usize = USABLE_BYTES + START_BYTES - WAIT_LINK_BYTES;
 
-/// Bytes of the idle loop.
 const WAIT_LINK_BYTES: usize = 16;
 
-/// Bytes around a client's words at most: MMU flush, scrub of both pipes, LINK to a context, pipe
+/// The most bytes around a client's words: MMU flush, scrub of both pipes, LINK to a context, pipe
 /// switch, stall, drain, event, idle loop.
 const FRAME_BYTES: usize = 4
     * (words::FLUSH_MMU_WORDS
@@ -232,27 +232,25 @@ const FRAME_BYTES: usize = 4
     + Section::MAX_BYTES
     + WAIT_LINK_BYTES;
 
-/// The most words of a client's in one job.
+/// The most client's words in one job.
 pub(crate) const MAX_STREAM_WORDS: usize = (Space::largest(USABLE_BYTES) - FRAME_BYTES) / 4;
 
-/// The most words of the states of a context in a client's memory: 64 KiB.
+/// The most state words of a context in a client's memory: 64 KiB.
 pub(crate) const MAX_STATE_WORDS: usize = 64 * 1024 / 4;
 
-/// The most words of a client's in one job that may have such a context in front.
+/// The most client's words in one job that follow such states.
 pub(crate) const MAX_WORDS_BEHIND_STATES: usize =
     MAX_STREAM_WORDS - MAX_STATE_WORDS - Section::MAX_BYTES / 4;
 
-/// How long a submitter waits without any progress of the GPU, in milliseconds.
+/// How long a submitter waits while the GPU makes no progress, in milliseconds.
 pub(crate) const GPU_TIMEOUT: u32 = wait::TIMEOUT;
 
-/// What a ring is to know of its core besides.
+/// What a ring must know of its core.
 pub(crate) struct Setup {
-    /// Fast clear and compression.
     pub(crate) fast_clear: Choice,
     pub(crate) compression: Choice,
-    /// Its engines.
     pub(crate) engines: Engines,
-    /// What makes it forget addresses.
+    /// Words that make the core forget addresses.
     pub(crate) scrub: Arc<Scrub>,
 }
 
@@ -263,7 +261,6 @@ pub(crate) type Ring<P> = Engine<RingEnd<P>>;
 pub(crate) struct RingEnd<P> {
     setup: Setup,
     event_padding: bool,
-    /// What flushes the core's caches.
     caches: Caches,
     vm: Arc<Vm>,
     /// The tables of no process.
@@ -285,8 +282,7 @@ impl<P> RingEnd<P> {
 }
 
 impl<P: Payload> Ring<P> {
-    /// Allocates the ring of the core `hardware`, which `seat` and `setup` are about. `ENOMEM`: no
-    /// memory that the GPU reaches.
+    /// Allocates the ring of the core `hardware`. `ENOMEM`: no memory that the GPU reaches.
     pub(crate) fn with_vm(
         hardware: Arc<Hardware>,
         seat: Seat,
@@ -324,12 +320,12 @@ impl<P: Payload> Ring<P> {
         Engine::new(front, hardware, memory, address, reclaimer, seat)
     }
 
-    /// Sets up a core that has been reset: its registers, and MMU version 2, where the front end
-    /// itself loads where the tables lie, while addresses are still physical; when it has stopped,
-    /// the switch is a register's. `ENODEV`: it does not stop, which has been printed.
+    /// Sets up the registers of a core that has been reset, and its MMU. For MMU version 2 the
+    /// front end loads where the tables lie, while addresses are still physical; when it has
+    /// stopped, a register switches translation on. `ENODEV`: it does not stop, which has been
+    /// printed.
     pub(crate) fn set_up(&self) -> Result<(), kernel::error::Error> {
         let version = self.hardware.mmu_version();
-        // Version 2 translates every address, by tables that the front end loads.
         let table = match version {
             MmuVersion::V1 => self.front.vm.flat_table(),
             MmuVersion::V2 => None,
@@ -364,7 +360,7 @@ impl<P: Payload> Ring<P> {
         self.hardware.enable_mmu(physical, units)
     }
 
-    /// Words that the front end is to run first.
+    /// The words that the front end runs first.
     fn start_words(&self) -> StartWords<'_> {
         StartWords {
             memory: &self.memory,
@@ -394,13 +390,14 @@ impl<P: Payload> Ring<P> {
         &self.front.caches
     }
 
-    /// GPU address of the idle loop at the ring's end, where the front end rests when all is done.
+    /// GPU address of the idle loop at the ring's end, where the front end rests after the last
+    /// job.
     pub(crate) fn idle_loop(&self) -> u32 {
         let wait = self.state.lock().front.wait;
         self.gpu(wait)
     }
 
-    /// The jobs under way, oldest first, one at a time: calls `look` with each.
+    /// Calls `look` with each job under way, oldest first.
     pub(crate) fn for_each_job(&self, mut look: impl FnMut(JobInfo)) {
         for age in 0..IDS {
             let state = self.state.lock();
@@ -421,7 +418,7 @@ impl<P: Payload> Ring<P> {
     }
 }
 
-/// Words in front of the jobs, which run when the front end starts. It must be stopped.
+/// The words at [`USABLE_BYTES`], which run when the front end starts. It must be stopped.
 struct StartWords<'a> {
     memory: &'a DmaBuffer,
     /// GPU address of the first.
@@ -441,7 +438,7 @@ impl StartWords<'_> {
         Ok(())
     }
 
-    /// Where the front end is to start, and how many units of 8 bytes there are.
+    /// The address where the front end starts, and the number of units of 8 bytes there.
     fn finish(self) -> (u32, u32) {
         sys::barrier::write();
         // CAST: at most `START_BYTES`.
@@ -460,12 +457,12 @@ impl<P: Payload> Tlb for Ring<P> {
             if self.flushed() == NO_TRANSLATIONS
                 || state.front.gpu.flushed == self.front.vm.changes()
             {
-                // It is off; or by a job that is under way, or has ended just now.
+                // The core is off, or a job that is under way or has just ended flushes.
                 return;
             }
         }
         let mut attempt = self.reserve(None, &mut P::default(), &mut self.turn(None));
-        // Full, it is not idle either: the next job flushes. Closed, it is being stopped.
+        // A full ring is not idle: the next job flushes. A closed one is being stopped.
         if let Ok(Attempt::Reserved(place)) = &mut attempt {
             let _ = self.fill(place, None);
         }

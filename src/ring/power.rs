@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A core that goes off while it has nothing to do.
+//! Runtime power of a core: it goes off while it has nothing to do.
 //!
-//! Jobs go into the ring whether the core is on or not: who submits never waits for it. The hang
-//! check ([`super::hang`]), which the first of them queues, keeps the core on as long as there are
-//! any, and lets go of it when it finds none. So a job costs nothing for it.
+//! Jobs go into the ring whether the core is on or off: a submitter never waits for it. The first
+//! job queues the hang check ([`super::hang`]), which keeps the core on as long as there are jobs,
+//! and releases it when there are none. So a job itself costs nothing.
 //!
-//! *Off*: the ring is at rest. Nobody gets a place meanwhile; the front end stops at an END in
-//! place of its idle loop's WAIT; the clocks go, and perhaps the power. From then on nothing is
-//! known of the core, which holds no translations: memory is free without its doing.
+//! *Off*: the ring is at rest, and no job gets a place. An END replaces the WAIT of the idle loop,
+//! and the front end stops there. Then the clocks stop, and perhaps the power. From then on nothing
+//! is known of the core, and it holds no translations: memory is freed without it.
 //!
-//! *On*: it is reset and set up as at first, and its front end starts in the idle loop in front of
-//! the oldest job, of those that have come meanwhile. These rest on nothing that was there before.
+//! *On*: the core is reset and set up as at first, and its front end starts in the idle loop before
+//! the oldest of the jobs that have come meanwhile. These depend on no earlier state.
 //!
-//! The machine's sleep lets nobody have a place, and waits until what is under way has ended. If
-//! that takes long, what has not begun is *held*: the links to jobs become idle loops, but for
-//! those to jobs that go on in the context of the one in front of them, which would not find it
-//! after the sleep. When the front end rests, the core may go off. Awake again, it runs what is
-//! left. A job that runs on is dropped after `jobTimeout`; without one it keeps the machine awake, as
-//! it cannot be run once more as if it had not begun.
+//! Before the machine sleeps, no job gets a place, and jobs under way get some time to end. After
+//! that time, those that have not begun are *held*: the links to jobs become idle loops, except for
+//! links to jobs that continue in their predecessor's context, which the sleep would take away.
+//! When the front end rests, the core may go off. Awake again, it runs the held jobs. A job that
+//! does not end is dropped after `jobTimeout`; without one it keeps the machine awake, as it cannot
+//! be restarted.
 
 use super::{
     engine::{
@@ -48,17 +48,17 @@ use kernel::{
     }, //
 };
 
-/// How long a new speed waits for who ends jobs, in milliseconds.
+/// How long a change of speed waits for `completion`, in milliseconds.
 const SPEED_TIME: u32 = 20;
 
-/// Who ends jobs, or resets the core.
+/// Held to end jobs, or to reset the core.
 type Completing<'a> = Guard<'a, (), MutexBackend>;
 
-/// How long what is under way may take before the machine sleeps, in milliseconds.
+/// How long jobs under way may take before the machine sleeps, in milliseconds.
 const SLEEP_TIME: u32 = 5000;
 
 impl<F: FrontEnd> Engine<F> {
-    /// Switches the core off. `EBUSY`: it has something to do; the hang check lets go of it later.
+    /// Switches the core off. `EBUSY`: it has something to do; the hang check releases it later.
     pub(crate) fn switch_off(self: &Arc<Self>) -> Result {
         if self.hardware.is_cycled() {
             self.hardware.switch_off();
@@ -92,8 +92,8 @@ impl<F: FrontEnd> Engine<F> {
         Ok(())
     }
 
-    /// Switches the core on, which lets it run what has come meanwhile. An error, which has been
-    /// printed, is final.
+    /// Switches the core on, which then runs the jobs that have come meanwhile. Errors are final,
+    /// and have been printed.
     pub(crate) fn switch_on(self: &Arc<Self>) -> Result {
         if self.hardware.is_cycled() {
             return self.hardware.switch_on_cycled();
@@ -104,12 +104,12 @@ impl<F: FrontEnd> Engine<F> {
         self.hardware.switch_on()?;
         let completing = self.completion.lock();
         let is_ours = self.pause();
-        // What has come meanwhile has not run so far, and may fail at once.
+        // Jobs that have come meanwhile begin now, and may fail at once.
         self.state.lock().meter.begin(Stamp::now());
         self.forget_progress();
         let started = match is_ours {
             true => F::start_again(self),
-            // It is being stopped.
+            // The core is being stopped.
             false => {
                 self.state.lock().is_off = false;
                 Ok(())
@@ -122,13 +122,13 @@ impl<F: FrontEnd> Engine<F> {
         }
         drop(completing);
         self.resume();
-        // What has ended meanwhile is not flushed past yet.
+        // Changes of the address space meanwhile may wait for a flush.
         F::flushed(self);
         started
     }
 
-    /// Keeps the core on for what is under way; says whether it is. If it cannot be switched on it
-    /// is given up.
+    /// Keeps the core on for the jobs under way; returns whether it is on. If it cannot be switched
+    /// on it is given up.
     pub(super) fn hold_power(self: &Arc<Self>) -> bool {
         let is_on = self.hardware.hold();
         if !is_on {
@@ -137,8 +137,7 @@ impl<F: FrontEnd> Engine<F> {
         is_on
     }
 
-    /// Something has come since the core has been slowed down: it runs at the speed that it is to
-    /// have.
+    /// Ends [`Engine::slow_down`]: loads the wanted speed, as there is something to do.
     pub(crate) fn catch_up(&self) {
         if self.hardware.is_slow() || self.hardware.is_out_of_step() {
             self.hardware.set_slow(false);
@@ -147,9 +146,9 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// From now on the core runs at `scale` 64ths of its clock, when it is on and has something to
-    /// do. Waits no longer than a moment: if the core is recovered right now, the next job sees to
-    /// it.
+    /// Sets the speed to `scale` 64ths of the clock, for when the core is on and has something to
+    /// do. Waits for [`SPEED_TIME`] at most: during a recovery, it is left to the next job to load
+    /// the speed.
     pub(crate) fn set_scale(&self, scale: u32) {
         self.hardware.set_scale(scale);
         if let Some(completing) = wait::poll(SPEED_TIME, || self.completion.try_lock()) {
@@ -157,27 +156,27 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// The same, at most: it is too warm.
+    /// Limits the speed, as the core is too warm.
     pub(crate) fn set_limit(&self, limit: u32) {
         self.hardware.set_limit(limit);
         let completing = self.completion.lock();
         self.load_speed(&completing);
     }
 
-    /// The same, as the admin wants it.
+    /// Limits the speed for the admin.
     pub(crate) fn set_cap(&self, cap: u32) {
         self.hardware.set_cap(cap);
         let completing = self.completion.lock();
         self.load_speed(&completing);
     }
 
-    /// Lets the core run at the speed that it is to have, if it is on. Nobody resets it meanwhile,
-    /// or stops it for good: who does so closes the ring first, and then waits for `completing`.
+    /// Loads the wanted speed if the core is on. No reset or permanent stop runs meanwhile: these
+    /// close the ring first, and then wait for `completing`.
     fn load_speed(&self, _completing: &Completing<'_>) {
         if !F::HAS_DIVIDER || self.state.lock().phase.is_stopped() {
             return;
         }
-        // Only now: who waits would keep a power domain on that is to go off.
+        // Only now: a waiter for the lock would keep a power domain on that should go off.
         if let Some(_kept_on) = self
             .hardware
             .supply()
@@ -188,10 +187,10 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Calls `look` with the core if it is on: it stays so meanwhile, and no other thread touches what
-    /// only one may. `None`: it is off, or has been stopped. Any client can have many threads do so:
-    /// they wait for each other first, and the interrupt's thread has one of them before it and not
-    /// all. See [`sys::work::by_worker`], too.
+    /// Calls `look` with the core if it is on; it stays on, and no other thread touches it,
+    /// meanwhile. `None`: it is off or has been stopped. A client can call this from many threads:
+    /// these wait for each other first, so that the interrupt's thread waits for one of them. See
+    /// also [`sys::work::by_worker`].
     pub(crate) fn if_on<T: Send>(&self, look: impl FnOnce(&Hardware) -> T + Send) -> Option<T> {
         sys::work::by_worker(|| self.look_if_on(look))
     }
@@ -202,13 +201,13 @@ impl<F: FrontEnd> Engine<F> {
         if self.state.lock().phase.is_stopped() {
             return None;
         }
-        // Only now: as above.
+        // Only now, as in `load_speed`.
         let kept_on = self.hardware.supply().if_on();
         let _kept_on = kept_on.filter(|_| self.hardware.is_on())?;
         Some(look(&self.hardware))
     }
 
-    /// Lets the core run at its lowest clock until it has something to do, if it has nothing now.
+    /// Runs the core at its lowest clock while it has nothing to do.
     pub(crate) fn slow_down(&self) {
         let completing = self.completion.lock();
         {
@@ -216,20 +215,19 @@ impl<F: FrontEnd> Engine<F> {
             if !state.is_at_rest() || state.is_off {
                 return;
             }
-            // Whoever begins something from now on has the hang check look at once.
+            // A job that begins now queues the hang check for at once.
             self.hardware.set_slow(true);
         }
         self.load_speed(&completing);
     }
 
-    /// Keeps jobs from being ended, and the core from being reset, as long as what this returns
-    /// lives.
+    /// Keeps jobs from ending, and the core from a reset, until the guard is dropped.
     pub(crate) fn hold_completion(&self) -> Completing<'_> {
         self.completion.lock()
     }
 
-    /// Drops what is under way, by nobody's guilt, and tells its processes and the log. The front
-    /// end must be stopped for good, or cut off from memory.
+    /// Drops the jobs under way, without a guilty process; reports this to their processes and the
+    /// log. The front end must be stopped permanently, or cut off from memory.
     pub(crate) fn lose(self: &Arc<Self>) {
         self.close();
         let mut tolls = Tolls::new();
@@ -241,15 +239,15 @@ impl<F: FrontEnd> Engine<F> {
         self.hardware.tell_dropped(tolls.dropped());
     }
 
-    /// The machine is going to sleep: waits for what is under way, and lets nothing begin. `EBUSY`:
-    /// what runs does not end, nor is it taken for a hang, or for too long.
+    /// The machine is about to sleep: lets no job begin, and waits for those under way. `EBUSY`:
+    /// the running job does not end, and counts neither as a hang nor as too long.
     pub(crate) fn fall_asleep(self: &Arc<Self>) -> Result {
         let newest = {
             let mut state = self.state.lock();
             state.phase.fall_asleep();
             state.jobs.newest()
         };
-        // What hangs or takes too long is found out by then.
+        // By then a hang, or a job that takes too long, has been found.
         let longest = self.seat.timeout.max(self.seat.job_limit());
         let more = longest.saturating_add(SLEEP_TIME);
         let is_quiet = self.poll_for(newest, SLEEP_TIME) || F::hold_jobs(self, newest, more);
@@ -262,7 +260,7 @@ impl<F: FrontEnd> Engine<F> {
         Ok(())
     }
 
-    /// The machine is awake.
+    /// The machine is awake again.
     pub(crate) fn wake_up(self: &Arc<Self>) {
         F::release_jobs(self);
         self.hardware.supply().wake_if_kept();
@@ -276,7 +274,7 @@ impl<F: FrontEnd> Engine<F> {
         if checks {
             self.check_soon(true);
         }
-        // What was let go of while nobody had a place for a flush.
+        // Mappings that ended while there was no place for a flush.
         F::flushed(self);
     }
 }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What clients let go of: kept until no core can use it any more, then dropped by a work item.
+//! Memory and contexts that clients have released: kept until no core uses them, then dropped by a
+//! work item.
 //!
-//! [`Retired`] is made together with the memory that it will keep, so that letting go needs no
-//! memory and cannot fail. Its way: if windows of the process may show it, it is taken out of them,
-//! by the process's own work item ([`Hider`]); then it is tied to the newest job under way of each
-//! ring, one after the other; when these have ended it is dropped, by the device's work item. So
-//! neither long step is the interrupt's thread's.
+//! A [`Retired`] is made together with the memory that it will keep, so a release needs no memory
+//! and cannot fail. If windows of the process may show the memory, the process's work item takes it
+//! out of them ([`Hider`]). Then it is tied to the newest job of each ring, one ring after the
+//! other. When these jobs have ended, the device's work item drops it. So the interrupt's thread
+//! does neither of the long steps.
 //!
-//! Locks: `galcore rings` guards the list of the rings, under it come these; `galcore reclaim` is a
-//! leaf.
+//! Locks: `galcore rings` guards the list of the rings, and comes before these; `galcore reclaim`
+//! is a leaf.
 
 use super::hider::Hider;
 use crate::{
@@ -51,13 +52,13 @@ use kernel::{
     }, //
 };
 
-/// By core, a job's number.
+/// Numbers of jobs, by core.
 pub(crate) type Numbers = [u64; MAX_CORES];
 
-/// Bytes up to which something is dropped by who lets go of it, if nothing is under way.
+/// The most bytes that the releasing thread drops itself, if no core uses them.
 const SMALL: usize = 1 << 20;
 
-/// There is nothing to wait for.
+/// No job to wait for.
 const NOTHING: u64 = 0;
 
 /// Something that a core may still use.
@@ -69,43 +70,40 @@ pub(crate) trait Kept: Send + Sync {
     fn passed(self: Arc<Self>) {}
 }
 
-/// A ring, as what waits for its jobs sees it.
+/// A ring of which released memory waits for jobs.
 pub(crate) trait Waited: Send + Sync {
-    /// Number of its newest job; 0: none.
     fn newest(&self) -> u64;
 
     /// Whether all of its jobs have ended.
     fn is_idle(&self) -> bool;
 
-    /// Ties `item` to job `number`, or to the newest before; gives it back if that has ended.
+    /// Ties `item` to job `number`, or to the newest before it; returns `item` if that has ended.
     fn tie(&self, number: u64, item: ListArc<Retired>) -> Option<ListArc<Retired>>;
 
-    /// Whether job `number` has ended, or been dropped.
     fn is_over(&self, number: u64) -> bool;
 }
 
 /// A part of the pool that windows may show.
 pub(crate) struct Shown {
-    /// What takes it out of the process's windows.
     pub(crate) hider: Arc<Hider>,
     /// Offset in the pool, and bytes.
     pub(crate) range: (usize, usize),
 }
 
-/// Something that a client has let go of, or will.
+/// Memory that a client has released, or will.
 #[pin_data]
 pub(crate) struct Retired {
     #[pin]
     links: ListLinks,
-    /// The process's tables lead to it so long. Before `kept`, which is kept until no core has a
-    /// translation.
+    /// Its view in the process's tables, which lead to it until this is dropped. Before `kept`,
+    /// which is kept until no core has a translation.
     view: Option<GpuView>,
     kept: Arc<dyn Kept>,
     shown: Option<Shown>,
-    /// Bytes of `shown` that some window may still show, at its end.
+    /// The last bytes of `shown`, which windows may still show.
     to_hide: Atomic<usize>,
-    /// By core, the job that is to be waited for.
-    behind: [Atomic<u64>; MAX_CORES],
+    /// By core, the job to wait for.
+    after: [Atomic<u64>; MAX_CORES],
 }
 
 impl_list_arc_safe! {
@@ -117,7 +115,7 @@ impl_list_item! {
 }
 
 impl Retired {
-    /// Prepares to let go of `kept`, which lies in `shown`, if in the pool, and has `view` in the
+    /// Prepares the release of `kept`, which lies in `shown`, if in the pool, and has `view` in the
     /// process's tables. `OutOfMemory`.
     pub(crate) fn new(
         kept: Arc<dyn Kept>,
@@ -131,20 +129,19 @@ impl Retired {
                 kept,
                 shown,
                 to_hide: Atomic::new(0),
-                behind: [const { Atomic::new(NOTHING) }; MAX_CORES],
+                after: [const { Atomic::new(NOTHING) }; MAX_CORES],
             }),
             sys::GFP_CLIENT,
         )?)
     }
 
-    /// GPU address of its first page in the process's tables, if it has a view there.
+    /// The address of its view in the process's tables.
     #[inline]
     pub(crate) fn view_address(&self) -> Option<u32> {
         self.view.as_ref().map(GpuView::address)
     }
 
-    /// From now on no window can show it that does not already, but some may: they are to be
-    /// cleared.
+    /// From now on no more windows show it; those that do must be cleared.
     pub(crate) fn leaves_windows(&self) {
         if let Some(shown) = &self.shown {
             self.to_hide.store(shown.range.1, Relaxed);
@@ -155,7 +152,7 @@ impl Retired {
         self.to_hide.load(Relaxed) != 0
     }
 
-    /// Takes it out of all windows, in steps, until `stop` says so.
+    /// Takes it out of all windows, in steps, until `stop` returns true.
     pub(super) fn hide(&self, stop: impl Fn() -> bool) {
         let Some(Shown { hider, range }) = &self.shown else {
             return;
@@ -172,20 +169,20 @@ impl Retired {
     }
 }
 
-/// Contexts that wait to be dropped, at most: who drops more does it himself.
+/// The most contexts that wait for the work item; further ones are dropped by the caller.
 const CONTEXTS: usize = 64;
 
 struct State {
-    /// Contexts whose last user was a job. Never more than there is room for.
+    /// Contexts whose last user was a job. Filled up to the capacity.
     contexts: KVec<Arc<Context>>,
-    /// What is to be dropped by the work item.
+    /// Items for the work item.
     items: List<Retired>,
-    /// How many are tied to the rings' jobs.
+    /// How many items are tied to jobs.
     tied: u64,
-    /// How many have been put there, and how many have been dealt with.
+    /// How many the work item was given, and how many it has dealt with.
     begun: u64,
     ended: u64,
-    /// How many have been given to the processes' hiders, and how many have been hidden.
+    /// How many the processes' hiders were given, and how many they have hidden.
     hides_begun: u64,
     hides_ended: u64,
     /// How many processes have begun to end, and how many have ended.
@@ -193,14 +190,14 @@ struct State {
     endings_ended: u64,
 }
 
-/// What takes over what clients let go of, for all cores of a device.
+/// Reclaims what clients release, for all cores of a device.
 #[pin_data]
 pub(crate) struct Reclaimer {
     #[pin]
     rings: SpinLock<[Option<Arc<dyn Waited>>; MAX_CORES]>,
     #[pin]
     state: SpinLock<State>,
-    /// Something has been dealt with.
+    /// A count has changed.
     #[pin]
     moved: CondVar,
     #[pin]
@@ -220,7 +217,7 @@ impl WorkItem for Reclaimer {
 }
 
 impl Reclaimer {
-    /// One of a device without cores.
+    /// The reclaimer of a device without cores.
     pub(crate) fn new() -> Result<Arc<Self>, kernel::error::Error> {
         let contexts = KVec::with_capacity(CONTEXTS, GFP_KERNEL)?;
         Arc::pin_init(
@@ -244,7 +241,7 @@ impl Reclaimer {
         )
     }
 
-    /// From now on core `core` may use what clients have; `None`: not any more.
+    /// From now on core `core` may use clients' memory; `None`: not any more.
     pub(crate) fn set_ring(&self, core: usize, ring: Option<Arc<dyn Waited>>) {
         let mut ring = ring;
         if let Some(place) = self.rings.lock().get_mut(core) {
@@ -259,7 +256,7 @@ impl Reclaimer {
         core::array::from_fn(|core| rings[core].as_ref().map_or(NOTHING, |ring| ring.newest()))
     }
 
-    /// Whether no core uses anything for these jobs any more.
+    /// Whether all of these jobs have ended.
     pub(crate) fn are_over(&self, numbers: &Numbers) -> bool {
         let rings = self.rings.lock();
         rings
@@ -268,13 +265,13 @@ impl Reclaimer {
             .all(|(ring, &number)| ring.as_ref().is_none_or(|ring| ring.is_over(number)))
     }
 
-    /// Lets go of `item`: behind everything that is in the rings now, when no window shows it any
-    /// more. Takes no longer than a lock.
+    /// Releases `item`: it is dropped when no window shows it and all jobs that are in the rings
+    /// now have ended. Takes no longer than a lock.
     pub(crate) fn retire(self: &Arc<Self>, item: ListArc<Retired>) {
         self.retire_as(None, item);
     }
 
-    /// The same, behind these jobs.
+    /// The same, after these jobs.
     pub(crate) fn retire_behind(self: &Arc<Self>, numbers: Numbers, item: ListArc<Retired>) {
         self.retire_as(Some(&numbers), item);
     }
@@ -290,8 +287,9 @@ impl Reclaimer {
         }
     }
 
-    /// The same as [`Reclaimer::retire`] by a thread that has the time to do it, until it is
-    /// killed: what is small and not in use is gone when this returns. No lock may be held.
+    /// Releases `item` as [`Reclaimer::retire`], but hides it in the calling thread until that is
+    /// killed: if it is small and no core uses it, it is dropped before this returns. No lock may
+    /// be held.
     pub(crate) fn retire_here(self: &Arc<Self>, item: ListArc<Retired>) {
         item.hide(sys::is_killed);
         if item.may_be_shown() {
@@ -305,7 +303,7 @@ impl Reclaimer {
     }
 
     /// Ties `item`, which no window shows, to these jobs (`None`: to the newest, as later ones
-    /// cannot use it); gives it back if it need not wait for a core.
+    /// cannot use it); returns it if it waits for none.
     fn tie(&self, numbers: Option<&Numbers>, item: ListArc<Retired>) -> Option<ListArc<Retired>> {
         let rings = self.rings.lock();
         if rings.iter().flatten().all(|ring| ring.is_idle()) {
@@ -314,25 +312,25 @@ impl Reclaimer {
         for (core, ring) in rings.iter().enumerate() {
             if let Some(ring) = ring {
                 let number = numbers.map_or_else(|| ring.newest(), |numbers| numbers[core]);
-                item.behind[core].store(number, Relaxed);
+                item.after[core].store(number, Relaxed);
             }
         }
         self.tie_next(&rings, item)
     }
 
-    /// Ties `item` to the first job that it waits for; gives it back if it waits for none any more.
+    /// Ties `item` to the first job that it waits for; returns it if it waits for none.
     fn tie_next(
         &self,
         rings: &[Option<Arc<dyn Waited>>; MAX_CORES],
         mut item: ListArc<Retired>,
     ) -> Option<ListArc<Retired>> {
-        // Counted before a job can end with it: the count is never too low.
+        // Counted first, as a job can end with it at once: the count is never too low.
         self.state.lock().tied += 1;
         for (core, ring) in rings.iter().enumerate() {
             let Some(ring) = ring else {
                 continue;
             };
-            let number = item.behind[core].xchg(NOTHING, Relaxed);
+            let number = item.after[core].xchg(NOTHING, Relaxed);
             if number != NOTHING {
                 item = ring.tie(number, item)?;
             }
@@ -341,7 +339,7 @@ impl Reclaimer {
         Some(item)
     }
 
-    /// Takes over what a job that has ended kept.
+    /// Takes the memory that an ended job kept.
     pub(crate) fn take(self: &Arc<Self>, items: &mut List<Retired>, count: u64) {
         let mut state = self.state.lock();
         state.tied -= count;
@@ -351,7 +349,7 @@ impl Reclaimer {
         self.queue();
     }
 
-    /// Drops a reference, by the work item if it is the last: that takes time and locks.
+    /// Drops a reference. The last one goes to the work item, as that takes time and locks.
     pub(super) fn drop_later(self: &Arc<Self>, context: Arc<Context>) {
         let Some(context) = Arc::into_unique_or_drop(context) else {
             return;
@@ -364,7 +362,6 @@ impl Reclaimer {
         drop(left);
     }
 
-    /// Hands `item` to the work item.
     fn reclaim_later(self: &Arc<Self>, item: ListArc<Retired>) {
         let mut state = self.state.lock();
         state.items.push_back(item);
@@ -377,7 +374,7 @@ impl Reclaimer {
         sys::work::enqueue(self.clone());
     }
 
-    /// Drops what may be dropped. The work item.
+    /// The work item: drops what no core uses.
     fn reclaim(self: &Arc<Self>) {
         loop {
             let context = self.state.lock().contexts.pop();
@@ -387,7 +384,7 @@ impl Reclaimer {
             drop(context);
             self.note_end();
         }
-        // Ends: what comes back to the list has one core less to wait for.
+        // Bounded: an item that comes back has one core less to wait for.
         loop {
             let item = self.state.lock().items.pop_front();
             let Some(item) = item else {
@@ -410,7 +407,7 @@ impl Reclaimer {
         self.moved.notify_all();
     }
 
-    /// Counts an object that is to be hidden, or has been.
+    /// Counts an object that must be hidden, or has been.
     pub(super) fn note_hiding(&self, begins: bool) {
         let mut state = self.state.lock();
         match begins {
@@ -436,8 +433,7 @@ impl Reclaimer {
         }
     }
 
-    /// How many objects have been let go of and are not dropped yet, and how many processes have
-    /// begun to end and have not.
+    /// The number of released objects that are not dropped yet, and of processes that are ending.
     pub(crate) fn pending(&self) -> (usize, usize) {
         let state = self.state.lock();
         let hides = state.hides_begun - state.hides_ended;
@@ -448,7 +444,7 @@ impl Reclaimer {
         )
     }
 
-    /// Whether something is being let go of that need not wait for a core.
+    /// Whether anything is released that does not wait for a core.
     pub(crate) fn is_busy(&self) -> bool {
         let state = self.state.lock();
         state.endings_ended != state.endings_begun
@@ -456,27 +452,27 @@ impl Reclaimer {
             || state.hides_ended != state.hides_begun
     }
 
-    /// Waits until the work item has dealt with what it has now. `Interrupted`: a Unix signal came.
-    /// `GpuNotResponding`: it makes no progress. Not for the work queue.
+    /// Waits until the work item has dealt with what it has now; not to be called by a work item.
+    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: it makes no progress.
     pub(crate) fn wait(&self) -> Result {
         self.wait_to_end(true, |state| (state.begun, state.ended))
     }
 
-    /// Waits until what had been let go of by the process of `hider` is in no window. Errors as
+    /// Waits until no window shows what the process of `hider` has released by now. Errors as
     /// [`Reclaimer::wait`].
     pub(crate) fn wait_for_own(&self, hider: &Hider) -> Result {
         // `galcore hiding` is a leaf.
         self.wait_to_end(true, |_| hider.counts())
     }
 
-    /// The same by any process, and until those that were ending have ended: each for
-    /// [`wait::TIMEOUT`] in all, as others may let go of more meanwhile.
+    /// The same for all processes, and then for those that are ending: each for [`wait::TIMEOUT`]
+    /// in all, as others may release more meanwhile.
     pub(crate) fn wait_for_others(&self) -> Result {
         self.wait_to_end(false, |state| (state.hides_begun, state.hides_ended))?;
         self.wait_to_end(false, |state| (state.endings_begun, state.endings_ended))
     }
 
-    /// How much has been dealt with so far: when it is another number, more may be free.
+    /// How much was dealt with so far: when this has changed, more memory may be free.
     pub(crate) fn freed(&self) -> u64 {
         let state = self.state.lock();
         state.ended + state.hides_ended + state.endings_ended

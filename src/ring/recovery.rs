@@ -2,53 +2,54 @@
 
 //! The recovery of a core that hangs.
 //!
-//! It is the hang check's, which is one work item of the core's: nothing of it runs twice at a
-//! time. The rest of the driver goes on; other cores do not notice.
+//! It is part of the hang check, which is one work item of the core: it never runs twice at a time.
+//! The rest of the driver and other cores do not notice.
 //!
-//! 1. *Nobody ends jobs*: `galcore completion` is held until the front end runs again. *Nobody gets
-//!    a place* in the ring, and who has one fills it, which takes no sleep: then the ring's memory
-//!    is this thread's. Submitters wait as for a full ring.
-//! 2. What has ended by now has. *The front end is held* where it is: the links into the oldest job
-//!    and out of it become idle loops. If it gets on now, it was no hang: the links come back, and
-//!    that was it. So an innocent job that is behind has not begun when the core is reset.
-//!    What it was doing is noted for the dump ([`super::dump`]), which is written at the end.
-//! 3. *Reset* ([`Hardware::recover`](crate::hw::Hardware::recover)): nothing of before reaches
-//!    memory any more, the TLB is empty, no event of before is left, not even with an interrupt
-//!    under way. It is the same core as before, and is set up as it was at first
-//!    ([`FrontEnd::prepare`]).
-//! 4. *Judge* ([`super::verdict`]). All jobs keep their places, ids and numbers. A dropped one's
-//!    words become a jump to its event: so it ends in its turn, as [`Outcome::Dropped`](super::Outcome::Dropped), and its
-//!    records run and its memory is let go of as ever. Those that run are as they were written.
-//!    They rest on the pipe that is selected, which the jump in front of them sees to, and on
-//!    addresses that the GPU holds, which are all made nobody's first.
-//! 5. *The front end starts* behind the ring's jobs ([`super::START_BYTES`]), goes to the oldest,
-//!    and from there along the links that there are.
+//! 1. *Pause*. `galcore completion` is held until the front end runs again, so no job ends. No job
+//!    gets a place, and a thread that has one fills it, for which it does not sleep: then the
+//!    ring's memory belongs to this thread. Submitters wait as for a full ring.
+//! 2. *Hold*. Jobs that are done are ended. The links into the oldest job and out of it become idle
+//!    loops, so that no innocent job begins before the reset. If the front end moves now, this was
+//!    not a hang: the links are restored, and the recovery ends. What the core was doing is kept
+//!    for the dump ([`super::dump`]), which is written at the end.
+//! 3. *Reset* ([`Hardware::recover`](crate::hw::Hardware::recover)). After it, no earlier access
+//!    reaches memory, the TLB is empty, and no earlier event is left, not even in an interrupt
+//!    under way. The core is set up as at first ([`FrontEnd::prepare`]).
+//! 4. *Judge* ([`super::verdict`]). All jobs keep their places, ids and numbers. The words of a
+//!    dropped job become a jump to its event, so it ends in its turn, as
+//!    [`Outcome::Dropped`](super::Outcome::Dropped): its records run, and its memory is released.
+//!    The other jobs run as they were written. They depend on the selected pipe, which the jump
+//!    before them selects, and on addresses that the GPU holds, all of which are made harmless
+//!    first.
+//! 5. *Start*. The front end starts at the words after the ring's jobs ([`super::START_BYTES`]),
+//!    goes to the oldest job, and follows the links from there.
 //!
-//! If the core does not come out of its reset it is *given up*: cut off from memory, so that
-//! nothing is freed under it, and closed. All jobs end as dropped, who waits or comes is told that
-//! the GPU does not respond, and memory comes back. Unbinding and binding it, or the module, tries
-//! again.
+//! If the core does not come out of its reset it is *given up*: cut off from memory, so that memory
+//! can be freed, and closed. All jobs end as dropped, and waiters and later submitters learn that
+//! the GPU does not respond. Binding the core again, or loading the module again, makes another
+//! attempt.
 //!
-//! What it may be unbound by meanwhile waits for the hang check, and closes the ring and masks the
-//! interrupt before; so whoever masks last here looks whether the ring is closed.
+//! An unbind during a recovery first closes the ring and masks the interrupt, then waits for the
+//! hang check. A recovery that unmasks it then checks whether the ring is closed.
 //!
 //! # A job that takes too long
 //!
 //! A job may move and still hold up others for longer than the parameter `jobTimeout`. Then it gets
-//! [`REST_TIME`] to end, as below; if it does not, it is dropped as one that hangs, and its process
-//! is charged.
+//! [`REST_TIME`] to end, as below; if it does not end, it is dropped as one that hangs, and its
+//! process is charged.
 //!
 //! # A reset that is asked for
 //!
-//! The admin may have the core reset though it gets on. Then what runs gets [`REST_TIME`] to end,
-//! with the links cut, so that no other begins but those that go on in its context. If it does not,
-//! it is dropped as a guilty job is, but nobody is charged. If nothing is under way the front end
-//! starts where it rests.
+//! The admin may have a core reset that makes progress. The links are cut, so that no job begins
+//! but those that continue in the context of the running one, and these get [`REST_TIME`] to end. A
+//! job that does not end is dropped as a guilty one, but no process is charged. If nothing is under
+//! way, the front end starts where it rests.
 //!
-//! RESET of an admin's process has only a core reset that does not get on, as a hang, but after a
-//! tenth of a second; no process is charged either, as what takes longer may be no hang.
+//! RESET of an admin's process resets only a core that makes no progress, as for a hang, but after
+//! a tenth of a second. No process is charged, as a slow job is no hang.
 //!
-//! All of it is bounded: the filling of a place, resets, the end of the interrupt half, the set-up.
+//! All of it is bounded: the filling of a place, resets, the end of the interrupt handler, the
+//! set-up.
 
 use super::{
     dump::Evidence,
@@ -81,52 +82,53 @@ use kernel::{
     time::msecs_to_jiffies, //
 };
 
-/// How long a place may take to be filled, in milliseconds. It takes microseconds, unless the
-/// processor is another guest's.
+/// How long a thread may take to fill its place, in milliseconds: microseconds, but for a preempted
+/// virtual CPU.
 const FILL_TIME: u32 = 1000;
 
-/// How long the job that runs may take to end when a reset is asked for, in milliseconds.
+/// How long running jobs may take to end before a reset that is asked for, in milliseconds.
 pub(crate) const REST_TIME: u32 = 100;
 
 /// How long such a reset may take, in milliseconds.
 pub(super) const RESET_TIME: u32 = 5000;
 
-/// How often a core is reset for nobody's guilt, without a job that is done, before it is given up.
+/// How often a core is reset without a guilty process and without a finished job before it is given
+/// up.
 const BLAMELESS_RESETS: u32 = 3;
 
 /// Why a core is reset.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// It does not get on.
+    /// It makes no progress.
     Hang,
-    /// It does not get on, and an admin does not want to wait until it counts as a hang.
+    /// It makes no progress, and an admin does not wait for the time of a hang.
     Hurry,
-    /// It gets on, but the job that runs has held others up for too long.
+    /// It makes progress, but the running job has held others up for too long.
     TooLong,
-    /// The admin wants it.
+    /// An admin has asked.
     Asked,
 }
 
 /// Why a recovery ends early.
 enum End {
-    /// The core gets on, or there is nothing to get on with.
+    /// The core makes progress, or has no jobs.
     NoHang,
-    /// It does not come back.
+    /// The core does not come out of its reset.
     GivenUp,
 }
 
-/// A core that was reset: how it goes on.
+/// How a core continues after its reset.
 struct Start {
-    /// Where the front end begins, and how many units of 8 bytes lie there.
+    /// The address where the front end starts, and the number of units of 8 bytes there.
     place: (u32, u32),
-    /// At which try it came back.
+    /// The attempt at which it came back.
     attempts: u32,
-    /// The log is told.
+    /// Whether a line is logged.
     tells: bool,
 }
 
 impl<F: FrontEnd> Engine<F> {
-    /// Recovers the core, which was seen not to get on, or is to be reset. The hang check's.
+    /// Recovers the core, which makes no progress, or must be reset. Called by the hang check.
     pub(super) fn recover(self: &Arc<Self>, cause: Cause) {
         let (mut tolls, mut evidence) = (Tolls::new(), None);
         let cost = match cause {
@@ -145,14 +147,14 @@ impl<F: FrontEnd> Engine<F> {
             self.cut_off(&mut tolls);
         }
         drop(completing);
-        // The core stands still: before a job that was judged ends, and who has closed its files is
-        // forgotten with it; before anybody gets a place again, as what is due is due for those who
-        // wait for one, too.
+        // The core is stopped. Charge processes before a judged job ends, as a process that has
+        // closed its files is forgotten then; and before a place is given, as the charge is due to
+        // those that wait for one.
         F::Payload::core_was_reset(self.seat.core, tolls.all(), cost);
         let completing = self.completion.lock();
         match found {
             Ok(start) => {
-                // Before a job that is dropped ends.
+                // Before a dropped job ends.
                 self.trace_reset(Some(start.attempts));
                 if self.go_on(&start, &tolls).is_err() {
                     self.trace_reset(None);
@@ -175,7 +177,7 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Lets nobody have a place, and waits until the last one is filled; says whether the ring is
+    /// Stops giving places, and waits until the last one is filled; returns whether the ring is
     /// ours.
     pub(super) fn pause(&self) -> bool {
         let is_ours = wait::poll(FILL_TIME, || {
@@ -189,7 +191,7 @@ impl<F: FrontEnd> Engine<F> {
         is_ours.unwrap_or(false)
     }
 
-    /// The end of [`Engine::pause`], and how far the core was before does not count.
+    /// The end of [`Engine::pause`]; the time of a hang starts again.
     pub(super) fn resume(&self) {
         {
             let mut state = self.state.lock();
@@ -208,7 +210,7 @@ impl<F: FrontEnd> Engine<F> {
         self.moved.notify_all();
     }
 
-    /// What was seen of the core does not count any more.
+    /// Forgets the progress that was seen, and errors.
     pub(super) fn forget_progress(&self) {
         let mut state = self.state.lock();
         let completed = state.completed;
@@ -242,7 +244,7 @@ impl<F: FrontEnd> Engine<F> {
         }
         self.resets.fetch_add(1, Relaxed);
         let attempts = self.hardware.recover().map_err(|_| End::GivenUp)?;
-        // Not later: the next job may fail before the recovery is over.
+        // Now, as the next job may fail before the recovery is over.
         self.forget_progress();
         let place = F::prepare(self, cause, &fates).map_err(|_| End::GivenUp)?;
         {
@@ -268,7 +270,7 @@ impl<F: FrontEnd> Engine<F> {
         })
     }
 
-    /// Holds the front end, if it still hangs then.
+    /// Holds the front end if the core still hangs.
     fn hold_hanging(self: &Arc<Self>) -> Result<(), End> {
         if !self.still_hangs() {
             return Err(End::NoHang);
@@ -281,7 +283,7 @@ impl<F: FrontEnd> Engine<F> {
         Ok(())
     }
 
-    /// Holds the front end in the job that runs, if that does not end now.
+    /// Holds the front end in the running job if that does not end now.
     fn hold_running(self: &Arc<Self>) -> Result<(), End> {
         F::bring_to_rest(self).map_err(|_| End::GivenUp)?;
         let is_over = {
@@ -296,13 +298,13 @@ impl<F: FrontEnd> Engine<F> {
         Ok(())
     }
 
-    /// Lets the core, which was reset, run the jobs as they are now.
+    /// Starts the core, which was reset, with the jobs as they are now.
     #[inline(never)]
     fn go_on(self: &Arc<Self>, start: &Start, tolls: &Tolls) -> Result {
         F::enable_interrupts(&self.hardware);
         F::run(self, start.place)?;
         if self.state.lock().phase.is_stopped() {
-            // Whoever has closed it has masked the interrupt by now, or does so later.
+            // Closing masks the interrupt after it sets the phase: it may have done so before this.
             self.hardware.disable_interrupts();
         }
         if start.tells {
@@ -315,7 +317,7 @@ impl<F: FrontEnd> Engine<F> {
         Ok(())
     }
 
-    /// Ends what has ended; says whether nothing has, and the core is where it was.
+    /// Ends the jobs that are done; returns whether there are none, and the core has not moved.
     fn still_hangs(self: &Arc<Self>) -> bool {
         self.hardware.acknowledge();
         let progress = F::settle(self);
@@ -324,14 +326,14 @@ impl<F: FrontEnd> Engine<F> {
         !state.watch.has_ended(completed) && F::is_running(&state) && state.watch.is_there(progress)
     }
 
-    /// Says what becomes of the jobs, oldest first. The ring is ours, and the front end is held.
+    /// Decides the fates of the jobs, oldest first. The ring is ours, and the front end is held.
     #[inline(never)]
     fn judge(&self, cause: Cause, tolls: &mut Tolls) -> [Fate; IDS] {
         let has_begun = F::has_begun(self);
         let (suspects, count) = self.state.lock().suspects();
         let fates = judge(&suspects[..count], has_begun);
         for (suspect, &fate) in suspects[..count].iter().zip(&fates) {
-            // What an admin has dropped is no process's fault.
+            // A job that an admin has dropped is no process's fault.
             let is_asked = matches!(cause, Cause::Asked | Cause::Hurry);
             let is_guilty = fate == Fate::Guilty && !is_asked;
             tolls.note(suspect.process, is_guilty, fate.is_dropped());
@@ -339,7 +341,7 @@ impl<F: FrontEnd> Engine<F> {
         fates
     }
 
-    /// Gives the core up: it is cut off, and all that is under way is to be dropped.
+    /// Gives the core up: it is cut off, and all jobs under way are counted as dropped.
     fn cut_off(&self, tolls: &mut Tolls) {
         self.hardware.disable_interrupts();
         self.hardware.isolate();
@@ -347,12 +349,12 @@ impl<F: FrontEnd> Engine<F> {
             self.hardware.device(),
             "the GPU cannot be recovered: it is given up until it is bound again\n"
         );
-        // Whoever was not guilty loses as much.
+        // Innocent processes lose as much.
         tolls.forget_dropped();
         self.note_all(tolls);
     }
 
-    /// Notes that all that is under way is dropped, by nobody's guilt.
+    /// Counts all jobs under way as dropped, without a guilty process.
     pub(super) fn note_all(&self, tolls: &mut Tolls) {
         let state = self.state.lock();
         let (suspects, count) = state.suspects();

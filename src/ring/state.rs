@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the ring knows: its places, the jobs under way, and how the GPU will be left by them.
+//! The state of an engine: its places, the jobs under way, and how these will leave the GPU.
 //!
 //! Pure logic.
 
@@ -55,35 +55,34 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// The TLB is to be flushed whatever it has been flushed past.
+/// Later than any change: the TLB must be flushed.
 const NEVER_FLUSHED: u64 = u64::MAX;
 
 /// Where the front end is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whereabouts {
-    /// In the idle loop in front of all jobs, or in what it runs first: it has not begun.
+    /// In the idle loop before all jobs, or in the words of the start: no job has begun.
     Before,
-    /// In the first words of the job of this age, or of the context that this loads. Its address
-    /// may be that of what it has fetched while it stalls at the end of the job before.
+    /// In the first words of the job of this age, or of the context that it loads. The front end
+    /// may only have fetched them while it stalls at the end of the job before.
     Entering(usize),
-    /// In the job of this age, or in the context that this loads.
+    /// In the job of this age, or in the context that it loads.
     In(usize),
-    /// In the idle loop behind it.
-    Behind(usize),
+    /// In the idle loop after the job of this age.
+    After(usize),
     /// Somewhere else.
     Lost,
 }
 
-/// Bytes that the front end has fetched at most of what it does not execute yet: as much as may be
-/// fetched behind the ring's end.
+/// The most bytes that the front end has fetched and not executed: as many as it may fetch past the
+/// ring's end.
 const FETCHED_AHEAD: usize = PREFETCH_MARGIN;
 
-/// What the GPU is like behind all jobs.
+/// How the GPU will be when all jobs have ended.
 pub(super) struct GpuState {
-    /// The pipe that is selected; `None`: not known.
+    /// The selected pipe; `None`: not known.
     pub(super) pipe: Option<Pipe>,
-    /// The context whose states are loaded; `None`: not known, or commands without one were the
-    /// last.
+    /// The context whose states are loaded; `None`: not known, or none.
     pub(super) context: Option<Owner>,
     /// Whose addresses it may hold.
     pub(super) authors: Authors,
@@ -94,15 +93,15 @@ pub(super) struct GpuState {
 }
 
 impl GpuState {
-    /// Whether a job of `author`'s that uses the engines `uses` in the context of `owner` must load
-    /// that.
+    /// Whether a job of `author` that uses the engines `uses` must load the context of `owner`
+    /// first.
     pub(super) fn needs(&self, owner: Owner, author: Option<Author>, uses: Engines) -> bool {
         self.context != Some(owner)
             || author
                 .is_some_and(|author| uses.pipe_3d && self.authors.are_others(Pipe::Pipe3d, author))
     }
 
-    /// Nothing is known but whose data it may hold: as after a pause.
+    /// After a pause only the authors of data are known.
     pub(super) fn behind_a_pause(&self) -> Self {
         Self {
             authors: self.authors.behind_a_pause(),
@@ -110,7 +109,7 @@ impl GpuState {
         }
     }
 
-    /// Nothing is known: as after a reset.
+    /// After a reset nothing is known.
     pub(super) fn unknown() -> Self {
         Self {
             pipe: None,
@@ -125,21 +124,21 @@ impl GpuState {
 /// A place in the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Offset of its first byte.
+    /// Offset of its words.
     pub(super) at: usize,
-    /// Offset of the WAIT behind its words.
+    /// Offset of the WAIT after its words.
     pub(super) wait: usize,
     /// Offset of the WAIT that must become a LINK to it.
     pub(super) previous_wait: usize,
-    /// Its event id. Small, as the place is handed on.
+    /// Its event id. A byte, as the place is copied.
     pub(super) event: u8,
-    /// The LINK to it leads nowhere.
+    /// The LINK to it leads to the [`TRAP`](super::TRAP).
     pub(super) is_spoiled: bool,
     /// The job's number.
     pub(super) number: u64,
 }
 
-/// What a ring knows besides.
+/// The ring's part of an engine's state.
 pub(crate) struct RingState {
     /// Offset of the WAIT at the ring's end.
     pub(super) wait: usize,
@@ -147,14 +146,14 @@ pub(crate) struct RingState {
     /// Offset of the WAIT where the front end rests if nothing is under way; it leads to the oldest
     /// job.
     pub(super) rest: usize,
-    /// So many LINKs to commands until one is to lead nowhere; 0: none is.
+    /// LINKs to commands until one leads to the [`TRAP`](super::TRAP); 0: none does.
     pub(super) links_left: u32,
-    /// The newest job that was seen to begin. Only kept where somebody traces that.
+    /// The newest job that was seen to begin. Updated only while the begins are traced.
     pub(super) begun: u64,
 }
 
 impl RingState {
-    /// Nothing is known of the GPU; jobs are numbered behind `newest`.
+    /// Nothing is known of the GPU. The next job is `newest` + 1.
     pub(super) fn new(newest: u64) -> Self {
         Self {
             wait: 0,
@@ -169,54 +168,52 @@ impl RingState {
 /// The state of an engine.
 pub(crate) struct State<F: FrontEnd> {
     space: Space,
-    /// Whether it takes jobs.
     pub(crate) phase: Phase,
-    /// Somebody fills a place.
+    /// A place is being filled.
     pub(crate) is_filling: bool,
-    /// Nobody gets a place: the core is being recovered, or switched off or on.
+    /// No job gets a place: the core is being recovered, or switched off or on.
     pub(crate) is_paused: bool,
-    /// Jobs are under way, but none has begun, and none begins before the machine is awake, and the
-    /// core on.
+    /// Jobs are under way, but none begins before the machine is awake and the core is on.
     pub(super) is_held: bool,
     /// The core is off: the front end does not run. Jobs wait.
     pub(crate) is_off: bool,
-    /// The admin wants commands to be printed.
+    /// The admin has asked for commands to be printed.
     pub(crate) prints: bool,
-    /// The admin wants the core to be reset.
+    /// The admin has asked for a reset.
     pub(super) is_reset_asked: bool,
-    /// Until when, in jiffies, a core without progress is not given the time of a hang.
+    /// Until when, in jiffies, a core without progress is reset early.
     pub(super) hurry: Option<usize>,
-    /// How often something has changed that submitters wait for.
+    /// Counts the changes that submitters wait for.
     pub(super) moves: u64,
     pub(crate) jobs: InFlight<Job<F>>,
-    /// Where the words of the last ones lie.
+    /// Where the words of the last jobs lie.
     pub(crate) history: History,
-    /// How long it has been busy with them.
+    /// How long the core has been busy with jobs.
     pub(super) meter: Meter,
-    /// Emptied payloads, to be used again; as many as there is room for.
+    /// Emptied payloads for new jobs, up to the capacity.
     pub(super) spares: KVVec<F::Payload>,
-    /// Threads that wait for something to move.
+    /// Threads that wait for a change.
     pub(super) waiters: usize,
-    /// Those of processes that wait for a place, or for jobs: see [`Share::waiting`](super::Share::waiting).
+    /// Threads of processes that wait for a place or for jobs: see
+    /// [`Share::waiting`](super::Share::waiting).
     pub(super) place_waiters: u32,
-    /// Submitters that wait, and whose turn it is.
+    /// Submitters that wait for a place.
     pub(super) line: Line,
     /// The newest job that has ended.
     pub(crate) completed: u64,
-    /// The first of the jobs that were dropped when the core was stopped for good.
+    /// The first of the jobs that were dropped when the core was stopped permanently.
     pub(super) lost_from: u64,
     /// The hang check is queued.
     pub(super) is_checked: bool,
-    /// What the hang check has seen.
     pub(crate) watch: Watch,
-    /// How often the core has been reset for nobody's guilt since a job was done.
+    /// Resets without a guilty process since a job was done.
     pub(super) blameless: u32,
-    /// What its kind of front end knows.
+    /// The front end's part.
     pub(crate) front: F::State,
 }
 
 impl<F: FrontEnd> State<F> {
-    /// An engine that is stopped, and goes on from `past`. In its place: it is large.
+    /// A stopped engine that takes over `past`. Made in place, as it is large.
     pub(super) fn init(
         spares: KVVec<F::Payload>,
         past: &Past,
@@ -250,7 +247,7 @@ impl<F: FrontEnd> State<F> {
         })
     }
 
-    /// The front end idles, after a reset: jobs are taken.
+    /// The front end idles after a reset: opens the engine.
     pub(crate) fn open(&mut self) {
         self.space = Space::new(F::BYTES, F::GAP);
         self.history.forget();
@@ -260,12 +257,12 @@ impl<F: FrontEnd> State<F> {
         self.follow_modes();
     }
 
-    /// The hang check is wanted; says whether it must be queued.
+    /// Notes that the hang check is wanted; returns whether the caller must queue it.
     pub(super) fn needs_check(&mut self) -> bool {
         !core::mem::replace(&mut self.is_checked, true)
     }
 
-    /// Whether a submitter has the next place. If it does not come, it loses its turn.
+    /// Whether a submitter is first in the line. If it does not come, it loses its turn.
     pub(super) fn is_taken_soon(&mut self, now: usize) -> bool {
         if self.phase != Phase::Open {
             return false;
@@ -276,24 +273,24 @@ impl<F: FrontEnd> State<F> {
         self.line.has_first()
     }
 
-    /// Whether nothing runs, nothing begins, and nobody looks after the core: it may go off.
+    /// Whether nothing runs or begins and no hang check is queued: the core may go off.
     pub(super) fn is_at_rest(&self) -> bool {
         let is_open = !(self.phase.is_stopped() || self.is_paused || self.is_filling);
         is_open && !self.is_checked && self.has_nothing_to_do()
     }
 
-    /// Whether no job is under way that is to run now.
+    /// Whether no job under way may run now.
     pub(super) fn has_nothing_to_do(&self) -> bool {
         self.jobs.len() == 0 || (self.is_held && self.phase.is_asleep())
     }
 
-    /// How far the core has come: changes with each job that ends, and whenever the hang check sees
-    /// it move.
+    /// How far the core has come: changes with each job that ends, and with each move that the hang
+    /// check sees.
     pub(super) fn progress(&self) -> u64 {
         self.completed.wrapping_add(self.watch.moves())
     }
 
-    /// Whether job `number` was dropped when the core was stopped for good.
+    /// Whether job `number` was dropped when the core was stopped permanently.
     pub(super) fn is_lost(&self, number: u64) -> bool {
         number >= self.lost_from
     }
@@ -303,8 +300,8 @@ impl<F: FrontEnd> State<F> {
         self.phase == Phase::Open && !self.is_filling && !self.is_paused
     }
 
-    /// Where a job of `bytes`, with what is its next one's too, can go now, if there is such a
-    /// place, an event id, it is the turn of `wish`, and nobody fills another place.
+    /// A place for a job of `bytes`, the next job's part included, if there is one with an event
+    /// id, it is the turn of `wish`, and no other place is being filled.
     pub(crate) fn find(&mut self, bytes: usize, wish: &mut Wish<'_>) -> Option<usize> {
         let is_admitted = self.line.admits(wish, self.moves, self.place_waiters);
         match is_admitted && self.is_open() && self.jobs.has_room() {
@@ -313,8 +310,8 @@ impl<F: FrontEnd> State<F> {
         }
     }
 
-    /// Takes the place of `bytes` at `at`, which [`State::find`] has just given, for `job`; returns
-    /// its id and its number. No other is given until it is filled ([`State::filled`]).
+    /// Takes the `bytes` at `at`, which [`State::find`] has just returned, for `job`; returns the
+    /// job's event id and number. There is no other place until [`State::filled`].
     pub(crate) fn take(
         &mut self,
         at: usize,
@@ -343,7 +340,7 @@ impl<F: FrontEnd> State<F> {
         self.moves += 1;
     }
 
-    /// Takes the oldest job out, which the GPU has ended; its place is free.
+    /// Takes the oldest job out, which has ended, and frees its place.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Slot<Job<F>>> {
         let done = self.jobs.pop()?;
@@ -352,8 +349,7 @@ impl<F: FrontEnd> State<F> {
         Some(done)
     }
 
-    /// The oldest job of core `core` has ended, as was seen `now`: what it has taken is its
-    /// process's.
+    /// The oldest job, on core `core`, was seen to end at `now`: charges its process for the time.
     #[inline]
     pub(super) fn charge(&mut self, core: usize, now: Stamp) {
         if let Some((_, oldest)) = self.jobs.get(0) {
@@ -368,8 +364,8 @@ impl<F: FrontEnd> State<F> {
         }
     }
 
-    /// The job with `payload` has ended on core `core`, and its actions have run now: until then the
-    /// time was its process's, even if the next job has begun.
+    /// The actions of an ended job have run until `now`: charges that time to its process, not to
+    /// the next job, which may have begun.
     #[cold]
     #[inline(never)]
     pub(super) fn charge_actions(&mut self, core: usize, now: Stamp, payload: &F::Payload) {
@@ -382,14 +378,14 @@ impl<F: FrontEnd> State<F> {
         }
     }
 
-    /// Whose job is the oldest, by number; 0: there is none, or it is the driver's.
+    /// The number of the process whose job is the oldest; 0: the driver's, or no job.
     pub(super) fn oldest_process(&self) -> u64 {
         let oldest = self.jobs.get(0);
         oldest.map_or(0, |(_, slot)| slot.load.payload.process())
     }
 
-    /// Whether the oldest job, on core `core`, holds anything up but its own process: another's job,
-    /// a submitter, the machine's sleep, or the end of what its process had.
+    /// Whether the oldest job, on core `core`, delays anything but its own process: another's job
+    /// or submitter, the machine's sleep, or the end of what its process had.
     pub(super) fn holds_up(&self, core: usize) -> bool {
         let Some((_, oldest)) = self.jobs.get(0) else {
             return false;
@@ -402,7 +398,7 @@ impl<F: FrontEnd> State<F> {
                 || self.newest_of_others(own).is_some())
     }
 
-    /// The number of the newest job of another process than `own`, if there is one.
+    /// The number of the newest job of a process that is not `own`.
     fn newest_of_others(&self, own: u64) -> Option<u64> {
         let others = |age| {
             let (_, slot) = self.jobs.get(age)?;
@@ -412,20 +408,20 @@ impl<F: FrontEnd> State<F> {
         (0..self.jobs.len()).rev().find_map(others)
     }
 
-    /// The same, or that of the next job.
+    /// The same; without such a job, the number of the next job.
     pub(super) fn last_of_others(&self, own: u64) -> u64 {
         let next = self.completed + self.jobs.len() as u64 + 1;
         self.newest_of_others(own).unwrap_or(next)
     }
 
-    /// What recovery is to know of each job, oldest first, and how many there are.
+    /// What [`judge`](super::verdict::judge) must know of each job, oldest first, and their number.
     pub(super) fn suspects(&self) -> ([Suspect; IDS], usize) {
         let suspect = |age| match self.jobs.get(age) {
             Some((_, slot)) => {
                 let (has_commands, continues) = F::rests_on(&slot.load.own);
                 Suspect {
                     process: slot.load.payload.process(),
-                    // A dropped one has none any more.
+                    // A dropped job has lost its commands.
                     has_commands: has_commands && slot.load.outcome == Outcome::Done,
                     continues,
                 }
@@ -437,7 +433,7 @@ impl<F: FrontEnd> State<F> {
 }
 
 impl<P: Payload> State<RingEnd<P>> {
-    /// The front end idles at the ring's start, after a reset.
+    /// The front end idles at the ring's start after a reset: opens the ring.
     pub(super) fn start(&mut self) {
         self.front.wait = 0;
         self.front.rest = 0;
@@ -445,8 +441,8 @@ impl<P: Payload> State<RingEnd<P>> {
         self.open();
     }
 
-    /// The oldest job, if it begins now: the core is on, and it has not begun before, nor is it
-    /// dropped.
+    /// The oldest job, if it begins now: it has not begun before and is not dropped, and the core
+    /// runs.
     pub(super) fn begins(&mut self) -> Option<u64> {
         let (_, oldest) = self.jobs.get(0)?;
         let number = oldest.number;
@@ -458,7 +454,7 @@ impl<P: Payload> State<RingEnd<P>> {
         Some(number)
     }
 
-    /// Where the front end is when it is at byte `place` of the ring, GPU address `address`.
+    /// Where the front end is, from its position: byte `place` of the ring, GPU address `address`.
     pub(super) fn whereabouts(&self, place: usize, address: u32) -> Whereabouts {
         for age in 0..self.jobs.len() {
             let Some((_, slot)) = self.jobs.get(age) else {
@@ -475,10 +471,10 @@ impl<P: Payload> State<RingEnd<P>> {
                 None => {}
             }
             if is_in_loop(slot.mark, place) {
-                return Whereabouts::Behind(age);
+                return Whereabouts::After(age);
             }
         }
-        // Where it starts, or rests.
+        // Where it starts or rests.
         let is_start = (USABLE_BYTES..RING_BYTES).contains(&place);
         match is_start || is_in_loop(self.front.rest, place) {
             true => Whereabouts::Before,
@@ -486,8 +482,8 @@ impl<P: Payload> State<RingEnd<P>> {
         }
     }
 
-    /// The tables that the job of this age, or a later one, uses without loading them, as an earlier
-    /// job has. `None`: none does. Their process has not ended.
+    /// The first tables that the job of this age or a later one uses without loading them, because
+    /// an earlier job has; their process has not ended. `None`: there are none.
     pub(super) fn tables_before(&self, age: usize) -> Option<PageTables> {
         for age in age..self.jobs.len() {
             let (_, slot) = self.jobs.get(age)?;
@@ -500,7 +496,7 @@ impl<P: Payload> State<RingEnd<P>> {
         None
     }
 
-    /// Takes the place of `bytes` at `at`, as [`State::take`] does.
+    /// Takes the `bytes` at `at` for `job`, as [`State::take`] does.
     pub(super) fn reserve(
         &mut self,
         at: usize,
@@ -521,13 +517,13 @@ impl<P: Payload> State<RingEnd<P>> {
         })
     }
 
-    /// The newest place has been filled with nothing but the event: what its job was to do to the
-    /// GPU it has not done.
+    /// The newest place has been filled with its event alone: its job has changed nothing in the
+    /// GPU.
     pub(super) fn given_back(&mut self) {
         if let Some(job) = self.jobs.load_at(u64::MAX) {
             job.outcome = Outcome::NeverRun;
             job.own.basis = Default::default();
-            // Not by this job.
+            // Its flush was not run.
             job.own.flushed = 0;
         }
         self.history.give_back(self.jobs.newest());
@@ -536,7 +532,7 @@ impl<P: Payload> State<RingEnd<P>> {
     }
 }
 
-/// Whether byte `place` is in the idle loop at `wait`, or where the front end stands behind it.
+/// Whether byte `place` is in the idle loop at `wait`, or right after it.
 fn is_in_loop(wait: usize, place: usize) -> bool {
     (wait..=wait + WAIT_LINK_BYTES).contains(&place)
 }
@@ -570,7 +566,7 @@ mod tests {
         )
     }
 
-    /// Reserves a place and does not fill it yet.
+    /// Reserves a place without filling it.
     fn reserve(state: &mut State<RingEnd<u32>>, payload: u32) -> Option<Place> {
         let at = state.find(BYTES, &mut Wish::new(None))?;
         let place = state
@@ -606,19 +602,19 @@ mod tests {
         assert_eq!(at(&state, 0), Whereabouts::Before);
         assert_eq!(at(&state, 8), Whereabouts::Before);
         assert_eq!(at(&state, places[0].at), Whereabouts::Entering(0));
-        assert_eq!(at(&state, places[0].wait), Whereabouts::Behind(0));
+        assert_eq!(at(&state, places[0].wait), Whereabouts::After(0));
         assert_eq!(at(&state, places[1].at + 8), Whereabouts::Entering(1));
         assert_eq!(
             at(&state, places[1].at + FETCHED_AHEAD - 8),
             Whereabouts::Entering(1)
         );
         assert_eq!(at(&state, places[1].at + FETCHED_AHEAD), Whereabouts::In(1));
-        assert_eq!(at(&state, places[1].wait + 16), Whereabouts::Behind(1));
+        assert_eq!(at(&state, places[1].wait + 16), Whereabouts::After(1));
         assert_eq!(at(&state, USABLE_BYTES), Whereabouts::Before);
         assert_eq!(at(&state, RING_BYTES), Whereabouts::Lost);
         assert_eq!(at(&state, places[1].wait + 64), Whereabouts::Lost);
         assert!(state.pop().is_some());
-        // What was behind the first job is in front of the second.
+        // The loop after the first job is now the one before the second.
         assert_eq!(at(&state, places[0].wait + 8), Whereabouts::Before);
         assert_eq!(at(&state, places[1].at), Whereabouts::Entering(0));
     }
@@ -683,7 +679,7 @@ mod tests {
         assert!(!state.is_at_rest());
         state.filled();
         assert!(!state.is_at_rest());
-        // Whoever looks after it lets go later.
+        // A queued hang check keeps the core on.
         state.is_checked = true;
         assert!(state.pop().is_some());
         assert!(!state.is_at_rest());
@@ -708,10 +704,10 @@ mod tests {
         state.is_checked = true;
         assert!(!state.is_at_rest());
         state.is_checked = false;
-        // Awake, it is to run them.
+        // Awake, the core must run them.
         state.phase.wake_up();
         assert!(!state.is_at_rest());
-        // A core that is bound anew has none.
+        // A core that is bound again has none.
         state.start();
         assert!(!state.is_held);
     }
@@ -727,7 +723,7 @@ mod tests {
         assert_eq!(state.begins(), Some(1));
         assert_eq!(state.begins(), None);
         assert!(state.pop().is_some());
-        // Not while the core is off, or held.
+        // None begins while the core is off, or held.
         state.is_off = true;
         assert_eq!(state.begins(), None);
         state.is_off = false;
@@ -735,7 +731,7 @@ mod tests {
         assert_eq!(state.begins(), None);
         state.is_held = false;
         assert_eq!(state.begins(), Some(2));
-        // One that is dropped before it has begun does not begin.
+        // A job that is dropped before it has begun does not begin.
         if let Some(job) = state.jobs.load_at(3) {
             job.outcome = Outcome::Dropped;
         }
@@ -753,9 +749,9 @@ mod tests {
         let moves = state.moves;
         let given_back = reserve(&mut state, 2).unwrap();
         state.given_back();
-        // Who waits for a place looks again.
+        // Submitters that wait for a place look again.
         assert_ne!(state.moves, moves);
-        // What its job was to do has not been done.
+        // Its job has changed nothing in the GPU.
         assert_eq!(state.front.gpu.pipe, None);
         assert_eq!(state.front.gpu.flushed, NEVER_FLUSHED);
         let next = reserve(&mut state, 3).unwrap();

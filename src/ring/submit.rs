@@ -38,18 +38,18 @@ use crate::{
 };
 use kernel::sync::Arc;
 
-/// A place in the ring for one job, and the sole right to write to the ring. To be filled by
-/// [`Ring::fill`], soon: others wait. As long as it lives the thread must not sleep, and is not
+/// A place in the ring for one job, and the sole right to write to the ring. Other submitters wait
+/// until [`Ring::fill`] fills it. As long as it lives the thread must not sleep, and is not
 /// preempted.
 ///
-/// Dropped without being filled, it is given back: the job ends as [`super::Outcome::NeverRun`].
+/// If it is dropped unfilled, the job ends as [`super::Outcome::NeverRun`].
 pub(crate) struct Reservation<'r, P: Payload> {
     ring: &'r Arc<Ring<P>>,
     place: Place,
     frame: Frame,
-    /// LINK back from the context's states.
+    /// The LINK back from the context's states.
     back: Option<[u32; 2]>,
-    /// Others wait until it is filled, whatever their priority. `None`: it is.
+    /// Others wait, whatever their priority, until the place is filled; then this is `None`.
     no_preemption: Option<sys::NoPreemption>,
 }
 
@@ -83,22 +83,20 @@ impl<P: Payload> Drop for Reservation<'_, P> {
     }
 }
 
-/// What became of a try to reserve a place in the ring.
+/// The result of an attempt to reserve a place in the ring.
 pub(crate) enum Attempt<'r, P: Payload> {
-    /// It is the caller's.
     Reserved(Reservation<'r, P>),
-    /// There is none now.
+    /// There is no place now.
     Full,
-    /// The context must be loaded first, and is not ready for that.
+    /// The context must be loaded first, and has not been made ready.
     NotLoaded,
 }
 
 impl<P: Payload> Ring<P> {
-    /// Puts an event at the ring's end whose job does what `payload` says; returns the job's
-    /// number.
+    /// Submits an event whose job does what `payload` says; returns the job's number.
     ///
-    /// On error the ring is as it was and `payload` is untouched. `Interrupted`: a Unix signal came
-    /// while waiting for a place. `GpuNotResponding`: no place for [`GPU_TIMEOUT`](super::GPU_TIMEOUT).
+    /// On error nothing has changed. `Interrupted`: a Unix signal came during the wait for a place.
+    /// `GpuNotResponding`: no place for [`GPU_TIMEOUT`](super::GPU_TIMEOUT).
     pub(crate) fn submit(self: &Arc<Self>, payload: &mut P) -> Result<u64> {
         let mut turn = self.turn(None);
         loop {
@@ -109,14 +107,14 @@ impl<P: Payload> Ring<P> {
         }
     }
 
-    /// Reserves a place with an event id for a job with `stream` (or nothing) and `payload`, and
-    /// the right to write, if all three can be had at once, and it is the caller's `turn`, which is
-    /// one of the process's that `payload` is of. Does not wait.
+    /// Reserves a place with an event id for a job with `stream` (or none) and `payload`, and the
+    /// right to write it, if all are available and it is the caller's `turn`, of the payload's
+    /// process. Does not wait.
     ///
-    /// What the caller's locks protect when it calls this is so when the job gets its place in
-    /// the order of the ring: whoever ties memory to the newest job later ties it to this one.
+    /// The job gets its number under the caller's locks: memory that is tied to the newest job
+    /// after they are released waits for this job.
     ///
-    /// On error, and when there is no place, nothing has changed. `InvalidArgument`: more than
+    /// On error, and without a place, nothing has changed. `InvalidArgument`: more than
     /// [`MAX_STREAM_WORDS`], or than [`MAX_STATE_WORDS`] and [`MAX_WORDS_BEHIND_STATES`].
     /// `GpuNotResponding`: the ring is closed.
     pub(crate) fn reserve<'r>(
@@ -254,8 +252,8 @@ impl<P: Payload> Ring<P> {
         }))
     }
 
-    /// Writes the words of a job, with the same `stream` as when its place was reserved, and starts
-    /// it; returns its number. `InvalidArgument`: that has been done.
+    /// Writes the words of a job, with the `stream` of its [`Ring::reserve`], and starts it;
+    /// returns its number. `InvalidArgument`: it is filled already.
     pub(crate) fn fill(
         self: &Arc<Self>,
         reservation: &mut Reservation<'_, P>,
@@ -278,7 +276,7 @@ impl<P: Payload> Ring<P> {
         written.map(|()| place.number).map_err(Error::from)
     }
 
-    /// A place that will not be filled becomes a job of nothing but an event.
+    /// Turns a place that will not be filled into a job of an event alone.
     #[cold]
     #[inline(never)]
     fn give_back(self: &Arc<Self>, place: Place) {
@@ -286,7 +284,7 @@ impl<P: Payload> Ring<P> {
         let target = self.gpu(event);
         // CAST: few bytes.
         let bytes = (self.event_bytes() + WAIT_LINK_BYTES) as u32;
-        // Where there is nothing to skip, the event's own words take its place.
+        // If there is nothing to skip, the event overwrites the LINK.
         let link = [words::link(target, bytes), target];
         let write = || {
             self.memory.write_words(place.at, &link)?;
@@ -300,7 +298,6 @@ impl<P: Payload> Ring<P> {
         self.placed(state);
     }
 
-    /// Bytes of an event.
     pub(super) fn event_bytes(&self) -> usize {
         words::event_len(self.front.event_padding) * 4
     }
@@ -324,7 +321,7 @@ impl<P: Payload> Ring<P> {
         self.start_at(place)
     }
 
-    /// Writes a job's event at offset `at`, and the idle loop behind it.
+    /// Writes a job's event at offset `at`, and the idle loop at its end.
     #[inline(always)]
     fn write_end(&self, place: Place, at: usize) -> Result<(), kernel::error::Error> {
         let event = words::event(place.event.into());
@@ -334,14 +331,14 @@ impl<P: Payload> Ring<P> {
             .write_words(place.wait, &words::wait_link(self.gpu(place.wait)))
     }
 
-    /// Sends the front end to a job whose words are there.
+    /// Links to a job whose words are written.
     #[inline(always)]
     fn start_at(&self, place: Place) -> Result<(), kernel::error::Error> {
         let (at, bytes) = match place.is_spoiled {
             false => (place.at, place.wait + WAIT_LINK_BYTES - place.at),
             true => (TRAP, WAIT_LINK_BYTES),
         };
-        // All of it must be in memory before the front end can be sent there.
+        // All of it must be in memory before the front end can go there.
         sys::barrier::write();
         let target = self.gpu(at);
         self.memory.write(place.previous_wait + 4, target)?;

@@ -16,7 +16,7 @@ pub(crate) struct Tolls {
 }
 
 impl Tolls {
-    /// Nobody anything.
+    /// No tolls.
     pub(crate) fn new() -> Self {
         Self {
             list: [Toll::default(); IDS],
@@ -24,7 +24,7 @@ impl Tolls {
         }
     }
 
-    /// There was a job of `process`, which has caused the reset or not, and is dropped or not.
+    /// Adds a job of `process` to that process's toll.
     pub(crate) fn note(&mut self, process: u64, is_guilty: bool, is_dropped: bool) {
         if process == 0 {
             return;
@@ -41,7 +41,7 @@ impl Tolls {
         toll.dropped += u32::from(is_dropped);
     }
 
-    /// Which are dropped is told anew.
+    /// Sets all counts of dropped jobs to 0, to count them again.
     pub(crate) fn forget_dropped(&mut self) {
         self.list.iter_mut().for_each(|toll| toll.dropped = 0);
     }
@@ -51,7 +51,7 @@ impl Tolls {
         self.all().iter().map(|toll| toll.dropped).sum()
     }
 
-    /// Those of all processes that had jobs.
+    /// The tolls of all processes that had jobs.
     pub(crate) fn all(&self) -> &[Toll] {
         &self.list[..self.count]
     }
@@ -68,10 +68,10 @@ mod tests {
         tolls.note(7, true, true);
         tolls.note(9, false, false);
         tolls.note(7, false, true);
-        let told = |toll: &Toll| (toll.process, toll.is_guilty, toll.dropped);
+        let fields = |toll: &Toll| (toll.process, toll.is_guilty, toll.dropped);
         assert_eq!(tolls.all().len(), 2);
-        assert_eq!(told(&tolls.all()[0]), (7, true, 2));
-        assert_eq!(told(&tolls.all()[1]), (9, false, 0));
+        assert_eq!(fields(&tolls.all()[0]), (7, true, 2));
+        assert_eq!(fields(&tolls.all()[1]), (9, false, 0));
         assert_eq!(tolls.dropped(), 2);
         tolls.forget_dropped();
         assert_eq!(tolls.dropped(), 0);

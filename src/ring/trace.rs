@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the ring's jobs show in traces. Recorded under `galcore ring`, so each job has its submit,
-//! its begin and its end in this order, and one on a core begins behind the end of the one before.
+//! The trace events of jobs. They are recorded under `galcore ring`, so that the submit, the begin
+//! and the end of a job come in this order, and a job begins after the one before has ended.
 
 use super::{
     engine::{
@@ -25,7 +25,7 @@ use crate::{
 };
 
 impl Owner {
-    /// The number of the context, by which its client knows it if that keeps it itself.
+    /// The number by which traces, and a client that keeps its context itself, know it.
     fn trace_id(self) -> u64 {
         match self {
             Owner::Attached(id) | Owner::Client { id, .. } => id,
@@ -44,14 +44,14 @@ impl Outcome {
     }
 }
 
-/// The pipes that a job uses, as traces have them.
+/// The pipes that a job uses, as traces encode them.
 fn pipes(uses: Engines) -> u32 {
     let pipe = |is_used, pipe| if is_used { pipe } else { 0 };
     pipe(uses.pipe_3d, trace::PIPE_3D) | pipe(uses.pipe_2d, trace::PIPE_2D)
 }
 
 impl<F: FrontEnd> Engine<F> {
-    /// The core, as traces have it.
+    /// The core's index, as traces encode it.
     pub(crate) fn trace_core(&self) -> u32 {
         // CAST: there are few.
         self.seat.core as u32
@@ -76,8 +76,7 @@ impl<F: FrontEnd> Engine<F> {
         });
     }
 
-    /// The core hangs in its oldest job; `is_guilty`: the process that has submitted it pays for
-    /// it.
+    /// The core hangs in its oldest job; `is_guilty`: the job's process is charged.
     pub(super) fn trace_hang(&self, is_guilty: bool) {
         trace::Hang::record(|| {
             let state = self.state.lock();
@@ -93,7 +92,7 @@ impl<F: FrontEnd> Engine<F> {
         });
     }
 
-    /// It was reset, and goes on at this try; `None`: it does not.
+    /// The core was reset at this attempt; `None`: it was given up.
     pub(super) fn trace_reset(&self, tries: Option<u32>) {
         trace::Reset::record(|| trace::Reset {
             core: self.trace_core(),

@@ -1,42 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What becomes of each job when the core was reset: who is guilty, what is dropped, what runs once
-//! more.
+//! The fate of each job after a reset: guilty, dropped, or run again.
 //!
-//! Pure logic. The kernel's drain at the end of each job keeps the front end from going on before
-//! the pixel engine has, so the jobs in front of the one that it is in are done, and those behind
-//! it have not begun. The one that it is in is guilty if there are commands of a process's in it:
-//! it is dropped, and all that this process has behind it, which counts on it. All others run once
-//! more from their start, in their order: none of them has done anything yet.
+//! Pure logic. The drain at the end of each job keeps the front end from running ahead of the pixel
+//! engine. So the jobs before the one that the front end is in are done, and later ones have not
+//! begun. The one that it is in is guilty if it has commands of a process: it is dropped, with all
+//! later jobs of this process, which depend on it. All others run from their start, in order: none
+//! has done anything yet.
 //!
-//! The reset takes the states with it, and with them the context that was loaded. A job that loads
-//! its own does not mind; behind a guilty one that is so, as that was another process's. One that
-//! goes on in the context of a job that is done already, or is dropped, cannot run: it is *lost*,
-//! by nobody's guilt. That can only be where the core hung outside of all commands.
+//! The reset clears the states, and with them the loaded context. A job that loads its own context
+//! runs all the same; after a guilty job, the next job of each other process does. A job that
+//! continues in the context of a finished or dropped job cannot run: it is *lost*, without a guilty
+//! process. That happens only if the core hung outside of all commands.
 
 use super::inflight::IDS;
 
-/// What is to be known of a job.
+/// What the verdict depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Suspect {
-    /// The process that has submitted it, by its number; 0: the driver.
+    /// The number of the process that submitted it; 0: the driver.
     pub(super) process: u64,
-    /// There are commands of a process's in it.
+    /// It has commands of a process.
     pub(super) has_commands: bool,
-    /// These run in the context of the commands in front of them, and do not load it.
+    /// These run in the context that earlier commands have loaded.
     pub(super) continues: bool,
 }
 
 /// What becomes of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It runs, from its start.
+    /// It runs from its start.
     #[default]
     Runs,
     /// It is dropped: it hung.
     Guilty,
-    /// It is dropped: it counts on one of its process's that is.
-    Behind,
+    /// It is dropped: it depends on a dropped job of its process.
+    Dependent,
     /// It is dropped: its context is gone.
     Lost,
 }
@@ -48,15 +47,14 @@ impl Fate {
     }
 }
 
-/// The fates of `jobs`, of which none has ended, oldest first. `has_begun`: the front end is in the
-/// oldest.
+/// The fates of `jobs`, oldest first. None has ended. `has_begun`: the front end is in the oldest.
 pub(super) fn judge(jobs: &[Suspect], has_begun: bool) -> [Fate; IDS] {
     let mut fates = [Fate::Runs; IDS];
     let guilty = jobs
         .first()
         .filter(|job| has_begun && job.has_commands && job.process != 0)
         .map(|job| job.process);
-    // What the commands before leave is there.
+    // Whether the context of the last commands is loaded.
     let mut is_context_there = false;
     for (age, job) in jobs.iter().enumerate().take(IDS) {
         let is_lost_before = || {
@@ -66,10 +64,10 @@ pub(super) fn judge(jobs: &[Suspect], has_begun: bool) -> [Fate; IDS] {
         };
         let fate = match guilty {
             Some(process) if process == job.process && age == 0 => Fate::Guilty,
-            Some(process) if process == job.process => Fate::Behind,
+            Some(process) if process == job.process => Fate::Dependent,
             _ if job.has_commands && job.continues && !is_context_there => Fate::Lost,
-            // Its records tell of the commands in front of it.
-            _ if !job.has_commands && job.process != 0 && is_lost_before() => Fate::Behind,
+            // Its records report on commands that are dropped.
+            _ if !job.has_commands && job.process != 0 && is_lost_before() => Fate::Dependent,
             _ => Fate::Runs,
         };
         fates[age] = fate;
@@ -84,7 +82,7 @@ pub(super) fn judge(jobs: &[Suspect], has_begun: bool) -> [Fate; IDS] {
 mod tests {
     use super::{
         Fate::{
-            Behind,
+            Dependent,
             Guilty,
             Lost,
             Runs, //
@@ -133,7 +131,7 @@ mod tests {
         let fates = judge(&jobs, true);
         assert_eq!(
             fates[..jobs.len()],
-            [Guilty, Behind, Runs, Runs, Runs, Behind, Runs, Runs, Runs]
+            [Guilty, Dependent, Runs, Runs, Runs, Dependent, Runs, Runs, Runs]
         );
         assert_eq!(fates[jobs.len()..], [Runs; IDS - 9]);
     }
@@ -141,12 +139,12 @@ mod tests {
     #[test]
     fn the_guilty_may_go_on_in_its_own_context() {
         let fates = judge(&[continues(1), continues(1), loads(2)], true);
-        assert_eq!(fates[..3], [Guilty, Behind, Runs]);
+        assert_eq!(fates[..3], [Guilty, Dependent, Runs]);
     }
 
     #[test]
     fn without_commands_nobody_is_guilty() {
-        // The driver's job, or records: what was to be done in front of them is.
+        // Jobs of the driver, or records: all that they wait for is done.
         for first in [records(0), records(1)] {
             let fates = judge(&[first, loads(1), records(1)], true);
             assert_eq!(fates[..3], [Runs, Runs, Runs]);
@@ -171,7 +169,7 @@ mod tests {
         ];
         assert_eq!(
             judge(&jobs, true)[..jobs.len()],
-            [Runs, Lost, Behind, Lost, Runs, Runs, Behind, Runs, Runs]
+            [Runs, Lost, Dependent, Lost, Runs, Runs, Dependent, Runs, Runs]
         );
     }
 

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Whether a core gets on, as the hang check sees it.
+//! Whether a core makes progress, as the hang check sees it.
 //!
-//! Pure logic. Something has moved if a job has ended, the front end is somewhere else, or the
-//! counters of what was drawn are others: a draw may take long, one that does nothing for long is
-//! none. What stands still is a hang when the time is over, which is short if the core itself has
-//! told of an error or stands before a command that there is none of. (An error alone proves
-//! nothing: a job may get over it.)
+//! Pure logic. A core has moved if a job has ended, its front end is elsewhere, or its counters of
+//! drawn primitives have changed: a draw may take long, but not without drawing anything. A core
+//! that does not move for its time hangs. The time is short if the core has reported an error, or
+//! stops at a command that does not exist. (An error alone proves nothing: the core may move on.)
 //!
-//! A job that moves may still take too long, and so may many of one process. Their time counts only
-//! while they hold others up, and until those have had their turn: jobs of several processes that
-//! alternate before another's count for each of them.
+//! A job that moves may still take too long, and so may several of one process. Their time counts
+//! only while they hold up others, and until these have had their turn: if jobs of several
+//! processes alternate before another's, the time of each process counts.
 
 use super::GPU_TIMEOUT;
 use crate::{
@@ -19,20 +18,19 @@ use crate::{
 };
 use kernel::time::msecs_to_jiffies;
 
-/// How long a core may stand still that has told of an error, in milliseconds: most errors are got
-/// over.
+/// How long a core that has reported an error may make no progress, in milliseconds: most move on.
 const FAILED_TIME: u32 = 100;
 
-/// The most that one look adds to the time for which a job has held others up, in milliseconds: a
-/// look that comes late, as on a busy machine, is not the job's fault.
+/// The most time that one look charges to a job that holds up others, in milliseconds: a late look,
+/// as on a busy machine, is not the job's fault.
 const LOOK_TIME: u32 = 250;
 
-/// For how long nothing is held up before those that were are forgotten, in milliseconds: a COMMIT
-/// that a Unix signal restarts does not wait for a moment.
+/// For how long nothing must be held up before counts are forgotten, in milliseconds: a COMMIT that
+/// a Unix signal restarts does not wait for a moment.
 const FREE_TIME: u32 = 1000;
 
-/// Whether a core that hangs is reset, and how long it may stand still, and how long if it has told
-/// of an error, in jiffies. `timeout`: the parameter `gpuTimeout`.
+/// Whether a core that hangs is reset, and how long it may make no progress, without and with an
+/// error, in jiffies. `timeout`: the parameter `gpuTimeout`.
 pub(crate) fn limits(timeout: u32) -> (bool, (usize, usize)) {
     let (recovers, limit) = match timeout {
         0 => (false, GPU_TIMEOUT),
@@ -43,17 +41,17 @@ pub(crate) fn limits(timeout: u32) -> (bool, (usize, usize)) {
     (recovers, limits.into())
 }
 
-/// Processes whose time is counted at once: as many as have jobs in a ring.
+/// Processes whose time is counted at once: as many as can have jobs in a ring.
 const MOST_COUNTED: usize = 32;
 
-/// For how long a process has held others up.
+/// For how long a process has held up others.
 #[derive(Clone, Copy, Default)]
 struct Count {
-    /// 0: none.
+    /// 0: the slot is free.
     process: u64,
     /// In jiffies.
     held_up: usize,
-    /// When another's job with this number or a later one has ended, it begins anew.
+    /// Forgotten when another process's job with this number or a later one has ended.
     until: u64,
 }
 
@@ -61,40 +59,40 @@ struct Count {
 pub(crate) struct Watch {
     /// The newest job that had ended.
     completed: u64,
-    /// How far the core was; `None`: not looked at since.
+    /// How far the core was; `None`: not looked at yet.
     seen: Option<Progress>,
-    /// When it was seen there first, in jiffies.
+    /// When it was first seen there, in jiffies.
     since: usize,
-    /// It has told of an error behind this job.
+    /// It has reported an error when this job was the newest that had ended.
     failed: Option<u64>,
-    /// A look has seen that.
+    /// A look has seen the error.
     is_failure_seen: bool,
-    /// The log has been told that it hangs.
+    /// The hang has been logged.
     is_told: bool,
-    /// How often it was seen to have moved.
+    /// How often the core was seen to have moved.
     moves: u64,
     counts: [Count; MOST_COUNTED],
-    /// The process whose job was the oldest at the last look.
+    /// The process of the oldest job at the last look.
     holder: u64,
-    /// When that was looked at last.
+    /// When that was.
     looked: Option<usize>,
     /// Since when nothing is held up, while there are counts.
     free: Option<usize>,
 }
 
-/// What a look has found.
+/// The result of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
-    /// It gets on.
+    /// The core has moved.
     Moves,
-    /// It has not got on since the last look; so many jiffies are left.
-    Stands(usize),
-    /// It hangs.
+    /// It has not moved; this number of jiffies is left.
+    Stalled(usize),
+    /// It has not moved for its time.
     Hangs,
 }
 
 impl Watch {
-    /// Job `completed` has ended.
+    /// A watch of a core whose newest ended job is `completed`.
     pub(crate) fn new(completed: u64) -> Self {
         Self {
             completed,
@@ -111,14 +109,13 @@ impl Watch {
         }
     }
 
-    /// The core was reset, or nothing is known of it any more, when job `completed` was the newest
-    /// that had ended.
+    /// The core was reset or is unknown, when job `completed` was the newest that had ended.
     pub(crate) fn forget(&mut self, completed: u64) {
         self.failed = None;
         self.look_anew(completed);
     }
 
-    /// The same, but an error counts that the core has reported since job `completed` ended.
+    /// The same, but an error that came after job `completed` had ended still counts.
     pub(crate) fn look_anew(&mut self, completed: u64) {
         *self = Self {
             failed: self.failed.filter(|&job| job == completed),
@@ -127,15 +124,15 @@ impl Watch {
         };
     }
 
-    /// How often something has moved, apart from jobs that have ended.
+    /// How often the core has moved, besides the ends of jobs.
     pub(crate) fn moves(&self) -> u64 {
         self.moves
     }
 
-    /// Job `number` of process `process` has ended (0: the driver).
+    /// Job `number` of process `process` (0: the driver) has ended.
     #[inline]
     pub(crate) fn ended(&mut self, process: u64, number: u64) {
-        // The first is there if there are any.
+        // Counts are packed from the first.
         if process != 0 && self.counts[0].process != 0 {
             self.end_turn(process, number);
         }
@@ -154,9 +151,9 @@ impl Watch {
         }
     }
 
-    /// Whether the oldest job, which is `process`'s, with those of it before, has held others up for
-    /// `limit` milliseconds (0: there is no limit). `holds_up`: whether it does now. `last`: the
-    /// newest job of another process, or one that is not there yet.
+    /// Whether the process of the oldest job, `process`, has held up others for `limit`
+    /// milliseconds (0: no limit). `holds_up`: whether it does now. `last`: the newest job of
+    /// another process, or the next job.
     pub(crate) fn is_too_long(
         &mut self,
         now: usize,
@@ -174,7 +171,7 @@ impl Watch {
                 let then = *self.free.get_or_insert(now);
                 // CAST: jiffies have the machine's width.
                 if now.wrapping_sub(then) >= msecs_to_jiffies(FREE_TIME) as usize {
-                    // They have had their turn, or want none any more.
+                    // The others have had their turn, or want none.
                     self.counts = [Count::default(); MOST_COUNTED];
                 }
             }
@@ -198,18 +195,18 @@ impl Watch {
         limit != 0 && count.held_up >= limit
     }
 
-    /// The core has told of an error when job `completed` was the newest that had ended.
+    /// The core has reported an error when job `completed` was the newest that had ended.
     pub(crate) fn note_failure(&mut self, completed: u64) {
         self.failed = Some(completed);
         self.is_failure_seen = false;
     }
 
-    /// Whether a job has ended since this was asked last: `completed` is the newest that has.
+    /// Whether a job has ended since the last call: `completed` is the newest that has.
     pub(crate) fn has_ended(&mut self, completed: u64) -> bool {
         let has = self.completed != completed;
         if has {
             *self = Self {
-                failed: self.failed.filter(|&behind| behind == completed),
+                failed: self.failed.filter(|&job| job == completed),
                 moves: self.moves,
                 counts: self.counts,
                 holder: self.holder,
@@ -220,8 +217,8 @@ impl Watch {
         has
     }
 
-    /// The core is this far now. `limit`: how long it may stand still, and how long if it has
-    /// failed.
+    /// Looks at the core, which is this far now. The limits: how long it may make no progress, and
+    /// how long after an error.
     pub(crate) fn look(
         &mut self,
         now: usize,
@@ -231,7 +228,7 @@ impl Watch {
         if self.seen != Some(progress) {
             self.seen = Some(progress);
             self.since = now;
-            // Perhaps it is where it failed just now. What was seen before it has got over.
+            // The error may be of this moment. One that an earlier look has seen is over.
             if core::mem::replace(&mut self.is_failure_seen, true) {
                 self.failed = None;
             }
@@ -246,11 +243,11 @@ impl Watch {
         };
         match limit.checked_sub(now.wrapping_sub(self.since)) {
             None | Some(0) => Finding::Hangs,
-            Some(left) => Finding::Stands(left),
+            Some(left) => Finding::Stalled(left),
         }
     }
 
-    /// For how long the core has been where it was seen last, in jiffies.
+    /// For how long the core has been where it was last seen, in jiffies.
     pub(crate) fn standstill(&self, now: usize) -> usize {
         match self.seen {
             Some(_) => now.wrapping_sub(self.since),
@@ -263,7 +260,7 @@ impl Watch {
         self.seen == Some(progress)
     }
 
-    /// Whether the log is to be told that it hangs: once, until it moves.
+    /// Whether the caller should log the hang: once, until the core moves.
     pub(crate) fn tell(&mut self) -> bool {
         !core::mem::replace(&mut self.is_told, true)
     }
@@ -275,7 +272,7 @@ mod tests {
         Finding::{
             Hangs,
             Moves,
-            Stands, //
+            Stalled, //
         },
         *,
     };
@@ -289,14 +286,14 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_still_hangs_when_its_time_is_over() {
+    fn what_makes_no_progress_hangs_when_its_time_is_over() {
         let mut watch = Watch::new(7);
-        // Ticks come round.
+        // Jiffies wrap.
         let start = usize::MAX - 2;
         assert_eq!(watch.look(start, at(8, 0), (10, 5)), Moves);
         assert_eq!(
             watch.look(start.wrapping_add(4), at(8, 0), (10, 5)),
-            Stands(6)
+            Stalled(6)
         );
         assert!(watch.is_there(at(8, 0)));
         assert_eq!(watch.look(start.wrapping_add(10), at(8, 0), (10, 5)), Hangs);
@@ -311,7 +308,7 @@ mod tests {
         assert_eq!(watch.look(0, at(8, 0), (10, 5)), Moves);
         assert_eq!(watch.look(9, at(16, 0), (10, 5)), Moves);
         assert_eq!(watch.look(18, at(16, 1), (10, 5)), Moves);
-        assert_eq!(watch.look(27, at(16, 1), (10, 5)), Stands(1));
+        assert_eq!(watch.look(27, at(16, 1), (10, 5)), Stalled(1));
         assert!(!watch.has_ended(7));
         assert!(watch.has_ended(8));
         assert_eq!(watch.look(36, at(16, 1), (10, 5)), Moves);
@@ -323,7 +320,7 @@ mod tests {
         let mut watch = Watch::new(7);
         let start = usize::MAX - 2;
         let mut now = start;
-        // Alone it may take as long as it likes.
+        // Alone, a job has no limit.
         for _ in 0..100 {
             now = now.wrapping_add(ticks(100));
             assert!(!watch.is_too_long(now, (3, 9), false, 1000));
@@ -332,23 +329,23 @@ mod tests {
             now = now.wrapping_add(ticks(100));
             assert!(!watch.is_too_long(now, (3, 9), true, 1000));
         }
-        // A late look counts as one that came in time.
+        // A late look counts as one in time.
         now = now.wrapping_add(ticks(60_000));
         assert!(watch.is_too_long(now, (3, 9), true, 1000));
         assert!(!watch.is_too_long(now.wrapping_add(1), (3, 9), true, 0));
-        // The next process has a count of its own; the first look at its job has nothing to count from.
+        // The next process has a count of its own, which the first look at its job begins.
         watch.ended(3, 8);
         assert!(watch.has_ended(8));
         let later = |time| now.wrapping_add(ticks(time));
         assert!(!watch.is_too_long(later(2000), (4, 12), true, 200));
         assert!(watch.is_too_long(later(2200), (4, 12), true, 200));
-        // Its next job goes on; the driver's are not others'.
+        // Its next job adds to the count; the driver's jobs are not another process's.
         watch.ended(4, 9);
         watch.ended(0, 10);
         assert!(watch.has_ended(10));
         assert!(!watch.is_too_long(later(2250), (4, 12), true, 200));
         assert!(watch.is_too_long(later(2300), (4, 12), true, 200));
-        // The other one's job was between.
+        // A job of another process was between.
         watch.ended(5, 12);
         assert!(!watch.is_too_long(later(2400), (4, 14), true, 200));
         assert!(watch.is_too_long(later(2500), (4, 14), true, 200));
@@ -358,7 +355,7 @@ mod tests {
     fn processes_that_alternate_before_another_are_counted_each() {
         let ticks = |time| msecs_to_jiffies(time) as usize;
         let mut watch = Watch::new(0);
-        // Another's job is number 20. Two have those before by turns, of 100 ms each.
+        // Another's job is number 20. Two processes alternate before it, with jobs of 100 ms each.
         let mut found = None;
         for job in 1..20_u32 {
             let process = u64::from(2 + job % 2);
@@ -373,7 +370,7 @@ mod tests {
         // When that has run, each begins anew.
         watch.ended(9, 20);
         assert_eq!(watch.counts[0].process, 0);
-        // So it does if that other one does not wait any more.
+        // So it does if the other one does not wait any more.
         let mut watch = Watch::new(20);
         assert!(!watch.is_too_long(10_000, (3, 30), true, 300));
         assert!(!watch.is_too_long(10_000 + ticks(100), (3, 30), true, 300));
@@ -388,7 +385,7 @@ mod tests {
             watch.is_too_long(10_000 + ticks(time), (3, 30), holds_up, 1000);
             assert_eq!(watch.counts[0].process, process);
         }
-        // Two that wait for each other alone have a turn each.
+        // Two that wait for each other have a turn each.
         let mut watch = Watch::new(0);
         for job in 1..20_u32 {
             let process = u64::from(2 + job % 2);
@@ -418,9 +415,9 @@ mod tests {
         let mut watch = Watch::new(0);
         watch.note_failure(0);
         assert_eq!(watch.look(0, at(8, 0), (1000, 5)), Moves);
-        // It has got over it.
+        // It has moved on.
         assert_eq!(watch.look(5, at(16, 0), (1000, 5)), Moves);
-        assert_eq!(watch.look(10, at(16, 0), (1000, 5)), Stands(995));
+        assert_eq!(watch.look(10, at(16, 0), (1000, 5)), Stalled(995));
         watch.note_failure(0);
         assert_eq!(watch.look(15, at(16, 0), (1000, 5)), Hangs);
         // It came as the core was started.
@@ -430,14 +427,14 @@ mod tests {
         watch.forget(0);
         assert_eq!(watch.look(20, at(16, 0), (1000, 5)), Moves);
         assert_ne!(watch.look(25, at(16, 0), (1000, 5)), Hangs);
-        // Or the job in which it came has ended, or it came behind that.
+        // The job in which it came has ended, or it came after that.
         assert!(watch.has_ended(1));
         assert_eq!(watch.look(16, at(17, 0), (1000, 5)), Moves);
-        assert_eq!(watch.look(17, at(17, 0), (1000, 5)), Stands(999));
+        assert_eq!(watch.look(17, at(17, 0), (1000, 5)), Stalled(999));
         watch.note_failure(2);
         assert!(watch.has_ended(2));
         assert_eq!(watch.look(18, at(18, 0), (1000, 5)), Moves);
-        assert_eq!(watch.look(19, at(18, 0), (1000, 5)), Stands(4));
+        assert_eq!(watch.look(19, at(18, 0), (1000, 5)), Stalled(4));
         assert_eq!(watch.look(23, at(18, 0), (1000, 5)), Hangs);
         let stuck = Progress {
             command: Some(0xF800_0000),
@@ -450,6 +447,6 @@ mod tests {
             ..at(32, 0)
         };
         assert_eq!(watch.look(30, waits, (1000, 5)), Moves);
-        assert_eq!(watch.look(35, waits, (1000, 5)), Stands(995));
+        assert_eq!(watch.look(35, waits, (1000, 5)), Stalled(995));
     }
 }
