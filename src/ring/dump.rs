@@ -269,7 +269,6 @@ impl<F: FrontEnd> Engine<F> {
 }
 
 impl<P: Payload> Ring<P> {
-    /// The ring's [`FrontEnd::evidence`].
     pub(super) fn evidence(&self, has_culprit: bool) -> Outcome<Evidence> {
         let registers = self.hardware.dump_registers()?;
         let mut parts = Parts {
@@ -397,7 +396,6 @@ impl Addressing<'_> {
 /// no user.
 type Owner = (u64, Option<u32>);
 
-/// A dump of a core.
 struct Slot {
     owner: Owner,
     /// When its evidence was taken, in jiffies.
@@ -537,7 +535,6 @@ impl Dumps {
         }
     }
 
-    /// Publishes a file in this slot.
     fn show(&self, scene: &Scene<'_>, slot: usize, file: coredump::File, bytes: usize) -> Outcome {
         let own = scene.hardware.device();
         let mut extra = self.extra.lock();
@@ -775,7 +772,6 @@ fn put_words(to: &mut [u8], words: &[u32]) {
     }
 }
 
-/// Text with a bound.
 struct Text {
     bytes: KVec<u8>,
 }

@@ -181,7 +181,6 @@ pub(crate) struct Past {
     pub(crate) newest: u64,
     /// How often the core had been reset because it hung, or had come back.
     pub(crate) resets: u32,
-    /// The state of its line.
     pub(super) epoch: Epoch,
 }
 

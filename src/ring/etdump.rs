@@ -10,29 +10,23 @@
 
 use kernel::prelude::*;
 
-/// Bytes of a header.
 const HEADER_BYTES: usize = 32;
 
 /// First word of each header: "ETNA" as bytes.
 const MAGIC: u32 = 0x414E_5445;
 
-/// Alignment of objects in the file.
 const ALIGNMENT: usize = 8;
 
-/// Types of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Registers: pairs of byte offset and value.
     Registers = 0,
-    /// The MMU's tables.
     Mmu = 1,
     /// The kernel's ring.
     Ring = 2,
-    /// Commands.
     Commands = 3,
     /// Bus addresses of the buffer objects' pages, 64 bits each.
     Pages = 4,
-    /// A buffer object.
     Buffer = 5,
     /// The end, for tools.
     End = 6,

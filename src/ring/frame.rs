@@ -137,7 +137,6 @@ pub(super) struct Frame {
     pub(super) load: Option<[u32; words::LINK_WORDS]>,
     /// Around the states that precede the commands.
     pub(super) states: Option<Section>,
-    /// Around the commands.
     pub(super) commands: Option<Section>,
 }
 
@@ -272,7 +271,6 @@ pub(super) struct Section {
 }
 
 impl Section {
-    /// The most bytes of a section.
     pub(super) const MAX_BYTES: usize =
         4 * (words::SELECT_PIPE_WORDS + words::STALL_FE_TO_PE.len() + words::DRAIN_WORDS);
 

@@ -21,7 +21,6 @@ use crate::sys::{
 /// A job whose words are still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Given {
-    /// Where they are.
     pub(crate) noted: Noted,
     /// Their address for the front end.
     pub(crate) address: u32,

@@ -134,7 +134,6 @@ impl Hider {
         sys::work::enqueue(self.clone());
     }
 
-    /// The work item.
     fn hide_all(&self) {
         // Bounded: the number of the process's objects is, and that of each one's steps.
         loop {

@@ -2,13 +2,13 @@
 
 //! Ids of events under way, oldest first.
 //!
-//! Pure logic. Every job carries one event from the pixel engine, ids go round, and the GPU
-//! raises them in the order of the ring. So one interrupt bit that is true says that its job
-//! and all before it are done; one whose predecessors are missing is looked into by the ring.
+//! Pure logic. Each job has one event of the pixel engine, and the GPU raises events in the order of
+//! the ring. Ids wrap. So a true interrupt bit says that its job and all before it are done; if
+//! bits of earlier jobs are missing, the ring checks whether it is true.
 
 use kernel::prelude::*;
 
-/// Event ids that are used: 30 and 31 stand for exceptions.
+/// Event ids of jobs: 30 and 31 mean exceptions.
 pub(crate) const IDS: usize = 30;
 
 /// A job under way, or one that has ended.
@@ -19,14 +19,12 @@ pub(crate) struct Slot<T> {
     pub(crate) mark: usize,
     /// Its number, from 1 up.
     pub(crate) number: u64,
-    /// What it carries.
     pub(crate) load: T,
 }
 
 /// Jobs that the GPU has not finished.
 pub(crate) struct InFlight<T> {
     slots: [Option<Slot<T>>; IDS],
-    /// How many ids there are.
     ids: usize,
     first: usize,
     count: usize,
@@ -34,8 +32,8 @@ pub(crate) struct InFlight<T> {
 }
 
 impl<T> InFlight<T> {
-    /// Nothing under way, with `ids` ids, [`IDS`] at most; `newest` is the number of the last job
-    /// before. In its place: it is large.
+    /// No jobs, with `ids` ids, [`IDS`] at most; the first job is `newest` + 1. Made in place, as it
+    /// is large.
     pub(crate) fn init(ids: usize, newest: u64) -> impl Init<Self> {
         init!(Self {
             slots <- pin_init::init_array_from_fn(|_| None),

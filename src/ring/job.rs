@@ -54,7 +54,6 @@ pub(crate) trait Payload: Default + Send + Unpin + 'static {
     /// Whether another job should reuse its memory.
     fn is_reusable(&self) -> bool;
 
-    /// How many actions its end has.
     fn actions(&self) -> usize;
 
     /// Whether its job has commands of a client.
@@ -149,7 +148,6 @@ pub(crate) struct Job<F: FrontEnd> {
 pub(crate) struct RingJob {
     /// The context that it loads.
     pub(super) context: Option<Arc<Context>>,
-    /// The engines that its commands use.
     pub(super) uses: Engines,
     /// The change of the address space that the TLB is flushed past when the job has ended.
     pub(super) flushed: u64,
@@ -162,7 +160,6 @@ pub(crate) struct JobInfo {
     pub(crate) event: u32,
     /// The number of the process that submitted it; 0: the driver.
     pub(crate) process: u64,
-    /// The engines that its commands use.
     pub(crate) uses: Engines,
     /// GPU addresses of its words: the first, and the WAIT at their end.
     pub(crate) words: (u32, u32),

@@ -2,10 +2,10 @@
 
 //! How long a core has been busy.
 //!
-//! Pure logic. A job begins when it is submitted, when the previous one has ended, or when the core has
-//! come on, whichever is latest, and ends when that is seen. So one reading of the clock does for each
-//! job after another, and the times of all jobs add up to how long the core was busy. Of jobs whose
-//! ends are seen at once the oldest has taken the time.
+//! Pure logic. A job begins when it is submitted, when the previous one has ended, or when the core
+//! has come on, whichever is latest. It ends when its end is seen. So each job costs one reading of
+//! the clock, and the times of all jobs add up to the time that the core was busy. If several ends
+//! are seen at once, the oldest job has taken the time.
 
 use crate::sys::clock::Stamp;
 

@@ -196,7 +196,6 @@ pub(crate) use {
     verdict::Fate, //
 };
 
-/// Bytes of the ring's memory.
 const RING_BYTES: usize = 1 << 20;
 
 /// Bytes at the end that the front end may prefetch but that hold no command.

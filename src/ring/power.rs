@@ -187,10 +187,10 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Calls `look` with the core if it is on; it stays on, and no other thread touches it,
-    /// meanwhile. `None`: it is off or has been stopped. A client can call this from many threads:
-    /// these wait for each other first, so that the interrupt's thread waits for one of them. See
-    /// also [`sys::work::by_worker`].
+    /// Calls `look` with the core if it is on; it stays on meanwhile, and no other thread touches
+    /// registers that only one may. `None`: it is off or has been stopped. A client can call this
+    /// from many threads: these wait for each other first, so that the interrupt's thread waits for
+    /// one of them. See also [`sys::work::by_worker`].
     pub(crate) fn if_on<T: Send>(&self, look: impl FnOnce(&Hardware) -> T + Send) -> Option<T> {
         sys::work::by_worker(|| self.look_if_on(look))
     }

@@ -74,7 +74,6 @@ pub(crate) trait Kept: Send + Sync {
 pub(crate) trait Waited: Send + Sync {
     fn newest(&self) -> u64;
 
-    /// Whether all of its jobs have ended.
     fn is_idle(&self) -> bool;
 
     /// Ties `item` to job `number`, or to the newest before it; returns `item` if that has ended.

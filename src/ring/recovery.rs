@@ -24,9 +24,9 @@
 //! 5. *Start*. The front end starts at the words after the ring's jobs ([`super::START_BYTES`]),
 //!    goes to the oldest job, and follows the links from there.
 //!
-//! If the core does not come out of its reset it is *given up*: cut off from memory, so that memory
-//! can be freed, and closed. All jobs end as dropped, and waiters and later submitters learn that
-//! the GPU does not respond. Binding the core again, or loading the module again, makes another
+//! If the core does not come out of its reset it is *given up*: cut off from memory, which can then
+//! be freed, and closed. All jobs end as dropped, and waiters and later submitters learn that the
+//! GPU does not respond. Binding the core again, or loading the module again, makes another
 //! attempt.
 //!
 //! An unbind during a recovery first closes the ring and masks the interrupt, then waits for the
@@ -40,13 +40,13 @@
 //!
 //! # A reset that is asked for
 //!
-//! The admin may have a core reset that makes progress. The links are cut, so that no job begins
-//! but those that continue in the context of the running one, and these get [`REST_TIME`] to end. A
-//! job that does not end is dropped as a guilty one, but no process is charged. If nothing is under
-//! way, the front end starts where it rests.
+//! The admin may reset a core that makes progress. The links are cut, so that no job begins but
+//! those that continue in the context of the running one, and all of these get [`REST_TIME`] to
+//! end. A job that does not end is dropped as a guilty one, but no process is charged. If nothing
+//! is under way, the front end starts where it rests.
 //!
 //! RESET of an admin's process resets only a core that makes no progress, as for a hang, but after
-//! a tenth of a second. No process is charged, as a slow job is no hang.
+//! a tenth of a second. No process is charged: a job that is slow for so short a time may not hang.
 //!
 //! All of it is bounded: the filling of a place, resets, the end of the interrupt handler, the
 //! set-up.
@@ -109,7 +109,6 @@ pub(crate) enum Cause {
     Asked,
 }
 
-/// Why a recovery ends early.
 enum End {
     /// The core makes progress, or has no jobs.
     NoHang,
@@ -123,7 +122,6 @@ struct Start {
     place: (u32, u32),
     /// The attempt at which it came back.
     attempts: u32,
-    /// Whether a line is logged.
     tells: bool,
 }
 

@@ -58,7 +58,6 @@ use kernel::prelude::*;
 /// Later than any change: the TLB must be flushed.
 const NEVER_FLUSHED: u64 = u64::MAX;
 
-/// Where the front end is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whereabouts {
     /// In the idle loop before all jobs, or in the words of the start: no job has begun.
@@ -121,7 +120,6 @@ impl GpuState {
     }
 }
 
-/// A place in the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// Offset of its words.
@@ -134,7 +132,6 @@ pub(super) struct Place {
     pub(super) event: u8,
     /// The LINK to it leads to the [`TRAP`](super::TRAP).
     pub(super) is_spoiled: bool,
-    /// The job's number.
     pub(super) number: u64,
 }
 

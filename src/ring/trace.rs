@@ -66,7 +66,6 @@ impl<F: FrontEnd> Engine<F> {
         });
     }
 
-    /// Job `seqno` has ended.
     #[inline(always)]
     pub(super) fn trace_end(&self, seqno: u64, outcome: Outcome) {
         trace::End::record(|| trace::End {

@@ -2,32 +2,33 @@
 
 //! Which submitter gets the next place: start-time fair queuing.
 //!
-//! Pure logic. All jobs of a core run in the order of their places, so time is shared where places
-//! are given. A process has a [`Share`] of each core. Its next job starts, in virtual time, where its
-//! last one ended, but not in the past; a job is taken to be as long as the last ones until it has
-//! ended. Submitters that find no place wait in a [`Line`], sorted by that start. Only the first gets
-//! a place, however large: nothing smaller overtakes it. While a process has a core for itself, virtual
-//! time does not pass.
+//! Pure logic. The jobs of a core run in the order of their places, so time is shared where places
+//! are given. A process has a [`Share`] of each core. Its next job starts, in virtual time, where
+//! its last one ended, but not in the past; until a job has ended, it is expected to take as long
+//! as the last ones. Submitters without a place wait in a [`Line`], sorted by that start. Only the
+//! first gets a place, however large: nothing smaller overtakes it. While a process has a core for
+//! itself, virtual time does not pass.
 //!
-//! What is in its place already cannot be overtaken. So a process that shares the core has as many
-//! jobs there as take a [`QUANTUM`], or one; alone it has fifty times that, or [`ALONE`]. Quick jobs
+//! A job with a place cannot be overtaken. So a process that shares the core has as many jobs with
+//! places as take a [`QUANTUM`], or one; alone it has fifty times that, or [`ALONE`]. Quick jobs
 //! are not limited by this.
 //!
-//! Time is weighed by the nice value of the thread that submits, as a processor's is: each step of it
-//! is a quarter more or less. The processor's weights of cgroups do not count.
+//! As on a processor, the nice value of the submitting thread weighs the time: each step is a
+//! quarter more or less. The weights of cgroups do not count.
 //!
-//! What jobs do when they end, they do in the interrupt's thread, one after the other. So all that
-//! have places have [`MOST_ACTIONS`] together, or one job has more.
+//! The interrupt's thread runs the actions of ended jobs one after the other. So all jobs with
+//! places have [`MOST_ACTIONS`] together, or one job has more.
 //!
-//! Jobs that have places run even if one of another process before them hangs. So only one *stranger*
-//! has places at a time: the next one may have to wait for what the first one has done. A stranger is
-//! a process for which the GPU has not done any commands, or one on trial: it opened the device after a
-//! hang that is not forgiven yet. They take turns: one has places for a [`QUANTUM`] while others wait.
+//! A job runs even if one of another process before it hangs. So only one *stranger* has places at
+//! a time: the next one may have to wait for the outcome of the first. A stranger is a process
+//! whose commands the GPU has never finished, or one on trial: it opened the device after a hang
+//! that is not forgiven yet. Strangers take turns: one has places for a [`QUANTUM`] while others
+//! wait.
 //!
-//! All but the first of a line sleep until they are first: each place given wakes one thread. A first
-//! submitter that does not come loses its turn: its thread may have a low priority. The hang check
-//! looks for that. The core was idle meanwhile, so its process pays for that time, and its other
-//! threads that wait join anew.
+//! All in a line but the first sleep until they are first: each place wakes one thread. A first
+//! submitter that does not come, perhaps for its low priority, loses its turn, which the hang check
+//! decides. The core was idle meanwhile, so its process pays for that time, and its other threads
+//! that wait join again.
 
 use super::Payload;
 use crate::{
@@ -55,52 +56,52 @@ use kernel::{
     time::msecs_to_jiffies, //
 };
 
-/// How much of the time of a shared core the jobs of one process may take that have places, in
-/// milliseconds: what another one waits for at most.
+/// How much time of a shared core the jobs of one process with places may take, in milliseconds:
+/// the most that another process waits.
 const QUANTUM: u32 = 20;
 
-/// How many quanta a process may have that is alone on its core, and how many jobs in any case.
+/// How many quanta a process that is alone on its core may have, and how many jobs in any case.
 const ALONE_QUANTA: u32 = 50;
 const ALONE: u32 = 4;
 
-/// For how long a core is shared after it was, in milliseconds: a process that submits one job at a
-/// time is not there between two.
+/// How long a core counts as shared after it was, in milliseconds: a process that submits one job
+/// at a time has none between two.
 const SHARED: u32 = 1000;
 
-/// How far in the future a process may start, in quanta: a job of ten seconds is paid for.
+/// How far in the future a process may start, in quanta: enough to charge a job of ten seconds.
 const MOST_DEBT: u64 = 500;
 
-/// Actions of all jobs that have places: what may keep another's event waiting.
+/// The most actions of all jobs with places: they delay another's event.
 const MOST_ACTIONS: usize = MAX_RECORDS;
 
-/// How long the first in a line has to come when something has moved, in milliseconds.
+/// How long the first in a line has to come after a change, in milliseconds.
 const PATIENCE: u32 = 20;
 
-/// What a lost turn costs, in quanta: the patience, and as long until the hang check looks.
+/// The charge for a lost turn, in quanta: the patience, and the time until the hang check looks.
 const LATE_QUANTA: u64 = 2;
 
-/// How many threads of a process that has lost its turn join anew at once.
+/// How many threads of a process that has lost its turn join again at once.
 const MOST_SENT_BACK: usize = 16;
 
-/// How many waiting strangers are looked at for another job of the one that has places.
+/// How many waiting strangers are searched for another job of the one with places.
 const MOST_LOOKED_AT: usize = 16;
 
-/// The newest job counts for an eighth of the average: one alone may have waited for the core to come
-/// on.
+/// The newest job counts for an eighth of the average, as a single one may have waited for the core
+/// to come on.
 const WEIGHT: u32 = 8;
 
-/// The average of times that was `average`, after another one.
+/// The average of times that was `average`, with another one.
 fn average_with(average: u32, time: u32) -> u32 {
-    // No more than the larger of the two.
+    // Does not overflow: at most the larger of the two.
     average - average / WEIGHT + time / WEIGHT
 }
 
-/// A process's jobs and threads at a core, in one word: it is looked at for each job.
+/// A process's jobs and threads at a core, in one word, as each job reads it.
 #[derive(Clone, Copy)]
 struct Load(u32);
 
 impl Load {
-    /// A job that has a place.
+    /// A job with a place.
     const JOB: u32 = 1;
     /// A thread that waits for a place there, or for jobs. There are fewer jobs than this.
     const THREAD: u32 = 256;
@@ -114,32 +115,33 @@ impl Load {
     }
 }
 
-/// What a process has of a core. Changed under the core's lock. Times are in counts of
+/// A process's share of a core. Changed under the core's lock. Times are counts of
 /// [`clock`](crate::sys::clock).
 pub(crate) struct Share {
-    /// A [`Load`]. Its threads are part of [`State::place_waiters`](super::state::State::place_waiters).
+    /// A [`Load`]. Its threads are part of
+    /// [`State::place_waiters`](super::state::State::place_waiters).
     load: Atomic<u32>,
-    /// How long its jobs take; 0: none has ended.
+    /// Average time of its jobs; 0: none has ended.
     average: Atomic<u32>,
     /// Where its last job ends, in virtual time.
     finish: Atomic<u64>,
-    /// The nice value of the thread that has submitted last while the core was shared.
+    /// The nice value of the thread that submitted last while the core was shared.
     nice: Atomic<i32>,
-    /// Older tickets do not count any more: the process has lost its turn since.
+    /// Older tickets are invalid: the process has lost its turn since.
     valid_from: Atomic<u64>,
 }
 
-/// What a process has of each core.
+/// A process's shares of all cores.
 pub(crate) struct Shares {
     of: [Share; MAX_CORES],
-    /// The GPU has done commands of its.
+    /// The GPU has finished commands of it.
     is_known: Atomic<bool>,
-    /// There may be a hang from before it opened the device that is not forgiven.
+    /// A hang from before it opened the device may be unforgiven.
     is_on_trial: Atomic<bool>,
 }
 
 impl Shares {
-    /// Nothing yet.
+    /// The shares of a new process.
     pub(crate) const fn new() -> Self {
         Self {
             of: [const { Share::new() }; MAX_CORES],
@@ -153,13 +155,13 @@ impl Shares {
         self.of.get(core)
     }
 
-    /// Whether the GPU has done commands of the process's; if not it is a *stranger*, which may hang
-    /// the core with the first ones.
+    /// Whether the GPU has finished commands of the process; if not it is a *stranger*, whose first
+    /// commands may hang the core.
     pub(crate) fn is_known(&self) -> bool {
         self.is_known.load(Relaxed)
     }
 
-    /// The GPU has done commands of its, or the process is a stranger again.
+    /// The GPU has finished commands of it, or it is a stranger again.
     #[inline]
     pub(crate) fn note_known(&self, is_known: bool) {
         if self.is_known() != is_known {
@@ -190,7 +192,7 @@ impl Share {
         }
     }
 
-    /// `time` of the core's, in virtual time.
+    /// `time` of the core in virtual time.
     fn weigh(&self, time: u64) -> u64 {
         match self.nice.load(Relaxed) {
             0 => time,
@@ -218,7 +220,6 @@ impl Share {
         self.load().threads()
     }
 
-    /// One more waits, or one less.
     pub(super) fn count(&self, begins: bool) {
         let one = match begins {
             true => Load::THREAD,
@@ -227,9 +228,9 @@ impl Share {
         self.load.add(one, Relaxed);
     }
 
-    /// The start of its next job, `now` or later, and how long that is taken to be: as long as the
-    /// last ones, or, of one that is new, as `others`. A new process starts one job of `others` later:
-    /// else many of them, with one job each, would always be before the rest.
+    /// The start of its next job, `now` or later, and its expected time: the average of its jobs,
+    /// or `others` without one. A new process starts `others` later: else many new ones with one
+    /// job each would always be first.
     fn claim(&self, now: u64, others: u32, debt: u64) -> (u64, u64) {
         let (earliest, average) = match self.average.load(Relaxed) {
             0 => (now.saturating_add(others.into()), others.into()),
@@ -237,27 +238,26 @@ impl Share {
         };
         let cost = self.weigh(average);
         let latest = earliest.saturating_add(debt);
-        // The debt stays: what leaves the line takes back no more than it has claimed.
+        // The debt stays: a submitter that leaves the line takes back exactly its claim.
         let start = self.finish.load(Relaxed).max(earliest);
         self.finish.store(start.saturating_add(cost), Relaxed);
         (start.min(latest), cost)
     }
 
-    /// A job that was taken to be `cost` long took `taken`, both in virtual time; 0: it is not run.
+    /// A job expected to take `cost` took `taken`, both in virtual time; 0: it does not run.
     fn correct(&self, cost: u64, taken: u64) {
         let finish = self.finish.load(Relaxed).saturating_sub(cost);
         self.finish.store(finish.saturating_add(taken), Relaxed);
     }
 
-    /// A job has ended that has `taken` so long.
     fn ended(&self, taken: u32) {
         self.load.add(Load::JOB.wrapping_neg(), Relaxed);
         let average = average_with(self.average.load(Relaxed), taken);
         self.average.store(average.max(1), Relaxed);
     }
 
-    /// The job was taken to be `cost` long, and has taken `taken`, both in virtual time. `now`: the
-    /// present there, if the core is shared.
+    /// A job expected to take `cost` has taken `taken`, both in virtual time. `now`: the present
+    /// virtual time.
     #[inline(never)]
     fn settle(&self, cost: u64, taken: u64, now: u64) {
         match cost {
@@ -270,18 +270,18 @@ impl Share {
         }
     }
 
-    /// Its last job has kept the core for so long after its end.
+    /// Its last job has kept the core for `taken` after its end.
     pub(super) fn charge(&self, taken: u64) {
         self.correct(0, self.weigh(taken));
     }
 
-    /// Whether it may have another job under way.
+    /// Whether another job may have a place.
     fn has_room(&self, jobs: u32, is_shared: bool, quantum: u32) -> bool {
         if jobs < if is_shared { 1 } else { ALONE } {
             return true;
         }
         let average = self.average.load(Relaxed);
-        // No product of two words is more than 64 bits.
+        // Does not overflow: 32 bits times 32 bits.
         let time = u64::from(average) * u64::from(jobs);
         match is_shared {
             true => average != 0 && time < quantum.into(),
@@ -290,22 +290,22 @@ impl Share {
     }
 }
 
-/// A place in a line: the start, and the order of those that start together.
+/// A place in a line: the start, and the order among equal starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Ticket {
     start: u64,
     number: u64,
 }
 
-/// Nice values lie this far from 0 at most.
+/// The most that nice values differ from 0.
 const MOST_NICE: u32 = 20;
 
 /// A thread in a line.
 struct Waiter {
     task: ARef<Task>,
-    /// Of its process, and for which core.
+    /// Its process's shares, and the core.
     shares: Option<(Arc<Shares>, usize)>,
-    /// If it is one of a stranger's: where its shares are.
+    /// If it is a stranger's: the address of its shares.
     stranger: Option<usize>,
 }
 
@@ -320,7 +320,6 @@ impl Waiter {
 pub(super) struct Room(RBTreeNodeReservation<Ticket, Waiter>);
 
 impl Room {
-    /// Memory for one.
     pub(super) fn new() -> Result<Self> {
         Ok(Self(RBTreeNodeReservation::new(sys::GFP_CLIENT)?))
     }
@@ -329,9 +328,8 @@ impl Room {
 /// A stranger whose jobs have places.
 #[derive(Clone, Copy)]
 struct Holder {
-    /// Where its shares are.
+    /// The address of its shares.
     shares: usize,
-    /// Its newest job.
     newest: u64,
     /// When it got its first place, in jiffies.
     since: usize,
@@ -343,28 +341,26 @@ impl Holder {
     }
 }
 
-/// What a submitter wants.
+/// A submitter's request.
 pub(crate) struct Wish<'s> {
-    /// `None`: the driver, which has a place whenever there is one.
+    /// `None`: the driver, which never waits in line.
     pub(super) share: Option<&'s Share>,
     /// Its place in the line, if it waits.
     ticket: Option<Ticket>,
-    /// How long its job is taken to be, in virtual time, if it waits or has its place; 0: its process
-    /// was alone.
+    /// The expected time of its job, in virtual time, from when it waits or has its place; 0: its
+    /// process was alone.
     cost: u64,
-    /// Its process has the core for itself.
     is_alone: bool,
-    /// How many actions its job has, and whether it has commands.
+    /// Its job's number of actions, and whether that has commands.
     actions: usize,
     has_commands: bool,
-    /// Whose it is; `None`: the driver's.
+    /// Its process's; `None`: the driver.
     shares: Option<&'s Arc<Shares>>,
-    /// For which core.
     core: usize,
 }
 
 impl<'s> Wish<'s> {
-    /// A job of the driver's, or without `shares` of a process that is known.
+    /// A job of the driver, or, without `shares`, of a process that is known.
     pub(super) fn new(share: Option<&'s Share>) -> Self {
         Self {
             share,
@@ -378,7 +374,7 @@ impl<'s> Wish<'s> {
         }
     }
 
-    /// A job of the calling thread's for `core`.
+    /// A job of the calling thread for `core`.
     pub(super) fn of(shares: &'s Arc<Shares>, core: usize) -> Self {
         Self {
             shares: Some(shares),
@@ -387,31 +383,29 @@ impl<'s> Wish<'s> {
         }
     }
 
-    /// The job does what `payload` says.
+    /// Notes what matters of the job's `payload`.
     pub(crate) fn note<P: Payload>(&mut self, payload: &P) {
         self.actions = payload.actions();
         self.has_commands = payload.has_commands();
     }
 
-    /// Which stranger may hang the core with the job.
+    /// The stranger that may hang the core with the job.
     fn stranger(&self) -> Option<usize> {
         let shares = self.shares.filter(|_| self.has_commands)?;
         let is_trusted = shares.is_known() && !shares.is_on_trial();
         (!is_trusted).then(|| core::ptr::from_ref(&**shares).addr())
     }
 
-    /// Whether it waits.
     pub(super) fn is_waiting(&self) -> bool {
         self.ticket.is_some()
     }
 
-    /// How long its job is taken to be.
     pub(super) fn cost(&self) -> u64 {
         self.cost
     }
 }
 
-/// How far a line has come. Shares outlive it, so the next one of their core goes on from there.
+/// The time of a line, which the core's next line takes over, as shares outlive it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Epoch {
     now: u64,
@@ -421,31 +415,31 @@ pub(super) struct Epoch {
 /// The submitters that wait for a place.
 pub(super) struct Line {
     waiting: RBTree<Ticket, Waiter>,
-    /// The same of strangers, which wait for each other's jobs, too.
+    /// Strangers, which wait for each other's jobs, too.
     strangers: RBTree<Ticket, Waiter>,
-    /// The first of these that nothing else holds up. Its thread is woken when it becomes that.
+    /// The first of all that nothing else holds up. Its thread was woken when it became that.
     first: Option<Ticket>,
-    /// What had moved when it looked last.
+    /// The number of moves when it last looked.
     first_saw: u64,
-    /// When it was missed first, in jiffies, if it has not come since.
+    /// Since when it is missed, in jiffies.
     missed: Option<usize>,
     tickets: u64,
-    /// Virtual time: the latest start of a job that has got its place.
+    /// Virtual time: the latest start of a job with a place.
     now: u64,
-    /// How long jobs take, in virtual time.
+    /// Average time of jobs, in virtual time.
     average: u32,
-    /// Jobs of processes that have places, and their actions.
+    /// Jobs of processes with places, and their actions.
     under_way: u32,
     actions: usize,
-    /// The stranger that has places.
+    /// The stranger with places.
     stranger: Option<Holder>,
-    /// When the core was shared last, in jiffies.
+    /// When the core was last shared, in jiffies.
     shared: Option<usize>,
     /// [`QUANTUM`], in counts.
     quantum: u32,
 }
 
-/// `time`, or what a word holds: at least some seconds.
+/// `time`, or the most that a word holds: at least some seconds.
 fn at_most_a_word(time: u64) -> u32 {
     u32::try_from(time).unwrap_or(u32::MAX)
 }
@@ -456,13 +450,12 @@ fn is_within(milliseconds: u32, then: usize, now: usize) -> bool {
     now.wrapping_sub(then) < msecs_to_jiffies(milliseconds) as usize
 }
 
-/// The first in `line`.
 fn front(line: &RBTree<Ticket, Waiter>) -> Option<Ticket> {
     line.cursor_front().map(|front| *front.current().0)
 }
 
 impl Line {
-    /// An empty one, which goes on from `epoch`.
+    /// An empty line that takes over `epoch`.
     pub(super) fn new(epoch: Epoch) -> Self {
         Self {
             waiting: RBTree::new(),
@@ -481,7 +474,7 @@ impl Line {
         }
     }
 
-    /// How far it has come.
+    /// What the core's next line takes over.
     pub(super) fn epoch(&self) -> Epoch {
         Epoch {
             now: self.now,
@@ -489,8 +482,8 @@ impl Line {
         }
     }
 
-    /// Whether `wish` may have a place now, when `moves` is what has moved, and `waiters` threads of
-    /// processes wait.
+    /// Whether `wish` may have a place now. `moves`: as in the engine's state; `waiters`: threads
+    /// of processes that wait.
     pub(super) fn admits(&mut self, wish: &mut Wish<'_>, moves: u64, waiters: u32) -> bool {
         let Some(share) = wish.share else {
             return true;
@@ -513,11 +506,11 @@ impl Line {
             match wish.ticket {
                 Some(_) if is_own => {}
                 Some(ticket) => {
-                    // It was none when it joined.
+                    // Its process was known when it joined.
                     self.remove(ticket, moves);
                     return false;
                 }
-                // After its quantum it is others' turn if they wait.
+                // After its quantum others go first.
                 None if is_own && (holder.is_within_quantum(now) || self.strangers.is_empty()) => {}
                 None => return false,
             }
@@ -531,7 +524,7 @@ impl Line {
         share.has_room(load.jobs(), is_shared, self.quantum)
     }
 
-    /// `wish` has got its place for job `number`.
+    /// `wish` has its place, for job `number`.
     #[inline]
     pub(super) fn admit(&mut self, wish: &mut Wish<'_>, number: u64, moves: u64) {
         let Some(share) = wish.share else {
@@ -565,7 +558,7 @@ impl Line {
         }
     }
 
-    /// Job `number` has ended, of any process or the driver. `moves` as it was.
+    /// Job `number` of any process or the driver has ended. `moves` is from before.
     pub(super) fn pass(&mut self, number: u64, moves: u64) {
         if self.stranger.is_some_and(|holder| holder.newest <= number) {
             self.stranger = None;
@@ -573,7 +566,7 @@ impl Line {
         }
     }
 
-    /// A job of `share`'s with this number of actions has ended that was taken to be `cost` long.
+    /// A job of `share` with this number of actions has ended, which was expected to take `cost`.
     #[inline]
     pub(super) fn ended(&mut self, share: &Share, cost: u64, taken: u64, actions: usize) {
         self.under_way = self.under_way.saturating_sub(1);
@@ -587,12 +580,12 @@ impl Line {
         share.ended(at_most_a_word(taken));
     }
 
-    /// Whether more than one process has wanted the core lately.
+    /// Whether more than one process has used the core lately.
     fn is_shared(&self, now: usize) -> bool {
         self.shared.is_some_and(|then| is_within(SHARED, then, now))
     }
 
-    /// `wish` waits from now on, in `room`.
+    /// Puts `wish` into the line, in `room`.
     pub(super) fn join(&mut self, wish: &mut Wish<'_>, room: Room, moves: u64) {
         let Some(share) = wish.share else {
             return;
@@ -620,7 +613,7 @@ impl Line {
         self.choose(moves);
     }
 
-    /// `wish` does not wait any more; says whether it was the first.
+    /// Takes `wish` out of the line; returns whether it was the first.
     pub(super) fn leave(&mut self, wish: &mut Wish<'_>, moves: u64) -> bool {
         let Some(ticket) = wish.ticket.take() else {
             return false;
@@ -631,30 +624,28 @@ impl Line {
         self.remove(ticket, moves)
     }
 
-    /// Whether `wish` has lost its place in the line: it must join anew.
+    /// Whether `wish` has lost its place in the line and must join again.
     pub(super) fn is_lost(&self, wish: &Wish<'_>) -> bool {
         wish.ticket
             .is_some_and(|ticket| self.waiter(ticket).is_none())
     }
 
-    /// Whether `wish` waits, and is the first.
     pub(super) fn is_first(&self, wish: &Wish<'_>) -> bool {
         self.first.is_some() && self.first == wish.ticket
     }
 
-    /// Whether a first is waited for.
     pub(super) fn has_first(&self) -> bool {
         self.first.is_some()
     }
 
-    /// Whether the first has not looked since something moved, or has not taken its place though
-    /// nothing is under way.
+    /// Whether the first has not looked since a change, or has not taken its place though no job is
+    /// under way.
     fn is_missed(&self, moves: u64) -> bool {
         self.first.is_some() && (self.first_saw != moves || self.under_way == 0)
     }
 
-    /// The hang check looks. A first that has been missed for [`PATIENCE`] loses its place, and is
-    /// woken to join anew; says whether it has.
+    /// Called by the hang check: a first that is missed for [`PATIENCE`] loses its place and is
+    /// woken to join again; returns whether it has.
     pub(super) fn hurry(&mut self, moves: u64, now: usize) -> bool {
         if !self.is_missed(moves) {
             return false;
@@ -673,7 +664,6 @@ impl Line {
         }
     }
 
-    /// The thread with this ticket.
     fn waiter(&self, ticket: Ticket) -> Option<&Waiter> {
         let lines = [&self.waiting, &self.strangers];
         lines.into_iter().find_map(|line| line.get(&ticket))
@@ -685,7 +675,7 @@ impl Line {
         }
     }
 
-    /// The start of the calling thread's job that `wish` is for, which is `share`'s.
+    /// Claims time for the job of `wish`, of the calling thread and `share`; returns its start.
     fn claim(&self, wish: &mut Wish<'_>, share: &Share) -> u64 {
         if wish.shares.is_some() {
             share.nice.store(sys::nice(), Relaxed);
@@ -704,12 +694,12 @@ impl Line {
         was_first
     }
 
-    /// Which stranger that waits may have the next place.
+    /// The waiting stranger that may have the next place.
     fn next_stranger(&self) -> Option<Ticket> {
         let Some(holder) = self.stranger else {
             return front(&self.strangers);
         };
-        // After its quantum only if its own is before others'.
+        // After its quantum only if its own comes first anyway.
         let looked_at = match holder.is_within_quantum(sys::jiffies()) {
             true => MOST_LOOKED_AT,
             false => 1,
@@ -719,7 +709,7 @@ impl Line {
         own.map(|(ticket, _)| *ticket)
     }
 
-    /// The first that may have the next place.
+    /// The ticket that may have the next place.
     fn next(&self) -> Option<Ticket> {
         let next = [front(&self.waiting), self.next_stranger()];
         next.into_iter().flatten().min()

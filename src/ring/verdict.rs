@@ -9,9 +9,9 @@
 //! has done anything yet.
 //!
 //! The reset clears the states, and with them the loaded context. A job that loads its own context
-//! runs all the same; after a guilty job, the next job of each other process does. A job that
-//! continues in the context of a finished or dropped job cannot run: it is *lost*, without a guilty
-//! process. That happens only if the core hung outside of all commands.
+//! is not affected. The first one after a guilty job does, as the loaded context was another
+//! process's. A job that continues in the context of a finished or dropped job cannot run: it is
+//! *lost*, without a guilty process. That happens only if the core hung outside of all commands.
 
 use super::inflight::IDS;
 

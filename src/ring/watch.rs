@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_progress_hangs_when_its_time_is_over() {
+    fn what_stands_still_hangs_when_its_time_is_over() {
         let mut watch = Watch::new(7);
         // Jiffies wrap.
         let start = usize::MAX - 2;
