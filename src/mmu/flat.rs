@@ -2,10 +2,10 @@
 
 //! The page table of MMU version 1: flat, a word for each 4 KiB page above bit 31.
 //!
-//! The GPU reads entry n at 4 n bytes from the table's start, whatever n a stray address makes, and
-//! an entry cannot say that it leads nowhere. So the table always has all 2^19 entries (2 MiB),
-//! also on the first cores, whose drivers made it 128 KiB long; and an entry that is not in use
-//! leads to one scratch page: a stray access lands there and nowhere else.
+//! The GPU reads entry n at byte 4 n of the table, for any n that a stray address gives, and no
+//! entry can be invalid. So the table always has all 2^19 entries (2 MiB), also on the first cores,
+//! whose drivers made it 128 KiB long; and unused entries lead to one scratch page, where stray
+//! accesses land.
 //!
 //! Source: sources.md, MMU.
 
@@ -26,14 +26,12 @@ use kernel::{
     prelude::*, //
 };
 
-/// Bytes of scratch memory for states that hold physical addresses, from where engines walk on.
-/// Unused entries lead to its first page.
+/// Bytes of scratch memory for states that hold physical addresses, from which engines walk
+/// upwards. Unused entries lead to its first page.
 const SCRATCH_BYTES: usize = 64 << 10;
 
-/// The table and its scratch memory.
 pub(super) struct Flat {
     table: DmaBuffer,
-    /// Physical address of the table.
     address: u32,
     scratch: DmaBuffer,
     /// A page for each part of scratch memory.
@@ -43,7 +41,7 @@ pub(super) struct Flat {
 }
 
 impl Flat {
-    /// A table in which every page leads to scratch memory. `ENOMEM`: no memory below 4 GiB.
+    /// A table that maps every page to scratch memory. `ENOMEM`: no memory below 4 GiB.
     pub(super) fn new(dev: &dma::Device) -> Result<Self> {
         let scratch = DmaBuffer::new(dev, SCRATCH_BYTES)?;
         let scratch_entry = u32::try_from(scratch.dma_address())?;
@@ -72,52 +70,51 @@ impl Flat {
         self.address
     }
 
-    /// Physical addresses of the scratch memory.
     pub(super) fn scratch(&self) -> Option<Range> {
         Range::new(self.scratch_entry, SCRATCH_BYTES)
     }
 
-    /// Bytes of the table.
     pub(super) fn table_bytes(&self) -> usize {
         self.table.size()
     }
 
-    /// Bytes of memory that the table and its scratch memory take.
+    /// Bytes of the table and its scratch memory.
     pub(super) fn bytes(&self) -> usize {
         self.table.size() + self.scratch.size() + self.parts.size()
     }
 
-    /// Copies the table's entries to `to`, as many as there is room for.
+    /// Copies entries to `to`, as far as there is room.
     pub(super) fn copy(&self, to: &mut [u8]) -> Result {
         let bytes = to.len().min(self.table.size());
         self.table.copy(0, &mut to[..bytes])
     }
 
-    /// Lets the pages from `first` on lead to the physical `addresses`, those above bit 31.
+    /// Maps the pages from `first` on to the physical `addresses`. Those below bit 31 have no
+    /// entries.
     pub(super) fn set(&self, first: usize, addresses: impl Iterator<Item = u32>) {
         let (offset, below) = entry_of(first);
-        // Every page that there is has its entry.
+        // Does not fail: every page above bit 31 has an entry.
         let _ = match below {
             0 => self.table.write_each(offset, addresses),
             below => self.table.write_each(offset, addresses.skip(below)),
         };
     }
 
-    /// The same of addresses of more bits. What a core with this MMU does not reach, beside one that
-    /// does, is scratch memory to it.
+    /// The same for wider addresses. Pages that a core with this MMU cannot reach, in a device
+    /// where another core can, are scratch memory to it.
     pub(super) fn set_wide(&self, first: usize, addresses: impl Iterator<Item = u64>) {
         let narrow = |it| u32::try_from(it).unwrap_or(self.scratch_entry);
         self.set(first, addresses.map(narrow));
     }
 
-    /// Lets `count` pages from `first` lead to the scratch page.
+    /// Maps `count` pages from `first` to the scratch page.
     pub(super) fn clear(&self, first: usize, count: usize) {
         self.set(first, (0..count).map(|_| self.scratch_entry));
     }
 }
 
-/// Offset in bytes of the entry of page `first`, or of the first page after it that has one, and
-/// how many pages have none.
+/// Byte offset of the entry of page `first`, or of the first page after it that has one, and the
+/// number of pages without.
 fn entry_of(first: usize) -> (usize, usize) {
     let below = FIRST_PAGE.saturating_sub(first);
     (first.saturating_sub(FIRST_PAGE) * 4, below)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What is mapped in an address space until its owner drops it, and what traces show of that.
+//! Mappings of an address space, ended when they are dropped, and their trace events.
 
 use super::{
     stale::Stale,
@@ -15,17 +15,15 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Pages that are mapped.
 struct Mapped {
     vm: Arc<Vm>,
-    /// The process that has had it made, for traces.
+    /// The process that made it, for traces.
     process: i32,
-    /// What its end needs. `None` only while being dropped.
+    /// For the end. `None` only during the drop.
     stale: Option<ListArc<Stale<Kept>>>,
 }
 
 impl Mapped {
-    /// The calling process has mapped what `stale` will be.
     fn new(vm: &Arc<Vm>, stale: ListArc<Stale<Kept>>) -> Self {
         let process = trace::process();
         trace::Map::record(|| trace::Map {
@@ -54,28 +52,25 @@ impl Drop for Mapped {
     }
 }
 
-/// GPU address of what is mapped.
 pub(super) fn address(stale: &Stale<Kept>) -> u32 {
     // CAST: less than 2^20 pages.
     (stale.first() as u32) << PAGE_BITS
 }
 
-/// Bytes of what is mapped.
 pub(super) fn bytes(stale: &Stale<Kept>) -> u64 {
     // CAST: at most 64 bits.
     (stale.count as u64) << PAGE_BITS
 }
 
-/// Pages that the GPU can reach at consecutive addresses; ended by being dropped.
+/// Pages that the GPU can reach at consecutive addresses, until this is dropped.
 pub(crate) struct Mapping {
-    /// Where all tables have them that can; `None`: each process's tables lead to them by a
-    /// [`super::GpuView`], at an address of its own.
+    /// At the address that all tables use where they can; `None`: each process's tables map the
+    /// pages by a [`super::GpuView`], at addresses of their own.
     mapped: Option<Mapped>,
     backing: Arc<Paged>,
 }
 
 impl Mapping {
-    /// The calling process has mapped the pages of `backing`.
     pub(super) fn new(vm: &Arc<Vm>, backing: Arc<Paged>, stale: ListArc<Stale<Kept>>) -> Self {
         Self {
             mapped: Some(Mapped::new(vm, stale)),
@@ -83,7 +78,7 @@ impl Mapping {
         }
     }
 
-    /// Pages that each process has at an address of its own.
+    /// Pages that each process maps at an address of its own.
     pub(super) fn of_views(backing: Arc<Paged>) -> Self {
         Self {
             mapped: None,
@@ -91,19 +86,19 @@ impl Mapping {
         }
     }
 
-    /// GPU address of the first page, where all tables have it, or those that can.
+    /// GPU address of the first page that all tables use where they can.
     pub(crate) fn address(&self) -> Option<u32> {
         let stale = self.mapped.as_ref()?.stale.as_ref()?;
         Some(address(stale))
     }
 
-    /// The pages that it maps.
+    /// The pages.
     pub(crate) fn backing(&self) -> &Arc<Paged> {
         &self.backing
     }
 }
 
-/// Contiguous memory at its own address; ended by being dropped.
+/// Contiguous memory at its own address, until this is dropped.
 pub(crate) struct LinearMapping {
     _mapped: Mapped,
 }

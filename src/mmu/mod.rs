@@ -1,44 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The address space that a device's cores share.
+//! The GPU addresses of a device, which its cores share.
 //!
-//! Addresses with bit 31 set are pages of 4 KiB, scattered in memory, whatever the MMU: nodes of
-//! pool VIRTUAL and user memory. Owns the MMU's tables and the state of those pages, which lies
-//! beside the tables and not, as the C driver's, inside, where the GPU would read it.
+//! With any MMU, addresses with bit 31 set are pages of 4 KiB, scattered in memory: nodes of pool
+//! VIRTUAL and user memory. This room owns the MMU's tables and the state of those pages. The state
+//! lies beside the tables, not inside, where the GPU would read it.
 //!
 //! Addresses with bit 31 clear are physical, counted from a base. With MMU version 1 ([`flat`]) the
-//! hardware makes them so, the base is `baseAddress`, and no client can be kept from any. With MMU
-//! version 2 ([`two_level`]) every address is translated, the driver chooses the base, and only what
-//! the GPU must reach there is mapped: the pool, permanently; contiguous buffers, and the rings, which
-//! the GPU cannot write, while they live.
+//! hardware defines them, the base is `baseAddress`, and clients can reach all of them. MMU version
+//! 2 ([`two_level`]) translates every address, and the driver chooses the base. It maps there only
+//! what the GPU must reach: the pool, permanently; contiguous buffers, and the rings, read-only,
+//! while they live.
 //!
 //! # Address spaces
 //!
-//! With version 2 each process has tables of its own ([`AddressSpace`]), unless nodes are shared: its
-//! memory is there by a [`GpuView`], and what the driver has for all (rings, which the GPU cannot write,
-//! `allowedRanges`, framebuffers, scratch memory) in all of them. The ring loads the tables of the
-//! process whose job comes. An address means the same memory in all tables as long as there are some
-//! that no process has: clients hand them to each other. Beyond these 2 GiB a process has its own, and
-//! other memory may be there for others; but not on a device of several cores, one of which may have
-//! version 1.
+//! With version 2 each process has tables of its own ([`AddressSpace`]), unless nodes are shared.
+//! They map the process's memory by [`GpuView`]s, and what the driver maps for all processes: rings
+//! (read-only), `allowedRanges`, framebuffers, scratch memory. The ring loads the tables of a job's
+//! process. An address means the same memory in all tables as long as there are addresses that no
+//! process uses, as clients exchange addresses. When these 2 GiB are used up, a process gets
+//! addresses of its own, which may mean other memory elsewhere; but not on a device of several
+//! cores, one of which may have version 1.
 //!
 //! # Scratch
 //!
-//! The last 64 MiB of addresses all lead to one scratch page, whatever the MMU: states that hold no
-//! address of the client's point there. They are mapped with version 2, too, where each access
-//! would raise an exception otherwise: to clients a state that holds 0 is no mistake.
+//! The last 64 MiB of addresses lead to scratch pages: states without an address of the client's
+//! point there. Version 2, where an unmapped access raises an exception, maps them, too: a client
+//! may leave a state 0.
 //!
 //! # Stale translations
 //!
-//! A core keeps translations in its TLB until that is flushed, through its ring. So changes of the
-//! tables are counted ([`Vm::changes`]): a core whose TLB has not been flushed past the newest
-//! flushes it before its next job. Pages and addresses of an ended mapping are kept until every
-//! core has been flushed past its end ([`Tlb`]); the reaper, a work item, frees them then, and
-//! flushes the TLBs of cores that have no job. The address space does not know rings.
+//! A core keeps translations in its TLB until its ring flushes that. So changes of the tables are
+//! counted ([`Vm::changes`]), and a core flushes its TLB before its next job if there were changes
+//! since the last flush. Pages and addresses of an ended mapping are kept until every core has been
+//! flushed past its end ([`Tlb`]). Then the reaper, a work item, frees them; it also flushes the
+//! TLBs of cores without jobs. This room does not know rings.
 //!
-//! Locks: `galcore mmu` guards the state and the making of tables; under it comes `galcore space`, which
-//! guards the making of a process's tables. `galcore tlbs` guards the list of the cores; under it come
-//! their own. Entries need no lock: only the owner of a page writes its entry. Source: sources.md, MMU.
+//! Locks: `galcore mmu` guards the state and the making of tables. `galcore space` comes after it
+//! and guards the making of a process's tables. `galcore tlbs` guards the list of the cores; the
+//! cores' own locks come after it. Entries need no lock: only the owner of a page writes its entry.
+//! Source: sources.md, MMU.
 
 mod flat;
 mod mapping;
@@ -133,31 +134,28 @@ pub(crate) use {
 /// Pages above bit 31: 2 GiB.
 const PAGES: usize = 1 << 19;
 
-/// Number of the first of them: a page's number is its GPU address without the last 12 bits.
+/// Number of the first of them. A page's number is its GPU address >> 12.
 const FIRST_PAGE: usize = 1 << 19;
 
-/// Scratch memory is apart for each pipe of each core: what a process has drawn there by mistake is
-/// cleared by the pipe that the next one uses.
+/// Each pipe of each core has its own scratch memory: the pipe that the next process uses clears
+/// what a process has drawn there by mistake.
 const SCRATCH_PARTS: usize = 2 * MAX_CORES;
 
-/// Pages of GPU addresses that lead to one page of scratch memory: 8 MiB, since an engine accesses
-/// memory from the given address upwards.
+/// Pages of GPU addresses that lead to one scratch page: 8 MiB, as engines walk upwards from an
+/// address.
 const PART_PAGES: usize = 1 << 11;
 
 // CAST: 8 MiB.
 /// The same in bytes.
 pub(crate) const SCRATCH_BYTES: u32 = (PART_PAGES as u32) << PAGE_BITS;
 
-/// The last pages are never allocated: they lead to scratch memory.
+/// The last pages lead to scratch memory and are never allocated.
 const SCRATCH_PAGES: usize = SCRATCH_PARTS * PART_PAGES;
 
-/// Those that can be given out.
 const FREE_PAGES: usize = PAGES - SCRATCH_PAGES;
 
-/// Number of the first scratch page.
 const FIRST_SCRATCH_PAGE: usize = FIRST_PAGE + FREE_PAGES;
 
-/// Binary logarithm of a page's bytes.
 const PAGE_BITS: u32 = 12;
 
 // An entry is written for each page of the kernel's.
@@ -169,18 +167,18 @@ const _: () = assert!(
 /// Numbers of pages.
 type Pages = core::ops::Range<usize>;
 
-/// The tables of the MMU versions that the device's cores have.
+/// Tables for the MMU versions of the device's cores.
 struct Tables {
     flat: Option<Flat>,
-    /// Those of no process. What they have, each process's have, too.
+    /// Those of the device. What they map, each process's map, too.
     two_level: Option<TwoLevel>,
-    /// Each process has tables of its own of version 2.
+    /// Each process has tables of version 2.
     has_spaces: bool,
 }
 
 impl Tables {
-    /// Lets the pages from `first` on lead to the physical `addresses`, in the tables that all
-    /// processes share. Version 1 has no read-only pages.
+    /// Maps the pages from `first` on to the physical `addresses`, in the tables that all processes
+    /// share. Version 1 has no read-only pages.
     fn set(&self, first: usize, addresses: &[DmaAddress], access: Access) {
         if let Some(table) = &self.flat {
             table.set_wide(first, addresses.iter().map(|&it| sys::widen(it)));
@@ -190,7 +188,7 @@ impl Tables {
         }
     }
 
-    /// Lets `count` pages from `first` lead nowhere there.
+    /// Unmaps `count` pages from `first` there.
     fn clear(&self, first: usize, count: usize) {
         if let Some(table) = &self.flat {
             table.clear(first, count);
@@ -200,12 +198,12 @@ impl Tables {
         }
     }
 
-    /// Whether a process may have other addresses with bit 31 set than others for the same pages.
+    /// Whether processes may have the same pages at different addresses with bit 31 set.
     fn has_own_addresses(&self) -> bool {
         self.has_spaces && self.flat.is_none()
     }
 
-    /// Those of version 2 that have what clients have, if all share them.
+    /// The tables of version 2 that map clients' memory, if all processes share them.
     fn shared(&self) -> Option<&TwoLevel> {
         self.two_level.as_ref().filter(|_| !self.has_spaces)
     }
@@ -216,14 +214,12 @@ impl Tables {
     }
 }
 
-/// What contiguous memory holds, and so whether the GPU may write there. Every caller that maps
-/// some must say.
+/// What contiguous memory holds: decides whether the GPU may write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
-    /// What the GPU executes, or the kernel trusts. An engine that could write there would run
-    /// words that no check has seen: read-only, where the MMU can keep it so.
+    /// Words that the GPU executes, or that the kernel trusts: read-only, where the MMU can do
+    /// that, as an engine that writes there would run unchecked words.
     Executed,
-    /// Clients' data.
     Clients,
 }
 
@@ -236,55 +232,50 @@ impl Contents {
     }
 }
 
-/// What a mapping leads to, kept until no translation of it is left.
+/// What a mapping leads to. Kept until no TLB has a translation of it.
 enum Kept {
     Pages {
         _pages: Arc<Paged>,
     },
-    /// Contiguous memory. Only ever dropped.
     Memory {
         _memory: Arc<DmaBuffer>,
     },
-    /// A framebuffer. Only ever dropped.
     Framebuffer {
         _file: Framebuffer,
     },
-    /// What a process has had in its tables.
+    /// An object that a process's tables have mapped.
     Object {
         _object: Arc<dyn Send + Sync>,
-        /// Its addresses, if the process's tables gave them out.
+        /// Its addresses, if the process's tables allocated them.
         given: Option<Given>,
     },
-    /// A process's tables.
     Space {
         space: Arc<AddressSpace>,
     },
 }
 
 impl Kept {
-    /// Whether others may have mapped the same memory.
+    /// Whether another mapping may map the same memory.
     fn may_be_mapped_again(&self) -> bool {
         matches!(self, Self::Framebuffer { .. })
     }
 }
 
-/// The TLB of a core that works in an address space.
+/// The TLB of a core.
 pub(crate) trait Tlb: Send + Sync {
     /// The change past which it has been flushed; [`NO_TRANSLATIONS`]: its core is off.
     fn flushed(&self) -> u64;
 
-    /// Has it flushed past all changes that were made before this call, if the core can take a job
-    /// now; if not, the end of one that is under way calls [`Vm::flushed`]. Waits for nothing.
+    /// Flushes it past all changes so far, if the core can take a job now; if not, the end of a job
+    /// that is under way calls [`Vm::flushed`]. Does not wait.
     fn flush(self: Arc<Self>);
 }
 
-/// The state, locked.
 type StateGuard<'a> = Guard<'a, State, MutexBackend>;
 
-/// Addresses with bit 31 set, to give out.
+/// Allocates addresses with bit 31 set.
 struct Room {
     free: Ranges,
-    /// Pages that are given out.
     used: usize,
 }
 
@@ -296,14 +287,13 @@ impl Room {
         })
     }
 
-    /// Number of the first of `count` pages. `OutOfResources`: there is no such room, or no memory
-    /// to note it.
+    /// Allocates `count` pages; returns the first. `OutOfResources`: no such room, or no memory.
     fn take(&mut self, count: usize) -> Result<usize> {
         let first = self.free.find(count, 1).ok_or(Error::OutOfResources)?;
         self.take_at(first, count)
     }
 
-    /// The same; from page `wanted` on, if that is free.
+    /// The same, from page `wanted` on if that is free.
     fn take_near(&mut self, wanted: Option<usize>, count: usize) -> Result<usize> {
         match wanted.filter(|&first| self.free.free_at(first) >= count) {
             Some(first) => self.take_at(first, count),
@@ -318,7 +308,6 @@ impl Room {
         Ok(first)
     }
 
-    /// Takes them back.
     fn give(&mut self, first: usize, count: usize) {
         self.used -= count;
         self.free.give(first, count);
@@ -327,17 +316,17 @@ impl Room {
 
 /// Which pages are in use.
 struct State {
-    /// What all tables have, or would have.
+    /// Addresses at which all tables map the same pages, where they can.
     room: Room,
-    /// Below [`FIRST_PAGE`] what may have several mappings, which stay for as long as one does: what
-    /// is mapped permanently, and each mapping of a framebuffer. If processes have tables of their
-    /// own, all that these have in common.
+    /// Below [`FIRST_PAGE`], pages that may have several mappings, and stay mapped while one lives:
+    /// permanent ones, and each mapping of a framebuffer. If processes have tables, all pages that
+    /// these have in common.
     held: KVec<Held>,
-    /// The processes' tables, by their entry in the page table array; none at 0, which is the
-    /// device's. Empty if processes have none.
+    /// The processes' tables, by entry in the page table array; entry 0 is the device's. Empty if
+    /// processes have none.
     spaces: KVec<Option<Arc<AddressSpace>>>,
     stale: StaleList<Kept>,
-    /// How many mappings have been ended so far, and of how many the pages are free.
+    /// How many mappings have ended, and how many of these are freed.
     ended: u64,
     freed: u64,
 }
@@ -346,15 +335,15 @@ struct State {
 #[pin_data]
 pub(crate) struct Vm {
     tables: Tables,
-    /// Number of the newest change that a TLB may not know of.
+    /// Number of the newest change.
     changes: Atomic<u64>,
-    /// There are mappings that have ended and are not free.
+    /// `stale` is not empty.
     has_stale: Atomic<bool>,
     #[pin]
     state: Mutex<State>,
     #[pin]
     tlbs: Mutex<KVec<(usize, Arc<dyn Tlb>)>>,
-    /// Pages have been freed.
+    /// Notified when an ended mapping is freed.
     #[pin]
     reclaimed: CondVar,
     #[pin]
@@ -374,9 +363,9 @@ impl WorkItem for Vm {
 }
 
 impl Vm {
-    /// An address space in which nothing is mapped, with tables for MMUs of `versions`. Addresses with
-    /// bit 31 clear count from physical address `base`. `is_shared`: by all processes, also where
-    /// each could have tables of its own. `ENOMEM`: no memory below 4 GiB.
+    /// An address space without mappings, with tables for MMUs of `versions`. Addresses with bit 31
+    /// clear count from physical address `base`. `is_shared`: processes have no tables of their
+    /// own. `ENOMEM`: no memory below 4 GiB.
     pub(crate) fn new(
         dev: &dma::Device,
         versions: &[MmuVersion],
@@ -390,7 +379,7 @@ impl Vm {
             has_spaces,
         };
         if versions.contains(&MmuVersion::V1) {
-            // What is not in use leads to the scratch page.
+            // Unused entries lead to the scratch page.
             tables.flat = Some(Flat::new(dev)?);
         }
         if versions.contains(&MmuVersion::V2) {
@@ -425,7 +414,7 @@ impl Vm {
         )
     }
 
-    /// From now on core `core`, whose TLB is `tlb`, works in the address space. `ENOMEM`.
+    /// Adds core `core`, whose TLB is `tlb`. `ENOMEM`.
     pub(crate) fn attach(
         &self,
         core: usize,
@@ -434,7 +423,7 @@ impl Vm {
         Ok(self.tlbs.lock().push((core, tlb), GFP_KERNEL)?)
     }
 
-    /// Core `core` does not work in it any more: frees what it alone could still hold.
+    /// Removes core `core`, and frees what only its TLB could hold.
     pub(crate) fn detach(&self, core: usize) {
         let mut tlbs = self.tlbs.lock();
         let place = tlbs.iter().position(|(other, _)| *other == core);
@@ -444,29 +433,29 @@ impl Vm {
         self.reap();
     }
 
-    /// The number of the newest change: a TLB that is flushed by a job which was submitted after
-    /// this was asked has been flushed past it.
+    /// The number of the newest change: a job that is submitted after this call, and flushes a TLB,
+    /// flushes it past this change.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Acquire)
     }
 
-    /// The tables have changed.
+    /// Counts a change of the tables.
     fn note_change(&self) -> u64 {
-        // The tables must be in memory when a flush comes.
+        // The entries must be in memory when a flush comes.
         sys::barrier::write();
         self.changes.fetch_add(1, Release) + 1
     }
 
-    /// A TLB may have been flushed: what no TLB can hold any more is freed soon. Takes no lock.
-    /// What [`Tlb::flushed`] answers must have changed before, in full order: the reaper looks at
-    /// it after what this looks at.
+    /// A TLB may have been flushed: queues the reaper if needed. Takes no lock. The caller must
+    /// have changed what [`Tlb::flushed`] returns before this call, in full order: the reaper reads
+    /// that after this reads `has_stale`.
     pub(crate) fn flushed(self: &Arc<Self>) {
         if self.has_stale.load(Relaxed) {
             self.queue_reaper();
         }
     }
 
-    /// Whether a core whose MMU is of `version` can work in it.
+    /// Whether a core with an MMU of `version` can use this address space.
     pub(crate) fn has_tables_of(&self, version: MmuVersion) -> bool {
         match version {
             MmuVersion::V1 => self.tables.flat.is_some(),
@@ -474,26 +463,25 @@ impl Vm {
         }
     }
 
-    /// Physical address of MMU version 1's table, for the page-table registers.
+    /// Physical address of MMU version 1's table.
     pub(crate) fn flat_table(&self) -> Option<u32> {
         self.tables.flat.as_ref().map(Flat::address)
     }
 
-    /// GPU address of scratch memory of the second or first pipe of core `core`: reads return nothing
-    /// useful, and writes do no harm.
+    /// GPU address of the scratch memory of the first or second pipe of core `core`.
     pub(crate) fn scratch_address(&self, core: usize, is_second: bool) -> u32 {
         let part = (2 * core + usize::from(is_second)) % SCRATCH_PARTS;
         // CAST: less than 2^20 pages.
         ((FIRST_SCRATCH_PAGE + part * PART_PAGES) as u32) << PAGE_BITS
     }
 
-    /// Physical addresses of such memory, with MMU version 1.
+    /// Physical addresses of scratch memory, with MMU version 1.
     pub(crate) fn physical_scratch(&self) -> Option<Range> {
         self.tables.flat.as_ref().and_then(Flat::scratch)
     }
 
-    /// Physical addresses of MMU version 2's first level, of its safe bytes, and of the page table array
-    /// for cores with a secure MMU.
+    /// Physical addresses of MMU version 2's first level, its safe bytes, and the page table array
+    /// of a secure MMU.
     pub(crate) fn two_level_table(&self) -> Option<[u32; 3]> {
         let tables = self.tables.two_level.as_ref()?;
         Some([
@@ -503,16 +491,15 @@ impl Vm {
         ])
     }
 
-    /// Lets the GPU read and write `bytes` of clients' at its address `address`, below bit 31, as
-    /// physical memory: their pages, for as long as the address space lives. `ENOMEM`: no memory
-    /// for the tables.
+    /// Maps `bytes` of clients' pages at `address`, below bit 31, as physical memory, permanently,
+    /// for reading and writing. `ENOMEM`: no memory for the tables.
     pub(crate) fn map_for_good(
         &self,
         address: u32,
         bytes: usize,
     ) -> Result<(), kernel::error::Error> {
         let Some(tables) = &self.tables.two_level else {
-            // It does already.
+            // With version 1 the GPU reaches them anyway.
             return Ok(());
         };
         let (first, count) = pages(address, bytes);
@@ -523,16 +510,16 @@ impl Vm {
             access: Access::ReadWrite,
             is_permanent: true,
         };
-        // Before any process has tables.
+        // No process has tables yet.
         state.held.push(held, GFP_KERNEL)?;
         drop(state);
         self.note_change();
         Ok(())
     }
 
-    /// Lets the GPU reach `memory`, whose address is `address`, below bit 31, as physical memory,
-    /// until what is returned is dropped; with MMU version 1 it does already, and may write there,
-    /// whatever the `contents`. `OutOfResources`: no memory for the tables, or to note it.
+    /// Maps `memory` at `address`, below bit 31, as physical memory, until the result is dropped.
+    /// With MMU version 1 the GPU reaches and may write it anyway, whatever the `contents`.
+    /// `OutOfResources`: no memory for the tables, or for the record.
     pub(crate) fn map_linear(
         self: &Arc<Self>,
         memory: &Arc<DmaBuffer>,
@@ -545,8 +532,8 @@ impl Vm {
         self.map_piece(address, memory.size(), contents, kept)
     }
 
-    /// The same for clients' memory of another driver's, at `range`, which is kept until no
-    /// translation of it is left.
+    /// The same for clients' memory of another driver at `range`, which is kept until no TLB has a
+    /// translation of it.
     pub(crate) fn map_framebuffer(
         self: &Arc<Self>,
         framebuffer: &Framebuffer,
@@ -573,7 +560,7 @@ impl Vm {
         let access = contents.access();
         let mut state = self.state.lock();
         let is_held = self.tables.has_spaces || stale.kept.may_be_mapped_again();
-        // What is reserved is taken, below.
+        // For the push below.
         state
             .held
             .reserve(usize::from(is_held), GFP_KERNEL)
@@ -584,7 +571,7 @@ impl Vm {
         }
         let pages = first..first + count;
         if begin.is_err() {
-            // Some tables have led there, and a TLB may know it.
+            // Some tables have mapped it, and a TLB may have a translation.
             self.end_common(&state, pages);
             self.retire(state, stale);
             return Err(Error::OutOfResources);
@@ -602,7 +589,7 @@ impl Vm {
         Ok(Some(LinearMapping::new(self, stale)))
     }
 
-    /// Lets linear `pages` lead nowhere in all tables, but those that are held.
+    /// Unmaps linear `pages` in all tables, except those that are held.
     fn end_common(&self, state: &State, pages: Pages) {
         if let Some(tables) = &self.tables.two_level {
             tables.end_linear(pages.clone(), &state.held);
@@ -612,19 +599,19 @@ impl Vm {
         }
     }
 
-    /// Entries in all, and entries in use.
+    /// The number of pages that can be allocated, and of those that are.
     pub(crate) fn usage(&self) -> (usize, usize) {
         (FREE_PAGES, self.state.lock().room.used)
     }
 
-    /// How many mappings have been ended whose pages are not free yet.
+    /// How many mappings have ended and are not freed yet.
     pub(crate) fn pending(&self) -> usize {
         let state = self.state.lock();
         // CAST: each of them takes memory.
         (state.ended - state.freed) as usize
     }
 
-    /// Bytes of the longest free piece that a mapping could have.
+    /// Bytes of the longest free range that a mapping could have.
     pub(crate) fn longest_free(&self) -> usize {
         match self.tables.has_own_addresses() {
             true => FREE_PAGES * PAGE_SIZE,
@@ -632,7 +619,7 @@ impl Vm {
         }
     }
 
-    /// Bytes of the tables for MMUs of `version`, as [`Vm::copy_tables`] has them.
+    /// Bytes that [`Vm::copy_tables`] copies for MMUs of `version`.
     pub(crate) fn table_bytes(&self, version: MmuVersion, space: Option<&AddressSpace>) -> usize {
         match version {
             MmuVersion::V1 => self.tables.flat.as_ref().map_or(0, Flat::table_bytes),
@@ -640,8 +627,8 @@ impl Vm {
         }
     }
 
-    /// Copies the tables for MMUs of `version` to `copy`, those of `space`, if that is a process's. They
-    /// never move, but their entries change meanwhile.
+    /// Copies the tables for MMUs of `version`, or those of `space`, to `copy`. Tables never move,
+    /// but their entries may change meanwhile.
     pub(crate) fn copy_tables(
         &self,
         version: MmuVersion,
@@ -661,7 +648,7 @@ impl Vm {
         }
     }
 
-    /// Bytes of memory that the tables take.
+    /// Bytes of memory that the device's tables take.
     pub(crate) fn bytes(&self) -> usize {
         self.tables.bytes()
     }
@@ -671,17 +658,16 @@ impl Vm {
         self.tables.two_level.is_some() && self.tables.flat.is_none()
     }
 
-    /// Maps pages at consecutive addresses; those that are not writeable only if
-    /// [`Vm::has_read_only_pages`]. Where processes have tables of their own, these lead there by a
-    /// [`GpuView`], which may have addresses of its own. `OutOfResources`: no such room, or no memory
-    /// to note it.
+    /// Maps pages at consecutive addresses; read-only pages only if [`Vm::has_read_only_pages`]. If
+    /// processes have tables of their own, these map the pages by a [`GpuView`], perhaps at other
+    /// addresses. `OutOfResources`: no such room, or no memory.
     pub(crate) fn map(self: &Arc<Self>, backing: Arc<Paged>) -> Result<Mapping> {
         let count = backing.dma_addresses().len();
         let access = Access::of(&backing);
         let kept = Kept::Pages {
             _pages: backing.clone(),
         };
-        // Before the lock, which all processes take: one at its cgroup's limit may take long.
+        // Before the lock, which all processes take: at a cgroup's limit it may take long.
         let stale = Stale::new(0, count, kept).map_err(|_| Error::OutOfResources)?;
         let mut state = self.state.lock();
         let first = match state.room.take(count) {
@@ -710,7 +696,7 @@ impl Vm {
         }
         let mut state = self.state.lock();
         if !is_linear && self.tables.has_own_addresses() {
-            // The views of it have ended, and no TLB has any translation.
+            // Its views have ended, and no TLB has a translation.
             state.room.give(first, count);
             return;
         }
@@ -726,9 +712,9 @@ impl Vm {
         self.retire(state, stale);
     }
 
-    /// What no table has any more waits for the flush.
+    /// Keeps what no table maps any more until the flush.
     fn retire(self: &Arc<Self>, mut state: StateGuard<'_>, stale: ListArc<Stale<Kept>>) {
-        // Under the lock, so that the list is in the order of the changes.
+        // Under the lock, to keep the list in the order of the changes.
         let change = self.note_change();
         state.stale.push(stale, change);
         state.ended += 1;
@@ -737,12 +723,12 @@ impl Vm {
         self.queue_reaper();
     }
 
-    /// Waits until what has been unmapped so far is free; gives up when nothing becomes free.
-    /// `Interrupted`: a Unix signal came. Not for the work queue.
+    /// Waits until all mappings that have ended so far are freed; stops when no more are.
+    /// `Interrupted`: a Unix signal came. Not to be called by a work item.
     pub(crate) fn wait_for_reclaim(&self) -> Result {
         self.wait_for_stale()?;
         match self.tables.has_spaces && self.tables.flat.is_some() {
-            // The end of a view ends a mapping, which version 1 has seen.
+            // The end of a view may end a mapping, of which version 1 has translations.
             true => self.wait_for_stale(),
             false => Ok(()),
         }
@@ -768,11 +754,11 @@ impl Vm {
         sys::work::enqueue(self.clone());
     }
 
-    /// Frees what no TLB can hold any more, and has those flushed that may hold the rest.
+    /// Frees what no TLB has translations of, and flushes the TLBs that may have some of the rest.
     fn reap(&self) {
         let flushed = {
-            // Before the cores are looked at: of what ends later, one that is started meanwhile may
-            // hold translations.
+            // Before the TLBs are read: a core that starts meanwhile may load translations of what
+            // ends later.
             let newest = self.changes();
             let tlbs = self.tlbs.lock();
             flushed_by_all(newest, tlbs.iter().map(|(_, tlb)| tlb.flushed()))
@@ -793,13 +779,13 @@ impl Vm {
                 Kept::Space { space: over } => {
                     space = state.spaces.get_mut(over.entry()).and_then(Option::take);
                 }
-                // They have their addresses from what they are.
+                // Their addresses are not allocated.
                 Kept::Memory { .. } | Kept::Framebuffer { .. } => {}
             }
             drop(state);
             drop(space);
             let _ = addresses.map(|given| given.give(stale.count));
-            // Its pages may be many.
+            // Without the lock: it may have many pages.
             drop(stale);
             self.state.lock().freed += 1;
             self.reclaimed.notify_all();
@@ -811,7 +797,7 @@ impl Vm {
     }
 }
 
-/// Number of the first page, and of pages, of `bytes` at `address`, below bit 31 all of them.
+/// Number of the first page, and of pages, of `bytes` at `address`, all below bit 31.
 fn pages(address: u32, bytes: usize) -> (usize, usize) {
     // CAST: 32 bits into at least 32.
     let address = address as usize;

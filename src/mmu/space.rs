@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The tables of one process, for MMU version 2, and what it has there.
+//! The tables of one process, for MMU version 2, and what they map.
 //!
-//! An [`AddressSpace`] is made with the process and has what all have in common. A [`GpuView`] adds an
-//! object of the process's, as long as it lives; several views of one object are one mapping. Pages
-//! have the address that they have in all tables, if that is free in these, else another. The ring
-//! loads the tables with the process's jobs, and names only tables whose process is there: its own, or
-//! the device's. [`Space`], at whose end the process has no jobs, keeps the tables until every core has
-//! loaded others.
+//! An [`AddressSpace`] is made with the process and maps what all tables map. A [`GpuView`] adds an
+//! object of the process while it lives; several views of an object are one mapping. Pages have the
+//! address that they have in all tables, if that is free in these, else another. The ring loads the
+//! tables with the process's jobs, and names only tables of living processes, or the device's. The
+//! process drops [`Space`] when it has no jobs; the tables are kept until every core has loaded
+//! others.
 
 use super::{
     mapping::{
@@ -61,23 +61,23 @@ use kernel::{
     },
 };
 
-/// Entries of the page table array that only the administrator's processes get.
+/// Entries of the page table array that are reserved for the administrator's processes.
 const RESERVED: usize = 32;
 
-/// Where an object lies that a process's tables lead to.
+/// Where an object of a process's tables lies.
 pub(crate) enum Lies<'a> {
-    /// `bytes` at GPU address `address`, below bit 31, as physical memory.
+    /// `bytes` of physical memory at GPU address `address`, below bit 31.
     Linear {
         address: u32,
         bytes: usize,
         contents: Contents,
     },
-    /// Pages, at the addresses that they have been given.
+    /// Pages, at allocated addresses.
     Pages(&'a Mapping),
 }
 
 impl Lies<'_> {
-    /// Number of the first page, where all tables have it that can, and of pages.
+    /// The first page, if all tables map it there where they can, and the number of pages.
     fn pages(&self) -> (Option<usize>, usize) {
         match *self {
             Self::Linear { address, bytes, .. } => {
@@ -95,46 +95,45 @@ impl Lies<'_> {
     }
 }
 
-/// What the views of an object are found by.
+/// The key of an object's views.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
-    /// Its first page.
+    /// The first page, at the address that all tables use.
     At(usize),
-    /// Pages at an address of these tables' own: where the kernel has them noted.
+    /// Pages at an address of these tables' own: the kernel's address of their record.
     Of(usize),
 }
 
-/// The views of an object.
 struct Views {
     first: usize,
     users: u32,
-    /// How many views need its addresses besides: those that begin, and those that have ended until no
-    /// TLB knows them. One that begins meanwhile has them again.
+    /// Views that begin, and views that have ended while a TLB may have translations. All of them
+    /// keep the addresses, and a view that begins meanwhile gets them again.
     holds: u32,
 }
 
-/// The addresses of a view that has ended, until no TLB knows them.
+/// The addresses of a view that has ended, while a TLB may have translations.
 pub(super) struct Given {
     space: Arc<AddressSpace>,
     key: Key,
 }
 
 impl Given {
-    /// `count` pages are free, but for another view of the object.
+    /// Frees the `count` pages, unless another view of the object has them.
     pub(super) fn give(&self, count: usize) {
         self.space.places.lock().release(self.key, count);
     }
 }
 
-/// What there is in the tables of a process.
+/// What the tables of a process map.
 struct Places {
     views: RBTree<Key, Views>,
     room: Room,
 }
 
 impl Places {
-    /// Holds the addresses of an object of `count` pages, at `wanted` if that can be: the first page.
-    /// `OutOfResources`: there is no such room.
+    /// Holds the addresses of an object of `count` pages, whose first is `wanted` if that is free;
+    /// returns the first. `OutOfResources`: no such room.
     fn hold(
         &mut self,
         key: Key,
@@ -159,7 +158,7 @@ impl Places {
         Ok(first)
     }
 
-    /// Ends a hold of them.
+    /// The end of [`Places::hold`].
     fn release(&mut self, key: Key, count: usize) {
         let Some(views) = self.views.get_mut(&key) else {
             return;
@@ -175,12 +174,12 @@ impl Places {
     }
 }
 
-/// What the MMU knows the tables of a process by.
+/// How the MMU identifies a process's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpaceId {
     /// Physical address of the first level.
     pub(crate) address: u32,
-    /// The entry of the page table array, for cores with a secure MMU. More than 0.
+    /// The entry of the page table array, for cores with a secure MMU; not 0.
     pub(crate) entry: u32,
 }
 
@@ -189,16 +188,15 @@ pub(crate) struct SpaceId {
 pub(crate) struct AddressSpace {
     vm: Arc<Vm>,
     tables: TwoLevel,
-    /// Its entry in the page table array. Set once, before anybody else has it.
+    /// The entry in the page table array. Set once, before the tables are shared.
     entry: Atomic<usize>,
-    /// Its process, for traces.
     process: i32,
     #[pin]
     places: Mutex<Places>,
 }
 
 impl AddressSpace {
-    /// What the MMU knows them by.
+    /// How the MMU identifies them.
     pub(crate) fn id(&self) -> SpaceId {
         SpaceId {
             address: self.tables.address(),
@@ -207,7 +205,6 @@ impl AddressSpace {
         }
     }
 
-    /// Their entry in the page table array.
     pub(super) fn entry(&self) -> usize {
         self.entry.load(Relaxed)
     }
@@ -216,7 +213,7 @@ impl AddressSpace {
         &self.tables
     }
 
-    /// Maps linear pages, as all tables do. `ENOMEM`.
+    /// Maps linear pages that all tables map. `ENOMEM`.
     pub(super) fn begin_common(
         &self,
         first: usize,
@@ -227,27 +224,27 @@ impl AddressSpace {
         self.tables.begin_linear(first, count, access)
     }
 
-    /// Lets them lead nowhere, but those that are `held`.
+    /// Unmaps such pages, except those that are `held`.
     pub(super) fn end_common(&self, pages: Pages, held: &[Held]) {
         self.tables.end_linear(pages, held);
     }
 
-    /// What the views of what lies so are found by.
+    /// The key of the views of an object that lies there.
     fn key(&self, lies: &Lies<'_>) -> Key {
         match lies {
             Lies::Pages(mapping) if self.vm.tables.has_own_addresses() => {
-                // CAST: a number that no other pages have.
+                // CAST: an address, unique among the records.
                 Key::Of(Arc::as_ptr(mapping.backing()) as usize)
             }
             _ => Key::At(lies.pages().0.unwrap_or(0)),
         }
     }
 
-    /// Maps what lies so, if no view has. Returns its first page. `OutOfResources`: no such room.
-    /// `OutOfMemory`.
+    /// Adds a view of an object, and maps it if it is the first; returns the first page.
+    /// `OutOfResources`: no such room. `OutOfMemory`.
     fn begin(&self, lies: &Lies<'_>) -> Result<usize> {
         let (key, place) = (self.key(lies), lies.pages());
-        // Before the lock: a process at its cgroup's limit may take long.
+        // Before the lock: at a cgroup's limit it may take long.
         let node = RBTreeNodeReservation::new(GFP_CLIENT)?;
         let first = self.places.lock().hold(key, place, node)?;
         let made = self.tables.make(first, place.1, true);
@@ -259,7 +256,7 @@ impl AddressSpace {
         begun.map(|()| first)
     }
 
-    /// A view more of what is held and lies so, in tables that are `made`.
+    /// Adds a view of an object whose addresses are held, in tables that are `made`.
     fn add(&self, places: &mut Places, lies: &Lies<'_>, made: Made) -> Result {
         let views = places.views.get_mut(&self.key(lies));
         let views = views.ok_or(Error::OutOfResources)?;
@@ -278,14 +275,14 @@ impl AddressSpace {
                     self.tables.set_each(views.first, pages, access);
                 }
             }
-            // Under the lock: another thread that finds the view submits jobs that flush.
+            // Under the lock: a thread that finds the view may submit a job, which must flush.
             self.vm.note_change();
         }
         views.users = users;
         Ok(())
     }
 
-    /// A view of `count` pages from `first` ends; says whether it was the last.
+    /// Ends a view of `count` pages from `first`; returns whether it was the last.
     fn end(&self, key: Key, first: usize, count: usize, held: &[Held]) -> bool {
         let mut places = self.places.lock();
         let Some(views) = places.views.get_mut(&key) else {
@@ -306,13 +303,13 @@ impl AddressSpace {
         true
     }
 
-    /// Whether there are addresses for this many bytes of pages, if they are these tables' to give.
+    /// Whether `bytes` of pages have room, if these tables allocate their own addresses.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let longest = || self.places.lock().room.free.longest_free();
         !self.vm.tables.has_own_addresses() || bytes.div_ceil(PAGE_SIZE) <= longest()
     }
 
-    /// GPU address of the first page of what lies so, if it has a view.
+    /// GPU address of the first page of an object that lies there, if it has a view.
     pub(crate) fn address_of(&self, lies: &Lies<'_>) -> Option<u32> {
         let key = self.key(lies);
         let places = self.places.lock();
@@ -322,10 +319,10 @@ impl AddressSpace {
     }
 }
 
-/// A process's hold of its tables. To be dropped when none of its jobs is under way.
+/// A process's reference to its tables. Dropped when none of its jobs is under way.
 pub(crate) struct Space {
     space: Arc<AddressSpace>,
-    /// What its end needs. `None` only while being dropped.
+    /// For the end. `None` only during the drop.
     stale: Option<ListArc<Stale<Kept>>>,
 }
 
@@ -345,20 +342,19 @@ impl Drop for Space {
     }
 }
 
-/// An object in the tables of a process, until this is dropped. The object is kept until no core has a
-/// translation of it.
+/// An object in the tables of a process, until this is dropped. The object is kept until no TLB has
+/// a translation of it.
 pub(crate) struct GpuView {
     space: Arc<AddressSpace>,
     key: Key,
-    /// It is at an address that only this process has for it.
+    /// Its address differs from that in other tables.
     is_apart: bool,
-    /// What its end needs. `None` only while being dropped.
+    /// For the end. `None` only during the drop.
     stale: Option<ListArc<Stale<Kept>>>,
 }
 
 impl GpuView {
-    /// Has `space` lead to `object`, which lies so. `OutOfResources`: it has no such room.
-    /// `OutOfMemory`.
+    /// Maps `object`, which lies there, in `space`. `OutOfResources`: no such room. `OutOfMemory`.
     pub(crate) fn new<T: Send + Sync + 'static>(
         space: &Arc<AddressSpace>,
         lies: &Lies<'_>,
@@ -427,26 +423,26 @@ impl Vm {
         self.tables.has_spaces
     }
 
-    /// A copy of what all tables have in common. `ENOMEM`.
+    /// A copy of the pages that all tables map. `ENOMEM`.
     fn held(&self) -> Result<KVec<Held>, kernel::error::Error> {
         let count = self.state.lock().held.len();
         let mut held = KVec::with_capacity(count, GFP_CLIENT)?;
-        // What does not fit any more is new to the caller.
+        // The caller adds those that have come since.
         for one in self.state.lock().held.iter().take(count) {
             let _ = held.push_within_capacity(one.clone());
         }
         Ok(held)
     }
 
-    /// The tables that have this id, if they are still there.
+    /// The tables with this id, if they still exist.
     pub(crate) fn space(&self, id: SpaceId) -> Option<Arc<AddressSpace>> {
         let state = self.state.lock();
         let mut spaces = state.spaces.iter().flatten();
         spaces.find(|space| space.id() == id).cloned()
     }
 
-    /// Tables for one more process; `None`: processes have none. `ENOSPC`: the page table array has no
-    /// free entry, or [`RESERVED`], and the caller is not the administrator. `ENOMEM`.
+    /// Tables for a new process; `None`: processes have none. `ENOSPC`: no entry of the page table
+    /// array is free, or only [`RESERVED`] ones, and the caller is not the administrator. `ENOMEM`.
     pub(crate) fn new_space(self: &Arc<Self>) -> Result<Option<Space>, kernel::error::Error> {
         let Some(common) = self.tables.two_level.as_ref().filter(|_| self.has_spaces()) else {
             return Ok(None);
@@ -481,7 +477,7 @@ impl Vm {
         let spaces = state.spaces.iter().enumerate().skip(1);
         let mut free = spaces.filter(|(_, space)| space.is_none());
         let (entry, _) = free.nth(reserved).ok_or(ENOSPC)?;
-        // What has changed meanwhile.
+        // Changes since the copy.
         for gone in held.iter().filter(|held| !state.held.contains(held)) {
             space.end_common(gone.pages.clone(), &state.held);
         }

@@ -32,7 +32,6 @@ pub(super) struct Stale<K> {
     links: ListLinks,
     /// Number of the first page.
     first: Atomic<usize>,
-    /// Number of pages.
     pub(super) count: usize,
     /// The memory that they led to.
     pub(super) kept: K,
@@ -78,7 +77,6 @@ impl<K> Stale<K> {
 pub(super) struct StaleList<K>(List<Stale<K>>);
 
 impl<K> StaleList<K> {
-    /// An empty list.
     pub(super) fn new() -> Self {
         Self(List::new())
     }
@@ -96,7 +94,6 @@ impl<K> StaleList<K> {
         (oldest.change.load(Relaxed) <= flushed).then(|| oldest.remove())
     }
 
-    /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

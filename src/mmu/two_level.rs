@@ -3,13 +3,12 @@
 //! The tables of MMU version 2: 1024 first-level entries of 4 MiB, each with a second-level table
 //! for pages of 4 KiB or of 64 KiB.
 //!
-//! A second-level table is made when the first page in its 4 MiB is mapped, and stays. Entries that
-//! are not in use raise an exception; the access itself goes to the safe bytes, which have no other
-//! use. Only what is mapped permanently, such as the pool, has pages of 64 KiB: where it fills 4
-//! MiB.
+//! A second-level table is made when the first page in its 4 MiB is mapped, and stays. Unused
+//! entries raise an exception; the access itself goes to the safe bytes, which are used for nothing
+//! else. Only permanent mappings, such as the pool, have pages of 64 KiB, where they fill 4 MiB.
 //!
-//! The tables of a process ([`TwoLevel::beside`]) have a first level of their own, and share the safe
-//! bytes and scratch memory with the device's.
+//! The tables of a process ([`TwoLevel::beside`]) have a first level of their own, and share the
+//! safe bytes and scratch memory with the device's.
 //!
 //! Source: sources.md, MMU, engines.
 
@@ -42,7 +41,6 @@ use kernel::{
     },
 };
 
-/// Entries of the first level.
 const FIRST_ENTRIES: usize = 1024;
 
 /// Pages of 4 KiB that a first-level entry covers.
@@ -57,38 +55,34 @@ const SMALL_PER_LARGE: usize = SMALL_PER_FIRST / LARGE_PER_FIRST;
 /// Bytes of a second-level table for large pages.
 const LARGE_TABLE_BYTES: usize = LARGE_PER_FIRST * 4;
 
-/// Ranges that may have large pages.
+/// The most ranges with large pages.
 const LARGE_RANGES: usize = 16;
 
-/// Bit of an entry of either level: it leads somewhere.
+/// Entry of either level: it is valid.
 const PRESENT: u32 = 1 << 0;
 
-/// Bit of an entry of either level that leads nowhere: an access raises an exception.
+/// Entry of either level that is not valid: an access raises an exception.
 const EXCEPTION: u32 = 1 << 1;
 
-/// Bit of a second-level entry: the page may be written.
+/// Second-level entry: the page may be written.
 const WRITEABLE: u32 = 1 << 2;
 
-/// Where bits 39:32 of a page's address lie in a second-level entry. Source: etnaviv.
+/// Bits 39:32 of a page's address in a second-level entry. Source: etnaviv.
 const HIGH_SHIFT: u32 = 4;
 
-/// Bit of a first-level entry: the second level has pages of 64 KiB.
+/// First-level entry: the second level has pages of 64 KiB.
 const LARGE_PAGES: u32 = 1 << 2;
 
-/// Entries of the page table array that are used, of 8 bytes.
+/// Used entries of the page table array, of 8 bytes.
 pub(super) const ARRAY_ENTRIES: usize = PAGE_SIZE / 8;
 
-/// What the GPU may do with a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// The GPU can read, and not write.
     ReadOnly,
-    /// Read and write it.
     ReadWrite,
 }
 
 impl Access {
-    /// What it may do with pages.
     pub(super) fn of(pages: &Paged) -> Self {
         match pages.is_writeable() {
             true => Self::ReadWrite,
@@ -97,7 +91,7 @@ impl Access {
     }
 }
 
-/// Entry of the second level for the page at physical address `address`, of 40 bits.
+/// Second-level entry of the page at physical address `address`, of 40 bits.
 const fn page_entry(address: u64, access: Access) -> u32 {
     let writeable = match access {
         Access::ReadOnly => 0,
@@ -108,35 +102,34 @@ const fn page_entry(address: u64, access: Access) -> u32 {
     (address as u32 & !0xFFF) | high | writeable | PRESENT
 }
 
-/// Entry of the first level for the second-level table at physical address `address`.
+/// First-level entry of the second-level table at physical address `address`.
 const fn table_entry(address: u32, large: bool) -> u32 {
     let size = if large { LARGE_PAGES } else { 0 };
     (address & !0x3F) | size | PRESENT
 }
 
-/// Which first-level entry a page belongs to, and which entry of its second level is its own.
+/// A page's first-level entry, and its entry in the second level.
 const fn place(page: usize) -> (usize, usize) {
     (page / SMALL_PER_FIRST, page % SMALL_PER_FIRST)
 }
 
-/// The first-level entries that `count` pages from `first` touch.
+/// The first-level entries of `count` pages from `first`.
 fn touched(first: usize, count: usize) -> Range<usize> {
     let end = (first + count).div_ceil(SMALL_PER_FIRST);
     first / SMALL_PER_FIRST..end.min(FIRST_ENTRIES)
 }
 
-/// A range of pages, by how it is mapped.
+/// A range of pages, by the kind of its pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Split {
-    /// Pages before the first whole 4 MiB.
+    /// Small pages before the first whole 4 MiB.
     head: Range<usize>,
     /// First-level entries that the range fills.
     whole: Range<usize>,
-    /// Pages after the last whole 4 MiB.
+    /// Small pages after the last whole 4 MiB.
     tail: Range<usize>,
 }
 
-/// Splits `count` pages from `first`.
 fn split(first: usize, count: usize) -> Split {
     let end = first + count;
     let from = first.div_ceil(SMALL_PER_FIRST);
@@ -157,25 +150,24 @@ fn split(first: usize, count: usize) -> Split {
 
 /// What a first-level entry leads to.
 struct Second {
-    /// The table for small pages.
     small: SetOnce<DmaBuffer>,
-    /// It leads to large pages instead, all of them mapped permanently.
+    /// Large pages instead, all mapped permanently.
     is_large: Atomic<bool>,
 }
 
-/// Linear pages that several mappings may lead to, or all processes' tables.
+/// Linear pages that several mappings, or all processes' tables, may map.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) pages: Range<usize>,
     pub(super) access: Access,
-    /// As long as the address space lives: by large pages, which have no end.
+    /// Mapped by large pages, which are never unmapped.
     pub(super) is_permanent: bool,
 }
 
-/// Second-level tables by their first-level entry, which leads to none of them yet.
+/// Second-level tables that are made and not yet in use, by first-level entry.
 pub(super) struct Made(KVec<(usize, DmaBuffer)>);
 
-/// `count` of what is made later.
+/// `count` empty slots.
 fn unset<T>(count: usize) -> Result<KVec<SetOnce<T>>> {
     let mut slots = KVec::with_capacity(count, GFP_KERNEL)?;
     for _ in 0..count {
@@ -184,22 +176,21 @@ fn unset<T>(count: usize) -> Result<KVec<SetOnce<T>>> {
     Ok(slots)
 }
 
-/// The tables.
 pub(super) struct TwoLevel {
     dev: dma::Device,
-    /// Physical address of what linear addresses count from.
+    /// Physical address of linear address 0.
     base: u64,
-    /// The first level. In the pages after it the device's has the safe bytes, and the page table array
-    /// of cores with a secure MMU. Its first entry leads to the first level.
+    /// The first level. The device's has the safe bytes and the page table array in the pages after
+    /// it; the array's first entry is the device's.
     first: DmaBuffer,
     address: u32,
-    /// The second-level tables, by first-level entry.
+    /// By first-level entry.
     second: KVVec<Second>,
-    /// The second-level tables for large pages: those of a range are consecutive.
+    /// The second-level tables for large pages, one buffer for each range.
     large: KVec<SetOnce<DmaBuffer>>,
-    /// For each part of scratch memory the second-level table of all of its addresses, and their page.
+    /// For each part of scratch memory, its second-level table and its page.
     scratch: Arc<KVec<(DmaBuffer, DmaBuffer)>>,
-    /// They are a process's, which is charged for their memory.
+    /// They are a process's, which is charged for them.
     is_process: bool,
 }
 
@@ -212,8 +203,8 @@ fn table_memory(dev: &dma::Device, bytes: usize, is_process: bool) -> Result<Dma
 }
 
 impl TwoLevel {
-    /// Tables that lead to scratch memory alone. Linear addresses count from `base`, a multiple of
-    /// 64 KiB. `ENOMEM`: no memory below 4 GiB.
+    /// Tables that map scratch memory alone. Linear addresses count from `base`, a multiple of 64
+    /// KiB. `ENOMEM`: no memory below 4 GiB.
     pub(super) fn new(dev: &dma::Device, base: u32) -> Result<Self> {
         let mut scratch = KVec::with_capacity(SCRATCH_PARTS, GFP_KERNEL)?;
         for _ in 0..SCRATCH_PARTS {
@@ -228,7 +219,7 @@ impl TwoLevel {
         Ok(this)
     }
 
-    /// Tables of a process, that lead to the same scratch memory alone. `ENOMEM`.
+    /// Tables of a process, which map the same scratch memory alone. `ENOMEM`.
     pub(super) fn beside(&self) -> Result<Self> {
         Self::with(&self.dev, self.base, PAGE_SIZE, self.scratch.clone(), true)
     }
@@ -253,7 +244,7 @@ impl TwoLevel {
             };
             second.push(empty, flags)?;
         }
-        // Its last byte too must have an address of 32 bits.
+        // All of it must lie below 4 GiB.
         let end = first.dma_address() + first.size() as u64;
         if end > 1 << 32 {
             return Err(ENOMEM);
@@ -277,42 +268,39 @@ impl TwoLevel {
         Ok(this)
     }
 
-    /// Has entry `entry` of the device's page table array lead to `tables`. `EINVAL`: no such entry.
+    /// Sets entry `entry` of the device's page table array to `tables`. `EINVAL`: no such entry.
     pub(super) fn list(&self, entry: usize, tables: &Self) -> Result {
-        // 64 bits, of which bit 0 would be a first level of 1 KiB.
+        // Of 64 bits; bit 0 would mean a first level of 1 KiB.
         self.first.write(2 * PAGE_SIZE + 8 * entry, tables.address)
     }
 
-    /// Physical address of the first level.
     pub(super) fn address(&self) -> u32 {
         self.address
     }
 
-    /// Physical address of the safe bytes.
     pub(super) fn safe_address(&self) -> u32 {
         // CAST: a page.
         self.address + PAGE_SIZE as u32
     }
 
-    /// Physical address of the page table array.
     pub(super) fn array_address(&self) -> u32 {
         // CAST: a page.
         self.address + 2 * PAGE_SIZE as u32
     }
 
-    /// Bytes of contiguous memory; the second level's tables lie in single pages.
+    /// Bytes of the first buffer; second-level tables lie in pages of their own.
     pub(super) fn bytes(&self) -> usize {
         self.first.size()
     }
 
-    /// Copies the first level to `to`, and after it for each entry there that leads to a table, in
-    /// their order, a page with that, as many as there is room for.
+    /// Copies to `to` the first level, then the second-level table of each valid entry in order, a
+    /// page each, as far as there is room.
     pub(super) fn copy(&self, to: &mut [u8]) -> Result {
         let room = to.len().min(PAGE_SIZE);
         let (first, rest) = to.split_at_mut(room);
         self.first.copy(0, first)?;
         let entries = first.chunks_exact(4).enumerate();
-        // As it was copied: there may be more by now.
+        // In the copy: there may be more by now.
         let present = entries.filter(|(_, entry)| u32::from(entry[0]) & PRESENT != 0);
         for ((entry, _), page) in present.zip(rest.chunks_exact_mut(PAGE_SIZE)) {
             self.copy_second(entry, page)?;
@@ -340,7 +328,7 @@ impl TwoLevel {
         }
     }
 
-    /// Bytes of all tables, as [`TwoLevel::copy`] has them.
+    /// Bytes that [`TwoLevel::copy`] copies.
     pub(super) fn table_bytes(&self) -> usize {
         let present = (0..FIRST_ENTRIES).filter(|entry| {
             let word = self.first.read(entry * 4);
@@ -349,7 +337,7 @@ impl TwoLevel {
         PAGE_SIZE * (1 + present.count())
     }
 
-    /// A table of `bytes` that leads nowhere, and its physical address.
+    /// A table of `bytes` without valid entries, and its physical address.
     fn table(&self, bytes: usize) -> Result<(DmaBuffer, u32)> {
         let table = table_memory(&self.dev, bytes, self.is_process)?;
         table.fill(EXCEPTION);
@@ -357,14 +345,14 @@ impl TwoLevel {
         Ok((table, address))
     }
 
-    /// Makes the second level for `count` pages from `first`. One caller at a time. `ENOMEM`: no
-    /// memory; what has been made stays.
+    /// Makes the second level for `count` pages from `first`. One caller at a time. `ENOMEM`:
+    /// tables that have been made stay.
     pub(super) fn prepare(&self, first: usize, count: usize) -> Result {
         self.adopt(self.make(first, count, false)?)
     }
 
     /// Makes the second-level tables that `count` pages from `first` lack, for [`TwoLevel::adopt`].
-    /// `is_charged`: to the calling process. `ENOMEM`.
+    /// `is_charged`: the calling process is charged. `ENOMEM`.
     pub(super) fn make(&self, first: usize, count: usize, is_charged: bool) -> Result<Made> {
         let mut made = KVec::new();
         for entry in touched(first, count) {
@@ -377,7 +365,7 @@ impl TwoLevel {
         Ok(Made(made))
     }
 
-    /// Takes tables over that are still missing. One caller at a time.
+    /// Uses those of the tables that are still missing. One caller at a time.
     pub(super) fn adopt(&self, made: Made) -> Result {
         for (entry, table) in made.0 {
             let second = self.second.get(entry).ok_or(EINVAL)?;
@@ -390,9 +378,9 @@ impl TwoLevel {
         Ok(())
     }
 
-    /// Lets a first-level entry lead to the table at physical address `address`, which is complete.
+    /// Sets a first-level entry to the table at physical address `address`, which is complete.
     fn publish(&self, entry: usize, address: u32, large: bool) -> Result {
-        // The GPU may look at any moment.
+        // The table first: the GPU may read the entry at any moment.
         crate::sys::barrier::write();
         self.first.write(entry * 4, table_entry(address, large))
     }
@@ -408,8 +396,8 @@ impl TwoLevel {
         second.is_some_and(|second| second.is_large.load(Relaxed))
     }
 
-    /// Maps `count` pages from `first` to their linear addresses, permanently, for reading and writing.
-    /// One caller at a time. `ENOMEM`: no memory; what has been mapped stays.
+    /// Maps `count` pages from `first` to their linear addresses, permanently, for reading and
+    /// writing. One caller at a time. `ENOMEM`: pages that have been mapped stay.
     pub(super) fn map_linear(&self, first: usize, count: usize) -> Result {
         let Split { head, whole, tail } = split(first, count);
         self.map_small(head)?;
@@ -454,41 +442,40 @@ impl TwoLevel {
         let (first, second) = place(page);
         let table = self.second.get(first).and_then(|it| it.small.as_ref());
         if let Some(table) = table {
-            // Inside a table of 1024 entries.
+            // `second` is below 1024.
             let _ = table.write(second * 4, word);
         }
     }
 
-    /// Physical address of a page whose address is linear.
+    /// Physical address of a linear page.
     fn linear(&self, page: usize) -> u64 {
         // CAST: at most 64 bits.
         self.base + ((page as u64) << PAGE_BITS)
     }
 
-    /// Maps `page`, as [`TwoLevel::set`], to its linear address.
+    /// Maps `page` to its linear address, as [`TwoLevel::set`] does.
     fn set_linear(&self, page: usize, access: Access) {
         self.set(page, self.linear(page), access);
     }
 
-    /// Maps `page`, for which [`TwoLevel::prepare`] has been called, to physical address `address`.
-    /// Among large pages, which are mapped to themselves permanently, nothing changes.
+    /// Maps `page`, after [`TwoLevel::prepare`], to physical address `address`. Does nothing to
+    /// large pages, which are permanent.
     fn set(&self, page: usize, address: u64, access: Access) {
         self.write(page, page_entry(address, access));
     }
 
-    /// The same of consecutive pages from `first` on.
+    /// The same for consecutive pages from `first` on.
     pub(super) fn set_each(&self, first: usize, addresses: &[DmaAddress], access: Access) {
         for (page, &address) in (first..).zip(addresses) {
             self.set(page, crate::sys::widen(address), access);
         }
     }
 
-    /// Lets `page` lead nowhere.
     fn clear(&self, page: usize) {
         self.write(page, EXCEPTION);
     }
 
-    /// Lets `count` pages from `first` lead nowhere.
+    /// Unmaps `count` pages from `first`.
     pub(super) fn clear_each(&self, first: usize, count: usize) {
         for page in first..first + count {
             self.clear(page);
@@ -504,7 +491,7 @@ impl TwoLevel {
         Ok(())
     }
 
-    /// Maps what all tables have. One caller at a time. `ENOMEM`.
+    /// Maps what all tables map. One caller at a time. `ENOMEM`.
     pub(super) fn begin_held(&self, held: &Held) -> Result {
         let (first, count) = (held.pages.start, held.pages.len());
         match held.is_permanent {
@@ -513,13 +500,13 @@ impl TwoLevel {
         }
     }
 
-    /// Lets linear `pages` lead nowhere, but those that are `held`, by other mappings.
+    /// Unmaps linear `pages`, except those that other mappings have `held`.
     pub(super) fn end_linear(&self, pages: Range<usize>, held: &[Held]) {
         let mut first = pages.start;
         while first < pages.end {
             let holding = held.iter().filter(|held| held.pages.contains(&first));
             let longest = holding.max_by_key(|held| held.pages.end);
-            // Looked for once for all pages up to there, not for each.
+            // Found once for all pages up to there.
             let end = longest.map_or_else(
                 || {
                     let starts = held.iter().map(|held| held.pages.start);
