@@ -517,10 +517,15 @@ impl Identity {
         self.minor_features[1] & MINOR1_MMU_V2 != 0
     }
 
+    /// Whether the status of a tile has 2 bits, else 4.
+    pub(crate) fn has_2_bits_per_tile(&self) -> bool {
+        let large = self.later_minor_features[2] & MINOR6_TILES_OF_128_BYTES != 0;
+        self.minor_features[0] & MINOR0_2_BITS_PER_TILE != 0 && !large
+    }
+
     /// A byte of tile status of tiles that are not cleared.
     pub(crate) fn plain_tiles(&self) -> u8 {
-        let large = self.later_minor_features[2] & MINOR6_TILES_OF_128_BYTES != 0;
-        match self.minor_features[0] & MINOR0_2_BITS_PER_TILE != 0 && !large {
+        match self.has_2_bits_per_tile() {
             true => 0x55,
             false => 0x11,
         }

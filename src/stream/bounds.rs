@@ -15,7 +15,9 @@
 //! For the resolve engine, see [`resolve`]. Its target with one pixel pipe is
 //! `RS_DEST_ADDR`. With two, and with HALTI5, it is what the first `RS_PIPE_DEST_ADDR` says, of a
 //! split one the second, too; and `RS_DEST_ADDR`, if the stream has loaded it. So it is with the
-//! source. A kick in place fills a number of tiles of the color surface of tile status.
+//! source. A kick in place fills a number of tiles of the color surface of tile status. A copy with
+//! fast clear of color on, and a kick in place, read the status of these tiles, too: its last byte
+//! must lie in the memory that `TS_COLOR_STATUS_BASE` is in.
 //!
 //! What a kick of the 2D engine may write is taken to be, in the target's own coordinates:
 //!
@@ -46,7 +48,7 @@ const fn word(byte: u32) -> u32 {
 
 /// The states that say where a kick writes, in the order of [`Target::values`]: those of the 2D
 /// engine, then those of the resolve engine.
-pub(crate) const STATES: [u32; 24] = [
+pub(crate) const STATES: [u32; 26] = [
     word(0x1228),
     word(0x122C),
     word(0x1230),
@@ -64,6 +66,8 @@ pub(crate) const STATES: [u32; 24] = [
     word(0x1614),
     word(0x1620),
     word(0x163C),
+    word(0x1654),
+    word(0x1658),
     word(0x165C),
     word(0x16C0),
     word(0x16C4),
@@ -88,8 +92,8 @@ const HEIGHT: usize = 8;
 const ANGLE: usize = 9;
 
 /// The same: `RS_CONFIG`, `_SOURCE_ADDR`, `_SOURCE_STRIDE`, `_DEST_ADDR`, `_DEST_STRIDE`,
-/// `_WINDOW_SIZE`, `_CLEAR_CONTROL`; `TS_COLOR_SURFACE_BASE`; the first `RS_PIPE_SOURCE_ADDR`,
-/// `_PIPE_DEST_ADDR` and `_PIPE_OFFSET`.
+/// `_WINDOW_SIZE`, `_CLEAR_CONTROL`; `TS_MEM_CONFIG`, `_COLOR_STATUS_BASE`, `_COLOR_SURFACE_BASE`;
+/// the first `RS_PIPE_SOURCE_ADDR`, `_PIPE_DEST_ADDR` and `_PIPE_OFFSET`.
 const RS_CONFIG: usize = 10;
 const RS_SOURCE: usize = 11;
 const RS_SOURCE_STRIDE: usize = 12;
@@ -97,10 +101,15 @@ const RS_ADDRESS: usize = 13;
 const RS_STRIDE: usize = 14;
 const RS_WINDOW: usize = 15;
 const RS_CLEAR: usize = 16;
-const TS_SURFACE: usize = 17;
-const RS_PIPE_SOURCE: usize = 18;
-const RS_PIPE_ADDRESS: usize = 20;
-const RS_PIPE_OFFSET: usize = 22;
+const TS_CONFIG: usize = 17;
+const TS_STATUS: usize = 18;
+const TS_SURFACE: usize = 19;
+const RS_PIPE_SOURCE: usize = 20;
+const RS_PIPE_ADDRESS: usize = 22;
+const RS_PIPE_OFFSET: usize = 24;
+
+/// `TS_MEM_CONFIG`, `COLOR_FAST_CLEAR`: reads of color go by tile status.
+const COLOR_FAST_CLEAR: u32 = 1 << 1;
 
 /// A bit for each of [`STATES`] that is of the 3D pipe.
 pub(crate) const OF_3D: u32 = (1 << STATES.len()) - (1 << RS_CONFIG);
@@ -173,16 +182,19 @@ pub(crate) fn looked_at_3d() -> impl Iterator<Item = u32> {
     STATES.into_iter().skip(RS_CONFIG)
 }
 
+/// `TS_COLOR_SURFACE_BASE`.
+pub(crate) const STATUS_SURFACE: u32 = STATES[TS_SURFACE];
+
 /// Whether `state` says where the resolve engine reads from.
 #[inline(always)]
-pub(crate) const fn is_source(state: u32) -> bool {
-    state == STATES[RS_SOURCE] || state & !1 == STATES[RS_PIPE_SOURCE]
+pub(crate) const fn is_read(state: u32) -> bool {
+    state == STATES[RS_SOURCE] || state == STATES[TS_STATUS] || state & !1 == STATES[RS_PIPE_SOURCE]
 }
 
 /// Whether `state` says where a source or a target begins.
 #[inline(always)]
 pub(crate) const fn is_surface(state: u32) -> bool {
-    is_source(state)
+    is_read(state)
         || state == STATES[ADDRESS]
         || state == STATES[RS_ADDRESS]
         || state == STATES[TS_SURFACE]
@@ -310,6 +322,8 @@ pub(crate) struct Engines {
     /// HALTI5: resolves go by the addresses of pipes also where there is one, and tiles of tile status
     /// have 128 bytes or 256, else 64.
     pub(crate) halti5: bool,
+    /// The status of a tile has 2 bits, else 4.
+    pub(crate) has_2_bits_per_tile: bool,
 }
 
 /// What a stream has loaded so far of the targets of the 2D engine and the resolve engine.
@@ -524,7 +538,10 @@ impl Target {
             | 1 << RS_SOURCE_STRIDE
             | 1 << RS_STRIDE
             | 1 << RS_WINDOW
-            | 1 << RS_CLEAR;
+            | 1 << RS_CLEAR
+            | 1 << TS_CONFIG
+            | 1 << TS_STATUS
+            | 1 << TS_SURFACE;
         let surfaces = match (self.engines.pixel_pipes, self.engines.halti5) {
             (0 | 1, false) => 1 << RS_SOURCE | 1 << RS_ADDRESS,
             (0 | 1, true) => 1 << RS_PIPE_SOURCE | 1 << RS_PIPE_ADDRESS | 1 << RS_PIPE_OFFSET,
@@ -533,9 +550,11 @@ impl Target {
         (all | surfaces) & !self.known
     }
 
-    /// A kick of the resolve engine.
+    /// A kick of the resolve engine. `status_base`: what `TS_COLOR_SURFACE_BASE` counts GPU addresses
+    /// from.
     pub(crate) fn resolve(
         &self,
+        status_base: u32,
         mut last_of: impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
         let needed = 1 << RS_CONFIG | 1 << RS_STRIDE | 1 << RS_WINDOW | 1 << RS_CLEAR;
@@ -557,26 +576,66 @@ impl Target {
             [RS_STRIDE, RS_ADDRESS, RS_PIPE_ADDRESS],
             &mut last_of,
         )?;
-        match kick.source() {
-            Some(source) => {
-                let needed = needed | 1 << RS_SOURCE_STRIDE;
-                let places = [RS_SOURCE_STRIDE, RS_SOURCE, RS_PIPE_SOURCE];
-                self.check_side(source, needed, places, &mut last_of)
-            }
+        let Some(source) = kick.source() else {
+            return Ok(());
+        };
+        let needed = needed | 1 << RS_SOURCE_STRIDE | 1 << TS_CONFIG;
+        let places = [RS_SOURCE_STRIDE, RS_SOURCE, RS_PIPE_SOURCE];
+        let last = self.check_side(source, needed, places, &mut last_of)?;
+        if self.values[TS_CONFIG] & COLOR_FAST_CLEAR == 0 {
+            return Ok(());
+        }
+        let needed = 1 << TS_CONFIG | 1 << TS_STATUS | 1 << TS_SURFACE;
+        self.check_known(needed)?;
+        let surface = self.values[TS_SURFACE].wrapping_sub(status_base);
+        // What lies before the surface has no status.
+        match last.checked_sub(surface) {
+            Some(last) => self.check_status(last / self.bytes_per_tile(), needed, last_of),
             None => Ok(()),
+        }
+    }
+
+    /// Fails unless the status of all tiles up to the one of number `last` is in its memory.
+    /// `needed`: what must be known, none of it converted.
+    fn check_status(
+        &self,
+        last: u32,
+        needed: u32,
+        last_of: impl FnOnce(u32, u32) -> Option<u32>,
+    ) -> Result<(), Problem> {
+        let room = self.room_of(TS_STATUS, needed, last_of)?;
+        let byte = match self.engines.has_2_bits_per_tile {
+            true => last / 4,
+            false => last / 2,
+        };
+        match byte <= room {
+            true => Ok(()),
+            false => Err(self.beyond(TS_STATUS)),
+        }
+    }
+
+    /// Bytes that a status stands for.
+    fn bytes_per_tile(&self) -> u32 {
+        match (
+            self.engines.halti5,
+            self.values[RS_SOURCE_STRIDE] & resolve::TS_MODE,
+        ) {
+            (false, _) => 64,
+            (true, 0) => 128,
+            (true, _) => 256,
         }
     }
 
     /// Fails unless all of a kick's source or target is where the state at place `plain` says, or on
     /// cores with several pixel pipes those from `of_pipes` on, with the stride at place `stride`.
-    /// `needed`: what must be known beside.
+    /// `needed`: what must be known beside. Returns the last address of it.
     fn check_side(
         &self,
         side: resolve::Side,
         needed: u32,
         [stride, plain, of_pipes]: [usize; 3],
         last_of: &mut impl FnMut(u32, u32) -> Option<u32>,
-    ) -> Result<(), Problem> {
+    ) -> Result<u32, Problem> {
         let has_pipes = self.engines.pixel_pipes > 1;
         let is_split = has_pipes && side.is_split();
         // What more pipes do is in no source of facts.
@@ -592,10 +651,10 @@ impl Target {
         self.check_known(needed)?;
         let mut fits = |place: usize, last: Option<u32>| {
             let room = self.room_of(place, needed, &mut *last_of)?;
-            match last.is_some_and(|last| last <= room) {
-                true => Ok(()),
-                false => Err(self.beyond(place)),
-            }
+            let last = last
+                .filter(|&last| last <= room)
+                .ok_or(self.beyond(place))?;
+            Ok(self.values[place] + last)
         };
         let of_pipe = |pipe| side.last_byte(self.values[RS_PIPE_OFFSET + pipe], is_split);
         let farthest = match (self.engines.pixel_pipes, self.engines.halti5) {
@@ -606,43 +665,32 @@ impl Target {
                 both.map(|(first, second)| first.max(second))
             }
         };
-        fits(of_pipes, farthest)?;
+        let mut last = fits(of_pipes, farthest)?;
         if is_split {
-            fits(of_pipes + 1, farthest)?;
+            last = last.max(fits(of_pipes + 1, farthest)?);
         }
-        match self.known & 1 << plain {
-            0 => Ok(()),
-            _ => fits(plain, farthest),
+        if self.known & 1 << plain != 0 {
+            last = last.max(fits(plain, farthest)?);
         }
+        Ok(last)
     }
 
     /// A kick that fills `tiles` of the color surface of tile status in place.
     pub(crate) fn fill_tiles(
         &self,
         tiles: u32,
-        last_of: impl FnOnce(u32, u32) -> Option<u32>,
+        mut last_of: impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
-        let mut needed = 1 << TS_SURFACE;
+        let mut needed = 1 << TS_STATUS | 1 << TS_SURFACE;
         needed |= u32::from(self.engines.halti5) << RS_SOURCE_STRIDE;
         self.check_known(needed)?;
-        // With the mode 256 bytes are a tile, else 128, on cores that have such.
-        let bytes = match (
-            self.engines.halti5,
-            self.values[RS_SOURCE_STRIDE] & resolve::TS_MODE,
-        ) {
-            (false, _) => 64,
-            (true, 0) => 128,
-            (true, _) => 256,
-        };
-        if tiles == 0 {
+        let Some(last) = tiles.checked_sub(1) else {
             return Ok(());
-        }
-        let room = self.room_of(TS_SURFACE, needed, last_of)?;
-        match tiles
-            .checked_mul(bytes)
-            .is_some_and(|bytes| bytes - 1 <= room)
-        {
-            true => Ok(()),
+        };
+        let room = self.room_of(TS_SURFACE, needed, &mut last_of)?;
+        let bytes = tiles.checked_mul(self.bytes_per_tile());
+        match bytes.is_some_and(|bytes| bytes - 1 <= room) {
+            true => self.check_status(last, needed, last_of),
             false => Err(self.beyond(TS_SURFACE)),
         }
     }

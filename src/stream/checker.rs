@@ -151,7 +151,7 @@ impl Fault {
             Fault::Address(address) => ("not in the process's memory", Some(address)),
             Fault::Nowhere(address) => ("it draws there, to address 0", Some(address)),
             Fault::Beyond(address, _) => (
-                match bounds::is_source(address) {
+                match bounds::is_read(address) {
                     true => "it reads past the end of that memory",
                     false => "it draws past the end of that memory",
                 },
@@ -364,8 +364,9 @@ impl Checker<'_> {
         &mut self,
         judge: impl Fn(&mut Target, &mut dyn FnMut(u32, u32) -> Option<u32>) -> Result<(), Problem>,
     ) -> Result<(), Fault> {
-        // What is lent may show that more is needed: of a target that is turned, of a copy's source.
-        for _ in 0..5 {
+        // What is lent may show that more is needed: of a target that is turned, of a copy's source, of
+        // its tile status.
+        for _ in 0..7 {
             let start = match self.bounds {
                 // The rest is judged when the context is at hand.
                 Some(start) if !self.is_deferred => start,
@@ -511,7 +512,10 @@ impl Checker<'_> {
                     self.draws_to(self.states.resolve_target)?;
                 }
                 match address {
-                    state::RS_KICKER => self.bound(|target, last_of| target.resolve(last_of))?,
+                    state::RS_KICKER => {
+                        let base = self.lookup.base_of(bounds::STATUS_SURFACE);
+                        self.bound(|target, last_of| target.resolve(base, last_of))?;
+                    }
                     state::RS_KICKER_INPLACE => {
                         self.bound(|target, last_of| target.fill_tiles(value, last_of))?;
                     }

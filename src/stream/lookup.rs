@@ -143,6 +143,16 @@ impl<'a> Lookup<'a> {
         self.range(own, common, address)?.last().checked_add(base)
     }
 
+    /// What values of state `state` count GPU addresses from.
+    pub(crate) fn base_of(&self, state: u32) -> u32 {
+        match self.addresses {
+            Addresses::Any => 0,
+            Addresses::Of { scratch, .. } => scratch
+                .physical_in(state)
+                .map_or(0, |physical| physical.base),
+        }
+    }
+
     /// The range that holds `address`.
     #[inline(always)]
     fn range(&mut self, own: &AddressSet, common: &[Option<Range>], address: u32) -> Option<Range> {

@@ -422,6 +422,7 @@ struct Features {
     halti2: bool,
     halti5: bool,
     pixel_pipes: u32,
+    has_2_bits_per_tile: bool,
 }
 
 impl Features {
@@ -439,6 +440,7 @@ impl Features {
             halti2: identity.has_halti2(),
             halti5: identity.has_halti5(),
             pixel_pipes: identity.pixel_pipes,
+            has_2_bits_per_tile: identity.has_2_bits_per_tile(),
         }
     }
 
@@ -561,6 +563,7 @@ impl States {
                 turns: features.pe20,
                 pixel_pipes: features.pixel_pipes,
                 halti5: features.meets(Need::Halti5),
+                has_2_bits_per_tile: features.has_2_bits_per_tile,
             })
         });
         let mut watch = |address| mark(&mut watched, address, 1, true);
@@ -691,6 +694,7 @@ pub(crate) mod cores {
             halti2,
             halti5: false,
             pixel_pipes: 1,
+            has_2_bits_per_tile: false,
         }
     }
 

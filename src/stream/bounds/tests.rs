@@ -341,7 +341,7 @@ mod cases {
     const SOURCE: u32 = 0x2000_0000;
 
     /// A resolve of 64 x 32 pixels to a linear target in A8R8G8B8, with what two pipes want.
-    const RESOLVE: [(u32, u32); 14] = [
+    const RESOLVE: [(u32, u32); 16] = [
         (0x1604, 6 << 8 | 6),
         (0x1608, SOURCE),
         (0x160C, 256),
@@ -349,6 +349,8 @@ mod cases {
         (0x1614, 256),
         (0x1620, 32 << 16 | 64),
         (0x163C, 0),
+        (0x1654, 0),
+        (0x1658, BASE),
         (0x165C, BASE),
         (0x16C0, SOURCE),
         (0x16C4, SOURCE),
@@ -376,7 +378,7 @@ mod cases {
                 true => Some(address | (bytes - 1)),
                 false => Some(address | 0x7FFF_FFFF),
             };
-            target.resolve(last_of) == Ok(())
+            target.resolve(0, last_of) == Ok(())
         };
         let powers = (0..31).map(|power| 1u32 << power);
         powers.clone().find(|&bytes| fits(bytes)).unwrap_or(0)
@@ -444,10 +446,16 @@ mod cases {
             (
                 1,
                 false,
-                &[0x165C, 0x16C0, 0x16C4, 0x16E0, 0x16E4, 0x1700, 0x1704][..],
+                &[
+                    0x1658, 0x165C, 0x16C0, 0x16C4, 0x16E0, 0x16E4, 0x1700, 0x1704,
+                ][..],
             ),
-            (1, true, &[0x165C, 0x1608, 0x1610, 0x16C4, 0x16E4, 0x1704]),
-            (2, false, &[0x165C, 0x1608, 0x1610, 0x16C4, 0x16E4]),
+            (
+                1,
+                true,
+                &[0x1658, 0x165C, 0x1608, 0x1610, 0x16C4, 0x16E4, 0x1704],
+            ),
+            (2, false, &[0x1658, 0x165C, 0x1608, 0x1610, 0x16C4, 0x16E4]),
         ] {
             for (left_out, _) in RESOLVE {
                 let mut target = Target::new(Engines {
@@ -463,7 +471,10 @@ mod cases {
                     true => Ok(()),
                     false => Err(Problem::Missing(1 << place.unwrap())),
                 };
-                assert_eq!(target.resolve(|_, address| Some(address + 0x1FFF)), wanted);
+                assert_eq!(
+                    target.resolve(0, |_, address| Some(address + 0x1FFF)),
+                    wanted
+                );
             }
         }
     }
@@ -481,7 +492,50 @@ mod cases {
                 target.load(word(state), value, false, true);
             }
             let wanted = Err(Problem::Unbounded(word(state), value));
-            assert_eq!(target.resolve(|_, address| Some(address + 0x1FFF)), wanted);
+            assert_eq!(
+                target.resolve(0, |_, address| Some(address + 0x1FFF)),
+                wanted
+            );
+        }
+    }
+
+    #[test]
+    fn a_copy_reads_the_status_of_its_source() {
+        // 64 x 32 pixels are 128 tiles, from the surface's tile 4 on; its base is physical.
+        const PHYSICAL: u32 = 0x1000_0000;
+        for (has_2_bits_per_tile, config, bytes) in [
+            (false, COLOR_FAST_CLEAR, 66),
+            (true, COLOR_FAST_CLEAR, 33),
+            (false, 1, 0),
+        ] {
+            let mut target = Target::new(Engines {
+                has_2_bits_per_tile,
+                ..Engines::default()
+            });
+            let status = [
+                (0x1654, config),
+                (0x1658, 0x7000_0000),
+                (0x165C, PHYSICAL + SOURCE - 256),
+            ];
+            for (state, value) in RESOLVE.into_iter().chain(status) {
+                target.load(word(state), value, false, true);
+            }
+            let judged = |target: &Target, bytes: u32| {
+                target.resolve(PHYSICAL, |state, address| {
+                    let bytes = if state == word(0x1658) { bytes } else { 0x2000 };
+                    (address + bytes).checked_sub(1)
+                })
+            };
+            assert_eq!(judged(&target, bytes), Ok(()));
+            if bytes > 0 {
+                let beyond = Err(Problem::Beyond(word(0x1658), 0x7000_0000));
+                assert_eq!(judged(&target, bytes - 1), beyond);
+            }
+            // What lies before the surface has none.
+            target.load(word(0x165C), PHYSICAL + SOURCE + 0x2000, false, true);
+            assert_eq!(judged(&target, 1), Ok(()));
+            target.load(word(0x1654), config, true, true);
+            assert!(judged(&target, 0x2000).is_err());
         }
     }
 
@@ -500,11 +554,21 @@ mod cases {
             let last_of = |_, address| Some(address + 0xFFF);
             assert!(target.fill_tiles(0, last_of).is_err());
             target.load(word(0x165C), BASE, false, true);
+            assert!(target.fill_tiles(1, last_of).is_err());
+            target.load(word(0x1658), SOURCE, false, true);
             target.load(word(0x160C), mode, false, true);
             assert_eq!(target.fill_tiles(0x1000 / bytes, last_of), Ok(()));
             let beyond = Err(Problem::Beyond(word(0x165C), BASE));
             assert_eq!(target.fill_tiles(0x1000 / bytes + 1, last_of), beyond);
             assert_eq!(target.fill_tiles(u32::MAX, last_of), beyond);
+            // Two tiles have a byte of status.
+            let short = |state, address| match state == word(0x1658) {
+                true => Some(address + 3),
+                false => Some(address + 0xFFF),
+            };
+            assert_eq!(target.fill_tiles(8, short), Ok(()));
+            let beyond = Err(Problem::Beyond(word(0x1658), SOURCE));
+            assert_eq!(target.fill_tiles(9, short), beyond);
         }
     }
 }

@@ -254,14 +254,16 @@ fn the_driver_knows_how_far_each_kick_reaches() {
     }
 }
 
-/// Where the second pipe's target is, and the sources of both.
+/// Where the second pipe's target is, the sources of both, and tile status.
 const SECOND: u32 = 0x8000_0000;
 const SOURCES: [u32; 2] = [0xc000_0000, 0xe000_0000];
+const STATUS: u32 = 0x1000_0000;
 
-/// A resolve: its states, on a core with so many pixel pipes.
+/// A resolve: its states, on a core with so many pixel pipes and such tile status.
 struct Window {
     states: Vec<(u32, u32)>,
     pipes: u32,
+    format: StatusFormat,
 }
 
 impl Window {
@@ -308,8 +310,23 @@ impl Window {
             (RS_DITHER, u32::MAX),
             (RS_DITHER + 4, u32::MAX),
             (RS_SINGLE_BUFFER, random.pick(&[0, 0, 1])),
+            (TS_MEM_CONFIG, random.pick(&[0, 1, 2, 3])),
+            (TS_COLOR_STATUS_BASE, STATUS),
+            (
+                TS_COLOR_STATUS_BASE + 4,
+                SOURCES[0].wrapping_add(random.pick(&[0, 0, 64, 0x1000, 0u32.wrapping_sub(0x340)])),
+            ),
         ];
-        Self { states, pipes }
+        let format = StatusFormat {
+            bits: random.pick(&[2, 4]),
+            is_translated: random.below(2) == 0,
+            memory_base: 0,
+        };
+        Self {
+            states,
+            pipes,
+            format,
+        }
     }
 
     fn state(&self, wanted: u32) -> u32 {
@@ -317,30 +334,26 @@ impl Window {
         states.find(|state| state.0 == wanted).unwrap().1
     }
 
-    /// How far the engine goes in sources and in targets; `None`: the model does not do it.
-    fn touched(&self) -> Option<[u64; 2]> {
+    /// How far the engine goes in sources, in targets and in tile status; `None`: the model does not do it.
+    fn touched(&self) -> Option<[u64; 3]> {
         let mut words = vec![0; ((RS_END - RS_FIRST) / 4) as usize];
         for &(address, value) in &self.states {
             words[((address - RS_FIRST) / 4) as usize] = value;
         }
-        let format = StatusFormat {
-            bits: 2,
-            is_translated: true,
-            memory_base: 0,
-        };
         let states = StateBlock::new(RS_FIRST, words);
-        let engine = Resolve::new(states, self.pipes as usize, format);
+        let engine = Resolve::new(states, self.pipes as usize, self.format);
         engine.check().ok()?;
         let mut areas = Areas::default();
         engine.run(&mut areas);
         let end = |areas: &[Reach]| areas.iter().map(|area| area.end).max();
-        Some([end(&areas.0[2..])?, end(&areas.0[..2])?])
+        Some([end(&areas.0[3..])?, end(&areas.0[1..3])?, areas.0[0].end])
     }
 
-    /// What the driver makes of it, with so many bytes of memory at each source and at each target.
-    fn judged(&self, bytes: [u64; 2]) -> Result<(), Problem> {
+    /// What the driver makes of it, with so many bytes of memory at each source, at each target and of tile status.
+    fn judged(&self, bytes: [u64; 3]) -> Result<(), Problem> {
         let mut target = Target::new(bounds::Engines {
             pixel_pipes: self.pipes,
+            has_2_bits_per_tile: self.format.bits == 2,
             ..Default::default()
         });
         let plain = [RS_DEST_ADDR, RS_SOURCE_ADDR];
@@ -348,8 +361,12 @@ impl Window {
         for &(address, value) in self.states.iter().filter(|state| is_told(state.0)) {
             target.load(address / 4, value, false, true);
         }
-        target.resolve(|_, address| {
-            let bytes = bytes[usize::from(address < SOURCES[0])];
+        target.resolve(0, |state, address| {
+            let bytes = match address {
+                _ if state == TS_COLOR_STATUS_BASE / 4 => bytes[2],
+                BASE..0xc000_0000 => bytes[1],
+                _ => bytes[0],
+            };
             u32::try_from((u64::from(address) + bytes).checked_sub(1)?).ok()
         })
     }
@@ -372,13 +389,13 @@ impl Window {
     }
 }
 
-/// The memory of both targets, and of both sources.
+/// The memory of tile status, both targets, and both sources.
 #[derive(Default)]
-struct Areas([Reach; 4]);
+struct Areas([Reach; 5]);
 
 impl Areas {
     fn touch(&mut self, address: u32, bytes: usize) {
-        let starts = [BASE, SECOND, SOURCES[0], SOURCES[1]];
+        let starts = [STATUS, BASE, SECOND, SOURCES[0], SOURCES[1]];
         let place = starts.iter().rposition(|start| *start <= address).unwrap();
         let end = u64::from(address - starts[place]) + bytes as u64;
         self.0[place].end = self.0[place].end.max(end);
@@ -388,7 +405,7 @@ impl Areas {
 impl Bus for Areas {
     fn read(&mut self, _port: Port, address: u32, data: &mut [u8]) {
         // A fill reads its target.
-        if address >= SOURCES[0] {
+        if !(BASE..SOURCES[0]).contains(&address) {
             self.touch(address, data.len());
         }
         data.fill(0);
@@ -396,7 +413,8 @@ impl Bus for Areas {
     fn write(&mut self, _port: Port, address: u32, data: &[u8]) {
         self.touch(address, data.len());
     }
-    fn read_physical(&mut self, _address: u32, data: &mut [u8]) {
+    fn read_physical(&mut self, address: u32, data: &mut [u8]) {
+        self.touch(address, data.len());
         data.fill(0);
     }
     fn write_physical(&mut self, _address: u32, _data: &[u8]) {
@@ -412,34 +430,46 @@ impl Bus for Areas {
 fn the_driver_knows_how_far_each_resolve_reaches() {
     const MUCH: u64 = 1 << 29;
     let mut random = Random(0x5ca1e);
-    let (mut kicks, mut exact, mut copies, mut most) = (0, 0, 0, 0);
+    let (mut kicks, mut exact, mut copies, mut with_status, mut most) = (0, 0, 0, 0, 0);
     while kicks < KICKS / 4 {
         let window = Window::random(&mut random);
-        let Some([source, target]) = window.touched().filter(|ends| ends[1] != 0) else {
+        let Some([source, target, status]) = window.touched().filter(|ends| ends[1] != 0) else {
             continue;
         };
         kicks += 1;
         copies += u64::from(source != 0);
+        with_status += u64::from(status != 0);
         most = most.max(target);
-        let text = || format!("{:x?}, {source:#x} and {target:#x} bytes", window.states);
-        assert!(window.judged([MUCH, target - 1]).is_err(), "{}", text());
-        assert!(
-            source == 0 || window.judged([source - 1, MUCH]).is_err(),
-            "{}",
-            text()
-        );
+        let text = || {
+            format!(
+                "{:x?}, {source:#x}, {target:#x} and {status:#x} bytes",
+                window.states
+            )
+        };
+        for (end, short) in [
+            (source, [source.saturating_sub(1), MUCH, MUCH]),
+            (target, [MUCH, target - 1, MUCH]),
+            (status, [MUCH, MUCH, status.saturating_sub(1)]),
+        ] {
+            assert!(end == 0 || window.judged(short).is_err(), "{}", text());
+        }
         let (of_source, of_target) = (
             window.slack(RS_SOURCE_STRIDE, 1 << 7),
             window.slack(RS_DEST_STRIDE, 1 << 14),
         );
         if let (Some(of_source), Some(of_target)) = (of_source, of_target) {
             exact += 1;
-            let ends = [source + of_source, target + of_target];
+            // A byte has the status of several tiles, of which the last may be past what is read.
+            let ends = [
+                source + of_source,
+                target + of_target,
+                status + 1 + of_source / 64,
+            ];
             assert_eq!(window.judged(ends), Ok(()), "{}", text());
         }
     }
     assert!(
-        exact > kicks / 3 && copies > kicks / 4 && most > 1 << 20,
-        "{exact} {copies} {most:#x}"
+        exact > kicks / 3 && copies > kicks / 4 && with_status > kicks / 8 && most > 1 << 20,
+        "{exact} {copies} {with_status} {most:#x}"
     );
 }
