@@ -161,10 +161,9 @@ impl Memory {
 
     /// Offset and value of the first word that is not `value`.
     pub fn find_other_than(&self, value: u32) -> Option<(usize, u32)> {
-        (0..self.bytes & !3)
-            .step_by(4)
-            .map(|offset| (offset, self.read(offset)))
-            .find(|(_, found)| *found != value)
+        let found = self.region.find_other_than(self.start, self.bytes, value);
+        let offset = found? - self.start;
+        Some((offset, self.read(offset)))
     }
 }
 

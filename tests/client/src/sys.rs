@@ -495,6 +495,32 @@ impl Region {
         unsafe { self.word(offset).read_volatile() }
     }
 
+    /// The byte offset of the first word that is not `value`, of those from `start` on in `bytes` bytes.
+    ///
+    /// # Panics
+    ///
+    /// When they are not inside, or `start` is no multiple of 4.
+    pub fn find_other_than(&self, start: usize, bytes: usize, value: u32) -> Option<usize> {
+        const AT_ONCE: usize = 16;
+        let words = bytes / 4;
+        if words == 0 {
+            return None;
+        }
+        let first = self.word(start);
+        self.word(start + 4 * (words - 1));
+        // SAFETY: up to the last word all are inside, as just checked; mappings are page aligned.
+        let read = |at: usize| unsafe { first.add(at).read_volatile() };
+        let whole = words / AT_ONCE * AT_ONCE;
+        let block = (0..whole).step_by(AT_ONCE).find(|block| {
+            let differing =
+                (0..AT_ONCE).fold(0, |differing, at| differing | (read(block + at) ^ value));
+            differing != 0
+        });
+        let from = block.unwrap_or(whole);
+        let found = (from..words).find(|at| read(*at) != value);
+        found.map(|at| start + 4 * at)
+    }
+
     /// Writes the word at a byte offset that is a multiple of 4.
     ///
     /// # Panics
