@@ -22,15 +22,14 @@ pub(crate) struct Buffer {
     pub(super) memory: Arc<DmaBuffer>,
     pub(super) address: u32,
     pub(super) counter: Counter,
-    /// How the GPU reaches it, where it goes through the MMU. Keeps the memory while translations
-    /// are left.
+    /// Its mapping in the common tables of the MMU. Keeps the memory while translations are left.
     pub(super) _mapping: Option<LinearMapping>,
-    /// The same, where it is in one process's tables alone, and nothing else keeps it there.
+    /// Its mapping in the tables of one process, if nothing else keeps it there.
     pub(super) _view: Option<GpuView>,
 }
 
 impl Buffer {
-    /// Where the GPU reaches it, with these contents.
+    /// Where the GPU reaches the buffer, with these contents.
     pub(crate) fn lies(&self, contents: Contents) -> Lies<'_> {
         Lies::Linear {
             address: self.address,
@@ -39,18 +38,18 @@ impl Buffer {
         }
     }
 
-    /// GPU address of its first byte.
+    /// GPU address of the first byte.
     pub(crate) fn address(&self) -> u32 {
         self.address
     }
 
-    /// Bytes, a multiple of the page size.
+    /// Its size, a multiple of the page size.
     pub(crate) fn bytes(&self) -> usize {
         self.memory.size()
     }
 
     pub(super) fn write(&self, offset: usize, word: u32) {
-        // Inside, as the caller has seen to.
+        // The caller has checked the offset.
         let _ = self.memory.write(offset, word);
     }
 
@@ -58,7 +57,7 @@ impl Buffer {
         self.memory.read(offset).ok()
     }
 
-    /// The file offset by which its owner maps it: its DMA address, unique among live buffers.
+    /// The file offset at which its owner maps it: its DMA address, unique among live buffers.
     pub(crate) fn file_offset(&self) -> u64 {
         self.memory.dma_address()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Allocations of clients that fail because the admin wants it (`memFail` of `/proc/driver/gc`).
+//! Fault injection for clients' allocations (`memFail` of `/proc/driver/gc`).
 
 use crate::{
     error::{
@@ -14,14 +14,14 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-/// Allocations that are granted first, so that a client can start. Source: the vendor's driver.
+/// Allocations that succeed first, so that a client can start. Source: the vendor's driver.
 const GRANTED: u32 = 30;
 
-/// How many allocations fail.
+/// The share of allocations that fails.
 pub(crate) struct Failures {
-    /// Of 2^32; 0: none. All of them, if it is the largest number.
+    /// Failures in 2^32 allocations; 0: none, `u32::MAX`: all.
     rate: Atomic<u32>,
-    /// The number of allocations that are granted first.
+    /// The number of allocations that still succeed.
     left: Atomic<u32>,
 }
 
@@ -34,13 +34,13 @@ impl Failures {
         }
     }
 
-    /// From now on `rate` of 2^32 allocations fail, at random, after the first [`GRANTED`].
+    /// Makes `rate` of 2^32 allocations fail, at random, after the first [`GRANTED`].
     pub(crate) fn set(&self, rate: u32) {
         self.left.store(GRANTED, Relaxed);
         self.rate.store(rate, Relaxed);
     }
 
-    /// A client's request allocates memory. `OutOfMemory`: this one must fail.
+    /// Decides whether a client's allocation may proceed. `OutOfMemory`: it must fail.
     #[inline]
     pub(crate) fn pass(&self) -> Result {
         match self.rate.load(Relaxed) {
@@ -53,7 +53,7 @@ impl Failures {
     fn draw(&self, rate: u32, lot: u32) -> Result {
         let left = self.left.load(Relaxed);
         if left > 0 {
-            // Of two at once one more may be granted.
+            // A race may grant one more.
             self.left.store(left - 1, Relaxed);
             return Ok(());
         }

@@ -3,8 +3,8 @@
 //! Framebuffers of other drivers that the GPU may draw into (`allowedRanges=framebuffer`).
 //!
 //! fbdev has no list that modules can read, but a process that draws into a framebuffer has mapped
-//! it. Which process may name one, and keeps its memory meanwhile, is decided by `framebuffers` of
-//! [`crate::client`]. Here is what all have in common: where the GPU reaches it.
+//! it. `framebuffers` of [`crate::client`] decides which process may use one, and keeps its memory.
+//! This file maps the framebuffer for the GPU, once for all processes.
 
 use super::gpu_address;
 use crate::{
@@ -31,18 +31,18 @@ use kernel::{
     }, //
 };
 
-/// Framebuffers of which the log tells, each once.
+/// The most framebuffers that are logged, each once.
 const MOST_LOGGED: usize = 8;
 
-/// Those that are not taken.
+/// Limits the lines about framebuffers that are refused.
 static REFUSED: RateLimit = RateLimit::new();
 
-/// One that the GPU reaches.
+/// A framebuffer that the GPU reaches.
 struct Reached {
     range: Range,
-    /// Processes that may name it.
+    /// The number of processes that may use it.
     users: usize,
-    /// How, where it goes through the MMU.
+    /// Its mapping, if the GPU reaches it through the MMU.
     _mapping: Option<LinearMapping>,
 }
 
@@ -51,7 +51,7 @@ struct State {
     logged: [Option<u32>; MOST_LOGGED],
 }
 
-/// Those that processes may name.
+/// The framebuffers that processes may use.
 #[pin_data]
 pub(crate) struct Framebuffers {
     base_address: u32,
@@ -59,7 +59,7 @@ pub(crate) struct Framebuffers {
     state: Mutex<State>,
 }
 
-/// A process may name one. Not to be dropped under a lock of the process's.
+/// A process's use of a framebuffer. Do not drop it under a lock of the process.
 pub(crate) struct Use {
     of: Arc<Framebuffers>,
     range: Range,
@@ -72,7 +72,7 @@ impl Drop for Use {
 }
 
 impl State {
-    /// Whether the one at `start` was not logged yet; it counts as logged from now on.
+    /// Whether the framebuffer at `start` was not logged yet; marks it as logged.
     fn is_new(&mut self, start: u32) -> bool {
         if self.logged.contains(&Some(start)) {
             return false;
@@ -83,7 +83,7 @@ impl State {
 }
 
 impl Framebuffers {
-    /// None. GPU addresses are counted from `base_address`.
+    /// An empty set. GPU addresses count from `base_address`.
     pub(super) fn new(base_address: u32) -> Result<impl PinInit<Self>> {
         Ok(pin_init!(Self {
             base_address,
@@ -94,7 +94,8 @@ impl Framebuffers {
         }))
     }
 
-    /// The GPU addresses of what a process has mapped; `None`: the GPU does not reach there.
+    /// The GPU addresses of a framebuffer that a process has mapped; `None`: the GPU cannot reach
+    /// it.
     pub(crate) fn range_of(&self, mapped: &Framebuffer) -> Option<Range> {
         let (start, bytes) = (widen(mapped.start()), mapped.bytes());
         let range = gpu_address(start, bytes, self.base_address)
@@ -105,8 +106,8 @@ impl Framebuffers {
         range
     }
 
-    /// Has the GPU of `vm` reach `kept`, which a process has mapped, at `range`, as long as what is
-    /// returned lives. `None`: there is no memory for it. A process has a few at most.
+    /// Maps `kept`, which a process has mapped, for the GPU at `range`, until the returned value is
+    /// dropped. `None`: out of memory. A process has a few at most.
     pub(crate) fn admit(
         self: &Arc<Self>,
         vm: &Arc<Vm>,
@@ -152,7 +153,7 @@ impl Framebuffers {
         })
     }
 
-    /// A process may not name `range` any more.
+    /// Ends one process's use of `range`.
     fn leave(&self, range: Range) {
         let mut state = self.state.lock();
         let reached = &mut state.reached;
@@ -166,7 +167,7 @@ impl Framebuffers {
     }
 }
 
-/// Tells the log of one that is not for the GPU.
+/// Logs a framebuffer that the GPU may not use.
 #[cold]
 fn refuse(mapped: &Framebuffer, why: &str) {
     if REFUSED.allow() {

@@ -2,10 +2,10 @@
 
 //! The banked heap of the video memory pool.
 //!
-//! Pure logic over offsets in bytes from the pool's start. Best fit inside a bank ([`Ranges`]);
-//! which banks, in which order, follows from the surface's type, so that surfaces that are used
-//! together lie in different memory banks. Allocating and freeing take logarithmic time in the
-//! number of free pieces. Source: sources.md, video memory.
+//! Pure logic over offsets in bytes from the pool's start. Best fit inside a bank ([`Ranges`]).
+//! The surface's type selects the order of the banks, so that surfaces that are used together lie
+//! in different memory banks. Allocating and freeing take logarithmic time in the number of free
+//! pieces. Source: sources.md, video memory.
 
 use crate::{
     error::{
@@ -19,29 +19,29 @@ use kernel::{
     prelude::*, //
 };
 
-/// The most banks; memory after the last is not used.
+/// The most banks; memory past the last one is not used.
 const MAX_BANKS: usize = 8;
 
-/// A remainder of at most this many bytes stays with the allocation before it.
+/// A remainder of at most this many bytes is added to the allocation before it.
 const SPLIT_THRESHOLD: usize = 64;
 
-/// Requests of at least this many bytes leave the last 1/32 of the heap alone.
+/// Requests of at least this many bytes do not get the last 1/32 of the heap.
 const SMALL: usize = 4096;
 
-/// What lies in a piece of video memory (`gceSURF_TYPE` of the v4 interface).
+/// The type of a surface (`gceSURF_TYPE` of the v4 interface).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SurfaceType(u32);
 
 impl SurfaceType {
-    /// Types of the v4 interface; flag bits and unknown numbers are none.
+    /// Types of the v4 interface; a number with flag bits is not one.
     const COUNT: u32 = 12;
 
-    /// Takes the interface's number.
+    /// From the interface's number.
     pub(crate) fn new(number: u32) -> Option<Self> {
         (number < Self::COUNT).then_some(Self(number))
     }
 
-    /// How many banks below the last one this type starts, or `None` for bank 0.
+    /// The distance of this type's first bank from the end, 1: the last bank; `None`: bank 0.
     fn distance(self) -> Option<usize> {
         match self.0 {
             4 | 6 => Some(1),
@@ -54,20 +54,20 @@ impl SurfaceType {
         }
     }
 
-    /// The bank to look in first, of `banks`.
+    /// The first bank to search, of `banks`.
     fn bank(self, banks: usize) -> usize {
         self.distance()
             .map_or(0, |distance| banks.saturating_sub(distance))
     }
 }
 
-/// A piece of the heap. It must be given back with [`Heap::free`].
+/// An allocated piece of the heap. It must be returned with [`Heap::free`].
 #[derive(Debug)]
 pub(crate) struct Span {
     bank: usize,
     offset: usize,
     bytes: usize,
-    /// Who is noted for each of its pages; 0: not looked at, or not one for all.
+    /// The owner noted for all of its pages; 0: not looked up, or they differ.
     owner: u64,
 }
 
@@ -77,26 +77,26 @@ impl Span {
         self.offset
     }
 
-    /// Bytes granted, at least those asked for.
+    /// Its size, at least the size requested.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The pages that it lies in.
+    /// The pages that it touches.
     fn pages(&self) -> core::ops::Range<usize> {
         self.offset / PAGE_SIZE..(self.offset + self.bytes).div_ceil(PAGE_SIZE)
     }
 }
 
-/// The memory of the pool, and which of it is free.
+/// The allocator of the pool.
 pub(crate) struct Heap {
-    /// The free bytes of each bank.
+    /// The free ranges of each bank.
     banks: KVec<Ranges>,
     free: usize,
-    /// The least that was free so far.
+    /// The minimum of `free` so far.
     least_free: usize,
     total: usize,
-    /// Whose bytes each page still holds; empty: not kept. See [`Heap::keep_owners`].
+    /// The last owner of each page; empty: not tracked. See [`Heap::keep_owners`].
     owners: KVVec<u64>,
 }
 
@@ -120,15 +120,14 @@ impl Heap {
         })
     }
 
-    /// Notes from now on who had each page last. No two spans may share a page then.
+    /// Starts tracking the last owner of each page. From now on no two spans may share a page.
     pub(crate) fn keep_owners(&mut self) -> Result {
         let pages = self.total.div_ceil(PAGE_SIZE);
         self.owners = KVVec::from_elem(0, pages, GFP_KERNEL)?;
         Ok(())
     }
 
-    /// Removes the first `bytes`, none of which is in use, permanently. To be called after
-    /// [`Heap::keep_owners`].
+    /// Removes the first `bytes`, which must be free. Call [`Heap::keep_owners`] first.
     pub(crate) fn leave_out(&mut self, bytes: usize) -> Result {
         let Some(first) = self.banks.get_mut(0) else {
             return Ok(());
@@ -142,9 +141,9 @@ impl Heap {
         Ok(())
     }
 
-    /// Whether a span holds nothing but what `owner` (not 0) has left there.
+    /// Whether `owner` (not 0) was the last owner of every page of a span.
     ///
-    /// Not inlined: among what else an allocation does the loop over pages has no registers left.
+    /// Not inlined: inside an allocation the loop over pages would have no registers left.
     #[inline(never)]
     pub(crate) fn is_left_by(&self, span: &mut Span, owner: u64) -> bool {
         let pages = self.owners.get(span.pages());
@@ -155,7 +154,7 @@ impl Heap {
         is_left
     }
 
-    /// Forgets what free memory holds. An error: that many bytes are in use.
+    /// Forgets the owners of all pages. Error: the number of bytes in use.
     pub(crate) fn leave(&mut self) -> core::result::Result<(), usize> {
         match self.total - self.free {
             0 => {
@@ -166,12 +165,12 @@ impl Heap {
         }
     }
 
-    /// Bytes that are free.
+    /// Free bytes.
     pub(crate) fn free_bytes(&self) -> usize {
         self.free
     }
 
-    /// The least bytes that were free so far.
+    /// The minimum of free bytes so far.
     pub(crate) fn least_free_bytes(&self) -> usize {
         self.least_free
     }
@@ -181,15 +180,15 @@ impl Heap {
         self.total
     }
 
-    /// Whether a client that asks for `asked` bytes may have any now: the last 1/32 is for small
-    /// ones. What is allocated may be more than was asked for.
+    /// Whether a request for `asked` bytes, before alignment, may be granted now: the last 1/32 is
+    /// reserved for small requests.
     pub(crate) fn is_open_to(&self, asked: usize) -> bool {
         asked < SMALL || self.free >= self.total / 32
     }
 
     /// Allocates `bytes`, more than 0, at an offset that is a multiple of `alignment` (0: any).
     ///
-    /// `OutOfMemory`: no bank has such a piece.
+    /// `OutOfMemory`: no bank has a piece that fits.
     pub(crate) fn allocate(
         &mut self,
         bytes: usize,
@@ -228,10 +227,9 @@ impl Heap {
         Err(Error::OutOfMemory)
     }
 
-    /// Takes a span back, which `owner` (0: anybody) has used, and merges it with its free
-    /// neighbours.
+    /// Frees a span that `owner` has used (0: any process), and merges it with its free neighbors.
     pub(crate) fn free_of(&mut self, span: Span, owner: u64) {
-        // Its pages may be many.
+        // Not if they are noted already: the pages may be many.
         if span.owner == 0 || span.owner != owner {
             if let Some(pages) = self.owners.get_mut(span.pages()) {
                 pages.fill(owner);
@@ -249,20 +247,19 @@ impl Heap {
     }
 }
 
-/// What is granted of the pool where `bytes` are asked for: a multiple of `alignment`, as the vendor's
-/// driver has it, if that is a power of 2. `None`: more than 32 bits.
+/// Rounds a request of `bytes` up to `alignment`, as the vendor's driver does, if `alignment` is a
+/// power of 2. `None`: more than 32 bits.
 pub(crate) fn granted(bytes: u32, alignment: u32) -> Option<u32> {
     if !alignment.is_power_of_two() {
         return Some(bytes);
     }
-    // By a mask: a division is a hundred instructions on ARM.
+    // A mask: a division takes a hundred instructions on ARM.
     let mask = alignment - 1;
     bytes.checked_add(mask).map(|end| end & !mask)
 }
 
-/// The least alignment that is a multiple of `alignment` (0: any) and of the page size, if it is a
-/// power of two or a divisor of a page; else one that is both. `None`: no address of the GPU's 32
-/// bits but 0 has it, whatever this kernel's word is.
+/// A common multiple of `alignment` (0: any) and of the page size: the least one, if `alignment` is
+/// a power of two or a multiple of the page size. `None`: it exceeds the GPU's 32-bit addresses.
 pub(crate) fn with_pages(alignment: u32) -> Option<u32> {
     // CAST: A page is far below 4 GiB.
     const PAGE: u32 = PAGE_SIZE as u32;
@@ -286,7 +283,7 @@ mod tests {
 
     #[test]
     fn banks_follow_the_type() {
-        // The trace of the seeds: 128 MiB at 0x78000000 in banks of 16 MiB.
+        // As in the seed trace: 128 MiB at 0x78000000 in banks of 16 MiB.
         let mut heap = Heap::new(128 * MIB, 16 * MIB).unwrap();
         for (number, bank) in [(4, 7), (5, 6), (3, 5), (2, 4), (1, 3), (7, 2), (0, 0)] {
             let span = heap.allocate(0x1000, 64, kind(number)).unwrap();
@@ -314,7 +311,7 @@ mod tests {
         assert_eq!(vertex.offset(), 4096);
         assert_eq!(heap.leave(), Err(vertex.bytes()));
         heap.free_of(vertex, 3);
-        // Memory below the first span is not given back with a neighbor.
+        // Memory below the first span is not freed with a neighbor.
         let [a, b] =
             [2, 2].map(|number| heap.allocate(MIB / 2 - 4096, 4096, kind(number)).unwrap());
         assert_eq!([a.offset(), b.offset()], [4096, MIB / 2]);
@@ -326,7 +323,7 @@ mod tests {
         assert_eq!(heap.leave(), Err(last.bytes()));
         heap.free_of(last, 3);
         assert_eq!(heap.leave(), Ok(()));
-        // Of a bank that is left out whole there is nothing.
+        // A bank that is left out entirely has no memory.
         let mut heap = Heap::new(8192, 4096).unwrap();
         heap.leave_out(4096).unwrap();
         assert_eq!(heap.allocate(4096, 1, kind(0)).unwrap().offset(), 4096);
@@ -449,7 +446,7 @@ mod tests {
         assert!(!heap.is_left_by(&mut span, 1));
         heap.free(span);
         heap.keep_owners().unwrap();
-        // What is there at first is not known.
+        // The initial contents have no owner.
         let mut span = heap.allocate(2 * PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
         assert!(!heap.is_left_by(&mut span, 1));
         heap.free_of(span, 1);
@@ -458,9 +455,9 @@ mod tests {
         assert!(heap.is_left_by(&mut first, 1) && heap.is_left_by(&mut second, 1));
         assert!(!heap.is_left_by(&mut first, 2));
         heap.free_of(second, 2);
-        // Not while any of it is in use.
+        // Fails while a span is in use.
         assert_eq!(heap.leave(), Err(first.bytes()));
-        // Never used by the one who gave it back.
+        // `free`: the span was never used.
         heap.free(first);
         let mut both = heap.allocate(2 * PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
         assert!(!heap.is_left_by(&mut both, 1) && !heap.is_left_by(&mut both, 2));
@@ -484,7 +481,7 @@ mod tests {
         let allocate = |heap: &mut Heap| heap.allocate(PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
         let span = allocate(&mut heap);
         heap.free_of(span, 1);
-        // Used again by the same: still its own. Then others may have used it.
+        // The same owner again: still its own. Then others may have used it.
         for (last, is_own) in [(1, true), (1, true), (0, true), (1, false), (2, true)] {
             let mut span = allocate(&mut heap);
             assert_eq!(heap.is_left_by(&mut span, 1), is_own);
@@ -495,7 +492,7 @@ mod tests {
         heap.free(span);
     }
 
-    /// Random use against a map of bytes: no overlap, nothing lost, one piece at the end.
+    /// Random use, compared with a byte map: no overlap, no leak, one piece at the end.
     #[test]
     fn random_use_keeps_every_byte() {
         const UNIT: usize = 256;

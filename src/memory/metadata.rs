@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What clients tell each other of a node beside its memory: where its tile status is, and how it
-//! is compressed (SET_VIDEO_MEMORY_METADATA); how it is tiled, its tile status, and a counter (the
-//! DRM node). To the driver these are numbers, but for the tile status, which is a node.
+//! Metadata of nodes, which clients exchange: the location of the tile status, and compression
+//! (SET_VIDEO_MEMORY_METADATA); tiling, the tile status node, and a timestamp (the DRM node). The
+//! driver interprets only the tile status node.
 
 use super::Node;
 use crate::{
@@ -27,30 +27,30 @@ use kernel::{
     }, //
 };
 
-/// How often a caller yields to another one that is just making room.
+/// How often a caller yields to another one that is just allocating the values.
 const ROUNDS: u32 = 100;
 
-/// What one node has. Few have any, so room is made at the first write: with it a node is twice as
-/// large to the allocator. A reader beside a writer may see some of both.
+/// Metadata of one node. Few nodes have any, and the values double the size of a node, so the first
+/// write allocates them. A read that races with a write may return old and new values.
 pub(crate) struct Metadata(SetOnce<KBox<Values>>);
 
-/// How a node is tiled, as clients number it.
+/// The tiling of a node, in the clients' numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tiling {
-    /// Tiling, mode of the tile status, and mode of its cache.
+    /// Tiling, tile status mode, and cache mode of the tile status.
     pub(crate) modes: [u32; 3],
-    /// What a cleared tile holds.
+    /// The value of a cleared tile.
     pub(crate) clear_value: u64,
 }
 
-/// A node is, or has, no tile status.
+/// The node neither is nor has a tile status.
 const ALONE: u32 = 0;
-/// It has one.
+/// The node has a tile status.
 const HAS_STATUS: u32 = 1;
-/// It is one. Then it never has one, so that nodes do not hold each other.
+/// The node is a tile status. It can never have one, which rules out reference cycles.
 const IS_STATUS: u32 = 2;
 
-/// What was written last.
+/// The values written last.
 struct Values {
     status: Atomic<i32>,
     words: [Atomic<u32>; NodeMetadata::WORDS],
@@ -58,14 +58,14 @@ struct Values {
     clear_value: Atomic<u64>,
     timestamp: Atomic<u64>,
     role: Atomic<u32>,
-    /// By core, the last job that has used it, and that has written it.
+    /// For each core, the last job that used the node, and the last that wrote it.
     used: [Atomic<u64>; MAX_CORES],
     written: [Atomic<u64>; MAX_CORES],
     status_node: SetOnce<Arc<Node>>,
 }
 
 impl Values {
-    /// All values are 0.
+    /// All zero, but for the status.
     const fn new() -> Self {
         Self {
             status: Atomic::new(NodeMetadata::NO_STATUS),
@@ -82,12 +82,12 @@ impl Values {
 }
 
 impl Metadata {
-    /// Without values, which read as 0.
+    /// No values; the first write allocates them.
     pub(super) const fn new() -> Self {
         Self(SetOnce::new())
     }
 
-    /// What was written last.
+    /// The values written last.
     pub(crate) fn read(&self) -> NodeMetadata {
         let nothing = Values::new();
         let values = self.0.as_ref().map_or(&nothing, |values| &**values);
@@ -97,13 +97,13 @@ impl Metadata {
         }
     }
 
-    /// Notes where the tile status is. `OutOfMemory`.
+    /// Sets the location of the tile status. `OutOfMemory`.
     pub(crate) fn set_status(&self, status: i32) -> Result {
         self.values()?.status.store(status, Relaxed);
         Ok(())
     }
 
-    /// Notes the rest. `OutOfMemory`.
+    /// Sets `words`. `OutOfMemory`.
     pub(crate) fn set_words(&self, words: [u32; NodeMetadata::WORDS]) -> Result {
         for (to, word) in self.values()?.words.iter().zip(words) {
             to.store(word, Relaxed);
@@ -111,7 +111,7 @@ impl Metadata {
         Ok(())
     }
 
-    /// How it is tiled.
+    /// The tiling; all zero if it was not set.
     pub(crate) fn tiling(&self) -> Tiling {
         self.0.as_ref().map_or(Tiling::default(), |values| Tiling {
             modes: core::array::from_fn(|at| values.modes[at].load(Relaxed)),
@@ -119,7 +119,7 @@ impl Metadata {
         })
     }
 
-    /// Notes how it is tiled. `OutOfMemory`.
+    /// Sets the tiling. `OutOfMemory`.
     pub(crate) fn set_tiling(&self, tiling: Tiling) -> Result {
         let values = self.values()?;
         for (to, mode) in values.modes.iter().zip(tiling.modes) {
@@ -129,26 +129,26 @@ impl Metadata {
         Ok(())
     }
 
-    /// Adds `step` to its counter, and returns the sum, which wraps. `OutOfMemory`.
+    /// Adds `step` to the timestamp, and returns the sum, which wraps. `OutOfMemory`.
     pub(crate) fn count(&self, step: u32) -> Result<u64> {
         let step = u64::from(step);
         let before = self.values()?.timestamp.fetch_add(step, Relaxed);
         Ok(before.wrapping_add(step))
     }
 
-    /// Makes room for what is noted later. `OutOfMemory`.
+    /// Allocates the values, so that [`Metadata::note_job`] cannot fail. `OutOfMemory`.
     pub(crate) fn prepare(&self) -> Result {
         self.values().map(|_| ())
     }
 
-    /// Notes that job `number` of core `core` uses it, for which there is room.
+    /// Notes that job `number` of core `core` uses the node, after [`Metadata::prepare`].
     pub(crate) fn note_job(&self, core: usize, number: u64, is_written: bool) {
         let Some(values) = self.0.as_ref() else {
             return;
         };
         let raise = |noted: &Atomic<u64>| {
             let mut now = noted.load(Relaxed);
-            // Ends: each round the number is higher.
+            // Bounded: the noted number rises in each round.
             while now < number {
                 match noted.cmpxchg(now, number, Full) {
                     Ok(_) => return,
@@ -162,7 +162,7 @@ impl Metadata {
         }
     }
 
-    /// The last job of core `core` that is noted, or the last that has written it; 0: none.
+    /// The last job of core `core` that used the node, or that wrote it; 0: none.
     pub(crate) fn last_job(&self, core: usize, writers_only: bool) -> u64 {
         self.0.as_ref().map_or(0, |values| match writers_only {
             true => values.written[core].load(Relaxed),
@@ -170,13 +170,13 @@ impl Metadata {
         })
     }
 
-    /// Its tile status, if it has one.
+    /// The tile status of the node, if it has one.
     pub(crate) fn status_node(&self) -> Option<&Arc<Node>> {
         self.0.as_ref()?.status_node.as_ref()
     }
 
-    /// Makes `status`, which `prepare` is called for first, its tile status from now on.
-    /// `NotSupported`: it has one, or is one, or `status` has one, or is the same node.
+    /// Makes `status` the tile status of the node, after `prepare` has succeeded on it.
+    /// `NotSupported`: the node has or is one, or `status` has one, or is the same node.
     pub(crate) fn attach_status(
         &self,
         status: &Arc<Node>,
@@ -195,7 +195,7 @@ impl Metadata {
         };
         match prepared {
             Ok(()) => {
-                // The first, by the role.
+                // The role admits one caller.
                 values.status_node.populate(status.clone());
             }
             Err(_) => values.role.store(ALONE, Relaxed),
@@ -203,13 +203,13 @@ impl Metadata {
         prepared
     }
 
-    /// Room for it, made if there is none.
+    /// The values, allocated if there are none.
     fn values(&self) -> Result<&Values> {
         for _ in 0..ROUNDS {
             if let Some(values) = self.0.as_ref() {
                 return Ok(values);
             }
-            // If another has just begun to set it, it is not there at once.
+            // Another caller has begun to set it, but may not be finished.
             if !self.0.populate(KBox::new(Values::new(), sys::GFP_CLIENT)?) {
                 sys::yield_if_due();
             }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Memory that clients place things in: the pool, its nodes, and contiguous buffers.
+//! Memory of clients: the pool, nodes, and contiguous buffers.
 //!
-//! Owns the pool and its [`heap::Heap`], whose mutex is a leaf lock but for the allocator. Every
-//! piece is zeroed before another process than the one that had it last sees it, and gives itself
-//! back when its last reference goes: the table's, the GPU's ([`crate::ring::Reclaimer`]) or a
-//! mapping's.
+//! Owns the pool and its [`heap::Heap`], whose mutex is a leaf lock but for the allocator. Memory
+//! is zeroed before a process other than its last owner sees it. It is freed with its last
+//! reference: that of the handle table, of the GPU ([`crate::ring::Reclaimer`]) or of a mapping.
 
 mod buffer;
 mod failures;
@@ -108,27 +107,27 @@ pub(crate) use {
     userptr::UserMemory, //
 };
 
-/// The address by which the GPU reaches `bytes` at physical address `physical` without its MMU, if
-/// it reaches them all.
+/// The address at which the GPU reaches `bytes` at physical address `physical` without its MMU, if
+/// it reaches all of them.
 pub(crate) fn gpu_address(physical: u64, bytes: usize, base_address: u32) -> Option<u32> {
     // CAST: at most 64 bits.
     params::linear_address(physical, bytes as u64, base_address)
 }
 
-/// Memory that is mapped for the GPU twice.
+/// Limits the lines about memory that is mapped for the GPU twice.
 static TWICE: RateLimit = RateLimit::new();
 
 const MAPPED_ALREADY: &str =
     "wants memory mapped for the GPU that is mapped for it in another way \
     (a dma-buf and memory of a process, or two dma-bufs)";
 
-/// Memory that the GPU does not reach.
+/// Limits the lines about memory that the GPU does not reach.
 static TOO_HIGH: RateLimit = RateLimit::new();
 
 const BEYOND_REACH: &str =
     "has memory, or a dma-buf, at physical addresses that the GPU does not reach";
 
-/// Tells why memory that is not ours cannot be mapped, where the status does not.
+/// Logs why foreign memory cannot be mapped, where the status does not say it.
 fn warn_of(cause: kernel::error::Error) {
     match cause {
         EBUSY => warn_client!(TWICE, "{}", MAPPED_ALREADY),
@@ -137,16 +136,16 @@ fn warn_of(cause: kernel::error::Error) {
     }
 }
 
-/// The kind of a surface without its flags, and the kind that the tile-status units read.
+/// The kind of a surface without its flags, and the kind of a tile status.
 const KIND_MASK: u32 = 0xFF;
 const TILE_STATUS: u32 = 7;
 
-/// Bytes in use, and of the pool those that are not.
+/// Bytes in use, and free bytes of the pool.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Usage {
-    /// Bytes of the pool in use.
+    /// Bytes in use in the pool.
     pub(crate) pool: usize,
-    /// Of the pool, that are free, and that were when it was fullest.
+    /// Free bytes of the pool, and their minimum so far.
     pub(crate) pool_free: usize,
     pub(crate) pool_least_free: usize,
     /// Contiguous buffers and nodes outside the pool.
@@ -155,7 +154,7 @@ pub(crate) struct Usage {
     pub(crate) scattered: usize,
 }
 
-/// All memory that one device hands out.
+/// All memory that one device allocates.
 pub(crate) struct VideoMemory {
     dev: dma::Device,
     base_address: u32,
@@ -178,8 +177,8 @@ pub(crate) struct VideoMemory {
 }
 
 impl VideoMemory {
-    /// Sets the pool up, for cores with `vm` whose GPU address 0 lies at `base_address`; `identity`
-    /// is that of the first, in whose name every failure has been printed (`log`).
+    /// Sets the pool up, for cores with `vm` whose GPU address 0 is at `base_address`. `identity`
+    /// is that of the first core. Every failure is logged, for the device `log`.
     pub(crate) fn new(
         log: &device::Device,
         dev: &dma::Device,
@@ -194,7 +193,7 @@ impl VideoMemory {
             .map(|pool| (pool.address, pool.memory.bytes()));
         let allowed = parameters.allowed_ranges.iter().flatten();
         let allowed = allowed.map(|range| (range.start(), range.bytes()));
-        // Where processes have tables of their own, its nodes are there.
+        // With tables for each process, those map the pool's nodes.
         let common = pool_range.filter(|_| parameters.shared_pool || !vm.has_spaces());
         // `Init` has a `chain` too, so this one is called by its trait.
         for (address, bytes) in Iterator::chain(allowed, common) {
@@ -221,22 +220,22 @@ impl VideoMemory {
         Ok(Arc::new(this, GFP_KERNEL)?)
     }
 
-    /// What it is got for.
+    /// The device that memory is allocated for.
     pub(crate) fn owner(&self) -> &dma::Device {
         &self.dev
     }
 
-    /// What clients' allocations fail by that need not.
+    /// Fault injection for clients' allocations.
     pub(crate) fn failures(&self) -> &Failures {
         &self.failures
     }
 
-    /// What clients have mapped of framebuffers.
+    /// The framebuffers that clients may use.
     pub(crate) fn framebuffers(&self) -> &Arc<Framebuffers> {
         &self.framebuffers
     }
 
-    /// What makes dma-bufs of nodes.
+    /// Exports nodes as dma-bufs.
     pub(crate) fn exporter(&self) -> &Arc<Exporter<Node>> {
         &self.exporter
     }
@@ -256,7 +255,7 @@ impl VideoMemory {
         self.pool.as_ref().map_or(0, |pool| pool.address)
     }
 
-    /// What is in use.
+    /// Bytes in use.
     pub(crate) fn usage(&self) -> Usage {
         let [pool, pool_free, pool_least_free] = self.pool.as_ref().map_or([0; 3], |pool| {
             let heap = pool.heap.lock();
@@ -272,8 +271,8 @@ impl VideoMemory {
         }
     }
 
-    /// The machine hibernates: of a pool outside of the kernel's memory nothing is kept. Without
-    /// allocations in it that does not matter; else an error, with how many bytes.
+    /// Prepares for hibernation, which loses a pool outside of the kernel's memory. Error: the
+    /// number of bytes in use there.
     pub(crate) fn leave_pool(&self) -> core::result::Result<(), usize> {
         match &self.pool {
             Some(pool) if !pool.memory.is_kernels() => pool.heap.lock().leave(),
@@ -281,17 +280,17 @@ impl VideoMemory {
         }
     }
 
-    /// The pool, if there is one.
+    /// All memory of the pool, if there is one.
     pub(crate) fn pool_part(&self) -> Option<Part<'_>> {
         let memory = &self.pool.as_ref()?.memory;
         memory.part(0, memory.bytes())
     }
 
-    /// Allocates a contiguous buffer of at least `bytes`, zeroed, for `contents`. The GPU reaches it
-    /// with the tables of all, or with those of `space`; where processes have tables of their own and
-    /// this is `None`, the caller makes a [`GpuView`] of it.
+    /// Allocates a contiguous buffer of at least `bytes`, zeroed, for `contents`, and maps it in
+    /// the common tables, or in those of `space`. Where processes have tables of their own and
+    /// `space` is `None`, the caller makes a [`GpuView`] of it.
     ///
-    /// `InvalidArgument`: no bytes. `OutOfMemory`: none that the GPU reaches.
+    /// `InvalidArgument`: no bytes. `OutOfMemory`: no memory that the GPU reaches.
     pub(crate) fn allocate_buffer(
         &self,
         bytes: u64,
@@ -301,7 +300,7 @@ impl VideoMemory {
         if bytes == 0 {
             return Err(Error::InvalidArgument);
         }
-        // The whole window is not asked for, which the kernel would complain of.
+        // Less than the whole window: the kernel warns of such an allocation.
         let bytes = usize::try_from(bytes)
             .ok()
             .and_then(page_align)
@@ -318,7 +317,7 @@ impl VideoMemory {
             Ok((memory, address.ok_or(Error::OutOfMemory)?))
         };
         let (memory, address) = match get(bytes) {
-            // The kernel takes one page from anywhere, two from contiguous memory.
+            // The kernel allocates a single page anywhere, two in contiguous memory.
             Err(Error::OutOfMemory) if bytes == PAGE_SIZE => get(2 * PAGE_SIZE)?,
             got => got?,
         };
@@ -365,16 +364,16 @@ impl VideoMemory {
         self.vm.map(Arc::new(backing, sys::GFP_CLIENT)?)
     }
 
-    /// Pins `bytes` at user address `user` of the calling process and maps them for the GPU: for
-    /// reading only, if the process may not write all of them or does not `write`, and the MMU can
-    /// keep the GPU from it.
+    /// Pins `bytes` at user address `user` of the calling process and maps them for the GPU:
+    /// read-only, if the process may not write all of them or `write` is false, and the MMU has
+    /// read-only pages.
     ///
-    /// `InvalidArgument`: none, or they wrap. `OutOfResources`: not all there (and, without
+    /// `InvalidArgument`: no bytes, or they wrap. `OutOfResources`: not all are mapped (or, without
     /// read-only pages, writable), more than the process may lock, no room in the GPU's address
-    /// space, or some are mapped for the GPU as parts of a dma-buf. `NotSupported`: the GPU does not
-    /// reach some.
+    /// space, or some are mapped for the GPU as parts of a dma-buf. `NotSupported`: the GPU does
+    /// not reach some.
     ///
-    /// `reclaim` waits for what clients have released.
+    /// `reclaim` waits until memory that clients have released is free.
     pub(crate) fn map_user(
         &self,
         user: u64,
@@ -420,9 +419,9 @@ impl VideoMemory {
             self.vm.map(Arc::new(backing, sys::GFP_CLIENT)?)
         };
         let mapping = pin().or_else(|error| match cause.get() {
-            // What is not there does not come back, and the limit stays.
+            // A retry does not help.
             EFAULT | E2BIG | ERANGE => Err(error),
-            // What was unmapped lately may still count.
+            // Memory that was unmapped lately may still count.
             _ => reclaim().and_then(|()| pin()),
         });
         let mapping = mapping.inspect_err(|_| warn_of(cause.get()))?;
@@ -436,14 +435,14 @@ impl VideoMemory {
     }
 
     /// Maps a dma-buf for the GPU: read-only, if it is not writeable or `write` is false, and the
-    /// MMU can keep the GPU from writing.
+    /// MMU has read-only pages.
     ///
-    /// `InvalidArgument`: it is for reading only, or not in whole pages.
-    /// `OutOfMemory`: no room in the GPU's address space. `NotSupported`: the kernel has no
-    /// dma-bufs, or the GPU does not reach this one's memory. Else `OutOfResources`: its owner gives none of it, or some is mapped for the GPU
-    /// already, as a process's own or as another dma-buf.
+    /// `InvalidArgument`: it is read-only, or not in whole pages. `OutOfMemory`: no room in the
+    /// GPU's address space. `NotSupported`: the kernel has no dma-bufs, or the GPU does not reach
+    /// its memory. `OutOfResources`: its exporter fails, or some of it is mapped for the GPU
+    /// already, as memory of a process or as another dma-buf.
     ///
-    /// `reclaim` waits for what clients have released.
+    /// `reclaim` waits until memory that clients have released is free.
     pub(crate) fn import(
         &self,
         buffer: &DmaBuf,
@@ -457,7 +456,7 @@ impl VideoMemory {
             import => import,
         };
         let import = match import() {
-            // What was unmapped lately may still be mapped.
+            // Memory that was unmapped lately may still be mapped.
             Err(EBUSY) => {
                 reclaim()?;
                 import()
@@ -473,7 +472,7 @@ impl VideoMemory {
         })?;
         let bytes = import.bytes();
         if bytes > self.vm.longest_free() {
-            // What was unmapped lately may still count.
+            // Memory that was unmapped lately may still count.
             reclaim()?;
         }
         if bytes > self.vm.longest_free() {
@@ -492,12 +491,12 @@ impl VideoMemory {
         })
     }
 
-    /// A node of memory that is not ours.
+    /// Makes a node of user memory or a dma-buf.
     pub(crate) fn wrap(self: &Arc<Self>, memory: UserMemory, owner: u64) -> Result<Arc<Node>> {
         self.node(Place::Wrapped(memory), owner)
     }
 
-    /// A node of memory that the GPU reaches anyway.
+    /// Makes a node of memory that the GPU reaches anyway.
     pub(crate) fn name_elsewhere(
         self: &Arc<Self>,
         memory: Elsewhere,
@@ -518,11 +517,11 @@ impl VideoMemory {
         Ok(Arc::new(node, sys::GFP_CLIENT)?)
     }
 
-    /// Allocates a node of at least `bytes` in the first of pool `pool`'s pools that has them. It
-    /// holds zeros, or what `owner` (not 0, and never another process's number) has left there
-    /// itself.
+    /// Allocates a node of at least `bytes` in the first pool with enough memory, of those for the
+    /// number `pool`. It holds zeros, or data that `owner` has left there. `owner` is not 0, and no
+    /// other process ever has the same number.
     ///
-    /// `InvalidArgument`: no bytes. `OutOfMemory`: no pool has them.
+    /// `InvalidArgument`: no bytes. `OutOfMemory`: no pool has enough memory.
     pub(crate) fn allocate_node(
         self: &Arc<Self>,
         bytes: u32,
@@ -537,7 +536,7 @@ impl VideoMemory {
         let walk = Pool::walk(pool);
         for (i, pool) in walk.iter().enumerate() {
             let place = match pool {
-                // What the walk falls through to; asked for by name it is granted.
+                // As a fallback, only if the surface may be scattered; a direct request succeeds.
                 Pool::Virtual if i > 0 && !self.may_be_scattered(kind) => break,
                 Pool::Virtual => self.allocate_scattered(bytes).map(Place::Virtual),
                 Pool::System => self.allocate_in_pool(bytes, alignment, kind, owner),
@@ -554,7 +553,7 @@ impl VideoMemory {
         Err(Error::OutOfMemory)
     }
 
-    /// Whether a request for pool `number` could ever be granted, if nothing else were allocated.
+    /// Whether a request for pool `number` can succeed while nothing else is allocated.
     pub(crate) fn could_have(&self, bytes: u32, alignment: u32, number: u32) -> bool {
         Pool::walk(number).iter().any(|pool| match pool {
             // CAST: 32 bits into at least 32.
@@ -564,7 +563,7 @@ impl VideoMemory {
         })
     }
 
-    /// Whether a surface that found no contiguous memory may be reached through the MMU.
+    /// Whether a surface may be in scattered pages, for lack of contiguous memory.
     fn may_be_scattered(&self, kind: u32) -> bool {
         kind & KIND_MASK != TILE_STATUS || self.tile_status_anywhere
     }
@@ -577,7 +576,7 @@ impl VideoMemory {
         let (asked, mut bytes) = (bytes as usize, granted as usize);
         let mut alignment = alignment;
         if !self.shared_pool {
-            // A page of the pool shows only in windows of its owner: so it has one.
+            // Clients map only their own pages of the pool, so no two share one.
             bytes = page_align(bytes).ok_or(Error::OutOfMemory)?;
             alignment = with_pages(alignment).ok_or(Error::OutOfMemory)?;
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Nodes of video memory, wherever they lie, and words in the memory of clients.
+//! Nodes of video memory of all kinds, and words in the memory of clients.
 
 use super::heap::Span;
 use super::{
@@ -47,14 +47,14 @@ use kernel::{
     },
 };
 
-/// Where a surface should be, or is (`gcePOOL`).
+/// The requested or actual location of a surface (`gcePOOL`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pool {
     /// The pool.
     System,
-    /// Pages of its own, physically contiguous.
+    /// Physically contiguous pages.
     Contiguous,
-    /// Pages of its own, scattered, mapped by the GPU's MMU.
+    /// Scattered pages, mapped by the GPU's MMU.
     Virtual,
 }
 
@@ -68,8 +68,8 @@ impl Pool {
         }
     }
 
-    /// The pools that a request for pool `number` tries, in order. On-chip memory (LOCAL_INTERNAL,
-    /// LOCAL_EXTERNAL), which no board has, is left out.
+    /// The pools that a request for pool `number` tries, in order. No board has on-chip memory
+    /// (LOCAL_INTERNAL, LOCAL_EXTERNAL).
     pub(super) fn walk(number: u32) -> &'static [Pool] {
         match number {
             // DEFAULT, LOCAL, UNIFIED.
@@ -90,24 +90,24 @@ pub(super) enum Place {
     Pool(Span),
     Pages(Arc<Buffer>),
     Virtual(Mapping),
-    /// User memory, which is not ours.
+    /// User memory, or a dma-buf.
     Wrapped(UserMemory),
-    /// Not ours, and without pages: a framebuffer.
+    /// Foreign memory without pages: a framebuffer.
     Elsewhere(Elsewhere),
 }
 
-/// Memory that the GPU reaches at its physical address, whatever its owner.
+/// Foreign memory that the GPU reaches at its physical address.
 #[derive(Clone, Copy)]
 pub(crate) struct Elsewhere {
-    /// GPU address of its first byte.
+    /// GPU address of the first byte.
     pub(crate) address: u32,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub(crate) bytes: usize,
-    /// Where the process sees it that has made the node.
+    /// Its address in the process that made the node.
     pub(crate) user: usize,
 }
 
-/// What a node's owner maps to see it.
+/// The memory that a node's owner maps.
 #[derive(Clone)]
 pub(crate) enum Backing {
     /// A contiguous buffer.
@@ -125,7 +125,7 @@ impl Backing {
         }
     }
 
-    /// The file offset by which its owner maps it.
+    /// The file offset at which its owner maps it.
     pub(crate) fn file_offset(&self) -> u64 {
         match self {
             Backing::Contiguous(buffer) => buffer.file_offset(),
@@ -140,8 +140,8 @@ impl Backing {
         }
     }
 
-    /// Maps it into the caller: through `file`, or by its owner. No lock may be held.
-    /// `OutOfMemory`.
+    /// Maps it into the calling process: through `file`, or through the exporter of the dma-buf. No
+    /// lock may be held. `OutOfMemory`.
     pub(crate) fn map_into_caller(&self, file: &OpenFile) -> Result<usize> {
         if let Some(import) = self.imported() {
             return import.map_into_caller().map_err(|_| Error::OutOfMemory);
@@ -151,7 +151,7 @@ impl Backing {
             .map_err(|_| Error::OutOfMemory)
     }
 
-    /// Ends the caller's view of it at `user`; says whether none is there now.
+    /// Unmaps it from the caller at `user`; returns whether it is not mapped there now.
     pub(crate) fn unmap(&self, user: usize) -> bool {
         if let Some(import) = self.imported() {
             return import.unmap(user);
@@ -162,7 +162,7 @@ impl Backing {
         }
     }
 
-    /// Whether the caller sees `bytes` of it at `user`: it may have unmapped its view, or the end of it.
+    /// Whether `bytes` of it are still mapped in the calling process at `user`.
     pub(crate) fn is_seen_at(&self, user: usize, bytes: usize) -> bool {
         if let Some(import) = self.imported() {
             return import.is_seen_at(user);
@@ -174,7 +174,7 @@ impl Backing {
         seen.is_some_and(|seen| seen >= bytes)
     }
 
-    /// Maps it into an area; scattered pages can be cached.
+    /// Maps it into `area`; scattered pages can be cached.
     pub(crate) fn map(self, area: NewArea<'_>, cached: bool) -> kernel::error::Result {
         if let Some(import) = self.imported() {
             return import.map(area);
@@ -191,35 +191,35 @@ pub(crate) struct Node {
     pub(super) memory: Arc<VideoMemory>,
     /// `None` only while being dropped.
     pub(super) place: Option<Place>,
-    /// Who alone can have used it, unless it is `shared`; see [`super::heap::Heap::is_left_by`].
+    /// Its only user, unless it is `shared`; see [`super::heap::Heap::is_left_by`].
     pub(super) owner: u64,
     /// Other processes may have used it.
     pub(super) shared: Atomic<bool>,
     pub(super) metadata: Metadata,
 }
 
-/// How a node's owner sees it in its own memory.
+/// How a node's owner accesses it.
 pub(crate) enum View {
     /// At this offset of the pool's mapping.
     Pool(usize),
-    /// As memory that needs a mapping of its own.
+    /// Through a mapping of its own.
     Pages(Backing),
-    /// As what it was before, at this address.
+    /// The process has it at this address already.
     Own(usize),
 }
 
 impl Node {
-    /// From now on other processes may use it.
+    /// Marks it as used by other processes, permanently.
     pub(crate) fn share(&self) {
         self.shared.store(true, Relaxed);
     }
 
-    /// What clients tell each other of it.
+    /// The metadata that clients exchange.
     pub(crate) fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// The pool that it comes from.
+    /// Its pool.
     pub(crate) fn pool(&self) -> Pool {
         match self.place {
             Some(Place::Pages(_)) => Pool::Contiguous,
@@ -228,8 +228,7 @@ impl Node {
         }
     }
 
-    /// GPU address of its first byte for a process whose tables have it at `view`, if they have it
-    /// at an address of their own.
+    /// GPU address of the first byte, for a process whose own tables, if any, map it at `view`.
     #[inline]
     pub(crate) fn address_at(&self, view: Option<u32>) -> u32 {
         match &self.place {
@@ -237,14 +236,13 @@ impl Node {
             Some(Place::Virtual(mapping)) => view.or(mapping.address()).unwrap_or(0),
             Some(Place::Wrapped(memory)) => memory.address_at(view),
             Some(Place::Elsewhere(memory)) => memory.address,
-            // CAST: the pool lies below 2 GiB of GPU addresses, checked when it was made.
+            // CAST: `SystemPool::new` has checked that the pool is below GPU address 2 GiB.
             Some(Place::Pool(span)) => self.memory.pool_address() + span.offset() as u32,
             None => 0,
         }
     }
 
-    /// Physical address of its first byte, if it lies in one piece: where GPU address 0 is at
-    /// `base`.
+    /// Physical address of the first byte, if it is contiguous. `base`: that of GPU address 0.
     pub(crate) fn physical(&self, base: u32) -> Option<u32> {
         match (self.pool(), &self.place) {
             (Pool::System | Pool::Contiguous, _) | (_, Some(Place::Elsewhere(_))) => {
@@ -254,7 +252,7 @@ impl Node {
         }
     }
 
-    /// How its owner sees it.
+    /// How its owner accesses it.
     pub(crate) fn view(&self) -> View {
         match &self.place {
             Some(Place::Pages(buffer)) => View::Pages(Backing::Contiguous(buffer.clone())),
@@ -271,7 +269,7 @@ impl Node {
         }
     }
 
-    /// Whether it was made by the process with number `process`.
+    /// Whether process number `process` made it.
     pub(crate) fn is_made_by(&self, process: u64) -> bool {
         self.owner == process
     }
@@ -285,7 +283,7 @@ impl Node {
         }
     }
 
-    /// Its view, if that is [`View::Own`].
+    /// The address in its view, if that is [`View::Own`].
     pub(crate) fn own_view(&self) -> Option<usize> {
         match &self.place {
             Some(Place::Wrapped(memory)) => memory.user,
@@ -294,7 +292,7 @@ impl Node {
         }
     }
 
-    /// The memory, if it is not ours.
+    /// The user memory or dma-buf of which it was made.
     pub(crate) fn wrapped(&self) -> Option<&UserMemory> {
         match &self.place {
             Some(Place::Wrapped(memory)) => Some(memory),
@@ -302,12 +300,12 @@ impl Node {
         }
     }
 
-    /// Whether its addresses are the process's by having the node. Else they are by something else.
+    /// Whether a handle of the node entitles a process to its GPU addresses.
     pub(crate) fn gives_addresses(&self) -> bool {
         !matches!(self.place, Some(Place::Elsewhere(_)))
     }
 
-    /// Its bytes' offset in the pool and their number, if it lies there.
+    /// Offset and size in the pool, if it is there.
     pub(crate) fn pool_range(&self) -> Option<(usize, usize)> {
         match &self.place {
             Some(Place::Pool(span)) => Some((span.offset(), span.bytes())),
@@ -317,7 +315,7 @@ impl Node {
 }
 
 impl Node {
-    /// Bytes granted.
+    /// Its size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match &self.place {
             Some(Place::Pool(span)) => span.bytes(),
@@ -329,7 +327,7 @@ impl Node {
         }
     }
 
-    /// The word at byte `offset`. `None`: it does not lie in one piece.
+    /// The word at byte `offset`. `None`: the node is not contiguous.
     pub(super) fn read(&self, offset: usize) -> Option<u32> {
         match &self.place {
             Some(Place::Pool(span)) => {
@@ -341,7 +339,7 @@ impl Node {
         }
     }
 
-    /// Copies what lies at `offset` to `to`.
+    /// Copies from byte `offset` to `to`.
     fn copy(&self, offset: usize, to: &mut [u8]) -> kernel::error::Result {
         match &self.place {
             Some(Place::Pool(span)) => {
@@ -355,7 +353,7 @@ impl Node {
         }
     }
 
-    /// Where a process's tables of the MMU lead to it; `None`: all tables do, or none.
+    /// Its mapping in the MMU tables of a process; `None`: all tables map it, or none.
     pub(crate) fn lies(&self) -> Option<Lies<'_>> {
         match &self.place {
             Some(Place::Pool(_)) if self.memory.is_pool_shared() => None,
@@ -371,7 +369,7 @@ impl Node {
         }
     }
 
-    /// What the MMU maps, if it maps this node.
+    /// Its mapping, if the GPU reaches it through the MMU.
     fn mapping(&self) -> Option<&Mapping> {
         match &self.place {
             Some(Place::Virtual(mapping)) => Some(mapping),
@@ -380,7 +378,7 @@ impl Node {
         }
     }
 
-    /// Whether the processor may write it for the process, and the GPU.
+    /// Whether the processor, for the process, and the GPU may write it.
     pub(crate) fn is_writeable(&self) -> bool {
         match &self.place {
             Some(Place::Wrapped(memory)) => memory.is_users() && memory.is_writeable(),
@@ -389,8 +387,8 @@ impl Node {
         }
     }
 
-    /// Writes the word at byte `offset`, which is inside and a multiple of 4, if it is memory that the
-    /// processor may write.
+    /// Writes the word at byte `offset`, which is inside and a multiple of 4, if the processor may
+    /// write the memory.
     pub(crate) fn write(&self, offset: usize, word: u32) {
         match &self.place {
             Some(Place::Pool(span)) => {
@@ -407,8 +405,8 @@ impl Node {
 }
 
 impl Node {
-    /// Fills it with `byte`. `NotSupported`: it is not ours. `Interrupted`: the calling thread is being
-    /// killed, and part of it is filled. `OutOfMemory`: the same.
+    /// Fills it with `byte`. `NotSupported`: it is foreign memory. After `Interrupted` (the calling
+    /// thread is being killed) and `OutOfMemory`, part of it is filled.
     pub(crate) fn fill(&self, byte: u8) -> Result {
         match &self.place {
             Some(Place::Pool(span)) => {
@@ -448,13 +446,13 @@ impl Exportable for Node {
             Some(Place::Virtual(mapping)) => {
                 Some(dma_buf::Memory::Pages(mapping.backing().pages()))
             }
-            // Every holder can share it.
+            // Not its holder's to share.
             Some(Place::Wrapped(_) | Place::Elsewhere(_)) | None => None,
         }
     }
 }
 
-/// A word of GPU memory, by its object and its place in it.
+/// A word of GPU memory, by its object and offset.
 pub(crate) struct Word {
     pub(super) object: Object,
     pub(super) offset: usize,
@@ -468,13 +466,13 @@ pub(crate) enum Object {
     Node(Arc<Node>),
     /// A contiguous buffer.
     Buffer(Arc<Buffer>),
-    /// Memory that is not ours.
+    /// User memory, or a dma-buf.
     UserMemory(Arc<UserMemory>),
 }
 
 impl Object {
-    /// Copies what lies at `offset`, a multiple of 4, to `to`. May sleep. `EINVAL`: it is not all
-    /// there, or is a dma-buf of others. `ENOMEM`.
+    /// Copies from byte `offset`, a multiple of 4, to `to`. May sleep. `EINVAL`: out of range, or
+    /// an imported dma-buf. `ENOMEM`.
     pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> kernel::error::Result {
         match self {
             Object::Node(node) => node.copy(offset, to),
@@ -483,7 +481,7 @@ impl Object {
         }
     }
 
-    /// The address on the bus of its page of this number.
+    /// The DMA address of page `index`.
     pub(crate) fn page(&self, index: usize) -> u64 {
         let mapping = match self {
             Object::Node(node) => node.mapping(),
@@ -512,7 +510,7 @@ impl Object {
     }
 }
 
-/// Where `address` is in `bytes` at GPU address `start`, if a whole aligned word lies there.
+/// The offset of `address` from GPU address `start`, if a whole aligned word of `bytes` is there.
 fn word_offset(start: u32, bytes: usize, address: u32) -> Option<usize> {
     // CAST: 32 bits into at least 32.
     let offset = address.checked_sub(start)? as usize;
@@ -520,8 +518,7 @@ fn word_offset(start: u32, bytes: usize, address: u32) -> Option<usize> {
 }
 
 impl Word {
-    /// The word at GPU address `address`, if it lies in `node`, which is at `start`, and may be
-    /// written.
+    /// The word at GPU address `address`, if it is in `node`, which is at `start` and writable.
     pub(crate) fn in_node(node: &Arc<Node>, start: u32, address: u32) -> Option<Self> {
         let backing = node.mapping().map(|mapping| mapping.backing());
         if backing.is_some_and(|backing| !backing.is_writeable()) {
@@ -536,7 +533,7 @@ impl Word {
         })
     }
 
-    /// The word at GPU address `address`, if it lies in `buffer`.
+    /// The word at GPU address `address`, if it is in `buffer`.
     pub(crate) fn in_buffer(buffer: &Arc<Buffer>, address: u32) -> Option<Self> {
         let offset = word_offset(buffer.address(), buffer.bytes(), address)?;
         let object = Object::Buffer(buffer.clone());
@@ -547,8 +544,7 @@ impl Word {
         })
     }
 
-    /// The word at GPU address `address`, if it lies in `memory`, which is at `start`, and may be
-    /// written.
+    /// The word at GPU address `address`, if it is in `memory`, which is at `start` and writable.
     pub(crate) fn in_user_memory(
         memory: &Arc<UserMemory>,
         start: u32,
@@ -566,7 +562,7 @@ impl Word {
         })
     }
 
-    /// Whether writing it takes longer than a word of memory: a reserved pool is mapped for it.
+    /// Whether a write needs a temporary mapping, as in a reserved pool.
     pub(crate) fn is_slow(&self) -> bool {
         match &self.object {
             Object::Node(node) => {
@@ -577,7 +573,7 @@ impl Word {
         }
     }
 
-    /// What it lies in.
+    /// The object that contains it.
     pub(crate) fn object(&self) -> &Object {
         &self.object
     }
@@ -587,7 +583,7 @@ impl Word {
         self.address
     }
 
-    /// The word. `None`: it does not lie in one piece with others, or cannot be reached.
+    /// Reads the word. `None`: its object is not contiguous, or cannot be mapped.
     pub(crate) fn read(&self) -> Option<u32> {
         match &self.object {
             Object::Node(node) => node.read(self.offset),
@@ -596,7 +592,7 @@ impl Word {
         }
     }
 
-    /// Adds to the word, and returns its new value. A concurrent write may be lost.
+    /// Adds `step` to the word, and returns the sum. A concurrent write may be lost.
     pub(crate) fn count(&self, step: i32) -> Option<u32> {
         let now = self.read()?.wrapping_add_signed(step);
         self.write(now);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The pool SYSTEM: its memory, and the heap that gives it out.
+//! The SYSTEM pool: its memory, and the heap that allocates it.
 //!
 //! Lock: `galcore heap`, a leaf but for the allocator.
 
@@ -56,7 +56,7 @@ impl PoolMemory {
         }
     }
 
-    /// Whether it is memory of the kernel's, which an image of the machine has.
+    /// Whether it is the kernel's memory, which a hibernation image includes.
     pub(super) fn is_kernels(&self) -> bool {
         matches!(self, PoolMemory::Allocated(_))
     }
@@ -68,7 +68,7 @@ impl PoolMemory {
         }
     }
 
-    /// `bytes` bytes at `offset`, if these are whole pages.
+    /// `bytes` bytes at `offset`, if they are whole pages.
     pub(super) fn part(&self, offset: usize, bytes: usize) -> Option<Part<'_>> {
         match self {
             PoolMemory::Reserved(memory) => memory.part(offset, bytes),
@@ -77,7 +77,7 @@ impl PoolMemory {
     }
 
     pub(super) fn write(&self, offset: usize, word: u32) {
-        // Inside the pool; without a window for it, the word is lost as if the event had been.
+        // Inside the pool. If it cannot be mapped, the word is lost.
         let _ = match self {
             PoolMemory::Reserved(memory) => memory.write(offset, word),
             PoolMemory::Allocated(memory) => memory.write(offset, word),
@@ -106,10 +106,10 @@ impl PoolMemory {
     }
 }
 
-/// Bytes that are filled at once.
+/// Bytes that are filled between checks for a fatal signal.
 const FILL_STEP: usize = 1 << 20;
 
-/// Fills a piece of the pool. `Interrupted`: the calling thread is being killed. `OutOfMemory`.
+/// Fills `span`. `Interrupted`: the calling thread is being killed. `OutOfMemory`.
 pub(super) fn fill_in_steps(memory: &PoolMemory, span: &Span, byte: u8) -> Result {
     let mut done = 0;
     while done < span.bytes() {
@@ -123,13 +123,13 @@ pub(super) fn fill_in_steps(memory: &PoolMemory, span: &Span, byte: u8) -> Resul
     Ok(())
 }
 
-/// How much less is tried when the pool cannot be had in one piece, as the C driver does.
+/// The step by which the request shrinks when the allocation fails, as in the C driver.
 const POOL_STEP: usize = 4 << 20;
 
-/// What a pool that takes all there is leaves to the cores' rings, and to clients' buffers.
+/// Bytes left for the cores' rings and clients' buffers when the pool takes all other memory.
 const LEFT_OVER: usize = 4 << 20;
 
-/// Allocates the pool, or as much of it as there is; prints what is missing.
+/// Allocates the pool, or the part for which there is memory; logs the difference.
 fn allocate_pool(dev: &Device, owner: &dma::Device, wanted: usize) -> Option<DmaBuffer> {
     let mut bytes = wanted;
     let mut left_over = None;
@@ -213,11 +213,11 @@ impl SystemPool {
             })?;
         let mut heap = Heap::new(memory.bytes(), parameters.bank_size).map_err(|_| ENOMEM)?;
         if !parameters.shared_pool && !parameters.shared_nodes {
-            // Else others may have written into a node, or read what its owner left before.
+            // With sharing, other processes may have written into a node, or read its old data.
             heap.keep_owners().map_err(|_| ENOMEM)?;
         }
         if address == 0 {
-            // To clients and to the check of commands GPU address 0 is no memory.
+            // Clients and the command checker take GPU address 0 for no memory.
             heap.leave_out(PAGE_SIZE).map_err(|_| ENOMEM)?;
         }
         KBox::pin_init(

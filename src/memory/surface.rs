@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How much memory a surface takes, for clients that leave it to the kernel (ALLOCATE_VIDEO_MEMORY
-//! of the v2 family).
+//! Sizes of surfaces, for clients that let the kernel compute them (ALLOCATE_VIDEO_MEMORY of the v2
+//! family).
 //!
 //! Pure logic. Source: sources.md, video memory; `gceSURF_FORMAT` of the vendor's v2 headers.
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// Alignment of the surface's place, in bytes.
+/// Alignment of a surface's address, in bytes.
 pub(crate) const ALIGNMENT: u32 = 64;
 
 /// `gceSURF_TYPE`.
@@ -21,7 +21,7 @@ const TEXTURE: u32 = 3;
 const RENDER_TARGET: u32 = 4;
 const DEPTH: u32 = 5;
 
-/// What a surface takes.
+/// The dimensions of a surface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
     /// Pixels, aligned.
@@ -32,21 +32,21 @@ pub(crate) struct Size {
     pub(crate) bytes: u32,
 }
 
-/// Bits of a pixel of a `gceSURF_FORMAT`. The number's hundreds are its family.
+/// Bits per pixel of a `gceSURF_FORMAT`. The number's hundreds are its family.
 fn bits_per_pixel(format: u32) -> Option<u64> {
     Some(match format {
         // Indices.
         100 => 1,
         101 => 4,
         102 => 8,
-        // Colours, red first.
+        // Colors, red first.
         200 | 201 => 8,
         202..=209 | 214 | 215 | 223 | 224 => 16,
         210 => 24,
         211..=213 | 216 | 217 | 222 => 32,
         218 | 219 => 48,
         220 | 221 => 64,
-        // Colours, blue first.
+        // Colors, blue first.
         300..=302 | 309 | 310 | 313..=316 => 16,
         303 => 24,
         304..=306 | 308 | 311 | 312 => 32,
@@ -55,20 +55,20 @@ fn bits_per_pixel(format: u32) -> Option<u64> {
         400 | 406 => 4,
         401..=404 => 8,
         405 => 16,
-        // YUV: packed, then in planes.
+        // YUV: packed, then planar.
         500 | 501 | 506..=509 => 16,
         502..=505 => 12,
         // Depth.
         600 => 16,
         601..=603 => 32,
-        // Alpha, and luminance.
+        // Alpha or luminance.
         700 | 800 => 4,
         701 | 801 => 8,
         702 | 802 => 12,
         703 | 803 => 16,
         704 | 804 => 32,
         705 | 805 => 1,
-        // Both.
+        // Alpha and luminance.
         900 | 901 => 8,
         902 | 903 => 16,
         904 => 24,
@@ -86,8 +86,8 @@ fn bits_per_pixel(format: u32) -> Option<u64> {
     })
 }
 
-/// The size of a surface. `InvalidArgument`: no such format, or nothing at all. `OutOfMemory`: more
-/// than can be.
+/// The size of a surface. `InvalidArgument`: unknown format, or no bytes. `OutOfMemory`: 4 GiB or
+/// more.
 pub(crate) fn size(surface: &Surface, has_super_tiles: bool) -> Result<Size> {
     let (columns, rows) = match surface.kind {
         RENDER_TARGET | DEPTH if has_super_tiles => (64, 64),

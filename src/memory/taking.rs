@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Memory of the machine's that clients are taking at this moment.
+//! Memory that clients are just allocating.
 //!
-//! What is available does not show it before it is taken. So what all are about to take is added
-//! up, and leaves the machine its reserve together.
+//! The kernel's count of available memory does not include such allocations yet. So the driver adds
+//! them up, and refuses those that would not leave the machine its reserve.
 
 use crate::{
     error::{
@@ -19,17 +19,17 @@ use kernel::sync::atomic::{
     Full, //
 };
 
-/// What is taken.
+/// The kind of allocation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pieces {
     /// Scattered pages.
     Scattered,
-    /// Pages in one piece. What the kernel has with each, such as its own mapping, may be as much
-    /// again, and is not asked for gently: twice the reserve is left.
+    /// Contiguous pages. The kernel's own overhead, such as its mapping, may be as large again, and
+    /// its allocation can invoke the OOM killer: twice the reserve is left.
     Contiguous,
 }
 
-/// How many bytes clients are about to take.
+/// The bytes that clients are about to allocate.
 pub(super) struct Taking(Atomic<u64>);
 
 impl Taking {
@@ -38,10 +38,10 @@ impl Taking {
         Self(Atomic::new(0))
     }
 
-    /// The caller is about to take `bytes`. `OutOfMemory`: that, with what others are about to
-    /// take, leaves the machine less than its reserve.
+    /// Announces an allocation of `bytes`. `OutOfMemory`: together with those of other callers it
+    /// leaves the machine less than its reserve.
     pub(super) fn begin(&self, bytes: usize, pieces: Pieces) -> Result<Share<'_>> {
-        // Alone first: a request that can never be granted must not block others.
+        // Check it alone first: a request that can never be granted must not block others.
         if !leaves_reserve(bytes, pieces) {
             return Err(Error::OutOfMemory);
         }
@@ -52,7 +52,7 @@ impl Taking {
             of: self,
             left: Cell::new(own),
         };
-        // What is available is asked for last: what others have taken by now is not in it.
+        // Read the available memory last: memory that others have taken by now is not in it.
         let all = usize::try_from(others.saturating_add(own)).unwrap_or(usize::MAX);
         match leaves_reserve(all, pieces) {
             true => Ok(share),
@@ -70,14 +70,14 @@ fn leaves_reserve(bytes: usize, pieces: Pieces) -> bool {
     limits::leaves_reserve(bytes.saturating_add(more), available, total)
 }
 
-/// What one caller is about to take. It ends with this.
+/// The bytes that one caller is about to allocate, until it is dropped.
 pub(super) struct Share<'a> {
     of: &'a Taking,
     left: Cell<u64>,
 }
 
 impl Share<'_> {
-    /// `bytes` of it have been taken: what is available shows them.
+    /// Subtracts `bytes` that have been allocated: the available memory no longer includes them.
     pub(super) fn has(&self, bytes: usize) {
         // CAST: at most 64 bits.
         let done = self.left.get().min(bytes as u64);

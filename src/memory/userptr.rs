@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Memory that is not ours, which the GPU may use.
+//! User memory and dma-bufs, mapped for the GPU.
 
 use crate::{
     mmu::{
@@ -14,26 +14,26 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-/// A piece of memory that is not ours, which the GPU may use: a process's own, or a dma-buf.
+/// A piece of user memory or a dma-buf, mapped for the GPU.
 pub(crate) struct UserMemory {
     pub(super) mapping: Mapping,
-    /// Where the piece starts in its first page.
+    /// The offset of the piece in its first page.
     pub(super) offset: usize,
     pub(super) bytes: usize,
     /// Its address in the process; a dma-buf has none.
     pub(super) user: Option<usize>,
-    /// A stream has used it.
+    /// A stream has used the piece.
     pub(super) is_used: Atomic<bool>,
 }
 
 impl UserMemory {
-    /// Where the GPU reaches it.
+    /// Where the GPU reaches the piece.
     pub(crate) fn lies(&self) -> Lies<'_> {
         Lies::Pages(&self.mapping)
     }
 
-    /// GPU address of the first byte for a process whose tables have the first page at `view`, if
-    /// they have it at an address of their own.
+    /// GPU address of the first byte, for a process whose own tables, if any, map the first page at
+    /// `view`.
     pub(crate) fn address_at(&self, view: Option<u32>) -> u32 {
         let first = view.or(self.mapping.address()).unwrap_or(0);
         // CAST: less than a page.
@@ -45,17 +45,17 @@ impl UserMemory {
         self.bytes
     }
 
-    /// Where the process has it; `None`: it is a dma-buf.
+    /// Its address in the process; `None`: it is a dma-buf.
     pub(crate) fn user(&self) -> Option<usize> {
         self.user
     }
 
-    /// Whether it is a process's own, not a dma-buf.
+    /// Whether it is user memory, not a dma-buf.
     pub(crate) fn is_users(&self) -> bool {
         self.user.is_some()
     }
 
-    /// Whether `bytes` from user address `user` all lie in this piece.
+    /// Whether all `bytes` from user address `user` are in this piece.
     pub(crate) fn contains(&self, user: usize, bytes: usize) -> bool {
         self.user
             .and_then(|start| user.checked_sub(start))
@@ -73,12 +73,12 @@ impl UserMemory {
         self.is_used.load(Relaxed)
     }
 
-    /// Notes that one does.
+    /// Notes that a stream uses it.
     pub(crate) fn note_use(&self) {
         self.is_used.store(true, Relaxed);
     }
 
-    /// Copies what lies at `offset` to `to`.
+    /// Copies from byte `offset` to `to`.
     pub(super) fn copy(&self, offset: usize, to: &mut [u8]) -> kernel::error::Result {
         let pages = self.mapping.backing().pages();
         pages.copy(self.offset + offset, to)
@@ -89,13 +89,13 @@ impl UserMemory {
         pages.write(self.offset + offset, word);
     }
 
-    /// Gives the next `bytes` bytes, about, back to the process, and says whether more are left:
+    /// Synchronizes about the next `bytes` bytes for the CPU, and returns whether more are left:
     /// see [`crate::sys::pages::Pages::give_back`].
     pub(crate) fn give_back(&self, bytes: usize) -> bool {
         self.mapping.backing().pages().give_back(bytes)
     }
 
-    /// Hands `bytes` from user address `user`, which lie in this piece, to the other side.
+    /// Synchronizes the caches for `bytes` from user address `user`, which are in this piece.
     pub(crate) fn sync(&self, user: usize, bytes: usize, direction: Sync) {
         if let Some(at) = self.user.and_then(|start| user.checked_sub(start)) {
             let backing = self.mapping.backing();
