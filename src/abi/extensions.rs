@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Russell King's ioctls, which etna_viv and xf86-video-armada know: a dma-buf, or memory of the
+//! Russell King's ioctls, for etna_viv and xf86-video-armada: they map a dma-buf, or memory of the
 //! caller, for the GPU.
 //!
-//! They are no commands of the interface, but have its envelope, with a structure of their own
-//! behind it, whose head holds the status where the generation has it. Pure logic. Source:
-//! sources.md, generations.
+//! They use the envelope of the interface, but a structure of their own. It has the status where
+//! the generation's header has it. Pure logic. Source: sources.md, generations.
 
 use super::{
     codec::Format,
@@ -20,25 +19,25 @@ use crate::{
     sys, //
 };
 
-/// Bytes of the largest of the structures.
+/// Bytes of the largest structure.
 pub(crate) const MAX_EXTENSION_BYTES: usize = 96;
 
 /// `PROT_READ` and `PROT_WRITE`.
 const READ: u32 = 1;
 const WRITE: u32 = 2;
 
-/// Which of them.
+/// An extension ioctl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extension {
     /// `IOC_GDMABUF_MAP`.
     DmaBuf,
     /// `IOC_GMEMBUF_MAP`.
     UserMemory,
-    /// The first form of `IOC_GDMABUF_MAP`, of earlier X drivers.
+    /// The first form of `IOC_GDMABUF_MAP`, for earlier X drivers.
     OldDmaBuf,
 }
 
-/// Memory that is not ours, for the GPU.
+/// Foreign memory, for the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Foreign {
     /// A dma-buf.
@@ -55,17 +54,17 @@ pub(crate) enum Foreign {
     },
 }
 
-/// What is asked for.
+/// The arguments of the ioctl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ImportRequest {
     /// The memory.
     pub(crate) what: Foreign,
-    /// The GPU writes it, too.
+    /// The GPU may write it.
     pub(crate) write: bool,
 }
 
 impl Extension {
-    /// That of an ioctl's number.
+    /// The extension with an ioctl's number.
     pub(crate) fn of(code: u32) -> Option<Self> {
         match code {
             0xC058_5F00 => Some(Extension::DmaBuf),
@@ -75,7 +74,7 @@ impl Extension {
         }
     }
 
-    /// Bytes of its structure.
+    /// Bytes of the structure.
     pub(crate) fn bytes(self) -> usize {
         match self {
             Extension::DmaBuf => 88,
@@ -84,7 +83,7 @@ impl Extension {
         }
     }
 
-    /// Reads the structure. `InvalidArgument`: an access that there is not.
+    /// Reads the structure. `InvalidArgument`: unknown access bits.
     pub(crate) fn decode(self, words: &[u32]) -> Result<ImportRequest, Error> {
         // CAST: the bits of a signed field.
         let dma_buf = |fd: Field| Foreign::DmaBuf {
@@ -110,7 +109,7 @@ impl Extension {
         })
     }
 
-    /// Writes the answer: the memory's handle and GPU address, or why not.
+    /// Writes the answer: the memory's handle and GPU address, or the error.
     pub(crate) fn encode(
         self,
         words: &mut [u32],

@@ -2,10 +2,9 @@
 
 //! Wire formats: bytes to requests, replies to bytes.
 //!
-//! Knows no hardware and no kernel object. A [`Request`] is the same whichever generation of the
-//! interface it came in, and so is a [`Reply`]. The generations are data ([`layout`]); one decoder
-//! and encoder serves all of them ([`codec`]); a file's first ioctl decides which one it speaks
-//! ([`detect`]).
+//! Knows no hardware and no kernel object. A [`Request`] and a [`Reply`] do not depend on the
+//! generation of the interface. Generations are data ([`layout`]), which one decoder and encoder
+//! interprets ([`codec`]). The first ioctl on a file selects its generation ([`detect`]).
 
 mod codec;
 pub(crate) mod detect;
@@ -48,7 +47,7 @@ pub(crate) use layout::{
 pub(crate) use reply::*;
 pub(crate) use request::*;
 
-/// The newest generation's numbers: major, minor, patch, build.
+/// The version of the newest generation: major, minor, patch, build.
 pub(crate) fn newest_version() -> [u32; 4] {
     let versions = layout::LAYOUTS.iter().map(layout::Layout::version);
     versions.max().unwrap_or_default()

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a command gives back, in the terms of [`Request`], and how much a process has, which
-//! DATABASE tells.
+//! Replies to commands, in the terms of [`Request`], and the memory accounts of DATABASE.
 
 use super::*;
 use crate::{
@@ -10,11 +9,9 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// What a command gives back.
+/// The reply to a command. Large parts are boxed, to keep it small.
 ///
-/// Small: what is large is somewhere else.
-///
-/// Its tag is its own: inside of a 64-bit field it takes 32-bit machines several instructions.
+/// `repr` keeps the tag out of 64-bit fields, where 32-bit machines need several instructions.
 #[derive(Debug)]
 #[repr(u32)]
 pub(crate) enum Reply<'a> {
@@ -25,7 +22,7 @@ pub(crate) enum Reply<'a> {
         /// Bytes of the pool.
         pool_bytes: u64,
     },
-    /// QUERY_CHIP_IDENTITY, of a program of 32 bits or 64.
+    /// QUERY_CHIP_IDENTITY, and 32 or 64: the bits of the program.
     ChipIdentity(&'a IdentityWords, u8),
     /// QUERY_KERNEL_SETTINGS.
     KernelSettings {
@@ -38,24 +35,24 @@ pub(crate) enum Reply<'a> {
     MmuVersion(u32),
     /// VERSION.
     Version {
-        /// What the parameter `version` says; `None`: that of the generation.
+        /// The parameter `version`; `None`: the version of the generation.
         claim: Option<[u32; 4]>,
     },
-    /// CHIP_INFO: the cores that there are, in this order.
+    /// CHIP_INFO: the cores, in this order.
     ChipInfo([Option<HardwareType>; MAX_CORES]),
     /// QUERY_CHIP_OPTION.
     ChipOptions {
-        /// There is a profiler.
+        /// The profiler is available.
         profiler: bool,
-        /// Fast clear may be used.
+        /// Clients may use fast clear.
         fast_clear: bool,
-        /// Compression may be used.
+        /// Clients may use compression.
         compression: bool,
-        /// Cores may go off.
+        /// Cores may be switched off.
         power: bool,
-        /// Shader cores.
+        /// The number of shader cores.
         shaders: u32,
-        /// Neural cores.
+        /// The number of neural cores.
         neural_cores: u32,
         /// There is a pool.
         pool: bool,
@@ -73,72 +70,72 @@ pub(crate) enum Reply<'a> {
     Mapped { user: u64 },
     /// MAP_USER_MEMORY.
     UserMemory { info: u32, address: u32 },
-    /// QUERY_CHIP_FREQUENCY: in Hz; 0: not known.
+    /// QUERY_CHIP_FREQUENCY, in Hz; 0: unknown.
     Frequency {
         core: u32,
-        /// The shaders'.
+        /// The shader clock.
         shader: u32,
     },
-    /// QUERY_CPU_FREQUENCY: not known.
+    /// QUERY_CPU_FREQUENCY: unknown.
     CpuFrequency,
-    /// GET_FSCALE_VALUE: in 64ths of the clock.
+    /// GET_FSCALE_VALUE, in 64ths of the clock.
     Scale { scale: u32 },
     /// GET_PROFILE_SETTING.
     ProfileSetting {
         enable: bool,
-        /// The name of a file; `None`: nobody has set one.
+        /// The name of the file; `None`: not set.
         name: Option<KBox<Text>>,
     },
-    /// READ_ALL_PROFILE_REGISTERS and its parts.
+    /// READ_ALL_PROFILE_REGISTERS and its partial variants.
     Counters(KBox<Cells>),
     /// READ_REGISTER.
     Register(u32),
-    /// READ_REGISTER_EX: of the cores that were asked for.
+    /// READ_REGISTER_EX, for the selected cores.
     Registers([Option<u32>; EX_CORES]),
-    /// The core is off: a register of it is 0, and the core not ready.
+    /// READ_REGISTER of a core that is off: the register is 0, and the core not ready.
     Off,
-    /// The same for READ_REGISTER_EX, of which core ever.
+    /// READ_REGISTER_EX of cores one of which is off: all registers are 0.
     AllOff,
     /// QUERY_POWER_MANAGEMENT_STATE.
     Power {
         state: PowerState,
-        /// Nothing is under way.
+        /// The core has no work.
         is_idle: bool,
     },
     /// CONFIG_POWER_MANAGEMENT.
     ConfigPower {
-        /// Whether the core might go off before.
+        /// Whether the core could be switched off before.
         old: bool,
     },
     /// TIMESTAMP.
     TimeDelta { microseconds: i32 },
-    /// DATABASE: video memory, non-paged, contiguous.
+    /// DATABASE.
     Database(KBox<ProcessLedgers>),
     /// EVENT_COMMIT of a process with a completion page.
     Submitted {
-        /// Its number, from 1 up.
+        /// The number of the job, from 1 up.
         number: u64,
     },
     /// QUERY_COMMAND_BUFFER.
     CommandBuffer,
     /// COMMIT.
     Committed {
-        /// Its number, from 1 up, in a process with a completion page.
+        /// The number of the job, from 1 up, for a process with a completion page.
         counted: Option<u64>,
-        /// The core's number of it, from 1 up.
+        /// The number of the job on the core, from 1 up.
         stamp: u64,
-        /// The context has been loaded for it.
+        /// The core had to load the context.
         switched: bool,
     },
     /// QUERY_RESET_TIME_STAMP.
     Resets {
-        /// How often the core has been reset because it hung.
+        /// The number of resets of the core after a hang.
         count: u64,
     },
     /// ALLOCATE_LINEAR_VIDEO_MEMORY.
     Node {
         node: u32,
-        /// `gcePOOL` where it lies.
+        /// Its pool (`gcePOOL`).
         pool: u32,
         bytes: u64,
     },
@@ -148,17 +145,17 @@ pub(crate) enum Reply<'a> {
         width: u32,
         /// Rows, as aligned.
         height: u32,
-        /// `gcePOOL` where it lies.
+        /// Its pool (`gcePOOL`).
         pool: u32,
         node: u32,
     },
     /// LOCK_VIDEO_MEMORY.
     Locked {
-        /// GPU address; `None`: no lock was asked for.
+        /// GPU address; `None`: the request was for a view only.
         address: Option<u32>,
-        /// Physical address of memory in one piece; 0: of other memory.
+        /// Physical address of contiguous memory; 0: not contiguous.
         physical: u32,
-        /// User address; `None`: no view was asked for.
+        /// User address; `None`: the request was for a lock only.
         user: Option<u64>,
     },
     /// NAME_VIDEO_MEMORY: the name.
@@ -167,40 +164,40 @@ pub(crate) enum Reply<'a> {
     Imported { node: u32 },
     /// WRAP_USER_MEMORY.
     Wrapped { node: u32, bytes: u64 },
-    /// EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD and CREATE_NATIVE_FENCE: to be installed when the
-    /// caller has been told.
+    /// EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD and CREATE_NATIVE_FENCE: a file that is installed
+    /// after the reply has been copied to the caller.
     File(NewFile),
-    /// What is known of a node.
+    /// The metadata of a node.
     Metadata(NodeMetadata),
     /// SHBUF's CREATE.
     SharedBuffer { id: u32 },
     /// SHBUF's READ.
     Copied {
-        /// Bytes; `None`: nobody has written yet.
+        /// Bytes; `None`: not written yet.
         bytes: Option<u32>,
     },
-    /// UNLOCK_VIDEO_MEMORY of the lock.
+    /// UNLOCK_VIDEO_MEMORY that ends the lock.
     Unlocked {
         /// An UNLOCK record must follow in an event queue.
         asynchronous: bool,
-        /// `gcePOOL` where it lies.
+        /// Its pool (`gcePOOL`).
         pool: u32,
         bytes: u64,
     },
-    /// UNLOCK_VIDEO_MEMORY of the view alone.
+    /// UNLOCK_VIDEO_MEMORY that ends the view only.
     Unmapped,
     /// USER_SIGNAL's CREATE.
     Signal { id: u32 },
     /// ATTACH.
     Context {
         context: u32,
-        /// Highest state that the context covers, plus 1.
+        /// The highest state of the context, plus 1.
         state_count: u64,
     },
 }
 
 impl Reply<'_> {
-    /// The value for the interface's `status` field: success, or that there was nothing to do.
+    /// The value for the interface's `status` field.
     pub(crate) fn status(&self) -> u32 {
         match self {
             Reply::Copied { bytes: None } => STATUS_SKIP,
@@ -219,54 +216,53 @@ const STATUS_CHIP_NOT_READY: u32 = 11;
 /// The most nodes of a graphic buffer.
 pub(crate) const GRAPHIC_BUFFER_NODES: usize = 3;
 
-/// What clients tell each other of a node.
+/// Metadata of a node, which clients exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeMetadata {
-    /// A descriptor of its tile status' dma-buf, of the process that has told it; less than 0:
-    /// none.
+    /// A descriptor of the tile status' dma-buf, in the process that set it; negative: none.
     pub(crate) status: i32,
-    /// Whether it is cleared fast, by what value (64 bits), whether it is compressed, and how.
+    /// Fast clear on, its value (64 bits), compression on, its format.
     pub(crate) words: [u32; Self::WORDS],
 }
 
 impl NodeMetadata {
-    /// How many words there are beside the descriptor.
+    /// Words besides the descriptor.
     pub(crate) const WORDS: usize = 5;
-    /// It has no tile status.
+    /// No tile status.
     pub(crate) const NO_STATUS: i32 = -1;
 }
 
-/// Cores that READ_REGISTER_EX and WRITE_REGISTER_EX have room for.
+/// The most cores of READ_REGISTER_EX and WRITE_REGISTER_EX.
 pub(crate) const EX_CORES: usize = 4;
 
-/// Bytes of one kind.
+/// An account of one kind of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ledger {
-    /// Now.
+    /// Bytes allocated now.
     pub(crate) bytes: u64,
-    /// The most at one time.
+    /// The maximum of `bytes`.
     pub(crate) max: u64,
-    /// All that was ever given out.
+    /// The sum of all allocations.
     pub(crate) total: u64,
-    /// How often some were given out; comes round.
+    /// The number of allocations; wraps.
     pub(crate) given: u32,
-    /// How often some were given back; comes round.
+    /// The number of frees; wraps.
     pub(crate) returned: u32,
 }
 
 impl Ledger {
-    /// Notes bytes given out.
+    /// Adds an allocation.
     pub(crate) fn add(&mut self, bytes: usize) {
         // CAST: at most 64 bits.
         let bytes = bytes as u64;
-        // 64 bits of bytes do not come round.
+        // 64 bits of bytes do not wrap in practice.
         self.bytes = self.bytes.wrapping_add(bytes);
         self.max = self.max.max(self.bytes);
         self.total = self.total.wrapping_add(bytes);
         self.given = self.given.wrapping_add(1);
     }
 
-    /// Notes bytes given back.
+    /// Subtracts a freed allocation.
     pub(crate) fn remove(&mut self, bytes: usize) {
         // CAST: at most 64 bits.
         self.bytes = self.bytes.saturating_sub(bytes as u64);
@@ -274,7 +270,7 @@ impl Ledger {
     }
 }
 
-/// What DATABASE tells of a process.
+/// The memory accounts of a process (DATABASE).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ProcessLedgers {
     /// Nodes of video memory.
@@ -283,15 +279,15 @@ pub(crate) struct ProcessLedgers {
     pub(crate) non_paged: Ledger,
     /// Buffers of ALLOCATE_CONTIGUOUS_MEMORY.
     pub(crate) contiguous: Ledger,
-    /// Nodes that lie in one piece: those in the pool, and in contiguous pages of their own.
+    /// Contiguous nodes: those in the pool, and in contiguous pages.
     pub(crate) in_one_piece: Ledger,
     /// Nodes in the pool.
     pub(crate) pool: Ledger,
-    /// Nodes in contiguous pages of their own.
+    /// Nodes in contiguous pages.
     pub(crate) contiguous_pages: Ledger,
     /// Nodes in scattered pages.
     pub(crate) scattered: Ledger,
-    /// Nodes in pages of their own.
+    /// Nodes in contiguous or scattered pages.
     pub(crate) paged: Ledger,
 }
 

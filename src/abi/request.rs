@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a command asks for, whichever generation it came in.
+//! Requests of clients, independent of the generation of the interface.
 //!
-//! A variant without a doc line is the command of its name. `user` is a user address, `node`,
-//! `handle`, `id` and `info` are handles of the process's.
+//! A variant without a doc line is the command of its name. `user` is a user address. `node`,
+//! `handle`, `id` and `info` are handles of the process.
 
 use super::*;
 use crate::error::Error;
@@ -12,9 +12,9 @@ use kernel::fmt::{
     Write, //
 };
 
-/// What a command asks for.
+/// A decoded command.
 ///
-/// Its tag is its own: inside of a 64-bit field it takes 32-bit machines several instructions.
+/// `repr` keeps the tag out of 64-bit fields, where 32-bit machines need several instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Request {
@@ -28,7 +28,7 @@ pub(crate) enum Request {
     /// ALLOCATE_CONTIGUOUS_MEMORY and ALLOCATE_NON_PAGED_MEMORY.
     AllocateContiguous {
         bytes: u64,
-        /// NON_PAGED: counted apart.
+        /// NON_PAGED: has an account of its own.
         non_paged: bool,
     },
     /// FREE_CONTIGUOUS_MEMORY and FREE_NON_PAGED_MEMORY.
@@ -40,7 +40,7 @@ pub(crate) enum Request {
     /// ALLOCATE_LINEAR_VIDEO_MEMORY.
     AllocateLinear {
         bytes: u32,
-        /// Of the offset in the pool.
+        /// The alignment of the offset in the pool.
         alignment: u32,
         kind: u32,
         /// `gcePOOL`.
@@ -49,9 +49,9 @@ pub(crate) enum Request {
     /// LOCK_VIDEO_MEMORY.
     Lock {
         node: u32,
-        /// The user's mapping is to be cached.
+        /// The user mapping shall be cached.
         cacheable: bool,
-        /// Who has a page-backed node locked may lock it again.
+        /// A process may lock a page-backed node again.
         again: bool,
         parts: Parts,
     },
@@ -59,7 +59,7 @@ pub(crate) enum Request {
     Unlock {
         node: u32,
         parts: Parts,
-        /// The lock goes with the record that follows, whatever the node is.
+        /// The record that follows ends the lock of every kind of node.
         later: bool,
     },
     /// NAME_VIDEO_MEMORY.
@@ -68,20 +68,19 @@ pub(crate) enum Request {
     },
     /// IMPORT_VIDEO_MEMORY.
     ImportNode {
-        /// What NAME_VIDEO_MEMORY answered.
+        /// The name from NAME_VIDEO_MEMORY.
         name: u32,
     },
-    /// WRAP_USER_MEMORY: the GPU may write it, if the process may.
+    /// WRAP_USER_MEMORY: the GPU may write the memory if the process may.
     Wrap {
         what: Foreign,
-        /// The process's own memory must be whole lines of the cache.
+        /// User memory must be whole cache lines.
         in_lines: bool,
     },
     /// EXPORT_VIDEO_MEMORY and GET_VIDEO_MEMORY_FD.
     ExportNode {
         node: u32,
-        /// Flags of `open` for the descriptor; `None`: for reading and writing, and closed by
-        /// `exec`.
+        /// Flags of `open` for the descriptor; `None`: `O_RDWR | O_CLOEXEC`.
         flags: Option<u32>,
     },
     /// SET_VIDEO_MEMORY_METADATA.
@@ -89,7 +88,7 @@ pub(crate) enum Request {
         node: u32,
         metadata: NodeMetadata,
     },
-    /// SET_VIDEO_MEMORY_METADATA that asks.
+    /// SET_VIDEO_MEMORY_METADATA that reads.
     ReadMetadata {
         node: u32,
     },
@@ -106,23 +105,23 @@ pub(crate) enum Request {
     SharedBuffer(SharedBuffer),
     /// CREATE_NATIVE_FENCE.
     CreateFence {
-        /// The signal whose next setting it is about.
+        /// The signal whose next setting completes the fence.
         signal: u32,
     },
     /// WAIT_NATIVE_FENCE.
     WaitFence {
         fd: i32,
-        /// How long; all ones is for ever.
+        /// The timeout; all ones: unlimited.
         milliseconds: u32,
     },
-    /// WAIT_FENCE: wait for the kernel's own fence of a node, which there is none of.
+    /// WAIT_FENCE: wait for the kernel's own fence of a node, which no node has.
     WaitNode {
         node: u32,
     },
-    /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY: what else a record of a queue does.
+    /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY: the second half of UNLOCK, outside of a queue.
     FinishUnlock {
         node: u32,
-        /// It takes the lock off whatever the node is.
+        /// It ends the lock of every kind of node.
         later: bool,
     },
     /// FREE_VIDEO_MEMORY and RELEASE_VIDEO_MEMORY.
@@ -133,34 +132,34 @@ pub(crate) enum Request {
     },
     UserSignal(UserSignal),
     Attach {
-        /// Contexts keep what those from 5.0.11 on do.
+        /// Contexts hold the states that they hold from 5.0.11 on.
         newer: bool,
     },
     Detach {
         context: u32,
-        /// Of an unknown one it fails; else nothing is to be done.
+        /// An unknown context is an error; else it is ignored.
         must_exist: bool,
     },
     Commit(Commit),
-    /// COMMIT for several cores of a kind: the first one's part, and how many there are
+    /// COMMIT for several cores of a kind: the part of the first, and their number
     /// ([`Format::decode_part`]).
     CommitAll {
-        /// The first one's.
+        /// The part of the first core.
         first: Commit,
-        /// 2 to [`MAX_PARTS`].
+        /// The number of cores, 2 to [`MAX_PARTS`].
         count: u32,
     },
     /// COMMIT for the vector graphics core.
     VectorCommit(vector::Commit),
     QueryCommandBuffer,
     EventCommit {
-        /// First `gcsQUEUE`.
+        /// User address of the first `gcsQUEUE`.
         queue: u64,
         /// How to read it.
         format: Format,
     },
     Stall {
-        /// Not longer than SET_TIMEOUT says.
+        /// SET_TIMEOUT limits the wait.
         is_limited: bool,
     },
     Cache(CacheRange),
@@ -169,14 +168,14 @@ pub(crate) enum Request {
     },
     /// MAP_MEMORY of the pool.
     MapPool {
-        /// Bytes, however many.
+        /// Any number of bytes.
         bytes: u64,
     },
     /// UNMAP_MEMORY of the pool.
     UnmapPool {
-        /// Where it is, or anywhere.
+        /// The address of the mapping, or any other.
         user: u64,
-        /// Bytes, however many.
+        /// Any number of bytes.
         bytes: u64,
     },
     UnmapMemory {
@@ -196,38 +195,38 @@ pub(crate) enum Request {
     UnmapUser(NamedUserMemory),
     /// GET_PROFILE_SETTING.
     ProfileSetting {
-        /// The generation's builds have a profiler, which can be off.
+        /// The generation has a profiler, which can be off.
         is_built: bool,
-        /// It is on if nobody has said otherwise.
+        /// It is on by default.
         is_on: bool,
     },
     /// SET_PROFILE_SETTING, with the text of a file's name.
     SetProfileSetting {
         enable: bool,
-        /// The generation's builds have one, which can be off.
+        /// The generation has a profiler, which can be off.
         is_built: bool,
     },
-    /// READ_ALL_PROFILE_REGISTERS and its parts.
+    /// READ_ALL_PROFILE_REGISTERS and its partial variants.
     ReadCounters(CounterSet),
     /// PROFILE_REGISTERS_2D.
     ReadCounters2d {
-        /// User address where cycles and pixels go.
+        /// User address of the result: cycles and pixels.
         user: u64,
     },
     /// READ_PROFILER_REGISTER_SETTING.
     ClearCounters {
-        /// Each reading begins a new count.
+        /// Each read resets the counters.
         clears: bool,
     },
     ReadRegister {
         address: u32,
-        /// It is 0 where the core is off.
+        /// It reads 0 if the core is off.
         off_reads_zero: bool,
     },
     WriteRegister {
         address: u32,
         data: u32,
-        /// It is well where the core is off.
+        /// A write succeeds if the core is off.
         off_reads_zero: bool,
     },
     /// READ_REGISTER_EX.
@@ -241,7 +240,7 @@ pub(crate) enum Request {
         address: u32,
         /// A bit for each core of the kind.
         cores: u32,
-        /// What is written, by core.
+        /// The word for each core.
         data: [u32; EX_CORES],
     },
     /// DEBUG, with a text for the log.
@@ -259,12 +258,12 @@ pub(crate) enum Request {
     /// SET_POWER_MANAGEMENT_STATE.
     SetPower {
         state: PowerState,
-        /// How it is to be reached.
+        /// How to enter the state.
         way: PowerWay,
     },
     /// CONFIG_POWER_MANAGEMENT.
     ConfigPower {
-        /// The core may go off while this process has it open.
+        /// The core may be switched off while this process has it open.
         enable: bool,
     },
     /// QUERY_RESET_TIME_STAMP.
@@ -273,9 +272,9 @@ pub(crate) enum Request {
     QueryTimer {
         timer: u32,
     },
-    /// DATABASE: what a process has.
+    /// DATABASE: the memory accounts of a process.
     Database {
-        /// The process; `None`: the client does not say.
+        /// The process; `None`: not given.
         process: Option<u32>,
     },
     /// QUERY_CHIP_FREQUENCY.
@@ -293,27 +292,27 @@ pub(crate) enum Request {
         milliseconds: u32,
     },
     Reset {
-        /// It succeeds whatever comes of it; else only if a core was reset.
+        /// It always succeeds; else only if a core was reset.
         succeeds: bool,
     },
     /// BROADCAST_GPU_STUCK.
     GpuStuck,
     /// A command that succeeds and does nothing, as in the C driver's default build.
     Ignored,
-    /// A command that does not exist, is not built, only queues may hold, or makes no sense.
+    /// A command that does not exist, is not built, is only for queues, or is malformed.
     Refused(Error),
 }
 
-/// A contiguous buffer as FREE names it.
+/// A contiguous buffer, as in the arguments of FREE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NamedBuffer {
     pub(crate) bytes: u64,
-    /// The handle, which the interface calls `physical`.
+    /// The handle, the field `physical` of the interface.
     pub(crate) handle: u32,
     pub(crate) user: u64,
 }
 
-/// Pinned user memory as UNMAP_USER_MEMORY names it.
+/// Pinned user memory, as in the arguments of UNMAP_USER_MEMORY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NamedUserMemory {
     pub(crate) user: u64,
@@ -321,16 +320,16 @@ pub(crate) struct NamedUserMemory {
     pub(crate) info: u32,
 }
 
-/// CACHE's arguments.
+/// The arguments of CACHE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CacheRange {
     /// 1 clean, 2 invalidate, 3 flush, 4 barrier.
     pub(crate) operation: u32,
     pub(crate) user: u64,
     pub(crate) bytes: u64,
-    /// The node, 0 for foreign memory; `None`: what the address is.
+    /// The node, 0 for foreign memory; `None`: found by the address.
     pub(crate) node: Option<u32>,
-    /// The node is what counts: as much of it as the range names, all without one. Else the range
+    /// The node decides: as many bytes of it as the range has, all without a range. Else the range
     /// must be the client's.
     pub(crate) by_node: bool,
 }
@@ -340,23 +339,23 @@ pub(crate) struct CacheRange {
 pub(crate) enum UserSignal {
     /// Makes a signal.
     Create {
-        /// It stays set until it is reset.
+        /// A wait does not reset the signal.
         manual_reset: bool,
     },
     /// Drops a reference.
     Destroy {
         id: u32,
     },
-    /// Sets or resets.
+    /// Sets or resets the signal.
     Signal {
         id: u32,
-        /// Set.
+        /// Set, else reset.
         state: bool,
     },
-    /// Waits.
+    /// Waits for the signal.
     Wait {
         id: u32,
-        /// How long; all ones is for ever.
+        /// The timeout; all ones: unlimited.
         milliseconds: u32,
     },
     /// Takes a reference.
@@ -366,10 +365,10 @@ pub(crate) enum UserSignal {
     Unknown,
 }
 
-/// SHBUF: a small piece of memory that processes hand data over in.
+/// SHBUF: a small buffer through which processes exchange data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SharedBuffer {
-    /// Makes one.
+    /// Makes a buffer.
     Create {
         bytes: u32,
     },
@@ -381,41 +380,40 @@ pub(crate) enum SharedBuffer {
     Map {
         id: u32,
     },
-    /// Copies into it.
+    /// Copies into the buffer.
     Write {
         id: u32,
         user: u64,
         bytes: u32,
     },
-    /// Copies out of it.
+    /// Copies out of the buffer.
     Read {
         id: u32,
         user: u64,
-        /// Bytes, at most.
+        /// The most bytes.
         bytes: u32,
     },
     Unknown,
 }
 
-/// Where COMMIT's commands are described.
+/// The location of the description of COMMIT's commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Commands {
     /// In a `gcoCMDBUF` at this user address.
     Described(u64),
-    /// In the request, and the `gcsHAL_COMMAND_LOCATION` with those behind them at this user
-    /// address; 0: none.
+    /// In the request; the next `gcsHAL_COMMAND_LOCATION` is at this user address, 0: none.
     Here(CommandBuffer, u64),
 }
 
-/// Which parts of a LOCK or an UNLOCK are done: both, where a generation does not say.
+/// The parts of a LOCK or an UNLOCK: both, where the generation has no such field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     pub(crate) lock: bool,
-    /// The view, for the user.
+    /// The user mapping.
     pub(crate) view: bool,
 }
 
-/// COMMIT's arguments.
+/// The arguments of COMMIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Commit {
     /// Context handle; 0: none.
@@ -427,18 +425,18 @@ pub(crate) struct Commit {
     pub(crate) delta: u64,
     /// User address of the first `gcsQUEUE`; 0: none.
     pub(crate) queue: u64,
-    /// The core, where the generation names it here.
+    /// The core, where the generation has this field.
     pub(crate) core: Option<u32>,
-    /// User address of another core's part, a `gcsHAL_SUBCOMMIT`; 0: none.
+    /// User address of the next core's part, a `gcsHAL_SUBCOMMIT`; 0: none.
     pub(crate) next: u64,
-    /// How to read all of these.
+    /// The format of these structures.
     pub(crate) format: Format,
 }
 
-/// Which of the profiler's counters are read.
+/// A set of the profiler's counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CounterSet {
-    /// All in one piece.
+    /// All counters.
     Whole,
     /// The first part.
     First,
@@ -446,7 +444,7 @@ pub(crate) enum CounterSet {
     Second,
 }
 
-/// GET_SHARED_INFO's and SET_SHARED_INFO's arguments.
+/// The arguments of GET_SHARED_INFO and SET_SHARED_INFO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SharedInfo {
     /// The process whose data is read.
@@ -457,17 +455,17 @@ pub(crate) struct SharedInfo {
     pub(crate) bytes: u64,
     /// A node; 0: none.
     pub(crate) node: u32,
-    /// User address of what is noted of it.
+    /// User address of the node's data.
     pub(crate) node_data: u64,
-    /// It is a rectangle that grows.
+    /// The node's data is a dirty rectangle, which is enlarged.
     pub(crate) is_rectangle: bool,
 }
 
-/// A text of a client's, in words, up to its zero.
+/// A client's text, in words, up to the NUL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Text(pub(crate) [u32; MAX_TEXT_WORDS]);
 
-/// The most words of a text.
+/// The maximum length of a text, in words.
 pub(crate) const MAX_TEXT_WORDS: usize = 32;
 
 impl fmt::Display for Text {
@@ -481,7 +479,7 @@ impl fmt::Display for Text {
     }
 }
 
-/// A surface by its geometry.
+/// The geometry of a surface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Surface {
     pub(crate) width: u32,
@@ -493,7 +491,7 @@ pub(crate) struct Surface {
     pub(crate) pool: u32,
 }
 
-/// What a core can do.
+/// The kind of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HardwareType {
     /// 3D.
@@ -508,7 +506,7 @@ pub(crate) enum HardwareType {
 }
 
 impl HardwareType {
-    /// What it is called where people read.
+    /// Its name for logs.
     pub(crate) fn name(self) -> &'static str {
         match self {
             HardwareType::ThreeD => "3d",
@@ -520,19 +518,19 @@ impl HardwareType {
     }
 }
 
-/// Which core a command is for.
+/// The target core of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CoreSelector {
-    /// How the generation numbers the kinds.
+    /// The generation's numbers of the kinds.
     numbers: &'static HardwareTypes,
-    /// Its kind (`gceHARDWARE_TYPE`).
+    /// The number of the kind (`gceHARDWARE_TYPE`).
     hardware_type: u32,
-    /// Which of that kind.
+    /// The index among cores of this kind.
     index: u32,
 }
 
 impl CoreSelector {
-    /// Core number `index` of those with type `hardware_type`, by the numbers of a generation.
+    /// Core `index` of the kind `hardware_type`, in a generation's numbers.
     pub(crate) fn new(numbers: &'static HardwareTypes, hardware_type: u32, index: u32) -> Self {
         Self {
             numbers,
@@ -541,22 +539,22 @@ impl CoreSelector {
         }
     }
 
-    /// The same for a COMMIT that names the core itself.
+    /// The same kind with another index, for a COMMIT that has a core index of its own.
     pub(crate) fn with_index(self, index: u32) -> Self {
         Self { index, ..self }
     }
 
-    /// Its kind and which of that, as the request has them.
+    /// Kind and index, in the numbers of the request.
     pub(crate) fn numbers(self) -> (u32, u32) {
         (self.hardware_type, self.index)
     }
 
-    /// How its generation finds the core.
+    /// How the generation finds the core.
     pub(crate) fn routing(self) -> Routing {
         self.numbers.routing
     }
 
-    /// Its kind; `None`: the generation has no such number.
+    /// The kind; `None`: unknown number.
     #[inline]
     pub(crate) fn hardware_type(self) -> Option<HardwareType> {
         let numbers = self.numbers;
@@ -570,26 +568,26 @@ impl CoreSelector {
         }
     }
 
-    /// Whether its kind is 3D alone.
+    /// Whether the kind is 3D without 2D.
     #[inline]
     pub(crate) fn is_three_d(self) -> bool {
         self.hardware_type == self.numbers.three_d.into()
     }
 
-    /// Whether the request names no core where the first one is meant then: there is no room for
-    /// it, or a number that is no kind's.
+    /// Whether the request names no core, and the first one is the default: the generation has no
+    /// such field, or the number is no kind's.
     #[inline]
     pub(crate) fn is_unnamed(self) -> bool {
         self.numbers.routing == Routing::Type && self.hardware_type().is_none()
     }
 
-    /// Whether its kind's number is one of those up to `last`.
+    /// Whether the number of the kind is at most `last`.
     #[inline]
     pub(crate) fn is_up_to(self, last: u32) -> bool {
         self.hardware_type <= last
     }
 
-    /// Which of that kind.
+    /// The index among cores of this kind.
     pub(crate) fn index(self) -> usize {
         // CAST: 32 bits into at least 32.
         self.index as usize

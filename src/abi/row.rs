@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The parameter `identity`: what a core is, where its registers do not say so and no public list
-//! has it.
+//! The parameter `identity`: properties of a core that neither its registers nor a public list
+//! tell.
 //!
-//! A list, parted by commas: a core's model and revision, then values by the names of the vendor's
+//! A comma-separated list: a core's model and revision, then values by the names of the vendor's
 //! `gcsHAL_QUERY_CHIP_IDENTITY` and, for neural cores, of its feature database:
 //! `0x8000:0x7120,productID=0x45080009,NNCoreCount=8`. Another model and revision begin the next
 //! row. Pure logic.
@@ -16,7 +16,7 @@ use super::{
     IdentityWords, //
 };
 
-/// A number as the kernel's parameters have it: decimal, octal after a 0, hexadecimal after `0x`.
+/// Parses a number as module parameters do: decimal, octal after a 0, hexadecimal after `0x`.
 pub(crate) fn number(text: &str) -> Option<usize> {
     let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     match (hexadecimal, text.strip_prefix('0')) {
@@ -31,7 +31,7 @@ fn word(text: &str) -> Option<u32> {
     number(text).and_then(|number| u32::try_from(number).ok())
 }
 
-/// Model and revision, which begin a row: hexadecimal, as the log names them.
+/// Parses the model and revision that begin a row: hexadecimal, as in the log.
 fn core(part: &str) -> Option<(u32, u32)> {
     let hexadecimal = |text: &str| {
         let digits = text.strip_prefix("0x").unwrap_or(text);
@@ -41,7 +41,7 @@ fn core(part: &str) -> Option<(u32, u32)> {
     hexadecimal(model).zip(hexadecimal(revision))
 }
 
-/// What the parameter says of a core.
+/// The part of the parameter for one core.
 #[derive(Clone, Copy)]
 pub(crate) struct Row<'a> {
     text: &'a str,
@@ -49,13 +49,13 @@ pub(crate) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// That of the core whose registers have this model and revision, in a parameter that
-    /// [`Row::check`] has passed. It may have no value.
+    /// The row for a model and revision, in a parameter that [`Row::check`] has passed. It may have
+    /// no values.
     pub(crate) fn of(text: &'a str, core: (u32, u32)) -> Self {
         Self { text, core }
     }
 
-    /// The error says what is wrong with the parameter.
+    /// Checks the parameter. The error says what is wrong with it.
     pub(crate) fn check(text: &str) -> Result<(), &'static str> {
         let mut is_first = true;
         if text.is_empty() {
@@ -90,19 +90,19 @@ impl<'a> Row<'a> {
         })
     }
 
-    /// How many values it has.
+    /// The number of values.
     pub(crate) fn count(self) -> usize {
         self.values().count()
     }
 
-    /// The value of a word: the last that is given.
+    /// The value of a word: the last one given.
     pub(crate) fn value(self, word: IdentityWord) -> Option<u32> {
         let named = self.values().filter(|(name, _)| *name == word.c_name());
         named.last().map(|(_, value)| value)
     }
 
-    /// Puts these values into what clients read. Features are not among them: the driver goes by
-    /// them, too, and may leave some out.
+    /// Copies the values into the words that clients read, but for feature words: the driver uses
+    /// those itself, and may clear bits.
     pub(crate) fn amend(self, words: &mut IdentityWords) {
         for word in IdentityWord::ALL {
             if let Some(value) = self.value(word) {
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(npu.value(IdentityWord::Product), Some(0x4508_0009));
         assert_eq!(npu.value(IdentityWord::NeuralCores), Some(8));
         assert_eq!(npu.value(IdentityWord::Eco), None);
-        // The last counts.
+        // The last value counts.
         let gpu = Row::of(TEXT, (0x600, 0x19));
         assert_eq!(gpu.value(IdentityWord::Product), Some(9));
         assert_eq!(Row::of(TEXT, (0x600, 0x1A)).count(), 0);

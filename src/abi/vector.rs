@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! COMMIT for the vector graphics core, and what it points to.
+//! COMMIT for the vector graphics core, and the structures that it points to.
 //!
 //! Source: sources.md, vector graphics.
 
@@ -37,27 +37,27 @@ pub(crate) use super::layout::vector::{
     TASK_BYTES, //
 };
 
-/// COMMIT for the vector graphics core.
+/// The arguments of COMMIT for the vector graphics core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Commit {
     /// User address of the context.
     pub(crate) context: u64,
-    /// User address of the entries.
+    /// User address of the array of entries.
     pub(crate) queue: u64,
-    /// How many there are.
+    /// The number of entries.
     pub(crate) count: u32,
     /// User address of the task table; 0: none.
     pub(crate) tasks: u64,
-    /// How to read all of these.
+    /// The format of these structures.
     pub(crate) format: VectorFormat,
 }
 
-/// A context: what the kernel uses of it.
+/// The fields of a context that the kernel uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Context {
-    /// Its name; 0: it has none yet.
+    /// Its id; 0: none yet.
     pub(crate) id: u64,
-    /// Set at once if its buffer need not run.
+    /// A signal to set at once if the context's buffer need not run.
     pub(crate) signal: u32,
 }
 
@@ -66,31 +66,31 @@ pub(crate) struct Context {
 pub(crate) struct Entry {
     /// User address of its [`Buffer`].
     pub(crate) buffer: u64,
-    /// The kernel ends it; else its END is there.
+    /// The kernel adds the END; else the buffer has one.
     pub(crate) is_dynamic: bool,
 }
 
-/// The head of a command buffer: what the kernel uses of it.
+/// The fields of a command buffer's head that the kernel uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Buffer {
-    /// The node that it lies in.
+    /// The node that contains it.
     pub(crate) node: u32,
     /// Physical address of the commands.
     pub(crate) address: u32,
-    /// Bytes from the head to them.
+    /// Bytes from the head to the commands.
     pub(crate) offset: u32,
-    /// How many units of 8 bytes they are, with the one that ends them.
+    /// The size of the commands in units of 8 bytes, with the unit that ends them.
     pub(crate) units: u32,
 }
 
 /// A task table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
-    /// By block, user address of the first task; 0: none.
+    /// For each block, user address of the first task; 0: none.
     pub(crate) heads: [u64; BLOCKS as usize],
-    /// How many records there are.
+    /// The number of records.
     pub(crate) count: u32,
-    /// Bytes for them.
+    /// Bytes of all records.
     pub(crate) size: u32,
 }
 
@@ -107,7 +107,7 @@ mod id {
     pub(super) const UNMAP: u32 = 9;
 }
 
-/// A generation that knows the vector graphics core.
+/// A generation with a vector graphics core.
 #[derive(Clone, Copy)]
 pub(crate) struct VectorFormat(&'static Vector);
 
@@ -126,13 +126,13 @@ impl core::fmt::Debug for VectorFormat {
 }
 
 impl Format {
-    /// How it commands the vector graphics core.
+    /// The format of vector graphics commands; `None`: the generation has no such core.
     pub(crate) fn vector(self) -> Option<VectorFormat> {
         self.0.vector.map(VectorFormat)
     }
 
-    /// Whether EVENT_COMMIT is a command that the vector graphics core does not support; else it is
-    /// none of its commands.
+    /// Whether EVENT_COMMIT to the vector graphics core is `NotSupported`; else it is
+    /// `InvalidArgument`.
     pub(crate) fn vector_knows_events(self) -> bool {
         let vector = self.0.vector;
         vector.is_some_and(|vector| vector.knows_events)
@@ -140,7 +140,7 @@ impl Format {
 }
 
 impl VectorFormat {
-    /// Reads COMMIT's arguments.
+    /// Reads the arguments of COMMIT.
     pub(crate) fn decode_commit(self, u: &[u32]) -> Commit {
         Commit {
             context: self.0.context.user(u),
@@ -196,19 +196,19 @@ impl VectorFormat {
     }
 
     /// Reads the head of a task, of [`TASK_BYTES`] bytes: the address of the next (0: the last),
-    /// and the bytes of records behind it.
+    /// and the bytes of records after the head.
     pub(crate) fn decode_task(self, words: &[u32]) -> (u64, u32) {
         (TASK_NEXT.user(words), TASK_SIZE.word(words))
     }
 
-    /// Reads the records of a task; calls `each` with every one that does something. `None`: what
-    /// the words hold is no list of records.
+    /// Reads the records of a task, and calls `each` with those that have an effect. `None`: the
+    /// words are not a valid list of records.
     pub(crate) fn decode_records<E>(
         self,
         words: &[u32],
         mut each: impl FnMut(Record) -> Result<(), E>,
     ) -> Option<Result<(), E>> {
-        // What is left of a cluster: its records are to be there, and not to be clusters.
+        // Records missing from the current cluster. Clusters do not nest.
         let mut cluster = 0;
         let mut left = words;
         while let Some(&first) = left.first() {
@@ -231,7 +231,7 @@ impl VectorFormat {
         (cluster == 0).then_some(Ok(()))
     }
 
-    /// Bytes of a record by its number. `None`: there is no such record.
+    /// Bytes of a record by its number. `None`: unknown number.
     fn record_bytes(self, id: u32) -> Option<usize> {
         match id {
             id::INCREMENT | id::DECREMENT => Some(8),
@@ -283,16 +283,16 @@ impl VectorFormat {
     }
 }
 
-/// Offset of the name in a context, which has 8 bytes.
+/// Offset of the 8-byte id in a context.
 pub(crate) fn context_id() -> u64 {
     let id: Field = CONTEXT_ID;
     id.at()
 }
 
-/// QUERY_COMMAND_BUFFER's answer (`gcsCOMMAND_BUFFER_INFO`): the front end's interrupt and the
-/// tessellator's of an overflow; which bits of an address count, and how addresses and commands are
-/// aligned; bytes of STATE (its head), RESTART, FETCH, CALL, RETURN, an event and END; bytes behind
-/// the commands of a static and of a dynamic buffer.
+/// QUERY_COMMAND_BUFFER's answer (`gcsCOMMAND_BUFFER_INFO`): interrupts of the front end and of a
+/// tessellator overflow; the mask of address bits, the alignments of addresses and of commands;
+/// bytes of STATE (its head), RESTART, FETCH, CALL, RETURN, an event and END; bytes after the
+/// commands of a static and of a dynamic buffer.
 pub(crate) const COMMAND_BUFFER_INFO: [u32; 14] = [13, 0, 0x3C, 64, 8, 4, 8, 8, 8, 8, 8, 8, 8, 80];
 
 #[kunit_tests(galcore_abi_vector)]
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(buffer("v4"), of(1, 2, 3, 6));
         assert_eq!(buffer("5.0.11.p8"), of(1, 2, 3, 6));
         assert_eq!(buffer("6.4.11"), of(1, 2, 3, 6));
-        // A node of 64 bits that is none of ours.
+        // A 64-bit node handle that does not exist.
         assert_eq!(buffer("4.0.0"), of(u32::MAX, 4, 5, 8));
         assert_eq!(format("4.6.9").buffer_bytes(), 48);
         assert_eq!(format("6.2.2").buffer_bytes(), 36);
@@ -358,7 +358,7 @@ mod tests {
         let words = [1, 2, 4, 7, 20, 4, 7, 21];
         let all = records("4.0.0", &words).unwrap().unwrap();
         assert_eq!(all[..], [signal(20), signal(21)]);
-        // A node of 64 bits on 4 bytes.
+        // A 64-bit node handle that is 4-byte aligned.
         let words = [4, 7, 20, 6, 0, 9, 0, 7, 0, 9, 0];
         let all = records("4.0.0", &words).unwrap().unwrap();
         let unlock = Record::Unlock {
@@ -377,15 +377,15 @@ mod tests {
     #[test]
     fn what_is_no_list_is_refused() {
         for words in [
-            // Unknown; the kernel's own.
+            // Unknown, or for the kernel only.
             &[12, 0, 0, 0][..],
             &[0, 0, 0],
             &[10, 0, 0],
-            // Cut off.
+            // Truncated.
             &[4, 7],
             &[1],
             &[5, 0, 0, 0],
-            // Clusters of too few, and in a cluster.
+            // Incomplete and nested clusters.
             &[1, 1],
             &[1, 3, 4, 7, 20],
             &[1, 2, 1, 1, 4, 7, 20],

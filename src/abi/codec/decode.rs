@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Bytes to requests: an arm for each command, a function for each structure.
+//! Bytes to requests: a match arm for each command, a function for each structure.
 
 use super::*;
 use core::cmp::Ordering;
 
-/// MAP_USER_MEMORY's `physical` that means: by user address.
+/// MAP_USER_MEMORY's `physical` for a request by user address.
 const NO_PHYSICAL: u32 = u32::MAX;
 
 /// `gcvVIDMEM_INFO_DIRTY_RECTANGLE`.
 const DIRTY_RECTANGLE: u32 = 1;
 
-/// `gceENGINE` of the engine that copies (BLT).
+/// `gceENGINE` of the copy engine (BLT).
 const ENGINE_COPY: u32 = 1;
 
-/// `gceSURF_TYPE`: the first number that `gcvSURF_IMAGE` has moved, and the first that was none
-/// before.
+/// `gceSURF_TYPE`: the first number that `gcvSURF_IMAGE` shifted, and the end of the numbers before
+/// it.
 const SURFACE_IMAGE: u32 = 8;
 const OLD_SURFACE_TYPES: u32 = 11;
 
-/// The number of types in 4.0.0, whose banks in the pool are known; what they are for of an unknown
-/// one, and the bits of the number of a type.
+/// `gceSURF_TYPE`: the number of types in 4.0.0, whose banks in the pool are known; the type
+/// with no bank of its own; the bits of a type.
 const SURFACE_TYPES: u32 = 12;
 const SURFACE_UNKNOWN: u32 = 0;
 const SURFACE_MASK: u32 = 0xFF;
 
-/// Bytes of what a dma-buf is made of.
+/// The granularity of dma-bufs, in bytes.
 const DMA_BUF_UNIT: u32 = 4096;
 
 /// The profiler's commands of all generations.
@@ -45,7 +45,7 @@ macro_rules! profiler_commands {
 }
 
 impl Format {
-    /// Reads a request, apart from who runs it: there decoding is a part of that.
+    /// Reads a request, out of line; for callers off the hot path.
     #[cold]
     #[inline(never)]
     pub(crate) fn decode_apart(self, words: &[u32]) -> Request {
@@ -131,7 +131,7 @@ impl Format {
                 }
             }
             Command::Shbuf => Request::SharedBuffer(self.shared_buffer(u)),
-            // Of a sync point: these are not built.
+            // For a sync point, which is not built.
             Command::CreateNativeFence if !layout.create_fence.signal.exists() => {
                 Request::Refused(Error::NotSupported)
             }
@@ -182,7 +182,7 @@ impl Format {
                 },
                 by_node: layout.quirks.caches_nodes,
             }),
-            // By the direction of the transfer: both, to the GPU, from it.
+            // The directions are both, to the GPU, from the GPU.
             Command::FlushCache if layout.quirks.flushes => Request::Cache(CacheRange {
                 operation: match layout.flush_cache.direction.word(u) {
                     1 => 1,
@@ -221,7 +221,7 @@ impl Format {
             Command::UnmapUserMemory => Request::UnmapUser(self.user_memory(u)),
             Command::QueryChipFrequency => Request::QueryFrequency,
             Command::QueryCpuFrequency => Request::QueryCpuFrequency,
-            // It would keep all others out for as long as the client likes; jobs need it not.
+            // A client could block all others without a limit, and jobs do not need the mutex.
             Command::DeviceMutex => Request::Ignored,
             // The log has one level.
             Command::SetDebugLevelZone => Request::Ignored,
@@ -266,7 +266,7 @@ impl Format {
                 context: layout.detach.context.handle(u),
                 must_exist: layout.quirks.detaches_known,
             },
-            // There they have an interface to themselves.
+            // In these generations they have a separate interface.
             profiler_commands!() if layout.profiler_bytes != 0 => {
                 Request::Refused(Error::InvalidArgument)
             }
@@ -303,9 +303,9 @@ impl Format {
             {
                 Request::GpuStuck
             }
-            // Of a scheduler that is compiled out.
+            // For a scheduler that is compiled out.
             Command::CommitDone if layout.quirks.takes_commit_done => Request::Ignored,
-            // Only for queues, or compiled out of every Linux build.
+            // Valid only in queues, or compiled out of every Linux build.
             Command::Unknown
             | Command::Signal
             | Command::WriteData
@@ -326,7 +326,7 @@ impl Format {
             | Command::ConfigCtxFramework
             | Command::GcOff
             | Command::GcOn => Request::Refused(Error::InvalidArgument),
-            // These exist, and are not built.
+            // Defined, but not built.
             Command::ReadRegisterEx
             | Command::WriteRegisterEx
             | Command::Debug
@@ -410,7 +410,7 @@ impl Format {
         }
     }
 
-    /// `gceSURF_TYPE` with the numbers of 4.0.0; flags are kept.
+    /// Converts `gceSURF_TYPE` to the numbers of 4.0.0; keeps flags.
     pub(super) fn surface_type(self, kind: u32) -> u32 {
         let types = self.0.quirks.surface_types.into();
         match kind {
@@ -425,7 +425,7 @@ impl Format {
         }
     }
 
-    /// `gcePOOL` with the numbers of 4.0.0.
+    /// Converts `gcePOOL` to the numbers of 4.0.0.
     pub(super) fn pool(self, pool: u32) -> u32 {
         let quirks = self.0.quirks;
         let pool = match pool.cmp(&quirks.sram_pool) {
@@ -445,8 +445,8 @@ impl Format {
         asked.map_or_else(Request::Refused, |pool| self.allocate_in(u, pool))
     }
 
-    /// The pool that ALLOCATE_LINEAR_VIDEO_MEMORY asks for. Where flags are no hints: which has what
-    /// they ask for. Errors as the vendor's, whose pools and allocators say what each has.
+    /// The pool that ALLOCATE_LINEAR_VIDEO_MEMORY requests. Where flags are mandatory, the pool
+    /// must satisfy them. Errors are those of the vendor's driver.
     fn asked_pool(self, u: &[u32]) -> Result<u32> {
         let fields = &self.0.allocate_linear;
         let flags = &self.0.quirks.flags;
@@ -489,9 +489,9 @@ impl Format {
             return Request::Refused(Error::OutOfMemory);
         };
         let pool = match pool {
-            // The pool is never shown cached.
+            // The pool has no cached mappings.
             POOL_SYSTEM if is(flags.cacheable) => POOL_UNKNOWN,
-            // Without a number of its own.
+            // The generation has no number for CONTIGUOUS.
             POOL_VIRTUAL if is(flags.contiguous) && self.has_no_contiguous_pool() => {
                 POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE
             }
@@ -510,7 +510,7 @@ impl Format {
         }
     }
 
-    /// Whether pool CONTIGUOUS is none.
+    /// Whether the generation has no pool CONTIGUOUS.
     fn has_no_contiguous_pool(self) -> bool {
         self.0.quirks.pools <= POOL_CONTIGUOUS
     }
@@ -554,9 +554,8 @@ impl Format {
                 },
                 in_lines: false,
             },
-            // Where the memory is physically is not looked at: that of the client's choice is
-            // nobody's to map. Who sees it somewhere gets what it sees there, and who sees it
-            // nowhere, at 0, has asked for something, and gets nothing.
+            // The physical address is ignored: clients must not choose it. The memory is what the
+            // client has mapped at the user address; a request without one, with 0, fails.
             _ if kind == kinds.user_memory => Request::Wrap {
                 what: Foreign::User {
                     user: fields.logical.user(u),
@@ -606,13 +605,13 @@ impl Format {
         }
     }
 
-    /// The state that a SIGNAL names, as the client has it.
+    /// The state in the arguments of SIGNAL.
     pub(in crate::abi) fn signal_state(self, words: &[u32]) -> u32 {
         self.0.user_signal.state.word(self.union(words))
     }
 
-    /// Whether commands are for the engine that copies, which none of these cores has. `own`: where
-    /// the structure itself says so, if it does.
+    /// Whether commands are for the copy engine, which no supported core has. `own`: the
+    /// structure's own field for the engine, if any.
     fn copies(self, own: Field, words: &[u32]) -> bool {
         let engine = match own.exists() {
             true => own.word(self.union(words)),
@@ -633,14 +632,14 @@ impl Format {
     }
 }
 
-/// Which parts of a LOCK or an UNLOCK `field` asks for by its `bits`; without one, both.
+/// The parts of a LOCK or an UNLOCK that `field` selects by its `bits`; without a field, both.
 fn parts(field: Field, bits: [u32; 2], u: &[u32]) -> Parts {
     let has = |bit: u32| !field.exists() || field.word(u) & bit != 0;
     let [lock, view] = bits.map(has);
     Parts { lock, view }
 }
 
-/// A buffer by the places of its bytes, its handle and its user address.
+/// Reads a buffer from the fields for its size, handle and user address.
 fn named_buffer([size, handle, user]: [Field; 3], u: &[u32]) -> NamedBuffer {
     NamedBuffer {
         bytes: size.long(u),

@@ -4,16 +4,16 @@
 
 use super::*;
 
-/// Where the registers on the APB begin: the default of the vendor's parameter.
+/// The base of the registers on the APB: the default of the vendor's parameter.
 const REGISTER_APB: u64 = 0x30_0000;
 
-/// Bits of a GPU address, on all cores that have come so far.
+/// Bits of a GPU address, on all known cores.
 const ADDRESS_BITS: u32 = 32;
 
-/// `gceCOMPRESSION_OPTION`: colour, depth, and both of surfaces with several samples.
+/// `gceCOMPRESSION_OPTION`: color and depth, with and without multisampling.
 const ALL_COMPRESSIONS: u32 = 0xF;
 
-/// QUERY_CHIP_OPTION's answers that say nothing of the cores that there are: the vendor's defaults.
+/// QUERY_CHIP_OPTION's answers that do not depend on the cores: the vendor's defaults.
 const ATTRIBUTE_CACHE: u32 = 2;
 const ALL_NETWORKS: u32 = 0xFF;
 
@@ -24,14 +24,14 @@ impl Format {
         self.put_status(words, reply.status());
     }
 
-    /// Writes the status of a failure, as this generation has it.
+    /// Writes the status of a failure, in the terms of this generation.
     pub(crate) fn fail(self, words: &mut [u32], error: Error) {
         let reported = self.reported(words, error);
         // CAST: the bits of a signed field.
         self.put_status(words, reported.status() as u32);
     }
 
-    /// What this generation calls a failure of the request in `words`.
+    /// The error that this generation reports for a failure of the request in `words`.
     pub(crate) fn reported(self, words: &[u32], error: Error) -> Error {
         let is_old = self.0.quirks.unknown_signal == UnknownSignal::Invalid;
         match (self.command(words), error) {
@@ -61,7 +61,7 @@ impl Format {
         }
     }
 
-    /// What 6.4 calls a failure of `command`. Source: tests/abi/behaviour.
+    /// The error that 6.4 reports for a failure of `command`. Source: tests/abi/behaviour.
     fn named_in_6_4(self, u: &[u32], command: Command, error: Error) -> Error {
         let layout = self.0;
         match (command, error) {
@@ -85,22 +85,22 @@ impl Format {
         }
     }
 
-    /// Whether WRAP_USER_MEMORY is of a dma-buf.
+    /// Whether WRAP_USER_MEMORY names a dma-buf.
     fn wraps_dma_buf(self, u: &[u32]) -> bool {
         self.0.wrap.flag.word(u) & self.0.quirks.flags.dma_buf != 0
     }
 
-    /// Writes how the wait for a signal has ended besides: nothing is ever called off.
+    /// Writes the second status of a wait for a signal: the work is never canceled.
     pub(super) fn put_wait_status(self, words: &mut [u32]) {
         if let UserSignal::Wait { .. } = self.user_signal(self.union(words)) {
             self.0.user_signal.status.put(self.union_mut(words), 0);
         }
     }
 
-    /// Writes a reply over the request that it answers.
+    /// Writes a reply over its request.
     pub(crate) fn encode(self, words: &mut [u32], reply: &Reply<'_>) {
         let layout = self.0;
-        // Few replies depend on it: it is looked up where one does.
+        // A closure, because few replies need the command.
         let number = COMMAND.word(words);
         let command = || layout.command(number);
         if let Reply::Submitted { number } = *reply {
@@ -127,7 +127,7 @@ impl Format {
                 }
             }
             Reply::VideoMemory { pool_bytes } => {
-                // No internal and external memory here.
+                // There is no internal or external memory.
                 zero(u, layout.video_memory.bytes);
                 if layout.quirks.names_pool && pool_bytes != 0 {
                     layout.video_memory.contiguous_physical.put(u, POOL_NAME);
@@ -337,8 +337,8 @@ impl Format {
         }
     }
 
-    /// A pool with the numbers of 4.0.0 as this generation numbers it: what lies in pages of its
-    /// own is VIRTUAL where there is no pool of such memory.
+    /// Converts a pool from the numbers of 4.0.0 to this generation's; pools that the generation
+    /// does not have become VIRTUAL.
     pub(crate) fn pool_number(self, pool: u32) -> u32 {
         let pool = match pool < self.0.quirks.pools {
             true => pool,
@@ -347,7 +347,7 @@ impl Format {
         pool + u32::from(pool >= self.0.quirks.sram_pool)
     }
 
-    /// CHIP_INFO's answer. A 3D core's id is its number among those; the others' is the default.
+    /// Writes CHIP_INFO's answer. The id of a 3D core is its index among them, else a default.
     #[cold]
     fn encode_cores(self, u: &mut [u32], cores: [Option<HardwareType>; MAX_CORES]) {
         const DEFAULT_ID: u32 = u32::MAX;
@@ -481,7 +481,7 @@ fn zero(u: &mut [u32], bytes: u16) {
     }
 }
 
-/// Puts the words of [`IdentityLayout::FEATURES`] into an identity of `count` words.
+/// Inserts the words of [`IdentityLayout::FEATURES`] into an identity of `count` words.
 #[cold]
 #[inline(never)]
 fn insert_features(u: &mut [u32], count: usize, identity: &IdentityWords) {

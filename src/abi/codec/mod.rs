@@ -44,7 +44,7 @@ const TIMESTAMP_STOP: u32 = 0;
 const TIMESTAMP_START: u32 = 1;
 const TIMESTAMP_QUERY: u32 = 2;
 
-/// What QUERY_VIDEO_MEMORY calls the pool where it has a name: no buffer's handle has these low 15
+/// The pool's name in QUERY_VIDEO_MEMORY, where it has one: no buffer's handle has these low 15
 /// bits.
 pub(super) const POOL_NAME: u32 = 0x7FFF_F000;
 
@@ -58,30 +58,29 @@ const POOL_VIRTUAL: u32 = 7;
 const POOL_CONTIGUOUS: u32 = 9;
 const POOL_DEFAULT_FORCE_CONTIGUOUS: u32 = 10;
 const POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE: u32 = 11;
-/// Marvell's, for command buffers.
+/// Marvell's pool for command buffers.
 const POOL_CMDBUF: u32 = 12;
 
-/// The pool that a request for pool DEFAULT means which wants memory in one piece, or for the CPU's
-/// cache.
+/// The pool for a request for pool DEFAULT with flags for contiguous or cacheable memory.
 pub(crate) fn default_pool(is_contiguous: bool, is_cacheable: bool) -> u32 {
     match (is_contiguous, is_cacheable) {
         (true, true) => POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE,
         (true, false) => POOL_DEFAULT_FORCE_CONTIGUOUS,
-        // The pool is never shown cached.
+        // The pool has no cached mappings.
         (false, true) => POOL_VIRTUAL,
         (false, false) => POOL_DEFAULT,
     }
 }
 
-/// Words of a text that DEBUG prints.
+/// Words of DEBUG's text.
 const MESSAGE_WORDS: usize = 20;
 
-/// A generation of the interface, as those see it who only decode by it.
+/// A handle of a generation of the interface, for decoding and encoding.
 #[derive(Clone, Copy)]
 pub(crate) struct Format(pub(super) &'static Layout);
 
 impl Format {
-    /// One of them, where none is spoken.
+    /// Any generation, where none is selected.
     pub(crate) fn any() -> Self {
         Self(&LAYOUTS[0])
     }
@@ -101,10 +100,10 @@ impl core::fmt::Debug for Format {
     }
 }
 
-/// A field that holds an address of the client's.
+/// A field with a user address.
 pub(super) trait UserField {
-    /// The address. Of a 32-bit program only the low half counts: such programs sign-extend
-    /// addresses, or leave what was there in the other half.
+    /// The address. Of a 32-bit program only the low half is used: such programs sign-extend
+    /// addresses, or leave stale data in the other half.
     fn user(self, words: &[u32]) -> u64;
 }
 
@@ -116,44 +115,44 @@ impl UserField for Field {
 }
 
 impl Format {
-    /// Its name.
+    /// The name of the generation.
     pub(crate) fn name(self) -> &'static str {
         self.0.name
     }
 
-    /// Bytes of its ioctl argument.
+    /// Bytes of the ioctl argument.
     pub(crate) fn argument_bytes(self) -> u16 {
         self.0.argument_bytes
     }
 
-    /// Whether it takes an interface of `input` bytes, answered in `output` bytes.
+    /// Whether it accepts an interface of `input` bytes with an answer of `output` bytes.
     pub(crate) fn takes(self, input: u64, output: u64) -> bool {
         self.0.takes(input, output)
     }
 
-    /// Whether a signal is the process's alone that has created it, and is not counted.
+    /// Whether a signal belongs to the process that created it, and has no reference count.
     pub(crate) fn signals_have_owners(self) -> bool {
         !self.0.quirks.maps_signals
     }
 
-    /// Bytes of its interface, in the headers' default build.
+    /// Bytes of the interface, in the headers' default build.
     pub(crate) fn interface_bytes(self) -> usize {
         self.0.sizes[0].into()
     }
 
-    /// Whether interfaces may be shorter than its own.
+    /// Whether clients may send a shorter interface.
     pub(crate) fn may_be_shorter(self) -> bool {
         self.0.may_be_shorter
     }
 
-    /// The kind of core that the command is for, as the generation numbers it.
+    /// The kind of the target core, in the generation's numbers.
     #[inline]
     pub(crate) fn hardware_type(self, words: &[u32]) -> u32 {
         self.0.header.hardware_type.word(words)
     }
 
-    /// Whether the request is answered before anybody looks at the kind of core: by CHIP_INFO
-    /// clients ask which there are.
+    /// Whether the request is valid for every kind of core, such as CHIP_INFO, which clients send
+    /// to find the cores.
     pub(crate) fn is_for_any_type(self, request: &Request) -> bool {
         match request {
             Request::ChipInfo => true,
@@ -164,7 +163,7 @@ impl Format {
         }
     }
 
-    /// The core that the command is for.
+    /// The target core of the command.
     #[inline]
     pub(crate) fn core(self, words: &[u32]) -> CoreSelector {
         CoreSelector::new(
@@ -174,8 +173,7 @@ impl Format {
         )
     }
 
-    /// The C headers' name of the command, without its `gcvHAL_`; empty: the generation has none of
-    /// this number.
+    /// The C headers' name of the command, without its `gcvHAL_`; empty: unknown number.
     pub(crate) fn command_name(self, words: &[u32]) -> &'static str {
         self.command(words).c_name()
     }
@@ -203,8 +201,8 @@ impl Format {
             .unwrap_or_default()
     }
 
-    /// Whether it is a command that no client of the generation sends: none at all, one that only
-    /// queues have, or that libraries do without.
+    /// Whether no client of the generation sends the command: unknown, only for queues, or unused
+    /// by libraries.
     pub(crate) fn is_never_sent(self, words: &[u32]) -> bool {
         let quirks = &self.0.quirks;
         match self.command(words) {
@@ -223,7 +221,7 @@ impl Format {
         }
     }
 
-    /// The text that DEBUG or SET_PROFILE_SETTING has.
+    /// The text in the arguments of DEBUG or SET_PROFILE_SETTING.
     #[cold]
     pub(crate) fn text(self, words: &[u32]) -> Text {
         let (field, count) = match self.command(words) {
@@ -241,14 +239,14 @@ impl Format {
         text
     }
 
-    /// What the caller has in the status, an output: the number of a call that is restarted, or
-    /// anything.
+    /// The status word in the request: the number of a restarted call, or any value, as the status
+    /// is an output.
     #[inline]
     pub(crate) fn status(self, words: &[u32]) -> u32 {
         self.0.header.status.word(words)
     }
 
-    /// Where the status is, in bytes.
+    /// The byte offset of the status.
     pub(crate) fn status_at(self) -> usize {
         // CAST: 16 bits.
         self.0.header.status.at() as usize
@@ -264,6 +262,6 @@ impl Format {
     }
 }
 
-/// What the core says, by [`IdentityWord`]; what it does not is 0. Made once: it does not change.
+/// The identity of a core, by [`IdentityWord`]; 0: unknown. Constant after probe.
 #[derive(Debug)]
 pub(crate) struct IdentityWords(pub(crate) [u32; IdentityWord::COUNT]);

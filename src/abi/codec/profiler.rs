@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The profiler's commands: in the one interface, or in one of their own.
+//! The profiler's commands: in the common interface, or in a separate one.
 
 use super::*;
 
-/// The name that a profiler's file has if nobody has given it one: "vprofiler.xml".
+/// The default name of the profiler's file.
 const PROFILE_NAME: &[u8; 16] = b"vprofiler.xml\0\0\0";
 
 impl Format {
-    /// Whether `bytes` bytes of payload are part of an interface of `words`: builds without the
-    /// profiler have smaller ones.
+    /// Whether an interface of `words` has room for `bytes` bytes of payload: builds without the
+    /// profiler have a smaller interface.
     fn has_room(self, words: &[u32], bytes: usize) -> bool {
         bytes != 0 && usize::from(self.0.profiler_union_at) + bytes <= 4 * words.len()
     }
 
-    /// A command's counters as an interface of `words` words has them; builds whose contexts do not
-    /// count have no room in front of them.
+    /// The layout of a command's counters in an interface of `words`; builds without counters for
+    /// each context have no field before them.
     fn counters_in(self, words: &[u32], counters: &CountersLayout) -> Option<CountersLayout> {
         let whole = counters.end();
         let bare = CountersLayout { at: 0, ..*counters };
@@ -26,7 +26,7 @@ impl Format {
         })
     }
 
-    /// The counters that a command tells in an interface of `words` words, and which they are.
+    /// The layout of the counters that a command reads in an interface of `words`, and their set.
     fn counters(self, words: &[u32]) -> Option<(CountersLayout, CounterSet)> {
         let profile = &self.0.profile;
         let (counters, set) =
@@ -41,8 +41,8 @@ impl Format {
         Some((self.counters_in(words, counters)?, set))
     }
 
-    /// Bytes of the interface that the profiler's commands have to themselves, if those of a request
-    /// and its answer are `sizes`. Builds whose interface is larger have a larger one, too.
+    /// Bytes of the separate interface of the profiler's commands, if `sizes` of a request and its
+    /// answer match it. Builds with a larger common interface have a larger separate one, too.
     pub(crate) fn profiler_bytes(self, sizes: (u64, u64)) -> Option<usize> {
         let bytes = self.0.profiler_bytes;
         let more = match self.0.sizes {
@@ -55,8 +55,8 @@ impl Format {
         (self.0.profiler_bytes != 0).then_some(bytes.into())
     }
 
-    /// The first generation where the profiler's commands have an interface to themselves, of
-    /// `bytes` bytes if there is one.
+    /// The first generation with a separate interface of the profiler's commands, of `bytes` bytes
+    /// if there is one of that size.
     pub(crate) fn with_profiler_interface(bytes: u64) -> Option<Self> {
         let mut layouts = LAYOUTS.iter().filter(|layout| layout.profiler_bytes != 0);
         let first = layouts.clone().next();
@@ -64,7 +64,7 @@ impl Format {
         found.or(first).map(Format)
     }
 
-    /// The payload of a command of the profiler's.
+    /// The payload of a command of the profiler.
     fn profiler_union(self, words: &[u32]) -> &[u32] {
         let words = words.get(usize::from(self.0.profiler_union_at) / 4..);
         words.unwrap_or_default()
@@ -75,8 +75,8 @@ impl Format {
         words.unwrap_or_default()
     }
 
-    /// Reads a request of an interface that the profiler's commands have to themselves. Others are
-    /// none there.
+    /// Reads a request of the separate interface of the profiler's commands. Other commands are
+    /// invalid there.
     #[cold]
     #[inline(never)]
     pub(crate) fn decode_profiler_interface(self, words: &[u32]) -> Request {
@@ -86,8 +86,8 @@ impl Format {
         }
     }
 
-    /// Reads a request of the profiler's. Builds without it have no room for some: these do
-    /// nothing.
+    /// Reads a request of the profiler. Builds without the profiler have no room for some commands:
+    /// those do nothing.
     #[cold]
     #[inline(never)]
     pub(super) fn decode_profiler(self, words: &[u32]) -> Request {
@@ -96,7 +96,7 @@ impl Format {
         let has_room = |bytes: u16| self.has_room(words, bytes.into());
         let is_built = layout.quirks.has_profiler;
         let mut counters = [&layout.profile.all, &layout.profile.part_1].into_iter();
-        // The smaller payloads may fit all the same.
+        // Smaller payloads may fit nevertheless.
         if !counters.any(|counters| self.counters_in(words, counters).is_some()) {
             return Request::Ignored;
         }
@@ -132,7 +132,7 @@ impl Format {
         }
     }
 
-    /// Whether it is a command of the profiler's.
+    /// Whether it is a command of the profiler.
     fn is_profiler(self, words: &[u32]) -> bool {
         matches!(
             self.command(words),
@@ -145,7 +145,7 @@ impl Format {
         )
     }
 
-    /// Answers a request of an interface that the profiler's commands have to themselves.
+    /// Answers a request of the separate interface of the profiler's commands.
     #[cold]
     #[inline(never)]
     pub(crate) fn answer_profiler(self, words: &mut [u32], answer: Result<Reply<'_>, Error>) {
@@ -160,7 +160,7 @@ impl Format {
         self.put_status(words, status);
     }
 
-    /// Writes a reply of the profiler's. Apart from the others, which are to be quick.
+    /// Writes a reply of the profiler. Out of line, to keep other replies fast.
     #[cold]
     #[inline(never)]
     pub(super) fn encode_profiler(self, words: &mut [u32], reply: &Reply<'_>) {
@@ -195,7 +195,7 @@ impl Format {
     }
 }
 
-/// Writes the name of a profiler's file, with zeros behind it.
+/// Writes the name of the profiler's file, padded with zeros.
 fn encode_name(field: Field, u: &mut [u32], name: Option<&Text>) {
     // CAST: 32 of them.
     for word in 0..MAX_TEXT_WORDS as u16 {

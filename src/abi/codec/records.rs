@@ -5,25 +5,25 @@
 
 use super::*;
 
-/// Bytes around the commands that the client leaves to the kernel, where it does not say.
+/// Bytes around the commands that the client reserves for the kernel, where no field has them.
 const RESERVED_HEAD: u32 = 32;
 const RESERVED_TAIL: u32 = 8;
 
 /// One record of an event queue.
 ///
-/// Its tag is its own: inside of a 64-bit field it takes 32-bit machines several instructions.
+/// `repr` keeps the tag out of 64-bit fields, where 32-bit machines need several instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Record {
     Signal {
         id: u32,
-        /// The process that it is for; looked at only where events send realtime signals.
+        /// The target process; used only where events send realtime signals.
         process: u64,
     },
     /// UNLOCK_VIDEO_MEMORY.
     Unlock {
         node: u32,
-        /// It takes the lock off whatever the node is.
+        /// It ends the lock of every kind of node.
         later: bool,
     },
     /// FREE_VIDEO_MEMORY.
@@ -40,45 +40,45 @@ pub(crate) enum Record {
     },
     Timestamp {
         timer: u32,
-        /// It starts; else it stops.
+        /// Start, else stop.
         start: bool,
     },
-    /// COMMIT_DONE: nothing but a place in the order.
+    /// COMMIT_DONE: a marker in the order, without effect.
     CommitDone,
     /// INCREMENT and DECREMENT.
     Count {
         /// Physical address of the word.
         address: u32,
-        /// It grows.
+        /// INCREMENT.
         up: bool,
     },
     /// LOCKDOWN.
     CountTo {
-        /// Physical address of the word that `counter` is compared with.
+        /// Physical address of the value to compare `counter` with.
         wanted: u32,
-        /// Physical address of the word that grows.
+        /// Physical address of the word to increment.
         counter: u32,
-        /// Set when they are equal.
+        /// The signal to set when they are equal.
         signal: u32,
     },
-    /// Any other command: passed over, as by the C drivers' release builds.
+    /// Any other command: skipped, as in the C drivers' release builds.
     Other,
 }
 
 /// `gcsSTATE_DELTA`: the fields that the kernel uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Delta {
-    /// Copies of contexts that have yet to take it over.
+    /// Context copies that have not merged the delta yet.
     pub(crate) references: i32,
-    /// Vertex elements in use; 0: as before.
+    /// Vertex elements in use; 0: no change.
     pub(crate) element_count: u32,
     pub(crate) record_count: u32,
     /// User address of the records; 0: none.
     pub(crate) records: u64,
 }
 
-/// Words of a `gcsSTATE_DELTA_RECORD`: the state's word address, the mask, the value. Every
-/// generation has the same.
+/// Words of a `gcsSTATE_DELTA_RECORD` in every generation: the state's word address, the mask, the
+/// value.
 pub(crate) const DELTA_RECORD_WORDS: usize = 3;
 
 /// `gcoCMDBUF`: the fields that the kernel uses.
@@ -91,16 +91,16 @@ pub(crate) struct CommandBuffer {
     pub(crate) logical: u64,
     /// First byte of this commit, with the reserved head.
     pub(crate) start_offset: u32,
-    /// First byte behind the commands. `Err`: they end nowhere, with the size that says so.
+    /// The end of the commands. `Err`: the size, if it is invalid.
     pub(crate) offset: Result<u32, u32>,
-    /// Bytes at the start that the client leaves to the kernel.
+    /// Bytes before the commands that the client reserves for the kernel.
     pub(crate) reserved_head: u32,
-    /// Bytes behind the commands that the client leaves to the kernel.
+    /// Bytes after the commands that the client reserves for the kernel.
     pub(crate) reserved_tail: u32,
 }
 
 impl CommandBuffer {
-    /// Its object type: the letters CMDB.
+    /// The object type: the letters CMDB.
     pub(crate) const OBJECT_TYPE: u32 = 0x4244_4D43;
 }
 
@@ -108,32 +108,32 @@ impl CommandBuffer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClientContext {
     pub(crate) object: u32,
-    /// Its name, from the driver; 0: it has none yet.
+    /// The id that the driver has assigned; 0: none yet.
     pub(crate) id: u64,
-    /// Its buffer begins with room for a pipe switch.
+    /// The buffer begins with room for a pipe switch.
     pub(crate) has_head: bool,
-    /// Bytes of its buffer.
+    /// Bytes of the buffer.
     pub(crate) buffer_bytes: u32,
-    /// User address of its buffer.
+    /// User address of the buffer.
     pub(crate) logical: u64,
-    /// User address of the room for a LINK in it, behind the states.
+    /// User address of the room for a LINK in the buffer, after the states.
     pub(crate) link: u64,
     /// Pipe that the states need at their start.
     pub(crate) initial_pipe: u32,
     /// Pipe that the commands need at their start.
     pub(crate) entry_pipe: u32,
-    /// User address of a word that becomes 1 when the buffer is used; 0: none.
+    /// User address of a word that is set to 1 when the buffer is used; 0: none.
     pub(crate) in_use: u64,
 }
 
 impl ClientContext {
-    /// Its object type: the letters CTXT.
+    /// The object type: the letters CTXT.
     pub(crate) const OBJECT_TYPE: u32 = 0x5458_5443;
 }
 
 impl Format {
-    /// The part of the core number `index`, below the `count` of [`Request::CommitAll`], whose
-    /// interface is `words`. Who has no commands of its own gets the first one's.
+    /// The part of core `index`, below the `count` of [`Request::CommitAll`], whose interface is
+    /// `words`. A core without commands of its own gets those of the first one.
     pub(crate) fn decode_part(self, words: &[u32], index: u32) -> Commit {
         let u = self.union(words);
         let fields = &self.0.commit;
@@ -148,7 +148,7 @@ impl Format {
             context_buffer: 0,
             commands: Commands::Described(commands),
             delta: nth(fields.delta).user(u),
-            // The first part has it.
+            // The first part has the queue.
             queue: 0,
             core: None,
             next: 0,
@@ -156,7 +156,7 @@ impl Format {
         }
     }
 
-    /// Bytes of a `gcsHAL_SUBCOMMIT`, which [`Format::decode_commit`] wants; 0: there is none.
+    /// Bytes of a `gcsHAL_SUBCOMMIT` for [`Format::decode_commit`]; 0: there is none.
     pub(crate) fn sub_commit_bytes(self) -> usize {
         self.0.sub_commit_bytes.into()
     }
@@ -183,7 +183,7 @@ impl Format {
         }
     }
 
-    /// Bytes of a record of an event queue that [`Format::decode_record`] wants.
+    /// Bytes of a record of an event queue, for [`Format::decode_record`].
     pub(crate) fn record_bytes(self) -> usize {
         self.0.record_bytes()
     }
@@ -191,8 +191,8 @@ impl Format {
     /// Reads one record of an event queue, of [`Format::record_bytes`] bytes, and the address of
     /// the next (0: the last).
     ///
-    /// Not inlined: in the loop over a queue the compiler would load the places of all fields of all
-    /// commands first.
+    /// Not inlined: before the loop over a queue the compiler would load the offsets of all fields
+    /// of all commands.
     #[inline(never)]
     pub(crate) fn decode_record(self, words: &[u32]) -> (Record, u64) {
         let layout = self.0;
@@ -242,7 +242,7 @@ impl Format {
         (record, next)
     }
 
-    /// Bytes of a `gcoCMDBUF` that [`Format::decode_command_buffer`] wants.
+    /// Bytes of a `gcoCMDBUF`, for [`Format::decode_command_buffer`].
     pub(crate) fn command_buffer_bytes(self) -> usize {
         self.0.command_buffer_bytes()
     }
@@ -270,8 +270,7 @@ impl Format {
         }
     }
 
-    /// Bytes of a `gcsHAL_COMMAND_LOCATION`, which [`Format::decode_location`] wants; 0: there is
-    /// none.
+    /// Bytes of a `gcsHAL_COMMAND_LOCATION`, for [`Format::decode_location`]; 0: there is none.
     pub(crate) fn location_bytes(self) -> usize {
         self.0.location.bytes.into()
     }
@@ -300,7 +299,7 @@ impl Format {
         (buffer, fields.next.user(words))
     }
 
-    /// Bytes of a `gcsSTATE_DELTA`, which [`Format::decode_delta`] wants; 0: there is none.
+    /// Bytes of a `gcsSTATE_DELTA`, for [`Format::decode_delta`]; 0: there is none.
     pub(crate) fn delta_bytes(self) -> usize {
         self.0.delta.bytes.into()
     }
@@ -312,7 +311,7 @@ impl Format {
             references: match fields.references.exists() {
                 // CAST: the bits of a signed field.
                 true => fields.references.word(words) as i32,
-                // The newest generations do not count: what was given is to be read.
+                // The newest generations have no reference count: each delta is read.
                 false => 1,
             },
             element_count: {
@@ -324,8 +323,7 @@ impl Format {
         }
     }
 
-    /// Whether a delta is read in the switch that it comes with: where its references are not
-    /// counted.
+    /// Whether a delta is merged by the switch of its own commit: where it has no reference count.
     pub(crate) fn merges_at_once(self) -> bool {
         let fields = &self.0.delta;
         fields.bytes != 0 && !fields.references.exists()
@@ -337,8 +335,7 @@ impl Format {
         field.exists().then_some(field.at())
     }
 
-    /// Bytes of a `gcoCONTEXT`, which [`Format::decode_context`] wants; 0: contexts are the
-    /// kernel's.
+    /// Bytes of a `gcoCONTEXT`, for [`Format::decode_context`]; 0: the kernel has the contexts.
     pub(crate) fn context_bytes(self) -> usize {
         self.0.context.bytes.into()
     }
@@ -359,7 +356,7 @@ impl Format {
         }
     }
 
-    /// Offset of the id, of 8 bytes, in a `gcoCONTEXT`.
+    /// Offset of the 8-byte id in a `gcoCONTEXT`.
     pub(crate) fn context_id(self) -> u64 {
         self.0.context.id.at()
     }

@@ -19,7 +19,7 @@ mod cases {
         assert_eq!(takes("6.4.11", 392), None);
         assert_eq!(takes("6.2.4.p3", 0), None);
         assert_eq!(format("6.4.11").profiler_bytes((400, 392)), None);
-        // Its union begins elsewhere than the other's.
+        // The union of the separate interface has another offset.
         let format = format("6.4.13");
         let mut words = [0; 400 / 4];
         put_word(&mut words, 0, 22);
@@ -49,7 +49,7 @@ mod cases {
 
     #[test]
     fn generations_of_one_size_have_their_status_in_one_place() {
-        // What is written there for a restarted call is read there, whatever is found out between.
+        // A restarted call must find its number even if the guess changes in between.
         let weighed = || LAYOUTS.iter().take(super::super::super::detect::WEIGHED);
         for one in weighed() {
             for other in weighed() {
@@ -284,7 +284,7 @@ mod cases {
         assert_eq!(format("6.4.11").pool(9), POOL_UNKNOWN);
         let (before, newest) = (format("6.2.4.p2"), format("6.4.11"));
         assert_eq!((before.pool_number(9), newest.pool_number(9)), (9, 7));
-        // Where memory on the chip has a number, later numbers are one higher.
+        // Where on-chip memory has a number, later numbers are one higher.
         let sram = format("6.4.6");
         assert_eq!(
             [6, 7, 8, 9, 10].map(|pool| sram.pool(pool)),
@@ -294,7 +294,7 @@ mod cases {
             [6, 7, 8, 9].map(|pool| sram.pool_number(pool)),
             [6, 8, 9, 8]
         );
-        // Instructions, fences and commands lie in the first bank; hints do not matter.
+        // Instructions, fences and commands are in the first bank; hints are dropped.
         assert_eq!((before.surface_type(12), before.surface_type(16)), (0, 16));
         assert_eq!((newest.surface_type(14), newest.surface_type(16)), (0, 0));
         assert_eq!(
@@ -331,14 +331,14 @@ mod cases {
             (0x100, POOL_DEFAULT, POOL_SYSTEM),
             (0x100, POOL_VIRTUAL, POOL_VIRTUAL),
             (0, 9, POOL_UNKNOWN),
-            // Pages of 1 MiB; both at once; when they are used, whatever the pool.
+            // Pages of 1 MiB; contiguous and cacheable; on fault, for any pool.
             (0x1_0000, POOL_UNIFIED, POOL_VIRTUAL),
             (3, POOL_DEFAULT, POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE),
             (0x100_0000, POOL_SYSTEM, POOL_VIRTUAL),
         ] {
             assert_eq!(pool(flag, asked), Ok(wanted));
         }
-        // What the pool cannot have; what nothing has: secure, not paged, not to be moved, none.
+        // Flags that the pool does not support, then flags that no memory supports.
         for flag in [2, 0x10, 0x1_0000, 4, 0x40, 0x200, 0x400, 0x800] {
             assert_eq!(pool(flag, POOL_SYSTEM), Err(Error::OutOfMemory));
         }
@@ -347,11 +347,11 @@ mod cases {
             assert_eq!(pool(flag, POOL_VIRTUAL), Err(Error::NotSupported));
         }
         assert_eq!(pool(0x200, POOL_VIRTUAL), Err(Error::OutOfMemory));
-        // A second pool, which there is not; -1: whichever.
+        // A second pool, which does not exist; -1: any.
         assert_eq!(pool_at(0, POOL_DEFAULT, 1), Ok(POOL_VIRTUAL));
         assert_eq!(pool_at(0, POOL_SYSTEM, 1), Err(Error::OutOfMemory));
         assert_eq!(pool_at(0, POOL_SYSTEM, -1), Ok(POOL_SYSTEM));
-        // Where the vendor's driver was read; others have flags that it does not know.
+        // Versions with a known vendor driver; others have more flags.
         let is_strict = |name| self::format(name).0.quirks.strict_memory;
         for name in ["6.4.0.p1", "6.4.0.p2.4", "6.4.3-nxp", "6.4.11.p2.0"] {
             assert!(is_strict(name));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a core counts. Names in quotes are the C headers': `tests/abi/tables.py` reads them here,
-//! and generates the lists of what each generation tells. Many words of the newer ones are 0: the
-//! cores that this driver knows do not count them, or no source says how to select them. Sources:
-//! sources.md, profiling, and etnaviv's signals for what is counted.
+//! Performance counters. Names in quotes are the C headers': `tests/abi/tables.py` reads them here,
+//! and generates the list for each generation. Many words of newer generations are 0: known cores
+//! do not count them, or no source says how to select them. Sources: sources.md, profiling, and
+//! etnaviv's signals.
 
 macro_rules! counter_names {
     (
         [$($(#[$cell_meta:meta])* $cell:ident $(= $($cell_name:literal)|+)?,)*]
         $($(#[$meta:meta])* $name:ident $(= $($c_name:literal)|+)?,)*
     ) => {
-        /// A number that a client is told.
+        /// A counter that clients read.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub(crate) enum Counter {
@@ -19,7 +19,7 @@ macro_rules! counter_names {
         }
 
         impl Counter {
-            /// How many of them a core counts: those that come first.
+            /// The number of counters that a core has; they come first.
             pub(crate) const CELLS: usize = [$(Self::$cell),*].len();
 
             /// The C headers' names.
@@ -38,139 +38,139 @@ counter_names! {
     [
     /// Cycles of the core's clock, by the memory controller.
     Cycles = "gpuCyclesCounter",
-    /// The same, by the host interface.
+    /// Cycles of the core's clock, by the host interface.
     TotalCycles = "gpuTotalCyclesCounter" | "hi_total_cycle_count",
-    /// Of these, idle ones.
+    /// Idle cycles of those.
     IdleCycles = "gpuIdleCyclesCounter" | "hi_total_idle_cycle_count",
-    /// Units of 8 bytes that the first pixel pipe has read.
+    /// Units of 8 bytes that the first pixel pipe read.
     FirstRead = "hi0_total_read_8B_count",
-    /// That it has written.
+    /// Units of 8 bytes that the first pixel pipe wrote.
     FirstWritten = "hi0_total_write_8B_count",
-    /// That the other ones have read.
+    /// Units of 8 bytes that the other pixel pipes read.
     SecondRead = "hi1_total_read_8B_count",
-    /// That they have written.
+    /// Units of 8 bytes that the other pixel pipes wrote.
     SecondWritten = "hi1_total_write_8B_count",
-    /// Pixels that the first pixel pipe has dropped by colour.
+    /// Pixels that the color stage of the first pixel pipe dropped.
     FirstKilledByColour = "pe0_pixel_count_killed_by_color_pipe",
-    /// By depth.
+    /// Pixels that its depth stage dropped.
     FirstKilledByDepth = "pe0_pixel_count_killed_by_depth_pipe",
-    /// Pixels that it has drawn by colour.
+    /// Pixels that its color stage drew.
     FirstDrawnByColour = "pe0_pixel_count_drawn_by_color_pipe",
-    /// By depth.
+    /// Pixels that its depth stage drew.
     FirstDrawnByDepth = "pe0_pixel_count_drawn_by_depth_pipe",
-    /// The same of the other ones.
+    /// Pixels that the color stages of the other pixel pipes dropped.
     SecondKilledByColour = "pe1_pixel_count_killed_by_color_pipe",
-    /// By depth.
+    /// Pixels that their depth stages dropped.
     SecondKilledByDepth = "pe1_pixel_count_killed_by_depth_pipe",
-    /// Pixels that they have drawn by colour.
+    /// Pixels that their color stages drew.
     SecondDrawnByColour = "pe1_pixel_count_drawn_by_color_pipe",
-    /// By depth.
+    /// Pixels that their depth stages drew.
     SecondDrawnByDepth = "pe1_pixel_count_drawn_by_depth_pipe",
-    /// Pixels that the 2D engine has drawn.
+    /// Pixels that the 2D engine drew.
     Pixels2d,
-    /// Cycles of the shaders.
+    /// Cycles of the shader clock.
     ShaderCycles = "shader_cycle_count",
     /// Instructions of fragment shaders.
     PixelInstructions = "ps_inst_counter",
-    /// Pixels that they have made.
+    /// Pixels from fragment shaders.
     ShadedPixels = "rendered_pixel_counter" | "ps_rendered_pixel_counter",
     /// Instructions of vertex shaders.
     VertexInstructions = "vs_inst_counter",
-    /// Vertices that they have made.
+    /// Vertices from vertex shaders.
     ShadedVertices = "rendered_vertice_counter" | "vs_rendered_vertice_counter",
     /// Branches of vertex shaders.
     VertexBranches = "vtx_branch_inst_counter" | "vs_branch_inst_counter",
-    /// Texture loads of theirs.
+    /// Texture loads of vertex shaders.
     VertexLoads = "vtx_texld_inst_counter" | "vs_texld_inst_counter",
     /// Branches of fragment shaders.
     PixelBranches = "pxl_branch_inst_counter" | "ps_branch_inst_counter",
-    /// Texture loads of theirs.
+    /// Texture loads of fragment shaders.
     PixelLoads = "pxl_texld_inst_counter" | "ps_texld_inst_counter",
-    /// Vertices that come to the assembly.
+    /// Input vertices of the primitive assembly.
     InputVertices = "pa_input_vtx_counter",
-    /// Primitives that come to it.
+    /// Input primitives of the primitive assembly.
     InputPrimitives = "pa_input_prim_counter",
-    /// Primitives that leave it.
+    /// Output primitives of the primitive assembly.
     OutputPrimitives = "pa_output_prim_counter",
     /// Primitives clipped by depth.
     DepthClipped = "pa_depth_clipped_counter",
     /// Primitives outside of the view.
     TriviallyRejected = "pa_trivial_rejected_counter",
-    /// Primitives that show their back.
+    /// Back-facing primitives.
     Culled = "pa_culled_counter" | "pa_culled_prim_counter",
-    /// Triangles that the setup has dropped.
+    /// Triangles that the setup engine dropped.
     CulledTriangles = "se_culled_triangle_count",
-    /// Lines that it has dropped.
+    /// Lines that the setup engine dropped.
     CulledLines = "se_culled_lines_count",
     /// Pixels of the rasterizer.
     ValidPixels = "ra_valid_pixel_count" | "ra_valid_pixel_count_to_render",
-    /// Its quads.
+    /// Quads of the rasterizer.
     Quads = "ra_total_quad_count",
-    /// Those that are left behind early depth tests.
+    /// Quads that passed the early depth test.
     ValidQuads = "ra_valid_quad_count_after_early_z",
-    /// Its primitives.
+    /// Primitives of the rasterizer.
     RasterizedPrimitives = "ra_total_primitive_count" | "ra_input_prim_count",
-    /// Misses of its cache.
+    /// Misses of the rasterizer's cache.
     PipeMisses = "ra_pipe_cache_miss_counter",
-    /// Misses of the same ahead of time.
+    /// Prefetch misses of the rasterizer's cache.
     PrefetchMisses = "ra_prefetch_cache_miss_counter",
-    /// Quads that it has dropped.
+    /// Quads that the rasterizer dropped.
     CulledQuads = "ra_eez_culled_counter",
     /// Bilinear texture requests.
     Bilinear = "tx_total_bilinear_requests",
-    /// Trilinear ones.
+    /// Trilinear texture requests.
     Trilinear = "tx_total_trilinear_requests",
-    /// Texture requests that were dropped.
+    /// Discarded texture requests.
     Discarded = "tx_total_discarded_texture_requests",
     /// All texture requests.
     TextureRequests = "tx_total_texture_requests",
     /// Reads of textures.
     TextureReads = "tx_mem_read_count",
-    /// Units of 8 bytes of those.
+    /// Units of 8 bytes read from textures.
     TextureRead = "tx_mem_read_in_8B_count",
     /// Misses of the texture cache.
     TextureMisses = "tx_cache_miss_count",
-    /// Texels found in it.
+    /// Texel hits of the texture cache.
     HitTexels = "tx_cache_hit_texel_count",
-    /// Texels not found in it.
+    /// Texel misses of the texture cache.
     MissedTexels = "tx_cache_miss_texel_count",
-    /// Units of 8 bytes that the pipeline has asked the memory controller for.
+    /// Units of 8 bytes that the pipeline requested from the memory controller.
     PipelineRead = "mc_total_read_req_8B_from_pipeline" | "mcc_total_read_req_8B_from_colorpipe",
-    /// That others have.
+    /// Units of 8 bytes that other units requested.
     OthersRead = "mc_total_read_req_8B_from_IP" | "mcc_total_read_req_8B_from_others",
-    /// That the pipeline has given it.
+    /// Units of 8 bytes that the pipeline wrote.
     PipelineWritten = "mc_total_write_req_8B_from_pipeline" |
         "mcc_total_write_req_8B_from_colorpipe",
-    /// Cycles that a request to read has waited for the bus.
+    /// Cycles that read requests waited for the bus.
     ReadStalls = "hi_axi_cycles_read_request_stalled" | "hi0_axi_cycles_read_request_stalled",
-    /// A request to write.
+    /// Cycles that write requests waited for the bus.
     WriteStalls = "hi_axi_cycles_write_request_stalled" | "hi0_axi_cycles_write_request_stalled",
-    /// Data to be written.
+    /// Cycles that write data waited for the bus.
     DataStalls = "hi_axi_cycles_write_data_stalled" | "hi0_axi_cycles_write_data_stalled",
     ]
-    /// Of all pixel pipes.
+    /// `FirstRead` and `SecondRead`.
     Read = "gpuTotalRead64BytesPerFrame" | "hi_total_read_8B_count",
-    /// Of all pixel pipes.
+    /// `FirstWritten` and `SecondWritten`.
     Written = "gpuTotalWrite64BytesPerFrame" | "hi_total_write_8B_count",
-    /// Of all pixel pipes.
+    /// The sum for all pixel pipes.
     KilledByColour = "pe_pixel_count_killed_by_color_pipe",
-    /// Of all pixel pipes.
+    /// The sum for all pixel pipes.
     KilledByDepth = "pe_pixel_count_killed_by_depth_pipe",
-    /// Of all pixel pipes.
+    /// The sum for all pixel pipes.
     DrawnByColour = "pe_pixel_count_drawn_by_color_pipe",
-    /// Of all pixel pipes.
+    /// The sum for all pixel pipes.
     DrawnByDepth = "pe_pixel_count_drawn_by_depth_pipe",
-    /// What no kernel ever writes: it stays as it is.
+    /// Never written by any kernel.
     Untold = "gpuClock" | "axiClock" | "shaderClock" | "gpuClockStart" | "gpuClockEnd",
-    /// 0.
+    /// Always 0.
     Uncounted,
 }
 
-/// What a core has counted, by [`Counter`].
+/// The counters of a core, by [`Counter`].
 pub(crate) type Cells = [u32; Counter::CELLS];
 
 impl Counter {
-    /// Its value among `cells`; `None`: it is not to be written.
+    /// Its value from `cells`; `None`: do not write it.
     pub(crate) fn value(self, cells: &Cells) -> Option<u32> {
         // CAST: the number of a variant.
         let of = |counter: Self| cells.get(counter as usize).copied().unwrap_or(0);
@@ -190,12 +190,12 @@ impl Counter {
     }
 }
 
-/// A command's answer: words, one a counter.
+/// A command's answer: one word for each counter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CountersLayout {
-    /// Offset of the first; before it there may be the name of a context, which is not looked at.
+    /// Offset of the first counter. A context id may precede it, which is ignored.
     pub(crate) at: u16,
-    /// All of them; none: the generation has no such command.
+    /// The counters; empty: the generation has no such command.
     pub(crate) words: &'static [Counter],
 }
 
@@ -203,7 +203,7 @@ impl CountersLayout {
     /// No such command.
     pub(crate) const ABSENT: Self = Self { at: 0, words: &[] };
 
-    /// The first byte behind them.
+    /// The end of the counters.
     pub(crate) const fn end(&self) -> usize {
         // CAST: 16 bits; `from` is not const.
         self.at as usize + 4 * self.words.len()
@@ -215,13 +215,13 @@ impl CountersLayout {
 pub(crate) struct Profile {
     /// READ_ALL_PROFILE_REGISTERS.
     pub(crate) all: CountersLayout,
-    /// READ_ALL_PROFILE_REGISTERS_PART1, or of the NEW ones.
+    /// READ_ALL_PROFILE_REGISTERS_PART1, or READ_ALL_PROFILE_NEW_REGISTERS_PART1.
     pub(crate) part_1: CountersLayout,
-    /// PART2.
+    /// The same for PART2.
     pub(crate) part_2: CountersLayout,
 }
 
-/// Lists of counters: the number of words, and which of them are counted.
+/// Lists of counters: the number of words, and the words that are counted.
 macro_rules! counters {
     ($($name:ident: $words:literal = { $($at:literal $counter:ident,)* })*) => {$(
         const $name: [Counter; $words] = {

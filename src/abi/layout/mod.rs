@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Where the fields of each generation of the interface lie, as data.
+//! Layouts of the interface for each generation, as data.
 //!
-//! A [`Layout`] is one generation. [`LAYOUTS`] are all of them: `tests/abi/tables.py` generates
-//! them from the facts in `tests/abi`, for the structures in `structures.rs`. Offsets are bytes:
-//! those of [`Header`] and [`Queue`] from the start of the interface and of the record, those of
-//! the union's members from the start of the union, all others from the start of their structure.
-//! The compiler checks sizes, alignment and overlaps. A host test compiles these files, too, so
-//! they know nothing of the rest of the crate.
+//! A [`Layout`] is one generation. `tests/abi/tables.py` generates [`LAYOUTS`] from the facts in
+//! `tests/abi`, for the structures in `structures.rs`. Offsets are in bytes: those of [`Header`]
+//! and [`Queue`] from the start of the interface and of the record, those of the union's members
+//! from the start of the union, all others from the start of their structure. The compiler checks
+//! sizes, alignment and overlaps. A host test compiles these files, too, so they do not use the
+//! rest of the crate.
 
 pub(crate) mod counters;
 mod generated;
@@ -34,13 +34,13 @@ pub(crate) use generated::{
 pub(crate) use quirks::*;
 pub(crate) use structures::*;
 
-/// What layouts share: a table of each kind.
+/// Structures that layouts share, in a table for each kind.
 pub(crate) trait Shared: Sized + 'static {
-    /// All that there are of this kind.
+    /// The structures of this kind.
     const TABLE: &'static [Self];
 }
 
-/// One of them: a byte, where a pointer would take up to eight and a relocation. A layout has 60.
+/// An index into such a table: one byte instead of a pointer and a relocation. A layout has 60.
 #[derive(Debug)]
 pub(crate) struct Index<T: 'static>(u8, PhantomData<&'static T>);
 
@@ -53,14 +53,14 @@ impl<T: 'static> Clone for Index<T> {
 impl<T: 'static> Copy for Index<T> {}
 
 impl<T: Shared> Index<T> {
-    /// Used where the compiler evaluates it: it does not compile with a place that is not there.
+    /// Only for constants: an index out of range does not compile.
     const fn new(place: usize) -> Self {
         assert!(place < T::TABLE.len() && place <= u8::MAX as usize);
         // CAST: as asserted.
         Self(place as u8, PhantomData)
     }
 
-    /// The same as its `Deref`, for constants.
+    /// `Deref` for constants.
     const fn get(self) -> &'static T {
         &T::TABLE[self.0 as usize]
     }
@@ -71,7 +71,7 @@ impl<T: Shared> Deref for Index<T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // There is one: see `new`.
+        // Always found: see `new`.
         let found = T::TABLE.get(usize::from(self.0));
         found.unwrap_or(&T::TABLE[0])
     }
@@ -80,14 +80,14 @@ impl<T: Shared> Deref for Index<T> {
 /// Bytes of the largest interface of any generation.
 pub(crate) const MAX_INTERFACE_BYTES: usize = 424;
 
-/// From one pool's counters in DATABASE to the next one's.
+/// Distance between the counters of pools in DATABASE.
 pub(crate) const POOL_BYTES: u16 = 40;
 
-/// A field of 4 or 8 bytes, or none; in CHIP_INFO also of 1 or 2 ([`Field::put_narrow`]).
+/// A field of 4 or 8 bytes, or absent; in CHIP_INFO also of 1 or 2 ([`Field::put_narrow`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field(u16);
 
-/// Bits of a [`Field`] that say how many bytes it has; its offset is above them.
+/// Bits of a [`Field`] for its size; the offset is above them.
 const BYTES_BITS: u32 = 4;
 
 /// A field of 1 byte.
@@ -110,14 +110,14 @@ pub(crate) const fn long(at: u16) -> Field {
     Field::new(at, 8)
 }
 
-/// Every interface starts with its command.
+/// The command, at the start of every interface.
 pub(crate) const COMMAND: Field = word(0);
 
 /// A field that the generation does not have.
 const ABSENT: Field = Field(0);
 
 impl Field {
-    /// Used where the compiler evaluates it: it does not compile with an offset that has no room.
+    /// Only for constants: an offset that is too large does not compile.
     const fn new(at: u16, bytes: u16) -> Self {
         assert!(at <= u16::MAX >> BYTES_BITS && bytes < 1 << BYTES_BITS);
         Self(at << BYTES_BITS | bytes)
@@ -149,18 +149,18 @@ impl Field {
         (self.offset().into(), self.bytes().into())
     }
 
-    /// The first byte behind it.
+    /// The end of the field.
     pub(crate) const fn end(self) -> usize {
         // CAST: 16 bits; `from` is not const.
         self.offset() as usize + self.bytes() as usize
     }
 
-    /// The `index`th element of the array whose first is this.
+    /// Element `index` of the array that starts with this field.
     pub(crate) fn nth(self, index: u16) -> Self {
         self.behind(self.bytes() * index)
     }
 
-    /// The field `bytes` behind it, if it exists.
+    /// The field `bytes` after it, if it exists.
     pub(crate) fn behind(self, bytes: u16) -> Self {
         match self.exists() {
             true => Self(self.0 + (bytes << BYTES_BITS)),
@@ -188,30 +188,30 @@ impl Field {
         }
     }
 
-    /// The words from it on.
+    /// The words from the field on.
     pub(crate) fn and_behind(self, words: &[u32]) -> &[u32] {
         words
             .get(usize::from(self.offset()) / 4..)
             .unwrap_or_default()
     }
 
-    /// A handle: one that does not fit 32 bits is none of ours, like all ones.
+    /// A handle; all ones, which no handle has, if it does not fit 32 bits.
     #[inline]
     pub(crate) fn handle(self, words: &[u32]) -> u32 {
         u32::try_from(self.long(words)).unwrap_or(u32::MAX)
     }
 
-    /// Writes 32 bits; the high half of a field of 64 becomes 0.
+    /// Writes 32 bits, and clears the high half of a 64-bit field.
     #[inline]
     pub(crate) fn put(self, words: &mut [u32], value: u32) {
         self.put_long(words, value.into());
     }
 
-    /// Writes 64 bits, or the low half into a field of 32.
+    /// Writes 64 bits, or the low half into a 32-bit field.
     #[inline]
     pub(crate) fn put_long(self, words: &mut [u32], value: u64) {
         let at = usize::from(self.offset());
-        // CAST: the halves.
+        // CAST: the two halves.
         match self.bytes() {
             0 => {}
             4 => put_word_at(words, at, value as u32),
@@ -222,7 +222,7 @@ impl Field {
         }
     }
 
-    /// Writes a field that may have 1 or 2 bytes: the low ones.
+    /// Writes a field that may have 1 or 2 bytes: the low bytes of `value`.
     pub(crate) fn put_narrow(self, words: &mut [u32], value: u32) {
         let mask = match self.bytes() {
             1 => 0xFF,
@@ -235,7 +235,7 @@ impl Field {
         }
     }
 
-    /// Whether it lies inside `bytes` bytes, on its own alignment.
+    /// Whether it is inside `bytes` bytes and aligned to its size.
     const fn is_sound(self, bytes: u16) -> bool {
         match self.bytes() {
             0 => self.offset() == 0,
@@ -250,7 +250,7 @@ impl Field {
     }
 }
 
-/// The word at a byte offset; 0 outside, which no layout asks for.
+/// The word at a byte offset; 0 out of range, which no layout uses.
 #[inline]
 fn word_at(words: &[u32], at: usize) -> u32 {
     words.get(at / 4).copied().unwrap_or(0)
@@ -263,10 +263,10 @@ fn put_word_at(words: &mut [u32], at: usize, value: u32) {
     }
 }
 
-/// Bits of LOCK's `op` (`gceLOCK_VIDEO_MEMORY_OP`): a lock for the GPU, and a user's view.
+/// Bits of LOCK's `op` (`gceLOCK_VIDEO_MEMORY_OP`): the lock for the GPU, and the user mapping.
 pub(crate) const LOCK_PARTS: [u32; 2] = [1, 2];
 
-/// The same of UNLOCK's.
+/// The same for UNLOCK.
 pub(crate) const UNLOCK_PARTS: [u32; 2] = [4, 8];
 
 /// The header of the interface.
@@ -274,13 +274,13 @@ pub(crate) const UNLOCK_PARTS: [u32; 2] = [4, 8];
 pub(crate) struct Header {
     /// Core that the command is for (`gceHARDWARE_TYPE`).
     pub(crate) hardware_type: Field,
-    /// Which of that kind.
+    /// The index among cores of this kind.
     pub(crate) core_index: Field,
-    /// 0, the drawing engine; 1, the copying one; where a structure has no such field of its own.
+    /// Engine, 0: render, 1: copy; for structures without such a field of their own.
     pub(crate) engine: Field,
     /// Result.
     pub(crate) status: Field,
-    /// A place that no kernel uses; where it has 64 bits it tells numbers of jobs.
+    /// A field that no vendor kernel uses; if it has 64 bits, the driver returns job numbers there.
     pub(crate) handle: Field,
 }
 
@@ -293,7 +293,7 @@ pub(crate) struct Queue {
     pub(crate) command: u16,
     /// Start of the payload.
     pub(crate) union_at: u16,
-    /// Bytes of the whole, in the build with the smallest interface.
+    /// Bytes of the record, in the build with the smallest interface.
     pub(crate) bytes: u16,
 }
 
@@ -309,19 +309,19 @@ pub(crate) const MAX_LOCATION_BYTES: usize = 80;
 /// Bytes of the largest `gcsHAL_SUBCOMMIT`.
 pub(crate) const MAX_SUB_COMMIT_BYTES: usize = 128;
 
-/// Elements of COMMIT's arrays.
+/// The number of elements of COMMIT's arrays.
 pub(crate) const MAX_PARTS: u32 = 10;
 
 /// Bytes of the largest `gcoCONTEXT`.
 pub(crate) const MAX_CONTEXT_BYTES: usize = 216;
 
-/// Bytes of the largest `gcoCMDBUF`'s part that is read.
+/// The most bytes that the driver reads of a `gcoCMDBUF`.
 pub(crate) const MAX_COMMAND_BUFFER_BYTES: usize = 80;
 
-/// Commands, whatever their numbers.
+/// Commands, independent of their numbers.
 macro_rules! command_names {
     ($($(#[$meta:meta])* $name:ident = $c_name:literal,)*) => {
-        /// A command (`gceHAL_COMMAND_CODES`), whatever its number.
+        /// A command (`gceHAL_COMMAND_CODES`), independent of its number.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub(crate) enum Command {
@@ -331,7 +331,7 @@ macro_rules! command_names {
         }
 
         impl Command {
-            /// The C headers' name, without its `gcvHAL_`; empty: it is none.
+            /// The C headers' name, without its `gcvHAL_`; empty for `Unknown`.
             pub(crate) fn c_name(self) -> &'static str {
                 match self { Self::Unknown => "", $(Self::$name => $c_name,)* }
             }
@@ -348,10 +348,10 @@ macro_rules! identity_words {
         pub(crate) enum IdentityWord { $(#[doc = $c_name] $name,)* }
 
         impl IdentityWord {
-            /// How many there are.
+            /// The number of words.
             pub(crate) const COUNT: usize = Self::ALL.len();
 
-            /// All of them.
+            /// All words.
             pub(crate) const ALL: [Self; [$(Self::$name),*].len()] = [$(Self::$name),*];
 
             /// The C header's name.
@@ -362,11 +362,11 @@ macro_rules! identity_words {
     };
 }
 
-// Several words may have the same name: the facts of a generation say which of them it tells.
+// Several words may share a name: the facts of a generation select one.
 identity_words! {
     Model = "chipModel",
     Revision = "chipRevision",
-    // As the register has it, for generations that look cores up in a list.
+    // The register's value, for generations that look cores up in a list.
     RawModel = "chipModel",
     RawRevision = "chipRevision", // likewise
     Date = "chipDate",
@@ -379,33 +379,33 @@ identity_words! {
     Minor5 = "chipMinorFeatures5",
     Minor6 = "chipMinorFeatures6",
     StreamCount = "streamCount",
-    AllStreams = "streamCount", // by a newer register if it says so
+    AllStreams = "streamCount", // from a newer register, if it has a value
     RegisterMax = "registerMax",
     ThreadCount = "threadCount",
     ShaderCoreCount = "shaderCoreCount",
     VertexCacheSize = "vertexCacheSize", // entries
     VertexOutputBufferSize = "vertexOutputBufferSize", // bytes
     PixelPipes = "pixelPipes",
-    ListedPipes = "pixelPipes", // as the list of cores has them
-    ResolvePipes = "resolvePipes", // as many
+    ListedPipes = "pixelPipes", // from the list of cores
+    ResolvePipes = "resolvePipes", // the same number
     InstructionCount = "instructionCount",
-    FragmentInstructionCount = "PSInstructionCount", // 0: not counted apart
+    FragmentInstructionCount = "PSInstructionCount", // 0: no separate limit
     ConstantCount = "numConstants", // uniforms
-    ListedConstants = "numConstants", // as the list of cores has them
+    ListedConstants = "numConstants", // from the list of cores
     BufferSize = "bufferSize",
     VaryingsCount = "varyingsCount",
-    FreeVaryings = "varyingsCount", // varyings but for the position, where that takes one
+    FreeVaryings = "varyingsCount", // without the position, where that takes one
     SuperTileMode = "superTileMode", // layout
     CoreCount = "gpuCoreCount", // 1
     Clusters = "clusterAvailMask", // 0
     Control2d = "chip2DControl", // 0
     Product = "productID", // 0 on these cores
     EcoFlags = "ecoFlags", // engineering change: 0
-    Flags = "chipFlags", // of the model that is not the register's
-    RawFlags = "chipFlags", // none of the register's model
+    Flags = "chipFlags", // for a model that differs from the register's
+    RawFlags = "chipFlags", // for the register's model: 0
     Eco = "ecoID", // engineering change: 0
     Customer = "customerID", // 0
-    // What is not among the words of the answer's start.
+    // Not among the words at the start of the answer.
     NeuralClusters = "nnClusterNum", // for their power
     InternalMemory = "sRAMSizes", // bytes of each piece inside the core
     NeuralCores = "NNCoreCount", // of the vendor's feature database
@@ -415,27 +415,27 @@ identity_words! {
 /// QUERY_CHIP_IDENTITY's answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IdentityLayout {
-    /// Its words, one behind the other.
+    /// The consecutive words at its start.
     pub(crate) words: &'static [IdentityWord],
-    /// Where the registers of another bus begin, of 64 bits.
+    /// Base of the registers on another bus, 64 bits.
     pub(crate) register_apb: Field,
     /// Bits of a GPU address.
     pub(crate) address_bits: Field,
-    /// Addresses of memory inside the core, which no client is given: all ones.
+    /// Addresses of memory inside the core, always all ones: clients do not get it.
     pub(crate) internal_memory: &'static [Field],
-    /// Bytes of it.
+    /// Sizes of that memory.
     pub(crate) internal_sizes: &'static [Field],
     /// Clusters of neural cores.
     pub(crate) neural_clusters: Field,
-    /// The [features](Self::FEATURES) follow the date in programs of this many bits or fewer, and all
-    /// else comes after them; 0: in none.
+    /// The [features](Self::FEATURES) are inserted after the date, for programs with at most this
+    /// many bits; 0: never.
     pub(crate) features: u8,
-    /// Bytes of it, without these; what else is behind the words is 0.
+    /// Bytes of the answer, without those features; all else after the words is 0.
     pub(crate) bytes: u16,
 }
 
 impl IdentityLayout {
-    /// What libraries that are built with vector graphics have besides: see `features`.
+    /// Additional words of libraries with vector graphics: see `features`.
     pub(crate) const FEATURES: [IdentityWord; 8] = [
         IdentityWord::Features,
         IdentityWord::Minor0,
@@ -458,7 +458,7 @@ macro_rules! command_lists {
 }
 use command_lists;
 
-/// What generations share: a table for each kind.
+/// Structures that generations share: a table for each kind.
 macro_rules! shared {
     ($($kind:ident { $($name:ident = $place:literal { $($body:tt)* })* })*) => {$(
         impl Shared for $kind {
@@ -469,7 +469,7 @@ macro_rules! shared {
 }
 use shared;
 
-/// What generations share, and quick paths look at.
+/// Structures that generations share, for hot paths.
 macro_rules! pointed {
     ($($name:ident: $kind:ident { $($body:tt)* })*) => {$(
         static $name: $kind = $kind { $($body)* };
@@ -477,7 +477,7 @@ macro_rules! pointed {
 }
 use pointed;
 
-/// Generations, as what differs from another.
+/// Generations, by their differences from another.
 macro_rules! layouts {
     ($($name:ident { $($body:tt)* })*) => {$(
         const $name: Layout = Layout { $($body)* }.checked();
@@ -492,7 +492,7 @@ macro_rules! words {
 use words;
 
 impl Layout {
-    /// The command of a number.
+    /// The command with a number.
     #[inline]
     pub(crate) fn command(&self, number: u32) -> Command {
         // CAST: 32 bits into at least 32.
@@ -502,12 +502,12 @@ impl Layout {
         }
     }
 
-    /// Bytes of a record that are read.
+    /// Bytes that the driver reads of a record.
     pub(crate) fn record_bytes(&self) -> usize {
         self.queue.bytes.into()
     }
 
-    /// Bytes of a `gcoCMDBUF` that are read: all that the driver looks at. 0: there is none.
+    /// Bytes that the driver reads of a `gcoCMDBUF`; 0: there is none.
     pub(crate) fn command_buffer_bytes(&self) -> usize {
         self.command_buffer.get().read_bytes()
     }
@@ -523,7 +523,7 @@ impl Layout {
         self.sizes.iter().any(|&size| u64::from(size) == bytes)
     }
 
-    /// Whether this generation takes an interface of `input` bytes, answered in `output` bytes.
+    /// Whether it accepts an interface of `input` bytes with an answer of `output` bytes.
     pub(crate) fn takes(&self, input: u64, output: u64) -> bool {
         if input == output && self.has_size(input) {
             return true;
@@ -532,8 +532,7 @@ impl Layout {
         self.may_be_shorter && shorter.contains(&input) && shorter.contains(&output)
     }
 
-    /// Itself. Used where the compiler evaluates it: it does not compile with a layout that is not
-    /// sound.
+    /// Returns the layout. Only for constants: an unsound layout does not compile.
     const fn checked(self) -> Self {
         assert!(self.is_sound());
         self

@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Numbers of `gceCHIPPOWERSTATE`, by generation. Source: tests/abi; what each means:
-//! sources.md, power.
+//! Numbers of `gceCHIPPOWERSTATE`, by generation. Source: tests/abi; for their meaning: sources.md,
+//! power.
 
 use PowerState::*;
 use PowerWay::*;
 
-/// A state of a core's power.
+/// The power state of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum PowerState {
-    /// Clocks and power are there.
+    /// Clock and power on.
     On,
-    /// The same, at the lowest clock.
+    /// Power on, at the lowest clock.
     Idle,
-    /// No clock.
+    /// Clock off.
     Suspend,
-    /// No clock and no power.
+    /// Clock and power off.
     Off,
 }
 
-/// How a state is to be reached.
+/// How to enter a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum PowerWay {
-    /// When what is under way has ended, for which the caller waits.
+    /// After the core is idle, for which the caller waits.
     Waiting,
-    /// The same, but nobody waits.
+    /// After the core is idle, without a wait.
     Later,
     /// Only if the core is idle now.
     IfIdle,
 }
 
-/// A number, the state that it names, and how that is to be reached.
+/// A number, its state, and how to enter it.
 type Entry = (u32, PowerState, PowerWay);
 
-/// States by their numbers, in parts that generations share.
+/// States by number, in parts that generations share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PowerNumbers(&'static [&'static [Entry]]);
 
@@ -44,7 +44,7 @@ impl PowerNumbers {
         self.0.iter().copied().flatten()
     }
 
-    /// The state that a number names, and how it is to be reached.
+    /// The state with a number, and how to enter it.
     pub(crate) fn find(&self, number: u32) -> Option<(PowerState, PowerWay)> {
         let found = self.all().find(|entry| entry.0 == number);
         found.map(|&(_, state, way)| (state, way))
@@ -59,7 +59,7 @@ impl PowerNumbers {
     }
 }
 
-/// What all generations before 6.4 share.
+/// States of all generations before 6.4.
 const FIRST: &[Entry] = &[
     (0, On, Waiting),
     (1, Off, Waiting),
@@ -67,7 +67,7 @@ const FIRST: &[Entry] = &[
     (3, Suspend, Waiting),
 ];
 
-/// What 0.8.0.3184 added.
+/// States added in 0.8.0.3184.
 const MORE: &[Entry] = &[
     (4, Suspend, Later),
     (5, Off, Later),
@@ -77,16 +77,16 @@ const MORE: &[Entry] = &[
     (9, Off, Later),
 ];
 
-/// What 4.0.0 added: OFF_TIMEOUT came before ON_AUTO.
+/// States added in 4.0.0: OFF_TIMEOUT, ON_AUTO.
 const TIMED: &[Entry] = &[(10, Off, IfIdle), (11, On, IfIdle)];
 
-/// Of the oldest driver for Dove.
+/// The oldest driver for Dove.
 pub(crate) const DOVE_OLD: PowerNumbers = PowerNumbers(&[FIRST]);
 
-/// 0.8.0.3184's.
+/// 0.8.0.3184.
 pub(crate) const DOVE: PowerNumbers = PowerNumbers(&[FIRST, MORE]);
 
-/// v2's.
+/// v2.
 pub(crate) const V2: PowerNumbers = PowerNumbers(&[
     FIRST,
     &[
@@ -100,10 +100,10 @@ pub(crate) const V2: PowerNumbers = PowerNumbers(&[
     ],
 ]);
 
-/// Those of 4.6.6.
+/// 4.6.6.
 pub(crate) const V4: PowerNumbers = PowerNumbers(&[FIRST, MORE, &[(10, On, IfIdle)]]);
 
-/// Those of 4.6.9.8290, Marvell's.
+/// 4.6.9.8290, Marvell's.
 pub(crate) const MARVELL: PowerNumbers = PowerNumbers(&[
     FIRST,
     &[
@@ -122,11 +122,11 @@ pub(crate) const MARVELL: PowerNumbers = PowerNumbers(&[
 /// From 4.0.0 to 6.2.3.
 pub(crate) const V4_0_0: PowerNumbers = PowerNumbers(&[FIRST, MORE, TIMED]);
 
-/// 5.0.11.p6's, with hints.
+/// 5.0.11.p6, with hints.
 pub(crate) const P6: PowerNumbers =
     PowerNumbers(&[FIRST, MORE, TIMED, &[(12, On, Later), (13, Off, Later)]]);
 
-/// 6.2.4's.
+/// 6.2.4.
 pub(crate) const V6_2_4: PowerNumbers = PowerNumbers(&[
     FIRST,
     &[
@@ -138,7 +138,7 @@ pub(crate) const V6_2_4: PowerNumbers = PowerNumbers(&[
     ],
 ]);
 
-/// 6.4's, which have another order, and flags.
+/// 6.4, with another order, and flags.
 pub(crate) const V6_4: PowerNumbers = PowerNumbers(&[&[
     (0, On, Waiting),
     (1, Idle, Waiting),

@@ -6,9 +6,8 @@
 
 use super::*;
 
-/// Structures of fields, and [`Layout`], which has one of each: most of them (`&`) together with other
-/// layouts that have the same, those of quick paths (`*`) by a pointer, and those of the quickest
-/// itself.
+/// Structures of fields, and [`Layout`], which has one of each: most (`&`) by an index into a
+/// shared table, those of hot paths (`*`) by a pointer, and those of the hottest ones inline.
 macro_rules! structures {
     (@get $this:ident.$member:ident, $shared:ident) => { $this.$member.get() };
     (@get $this:ident.$member:ident) => { $this.$member };
@@ -32,7 +31,7 @@ macro_rules! structures {
             }
 
             impl $($shared)? $($pointed)? $($here)? {
-                /// None of it.
+                /// An absent structure.
                 #[allow(dead_code, reason = "some structures are whole in every generation")]
                 pub(super) const ABSENT: Self = Self { bytes: 0, $($field: ABSENT,)* };
 
@@ -69,7 +68,7 @@ macro_rules! structures {
                 $(structures!(@get self.$member $(, $shared)?).is_sound() &&)* true
             }
 
-            /// Tells each structure's C name and bytes, and each field with its C names.
+            /// Visits each structure with its C name and bytes, and each field with its C names.
             #[cfg(test)]
             pub(crate) fn visit(
                 &self,
@@ -88,27 +87,27 @@ macro_rules! structures {
 structures! {
     /// One generation of the interface.
     layout {
-        /// The name that parameters and logs use.
+        /// The name for parameters and logs.
         name: &'static str,
-        /// What VERSION answers: major, minor, patch; zeros where there is no such command.
+        /// VERSION's answer: major, minor, patch; zeros where there is no such command.
         version: [u8; 3],
-        /// Its last number.
+        /// The last number of VERSION's answer.
         build: u32,
         /// Bytes of the ioctl's argument: 16 or 32.
         argument_bytes: u16,
-        /// Bytes of the interface as builds with and without the profiler have it.
+        /// Bytes of the interface in builds with and without the profiler.
         sizes: &'static [u16],
-        /// Smaller ones are taken too, in and out apart: the rest counts as 0.
+        /// Accepts shorter interfaces, for input and output separately; the rest reads as 0.
         may_be_shorter: bool,
-        /// Where the union starts.
+        /// Offset of the union.
         union_at: u16,
-        /// The model of core whose boards had this generation; 0: many.
+        /// The core model of boards with this generation; 0: many.
         model: u16,
         /// The header.
         header: Header,
         /// A record of an event queue.
         queue: Queue,
-        /// Commands by number.
+        /// Commands, by number.
         commands: &'static [Command],
         /// Numbers of core types.
         hardware: HardwareTypes,
@@ -116,24 +115,23 @@ structures! {
         sub_commit_bytes: u16,
         /// QUERY_CHIP_IDENTITY's answer.
         identity: Index<IdentityLayout>,
-        /// What differs besides places.
+        /// Differences other than offsets.
         quirks: &'static Quirks,
-        /// COMMIT for the vector graphics core; `None`: its boards have none.
+        /// COMMIT for the vector graphics core; `None`: no board has one.
         vector: Option<&'static vector::Vector>,
-        /// What the profiler's commands tell.
+        /// The counters of the profiler's commands.
         profile: Index<Profile>,
-        /// Bytes of the interface that these commands have to themselves, behind an ioctl of its
-        /// own; 0: none.
+        /// Bytes of the separate interface of these commands, with an ioctl of its own; 0: none.
         profiler_bytes: u16,
-        /// Where the union starts for the profiler's commands.
+        /// Offset of the union in that interface.
         profiler_union_at: u16,
     }
 
     /// GET_BASE_ADDRESS.
     base_address: &GetBaseAddress = "GetBaseAddress" {
-        out base_address = "baseAddress", // what GPU addresses are counted from
-        out range_count = "flatMappingRangeCount", // ranges that the MMU maps as they are
-        out range_start = "flatMappingStart", // such a range
+        out base_address = "baseAddress", // physical address of GPU address 0
+        out range_count = "flatMappingRangeCount", // ranges with an identity mapping
+        out range_start = "flatMappingStart", // the first range
         out range_end = "flatMappingEnd",
     }
     /// QUERY_VIDEO_MEMORY.
@@ -168,7 +166,7 @@ structures! {
         in kind = "type", // `gceSURF_TYPE`
         in flag = "flag",
         inout pool = "pool", // `gcePOOL`
-        in index = "vidMemIndex", // of several pools
+        in index = "vidMemIndex", // index of a pool
         out node = "node",
     }
     /// ALLOCATE_VIDEO_MEMORY: a surface by its geometry.
@@ -192,10 +190,10 @@ structures! {
     /// LOCK_VIDEO_MEMORY.
     lock: *LockVideoMemory = "LockVideoMemory" {
         in node = "node",
-        in cacheable = "cacheable", // whether the user's view is to be cached
+        in cacheable = "cacheable", // request a cached user mapping
         out address = "address", // GPU address
         out memory = "memory",
-        out gid = "gid", // a handle of video hardware, which there is not
+        out gid = "gid", // handle of video hardware: none
         out physical_address = "physicalAddress",
         in parts = "op", // bits of [`LOCK_PARTS`]
     }
@@ -203,8 +201,8 @@ structures! {
     unlock: *UnlockVideoMemory = "UnlockVideoMemory" {
         in node = "node",
         out asynchronous = "asynchroneous", // a second half must follow
-        out pool = "pool", // `gcePOOL` where it lies
-        out size = "bytes", // its bytes
+        out pool = "pool", // `gcePOOL`
+        out size = "bytes", // the node's size
         in parts = "op", // bits of [`UNLOCK_PARTS`]
     }
     /// NAME_VIDEO_MEMORY.
@@ -219,7 +217,7 @@ structures! {
     }
     /// WRAP_USER_MEMORY.
     wrap: &WrapUserMemory = "WrapUserMemory" {
-        in flag = "desc.flag", // what kind of memory
+        in flag = "desc.flag", // kind of memory
         inout handle = "desc.handle", // descriptor of a dma-buf
         in logical = "desc.logical",
         in physical = "desc.physical", // physical address, or all ones
@@ -241,17 +239,17 @@ structures! {
     /// SET_VIDEO_MEMORY_METADATA.
     metadata: &SetVidMemMetadata = "SetVidMemMetadata" {
         in node = "node",
-        in readback = "readback", // whether it is asked for
+        in readback = "readback", // read, else set
         inout status = "ts_fd", // descriptor of the tile status' dma-buf
-        inout fast_clear = "fc_enabled", // whether it is cleared fast. Four words follow it.
-        inout format = "compress_format", // the last of these
+        inout fast_clear = "fc_enabled", // fast clear; four words follow
+        inout format = "compress_format", // the last of them
     }
     /// GET_GRAPHIC_BUFFER_FD.
     graphic_buffer: &GetGraphicBufferFd = "GetGraphicBufferFd" {
-        in nodes = "node", // handles, behind each other
+        in nodes = "node", // the first handle of an array
         in piece = "shBuf", // a shared buffer
         in signal = "signal", // a signal
-        out fd = "fd", // descriptor of what keeps them
+        out fd = "fd", // descriptor that holds references to them
     }
     /// SHBUF.
     shared_buffer: &ShBuf = "ShBuf" {
@@ -260,7 +258,7 @@ structures! {
         in data = "data",
         inout size = "bytes",
     }
-    /// CREATE_NATIVE_FENCE; up to 5.0.11 it is of a sync point, which there is not.
+    /// CREATE_NATIVE_FENCE; up to 5.0.11 for a sync point, which does not exist here.
     create_fence: &CreateNativeFence = "CreateNativeFence" {
         in signal = "signal",
         out fd = "fenceFD", // descriptor of the sync file
@@ -290,7 +288,7 @@ structures! {
         in physical = "physical" | "physName",
         in logical = "logical",
     }
-    /// ALLOCATE_VIRTUAL_COMMAND_BUFFER: memory for commands, whose GPU address is not told.
+    /// ALLOCATE_VIRTUAL_COMMAND_BUFFER: memory for commands, without a GPU address.
     allocate_commands: &AllocateVirtualCommandBuffer = "AllocateVirtualCommandBuffer" {
         inout size = "bytes",
         out physical = "physical",
@@ -318,27 +316,26 @@ structures! {
     /// EVENT_COMMIT.
     event: Event = "Event" {
         in queue = "queue", // first record
-        in engine = "engine", // 0, the drawing engine; 1, the copying one
+        in engine = "engine", // 0: render, 1: copy
     }
     /// COMMIT.
     commit: Commit = "Commit" {
-        // what ATTACH gave; the first core's, where there is one for each. What has the name of
-        // one beside the array of all is the client's own pointer to that.
+        // context from ATTACH; the first core's, where each core has one. Beside an array, the
+        // singular name is the client's own pointer to it.
         in context = "contexts" | "context" | "subCommit.context",
         in command_buffer = "commandBuffers" | "commandBuffer", // `gcoCMDBUF`, likewise
         in context_buffer = "contextBuffer", // `gcoCONTEXT`
         in delta = "deltas" | "delta" | "subCommit.delta", // `gcsSTATE_DELTA`, likewise
         in queue = "queue" | "subCommit.queue", // first record
-        in count = "count", // for so many cores, [`MAX_PARTS`] at most
-        // 0, the drawing engine; 1, the copying one. Where the header has it, too, no kernel reads
-        // what has this name with a digit.
+        in count = "count", // number of cores, [`MAX_PARTS`] at most
+        // 0: render, 1: copy. Where the header has it, too, no kernel reads the field of this name
+        // with a digit.
         in engine = "engine",
         in core = "subCommit.coreId", // which core
         in next = "subCommit.next", // the next core's part
-        out stamp = "commitStamp", // its number
-        out switched = "contextSwitched", // the context was loaded, and the delta taken over
-        // where a `gcsHAL_COMMAND_LOCATION` of the commands begins, which is what the first field
-        // of one says
+        out stamp = "commitStamp", // number of the job
+        out switched = "contextSwitched", // the context was loaded, the delta merged
+        // offset of a `gcsHAL_COMMAND_LOCATION`: that of its first field
         in location = "subCommit.commandBuffer.priority",
     }
     /// MAP_USER_MEMORY.
@@ -359,16 +356,16 @@ structures! {
     user_signal: UserSignal = "UserSignal" {
         in command = "command",
         inout id = "id",
-        in manual_reset = "manualReset", // it stays set
+        in manual_reset = "manualReset", // a wait does not reset it
         in wait = "wait",
         in state = "state", // set or reset
-        // of a wait: whether the signal was set because its work was called off
+        // of a wait: whether the signal was set because its work was canceled
         out status = "status",
     }
     /// SIGNAL, in queues.
     signal: &Signal = "Signal" {
         in signal = "signal",
-        in process = "process", // whose it is
+        in process = "process", // process of the signal
     }
     /// WRITE_DATA, in queues.
     write_data: &WriteData = "WriteData" {
@@ -381,13 +378,13 @@ structures! {
     }
     /// CONFIG_POWER_MANAGEMENT.
     config_power: &ConfigPowerManagement = "ConfigPowerManagement" {
-        in enable = "enable", // whether the core may go off
-        out old = "oldValue", // whether it might before
+        in enable = "enable", // whether the core may be switched off
+        out old = "oldValue", // the previous value
     }
     /// QUERY_POWER_MANAGEMENT_STATE.
     power: &QueryPowerManagement = "QueryPowerManagement" {
         out state = "state", // `gceCHIPPOWERSTATE`
-        out is_idle = "isIdle", // nothing is under way
+        out is_idle = "isIdle", // the core has no work
     }
     /// CACHE.
     cache: &Cache = "Cache" {
@@ -400,7 +397,7 @@ structures! {
     flush_cache: &CacheFlush = "CacheFlush" {
         in logical = "vaddr",
         in size = "offset", // bytes
-        in direction = "dir", // as of the kernel's DMA
+        in direction = "dir", // `enum dma_data_direction`
     }
     /// GET_MMU_VERSION.
     mmu_version: &GetMmuVersion = "GetMmuVersion" {
@@ -428,7 +425,7 @@ structures! {
         out context = "context",
         out state_count = "stateCount" | "maxState", // highest state plus 1
         out record_count = "numStates", // states that a delta may hold
-        // bytes of the buffers, if they are shown to the client: they are not
+        // bytes of the buffers, if the client can map them: 0
         out buffer_bytes = "bytes",
     }
     /// DETACH.
@@ -441,7 +438,7 @@ structures! {
     }
     /// DATABASE.
     database: &Database = "Database" {
-        in is_valid = "validProcessID", // the process is said
+        in is_valid = "validProcessID", // `process` is valid
         in process = "processID",
         out video = "vidMem.counters.bytes", // video memory now
         out video_max = "vidMem.counters.maxBytes",
@@ -458,7 +455,7 @@ structures! {
         out contiguous_total = "contiguous.counters.totalBytes",
         out contiguous_given = "contiguous.counters.allocCount",
         out contiguous_returned = "contiguous.counters.freeCount",
-        // nodes of the first pool now. The next pools' are [`POOL_BYTES`] behind each other.
+        // nodes of the first pool now. Those of other pools follow every [`POOL_BYTES`].
         out pool = "vidMemPool[0].counters.bytes",
         out pool_max = "vidMemPool[0].counters.maxBytes",
         out pool_total = "vidMemPool[0].counters.totalBytes",
@@ -474,23 +471,23 @@ structures! {
     }
     /// QUERY_RESET_TIME_STAMP.
     resets: &QueryResetTimeStamp = "QueryResetTimeStamp" {
-        out stamp = "timeStamp", // how often the core has been reset
-        out context = "contextID", // the context to blame: none
+        out stamp = "timeStamp", // number of resets of the core
+        out context = "contextID", // the guilty context: none
     }
     /// QUERY_CHIP_OPTION.
     options: &QueryChipOptions = "QueryChipOptions" {
-        out profiler = "gpuProfiler", // there is a profiler
-        out fast_clear = "allowFastClear", // fast clear may be used
-        out power = "powerManagement", // cores may go off
+        out profiler = "gpuProfiler", // the profiler is available
+        out fast_clear = "allowFastClear", // clients may use fast clear
+        out power = "powerManagement", // cores may be switched off
         out mmu = "enableMMU", // there is an MMU
-        out compression = "allowCompression", // kinds of compression that may be used
-        out small_batch = "smallBatch", // work may be cut small
+        out compression = "allowCompression", // allowed kinds of compression
+        out small_batch = "smallBatch", // small batches allowed
         out l1_cache = "uscL1CacheRatio", // the L1 cache's part of the shaders' cache, as a code
-        // how much of a cache attributes have, as a code
+        // the attributes' share of a cache, as a code
         out attribute_cache = "uscAttribCacheRatio",
         out pools = "vidMemCount", // pools of memory
         out shaders = "hasShader", // shader cores
-        // A mask of engines for networks, of which there is none
+        // mask of neural network engines, of which there are none
         out networks = "enableNNClusters",
         out neural_cores = "activeNNCoreCount",
     }
@@ -516,37 +513,37 @@ structures! {
     /// READ_REGISTER.
     read_register: &ReadRegister = "ReadRegisterData" {
         in address = "address", // byte offset
-        // what it holds; of DUMP_GPU_STATE, whether there was something to dump
+        // value; of DUMP_GPU_STATE, whether a dump was made
         out data = "data",
     }
     /// WRITE_REGISTER.
     write_register: &WriteRegister = "WriteRegisterData" {
         in address = "address", // byte offset
-        in data = "data", // what is written
+        in data = "data", // value
     }
     /// READ_REGISTER_EX: of several cores.
     read_registers: &ReadRegisterEx = "ReadRegisterDataEx" {
         in address = "address", // byte offset
         in cores = "coreSelect", // a bit for each core of the kind
-        out data = "data", // what it holds in the first; 4 of them
+        out data = "data", // value for the first core, of 4
     }
     /// WRITE_REGISTER_EX: of several cores.
     write_registers: &WriteRegisterEx = "WriteRegisterDataEx" {
         in address = "address", // byte offset
         in cores = "coreSelect", // a bit for each core of the kind
-        in data = "data", // what is written in the first; 4 of them
+        in data = "data", // value for the first core, of 4
     }
     /// GET_PROFILE_SETTING.
     profile_setting: &GetProfileSetting = "GetProfileSetting" {
-        out enable = "enable", // whether the library is to profile
+        out enable = "enable", // whether the library profiles
         out name = "fileName", // the first of the 32 words of the name of the file that it writes
-        out sync = "syncMode", // it waits for all commands first: 0
+        out sync = "syncMode", // wait for all commands first: 0
         out mode = "profileMode", // what is counted: 0
         out probe = "probeMode", // how: 0
     }
     /// SET_PROFILE_SETTING.
     set_profile: &SetProfileSetting = "SetProfileSetting" {
-        in enable = "enable", // whether it is to
+        in enable = "enable", // whether to profile
         in name = "fileName", // the first of the 32 words of the file's name
     }
     /// PROFILE_REGISTERS_2D.
@@ -555,7 +552,7 @@ structures! {
     }
     /// READ_PROFILER_REGISTER_SETTING.
     profile_clear: &ReadProfilerRegisterSetting = "SetProfilerRegisterClear" {
-        in clears = "bclear", // reading clears
+        in clears = "bclear", // a read resets the counters
     }
     /// DEBUG.
     debug: &Debug = "Debug" {
@@ -564,11 +561,11 @@ structures! {
     }
     /// GET_SHARED_INFO.
     shared_info: &GetSharedInfo = "GetSharedInfo" {
-        in process = "pid", // the process whose data it is
+        in process = "pid", // process that owns the data
         in id = "dataId", // which data
         in node = "node", // a node, or 0
-        in data = "data", // user address where the data goes
-        in node_data = "nodeData", // user address where what is noted of the node goes
+        in data = "data", // user address for the data
+        in node_data = "nodeData", // user address for the node's data
         in size = "size" | "bytes", // bytes of the data
         in kind = "infoType", // `gceVIDMEM_NODE_SHARED_INFO_TYPE`
     }
@@ -577,7 +574,7 @@ structures! {
         in id = "dataId", // which data
         in node = "node", // a node, or 0
         in data = "data", // user address of the data
-        in node_data = "nodeData", // user address of what is to be noted of the node
+        in node_data = "nodeData", // user address of the node's data
         in size = "size" | "bytes", // bytes of the data
         in kind = "infoType", // `gceVIDMEM_NODE_SHARED_INFO_TYPE`
     }
@@ -591,7 +588,7 @@ structures! {
         in reserved_head = "reservedHead", // bytes of the head, where the client says so
         in reserved_tail = "reservedTail", // bytes of the tail, where the client says so
     }
-    /// `gcsHAL_COMMAND_LOCATION`: commands of a COMMIT, in it or behind it.
+    /// `gcsHAL_COMMAND_LOCATION`: commands of a COMMIT, embedded or in a list.
     location: &LocationLayout = "gcsHAL_COMMAND_LOCATION" {
         in logical = "logical", // user address of their buffer
         in start_offset = "startOffset", // first byte in it
@@ -601,9 +598,9 @@ structures! {
         in entry_pipe = "entryPipe", // pipe at the start, of the first
         in next = "next", // user address of the next
     }
-    /// `gcsSTATE_DELTA`: what a COMMIT has changed of its context.
+    /// `gcsSTATE_DELTA`: changes of a COMMIT to its context.
     delta: &DeltaLayout = "gcsSTATE_DELTA" {
-        in references = "refCount", // copies of the context that have yet to take it over
+        in references = "refCount", // context copies that have not merged it yet
         in element_count = "elementCount", // vertex elements in use
         in record_count = "recordCount",
         in records = "recordArray",
@@ -611,13 +608,13 @@ structures! {
     /// `gcoCONTEXT`: the context of clients without ATTACH.
     context: &ContextLayout = "gcoCONTEXT" {
         in object = "object.type", // object type
-        inout id = "id", // its name; 0: it has none yet
-        in pipe_2d_index = "pipe2DIndex", // not 0: its buffer begins with room for a pipe switch
+        inout id = "id", // 0: none yet
+        in pipe_2d_index = "pipe2DIndex", // not 0: the buffer begins with room for a pipe switch
         in buffer_size = "bufferSize", // bytes of its buffer
         in logical = "logical", // user address of its buffer
         in link = "link", // user address of the room for a LINK in it
         in initial_pipe = "initialPipe", // pipe at the start of its buffer
         in entry_pipe = "entryPipe", // pipe at the start of the client's commands
-        in in_use = "inUse", // user address of a word that becomes 1 when the buffer is used
+        in in_use = "inUse", // user address of a word to set to 1 when the buffer is used
     }
 }

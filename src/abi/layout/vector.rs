@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Layouts of what a COMMIT for the vector graphics core points to, on 32-bit ARM: that core is in
-//! no other machine. Source: sources.md, vector graphics.
+//! Layouts of the structures of COMMIT for the vector graphics core. Only 32-bit ARM machines have
+//! this core. Source: sources.md, vector graphics.
 
 use super::{
     long,
@@ -27,65 +27,65 @@ pub(super) const COMMIT_BYTES: u16 = 32;
 /// Bytes of the largest `gcsCMDBUFFER`.
 pub(crate) const MAX_BUFFER_BYTES: usize = 48;
 
-/// Blocks that a table has a list of tasks for.
+/// Blocks of a table, each with a list of tasks.
 pub(crate) const BLOCKS: u16 = 9;
 
-/// `gcsVGCONTEXT`: its name, in and out, 0 if it has none yet.
+/// `gcsVGCONTEXT`: its id, in and out; 0: none yet.
 pub(crate) const CONTEXT_ID: Field = long(0);
 
-/// `gcsVGCONTEXT`: the signal that says that its buffer is done.
+/// `gcsVGCONTEXT`: the signal to set when its buffer is done.
 pub(crate) const CONTEXT_SIGNAL: Field = word(56);
 
 /// `gcsVGCMDQUEUE`: user address of a `gcsCMDBUFFER`.
 pub(crate) const ENTRY_BUFFER: Field = word(0);
 
-/// `gcsVGCMDQUEUE`: whether the kernel ends it.
+/// `gcsVGCMDQUEUE`: whether the kernel adds the END.
 pub(crate) const ENTRY_DYNAMIC: Field = word(4);
 
-/// `gcsTASK_MASTER_TABLE`: user address of the first block's first task, each block with another
-/// word behind it.
+/// `gcsTASK_MASTER_TABLE`: user address of the first block's first task; another word follows, and
+/// then the next block.
 pub(crate) const TABLE_HEAD: Field = word(0);
 
-/// `gcsTASK_MASTER_TABLE`: records in all.
+/// `gcsTASK_MASTER_TABLE`: number of records.
 pub(crate) const TABLE_COUNT: Field = word(72);
 
-/// `gcsTASK_MASTER_TABLE`: bytes for them.
+/// `gcsTASK_MASTER_TABLE`: bytes of the records.
 pub(crate) const TABLE_SIZE: Field = word(76);
 
 /// `gcsTASK`: user address of the next.
 pub(crate) const TASK_NEXT: Field = word(0);
 
-/// `gcsTASK`: bytes of records behind.
+/// `gcsTASK`: bytes of the records that follow.
 pub(crate) const TASK_SIZE: Field = word(4);
 
-/// What differs between generations.
+/// The layout that depends on the generation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Vector {
     /// COMMIT, from the start of the union: user address of a `gcsVGCONTEXT`.
     pub(crate) context: Field,
     /// User address of the array of `gcsVGCMDQUEUE`.
     pub(crate) queue: Field,
-    /// Elements of that.
+    /// Number of its elements.
     pub(crate) count: Field,
     /// User address of a `gcsTASK_MASTER_TABLE`.
     pub(crate) tasks: Field,
     /// Bytes of a `gcsCMDBUFFER`.
     pub(crate) buffer_bytes: u16,
-    /// The node that the buffer lies in.
+    /// The node that contains the buffer.
     pub(crate) node: Field,
     /// Physical address of its commands.
     pub(crate) address: Field,
-    /// Bytes from its start to these.
+    /// Bytes from its start to the commands.
     pub(crate) offset: Field,
-    /// How many units of 8 bytes they are.
+    /// Size of the commands in units of 8 bytes.
     pub(crate) units: Field,
     /// UNLOCK_VIDEO_MEMORY: the node, and bytes of the record.
     pub(crate) unlock: (Field, u16),
-    /// FREE_VIDEO_MEMORY, the same.
+    /// The same for FREE_VIDEO_MEMORY.
     pub(crate) free: (Field, u16),
-    /// There is UNMAP_USER_MEMORY.
+    /// Has UNMAP_USER_MEMORY.
     pub(crate) unmaps: bool,
-    /// EVENT_COMMIT is not supported; else an invalid argument.
+    /// EVENT_COMMIT is NOT_SUPPORTED; else INVALID_ARGUMENT.
     pub(crate) knows_events: bool,
 }
 
@@ -141,7 +141,7 @@ pub(crate) const V6_4: Vector = Vector {
 };
 
 impl Vector {
-    /// Whether all fields lie where they can.
+    /// Whether all fields fit their structures.
     pub(super) const fn is_sound(&self) -> bool {
         let commit = [self.context, self.queue, self.count, self.tasks];
         let buffer = [self.node, self.address, self.offset, self.units];
