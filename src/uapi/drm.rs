@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! DRM nodes: their files, which are of the same process as those of `/dev/galcore`, and which core
-//! a node is of. What each driver's ioctls do: [`super::vivante`], [`super::etnaviv`].
+//! DRM nodes, their cores and their files, which share a process with files of `/dev/galcore`. The
+//! ioctls of each driver are in [`super::vivante`] and [`super::etnaviv`].
 //!
-//! A file of the node `vivante` is its opener's. One of the node `etnaviv` is the first user's: an X
-//! server opens files for its clients (DRI3).
+//! A file of the node `vivante` belongs to the process that opens it. A file of the node `etnaviv`
+//! belongs to its first user: an X server opens files for its clients (DRI3).
 //!
-//! Locks: `galcore drm`, under which nodes come and go; `galcore first use`, under which a file of
-//! the node `etnaviv` gets its process.
+//! Locks: `galcore drm`, for creation and removal of nodes; `galcore first use`, for the assignment
+//! of a process to a file of the node `etnaviv`.
 
 use super::{
     clients,
@@ -64,10 +64,10 @@ use kernel::{
 
 /// The ioctls of a driver.
 pub(super) trait Calls: Send + Sync + Sized + 'static {
-    /// Whose they are.
+    /// The driver.
     const DRIVER: Driver;
 
-    /// Their names, by number.
+    /// The names of the ioctls, by number.
     const NAMES: &'static [&'static str];
 
     /// Runs ioctl `number`, whose argument is `words`.
@@ -78,13 +78,12 @@ pub(super) trait Calls: Send + Sync + Sized + 'static {
         words: &mut [u32; WORDS],
     ) -> Result;
 
-    /// Whether ioctl `number` only asks about the core: a file is not of the process that does that
-    /// first.
+    /// Whether ioctl `number` only queries the core, and so does not assign a process to the file.
     fn is_question(_number: u32) -> bool {
         false
     }
 
-    /// What the ioctl answers, if that failed.
+    /// The errno for a failed ioctl.
     fn errno(error: Error) -> Errno;
 }
 
@@ -92,26 +91,26 @@ pub(super) trait Calls: Send + Sync + Sized + 'static {
 #[pin_data]
 pub(super) struct File<C> {
     clients: Arc<Clients>,
-    /// Empty: it is of no process yet.
+    /// The process of the file; empty before its first use.
     process: SetOnce<Arc<Process>>,
-    /// One process at a time makes it its own.
+    /// Serializes the assignment of a process.
     #[pin]
     joining: Mutex<()>,
-    /// Its address space; `None`: that of its opener. It is not DRM's, whose views end with the node.
+    /// Its address space; `None`: that of its opener. Not DRM's, whose mappings end with the node.
     views: Option<Arc<Views>>,
     _calls: PhantomData<C>,
 }
 
 impl<C: Calls> File<C> {
-    /// Whether it is the opener's.
+    /// Whether a file belongs to its opener.
     const IS_OPENERS: bool = matches!(C::DRIVER, Driver::Vivante);
 
-    /// The process whose file it is. `EINVAL`: it is of none yet.
+    /// The process of the file. `EINVAL`: none yet.
     fn owner(&self) -> Result<&Arc<Process>, Errno> {
         self.process.as_ref().ok_or(EINVAL)
     }
 
-    /// The same; one that is of none is the caller's from then on.
+    /// The process of the file; assigns the caller if there is none yet.
     fn of_user(&self) -> Result<&Arc<Process>, Errno> {
         match self.process.as_ref() {
             Some(process) => Ok(process),
@@ -119,7 +118,7 @@ impl<C: Calls> File<C> {
         }
     }
 
-    /// Runs what only asks, of a file that is of no process yet.
+    /// Runs a query on a file without a process.
     #[cold]
     #[inline(never)]
     fn answer(
@@ -146,7 +145,7 @@ impl<C: Calls> File<C> {
     }
 }
 
-/// What an ioctl answers where `open` would say `EAGAIN`: libraries repeat it for ever then.
+/// Replaces the `EAGAIN` of `open`, after which libraries repeat an ioctl endlessly.
 fn busy(error: Errno) -> Errno {
     match error {
         EAGAIN => EBUSY,
@@ -154,38 +153,38 @@ fn busy(error: Errno) -> Errno {
     }
 }
 
-/// The 64 bits of two words.
+/// Joins two words to 64 bits.
 pub(super) fn long(low: u32, high: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// The two words of 64 bits.
+/// Splits 64 bits into two words.
 pub(super) fn halves(value: u64) -> [u32; 2] {
     // CAST: the two halves.
     [value as u32, (value >> 32) as u32]
 }
 
-/// The object of a handle. `NotFound`: there is none.
+/// The object of a handle. `NotFound`: unknown handle.
 pub(super) fn find<C: Calls>(file: &Opened<File<C>>, handle: u32) -> Result<Found<File<C>>> {
     file.find(handle).ok_or(Error::NotFound)
 }
 
-/// A handle for `node`, which [`Process::create_object`] has allocated, of `bytes` bytes.
+/// Makes a handle for `node`, of `bytes` bytes, which [`Process::create_object`] has allocated.
 pub(super) fn insert<C: Calls>(
     process: &Arc<Process>,
     file: &Opened<File<C>>,
     node: &Arc<Node>,
     bytes: u64,
 ) -> Result<u32> {
-    // Checked by the allocation.
+    // The allocation has checked it.
     let bytes = usize::try_from(bytes).map_err(|_| Error::OutOfMemory)?;
     let handle = file.insert(node.clone(), bytes);
-    // The object has one of its own now, or the node goes.
+    // The object has its own reference now; on failure this frees the node.
     process.release_object(node);
     Ok(handle?)
 }
 
-/// What DRM's own ioctls, and etnaviv's, answer.
+/// The errno of DRM's own ioctls, and etnaviv's.
 pub(super) fn errno(error: Error) -> Errno {
     match error {
         Error::OutOfMemory => ENOMEM,
@@ -254,7 +253,7 @@ impl<C: Calls> NodeFile for File<C> {
 
     fn mmap(self: ArcBorrow<'_, Self>, area: NewArea<'_>) -> Result<(), Errno> {
         let offset = area.offset();
-        // A window on the pool lies in the address space of its process's files.
+        // Only files of the opener map the pool, in the address space of its process's files.
         if offset == 0 && !Self::IS_OPENERS {
             refuse_area(EINVAL, offset);
             return Err(EINVAL);
@@ -310,14 +309,14 @@ impl<C: Calls> NodeFile for File<C> {
     }
 }
 
-/// As long as it lives, nodes can be of the core `dev`.
+/// Registers a core for nodes, until it is dropped.
 pub(crate) struct OfCore {
     clients: Arc<Clients>,
     dev: ARef<device::Device>,
 }
 
 impl OfCore {
-    /// A core has come: nodes that are not there yet are this core's.
+    /// Creates the nodes that do not exist yet, for the core `dev`.
     pub(crate) fn new(clients: &Arc<Clients>, dev: &device::Device) -> Self {
         let mut nodes = clients.drm().lock();
         for (at, node) in nodes.iter_mut().enumerate() {
@@ -334,8 +333,8 @@ impl OfCore {
 }
 
 impl Drop for OfCore {
-    /// The core goes, and is not published any more: its nodes are another one's then. Open files
-    /// answer `ENODEV`.
+    /// Moves the nodes of the core, which is no longer published, to another core. Ioctls on open
+    /// files return `ENODEV`.
     fn drop(&mut self) {
         let mut nodes = self.clients.drm().lock();
         for (at, node) in nodes.iter_mut().enumerate() {
@@ -348,7 +347,7 @@ impl Drop for OfCore {
     }
 }
 
-/// Logs that there will be no nodes, if that is not what the parameter says.
+/// Logs a lack of nodes that the parameter requests.
 pub(crate) fn tell_if_missing(wanted: [bool; 2]) {
     let is_built = cfg!(any(CONFIG_DRM = "y", CONFIG_DRM = "m"));
     if wanted.contains(&true) && is_built && !drm::is_there() {
@@ -356,10 +355,10 @@ pub(crate) fn tell_if_missing(wanted: [bool; 2]) {
     }
 }
 
-/// A node of the core `dev`, that at place `at`, if it is wanted.
+/// Makes the node at place `at` for the core `dev`, if it is requested.
 fn new_node(clients: &Clients, at: usize, dev: &device::Device) -> Option<drm::Node> {
     let wanted = clients.device().parameters().drm_nodes;
-    // etnaviv's has cores with a ring alone.
+    // The node `etnaviv` has only cores with a ring.
     let has_core = at == 0 || clients.device().cores().next().is_some();
     if !has_core || !wanted.get(at).copied().unwrap_or(false) {
         return None;

@@ -2,8 +2,8 @@
 
 //! The ioctls of Linux's etnaviv, 1.4 (`<drm/etnaviv_drm.h>`), for Mesa.
 //!
-//! A SUBMIT's stream is checked as a COMMIT's, after its relocations. There are no addresses that
-//! the client chooses (softpin).
+//! The checker gets a SUBMIT's stream after its relocations, like a COMMIT's. Addresses chosen by
+//! the client (softpin) are not supported.
 
 use super::{
     drm::{
@@ -55,7 +55,7 @@ use kernel::{
     time::Delta, //
 };
 
-/// SUBMIT: flags, and how much there can be: bytes of the stream, and objects and relocations.
+/// SUBMIT: flags, and the most bytes of the stream, objects and relocations.
 const NO_IMPLICIT: u32 = 1 << 0;
 const FENCE_FD_IN: u32 = 1 << 1;
 const FENCE_FD_OUT: u32 = 1 << 2;
@@ -65,21 +65,21 @@ const MOST: u32 = 128 << 10;
 const OBJECT_WORDS: usize = 4;
 const RELOCATION_WORDS: usize = 6;
 
-/// An object of a SUBMIT is read, or written.
+/// The access of a SUBMIT to an object.
 const READ: u32 = 1 << 0;
 const WRITE: u32 = 1 << 1;
 
-/// GEM_NEW: how the processor sees it, one of three, and always past its caches; the GPU by its MMU.
+/// GEM_NEW: one of three cache modes, all of them uncached here; the GPU uses its MMU.
 const CACHES: u32 = 0x7_0000;
 const FORCE_MMU: u32 = 0x10_0000;
 
-/// CPU_PREP: for reading; for writing, too; without waiting. WAIT_FENCE and GEM_WAIT: without waiting.
+/// CPU_PREP: for reading, for writing, without waiting. WAIT_FENCE and GEM_WAIT: without waiting.
 const PREP_READ: u32 = 1 << 0;
 const PREP_WRITE: u32 = 1 << 1;
 const PREP_NOSYNC: u32 = 1 << 2;
 const NONBLOCK: u32 = 1 << 0;
 
-/// The word of an argument with flags, and those that there are. SUBMIT looks itself.
+/// The word of an argument with flags, and the known flags. SUBMIT checks its own.
 const fn flags(number: u32) -> (usize, u32) {
     match number {
         2 => (2, CACHES | FORCE_MMU),
@@ -91,16 +91,16 @@ const fn flags(number: u32) -> (usize, u32) {
     }
 }
 
-/// The front end's command that does nothing.
+/// The front end's NOP command.
 const NOP: u32 = 3 << 27;
 
-/// They.
+/// The ioctls of etnaviv.
 pub(super) struct Etnaviv;
 
-/// How many milliseconds are left at `now`, in nanoseconds, to a moment of the same clock, in seconds
-/// and nanoseconds, which are signed: one at least.
+/// Milliseconds, at least one, from `now`, in nanoseconds, to a deadline of the same clock, in
+/// signed seconds and nanoseconds.
 fn milliseconds_to(seconds: u64, nanoseconds: u64, now: u64) -> u32 {
-    // CAST: as they are meant.
+    // CAST: the bits of signed fields.
     let (seconds, nanoseconds) = (seconds as i64, nanoseconds as i64);
     let moment = seconds
         .saturating_mul(1_000_000_000)
@@ -111,7 +111,7 @@ fn milliseconds_to(seconds: u64, nanoseconds: u64, now: u64) -> u32 {
     u32::try_from(left).map_or(u32::MAX >> 1, |left| left.min(u32::MAX >> 1) + 1)
 }
 
-/// `count` words of user memory at `user`. `InvalidAddress`: they cannot be read.
+/// Reads `count` words of user memory at `user`. `InvalidAddress`: they cannot be read.
 fn read(user: u64, count: usize) -> Result<KVVec<u32>> {
     let mut words = KVVec::new();
     let at = usize::try_from(narrow(user)).map_err(|_| Error::InvalidAddress)?;
@@ -122,9 +122,9 @@ fn read(user: u64, count: usize) -> Result<KVVec<u32>> {
     Ok(words)
 }
 
-/// Writes addresses into `stream`, as `relocations` say; `object` has the address and the bytes of an
-/// object. `InvalidArgument`: one of them lies outside of the stream or of its object, or before the
-/// last one.
+/// Applies `relocations` to `stream`; `object` returns the address and the size of an object.
+/// `InvalidArgument`: a relocation is outside of the stream or of its object, or before the
+/// previous one.
 fn relocate(
     stream: &mut [u32],
     relocations: &[u32],
@@ -180,7 +180,7 @@ fn submit(
     let mut commands = read(long(words[10], words[11]), bytes as usize / 4)?;
     let mut found = KVVec::with_capacity(objects as usize, sys::GFP_CLIENT)?;
     let mut used = KVVec::with_capacity(objects as usize, sys::GFP_CLIENT)?;
-    // Where they are for the process, and their bytes.
+    // Their addresses for the process, and their sizes.
     let mut places = KVVec::with_capacity(objects as usize, sys::GFP_CLIENT)?;
     for (at, object) in given.chunks_exact(OBJECT_WORDS).enumerate() {
         let &[access, handle, ..] = object else {
@@ -199,12 +199,12 @@ fn submit(
         found.push((object, false), sys::GFP_CLIENT)?;
     }
     relocate(&mut commands, &patches, |index| places.get(index).copied())?;
-    // Commands end on 64-bit units.
+    // Pad the commands to 64 bits.
     if commands.len() % 2 != 0 {
         commands.push(NOP, sys::GFP_CLIENT)?;
     }
     if flags & FENCE_FD_IN != 0 {
-        // CAST: the bits.
+        // CAST: the bits of a signed field.
         process.wait_for_fence(in_fence as i32)?;
     }
     let place = core.index();
@@ -246,7 +246,7 @@ fn submit(
     });
     let is_new = |(object, was_shared): &(Found<_>, bool)| !was_shared && object.is_shared();
     if unshown.next().is_some() || found.iter().any(is_new) {
-        // Others do not know of it, so it should have ended.
+        // Other users of the dma-buf do not see the job, so wait for its end.
         settle_number(&core, number);
     }
     counters.end(process, &core, number);
@@ -259,15 +259,15 @@ fn submit(
     Ok(())
 }
 
-/// GEM_USERPTR: the handle of an object of `bytes` bytes at `user`, which the GPU reads, and writes if
-/// `access` says so. `InvalidAddress`: they cannot be pinned.
+/// GEM_USERPTR: makes a handle for `bytes` bytes at `user`, which the GPU may read, and write if
+/// `access` allows it. `InvalidAddress`: they cannot be pinned.
 fn wrap(
     process: &Arc<Process>,
     file: &Opened<File<Etnaviv>>,
     (user, bytes): (u64, u64),
     access: u32,
 ) -> Result<u32> {
-    // CAST: a page's size, into more bits.
+    // CAST: the page size, into more bits.
     if access == 0 || bytes == 0 || (user | bytes) % PAGE_SIZE as u64 != 0 {
         return Err(Error::InvalidArgument);
     }
@@ -283,8 +283,8 @@ fn wrap(
     })
 }
 
-/// The dma-bufs of those of `objects` that others have, which are noted, and whether they are
-/// written. `InvalidArgument`: there is one twice.
+/// The dma-bufs among `objects`, which are noted there, and whether the job writes them.
+/// `InvalidArgument`: a duplicate.
 fn shared_of(
     objects: &mut [(Found<File<Etnaviv>>, bool)],
     used: &[Used],
@@ -305,9 +305,9 @@ fn shared_of(
     }
 }
 
-/// Waits for what others do with a dma-buf; not for jobs of the core at place `except`, which come
-/// before the caller's own. If it `outlasts` Unix signals, only those that kill end it.
-/// `ChipNotReady`: it is not over, and `milliseconds` is 0. `Timeout`.
+/// Waits for other users of a dma-buf, but not for jobs of the core at place `except`, which run
+/// before the caller's own. If it `outlasts` Unix signals, only fatal ones end the wait.
+/// `ChipNotReady`: still in use, and `milliseconds` is 0. `Timeout`.
 fn wait_for_others(
     buffer: &Shared,
     writes: bool,
@@ -322,7 +322,7 @@ fn wait_for_others(
     }
 }
 
-/// Waits for the jobs that use an object, and for others that have it. Errors as
+/// Waits for jobs that use an object, and for other users of its dma-buf. Errors as
 /// [`wait_for_others`].
 fn wait_for_object(
     process: &Process,
@@ -361,7 +361,7 @@ impl Calls for Etnaviv {
         number: u32,
         words: &mut [u32; WORDS],
     ) -> Result {
-        // No time, or the moment that begins at word `at`.
+        // The timeout: 0, or up to the deadline at word `at`.
         let time = |words: &[u32; WORDS], is_now: bool, at: usize| match is_now {
             true => 0,
             false => milliseconds_to(
@@ -443,7 +443,7 @@ mod tests {
         let second = 1_000_000_000;
         assert_eq!(milliseconds_to(3, 5_000_000, 2 * second), 1006);
         assert_eq!(milliseconds_to(0, 0, second), 1);
-        // The first is long ago.
+        // A deadline long ago.
         assert_eq!(milliseconds_to(u64::MAX, 0, second), 1);
         assert_eq!(milliseconds_to(5, u64::MAX, 4 * second), 1000);
         let longest = u32::MAX >> 1;
@@ -463,7 +463,7 @@ mod tests {
         assert_eq!(relocated(&[]), Ok([1, 2, 3, 4]));
         let two = [[4, 0, 0x20, 0, 0, 7], [12, 1, 0xFFC, 0, 0, 7]];
         assert_eq!(relocated(&two), Ok([1, 0x1020, 3, 0xFFFF_FFFC]));
-        // Twice at one place: the last counts.
+        // Two relocations of one word: the last one counts.
         let twice = [[8, 0, 0, 0, 0, 0], [8, 0, 4, 0, 0, 0]];
         assert_eq!(relocated(&twice), Ok([1, 2, 0x1004, 4]));
     }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `/proc/PID/fdinfo/FD` of an open file: what its process uses, in the keys of the kernel's
-//! Documentation/gpu/drm-usage-stats.rst, which monitors read.
+//! `/proc/PID/fdinfo/FD` of an open file: the usage of its process, with the keys of the kernel's
+//! Documentation/gpu/drm-usage-stats.rst, for monitors.
 //!
-//! All files of a process are one client, and have one `drm-client-id`. Engines are the cores, by
-//! what they draw; where several draw the same they are one engine, with their number as its
-//! capacity. Regions of memory are `pool`, `contiguous` (pages in one piece, outside of the pool)
-//! and `virtual` (scattered pages), what the process has allocated of each; and `user`: what is not
-//! ours, and mapped for the GPU.
+//! All files of a process are one client, with one `drm-client-id`. Engines are the cores, by kind;
+//! several cores of a kind are one engine, with their number as its capacity. Memory regions are
+//! `pool`, `contiguous` (contiguous pages outside of the pool) and `virtual` (scattered pages),
+//! with the process's allocations; and `user`: foreign memory that is mapped for the GPU.
 
 use crate::{
     abi::HardwareType,
@@ -23,7 +22,7 @@ use kernel::{
     seq_print, //
 };
 
-/// The engines there can be.
+/// All engines.
 const ENGINES: [HardwareType; 5] = [
     HardwareType::ThreeD,
     HardwareType::Both,
@@ -32,7 +31,7 @@ const ENGINES: [HardwareType; 5] = [
     HardwareType::Neural,
 ];
 
-/// Prints it.
+/// Prints the usage of `process`.
 pub(super) fn show(clients: &Clients, process: &Process, out: &SeqFile) {
     seq_print!(out, "drm-driver:\tgalcore\n");
     seq_print!(out, "drm-client-id:\t{}\n", Decimal(process.number()));
@@ -68,9 +67,9 @@ pub(super) fn show(clients: &Clients, process: &Process, out: &SeqFile) {
         ("virtual", memory.video.scattered.bytes),
         ("user", memory.mapped.bytes),
     ] {
-        // Whole KiB: a node of a shared pool may end within one.
+        // Round up: a node of a shared pool may end within a KiB.
         let kib = bytes.div_ceil(1024);
-        // Memory is there as soon as it is given out.
+        // Memory is resident from its allocation on.
         for what in ["total", "resident"] {
             seq_print!(out, "drm-{what}-{region}:\t{} KiB\n", Decimal(kib));
         }

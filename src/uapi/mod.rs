@@ -2,9 +2,9 @@
 
 //! `/dev/galcore` and `/dev/graphics/galcore`: open, ioctl, mmap, release.
 //!
-//! An open file holds its process's objects and nothing else. The envelope's rules (exact sizes,
-//! ENOTTY for whatever is malformed, the interface copied back whole whatever the status) are those
-//! of sources.md, ioctl. Lock: `galcore file`, a leaf.
+//! An open file holds a reference to its process's objects. The rules of the envelope (exact sizes,
+//! ENOTTY for malformed calls, the whole interface copied back for every status) are in sources.md,
+//! ioctl. Lock: `galcore file`, a leaf.
 
 pub(crate) mod drm;
 mod etnaviv;
@@ -80,19 +80,19 @@ use kernel::{
 /// `IOCTL_GCHAL_INTERFACE`.
 const INTERFACE: u32 = 30000;
 
-/// `IOCTL_GCHAL_PROFILER_INTERFACE`, where there is one.
+/// `IOCTL_GCHAL_PROFILER_INTERFACE`, in some generations.
 const PROFILER: u32 = 30001;
 
-/// How far from that an ioctl can be that was meant for a driver of this kind.
+/// Codes closer than this to [`INTERFACE`] are meant for a driver of this kind, and are logged.
 const NEAR: u32 = 16;
 
 /// Highest `gceHARDWARE_TYPE` that the envelope accepts.
 const MAX_HARDWARE_TYPE: u32 = 7;
 
-/// Malformed calls, of whatever process.
+/// Limits the lines about malformed calls.
 static ENVELOPES: RateLimit = RateLimit::new();
 
-/// Processes that may not open the device.
+/// Limits the lines about processes that may not open the device.
 static OPENS: RateLimit = RateLimit::new();
 
 /// `GALCORE_IOC_SET_INTERFACE`: `_IOW('G', 1, char[16])`.
@@ -101,10 +101,10 @@ const SET_INTERFACE: u32 = 0x4010_4701;
 /// `GALCORE_IOC_RESETS`: `_IOR('G', 2, struct galcore_resets)`.
 const RESETS: u32 = 0x8010_4702;
 
-/// Where the code of an ioctl has the size of its argument. The vendor's have none.
+/// The bits of an ioctl's code for the size of its argument; 0 in the vendor's.
 const SIZE: u32 = 0x3FFF << 16;
 
-/// Bytes of its argument: a name, and zeros.
+/// Bytes of the argument of [`SET_INTERFACE`]: a name, padded with zeros.
 const NAME_BYTES: usize = 16;
 
 /// One open file.
@@ -112,18 +112,18 @@ const NAME_BYTES: usize = 16;
 pub(crate) struct OpenedFile {
     clients: Arc<Clients>,
     process: Arc<Process>,
-    /// The generation of the interface that the file speaks, from its first ioctl on: see
-    /// [`Choice::pack`], with [`DETECTED`] once it is final. 0: not known yet.
+    /// The file's generation of the interface, from its first ioctl on: see [`Choice::pack`], with
+    /// [`DETECTED`] once it is final. 0: unknown.
     interface: Atomic<u32>,
-    /// Which it may be while that is a guess that its first commands may change: see
-    /// [`Candidates`](crate::abi::evidence::Candidates). 0: it is none.
+    /// The other possible generations, while `interface` is a guess: see
+    /// [`Candidates`](crate::abi::evidence::Candidates). 0: it is not a guess.
     candidates: Atomic<u32>,
-    /// Where this file's last mmap of the pool is.
+    /// This file's last mapping of the pool.
     #[pin]
     pool_view: Mutex<Option<Arc<PoolView>>>,
 }
 
-/// The file has spoken: its generation stays as it is.
+/// The file's generation is final.
 const DETECTED: u32 = 1 << 16;
 
 /// The ioctl's argument (`DRIVER_ARGS`).
@@ -150,7 +150,7 @@ impl Argument {
     fn long(words: &[u32], caller: Caller) -> Self {
         let long = |at| u64::from(word(words, at)) | u64::from(word(words, at + 4)) << 32;
         // Old clients declare the pointers as 32 bits followed by padding, which may hold anything:
-        // of a 32-bit program only the low halves count.
+        // use only the low halves of a 32-bit program.
         let address = |at| match caller.is_32_bit() {
             // CAST: 32 bits into at least 32.
             true => word(words, at) as usize,
@@ -169,7 +169,7 @@ impl Argument {
     #[inline(always)]
     fn read(at: usize, format: Format, caller: Caller) -> Result<Self> {
         let mut room = UserWords::<{ LONG_BLOCK / 4 }>::new();
-        // Lengths that the compiler knows.
+        // Constant lengths, for the compiler.
         let argument = match usize::from(format.argument_bytes()) {
             SHORT_BLOCK => room.read(at, SHORT_BLOCK).map(|words| Self::short(words)),
             _ => room
@@ -179,14 +179,14 @@ impl Argument {
         argument.map_err(|_| malformed("the argument of the ioctl", at))
     }
 
-    /// Reads the argument of a file whose generation is not known; returns how long it is, too, and
-    /// which sizes it has if it is a short one.
+    /// Reads the argument of a file whose generation is unknown. Also returns its length, and its
+    /// sizes as a short argument.
     fn read_any(at: usize, caller: Caller) -> Result<(Self, usize, [u32; 2])> {
         let mut room = UserWords::<{ LONG_BLOCK / 4 }>::new();
         let unreadable = |_| malformed("the argument of the ioctl", at);
         let words = room.read(at, SHORT_BLOCK).map_err(unreadable)?;
         let short_sizes = [4, 12].map(|at| word(words, at));
-        // Its generations are of 32-bit programs alone: their pointers have no room for more.
+        // Generations with a short argument have only 32-bit programs, by the size of its pointers.
         if caller.is_32_bit() && detect::is_short_block([0, 4, 8, 12].map(|at| word(words, at))) {
             return Ok((Self::short(words), SHORT_BLOCK, short_sizes));
         }
@@ -196,7 +196,7 @@ impl Argument {
 }
 
 impl Argument {
-    /// Hands `bytes` bytes of `words` back.
+    /// Copies `bytes` bytes of `words` to the caller.
     #[inline]
     fn answer(&self, words: &[u32], bytes: usize) -> Result {
         let answer = zerocopy::IntoBytes::as_bytes(words)
@@ -209,7 +209,7 @@ impl Argument {
     }
 }
 
-/// Tells the log of user memory that cannot be read or written.
+/// Logs user memory that cannot be read or written.
 #[cold]
 #[inline(never)]
 fn malformed(what: &str, at: usize) -> Error {
@@ -217,7 +217,7 @@ fn malformed(what: &str, at: usize) -> Error {
     Error::Envelope
 }
 
-/// Tells the log of a hardware type that there is not.
+/// Logs an unknown hardware type.
 #[cold]
 #[inline(never)]
 fn refuse_type(found: u32) -> Error {
@@ -228,7 +228,7 @@ fn refuse_type(found: u32) -> Error {
     Error::Envelope
 }
 
-/// Tells the log of an ioctl that there is not.
+/// Logs an unknown ioctl.
 #[cold]
 #[inline(never)]
 fn refuse_code(code: u32) -> kernel::error::Error {
@@ -239,7 +239,7 @@ fn refuse_code(code: u32) -> kernel::error::Error {
     ENOTTY
 }
 
-/// What an ioctl returns.
+/// The return value of an ioctl.
 #[inline(always)]
 fn answered(result: Result) -> Result<isize, kernel::error::Error> {
     result
@@ -247,7 +247,7 @@ fn answered(result: Result) -> Result<isize, kernel::error::Error> {
         .map_err(|error| error.errno().unwrap_or(ENOTTY))
 }
 
-/// The word at a byte offset; 0 outside.
+/// The word at a byte offset; 0 out of range.
 fn word(words: &[u32], at: usize) -> u32 {
     words.get(at / 4).copied().unwrap_or(0)
 }
@@ -258,7 +258,7 @@ impl OpenedFile {
     fn argument(&self, caller: Caller, at: usize) -> Result<(Argument, Format)> {
         let known = self.interface.load(Relaxed);
         let choice = match known & DETECTED {
-            // What it looks at is read again: of that nothing is known yet.
+            // The argument is read again below: detection establishes nothing about this copy.
             0 => self.detect_interface(caller, at)?,
             _ => Choice::unpack(known).ok_or(Error::Envelope)?,
         };
@@ -270,7 +270,7 @@ impl OpenedFile {
         }
     }
 
-    /// Logs, for the client's developer, why the request in `words`, for `core`, was refused.
+    /// Logs, for the client's developer, why the request in `words`, for `core`, failed.
     #[cold]
     #[inline(never)]
     fn explain(
@@ -281,7 +281,7 @@ impl OpenedFile {
         core: CoreSelector,
         error: Error,
     ) {
-        // These are answers, and a client that repeats them gets many.
+        // These are normal answers, which a polling client gets often.
         if matches!(error, Error::Timeout | Error::ChipNotReady) {
             return;
         }
@@ -301,7 +301,7 @@ impl OpenedFile {
         }
     }
 
-    /// Tells the log of an interface whose size is not the generation's.
+    /// Logs an interface whose size is not the generation's.
     #[cold]
     #[inline(never)]
     fn refuse_sizes(argument: &Argument, format: Format) -> Error {
@@ -318,7 +318,7 @@ impl OpenedFile {
     #[inline(always)]
     fn interface(&self, file: &OpenFile, caller: Caller, at: usize) -> Result {
         let (argument, format) = self.argument(caller, at)?;
-        // CAST: both are those of an interface.
+        // CAST: both are sizes of an interface.
         let (input, output) = (
             argument.input_bytes as usize,
             argument.output_bytes as usize,
@@ -359,22 +359,22 @@ impl OpenedFile {
             }
         }
         argument.answer(words, output)?;
-        // Not before the caller knows its number.
+        // After the number has been copied to the caller.
         if let Ok(Reply::File(file)) = outcome {
             file.install();
         }
         Ok(())
     }
 
-    /// The call ends with `error`, which may restart it: tells the caller its number. `Envelope`: that
-    /// cannot be written, and some of it is done.
+    /// The call ends with `error`, which may restart it: writes its number to the caller.
+    /// `Envelope`: that fails, and the call has had an effect.
     #[cold]
     #[inline(never)]
     fn number_call(&self, argument: &Argument, format: Format, error: Error) -> Error {
         let Some((number, has_parts)) = self.process.interrupted_call() else {
             return error;
         };
-        // All generations that may be meant have their status there.
+        // All candidate generations have the status at this offset.
         let at = argument.input.wrapping_add(format.status_at());
         let written = UserSlice::new(UserPtr::from_addr(at), 4)
             .writer()
@@ -385,7 +385,7 @@ impl OpenedFile {
         }
     }
 
-    /// The ioctl that nearly all are.
+    /// The interface ioctl, the hot path.
     #[inline(never)]
     fn run_interface(
         &self,
@@ -396,7 +396,7 @@ impl OpenedFile {
         answered(self.interface(file, caller, at))
     }
 
-    /// The others. Not inlined into the path of that one, which must be quick.
+    /// All other ioctls, out of line to keep the hot path fast.
     #[inline(never)]
     fn run_other(
         &self,
@@ -404,14 +404,14 @@ impl OpenedFile {
         code: u32,
         at: usize,
     ) -> Result<isize, kernel::error::Error> {
-        // C libraries ask each file whether it is a terminal, and so on: there is no size in these.
+        // C libraries probe files, such as for a terminal. Those codes have no size.
         if code & SIZE == 0 && code.abs_diff(INTERFACE) >= NEAR {
             return Err(ENOTTY);
         }
         match code {
             SET_INTERFACE => self.set_interface(at).map(|()| 0),
             RESETS => self.tell_resets(at).map(|()| 0),
-            // Else it would be the kernel's own face, which hands out kernel addresses.
+            // In other generations it is an interface for the kernel itself, with kernel addresses.
             PROFILER => answered(self.profiler_interface(caller, at)),
             _ => match Extension::of(code) {
                 Some(extension) => answered(self.extension(extension, caller, at)),
@@ -421,8 +421,7 @@ impl OpenedFile {
         }
     }
 
-    /// One of Russell King's ioctls. Not inlined into the path of the other one, which must be
-    /// quick.
+    /// One of Russell King's ioctls, out of line to keep the hot path fast.
     #[cold]
     #[inline(never)]
     fn extension(&self, extension: Extension, caller: Caller, at: usize) -> Result {
@@ -456,12 +455,12 @@ impl OpenedFile {
         }
     }
 
-    /// The profiler's commands of generations where these have an interface, and an ioctl, to
-    /// themselves. Other commands are none there.
+    /// The ioctl of the profiler's commands, in generations with a separate interface for them.
+    /// Other commands are invalid there.
     #[cold]
     #[inline(never)]
     fn profiler_interface(&self, caller: Caller, at: usize) -> Result {
-        // It may be the first thing that the file is asked for.
+        // It may be the first ioctl of the file.
         let (argument, format) = match self.known_or_of_parameter().map(Choice::format) {
             Some(format) => (Argument::read(at, format, caller)?, format),
             None => {
@@ -492,8 +491,7 @@ impl OpenedFile {
         }
     }
 
-    /// GALCORE_IOC_RESETS: what resets of cores have cost the process. `EFAULT`: it cannot be
-    /// copied.
+    /// GALCORE_IOC_RESETS: resets of cores that affected the process. `EFAULT`.
     #[cold]
     #[inline(never)]
     fn tell_resets(&self, at: usize) -> Result<(), kernel::error::Error> {
@@ -504,10 +502,10 @@ impl OpenedFile {
             .write(&words)
     }
 
-    /// GALCORE_IOC_SET_INTERFACE: the client says which generation it speaks.
+    /// GALCORE_IOC_SET_INTERFACE: selects the file's generation.
     ///
-    /// `EINVAL`: there is none of this name. `EBUSY`: the file has spoken already, another one.
-    /// `EFAULT`: the name cannot be read.
+    /// `EINVAL`: unknown name. `EBUSY`: the file already uses another generation. `EFAULT`: the
+    /// name cannot be read.
     #[cold]
     #[inline(never)]
     fn set_interface(&self, at: usize) -> Result<(), kernel::error::Error> {
@@ -521,7 +519,7 @@ impl OpenedFile {
             if now != Some(choice.format()) {
                 return Err(EBUSY);
             }
-            // A guess that is right: it stays. A quicker thread has found the same, or another.
+            // Make a right guess final, unless another thread has set a generation meanwhile.
             if known & DETECTED == 0 {
                 let noted = self
                     .interface
@@ -537,13 +535,13 @@ impl OpenedFile {
     }
 }
 
-/// What processes have, while there is a core.
+/// The clients of the device, while it has a core.
 fn clients() -> Result<Arc<Clients>, kernel::error::Error> {
     let clients = CLIENTS.get().filter(|clients| clients.device().has_cores());
     clients.ok_or(ENODEV)
 }
 
-/// The calling process opens the device: its objects, until [`Clients::leave`].
+/// Opens the device for the calling process; returns its objects, until [`Clients::leave`].
 fn join(clients: &Arc<Clients>) -> Result<Arc<Process>, kernel::error::Error> {
     clients.join().map_err(|error| match error {
         EAGAIN => {
@@ -565,7 +563,7 @@ fn join(clients: &Arc<Clients>) -> Result<Arc<Process>, kernel::error::Error> {
     })
 }
 
-/// What `mmap(2)` answers if it was refused: the log says why.
+/// Logs why `mmap(2)` fails, and returns its error.
 fn refuse_area(error: kernel::error::Error, offset: u64) -> kernel::error::Error {
     match error {
         ENOMEM => ENOMEM,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! etnaviv's performance counters: which there are, and those that a SUBMIT wants.
+//! etnaviv's performance counters: their list, and requests of a SUBMIT.
 //!
-//! They are the [profiler's](crate::client), for the processes that `gpuProfiler` allows, and of
-//! all work of the core. A SUBMIT with requests waits for the jobs before it, and for its own end:
-//! what it counts is its own, if the core is its alone. Names and order are those of Linux 7.3.
+//! They are the [profiler's](crate::client) counters, of all work of the core, for processes that
+//! `gpuProfiler` allows. A SUBMIT with requests waits for the jobs before it, and for its own end:
+//! its counts are exact if no other process uses the core. Names and order are those of Linux 7.3.
 
 use crate::{
     abi::{
@@ -32,13 +32,13 @@ use kernel::{
     sync::Arc, //
 };
 
-/// A part of a core, and what it counts.
+/// A unit of a core, and its counters.
 struct Domain {
     name: &'static str,
     signals: &'static [(&'static str, Counter)],
 }
 
-/// Parts by their names.
+/// Domains by their names.
 macro_rules! domains {
     ($($domain:literal: $($counter:ident $signal:literal,)*;)*) => {
         [$(Domain {
@@ -48,7 +48,7 @@ macro_rules! domains {
     };
 }
 
-/// What cores with a 3D pipe have.
+/// Domains of cores with a 3D pipe.
 static OF_3D: [Domain; 8] = domains! {
     "HI":
         Read "TOTAL_READ_BYTES8",
@@ -107,13 +107,13 @@ static OF_3D: [Domain; 8] = domains! {
         PipelineWritten "TOTAL_WRITE_REQ_8B_FROM_PIPELINE",;
 };
 
-/// What cores with a 2D pipe have.
+/// Domains of cores with a 2D pipe.
 static OF_2D: [Domain; 1] = domains! {
     "PE":
         Pixels2d "PIXELS_RENDERED_2D",;
 };
 
-/// The parts of `core`, as `process` may see them.
+/// The domains of `core` that `process` may see.
 fn domains_of(process: &Process, core: &Core) -> impl Iterator<Item = &'static Domain> {
     let id = core.identity();
     let of = |list: &'static [Domain], is_there: bool| match is_there && process.has_profiler() {
@@ -128,7 +128,7 @@ fn domains_of(process: &Process, core: &Core) -> impl Iterator<Item = &'static D
 /// Bytes of a name's field.
 const NAME_BYTES: usize = 64;
 
-/// Writes `name` from byte `at` of `words` on, with zeros after it.
+/// Writes `name` at byte `at` of `words`, padded with zeros.
 fn put_name(words: &mut [u32; WORDS], at: usize, name: &str) {
     let letters = [name.as_bytes(), &[0; NAME_BYTES]].into_iter().flatten();
     for (at, &letter) in (at..).zip(letters.take(NAME_BYTES)) {
@@ -139,8 +139,8 @@ fn put_name(words: &mut [u32; WORDS], at: usize, name: &str) {
     }
 }
 
-/// PM_QUERY_DOM: the domain of number `iter`, and the number of the next, or 255. `InvalidArgument`:
-/// there is none.
+/// PM_QUERY_DOM: domain number `iter`, and the number of the next, or 255. `InvalidArgument`:
+/// unknown number.
 pub(super) fn query_domain(process: &Process, words: &mut [u32; WORDS]) -> Result {
     let core = process.core_of_pipe(words[0])?;
     let iter = words[1] & 0xFF;
@@ -157,8 +157,8 @@ pub(super) fn query_domain(process: &Process, words: &mut [u32; WORDS]) -> Resul
     Ok(())
 }
 
-/// PM_QUERY_SIG: the signal of number `iter` of a domain, and the number of the next, or 65,535.
-/// `InvalidArgument`: there is none.
+/// PM_QUERY_SIG: signal number `iter` of a domain, and the number of the next, or 65,535.
+/// `InvalidArgument`: unknown number.
 pub(super) fn query_signal(process: &Process, words: &mut [u32; WORDS]) -> Result {
     let core = process.core_of_pipe(words[0])?;
     let (domain, iter) = (words[1] & 0xFF, words[1] >> 16);
@@ -177,38 +177,37 @@ pub(super) fn query_signal(process: &Process, words: &mut [u32; WORDS]) -> Resul
     Ok(())
 }
 
-/// When a request is for: before the stream, or after it.
+/// When to read the counter: before the stream, or after it.
 pub(super) const BEFORE: u32 = 1 << 0;
 pub(super) const AFTER: u32 = 1 << 1;
 
-/// Words of a request, and how many a SUBMIT may have.
+/// Words of a request, and the most requests of a SUBMIT.
 const REQUEST_WORDS: usize = 5;
 const MOST: u32 = 128;
 
-/// A counter to be written into an object.
+/// A request to write a counter into an object.
 struct Request {
     flags: u32,
     counter: Counter,
     sequence: u32,
-    /// Its word there, which is not the first: that gets `sequence`.
+    /// The word for the counter, which is not the first: that gets `sequence`.
     word: usize,
     node: Arc<Node>,
 }
 
-/// Those of a SUBMIT; most have none.
+/// The requests of a SUBMIT; most have none.
 pub(super) struct Requests(Option<KBox<Asked>>);
 
-/// They, if there are any.
+/// At least one request.
 struct Asked {
     all: KVVec<Request>,
-    /// What was counted before the stream.
+    /// The counters before the stream.
     before: Option<Cells>,
 }
 
 impl Requests {
-    /// Reads `count` of them, by `read`, for objects of `used`. `InvalidArgument`: there are too
-    /// many, or one names a counter, a word or an object that is not there, or that the processor
-    /// cannot write.
+    /// Reads `count` requests, by `read`, for objects of `used`. `InvalidArgument`: too many, or
+    /// one names an unknown counter, word or object, or an object that the processor cannot write.
     pub(super) fn new(
         process: &Process,
         core: &Core,
@@ -263,7 +262,7 @@ impl Requests {
         Ok(Self(Some(KBox::new(asked, sys::GFP_CLIENT)?)))
     }
 
-    /// Notes what `core` has counted up to now, after the jobs that it has. Errors as
+    /// Waits for the jobs of `core`, and saves its counters. Errors as
     /// [`Process::wait_for_jobs_of`].
     pub(super) fn begin(&mut self, process: &Process, core: &Core) -> Result {
         if let Some(asked) = &mut self.0 {
@@ -273,7 +272,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Writes that, and what was counted after job `number` of the core, if that was in time.
+    /// Writes the saved counters, and those after job `number` of the core, if it ends in time.
     pub(super) fn end(&self, process: &Process, core: &Core, number: u32) {
         let Some(asked) = &self.0 else {
             return;

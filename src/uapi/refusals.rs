@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Why a request was refused, in words, for the author of the client.
+//! Log lines that explain why a request failed, for the author of the client.
 //!
-//! Pure logic. A status alone says little, and each has several causes. The reasons for refusing a
-//! COMMIT are logged where they are found.
+//! Pure logic. Each status has several causes. The code that refuses a COMMIT logs the reason
+//! itself.
 
 use crate::{
     abi::{
@@ -25,24 +25,24 @@ use kernel::{
     prelude::*, //
 };
 
-/// A request that was refused.
+/// A request that failed.
 pub(super) struct Refused<'a> {
-    /// Its name in its generation; empty: it has none.
+    /// The command's name; empty: unknown command.
     pub(super) name: &'static str,
     pub(super) command: u32,
     pub(super) request: &'a Request,
-    /// The place of the core that it names.
+    /// The place of the target core.
     pub(super) core: Result<usize>,
-    /// How it names it.
+    /// How the request names the core.
     pub(super) selector: CoreSelector,
-    /// The file that it came by is open for both.
+    /// The file is open for reading and writing.
     pub(super) is_read_write: bool,
     pub(super) error: Error,
-    /// The error as its generation reports it.
+    /// The error that its generation reports.
     pub(super) status: Error,
 }
 
-/// What is the same for all objects.
+/// The text for an unknown node.
 const NOT_A_NODE: &str = "is no node of the process's, or was freed";
 
 impl fmt::Display for Refused<'_> {
@@ -56,17 +56,17 @@ impl fmt::Display for Refused<'_> {
     }
 }
 
-/// `gcvPOOL_UNKNOWN`: what a request has whose author forgot the pool.
+/// `gcvPOOL_UNKNOWN`: the value if the client's author forgot the pool.
 const NO_POOL: u32 = 0;
 
 impl Refused<'_> {
-    /// Whether the log tells it without dynamic debug, too: a field that was left at 0, whose status
-    /// leads astray, or a limit that the vendor's driver does not have.
+    /// Whether to log it without dynamic debug, too: for a field left at 0 with a misleading
+    /// status, or a limit that the vendor's driver does not have.
     pub(super) fn is_always_told(&self) -> bool {
         match self.request {
             Request::AllocateLinear { pool: NO_POOL, .. }
             | Request::AllocateSurface(Surface { pool: NO_POOL, .. }) => true,
-            // The vendor's driver pins without limit.
+            // The vendor's driver pins without a limit.
             Request::MapUser { .. } | Request::Wrap { .. }
                 if self.error == Error::OutOfResources =>
             {
@@ -77,7 +77,7 @@ impl Refused<'_> {
         }
     }
 
-    /// Whether memory could not be mapped, as far as the status says.
+    /// Whether the status means that memory could not be mapped.
     fn cannot_map(&self) -> bool {
         let maps = matches!(
             self.request,
@@ -91,13 +91,13 @@ impl Refused<'_> {
         maps && self.error == Error::OutOfMemory
     }
 
-    /// Whether it may be that its generation has no such core.
+    /// Whether the cause may be a core type that its generation does not have.
     fn names_no_core(&self) -> bool {
         let none = Error::InvalidArgument;
         self.error == none && self.core.is_err_and(|error| error == none)
     }
 
-    /// What was found wrong, or what may have been where the status has several causes.
+    /// Writes the cause, or the possible causes where the status has several.
     fn reason(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.request, self.error) {
             (Request::Refused(_), Error::InvalidArgument) => f.write_str(
@@ -308,7 +308,7 @@ mod tests {
     use kernel::str::CString;
 
     fn refused(request: &Request, error: Error) -> Refused<'_> {
-        // The newest generation's, which has no core of type 0.
+        // The newest generation, which has no core of type 0.
         let numbers = &LAYOUTS[LAYOUTS.len() - 1].hardware;
         Refused {
             name: "FREE_VIDEO_MEMORY",
@@ -337,7 +337,7 @@ mod tests {
             b"gcvHAL_FREE_VIDEO_MEMORY refused with gcvSTATUS_INVALID_DATA (-17): \
               0x10005 is no node of the process's, or was freed"
         );
-        // In generations that have another status for this.
+        // In a generation with another status for this.
         let other = Refused {
             status: Error::NotFound,
             ..refused(&free, Error::InvalidData)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The ten ioctls of the vendor's DRM node (`include/uapi/drm/vivante_drm.h`). As the vendor's, it
-//! answers `ENOTTY` whatever is wrong.
+//! The ten ioctls of the vendor's DRM node (`include/uapi/drm/vivante_drm.h`). As in the vendor's
+//! driver, every error is `ENOTTY`.
 
 use super::drm::{
     find,
@@ -41,11 +41,11 @@ const CONTIGUOUS: u32 = 1 << 0;
 const CACHED: u32 = 1 << 1;
 const SECURE: u32 = 1 << 2;
 
-/// What GEM_QUERY asks for.
+/// Parameters of GEM_QUERY.
 const POOL: u32 = 0;
 const SIZE: u32 = 1;
 
-/// They.
+/// The ioctls of the vendor's node.
 pub(super) struct Vivante;
 
 fn create(
