@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Every module parameter, checked once, as one value.
+//! The module parameters, checked once.
 //!
 //! Names, types and meaning are the vendor driver's (sources.md, parameters), so that old
-//! `modprobe.d` files go on working. What the C driver swallows and trips over later (a pool that
-//! wraps, a base that is not page aligned) is refused here with a line that names the parameter. A
-//! third of the file are tests, and the rest is a list.
+//! `modprobe.d` files continue to work. Values that the C driver accepts, and on which it fails
+//! later (a pool that wraps, a base that is not page aligned), are refused with a line that names
+//! the parameter.
 
 use crate::{
     abi::{
@@ -39,40 +39,40 @@ const MAX_LINE: u32 = 1019;
 /// Highest number of a realtime signal.
 const MAX_SIGNAL: i32 = 64;
 
-/// `gpu_frequency` is less.
+/// The limit of `gpu_frequency`, exclusive.
 const MAX_MEGAHERTZ: usize = 4000;
 
 /// Highest major number of a character device (12 bits).
 const MAX_MAJOR: u32 = 4095;
 
-/// The least and the most milliseconds that `gpuTimeout` and `jobTimeout` can be: a few looks, and a day.
+/// Limits of `gpuTimeout` and `jobTimeout` in milliseconds: a few polls of the core, and a day.
 const GPU_TIMEOUTS: core::ops::RangeInclusive<u32> = 200..=24 * 3600 * 1000;
 
-/// The most milliseconds that `autosuspend` can be: a day.
+/// The maximum of `autosuspend` in milliseconds: a day.
 const MAX_AUTOSUSPEND: u32 = 24 * 3600 * 1000;
 
 /// Bytes of physical memory that the GPU reaches without its MMU: addresses with bit 31 clear.
 pub(crate) const LINEAR_WINDOW: u64 = 1 << 31;
 
-/// Where physical addresses end that the GPU reaches without its MMU. The window above wraps there.
+/// The end of the physical addresses that the GPU reaches without its MMU. A window wraps there.
 const PHYSICAL_END: u64 = 1 << 32;
 
-/// The base address that is chosen is a multiple of this many bytes, powers of two: of the first if
-/// all is reached from one. Tables have pages of 64 KiB.
+/// A chosen base address is a multiple of the first of these powers of two, if the GPU reaches all
+/// memory from there, else of the second. Tables have pages of 64 KiB.
 const BASE_STEPS: [u64; 2] = [512 << 20, 64 << 10];
 
-/// `contiguousSize` where no parameter sets one.
+/// The default of `contiguousSize`.
 const DEFAULT_POOL: usize = 4 << 20;
 
-/// Where the video memory pool comes from.
+/// The source of the video memory pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PoolSource {
     None,
     /// Physical memory that the kernel does not use: start and bytes.
     Reserved(PhysAddr, usize),
-    /// The same, but the device tree names it.
+    /// The same, from the device tree.
     Region(PhysAddr, usize),
-    /// This many bytes, allocated at load.
+    /// Bytes to allocate at load.
     Allocated(usize),
 }
 
@@ -81,13 +81,13 @@ pub(crate) enum PoolSource {
 pub(crate) struct CoreLocation {
     /// Physical address of the registers.
     pub(crate) registers: PhysAddr,
-    /// Bytes of registers.
+    /// Size of the registers.
     pub(crate) size: usize,
-    /// Interrupt line as board documents number it.
+    /// Interrupt line, in the numbers of board documents.
     pub(crate) line: u32,
 }
 
-/// Cores that parameters can describe.
+/// The most cores that parameters can describe.
 pub(crate) const MAX_LOCATIONS: usize = 8;
 
 /// Kinds of cores.
@@ -95,7 +95,7 @@ pub(crate) const MAX_LOCATIONS: usize = 8;
 pub(crate) struct Kinds {
     /// 3D, with or without 2D.
     pub(crate) three_d: bool,
-    /// 2D alone.
+    /// 2D only.
     pub(crate) two_d: bool,
     /// Vector graphics.
     pub(crate) vector: bool,
@@ -103,38 +103,38 @@ pub(crate) struct Kinds {
     pub(crate) neural: bool,
 }
 
-/// What a parameter with the values -1, 0 and 1 says.
+/// A parameter with the values -1, 0 and 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// What the core can do.
+    /// Depends on the core.
     Auto,
     Off,
     On,
 }
 
-/// Which clients may read what the cores count.
+/// Which clients may read the cores' counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profiler {
-    /// There is no profiler.
+    /// No client.
     Off,
     Everybody,
-    /// Those that may see what others do.
+    /// Clients that may observe other processes.
     Privileged,
 }
 
 /// The checked parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parameters {
-    /// The cores to make devices for: those whose interrupt lines are given.
+    /// The cores to create devices for: those with an interrupt line.
     pub(crate) locations: [Option<CoreLocation>; MAX_LOCATIONS],
-    /// The kinds of cores to take.
+    /// The kinds of cores to bind.
     pub(crate) kinds: Kinds,
-    /// They were named: other drivers may have other cores.
+    /// `cores` is given: other drivers may have the other cores.
     pub(crate) shares_board: bool,
-    /// Which DRM nodes there are: the vendor's, and etnaviv's.
+    /// The DRM nodes to create: the vendor's, and etnaviv's.
     pub(crate) drm_nodes: [bool; 2],
     pub(crate) pool: PoolSource,
-    /// The region of the device tree where the pool, or all contiguous memory, lies.
+    /// The device tree's region for the pool, or for all contiguous memory.
     region: Option<Region>,
     /// Bytes of a bank; 0: one bank.
     pub(crate) bank_size: usize,
@@ -144,56 +144,56 @@ pub(crate) struct Parameters {
     pub(crate) compression: Choice,
     /// Major number; 0: any.
     pub(crate) major: u32,
-    /// Realtime signal number, which QUERY_KERNEL_SETTINGS reports.
+    /// Realtime signal number, for QUERY_KERNEL_SETTINGS.
     pub(crate) signal: i32,
-    /// Every client sees all of the pool.
+    /// Every client can map the whole pool.
     pub(crate) shared_pool: bool,
     /// Every client can lock and free every node.
     pub(crate) shared_nodes: bool,
     /// Every client can wait for, set and destroy every signal.
     pub(crate) shared_signals: bool,
-    /// Events send that signal, and there are no user signals.
+    /// Events send `signal`, and there are no user signals.
     pub(crate) linux_signal: bool,
     /// GPU addresses in commands must be the client's own.
     pub(crate) check_addresses: bool,
-    /// One that is not is loaded as the scratch memory's; else the commands are refused.
+    /// Replaces other addresses by that of the scratch memory; else the commands are refused.
     pub(crate) mend_addresses: bool,
-    /// How far the 2D engine writes is looked at.
+    /// Checks the extent of writes of the 2D engine.
     pub(crate) bound_draws: bool,
-    /// Physical memory that all clients may use besides: first address and bytes.
+    /// Additional physical memory for all clients: first address and bytes.
     named_ranges: NamedRanges,
     /// The same as GPU addresses, after [`Parameters::count_from`].
     pub(crate) allowed_ranges: [Option<Range>; ALLOWED_RANGES],
-    /// And each those of the framebuffers that it has mapped.
+    /// Clients may use framebuffers that they have mapped.
     pub(crate) framebuffers: bool,
-    /// The generation of the interface where its size leaves several.
+    /// The generation of the interface, where the size of a request leaves several.
     pub(crate) interface: programs::ByProgram<detect::Choice>,
-    /// What VERSION answers in place of the generation's own.
+    /// VERSION's answer, instead of the generation's own.
     pub(crate) version: programs::ByProgram<[u32; 4]>,
-    /// How long a core may stand still before it is reset, in milliseconds; 0: for ever.
+    /// Milliseconds without progress until a core is reset; 0: never.
     pub(crate) gpu_timeout: u32,
-    /// How long a job may hold others up before it is dropped, in milliseconds; 0: for ever.
+    /// Milliseconds that a job may delay others until it is dropped; 0: no limit.
     pub(crate) job_timeout: u32,
-    /// Cores are switched off while they have nothing to do.
+    /// Switches idle cores off.
     pub(crate) power_management: bool,
-    /// For that long, in milliseconds, by default.
+    /// The default idle time before that, in milliseconds.
     pub(crate) autosuspend: u32,
-    /// Rates of the cores' clocks, where another than the firmware's is given.
+    /// Rates of the cores' clocks, where they replace the firmware's.
     pub(crate) core_clocks: ClockRates,
-    /// The least 64ths of its clock that a core is slowed down to when it is too warm.
+    /// The minimum clock of a core that is too warm, in 64ths.
     pub(crate) least_scale: u32,
-    /// How much is kept of a core that hangs, from 0, nothing, to 3.
+    /// The detail of the dump of a hung core, from 0, none, to 3.
     pub(crate) dump_level: u32,
     pub(crate) profiler: Profiler,
 }
 
-/// Ranges that `allowedRanges` can hold.
+/// The most ranges of `allowedRanges`.
 const ALLOWED_RANGES: usize = 4;
 
-/// They, as physical address and bytes.
+/// The ranges, as physical address and bytes.
 type NamedRanges = [Option<(u64, usize)>; ALLOWED_RANGES];
 
-/// A refused parameter: its name, and what is wrong.
+/// A refused parameter: its name, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal(pub(crate) &'static str, pub(crate) &'static str);
 
@@ -224,9 +224,9 @@ fn fits(start: usize, size: usize) -> bool {
     start.checked_add(size).is_some()
 }
 
-/// What the parameters say of one core.
+/// The parameters for one core, or for several.
 struct RawLocation<'a> {
-    /// The names of the parameters: of the line, the registers and their size.
+    /// The parameters' names: line, registers and their size.
     names: [&'static str; 3],
     lines: &'a [i32],
     registers: &'a [usize],
@@ -234,7 +234,7 @@ struct RawLocation<'a> {
 }
 
 impl RawLocation<'_> {
-    /// Adds what is described to `found`.
+    /// Adds the cores that are described to `found`.
     fn add_to(&self, found: &mut [Option<CoreLocation>; MAX_LOCATIONS]) -> Result<(), Refusal> {
         let described = self.lines.iter().zip(self.registers).zip(self.sizes);
         for ((&line, &registers), &size) in described {
@@ -294,7 +294,7 @@ fn locations(raw: &RawParameters) -> Result<[Option<CoreLocation>; MAX_LOCATIONS
     Ok(found)
 }
 
-/// What three parameters, `names`, say of a core; `None`: there is none.
+/// The core that the three parameters `names` describe, if any.
 fn core_location(
     names: [&'static str; 3],
     line: i32,
@@ -327,7 +327,7 @@ fn core_location(
     }))
 }
 
-/// The kinds that `cores` names; empty: all.
+/// Parses `cores`; empty: all kinds.
 #[inline(never)]
 fn kinds(names: &str) -> Result<Kinds, Refusal> {
     let all = names.is_empty();
@@ -357,7 +357,7 @@ fn interface(raw: &RawParameters) -> Result<programs::ByProgram<detect::Choice>,
     programs::ByProgram::parse(interface_name(raw)).map_err(|why| Refusal("interface", why))
 }
 
-/// What the parameter `identity` says of cores, as long as the module is loaded.
+/// The parameter `identity`.
 pub(crate) fn identity() -> &'static str {
     text(&sys::params::all().identity)
 }
@@ -367,7 +367,7 @@ fn interface_name(raw: &RawParameters) -> &str {
     text(&raw.interface)
 }
 
-/// A text, up to its zero.
+/// A text, up to the NUL.
 fn text(bytes: &[u8]) -> &str {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(0);
     core::str::from_utf8(&bytes[..end]).unwrap_or("?")
@@ -404,10 +404,10 @@ fn pool_source(raw: &RawParameters) -> Result<PoolSource, Refusal> {
     }
 }
 
-/// What `allowedRanges` names besides pairs of numbers.
+/// The word in `allowedRanges` that allows framebuffers.
 const FRAMEBUFFER: &str = "framebuffer";
 
-/// Pairs of physical address and bytes, and whether framebuffers are named.
+/// Parses `allowedRanges`: the ranges, and whether framebuffers are allowed.
 #[inline(never)]
 fn named_ranges(raw: &RawParameters) -> Result<(NamedRanges, bool), Refusal> {
     let refuse = |why| Refusal("allowedRanges", why);
@@ -437,7 +437,7 @@ fn named_ranges(raw: &RawParameters) -> Result<(NamedRanges, bool), Refusal> {
     Ok((ranges, framebuffers))
 }
 
-/// Refuses memory, named `name`, that no GPU reaches without its MMU, wherever its addresses count from.
+/// Refuses memory, of parameter `name`, that no GPU reaches without its MMU, from any base address.
 fn below_end(name: &'static str, start: u64, bytes: u64) -> Result<(), Refusal> {
     match start.checked_add(bytes) {
         Some(end) if end <= PHYSICAL_END => Ok(()),
@@ -448,8 +448,8 @@ fn below_end(name: &'static str, start: u64, bytes: u64) -> Result<(), Refusal> 
     }
 }
 
-/// The GPU address of `bytes` bytes at physical address `start` where addresses count from `base`,
-/// without the MMU; `None`: the GPU does not reach them all.
+/// The GPU address, without the MMU, of `bytes` bytes at physical address `start`, if GPU addresses
+/// count from `base`. `None`: the GPU does not reach all of them.
 pub(crate) fn linear_address(start: u64, bytes: u64, base: u32) -> Option<u32> {
     let first = start.checked_sub(base.into())?;
     let is_reached =
@@ -458,8 +458,8 @@ pub(crate) fn linear_address(start: u64, bytes: u64, base: u32) -> Option<u32> {
 }
 
 impl Parameters {
-    /// Memory that the parameters or the device tree name, and that the GPU must reach: the
-    /// parameter, first physical address and bytes.
+    /// Memory from parameters or the device tree that the GPU must reach: its parameter, first
+    /// physical address and bytes.
     fn named_memory(&self) -> impl Iterator<Item = (&'static str, u64, u64)> + '_ {
         let pool = match self.pool {
             // CAST: at most 64 bits.
@@ -478,18 +478,18 @@ impl Parameters {
         Iterator::chain([pool, region].into_iter().flatten(), ranges)
     }
 
-    /// A base address from which the GPU reaches contiguous memory, some of which is at `contiguous`,
-    /// and, if there is such a base, all memory that is named.
+    /// Chooses a base address from which the GPU reaches contiguous memory, some of which is at
+    /// `contiguous`, and all named memory, if possible.
     pub(crate) fn choose_base(&self, contiguous: u64) -> u32 {
         let bases = BASE_STEPS.map(|step| self.base_of(step, contiguous));
         let best = bases.iter().find(|base| self.unreached(**base).is_none());
         *best.unwrap_or(&bases[0])
     }
 
-    /// The same among the multiples of `step`.
+    /// The best such base among multiples of `step`.
     fn base_of(&self, step: u64, contiguous: u64) -> u32 {
         let down = |address: u64| address & !(step - 1);
-        // The least base from which an end, of 4 GiB at most, is reached.
+        // The least base from which the GPU reaches memory up to `end`, at most 4 GiB.
         let least = |end: u64| down(end.saturating_sub(LINEAR_WINDOW) + step - 1);
         // CAST: at most 64 bits.
         let contiguous_end = contiguous.saturating_add(2 * PAGE_SIZE as u64);
@@ -501,9 +501,9 @@ impl Parameters {
         if end <= LINEAR_WINDOW {
             return 0;
         }
-        // A GiB below the lowest: the kernel may find memory there, too.
+        // A GiB below the lowest: the kernel may allocate memory there, too.
         let base = down(low).saturating_sub(1 << 30).max(least(end));
-        // The ring is in contiguous memory: without that there is no core.
+        // Contiguous memory goes first: it has the ring, which a core needs.
         let base = base
             .min(down(low).max(least(contiguous_end)))
             .min(down(contiguous))
@@ -511,7 +511,7 @@ impl Parameters {
         u32::try_from(base).unwrap_or(0)
     }
 
-    /// Named memory that the GPU does not reach where its addresses count from `base`.
+    /// Named memory that the GPU does not reach from `base`.
     fn unreached(&self, base: u32) -> Option<Refusal> {
         self.named_memory().find_map(|(name, start, bytes)| {
             let why = match linear_address(start, bytes, base) {
@@ -525,8 +525,8 @@ impl Parameters {
         })
     }
 
-    /// GPU addresses count from `base`, whatever the parameter says. Refuses named memory that the
-    /// GPU does not reach then.
+    /// Makes GPU addresses count from `base`, instead of the parameter. Refuses named memory that
+    /// the GPU does not reach from there.
     pub(crate) fn count_from(&mut self, base: u32) -> Result<(), Refusal> {
         if let Some(refusal) = self.unreached(base) {
             return Err(refusal);
@@ -542,11 +542,11 @@ impl Parameters {
         Ok(())
     }
 
-    /// Decides where the pool comes from on a device whose node has `region`.
+    /// Selects the source of the pool on a device whose node has `region`.
     ///
-    /// `contiguousBase` goes before the region, and `contiguousSize` 0 before both. Of a region
-    /// that the kernel does not use the pool is all, or the first `contiguousSize` bytes if another
-    /// number than the default is given; from a reusable one `contiguousSize` bytes are allocated.
+    /// `contiguousBase` overrides the region, and `contiguousSize` 0 overrides both. The pool is
+    /// all of a region that the kernel does not use, or its first `contiguousSize` bytes if that is
+    /// not the default. In a reusable region `contiguousSize` bytes are allocated.
     pub(crate) fn place_pool(&mut self, region: Option<Region>) -> Result<(), Refusal> {
         const NAME: &str = "memory-region";
         let (PoolSource::Allocated(wanted), Some(region)) = (self.pool, region) else {
@@ -584,7 +584,7 @@ impl Parameters {
         Ok(())
     }
 
-    /// Checks what the loader was given.
+    /// Checks the parameters of the module.
     pub(crate) fn check(raw: &RawParameters) -> Result<KBox<Self>, Refusal> {
         if raw.major > MAX_MAJOR {
             return Err(Refusal("major", "must be at most 4095"));
@@ -598,7 +598,7 @@ impl Parameters {
         physical("baseAddress", raw.baseAddress)?;
         Row::check(text(&raw.identity)).map_err(|why| Refusal("identity", why))?;
         let (named_ranges, framebuffers) = named_ranges(raw)?;
-        // In place: it is too large for the stack.
+        // Initialized in place: too large for the stack.
         let parameters = try_init!(Self {
             locations: locations(raw)?,
             kinds: kinds(text(&raw.cores))?,
@@ -607,7 +607,7 @@ impl Parameters {
                 "etnaviv" | "both" if raw.streamCheck == 1 => {
                     return Err(Refusal("drm", "must not have etnaviv with streamCheck 1"));
                 }
-                // Others may open it than /dev/galcore.
+                // Its permissions differ from those of /dev/galcore.
                 "" if raw.sharedPool == 1 => [false, false],
                 "" | "vivante" => [true, false],
                 "etnaviv" => [false, true],
@@ -684,7 +684,7 @@ impl Parameters {
                 timeout if GPU_TIMEOUTS.contains(&timeout) => timeout,
                 _ => return Err(Refusal("jobTimeout", "must be 0, or 200 ms to a day")),
             },
-            // The vendor's drivers know more of them.
+            // The vendor's drivers have higher levels.
             dump_level: raw.stuckDump.min(3),
             profiler: match raw.gpuProfiler {
                 0 => Profiler::Off,
@@ -696,8 +696,8 @@ impl Parameters {
         KBox::try_init(parameters, GFP_KERNEL)
     }
 
-    /// Reads and checks the parameters; on refusal prints why. Not inlined: cores are bound on the
-    /// stack of the module's loading, where these would lie all the while.
+    /// Reads and checks the parameters; logs a refusal. Not inlined: else the values would stay on
+    /// the stack of module load, which also binds cores.
     #[inline(never)]
     pub(crate) fn load() -> Result<KBox<Self>> {
         Self::check(sys::params::all()).map_err(|Refusal(name, why)| {
@@ -707,10 +707,10 @@ impl Parameters {
     }
 }
 
-/// A rate in Hz for each kind of core. Kinds may share a clock, so each has a parameter of its own.
+/// A rate in Hz for each kind of core, from a parameter of its own: kinds may share a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClockRates {
-    /// `coreClock`, else `gpu_frequency`, for 3D cores, and those for 3D and 2D.
+    /// `coreClock`, else `gpu_frequency`, for cores with 3D.
     pub(crate) three_d: Option<usize>,
     /// `coreClock2D`.
     pub(crate) two_d: Option<usize>,
@@ -734,7 +734,7 @@ impl ClockRates {
     }
 }
 
-/// A number as the log has addresses and sizes.
+/// A number in the log's format for addresses and sizes.
 struct Hex(usize);
 
 impl fmt::Display for Hex {
@@ -743,13 +743,13 @@ impl fmt::Display for Hex {
     }
 }
 
-/// A function for all, as each formatting takes its own room on the stack.
+/// A function, because each formatting inline takes stack space of its own.
 #[inline(never)]
 fn show_one(name: &str, value: &dyn fmt::Display) {
     pr_info!("{name:<17} = {value}\n");
 }
 
-/// Prints all parameters, if `showArgs` says so.
+/// Logs all parameters, if `showArgs` is set.
 pub(crate) fn show() {
     let raw = sys::params::all();
     if raw.showArgs == 0 {
@@ -955,7 +955,7 @@ mod tests {
             refused(|raw| raw.contiguousSize = 0xF000_0000),
             Some("contiguousSize")
         );
-        // Past the address space of a 32-bit kernel.
+        // Past the end of the address space of a 32-bit kernel.
         assert!(refused(|raw| raw.contiguousBase = 0xFFFF_F000).is_some());
         assert_eq!(refused(|raw| raw.bankSize = 1), Some("bankSize"));
         assert_eq!(refused(|raw| raw.major = 5000), Some("major"));
@@ -998,7 +998,7 @@ mod tests {
         let found = locations(&raw).unwrap();
         let lines = found.map(|location| location.map_or(0, |location| location.line));
         assert_eq!(lines, [36, 43, 42, 0, 0, 0, 0, 0]);
-        // Twice the same.
+        // The same core twice.
         (raw.irqLineVG, raw.registerMemBaseVG) = (44, 0x13_4000);
         assert_eq!(
             locations(&raw).err().map(|e| e.0),
@@ -1007,7 +1007,7 @@ mod tests {
         raw.irqLineVG = -2;
         assert_eq!(locations(&raw).err().map(|e| e.0), Some("irqLineVG"));
         raw.irqLineVG = -1;
-        // More than there is room for.
+        // More than `MAX_LOCATIONS`.
         for i in 0..8 {
             (raw.irqs[i], raw.registerBases[i]) = (50, 0x100_0000 + 0x1000 * i);
         }
@@ -1068,7 +1068,7 @@ mod tests {
         ] {
             assert_eq!(with(bad).err().map(|e| e.0), Some("allowedRanges"));
         }
-        // The window from there wraps at 4 GiB.
+        // The window from this base wraps at 4 GiB.
         let last = "0xFF000000,0x1000000";
         let range = with_base(last, 0x9000_0000).map(|(ranges, _)| ranges[0]);
         assert_eq!(range, Ok(Range::new(0x6F00_0000, 0x100_0000)));
@@ -1103,20 +1103,20 @@ mod tests {
         // All below 2 GiB.
         assert_eq!(choose(0, 0x7C00_0000), (0, true));
         assert_eq!(choose(0x5000_0000, 0x7C00_0000), (0, true));
-        // The window's end is the pool's, and contiguous memory's.
+        // The window ends with the pool, and with contiguous memory.
         assert_eq!(choose(0x7FC0_0000, 0x1000_0000), (0, true));
         assert_eq!(choose(0x8000_0000, 0x2000_0000), (0x2000_0000, true));
-        // Neither too far down nor too far up.
+        // The base is neither too low nor too high.
         assert_eq!(choose(0, 0xB3A0_0000), (0x6000_0000, true));
         assert_eq!(choose(0x5000_0000, 0xB3A0_0000), (0x4000_0000, true));
         assert_eq!(choose(0xF000_0000, 0x8000_0000), (0x8000_0000, true));
-        // No multiple of 512 MiB does.
+        // No multiple of 512 MiB is possible.
         assert_eq!(choose(0xE800_0000, 0x7C00_0000), (0x6840_0000, true));
         assert_eq!(choose(0, 0xFFC0_0000), (0x8000_0000, true));
-        // One of them is too far: contiguous memory is reached.
+        // The pool is too far away: only contiguous memory is reached.
         assert_eq!(choose(0x1000_0000, 0xB3A0_0000), (0x4000_0000, false));
         assert_eq!(choose(0xF000_0000, 0x2000_0000), (0x2000_0000, false));
-        // What the parameters allow counts, too.
+        // `allowedRanges` is named memory, too.
         let mut raw = raw();
         raw.contiguousSize = 0;
         raw.allowedRanges[..20].copy_from_slice(b"0x50000000,0x4000000");
@@ -1187,7 +1187,7 @@ mod tests {
         let small = region(0x4400_0000, 2 * MIB, true);
         let all = PoolSource::Allocated(2 << 20);
         assert_eq!(placed(DEFAULT_POOL, small), Ok(all));
-        // The parameter goes before.
+        // The parameter overrides the region.
         let mut parameters = Parameters::check(&raw()).unwrap();
         assert_eq!(parameters.place_pool(Some(fixed)), Ok(()));
         let given = PoolSource::Reserved(0x5800_0000, 0x800_0000);
