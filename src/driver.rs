@@ -86,38 +86,38 @@ crate::sys::platform::of_device_table!(
     [(of::DeviceId::new(c"vivante,gc"), ())]
 );
 
-/// How often the work queue is flushed at the end, at most.
+/// The most flushes of the work queue at module unload.
 const END_ROUNDS: u32 = 64;
 
-/// The most nodes that are logged, if none of them is ours.
+/// The most nodes that are logged if no core is bound.
 const MAX_TOLD: u32 = 8;
 
 /// The driver.
 pub(crate) struct Driver;
 
-/// What a bound core has; dropped in this order, while it is on.
+/// The resources of a bound core; dropped in this order, while it is on.
 pub(crate) struct Bound<'bound> {
-    /// For other drivers: before they may have the core.
+    /// The component for other drivers: removed before they may bind the core.
     _stand_in: Option<StandIn>,
     /// The file `gpu_govern`, if it has operating points.
     _shown: Option<Shown<'bound>>,
     _governed: Option<Governed>,
-    /// Clients find it.
+    /// Makes the core visible to clients.
     _published: Published,
-    /// The DRM node may be of it.
+    /// The DRM nodes of the core, if any.
     _drm: OfCore,
-    /// The interrupt, whose end waits for its thread.
+    /// The interrupt; freeing it waits for its thread.
     _interrupt: Registration<'bound, Interrupt>,
-    /// Stops the core, and gives its place back.
+    /// Stops the core, and frees its place.
     _running: Running,
-    /// The kernel switches it off and on.
+    /// Runtime power management.
     power: Managed<'bound, PowerSwitch>,
-    /// Its clocks go off.
+    /// Switches its clocks off.
     _powered: Powered,
-    /// And then its voltage.
+    /// Then releases its voltage.
     _points: Option<Arc<Points>>,
-    /// Another driver may have its registers, which ours no longer touches, even if it is still
-    /// referenced.
+    /// Releases its registers to other drivers. This driver no longer accesses them, even if the
+    /// core is still referenced.
     _claim: Claim,
 }
 
@@ -127,8 +127,8 @@ impl Drop for Bound<'_> {
     }
 }
 
-/// What `open(2)` finds, as long as the module is loaded: made by the first core, and kept while
-/// there is none.
+/// Removes the clients of the device when dropped: at module unload, or if the probe of the first
+/// core fails. Else they outlive cores.
 pub(crate) struct ForGood;
 
 impl Drop for ForGood {
@@ -136,8 +136,8 @@ impl Drop for ForGood {
         let Some(clients) = CLIENTS.retract() else {
             return;
         };
-        // No core is bound, and no file is open. What was released is freed once for each core, and
-        // the end of a process has three steps.
+        // No core is bound, and no file is open. Released memory is queued once for each core, and
+        // the end of a process takes three steps.
         for _ in 0..END_ROUNDS {
             sys::work::flush();
             if !clients.device().reclaimer().is_busy() {
@@ -162,7 +162,7 @@ impl platform::Driver for Driver {
             dev_err!(dev, "{}", TRANSLATED);
             return Err(ENODEV);
         }
-        // A core without power stops the machine when a register is read.
+        // A register read of a core without power hangs the machine.
         if tree::count_domains(dev) > 1 {
             dev_err!(
                 dev,
@@ -216,7 +216,7 @@ impl platform::Driver for Driver {
         let device = clients.device();
         let place = device.take_place(start).map_err(|error| match error {
             EBUSY => {
-                // The others work as ever: for the kernel that is no failure of this driver.
+                // Other cores work: do not report a driver failure to the kernel.
                 dev_info!(
                     dev,
                     "left to others: this device has as many cores as there can be\n"
@@ -240,7 +240,7 @@ impl platform::Driver for Driver {
         )?;
         let powered = Powered(hardware.clone());
         let core = AnyCore::new(&place, hardware.clone())?;
-        // Dropped after the interrupt, should the rest fail.
+        // Dropped after the interrupt, if the rest fails.
         let running = Running::new(core.clone(), place);
         let interrupt = Registration::new(pdev, NAME, core.interrupt()).inspect_err(|error| {
             dev_err!(dev, "its interrupt cannot be requested ({error:?})\n");
@@ -259,7 +259,7 @@ impl platform::Driver for Driver {
             }
             _ => (None, None),
         };
-        // It may go off as long as it is not used.
+        // From now on runtime PM may switch the core off.
         supply.request_off();
         made.keep();
         Ok(Bound {
@@ -278,8 +278,8 @@ impl platform::Driver for Driver {
     }
 }
 
-/// Sets the clock of `dev` through its operating points, if it has some: to `wanted` Hz if that is
-/// given. A core that is left to another driver keeps its rate. `ENOMEM`.
+/// Sets the clock of `dev` to `wanted` Hz, if given, through its operating points, if any. A core
+/// that is left to another driver keeps its rate. `ENOMEM`.
 fn set_clock(
     dev: &kernel::device::Device,
     clocks: &Clocks,
@@ -316,7 +316,7 @@ impl Attribute for Govern {
     }
 }
 
-/// Makes that file; a core is as good without.
+/// Creates the file `gpu_govern`; the core works without it, too.
 fn show_govern(dev: &kernel::device::Device<kernel::device::Bound>) -> Option<Shown<'_>> {
     let shown = Shown::new::<Govern>(dev);
     let shown = shown.inspect_err(|error| {
@@ -325,7 +325,7 @@ fn show_govern(dev: &kernel::device::Device<kernel::device::Bound>) -> Option<Sh
     shown.ok()
 }
 
-/// Registers the component of a core where etnaviv may have others: etnaviv's device comes up when
+/// Registers a component for a core, where etnaviv may have others: etnaviv's device binds when
 /// each node has its component.
 fn stand_in(dev: &kernel::device::Device<kernel::device::Bound>) -> Option<StandIn> {
     let stand_in = StandIn::new(dev).inspect_err(|error| {
@@ -340,8 +340,7 @@ fn stand_in(dev: &kernel::device::Device<kernel::device::Bound>) -> Option<Stand
 const TRANSLATED: &str = "an IOMMU is between it and memory, and it needs physical addresses: \
     boot with iommu.passthrough=1\n";
 
-/// Clients of a device that may have been made just now, and then goes again unless a core is bound
-/// to it.
+/// Newly made clients of a device, if any, which are removed again unless a core is bound to it.
 struct Made(Option<Arc<Clients>>);
 
 impl Made {
@@ -359,8 +358,8 @@ impl Drop for Made {
     }
 }
 
-/// The device that cores are bound to, and its clients. If there is none yet it is made, with
-/// memory as the core `dev`, which is `identity`, reaches it.
+/// Finds the device of all cores, and its clients. If there is none, makes one, with memory that
+/// the core `dev`, with `identity`, reaches.
 fn find_clients(
     dev: &kernel::device::Device,
     mut parameters: KBox<Parameters>,
@@ -375,7 +374,7 @@ fn find_clients(
         _ => dev_err!(dev, "no device for its memory ({error:?})\n"),
     })?;
     let version = MmuVersion::of(identity);
-    // A core that comes later may have a simpler MMU.
+    // A core that is bound later may have a simpler MMU.
     let versions = match tree::count_nodes() + parameters.locations.iter().flatten().count() {
         0 | 1 => [version, version],
         _ => [version, MmuVersion::V1],
@@ -383,12 +382,12 @@ fn find_clients(
     set_dma_masks(dev, &mut dma, &parameters, version)?;
     use_region(dev, &mut dma, &mut parameters)?;
     let dma = dma.finish()?;
-    // With version 1 and an old memory controller tile status does not count from there.
+    // With MMU version 1 and an old memory controller, tile status ignores the base address.
     let may_count = parameters.base_address == 0 && identity.has_new_memory_controller();
     let given = parameters.base_address;
     let base_address = match version == MmuVersion::V2 || may_count {
         true => {
-            // One page would come from anywhere.
+            // The kernel allocates a single page anywhere.
             let contiguous = DmaBuffer::new(&dma, 2 * PAGE_SIZE)
                 .inspect_err(|_| dev_err!(dev, "no contiguous memory: give more cma=\n"))?;
             parameters.choose_base(contiguous.dma_address())
@@ -406,7 +405,7 @@ fn find_clients(
         dev_err!(dev, "{name} {why} (base address {base_address:#x})\n");
         EINVAL
     })?;
-    // Words of the ring load one pipe's MMU.
+    // Ring commands load the MMU of one pipe only.
     let has_two = identity.has_3d() && identity.has_2d();
     let is_shared = parameters.shared_nodes || has_two;
     let vm = Vm::new(&dma, &versions, base_address, is_shared)
@@ -414,7 +413,7 @@ fn find_clients(
     let memory = VideoMemory::new(dev, &dma, &parameters, base_address, identity, vm.clone())?;
     let device = Device::new(parameters, base_address, vm, memory, Reclaimer::new()?)?;
     let clients = Clients::new(device)?;
-    // Should another core have been quicker, its device is the one.
+    // If another core was quicker, use its device.
     let made = match CLIENTS.publish(clients.clone()) {
         Ok(()) => Made(Some(clients)),
         Err(_) => Made(None),
@@ -422,8 +421,8 @@ fn find_clients(
     Ok((CLIENTS.get().ok_or(EPROBE_DEFER)?, made))
 }
 
-/// Lets coherent memory lie only where the GPU reaches it without its MMU, if the kernel has no
-/// memory above that, and pages where an MMU of the first core's `version` reaches them.
+/// Limits pages to addresses that an MMU of `version` reaches, and coherent memory, where the
+/// kernel supports that, to those that the GPU reaches without its MMU.
 fn set_dma_masks(
     dev: &kernel::device::Device,
     dma: &mut Setup<'_>,
@@ -439,13 +438,13 @@ fn set_dma_masks(
     if !counts && dma.set_masks(pages, DmaMask::new::<31>()).is_ok() {
         return Ok(());
     }
-    // With memory above 2 GiB the mask cannot be had; what lies too high is refused one by one.
+    // With memory above 2 GiB the kernel refuses that mask; memory that is too high fails later.
     dma.set_masks(pages, low).inspect_err(|error| {
         dev_err!(dev, "it cannot reach memory ({error:?})\n");
     })
 }
 
-/// Decides where the pool comes from, and has all contiguous memory come from a reusable region.
+/// Selects the source of the pool, and assigns a reusable region to all contiguous memory.
 fn use_region(
     dev: &kernel::device::Device,
     dma: &mut Setup<'_>,
@@ -497,15 +496,15 @@ fn map_registers(pdev: &platform::Device<CoreContext<'_>>) -> Result<(Registers,
     })
 }
 
-/// The platform devices that the parameters describe.
+/// The platform devices for cores that the parameters describe.
 pub(crate) struct ParameterCores {
     _devices: KVec<OwnDevice>,
 }
 
 impl ParameterCores {
-    /// Makes a device for each core that the parameters name and no device-tree node describes.
+    /// Creates a device for each core that parameters describe, unless an enabled node does.
     ///
-    /// `ENODEV`: the driver has refused all of them, and has printed why.
+    /// `ENODEV`: the driver has refused all of them, and has logged why.
     pub(crate) fn new(parameters: &Parameters) -> Result<Self> {
         let mut devices = KVec::new();
         let (mut described, mut bound) = (0, 0);
@@ -541,13 +540,13 @@ fn has_core() -> bool {
     clients.is_some_and(|clients| clients.device().all_cores().next().is_some())
 }
 
-/// Logs why the module is loaded and has no core: what the device tree describes, and which driver
-/// is bound to that. Without this line nothing would tell this case from a driver that works. Not
-/// inlined, as cores are bound on the stack of the module's loading.
+/// Logs why the module has no core: the nodes in the device tree, and the drivers bound to them.
+/// Otherwise this case would look like a working driver. Not inlined, as module load binds cores on
+/// the same stack.
 #[cold]
 #[inline(never)]
 fn tell_of_nodes() {
-    // As many lines as there can be nodes with a word to say; a tree has three at most.
+    // Bounded by `MAX_TOLD`; a tree has at most three nodes.
     let mut nodes = (0..MAX_TOLD).map_while(NodeHolder::of).peekable();
     if nodes.peek().is_none() {
         pr_warn!(
@@ -570,8 +569,8 @@ fn tell_of_nodes() {
     }
 }
 
-/// A device for a core that the parameters describe; `line`: the interrupt that a disabled node
-/// has for it, 0 for none. Documents of old kernels number interrupts in ways of their own.
+/// Creates a device for a core that the parameters describe. `line`: its interrupt in a disabled
+/// node, 0: none. Documents of old kernels may use other interrupt numbers.
 fn new_device(location: &CoreLocation, line: Option<u32>, number: Option<u8>) -> Result<OwnDevice> {
     let (start, size) = (location.registers, location.size);
     if let Some(right) = line.filter(|&line| line != 0 && line != location.line) {
