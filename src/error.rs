@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The one error type of the driver, with its two faces.
+//! The error type of the driver.
 //!
-//! A command that fails still returns 0 from `ioctl(2)`: its failure is a number in the interface's
-//! `status` field. Only envelope problems and interrupted waits become an errno. Source of the
-//! numbers: `gceSTATUS`, the same in every public generation.
+//! A command that fails still returns 0 from `ioctl(2)`, and a number in the interface's `status`
+//! field. Only a malformed envelope and an interrupted wait are an errno. Source of the numbers:
+//! `gceSTATUS`, the same in every public generation.
 
 use kernel::{
     alloc::AllocError,
@@ -15,13 +15,13 @@ use kernel::{
     fmt,
 };
 
-/// Why a request failed. A word: around a byte the compiler moves what a [`Result`] holds by bytes.
+/// Why a request failed. A word, because the compiler copies a [`Result`] with a byte bytewise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Error {
     /// A value makes no sense, or the command does not exist.
     InvalidArgument,
-    /// A handle that must name an object does not.
+    /// A handle names no object.
     InvalidObject,
     /// No memory of the wanted kind is left.
     OutOfMemory,
@@ -29,17 +29,17 @@ pub(crate) enum Error {
     MemoryLocked,
     /// The object is not locked and the command needs it locked.
     MemoryUnlocked,
-    /// A descriptor is none of what it should be.
+    /// A file descriptor is of the wrong kind.
     GenericIo,
-    /// An address that belongs to no buffer of the caller.
+    /// An address is in no buffer of the caller.
     InvalidAddress,
-    /// The command exists, but not here.
+    /// The driver or the generation does not support the command.
     NotSupported,
     /// A wait ended without its condition.
     Timeout,
-    /// A limit is reached, or user memory cannot be read.
+    /// A limit was reached, or user memory cannot be read.
     OutOfResources,
-    /// The bytes at a pointer do not form what they should.
+    /// The data at a pointer is malformed.
     InvalidData,
     /// An id is unknown.
     NotFound,
@@ -49,14 +49,13 @@ pub(crate) enum Error {
     GpuNotResponding,
     /// The core is not idle.
     ChipNotReady,
-    /// A time difference that its field cannot hold.
+    /// A time difference does not fit its field.
     TimerOverflow,
-    /// A Unix signal came before the call had any effect. The kernel restarts it, whatever the
-    /// signal's handler says: the vendor's drivers do not wait there, and their libraries take
-    /// `EINTR` for a failure.
+    /// A Unix signal came before the call had any effect. The kernel always restarts it: the
+    /// vendor's drivers do not wait there, and their libraries take `EINTR` for a failure.
     Interrupted,
-    /// A Unix signal ended what the client waits for. The kernel restarts the call if the handler
-    /// allows that, else it is `EINTR`.
+    /// A Unix signal ended the client's wait. The kernel restarts the call if the handler allows
+    /// that, else it is `EINTR`.
     WaitInterrupted,
     /// The ioctl itself is malformed: wrong code, wrong size, unreadable memory.
     Envelope,
@@ -68,7 +67,7 @@ impl Error {
         self.in_c().0
     }
 
-    /// The value and the C headers' name of it, without its `gcvSTATUS_`.
+    /// The value, and its name in the C headers without `gcvSTATUS_`.
     #[inline]
     fn in_c(self) -> (i32, &'static str) {
         match self {
@@ -87,13 +86,13 @@ impl Error {
             Error::InvalidRequest => (-21, "INVALID_REQUEST"),
             Error::GpuNotResponding => (-22, "GPU_NOT_RESPONDING"),
             Error::TimerOverflow => (-23, "TIMER_OVERFLOW"),
-            // No error: the client must call again.
+            // Not an error: the client must retry.
             Error::ChipNotReady => (11, "CHIP_NOT_READY"),
             Error::Interrupted | Error::WaitInterrupted => (-26, "INTERRUPTED"),
         }
     }
 
-    /// The errno that `ioctl(2)` returns, if this failure is not reported through `status`.
+    /// The errno of `ioctl(2)`; `None`: the error is in `status`.
     pub(crate) fn errno(self) -> Option<Errno> {
         match self {
             Error::Envelope => Some(code::ENOTTY),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Lines in the kernel log that a process can cause: a few, then silence for a while.
+//! Rate limits for lines in the kernel log that processes can cause.
 
 use crate::{
     modes::{
@@ -19,35 +19,35 @@ use kernel::{
     }, //
 };
 
-/// Lines of one process in one window.
+/// The most lines of one process in one window.
 const BURST: u32 = 10;
 
-/// The same of what the admin has asked for.
+/// The same for lines that the admin has enabled.
 const ASKED_BURST: u32 = 100;
 
 /// The most lines of a user's processes together, as a multiple of one process's.
 const USER_SHARE: u32 = 3;
 
-/// Processes, and users, that one limit tells apart in one window.
+/// Processes, and users, that one limit counts separately in one window.
 const TRACKED: usize = 16;
 
-/// Binary logarithm of a window's jiffies: 5 to 10 seconds, however many these are.
+/// Binary logarithm of a window's jiffies: 5 to 10 seconds.
 const WINDOW: u32 = (5 * sys::HZ).next_power_of_two().ilog2();
 
-/// How many lines each of at most `N` has had in one window.
+/// The number of lines of each of up to `N` owners in one window.
 ///
-/// A slot has the number of its owner in the upper half, then 16 bits of the window's number, and
-/// the lines. Racing callers may let a line more or less through; that is harmless.
+/// A slot has the number of its owner in the upper half, then 16 bits of the window's number, then
+/// the lines. Races may change the number of lines slightly; that is harmless.
 struct Counts<const N: usize>([Atomic<u64>; N]);
 
 impl<const N: usize> Counts<N> {
-    /// None yet.
+    /// All slots are free.
     const fn new() -> Self {
         Self([const { Atomic::new(0) }; N])
     }
 
-    /// One line more of `who` in `window`: whether that makes `most` at most. `None`: the slots
-    /// are others' in this window.
+    /// Counts a line of `who` in `window`; returns whether the count is at most `most`. `None`: no
+    /// slot is free in this window.
     fn count(&self, who: u32, window: u16, most: u32) -> Option<bool> {
         let first = u64::from(who) << 32 | u64::from(window) << 16 | 1;
         for slot in &self.0 {
@@ -71,9 +71,9 @@ impl<const N: usize> Counts<N> {
     }
 }
 
-/// A limit of lines in a window of 5 to 10 seconds. Each process has its own, so that one that
-/// causes many does not hide what another one does; a user's have one together besides, as a user
-/// can have many. Processes, or users, beyond [`TRACKED`] share one limit.
+/// A limit of lines in a window of 5 to 10 seconds. Each process has its own, so that the lines of
+/// one do not suppress those of another. The processes of a user have a common limit, too, as a
+/// user can start many. Processes, or users, beyond [`TRACKED`] share one limit.
 pub(crate) struct RateLimit {
     mode: Mode,
     burst: u32,
@@ -83,12 +83,12 @@ pub(crate) struct RateLimit {
 }
 
 impl RateLimit {
-    /// Of warnings. Nothing printed yet.
+    /// A limit for warnings.
     pub(crate) const fn new() -> Self {
         Self::of(Mode::Warnings)
     }
 
-    /// Of what is printed while `mode` is on.
+    /// A limit for lines that are printed while `mode` is on.
     pub(crate) const fn of(mode: Mode) -> Self {
         Self {
             mode,
@@ -99,22 +99,21 @@ impl RateLimit {
         }
     }
 
-    /// Of what is printed while the admin has `mode` on: more lines of it, but a process can cause
-    /// them all the same.
+    /// A limit for lines that the admin enables by `mode`: higher, but processes still cause the
+    /// lines.
     pub(crate) const fn asked(mode: Mode) -> Self {
         let mut limit = Self::of(mode);
         limit.burst = ASKED_BURST;
         limit
     }
 
-    /// Whether the calling process may have one more line printed now.
+    /// Counts a line of the calling process; returns whether to print it.
     pub(crate) fn allow(&self) -> bool {
         let process = sys::process_id(kernel::current!());
         self.allow_of(process, Some(sys::user_id()))
     }
 
-    /// Whether one more line may be printed now of what jobs of process `id` have caused; 0: of
-    /// what the driver has to say itself.
+    /// Counts a line caused by jobs of process `id`, 0: by the driver; returns whether to print it.
     pub(crate) fn allow_job(&self, id: i32) -> bool {
         self.allow_of(id, None)
     }
@@ -123,7 +122,7 @@ impl RateLimit {
         if !modes::is_on(self.mode) {
             return false;
         }
-        // CAST: the low bits of the count of windows are enough to tell two neighbors apart.
+        // CAST: the low bits suffice to distinguish adjacent windows.
         let window = (sys::jiffies() >> WINDOW) as u16;
         let rest = || self.rest.count(0, window, self.burst).unwrap_or(false);
         // CAST: only compared.
@@ -140,8 +139,8 @@ impl RateLimit {
     }
 }
 
-/// The calling process, as lines that it causes name it: by its number, and if the admin wants that
-/// by the name of its program and its thread's number.
+/// The calling process, for log lines: its id, and if the admin enables that, its command name and
+/// thread id.
 pub(crate) struct ThisProcess;
 
 impl fmt::Display for ThisProcess {
@@ -156,7 +155,7 @@ impl fmt::Display for ThisProcess {
     }
 }
 
-/// Prints a warning about a process's bad input, with its name, within the limit.
+/// Prints a warning about the calling process's bad input, with its id, within the limit.
 macro_rules! warn_client {
     ($limit:expr, $($arg:tt)*) => {
         if $limit.allow() {
@@ -170,23 +169,23 @@ macro_rules! warn_client {
 }
 pub(crate) use warn_client;
 
-/// Lines of [`debug_client`].
+/// The limit of [`debug_client`].
 static DEBUG_LINES: RateLimit = RateLimit::asked(Mode::Warnings);
 
-/// Whether lines for debugging of `zone` are wanted: by dynamic debug, or for the zone.
+/// Whether dynamic debug or `zone` enables debug lines.
 #[cold]
 pub(crate) fn debugs(zone: Zone) -> bool {
     sys::debugs() || modes::is_zone_on(zone)
 }
 
-/// Whether one more line of [`debug_client`] may be printed now.
+/// Counts a line of [`debug_client`]; returns whether to print it.
 #[cold]
 pub(crate) fn allows_debug_line(zone: Zone) -> bool {
     debugs(zone) && DEBUG_LINES.allow()
 }
 
-/// Prints a line for debugging about what a process asks for, with its name, if dynamic debug is
-/// on, or its zone: the `kernel` crate's own macro does not know that. A hundred of a process in a
+/// Prints a debug line about a request of the calling process, with its id, if dynamic debug or its
+/// zone is on (the `kernel` crate's own macro supports neither). A hundred lines of a process in a
 /// window.
 macro_rules! debug_client {
     (in $zone:ident, $($arg:tt)*) => {
@@ -212,11 +211,11 @@ mod tests {
 
     fn printed(limit: &RateLimit, process: i32, user: u32, tries: u32) -> u32 {
         let allowed = (0..tries).filter(|_| limit.allow_of(process, Some(user)));
-        // CAST: as many as were tried at most.
+        // CAST: at most `tries`.
         allowed.count() as u32
     }
 
-    /// One that is on.
+    /// A limit whose mode the test switches on.
     fn limit() -> RateLimit {
         RateLimit::of(Mode::Resets)
     }
@@ -226,7 +225,7 @@ mod tests {
         let limit = limit();
         let was_on = modes::is_on(Mode::Resets);
         modes::set(Mode::Resets, true);
-        // A window may end meanwhile: then there are two.
+        // The test may run across the end of a window, and get the lines of two.
         let once = |lines: u32, most: u32| assert!((most..=2 * most).contains(&lines));
         once(printed(&limit, 1, 1000, 1000), BURST);
         once(printed(&limit, 2, 1000, 1000), BURST);

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Free ranges of a line of numbers: bytes of a bank, or pages of an address space.
+//! An allocator of number ranges: bytes of a bank, or pages of an address space.
 //!
-//! Pure logic. Two trees of the kernel's: by end, to find a range's neighbours, and by length, to
-//! find the shortest one that is long enough (best fit; of those as long, the first). So every
-//! operation takes logarithmic time whatever the number of ranges, and whatever a client does to
-//! their order. A range is known by its end because that stays when something is taken from its
-//! start. Nodes are allocated in [`Ranges::reserve`] alone and kept: giving a range back needs no
-//! memory and cannot fail.
+//! Pure logic. Two kernel rbtrees hold the free ranges: by end, to find a range's neighbors, and by
+//! length, to find the shortest one that is long enough (best fit; the first of equal ones). So
+//! every operation takes logarithmic time, for any number and order of ranges. The key is the end
+//! because it does not change when numbers are taken from the start. Only [`Ranges::reserve`]
+//! allocates nodes, which are kept: freeing a range needs no memory and cannot fail.
 
 use crate::{
     error::Result,
@@ -22,17 +21,17 @@ use kernel::{
     },
 };
 
-/// Ranges that are long enough but too badly aligned are tried this often; then only those that fit
-/// with any alignment count.
+/// The most tries of ranges that are long enough but may be misaligned; after them only ranges that
+/// fit with any alignment are used.
 const ALIGNMENT_TRIES: usize = 16;
 
-/// Nodes that are kept for nothing, at least.
+/// The number of unneeded nodes that are always kept.
 const SPARE_NODES: usize = 64;
 
 /// Length and end of a free range.
 type ByLength = (usize, usize);
 
-/// The nodes of a range that is not there.
+/// The two tree nodes for one more range.
 struct Spare {
     end: RBTreeNodeReservation<usize, usize>,
     length: RBTreeNodeReservation<Cell<ByLength>, ()>,
@@ -40,20 +39,20 @@ struct Spare {
 
 /// A set of free ranges, no two of which touch.
 pub(crate) struct Ranges {
-    /// The start of the range that ends there.
+    /// The start of each range, by its end.
     starts: RBTree<usize, usize>,
-    /// The same ranges by their length, which may change while the order stays.
+    /// The ranges by length, which may change in place while the order stays the same.
     lengths: RBTree<Cell<ByLength>, ()>,
-    /// Has room for the nodes of all ranges.
+    /// Unused nodes, with capacity for all nodes.
     spare: KVVec<Spare>,
-    /// Nodes in the trees and out of them.
+    /// The number of all nodes, used and unused.
     nodes: usize,
-    /// How many ranges may become free one by one: what there are nodes for.
+    /// The number of ranges that may be freed, one by one, without an allocation.
     promised: usize,
 }
 
 impl Ranges {
-    /// A set of one range, or of none if it is empty.
+    /// A set of one range; empty if `length` is 0.
     pub(crate) fn new(start: usize, length: usize) -> Result<Self> {
         let mut ranges = Self {
             starts: RBTree::new(),
@@ -70,10 +69,10 @@ impl Ranges {
         Ok(ranges)
     }
 
-    /// Makes room for one more range to be taken out and given back. Every [`Ranges::take`] needs
-    /// one, and [`Ranges::give`] uses it up.
+    /// Allocates nodes for one more range to be taken and freed. Each [`Ranges::take`] needs one
+    /// call, and [`Ranges::give`] consumes it.
     pub(crate) fn reserve(&mut self) -> Result {
-        // Between n ranges that are taken there are at most n + 1 that are free.
+        // Around n taken ranges there are at most n + 1 free ones.
         while self.nodes < self.promised + 2 {
             let room = self.nodes + 1 - self.spare.len();
             self.spare.reserve(room, GFP_CLIENT)?;
@@ -88,8 +87,8 @@ impl Ranges {
         Ok(())
     }
 
-    /// Where `length` numbers, more than 0, fit at a multiple of `alignment` (at least 1): in the
-    /// shortest range that has room for them.
+    /// Finds a place for `length` numbers, more than 0, at a multiple of `alignment` (at least 1),
+    /// in the shortest range with room for them.
     pub(crate) fn find(&self, length: usize, alignment: usize) -> Option<usize> {
         let mut least = (length, 0);
         for _ in 0..ALIGNMENT_TRIES {
@@ -103,14 +102,13 @@ impl Ranges {
         fit(self.first_from((with_padding, 0))?, length, alignment)
     }
 
-    /// The first range in the order of lengths, and of ends where those are the same, from `least`
-    /// on.
+    /// The first range from `least` on, in the order of lengths, and of ends for equal lengths.
     fn first_from(&self, least: ByLength) -> Option<ByLength> {
         let cursor = self.lengths.cursor_lower_bound(&Cell::new(least))?;
         Some(cursor.current().0.get())
     }
 
-    /// Takes `length` numbers at `at`, which [`Ranges::find`] gave.
+    /// Takes `length` numbers at `at`, a result of [`Ranges::find`].
     pub(crate) fn take(&mut self, at: usize, length: usize) {
         let Some((start, end)) = self.around(at) else {
             return;
@@ -130,18 +128,18 @@ impl Ranges {
         }
     }
 
-    /// How many free numbers follow each other from `at` on.
+    /// The number of consecutive free numbers from `at` on.
     pub(crate) fn free_at(&self, at: usize) -> usize {
         self.around(at).map_or(0, |(_, end)| end - at)
     }
 
-    /// The longest free range.
+    /// The length of the longest free range.
     pub(crate) fn longest_free(&self) -> usize {
         let longest = self.lengths.cursor_back();
         longest.map_or(0, |cursor| cursor.current().0.get().0)
     }
 
-    /// Gives `length` numbers from `start` back and merges them with their neighbours.
+    /// Frees `length` numbers from `start` on and merges them with their neighbors.
     pub(crate) fn give(&mut self, start: usize, length: usize) {
         let end = start + length;
         let cursor = self.starts.cursor_lower_bound(&start);
@@ -171,8 +169,8 @@ impl Ranges {
         self.shrink();
     }
 
-    /// Frees some of the nodes that are no longer needed, if there are many: as many objects may never be
-    /// there again.
+    /// Frees some unneeded nodes, if there are many: the number of objects may never be as high
+    /// again.
     fn shrink(&mut self) {
         for _ in 0..2 {
             let needed = self.promised + 2;
@@ -187,14 +185,14 @@ impl Ranges {
         }
     }
 
-    /// Another start for the range that ends at `end`.
+    /// Changes the start of the range that ends at `end`.
     fn set_start(&mut self, end: usize, new: usize) {
         if let Some(start) = self.starts.get_mut(&end) {
             *start = new;
         }
     }
 
-    /// Another end for the range from `start` to `end`.
+    /// Changes the end of the range from `start` to `end`.
     fn set_end(&mut self, start: usize, end: usize, new: usize) {
         if let Some(node) = self.starts.remove_node(&end) {
             let node = node.into_reservation().into_node(new, start);
@@ -202,8 +200,7 @@ impl Ranges {
         }
     }
 
-    /// Another length, or end, for a range: in its place, if it does not pass its neighbours by
-    /// length.
+    /// Changes the length or the end of a range: in place, if its order among the lengths stays.
     fn resize(&mut self, old: ByLength, new: ByLength) {
         let old = Cell::new(old);
         let Some(cursor) = self.lengths.cursor_lower_bound(&old) else {
@@ -218,7 +215,7 @@ impl Ranges {
         }
     }
 
-    /// Start and end of the free range in which `at` lies.
+    /// Start and end of the free range that contains `at`.
     fn around(&self, at: usize) -> Option<(usize, usize)> {
         let cursor = self.starts.cursor_lower_bound(&at.checked_add(1)?)?;
         let (&end, &start) = cursor.current();
@@ -226,7 +223,7 @@ impl Ranges {
     }
 
     fn insert(&mut self, start: usize, end: usize) {
-        // `reserve` has made nodes for every range that can become free.
+        // `reserve` has allocated nodes for every range that can become free.
         if let Some(spare) = self.spare.pop() {
             self.starts.insert(spare.end.into_node(end, start));
             let key = Cell::new((end - start, end));
@@ -246,15 +243,15 @@ impl Ranges {
     }
 
     fn put_aside(&mut self, spare: Spare) {
-        // There is room for all nodes; one that found none would be freed.
+        // The capacity suffices for all nodes; else the node would be freed.
         let _ = self.spare.push_within_capacity(spare);
     }
 }
 
-/// Where in a free range the numbers fit.
+/// The first place in a free range where the numbers fit.
 fn fit((room, end): ByLength, length: usize, alignment: usize) -> Option<usize> {
     let start = end - room;
-    // Pages want none, and most that want one a power of two; 32-bit ARM divides in software.
+    // Avoid the division for pages and powers of two: 32-bit ARM divides in software.
     let at = match alignment {
         1 => start,
         _ if alignment.is_power_of_two() => start.checked_add(alignment - 1)? & !(alignment - 1),
@@ -267,8 +264,8 @@ fn fit((room, end): ByLength, length: usize, alignment: usize) -> Option<usize> 
 mod tests {
     use super::*;
 
-    /// Checks that the two trees have the same ranges, that none touch, and that every node is in
-    /// use or spare; returns how many ranges there are.
+    /// Checks that the two trees have the same ranges, that none touch, and that every node is used
+    /// or spare; returns the number of ranges.
     fn check(ranges: &Ranges) -> usize {
         let mut count = 0;
         let mut last_end = None;
@@ -333,7 +330,7 @@ mod tests {
         }
         assert_eq!(check(&ranges), 1);
         assert!(ranges.nodes <= 2 * 2 + SPARE_NODES);
-        // And made again.
+        // Nodes are allocated again.
         for at in 0..COUNT {
             assert_eq!(take(&mut ranges, 1, 1), Some(at));
         }
@@ -356,8 +353,7 @@ mod tests {
         assert_eq!(check(&ranges), 0);
     }
 
-    /// Where `find` looks, by a list of all free ranges: the shortest ones, but for the alignment's
-    /// bounded tries.
+    /// The expected result of `find`, from a list of all free ranges, with its bounded tries.
     fn best_fit(used: &[bool], length: usize, alignment: usize) -> Option<usize> {
         let mut free: KVec<ByLength> = KVec::new();
         let mut start = 0usize;
@@ -377,7 +373,7 @@ mod tests {
         found.or_else(|| rest.iter().find(padded).and_then(place))
     }
 
-    /// Random use against a plain array of numbers, with the best fit searched the slow way.
+    /// Random use, compared with an array of numbers and a linear search for the best fit.
     #[test]
     fn the_same_as_a_search_from_end_to_end() {
         const SIZE: usize = 700;
