@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! COMMIT: a client's command buffer goes to the GPU.
+//! COMMIT: submits a client's command buffer to the GPU.
 //!
-//! The buffer's description is user memory and so are the commands: both are copied, checked
-//! against the kernel's own record of the buffer and by the stream checker, and run from the copy.
-//! Source: sources.md, COMMIT. The file is long as a COMMIT's way is: its steps
-//! share [`Submission`], and the parts that stand alone (deltas, contexts, queue) have files.
+//! The description of the buffer and the commands are user memory. The driver copies both, checks
+//! the copies against its own record of the buffer and with the stream checker, and runs the copy.
+//! Source: sources.md, COMMIT. The steps of a COMMIT share [`Submission`], so they share this file.
 
 use super::{
     client_context::OwnContext,
@@ -109,49 +108,44 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Refused streams, of whatever process.
 static REFUSALS: RateLimit = RateLimit::new();
 
-/// Failed submissions, of whatever process.
 static FAILURES: RateLimit = RateLimit::new();
 
-/// Submissions that are wrong in themselves, of whatever process.
 static MISTAKES: RateLimit = RateLimit::new();
 
-/// Tells the log what is wrong with what a process submits; the value is the error.
+/// Logs an error in what a process submits; evaluates to the error.
 macro_rules! mistake {
     (in queue, $error:expr, $text:tt $(, $value:expr)* $(,)?) => {{
         $crate::client::commit::tell_mistake("queue", kernel::prelude::fmt!($text $(, core::convert::identity($value))*));
         $error
     }};
     ($error:expr, $text:tt $(, $value:expr)* $(,)?) => {{
-        // Copies: a value whose address is taken stays in memory on the way of those that are
-        // right.
+        // `identity` copies the value: taking its address would keep it in memory on the hot path.
         $crate::client::commit::tell_mistake("COMMIT", kernel::prelude::fmt!($text $(, core::convert::identity($value))*));
         $error
     }};
 }
 pub(super) use mistake;
 
-/// See [`mistake`].
 #[cold]
 #[inline(never)]
 pub(super) fn tell_mistake(of: &str, what: fmt::Arguments<'_>) {
     warn_client!(MISTAKES, "{}: {}", of, what);
 }
 
-/// How far a COMMIT of several parts has come.
+/// The progress of a COMMIT of several parts.
 struct Parts {
-    /// What tells it from others of its thread.
+    /// Identifies the COMMIT among its thread's interrupted calls.
     what: Limited,
-    /// How many parts have been submitted.
+    /// Number of submitted parts.
     done: u32,
-    /// One of them has switched contexts.
+    /// A submitted part has switched contexts.
     was_switched: bool,
 }
 
 impl Parts {
-    /// That which begins with `first`: from its start, or from where it was interrupted.
+    /// The COMMIT that begins with `first`: new, or resumed where a signal interrupted it.
     fn resume(process: &Process, first: &Commit) -> Self {
         let commands = match first.commands {
             Commands::Described(user) => user,
@@ -174,13 +168,13 @@ impl Parts {
 /// Commands start and end on 64-bit units.
 const ALIGNMENT: u32 = 8;
 
-/// Words that a process keeps room for between COMMITs, at most.
+/// The largest buffer, in words, that a process keeps between COMMITs.
 const SPARE_WORDS: usize = 8192;
 
 impl Process {
-    /// Runs a COMMIT of parts that each name their core, one after the other: on error those before
-    /// have been submitted. `InvalidArgument`: no such core, or too many parts. Else as
-    /// [`Process::commit`].
+    /// Runs a COMMIT whose parts each name a core. Submits the parts in order; an error does not
+    /// undo the submitted ones. `InvalidArgument`: no such core, or too many parts. Other errors:
+    /// as [`Process::commit`].
     pub(super) fn commit_parts(
         self: &Arc<Self>,
         selector: CoreSelector,
@@ -219,9 +213,9 @@ impl Process {
         ))
     }
 
-    /// Runs a COMMIT whose arrays have a part for each of the first `count` cores of a kind:
-    /// `first`, and what `part` says. A core that is not there ends it before any part runs; any
-    /// other error ends it after the parts that have run. Errors as [`Process::commit`].
+    /// Runs a COMMIT with one part for each of the first `count` cores of a kind: `first` is the
+    /// first part, and `part` returns the others. If a core is missing, no part runs. Any other
+    /// error does not undo the submitted parts. Errors as [`Process::commit`].
     pub(super) fn commit_all(
         self: &Arc<Self>,
         selector: CoreSelector,
@@ -243,13 +237,13 @@ impl Process {
             self.commit_part(&*core(index)?, &part, &mut parts)?;
         }
         let part = if last == 0 { first } else { part(last) };
-        // The last one's answer is the COMMIT's.
+        // The reply of the last part is the reply of the COMMIT.
         parts.was_switched = false;
         self.commit_part(&*core(last)?, &part, &mut parts)
     }
 
-    /// Runs the next of several parts. Those before have been submitted: if a Unix signal interrupts
-    /// this one, the restarted call goes on with it.
+    /// Runs the next of several parts. If a Unix signal interrupts it, the restarted call resumes
+    /// at this part.
     fn commit_part(
         self: &Arc<Self>,
         core: &Core,
@@ -263,7 +257,7 @@ impl Process {
         let mut reply = outcome?;
         parts.done += 1;
         if let Reply::Committed { switched, .. } = &mut reply {
-            // The last answer has that of any part.
+            // The reply says whether any part has switched.
             parts.was_switched |= *switched;
             *switched = parts.was_switched;
         }
@@ -272,11 +266,11 @@ impl Process {
 
     /// Runs a COMMIT.
     ///
-    /// On error nothing of it has any effect. `InvalidArgument`: no buffer, bad geometry, unknown
-    /// pipe. `OutOfResources`: the description cannot be read. `InvalidObject`: it is
-    /// none. `InvalidAddress`: the commands lie in no buffer of the caller. `InvalidData`: the
-    /// checker refuses them. `GpuNotResponding`: its commands have hung cores too often. Else what
-    /// the context's states, the queue or the ring say.
+    /// A COMMIT that fails has no effect. `InvalidArgument`: no buffer, bad geometry, unknown pipe.
+    /// `OutOfResources`: the description cannot be read. `InvalidObject`: it describes no command
+    /// buffer. `InvalidAddress`: the commands lie in no buffer of the caller. `InvalidData`: the
+    /// checker refuses the commands. `GpuNotResponding`: the process has hung cores too often. Also
+    /// the errors of the context's states, the queue and the ring.
     pub(super) fn commit(self: &Arc<Self>, core: &Core, commit: &Commit) -> Result<Reply<'_>> {
         self.pay()?;
         self.look_for_framebuffers();
@@ -298,7 +292,8 @@ impl Process {
         let entry = entry_pipe(core, "entryPipe", buffer.entry_pipe)?;
         let mut words = KVVec::new();
         let tables = self.tables();
-        // An unknown context is none, as to the C drivers. A core without 3D looks at none.
+        // As in the C drivers, an unknown context counts as none. A core without 3D has no
+        // contexts.
         let context = match u32::try_from(commit.context) {
             Ok(handle @ 1..) if core.engines().pipe_3d => tables.contexts.get(handle).cloned(),
             _ => None,
@@ -308,7 +303,7 @@ impl Process {
         }
         self.copy_commands(tables, &mut words, &buffer, commit)?;
         let context = match context {
-            // One of a core without states.
+            // The context belongs to a core without states.
             Some(None) => {
                 return Err(mistake!(
                     Error::InvalidArgument,
@@ -316,7 +311,7 @@ impl Process {
                     commit.context
                 ))
             }
-            // Its states would be wrong here.
+            // The states of another core would be wrong here.
             Some(Some(context)) if context.core() != core.index() => {
                 return Err(mistake!(
                     Error::InvalidArgument,
@@ -347,10 +342,10 @@ impl Process {
         Ok(reply)
     }
 
-    /// Checks the copied commands `words`, and submits them with their context, of either kind, which
-    /// the delta at user address `delta` brings up to date, and the records that `fill` has put into
-    /// `queue`. Returns whether the context was switched, too. Errors as
-    /// [`Process::commit`].
+    /// Checks the copied commands `words` and submits them with their context and the records that
+    /// `fill` puts into `queue`. `own` is a context in the client's memory, `hold` an attached one,
+    /// which the delta at user address `delta` updates. Also returns whether the context was
+    /// switched. Errors as [`Process::commit`].
     #[inline(always)]
     pub(super) fn submit_words<'a>(
         self: &'a Arc<Self>,
@@ -364,7 +359,7 @@ impl Process {
         let (stale, data, lent, of_context);
         let (exit, removals, wipes) = {
             let mut tables = self.tables();
-            // Without room for it a FREE costs the client more; nothing else does.
+            // If this fails, only FREEs become more expensive.
             let _ = tables.per_core[core.index()].loaded.prepare();
             data = tables.per_core[core.index()].data(core.scrub());
             let loaded = &tables.per_core[core.index()].loaded;
@@ -407,7 +402,7 @@ impl Process {
             of_context,
             left: Cell::new(None),
         };
-        // Their draws are judged once it is known what that loads.
+        // The checker judges the draws by what the context loads, so load it first.
         if of_context != 0 {
             work.load()?;
         }
@@ -416,9 +411,9 @@ impl Process {
         Ok((submitted, work.switched.is_some()))
     }
 
-    /// Copies the commands of `buffer`, which is that of `commit`, and of the chain of
-    /// `gcsHAL_COMMAND_LOCATION` after it, to `words`. Unlocks the tables. Errors as
-    /// [`Process::commit`]; also `InvalidArgument`: too long a chain.
+    /// Copies the commands of `buffer`, the buffer of `commit`, and of the chain of
+    /// `gcsHAL_COMMAND_LOCATION` after it to `words`. Unlocks the tables. Errors as
+    /// [`Process::commit`]; also `InvalidArgument`: the chain is too long.
     #[inline(always)]
     pub(super) fn copy_commands(
         &self,
@@ -429,7 +424,7 @@ impl Process {
     ) -> Result {
         let limit = match commit.format.context_bytes() {
             0 => MAX_STREAM_WORDS,
-            // Whether its states come in front or not.
+            // Leave room for the context's states, even if they are not loaded.
             _ => MAX_WORDS_BEHIND_STATES,
         };
         self.append_commands(tables, words, buffer, limit)?;
@@ -439,8 +434,8 @@ impl Process {
         }
     }
 
-    /// Appends the commands of the chain at user address `next` to `words`, `limit` words at most.
-    /// Chains are rare.
+    /// Appends the commands of the chain at user address `next` to `words`, up to `limit` words in
+    /// all. Chains are rare.
     #[cold]
     #[inline(never)]
     fn copy_chain(
@@ -479,8 +474,8 @@ impl Process {
         ))
     }
 
-    /// Appends the commands between the reserved head and tail to `words`, which has `limit` words at
-    /// most then. Without room it gets the spare memory. Unlocks the tables.
+    /// Appends the commands between the reserved head and tail to `words`, up to `limit` words in
+    /// all. If `words` has no memory, it gets the spare one. Unlocks the tables.
     #[inline(always)]
     fn append_commands(
         &self,
@@ -497,7 +492,7 @@ impl Process {
             .ok_or_else(|| not_ours(buffer))?;
         if words.capacity() == 0 {
             if let Some(spare) = tables.words.take() {
-                // It holds nothing, and dropped it would ask the allocator.
+                // It is empty. `drop` would call the allocator.
                 core::mem::forget(core::mem::replace(words, spare));
                 words.clear();
             }
@@ -509,7 +504,7 @@ impl Process {
                 Error::InvalidArgument,
                 "the commands end at {:#x}, and {:#x} bytes for the driver after them are not in the {:#x} bytes from {:#x} on", end, buffer.reserved_tail, room, logical));
         }
-        // Both are below `room` now, so they fit.
+        // Both are below `room`, a `usize`, now.
         let count = (end - start) as usize / 4;
         let from = logical
             .checked_add(start as usize)
@@ -531,16 +526,17 @@ impl Process {
         })
     }
 
-    /// Keeps the memory of copied commands for the next COMMIT, unless it is much.
+    /// Keeps the memory of copied commands for the next COMMIT, up to [`SPARE_WORDS`].
     pub(super) fn keep_room(&self, words: KVVec<u32>) {
         if words.capacity() <= SPARE_WORDS {
-            // Those of another thread's, if there are any, go instead.
+            // Replaces the spare memory that another thread may have left. Drop that without the
+            // lock.
             let other = self.tables().words.replace(words);
             drop(other);
         }
     }
 
-    /// Checks the copied commands; returns the state that they leave the core in.
+    /// Checks the copied commands. Returns the state in which they leave the core.
     #[inline(always)]
     fn check(&self, core: &Core, tables: &Tables, words: &mut [u32], entry: Pipe) -> Result<Exit> {
         let addresses = self.addresses(core, tables);
@@ -552,14 +548,14 @@ impl Process {
         checked.map_err(|refusal| self.refuse("command buffer", refusal, tables))
     }
 
-    /// Tells the log what looks like a mistake in checked commands, while that is wanted.
+    /// Logs what looks like a mistake in checked commands, if the zone is on.
     #[inline(never)]
     fn doubt(&self, core: &Core, tables: &Tables, words: &[u32]) {
         if !log::debugs(Zone::Command) {
             return;
         }
         let source = tables.per_core[core.index()].loaded.value(DE_SRC_ADDRESS);
-        // That is what 0 has become.
+        // The checker has replaced address 0 with the scratch memory's.
         let has_source = source.is_some_and(|it| it != core.scratch().in_pipe(Pipe::Pipe2d));
         let resolve_target = core.states().resolve_target();
         if let Some(doubt) = doubts::first(words, resolve_target, has_source) {
@@ -567,19 +563,18 @@ impl Process {
         }
     }
 
-    /// Tells the log of a refused stream.
     #[cold]
     #[inline(never)]
     fn refuse(&self, what: &str, refusal: Refusal, tables: &Tables) -> Error {
-        // What is mapped now may not have been found.
+        // The next COMMIT looks for framebuffers again: the client may have just mapped one.
         self.forget_mappings();
         let hint = tables.hint(&refusal);
         warn_client!(REFUSALS, "{} refused: {}{}", what, refusal, hint);
         Error::InvalidData
     }
 
-    /// Checks the copied states of a context, where addresses that are not the process's become the
-    /// scratch memory's; returns the state that they leave the core in.
+    /// Checks the copied states of a context, and replaces addresses that the process does not own
+    /// with the scratch memory's. Returns the state in which they leave the core.
     pub(super) fn check_states(
         &self,
         core: &Core,
@@ -594,8 +589,8 @@ impl Process {
     }
 }
 
-/// Has checked commands begin with loads of what they were lent: they draw before they have loaded
-/// all that says how far. The ring drains both pipes before.
+/// Prepends loads of the lent states to checked commands, which draw before they load all states
+/// that bound the draw. The ring drains both pipes before.
 #[cold]
 #[inline(never)]
 fn complete(words: &mut KVVec<u32>, entry: Pipe, caches: &Caches, loaded: &Loaded) -> Result {
@@ -609,18 +604,18 @@ fn complete(words: &mut KVVec<u32>, entry: Pipe, caches: &Caches, loaded: &Loade
     Ok(())
 }
 
-/// A bit for each of [`bounds::STATES`] of a pipe.
+/// Each pipe's states: a bit for each of [`bounds::STATES`].
 const LENT_OF_PIPES: [(Pipe, u32); 2] = [
     (Pipe::Pipe2d, !bounds::OF_3D),
     (Pipe::Pipe3d, bounds::OF_3D),
 ];
 
-/// The words of [`write_lent`].
+/// Number of words that [`write_lent`] writes.
 fn lent_words(lent: u32) -> usize {
     let pipes = LENT_OF_PIPES
         .iter()
         .filter(|(_, states)| lent & states != 0);
-    // CAST: two, and as many as there are states.
+    // CAST: at most the number of states.
     let (pipes, states) = (pipes.count(), lent.count_ones() as usize);
     2 * states + 2 + pipes * SELECT_PIPE_WORDS
 }
@@ -658,7 +653,6 @@ fn write_lent(
     put(&select_pipe(caches, last), &mut pairs);
 }
 
-/// Tells the log of a part for a core that there never was.
 #[cold]
 #[inline(never)]
 fn no_core(error: Error, what: &str, index: u32, selector: CoreSelector) -> Error {
@@ -674,14 +668,12 @@ fn no_core(error: Error, what: &str, index: u32, selector: CoreSelector) -> Erro
     }
 }
 
-/// Tells the log of a context that is none.
 #[cold]
 #[inline(never)]
 fn no_context(context: u64) {
     debug_client!(in Command, "COMMIT: the process has no context {:#x}: the commands run without one", context);
 }
 
-/// Tells the log of commands that lie in no memory of the process's.
 #[cold]
 #[inline(never)]
 fn not_ours(buffer: &CommandBuffer) -> Error {
@@ -691,7 +683,7 @@ fn not_ours(buffer: &CommandBuffer) -> Error {
 }
 
 impl Process {
-    /// Which GPU addresses its commands may name.
+    /// The GPU addresses that the process's commands may name.
     fn addresses<'a>(&'a self, core: &Core, tables: &'a Tables) -> Addresses<'a> {
         let parameters = self.device.parameters();
         if !parameters.check_addresses {
@@ -712,50 +704,51 @@ pub(super) struct Submission<'a> {
     words: &'a mut [u32],
     entry: Pipe,
     exit: Exit,
-    /// How many ranges had left the process's addresses at the last check.
+    /// Number of ranges removed from the process's addresses by the last check.
     removals: u64,
     /// The context, if it is in the client's memory.
     own: Option<&'a mut OwnContext>,
-    /// The context, if it is one of ATTACH.
+    /// The context, if ATTACH has made it.
     hold: Option<Hold>,
-    /// How to load it, once it is up to date.
+    /// How to load the attached context, once it is up to date.
     load: Option<Load>,
-    /// User address of the delta that came with them; 0: none.
+    /// User address of the delta of the COMMIT; 0: none.
     delta: u64,
     /// How to read deltas.
     format: Format,
-    /// The deltas that brought the context up to date.
+    /// The deltas that have updated the context.
     merged: Merged,
-    /// The job that loads it.
+    /// Number of the job that loads the context.
     switched: Option<u64>,
-    /// By pipe, states with freed memory, and the words that make the GPU forget it; `None`: there
-    /// are none, as most often: boxed, so that the others carry little.
+    /// By pipe, states that hold freed memory, and the words that overwrite them. Usually `None`,
+    /// so it is boxed.
     stale: Option<KBox<[Stale; PIPES]>>,
-    /// What the process has loaded of the 2D pipe's data before.
+    /// The 2D pipe's data that the process has loaded before.
     data: Option<Arc<OwnData>>,
     /// How often the GPU had to forget all of the process's addresses, at the last check.
     wipes: u64,
     /// The context must be loaded before the commands, which were checked without it.
     is_context_new: bool,
-    /// Which states they were lent: they begin with those of [`complete`].
+    /// The lent states, which [`complete`] has prepended to the commands.
     lent: u32,
-    /// Of these, those that the context loads.
+    /// The lent states that the context loads.
     of_context: u32,
-    /// The context of the process's previous commands, which is dropped outside of the locks.
+    /// The context of the process's previous commands, to be dropped without locks.
     left: Cell<Option<Arc<AttachedContext>>>,
 }
 
-/// States of one pipe that hold memory which the process has freed.
+/// States of one pipe that hold addresses of freed memory.
 #[derive(Default)]
 struct Stale {
     states: KVVec<u32>,
-    /// What they hold.
+    /// The value of each state.
     held: KVVec<u32>,
+    /// Loads that overwrite the states.
     words: KVVec<u32>,
 }
 
 impl Submission<'_> {
-    /// Does what is left when the commands are in the ring.
+    /// Finishes the submission when the commands are in the ring.
     fn finish(&mut self) {
         if let Some(own) = &self.own {
             own.write_back();
@@ -769,8 +762,8 @@ impl Submission<'_> {
         }
     }
 
-    /// The commands had a context that keeps nothing: notes what they load. Without memory it is as
-    /// if they loaded nothing. Threads that share such a context have it in no order anyway.
+    /// Records what the commands load, for a context that keeps nothing. If there is no memory, it
+    /// records nothing. Threads that share such a context get no order.
     #[cold]
     #[inline(never)]
     fn keep(&self) {
@@ -790,7 +783,7 @@ impl Submission<'_> {
 }
 
 impl Submission<'_> {
-    /// Whose addresses the commands name; `None`: addresses are not checked.
+    /// The process whose addresses the commands name; `None`: addresses are not checked.
     fn author(&self) -> Option<(Author, &Scrub)> {
         if !self.process.device.parameters().check_addresses {
             return None;
@@ -804,9 +797,9 @@ impl Submission<'_> {
 }
 
 impl Process {
-    /// Finds what the GPU must forget of what the process has freed since its last commands, before
-    /// those that come now are noted. `own`: they come with a context in the client's memory;
-    /// `hold`: with an attached one.
+    /// Finds the states that hold memory which the process has freed since its last commands.
+    /// Called before the new commands are noted. `own`: they have a context in the client's memory;
+    /// `hold`: they have an attached one.
     fn find_stale(
         &self,
         core: &Core,
@@ -823,8 +816,8 @@ impl Process {
         let addresses = self.addresses(core, tables);
         let is_unsure = match hold.and_then(Hold::buffers) {
             Some(buffers) if !own => buffers.has_strays(Lookup::new(addresses)),
-            // What the context of earlier commands has loaded may be there still: also that of
-            // another file of the process, which speaks of contexts in another way.
+            // The GPU may still hold what the context of earlier commands has loaded, even commands
+            // of another file, whose generation has other contexts.
             _ => {
                 let last = last_context.as_ref();
                 last.is_some_and(|last| last.may_have_strays(Lookup::new(addresses)))
@@ -846,8 +839,8 @@ impl Process {
             return Ok(None);
         }
         let all = KBox::new(all, sys::GFP_CLIENT)?;
-        // Before the commands are noted, which may load the same states again. If nothing comes of
-        // them, that leaves doubt. Nothing may fail from here on.
+        // Forget these before the commands are noted, which may load the same states again. If the
+        // submission fails, the states are in doubt. Nothing may fail from here on.
         for stale in all.iter() {
             loaded.forget(&stale.states);
         }
@@ -856,18 +849,18 @@ impl Process {
 }
 
 impl Submission<'_> {
-    /// Looks at what may have changed since it was looked at last. Called under the tables' lock
-    /// before each try to get a place in the ring.
+    /// Checks again what may have changed since the last check. Called under the tables' lock
+    /// before each attempt to reserve a place in the ring.
     pub(super) fn check(&mut self, tables: &Tables) -> Result {
         let removals = tables.addresses.removals();
         // Another thread may have unlocked or freed what the commands name.
         let is_removed = removals != self.removals;
         if is_removed {
-            // What the GPU has of it is not known: the commands are noted already.
+            // The commands are noted already, so what the GPU holds is not known.
             let loaded = &tables.per_core[self.core.index()].loaded;
             loaded.forget_all();
             if self.own.is_some() {
-                // The context's states were noted later than the commands, and may count as checked.
+                // The context's states were noted after the commands, and may count as checked.
                 loaded.doubt();
             }
             self.wipes = loaded.wipes();
@@ -880,7 +873,7 @@ impl Submission<'_> {
         let lends_again = is_context_new && self.lent != 0;
         if is_removed || lends_again || is_context_new && self.own.is_some() {
             let loaded = &tables.per_core[self.core.index()].loaded;
-            // What they begin with is there already.
+            // The commands begin with the lent states already.
             loaded.stop_lending();
             if lends_again {
                 self.lend_again(loaded);
@@ -896,7 +889,7 @@ impl Submission<'_> {
         }
     }
 
-    /// Looks at what the attached context loads.
+    /// Checks the addresses that the attached context loads.
     fn check_context(&mut self, tables: &Tables) {
         if let Some(buffers) = self.hold.as_mut().and_then(Hold::buffers) {
             let lookup = Lookup::new(self.process.addresses(self.core, tables));
@@ -904,7 +897,7 @@ impl Submission<'_> {
         }
     }
 
-    /// Lends the commands what the context loads, which comes before them.
+    /// Updates the loads of lent states from the context, which is loaded before the commands.
     #[cold]
     #[inline(never)]
     fn lend_again(&mut self, loaded: &Loaded) {
@@ -916,7 +909,7 @@ impl Submission<'_> {
                 Some(buffers) if of_context & 1u32 << place != 0 => {
                     buffers.value(state).unwrap_or(old)
                 }
-                // It comes from the process's own commands.
+                // The process's own commands have loaded it.
                 Some(_) => old,
                 None if states::takes_address(state) => loaded.value(state).unwrap_or(old),
                 None => loaded.last(place),
@@ -929,7 +922,7 @@ impl Submission<'_> {
         }
     }
 
-    /// The commands as the ring has them.
+    /// The commands as the ring takes them.
     #[inline(always)]
     pub(super) fn stream(&self) -> Stream<'_> {
         let attached = || {
@@ -964,7 +957,7 @@ impl Submission<'_> {
         }
     }
 
-    /// A place has been taken. The tables' lock is held.
+    /// Called under the tables' lock when a place in the ring is reserved.
     pub(super) fn placed(&self, tables: &mut Tables) {
         let removals = tables.addresses.removals();
         let PerCore {
@@ -975,14 +968,15 @@ impl Submission<'_> {
         if let Some(context) = self.hold.as_ref().map(Hold::context) {
             let is_last = |last: &Arc<_>| Arc::ptr_eq(last, context);
             if !last_context.as_ref().is_some_and(is_last) {
-                // What it has loaded, and this one does not keep, is there still.
+                // The GPU still holds states that the last context has loaded and this one does not
+                // keep.
                 if last_context
                     .as_ref()
                     .is_some_and(|last| !last.keeps_as(context))
                 {
                     loaded.doubt();
                 }
-                // Its last reference is not to go under the lock.
+                // The last reference must not be dropped under the lock.
                 self.left.set(last_context.replace(context.clone()));
             }
         }
@@ -1003,7 +997,7 @@ impl Submission<'_> {
         }
     }
 
-    /// Makes the commands' context ready to be loaded. May wait; no lock is held.
+    /// Prepares the context of the commands for loading. May sleep; the caller holds no lock.
     pub(super) fn load(&mut self) -> Result {
         if let Some(own) = &mut self.own {
             own.load(self.process, self.core)?;
@@ -1020,7 +1014,8 @@ impl Submission<'_> {
         Ok(())
     }
 
-    /// The place has been taken for a job that loads a context. Others wait until it is filled.
+    /// Called when a place is reserved for a job that loads a context. Other submitters wait until
+    /// it is filled.
     pub(super) fn begun(&mut self, place: &Reservation<'_, Events>) {
         if let (true, Some(own)) = (place.loads_states(), &mut self.own) {
             own.loaded();
@@ -1036,14 +1031,14 @@ impl Submission<'_> {
 /// Logs the error if the submission `what` has failed.
 pub(super) fn logged<T>(what: &str, result: Result<T>) -> Result<T> {
     result.inspect_err(|error| {
-        // Else it comes again, or is the caller's to hear.
+        // An error with an errno is retried, or the caller reports it.
         if error.errno().is_none() {
             warn_client!(FAILURES, "{}: {}", what, error);
         }
     })
 }
 
-/// The pipe that commands begin in, as field `name` says. `InvalidArgument`: there is no such number.
+/// The pipe in which commands begin, by the value of field `name`. `InvalidArgument`: no such pipe.
 pub(super) fn entry_pipe(core: &Core, name: &str, number: u32) -> Result<Pipe> {
     core.engines().entry(number).ok_or_else(|| {
         mistake!(
@@ -1055,11 +1050,10 @@ pub(super) fn entry_pipe(core: &Core, name: &str, number: u32) -> Result<Pipe> {
     })
 }
 
-/// Room for the description of a command buffer.
 pub(super) type Description = UserWords<{ abi::MAX_COMMAND_BUFFER_BYTES / 4 }>;
 
-/// Reads the description of a command buffer to `room`. The caller decodes it from there: the
-/// result is large, and moving it costs time.
+/// Reads the description of a command buffer to `room`. The caller decodes it in place, because
+/// moving the result costs time.
 pub(super) fn read_description(
     user: u64,
     format: Format,
@@ -1093,7 +1087,7 @@ pub(super) fn read_description(
     }
 }
 
-/// The bytes of the commands, from the buffer's start: after the head, before the tail.
+/// Byte offsets of the commands in the buffer: from the end of the head to the start of the tail.
 #[inline(always)]
 fn command_range(buffer: &CommandBuffer) -> Result<(u64, u64)> {
     let offset = buffer.offset.map_err(|size| {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Event queues: a client's list of records becomes actions.
+//! Event queues: turns a client's list of records into actions.
 //!
-//! The whole list is read, bounded and resolved before any of it takes effect: a list that cannot
-//! be read, does not end, or holds a record of a wrong kind has none. A record about an object that
-//! is gone is left out, as when the C driver's event fires. What a record takes away (a handle) is
-//! claimed at once, so that it cannot be given away twice, and put back if the job fails. Source:
+//! The driver reads, bounds and resolves the whole list before any record takes effect. A list that
+//! cannot be read, has no end, or holds an invalid record has no effect. A record about an object
+//! that has ended is left out, as when the C driver's event fires. A handle that a record frees is
+//! claimed at once, so that no other record can free it, and put back if the job fails. Source:
 //! sources.md, event queues.
 
 use super::{
@@ -52,34 +52,34 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What a resolved queue has claimed of its process.
+/// An object that a resolved queue has claimed.
 enum Claim {
-    /// A buffer, out of the table.
+    /// A buffer, detached from the table.
     Buffer(Detached<BufferEntry>),
-    /// User memory, out of the table.
+    /// User memory, detached from the table.
     UserMemory(Detached<Mapped>),
-    /// A node, claimed, in the table of its owner.
+    /// A node, claimed in the table of its owner.
     Node(Arc<Process>, u32, Claimed),
 }
 
-/// A resolved queue.
+/// A list of records, resolved to actions.
 pub(super) struct Queue<'a> {
     process: &'a Arc<Process>,
     events: Events,
-    /// `None` as long as there are none, as with most queues.
+    /// `None` for most queues, which claim nothing.
     claims: Option<KVec<Claim>>,
-    /// Set if records write words: how many ranges had left the process's addresses when the words
-    /// were looked up.
+    /// Set if records write words: the number of ranges removed from the process's addresses when
+    /// the words were looked up.
     writes: Option<u64>,
 }
 
 impl Process {
-    /// Whether a SIGNAL record is about this process's signals: it names its leader, or no other
-    /// client. The C drivers look at the number of the signal alone, and a library may still have
-    /// its number from before a fork. Of a longer field the low half counts.
+    /// Whether a SIGNAL record with process `number` is about this process's signals: it names the
+    /// leader, or no other client. The C drivers ignore the process, and a library may still use
+    /// its number from before a fork. Only the low 32 bits count.
     #[inline(always)]
     fn is_named(&self, number: u64) -> bool {
-        // CAST: the low half, as a number of a process.
+        // CAST: the low half, a process id.
         let number = number as i32;
         // A process that shares the memory map may name itself.
         number == self.id()
@@ -90,7 +90,7 @@ impl Process {
 }
 
 impl<'a> Queue<'a> {
-    /// No records yet; `spare`: its memory is used.
+    /// An empty queue, which reuses the memory of `spare`.
     pub(super) fn empty(process: &'a Arc<Process>, spare: Events) -> Self {
         Self {
             process,
@@ -100,12 +100,12 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// Reads and resolves the list at user address `first` (0: empty), and appends it to the records
-    /// that there are. In place: moving a queue takes as long as reading a record.
+    /// Reads and resolves the list at user address `first` (0: empty), and appends it to the queue.
+    /// Works in place, because moving a queue takes as long as reading a record.
     ///
-    /// `OutOfResources`: a record cannot be read. `InvalidData`: too long, or cyclic.
-    /// `InvalidArgument`: a realtime signal to others. `InvalidAddress`: a word to write that is
-    /// not in the caller's memory.
+    /// `OutOfResources`: a record cannot be read. `InvalidData`: the list is too long, or cyclic.
+    /// `InvalidArgument`: a realtime signal to another process. `InvalidAddress`: a word to write
+    /// that is not in the caller's memory.
     #[inline(never)]
     pub(super) fn read(&mut self, first: u64, format: Format) -> Result {
         let mut next = first;
@@ -144,7 +144,7 @@ impl<'a> Queue<'a> {
 
     /// Resolves one more record. Errors as [`Queue::read`].
     pub(super) fn add(&mut self, record: Record) -> Result {
-        // Both lists grow first: after a claim nothing may fail.
+        // Reserve memory in both lists first: after a claim nothing may fail.
         self.events.reserve(1)?;
         if matches!(
             record,
@@ -155,17 +155,17 @@ impl<'a> Queue<'a> {
         }
         let process = self.process;
         let action = match record {
-            // What is gone by now, or not locked any more, is as good as done: the C driver finds
-            // that out when the event fires, and goes on.
+            // Records about ended or unlocked objects do nothing, as in the C driver, which ignores
+            // them when the event fires.
             Record::Signal {
                 id,
                 process: target,
             } if process.device.parameters().linux_signal => {
-                // Only to the sender itself, as kill(2) always permits: a process that shares only
-                // the memory map may be another user's.
+                // Only to the sender itself, which kill(2) always permits. A process that shares
+                // the memory map may have another user.
                 let is_own = sys::is_thread_of(&process.leader);
                 if i32::try_from(target).ok() != Some(process.id()) || !is_own {
-                    // CAST: the low half, as a number of a process.
+                    // CAST: the low half, a process id.
                     return Err(mistake!(
                         in queue,
                         Error::InvalidArgument,
@@ -176,7 +176,7 @@ impl<'a> Queue<'a> {
                 }
                 Action::LinuxSignal(process.clone(), id)
             }
-            // Another process's signals are its own business: so is a number that means them.
+            // A number that names another process names that process's signals.
             Record::Signal {
                 id,
                 process: target,
@@ -221,7 +221,7 @@ impl<'a> Queue<'a> {
             }
             Record::FreeNode { node } => {
                 let owner = process.owner_of(node);
-                // Made first: after a claim nothing may fail.
+                // Allocate first: after a claim nothing may fail.
                 let change = Change::free(&owner, node)?;
                 let Ok(claimed) = owner.claim_node(node, false) else {
                     debug_client!(
@@ -237,7 +237,7 @@ impl<'a> Queue<'a> {
                 }
                 Action::Change(change)
             }
-            // Its memory is released once the job is submitted: after it.
+            // The memory is released when the job is submitted, and so lasts until the job ends.
             Record::FreeBuffer(named) => {
                 let detached = match process.tables().buffers.detach(named.handle) {
                     Ok(detached) => detached,
@@ -247,7 +247,7 @@ impl<'a> Queue<'a> {
                 return self.claim(Claim::Buffer(detached));
             }
             Record::UnmapUser(named) => {
-                // Made first: after a claim nothing may fail.
+                // Allocate first: after a claim nothing may fail.
                 let memory = match process.tables().user_memory.get(named.info) {
                     Some(mapped) => mapped.memory().map(|memory| (**memory).clone()),
                     None => return Ok(()),
@@ -276,8 +276,8 @@ impl<'a> Queue<'a> {
             }
             Record::WriteData { address, data } => {
                 let tables = process.tables();
-                // LOCK answers a GPU address. The vendor's drivers take a physical one, which
-                // memory in pages does not have.
+                // Take both kinds of addresses: LOCK answers a GPU address, and the vendor's
+                // drivers take a physical one, which page-backed memory does not have.
                 let base = process.device.base_address();
                 let word = tables.word_at(address);
                 let word = word.or_else(|| tables.word_at_physical(address, base)).ok_or_else(|| {
@@ -334,20 +334,19 @@ impl<'a> Queue<'a> {
         })
     }
 
-    /// Notes a claim; there is room for it.
     fn claim(&mut self, claim: Claim) -> Result {
         let claims = self.claims.get_or_insert_with(KVec::new);
         Ok(claims.push(claim, sys::GFP_CLIENT)?)
     }
 
-    /// Whether the list has no records.
+    /// Whether the queue has neither actions nor claims.
     pub(super) fn is_empty(&self) -> bool {
         self.events.is_empty() && self.claims.is_none()
     }
 
-    /// Looks up the words to write again, if memory has left the process since: what leaves later
-    /// is kept until the job has ended. `InvalidAddress`: one is not in the caller's memory any
-    /// more; `InvalidArgument`: of a counter.
+    /// Looks up the words to write again, if ranges were removed since. Memory that is freed later
+    /// lasts until the job has ended. If a word is no longer in the caller's memory:
+    /// `InvalidAddress`, or, for a counter, `InvalidArgument`.
     #[inline(always)]
     pub(super) fn check(&mut self, tables: &Tables) -> Result {
         match self.writes {
@@ -376,13 +375,13 @@ impl<'a> Queue<'a> {
         Ok(())
     }
 
-    /// The actions, for the job to take.
+    /// The actions, which the job takes.
     pub(super) fn events(&mut self) -> &mut Events {
         &mut self.events
     }
 
-    /// Takes the memory that the queue releases out of the process's addresses for all jobs after
-    /// its own, which has just got its place. The caller holds the tables' lock.
+    /// Removes the memory that the queue releases from the process's addresses. Called under the
+    /// tables' lock when the job has got its place, so that later jobs cannot use the memory.
     #[inline(always)]
     pub(super) fn withdraw(&self, tables: &mut Tables) {
         if let Some(claims) = &self.claims {
@@ -402,23 +401,23 @@ impl<'a> Queue<'a> {
                         tables.addresses.remove(memory.address());
                     }
                 }
-                // With its last lock.
+                // The last unlock removes it.
                 Claim::Node(..) => {}
             }
         }
     }
 
-    /// Makes the claims final: the job is submitted.
+    /// Completes the claims after the job is submitted.
     #[inline(always)]
     pub(super) fn submitted(mut self) {
         self.finish();
         if self.events.are_nothing() {
-            // The job has them. Dropped, what is left would ask the allocator.
+            // The job has the actions. `drop` would call the allocator.
             core::mem::forget(self);
         }
     }
 
-    /// The same of one that its owner drops.
+    /// As [`Queue::submitted`], for a queue that its owner drops.
     #[inline(always)]
     pub(super) fn finish(&mut self) {
         if let Some(claims) = self.claims.take() {
@@ -430,7 +429,7 @@ impl<'a> Queue<'a> {
     fn finish_claims(&self, claims: KVec<Claim>) {
         for claim in claims {
             match claim {
-                // As the C driver: the view ends now, the memory when the event fires.
+                // As in the C driver: the view ends now, the memory when the event fires.
                 Claim::Buffer(detached) => {
                     self.process.end_view_here(detached.get().shown());
                     let mut tables = self.process.tables();
@@ -470,7 +469,7 @@ impl Drop for Queue<'_> {
 }
 
 impl Queue<'_> {
-    /// Gives back what was claimed.
+    /// Reverts the claims.
     #[cold]
     #[inline(never)]
     fn put_back(&self, claims: KVec<Claim>) {
@@ -489,7 +488,7 @@ impl Queue<'_> {
 }
 
 impl Process {
-    /// EVENT_COMMIT: runs the records after everything that the ring holds now.
+    /// EVENT_COMMIT: runs the records after all jobs in the ring.
     pub(super) fn event_commit(
         self: &Arc<Self>,
         core: &Core,
@@ -507,7 +506,7 @@ impl Process {
         Ok(reply)
     }
 
-    /// Runs one record after everything that the ring holds now.
+    /// Runs one record after all jobs in the ring.
     pub(super) fn queue_record(self: &Arc<Self>, core: &Core, record: Record) -> Result<Reply<'_>> {
         let mut queue = Queue::empty(self, core.ring().empty_payload());
         queue.add(record)?;
