@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The clients: processes that have the device open, what they own, and the running of their
-//! requests.
+//! The clients: processes that have the device open, their objects, and their requests.
 //!
-//! A [`Process`] has all files that one program of one process has open: libraries open the device
-//! more than once and use handles across. It ends with the last of them; then everything it owned
-//! is given back, after the GPU's last use.
+//! A [`Process`] has all files that one program of one process has open, because libraries open the
+//! device more than once and use a handle with any of the files. It ends with its last file, and
+//! releases its objects after the GPU's last use.
 //!
-//! A file can outlive the program that opened it, and reach others: by fork, exec, or a socket. The
-//! [`Process`] then serves only the memory map that it was opened from: see
-//! [`Process::check_caller`].
+//! A file can outlive the program that opened it, and reach others by fork, exec, or a socket. The
+//! [`Process`] serves only the memory map that opened it: see [`Process::check_caller`].
 //!
 //! # Locks
 //!
-//! [`Process::tables`] is held for look-ups and changes only, never while the GPU or user space is
-//! waited for. Under it: the heap's, the MMU's and the ring's, when an object goes. Page faults of
-//! the pool's windows take it. Actions, in the interrupt's thread, do not: see [`changes`].
+//! [`Process::tables`] is held for look-ups and changes, never while waiting for the GPU or user
+//! space. The end of an object takes the locks of the heap, the MMU and the ring under it. Page
+//! faults of the pool's windows take it. Actions, in the interrupt's thread, do not: see
+//! [`changes`].
 
 mod action;
 mod buffer;
@@ -171,10 +170,10 @@ pub(crate) use window::PoolView;
 /// A core whose jobs end with events of clients.
 pub(crate) type Core = gpu::Core<Events>;
 
-/// A core for vector graphics, of the same kind.
+/// A core for vector graphics, whose jobs end with events of clients.
 pub(crate) type VectorCore = gpu::VectorCore<Events>;
 
-/// Either.
+/// A [`Core`] or a [`VectorCore`].
 pub(crate) type AnyCore = gpu::AnyCore<Events>;
 
 /// The interrupt of such a core.
@@ -195,87 +194,83 @@ pub(crate) type Published = gpu::Published<Events>;
 /// A core that has been started.
 pub(crate) type Running = gpu::Running<Events>;
 
-/// Requests by files that other programs have opened.
 static PASSED_ON: RateLimit = RateLimit::new();
 
-/// The number of the next process. 64 bits do not wrap.
+/// The number of the next process. 64 bits never wrap.
 static PROCESSES: Atomic<u64> = Atomic::new(1);
 
-/// One process's objects.
+/// A process that has the device open, and its objects.
 #[pin_data]
 pub(crate) struct Process {
     device: Arc<Device>,
     clients: Arc<Clients>,
-    /// Counts it among its user's.
+    /// Counts the process for its user.
     _member: users::Member,
-    /// Keeps its tables of the MMU, if it has some of its own.
+    /// The process's own MMU tables, if it has any.
     space: Option<Space>,
     leader: ARef<Task>,
-    /// The memory map of its user addresses, windows and pins. `exec` replaces the leader's. The
-    /// reference keeps only the structure: no other map gets its address.
+    /// The memory map of its user addresses, windows and pins. `exec` gives the leader another one.
+    /// The reference keeps only the structure, so that no other map gets its address.
     mm: ARef<Mm>,
-    /// The leader's number, as the process's own threads know it.
+    /// The leader's id in the PID namespace of the process.
     own_id: i32,
-    /// The completion page, once the process has asked for it. Under the tables' lock.
+    /// The completion page, once the process has asked for it. Set under the tables' lock.
     completion: SetOnce<Arc<CompletionPage>>,
-    /// No other process has had it, or will.
+    /// Unique for the life of the module.
     number: u64,
     /// How long STALL waits, in milliseconds.
     stall_timeout: Atomic<u32>,
-    /// The generation of the interface that the process's files speak, and why: that of the file
-    /// that was detected last. See [`Choice::pack`], with the bytes of the interface above.
+    /// The generation that the driver has detected last for a file of the process, and why: bits 0
+    /// to 15 are [`Choice::pack`], bits 16 to 31 the bytes of the interface.
     interface: Atomic<u32>,
-    /// What the process's files map.
+    /// Mappings by the process's files.
     views: Arc<Views>,
-    /// What takes its memory out of that.
+    /// Removes freed memory from these mappings.
     hider: Arc<Hider>,
     #[pin]
     restarts: Restarts,
-    /// What resets of cores have cost it, and what it pays for those that it has caused.
+    /// Jobs that the process has lost to resets, and its tolls for resets that it has caused.
     resets: Resets,
-    /// How often it has asked for a reset.
+    /// Number of resets that it has requested.
     resets_asked: Atomic<u32>,
-    /// By core, the 64ths of its clock that the process wants.
+    /// By core, the clock that the process wants, in 64ths.
     scales: [Atomic<u32>; MAX_CORES],
-    /// How long its jobs have kept the cores busy.
+    /// The time that its jobs have kept the cores busy.
     usage: Arc<Usage>,
-    /// The place and one of the core of its last COMMIT that named none, once that was not the
-    /// first core; 0: see [`unnamed`].
+    /// The core of its last COMMIT that named none: its place plus 1. 0: only the first so far. See
+    /// [`unnamed`].
     unnamed_core: Atomic<usize>,
-    /// What the process had mapped when it was last looked for framebuffers: see
-    /// [`framebuffers`].
+    /// The process's mappings at the last search for framebuffers: see [`framebuffers`].
     mappings_seen: Atomic<usize>,
     /// By core, number of its last job; 0: none.
     last_jobs: [Atomic<u64>; MAX_CORES],
-    /// There may be something in `changes`: for the tables, of memory that comes back.
+    /// `changes` may hold changes of the tables.
     has_changes: Atomic<bool>,
+    /// `changes` may hold memory to return.
     has_returns: Atomic<bool>,
     has_left_views: Atomic<bool>,
     #[pin]
     changes: SpinLock<Changes>,
-    /// One thread at a time gives memory back.
+    /// Lets one thread at a time return memory.
     #[pin]
     returning: Mutex<()>,
     #[pin]
     timers: SpinLock<[Timer; MAX_TIMERS]>,
     #[pin]
     changes_work: workqueue::Work<Process, 0>,
-    /// How far its end has come.
     ending_step: Atomic<u32>,
     #[pin]
     ending_work: workqueue::Work<Process, 1>,
     #[pin]
     tables: Mutex<Tables>,
-    /// A view of a page-backed node has been made, or has come to nothing.
+    /// Signals that the mapping of a page-backed node is done or has failed.
     #[pin]
     view_made: CondVar,
 }
 
-/// The tables of a process, to be used.
 type TablesGuard<'a> = Guard<'a, Tables, MutexBackend>;
 
 impl Process {
-    /// A process without objects.
     fn new(
         clients: Arc<Clients>,
         leader: ARef<Task>,
@@ -329,7 +324,7 @@ impl Process {
         )
     }
 
-    /// The number of the process's leader, as the calling thread knows it.
+    /// The id of the process's leader in the PID namespace of the caller.
     #[inline]
     fn id(&self) -> i32 {
         let caller = kernel::current!();
@@ -339,7 +334,7 @@ impl Process {
         }
     }
 
-    /// Its tables of the MMU, if it has some of its own.
+    /// The process's own MMU tables, if it has any.
     fn space(&self) -> Option<&Arc<AddressSpace>> {
         self.space.as_ref().map(Space::tables)
     }
@@ -350,15 +345,15 @@ impl Process {
         mm.is_some_and(|mm| core::ptr::eq(mm, &*self.mm))
     }
 
-    /// Whether the calling thread has the process's memory map: else it has got one of its files.
+    /// Whether the calling thread has the process's memory map. Another process may have its file.
     #[inline]
     fn is_callers(&self) -> bool {
         self.has_mm(kernel::current!().mm().map(|mm| &**mm))
     }
 
-    /// Refuses `request` if it concerns memory or jobs and the caller has another memory map:
-    /// addresses, windows and pins mean nothing there, and the caller's rights may differ.
-    /// `InvalidData`, as the vendor's driver answers a process without records.
+    /// Refuses `request` if it concerns memory or jobs and the caller has another memory map, where
+    /// the process's addresses, windows and pins mean nothing. The caller's rights may differ, too.
+    /// `InvalidData`, as the vendor's driver answers a process that it does not know.
     #[inline]
     fn check_caller(&self, request: &Request) -> Result {
         match self.is_callers() || is_for_anybody(request) {
@@ -367,7 +362,7 @@ impl Process {
         }
     }
 
-    /// The same for what is always about its memory.
+    /// Refuses a caller with another memory map, as [`Process::check_caller`].
     pub(crate) fn check_own(&self) -> Result {
         match self.is_callers() {
             true => Ok(()),
@@ -375,24 +370,24 @@ impl Process {
         }
     }
 
-    /// Notes which generation of the interface a file of the process speaks, in how many bytes.
+    /// Notes the generation that a file of the process uses, and the bytes of its interface.
     pub(crate) fn note_interface(&self, choice: Choice, bytes: u16) {
         self.interface
             .store(choice.pack() | u32::from(bytes) << 16, Relaxed);
     }
 
-    /// What was noted last.
+    /// The generation and the bytes of the interface that were noted last.
     pub(crate) fn interface(&self) -> Option<(Choice, u32)> {
         let noted = self.interface.load(Relaxed);
         Choice::unpack(noted & 0xFFFF).map(|choice| (choice, noted >> 16))
     }
 
-    /// The name of its program, now.
+    /// The current name of its program.
     pub(crate) fn command_name(&self) -> sys::CommandName {
         sys::CommandName::of(&self.leader)
     }
 
-    /// What it has that commands name.
+    /// Which kinds of objects that commands name it has.
     pub(crate) fn possessions(&self) -> Possessions {
         let tables = self.tables();
         Possessions {
@@ -403,22 +398,22 @@ impl Process {
         }
     }
 
-    /// Its number: no other process has had it, or will.
+    /// Its number, unique for the life of the module.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// What resets of cores have cost it.
+    /// Jobs that it has lost to resets, and its tolls.
     pub(crate) fn resets(&self) -> &Resets {
         &self.resets
     }
 
-    /// What the process's files map.
+    /// Mappings by the process's files.
     pub(crate) fn views(&self) -> &Arc<Views> {
         &self.views
     }
 
-    /// The tables, with all applied that records have changed.
+    /// Locks the tables and applies the changes that records have made.
     fn tables(&self) -> TablesGuard<'_> {
         let mut tables = self.tables.lock();
         if self.has_changes.load(Acquire) {
@@ -427,22 +422,23 @@ impl Process {
         tables
     }
 
-    /// How often a core was reset because it hung, or this process has asked for that.
+    /// Number of resets of a core that hung, plus resets that this process has requested.
     fn resets_of(&self, selector: CoreSelector) -> u32 {
         let core = self.device.any(selector);
         let hangs = core.map_or(0, |core| core.resets());
         hangs.wrapping_add(self.resets_asked.load(Relaxed))
     }
 
-    /// Whether a request means a core for vector graphics.
+    /// Whether `selector` names a core for vector graphics.
     #[inline(always)]
     fn is_vector(&self, selector: CoreSelector) -> bool {
         let place = self.device.place(selector);
         place.is_ok_and(|place| self.device.is_vector(place))
     }
 
-    /// Runs a request of the profiler's; `text` gives the text of a command that has one. Apart from
-    /// the other requests, which must be quick. `InvalidArgument`: it is none.
+    /// Runs a request of the profiler; `text` returns the text of a command that has one. Not
+    /// inlined into [`Process::run`], which must be fast. `InvalidArgument`: no request of the
+    /// profiler.
     #[cold]
     #[inline(never)]
     pub(crate) fn run_profiler(
@@ -474,8 +470,8 @@ impl Process {
 
     /// Runs one request of the interface.
     ///
-    /// `view` gives the pool's mapping by the file that asks, if it has one; `part` what a COMMIT
-    /// for several cores has for one of them; `text` what a command that has a text has.
+    /// `view` returns the calling file's mapping of the pool, if it has one; `part` the part of a
+    /// COMMIT for one of several cores; `text` the text of a command that has one.
     pub(crate) fn run(
         self: &Arc<Self>,
         file: &OpenFile,
@@ -616,7 +612,7 @@ impl Process {
                 signal,
             } => self.keep_graphic_buffer(nodes, piece, signal),
             Request::SharedBuffer(command) => self.shared_buffer(command),
-            // It would have an address that the core does not know.
+            // The core cannot use the GPU address.
             Request::MapUser { .. } if self.is_vector(selector) => Err(Error::NotSupported),
             Request::MapUser { user, bytes } => self.map_user(user, bytes),
             Request::MapPhysical { physical, bytes } => self.map_physical(physical, bytes),
@@ -685,7 +681,6 @@ impl Process {
     }
 }
 
-/// Tells the log of a request by another program's file.
 #[cold]
 #[inline(never)]
 fn refuse_caller() -> Error {
@@ -696,9 +691,9 @@ fn refuse_caller() -> Error {
     Error::InvalidData
 }
 
-/// Whether a request needs neither memory nor jobs of the process whose file it comes by, so that
-/// any process that has got the file may make it: questions about the device, and signals, which
-/// processes wait for together.
+/// Whether any process that has the file may make `request`, because it needs neither memory nor
+/// jobs of the file's process: queries of the device, and signals, for which processes wait
+/// together.
 #[cold]
 #[inline(never)]
 fn is_for_anybody(request: &Request) -> bool {

@@ -57,111 +57,113 @@ use kernel::{
     },
 };
 
-/// How far the end of a node in a process's table has come.
+/// The life cycle of a node in a process's table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Life {
-    /// It can be used.
     Alive,
     /// A queue that is being submitted will free it.
     Claimed,
-    /// FREE has come; it goes with its last lock.
+    /// Freed by the client; its last unlock ends it.
     Freed,
 }
 
-/// Where a node in a process's table comes from.
+/// The origin of a node in a process's table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The process has allocated it: its ledgers have the bytes.
+    /// The process has allocated it. Its ledgers count the bytes.
     Own,
-    /// By its name, as a dma-buf, or of memory that is not ours: the process's ledgers do not have
-    /// the bytes.
+    /// Imported by name, a dma-buf, or memory that the driver does not own. The process's ledgers
+    /// do not count the bytes.
     Foreign,
-    /// It is another process's, and nodes are shared: the entry goes with its last lock.
+    /// A node of another process, while nodes are shared. Its last unlock removes the entry.
     Shared,
 }
 
 /// The process's view of a page-backed node.
 #[derive(Clone, Copy)]
 pub(super) enum PagesView {
-    /// No view.
     None,
-    /// A LOCK makes it.
+    /// A LOCK is making it.
     BeingMade,
-    /// The same, by a handle of a DRM file.
+    /// A LOCK by a handle of a DRM file is making it.
     BeingMadeOfObject,
-    /// It is at user address `user`, for `locks` locks.
-    At { user: usize, locks: u32 },
+    /// Mapped at user address `user`, for `locks` locks.
+    At {
+        user: usize,
+        locks: u32,
+    },
 }
 
 /// A node in a process's table.
 pub(super) struct NodeEntry {
     pub(super) node: Visible<Node>,
     pub(super) origin: Origin,
-    /// What lies in it, as it was allocated.
+    /// The kind of surface for which it was allocated.
     kind: u32,
-    /// Bytes that the client is granted; 0: all that there are.
+    /// Bytes granted to the client; 0: all bytes of the node.
     granted: u32,
     pub(super) life: Life,
     pub(super) locks: u32,
-    /// By place, the cores for which it has been locked since it was not locked at all.
+    /// A bit for each core, by place, that has locked it since it was last unlocked.
     locked_for: u8,
-    /// Where the process sees it, if it is page-backed.
+    /// The view of a page-backed node.
     pub(super) view: PagesView,
     /// The last LOCK asked for a cached view.
     pub(super) is_cached: bool,
-    /// How often it was imported while it was there already: each import takes one more free. Short,
-    /// as an entry is moved often, and more than 64 bytes by a call.
+    /// Number of repeated imports. Each import needs a FREE of its own. Small, because entries are
+    /// moved often, and a move of more than 64 bytes is a call.
     pub(super) imports: u16,
-    /// The process may free it. Else it has only got objects of it.
+    /// The process may free it. If not, the process has only handles of DRM files for it.
     pub(super) is_numbered: bool,
-    /// How many handles of DRM files it has: no free takes these.
+    /// Number of handles of DRM files. FREE does not remove these.
     pub(super) objects: u16,
-    /// How many of its locks, and of its view's, are by those. An UNLOCK by the process's handle takes
-    /// none of them.
+    /// Number of locks, of the node and its view, by handles of DRM files. An UNLOCK by the
+    /// process's handle does not remove these.
     pub(super) object_locks: u16,
-    /// Its name, once it has one.
     pub(super) name: Option<names::Name<Node>>,
-    /// The return of the process's own memory, if it is that: made with it, as it must not fail.
+    /// For wrapped memory of the process: the change that returns it. Allocated early, because the
+    /// return must not fail.
     pub(super) back: Option<ListArc<Change>>,
-    /// What the process has noted of it, if it has. Apart: an entry is moved, and few have one.
+    /// The process's note of it. Boxed, because entries are moved and few have a note.
     pub(super) note: Option<KBox<Note>>,
 }
 
-/// How LOCK is asked for.
+/// Arguments of LOCK.
 #[derive(Clone, Copy)]
 pub(super) struct Locking {
     /// Map the user's view cached.
     pub(super) cacheable: bool,
-    /// The place of the core for which.
+    /// The place of the core that will use the node.
     pub(super) core: usize,
-    /// That core knows physical addresses only: memory in one piece.
+    /// The core uses physical addresses, so the node must be contiguous.
     pub(super) physical: bool,
-    /// A process that has a page-backed node locked for a core may lock it for that again.
+    /// The process may lock a page-backed node for the same core more than once.
     pub(super) again: bool,
     /// By a handle of a DRM file.
     pub(super) of_object: bool,
     pub(super) parts: Parts,
 }
 
-/// How UNLOCK is asked for.
+/// Arguments of UNLOCK.
 #[derive(Clone, Copy)]
 pub(super) struct Unlocking {
     pub(super) parts: Parts,
-    /// The event takes every node's lock off. Until then commands that use the node may still come.
+    /// The event takes the lock off for every kind of node. Commands that use the node may precede
+    /// it.
     pub(super) later: bool,
     /// By a handle of a DRM file.
     pub(super) of_object: bool,
 }
 
-/// What a FREE has claimed.
+/// What [`Process::claim_node`] has claimed.
 pub(super) enum Claimed {
     Node,
-    /// One of several imports of it: the node stays.
+    /// One of several imports. The node stays.
     Import,
 }
 
 impl NodeEntry {
-    /// A node that is not locked.
+    /// An unlocked node.
     pub(super) fn new(node: Visible<Node>, origin: Origin) -> Self {
         Self {
             node,
@@ -183,7 +185,7 @@ impl NodeEntry {
         }
     }
 
-    /// One that the process has allocated for a surface of this kind, of `bytes` at this alignment.
+    /// A node that the process has allocated for `bytes` bytes of a surface of kind `kind`.
     fn allocated(node: Visible<Node>, kind: u32, bytes: u32, alignment: u32) -> Self {
         let granted = match node.pool() {
             Pool::System => granted(bytes, alignment),
@@ -196,7 +198,7 @@ impl NodeEntry {
         }
     }
 
-    /// Bytes that the client is granted.
+    /// Bytes granted to the client.
     fn bytes(&self) -> u64 {
         match self.granted {
             // CAST: at most 64 bits.
@@ -205,7 +207,7 @@ impl NodeEntry {
         }
     }
 
-    /// In which ledgers it counts, if it is the process's own.
+    /// The ledgers that count it, if the process has allocated it.
     fn sort(&self) -> Sort {
         Sort {
             pool: self.node.pool(),
@@ -213,19 +215,19 @@ impl NodeEntry {
         }
     }
 
-    /// Gives the process's own memory back to it.
+    /// Returns wrapped memory to the process.
     pub(super) fn give_back(&self) {
         if self.back.is_some() {
             Returned::Node(self.node.clone()).finish();
         }
     }
 
-    /// Whether it can be used: it is not freed, and no FREE is under way.
+    /// Whether it is neither freed nor claimed by a FREE.
     pub(super) fn is_alive(&self) -> bool {
         self.life == Life::Alive
     }
 
-    /// Where the process sees it, if it is page-backed and has a view.
+    /// User address of the view, if it is page-backed and has one.
     pub(super) fn user(&self) -> Option<usize> {
         match self.view {
             PagesView::At { user, .. } => Some(user),
@@ -242,7 +244,7 @@ impl NodeEntry {
         }
     }
 
-    /// Whether a thread's LOCK is mapping it for the process.
+    /// Whether a LOCK is making its view.
     fn gets_view(&self) -> bool {
         matches!(
             self.view,
@@ -250,7 +252,7 @@ impl NodeEntry {
         )
     }
 
-    /// Locks it once more, if it is locked by `how`. `OutOfResources`: too often.
+    /// Adds a lock if `how` asks for one. `OutOfResources`: too many locks.
     fn add_locks(&mut self, how: &Locking) -> Result {
         let more = how.parts.lock.into();
         let locks = self.locks.checked_add(more).ok_or(Error::OutOfResources)?;
@@ -263,32 +265,32 @@ impl NodeEntry {
         Ok(())
     }
 
-    /// Whether it may be locked once more in this way.
+    /// Whether it may be locked as `how` says.
     fn may_lock(&self, how: &Locking) -> bool {
         how.again || self.locked_for & 1 << how.core == 0
     }
 
-    /// Whether it has been freed, or is another process's, and is not locked.
+    /// Whether it is unlocked, and freed or shared.
     #[inline]
     fn is_over(&self) -> bool {
         self.locks == 0 && (self.life == Life::Freed || self.origin == Origin::Shared)
     }
 
-    /// Whether it has locks that are not by handles of DRM files.
+    /// Whether it has locks by the process's handle.
     fn has_plain_locks(&self) -> bool {
         let is_made = matches!(self.view, PagesView::BeingMadeOfObject);
         self.locks > u32::from(self.object_locks) + u32::from(is_made)
     }
 
-    /// Takes one of these off, if there is one.
+    /// Takes off a lock by the process's handle, if there is one.
     pub(super) fn take_lock_off(&mut self) {
         if self.has_plain_locks() {
             self.take_locks_off(1);
         }
     }
 
-    /// Takes those by handles of DRM files off; says whether its view, if it has one, was theirs
-    /// alone.
+    /// Takes off all locks by handles of DRM files. Returns whether it has a view that no other
+    /// lock uses.
     pub(super) fn take_object_locks_off(&mut self) -> bool {
         let count = core::mem::take(&mut self.object_locks).into();
         self.take_locks_off(count);
@@ -309,7 +311,7 @@ impl NodeEntry {
         }
     }
 
-    /// The same of a node that is locked and has a view of its own.
+    /// Bytes from user address `user` to the end of the view of a locked node outside the pool.
     pub(super) fn bytes_from(&self, user: usize) -> Option<usize> {
         if self.locks == 0 {
             return None;
@@ -322,14 +324,14 @@ impl NodeEntry {
     }
 }
 
-/// How often an allocation waits for memory of others: they may go on freeing some forever.
+/// How often an allocation waits for memory of other processes, which may free some forever.
 const RECLAIMS: u32 = 4;
 
-/// How often in each of these what the process itself has freed is waited for.
+/// How often each of these waits for memory that the process itself has freed.
 const STEPS: u32 = 3;
 
 impl Process {
-    /// ALLOCATE_VIDEO_MEMORY: the surface's size is the kernel's to know.
+    /// ALLOCATE_VIDEO_MEMORY: the driver computes the size of the surface.
     pub(super) fn allocate_surface(self: &Arc<Self>, surface: abi::Surface) -> Result<Reply<'_>> {
         let core = self.device.first_core();
         let has_super_tiles = core.is_ok_and(|core| core.identity().super_tile_mode != 0);
@@ -344,7 +346,7 @@ impl Process {
         })
     }
 
-    /// Returns the handle, the pool that it is from, and the bytes granted.
+    /// Returns the handle, the number of the pool, and the bytes granted.
     pub(super) fn allocate_node(
         self: &Arc<Self>,
         bytes: u32,
@@ -355,7 +357,7 @@ impl Process {
         let memory = self.device.memory();
         memory.failures().pass()?;
         let allocate = || {
-            // Else its pages would be taken and cleared for nothing.
+            // Check first: allocating and clearing the pages costs time.
             if pool == Pool::Virtual.number() && !self.has_room(bytes) {
                 return Err(Error::OutOfMemory);
             }
@@ -363,7 +365,7 @@ impl Process {
             Visible::new(node, self).map_err(|_| Error::OutOfMemory)
         };
         let node = match allocate() {
-            // What was freed may still wait for the GPU: let it come back, and try once more.
+            // Freed memory may still wait for the GPU: reclaim it, and try again.
             Err(Error::OutOfMemory) if memory.could_have(bytes, alignment, pool) => self
                 .reclaiming(|waits| match waits {
                     true => self.reclaim_and(allocate),
@@ -377,14 +379,15 @@ impl Process {
         Ok((self.insert_node(entry)?, pool.number(), bytes))
     }
 
-    /// Tries `allocate` once what the process itself has freed is back, and, if that is not enough,
-    /// what others have, and those that are ending: that may take them long. On cores that hang
-    /// neither comes back.
+    /// Tries `allocate` after memory that the process has freed is reclaimed. If that is not
+    /// enough, waits for memory of other and of ending processes, which may take long. Cores that
+    /// hang return no memory.
     fn reclaim_and<T>(&self, allocate: impl Fn() -> Result<T>) -> Result<T> {
         let reclaimer = self.device.reclaimer();
         for _ in 0..RECLAIMS {
             let freed = reclaimer.freed();
-            // Memory that an own job frees takes some steps: it is hidden, then dropped.
+            // Memory that a job of the process frees comes back in steps: it is hidden, then
+            // dropped.
             for _ in 0..STEPS {
                 let goes_on = self.reclaim()?;
                 match allocate() {
@@ -395,7 +398,7 @@ impl Process {
             match reclaimer.wait_for_others() {
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 Err(_) => break,
-                // Jobs freed more as they ended, after what was waited for.
+                // Jobs that ended during the wait have freed more.
                 Ok(()) if reclaimer.freed() != freed => {}
                 Ok(()) => break,
             }
@@ -403,13 +406,13 @@ impl Process {
         allocate()
     }
 
-    /// Waits until the memory that the process, and jobs that have ended, have freed is back; says
-    /// whether the cores go on. `Interrupted`. The caller has no lock.
+    /// Waits for memory that the process and ended jobs have freed. Returns whether the cores make
+    /// progress. `Interrupted`. The caller holds no lock.
     pub(super) fn reclaim(&self) -> Result<bool> {
-        // First: what records have freed may only be noted, by a job that has ended.
+        // First, because an ended job may have only noted what its records free.
         self.take_left_views();
         let reclaimer = self.device.reclaimer();
-        // What does not come back now comes back later.
+        // On any other error the memory comes back later.
         if reclaimer.wait_for_own(&self.hider) == Err(Error::Interrupted) {
             return Err(Error::Interrupted);
         }
@@ -419,7 +422,7 @@ impl Process {
         }
     }
 
-    /// LOCK: a lock, a view, or both.
+    /// LOCK: adds a lock, a view, or both.
     pub(super) fn lock(
         self: &Arc<Self>,
         file: &OpenFile,
@@ -459,7 +462,7 @@ impl Process {
             if !entry.is_alive() {
                 return Err(Error::InvalidObject);
             }
-            // The address of memory in one piece says where that is in any case.
+            // Every LOCK of contiguous memory answers its physical address.
             let physical = entry.node.physical(base);
             let address = match how.physical {
                 true => physical.ok_or(Error::NotSupported)?,
@@ -491,7 +494,7 @@ impl Process {
                 }
                 View::Own(user) => {
                     entry.add_locks(&how)?;
-                    // Only in the process that wrapped it.
+                    // The address is valid only in the process that has wrapped the memory.
                     let user = if entry.origin == Origin::Shared {
                         0
                     } else {
@@ -505,11 +508,11 @@ impl Process {
                 entry.add_locks(&how)?;
                 return Ok(reply(address, None));
             }
-            // As the C drivers: most clients lock as often as they want, and get the same view,
-            // cached or not as the first has asked; a few may do it once.
+            // As in the C drivers, most clients lock without limit and get the same view, cached if
+            // the first LOCK has asked for that. A few may lock once for each core.
             match entry.view {
                 PagesView::None => {
-                    // An object's lock counts as such once its view is there.
+                    // `object_locks` counts the lock when the view is made.
                     entry.add_locks(&Locking {
                         of_object: false,
                         ..how
@@ -539,9 +542,9 @@ impl Process {
         };
         let mapped = backing.map_into_caller(file);
         let mut tables = self.tables();
-        // Never the last reference: each LOCK has its own.
+        // `backing` holds another reference, so this drops nothing.
         tables.asked = None;
-        // Records and other threads may have ended the node meanwhile, and another have its handle.
+        // Records and other threads may have ended the node meanwhile. Its handle may be reused.
         let is_there = tables
             .nodes
             .get(handle)
@@ -567,8 +570,8 @@ impl Process {
         noted.map(|user| reply(address, Some(user)))
     }
 
-    /// MAP_MEMORY of the pool: where all of it is, in `view`, in another window of the process, or
-    /// in a new one. `InvalidArgument`: no bytes. `OutOfMemory`.
+    /// MAP_MEMORY of the pool: returns the address of the whole pool in `view`, in another window
+    /// of the process, or in a new one. `InvalidArgument`: no bytes. `OutOfMemory`.
     pub(super) fn map_pool(
         self: &Arc<Self>,
         file: &OpenFile,
@@ -590,9 +593,8 @@ impl Process {
         })
     }
 
-    /// UNMAP_MEMORY of the pool. As the C driver it looks at no address: there is one mapping of
-    /// it, which stays here, as nodes are seen in it. `InvalidArgument`: there is none, or nothing
-    /// is named.
+    /// UNMAP_MEMORY of the pool. As in the C driver, any address names the one mapping. It stays,
+    /// because nodes are visible in it. `InvalidArgument`: no mapping, or address or size 0.
     pub(super) fn unmap_pool(&self, user: u64, bytes: u64) -> Result {
         let is_named = user != 0 && bytes != 0;
         match is_named && core::mem::take(&mut self.tables().has_mapped_pool) {
@@ -601,26 +603,26 @@ impl Process {
         }
     }
 
-    /// Maps all of the pool for a client that has not: returns where byte `offset` of it is.
+    /// Maps the whole pool. Returns the user address of byte `offset` of it.
     pub(super) fn map_whole_pool(&self, file: &OpenFile, offset: usize) -> Option<usize> {
         let bytes = self.device.memory().pool_bytes();
         let start = file.map_into_caller(bytes, 0).ok()?;
         start.checked_add(offset)
     }
 
-    /// The ioctl half of UNLOCK: all of it for a node in the pool; for a page-backed one the end of
-    /// the user's view, with the lock itself left to the event that must follow. `MemoryUnlocked`.
+    /// The ioctl half of UNLOCK. It unlocks a node in the pool. Of a page-backed node it ends the
+    /// user's view; the event that must follow takes the lock off. `MemoryUnlocked`.
     pub(super) fn unlock(&self, handle: u32, how: Unlocking) -> Result<Reply<'_>> {
         let Unlocking {
             parts,
             later,
             of_object,
         } = how;
-        // Another process's node, which this one has not locked, is there, and not locked.
+        // A shared node that this process has not locked: `MemoryUnlocked`, not `InvalidObject`.
         self.import(handle)?;
         let (reply, view, over) = {
             let mut tables = self.tables();
-            // What another thread's LOCK is making could not be ended once its last lock has gone.
+            // A view that another thread's LOCK is making could not end after the last unlock.
             while parts.view && tables.nodes.get(handle).is_some_and(NodeEntry::gets_view) {
                 if self.view_made.wait_interruptible(&mut tables) {
                     return Err(Error::Interrupted);
@@ -636,7 +638,7 @@ impl Process {
                 self.end_if_over(handle);
                 return Err(Error::MemoryUnlocked);
             }
-            // Now: a second UNLOCK before the event of the first would take another thread's lock.
+            // Not in the event: a second UNLOCK before it would take another thread's lock.
             if of_object {
                 entry.object_locks = entry.object_locks.saturating_sub(1);
             }
@@ -677,8 +679,8 @@ impl Process {
         Ok(reply)
     }
 
-    /// Ends the caller's view of a page-backed node that is not locked: its unlocks came by records
-    /// alone, which run where the view cannot be ended.
+    /// Ends the caller's view of an unlocked page-backed node. Only records have unlocked it, and
+    /// these run where no view can be ended.
     pub(super) fn end_view(&self, handle: u32) {
         let idle = {
             let mut tables = self.tables();
@@ -690,8 +692,8 @@ impl Process {
         self.end_view_here(idle);
     }
 
-    /// Ends a view of the process's. Where the caller is another process, or the kernel has no memory
-    /// to end it, [`Process::end_left_views`] will.
+    /// Ends a view of the process. If the caller is another process, or there is no memory to end
+    /// it, [`Process::end_left_views`] will.
     #[inline]
     pub(super) fn end_view_here(&self, view: Option<(Backing, usize)>) {
         if let Some(view) = view {
@@ -707,14 +709,15 @@ impl Process {
         }
     }
 
-    /// Notes a view that cannot be ended now. Without memory it stays until the process ends.
+    /// Notes a view that cannot be ended now. If there is no memory, it stays until the process
+    /// ends.
     pub(super) fn leave_view(&self, tables: &mut Tables, view: (Backing, usize)) {
         let _ = tables.left_views.push(view, crate::sys::GFP_CLIENT);
         self.has_left_views.store(true, Relaxed);
     }
 
-    /// Ends the views that records have left, as they run where none can be ended. The caller has no
-    /// lock.
+    /// Ends the views that records have left, which run where no view can be ended. The caller
+    /// holds no lock.
     #[inline]
     pub(super) fn end_left_views(&self) {
         if self.has_left_views.load(Relaxed) {
@@ -732,14 +735,14 @@ impl Process {
         }
     }
 
-    /// Ends a node that is over, and its view. Takes time: no lock may be held.
+    /// Ends a node that is over, and its view. May sleep; the caller holds no lock.
     #[inline]
     pub(super) fn end_node_here(&self, entry: NodeEntry) {
         self.end_view_here(entry.shown());
         entry.node.end_here();
     }
 
-    /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY: the event half of UNLOCK, after what is in the ring.
+    /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY: queues the event half of UNLOCK after all jobs in the ring.
     pub(super) fn queue_unlock(
         self: &Arc<Self>,
         core: &Core,
@@ -759,8 +762,7 @@ impl Process {
     }
 
     /// Claims a node for the caller, which will free it. `InvalidObject`: handle 0. `InvalidData`:
-    /// unknown, claimed or freed already. `MemoryLocked`: locked, and it is wanted only
-    /// `if_unlocked`.
+    /// unknown, claimed or freed. `MemoryLocked`: locked, and `if_unlocked` is set.
     pub(super) fn claim_node(&self, handle: u32, if_unlocked: bool) -> Result<Claimed> {
         if handle == 0 {
             return Err(Error::InvalidObject);
@@ -786,7 +788,7 @@ impl Process {
         }
     }
 
-    /// Takes a claim back.
+    /// Reverts [`Process::claim_node`].
     pub(super) fn unclaim_node(&self, handle: u32, claimed: &Claimed) {
         if let Some(entry) = self.tables().nodes.get_mut(handle) {
             match claimed {
@@ -797,9 +799,9 @@ impl Process {
         }
     }
 
-    /// Frees what most FREEs are about, under one lock: a node that only this process has, which is
-    /// not its own memory, and whose view, if it has one, stays until its last lock goes. `None`:
-    /// it is another. Else the node, if it is over, to be ended without a lock.
+    /// The fast path of FREE, which takes the lock once: frees a node that only this process has,
+    /// that is no wrapped memory, and that has no view or is locked. `None`: the slow path must
+    /// free it. Else returns the node if it is over, for the caller to end without locks.
     #[inline]
     fn free_plain_node(&self, handle: u32, if_unlocked: bool) -> Option<Option<NodeEntry>> {
         if self.registry().is_some() {
@@ -840,7 +842,7 @@ impl Process {
             entry.life = Life::Freed;
         }
         owner.unshare(handle);
-        // One that is locked goes with its last lock, and its memory with that.
+        // If it is locked, the last unlock ends it and frees its memory.
         let over = owner.tables().take_if_over(handle);
         if let Some(entry) = over {
             entry.give_back();
@@ -849,14 +851,14 @@ impl Process {
         Ok(())
     }
 
-    /// The node of a handle, if it is the process's own memory.
+    /// The node of a handle, if it is wrapped memory of the process.
     pub(super) fn wrapped_node(&self, handle: u32) -> Option<Arc<Node>> {
         let tables = self.tables();
         let entry = tables.nodes.get(handle)?;
         entry.back.as_ref().map(|_| entry.node.clone())
     }
 
-    /// Ends a node that is over. Takes time: no lock may be held.
+    /// Ends a node if it is over. May sleep; the caller holds no lock.
     pub(super) fn end_if_over(&self, handle: u32) {
         let over = self.tables().take_if_over(handle);
         if let Some(entry) = over {
@@ -866,9 +868,9 @@ impl Process {
 }
 
 impl Tables {
-    /// Has a node in the table under `handle`, or any if that is `None`, in reach and in the
-    /// ledgers, or nothing of it; returns its handle. `MemoryLocked`: its addresses are in reach
-    /// already. `OutOfResources`, `OutOfMemory`.
+    /// Adds a node to the table, to the process's addresses and to the ledgers, under `handle` or,
+    /// if that is `None`, any free one. Returns the handle. `MemoryLocked`: the process has these
+    /// addresses already. `OutOfResources`, `OutOfMemory`. On error it adds nothing.
     pub(super) fn insert_node(&mut self, handle: Option<u32>, entry: NodeEntry) -> Result<u32> {
         let (address, bytes) = (entry.node.address(), entry.node.bytes());
         let (origin, sort) = (entry.origin, entry.sort());
@@ -911,7 +913,7 @@ impl Tables {
         Ok(handle)
     }
 
-    /// Notes where a page-backed node is mapped. `InvalidObject`: it is gone. `OutOfMemory`.
+    /// Notes the user address of a page-backed node. `InvalidObject`: no such node. `OutOfMemory`.
     fn show_node(&mut self, handle: u32, user: usize, bytes: usize) -> Result {
         let entry = self.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
         self.user_views.insert(UserView {
@@ -925,7 +927,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Forgets where a page-backed node is mapped; returns that, to be unmapped.
+    /// Removes the view of a page-backed node. Returns it, for the caller to unmap.
     pub(super) fn hide_node(&mut self, handle: u32) -> Option<(Backing, usize)> {
         let entry = self.nodes.get_mut(handle)?;
         let view = entry.shown()?;
@@ -934,8 +936,8 @@ impl Tables {
         Some(view)
     }
 
-    /// The event half of UNLOCK: for page-backed nodes, or for `all`.
-    /// Returns what is over.
+    /// The event half of UNLOCK, for page-backed nodes or for `all`. Returns the node if it is
+    /// over.
     pub(super) fn finish_unlock(&mut self, handle: u32, all: bool) -> Option<NodeEntry> {
         if let Some(entry) = self.nodes.get_mut(handle) {
             if all || entry.node.is_paged() {
@@ -945,7 +947,8 @@ impl Tables {
         self.take_if_over(handle)
     }
 
-    /// Takes a node out that has been freed, or is another process's, and is not locked.
+    /// Removes a node from the table, the addresses and the ledgers if it is over: unlocked, and
+    /// freed or shared.
     pub(super) fn take_if_over(&mut self, handle: u32) -> Option<NodeEntry> {
         let entry = self.nodes.get(handle)?;
         if !entry.is_over() {

@@ -2,10 +2,9 @@
 
 //! COMMIT for the vector graphics core.
 //!
-//! A context, command buffers and a table of tasks, all of them in the client's memory. Everything
-//! is copied once, bounded, and checked in the copy before any of it has an effect; what runs is
-//! the copy. The kernel writes nothing back but a context's new name. Source:
-//! sources.md, vector graphics.
+//! It has a context, command buffers and a table of tasks, all in the client's memory. The driver
+//! copies each once, with a bound, checks the copy before it has an effect, and runs the copy. It
+//! writes back only a context's new name. Source: sources.md, vector graphics.
 
 use super::{
     action::Events,
@@ -84,19 +83,17 @@ use crate::{
 };
 use kernel::{prelude::*, sync::Arc};
 
-/// Refused streams, of whatever process.
 static REFUSALS: RateLimit = RateLimit::new();
 
-/// What buffers begin and their commands are aligned to.
+/// Alignment of buffers and of their commands.
 const BUFFER_ALIGNMENT: u32 = 64;
 
-/// Bits of an address that say what kind it is; physical ones have none.
+/// The bits for the kind of an address; 0 is physical.
 const TAG: u32 = 3;
 
-/// Words of a unit.
 const UNIT_WORDS: usize = 2;
 
-/// The pool for a node of this core, which has no MMU: contiguous memory instead of any.
+/// The pool for a node of this core: contiguous memory, because the core has no MMU.
 pub(super) fn pool(pool: u32) -> u32 {
     /// `gcvPOOL_DEFAULT`, `_LOCAL` and `_UNIFIED`.
     const ANY: [u32; 3] = [1, 2, 5];
@@ -108,29 +105,28 @@ pub(super) fn pool(pool: u32) -> u32 {
     }
 }
 
-/// The most words that CALLs of one COMMIT may call, with their RETURNs: what is copied for nothing
-/// is bounded, too.
+/// The most words, with RETURNs, that the CALLs of a COMMIT may copy, even if words are dropped.
 const MAX_CALLED_WORDS: usize = 2 * MAX_WORDS;
 
-/// A buffer of commands: where its head is, and how many units at the end are not copied.
+/// A buffer of commands: the user address of its head, and the number of units to cut at its end.
 struct Source {
     format: VectorFormat,
     user: u64,
     cut: usize,
 }
 
-/// Commands: the context's, and the others.
+/// The context's commands, then all others.
 type Commands = [KVVec<u32>; 2];
 
-/// What commands have been checked against, and what they leave in the core.
+/// The state against which commands were checked, and the state in which they leave the core.
 struct Checked {
     removals: u64,
     entry: Entry,
     exit: Values,
 }
 
-/// The tasks of a COMMIT, by when they run: at the tessellator's event, at the drawing engine's,
-/// and at the end.
+/// The tasks of a COMMIT: those of the tessellator's event, of the drawing engine's event, and of
+/// the end.
 struct Tasks<'a>([Queue<'a>; 3]);
 
 impl<'a> Tasks<'a> {
@@ -156,12 +152,12 @@ impl<'a> Tasks<'a> {
 }
 
 impl Process {
-    /// Runs a COMMIT on `core`; `view`: how the file sees the pool.
+    /// Runs a COMMIT on `core`; `view` is the file's mapping of the pool.
     ///
-    /// On error nothing of it has any effect. `InvalidArgument`: no context, less than two buffers;
-    /// a buffer that does not lie in a locked node of the caller; tasks that make no sense, or are
-    /// too many. `OutOfResources`: what it points to cannot be read, or is too long. `InvalidData`:
-    /// commands that are refused. Else what the tasks or the queue say.
+    /// A COMMIT that fails has no effect. `InvalidArgument`: no context, fewer than two buffers, a
+    /// buffer outside of the caller's locked nodes, or invalid or too many tasks. `OutOfResources`:
+    /// its memory cannot be read, or is too long. `InvalidData`: the checker refuses the commands.
+    /// Also the errors of the tasks and the queue.
     pub(super) fn vector_commit(
         self: &Arc<Self>,
         core: &VectorCore,
@@ -179,13 +175,13 @@ impl Process {
         self.look_for_framebuffers();
         let context = read_context(&commit)?;
         let table = read_table(&commit)?;
-        // The kernel's events take the places of as many units at the end.
+        // Each event of the kernel replaces a unit at the end.
         let events = [TESSELLATOR, DRAWING, PIXEL].map(|block| table.heads[block] != 0);
         let events = events.into_iter().filter(|&has| has).count();
         let mut commands = self.read_commands(&commit, count, events, &view)?;
         let records = read_tasks(&commit, &table)?;
         let mut checked = None;
-        // Before anything is claimed.
+        // Check before the tasks claim objects.
         self.check_vector(
             core,
             &self.tables(),
@@ -234,7 +230,7 @@ impl Process {
                     }
                     break place;
                 }
-                // Another process's job came between; that cannot change it once more.
+                // Another process's job has changed the state of the core. This happens once.
                 Attempt::Changed => {}
                 Attempt::Full => {
                     drop(tables);
@@ -252,14 +248,14 @@ impl Process {
             }
         }
         if entered != context.id {
-            // The commands run, whether the client can know its name or not.
+            // On an error the client does not learn the name. The commands run all the same.
             let _ = write_name(&commit, entered);
         }
         Ok(Reply::Nothing)
     }
 
-    /// Appends the commands of a buffer to `words`, `room` words at most. `called` is how many more
-    /// words may be called.
+    /// Appends the commands of a buffer to `words`, at most `room` words. `called` counts down the
+    /// words that CALLs may copy.
     fn copy_buffer(
         &self,
         Source { format, user, cut }: Source,
@@ -303,7 +299,7 @@ impl Process {
         }
     }
 
-    /// Puts what is called in the place of CALLs, from word `first` on; `room` words at most.
+    /// Replaces CALLs with the called commands, from word `first` on, up to `room` words.
     #[cold]
     fn copy_calls(
         &self,
@@ -350,8 +346,8 @@ impl Process {
         Ok(words.extend_from_slice(&commands[at..], sys::GFP_CLIENT)?)
     }
 
-    /// Reads the commands of the queue of `count` buffers, which ends with `events` units that the
-    /// kernel's events replace: the context's, and the others.
+    /// Reads the commands of a queue of `count` buffers. The kernel's events replace the last
+    /// `events` units.
     #[inline(never)]
     fn read_commands(
         &self,
@@ -381,7 +377,7 @@ impl Process {
         Ok(commands)
     }
 
-    /// Checks copied commands, if what they were checked against is not so any more.
+    /// Checks copied commands, if the state against which they were checked has changed.
     #[inline(never)]
     fn check_vector<'a>(
         &self,
@@ -419,7 +415,7 @@ impl Process {
             ..access
         };
         let exit = stream::check(others, found, &access).map_err(|refusal| {
-            // What is mapped now may not have been found.
+            // The next COMMIT looks for framebuffers again: the client may have just mapped one.
             self.forget_mappings();
             refuse(refusal)
         })?;
@@ -431,7 +427,6 @@ impl Process {
         Ok(checked.insert(KBox::new(found, sys::GFP_CLIENT)?))
     }
 
-    /// Who submits a job.
     fn author<'a>(
         &self,
         context: u64,
@@ -447,8 +442,8 @@ impl Process {
         }
     }
 
-    /// Bytes from physical address `value` to the end of one piece of memory that the process may
-    /// use; `None`: it may not use that address.
+    /// Bytes from physical address `value` to the end of a contiguous piece of memory; `None`: the
+    /// process may not use that address.
     fn vector_bytes_from(&self, core: &VectorCore, tables: &Tables, value: u32) -> Option<u64> {
         if value & TAG != 0 {
             return None;
@@ -475,23 +470,22 @@ impl Process {
     }
 }
 
-/// Tells the log of refused commands.
 fn refuse(refusal: Refusal) -> Error {
     warn_client!(REFUSALS, "vector graphics commands refused: {}", refusal);
     Error::InvalidData
 }
 
-/// A piece of a process's memory that lies in one piece.
+/// A contiguous piece of a process's memory.
 struct Piece<'a> {
-    /// The node; else it is a contiguous buffer.
+    /// The node; `None`: a contiguous buffer.
     node: Option<(u32, &'a NodeEntry)>,
-    /// Bytes before an address, and from it on.
+    /// Bytes before and after an address in it.
     before: usize,
     left: usize,
 }
 
 impl Tables {
-    /// The memory of the process at physical address `address`, where GPU address 0 is at `base`.
+    /// The process's memory at physical address `address`; `base` is that of GPU address 0.
     fn physical_bytes(&self, address: u32, base: u32) -> Option<Piece<'_>> {
         let address = address.checked_sub(base)?;
         let Owner { kind, handle } = self.addresses.owner(address)?;
@@ -517,8 +511,8 @@ impl Tables {
         })
     }
 
-    /// Whether a command buffer lies where its head says, with that in front, in a node that the
-    /// process has locked or in a buffer of its own.
+    /// Whether a command buffer and the head before it lie in a node that the process has locked,
+    /// or in a contiguous buffer of it.
     fn has_buffer(&self, buffer: &Buffer, format: VectorFormat, base: u32) -> bool {
         let Some(piece) = self.physical_bytes(buffer.address, base) else {
             return false;
@@ -537,13 +531,14 @@ impl Tables {
             && u64::from(buffer.units) * 8 <= piece.left as u64
     }
 
-    /// The word at physical address `address`, if it lies in memory of the process in one piece.
+    /// The word at physical address `address`, if it lies in contiguous memory of the process.
     pub(super) fn word_at_physical(&self, address: u32, base: u32) -> Option<Word> {
         self.physical_bytes(address, base)?;
         self.word_at(address.checked_sub(base)?)
     }
 
-    /// User address of what `call` calls, if it lies in memory of the process that this sees.
+    /// User address of the commands that `call` names, if they lie in memory that the process has
+    /// mapped.
     fn called(&self, call: stream::Call, base: u32, view: Option<Arc<PoolView>>) -> Option<usize> {
         if call.address & TAG != 0 {
             return None;
