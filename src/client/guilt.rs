@@ -1,32 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which processes have hung cores lately, and what that costs. The records outlive files and
-//! processes.
+//! Accounts of hangs, and the waits that follow. The accounts outlive files and processes.
 //!
-//! A hang costs every other process the time until it is noticed. There are three kinds of accounts:
+//! A hang blocks all other processes until the driver detects it. Accounts are of three kinds:
 //!
-//! * The *process* that hung the core. It stays the same process when it closes and opens the device
-//!   again, or runs another program. After [`MAX_HANGS`] hangs its commands are refused.
-//! * *Strangers*: processes that opened the device after the first hang that is not forgiven, and for
-//!   which the GPU has not done any commands. A new process is free, and some can have a new user for
-//!   it. After each hang a stranger waits as long as that kept the core. So known processes get at
-//!   least half of the core's time. Then those go first whose user's strangers have hung the core the
-//!   fewest times, of these the one that opened the device first, and those that have hung the core
-//!   themselves go last. So a stranger waits for one hang of each other user, not of each process that a
-//!   user has opened in advance. If a former stranger hangs the core, all processes that came
-//!   after the first hang are strangers again: otherwise each would do one small job first.
-//! * The *user* of a process that was no stranger. After more than [`MAX_HANGS`] of such hangs all
+//! * The *process* that hung the core. It keeps its account when it reopens the device or runs
+//!   another program. After [`MAX_HANGS`] hangs the driver refuses its commands.
+//! * *Strangers*: processes that opened the device after the first hang that is not forgiven, and
+//!   for which the GPU has not yet run commands. New processes cost nothing, and some programs can
+//!   create them with a new user. After a hang a stranger waits as long as the hang kept the core,
+//!   so known processes get at least half of the core's time. Strangers then run in this order:
+//!   those whose user's strangers have caused the fewest hangs; of these, the first to open the
+//!   device; last, those that have hung the core. So a stranger waits for one hang of each other
+//!   user, not of each process that a user has opened in advance. If a former stranger hangs the
+//!   core, all processes that came after the first hang are strangers again: else each could become
+//!   known by one small job.
+//! * The *user* of a process that was no stranger. After more than [`MAX_HANGS`] such hangs all
 //!   processes of the user wait as strangers do: they may have been opened in advance.
 //!
-//! A wait for others is never longer than the hang, nor than [`MOST_COST`]. A process that submits
-//! with `CAP_SYS_ADMIN` has only its own account: it can stop the machine by other means, and on a
-//! board where all programs are root's none waits for another. One hang is forgiven for each
-//! [`GOOD_TIME`] without any, in all accounts.
+//! A wait for others lasts at most as long as the hang, and at most [`MOST_COST`]. A process that
+//! submits with `CAP_SYS_ADMIN` has only its own account: it can stop the machine by other means,
+//! and on a board where all programs run as root none waits for another. Every account is forgiven
+//! one hang for each [`GOOD_TIME`] without a hang.
 //!
-//! The tables are bounded. If one is full, the account that was quiet for the longest time is
-//! forgotten.
+//! The tables are bounded. A full table drops the account whose last hang is the oldest.
 //!
-//! Pure logic, but for the lock (`galcore guilt`, a leaf).
+//! Pure logic, except for the lock (`galcore guilt`, a leaf).
 
 use crate::sys;
 use kernel::{
@@ -47,51 +46,51 @@ const FIRST_WAIT: u32 = 100;
 /// Hangs after which a process's commands are refused.
 pub(super) const MAX_HANGS: u32 = 8;
 
-/// The most hangs in an account: the wait after them is 51 s.
+/// The most hangs that an account counts; the wait after them is 51 s.
 const MAX_OWED: u32 = 11;
 
 /// The most that a process waits for one hang of others, in milliseconds.
 const MOST_COST: u32 = 10_000;
 
-/// How long strangers let another one go first, in milliseconds: two steps of their sleep.
+/// The head start of another stranger, in milliseconds: two steps of a stranger's sleep.
 const HEAD_START: u32 = 40;
 
-/// How long it takes without a hang until one is forgiven, in milliseconds.
+/// The time without a hang after which one is forgiven, in milliseconds.
 const GOOD_TIME: u32 = 60_000;
 
 /// Accounts of processes, and of users.
 const PROCESSES: usize = 64;
 const USERS: usize = 32;
 
-/// A process, as no other is as long as the machine runs: its id, and when it was started.
+/// Identifies a process until the next boot: its id, and when it was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProcessId(pub(super) i32, pub(super) u64);
 
-/// A process that may have caused hangs, and its user.
+/// A process that may have caused hangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Person {
     pub(super) process: ProcessId,
-    /// The user whose account it counts in; `None`: an administrator's process.
+    /// Its user's id; `None`: an administrator's process.
     pub(super) user: Option<u32>,
-    /// When it has opened the device, in jiffies.
+    /// When it opened the device, in jiffies.
     pub(super) since: u64,
-    /// The GPU has done commands of its, and has not been hung by it since; see
-    /// [`Charged::makes_strangers`], too.
+    /// The GPU has run commands of the process since it last hung a core. Also see
+    /// [`Charged::makes_strangers`].
     pub(super) is_known: bool,
-    /// It has hung cores since it opened the device, forgiven or not.
+    /// It has hung a core since it opened the device, forgiven or not.
     pub(super) has_hung: bool,
 }
 
 /// Hangs that are not forgiven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Account {
-    /// How many, when the last one came.
+    /// Their number at the time of the last one.
     owed: u32,
-    /// When the first one of them came, in jiffies.
+    /// Time of the first one, in jiffies.
     first: u64,
-    /// When the last one came.
+    /// Time of the last one, in jiffies.
     last: u64,
-    /// How long that has kept the core, in jiffies.
+    /// How long the last one kept the core, in jiffies.
     cost: u32,
 }
 
@@ -103,14 +102,14 @@ impl Account {
         cost: 0,
     };
 
-    /// How many hangs are not forgiven at `now`.
+    /// Number of hangs that are not forgiven at `now`.
     fn owed(&self, now: u64) -> u32 {
-        // A time that is more than 32 bits is long enough.
+        // 32 bits of jiffies are enough to forgive all hangs.
         let quiet = u32::try_from(now.saturating_sub(self.last)).unwrap_or(u32::MAX);
         self.owed.saturating_sub(quiet / ticks(GOOD_TIME))
     }
 
-    /// One hang more, which has kept the core for `cost` jiffies.
+    /// Adds a hang that kept the core for `cost` jiffies.
     fn charge(&mut self, cost: u32, now: u64) {
         let owed = self.owed(now);
         if owed == 0 {
@@ -121,13 +120,13 @@ impl Account {
         self.cost = cost.min(ticks(MOST_COST));
     }
 
-    /// How many jiffies are left at `now` of a wait of `wait` after the last hang.
+    /// Jiffies left at `now` of a wait of `wait` jiffies after the last hang.
     fn left(&self, wait: u32, now: u64) -> u64 {
         u64::from(wait).saturating_sub(now.saturating_sub(self.last))
     }
 
-    /// How many jiffies are left at `now` for processes that have not caused the last one, and let
-    /// others go first by `head_start`.
+    /// Jiffies that processes which have not caused the last hang still wait at `now`, if others
+    /// have a head start of `head_start` jiffies.
     fn left_for_others(&self, head_start: u32, now: u64) -> u64 {
         match self.owed(now) {
             0 => 0,
@@ -142,7 +141,7 @@ impl Account {
     }
 }
 
-/// Accounts, by whose they are.
+/// Accounts by their owner.
 struct Table<K, const N: usize>([Option<(K, Account)>; N]);
 
 impl<K: Copy + PartialEq, const N: usize> Table<K, N> {
@@ -150,14 +149,14 @@ impl<K: Copy + PartialEq, const N: usize> Table<K, N> {
         Self([const { None }; N])
     }
 
-    /// That of `who`, if there is something in it.
+    /// The account of `who`, unless all is forgiven.
     fn get(&self, who: K, now: u64) -> Option<Account> {
         let mut all = self.0.iter().flatten();
         let (_, account) = all.find(|(other, _)| *other == who)?;
         (account.owed(now) > 0).then_some(*account)
     }
 
-    /// One hang more for `who`, which has kept the core for `cost` jiffies; returns the account.
+    /// Adds a hang of `who` that kept the core for `cost` jiffies. Returns the account.
     fn charge(&mut self, who: K, cost: u32, now: u64) -> Account {
         let known = self
             .0
@@ -183,11 +182,11 @@ impl<K: Copy + PartialEq, const N: usize> Table<K, N> {
     }
 }
 
-/// What is due before a process's commands.
+/// What a process must do before it may submit commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Nothing,
-    /// They wait: for its own hangs, or, if this is so, for those of others.
+    /// It waits for its own hangs, or, if `true`, for those of others.
     Wait(bool),
     Refusal,
 }
@@ -204,16 +203,16 @@ impl Due {
 struct Accounts {
     processes: Table<ProcessId, PROCESSES>,
     users: Table<u32, USERS>,
-    /// All that users' processes have done.
+    /// The hangs of all users, for which strangers wait.
     strangers: Account,
-    /// The same, by user.
+    /// The hangs of strangers, by user.
     strangers_of: Table<u32, USERS>,
-    /// The first of the strangers that have waited since the last hang, and have not caused one.
+    /// The lowest rank of the strangers that have waited since the last hang and have caused none.
     eldest: Option<Rank>,
 }
 
-/// Which stranger goes first, the lowest: how many hangs its user's strangers owe, and when it opened
-/// the device.
+/// The order of strangers, lowest first: the number of hangs of its user's strangers, and when it
+/// opened the device.
 type Rank = (u32, u64);
 
 impl Accounts {
@@ -260,7 +259,8 @@ impl Accounts {
                 let of_user = self.strangers_of.get(user, now);
                 let rank = (of_user.map_or(0, |hangs| hangs.owed(now)), who.since);
                 let eldest = self.eldest.unwrap_or(rank);
-                // Not by its account: that is forgiven while it waits for others', or was forgotten.
+                // Its account alone does not say: it may be forgiven while the process waits for
+                // others, or dropped.
                 let is_guilty = owed > 0 || who.has_hung;
                 let head_start = match (is_guilty, rank > eldest) {
                     (true, _) => 2 * ticks(HEAD_START),
@@ -278,16 +278,16 @@ impl Accounts {
     }
 }
 
-/// What a hang has led to.
+/// The result of charging a hang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Charged {
-    /// How many the process has caused that are not forgiven.
+    /// Number of the process's hangs that are not forgiven.
     pub(super) owed: u32,
-    /// The processes that have opened the device since the first hang are strangers again.
+    /// All processes that have opened the device since the first hang are strangers again.
     pub(super) makes_strangers: bool,
 }
 
-/// The records of a device.
+/// The accounts of a device.
 #[pin_data]
 pub(crate) struct Guilt {
     #[pin]
@@ -301,23 +301,23 @@ impl Guilt {
         })
     }
 
-    /// `who` has hung a core, and kept it for `cost` jiffies.
+    /// Charges `who` with a hang that kept a core for `cost` jiffies.
     pub(super) fn charge(&self, who: &Person, cost: u32) -> Charged {
         self.accounts.lock().charge(who, cost, sys::jiffies64())
     }
 
-    /// Whether it has opened the device since the first hang that is not forgiven.
+    /// Whether `who` has opened the device since the first hang that is not forgiven.
     pub(super) fn is_new(&self, who: &Person) -> bool {
         let now = sys::jiffies64();
         self.accounts.lock().strangers.is_new(who, now)
     }
 
-    /// What is due before the commands of `who`.
+    /// What `who` must do before it may submit commands.
     pub(super) fn due(&self, who: &Person) -> Due {
         self.accounts.lock().due(who, sys::jiffies64())
     }
 
-    /// Calls `look` with each user who has an account, and how many hangs are in it.
+    /// Calls `look` with each user that has an account, and the number of hangs in it.
     pub(crate) fn for_each_user(&self, mut look: impl FnMut(u32, u32)) {
         for index in 0..USERS {
             let now = sys::jiffies64();
@@ -329,7 +329,7 @@ impl Guilt {
     }
 }
 
-/// Milliseconds in jiffies; one at least.
+/// Converts milliseconds to jiffies, at least one unless 0.
 fn ticks(milliseconds: u32) -> u32 {
     let ticks: Jiffies = msecs_to_jiffies(milliseconds);
     // CAST: a minute's; jiffies have the machine's width.
@@ -339,7 +339,7 @@ fn ticks(milliseconds: u32) -> u32 {
     }
 }
 
-/// How long commands wait after `owed` hangs, in milliseconds.
+/// The wait of commands after `owed` hangs, in milliseconds.
 fn wait_for(owed: u32) -> u32 {
     match owed {
         0 | 1 => 0,
@@ -351,7 +351,7 @@ fn wait_for(owed: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// Process `process` of user 1000, which has opened the device at `since`.
+    /// Process `process` of user 1000, which opened the device at `since`.
     fn of_user(process: i32, since: u64) -> Person {
         Person {
             process: ProcessId(process, 7),
@@ -369,7 +369,7 @@ mod tests {
         }
     }
 
-    /// How long `who` waits at `now`, and whether it does so for others.
+    /// The wait of `who` at `now`, and whether it waits for others.
     fn wait(accounts: &mut Accounts, who: &Person, now: u64) -> Option<(u64, bool)> {
         let mut all = 0;
         let mut is_for_others = false;
@@ -383,7 +383,6 @@ mod tests {
     /// Just before 32 bits wrap.
     const START: u64 = u32::MAX as u64 - 5;
 
-    /// What a hang has cost.
     const COST: u32 = 7;
 
     #[test]
@@ -398,7 +397,7 @@ mod tests {
         assert_eq!(accounts.due(&who, START), Due::Nothing);
         for wanted in 1..MAX_HANGS {
             assert_eq!(accounts.charge(&who, 0, START).owed, wanted);
-            // A hang that has cost nothing: others that wait go first.
+            // The hang has no cost, but others that wait have a head start.
             let (own, last) = (ticks(wait_for(wanted)), 2 * ticks(HEAD_START));
             let due = Some((u64::from(own.max(last)), last > own));
             assert_eq!(wait(&mut accounts, &who, START), due);
@@ -407,10 +406,10 @@ mod tests {
         assert_eq!(accounts.due(&who, after), Due::Nothing);
         assert_eq!(accounts.charge(&who, 0, after).owed, MAX_HANGS);
         assert_eq!(accounts.due(&who, after), Due::Refusal);
-        // The same process, with files that were opened later.
+        // The same process, which opened the device later.
         let again = of_user(1, after + 3);
         assert_eq!(accounts.due(&again, after + 3), Due::Refusal);
-        // Another one that has got its id.
+        // Another process that reuses its id.
         let other = Person {
             process: ProcessId(1, 8),
             user: Some(1001),
@@ -462,19 +461,19 @@ mod tests {
             let new = of_user(90, now);
             assert_eq!(wait(&mut accounts, &new, now), due);
             assert_eq!(wait(&mut accounts, &of_other(new), now), due);
-            // Not one that was there, nor one that is known by now, nor the administrator's.
+            // Not an older process, nor a known one, nor an administrator's.
             let admins = Person { user: None, ..new };
             for person in [old, of_other(old), known(new), admins] {
                 assert_eq!(accounts.due(&person, now), Due::Nothing);
             }
         }
-        // The process that has hung it is not known, whatever else it has done.
+        // A process that has hung the core is not known, whatever else it has done.
         let last = u64::from(COST + 2 * ticks(HEAD_START));
         let guilty = known(of_user(2, now));
         assert_eq!(wait(&mut accounts, &guilty, now), Some((last, true)));
         let new = of_other(of_user(90, now));
         assert_eq!(accounts.due(&new, now + 7), Due::Nothing);
-        // One that was known: only those are strangers again that came with it.
+        // A known process makes strangers only if it came after the first hang.
         assert!(
             accounts
                 .charge(&known(of_user(7, now)), COST, now)
@@ -501,7 +500,7 @@ mod tests {
         assert_eq!(wait(&mut accounts, &younger, now), after(0));
         assert_eq!(wait(&mut accounts, &elder, now), after(0));
         assert_eq!(wait(&mut accounts, &younger, now), after(ticks(HEAD_START)));
-        // It has hung the core, which is forgiven.
+        // Its hang is forgiven.
         let guilty = Person {
             has_hung: true,
             ..of_user(92, START)
@@ -509,7 +508,7 @@ mod tests {
         let last = after(2 * ticks(HEAD_START));
         assert_eq!(wait(&mut accounts, &guilty, now), last);
         assert_eq!(wait(&mut accounts, &elder, now), after(0));
-        // Only those that wait now are looked at.
+        // Only strangers that have waited since the last hang count.
         accounts.charge(&elder, COST, now);
         assert_eq!(wait(&mut accounts, &younger, now), after(0));
     }
@@ -519,7 +518,7 @@ mod tests {
         let mut accounts = Accounts::new();
         let now = START + 10;
         accounts.charge(&of_user(1, START), COST, START);
-        // Many that were opened in advance.
+        // Processes that were opened in advance.
         let waiting = [2, 3].map(|process| of_user(process, now));
         let newcomer = Person {
             user: Some(1001),
@@ -553,7 +552,7 @@ mod tests {
             ..old
         };
         assert_eq!(accounts.due(&other, now), Due::Nothing);
-        // An administrator's is refused for its own hangs, and waits for no other process.
+        // An administrator's process is refused for its own hangs, and waits for no other process.
         let admin = Person {
             user: None,
             ..of_user(99, now)

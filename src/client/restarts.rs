@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Waits that Unix signals interrupt, and how long they have lasted.
+//! Calls that Unix signals interrupt, and the progress that the restarted calls resume from.
 //!
-//! The kernel restarts the ioctl of an interrupted wait: always ([`Error::Interrupted`]), or, of what
-//! the client itself waits for, when the handlers allow that (`SA_RESTART`). It has the arguments it
-//! had. With an interval timer, as an X server has, that would begin the wait's time anew with each
-//! tick. `ERESTART_RESTARTBLOCK` is no way: with a handler it becomes `EINTR`, which the vendor's
+//! The kernel restarts the ioctl of an interrupted wait: always ([`Error::Interrupted`]), or, for
+//! waits that the client asks for, when the handlers allow it (`SA_RESTART`). The arguments are
+//! unchanged. With an interval timer, as an X server has, each tick would start the timeout anew.
+//! `ERESTART_RESTARTBLOCK` does not help: with a handler it becomes `EINTR`, which the vendor's
 //! libraries take for a failure.
 //!
-//! So what the call has come to is kept under a number, which the caller finds in the interface's
-//! `status`, an output, and the restarted call passes back: when the wait began, the job that STALL
-//! waits for, how many parts of a COMMIT have been submitted. A call that does not pass it back is
-//! another one, from a handler, or after one that has left by `longjmp`. An interface that is used
-//! again after `EINTR`, with its old `status`, goes on with the call.
+//! So the driver keeps the progress of the call under a number: when the wait began, the job that
+//! STALL waits for, the number of submitted parts of a COMMIT. It writes the number to the
+//! interface's `status`, an output, and the restarted call passes it back. A call without the
+//! number is another one, from a handler, or after a handler left by `longjmp`. A client that
+//! reuses an interface after `EINTR`, with its old `status`, resumes the call.
 //!
 //! Lock: `galcore restarts`, a leaf.
 
@@ -43,50 +43,50 @@ use kernel::{
     time::Delta, //
 };
 
-/// Interrupted calls that are kept of one process, and as many of all others that have got a file of
-/// its: one for each thread in a handler, or in a handler that has interrupted another. One more takes
-/// the place of the oldest, of the process that has most.
+/// The most interrupted calls that are kept of a process, and of all other processes that use its
+/// files: one for each thread and each handler that it is in. One more replaces the oldest call of
+/// the process with the most calls.
 const MAX_KEPT: usize = 256;
 
-/// Of one thread: more handlers do not interrupt each other.
+/// The most interrupted calls of a thread: handlers do not nest deeper.
 const MAX_OF_THREAD: usize = 8;
 
-/// Numbers of interrupted calls have these bits, which no status has, and count below.
+/// The bits that mark the number of an interrupted call. No status has them. The count is below.
 const NUMBERS: u32 = 0x5A00_0000;
 const COUNT: u32 = 0x00FF_FFFF;
 
-/// The wait time that means for ever.
+/// A timeout without limit.
 const FOREVER: u32 = u32::MAX;
 
-/// Nanoseconds of a millisecond, and of a tick.
+/// Nanoseconds in a millisecond, and in a tick.
 const MILLISECOND: u64 = 1_000_000;
 // CAST: at least 32 bits into 64.
 const TICK: u64 = 1_000_000_000 / sys::HZ as u64;
 
-/// For how long requests wait for memory before they fail, over their restarts, in nanoseconds: each
-/// restart waits for what was freed by then.
+/// The longest wait of a request for memory, over its restarts, in nanoseconds. Each restart waits
+/// for memory that was freed before it.
 const RECLAIM_TIME: u64 = 5_000 * MILLISECOND;
 
 /// What a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limited {
-    /// A user signal; milliseconds.
+    /// A user signal; timeout in milliseconds.
     Signal(u32, u32),
-    /// A fence, by its descriptor; milliseconds.
+    /// A fence, by its descriptor; timeout in milliseconds.
     Fence(i32, u32),
-    /// All that a core has; milliseconds, or [`u32::MAX`]: as long as it gets on.
+    /// All jobs of a core; timeout in milliseconds, or [`u32::MAX`]: while the core makes progress.
     Stall(usize, u32),
-    /// That a core gets on with what the process has there.
+    /// Progress of a core with the process's jobs.
     Progress(usize),
-    /// A place for a part of a COMMIT after others: where the commands of the first part are in user
-    /// memory, and the next part, or the queue. Its progress is how many parts have been submitted.
+    /// A place for a later part of a COMMIT, by the user addresses of the first part's commands and
+    /// of the second part or the queue. Its progress is the number of submitted parts.
     Part(u64, u64),
-    /// Memory that comes back.
+    /// Memory to be reclaimed.
     Reclaim,
 }
 
 impl Limited {
-    /// The answer if it does not come.
+    /// The error of a timeout.
     fn over(self) -> Error {
         match self {
             Limited::Signal(..) | Limited::Fence(..) => Error::Timeout,
@@ -99,24 +99,25 @@ impl Limited {
 #[derive(Clone, Copy)]
 struct Kept {
     thread: i32,
-    /// The thread's process, if that has got a file of another; 0: the file is its own.
+    /// The thread's process, if it uses another process's file; 0: the file is its own.
     process: i32,
-    /// The call's number; 0: it has not ended yet.
+    /// The number of the call; 0: it has not ended yet.
     number: u32,
     what: Limited,
-    /// When it began, or something moved last, by the monotonic clock.
+    /// When it began, or `progress` last changed, by the monotonic clock.
     since: u64,
-    /// The job that is waited for, if that stays the same.
+    /// The job that it waits for, if restarts wait for the same one.
     goal: u64,
-    /// How far things had come then.
+    /// The progress at `since`.
     progress: u64,
-    /// One of the parts of a COMMIT has switched contexts.
+    /// A submitted part of a COMMIT has switched contexts.
     was_switched: bool,
+    /// The thread has restarted it.
     is_back: bool,
 }
 
 impl Kept {
-    /// A call of `thread`'s that ends now, and waits for `what`.
+    /// A call of `thread`, waiting for `what`, that a signal interrupts.
     fn new(thread: i32, what: Limited) -> Self {
         Self {
             thread,
@@ -135,9 +136,9 @@ impl Kept {
 /// The interrupted calls of a process.
 #[pin_data]
 pub(super) struct Restarts {
-    /// How many restarted calls are under way.
+    /// Number of restarted calls that are running.
     back: Atomic<usize>,
-    /// How many numbers have been given.
+    /// Count of the next number.
     numbers: Atomic<u32>,
     #[pin]
     kept: Mutex<KVec<Kept>>,
@@ -152,7 +153,8 @@ impl Restarts {
         })
     }
 
-    /// `thread` passes `number` back; says whether that is a call of its.
+    /// Called when `thread` passes `number` back. Returns whether that is an interrupted call of
+    /// it.
     fn begin(&self, thread: i32, number: u32) -> bool {
         let mut is_back = false;
         for kept in self.kept.lock().iter_mut() {
@@ -165,14 +167,15 @@ impl Restarts {
         is_back
     }
 
-    /// The call that `thread` has restarted ends: what it did not take is dropped.
+    /// Ends the restarted call of `thread`. Drops what it has not taken.
     fn end(&self, thread: i32) {
         self.back.add(usize::MAX, Relaxed);
         let mut kept = self.kept.lock();
         kept.retain(|kept| kept.thread != thread || !kept.is_back);
     }
 
-    /// Takes what is kept of the call that `thread` has restarted, and that waits for `what` now.
+    /// Takes the kept state of the call that `thread` has restarted, when it waits for `what`
+    /// again.
     fn take(&self, thread: i32, what: Limited) -> Option<Kept> {
         if self.back.load(Relaxed) == 0 {
             return None;
@@ -183,7 +186,7 @@ impl Restarts {
         kept.remove(index).ok()
     }
 
-    /// Keeps what a call has come to that is interrupted; says whether it could.
+    /// Keeps the state of an interrupted call. Returns whether there was memory for it.
     fn keep(&self, new: Kept) -> bool {
         let mut kept = self.kept.lock();
         if let Some(gone) = surplus(&kept, &new) {
@@ -192,8 +195,8 @@ impl Restarts {
         kept.push(new, sys::GFP_CLIENT).is_ok()
     }
 
-    /// The number of the call of `thread`'s that ends now, interrupted, if something is kept of it,
-    /// and whether it has submitted some parts. What it had and has not come to again stays.
+    /// Numbers the interrupted call of `thread`, if its state is kept. Also returns whether it has
+    /// submitted parts. State that a restarted call has not taken yet is kept.
     fn number(&self, thread: i32) -> Option<(u32, bool)> {
         let number = NUMBERS | self.numbers.fetch_add(1, Relaxed) & COUNT;
         let (mut is_kept, mut has_parts) = (false, false);
@@ -209,9 +212,9 @@ impl Restarts {
     }
 }
 
-/// Which of the calls that are `kept` makes room for a `new` one, if there is none.
+/// The index of the call in `kept` that a `new` one replaces; `None`: there is room.
 fn surplus(kept: &[Kept], new: &Kept) -> Option<usize> {
-    // A thread's own go first: it leaves them by `longjmp`.
+    // First the thread's own calls: it has left them by `longjmp`.
     let of_thread = |kept: &&Kept| kept.thread == new.thread;
     if kept.iter().filter(of_thread).count() >= MAX_OF_THREAD {
         return kept.iter().position(|kept| of_thread(&kept));
@@ -221,12 +224,13 @@ fn surplus(kept: &[Kept], new: &Kept) -> Option<usize> {
     if rivals().count() < MAX_KEPT {
         return None;
     }
-    // Threads may have ended, and processes: so nothing is refused for what is there.
+    // Replace a call instead of refusing the new one: threads and processes of the kept may have
+    // ended.
     let largest = match new.process {
         0 => 0,
         _ => {
             let share = |process| rivals().filter(|kept| kept.process == process).count();
-            // Of several the one with the oldest: the last in this order.
+            // Of equal processes, `max_by_key` takes the last, which has the oldest call.
             let newest_first = rivals().rev().map(|kept| kept.process);
             newest_first.max_by_key(|&it| share(it))?
         }
@@ -238,7 +242,7 @@ fn thread() -> i32 {
     kernel::current!().pid()
 }
 
-/// How many of `milliseconds` are left at `now` of a wait that began at `since`.
+/// Milliseconds left at `now` of a wait of `milliseconds` that began at `since`.
 fn left(milliseconds: u32, since: u64, now: u64) -> u32 {
     let gone = now.saturating_sub(since);
     let all = u64::from(milliseconds) * MILLISECOND;
@@ -249,8 +253,8 @@ fn left(milliseconds: u32, since: u64, now: u64) -> u32 {
 }
 
 impl Process {
-    /// Does `wait`, which takes as many milliseconds at most as it is given: `milliseconds` in all,
-    /// over the restarts of the ioctl. `progress`: what starts them over when it changes.
+    /// Calls `wait` with the timeout that is left of `milliseconds`, over the restarts of the
+    /// ioctl. The timeout starts anew when `progress` returns another value.
     #[inline]
     pub(super) fn limited<T>(
         &self,
@@ -264,8 +268,8 @@ impl Process {
         })
     }
 
-    /// The same for job `goal`, which `wait` is given, too: of a wait that is resumed it is that of
-    /// the first time.
+    /// As [`Process::limited`], and also passes job `goal` to `wait`. A resumed wait has the goal
+    /// of the first call.
     #[inline]
     pub(super) fn limited_for<T>(
         &self,
@@ -289,7 +293,7 @@ impl Process {
         };
         let outcome = waited(trace, limit, || wait(limit, goal));
         if limit == 0 && matches!(outcome, Err(Error::Interrupted)) {
-            // Another signal came before it was restarted: its time is over all the same.
+            // The timeout was over before the call was restarted.
             return Err(what.over());
         }
         if outcome.as_ref().err() != Some(&Error::Interrupted) {
@@ -299,7 +303,7 @@ impl Process {
             let after = progress();
             let since = earlier.filter(|_| after == before);
             let ticks = match after == before {
-                // The first one may have been almost over.
+                // The first tick may have been almost over.
                 true => sys::jiffies().wrapping_sub(begun).saturating_sub(1),
                 false => 0,
             };
@@ -311,35 +315,35 @@ impl Process {
         })
     }
 
-    /// The calling thread begins a call, and finds `status` in the interface. Says whether that is a
-    /// restarted one: then it calls [`Process::end_call`].
+    /// Begins a call of the calling thread, with `status` in the interface. Returns whether it is
+    /// restarted: then the caller must call [`Process::end_call`].
     #[inline]
     pub(crate) fn begin_call(&self, status: u32) -> bool {
         status & !COUNT == NUMBERS && self.restarts.begin(thread(), status)
     }
 
-    /// A restarted call ends.
+    /// Ends a restarted call.
     #[cold]
     pub(crate) fn end_call(&self) {
         self.restarts.end(thread());
     }
 
-    /// The number of the calling thread's call, which is interrupted, if something is kept of it, and
-    /// whether it must not begin anew: it has submitted some of its parts.
+    /// Numbers the interrupted call of the calling thread, if its state is kept. Also returns
+    /// whether it has submitted parts, and so must not begin anew.
     #[cold]
     pub(crate) fn interrupted_call(&self) -> Option<(u32, bool)> {
         self.restarts.number(thread())
     }
 
-    /// How many parts of the COMMIT that `what` names were submitted before it was interrupted, if it
-    /// is a restarted one, and whether one of them has switched contexts.
+    /// Number of parts of the restarted COMMIT `what` that were submitted before the interruption,
+    /// and whether one has switched contexts. 0 for a new COMMIT.
     pub(super) fn parts_done(&self, what: Limited) -> (u32, bool) {
         let kept = self.restarts.take(thread(), what);
         // CAST: the count was 32 bits.
         kept.map_or((0, false), |kept| (kept.progress as u32, kept.was_switched))
     }
 
-    /// A COMMIT is interrupted after `count` of its parts. `OutOfMemory`: none to note that.
+    /// Keeps the state of a COMMIT that is interrupted after `count` of its parts. `OutOfMemory`.
     pub(super) fn keep_parts(&self, what: Limited, count: u32, was_switched: bool) -> Result {
         let kept = Kept {
             progress: count.into(),
@@ -350,8 +354,8 @@ impl Process {
         is_kept.then_some(()).ok_or(Error::OutOfMemory)
     }
 
-    /// Does `request`, which waits for memory to come back before it fails if it is given `true`: that
-    /// ends [`RECLAIM_TIME`] after the call has begun, over the restarts of the ioctl.
+    /// Calls `request`, with `true` if it may wait for memory to be reclaimed: until
+    /// [`RECLAIM_TIME`] after the call began, over the restarts of the ioctl.
     pub(super) fn reclaiming<T>(&self, request: impl FnOnce(bool) -> Result<T>) -> Result<T> {
         let now = sys::monotonic_ns();
         let kept = self.restarts.take(thread(), Limited::Reclaim);
@@ -366,7 +370,8 @@ impl Process {
         outcome
     }
 
-    /// The calling thread's wait, which began at `since`, or `ticks` ticks ago, is interrupted.
+    /// Keeps the state of the calling thread's interrupted wait, which began at `since` or, if that
+    /// is `None`, `ticks` ticks ago.
     #[cold]
     #[inline(never)]
     fn interrupted(
@@ -378,7 +383,7 @@ impl Process {
     ) {
         let is_own = self.is_callers();
         let is_kept = match what {
-            // Else it is another process's call, which this one does not restart.
+            // The restarted call of another process does not resume this wait.
             Limited::Progress(_) => is_own,
             _ => sys::will_restart(),
         };
@@ -419,13 +424,13 @@ mod tests {
         assert_eq!(after(500 * MILLISECOND), 0);
         assert_eq!(after(u64::MAX - NOW), 0);
         assert_eq!(left(u32::MAX - 1, NOW, NOW), u32::MAX - 1);
-        // The clock does not go back; if it does nothing is longer than it was.
+        // If the clock went back, no wait would become longer.
         assert_eq!(left(500, NOW, 0), 500);
     }
 
     const WHAT: Limited = Limited::Signal(1, 500);
 
-    /// A call of `thread`'s that waits for `what` is interrupted: its number.
+    /// Interrupts a call of `thread` that waits for `what`. Returns its number.
     fn interrupted(restarts: &Restarts, thread: i32, what: Limited, since: u64) -> u32 {
         let kept = Kept {
             since,
@@ -443,10 +448,10 @@ mod tests {
         assert_eq!(number & !COUNT, NUMBERS);
         // Once.
         assert_eq!(restarts.number(1), None);
-        // Without the number, and with that of another thread's call, it is another one.
+        // Without the number, or with another thread's, it is another call.
         assert_eq!(take(1, WHAT), None);
         assert!(!restarts.begin(2, number) && !restarts.begin(1, number + 1));
-        // So is a handler's, which is interrupted itself.
+        // So is a call of a handler, which is interrupted itself.
         let inner = interrupted(&restarts, 1, WHAT, 6);
         assert_ne!(inner, number);
         assert!(restarts.begin(1, inner));
@@ -485,7 +490,7 @@ mod tests {
         assert!(!restarts.begin(0, first));
         // CAST: small.
         assert!(restarts.begin(MAX_KEPT as i32, last));
-        // A thread's own go before others'.
+        // A thread's own calls are replaced first.
         for _ in 0..2 * MAX_OF_THREAD {
             interrupted(&restarts, 2, WHAT, 5);
         }
@@ -508,7 +513,7 @@ mod tests {
             let kept = restarts.kept.lock();
             kept.iter().filter(|kept| kept.process == process).count()
         };
-        // Those of two processes, one of which has ended with all of its threads.
+        // Calls of two processes, one of which has ended with all of its threads.
         assert!(keep(8, 2));
         // CAST: small.
         for thread in 0..MAX_KEPT as i32 {
@@ -520,7 +525,7 @@ mod tests {
         }
         assert_eq!((of(7), of(8), of(9)), (5, 1, MAX_KEPT - 6));
         assert!(restarts.begin(1, own));
-        // All have one: the oldest goes, not that of a process that came before the newest.
+        // Each process has one call: the oldest call is replaced.
         let restarts = KBox::pin_init(Restarts::new(), GFP_KERNEL).unwrap();
         for number in 1..=MAX_KEPT as i32 + 2 {
             let kept = Kept::new(number, WHAT);
@@ -549,7 +554,7 @@ mod tests {
         assert!(restarts.begin(1, number));
         let found = restarts.take(1, Limited::Part(7, 8)).unwrap();
         assert_eq!((found.progress, found.was_switched), (2, true));
-        // It is interrupted before it comes to that wait again.
+        // Interrupted again before it reaches that wait.
         restarts.keep(found);
         let (number, has_parts) = restarts.number(1).unwrap();
         restarts.end(1);
