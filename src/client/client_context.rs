@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Contexts of the interfaces without ATTACH: a `gcoCONTEXT` in the client's memory, with a buffer
-//! of states that runs before its commands when another context's are loaded.
+//! Contexts of the interfaces without ATTACH: a `gcoCONTEXT` in the client's memory. It has a
+//! buffer of states, to run before the commands when another context is loaded.
 //!
-//! The vendor's drivers run the buffer where it lies, and write into it. Here the states are
-//! copied, checked as commands are, and run from the copy, in the ring: a client may have any
-//! number of contexts, and there is nothing to keep for them. All that is kept is which context was
-//! loaded last, by process and id: an id that a client makes up can only be one of its own.
+//! The vendor's drivers run the buffer in place, and write into it. This driver copies the states,
+//! checks them as commands, and runs the copy in the ring. So a client may have any number of
+//! contexts. The driver keeps only which context was loaded last, by process and id, so that a
+//! made-up id can name only a context of the same process.
 //!
-//! Written to are two places, with the client's own rights, and only once the commands are in the
-//! ring: the id that a new context is given, and the word that says that the buffer was used. What
-//! cannot be written is left. Source: sources.md, contexts in the client's memory.
+//! When the commands are in the ring, the driver writes two values with the client's rights, and
+//! ignores faults: the id of a new context, and the word that says that the buffer was used.
+//! Source: sources.md, contexts in the client's memory.
 
 use super::{
     commit::{
@@ -57,13 +57,13 @@ use kernel::{
     uaccess::UserSlice, //
 };
 
-/// Bytes at the start of the buffer that are the driver's: room for a pipe switch.
+/// Bytes at the start of the buffer that are reserved for a pipe switch.
 const HEAD_BYTES: u64 = 32;
 
-/// Bytes after the states that are the driver's: room for a LINK.
+/// Bytes after the states that are reserved for a LINK.
 const LINK_BYTES: u64 = 8;
 
-/// Bytes of a buffer at most.
+/// The most bytes of a buffer.
 // CAST: 64 KiB.
 const MAX_BUFFER_BYTES: u64 = (MAX_STATE_WORDS * 4) as u64;
 
@@ -72,7 +72,7 @@ struct States {
     words: KVVec<u32>,
     entry: Pipe,
     exit: Exit,
-    /// How many ranges had left the process's addresses at the last check.
+    /// Number of ranges removed from the process's addresses by the last check.
     removals: u64,
 }
 
@@ -83,23 +83,23 @@ pub(super) struct OwnContext {
     format: Format,
     given: ClientContext,
     process: u64,
-    /// The id that the client gave, or the new one that it gets.
+    /// The client's id of it, or a new one.
     id: u64,
     states: Option<States>,
-    /// The core lacks the engine that they are for.
+    /// The core lacks the engine of the states.
     is_left_out: bool,
     /// The states are in the ring.
     used: bool,
 }
 
 impl OwnContext {
-    /// That of a COMMIT. Errors as [`OwnContext::read`].
+    /// The context of a COMMIT. Errors as [`OwnContext::read`].
     pub(super) fn of(commit: &Commit, process: &Process) -> Result<Self> {
         Self::read(commit.context_buffer, commit.format, process)
     }
 
-    /// Reads a `gcoCONTEXT`. `InvalidArgument`: there is none. `OutOfResources`: it cannot be read.
-    /// `InvalidObject`: it is none.
+    /// Reads a `gcoCONTEXT`. `InvalidArgument`: the address is 0. `OutOfResources`: it cannot be
+    /// read. `InvalidObject`: it is no `gcoCONTEXT`.
     fn read(user: u64, format: Format, process: &Process) -> Result<Self> {
         if user == 0 {
             return Err(mistake!(Error::InvalidArgument, "contextBuffer is 0"));
@@ -141,19 +141,19 @@ impl OwnContext {
         })
     }
 
-    /// Number of the pipe that the commands need at their start.
+    /// Number of the pipe in which the commands begin.
     pub(super) fn entry_pipe(&self) -> u32 {
         self.given.entry_pipe
     }
 
-    /// Whether its buffer, if it has any, has no room for states. Then the process's are kept here.
+    /// Whether it has no room for states. Then the driver keeps the process's states.
     pub(super) fn keeps_nothing(&self) -> bool {
         let given = &self.given;
         has_no_buffer(given) || given.link.wrapping_sub(given.logical) == HEAD_BYTES
     }
 
-    /// Leaves the states out if they begin in an engine that `core` lacks, on a board where the
-    /// engines are cores of their own: the commands are not for what the context is of.
+    /// Leaves the states out if they begin in an engine that `core` lacks, on a board where each
+    /// engine is a core of its own: the commands are for another engine than the context.
     #[cold]
     pub(super) fn suit(&mut self, core: &Core) {
         let initial = Pipe::from_number(self.given.initial_pipe);
@@ -161,11 +161,11 @@ impl OwnContext {
         self.is_left_out = is_of_another && !self.keeps_nothing();
     }
 
-    /// As the ring sees it.
+    /// The context as the ring takes it.
     pub(super) fn in_ring(&self) -> InContext<'_> {
         let source = match &self.states {
             _ if self.is_left_out => Source::Nothing,
-            // As the vendor's: the commands themselves set what they need.
+            // As in the vendor's drivers: the first commands load all states that they need.
             _ if self.given.id == 0 && !self.keeps_nothing() => Source::Nothing,
             Some(states) => Source::Words(Checked {
                 words: &states.words,
@@ -185,10 +185,9 @@ impl OwnContext {
         }
     }
 
-    /// Copies and checks the states; before them come those that the process's commands have loaded,
-    /// if its contexts keep none. `InvalidArgument`: the numbers make no sense.
-    /// `InvalidAddress`: they cannot be read. `InvalidData`: the checker refuses them.
-    /// `OutOfMemory`.
+    /// Copies and checks the states. If the context keeps none, those that the process's commands
+    /// have loaded precede them. `InvalidArgument`: bad geometry. `InvalidAddress`: they cannot be
+    /// read. `InvalidData`: the checker refuses them. `OutOfMemory`.
     pub(super) fn load(&mut self, process: &Process, core: &Core) -> Result {
         let given = &self.given;
         let mut entry = match self.keeps_nothing() {
@@ -196,7 +195,7 @@ impl OwnContext {
             false => entry_pipe(core, "initialPipe", given.initial_pipe)?,
         };
         let (start, bytes) = match given.id {
-            // Nothing of a new one is looked at.
+            // The buffer of a new context is ignored.
             0 => (0, 0),
             _ => state_range(given)?,
         };
@@ -213,7 +212,7 @@ impl OwnContext {
                 kept.follow(loaded.wipes());
                 let (mut all, first) = kept.words(entry, core.ring().caches())?;
                 all.extend_from_slice(&words, crate::sys::GFP_CLIENT)?;
-                // No known client loads more than fit.
+                // No known client loads more states.
                 if all.len() <= MAX_STATE_WORDS {
                     (words, entry) = (all, first);
                 }
@@ -231,7 +230,7 @@ impl OwnContext {
         Ok(())
     }
 
-    /// Looks at the states' addresses again, if memory has left the process since.
+    /// Checks the states again, if ranges were removed from the process's addresses since.
     pub(super) fn check(&mut self, process: &Process, core: &Core, tables: &Tables) -> Result {
         let removals = tables.addresses.removals();
         match &mut self.states {
@@ -245,12 +244,12 @@ impl OwnContext {
         Ok(())
     }
 
-    /// The states are in the ring.
+    /// Notes that the states are in the ring.
     pub(super) fn loaded(&mut self) {
         self.used = true;
     }
 
-    /// The commands are in the ring: tells the client.
+    /// Writes the id and the use of the buffer to the client, when the commands are in the ring.
     pub(super) fn write_back(&self) {
         if self.given.id == 0 {
             let at = self.user.checked_add(self.format.context_id());
@@ -262,7 +261,7 @@ impl OwnContext {
     }
 }
 
-/// Writes into the client's memory, if it may.
+/// Writes to the client's memory; ignores a fault.
 fn tell<T: AsBytes>(at: Option<u64>, value: &T) {
     if let Some(at) = at.and_then(|at| usize::try_from(at).ok()) {
         let _ = UserSlice::new(UserPtr::from_addr(at), core::mem::size_of::<T>())
@@ -271,12 +270,11 @@ fn tell<T: AsBytes>(at: Option<u64>, value: &T) {
     }
 }
 
-/// Whether the client has given no buffer.
 fn has_no_buffer(context: &ClientContext) -> bool {
     context.logical == 0 && context.link == 0 && context.buffer_bytes == 0
 }
 
-/// User address and bytes of a buffer's states: after the head, before the room for the LINK.
+/// User address and size in bytes of a buffer's states, between the head and the LINK.
 fn state_range(context: &ClientContext) -> Result<(u64, usize)> {
     if has_no_buffer(context) {
         return Ok((0, 0));
@@ -326,15 +324,15 @@ mod tests {
 
     #[test]
     fn states_lie_between_head_and_link() {
-        // As empty as one can be: head, LINK, and the word that says that it is in use.
+        // The smallest buffer: head, LINK, and the word that says that it is in use.
         assert_eq!(range(0x1000, 0x1020, 44, true), Ok((0x1020, 0)));
         assert_eq!(range(0x1000, 0x1020, 40, true), Ok((0x1020, 0)));
         assert_eq!(range(0x1000, 0x1020, 44, false), Ok((0x1000, 32)));
         assert_eq!(range(0x1000, 0x1100, 0x1000, true), Ok((0x1020, 0xE0)));
-        // It need not be aligned: it is copied.
+        // Copied, so it need not be aligned.
         assert_eq!(range(0x1001, 0x1101, 0x1000, true), Ok((0x1021, 0xE0)));
         assert_eq!(range(0, 0xFFF8, 0x1_0000, true), Ok((0x20, 0xFFD8)));
-        // There is no buffer.
+        // No buffer.
         assert_eq!(range(0, 0, 0, true), Ok((0, 0)));
         assert_eq!(range(0, 0, 0, false), Ok((0, 0)));
     }
@@ -342,7 +340,7 @@ mod tests {
     #[test]
     fn lies_about_the_buffer_are_refused() {
         for (logical, link, bytes) in [
-            // The LINK lies before the buffer, in its head, at no unit, past its end.
+            // The LINK is before the buffer, in its head, unaligned, or past its end.
             (0x1000, 0xFF8, 0x1000),
             (0x1000, 0x1000, 0x1000),
             (0x1000, 0x1018, 0x1000),
@@ -367,7 +365,7 @@ mod tests {
                 Err(Error::InvalidArgument)
             );
         }
-        // At the end of the addresses: nothing wraps.
+        // At the end of the address space: nothing wraps.
         let top = u64::MAX - 0xFF;
         assert_eq!(range(top, top + 0x20, 0x100, true), Ok((top + 0x20, 0)));
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The clients of a device: the table of processes that have it open, and what they share.
+//! The clients of a device: the processes that have it open, and the objects that they share.
 //!
-//! Lock: `galcore processes`, a spinlock: the recovery of a core takes it, and its holder must not
-//! be preempted. Under it comes `galcore guilt` alone, and nothing is allocated.
+//! Lock: `galcore processes`, a spinlock, because the recovery of a core takes it and must not wait
+//! for a preempted holder. Only `galcore guilt` is taken under it, and nothing is allocated.
 
 use super::{
     guilt::Guilt,
@@ -55,29 +55,30 @@ use kernel::{
     task::Task, //
 };
 
-/// The device that is bound now, and its clients: what `open(2)` and procfs find.
+/// The bound device and its clients, for `open(2)` and procfs.
 pub(crate) static CLIENTS: Slot<Clients> = Slot::new();
 
-/// A process with open files, or one whose work has not ended yet.
+/// A process with open files or unfinished work.
 struct Member {
-    /// Its thread group's leader, which no other process can be while it is held here. Programs
-    /// that it has executed have it too: they differ by their memory map, which is the `process`'s.
+    /// The leader of its thread group. The reference keeps other processes from reusing the task.
+    /// All programs that the process executes share the leader, but not the memory map in
+    /// `process`.
     leader: ARef<Task>,
-    /// Its open files; 0: it is ending.
+    /// Number of open files; 0: it is ending.
     files: usize,
     process: Arc<Process>,
 }
 
-/// The processes. An opener that has exited stays while another process has its file, and one
-/// process can have many such files: so nothing that a client can repeat looks at all of them.
+/// The processes. A process that has exited stays while another one has its file, and one process
+/// can collect many such files. So no request of a client may walk all of them.
 struct Members {
-    /// By the processes' numbers.
+    /// All members, by number.
     all: RBTree<u64, Member>,
-    /// Those that have files, by the addresses of their leaders, and their numbers.
+    /// Members with files, by the address of the leader and the number.
     open: RBTree<(usize, u64), ()>,
 }
 
-/// Room for one more.
+/// Preallocated nodes for one more member.
 struct Room {
     member: RBTreeNodeReservation<u64, Member>,
     open: RBTreeNodeReservation<(usize, u64), ()>,
@@ -92,13 +93,12 @@ impl Room {
     }
 }
 
-/// Where a task is: no other is there as long as it is held.
+/// The address of a task, which is unique while a reference is held.
 fn place_of(task: &Task) -> usize {
     task.as_ptr().addr()
 }
 
 impl Members {
-    /// None yet.
     fn new() -> Self {
         Self {
             all: RBTree::new(),
@@ -106,7 +106,7 @@ impl Members {
         }
     }
 
-    /// One more, with one file.
+    /// Adds a process with one file.
     fn insert(&mut self, room: Room, leader: ARef<Task>, process: Arc<Process>) {
         let number = process.number();
         let key = (place_of(&leader), number);
@@ -119,16 +119,16 @@ impl Members {
         self.all.insert(room.member.into_node(number, member));
     }
 
-    /// That with this number, if it has files.
+    /// The member with this number, if it has files.
     fn get_open(&self, number: u64) -> Option<&Member> {
         self.all.get(&number).filter(|member| member.files > 0)
     }
 
-    /// That of `leader` which `is_it`, if it has files.
+    /// The member of `leader` with files for which `is_it` returns true.
     fn of_leader(&self, leader: &Task, is_it: impl Fn(&Process) -> bool) -> Option<&Member> {
         let place = place_of(leader);
         let mut from = 0;
-        // Ends: each step is the next one of the leader.
+        // Bounded: each step moves to the leader's next member.
         loop {
             let cursor = self.open.cursor_lower_bound(&(place, from))?;
             let &(of, number) = cursor.current().0;
@@ -142,13 +142,13 @@ impl Members {
         }
     }
 
-    /// The first whose number is `from` at least.
+    /// The first member whose number is at least `from`.
     fn next(&self, from: u64) -> Option<&Member> {
         let cursor = self.all.cursor_lower_bound(&from)?;
         self.all.get(cursor.current().0)
     }
 
-    /// A file more of the process with this leader and memory map, if it has any.
+    /// Adds a file to the process with this leader and memory map, if it has files.
     fn join(&mut self, leader: &Task, mm: &Mm) -> Option<Arc<Process>> {
         let member = self.of_leader(leader, |process| process.has_mm(Some(mm)))?;
         let number = member.process.number();
@@ -157,7 +157,7 @@ impl Members {
         Some(member.process.clone())
     }
 
-    /// A file less of that with this number; whether it was the last.
+    /// Removes a file of the member with this number. Returns whether it was the last one.
     fn leave(&mut self, number: u64) -> bool {
         let Some(member) = self.all.get_mut(&number) else {
             return false;
@@ -172,7 +172,7 @@ impl Members {
     }
 }
 
-/// A device and those who have it open.
+/// A device and its clients.
 #[pin_data]
 pub(crate) struct Clients {
     device: Arc<Device>,
@@ -183,16 +183,15 @@ pub(crate) struct Clients {
     names: Arc<Names<Node>>,
     shared_buffers: Arc<SharedBuffers>,
     users: Arc<Users>,
-    /// The DRM nodes.
     #[pin]
     drm: Mutex<[Option<drm::Node>; 2]>,
     #[pin]
     processes: SpinLock<Members>,
     #[pin]
     guilt: Guilt,
-    /// A process wants less than a core's full clock.
+    /// A process has asked for less than the full clock of a core.
     pub(super) has_lowered: Atomic<bool>,
-    /// One thread at a time sets the cores' clocks.
+    /// Lets one thread at a time set the cores' clocks.
     #[pin]
     pub(super) speeds: Mutex<()>,
 }
@@ -221,7 +220,7 @@ impl Clients {
         )
     }
 
-    /// The DRM nodes, if there are any: of one of the device's cores each.
+    /// The DRM nodes, if any. Each belongs to one of the device's cores.
     pub(crate) fn drm(&self) -> &Mutex<[Option<drm::Node>; 2]> {
         &self.drm
     }
@@ -236,22 +235,22 @@ impl Clients {
         &self.shared_nodes
     }
 
-    /// Tables of the MMU for one more process, if each has its own. `ENOSPC`: none is left.
-    /// `ENOMEM`. `ERESTARTSYS`: a Unix signal came.
+    /// MMU tables for a new process, if each process has its own. `ENOSPC`: no tables are left.
+    /// `ENOMEM`. `ERESTARTSYS`: interrupted by a Unix signal.
     pub(super) fn new_space(&self) -> Result<Option<Space>> {
         let vm = self.device.vm();
         self.once_more(ENOSPC, || vm.new_space())
     }
 
-    /// One process more of the calling user. `EAGAIN`: it has too many. `ENOMEM`. `ERESTARTSYS`: a
-    /// Unix signal came.
+    /// Counts a new process of the calling user. `EAGAIN`: the user has too many. `ENOMEM`.
+    /// `ERESTARTSYS`: interrupted by a Unix signal.
     pub(super) fn new_member(&self) -> Result<users::Member> {
         let limit = self.max_processes();
         self.once_more(EAGAIN, || self.users.enter_process(limit))
     }
 
-    /// Does `take`, which fails with `full` if processes have all; then once more when those that are
-    /// ending have ended, and no TLB knows what they had.
+    /// Calls `take`. If it fails with `full`, waits until ending processes have ended and their
+    /// tables are in no TLB, and calls it again.
     fn once_more<T>(&self, full: kernel::error::Error, take: impl Fn() -> Result<T>) -> Result<T> {
         let taken = take();
         if taken.as_ref().err() != Some(&full) {
@@ -264,7 +263,7 @@ impl Clients {
         }
     }
 
-    /// Processes that one user may have here.
+    /// The most processes of one user.
     pub(crate) fn max_processes(&self) -> usize {
         match self.device().vm().has_spaces() {
             true => MAX_SPACES,
@@ -276,7 +275,7 @@ impl Clients {
         &self.shared_signals
     }
 
-    /// Who has hung cores lately.
+    /// The accounts of hangs.
     pub(crate) fn guilt(&self) -> &Guilt {
         &self.guilt
     }
@@ -291,14 +290,14 @@ impl Clients {
         &self.shared_buffers
     }
 
-    /// The users who have it open.
+    /// The users of the processes.
     pub(super) fn users(&self) -> &Arc<Users> {
         &self.users
     }
 
-    /// A file is opened: returns the objects of the calling process, which its files share. Another
-    /// program that the process executes has objects of its own. `ESRCH`: no process calls.
-    /// `EAGAIN`: its user has too many. `ENOSPC`: all users have.
+    /// Opens a file. Returns the [`Process`] of the caller, which all of its files share. Each
+    /// program that a process executes gets its own. `ESRCH`: the caller is no process. `EAGAIN`:
+    /// its user has too many processes. `ENOSPC`: all users together have too many.
     pub(crate) fn join(self: &Arc<Self>) -> Result<Arc<Process>> {
         let current = kernel::current!();
         let leader = current.group_leader();
@@ -306,16 +305,16 @@ impl Clients {
         if let Some(process) = self.processes.lock().join(leader, mm) {
             return Ok(process);
         }
-        // What is made here for nothing goes at the end, without the lock.
+        // If another thread wins, this is dropped at the end, without the lock.
         let process = match Process::new(self.clone(), leader.into(), mm.into()) {
-            // Another thread may have made it, as the last that there may be.
+            // Another thread may have made this process as the last one allowed.
             Err(EAGAIN) => return self.processes.lock().join(leader, mm).ok_or(EAGAIN),
             process => process?,
         };
         let room = Room::new()?;
         {
             let mut members = self.processes.lock();
-            // Another thread may have been quicker.
+            // Another thread may have been faster.
             if let Some(process) = members.join(leader, mm) {
                 return Ok(process);
             }
@@ -335,11 +334,11 @@ impl Clients {
         Some(member.process.clone())
     }
 
-    /// Calls `look` with the id and the objects of each process that has files. One that goes
-    /// meanwhile may be left out; those that come are.
+    /// Calls `look` with the id and the [`Process`] of each process that has files. It leaves out
+    /// processes that come during the walk, and may leave out those that end.
     pub(crate) fn for_each_process(&self, mut look: impl FnMut(i32, &Process)) {
         let (mut from, mut end) = (0, None);
-        // Ends: at the newest that there was when it began.
+        // Bounded: stops at the newest member at the start of the walk.
         loop {
             let (leader, process, has_files) = {
                 let members = self.processes.lock();
@@ -370,8 +369,8 @@ impl Clients {
         open.for_each(|member| look(&member.process));
     }
 
-    /// Core `core` was reset: notes the toll of each process, also of one that has closed its files,
-    /// and charges the guilty one.
+    /// Notes the tolls of a reset of core `core`, even of processes that have closed their files,
+    /// and charges the guilty process.
     pub(super) fn charge(&self, core: usize, tolls: &[Toll], cost: u32) {
         let members = self.processes.lock();
         for toll in tolls {
@@ -387,19 +386,19 @@ impl Clients {
         }
     }
 
-    /// The process with this number of ours, if it has files.
+    /// The process whose [`Process::number`] this is, if it has files.
     pub(super) fn process(&self, number: u64) -> Option<Arc<Process>> {
         let members = self.processes.lock();
         Some(members.get_open(number)?.process.clone())
     }
 
-    /// Who the process with this number is, also when it has closed its files, or exited.
+    /// Describes the process with this number, even if it has closed its files or exited.
     pub(super) fn culprit(&self, number: u64) -> Option<Culprit> {
         let members = self.processes.lock();
         Some(members.all.get(&number)?.process.resets().culprit())
     }
 
-    /// The process with this number, as the caller sees it, if it has files.
+    /// The process with this id in the caller's PID namespace, if it has files.
     #[cold]
     pub(super) fn find(&self, number: i32) -> Option<Arc<Process>> {
         let leader = sys::leader_of(number)?;
@@ -408,7 +407,7 @@ impl Clients {
         Some(member.process.clone())
     }
 
-    /// Whether the process with this number, as the caller sees it, has files.
+    /// Whether the process with this id in the caller's PID namespace has files.
     #[cold]
     pub(super) fn has(&self, number: i32) -> bool {
         let leader = sys::leader_of(number);
@@ -418,7 +417,7 @@ impl Clients {
         })
     }
 
-    /// A file is closed; with its last one a process ends.
+    /// Closes a file. The last one ends the process.
     pub(crate) fn leave(&self, process: Arc<Process>) {
         let is_over = self.processes.lock().leave(process.number());
         if is_over {
@@ -427,10 +426,11 @@ impl Clients {
         }
     }
 
-    /// All that `process`, which ends, has submitted has ended: nothing more can be charged to it.
+    /// Removes an ending process when all of its jobs have ended, so that nothing can be charged to
+    /// it.
     pub(super) fn forget(&self, process: &Process) {
         let gone = self.processes.lock().all.remove(&process.number());
-        // Not under the lock.
+        // Without the lock.
         drop(gone);
     }
 }

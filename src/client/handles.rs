@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Handles: small positive integers that stand for a process's objects.
+//! Handles: small positive integers that name a process's objects.
 //!
-//! Pure logic. A handle is a slot's place and, above it, how often the slot has been used, so that
-//! a stale one is noticed: finding an object takes the same time however many there are. The slot
-//! that has been free longest is used next, and a number comes again after 65,536 uses of its slot.
-//! Numbers that are given out elsewhere stand beside the slots. At most [`LIMIT`] objects of a kind
-//! live at once.
+//! Pure logic. The low bits of a handle are the place of a slot; the high bits count the slot's
+//! uses, so that a stale handle is detected. A look-up takes constant time. The slot that has been
+//! free the longest is used next, and a handle repeats after 65,536 uses of its slot. Objects with
+//! numbers that are allocated elsewhere have a tree beside the slots. A table holds at most
+//! [`LIMIT`] objects.
 
 use crate::error::{
     Error,
@@ -20,23 +20,22 @@ use kernel::{
 /// The most objects of one kind in one process.
 pub(crate) use crate::limits::MAX_HANDLES as LIMIT;
 
-/// Bits of a handle that are the slot's place plus 1: handle 0 is none.
+/// Bits of a handle for the slot's place plus 1; handle 0 is invalid.
 const PLACE_BITS: u32 = 15;
 
 /// The highest count of uses: a handle fits a signed 32-bit field.
 const LAST_USE: u32 = (1 << (31 - PLACE_BITS)) - 1;
 
-/// Slots that are made before one is used again.
+/// Number of slots to allocate before one is reused.
 const SPREAD: usize = 64;
 
 const NONE: u32 = u32::MAX;
 
-/// What a slot has.
 enum State<T> {
-    /// Nothing; the slot that is used after this one.
+    /// Free; the next slot of the free list.
     Free(u32),
     Used(T),
-    /// An object that is out of the table for the time being.
+    /// Its object is detached.
     Away,
 }
 
@@ -45,8 +44,8 @@ struct Slot<T> {
     state: State<T>,
 }
 
-/// An object that is out of its table for the time being. Its place is kept until it goes back
-/// ([`Handles::put_back`]) or is given up ([`Handles::give_up`]).
+/// An object that is detached from its table. Its slot is reserved until [`Handles::put_back`] or
+/// [`Handles::give_up`].
 #[must_use]
 pub(crate) struct Detached<T> {
     place: u32,
@@ -60,7 +59,7 @@ impl<T> Detached<T> {
         &self.object
     }
 
-    /// The handle that it had.
+    /// Its handle in the table.
     pub(crate) fn handle(&self) -> u32 {
         self.handle
     }
@@ -69,15 +68,14 @@ impl<T> Detached<T> {
 /// Objects by handle.
 pub(crate) struct Handles<T> {
     slots: KVVec<Slot<T>>,
-    /// The free slots, a list: the one that is used next, and the last.
+    /// Head and tail of the list of free slots.
     first_free: u32,
     last_free: u32,
-    /// Those with numbers that are given out elsewhere.
+    /// Objects with numbers that are allocated elsewhere.
     others: RBTree<u32, T>,
     count: usize,
 }
 
-/// The handle of a slot.
 fn handle(place: u32, uses: u32) -> u32 {
     uses << PLACE_BITS | (place + 1)
 }
@@ -89,7 +87,7 @@ impl<T> Default for Handles<T> {
 }
 
 impl<T> Handles<T> {
-    /// None yet.
+    /// An empty table.
     pub(crate) fn new() -> Self {
         Self {
             slots: KVVec::new(),
@@ -105,7 +103,7 @@ impl<T> Handles<T> {
         self.slots.get_mut(place as usize)
     }
 
-    /// The place of a handle's slot, if the handle is of its last use.
+    /// The place of a handle's slot, if the handle is not stale.
     fn place(&self, handle: u32) -> Option<u32> {
         let place = (handle & ((1 << PLACE_BITS) - 1)).checked_sub(1)?;
         // CAST: 32 bits into at least 32.
@@ -113,7 +111,7 @@ impl<T> Handles<T> {
         (slot.uses == handle >> PLACE_BITS).then_some(place)
     }
 
-    /// Puts a slot whose object has left at the end of the free ones.
+    /// Appends a slot without object to the list of free slots.
     fn release(&mut self, place: u32) {
         self.count -= 1;
         if let Some(slot) = self.slot(place) {
@@ -131,7 +129,7 @@ impl<T> Handles<T> {
         }
     }
 
-    /// Adds an object. `OutOfResources`: there are [`LIMIT`] already.
+    /// Adds an object. `OutOfResources`: the table has [`LIMIT`] objects.
     pub(crate) fn insert(&mut self, object: T) -> Result<u32> {
         if self.count >= LIMIT {
             return Err(Error::OutOfResources);
@@ -147,7 +145,7 @@ impl<T> Handles<T> {
                 };
                 self.slots.push(fresh, crate::sys::GFP_CLIENT)?;
                 self.count += 1;
-                // CAST: at most [`LIMIT`] live, so there are no more slots.
+                // CAST: at most [`LIMIT`] slots.
                 return Ok(handle(self.slots.len() as u32 - 1, 0));
             }
         };
@@ -162,8 +160,9 @@ impl<T> Handles<T> {
         Ok(number)
     }
 
-    /// Adds an object under a number that is given out elsewhere; all objects of the table must be
-    /// such. `OutOfResources`: there are [`LIMIT`] already. `InvalidData`: the number is taken.
+    /// Adds an object under a number that is allocated elsewhere, as must be those of all objects
+    /// of the table. `OutOfResources`: the table has [`LIMIT`] objects. `InvalidData`: the number
+    /// is used.
     pub(crate) fn insert_at(&mut self, handle: u32, object: T) -> Result {
         if self.count >= LIMIT {
             return Err(Error::OutOfResources);
@@ -177,15 +176,15 @@ impl<T> Handles<T> {
         Ok(())
     }
 
-    /// The number of the first object from number `from` on, of those with numbers that are given
-    /// out elsewhere, and what `look` says of it.
+    /// The first number, from `from` on, that is allocated elsewhere, and what `look` returns for
+    /// its object.
     pub(crate) fn first_from<R>(&self, from: u32, look: impl FnOnce(&T) -> R) -> Option<(u32, R)> {
         let cursor = self.others.cursor_lower_bound(&from)?;
         let (&handle, object) = cursor.current();
         Some((handle, look(object)))
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub(crate) fn len(&self) -> usize {
         self.count
     }
@@ -201,7 +200,7 @@ impl<T> Handles<T> {
         self.others.get(&handle)
     }
 
-    /// The object of a handle, to be changed.
+    /// The object of a handle, mutable.
     pub(crate) fn get_mut(&mut self, handle: u32) -> Option<&mut T> {
         match self.place(handle) {
             // CAST: 32 bits into at least 32.
@@ -213,7 +212,7 @@ impl<T> Handles<T> {
         }
     }
 
-    /// Takes an object out of its slot, which is away then.
+    /// Takes an object out of its slot, and leaves the slot [`State::Away`].
     fn take(&mut self, handle: u32) -> Option<(u32, T)> {
         let place = self.place(handle)?;
         let slot = self.slot(place)?;
@@ -226,7 +225,7 @@ impl<T> Handles<T> {
         }
     }
 
-    /// Takes an object out.
+    /// Removes an object.
     pub(crate) fn remove(&mut self, handle: u32) -> Option<T> {
         if let Some((place, object)) = self.take(handle) {
             self.release(place);
@@ -237,7 +236,7 @@ impl<T> Handles<T> {
         Some(object)
     }
 
-    /// Takes an object out so that it can be put back without memory. `NotFound`: unknown.
+    /// Takes an object out, so that it can be put back without allocation. `NotFound`: unknown.
     pub(crate) fn detach(&mut self, handle: u32) -> Result<Detached<T>> {
         let (place, object) = self.take(handle).ok_or(Error::NotFound)?;
         Ok(Detached {
@@ -247,20 +246,20 @@ impl<T> Handles<T> {
         })
     }
 
-    /// Puts back an object that [`Handles::detach`] took out.
+    /// Puts back a detached object.
     pub(crate) fn put_back(&mut self, detached: Detached<T>) {
         if let Some(slot) = self.slot(detached.place) {
             slot.state = State::Used(detached.object);
         }
     }
 
-    /// Returns an object that [`Handles::detach`] took out and that will not come back.
+    /// Frees the slot of a detached object. Returns the object.
     pub(crate) fn give_up(&mut self, detached: Detached<T>) -> T {
         self.release(detached.place);
         detached.object
     }
 
-    /// Gives all objects, which leave the table, to `take`.
+    /// Moves all objects to `take`.
     pub(crate) fn for_each(mut self, mut take: impl FnMut(T)) {
         for slot in core::mem::take(&mut self.slots) {
             if let State::Used(object) = slot.state {
@@ -284,7 +283,7 @@ impl<T> Handles<T> {
             }
         });
         let others = self.others.iter().map(|(&number, object)| (number, object));
-        // `Init` has a `chain` too, so this one is called by its trait.
+        // `Init` has a `chain`, too.
         Iterator::chain(used, others)
     }
 
@@ -294,7 +293,7 @@ impl<T> Handles<T> {
             State::Used(object) => Some(object),
             _ => None,
         });
-        // `Init` has a `chain` too, so this one is called by its trait.
+        // `Init` has a `chain`, too.
         Iterator::chain(used, self.others.values())
     }
 }
@@ -331,7 +330,7 @@ mod tests {
             seen.push(number, GFP_KERNEL).unwrap();
         }
         assert_eq!(handles.slots.len(), SPREAD);
-        // The first number comes again after all its uses.
+        // The first number repeats after the last use.
         handles.slots[0].uses = LAST_USE;
         let highest = super::handle(0, LAST_USE);
         assert!(highest <= i32::MAX as u32);
@@ -349,7 +348,7 @@ mod tests {
         assert_eq!(handles.insert(()), Err(Error::OutOfResources));
         assert_eq!(handles.values().count(), LIMIT);
         assert_eq!(handles.len(), LIMIT);
-        // In an order of its own: every free slot is found again.
+        // Frees slots in another order: each is used again.
         for place in (0..LIMIT as u32).rev().step_by(2) {
             assert!(handles.remove(super::handle(place, 0)).is_some());
         }

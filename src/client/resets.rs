@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the resets of cores have cost a process, and how long its commands wait for those that it,
-//! or others, have caused ([`super::guilt`]).
+//! The resets that a process was in, and the wait of its commands for hangs that it or others have
+//! caused ([`super::guilt`]).
 //!
-//! While no core has hung, that costs a look at two words. A charge is written before any process
-//! can get a place in the ring again, and checked before each try to get one: so threads that waited
-//! for a place meanwhile, or were slow on the way there, wait as all others do.
+//! While no core has hung, a submission only compares two words. A charge is written before any
+//! process can reserve a place in the ring again, and checked before each attempt to reserve one.
+//! So threads that were on the way to a place at the time of the reset wait as all others do.
 
 use super::{
     guilt::{
@@ -55,59 +55,57 @@ use kernel::{
     time::msecs_to_jiffies, //
 };
 
-/// How long one sleep is, in milliseconds.
+/// The length of one sleep, in milliseconds.
 const STEP: u32 = 20;
 
-/// How long commands wait at most, in milliseconds, whatever others do meanwhile.
+/// The longest wait of commands, in milliseconds, even if others hang the core again.
 const MAX_WAIT: u32 = 60_000;
 
-/// Log lines about waits for what others have done.
 static WAITS: RateLimit = RateLimit::new();
 
-/// No user's number.
 const NO_USER: u32 = u32::MAX;
 
 /// The resets that a process was in.
 pub(crate) struct Resets {
-    /// How many it has caused.
+    /// Number of resets that it has caused.
     guilty: Atomic<u32>,
-    /// How many it has not caused while it had jobs there.
+    /// Number of other resets of cores where it had jobs.
     innocent: Atomic<u32>,
-    /// Its jobs that were dropped.
+    /// Number of its jobs that were dropped.
     dropped: Atomic<u32>,
-    /// How often something was charged that may be due here, and up to which it is paid.
+    /// Number of charges that may make it wait.
     charges: Atomic<u32>,
+    /// The value of `charges` up to which it has waited.
     paid: Atomic<u32>,
-    /// When the wait before its commands ends at the latest, in jiffies: here, as a Unix signal
-    /// has the call begin anew. 0: there is none.
+    /// The latest end of the wait before its commands, in jiffies; 0: no wait. Kept here, because a
+    /// Unix signal restarts the call.
     wait_ends: Atomic<u64>,
-    /// The one of these that is in the log.
+    /// The value of `wait_ends` that was logged.
     logged: Atomic<u64>,
-    /// The process, without its user. Noted when the device was opened: a process that has ended
-    /// has no number.
+    /// The process, without its user. Noted at open, because an ended process has no id.
     opener: Person,
     /// Says whether the process is known.
     usage: Arc<Usage>,
-    /// The real user of the last submission, and the user whose account that counts in, if any.
+    /// The real user of the last submission.
     real_user: Atomic<u32>,
+    /// The user whose account is charged, or [`NO_USER`].
     user: Atomic<u32>,
-    /// The name of its program.
     name: CommandName,
 }
 
-/// How many resets a process was in.
+/// Counts of the resets that a process was in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// It has caused them.
+    /// Resets that it has caused.
     pub(crate) guilty: u32,
-    /// It has not.
+    /// Resets that others have caused.
     pub(crate) innocent: u32,
     /// Jobs that it has lost.
     pub(crate) dropped: u32,
 }
 
 impl Resets {
-    /// None, for the calling process, whose leader is `leader`. What `guilt` knows of it is due.
+    /// For the calling process, whose leader is `leader`. It pays what `guilt` has charged before.
     pub(super) fn new(leader: &Task, guilt: &Guilt, usage: Arc<Usage>) -> Self {
         let who = Person {
             process: ProcessId(sys::process_id(leader), sys::start_time(leader)),
@@ -140,7 +138,7 @@ impl Resets {
         }
     }
 
-    /// The process and its user, as they are now.
+    /// The process, its current user, and what it has done so far.
     fn who(&self) -> Person {
         let user = self.user.load(Relaxed);
         Person {
@@ -151,8 +149,8 @@ impl Resets {
         }
     }
 
-    /// The calling thread submits: its commands count in the account of its user, not of the user
-    /// that opened the file, which may have had more rights.
+    /// Notes that the calling thread submits. Charges go to its user, not to the user that opened
+    /// the file, which may have had more rights.
     #[inline]
     pub(super) fn note_caller(&self) {
         let user = sys::user_id();
@@ -167,15 +165,15 @@ impl Resets {
         self.real_user.store(user, Relaxed);
         let is_admin = sys::is_admin();
         let account = if is_admin { NO_USER } else { user };
-        // An administrator's process is no stranger; as another user it has done nothing so far.
+        // An administrator's process is no stranger. Any other user starts as one.
         self.usage.shares().note_known(is_admin);
         self.usage.shares().note_trial(!is_admin);
         self.user.store(account, Relaxed);
-        // That one may owe something.
+        // The new user may have an account.
         self.look_again();
     }
 
-    /// Who the process is.
+    /// Describes the process for the log and dumps.
     pub(super) fn culprit(&self) -> Culprit {
         Culprit {
             id: self.opener.process.0,
@@ -184,7 +182,7 @@ impl Resets {
         }
     }
 
-    /// How many there were.
+    /// The counts so far.
     pub(crate) fn counts(&self) -> Counts {
         Counts {
             guilty: self.guilty.load(Relaxed),
@@ -193,8 +191,8 @@ impl Resets {
         }
     }
 
-    /// Core `core` was reset, which has cost the process this, and all others `cost` jiffies. Returns
-    /// what it was charged with.
+    /// Notes the process's toll of a reset of core `core` for a hang that kept the core for `cost`
+    /// jiffies. Returns the charge, if the process is guilty.
     pub(super) fn note(
         &self,
         core: usize,
@@ -219,7 +217,7 @@ impl Resets {
             2.. => "its next commands have to wait",
             _ => "what it has queued there is dropped",
         };
-        // The lines of a process are few: after MAX_HANGS it is refused.
+        // No rate limit: after MAX_HANGS the process is refused.
         if !modes::is_on(Mode::Errors) {
             return Some(charged);
         }
@@ -232,7 +230,7 @@ impl Resets {
         Some(charged)
     }
 
-    /// Another process was charged with a hang.
+    /// Notes that another process was charged with a hang.
     pub(super) fn note_others(&self, charged: &Charged, guilt: &Guilt) {
         if charged.makes_strangers && guilt.is_new(&self.who()) {
             self.usage.shares().note_known(false);
@@ -240,8 +238,8 @@ impl Resets {
         self.look_again();
     }
 
-    /// Before commands: ends the process's trial if no hang from before it opened the device is
-    /// unforgiven.
+    /// Called before commands. Ends the process's trial if all hangs before it opened the device
+    /// are forgiven.
     #[inline]
     pub(super) fn try_out(&self, guilt: &Guilt) {
         let shares = self.usage.shares();
@@ -251,19 +249,19 @@ impl Resets {
     }
 
     fn look_again(&self) {
-        // After what was charged.
+        // Ordered after the charge.
         self.charges.fetch_add(1, Full);
     }
 
-    /// Whether nothing can be due before commands. Called under the lock under which commands get
-    /// their place in the ring.
+    /// Whether commands need not wait. Called under the lock under which commands reserve their
+    /// place in the ring.
     #[inline]
     pub(super) fn is_paid(&self) -> bool {
         self.charges.load(Acquire) == self.paid.load(Relaxed)
     }
 
-    /// Waits as long as is due before commands. `GpuNotResponding`: it is over. `Interrupted`: a
-    /// Unix signal came.
+    /// Waits before commands, if the process has to. `GpuNotResponding`: its commands are refused.
+    /// `Interrupted`: by a Unix signal.
     #[inline]
     pub(super) fn pay(&self, guilt: &Guilt) -> Result {
         match self.is_paid() {
@@ -272,10 +270,10 @@ impl Resets {
         }
     }
 
-    /// When the wait of a call that comes at `now` ends at the latest.
+    /// The latest end of the wait of a call at `now`.
     fn wait_end(&self, now: u64) -> u64 {
         let known = self.wait_ends.load(Relaxed);
-        // One that has been over for long is that of a call which did not come back.
+        // An old end is of a call that was not restarted.
         if known != 0 && now < known.saturating_add(sys::HZ.into()) {
             return known;
         }
@@ -304,8 +302,8 @@ impl Resets {
                     }
                 }
                 Due::Nothing | Due::Wait(_) => {
-                    // Another thread's may be newer, which this one's is not to undo: then it is
-                    // looked at once more.
+                    // This may overwrite a newer value of another thread. That only repeats the
+                    // check.
                     self.paid.store(charges, Relaxed);
                     self.wait_ends.store(0, Relaxed);
                     return Ok(());
@@ -375,10 +373,10 @@ mod tests {
         let end = resets.wait_end(100);
         assert!(end > 100);
         assert_eq!(resets.wait_end(end), end);
-        // The call did not come back.
+        // The call was not restarted.
         let later = end + 2 * u64::from(sys::HZ);
         assert!(resets.wait_end(later) > later);
-        // It is over, and so is the wait.
+        // The call ends, and so does the wait.
         resets.look_again();
         assert_eq!(resets.pay(&guilt), Ok(()));
         assert_eq!(resets.wait_end(100), end);
@@ -389,7 +387,7 @@ mod tests {
         let guilt = KBox::pin_init(Guilt::new(), GFP_KERNEL).unwrap();
         let first = resets(1, 1000);
         first.note(0, &toll(true), &guilt, 0).unwrap();
-        // They open the device after the first hang.
+        // These open the device after the first hang.
         let later = [2, 3].map(|process| resets(process, 1000));
         for one in &later {
             one.usage.shares().note_known(true);
