@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Objects of the DRM nodes: nodes of video memory that have handles of DRM files, beside that of the
-//! process or without.
+//! Objects of the DRM nodes: nodes of video memory with handles of DRM files. A process may also
+//! have a handle of its own for the node.
 //!
-//! A process's entry of the node counts them apart, and lives as long as either kind of handle is
-//! there. What processes share of an object is the node's: its
-//! memory and its [`metadata`](Node::metadata).
+//! A process's entry of the node counts both kinds of handles separately, and lives as long as
+//! there is one. Processes share the memory of a node and its [`metadata`](Node::metadata).
 
 use super::{
     node::{
@@ -53,7 +52,7 @@ use kernel::{
 const GENERIC: u32 = 0;
 const ALIGNMENT: u32 = 256;
 
-/// CACHE: what was written goes to memory; what is read comes from there.
+/// Operations of CACHE.
 const CLEAN: u32 = 1;
 const INVALIDATE: u32 = 2;
 
@@ -64,8 +63,8 @@ const BOTH: Parts = Parts {
 };
 
 impl Process {
-    /// Allocates at least `bytes` bytes. The process has the node by a handle that the caller gives
-    /// back, by [`Process::release_object`], once there is an object.
+    /// Allocates at least `bytes` bytes. The process gets a handle for the node, which the caller
+    /// frees with [`Process::release_object`] when the object exists.
     pub(crate) fn create_object(
         self: &Arc<Self>,
         bytes: u64,
@@ -75,7 +74,7 @@ impl Process {
         self.create_object_in(bytes, default_pool(is_contiguous, is_cacheable))
     }
 
-    /// The same in a pool.
+    /// Allocates at least `bytes` bytes in a pool, as [`Process::create_object`].
     pub(super) fn create_object_in(self: &Arc<Self>, bytes: u64, pool: u32) -> Result<Arc<Node>> {
         self.check_own()?;
         let bytes = usize::try_from(bytes).ok().and_then(page_align);
@@ -85,54 +84,54 @@ impl Process {
         self.live_node(handle)
     }
 
-    /// A handle of the process's for `node`, which the caller frees: see [`Process::have_node`].
+    /// A handle of the process for `node`, which the caller frees: see [`Process::have_node`].
     pub(crate) fn refer_to_object(self: &Arc<Self>, node: &Arc<Node>) -> Result<u32> {
         self.check_own()?;
         self.note_sharing(node);
         self.have_node(node.clone(), None)
     }
 
-    /// Another process's node may have been used by both.
+    /// Marks another process's node as shared: both may have used it.
     fn note_sharing(&self, node: &Node) {
         if !node.is_made_by(self.number) {
             node.share();
         }
     }
 
-    /// The handle that it has. `InvalidObject`: it has freed that.
+    /// The process's handle for `node`. `InvalidObject`: freed.
     fn object_handle(&self, node: &Arc<Node>) -> Result<u32> {
         let mut tables = self.tables();
         let found = tables.handle_of(node);
         found.map(|(handle, _)| handle).ok_or(Error::InvalidObject)
     }
 
-    /// GPU address of `node`, for the process. `InvalidArgument`: it does not have it.
+    /// GPU address of `node` in the process. `InvalidArgument`: the process does not have it.
     pub(crate) fn object_address(&self, node: &Node) -> Result<u32> {
         self.tables().address_of(node).ok_or(Error::InvalidArgument)
     }
 
-    /// Frees a handle of the process's for `node`, as its commands do.
+    /// Frees a handle of the process for `node`, as FREE does.
     pub(crate) fn release_object(self: &Arc<Self>, node: &Arc<Node>) {
         if let Ok(handle) = self.object_handle(node) {
             let _ = self.free_node(handle, false);
         }
     }
 
-    /// The object gets a handle of a DRM file.
+    /// Adds a handle of a DRM file.
     pub(crate) fn enter_object(self: &Arc<Self>, node: &Arc<Node>) -> Result {
         self.check_own()?;
         self.note_sharing(node);
         self.have(node, true).map(|_| ())
     }
 
-    /// The object loses a handle of a DRM file. Nothing waits here, where no Unix signal could be
-    /// answered: the process's own memory is its own again once the GPU is done with it.
+    /// Removes a handle of a DRM file. Does not wait, because a Unix signal could not interrupt it:
+    /// wrapped memory returns to the process when the GPU is done with it.
     pub(crate) fn leave_object(self: &Arc<Self>, node: &Arc<Node>) {
         self.end_object(node, true);
     }
 
-    /// Ends what the process has of the object by handles of DRM files, if it has none, or the last
-    /// `closes`: clients expect that a handle takes its locks along.
+    /// If `closes`, removes a handle of a DRM file. If none is left, removes the locks by such
+    /// handles, as clients expect, and frees the node unless the process has a handle of its own.
     fn end_object(&self, node: &Arc<Node>, closes: bool) {
         let is_freed;
         let (handle, view, over) = {
@@ -164,7 +163,7 @@ impl Process {
         }
     }
 
-    /// LOCK: where the process sees it. `OutOfResources`: it is locked 65,535 times.
+    /// LOCK: returns the user address of the view. `OutOfResources`: locked 65,535 times.
     pub(crate) fn lock_object(
         self: &Arc<Self>,
         file: &OpenFile,
@@ -195,7 +194,7 @@ impl Process {
                 let is_there = entry.is_some_and(|(_, entry)| entry.objects > 0);
                 drop(tables);
                 if !is_there {
-                    // Another thread has closed it meanwhile.
+                    // Another thread has closed the handle.
                     self.end_object(node, false);
                     return Err(Error::InvalidObject);
                 }
@@ -205,7 +204,7 @@ impl Process {
         }
     }
 
-    /// UNLOCK, and the event half of it, after what is in the ring. `MemoryUnlocked`: no GEM_LOCK is
+    /// UNLOCK, with its event half after all jobs in the ring. `MemoryUnlocked`: no GEM_LOCK is
     /// left.
     pub(crate) fn unlock_object(self: &Arc<Self>, node: &Arc<Node>) -> Result {
         self.check_own()?;
@@ -227,7 +226,7 @@ impl Process {
                 .first_core()
                 .and_then(|core| self.queue_unlock(&core, handle, false).map(|_| ()));
             if queued.is_err() {
-                // There is no ring that it could wait in.
+                // No ring takes the event half, so finish now.
                 let over = self.tables().finish_unlock(handle, false);
                 if let Some(entry) = over {
                     self.end_node_here(entry);
@@ -237,7 +236,7 @@ impl Process {
         Ok(())
     }
 
-    /// CACHE: as much of it as `bytes` bytes at `user` name; all of it, if either is 0.
+    /// CACHE: maintains `bytes` bytes at `user`, or the whole object if either is 0.
     pub(crate) fn maintain_object(
         &self,
         node: &Arc<Node>,
@@ -255,7 +254,8 @@ impl Process {
         })
     }
 
-    /// Hands an object of the caller's own memory to the GPU. Others are in no cache.
+    /// Cleans the caches before the GPU uses the caller's wrapped memory. Other objects need this
+    /// not.
     pub(crate) fn hand_over(&self, node: &Arc<Node>) -> Result {
         match node.wrapped().is_some_and(UserMemory::is_users) {
             true => self.maintain_object(node, CLEAN, 0, 0),
@@ -263,7 +263,8 @@ impl Process {
         }
     }
 
-    /// The same, if it is used for the first time: what was written since it was pinned counts.
+    /// As [`Process::hand_over`], before the first use only: the client may have written the memory
+    /// since it was pinned.
     pub(crate) fn hand_over_first(&self, node: &Arc<Node>) -> Result {
         match node.wrapped() {
             Some(memory) if !memory.is_used() => {
@@ -275,7 +276,7 @@ impl Process {
         }
     }
 
-    /// The opposite, for the caller to read.
+    /// Invalidates the caches, before the caller reads its wrapped memory.
     pub(crate) fn take_back(&self, node: &Arc<Node>) -> Result {
         self.hand_over_first(node)?;
         match node.wrapped().is_some_and(UserMemory::is_users) {
@@ -284,15 +285,14 @@ impl Process {
         }
     }
 
-    /// The number of the node's pool, as the process's generation of the interface has it.
+    /// The number of the node's pool in the process's generation of the interface.
     pub(crate) fn object_pool(&self, node: &Node) -> u32 {
         let number = Pool::number(node.pool());
         let interface = self.interface();
         interface.map_or(number, |(choice, _)| choice.format().pool_number(number))
     }
 
-    /// Makes `status` the tile status of `node`, filled with the code of tiles that are not
-    /// cleared.
+    /// Makes `status` the tile status of `node`, and marks all tiles as not cleared.
     pub(crate) fn attach_object(&self, node: &Node, status: &Arc<Node>) -> Result {
         self.check_own()?;
         let core = self.device.first_core();
@@ -301,20 +301,21 @@ impl Process {
         metadata.attach_status(status, |status| status.fill(byte))
     }
 
-    /// The node that a dma-buf is. It waits for nothing: see [`Process::settle_objects`].
+    /// The node of a dma-buf. Does not wait: see [`Process::settle_objects`].
     fn import_object(&self, buffer: &DmaBuf) -> Result<Arc<Node>> {
         if let Some(node) = self.own_node(buffer)? {
             return Ok(node);
         }
-        // As everywhere in DRM the mode of its file does not count: Mesa's buffers of displays are
-        // for reading only.
+        // As in all of DRM, the mode of the file does not matter: Mesa's buffers of displays are
+        // read-only.
         let memory = self.device.memory();
         let imported = memory.import(buffer, true, false, || Ok(()))?;
         memory.wrap(imported, self.number)
     }
 
-    /// Whether the caller may hand `node` on. `InvalidData`: it has got the file from the process. If
-    /// it `is_first`, waits for the jobs that write it: whatever imports it knows of later ones alone.
+    /// Checks that the caller may export `node`. `InvalidData`: the file is another process's. If
+    /// this `is_first`, waits for the jobs that write it: importers see the fences of later jobs
+    /// only.
     pub(crate) fn check_export(&self, node: &Node, is_first: bool) -> Result {
         self.check_own()?;
         match is_first {
@@ -323,7 +324,7 @@ impl Process {
         }
     }
 
-    /// Waits for memory that the process has released, if an import found that still in use.
+    /// Waits for memory that the process has released. Called when an import finds that in use.
     pub(crate) fn settle_objects(&self) -> Result {
         self.check_own()?;
         self.finish_returns();
@@ -341,7 +342,7 @@ impl Tables {
         Some(node.address_at(view))
     }
 
-    /// The handle of `node`, and its entry, if it is there.
+    /// The handle of `node` and its entry, if the process has it.
     pub(super) fn handle_of(&mut self, node: &Arc<Node>) -> Option<(u32, &mut NodeEntry)> {
         let Owner { handle, .. } = self.addresses.owner(self.address_of(node)?)?;
         let entry = self.nodes.get_mut(handle)?;
@@ -350,17 +351,16 @@ impl Tables {
 }
 
 impl Clients {
-    /// The node that a dma-buf is, for the calling process, which has a DRM file.
-    /// `InvalidArgument`: it has none.
+    /// The node of a dma-buf, for the calling process. `InvalidArgument`: the process has no file.
     pub(crate) fn import_object(&self, buffer: &DmaBuf) -> Result<Arc<Node>> {
         let process = self.of_caller().ok_or(Error::InvalidArgument)?;
         process.import_object(buffer)
     }
 
-    /// A dma-buf of a node; whatever it can be mapped for, importers read and write it: see
-    /// [`Process::import_object`]. `NotSupported`: it cannot be one.
+    /// A dma-buf of a node. `access` limits mappings, not importers: see
+    /// [`Process::import_object`]. `NotSupported`: the node cannot be exported.
     pub(crate) fn export_object(&self, node: &Arc<Node>, access: Access) -> Result<DmaBuf> {
-        // Others may leave something in it from now on.
+        // Other processes may write to it from now on.
         node.share();
         let exporter = self.device().memory().exporter();
         exporter

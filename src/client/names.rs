@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Names of nodes: with one, a process hands a node to another (NAME_VIDEO_MEMORY,
+//! Names of nodes, by which a process passes a node to another one (NAME_VIDEO_MEMORY,
 //! IMPORT_VIDEO_MEMORY). Shared buffers have names, too ([`super::shared_buffers`]).
 //!
-//! A name is a capability: a process that knows it gets the node. So names are drawn at random from
-//! 31 bits, unlike the vendor's, which count up, and failed look-ups are rate-limited
-//! ([`super::guesses`]). A node's name is a field
-//! of 32 bits in all generations. A shared buffer's id has 64, but a 32-bit client keeps it in a
-//! pointer, and clients know the vendor's, which are 32-bit integers. A name lasts as long as a
-//! process has the node under it, or a graphic buffer ([`super::graphic_buffers`]) keeps it.
-//! Source: `tests/abi`; generations from 5.0.11 on.
+//! A name is a capability: any process that knows it may import the node. So names are random
+//! 31-bit numbers, while the vendor's count up, and failed look-ups are rate-limited
+//! ([`super::guesses`]). A node's name is a field of 32 bits in all generations. A shared buffer's
+//! id has 64 bits, but a 32-bit client keeps it in a pointer, and the vendor's ids are 32-bit
+//! integers. A name lasts while a process or a graphic buffer ([`super::graphic_buffers`]) holds
+//! it. Source: `tests/abi`; generations from 5.0.11 on.
 //!
 //! Lock: `galcore names`, a leaf.
 
@@ -45,22 +44,20 @@ use kernel::{
     },
 };
 
-/// How often a free name is looked for, or a node's entry.
+/// The most attempts to find a free name, or to enter a node.
 const TRIES: usize = 64;
 
-/// A thing in the registry.
 struct Named<T> {
     thing: Arc<T>,
-    /// How many [`Name`]s there are of it.
+    /// Number of [`Name`]s of it.
     holders: usize,
 }
 
-/// Things by their names.
 struct Registry<T>(RBTree<u32, Named<T>>);
 
 impl<T> Registry<T> {
-    /// Notes a thing under one of the names that `draw` gives (0 is none): it has one holder then.
-    /// `OutOfResources`: all of them are taken.
+    /// Adds a thing with one holder, under a name that `draw` returns (0 is none).
+    /// `OutOfResources`: all names drawn are used.
     fn insert(
         &mut self,
         room: RBTreeNodeReservation<u32, Named<T>>,
@@ -78,15 +75,14 @@ impl<T> Registry<T> {
         Err(Error::OutOfResources)
     }
 
-    /// One more holder. `NotFound`: nothing has this name. `OutOfResources`: too many hold it.
+    /// Adds a holder. `NotFound`: no such name. `OutOfResources`: too many holders.
     fn hold(&mut self, name: u32) -> Result<Arc<T>> {
         let named = self.0.get_mut(&name).ok_or(Error::NotFound)?;
         named.holders = named.holders.checked_add(1).ok_or(Error::OutOfResources)?;
         Ok(named.thing.clone())
     }
 
-    /// One holder less. The thing, should it have been the last: to be dropped where that may be
-    /// done.
+    /// Removes a holder. Returns the thing if it was the last one, to be dropped without the lock.
     fn let_go(&mut self, name: u32) -> Option<Arc<T>> {
         let named = self.0.get_mut(&name)?;
         named.holders -= 1;
@@ -105,7 +101,7 @@ pub(crate) struct Names<T> {
 }
 
 impl<T> Names<T> {
-    /// None yet.
+    /// An empty registry.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             registry <- new_mutex!(Registry(RBTree::new()), "galcore names"),
@@ -120,11 +116,11 @@ pub(super) struct Name<T> {
 }
 
 impl<T> Name<T> {
-    /// A new one. `OutOfMemory`. `OutOfResources`: all of them are taken.
+    /// A new name. `OutOfMemory`. `OutOfResources`: found no free name.
     pub(super) fn new(names: &Arc<Names<T>>, thing: Arc<T>) -> Result<Self> {
         // 31 bits: clients keep names in signed numbers.
         let draw = || sys::random() & 0x7FFF_FFFF;
-        // Before the lock: a process at its memory cgroup's limit reclaims here.
+        // Without the lock: a process at the limit of its memory cgroup reclaims here.
         let room = RBTreeNodeReservation::new(sys::GFP_CLIENT)?;
         let number = names.registry.lock().insert(room, thing, draw)?;
         Ok(Self {
@@ -133,9 +129,9 @@ impl<T> Name<T> {
         })
     }
 
-    /// Holds a name that there is, and gives its thing. `NotFound`: there is none, which costs the
-    /// calling user, among `users`, something: see [`super::guesses`]. No lock may be held.
-    /// `Interrupted`.
+    /// Holds an existing name. Returns its thing, too. `NotFound`: no such name, which the calling
+    /// user, one of `users`, pays for: see [`super::guesses`]. `Interrupted`. The caller holds no
+    /// lock.
     pub(super) fn hold(
         users: &Arc<Users>,
         names: &Arc<Names<T>>,
@@ -146,8 +142,8 @@ impl<T> Name<T> {
         Ok((Self { names, number }, thing))
     }
 
-    /// The same for a process that has the thing, and so guesses nothing. `NotFound`: it has just
-    /// gone.
+    /// As [`Name::hold`], for a process that has the thing and does not guess. `NotFound`: the
+    /// thing has just ended.
     pub(super) fn hold_own(names: &Arc<Names<T>>, number: u32) -> Result<(Self, Arc<T>)> {
         let thing = names.registry.lock().hold(number)?;
         let names = names.clone();
@@ -162,19 +158,19 @@ impl<T> Name<T> {
 impl<T> Drop for Name<T> {
     fn drop(&mut self) {
         let last = self.names.registry.lock().let_go(self.number);
-        // Not under the lock.
+        // Without the lock.
         drop(last);
     }
 }
 
 impl Process {
-    /// NAME_VIDEO_MEMORY: the node's name, made now if it has none. `InvalidObject`: no such node.
-    /// `NotSupported`: it is the process's own memory.
+    /// NAME_VIDEO_MEMORY. Errors as [`Process::name_of`].
     pub(super) fn name_node(&self, handle: u32) -> Result<Reply<'_>> {
         self.name_of(handle).map(Reply::Name)
     }
 
-    /// The same: the name. Errors as there.
+    /// The node's name, made now if it has none. `InvalidObject`: no such node. `NotSupported`: it
+    /// is wrapped memory of the process.
     pub(super) fn name_of(&self, handle: u32) -> Result<u32> {
         let node = {
             let tables = self.tables();
@@ -190,14 +186,14 @@ impl Process {
             }
             entry.node.clone()
         };
-        // Others may leave something in it from now on.
+        // Other processes may write to it from now on.
         node.share();
         let name = Name::new(self.clients.names(), node.clone())?;
         let number = name.number;
         let mut tables = self.tables();
         let entry = match tables.nodes.get_mut(handle) {
             Some(entry) if entry.is_alive() && Arc::ptr_eq(&entry.node, &node) => entry,
-            // It is freed, and the handle may be another's.
+            // The node is freed, and its handle may be reused.
             _ => {
                 drop(tables);
                 drop(name);
@@ -205,7 +201,7 @@ impl Process {
             }
         };
         match &entry.name {
-            // Another thread was quicker.
+            // Another thread was faster.
             Some(other) => {
                 let number = other.number;
                 drop(tables);
@@ -219,8 +215,8 @@ impl Process {
         }
     }
 
-    /// IMPORT_VIDEO_MEMORY: a handle of the node with this name. A process that has the node gets
-    /// its handle once more, to be freed once more. `NotFound`: there is no such name.
+    /// IMPORT_VIDEO_MEMORY: a handle for the node with this name. A process that has the node gets
+    /// the same handle again, and must free it again. `NotFound`: no such name.
     pub(super) fn import_named(self: &Arc<Self>, number: u32) -> Result<Reply<'_>> {
         let (users, names) = (self.clients.users(), self.clients.names());
         let (name, node) = Name::hold(users, names, number)?;
@@ -228,9 +224,9 @@ impl Process {
         Ok(Reply::Imported { node })
     }
 
-    /// A handle of another process's node, which it has handed over under `name` or otherwise; of
-    /// one that this process has, its handle once more, also if it has freed that, and not yet
-    /// unlocked. `MemoryLocked`: it is about to be freed.
+    /// A handle for a node of another process, passed under `name` or otherwise. If this process
+    /// has the node, even freed but still locked, returns the same handle again. `MemoryLocked`:
+    /// the node is about to be freed.
     pub(super) fn have_node(
         self: &Arc<Self>,
         node: Arc<Node>,
@@ -241,7 +237,7 @@ impl Process {
             return Ok(handle);
         }
         let mut tables = self.tables();
-        // Freed meanwhile, and another has the handle; or another thread has named it.
+        // Another thread may have named the node, or freed it and reused the handle.
         let is_unnamed =
             |entry: &&mut NodeEntry| Arc::ptr_eq(&entry.node, &node) && entry.name.is_none();
         if let Some(entry) = tables.nodes.get_mut(handle).filter(is_unnamed) {
@@ -250,15 +246,15 @@ impl Process {
         Ok(handle)
     }
 
-    /// The process has `node` by one reference more: an object's, or one that it frees. The handle,
-    /// and whether it is new.
+    /// Adds a reference to `node`: one of a DRM file, if `as_object`, or one that the process
+    /// frees. Returns the handle, and whether it is new.
     pub(super) fn have(self: &Arc<Self>, node: &Arc<Node>, as_object: bool) -> Result<(u32, bool)> {
-        // Other threads of the process may be doing the same, and the opposite.
+        // Other threads of the process may add or free it concurrently.
         for _ in 0..TRIES {
             if let Some(handle) = self.have_again(node, as_object)? {
                 return Ok((handle, false));
             }
-            // DRM's objects come where nothing may wait.
+            // DRM adds objects where nothing may wait.
             let shown = self.show(node.clone(), !as_object)?;
             let mut entry = NodeEntry::new(shown, Origin::Foreign);
             (entry.is_numbered, entry.objects) = (!as_object, as_object.into());
@@ -270,8 +266,8 @@ impl Process {
         Err(Error::MemoryLocked)
     }
 
-    /// The handle of a node that the process has, once more. `MemoryLocked`: it is about to be
-    /// freed.
+    /// Adds a reference to a node that the process has. Returns its handle. `MemoryLocked`: it is
+    /// about to be freed.
     fn have_again(&self, node: &Arc<Node>, as_object: bool) -> Result<Option<u32>> {
         let mut tables = self.tables();
         let address = tables.address_of(node);
@@ -281,7 +277,7 @@ impl Process {
         let found = tables.handle_of(node);
         let found = found.filter(|(_, entry)| entry.origin != Origin::Shared);
         let (handle, entry) = found.ok_or(Error::MemoryLocked)?;
-        // It has been freed, and is locked still: it is the process's again.
+        // The node is freed but still locked: make it alive again.
         if entry.life == Life::Freed && self.registry().is_none() {
             (entry.life, entry.is_numbered) = (Life::Alive, false);
         }
@@ -334,7 +330,7 @@ mod tests {
             next += 1;
             next / 2
         };
-        // 0 is none.
+        // 0 is no name.
         assert_eq!(insert(&mut registry, &mut draw), Ok(1));
         assert_eq!(insert(&mut registry, &mut draw), Ok(2));
         assert_eq!(insert(&mut registry, || 2), Err(Error::OutOfResources));
