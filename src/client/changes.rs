@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the records of a queue change in their process's tables.
+//! Changes of a process's tables by the records of its queues.
 //!
-//! A record takes effect when its job has ended: in the interrupt's thread, which must not wait for
-//! the tables, since a client can keep them busy. There a record is only noted. The next caller of
-//! [`Process::tables`] applies it: a thread of the process, in its own time, or a work item of the
-//! process's. So a client that sees the signal after a record sees the record's effect, too.
+//! A record takes effect when its job ends, in the interrupt's thread. That must not wait for the
+//! tables, which a client can keep busy, so it only notes the change. The next caller of
+//! [`Process::tables`] applies it: a thread of the process or a work item. So a client that sees a
+//! signal also sees the effects of the records before it.
 //!
-//! Some effects take time: a word in a pool that the kernel has no mapping of, and more than a
-//! little memory that records give back to the process ([`Change::give_back`]), which must be
-//! synchronized. The thread that waits for a signal does these, or STALL, or the work item.
+//! Some effects take long: to write a word in a pool that the kernel has not mapped, and to
+//! synchronize memory that a record returns to the process ([`Change::give_back`]), unless it is
+//! small. These are left to a thread that waits for a signal or in STALL, or to the work item.
 //!
 //! Locks: `galcore changes`, a leaf; `galcore returns` ([`Process::returning`]), above the tables',
-//! held while one step of a return is made.
+//! held for one step of a return.
 
 use super::{
     action::Count,
@@ -50,13 +50,13 @@ use kernel::{
     },
 };
 
-/// Bytes that the interrupt's thread itself gives back for one record.
+/// The most bytes that the interrupt's thread itself returns for a record.
 const SMALL: usize = 64 << 10;
 
-/// Bytes that are given back in one step.
+/// Bytes of one step of a return.
 const STEP: usize = 1 << 20;
 
-/// Memory of a process's that it gets back.
+/// Memory of a process, returned by the GPU.
 pub(super) enum Returned {
     Node(Arc<Node>),
     Memory(Arc<UserMemory>),
@@ -70,12 +70,12 @@ impl Returned {
         }
     }
 
-    /// Gives a step back; says whether more is left.
+    /// Returns up to [`STEP`] bytes. Returns whether more is left.
     fn step(&self) -> bool {
         self.memory().is_some_and(|memory| memory.give_back(STEP))
     }
 
-    /// Gives all of it back, unless the thread is killed.
+    /// Returns all of it, unless the thread is killed.
     pub(super) fn finish(&self) {
         while !sys::is_killed() && self.step() {
             sys::yield_if_due();
@@ -84,29 +84,29 @@ impl Returned {
 }
 
 enum Kind {
-    /// One lock less on a node.
+    /// Take a lock off a node.
     Unlock {
         node: u32,
-        /// Whatever it is; else on a page-backed one.
+        /// For all kinds of nodes, not only page-backed ones.
         all: bool,
-        /// It is the process's own memory, which is the process's again with its last lock.
+        /// It wraps memory of the process, which the last unlock returns.
         is_wrapped: bool,
     },
-    /// A node has been freed.
+    /// Free a node.
     Free {
         node: u32,
-        /// As above.
+        /// It wraps memory of the process.
         is_wrapped: bool,
     },
-    /// The GPU is done with memory of the process's.
+    /// Return memory to the process.
     GiveBack(Returned),
-    /// Write a word, where that takes time.
+    /// Write a word that is slow to write.
     Write(Word, u32),
-    /// The same for a word that counts.
+    /// Count in a word that is slow to write.
     Count(Count),
 }
 
-/// A record's effect.
+/// The effect of a record.
 #[pin_data]
 pub(crate) struct Change {
     #[pin]
@@ -136,7 +136,7 @@ impl Change {
         )
     }
 
-    /// The event half of UNLOCK: of a page-backed node, or of `all`.
+    /// The event half of UNLOCK, for page-backed nodes or for `all`.
     pub(super) fn unlock(process: &Arc<Process>, node: u32, all: bool) -> Result<ListArc<Self>> {
         let is_wrapped = process.wrapped_node(node).is_some();
         let kind = Kind::Unlock {
@@ -153,7 +153,7 @@ impl Change {
         Self::new(process, Kind::Free { node, is_wrapped })
     }
 
-    /// The process gets memory back that the GPU could use.
+    /// The return of memory that the GPU could use.
     pub(super) fn give_back(
         process: &Arc<Process>,
         memory: Arc<UserMemory>,
@@ -161,27 +161,27 @@ impl Change {
         Self::new(process, Kind::GiveBack(Returned::Memory(memory)))
     }
 
-    /// As [`Change::give_back`], with the memory of a wrapped node.
+    /// As [`Change::give_back`], for the memory of a wrapped node.
     pub(super) fn give_back_node(process: &Arc<Process>, node: Arc<Node>) -> Result<ListArc<Self>> {
         Self::new(process, Kind::GiveBack(Returned::Node(node)))
     }
 
-    /// A word is written, which takes time.
+    /// A write of a word that is slow to write.
     pub(super) fn write(process: &Arc<Process>, word: Word, value: u32) -> Result<ListArc<Self>> {
         Self::new(process, Kind::Write(word, value))
     }
 
-    /// A word is counted in, which takes time.
+    /// A count in a word that is slow to write.
     pub(super) fn count(process: &Arc<Process>, count: Count) -> Result<ListArc<Self>> {
         Self::new(process, Kind::Count(count))
     }
 
-    /// Notes it. Called by the interrupt's thread.
+    /// Notes the change. Called by the interrupt's thread.
     pub(crate) fn note(this: ListArc<Self>) {
         if let Kind::GiveBack(returned) = &this.kind {
             match returned.memory() {
                 Some(memory) if memory.bytes() > SMALL => {}
-                // Never the last reference: the table has one, or the reclaimer.
+                // This never drops the last reference: the table or the reclaimer has one.
                 _ => {
                     let _ = returned.step();
                     return;
@@ -198,21 +198,21 @@ impl Change {
             Kind::Unlock { is_wrapped, .. } | Kind::Free { is_wrapped, .. } => {
                 changes.tables.push_back(this);
                 if is_wrapped {
-                    // What goes to the returns when this is applied.
+                    // Applying this change adds a return.
                     process.has_returns.xchg(true, Full);
                 }
                 process.has_changes.xchg(true, Full)
             }
         };
         drop(changes);
-        // Else the work item is queued already, and has not begun with them.
+        // Otherwise the work item is queued, and has not yet looked at them.
         if !was_noted {
             process.queue_changes();
         }
     }
 }
 
-/// The changes that are not applied yet, in order.
+/// Changes that are not applied yet, in order.
 pub(super) struct Changes {
     tables: List<Change>,
     returns: List<Change>,
@@ -228,13 +228,12 @@ impl Changes {
 }
 
 impl Process {
-    /// Applies what records have changed. The caller has the tables.
+    /// Applies noted changes. The caller holds the tables' lock.
     #[cold]
     #[inline(never)]
     pub(super) fn apply_changes(&self, tables: &mut Tables) {
         self.has_changes.store(false, Relaxed);
-        // Ends: as many records as the jobs under way have, and no more can come: they take the
-        // tables.
+        // Bounded by the records of the jobs in the rings: new jobs need the tables.
         loop {
             let Some(change) = self.changes.lock().tables.pop_front() else {
                 return;
@@ -257,8 +256,8 @@ impl Process {
         }
     }
 
-    /// Drops a node that has ended, without waiting for the GPU. The returns give the process its
-    /// own memory back.
+    /// Drops a node that has ended, without waiting for the GPU. Queues the return of wrapped
+    /// memory.
     fn let_go(&self, tables: &mut Tables, entry: Option<NodeEntry>) {
         let Some(mut entry) = entry else {
             return;
@@ -272,8 +271,7 @@ impl Process {
         }
     }
 
-    /// Gives the process's memory back to it that the GPU is done with, unless the thread is
-    /// killed.
+    /// Finishes all returns, unless the thread is killed.
     #[inline]
     pub(super) fn finish_returns(&self) {
         if self.has_returns.load(Acquire) {
@@ -303,8 +301,7 @@ impl Process {
             };
             match is_more {
                 true => self.changes.lock().returns.push_front(change),
-                // Under the lock: a caller that finds no change left relies on the last one being
-                // dropped.
+                // Under the lock: a caller that finds no change relies on the last one's drop.
                 false => drop(change),
             }
             drop(returning);
@@ -315,19 +312,19 @@ impl Process {
         }
     }
 
-    /// The next return. `None`: there is none, nor will there be one of what has been noted so far.
-    /// The caller has `returning`.
+    /// The next return. `None`: all changes noted so far are finished. The caller holds
+    /// `returning`.
     fn next_return(&self) -> Option<ListArc<Change>> {
         if let Some(change) = self.changes.lock().returns.pop_front() {
             return Some(change);
         }
-        // Nodes that have ended add returns. Changes are applied under the tables' lock, so none is
-        // on its way while it is held.
+        // A node that ends adds a return. Changes are applied under the tables' lock, so none is in
+        // progress while it is held.
         let _tables = self.tables();
         let mut changes = self.changes.lock();
         let next = changes.returns.pop_front();
         if next.is_none() {
-            // Under the lock: what is noted from now on says so again.
+            // Under the lock: changes that are noted later set it again.
             self.has_returns.store(false, Relaxed);
         }
         next

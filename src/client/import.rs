@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Memory that is not ours, for the GPU, and our nodes for others.
+//! Imports of memory that the driver does not own, and exports of nodes.
 //!
 //! A client's own memory, or a dma-buf, becomes a node (WRAP_USER_MEMORY) or user memory (Russell
-//! King's ioctls; MAP_USER_MEMORY knows the client's own only). A dma-buf of ours is the node that
-//! it is of, either way: no memory is mapped for the GPU twice. A node becomes a dma-buf
-//! (EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD), which lives until its last descriptor, view and
-//! importer is gone, whatever becomes of the handle.
+//! King's ioctls; MAP_USER_MEMORY takes only the client's own memory). A dma-buf that this driver
+//! has exported yields its node, so that no memory is mapped for the GPU twice. EXPORT_VIDEO_MEMORY
+//! and GET_VIDEO_MEMORY_FD make a dma-buf of a node. It lives until its last descriptor, view and
+//! importer ends, even if the handle is freed.
 
 use super::{
     changes::Returned,
@@ -44,14 +44,14 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What a request names: a descriptor is looked up once, as what it is can change meanwhile.
+/// The memory that a request names. A descriptor is looked up once, because its file can change.
 pub(super) enum Source {
     DmaBuf(DmaBuf),
     User { user: u64, bytes: u64 },
 }
 
 impl Source {
-    /// `InvalidArgument`: the descriptor is no dma-buf's. `NotSupported`: the kernel has none.
+    /// `InvalidArgument`: the descriptor is no dma-buf. `NotSupported`: the kernel has no dma-bufs.
     fn of(what: Foreign) -> Result<Self> {
         Ok(match what {
             Foreign::DmaBuf { fd } => Self::DmaBuf(DmaBuf::get(fd)?),
@@ -60,18 +60,18 @@ impl Source {
     }
 }
 
-/// What Russell King's ioctls or MAP_USER_MEMORY have made the GPU reach.
+/// An import by Russell King's ioctls or MAP_USER_MEMORY.
 pub(super) enum Mapped {
-    /// Memory that is not ours.
+    /// Memory that the driver does not own.
     Memory(Visible<UserMemory>),
-    /// A node, by its dma-buf, as this handle.
+    /// The node of a dma-buf, with its handle.
     Node(u32, Arc<Node>),
-    /// Memory that the GPU reaches anyway, and all clients may use: a framebuffer.
+    /// Memory that all clients may use and the GPU can reach without a mapping: a framebuffer.
     Common,
 }
 
 impl Mapped {
-    /// The memory, if it is not ours.
+    /// The memory, if the driver does not own it.
     pub(super) fn memory(&self) -> Option<&Visible<UserMemory>> {
         match self {
             Mapped::Memory(memory) => Some(memory),
@@ -79,7 +79,7 @@ impl Mapped {
         }
     }
 
-    /// Drops it once the GPU does not use it any more.
+    /// Drops it after the GPU's last use.
     pub(super) fn release(self) {
         if let Mapped::Memory(memory) = self {
             memory.release();
@@ -88,9 +88,10 @@ impl Mapped {
 }
 
 impl Process {
-    /// Makes the GPU reach `source`. `waits`: for memory to come back, if that is short.
+    /// Maps `source` for the GPU. If `waits`, waits for memory to be reclaimed when memory is
+    /// short.
     pub(super) fn take(&self, source: &Source, write: bool, waits: bool) -> Result<UserMemory> {
-        // What records have unmapped counts as long as it is not given back.
+        // Memory that records have unmapped counts against limits until it is returned.
         self.finish_returns();
         let memory = self.device.memory();
         let reclaim = || match waits {
@@ -106,10 +107,10 @@ impl Process {
         }
     }
 
-    /// Russell King's ioctls: the handle, for UNMAP_USER_MEMORY, and the GPU address.
+    /// Russell King's ioctls. Returns the handle, for UNMAP_USER_MEMORY, and the GPU address.
     ///
-    /// A dma-buf of ours is the node itself, as with WRAP: the process has it once more until it is
-    /// unmapped.
+    /// For a dma-buf of this driver the process gets a reference to the node, as with WRAP, until
+    /// it unmaps the memory.
     pub(crate) fn map_foreign(self: &Arc<Self>, request: ImportRequest) -> Result<(u32, u32)> {
         self.check_own()?;
         let source = Source::of(request.what)?;
@@ -141,7 +142,7 @@ impl Process {
         let handle = self.have_node(node.clone(), None)?;
         let inserted = {
             let mut tables = self.tables();
-            // Another thread may have freed it meanwhile.
+            // Another thread may have freed it.
             let address = match tables.handle_of(&node) {
                 Some((found, entry)) if found == handle => Ok(entry.node.address()),
                 _ => Err(Error::MemoryLocked),
@@ -158,14 +159,14 @@ impl Process {
         })
     }
 
-    /// Drops what UNMAP_USER_MEMORY has taken out of the table, after the GPU's last use of it.
+    /// Drops an import that UNMAP_USER_MEMORY has removed from the table, after the GPU's last use.
     pub(super) fn unmap_foreign(self: &Arc<Self>, mapped: Mapped) {
         match mapped {
             Mapped::Memory(memory) => {
                 Returned::Memory(memory.clone()).finish();
                 memory.end_here();
             }
-            // Not another one with its handle.
+            // The handle may have been reused.
             Mapped::Node(handle, node) if self.has_node(handle, &node) => {
                 let _ = self.free_node(handle, false);
             }
@@ -173,14 +174,14 @@ impl Process {
         }
     }
 
-    /// Whether the process has `node`, and as `handle`.
+    /// Whether `handle` is the process's handle for `node`.
     pub(super) fn has_node(&self, handle: u32, node: &Arc<Node>) -> bool {
         let tables = self.tables();
         let entry = tables.nodes.get(handle);
         entry.is_some_and(|entry| Arc::ptr_eq(&entry.node, node))
     }
 
-    /// The same, and has the process's tables lead there.
+    /// As [`Process::take`], and maps the memory in the process's own MMU tables.
     pub(super) fn take_shown(
         &self,
         source: &Source,
@@ -191,18 +192,18 @@ impl Process {
         self.show(Arc::new(memory, crate::sys::GFP_CLIENT)?, waits)
     }
 
-    /// Has `memory` in the table: the handle and the GPU address.
+    /// Adds `memory` to the table. Returns the handle and the GPU address.
     pub(super) fn insert_user_memory(&self, memory: Visible<UserMemory>) -> Result<(u32, u32)> {
         let address = memory.address();
         let info = self.tables().insert_user_memory(memory)?;
         Ok((info, address))
     }
 
-    /// WRAP_USER_MEMORY: a node of the memory, which counts in no ledger. One of memory without
-    /// pages (a framebuffer) gives no addresses: the process may use them anyway.
+    /// WRAP_USER_MEMORY: makes a node of the memory, which no ledger counts. A node of memory
+    /// without pages (a framebuffer) adds no addresses: the process may use these already.
     ///
-    /// `NotSupported`: the process's own memory is not `in_lines` of the cache, as it must be. What
-    /// lies beside it in a line is lost when that is cleaned or invalidated.
+    /// `NotSupported`: `in_lines` is set, and the process's memory is not in whole cache lines.
+    /// Cleaning or invalidating a line would destroy other data in it.
     pub(super) fn wrap(self: &Arc<Self>, what: Foreign, in_lines: bool) -> Result<Reply<'_>> {
         let source = Source::of(what)?;
         if let Some(node) = self.own_source(&source)? {
@@ -210,7 +211,7 @@ impl Process {
             return self.wrap_own(node, bytes);
         }
         let taken = match source {
-            // What is refused is not pinned before.
+            // Check before pinning.
             Source::User { user, bytes } if in_lines && (user | bytes) & (CACHE_LINE - 1) != 0 => {
                 Err(Error::NotSupported)
             }
@@ -245,9 +246,9 @@ impl Process {
         })
     }
 
-    /// The caller's own memory, for an object. The GPU may write it if it `is_written`, or if the MMU
-    /// cannot keep the GPU from that; then the process must be able to write it.
-    /// `OutOfResources`: it cannot be pinned.
+    /// Wraps the caller's own memory for an object. If it `is_written`, or the MMU cannot
+    /// write-protect it, the GPU may write it, and the process must be able to. `OutOfResources`:
+    /// it cannot be pinned.
     pub(crate) fn wrap_object(&self, user: u64, bytes: u64, is_written: bool) -> Result<Arc<Node>> {
         self.check_own()?;
         let source = Source::User { user, bytes };
@@ -258,8 +259,8 @@ impl Process {
         self.device.memory().wrap(memory, self.number)
     }
 
-    /// A dma-buf of ours is the node itself, as by its name: then no descriptor is held, which
-    /// would hold the module.
+    /// WRAP of a dma-buf of this driver: returns its node, as an import by name. Holds no reference
+    /// to the dma-buf, which would hold the module.
     fn wrap_own(self: &Arc<Self>, node: Arc<Node>, bytes: usize) -> Result<Reply<'_>> {
         let node = self.have_node(node, None)?;
         Ok(Reply::Wrapped {
@@ -275,7 +276,7 @@ impl Process {
         Ok(Reply::Wrapped { node, bytes })
     }
 
-    /// Whether a node of the process's is seen at `user`.
+    /// Whether a node of the process is mapped at `user`.
     fn is_shown(&self, user: u64) -> bool {
         let pool = self.device.memory().pool_address();
         let tables = self.tables();
@@ -284,8 +285,8 @@ impl Process {
         })
     }
 
-    /// Memory that cannot be pinned may be a view of a node of the process's, from its start on:
-    /// then it is that node. `OutOfResources`: it is not.
+    /// WRAP of memory that cannot be pinned: if it is a view of a node of the process, from the
+    /// start of the node, returns that node. `OutOfResources`: it is no such view.
     fn wrap_shown(self: &Arc<Self>, user: u64, bytes: u64) -> Result<Reply<'_>> {
         let numbers = (usize::try_from(user), usize::try_from(bytes));
         let (Ok(user), Ok(bytes)) = numbers else {
@@ -300,7 +301,7 @@ impl Process {
         }
     }
 
-    /// The process's node. `InvalidObject`: no such node, or it is freed.
+    /// The node of a handle. `InvalidObject`: no such node, or it is freed.
     pub(super) fn live_node(&self, handle: u32) -> Result<Arc<Node>> {
         let tables = self.tables();
         let entry = tables.nodes.get(handle).ok_or(Error::InvalidObject)?;
@@ -310,20 +311,21 @@ impl Process {
         }
     }
 
-    /// WAIT_FENCE. `InvalidObject`: no such node. `NotSupported`: there is no fence to wait for.
+    /// WAIT_FENCE. `InvalidObject`: no such node. `NotSupported`: nodes have no fences.
     pub(super) fn wait_node(&self, handle: u32) -> Result<Reply<'_>> {
         self.live_node(handle)
             .and_then(|_| Err(Error::NotSupported))
     }
 
-    /// EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD: the node as a dma-buf, whose descriptor may be
-    /// used for `access`.
+    /// EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD: exports the node as a dma-buf, whose descriptor
+    /// permits `access`.
     ///
-    /// `InvalidObject`: no such node. `NotSupported`: it is a wrapped one, or no whole pages
-    /// (`sharedPool`), or the kernel has no dma-bufs. `OutOfResources`: no descriptor is left.
+    /// `InvalidObject`: no such node. `NotSupported`: the node wraps memory, or is not in whole
+    /// pages (`sharedPool`), or the kernel has no dma-bufs. `OutOfResources`: no descriptor is
+    /// left.
     pub(super) fn export_node(&self, handle: u32, access: Access) -> Result<Reply<'_>> {
         let node = self.live_node(handle)?;
-        // Others may leave something in it from now on.
+        // Other processes may write to it from now on.
         node.share();
         let exporter = self.device.memory().exporter();
         let exported = exporter.export(node, access).map_err(|error| match error {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The profiler: what the cores have counted, for processes that want to know.
+//! The profiler: gives processes the counters of the cores.
 //!
-//! Counters count all work of a core. Each process reads how much they have grown since it read them
-//! last, so that one does not disturb another: they are never cleared ([`hw`](crate::hw)). Its count
-//! of a core begins when it asks for the profiler's setting, or puts the profiler on, or, else, reads
-//! for the first time, which then tells nothing. It ends with the process, or when it puts the
-//! profiler off. Up to then the core's modules keep their clocks.
+//! Counters count all work of a core, and are never cleared ([`hw`](crate::hw)). Each process reads
+//! their growth since its last read, so that no process disturbs another. A process's count of a
+//! core begins when it queries the profiler's setting or turns the profiler on, or else at its
+//! first read, which then returns zeros. The count ends with the process, or when it turns the
+//! profiler off. Until then the clocks of the core's modules are not gated.
 //!
-//! Whether there is a profiler at all, and for whom, is the parameter `gpuProfiler`. Where there is
-//! none the commands answer as the vendor's default builds. Source: sources.md, profiling.
+//! The parameter `gpuProfiler` says which processes may use the profiler. For all others the
+//! commands answer as the vendor's default builds. Source: sources.md, profiling.
 
 use super::{
     AnyCore,
@@ -39,8 +39,8 @@ use kernel::{
     uaccess::UserSlice, //
 };
 
-/// The sets of counters, each with a count that begins anew when it is read: the two parts, those of
-/// 2D, and all in one piece.
+/// The sets of counters, each with a count that a read starts anew: the two parts, the 2D counters,
+/// and all counters at once.
 const SETS: usize = 4;
 const FIRST: usize = 0;
 const SECOND: usize = 1;
@@ -50,12 +50,12 @@ const WHOLE: usize = 3;
 /// A process's count of a core.
 struct Count {
     counting: Counting,
-    /// The counters at the last reading.
+    /// The counters at the last read.
     bases: [Cells; SETS],
 }
 
 impl Count {
-    /// How much there is since then; `begins`: the next time, since now.
+    /// The growth of a set since the last read; `begins` makes this the last read.
     fn take(&mut self, set: usize, begins: bool) -> Cells {
         let totals = self.counting.tally().totals();
         let base = &mut self.bases[set];
@@ -67,24 +67,23 @@ impl Count {
     }
 }
 
-/// By place, the counts of a process.
+/// The counts of a process, by the cores' places.
 type Counts = [Option<KBox<Count>>; MAX_CORES];
 
-/// What a process has of the profiler.
+/// The profiler's state of a process.
 #[derive(Default)]
 pub(super) struct Profile {
-    /// As the process has said; `None`: it has not.
+    /// The process's setting, if it has set one.
     enable: Option<bool>,
-    /// The name of its file, if it has given it one.
+    /// The name of its file, if it has set one.
     name: Option<KBox<Text>>,
-    /// Reading does not begin a new count.
+    /// A read does not start a new count.
     goes_on: bool,
-    /// By place.
     counts: Counts,
 }
 
 impl Process {
-    /// Whether there is a profiler for the caller.
+    /// Whether the caller may use the profiler.
     pub(crate) fn has_profiler(&self) -> bool {
         match self.device.parameters().profiler {
             Profiler::Off => false,
@@ -93,9 +92,9 @@ impl Process {
         }
     }
 
-    /// As [`Process::count_core`], of the core of `selector`, whose place it returns. Also
-    /// `NotSupported`: it has no counters. `GpuNotResponding`: it is not there now. Else as
-    /// [`Device::place`](crate::gpu::Device::place).
+    /// As [`Process::count_core`], for the core of `selector`. Returns its place. Also
+    /// `NotSupported`: the core has no counters. `GpuNotResponding`: the core is gone. Other
+    /// errors: as [`Device::place`](crate::gpu::Device::place).
     fn count(&self, selector: CoreSelector) -> Result<usize> {
         let place = self.device.place(selector)?;
         let AnyCore::Ring(core) = self.device.any(selector)? else {
@@ -104,7 +103,8 @@ impl Process {
         self.count_core(&core).map(|()| place)
     }
 
-    /// What `core` has counted since anybody wanted it. Errors as [`Process::count_core`].
+    /// The counters of `core`, since the first process has counted. Errors as
+    /// [`Process::count_core`].
     pub(crate) fn counted(&self, core: &Core) -> Result<Cells> {
         self.count_core(core)?;
         let tables = self.tables();
@@ -112,7 +112,7 @@ impl Process {
         Ok(count.map_or([0; Counter::CELLS], |count| count.counting.tally().totals()))
     }
 
-    /// Begins the count of a core, unless it has begun, and brings it up to date. `OutOfMemory`.
+    /// Begins the count of a core, unless it has begun, and updates it. `OutOfMemory`.
     fn count_core(&self, core: &Core) -> Result {
         let place = core.index();
         let hardware = core.hardware();
@@ -121,8 +121,8 @@ impl Process {
             let count = tables.profile.counts[place].as_ref();
             count.is_some_and(|count| count.counting.is_of(hardware))
         };
-        // First: from here on no count is lost when the core goes off, and its modules' clocks are
-        // not gated. The allocation, too, comes before that.
+        // First allocate and ask for the counters: from then on no count is lost when the core is
+        // switched off, and the clocks of its modules are not gated.
         let count = match has_begun {
             true => None,
             false => Some(KBox::new(
@@ -136,13 +136,13 @@ impl Process {
         let _: Option<()> = core.ring().if_on(|hardware| hardware.count());
         if let Some(mut count) = count {
             count.bases = [count.counting.tally().totals(); SETS];
-            // Another thread's may be as good, and goes.
+            // Replaces the count that another thread may have begun.
             let _old = self.tables().profile.counts[place].replace(count);
         }
         Ok(())
     }
 
-    /// GET_PROFILE_SETTING. `is_built`, `is_on`: as [`Request`](crate::abi::Request) has them.
+    /// GET_PROFILE_SETTING. `is_built`, `is_on`: see [`Request`](crate::abi::Request).
     pub(super) fn profile_setting(
         &self,
         selector: CoreSelector,
@@ -173,12 +173,13 @@ impl Process {
         Ok(Reply::ProfileSetting { enable, name })
     }
 
-    /// Begins the count, where there is something to count: the setting is known without.
+    /// Begins the count. Ignores errors: the setting is valid without a count.
     fn begin(&self, selector: CoreSelector) {
         let _: Result<usize> = self.count(selector);
     }
 
-    /// SET_PROFILE_SETTING. `NotSupported`: there is none in this build of the client's.
+    /// SET_PROFILE_SETTING. `NotSupported`: the caller may not use the profiler, and `is_built` is
+    /// set.
     pub(super) fn set_profile_setting(
         &self,
         selector: CoreSelector,
@@ -193,7 +194,7 @@ impl Process {
             };
         }
         let name = match name.0[0] {
-            // It does not say.
+            // No name given.
             0 => None,
             _ => Some(KBox::new(name, sys::GFP_CLIENT)?),
         };
@@ -212,7 +213,7 @@ impl Process {
         Ok(())
     }
 
-    /// Ends the counts. Where no other process wants any, modules' clocks are gated again.
+    /// Ends the counts. If no other process counts, the clocks of the modules are gated again.
     pub(super) fn end_counts(&self) {
         let ended: Counts = core::mem::take(&mut self.tables().profile.counts);
         let had_some = ended.each_ref().map(Option::is_some);
@@ -229,14 +230,14 @@ impl Process {
         }
     }
 
-    /// How much the core of `selector` has counted since `set` was asked for last. Errors as
+    /// The growth of `set` on the core of `selector` since the last read. Errors as
     /// [`Process::count`].
     fn take_counters(&self, selector: CoreSelector, set: usize) -> Result<Cells> {
         let place = self.count(selector)?;
         let mut tables = self.tables();
         let begins = !tables.profile.goes_on;
         let count = tables.profile.counts[place].as_mut();
-        // Else the process has put it off meanwhile.
+        // `None` if another thread has turned the profiler off.
         Ok(count.map_or([0; Counter::CELLS], |count| count.take(set, begins)))
     }
 
@@ -258,8 +259,8 @@ impl Process {
         Ok(Reply::Counters(KBox::new(cells, sys::GFP_CLIENT)?))
     }
 
-    /// PROFILE_REGISTERS_2D: writes cycles, and pixels of the 2D engine, to `user`.
-    /// `InvalidArgument`: that is 0. `OutOfResources`: it cannot be written. Else as
+    /// PROFILE_REGISTERS_2D: writes the cycles and the pixels of the 2D engine to `user`.
+    /// `InvalidArgument`: `user` is 0. `OutOfResources`: it cannot be written. Other errors: as
     /// [`Process::count`].
     pub(super) fn read_counters_2d(&self, selector: CoreSelector, user: u64) -> Result {
         if !self.has_profiler() {

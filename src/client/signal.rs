@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! User signals: what threads of a process wait for.
+//! User signals, on which the threads of a process wait.
 //!
-//! A signal is a flag. Manual reset: it stays set until it is reset, and wakes all that wait.
-//! Automatic reset: the wait that ends takes it. Source: sources.md, signals, with the
-//! intended meaning of manual reset (wake all) where the C driver wakes one.
+//! A signal is a flag. A manual-reset signal stays set until a client resets it, and wakes all
+//! waiters. An automatic-reset signal ends one wait, which resets it. Source: sources.md, signals;
+//! the C driver wakes only one waiter of a manual-reset signal.
 
 use super::usage::{
     OneFence,
@@ -42,28 +42,28 @@ use kernel::{
 
 type Fences = [Option<(Fence, OneFence)>; MAX_FENCES];
 
-/// Nanoseconds of a millisecond.
+/// Nanoseconds in a millisecond.
 const NANOSECONDS: u64 = 1_000_000;
 
-/// A wait of this many milliseconds or more is measured in jiffies alone. Clients wait for most jobs
-/// so, few such waits time out, and reading a clock for each would cost them time.
+/// The shortest wait, in milliseconds, that is measured in jiffies only. Most waits for jobs are
+/// such, few of them time out, and reading a clock for each costs time.
 const LONG: u32 = 1_000;
 
-/// Jiffies that such a wait is longer, so that late ticks do not make it too short.
+/// Jiffies that are added to such a wait, so that late ticks do not make it too short.
 const LATE: Jiffies = bindings::HZ as Jiffies / 4;
 
-/// The wait time that means for ever.
+/// A timeout without limit.
 const FOREVER: u32 = u32::MAX;
 
 struct State {
     set: bool,
-    /// It has been destroyed.
+    /// The signal has been destroyed.
     over: bool,
-    /// Signaled when it is set the next time.
+    /// Fences to signal when the signal is next set.
     fences: Option<KBox<Fences>>,
 }
 
-/// When a wait of `milliseconds` that begins now is over, in nanoseconds.
+/// The end of a wait of `milliseconds` that begins now, in nanoseconds.
 #[cold]
 #[inline(never)]
 fn end_of(milliseconds: u32) -> u64 {
@@ -76,7 +76,6 @@ fn is_past(end: u64) -> bool {
     sys::monotonic_ns() >= end
 }
 
-/// One signal.
 #[pin_data]
 pub(crate) struct Signal {
     manual_reset: bool,
@@ -87,7 +86,7 @@ pub(crate) struct Signal {
 }
 
 impl Signal {
-    /// A signal that is not set.
+    /// A signal that is not yet set.
     pub(crate) fn new(manual_reset: bool) -> Result<Arc<Self>> {
         Ok(Arc::pin_init(
             pin_init!(Self {
@@ -108,8 +107,8 @@ impl Signal {
         self.set(state, Outcome::Done);
     }
 
-    /// The job that was to set it has ended: sets it, with an error in its fences if the GPU has
-    /// not done the job.
+    /// Sets the signal when its job has ended. If the GPU has not done the job, the fences get an
+    /// error.
     pub(crate) fn job_ended(&self, outcome: Outcome) {
         self.set(true, outcome);
     }
@@ -129,7 +128,7 @@ impl Signal {
             self.changed.notify_one();
         }
         if let Some(mut fences) = fences {
-            // Dropped without being signaled, a fence ends with an error.
+            // A fence that is dropped without being signaled ends with an error.
             for (fence, _one) in fences.iter_mut().filter_map(Option::take) {
                 if let Outcome::Done = outcome {
                     fence.signal();
@@ -138,15 +137,16 @@ impl Signal {
         }
     }
 
-    /// A sync file of a fence that is signaled when the signal is set the next time, or is set now.
-    /// With an error it is when the signal is destroyed, or after a time ([`Fence`]). It counts for
-    /// the process that `usage` is of.
+    /// A sync file of a fence that is signaled when the signal is set, or at once if it is set. The
+    /// fence ends with an error when the signal is destroyed, or after a timeout ([`Fence`]). It
+    /// counts for the process of `usage`.
     ///
-    /// `NotFound`: the signal was destroyed. `OutOfResources`: no descriptor is left, or the signal
-    /// has [`MAX_FENCES`], or the process [`MAX_PROCESS_FENCES`](crate::limits::MAX_PROCESS_FENCES).
-    /// `NotSupported`: the kernel has no sync files. `OutOfMemory`.
+    /// `NotFound`: the signal was destroyed. `OutOfResources`: no descriptor is left, the signal
+    /// has [`MAX_FENCES`], or the process
+    /// [`MAX_PROCESS_FENCES`](crate::limits::MAX_PROCESS_FENCES). `NotSupported`: the kernel has no
+    /// sync files. `OutOfMemory`.
     pub(crate) fn fence_file(&self, usage: &Arc<Usage>) -> Result<NewFile> {
-        // Made before the lock: a thread that sets the signal must not wait for memory.
+        // Allocate before taking the lock: a thread that sets the signal must not wait for memory.
         let room = KBox::new([const { None }; MAX_FENCES], sys::GFP_CLIENT)?;
         let fence = Fence::new()?;
         let file = fence.file()?;
@@ -173,7 +173,7 @@ impl Signal {
         Ok(file)
     }
 
-    /// Ends all waits, now and later: the signal has been destroyed.
+    /// Destroys the signal: ends all current and later waits.
     pub(crate) fn end(&self) {
         let fences = {
             let mut state = self.state.lock();
@@ -184,7 +184,7 @@ impl Signal {
         drop(fences);
     }
 
-    /// Takes the signal if it is set.
+    /// Returns whether the signal is set. Resets an automatic-reset one.
     fn take(&self, state: &mut State) -> bool {
         let was = state.set;
         if was && !self.manual_reset {
@@ -195,17 +195,17 @@ impl Signal {
 
     /// Waits for the signal, at least `milliseconds`, or [`FOREVER`].
     ///
-    /// `Timeout`: not set in that time. `Interrupted`: a Unix signal came first. `NotFound`: the
-    /// signal was destroyed.
+    /// `Timeout`: not set in that time. `Interrupted`: by a Unix signal. `NotFound`: the signal was
+    /// destroyed.
     pub(crate) fn wait(&self, milliseconds: u32) -> Result {
         let mut state = self.state.lock();
-        // A jiffy more, as the first one may be almost over.
+        // Add a jiffy: the first one may be almost over.
         let mut left = match milliseconds {
             0 => 0,
             LONG.. => msecs_to_jiffies(milliseconds).saturating_add(LATE),
             ms => msecs_to_jiffies(ms).saturating_add(1),
         };
-        // Jiffies that come late come all at once: then they are no measure.
+        // Late ticks come all at once, so short waits also check the clock.
         let mut end = None;
         loop {
             if self.take(&mut state) {
@@ -239,7 +239,7 @@ impl Signal {
         }
     }
 
-    /// The end of an interrupted wait: a wake-up that came at the same time is not lost.
+    /// Ends an interrupted wait, without losing a concurrent wake-up.
     fn interrupted(&self, state: &mut State) -> Result {
         if self.take(state) {
             Ok(())

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! etnaviv's interface: SUBMIT, and what waits for its jobs.
+//! etnaviv's interface: SUBMIT, and waits for its jobs.
 //!
-//! The number of a job in its core's ring, cut to 32 bits, is that of its fence. A node notes its
-//! last jobs.
+//! The number of a fence is the low 32 bits of its job's number in the ring of the core. A node
+//! notes its last jobs.
 
 use super::{
     action::Action,
@@ -43,10 +43,10 @@ use kernel::{
     sync::Arc, //
 };
 
-/// How long the fence of another driver is waited for, in milliseconds: as others wait for ours.
+/// The longest wait for a fence of another driver, in milliseconds: as other drivers wait for ours.
 pub(crate) const FENCE_TIMEOUT: u32 = 10_000;
 
-/// How many cores etnaviv can have.
+/// The most cores of etnaviv's interface.
 const MAX_PIPES: u32 = 4;
 
 /// A node that a stream uses.
@@ -55,24 +55,24 @@ pub(crate) struct Used {
     pub(crate) is_written: bool,
 }
 
-/// A stream on its way to a core.
+/// A stream to submit.
 pub(crate) struct Stream {
     pub(crate) core: Arc<Core>,
-    /// The pipe of the core that it begins in.
+    /// The pipe in which it begins.
     pub(crate) entry: u32,
-    /// Its words, with all addresses.
+    /// Its words, with all relocations applied.
     pub(crate) commands: KVVec<u32>,
-    /// The nodes that it says it uses.
+    /// The nodes that the client lists.
     pub(crate) used: KVVec<Used>,
-    /// What ends with it.
+    /// The fence that its end signals.
     pub(crate) fence: Option<Fence>,
-    /// Jobs of other cores that use the nodes come before it.
+    /// It waits for jobs of other cores that use the nodes.
     pub(crate) is_ordered: bool,
 }
 
 impl Process {
-    /// The core of etnaviv's number `pipe`. `NotSupported`: there is none. `InvalidArgument`: nor can
-    /// there be.
+    /// The core with etnaviv's number `pipe`. `NotSupported`: no such core. `InvalidArgument`: the
+    /// interface has no such number.
     pub(crate) fn core_of_pipe(&self, pipe: u32) -> Result<Arc<Core>> {
         if pipe >= MAX_PIPES {
             return Err(Error::InvalidArgument);
@@ -82,7 +82,7 @@ impl Process {
         core.ok_or(Error::NotSupported)
     }
 
-    /// GET_PARAM. `InvalidArgument`: there is none of this number.
+    /// GET_PARAM. `InvalidArgument`: no such parameter.
     pub(crate) fn core_parameter(&self, pipe: u32, parameter: u32) -> Result<u64> {
         let core = self.core_of_pipe(pipe)?;
         let id = core.identity();
@@ -104,15 +104,16 @@ impl Process {
             0x18 => id.instruction_count,
             0x19 => id.num_constants,
             0x1A => id.free_varyings,
-            // No address is the client's to choose.
+            // Clients choose no addresses.
             0x1B => return Ok(u64::MAX),
             0x1C..=0x1E => 0,
             _ => return Err(Error::InvalidArgument),
         }))
     }
 
-    /// As [`Process::create_object`], in pages of its own: in one piece where a core's MMU does not
-    /// translate the addresses of tile status, which may lie there, if not `by_mmu`.
+    /// As [`Process::create_object`], in pages of its own. Unless `by_mmu`, the memory is
+    /// contiguous if the MMU of a core does not translate addresses of tile status, because the
+    /// client may use it for tile status.
     pub(crate) fn create_object_in_pages(
         self: &Arc<Self>,
         bytes: u64,
@@ -122,7 +123,7 @@ impl Process {
         let in_one_piece =
             !by_mmu && cores.any(|core| !core.identity().has_new_memory_controller());
         match self.create_object_in(bytes, default_pool(in_one_piece, true)) {
-            // Few objects are tile status.
+            // Few objects are used for tile status.
             Err(Error::OutOfMemory) if in_one_piece => {
                 self.create_object_in(bytes, default_pool(false, true))
             }
@@ -130,7 +131,7 @@ impl Process {
         }
     }
 
-    /// Where a file shows it. `InvalidArgument`: nowhere.
+    /// The file offset to map `node`. `InvalidArgument`: it cannot be mapped.
     pub(crate) fn object_offset(&self, node: &Node) -> Result<u64> {
         self.check_own()?;
         match node.view() {
@@ -139,15 +140,15 @@ impl Process {
         }
     }
 
-    /// Waits for the fence of another driver's, or of ours, whatever Unix signals come: a SUBMIT that
-    /// they restarted would wait anew.
+    /// Waits for a fence of any driver. Unix signals do not interrupt the wait: a restarted SUBMIT
+    /// would wait anew.
     pub(crate) fn wait_for_fence(&self, fd: i32) -> Result {
         Ok(fence::wait(fd, FENCE_TIMEOUT, true)?)
     }
 
-    /// Runs the commands `words`, which begin in pipe `entry` and need no context, and `fence` after
-    /// them; returns the job's number. Errors as [`Process::commit`]; also `InvalidArgument`: there
-    /// are too many.
+    /// Submits the commands `words`, which begin in pipe `entry` without a context, then `fence`.
+    /// Returns the job's number. Errors as [`Process::commit`]; also `InvalidArgument`: too many
+    /// words.
     fn run_words(
         self: &Arc<Self>,
         core: &Core,
@@ -179,7 +180,7 @@ impl Process {
         Ok(submitted.job)
     }
 
-    /// Submits a stream, and returns the number of its fence.
+    /// Submits a stream. Returns the number of its fence.
     pub(crate) fn submit_stream(self: &Arc<Self>, stream: Stream) -> Result<u32> {
         self.check_own()?;
         let core = &stream.core;
@@ -206,8 +207,8 @@ impl Process {
         Ok(number as u32)
     }
 
-    /// Waits until the last jobs that use `node`, or, unless `is_for_writing`, write it, have
-    /// ended. `ChipNotReady`: they have not, and `milliseconds` is 0. `Timeout`.
+    /// Waits for the last jobs that write `node`, and, if `is_for_writing`, for those that read it.
+    /// `ChipNotReady`: they have not ended, and `milliseconds` is 0. `Timeout`.
     pub(crate) fn wait_for_object(
         &self,
         node: &Node,
@@ -217,7 +218,7 @@ impl Process {
         self.wait_for_jobs(node, !is_for_writing, milliseconds, None)
     }
 
-    /// The same for all cores but that at place `except`.
+    /// As [`Process::wait_for_object`], on all cores but the one at place `except`.
     fn wait_for_jobs(
         &self,
         node: &Node,
@@ -235,21 +236,20 @@ impl Process {
         Ok(())
     }
 
-    /// Waits for the jobs that `core` has, as far as it takes [`FENCE_TIMEOUT`]. Errors as
+    /// Waits for all jobs of `core`, at most [`FENCE_TIMEOUT`]. Errors as
     /// [`Process::wait_for_object`].
     pub(crate) fn wait_for_jobs_of(&self, core: &Core) -> Result {
         wait_for(core, core.ring().newest(), FENCE_TIMEOUT)
     }
 
-    /// Waits for the fence of number `number` of a core. Errors as
-    /// [`Process::wait_for_object`].
+    /// Waits for fence `number` of a core. Errors as [`Process::wait_for_object`].
     pub(crate) fn wait_for_number(&self, pipe: u32, number: u32, milliseconds: u32) -> Result {
         let core = self.core_of_pipe(pipe)?;
         wait_for(&core, full_number(&core, number), milliseconds)
     }
 }
 
-/// Asked for each object of a SUBMIT, that at place `at`. `Interrupted`: the caller is being killed.
+/// Called for object `at` of a SUBMIT. `Interrupted`: the caller is being killed.
 #[inline]
 pub(crate) fn check_alive(at: usize) -> Result {
     match at % 256 == 255 && sys::is_killed() {
@@ -258,14 +258,13 @@ pub(crate) fn check_alive(at: usize) -> Result {
     }
 }
 
-/// Waits for the fence of number `number` of `core` as far as it takes [`FENCE_TIMEOUT`], whatever
-/// Unix signals come.
+/// Waits for fence `number` of `core`, at most [`FENCE_TIMEOUT`], uninterrupted by Unix signals.
 pub(crate) fn settle_number(core: &Core, number: u32) {
     core.ring()
         .poll_for(full_number(core, number), FENCE_TIMEOUT);
 }
 
-/// The same until the calling thread is killed; says whether it has ended.
+/// As [`settle_number`], until the calling thread is killed. Returns whether the job has ended.
 pub(crate) fn outlast_number(core: &Core, number: u32) -> bool {
     let number = full_number(core, number);
     let ended = wait::poll(FENCE_TIMEOUT, || {
@@ -275,8 +274,8 @@ pub(crate) fn outlast_number(core: &Core, number: u32) -> bool {
     ended == Some(true)
 }
 
-/// The job of `core` whose number ends with these 32 bits: one that has not come yet is one of long
-/// ago.
+/// The number of the newest job of `core` with these low 32 bits. A number that is not used yet
+/// yields an old job.
 fn full_number(core: &Core, number: u32) -> u64 {
     let newest = core.ring().newest();
     // CAST: the low half.
@@ -284,7 +283,7 @@ fn full_number(core: &Core, number: u32) -> u64 {
     newest.saturating_sub(age.into())
 }
 
-/// Waits for job `number` of `core`; what was dropped has ended, too.
+/// Waits for job `number` of `core`. A dropped job has ended, too.
 fn wait_for(core: &Core, number: u64, milliseconds: u32) -> Result {
     match core.ring().wait_for(number, milliseconds) {
         Err(Error::GpuNotResponding) if core.ring().is_over(number) => Ok(()),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a process has mapped: its windows on the pool, and views of its buffers and nodes.
+//! Mappings of a process: its windows on the pool, and views of its buffers and nodes.
 
 use super::{
     completion,
@@ -53,8 +53,7 @@ pub(crate) type PoolView = window::View<Process>;
 impl Process {
     /// Maps what the file offset of `area` names: the pool at 0, or a buffer of this process.
     ///
-    /// Returns the view, if it is one of the pool. `EPERM`: the caller is another program, and the
-    /// log says so.
+    /// Returns the view, if it is one of the pool. `EPERM`: the caller is another program (logged).
     pub(crate) fn mmap(
         self: &Arc<Self>,
         area: NewArea<'_>,
@@ -92,7 +91,7 @@ impl Pager for Process {
             show(0, memory.pool_bytes());
             return;
         }
-        // Under the lock: a thread that takes the node out then unmaps it, and must come later.
+        // Under the lock: a thread that removes the node unmaps it afterwards.
         let mut tables = self.tables();
         let base = memory.pool_address();
         let shown = u32::try_from(offset)
@@ -112,11 +111,11 @@ impl Pager for Process {
 }
 
 impl Tables {
-    /// Where byte `offset` of the pool is in the calling process: by `view`, or by the last one
-    /// that reaches so far.
+    /// User address of byte `offset` of the pool: in `view`, or in the newest other view that
+    /// includes it.
     pub(super) fn in_pool(&self, view: Option<Arc<PoolView>>, offset: usize) -> Option<usize> {
         let all = self.pool_views.iter().rev();
-        // `Init` has a `chain` too, so this one is called by its trait.
+        // `Init` has a `chain`, too.
         Iterator::chain(view.iter(), all)
             .filter_map(|view| view.place())
             .find(|&(_, bytes)| offset < bytes)
@@ -143,14 +142,14 @@ impl Tables {
                 View::Pages(backing) => Some((backing, entry.is_cached)),
                 View::Pool(_) | View::Own(_) => None,
             });
-        // `Init` has a `chain` too, so this one is called by its trait.
+        // `Init` has a `chain`, too.
         Iterator::chain(buffers, nodes).find(|(backing, _)| backing.file_offset() == offset)
     }
 
-    /// Bytes from user address `user` to the end of one piece of this process's GPU memory, which
-    /// lies at `pool_address` if in the pool; `None`: it lies in none.
+    /// Bytes from user address `user` to the end of the buffer or node mapped there; `None`: there
+    /// is none. `pool_address` is the GPU address of the pool.
     pub(super) fn bytes_from(&mut self, user: usize, pool_address: u32) -> Option<usize> {
-        // Clients write their commands into few buffers, in turn.
+        // Most clients write their commands to a few buffers, in turn.
         for &handle in &self.command_buffers {
             if let Some(left) = self
                 .buffers
@@ -176,13 +175,13 @@ impl Tables {
     fn pool_bytes_from(&self, user: usize, pool_address: u32) -> Option<usize> {
         let (entry, offset, window) = self.pool_node_at(user, pool_address)?;
         let (start, bytes) = entry.node.pool_range().filter(|_| entry.locks > 0)?;
-        // As far as both the node and the window go.
+        // Up to the end of the node or of the window.
         let end = start.checked_add(bytes)?.min(window);
         end.checked_sub(offset).filter(|&left| left > 0)
     }
 
-    /// The node that a window on the pool shows at `user`, where in the pool that is, and the
-    /// window's bytes.
+    /// The node that a window on the pool shows at `user`, the offset in the pool, and the window's
+    /// bytes.
     pub(super) fn pool_node_at(
         &self,
         user: usize,
@@ -197,8 +196,7 @@ impl Tables {
         Some((entry, offset, window))
     }
 
-    /// The node whose first byte the process sees at `user`, if it has `bytes` bytes and is not
-    /// freed.
+    /// The node whose first byte is mapped at `user`, if it has `bytes` bytes and is not freed.
     pub(super) fn node_shown_at(
         &self,
         user: usize,
@@ -227,7 +225,7 @@ impl Tables {
         match kind {
             Kind::Node => {
                 let entry = self.nodes.get(handle)?;
-                // What came from elsewhere may be mapped without being locked.
+                // A shared or imported node may be used without a lock.
                 let is_held = entry.locks > 0
                     || entry.origin == Origin::Foreign
                     || entry.imports > 0
@@ -241,13 +239,13 @@ impl Tables {
                 let memory = self.user_memory.get(handle)?.memory()?;
                 Word::in_user_memory(memory, memory.address(), address)
             }
-            // Not the driver's to read.
+            // The driver must not access it.
             Kind::Framebuffer => None,
         }
     }
 
-    /// Whether a word still lies in what has its address. What a list of records takes away is in no
-    /// table any more, but keeps its addresses until the list has its place.
+    /// Whether a word's object still has the word's address. An object that a queue has claimed is
+    /// in no table, but keeps its addresses until the job has its place.
     pub(super) fn has_word(&self, word: &Word) -> bool {
         let Some(Owner { kind, handle }) = self.addresses.owner(word.address()) else {
             return false;
@@ -271,7 +269,7 @@ impl Tables {
     }
 }
 
-/// How many of `bytes` from `start` lie at `user` or after it, if it lies in them.
+/// Bytes from `user` to the end of a range of `bytes` from `start`, if `user` lies in it.
 pub(super) fn left_of(start: usize, bytes: usize, user: usize) -> Option<usize> {
     let at = user.checked_sub(start)?;
     bytes.checked_sub(at).filter(|&left| left > 0)
