@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What happens when a job of a client's has ended: the records of its event queue.
+//! The actions at the end of a client's job: the records of its event queue.
 //!
-//! They run in the interrupt's thread or the hang check, in the order of the jobs, under nothing
-//! but `galcore completion`. What can take long is only noted there: [`Change`],
+//! They run in the interrupt's thread or the hang check, in the order of the jobs, under no lock
+//! but `galcore completion`. Work that can take long is only noted there: [`Change`],
 //! [`Retired`](crate::ring::Retired).
 
 use super::{
@@ -34,36 +34,35 @@ use kernel::{
     sync::Arc, //
 };
 
-/// The most records for which the memory of an ended job's list is kept for another job.
+/// The largest list, in records, whose memory is kept for another job.
 const SPARE_ROOM: usize = 16;
 
-/// What an event does when it fires. Each takes no longer than a constant, and waits for nothing
-/// that a client can hold up: it runs in the interrupt's thread. A word says which: see
-/// [`Error`](crate::error::Error).
+/// An action of an event. It runs in the interrupt's thread, takes constant time, and waits for
+/// nothing that a client can hold up. The tag is a word, as in [`Error`](crate::error::Error).
 #[repr(u32)]
 pub(crate) enum Action {
     /// Sets a user signal.
     Signal(Arc<Signal>),
-    /// Notes what changes in the tables of a process, or what memory it gets back.
+    /// Notes a change of a process's tables, or a return of memory.
     Change(ListArc<Change>),
-    /// Writes a word into its client's memory.
+    /// Writes a word in the client's memory.
     Write(Word, u32),
-    /// Counts in a word of its client's memory.
+    /// Counts in a word of the client's memory.
     Count(Count),
-    /// Notes the time for one of a process's timers; `true` is its start.
+    /// Stores the time in one of a process's timers, as its start if `true`.
     Timestamp(Arc<Process>, u32, bool),
-    /// Sends the realtime signal of the parameters, with this value.
+    /// Sends the realtime signal of the module parameters, with this value.
     LinuxSignal(Arc<Process>, u32),
-    /// Ends a fence of a SUBMIT's: with an error, if its job was dropped.
+    /// Ends a fence of a SUBMIT, with an error if its job was dropped.
     Fence(Fence),
 }
 
-/// Counting in a word of a client's memory.
+/// A count in a word of a client's memory.
 pub(crate) struct Count {
     pub(super) counter: Word,
     /// 1, or -1.
     pub(super) step: i32,
-    /// If the counter is then what this word is, the signal is set.
+    /// The word that the counter must reach to set the signal.
     pub(super) until: Option<(Word, Option<Arc<Signal>>)>,
 }
 
@@ -79,13 +78,13 @@ impl Count {
 
     pub(super) fn words(&self) -> impl Iterator<Item = &Word> {
         let wanted = self.until.as_ref().map(|(wanted, _)| wanted);
-        // `Init` has a `chain` too, so this one is called by its trait.
+        // `Init` has a `chain`, too.
         Iterator::chain(core::iter::once(&self.counter), wanted)
     }
 }
 
 impl Action {
-    /// Does it, for a job that has ended as `outcome` says.
+    /// Runs the action of a job that has ended with `outcome`.
     fn run(self, outcome: Outcome) {
         match self {
             Action::Signal(signal) => signal.job_ended(outcome),
@@ -104,18 +103,18 @@ impl Action {
 #[derive(Default)]
 pub(crate) struct Events {
     actions: KVVec<Action>,
-    /// Whose they are; `None`: the driver's.
+    /// The usage of the client; `None`: a job of the driver.
     usage: Option<Arc<Usage>>,
-    /// The completion page that shows the job's end; its core, and its number there.
+    /// The completion page that shows the job's end, the job's core, and its number on the page.
     shown: Option<(Arc<CompletionPage>, usize, u64)>,
-    /// How many streams of a client's the job has: 0 or 1. A word: what fills up a byte is copied apart.
+    /// Number of client streams in the job, 0 or 1. A word, because padding is copied separately.
     streams: u32,
 }
 
 impl Events {
-    /// Those of the process that `usage` is of: none yet. `spare`: its memory is used.
+    /// An empty list for the process of `usage`, which reuses the memory of `spare`.
     pub(super) fn new(spare: Self, usage: &Arc<Usage>) -> Self {
-        // Most often it has been this process's: its reference is used, too.
+        // `spare` usually was of the same process: reuse its reference, too.
         let own = spare.usage.filter(|own| Arc::ptr_eq(own, usage));
         Self {
             actions: spare.actions,
@@ -125,17 +124,17 @@ impl Events {
         }
     }
 
-    /// Whether they hold neither memory nor anything else.
+    /// Whether a drop would release nothing.
     pub(super) fn are_nothing(&self) -> bool {
         self.actions.capacity() == 0 && self.usage.is_none() && self.shown.is_none()
     }
 
-    /// Their job has commands of a client's.
+    /// Notes that the job has commands of a client.
     pub(super) fn note_commands(&mut self) {
         self.streams = 1;
     }
 
-    /// Makes room for `count` more.
+    /// Reserves memory for `count` more actions.
     pub(super) fn reserve(&mut self, count: usize) -> Result {
         Ok(self.actions.reserve(count, crate::sys::GFP_CLIENT)?)
     }
@@ -144,7 +143,8 @@ impl Events {
         Ok(self.actions.push(action, crate::sys::GFP_CLIENT)?)
     }
 
-    /// Shows the end of the next job that `page` counts on core `core` there, before all else.
+    /// Makes `page` show the end of the next job that it counts on core `core`, before the actions
+    /// run.
     pub(super) fn show_on(&mut self, page: &Arc<CompletionPage>, core: usize) {
         self.shown = Some((page.clone(), core, page.newest(core) + 1));
     }

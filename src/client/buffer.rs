@@ -38,14 +38,14 @@ use kernel::sync::Arc;
 /// A contiguous buffer in a process's table.
 pub(super) struct BufferEntry {
     pub(super) buffer: Visible<Buffer>,
-    /// Where it is mapped; 0 while it is not.
+    /// User address of its view; 0: none.
     pub(super) user: usize,
-    /// It came by ALLOCATE_NON_PAGED_MEMORY.
+    /// Allocated by ALLOCATE_NON_PAGED_MEMORY.
     pub(super) non_paged: bool,
 }
 
 impl BufferEntry {
-    /// Where the process sees it, if it does.
+    /// Its view, if it is mapped.
     pub(super) fn shown(&self) -> Option<(Backing, usize)> {
         let backing = || Backing::Contiguous((*self.buffer).clone());
         (self.user != 0).then(|| (backing(), self.user))
@@ -62,8 +62,8 @@ impl Process {
         Ok(())
     }
 
-    /// UNMAP_MEMORY: ends the caller's view of a buffer. `InvalidArgument`: no handle, or it has
-    /// none. `NotFound`: there is no such buffer.
+    /// UNMAP_MEMORY: ends the caller's view of a buffer. `InvalidArgument`: handle 0, or no view.
+    /// `NotFound`: no such buffer.
     pub(super) fn unmap_memory(&self, handle: u32) -> Result {
         if handle == 0 {
             return Err(Error::InvalidArgument);
@@ -106,7 +106,8 @@ impl Process {
                 user: user as u64,
             }),
             Err(error) => {
-                // Another thread may have named its address, or guessed the handle and freed it.
+                // Another thread may have mapped at its address, or guessed the handle and freed
+                // it.
                 let entry = tables.remove_buffer(handle);
                 drop(tables);
                 if let Ok(user) = mapped {
@@ -120,7 +121,7 @@ impl Process {
         }
     }
 
-    /// Takes a buffer out of the table. `InvalidArgument`: a field is 0. `NotFound`: unknown.
+    /// Removes a buffer from the table. `InvalidArgument`: a field is 0. `NotFound`: unknown.
     fn remove_buffer(&self, named: NamedBuffer) -> Result<BufferEntry> {
         if named.bytes == 0 || named.handle == 0 || named.user == 0 {
             return Err(Error::InvalidArgument);
@@ -130,7 +131,7 @@ impl Process {
             .ok_or(Error::NotFound)
     }
 
-    /// MAP_MEMORY: the caller's view of a buffer, made anew if UNMAP_MEMORY has ended it.
+    /// MAP_MEMORY: the caller's view of a buffer, mapped again if UNMAP_MEMORY has ended it.
     pub(super) fn map_memory(self: &Arc<Self>, file: &OpenFile, handle: u32) -> Result<Reply<'_>> {
         if handle == 0 {
             return Err(Error::InvalidArgument);
@@ -148,7 +149,7 @@ impl Process {
         let first = tables.buffers.get(handle).map_or(0, |entry| entry.user);
         let noted = match first {
             0 => tables.show_buffer(handle, user),
-            // Another thread was quicker.
+            // Another thread was faster.
             _ => Ok(()),
         };
         drop(tables);
@@ -161,7 +162,7 @@ impl Process {
 }
 
 impl BufferEntry {
-    /// Bytes from user address `user` to its end; `None`: it is not mapped there.
+    /// Bytes from user address `user` to the end of its view; `None`: it is not mapped there.
     pub(super) fn bytes_from(&self, user: usize) -> Option<usize> {
         match self.user {
             0 => None,
@@ -179,8 +180,8 @@ impl Tables {
         }
     }
 
-    /// Puts a buffer into the table, the process's addresses and the ledgers, or nothing of it.
-    /// `OutOfResources`, `OutOfMemory`.
+    /// Adds a buffer to the table, the process's addresses and the ledgers. `OutOfResources`,
+    /// `OutOfMemory`: adds nothing.
     fn insert_buffer(&mut self, entry: BufferEntry) -> Result<u32> {
         let (address, bytes) = (entry.buffer.address(), entry.buffer.bytes());
         let non_paged = entry.non_paged;
@@ -197,7 +198,7 @@ impl Tables {
         Ok(handle)
     }
 
-    /// Notes where a buffer is mapped. `NotFound`: it is gone. `OutOfMemory`.
+    /// Notes the user address of a buffer. `NotFound`: no such buffer. `OutOfMemory`.
     fn show_buffer(&mut self, handle: u32, user: usize) -> Result {
         let entry = self.buffers.get_mut(handle).ok_or(Error::NotFound)?;
         self.user_views.insert(UserView {
@@ -209,7 +210,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Takes a buffer out, with its bytes out of the ledger.
+    /// Removes a buffer from the table, the addresses and the ledger.
     fn remove_buffer(&mut self, handle: u32) -> Option<BufferEntry> {
         let entry = self.buffers.remove(handle)?;
         self.user_views.remove(entry.user, Viewed::Buffer(handle));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! ATTACH, DETACH and STALL: the contexts of a process, waiting for all that it has submitted, and
-//! what becomes of a core that does not do it.
+//! ATTACH and DETACH of contexts, STALL, and reports of cores that hang.
 
 use super::{
     restarts::Limited,
@@ -40,15 +39,15 @@ use kernel::sync::{
     Arc, //
 };
 
-/// How often the vendor's STALL looks whether its time is over, in milliseconds
-/// (`gcdGPU_ADVANCETIMER`): a shorter one is no shorter.
+/// The unit of STALL's timeout, in milliseconds: the interval at which the vendor's STALL checks
+/// the time (`gcdGPU_ADVANCETIMER`).
 const STALL_STEP: u32 = 250;
 
-/// Cores that are said to hang.
+/// Reports of cores that hang.
 static STUCK: RateLimit = RateLimit::new();
 
 impl Process {
-    /// ATTACH: a context with states as after a reset; `newer`: of a client from 5.0.11 on.
+    /// ATTACH: a context with the states after a reset; `newer`: for a client of 5.0.11 or later.
     ///
     /// `OutOfResources`: the process has [`MAX_CONTEXTS`]. `OutOfMemory`.
     pub(super) fn attach(&self, core: &Core, newer: bool) -> Result<Reply<'_>> {
@@ -77,11 +76,12 @@ impl Process {
         })
     }
 
-    /// DETACH; says whether there was such a context.
+    /// DETACH. Returns whether the context existed.
     pub(super) fn detach(&self, context: u32) -> bool {
         let mut tables = self.tables();
         let removed = tables.contexts.remove(context);
-        // Its states stay in the core. Its memory does not stay for what they may name later.
+        // The core keeps its states. Note the addresses in them, but do not keep the context's
+        // memory.
         let mut lasts: [Option<Arc<Context>>; MAX_CORES] = Default::default();
         if let Some(Some(removed)) = &removed {
             for (core, last) in tables.per_core.iter_mut().zip(&mut lasts) {
@@ -93,15 +93,15 @@ impl Process {
             }
         }
         drop(tables);
-        // What the GPU still reads is kept by the jobs that load it. Dropped without the lock.
+        // Drop without the lock. Jobs that load the context hold references.
         let is_known = removed.is_some();
         drop((removed, lasts));
         is_known
     }
 
-    /// STALL: waits until all that is in the core's ring has ended. `GpuNotResponding`: not in the
-    /// process's time, if the generation's `is_limited`; else the core does not get on.
-    /// `Interrupted`.
+    /// STALL: waits until all jobs in the core's ring have ended. `GpuNotResponding`: not within
+    /// the process's timeout, if the generation's STALL `is_limited`; else, the core makes no
+    /// progress. `Interrupted`.
     pub(super) fn stall(&self, core: &Core, is_limited: bool) -> Result {
         let stalled = self.wait_for_all(core, is_limited);
         if stalled == Err(Error::GpuNotResponding) {
@@ -136,9 +136,9 @@ impl Process {
         }
     }
 
-    /// RESET: an admin's process has the core reset if that does not get on. What others have under
-    /// way is not theirs to lose: for them it counts as one, and is none. `NotSupported`: nothing was
-    /// reset, and the generation says so (`succeeds`: it does not).
+    /// RESET: resets the core for an administrator, if it hangs. For other processes, which must
+    /// not drop jobs of others, it only counts a reset. `NotSupported`: no reset, in a generation
+    /// that reports this (not `succeeds`).
     pub(super) fn reset(&self, selector: CoreSelector, succeeds: bool) -> Result {
         if sys::is_admin() {
             if let Ok(core) = self.device.any(selector) {
@@ -166,8 +166,8 @@ impl Process {
         }
     }
 
-    /// BROADCAST_GPU_STUCK: the hang check looks now, and does not wait for its time if an admin's
-    /// process says so.
+    /// BROADCAST_GPU_STUCK: runs the hang check now. For an administrator it does not wait for the
+    /// hang's timeout.
     pub(super) fn report_stuck(&self, selector: CoreSelector) {
         if let Ok(core) = self.device.any(selector) {
             match sys::is_admin() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which framebuffers a process may draw into: those that it has mapped for writing
-//! (`allowedRanges=framebuffer`), and memory of MAP_USER_MEMORY that has no pages.
+//! The framebuffers that a process may draw into: those that it has mapped for writing
+//! (`allowedRanges=framebuffer`), and memory of MAP_USER_MEMORY without pages.
 
 use super::{
     tables::Tables,
@@ -36,21 +36,21 @@ use kernel::{
     sync::atomic::Relaxed, //
 };
 
-/// Not a number that [`framebuffer::stamp`] would give twice.
+/// A stamp that forces a search: [`framebuffer::stamp`] never returns it twice.
 pub(super) const UNSEEN: usize = usize::MAX;
 
 /// A framebuffer that a process's commands may name.
 pub(super) struct Named {
     range: Range,
     kept: Framebuffer,
-    /// Has the GPU reach it.
+    /// Keeps it mapped for the GPU.
     _use: FramebufferUse,
 }
 
 impl Process {
-    /// Looks for framebuffers, if they are wanted and the process has mapped something since it was
-    /// looked last. Of one that is found its commands may name the addresses from now on, as long
-    /// as the process lives.
+    /// Looks for framebuffers, if the parameter asks for it and the process's mappings have changed
+    /// since the last search. The process's commands may name the addresses of those found until
+    /// the process ends.
     #[inline(always)]
     pub(super) fn look_for_framebuffers(&self) {
         if self.device.parameters().framebuffers {
@@ -58,7 +58,7 @@ impl Process {
         }
     }
 
-    /// Has it look the next time, whatever the process has done since.
+    /// Makes the next call of [`Process::look_for_framebuffers`] search in any case.
     pub(super) fn forget_mappings(&self) {
         self.mappings_seen.store(UNSEEN, Relaxed);
     }
@@ -92,7 +92,7 @@ impl Process {
                 _use: of,
             });
             let noted = self.tables().insert_framebuffer(&mut named);
-            // What is not noted, or was before, goes without the lock.
+            // Drop what was not noted, or was replaced, without the lock.
             drop(named);
             if let Err(error) = noted {
                 debug_client!("a framebuffer cannot be noted: {error:?}");
@@ -101,14 +101,15 @@ impl Process {
         self.mappings_seen.store(stamp, Relaxed);
     }
 
-    /// The ranges that the process may use without having got them from this driver.
+    /// Whether the process may use `range`, which this driver has not allocated.
     pub(super) fn may_use_anyway(&self, range: Range) -> bool {
         let allowed = &self.device.parameters().allowed_ranges;
         let holds = |of: &Range| of.holds(range);
         allowed.iter().flatten().any(holds) || self.tables().has_framebuffer(range)
     }
 
-    /// `bytes` bytes at user address `user`, if they are such memory.
+    /// The memory of `bytes` bytes at user address `user`, if it has no pages and the process may
+    /// use it.
     pub(super) fn elsewhere(&self, user: u64, bytes: u64) -> Option<Elsewhere> {
         Some(Elsewhere {
             address: self.address_without_pages(user, bytes)?,
@@ -125,7 +126,7 @@ impl Process {
             return None;
         }
         let (user, bytes) = (usize::try_from(user).ok()?, usize::try_from(bytes).ok()?);
-        // First, so that what is mapped is found whose address is looked up.
+        // Search first, so that a framebuffer at `user` is known.
         self.forget_mappings();
         self.look_for_framebuffers();
         let physical = widen(framebuffer::physical_of(user, bytes)?);
@@ -136,12 +137,12 @@ impl Process {
 }
 
 impl Tables {
-    /// Whether the process's commands may name all of `range` as a framebuffer's.
+    /// Whether `range` lies in a framebuffer that the process's commands may name.
     fn has_framebuffer(&self, range: Range) -> bool {
         self.framebuffers.iter().any(|of| of.range.holds(range))
     }
 
-    /// Where the process's framebuffers are: first physical address and bytes.
+    /// First physical address and size in bytes of the process's framebuffers.
     fn known_framebuffers(&self) -> [Option<(PhysAddr, usize)>; framebuffer::MOST] {
         let mut all = [None; framebuffer::MOST];
         for (place, known) in all.iter_mut().zip(&self.framebuffers) {
@@ -150,20 +151,20 @@ impl Tables {
         all
     }
 
-    /// Has the process's commands name a framebuffer's addresses, and its driver keep its memory as
-    /// long: takes it, and leaves what it takes the place of. `MemoryLocked`: they are another
-    /// object's. `OutOfResources`: there are too many. `OutOfMemory`. Then they may not.
+    /// Lets the process's commands name a framebuffer's addresses, and keeps its memory. Takes
+    /// `named`, and leaves the entry that it replaces. `MemoryLocked`: another object has the
+    /// addresses. `OutOfResources`: too many framebuffers. `OutOfMemory`.
     fn insert_framebuffer(&mut self, named: &mut Option<Named>) -> Result {
         let Some(range) = named.as_ref().map(|named| named.range) else {
             return Ok(());
         };
-        // Another thread may have been quicker.
+        // Another thread may have been faster.
         if self.has_framebuffer(range) {
             return Ok(());
         }
         self.framebuffers.reserve(1, crate::sys::GFP_CLIENT)?;
-        // It may have mapped parts of it before: they are kept until this is noted. One makes room,
-        // the others are but kept.
+        // The process may have mapped parts of it before. The framebuffer replaces the entry of one
+        // part; the other entries stay.
         let of_it = |of: &&Named| range.holds(of.range);
         let place = self.framebuffers.iter().position(|of| of_it(&of));
         if place.is_none() && self.framebuffers.len() >= framebuffer::MOST {
@@ -171,7 +172,7 @@ impl Tables {
         }
         let owner = Owner {
             kind: Kind::Framebuffer,
-            // It has none.
+            // Framebuffers have no handles.
             handle: 0,
         };
         for part in self.framebuffers.iter().filter(of_it) {
@@ -179,8 +180,8 @@ impl Tables {
         }
         let mut insert = |range: Range| self.addresses.insert(range.start(), range.bytes(), owner);
         insert(range).inspect_err(|_| {
-            // What it had mapped before it may use as before: there was memory to note that. What
-            // lies in another part comes with that.
+            // On failure the process keeps the parts, whose insertion needs no new memory. A part
+            // within another part needs no range of its own.
             let is_in_another = |part: &Named| {
                 let mut others = self.framebuffers.iter().map(|of| of.range);
                 others.any(|other| other != part.range && other.holds(part.range))
@@ -198,7 +199,7 @@ impl Tables {
             }
             None => {
                 if let Some(named) = named.take() {
-                    // There is room.
+                    // Reserved above.
                     let _ = self.framebuffers.push_within_capacity(named);
                 }
             }
@@ -206,7 +207,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Bytes from GPU address `address` to the end of a framebuffer of the process's.
+    /// Bytes from GPU address `address` to the end of a framebuffer of the process.
     pub(super) fn framebuffer_bytes(&self, address: u32) -> Option<u64> {
         let mut all = self.framebuffers.iter();
         let range = all.find(|of| of.range.contains(address))?.range;

@@ -120,9 +120,9 @@ impl Process {
         }
     }
 
-    /// The node whose dma-buf `buffer` is. `InvalidArgument`: its file is for reading only, and
-    /// the node another process's. A process that has a node can write it, as the GPU has one
-    /// mapping of it.
+    /// The node of `buffer`, if this driver has exported it. `InvalidArgument`: a read-only file of
+    /// another process's node. A process that has a node can write it, because the GPU has one
+    /// mapping.
     pub(super) fn own_node(&self, buffer: &DmaBuf) -> Result<Option<Arc<Node>>> {
         match self.device.memory().exporter().find(buffer) {
             Some((node, false)) if !node.is_made_by(self.number) => Err(Error::InvalidArgument),
@@ -130,7 +130,7 @@ impl Process {
         }
     }
 
-    /// The same of a source; `None` of memory of the caller's, too.
+    /// As [`Process::own_node`], for any source; `None` for the caller's own memory.
     fn own_source(&self, source: &Source) -> Result<Option<Arc<Node>>> {
         match source {
             Source::DmaBuf(buffer) => self.own_node(buffer),

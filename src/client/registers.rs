@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! READ_REGISTER, WRITE_REGISTER, the dumps and DEBUG: for people who look for faults.
+//! READ_REGISTER, WRITE_REGISTER, the dumps and DEBUG, for debugging.
 //!
-//! Registers and dumps are for administrators of the machine (`CAP_SYS_ADMIN`): all processes share
-//! them, and they show where others' memory is. For others they are not built, as in the vendor's
-//! default builds. Which registers there are: [`hw`](crate::hw).
+//! Registers and dumps are for administrators of the machine (`CAP_SYS_ADMIN`), because all
+//! processes share them, and they show addresses of other processes. For all others the commands
+//! answer as the vendor's default builds, which lack them. [`hw`](crate::hw) has the list of
+//! registers.
 
 use super::Process;
 use crate::{
@@ -25,12 +26,12 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// What clients print.
+/// Texts of DEBUG.
 static MESSAGES: RateLimit = RateLimit::new();
 
 static DUMPS: RateLimit = RateLimit::new();
 
-/// `NotSupported`: the caller may not administer the machine.
+/// `NotSupported`: the caller is no administrator.
 fn admin_only() -> Result {
     match sys::is_admin() {
         true => Ok(()),
@@ -39,9 +40,9 @@ fn admin_only() -> Result {
 }
 
 impl Process {
-    /// The register at byte offset `address` of the core of `selector`; `None`: that is off, or not
-    /// there now. `NotSupported`: it is for vector graphics. `InvalidArgument`: it is none that may
-    /// be read; the generation has no such core.
+    /// Reads the register at byte offset `address` of the core of `selector`; `None`: the core is
+    /// off or gone. `NotSupported`: a core for vector graphics. `InvalidArgument`: the register
+    /// must not be read, or no such core.
     fn peek(&self, selector: CoreSelector, address: u32) -> Result<Option<u32>> {
         let core = match self.device.any(selector) {
             Ok(core) => core,
@@ -54,8 +55,8 @@ impl Process {
         }
     }
 
-    /// Writes it; `None`: as above, and nothing has happened. `InvalidArgument`: it is none that
-    /// may be written so. Else as [`Process::peek`].
+    /// Writes a register; `None`: the core is off or gone. `InvalidArgument`: `data` must not be
+    /// written there. Other errors: as [`Process::peek`].
     fn poke(&self, selector: CoreSelector, address: u32, data: u32) -> Result<Option<()>> {
         let core = match self.device.any(selector) {
             Ok(core) => core,
@@ -68,9 +69,9 @@ impl Process {
         }
     }
 
-    /// READ_REGISTER. `off_reads_zero`: as [`Request`](crate::abi::Request) has it. `NotSupported`:
-    /// the caller may not, or it is a core for vector graphics. `InvalidArgument`: it is none that
-    /// may be read.
+    /// READ_REGISTER. `off_reads_zero`: see [`Request`](crate::abi::Request). `NotSupported`: the
+    /// caller is no administrator, or a core for vector graphics. `InvalidArgument`: as
+    /// [`Process::peek`].
     pub(super) fn read_register(
         &self,
         selector: CoreSelector,
@@ -101,8 +102,8 @@ impl Process {
         }
     }
 
-    /// Calls `each` with the place and the selector of each core that `cores` names.
-    /// `InvalidArgument`: one is not there.
+    /// Calls `each` with the index and the selector of each core in the bits of `cores`.
+    /// `InvalidArgument`: a core is missing.
     fn for_cores(
         &self,
         selector: CoreSelector,
@@ -113,10 +114,10 @@ impl Process {
             return Err(Error::InvalidArgument);
         }
         let first = self.device.place(selector.with_index(0))?;
-        // CAST: 4 of them.
+        // CAST: 4.
         for index in (0..EX_CORES as u32).filter(|index| cores >> index & 1 != 0) {
             let core = selector.with_index(index);
-            // One that there is not means the first.
+            // The index of a missing core names the first one.
             if index != 0 && self.device.place(core)? == first {
                 return Err(Error::InvalidArgument);
             }
@@ -139,14 +140,15 @@ impl Process {
             is_off |= found[index].is_none();
             Ok(())
         })?;
-        // No error, for a caller that looks only for errors: the values are zeros, then.
+        // Not an error: a caller that checks only for errors reads zeros.
         Ok(match is_off {
             true => Reply::AllOff,
             false => Reply::Registers(found),
         })
     }
 
-    /// WRITE_REGISTER_EX. `ChipNotReady`: a core is off. Else as [`Process::read_register`].
+    /// WRITE_REGISTER_EX. `ChipNotReady`: a core is off. Other errors: as
+    /// [`Process::read_register`].
     pub(super) fn write_registers(
         &self,
         selector: CoreSelector,
@@ -161,14 +163,14 @@ impl Process {
         })
     }
 
-    /// DEBUG: prints a text. Trace levels and zones are not this driver's.
+    /// DEBUG: logs a text. Ignores trace levels and zones.
     pub(super) fn print(&self, text: Text) {
         if text.0[0] != 0 && MESSAGES.allow() {
             pr_info!("process {} says: {}\n", self.id(), text);
         }
     }
 
-    /// DUMP_GPU_STATE: into the log. Errors as [`Process::read_register`].
+    /// DUMP_GPU_STATE: dumps to the log. Errors as [`Process::read_register`].
     pub(super) fn dump_state(&self, selector: CoreSelector) -> Result<Reply<'_>> {
         admin_only()?;
         let core = match self.device.any(selector) {
@@ -189,7 +191,7 @@ impl Process {
         }
     }
 
-    /// DUMP_EVENT: says in the log what is under way. `NotSupported`: the caller may not.
+    /// DUMP_EVENT: logs the jobs in the rings. `NotSupported`: the caller is no administrator.
     pub(super) fn dump_jobs(&self) -> Result {
         admin_only()?;
         for core in self.device.cores().filter(|_| DUMPS.allow()) {
@@ -200,7 +202,7 @@ impl Process {
                     oldest = job.number;
                 }
             });
-            // Not decimal: on ARM that divides 64 bits, which the kernel does not have.
+            // Hexadecimal, because on ARM the kernel has no 64-bit division.
             pr_info!(
                 "core {}: {} jobs under way, the oldest {:#x}, the newest {:#x}\n",
                 core.index(),

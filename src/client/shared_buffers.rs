@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! SHBUF: small pieces of memory by which processes tell each other about a surface.
+//! SHBUF: small buffers by which processes exchange data about a surface.
 //!
-//! CREATE gives a process an id; another process that gets the id gets the buffer by MAP. Each must
-//! give it back by DESTROY as often, or end; the last one ends the buffer. READ and WRITE are for
-//! processes that have it. Ids are names as nodes' are ([`super::names`]), and hard to guess. Source:
-//! the vendor's `gc_hal_kernel.c` of 5.0.11, which limits them to 1024 bytes; there all processes
-//! have all buffers, by numbers that count up.
+//! CREATE returns an id, and MAP gives another process that knows the id a reference to the buffer.
+//! Each reference ends by DESTROY or with its process; the last one ends the buffer. A process with
+//! a reference may READ and WRITE. Ids are names, as those of nodes ([`super::names`]), and hard to
+//! guess. Source: the vendor's `gc_hal_kernel.c` of 5.0.11, which limits buffers to 1024 bytes.
+//! There all processes have all buffers, and ids count up.
 //!
-//! Lock: a buffer's own, `galcore shared buffer`, a leaf: user space is not waited for under it.
+//! Lock: `galcore shared buffer` in each buffer, a leaf. User space is not accessed under it.
 
 use super::{
     names::{
@@ -46,7 +46,7 @@ struct Content {
     is_written: bool,
 }
 
-/// A buffer.
+/// A shared buffer.
 #[pin_data]
 pub(crate) struct Piece {
     #[pin]
@@ -60,7 +60,7 @@ pub(crate) type SharedBuffers = Names<Piece>;
 pub(super) struct PieceEntry {
     name: Name<Piece>,
     piece: Arc<Piece>,
-    /// How often it got it.
+    /// Number of CREATEs and MAPs without DESTROY.
     references: u32,
 }
 
@@ -76,7 +76,7 @@ impl Piece {
         Ok(Arc::pin_init(piece, crate::sys::GFP_CLIENT)?)
     }
 
-    /// Copies from the caller. `InvalidArgument`: none, or more than there is room for.
+    /// Copies `bytes` bytes from the caller. `InvalidArgument`: none, or more than fit.
     /// `OutOfResources`: they cannot be read.
     fn write(&self, user: u64, bytes: u32) -> Result {
         // CAST: 32 bits into at least 32.
@@ -97,8 +97,8 @@ impl Piece {
         Ok(())
     }
 
-    /// Copies the content to the caller, `bytes` at most; returns how many. `None`: nothing is
-    /// written yet. `InvalidArgument`: none are wanted. `OutOfResources`: they cannot be written.
+    /// Copies up to `bytes` bytes to the caller. Returns their number; `None`: nothing was written
+    /// yet. `InvalidArgument`: no bytes. `OutOfResources`: they cannot be written.
     fn read(&self, user: u64, bytes: u32) -> Result<Option<u32>> {
         let copy = {
             let content = self.content.lock();
@@ -124,9 +124,9 @@ impl Piece {
 }
 
 impl Process {
-    /// Runs a sub-command. `InvalidArgument`: there is no such one, or no bytes. `OutOfResources`:
-    /// too many bytes, or buffers. `NotFound`: the process does not have this buffer, or, for MAP,
-    /// there is none.
+    /// Runs a sub-command. `InvalidArgument`: no such sub-command, or no bytes. `OutOfResources`:
+    /// too many bytes or buffers. `NotFound`: the process does not have this buffer, or, for MAP,
+    /// no such buffer.
     pub(super) fn shared_buffer(&self, command: SharedBuffer) -> Result<Reply<'_>> {
         match command {
             SharedBuffer::Create { bytes: 0 } => Err(Error::InvalidArgument),
@@ -173,7 +173,7 @@ impl Process {
         }
     }
 
-    /// Notes that the process has a buffer, once more if it has it already.
+    /// Adds a reference of the process to a buffer.
     fn keep_piece(&self, name: Name<Piece>, piece: Arc<Piece>) -> Result {
         let mut tables = self.tables();
         if let Some(at) = tables.place_of_piece(name.number()) {
@@ -185,7 +185,7 @@ impl Process {
         if tables.pieces.len() >= LIMIT {
             return Err(Error::OutOfResources);
         }
-        // Room first: what cannot be kept must not go under the lock.
+        // Reserve first: on failure the buffer must not be dropped under the lock.
         tables.pieces.reserve(1, crate::sys::GFP_CLIENT)?;
         let entry = PieceEntry {
             name,
@@ -196,8 +196,8 @@ impl Process {
         Ok(())
     }
 
-    /// A buffer that the process has, and its name, for a caller that keeps both. `NotFound`: it
-    /// has none of this id.
+    /// A buffer of the process and its name, for a caller that keeps both. `NotFound`: no such
+    /// buffer.
     pub(super) fn hold_piece(&self, id: u32) -> Result<(Name<Piece>, Arc<Piece>)> {
         self.piece(id)?;
         Name::hold_own(self.clients.shared_buffers(), id)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! GET_SHARED_INFO and SET_SHARED_INFO: data that a process leaves for others under a number of its
-//! choice, and what it notes of a node.
+//! GET_SHARED_INFO and SET_SHARED_INFO: data that a process publishes under a number of its choice,
+//! and its notes of nodes.
 //!
-//! Data lasts as long as its process. The process itself can read it, and threads with the effective
-//! user of the thread that left it: so the user who starts a set-user-ID program cannot read its
-//! data. Users are compared as the initial namespace numbers them. Processes outside of the reader's
-//! namespace are not found. What is noted of a node is the node's owner's: others know no node of it,
-//! unless nodes are shared by the parameter `sharedNodes`. Source: sources.md, commands.
+//! Data lasts as long as its process. The process itself can read it, and threads with the
+//! effective user of the thread that published it. So the user that starts a set-user-ID program
+//! cannot read its data. Users are compared by their ids in the initial namespace. Processes
+//! outside of the reader's PID namespace are not found. Only the owner of a node can access its
+//! note, unless the parameter `sharedNodes` shares nodes. Source: sources.md, commands.
 
 use super::Process;
 use crate::{
@@ -28,30 +28,29 @@ use kernel::{
     uaccess::UserSlice, //
 };
 
-/// Data under a number.
+/// Published data.
 pub(super) struct Info {
     id: u32,
-    /// Who may read it.
+    /// The user that may read it.
     user: u32,
     bytes: KVec<u8>,
 }
 
-/// Words of what is noted of a node.
 const NOTE_WORDS: usize = 8;
 
-/// Places of the rectangle to redraw, in words: its corner and its size.
+/// Word offsets of the rectangle to redraw: its corner and its size.
 const X: usize = 1;
 const Y: usize = 2;
 const WIDTH: usize = 5;
 const HEIGHT: usize = 6;
 
-/// What is noted of a node: whether its tile status is off; two corners, and a size, of a
-/// rectangle; a clear value.
+/// A note of a node: whether its tile status is off; two corners and the size of a rectangle; a
+/// clear value.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(super) struct Note([u32; NOTE_WORDS]);
 
 impl Note {
-    /// Takes `other` over, but the rectangle becomes the one around both.
+    /// Copies `other`, but makes the rectangle the union of both.
     fn enlarge(&mut self, other: &Self) {
         let (old, mut new) = (self.0, other.0);
         let is_empty = |note: &[u32; NOTE_WORDS]| note[WIDTH] == 0 || note[HEIGHT] == 0;
@@ -69,7 +68,7 @@ impl Note {
         self.0 = new;
     }
 
-    /// The rectangle in whole tiles; from now on there is none.
+    /// Returns the note with its rectangle in whole tiles, and empties the rectangle.
     fn take_rectangle(&mut self) -> Self {
         let mut tiles = *self;
         for (at, size, place, unit) in [(X, WIDTH, 32, 16), (Y, HEIGHT, 4, 4)] {
@@ -87,8 +86,8 @@ fn address(user: u64) -> Result<UserPtr> {
 }
 
 impl Process {
-    /// SET_SHARED_INFO. `InvalidData`: there is data of another size under this number; no such
-    /// node. `OutOfResources`: too much; user memory that cannot be read. `OutOfMemory`.
+    /// SET_SHARED_INFO. `InvalidData`: this number has data of another size, or no such node.
+    /// `OutOfResources`: too much data, or it cannot be read. `OutOfMemory`.
     pub(super) fn write_shared_info(self: &Arc<Self>, info: SharedInfo) -> Result {
         if info.data != 0 && info.bytes != 0 {
             let length = usize::try_from(info.bytes).ok();
@@ -116,7 +115,7 @@ impl Process {
         Ok(())
     }
 
-    /// Keeps data under a number; returns what there was, to be dropped.
+    /// Keeps data under a number. Returns the old data, for the caller to drop.
     fn keep_shared_info(&self, id: u32, mut bytes: KVec<u8>) -> Result<KVec<u8>> {
         let user = sys::effective_user_id();
         let mut tables = self.tables();
@@ -132,14 +131,14 @@ impl Process {
         if infos.len() >= MAX_SHARED_INFOS {
             return Err(Error::OutOfResources);
         }
-        // Room first: a failure must not drop the data under the lock.
+        // Reserve first: a failure must not drop the data under the lock.
         infos.reserve(1, sys::GFP_CLIENT)?;
         infos.push(Info { id, user, bytes }, sys::GFP_CLIENT)?;
         Ok(KVec::new())
     }
 
-    /// GET_SHARED_INFO. `InvalidData`: there is no such process, of the same user, data or node.
-    /// `OutOfResources`: user memory that cannot be written.
+    /// GET_SHARED_INFO. `InvalidData`: no such process, no data for this user, or no such node.
+    /// `OutOfResources`: user memory cannot be written.
     pub(super) fn read_shared_info(self: &Arc<Self>, info: SharedInfo) -> Result {
         if info.data != 0 && info.bytes != 0 {
             let number = i32::try_from(info.process).map_err(|_| Error::InvalidData)?;
@@ -151,7 +150,7 @@ impl Process {
                 }
             };
             let bytes = process.shared_info(info.id, reader, info.bytes)?;
-            // If it has ended meanwhile, its memory is freed before the copy.
+            // Drop before the copy, so that memory of a process that ends is freed.
             drop(process);
             UserSlice::new(address(info.data)?, bytes.len())
                 .writer()
@@ -173,7 +172,8 @@ impl Process {
         Ok(())
     }
 
-    /// A copy of the data under a number, `most` bytes at most, for `reader` (`None`: itself).
+    /// Copies up to `most` bytes of the data under a number, for user `reader` (`None`: the process
+    /// itself).
     fn shared_info(&self, id: u32, reader: Option<u32>, most: u64) -> Result<KVec<u8>> {
         let tables = self.tables();
         let mut infos = tables.shared_infos.iter();
@@ -185,8 +185,7 @@ impl Process {
         Ok(copy)
     }
 
-    /// Calls `change` with what is noted of a node. `InvalidData`: there is no such node.
-    /// `OutOfMemory`.
+    /// Calls `change` with the note of a node. `InvalidData`: no such node. `OutOfMemory`.
     fn with_note(self: &Arc<Self>, node: u32, change: impl FnOnce(&mut Note)) -> Result {
         let owner = self.owner_of(node);
         let mut tables = owner.tables();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a process submits: a stream, or nothing, and then a queue of records.
+//! Submission of jobs: an optional stream, then a queue of records.
 
 use super::{
     commit::Submission,
@@ -36,7 +36,7 @@ use kernel::{
     },
 };
 
-/// A job that has its place.
+/// A submitted job.
 pub(super) struct Submitted {
     /// The job's number in its ring.
     pub(super) job: u64,
@@ -54,10 +54,10 @@ impl From<Submitted> for Reply<'_> {
 }
 
 impl Process {
-    /// The completion page, made if it is not there yet.
+    /// The completion page, made at the first call.
     pub(super) fn ask_for_completion(&self) -> Result<Arc<CompletionPage>, kernel::error::Error> {
         let page = CompletionPage::new(self.device.memory().owner()).map_err(|_| ENOMEM)?;
-        // One thread at a time.
+        // The lock lets one thread at a time populate it.
         let tables = self.tables();
         self.completion.populate(page);
         let page = self.completion().cloned();
@@ -71,12 +71,11 @@ impl Process {
         self.completion.as_ref()
     }
 
-    /// Submits `commands`, if there are any, to `core`, and then the queue; with a completion page,
-    /// numbers the job and shows its end before its actions run.
+    /// Submits `commands`, if there are any, then the queue to `core`. A completion page numbers
+    /// the job and shows its end before its actions run.
     ///
-    /// What is found under the tables' lock is so when the job takes its place in the ring, as that
-    /// is taken under the same lock: memory that leaves the tables later is kept until the job has
-    /// ended.
+    /// The job reserves its place in the ring under the tables' lock. So checks under this lock
+    /// still hold then, and memory that leaves the tables later is kept until the job has ended.
     pub(super) fn submit(
         &self,
         core: &Core,
@@ -88,11 +87,11 @@ impl Process {
         if commands.is_some() {
             queue.events().note_commands();
         }
-        // Each round waits, or another thread was quicker, or a hang was charged meanwhile.
+        // Each round waits, or another thread was faster, or a hang was charged.
         loop {
             let mut tables = self.tables();
             if let Some(commands) = &mut commands {
-                // Records do not hang.
+                // Records cannot hang the core, so only commands pay.
                 if !self.is_paid() {
                     drop(tables);
                     turn.leave();
@@ -120,7 +119,7 @@ impl Process {
             let counted = page.map(|page| page.newest(core.index()));
             drop(tables);
             match &mut attempt {
-                // From here on others wait for the place to be filled.
+                // Until the place is filled, other submitters wait.
                 Ok(Attempt::Reserved(place)) => {
                     let job = match place.loads() {
                         false => ring.fill(place, stream.as_ref())?,
@@ -148,7 +147,7 @@ impl Process {
         }
     }
 
-    /// Waits as long as is due for hangs, before commands.
+    /// Waits before commands, if hangs were charged.
     #[inline]
     pub(super) fn pay(&self) -> Result {
         self.resets.note_caller();
@@ -157,25 +156,25 @@ impl Process {
         self.resets.pay(guilt)
     }
 
-    /// Whether nothing may be due. Asked for under the tables' lock.
+    /// Whether commands need not wait. Called under the tables' lock.
     #[inline]
     pub(super) fn is_paid(&self) -> bool {
         self.resets.is_paid()
     }
 
-    /// Notes the process's last job on the core at `place`.
+    /// Notes job `number` as the process's last one on the core at `place`.
     #[inline]
     pub(super) fn note_job(&self, tables: &mut Tables, place: usize, number: u64) {
         tables.jobs[place] = tables.jobs[place].wrapping_add(1);
         self.last_jobs[place].store(number, Relaxed);
     }
 
-    /// By core, the process's last job.
+    /// The process's last job on each core.
     pub(super) fn last_jobs(&self) -> Numbers {
         core::array::from_fn(|core| self.last_jobs[core].load(Relaxed))
     }
 
-    /// Waits until job `number` of a core has ended. `Interrupted`: a Unix signal came.
+    /// Waits until job `number` of a core has ended. `Interrupted`: by a Unix signal.
     /// `GpuNotResponding`: the core makes no progress.
     pub(super) fn progressing<F: FrontEnd>(&self, engine: &Engine<F>, number: u64) -> Result {
         let core = engine.seat.core;
@@ -184,12 +183,12 @@ impl Process {
         self.limited(what, GPU_TIMEOUT, || engine.moves(), wait)
     }
 
-    /// Waits until all that the process has submitted has ended: what it could use of the process's
-    /// own memory is the process's again then. `Interrupted`: a Unix signal came.
-    /// `GpuNotResponding`: a core makes no progress, and may still use it.
+    /// Waits until all jobs of the process have ended, and no longer use wrapped memory.
+    /// `Interrupted`: by a Unix signal. `GpuNotResponding`: a core makes no progress, and may still
+    /// use it.
     pub(super) fn wait_for_own_work(&self) -> Result {
         match self.wait_for_cores(None) {
-            // What a reset has taken, or a core that was given up, is over.
+            // Jobs that a reset or a dead core has dropped have ended.
             Err(Error::GpuNotResponding) if self.device.reclaimer().are_over(&self.last_jobs()) => {
                 Ok(())
             }
@@ -197,8 +196,8 @@ impl Process {
         }
     }
 
-    /// Waits until what the process has submitted to cores other than that at `except` has ended.
-    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: one of them makes no progress.
+    /// Waits until the process's jobs on all cores but the one at `except` have ended.
+    /// `Interrupted`: by a Unix signal. `GpuNotResponding`: a core makes no progress.
     pub(super) fn wait_for_cores(&self, except: Option<usize>) -> Result {
         let mut result = Ok(());
         let last = self.last_jobs();
@@ -215,7 +214,7 @@ impl Process {
             let (number, queue) = (last[core.index()], core.queue());
             match self.progressing(queue, number) {
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
-                // It was dropped when the core was given up.
+                // The job was dropped with its core.
                 Err(_) if queue.is_over(number) => {}
                 outcome => result = result.and(outcome),
             }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Memory that the GPU, or user space, can reach: one object, whatever the memory is.
+//! Memory of any kind that the GPU or user space can access.
 //!
-//! A [`Visible`] is made before a handle names the memory, and with it everything that its end needs.
-//! Each path ends it in the same order: it leaves the process's tables (its holder has taken it out),
-//! then all windows, then waits for the GPU's last use, and leaves the process's own tables of the
-//! MMU, if there are any. An error path gets all of that by dropping it.
+//! A [`Visible`] is made before a handle names the memory, and with it all that its end needs. The
+//! end has a fixed order: the holder removes it from the process's tables; it is removed from all
+//! windows; after the GPU's last use it is unmapped from the process's own MMU tables, if there are
+//! any. A drop on an error path does all of that.
 
 use super::Process;
 use crate::{
@@ -56,15 +56,15 @@ impl Kept for UserMemory {
 
 /// Memory of a client.
 pub(super) trait Reachable: Kept + Sized + 'static {
-    /// Where it lies in the pool, if there: offset and bytes.
+    /// Offset and bytes in the pool, if it lies there.
     fn in_pool(&self) -> Option<(usize, usize)> {
         None
     }
 
-    /// Where a process's tables of the MMU lead to it; `None`: all tables do, or none.
+    /// How a process's own MMU tables map it; `None`: all tables map it, or none.
     fn lies(&self) -> Option<Lies<'_>>;
 
-    /// GPU address of its first byte, if the process's tables have it at `view`.
+    /// GPU address of its first byte, if the process's own MMU tables map it at `view`.
     fn address_at(&self, view: Option<u32>) -> u32;
 }
 
@@ -102,17 +102,17 @@ impl Reachable for UserMemory {
     }
 }
 
-/// Memory that the GPU can reach, or may soon, and that may be in the process's windows.
+/// Memory that the GPU can or will access, and that may be in the process's windows.
 pub(super) struct Visible<T> {
     object: Arc<T>,
     reclaimer: Arc<Reclaimer>,
-    /// What its end needs. `None` only while being dropped.
+    /// Prepared for its end. `None` only while being dropped.
     retired: Option<ListArc<Retired>>,
 }
 
 impl<T: Reachable> Visible<T> {
-    /// Prepares `object`, which no handle names yet, to be `process`'s. `OutOfResources`: the
-    /// process has no addresses for it. `OutOfMemory`. Then it is dropped.
+    /// Prepares `object`, which no handle names yet, for `process`. `OutOfResources`: the process
+    /// has no addresses for it. `OutOfMemory`. Drops it on error.
     pub(super) fn new(object: Arc<T>, process: &Process) -> Result<Self> {
         let shown = object.in_pool().map(|range| Shown {
             hider: process.hider.clone(),
@@ -133,15 +133,15 @@ impl<T: Reachable> Visible<T> {
 }
 
 impl Process {
-    /// Whether the process may have addresses for this many bytes of pages.
+    /// Whether the process may have addresses for `bytes` bytes of pages.
     pub(super) fn has_room(&self, bytes: u32) -> bool {
         // CAST: 32 bits into at least 32.
         self.space()
             .is_none_or(|space| space.has_room(bytes as usize))
     }
 
-    /// [`Visible::new`], which `waits` for addresses to come back, if the process has none. The caller
-    /// has no lock. `Interrupted`.
+    /// As [`Visible::new`]. If `waits`, waits for addresses to be reclaimed when the process has
+    /// none. The caller holds no lock. `Interrupted`.
     pub(super) fn show<T: Reachable>(&self, object: Arc<T>, waits: bool) -> Result<Visible<T>> {
         match Visible::new(object.clone(), self) {
             Err(Error::OutOfResources) if waits => {
@@ -154,7 +154,7 @@ impl Process {
 }
 
 impl<T: Reachable> Visible<T> {
-    /// GPU address of its first byte, for the process.
+    /// GPU address of its first byte in the process.
     #[inline]
     pub(super) fn address(&self) -> u32 {
         let retired = self.retired.as_ref();
@@ -164,22 +164,22 @@ impl<T: Reachable> Visible<T> {
 }
 
 impl<T> Visible<T> {
-    /// It has left the process's addresses; `shown`: windows may show it.
+    /// Notes that it was removed from the process's addresses; `shown`: windows may show it.
     pub(super) fn leaves_addresses(&self, shown: bool) {
         if let (true, Some(retired)) = (shown, &self.retired) {
             retired.leaves_windows();
         }
     }
 
-    /// Ends it by the calling thread, until that is killed: when nothing is under way, what is
-    /// small is free when this returns. No lock may be held.
+    /// Ends it in the calling thread, until that is killed. If the GPU is idle, small memory is
+    /// free when this returns. The caller holds no lock.
     pub(super) fn end_here(mut self) {
         if let Some(retired) = self.retired.take() {
             self.reclaimer.retire_here(retired);
         }
     }
 
-    /// Ends it when the GPU does not use it any more, and no window shows it.
+    /// Ends it after the GPU's last use, when no window shows it.
     pub(super) fn release(mut self) {
         drop(self.retired.take());
     }
