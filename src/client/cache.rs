@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! CACHE: memory that a client and the GPU both use is handed over.
+//! CACHE: cache maintenance of memory that a client and the GPU share.
 
 use super::{
     import::Mapped,
@@ -23,22 +23,22 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Bytes that are handed over at once: some milliseconds.
+/// Bytes that are maintained at once, which takes some milliseconds.
 const PIECE: usize = 4 << 20;
 
 impl Process {
-    /// CACHE: hands a range of the caller's own memory to the GPU or back.
+    /// CACHE: maintains a range of the caller's own memory, for the GPU or for the CPU.
     ///
-    /// `InvalidArgument`: no such operation, no range. `InvalidAddress`: the range is not the
-    /// caller's. A pure invalidation does not exist here: it would drop what others wrote beside
-    /// it. From 6.4.11 on the node alone counts: see [`Process::maintain_node`].
+    /// `InvalidArgument`: no such operation, or no range. `InvalidAddress`: the range is not the
+    /// caller's. There is no pure invalidation, which would drop other data in the same lines. From
+    /// 6.4.11 on only the node counts: see [`Process::maintain_node`].
     pub(super) fn maintain_cache(&self, range: CacheRange) -> Result {
         let direction = match range.operation {
             // CLEAN, FLUSH.
             1 | 3 => Some(Sync::ForDevice),
             // INVALIDATE.
             2 => Some(Sync::ForCpu),
-            // MEMORY_BARRIER: the system call is one.
+            // MEMORY_BARRIER: the system call itself is a barrier.
             4 => None,
             _ => return Err(Error::InvalidArgument),
         };
@@ -71,7 +71,7 @@ impl Process {
             .node
             .unwrap_or_else(|| tables.user_views.node_at(user));
         if node == 0 {
-            // Foreign memory, which the client keeps in order itself.
+            // Foreign memory, which the client maintains itself.
             return Ok(());
         }
         let entry = tables.nodes.get(node).ok_or(Error::InvalidObject)?;
@@ -99,11 +99,12 @@ impl Process {
             drop(tables);
             in_pieces(at, bytes, |at, bytes| pages.sync(at, bytes, direction));
         }
-        // Every other view is write-combined: there is nothing to maintain.
+        // All other views are write-combined, and need no maintenance.
         Ok(())
     }
 
-    /// CACHE of 6.4.11: of the node, as much as the range names; `None` is a barrier.
+    /// CACHE of 6.4.11: maintains the part of the node in the range. `direction` `None` is a
+    /// barrier.
     ///
     /// `NotFound`: no such node. `InvalidArgument`: it has no view.
     fn maintain_node(
@@ -129,7 +130,7 @@ impl Process {
             }
             return Ok(());
         }
-        // A view in the pool is write-combined, and there whether it is locked or not.
+        // A view in the pool is write-combined, and exists without a lock.
         if let View::Pages(backing) = node.view() {
             let start = entry.user().ok_or(Error::InvalidArgument)?;
             let is_cached = entry.is_cached;
@@ -143,8 +144,8 @@ impl Process {
     }
 }
 
-/// Hands over `bytes` bytes from `at`, which are there, piece by piece: in between others run, and
-/// a thread that is killed leaves the rest.
+/// Calls `hand_over` for `bytes` bytes from `at` in pieces. Yields after each piece, and leaves the
+/// rest if the thread is killed.
 fn in_pieces(at: usize, bytes: usize, hand_over: impl Fn(usize, usize)) {
     let mut done = 0;
     while done < bytes && !sys::is_killed() {
@@ -155,8 +156,8 @@ fn in_pieces(at: usize, bytes: usize, hand_over: impl Fn(usize, usize)) {
     }
 }
 
-/// What of `length` bytes at `start` the `bytes` bytes at `user` are, as offset and bytes. All of
-/// it, if they are none, or nowhere.
+/// The part of `length` bytes at `start` that lies in `bytes` bytes at `user`, as offset and bytes.
+/// All of it, if `bytes` or `user` is 0.
 fn named_part(start: usize, length: usize, user: usize, bytes: usize) -> (usize, usize) {
     if user == 0 || bytes == 0 {
         return (0, length);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! State deltas: what a client says its commands have changed, as lists in its own memory.
+//! State deltas: lists, in the client's memory, of the states that its commands have changed.
 //!
-//! Where the client counts references they are read when a context is loaded again, not when they
-//! are given: a client goes on adding to one for as long as no other COMMIT of its context has
-//! switched. Where it does not (the newest generations) the one that a COMMIT gives is read if that
-//! COMMIT switches, and the answer says so; else the client goes on adding, and nothing is kept. What
-//! cannot be read, or makes no sense, counts as empty: a delta describes states that have been
-//! loaded once already, and clients exist that leave theirs on the stack. The driver follows no
-//! pointer from one to the next, and writes nothing but reference counts. Source:
-//! sources.md, contexts.
+//! In generations whose clients count references, the driver reads a delta when the context is
+//! loaded again, not when a COMMIT passes it: the client adds to a delta until another COMMIT of
+//! the context switches. In the newest generations, which do not count, the driver reads the delta
+//! of a COMMIT that switches, and the reply says so. If the COMMIT does not switch, the client
+//! keeps adding to the delta, and the driver keeps nothing.
+//!
+//! A delta that cannot be read or is invalid counts as empty: its states have been loaded once
+//! already, and some clients leave deltas on the stack. The driver follows no pointer from one
+//! delta to the next, and writes only reference counts. Source: sources.md, contexts.
 
 use crate::{
     abi::{
@@ -39,7 +40,7 @@ pub(super) struct Merged {
     count: usize,
 }
 
-/// Reads a delta's head; `None`: it cannot be read, or the generation has none.
+/// Reads the head of a delta; `None`: it cannot be read, or the generation has no deltas.
 fn read_delta(user: u64, format: Format) -> Option<Delta> {
     let at = usize::try_from(user).ok()?;
     let bytes = format.delta_bytes();
@@ -50,7 +51,7 @@ fn read_delta(user: u64, format: Format) -> Option<Delta> {
     Some(format.decode_delta(room.read(at, bytes).ok()?))
 }
 
-/// Adds to a delta's reference count, if it has one; says whether that could be written.
+/// Adds to a delta's reference count, if it has one. Returns whether that could be written.
 fn add_references(user: u64, delta: &Delta, add: i32, format: Format) -> bool {
     let Some(offset) = format.delta_references() else {
         return true;
@@ -66,9 +67,9 @@ fn add_references(user: u64, delta: &Delta, add: i32, format: Format) -> bool {
         })
 }
 
-/// Copies the records of a delta, in pieces, into `buffers`.
+/// Applies the records of a delta, in pieces, to `buffers`.
 fn merge_records(buffers: &mut Buffers, delta: &Delta) {
-    // A state needs no more than one.
+    // At most one record for each state.
     let mut left = usize::try_from(delta.record_count)
         .unwrap_or(usize::MAX)
         .min(buffers.state_count());
@@ -104,8 +105,8 @@ fn merge_records(buffers: &mut Buffers, delta: &Delta) {
     }
 }
 
-/// Brings the copy that the next switch uses up to date; `given` is the delta of the COMMIT that
-/// switches (0: none). If nothing comes of the switch, it can be done again.
+/// Updates the copy that the next switch loads. `given` is the delta of the COMMIT that switches
+/// (0: none). If the switch fails, the caller may call it again.
 pub(super) fn merge(buffers: &mut Buffers, given: u64, format: Format) -> Merged {
     let mut merged = Merged::default();
     if format.merges_at_once() {
@@ -119,7 +120,7 @@ pub(super) fn merge(buffers: &mut Buffers, given: u64, format: Format) -> Merged
     }
     let (pending, count) = buffers.pending();
     for &user in &pending[..count] {
-        // Who has dropped it, by its count or by giving its memory another use, has no claim on it.
+        // Skip a delta that the client has dropped, or whose memory it has reused.
         let Some(delta) = read_delta(user, format).filter(|delta| delta.references > 0) else {
             continue;
         };
@@ -132,8 +133,8 @@ pub(super) fn merge(buffers: &mut Buffers, given: u64, format: Format) -> Merged
     merged
 }
 
-/// Job `number` has switched: drops its references to the merged deltas, and notes the one that
-/// came with it (0: none) for both copies.
+/// Called when job `number` has switched. Drops the references to the merged deltas, and notes the
+/// delta of the COMMIT (0: none) for both copies.
 pub(super) fn switched(
     buffers: &mut Buffers,
     number: u64,
@@ -150,7 +151,7 @@ pub(super) fn switched(
     if attached == 0 || format.merges_at_once() {
         return;
     }
-    // Without records there is nothing to remember.
+    // A delta without records needs no reference.
     let Some(delta) = read_delta(attached, format).filter(|delta| delta.records != 0) else {
         return;
     };

@@ -2,10 +2,10 @@
 
 //! Nodes that every process can lock and free (parameter `sharedNodes`).
 //!
-//! The vendor's driver takes any node from anybody. Here that is a registry of all nodes, by
-//! handles that are unique in the device: a process that locks a node which is not its own gets an
-//! entry for it in its own table, with locks and a view of its own, until it has given its locks
-//! back. FREE by any process ends the owner's entry. Source: sources.md, video memory.
+//! In the vendor's driver any process can use any node. This driver has a registry of all nodes, by
+//! handles that are unique in the device. A process that locks another process's node gets an entry
+//! in its own table, with its own locks and view, until its last unlock. FREE by any process ends
+//! the owner's entry. Source: sources.md, video memory.
 //!
 //! Lock: `galcore shared nodes`, a leaf.
 
@@ -56,25 +56,25 @@ impl SharedNodes {
         })
     }
 
-    /// Reserves a handle, which finds nothing before [`SharedNodes::publish`].
+    /// Reserves a handle. It names no node before [`SharedNodes::publish`].
     fn reserve(&self) -> Result<u32> {
         self.registry.lock().insert(None)
     }
 
-    /// Notes a node, which its owner has, under its handle.
+    /// Adds a node, which is in its owner's table, under its handle.
     fn publish(&self, handle: u32, shared: Shared) {
         let mut shared = Some(shared);
         if let Some(place) = self.registry.lock().get_mut(handle) {
             core::mem::swap(place, &mut shared);
         }
-        // Not under the lock, should the handle be gone already.
+        // If the handle was removed, drop without the lock.
         drop(shared);
     }
 
-    /// Forgets a node: no other process can lock it from now on.
+    /// Removes a node, so that no other process can lock it.
     fn remove(&self, handle: u32) {
         let shared = self.registry.lock().remove(handle);
-        // What it held may go with it: not under the lock.
+        // This may drop the last references: without the lock.
         drop(shared);
     }
 
@@ -96,7 +96,8 @@ impl Process {
         is_shared.then(|| self.clients.shared_nodes())
     }
 
-    /// Has `entry` in the table, under a number of its own or of the registry's; returns it.
+    /// Adds `entry` to the table, under a handle of the table or of the registry. Returns the
+    /// handle.
     pub(super) fn insert_node(self: &Arc<Self>, mut entry: NodeEntry) -> Result<u32> {
         if entry.node.wrapped().is_some() {
             entry.back = Some(Change::give_back_node(self, entry.node.clone())?);
@@ -117,8 +118,8 @@ impl Process {
         inserted
     }
 
-    /// Gets another process's node, if nodes are shared and there is such a one. To be followed by
-    /// [`Process::end_if_over`], should it not be locked.
+    /// If nodes are shared and `handle` is another process's, adds it to the table. Unless the
+    /// caller locks it, it calls [`Process::end_if_over`] next.
     pub(super) fn import(&self, handle: u32) -> Result {
         let Some(registry) = self.registry() else {
             return Ok(());
@@ -132,13 +133,13 @@ impl Process {
         let entry = NodeEntry::new(Visible::new(node, self)?, Origin::Shared);
         let inserted = self.tables().insert_node(Some(handle), entry);
         match inserted {
-            // Another thread was quicker.
+            // Another thread was faster.
             Ok(_) | Err(Error::InvalidData) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Whose table FREE of `handle` is about.
+    /// The process whose entry FREE of `handle` ends.
     pub(super) fn owner_of(self: &Arc<Self>, handle: u32) -> Arc<Self> {
         let Some(registry) = self.registry() else {
             return self.clone();
@@ -146,20 +147,20 @@ impl Process {
         registry.owner(handle).unwrap_or_else(|| self.clone())
     }
 
-    /// Takes a node that FREE has come for out of the registry.
+    /// Removes a freed node from the registry.
     pub(super) fn unshare(&self, handle: u32) {
         if let Some(registry) = self.registry() {
             registry.remove(handle);
         }
     }
 
-    /// Takes all own nodes out of the registry.
+    /// Removes all nodes that the process owns from the registry.
     pub(super) fn unshare_all(&self) {
         let Some(registry) = self.registry() else {
             return;
         };
         let mut next = 0;
-        // Ends: the handles grow.
+        // Bounded: the handles increase.
         loop {
             let found = {
                 let tables = self.tables();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A process's objects, by their handles, and what is known of them together.
+//! The tables of a process: its objects by their handles, and state that concerns all of them.
 
 use super::{
     buffer::BufferEntry,
@@ -44,69 +44,65 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What one process has.
+/// The tables of a process.
 pub(super) struct Tables {
     pub(super) nodes: Handles<NodeEntry>,
     pub(super) buffers: Handles<BufferEntry>,
     pub(super) signals: Handles<SignalEntry>,
     pub(super) user_memory: Handles<Mapped>,
-    /// Without states on cores without a 3D engine.
+    /// `None` on cores without a 3D engine, whose contexts have no states.
     pub(super) contexts: Handles<Option<Arc<Context>>>,
-    /// Where the process's GPU memory is: nodes, buffers and mapped user memory.
+    /// GPU addresses of the process's nodes, buffers and mapped user memory.
     pub(super) addresses: AddressSet,
-    /// Its tables of the MMU, if it has its own.
+    /// The process's own MMU tables, if it has any.
     pub(super) space: Option<Arc<AddressSpace>>,
-    /// By core, what the process's commands have left in it.
     pub(super) per_core: [PerCore; MAX_CORES],
-    /// By core, how many jobs the process has submitted. 64 bits do not wrap.
+    /// By core, number of submitted jobs. 64 bits never wrap.
     pub(super) jobs: [u64; MAX_CORES],
-    /// Where the process has it mapped, but for the pool's windows.
+    /// Views of nodes and buffers, without the pool's windows.
     pub(super) user_views: UserViews,
-    /// Handles of the buffers that commands came from lately; 0: none.
+    /// Handles of the buffers of recent commands; 0: none.
     pub(super) command_buffers: [u32; 4],
-    /// Views of nodes and buffers that only a thread of the process's can end.
+    /// Views of nodes and buffers that a thread of the process must end.
     pub(super) left_views: KVec<(Backing, usize)>,
-    /// What a LOCK maps right now, and whether cached: found without a search.
+    /// The memory that a LOCK is mapping, and whether cached, for a fast look-up by mmap.
     pub(super) asked: Option<(Backing, bool)>,
-    /// Room for the next COMMIT's commands.
+    /// Memory for the next COMMIT's commands.
     pub(super) words: Option<KVVec<u32>>,
     pub(super) video: VideoLedgers,
     pub(super) non_paged: Ledger,
     pub(super) contiguous: Ledger,
-    /// User memory, and dma-bufs of others.
+    /// User memory, and dma-bufs of other drivers.
     pub(super) mapped: Ledger,
-    /// Framebuffers that the process has mapped; in `addresses`, too. Their drivers keep the memory
-    /// as long as it is here.
+    /// Framebuffers that the process has mapped, also in `addresses`. An entry keeps the memory.
     pub(super) framebuffers: KVec<Named>,
     pub(super) pieces: KVec<PieceEntry>,
-    /// What it leaves for others.
     pub(super) shared_infos: KVec<Info>,
-    /// What it wants to know of the cores' work.
     pub(super) profile: Profile,
-    /// By core, what keeps it on for the process.
+    /// By core, the reference that keeps it on for the process.
     pub(super) kept_on: [Option<KeptOn>; MAX_CORES],
-    /// By core, what CONFIG_POWER_MANAGEMENT has set last.
+    /// By core, the last setting of CONFIG_POWER_MANAGEMENT.
     pub(super) manages_power: [Option<bool>; MAX_CORES],
-    /// Where the process has mapped the pool; the last mmap's is the last.
+    /// The process's mappings of the pool, in the order of the mmaps.
     pub(super) pool_views: KVec<Arc<PoolView>>,
-    /// MAP_MEMORY has mapped the pool, and UNMAP_MEMORY has not been asked since.
+    /// MAP_MEMORY has mapped the pool, without an UNMAP_MEMORY since.
     pub(super) has_mapped_pool: bool,
 }
 
-/// What a process's commands have left in one core.
+/// The state in which a process's commands have left a core.
 pub(super) struct PerCore {
-    /// Which addresses they have had it load.
+    /// Addresses that they have loaded.
     pub(super) loaded: Loaded,
-    /// Which data they have had the 2D pipe load, once they have had any.
+    /// Data that they have loaded in the 2D pipe, if any.
     pub(super) data: Option<Arc<OwnData>>,
-    /// Which states, once they have had a context that keeps none.
+    /// States that they have loaded, if they had a context that keeps none.
     pub(super) kept: Option<Kept>,
-    /// The attached context of the last of them that had one.
+    /// The last attached context.
     pub(super) last_context: Option<Arc<Context>>,
 }
 
 impl PerCore {
-    /// Nothing, in all cores.
+    /// The initial state, for all cores.
     pub(super) fn all() -> [Self; MAX_CORES] {
         core::array::from_fn(|_| Self {
             loaded: Loaded::new(),
@@ -118,7 +114,7 @@ impl PerCore {
 }
 
 impl PerCore {
-    /// Where commands come from that come with the context of `hold`.
+    /// The origin of commands with the attached context `hold`.
     pub(super) fn origin(&self, hold: Option<&Hold>) -> Origin {
         match (hold, &self.last_context) {
             (None, _) => Origin::Bare,
@@ -127,13 +123,13 @@ impl PerCore {
         }
     }
 
-    /// Which data the process's commands so far have had the 2D pipe load. Without memory it is as
-    /// if they had loaded none.
+    /// The data that the process's commands have loaded in the 2D pipe so far; `None` also without
+    /// memory.
     pub(super) fn data(&mut self, scrub: &Scrub) -> Option<Arc<OwnData>> {
         if let Some(noted) = self.loaded.take_data() {
             let noted = match &self.data {
                 Some(_) => noted,
-                // What there was no memory for before, too.
+                // Copy all data, even those for which there was no memory before.
                 None => {
                     self.data = OwnData::new(scrub).ok();
                     (0, u32::MAX)
@@ -148,7 +144,8 @@ impl PerCore {
 }
 
 impl Tables {
-    /// Nothing, of a process with these tables of the MMU. In its place: it is large.
+    /// Empty tables of a process with these own MMU tables. Initialized in place, because they are
+    /// large.
     pub(super) fn init(space: Option<Arc<AddressSpace>>) -> impl Init<Self> {
         init!(Self {
             nodes: Handles::new(),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The users of a device: what counts for all processes of one together.
+//! The users of a device: limits that all processes of a user share.
 //!
-//! A user is [`sys::user_id`]'s: within a user namespace, the user who made that. Each has an entry
-//! of its own, so that one user's account never holds another user up. An entry lasts as long as the
-//! user has a process here, and then until what it owes for failed look-ups ([`super::guesses`]) is
-//! paid, which takes seconds. Of users without processes at most [`MAX_DEBTORS`] have an entry.
+//! [`sys::user_id`] identifies a user: within a user namespace, the user that made it. Each has an
+//! entry of its own, so that no user holds up another. An entry lasts while the user has a process
+//! with the device open, and then for the seconds until its failed look-ups ([`super::guesses`])
+//! are paid. At most [`MAX_DEBTORS`] users without processes have an entry.
 //!
 //! Lock: `galcore users`, a leaf.
 
@@ -27,26 +27,25 @@ use kernel::{
     },
 };
 
-/// Users without processes who may owe something. One more, and the one who owes the least is
-/// forgiven.
+/// The most accounts of users without processes. One more removes the account that owes the least.
 const MAX_DEBTORS: usize = 256;
 
-/// One user's account.
+/// A user's account.
 struct Entry {
-    /// When all that the user owes is paid, by the monotonic clock.
+    /// The time at which the user's debt is paid, by the monotonic clock.
     paid: Arc<Atomic<u64>>,
-    /// How many [`Member`]s there are.
+    /// Number of [`Member`]s.
     members: usize,
 }
 
 impl Entry {
-    /// What is not paid at `now`, in nanoseconds.
+    /// The debt at `now`, in nanoseconds.
     fn owed(&self, now: u64) -> u64 {
         self.paid.load(Relaxed).saturating_sub(now)
     }
 }
 
-/// Memory for an account.
+/// Preallocated memory for an account.
 struct Room(Arc<Atomic<u64>>, RBTreeNodeReservation<u32, Entry>);
 
 impl Room {
@@ -57,12 +56,12 @@ impl Room {
     }
 }
 
-/// The accounts, by the users' numbers.
+/// Accounts by user id.
 struct Accounts(RBTree<u32, Entry>);
 
 impl Accounts {
-    /// One member more of `user`, `limit` at most; `room` is taken if it has no account. `EAGAIN`:
-    /// there are as many.
+    /// Adds a member of `user`. Takes `room` if the user has no account. `EAGAIN`: it has `limit`
+    /// members.
     fn enter(
         &mut self,
         user: u32,
@@ -87,7 +86,7 @@ impl Accounts {
         Ok(paid)
     }
 
-    /// One member less of `user`.
+    /// Removes a member of `user`.
     fn leave(&mut self, user: u32, now: u64) {
         let Some(entry) = self.0.get_mut(&user) else {
             return;
@@ -98,9 +97,9 @@ impl Accounts {
         }
     }
 
-    /// Makes room for one more user without members.
+    /// Makes room for another user without members.
     fn forget_debtors(&mut self, now: u64) {
-        // Ends: each round but the last removes one.
+        // Bounded: each round but the last removes an account.
         loop {
             let (mut count, mut least) = (0, None);
             for (&user, entry) in &self.0 {
@@ -128,14 +127,14 @@ pub(crate) struct Users {
 }
 
 impl Users {
-    /// None yet.
+    /// No users.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             accounts <- new_mutex!(Accounts(RBTree::new()), "galcore users"),
         })
     }
 
-    /// A process more of the calling user. `EAGAIN`: it has `limit`, and is not the administrator.
+    /// Adds a process of the calling user. `EAGAIN`: the user has `limit`, and is no administrator.
     /// `ENOMEM`.
     pub(super) fn enter_process(self: &Arc<Self>, limit: usize) -> Result<Member> {
         self.enter(match sys::is_admin() {
@@ -144,7 +143,7 @@ impl Users {
         })
     }
 
-    /// The calling user, whether it has a process here or not. `ENOMEM`.
+    /// The calling user, even without a process. `ENOMEM`.
     pub(super) fn caller(self: &Arc<Self>) -> Result<Member> {
         self.enter(usize::MAX)
     }
@@ -152,7 +151,8 @@ impl Users {
     fn enter(self: &Arc<Self>, limit: usize) -> Result<Member> {
         let user = sys::user_id();
         let now = sys::monotonic_ns();
-        // Before the lock, which all users take: a process at its cgroup's limit may take long.
+        // Allocate without the lock, which all users take: a process at the limit of its cgroup may
+        // take long.
         let mut room = Some(Room::new()?);
         let paid = self.accounts.lock().enter(user, limit, now, &mut room)?;
         Ok(Member {
@@ -163,7 +163,7 @@ impl Users {
     }
 }
 
-/// What keeps a user's account: a process, or a call.
+/// Keeps a user's account, for a process or a call.
 pub(super) struct Member {
     users: Arc<Users>,
     user: u32,
@@ -171,7 +171,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// When all that the user owes is paid, by the monotonic clock.
+    /// The time at which the user's debt is paid, by the monotonic clock.
     pub(super) fn paid(&self) -> &Atomic<u64> {
         &self.paid
     }
