@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The completion page: where a client sees without a system call what has been done.
+//! The completion page: shows a client, without a system call, which jobs have ended.
 //!
-//! One page for a process that asks for it, by mapping it ([`FILE_OFFSET`]), read-only. It has a
-//! head, with the version of its layout, and a slot for each core. There the driver writes the
-//! number of the process's last job in that core that has ended, when that was, and the number of
-//! the last one that was dropped, because the core was reset or stopped. 64-bit words are not
-//! written at once on 32-bit machines, so a sequence number precedes them: odd while they change.
-//! Layout: `struct galcore_completion` of the C header.
+//! A process gets the page by mapping it read-only ([`FILE_OFFSET`]). It has a head, with the
+//! version of the layout, and a slot for each core. In a slot the driver writes the number of the
+//! process's last job that has ended on the core, the time of its end, and the number of the last
+//! job that was dropped, because the core was reset or stopped. On 32-bit machines a 64-bit word
+//! takes two writes, so a sequence number precedes the words; it is odd while they change. Layout:
+//! `struct galcore_completion` of the C header.
 
 use crate::{
     error::Result,
@@ -40,11 +40,11 @@ pub(crate) const FILE_OFFSET: u64 = 1 << 36;
 /// Version of the layout.
 const VERSION: u32 = 1;
 
-/// Offsets in the head, in bytes: the version, and how many slots there are.
+/// Byte offsets in the head of the version and of the number of slots.
 const HEAD_VERSION: usize = 0;
 const HEAD_CORES: usize = 4;
 
-/// Bytes of the head, and of each core's slot after it: a line of any processor's cache.
+/// Bytes of the head, and of each slot after it: at least a cache line of any processor.
 const HEAD_BYTES: usize = 64;
 const SLOT_BYTES: usize = 64;
 
@@ -68,7 +68,7 @@ pub(crate) struct CompletionPage {
 }
 
 impl CompletionPage {
-    /// A page that says: none.
+    /// A page without ended jobs.
     pub(crate) fn new(dev: &dma::Device) -> Result<Arc<Self>> {
         let pages = Pages::allocate(dev, 1, |_| {})?;
         pages.poke(HEAD_VERSION, VERSION);
@@ -84,8 +84,7 @@ impl CompletionPage {
         )?)
     }
 
-    /// Counts one more job of core `core`. Called in the order of its ring, under a lock of the
-    /// process's.
+    /// Counts a job of core `core`. Called in the order of the ring, under the tables' lock.
     pub(crate) fn count(&self, core: usize) {
         self.submitted[core].fetch_add(1, Relaxed);
     }
@@ -95,7 +94,7 @@ impl CompletionPage {
         self.submitted[core].load(Relaxed)
     }
 
-    /// Shows that job `number` of core `core` has ended so, now.
+    /// Shows that job `number` of core `core` has ended now with `outcome`.
     pub(crate) fn show(&self, core: usize, number: u64, outcome: Outcome) {
         let slot = HEAD_BYTES + core * SLOT_BYTES;
         let mut sequences = self.sequences.lock();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the dump of a hang has of the process whose commands it was.
+//! The memory of the guilty process in the dump of a hang.
 
 use super::{
     tables::Tables,
@@ -21,13 +21,13 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Words that are looked at while the tables are locked.
+/// Words that are looked up at once under the tables' lock.
 const STEP: usize = 1024;
 
 impl Process {
-    /// The memory of its that `words` name: in the order in which they do, each piece once,
-    /// [`MAX_PIECES`] of them at most. A word that only looks like an address counts too. `base`:
-    /// they are physical addresses, and that of GPU address 0 is this. No lock may be held.
+    /// The process's memory that `words` name, in their order, each piece once, at most
+    /// [`MAX_PIECES`]. A word that only looks like an address counts, too. `base`: the words are
+    /// physical addresses, and this is the one of GPU address 0. The caller holds no lock.
     pub(super) fn named_by(&self, words: &[&[u32]], base: Option<u32>) -> Named {
         let mut named = Named {
             generation: self.interface().map(|(choice, _)| choice.format().name()),
@@ -36,7 +36,7 @@ impl Process {
         for step in words.iter().flat_map(|words| words.chunks(STEP)) {
             let tables = self.tables();
             for &word in step {
-                // Without memory to note it the rest is known all the same.
+                // If there is no memory, return the pieces so far.
                 let is_full = named.pieces.len() >= MAX_PIECES;
                 if is_full || tables.add_named(word, base, &mut named).is_err() {
                     return named;
@@ -48,7 +48,7 @@ impl Process {
 }
 
 impl Tables {
-    /// Adds the memory that `word` names, if it is the process's and not there yet.
+    /// Adds the memory that `word` names, if it is the process's and not yet in the list.
     fn add_named(&self, word: u32, base: Option<u32>, named: &mut Named) -> Result {
         let Some(address) = word.checked_sub(base.unwrap_or(0)) else {
             return Ok(());
@@ -63,7 +63,7 @@ impl Tables {
         let is_reached = |memory: &Object| match (base, memory) {
             (None, _) | (_, Object::Buffer(_)) => true,
             (Some(base), Object::Node(node)) => node.physical(base).is_some(),
-            // Only by translations.
+            // The core reaches it only by translation.
             (Some(_), Object::UserMemory(_)) => false,
         };
         match self.object_at(address, range).filter(is_reached) {
@@ -72,7 +72,7 @@ impl Tables {
         }
     }
 
-    /// The object in whose `range` GPU address `address` is.
+    /// The object with `range`, in which GPU address `address` lies.
     fn object_at(&self, address: u32, range: Range) -> Option<Object> {
         let Owner { kind, handle } = self.addresses.owner(address)?;
         let (start, memory) = match kind {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The end of a process: all that it owned is given back, by a work item of its own.
+//! The end of a process: a work item releases all of its objects.
 //!
-//! The last close waits for nothing, so a process that is killed is gone at once whatever it had.
-//! If all that the process has submitted has ended by then, its own memory is its own again when
-//! the close returns: a process that shares the memory may write there once this one is gone. The
-//! work item does all else, in steps, each of which waits in the ring and not there:
+//! The last close does not wait, so that a killed process exits at once. If all jobs of the process
+//! have ended, the close returns its own memory: a process that shares this memory may then write
+//! to it. The work item does the rest, in steps that wait in the rings instead of in the workqueue:
 //!
-//! 1. what the process itself has submitted ends; then its own memory is its own again, and nothing
-//!    more can be charged to it;
-//! 2. what all processes have submitted by then ends; then everything is dropped.
+//! 1. when the process's own jobs have ended, it returns the process's own memory, and nothing more
+//!    can be charged to the process;
+//! 2. when all jobs of all processes at that time have ended, it drops everything.
 
 use super::{
     tables::PerCore,
@@ -45,7 +44,7 @@ impl WorkItem<0> for Process {
     type Pointer = Arc<Process>;
 
     fn run(this: Arc<Process>) {
-        // Taking the tables applies what has changed in them.
+        // Locking the tables applies the changes.
         drop(this.tables());
         this.finish_returns();
     }
@@ -59,7 +58,7 @@ impl WorkItem<1> for Process {
     }
 }
 
-/// What it waits for in the rings has ended.
+/// Waits in the rings for a step of its end.
 impl Kept for Process {
     fn bytes(&self) -> usize {
         usize::MAX
@@ -70,19 +69,19 @@ impl Kept for Process {
     }
 }
 
-/// The steps.
+/// The steps of the end.
 const OWN_WORK: u32 = 0;
 const ALL_WORK: u32 = 1;
 const OVER: u32 = 2;
 
 impl Process {
-    /// Has the records' effects applied soon.
+    /// Queues the work item that applies changes.
     pub(super) fn queue_changes(self: &Arc<Self>) {
         sys::work::enqueue::<Arc<Self>, 0>(self.clone());
     }
 
-    /// The last file has been closed: gives everything back once the GPU cannot use it any more.
-    /// Takes what the process's own memory takes to be given back, unless the thread is killed.
+    /// Ends the process after its last close. Releases everything after the GPU's last use. If all
+    /// jobs have ended, returns the process's own memory here, unless the thread is killed.
     pub(crate) fn end(self: Arc<Self>) {
         let reclaimer = self.device.reclaimer();
         reclaimer.note_ending(true);
@@ -95,7 +94,7 @@ impl Process {
         Self::go_on_ending(self);
     }
 
-    /// What the process waited for has ended.
+    /// Queues the next step of the end.
     pub(crate) fn go_on_ending(this: Arc<Self>) {
         sys::work::enqueue::<Arc<Self>, 1>(this);
     }
@@ -108,7 +107,8 @@ impl Process {
             OWN_WORK => {
                 self.unshare_all();
                 self.unshare_signals();
-                // The windows hold the process. None is mapped any more: each keeps its file open.
+                // The windows hold the process. None is mapped, because a mapping keeps its file
+                // open.
                 let views = core::mem::take(&mut self.tables().pool_views);
                 drop(views);
                 self.wait_in_rings(self.last_jobs());
@@ -128,14 +128,14 @@ impl Process {
         }
     }
 
-    /// Goes on ending when these jobs have ended.
+    /// Queues the next step of the end when these jobs have ended.
     fn wait_in_rings(self: &Arc<Self>, numbers: Numbers) {
         let reclaimer = self.device.reclaimer();
         match Retired::new(self.clone(), None, None) {
             Ok(item) => reclaimer.retire_behind(numbers, item),
-            // No memory to wait in the rings: here, then, in this process's own work item.
+            // No memory to wait in the rings: wait here, in the process's own work item.
             Err(_) => {
-                // A job whose client has gone may still be running: until its core is reset.
+                // Bounded: the hang check resets a core with a job that does not end.
                 while !reclaimer.are_over(&numbers) {
                     fsleep(Delta::from_millis(10));
                 }
@@ -144,7 +144,7 @@ impl Process {
         }
     }
 
-    /// Gives the process's own memory back to the process, or to its other users.
+    /// Returns the process's own memory to the process, or to its other users.
     fn give_all_back(&self) {
         self.finish_returns();
         let all = self.tables().own_memory();
@@ -153,10 +153,10 @@ impl Process {
         }
     }
 
-    /// Drops everything: the GPU is past it, and no handle names it.
+    /// Drops everything, when the GPU has ended its use, and no handle names it.
     fn release_all(&self) {
         self.end_counts();
-        // First, so that jobs of other processes keep no core on for it. Not under the tables' lock.
+        // First, so that the cores can be switched off. Without the tables' lock.
         let kept_on = core::mem::take(&mut self.tables().kept_on);
         drop(kept_on);
         let nodes = core::mem::take(&mut self.tables().nodes);
@@ -177,8 +177,8 @@ impl Process {
         self.drop_kept();
     }
 
-    /// Drops contexts, shared memory, framebuffers and what is kept for each core. Not inlined: the
-    /// tables' values would be on the caller's stack, too.
+    /// Drops contexts, shared memory, framebuffers and the state of each core. Not inlined, to keep
+    /// the values off the caller's stack.
     #[inline(never)]
     fn drop_kept(&self) {
         let mut tables = self.tables();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What clients tell each other of a node (SET_VIDEO_MEMORY_METADATA), and descriptors that keep
-//! what a picture is made of while it goes from one process to the next (GET_GRAPHIC_BUFFER_FD).
+//! Metadata of nodes, which clients exchange (SET_VIDEO_MEMORY_METADATA), and descriptors that keep
+//! the objects of a picture while processes pass it on (GET_GRAPHIC_BUFFER_FD).
 //!
-//! The vendor's driver takes a reference of the dma-buf that metadata name, which it never uses. A
-//! node whose metadata name its own dma-buf would never go then, so here the descriptor is looked
-//! at, and not held. Source: 6.4.11's `gc_hal_kernel.c`.
+//! The vendor's driver holds a reference to the dma-buf in the metadata, and never uses it. A node
+//! whose metadata name its own dma-buf would never end. So this driver checks the descriptor, and
+//! holds no reference. Source: 6.4.11's `gc_hal_kernel.c`.
 
 use super::{
     names::Name,
@@ -31,13 +31,13 @@ use crate::{
 };
 use kernel::sync::Arc;
 
-/// A node and its name: by it, others can import the node, also when its maker has freed it.
+/// A node and its name, by which others can import the node even after its maker has freed it.
 struct KeptNode {
     _node: Arc<Node>,
     _name: Name<Node>,
 }
 
-/// The objects that a descriptor keeps. It gives no access to them.
+/// The objects that a descriptor keeps, without access to them.
 struct GraphicBuffer {
     _nodes: [Option<KeptNode>; GRAPHIC_BUFFER_NODES],
     _piece: Option<(Name<Piece>, Arc<Piece>)>,
@@ -45,8 +45,8 @@ struct GraphicBuffer {
 }
 
 impl Process {
-    /// A node that the process has, with its name; `None`: it is the process's own memory.
-    /// `InvalidObject`: it has none of this handle.
+    /// A node of the process and its name; `None`: it wraps the process's own memory.
+    /// `InvalidObject`: no such node.
     fn hold_node(&self, handle: u32) -> Result<Option<KeptNode>> {
         match self.name_of(handle) {
             Ok(number) => {
@@ -56,16 +56,16 @@ impl Process {
                     _name: name,
                 }))
             }
-            // The process's own memory has no name, and is given back by FREE or the process's end.
-            // A descriptor that kept it could keep pages pinned that no process is charged for.
+            // Wrapped memory has no name, and returns by FREE or at the end of the process. A
+            // descriptor that kept it could keep pages pinned that no process is charged for.
             Err(Error::NotSupported) => self.live_node(handle).map(|_| None),
             Err(error) => Err(error),
         }
     }
 
-    /// SET_VIDEO_MEMORY_METADATA, which all processes that have the node can read.
-    /// `InvalidObject`: no such node. `NotFound`: the descriptor is no dma-buf's; as with the
-    /// vendor's it is noted, and nothing else.
+    /// SET_VIDEO_MEMORY_METADATA. All processes that have the node can read it. `InvalidObject`: no
+    /// such node. `NotFound`: the descriptor is no dma-buf; as in the vendor's driver, only the
+    /// descriptor is stored then.
     pub(super) fn set_metadata(&self, handle: u32, metadata: NodeMetadata) -> Result<Reply<'_>> {
         let node = self.live_node(handle)?;
         let noted = node.metadata();
@@ -77,15 +77,15 @@ impl Process {
         Ok(Reply::Nothing)
     }
 
-    /// The same, asked. `InvalidObject`: no such node.
+    /// Reads the metadata of a node. `InvalidObject`: no such node.
     pub(super) fn read_metadata(&self, handle: u32) -> Result<Reply<'_>> {
         let node = self.live_node(handle)?;
         Ok(Reply::Metadata(node.metadata().read()))
     }
 
     /// GET_GRAPHIC_BUFFER_FD: a descriptor that keeps the nodes, the shared buffer and the signal
-    /// (those that are not 0), and the names of the first two, until its last holder closes it. It
-    /// keeps nothing of nodes that are the process's own memory.
+    /// that are not 0, and the names of nodes and buffer, until its last close. It does not keep
+    /// nodes that wrap the process's own memory.
     ///
     /// `InvalidObject`: no such node. `NotFound`: no such shared buffer or signal.
     /// `OutOfResources`: no descriptor is left.

@@ -27,13 +27,13 @@ use kernel::sync::{
     Arc, //
 };
 
-/// What a try that fails costs, in nanoseconds: 200 ms.
+/// The cost of a failed look-up, in nanoseconds: 200 ms.
 const COST: u64 = 200_000_000;
 
-/// How many tries that fail may be owed.
+/// Number of failed look-ups without a wait.
 const FREE_TRIES: u64 = 64;
 
-/// What may be owed, in nanoseconds.
+/// The largest debt without a wait, in nanoseconds.
 const CREDIT: u64 = FREE_TRIES * COST;
 
 /// Binary logarithm of about a millisecond in nanoseconds.
@@ -41,8 +41,8 @@ const MILLISECOND: u32 = 20;
 
 static GUESSES: RateLimit = RateLimit::new();
 
-/// One more try at `now`, when all is paid at `paid`: when it is then, or how long to wait before
-/// asking again.
+/// Charges a look-up at `now` to an account that is paid at `paid`. Returns the new time at which
+/// it is paid, or how long to wait before the next attempt.
 fn charge(paid: u64, now: u64) -> Result<u64, u64> {
     let owed = paid.saturating_sub(now);
     match owed.saturating_add(COST).checked_sub(CREDIT) {
@@ -51,15 +51,14 @@ fn charge(paid: u64, now: u64) -> Result<u64, u64> {
     }
 }
 
-/// Looks up a name by `look`, which answers `NotFound` if there is none: then the calling user,
-/// among `users`, has paid.
+/// Looks up a name by `look`. If that returns `NotFound`, the calling user, one of `users`, pays.
 ///
-/// `Interrupted`: a Unix signal came while the caller had to wait. `OutOfMemory`.
+/// `Interrupted`: by a Unix signal, during the wait. `OutOfMemory`.
 pub(super) fn look_up<T>(users: &Arc<Users>, look: impl FnOnce() -> Result<T>) -> Result<T> {
     let user = users.caller()?;
     let account = user.paid();
     let mut is_told = false;
-    // Each round waits, or another thread of the user's has been quicker. A Unix signal ends it.
+    // Each round waits, or another thread of the user was faster. A Unix signal ends it.
     loop {
         let (paid, now) = (account.load(Relaxed), sys::monotonic_ns());
         match charge(paid, now) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What an address may be that a process may not use: a hint for the client's author.
+//! Hints for the author of a client: what a refused address may be.
 //!
-//! Looked up only when a stream has been refused.
+//! Looked up only when a stream is refused.
 
 use super::{
     tables::Tables,
@@ -20,25 +20,24 @@ use crate::stream::{
 };
 use kernel::fmt;
 
-/// An address this close past the end of memory is taken for a counting mistake.
+/// An address at most this far past the end of an object counts as an overrun.
 const NEAR: u32 = 1 << 20;
 
 /// What an address may be.
 #[derive(Clone, Copy)]
 pub(super) enum Hint {
-    /// Not known.
     None,
     /// In memory that the process has freed.
     Freed(Owner),
-    /// One of the process's own, not of the GPU's; of this object, if it is one.
+    /// A user address: in a view of this object, or in a window on the pool.
     User(Option<Viewed>),
     /// A handle of a node.
     Handle,
-    /// This number of bytes past the last of an object.
+    /// This number of bytes past the end of an object.
     Past(Owner, u32),
 }
 
-/// Writes what an object is called, with its handle.
+/// Writes the kind of an object and its handle.
 fn write_name(f: &mut fmt::Formatter<'_>, owner: Owner) -> fmt::Result {
     let name = match owner.kind {
         Kind::Node => "node",
@@ -78,7 +77,7 @@ impl fmt::Display for Hint {
 }
 
 impl Tables {
-    /// What may be meant by the address that a stream was refused for.
+    /// What the address may be for which a stream was refused.
     pub(super) fn hint(&self, refusal: &Refusal) -> Hint {
         let (Fault::Address(_), Some(address)) = (refusal.fault, refusal.value) else {
             return Hint::None;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How much memory a process has, by pool and by what lies in it. Pure logic.
+//! Ledgers of a process's memory, by pool and by kind of surface. Pure logic.
 
 use crate::{
     abi::Ledger,
     memory::Pool, //
 };
 
-/// Kinds of surfaces that are counted apart (`gceVIDMEM_TYPE` of the 6.4 driver).
+/// Number of kinds of surfaces (`gceVIDMEM_TYPE` of the 6.4 driver).
 pub(crate) const KINDS: usize = 17;
 
-/// The kind of a request without its flags.
+/// The bits of a request's kind without flags.
 const KIND_MASK: u32 = 0xFF;
 
 /// Nodes of video memory that a process has allocated.
@@ -30,16 +30,16 @@ pub(crate) struct VideoLedgers {
     pub(crate) kinds: [Ledger; KINDS],
 }
 
-/// Of which pool and of what kind a node is.
+/// The pool and the kind of a node.
 #[derive(Clone, Copy)]
 pub(super) struct Sort {
     pub(super) pool: Pool,
-    /// As ALLOCATE_VIDEO_MEMORY had it.
+    /// The kind in ALLOCATE_VIDEO_MEMORY.
     pub(super) kind: u32,
 }
 
 impl VideoLedgers {
-    /// Those that a node of this sort counts in.
+    /// The ledgers that count a node of this sort.
     fn of(&mut self, sort: Sort) -> impl Iterator<Item = &mut Ledger> {
         let (in_one_piece, paged) = (&mut self.in_one_piece, &mut self.paged);
         let pools = match sort.pool {
@@ -52,22 +52,22 @@ impl VideoLedgers {
         // Unknown kinds count as 0, no kind.
         let kind = if kind < KINDS { kind } else { 0 };
         let others = [&mut self.all, &mut self.kinds[kind]];
-        // `Init` has a `chain` too, so this one is called by its trait.
+        // `Init` has a `chain`, too.
         Iterator::chain(others.into_iter(), pools.into_iter().flatten())
     }
 
-    /// Notes a node of `bytes`.
+    /// Adds a node of `bytes` bytes.
     pub(super) fn add(&mut self, sort: Sort, bytes: usize) {
         self.of(sort).for_each(|ledger| ledger.add(bytes));
     }
 
-    /// A node of `bytes` is gone.
+    /// Removes a node of `bytes` bytes.
     pub(super) fn remove(&mut self, sort: Sort, bytes: usize) {
         self.of(sort).for_each(|ledger| ledger.remove(bytes));
     }
 }
 
-/// All that a process has, in bytes.
+/// All memory of a process, in bytes.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Ledgers {
     /// Nodes of video memory.
@@ -76,7 +76,7 @@ pub(crate) struct Ledgers {
     pub(crate) non_paged: Ledger,
     /// Buffers of ALLOCATE_CONTIGUOUS_MEMORY.
     pub(crate) contiguous: Ledger,
-    /// Memory of others, and the process's own, that is mapped for the GPU.
+    /// Memory of other drivers, and the process's own, that is mapped for the GPU.
     pub(crate) mapped: Ledger,
 }
 

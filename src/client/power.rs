@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What processes want of the cores' power and clock.
+//! Requests of processes for the power and the clock of cores.
 //!
-//! A core runs at the highest clock that any process with open files wants. A process that has set
-//! none wants the full one, so a client can only slow down its own drawing. Lock: `galcore speeds`,
-//! above `galcore processes` and the core's.
+//! A core runs at the highest clock that any process with open files requests. A process without a
+//! request counts as full speed, so a client can slow down only its own drawing. Lock:
+//! `galcore speeds`, above `galcore processes` and the core's.
 
 use super::{
     Clients,
@@ -33,7 +33,7 @@ use crate::{
 use kernel::sync::atomic::Relaxed;
 
 impl Process {
-    /// SET_POWER_MANAGEMENT_STATE. A core that is not there now is off. Errors as
+    /// SET_POWER_MANAGEMENT_STATE. A core that is gone counts as off. Errors as
     /// [`AnyCore::set_power`](crate::gpu::AnyCore::set_power) and
     /// [`Device::core`](crate::gpu::Device::core).
     pub(super) fn set_power(
@@ -52,8 +52,8 @@ impl Process {
         }
     }
 
-    /// QUERY_POWER_MANAGEMENT_STATE: the state, and whether the core is idle. Errors as
-    /// [`Device::core`](crate::gpu::Device::core), but that a core that is not there now is off.
+    /// QUERY_POWER_MANAGEMENT_STATE: the state, and whether the core is idle. A core that is gone
+    /// counts as off. Other errors: as [`Device::core`](crate::gpu::Device::core).
     pub(super) fn query_power(&self, selector: CoreSelector) -> Result<Reply<'_>> {
         let (state, is_idle) = match self.device.any(selector) {
             Ok(core) => core.power(),
@@ -63,8 +63,8 @@ impl Process {
         Ok(Reply::Power { state, is_idle })
     }
 
-    /// SET_FSCALE_VALUE, also of a core that is not there now. `NotSupported`: the core has no
-    /// divider. Else as [`Device::place`](crate::gpu::Device::place).
+    /// SET_FSCALE_VALUE, even for a core that is gone. `NotSupported`: the core has no divider.
+    /// Other errors: as [`Device::place`](crate::gpu::Device::place).
     pub(super) fn set_scale(&self, selector: CoreSelector, scale: u32) -> Result {
         let place = self.device.place(selector)?;
         if self.device.is_vector(place) {
@@ -75,7 +75,7 @@ impl Process {
         Ok(())
     }
 
-    /// GET_FSCALE_VALUE: what this process wants. Errors as
+    /// GET_FSCALE_VALUE: this process's request. Errors as
     /// [`Device::place`](crate::gpu::Device::place).
     pub(super) fn query_scale(&self, selector: CoreSelector) -> Result<Reply<'_>> {
         let place = self.device.place(selector)?;
@@ -84,17 +84,17 @@ impl Process {
         })
     }
 
-    /// 64ths of the clock of core `place` that it wants.
+    /// The requested clock of the core at `place`, in 64ths.
     fn scale(&self, place: usize) -> u32 {
         self.scales[place].load(Relaxed)
     }
 
-    /// CONFIG_POWER_MANAGEMENT: whether the core may go off as far as this process is concerned.
-    /// `GpuNotResponding`: it cannot be switched on. Else as
+    /// CONFIG_POWER_MANAGEMENT: `enable` says whether this process lets the core switch off.
+    /// `GpuNotResponding`: the core cannot be switched on. Other errors: as
     /// [`Device::core`](crate::gpu::Device::core).
     pub(super) fn config_power(&self, selector: CoreSelector, enable: bool) -> Result<Reply<'_>> {
         let place = self.device.place(selector)?;
-        // Letting go needs no core.
+        // The release needs no core.
         let kept = match enable {
             true => None,
             false => Some(self.device.any(selector)?.keep_on()?),
@@ -103,7 +103,7 @@ impl Process {
         let said = tables.manages_power[place].replace(enable);
         let old = core::mem::replace(&mut tables.kept_on[place], kept);
         drop(tables);
-        // Not under the tables' lock.
+        // Without the tables' lock.
         drop::<Option<KeptOn>>(old);
         Ok(Reply::ConfigPower {
             old: said.unwrap_or(self.device.parameters().power_management),
@@ -112,14 +112,14 @@ impl Process {
 }
 
 impl Clients {
-    /// Lets each core run at the highest clock that a process wants.
+    /// Sets the clock of each core to the highest one that a process requests.
     pub(crate) fn set_speeds(&self) {
         by_worker(|| self.load_speeds())
     }
 
     fn load_speeds(&self) {
         let _one_at_a_time = self.speeds.lock();
-        // A process that joins after the look sees this, and comes here, too.
+        // A process that joins after the walk sees this, and sets the clocks again.
         self.has_lowered.store(true, Relaxed);
         let (mut scales, mut has_lowered) = ([0; MAX_CORES], false);
         self.for_each_member(|process| {
@@ -147,7 +147,7 @@ impl Clients {
         is_only
     }
 
-    /// A process has come, or goes: what it wants counts, or does not any more.
+    /// Called when a process has joined or left. Sets the clocks, if its request may change them.
     pub(super) fn note_change(&self, process: &Process) {
         let has_own = (0..MAX_CORES).any(|place| process.scale(place) != FULL_SCALE);
         if has_own || self.has_lowered.load(Relaxed) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a client may ask of the device and of itself.
+//! Queries of the device and of the calling process.
 
 use super::{
     Core,
@@ -58,8 +58,8 @@ impl Process {
         }
     }
 
-    /// DATABASE: the caller's own ledgers; `None` is the process that has ended last, to the C
-    /// drivers. `InvalidData`: another process's are its own business.
+    /// DATABASE: the caller's own ledgers. `None` also names the caller; in the C drivers it names
+    /// the process that has ended last. `InvalidData`: another process.
     pub(super) fn query_database(&self, process: Option<u32>) -> Result<Reply<'_>> {
         let own = self.id();
         if process.is_some_and(|process| i32::try_from(process).ok() != Some(own)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The objects of a process, one by one, for `/proc/driver/gc`.
+//! The list of a process's objects, for `/proc/driver/gc`.
 
 use super::{
     ledgers::Ledgers,
@@ -15,16 +15,16 @@ use kernel::prelude::*;
 /// An object of a process.
 #[derive(Clone, Copy)]
 pub(crate) struct Object {
-    /// What it is, by the vendor's word.
+    /// The vendor's word for it.
     pub(crate) kind: &'static str,
     pub(crate) handle: u32,
-    /// GPU address of its memory; 0: it has none.
+    /// GPU address of its memory; 0: no memory.
     pub(crate) address: u32,
-    /// Bytes of it.
+    /// Bytes of its memory.
     pub(crate) bytes: usize,
 }
 
-/// The tables that objects are in.
+/// Lists of objects.
 #[derive(Clone, Copy)]
 enum Table {
     Nodes,
@@ -44,16 +44,16 @@ const TABLES: [Table; 6] = [
     Table::UserMemory,
 ];
 
-/// How many are noted at once under the tables' lock.
+/// The most objects copied at once under the tables' lock.
 const CHUNK: usize = 64;
 
 impl Process {
-    /// The program's name now. It may be anything.
+    /// The current name of the program. It may have any bytes.
     pub(crate) fn name(&self) -> CommandName {
         CommandName::of(&self.leader)
     }
 
-    /// How much memory it has.
+    /// The amounts of memory that it has.
     pub(crate) fn ledgers(&self) -> Ledgers {
         let tables = self.tables();
         Ledgers {
@@ -64,14 +64,14 @@ impl Process {
         }
     }
 
-    /// Calls `look` with each of its objects, with no lock held, until the caller is killed: there
-    /// may be many. What comes or goes meanwhile may be left out, or come twice.
+    /// Calls `look` without locks for each of its objects. Stops if the caller is killed, because
+    /// there may be many. Objects that come or end during the walk may be missing or repeated.
     /// `ENOMEM`.
     pub(crate) fn for_each_object(&self, mut look: impl FnMut(&Object)) -> Result {
         let mut chunk = KVec::with_capacity(CHUNK, GFP_KERNEL)?;
         for table in TABLES {
             let mut done = 0;
-            // Ends: the entries of a table are limited.
+            // Bounded by the limits of the tables.
             loop {
                 chunk.clear();
                 let count = self.objects(table, done, &mut chunk);
@@ -89,8 +89,8 @@ impl Process {
         Ok(())
     }
 
-    /// Notes up to [`CHUNK`] objects of a table, after the first `skip` of them; returns how many
-    /// it has looked at.
+    /// Copies up to [`CHUNK`] objects of a table, after the first `skip`. Returns the number of
+    /// entries visited.
     fn objects(&self, table: Table, skip: usize, chunk: &mut KVec<Object>) -> usize {
         let tables = self.tables();
         match table {
@@ -126,7 +126,7 @@ impl Process {
     }
 }
 
-/// Notes what `say` says of objects; returns how many it was asked about.
+/// Copies the objects that `say` describes. Returns the number of entries visited.
 fn fill<'a, T: 'a>(
     chunk: &mut KVec<Object>,
     objects: impl Iterator<Item = (u32, &'a T)>,
@@ -138,7 +138,7 @@ fn fill<'a, T: 'a>(
         let Some((kind, address, bytes)) = say(object) else {
             continue;
         };
-        // There is room for a chunk.
+        // The caller has reserved a chunk.
         let _ = chunk.push_within_capacity(Object {
             kind,
             handle,

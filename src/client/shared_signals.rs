@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Signals that every process can reach (parameter `sharedSignals`).
+//! Signals that every process can use (parameter `sharedSignals`).
 //!
-//! The vendor's signals are numbers of all processes, up to 4.6.9 and on Dove: a program that has
-//! the number of another's signal can wait for it, set it, and have events set it. Here that is a
-//! registry of all signals, by numbers that are unique in the device. A signal lasts until each
-//! process that has created or mapped it has destroyed it as often, or has ended. Source:
-//! sources.md, signals.
+//! Up to 4.6.9, and on Dove, the vendor's signals have global numbers: a program that knows a
+//! number can wait for the signal, set it, and have events set it. This driver has a registry of
+//! all signals, by numbers that are unique in the device. Each CREATE and MAP needs a DESTROY, or
+//! the end of the process; the last one ends the signal. Source: sources.md, signals.
 //!
 //! Lock: `galcore shared signals`, a leaf.
 
@@ -32,13 +31,13 @@ use kernel::{
     },
 };
 
-/// Signals that one process may have; those of all together are [`MAX_HANDLES`] at most.
+/// The most signals of a process. All processes together have at most [`MAX_HANDLES`].
 const MAX_SIGNALS: usize = MAX_HANDLES / 8;
 
 /// A signal in the registry.
 struct Shared {
     signal: Arc<Signal>,
-    /// Processes that have it in their tables.
+    /// Number of processes that have it in their tables.
     holders: u32,
 }
 
@@ -57,7 +56,7 @@ impl SharedSignals {
         })
     }
 
-    /// Gives a new signal a number, for one process. `OutOfResources`: there are too many.
+    /// Adds a new signal of one process. Returns its number. `OutOfResources`: too many signals.
     fn publish(&self, signal: Arc<Signal>) -> Result<u32> {
         self.registry.lock().insert(Shared { signal, holders: 1 })
     }
@@ -66,7 +65,7 @@ impl SharedSignals {
         Some(self.registry.lock().get(id)?.signal.clone())
     }
 
-    /// One process more has it.
+    /// Adds a process that has the signal.
     fn join(&self, id: u32) -> Option<Arc<Signal>> {
         let mut registry = self.registry.lock();
         let shared = registry.get_mut(id)?;
@@ -74,7 +73,7 @@ impl SharedSignals {
         Some(shared.signal.clone())
     }
 
-    /// One process less has it; the last one ends it.
+    /// Removes a process that has the signal. The last one ends it.
     fn leave(&self, id: u32) {
         let over = {
             let mut registry = self.registry.lock();
@@ -98,7 +97,7 @@ impl Process {
         self.shares_signals().then(|| self.clients.shared_signals())
     }
 
-    /// Another process's signal, if they are shared. `NotFound`: there is none.
+    /// Another process's signal, if signals are shared. `NotFound`: no such signal.
     #[cold]
     #[inline(never)]
     pub(super) fn others_signal(&self, id: u32) -> Result<Arc<Signal>> {
@@ -106,12 +105,13 @@ impl Process {
         registry.find(id).ok_or(Error::NotFound)
     }
 
-    /// Whether a number that is not one of the process's signals may be another's.
+    /// Whether a number may name another process's signal.
     pub(super) fn shares_signals(&self) -> bool {
         self.device.parameters().shared_signals
     }
 
-    /// Has a new signal in the table, under a number of its own or of the registry's; returns it.
+    /// Adds a new signal to the table, under a number of the table or of the registry. Returns the
+    /// number.
     #[inline]
     pub(super) fn insert_signal(&self, signal: Arc<Signal>) -> Result<u32> {
         match self.signal_registry() {
@@ -129,7 +129,7 @@ impl Process {
             let mut tables = self.tables();
             match tables.signals.len() {
                 0..MAX_SIGNALS => tables.signals.insert_at(id, entry),
-                // Other processes need numbers of the registry's, too.
+                // Leave numbers of the registry to other processes.
                 _ => Err(Error::OutOfResources),
             }
         };
@@ -142,8 +142,8 @@ impl Process {
         }
     }
 
-    /// Gets another process's signal for USER_SIGNAL's MAP, if they are shared. `NotFound`: there
-    /// is none.
+    /// USER_SIGNAL's MAP of another process's signal, if signals are shared. `NotFound`: no such
+    /// signal.
     pub(super) fn join_signal(&self, id: u32) -> Result {
         let registry = self.signal_registry().ok_or(Error::NotFound)?;
         let signal = registry.join(id).ok_or(Error::NotFound)?;
@@ -151,7 +151,7 @@ impl Process {
         let inserted = {
             let mut tables = self.tables();
             match tables.signals.insert_at(id, entry) {
-                // Another thread was quicker: one reference more.
+                // Another thread was faster: add a reference.
                 Err(Error::InvalidData) => match tables.signals.get_mut(id) {
                     Some(entry) => Err(entry.map_again().err()),
                     None => Err(Some(Error::NotFound)),
@@ -169,7 +169,8 @@ impl Process {
         }
     }
 
-    /// A signal has left the process's table.
+    /// Ends a signal that was removed from the process's table, or, if signals are shared, the
+    /// process's part in it.
     #[inline]
     pub(super) fn signal_has_left(&self, id: u32, entry: &SignalEntry) {
         match self.signal_registry() {
@@ -178,12 +179,12 @@ impl Process {
         }
     }
 
-    /// The process ends: its signals, if they are shared, have a process less.
+    /// Removes an ending process from all signals, if these are shared.
     pub(super) fn unshare_signals(&self) {
         if self.signal_registry().is_none() {
             return;
         }
-        // Ends: nothing is put in any more.
+        // Bounded: an ending process adds no signals.
         loop {
             let (id, entry) = {
                 let mut tables = self.tables();

@@ -29,7 +29,7 @@ pub(super) struct SignalEntry {
 }
 
 impl SignalEntry {
-    /// One that has been created, or mapped, once.
+    /// A signal with one reference.
     pub(super) fn new(signal: Arc<Signal>) -> Self {
         Self {
             signal,
@@ -37,7 +37,7 @@ impl SignalEntry {
         }
     }
 
-    /// One reference more. `OutOfResources`: there are too many.
+    /// Adds a reference. `OutOfResources`: too many.
     pub(super) fn map_again(&mut self) -> Result {
         let more = self.references.checked_add(1);
         self.references = more.ok_or(Error::OutOfResources)?;
@@ -46,8 +46,8 @@ impl SignalEntry {
 }
 
 impl Process {
-    /// CREATE_NATIVE_FENCE: a fence that is signaled when the signal is set the next time. Errors
-    /// as [`Signal::fence_file`]; `InvalidArgument`: signals are Unix signals.
+    /// CREATE_NATIVE_FENCE: a fence that is signaled when the signal is next set. Errors as
+    /// [`Signal::fence_file`]; `InvalidArgument`: signals are Unix signals.
     pub(super) fn create_fence(&self, signal: u32) -> Result<Reply<'_>> {
         if self.device.parameters().linux_signal {
             return Err(Error::InvalidArgument);
@@ -78,7 +78,7 @@ impl Process {
                 Ok(Reply::Signal { id })
             }
             UserSignal::Destroy { id } => {
-                // Libraries that a process has inherited by fork destroy them when it exits.
+                // After a fork, the library destroys inherited signals when the child exits.
                 let format = self.interface().map(|(choice, _)| choice.format());
                 if format.is_some_and(Format::signals_have_owners) && !self.is_callers() {
                     return Err(Error::NotFound);

@@ -13,7 +13,7 @@ use crate::{
 };
 use kernel::time::Delta;
 
-/// When a timer was started and stopped, in nanoseconds.
+/// The times at which a timer was started and stopped, in nanoseconds.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Timer {
     start: u64,
@@ -21,7 +21,7 @@ pub(super) struct Timer {
 }
 
 impl Process {
-    /// Notes when a timer starts or stops.
+    /// Starts or stops a timer.
     pub(crate) fn note_time(&self, timer: u32, start: bool) {
         let now = sys::monotonic_ns();
         // CAST: 32 bits into at least 32.
@@ -34,8 +34,8 @@ impl Process {
         }
     }
 
-    /// Sends the realtime signal of the parameters to this process. Only its own threads have asked
-    /// for that, so it needs no rights.
+    /// Sends the realtime signal of the module parameters to this process. Only its own threads can
+    /// ask for it, so it needs no permission check.
     pub(crate) fn send_signal(&self, value: u32) {
         let number = self.device.parameters().signal;
         sys::send_signal(&self.leader, &self.mm, number, value);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! COMMITs that name no core, on boards where 3D and 2D are cores of their own.
+//! COMMITs that name no core, on boards with separate 3D and 2D cores.
 //!
-//! The oldest generations have no room for a core's kind: their boards had one core. There the
-//! engine is chosen by the commands, so it is here: a COMMIT goes to the first core that has the
-//! engine which it begins in, and takes its commands. For such a client all cores are one: what it
-//! submits to one waits for what it has on the others, and so does what has no commands.
+//! The oldest generations have no field for the kind of a core, because their boards had one core,
+//! whose engine the commands choose. So the commands also choose the core here: a COMMIT is
+//! submitted to the first core that has the engine in which it begins and that accepts its
+//! commands. To such a client all cores are one. So its jobs on a core, even those without
+//! commands, wait for its jobs on the others.
 
 use super::{
     client_context::OwnContext,
@@ -39,8 +40,8 @@ use kernel::{
 };
 
 impl Process {
-    /// Runs a COMMIT that names no core, where 3D and 2D are apart; what `selector` says is meant
-    /// if it will do. Errors as [`Device::core`](super::Device::core) and [`Process::commit`].
+    /// Runs a COMMIT that names no core, on a board with separate 3D and 2D cores. Prefers the core
+    /// of `selector`. Errors as [`Device::core`](super::Device::core) and [`Process::commit`].
     #[cold]
     #[inline(never)]
     pub(super) fn commit_unnamed(
@@ -57,10 +58,11 @@ impl Process {
         self.commit(&core, commit)
     }
 
-    /// The core for a COMMIT that names none. Where no core takes the commands it is the one that
-    /// has their first engine: that will say why.
+    /// The core for a COMMIT that names none. If no core accepts the commands, it is the one with
+    /// their first engine, which reports the error.
     ///
-    /// They are read again when they run: if they have changed meanwhile, that core refuses them.
+    /// The commands are read again to run them. If the client has changed them, that core checks
+    /// them.
     fn core_for(&self, first: &Arc<Core>, commit: &Commit) -> Result<Arc<Core>> {
         let (format, mut room) = (commit.format, Description::new());
         let mut buffer = match commit.commands {
@@ -103,8 +105,8 @@ impl Process {
         Ok(found.or(named).unwrap_or_else(|| first.clone()))
     }
 
-    /// The core for what follows a client's commands: that of `selector`, or of its last COMMIT that
-    /// named none, when nothing is left on others. Errors as
+    /// The core for jobs that follow a client's commands: that of `selector`, or of the last COMMIT
+    /// that named none, after a wait for the client's jobs on other cores. Errors as
     /// [`Device::core`](super::Device::core); `Interrupted`.
     #[inline]
     pub(super) fn core_behind(&self, selector: CoreSelector) -> Result<Arc<Core>> {

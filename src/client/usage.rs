@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a process has used of the cores.
+//! A process's usage of the cores.
 
 use super::{
     AnyCore,
@@ -30,32 +30,31 @@ use kernel::sync::{
     Arc, //
 };
 
-/// Of one process. Its jobs have it, and it ends with the last of them.
+/// The usage of a process. Its jobs hold references.
 pub(crate) struct Usage {
-    /// The process, by its number.
+    /// The number of the process.
     process: u64,
-    /// Its id, where ids count from the start.
+    /// Its id in the initial PID namespace.
     process_id: i32,
-    /// Its tables of the MMU, if it has some of its own.
+    /// The process's own MMU tables, if it has any.
     space: Option<SpaceId>,
-    /// By core, how long its jobs have kept it busy, in counts of
-    /// [`clock`].
+    /// By core, the time that its jobs have kept it busy, in counts of [`clock`].
     busy: [Atomic<u64>; MAX_CORES],
-    /// The most of that which was reported.
+    /// By core, the largest busy time reported.
     reported: [Atomic<u64>; MAX_CORES],
-    /// What it has of the cores, and which of its threads wait for them.
+    /// Its shares of the cores, and its waiting threads.
     shares: Arc<Shares>,
-    /// Its fences that are not signaled.
+    /// Number of its unsignaled fences.
     fences: Atomic<usize>,
     /// The process has ended.
     is_over: Atomic<bool>,
 }
 
-/// One of a process's fences that is not signaled.
+/// Counts an unsignaled fence of a process.
 pub(super) struct OneFence(Arc<Usage>);
 
 impl OneFence {
-    /// One more. `OutOfResources`: it has [`MAX_PROCESS_FENCES`].
+    /// Counts another fence. `OutOfResources`: the process has [`MAX_PROCESS_FENCES`].
     pub(super) fn new(usage: &Arc<Usage>) -> Result<Self> {
         let before = usage.fences.fetch_add(1, Relaxed);
         let one = Self(usage.clone());
@@ -72,11 +71,11 @@ impl Drop for OneFence {
     }
 }
 
-/// Tries to note a reported value.
+/// The most attempts to store a reported value.
 const TRIES: u32 = 8;
 
 impl Usage {
-    /// None yet, of the process with this number, this id, and these tables of the MMU. `ENOMEM`.
+    /// No usage, of the process with this number, this id, and these own MMU tables. `ENOMEM`.
     pub(super) fn new(
         process: u64,
         process_id: i32,
@@ -94,12 +93,12 @@ impl Usage {
         })
     }
 
-    /// The process has ended.
+    /// Notes that the process has ended.
     pub(super) fn end(&self) {
         self.is_over.store(true, Relaxed);
     }
 
-    /// What it has of the cores.
+    /// Its shares of the cores.
     pub(super) fn shares(&self) -> &Arc<Shares> {
         &self.shares
     }
@@ -110,23 +109,23 @@ impl Usage {
         self.is_over.load(Relaxed) || waiters > self.shares.of(core).map_or(0, Share::waiting)
     }
 
-    /// Its tables of the MMU, if it has some of its own.
+    /// The process's own MMU tables, if it has any.
     #[inline]
     pub(super) fn space(&self) -> Option<SpaceId> {
         self.space
     }
 
-    /// The process, by its number.
+    /// The number of the process.
     pub(super) fn process(&self) -> u64 {
         self.process
     }
 
-    /// Its id, where ids count from the start.
+    /// Its id in the initial PID namespace.
     pub(super) fn process_id(&self) -> i32 {
         self.process_id
     }
 
-    /// A job has kept `core` busy for `counts`. 64 bits do not wrap.
+    /// Adds the time that an ended job has kept `core` busy. 64 bits never wrap.
     #[inline]
     pub(super) fn add(&self, core: usize, counts: u64) {
         if let Some(busy) = self.busy.get(core) {
@@ -134,14 +133,13 @@ impl Usage {
         }
     }
 
-    /// How long jobs that have ended have kept `core` busy.
+    /// The time that ended jobs have kept `core` busy.
     pub(super) fn busy(&self, core: usize) -> u64 {
         self.busy.get(core).map_or(0, |busy| busy.load(Relaxed))
     }
 
-    /// What to report where `counts` were found: never less than before. A job that ends meanwhile
-    /// is no longer under way, and may not have been added yet; and its end was seen before it was
-    /// noted.
+    /// The time to report for `counts`, never less than before. `counts` can be too small: it lacks
+    /// a job that has just ended and is not added yet.
     fn tell(&self, core: usize, counts: u64) -> u64 {
         let Some(reported) = self.reported.get(core) else {
             return counts;
@@ -161,7 +159,7 @@ impl Usage {
 }
 
 impl Process {
-    /// How long its jobs have kept `core` busy, in nanoseconds, with what one under way has so far.
+    /// The time that its jobs have kept `core` busy, in nanoseconds, including the running one.
     /// Never less than before.
     pub(crate) fn busy_on(&self, core: &AnyCore) -> u64 {
         let ended = self.usage.busy(core.index());
@@ -173,7 +171,7 @@ impl Process {
         clock::nanoseconds(counts)
     }
 
-    /// By core, how many jobs it has submitted.
+    /// Number of submitted jobs, by core.
     pub(crate) fn jobs(&self) -> [u64; MAX_CORES] {
         self.tables().jobs
     }
@@ -187,7 +185,7 @@ mod tests {
     fn what_is_told_never_becomes_less() {
         let usage = Usage::new(1, 1, None).unwrap();
         assert_eq!(usage.tell(0, 50), 50);
-        // The job has ended, and is not added yet.
+        // The job has ended, but is not added yet.
         assert_eq!(usage.tell(0, 0), 50);
         usage.add(0, 48);
         assert_eq!(usage.tell(0, usage.busy(0)), 50);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Where a process has its GPU memory mapped, by user address.
+//! The views of a process's GPU memory, by user address.
 //!
-//! Pure logic: ranges that do not overlap, in a tree: finding one takes logarithmic time. The process
-//! can unmap one itself; then it stays here until another range comes to the same place, or its
-//! object goes. So callers compare what they find with the object.
+//! Pure logic: a tree of ranges that do not overlap, with logarithmic look-up. If the process
+//! unmaps a view itself, its range stays until another view overlaps it, or its object ends. So
+//! callers compare a result with the object.
 
 use crate::error::Result;
 use kernel::{
@@ -12,7 +12,7 @@ use kernel::{
     rbtree::RBTree, //
 };
 
-/// Of what a range is a view, by its handle.
+/// The object of a view, by its handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Viewed {
     Buffer(u32),
@@ -26,7 +26,7 @@ pub(super) struct UserView {
     /// User address of its first byte.
     pub(super) start: usize,
     pub(super) bytes: usize,
-    /// What it shows.
+    /// The object that it shows.
     pub(super) of: Viewed,
 }
 
@@ -55,10 +55,10 @@ impl UserViews {
         }
     }
 
-    /// Notes a view. What was noted there has been unmapped. `OutOfMemory`: then nothing has
-    /// changed but that.
+    /// Adds a view. Removes overlapping views, which the process has unmapped, even on
+    /// `OutOfMemory`.
     pub(super) fn insert(&mut self, view: UserView) -> Result {
-        // Ends: each round removes one.
+        // Bounded: each round removes a view.
         while let Some(old) = self.at_or_before(view.end().saturating_sub(1)) {
             if old.end() <= view.start {
                 break;
@@ -70,14 +70,14 @@ impl UserViews {
         Ok(())
     }
 
-    /// Forgets the view of `of` at `start`, if it is there.
+    /// Removes the view of `of` at `start`, if it exists.
     pub(super) fn remove(&mut self, start: usize, of: Viewed) {
         if self.0.get(&start).is_some_and(|view| view.of == of) {
             let _ = self.0.remove(&start);
         }
     }
 
-    /// The node that is seen at `user`; 0: none is.
+    /// The handle of the node that is mapped at `user`; 0: none.
     pub(super) fn node_at(&self, user: usize) -> u32 {
         match self.find(user).map(|view| view.of) {
             Some(Viewed::Node(handle)) => handle,
@@ -85,7 +85,7 @@ impl UserViews {
         }
     }
 
-    /// The view that holds `user`.
+    /// The view that contains `user`.
     pub(super) fn find(&self, user: usize) -> Option<UserView> {
         self.at_or_before(user).filter(|view| user < view.end())
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A process's own memory that the GPU reaches: MAP_USER_MEMORY, UNMAP_USER_MEMORY.
+//! A process's own memory, mapped for the GPU: MAP_USER_MEMORY, UNMAP_USER_MEMORY.
 
 use super::{
     changes::Returned,
@@ -37,7 +37,7 @@ use kernel::{
 };
 
 impl Process {
-    /// MAP_USER_MEMORY. `InvalidArgument`: a field is 0. Else as
+    /// MAP_USER_MEMORY. `InvalidArgument`: a field is 0. Other errors: as
     /// [`VideoMemory::map_user`](crate::memory::VideoMemory::map_user).
     pub(super) fn map_user(&self, user: u64, bytes: u64) -> Result<Reply<'_>> {
         if user == 0 || bytes == 0 {
@@ -56,9 +56,9 @@ impl Process {
         Ok(Reply::UserMemory { info, address })
     }
 
-    /// MAP_USER_MEMORY of physical memory: that which all clients may use ([`Parameters`]'s
-    /// `allowed_ranges`), or a framebuffer of the process's, which the GPU reaches where it is.
-    /// `InvalidArgument`: any other.
+    /// MAP_USER_MEMORY of physical memory that the GPU can reach without a mapping: a range that
+    /// all clients may use (`allowed_ranges` of [`Parameters`]), or a framebuffer of the process.
+    /// `InvalidArgument`: other memory.
     ///
     /// [`Parameters`]: crate::params::Parameters
     pub(super) fn map_physical(&self, physical: u32, bytes: u64) -> Result<Reply<'_>> {
@@ -72,7 +72,7 @@ impl Process {
         }
     }
 
-    /// Answers with the GPU address of what the process may use anyway.
+    /// The reply for memory at GPU address `address` that the process may use without a mapping.
     fn note_common(&self, address: u32) -> Result<Reply<'_>> {
         let info = self.tables().user_memory.insert(Mapped::Common)?;
         Ok(Reply::UserMemory { info, address })
@@ -92,7 +92,7 @@ impl Process {
         Ok(())
     }
 
-    /// Takes pinned user memory out of the table. `NotFound`: unknown.
+    /// Removes user memory from the table. `NotFound`: unknown.
     fn remove_user_memory(&self, info: u32) -> Result<Mapped> {
         let mut tables = self.tables();
         let mapped = tables.user_memory.remove(info);
@@ -105,15 +105,16 @@ impl Process {
     }
 }
 
-/// The GPU addresses of `bytes` bytes of memory at `physical`; they are counted from `base`.
+/// The GPU addresses of `bytes` bytes at `physical`; `base` is the physical address of GPU address
+/// 0.
 fn common_range(physical: u32, bytes: u64, base: u32) -> Option<Range> {
     let address = gpu_address(physical.into(), usize::try_from(bytes).ok()?, base)?;
     Range::new(address, usize::try_from(bytes).ok()?)
 }
 
 impl Tables {
-    /// Puts user memory into the table and into the process's addresses, or nothing of it.
-    /// `OutOfResources`, `OutOfMemory`.
+    /// Adds user memory to the table and to the process's addresses. `OutOfResources`,
+    /// `OutOfMemory`: adds nothing.
     pub(super) fn insert_user_memory(&mut self, memory: Visible<UserMemory>) -> Result<u32> {
         let (address, bytes) = (memory.address(), memory.bytes());
         let handle = self.user_memory.insert(Mapped::Memory(memory))?;
@@ -129,7 +130,8 @@ impl Tables {
         Ok(handle)
     }
 
-    /// The process's own memory that the GPU can use, as much as there is memory to note.
+    /// The process's own memory that the GPU can use. Incomplete if there is no memory for the
+    /// list.
     pub(super) fn own_memory(&self) -> KVVec<Returned> {
         let mut all = KVVec::new();
         let memory = self.user_memory.values().filter_map(Mapped::memory);
@@ -139,7 +141,7 @@ impl Tables {
             .values()
             .filter(|entry| entry.node.wrapped().is_some());
         let nodes = wrapped.map(|entry| Returned::Node(entry.node.clone()));
-        // `Init` has a `chain` too, so this one is called by its trait.
+        // `Init` has a `chain`, too.
         for returned in Iterator::chain(memory, nodes) {
             if all.push(returned, GFP_KERNEL).is_err() {
                 break;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a COMMIT for the vector graphics core names in the client's memory: its context and its
-//! table of tasks, each copied once, bounded.
+//! The arguments of a COMMIT for the vector graphics core in the client's memory: its context and
+//! its table of tasks, each copied once, with a bound.
 
 use super::commit::mistake;
 use crate::{
@@ -36,8 +36,8 @@ use kernel::{
     }, //
 };
 
-/// Blocks of a task table: of the front end, the tessellator, the drawing engine and the pixel
-/// engine. The others have no interrupts.
+/// Blocks of a task table: the front end, the tessellator, the drawing engine and the pixel engine.
+/// All other blocks have no interrupt.
 pub(super) const COMMAND: usize = 0;
 pub(super) const TESSELLATOR: usize = 1;
 pub(super) const DRAWING: usize = 5;
@@ -64,7 +64,7 @@ pub(super) fn read_context(commit: &Commit) -> Result<Context> {
     Ok(commit.format.decode_context(&words))
 }
 
-/// Reads the task table; one without tasks if there is none, or it says that they have no bytes.
+/// Reads the task table. Returns one without tasks if there is none, or its size is 0.
 /// `InvalidArgument`: tasks for a block that has no interrupt.
 pub(super) fn read_table(commit: &Commit) -> Result<Table> {
     const NONE: Table = Table {
@@ -91,13 +91,13 @@ pub(super) fn read_table(commit: &Commit) -> Result<Table> {
     }
 }
 
-/// Reads all tasks of a table: their records, with their blocks. `InvalidArgument`: they are too
-/// many, or not as many as the table says; or a record is none.
+/// Reads the records of all tasks of a table, with their blocks. `InvalidArgument`: too many tasks,
+/// numbers that differ from the table's, or an invalid record.
 #[inline(never)]
 pub(super) fn read_tasks(commit: &Commit, table: &Table) -> Result<KVVec<(usize, Record)>> {
     let mut records = KVVec::new();
     let (mut elements, mut bytes) = (0, 0u32);
-    // As the C driver: the last block's first.
+    // As in the C driver, the last block first.
     for (block, &head) in table.heads.iter().enumerate().rev() {
         let mut next = head;
         while next != 0 {
@@ -156,7 +156,7 @@ pub(super) fn read_tasks(commit: &Commit, table: &Table) -> Result<KVVec<(usize,
     }
 }
 
-/// Tells the client the name of its context.
+/// Writes the name of its context to the client.
 pub(super) fn write_name(commit: &Commit, name: u64) -> Result<(), kernel::error::Error> {
     let at = usize::try_from(commit.context + vector::context_id())?;
     let mut writer = UserSlice::new(UserPtr::from_addr(at), 8).writer();

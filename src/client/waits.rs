@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What traces show of a process that waits.
+//! Trace events of waits.
 
 use crate::{
     error::Result,
     sys::trace::WaitFor, //
 };
 
-/// Does `wait`, which is for `what` and takes `milliseconds` at most ([`u32::MAX`]: for ever), and
-/// returns what came of it.
+/// Calls `wait`, which waits for `what` for at most `milliseconds` ([`u32::MAX`]: without limit),
+/// and traces it.
 #[inline(always)]
 pub(super) fn waited<T>(
     what: WaitFor,
