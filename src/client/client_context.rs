@@ -72,7 +72,7 @@ struct States {
     words: KVVec<u32>,
     entry: Pipe,
     exit: Exit,
-    /// Number of ranges removed from the process's addresses by the last check.
+    /// Number of ranges removed from the process's addresses, at the last check.
     removals: u64,
 }
 

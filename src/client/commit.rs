@@ -292,8 +292,7 @@ impl Process {
         let entry = entry_pipe(core, "entryPipe", buffer.entry_pipe)?;
         let mut words = KVVec::new();
         let tables = self.tables();
-        // As in the C drivers, an unknown context counts as none. A core without 3D has no
-        // contexts.
+        // As in the C drivers, an unknown context counts as none. Cores without 3D ignore contexts.
         let context = match u32::try_from(commit.context) {
             Ok(handle @ 1..) if core.engines().pipe_3d => tables.contexts.get(handle).cloned(),
             _ => None,
@@ -704,7 +703,7 @@ pub(super) struct Submission<'a> {
     words: &'a mut [u32],
     entry: Pipe,
     exit: Exit,
-    /// Number of ranges removed from the process's addresses by the last check.
+    /// Number of ranges removed from the process's addresses, at the last check.
     removals: u64,
     /// The context, if it is in the client's memory.
     own: Option<&'a mut OwnContext>,

@@ -104,7 +104,7 @@ pub(super) struct NodeEntry {
     granted: u32,
     pub(super) life: Life,
     pub(super) locks: u32,
-    /// A bit for each core, by place, that has locked it since it was last unlocked.
+    /// A bit for each core, by place, for which it was locked since it had no locks.
     locked_for: u8,
     /// The view of a page-backed node.
     pub(super) view: PagesView,

@@ -103,7 +103,7 @@ impl Process {
         self.count_core(&core).map(|()| place)
     }
 
-    /// The counters of `core`, since the first process has counted. Errors as
+    /// The counters of `core`, since a process first asked for them. Errors as
     /// [`Process::count_core`].
     pub(crate) fn counted(&self, core: &Core) -> Result<Cells> {
         self.count_core(core)?;
