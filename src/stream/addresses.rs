@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which GPU addresses a process's commands may name.
+//! The GPU addresses that a process's commands may name.
 //!
-//! Pure logic: address ranges that do not overlap, in a tree. Removals are counted, so that the
-//! result of an earlier check can be recognized as still valid.
+//! Pure logic: address ranges that do not overlap, in a tree. Counting removals shows whether the
+//! result of an earlier check is still valid.
 
 use crate::{
     addr::Range,
@@ -14,7 +14,7 @@ use crate::{
 };
 use kernel::rbtree::RBTree;
 
-/// What kind of object has a range.
+/// The kind of object that has a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A node.
@@ -30,17 +30,16 @@ pub(crate) enum Kind {
 /// The object of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
-    /// Its kind.
+    /// The kind of object.
     pub(crate) kind: Kind,
-    /// Its handle.
+    /// The object's handle.
     pub(crate) handle: u32,
 }
 
-/// What is known of a range.
 struct Piece {
     range: Range,
     owner: Owner,
-    /// Some window of the process shows it, or may.
+    /// A window of the process may map it.
     shown: bool,
 }
 
@@ -52,7 +51,8 @@ pub(crate) struct AddressSet {
     pieces: RBTree<u32, Piece>,
     additions: u64,
     removals: u64,
-    /// The ranges that were removed last, to diagnose their later use: in a circle, by `removals`.
+    /// The last removed ranges, to diagnose their later use. A circular buffer, indexed by
+    /// `removals`.
     left: [Option<(Range, Owner)>; LEFT],
 }
 
@@ -67,10 +67,9 @@ impl AddressSet {
         }
     }
 
-    /// Adds `bytes` at `start`, which are those of `owner`.
+    /// Adds `bytes` at `start`, which belong to `owner`. Ignores a range that wraps.
     ///
-    /// `MemoryLocked`: some of them are there already. `OutOfMemory`: no memory to note it. What
-    /// wraps is no memory of anybody's and is left out.
+    /// `MemoryLocked`: the range overlaps another one. `OutOfMemory`.
     pub(crate) fn insert(&mut self, start: u32, bytes: usize, owner: Owner) -> Result {
         if let Some(range) = Range::new(start, bytes) {
             if self
@@ -92,7 +91,7 @@ impl AddressSet {
         Ok(())
     }
 
-    /// The same for an object that does not matter.
+    /// Adds a range of any owner.
     #[cfg(CONFIG_KUNIT)]
     pub(crate) fn add(&mut self, start: u32, bytes: usize) -> Result {
         let owner = Owner {
@@ -102,7 +101,7 @@ impl AddressSet {
         self.insert(start, bytes, owner)
     }
 
-    /// Takes out the range that begins at `start`, if there is one; says whether it was shown.
+    /// Removes the range that begins at `start`, if any. Returns whether it was shown.
     pub(crate) fn remove(&mut self, start: u32) -> bool {
         let Some(piece) = self.pieces.remove(&start) else {
             return false;
@@ -114,7 +113,7 @@ impl AddressSet {
         piece.shown
     }
 
-    /// Whose `address` was before it left, if it is one of the last that have.
+    /// The owner of a removed `address`, if it is one of the last [`LEFT`] ranges.
     pub(crate) fn owner_before(&self, address: u32) -> Option<Owner> {
         // CAST: the low bits are enough.
         let newest = self.removals as usize;
@@ -131,19 +130,18 @@ impl AddressSet {
         Some((owner, distance))
     }
 
-    /// How many ranges have been taken out so far: what was found before the last is not sure any
-    /// more.
+    /// Number of removals so far. Each invalidates what was found before.
     pub(crate) fn removals(&self) -> u64 {
         self.removals
     }
 
-    /// How many ranges have come or gone so far: what was or was not found before may be otherwise
-    /// now.
+    /// Number of additions and removals so far. Each invalidates what was found or not found
+    /// before.
     pub(crate) fn changes(&self) -> u64 {
         self.additions + self.removals
     }
 
-    /// The last range that begins at `address` or before, and whose it is.
+    /// The last range that begins at or before `address`, and its owner.
     fn last_until(&self, address: u32) -> Option<(Owner, Range)> {
         let cursor = self.pieces.cursor_lower_bound(&address);
         let (_, piece) = match &cursor {

@@ -1,53 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How far the 2D engine writes, and the resolve engine reads and writes: whether a draw stays in the
-//! memory that its source and its target begin in.
+//! Bounds of the 2D engine's writes, and of the resolve engine's reads and writes: whether a draw
+//! stays in the memory that its source and its target begin in.
 //!
 //! Pure logic: the software GPU's tests compare it with what these engines touch.
 //!
-//! [`Target`] is fed with the loads of one stream, in their order, and asked at each kick. A kick is
-//! judged by states that the same stream has loaded, so by what the engine holds then, whatever
-//! other threads, processes, resets or pauses do. A stream that kicks before it has loaded all of
-//! them ([`Problem::Missing`]) is lent the rest: what its process has loaded last counts, and loads
-//! of it ([`load_of`]) come before the stream. So its author notices nothing, and finds these states
-//! as it has left them also after another process's draws.
+//! [`Target`] notes the loads of one stream in their order, and judges each kick by them. These are
+//! the values that the engine holds at the kick, whatever other threads, processes, resets or
+//! pauses do. A stream that kicks before it has loaded all of the states ([`Problem::Missing`]) is
+//! lent the rest: the driver loads the process's last values ([`load_of`]) before the stream. So
+//! these states keep their values for a client also across another process's draws.
 //!
-//! For the resolve engine, see [`resolve`]. Its target with one pixel pipe is
-//! `RS_DEST_ADDR`. With two, and with HALTI5, it is what the first `RS_PIPE_DEST_ADDR` says, of a
-//! split one the second, too; and `RS_DEST_ADDR`, if the stream has loaded it. So it is with the
-//! source. A kick in place fills a number of tiles of the color surface of tile status. A copy with
-//! fast clear of color on, and a kick in place, read the status of these tiles, too: its last byte
-//! must lie in the memory that `TS_COLOR_STATUS_BASE` is in.
+//! For the resolve engine, see [`resolve`]. With one pixel pipe its target is `RS_DEST_ADDR`. With
+//! two, and with HALTI5, it is the first `RS_PIPE_DEST_ADDR`; also the second if the target is
+//! split, and `RS_DEST_ADDR` if the stream has loaded it. The same rule holds for the source. A
+//! kick in place fills a number of tiles of the color surface of tile status. A copy with fast
+//! clear of color on, and a kick in place, also read the status of these tiles: its last byte must
+//! lie in the memory that `TS_COLOR_STATUS_BASE` is in.
 //!
-//! What a kick of the 2D engine may write is taken to be, in the target's own coordinates:
+//! A kick of the 2D engine is assumed to write, in the target's own coordinates:
 //!
-//! * of `DRAW_2D` its rectangles as far as they lie in the clipping window; of lines both ends; of
-//!   one that is inside out, all between its corners;
-//! * of the filter its window, which nothing clips.
+//! * for `DRAW_2D`: its rectangles, clipped to the clipping window. A line includes both ends. An
+//!   inverted rectangle counts as all between its corners;
+//! * for the filter: its window, which nothing clips.
 //!
-//! Mirrors turn these over within themselves. A target that is turned has its pixels within the
-//! width and height that states give it, wherever: so the rows and columns up to these count, and
-//! what is drawn must lie in them. Tiles are 4 x 4 pixels; of the two meanings that sources give to
-//! the stride of tiled targets, that counts which reaches farther.
+//! Mirrors stay within the same area. The pixels of a rotated target may lie anywhere within the
+//! width and height that states give it: all rows and columns up to these count, and the drawn area
+//! must lie in them. Tiles are 4 x 4 pixels. Sources give two meanings to the stride of tiled
+//! targets; the one that reaches farther counts.
 //!
-//! The last byte of it must lie in the range that the target's address is in. What no source
-//! describes is refused: targets in several planes, or in minor tiles; formats and turns that do not
-//! exist; blocks of a blit from several sources that turn the target on their own; numbers that
-//! `LOAD_STATE` converts; strides of more bits than the state has. Without a fetch of the target the
-//! engine writes whole cache blocks: a load that turns the fetch off turns it on instead.
+//! The last byte must lie in the range that the target's address is in. Refused is what no source
+//! describes: targets in several planes or in minor tiles; unknown formats and rotations; blocks of
+//! a blit from several sources that rotate the target on their own; values that `LOAD_STATE`
+//! converts; strides of more bits than the state has. Without a fetch of the target the engine
+//! writes whole cache blocks: a load that disables the fetch is changed to enable it.
 //!
 //! Sources: the register database (state_2d.xml); sources.md, engines.
 
 use super::resolve;
 use core::cell::Cell;
 
-/// Word address of a state.
 const fn word(byte: u32) -> u32 {
     byte >> 2
 }
 
-/// The states that say where a kick writes, in the order of [`Target::values`]: those of the 2D
-/// engine, then those of the resolve engine.
+/// The states that bound a kick, in the order of [`Target::values`]: those of the 2D engine, then
+/// those of the resolve engine.
 pub(crate) const STATES: [u32; 26] = [
     word(0x1228),
     word(0x122C),
@@ -77,7 +75,7 @@ pub(crate) const STATES: [u32; 26] = [
     word(0x1704),
 ];
 
-/// Places in [`STATES`]: `DE_DEST_ADDRESS`, `_STRIDE`, `_ROTATION_CONFIG`, `_CONFIG`,
+/// Indexes in [`STATES`]: `DE_DEST_ADDRESS`, `_STRIDE`, `_ROTATION_CONFIG`, `_CONFIG`,
 /// `DE_CLIP_TOP_LEFT`, `_BOTTOM_RIGHT`, `DE_VR_TARGET_WINDOW_LOW`, `_HIGH`,
 /// `DE_DEST_ROTATION_HEIGHT`, `DE_ROT_ANGLE`.
 const ADDRESS: usize = 0;
@@ -91,9 +89,9 @@ const WINDOW_HIGH: usize = 7;
 const HEIGHT: usize = 8;
 const ANGLE: usize = 9;
 
-/// The same: `RS_CONFIG`, `_SOURCE_ADDR`, `_SOURCE_STRIDE`, `_DEST_ADDR`, `_DEST_STRIDE`,
-/// `_WINDOW_SIZE`, `_CLEAR_CONTROL`; `TS_MEM_CONFIG`, `_COLOR_STATUS_BASE`, `_COLOR_SURFACE_BASE`;
-/// the first `RS_PIPE_SOURCE_ADDR`, `_PIPE_DEST_ADDR` and `_PIPE_OFFSET`.
+/// Indexes in [`STATES`]: `RS_CONFIG`, `_SOURCE_ADDR`, `_SOURCE_STRIDE`, `_DEST_ADDR`,
+/// `_DEST_STRIDE`, `_WINDOW_SIZE`, `_CLEAR_CONTROL`; `TS_MEM_CONFIG`, `_COLOR_STATUS_BASE`,
+/// `_COLOR_SURFACE_BASE`; the first `RS_PIPE_SOURCE_ADDR`, `_PIPE_DEST_ADDR` and `_PIPE_OFFSET`.
 const RS_CONFIG: usize = 10;
 const RS_SOURCE: usize = 11;
 const RS_SOURCE_STRIDE: usize = 12;
@@ -108,31 +106,31 @@ const RS_PIPE_SOURCE: usize = 20;
 const RS_PIPE_ADDRESS: usize = 22;
 const RS_PIPE_OFFSET: usize = 24;
 
-/// `TS_MEM_CONFIG`, `COLOR_FAST_CLEAR`: reads of color go by tile status.
+/// `TS_MEM_CONFIG`, `COLOR_FAST_CLEAR`: reads of color use tile status.
 const COLOR_FAST_CLEAR: u32 = 1 << 1;
 
-/// A bit for each of [`STATES`] that is of the 3D pipe.
+/// Bit mask of those of [`STATES`] that belong to the 3D pipe.
 pub(crate) const OF_3D: u32 = (1 << STATES.len()) - (1 << RS_CONFIG);
 
-/// `DE_DEYUV_CONVERSION`: bit 1 is 0 as long as there is one plane.
+/// `DE_DEYUV_CONVERSION`: bit 1 is 0 if there is one plane.
 const DEYUV: u32 = word(0x130C);
 const DEYUV_PLANES: u32 = 1 << 1;
 
-/// `DE_PE_CONFIG`: whether the engine fetches the target first. Without that (0) it writes whole blocks
-/// of its cache, past the area that is drawn. With the mask the field stays as it is.
+/// `DE_PE_CONFIG`: whether the engine fetches the target first. If not (0), it writes whole blocks
+/// of its cache, past the area that is drawn. With the mask bit a load leaves the field unchanged.
 const PE_CONFIG: u32 = word(0x12B0);
 const FETCH: u32 = 3;
 const FETCH_DEFAULT: u32 = 1;
 const FETCH_MASK: u32 = 1 << 3;
 
-/// `DE_BLOCK4_ROT_ANGLE` and `DE_BLOCK8_ROT_ANGLE`: the angle of each source of several.
+/// `DE_BLOCK4_ROT_ANGLE` and `DE_BLOCK8_ROT_ANGLE`: the angle of each of several sources.
 const BLOCK4_ANGLE: u32 = word(0x128F0);
 const BLOCK8_ANGLE: u32 = word(0x12BE0);
 
-/// `DE_ROT_ANGLE`: how the target is turned; with the mask this field stays as it is.
+/// `DE_ROT_ANGLE`: the rotation of the target. With the mask bit a load leaves it unchanged.
 const ANGLE_TARGET: u32 = 7 << 3;
 const ANGLE_TARGET_MASK: u32 = 1 << 9;
-/// Its other masks.
+/// The other mask bits of `DE_ROT_ANGLE`.
 const ANGLE_OTHER_MASKS: u32 = 1 << 8 | 1 << 15 | 1 << 19;
 
 /// Bits of `DE_DEST_CONFIG`.
@@ -140,18 +138,17 @@ const TILED: u32 = 1 << 8;
 const MINOR_TILED: u32 = 1 << 26;
 const COMMAND_LINE: u32 = 1;
 const COMMAND_MULTI: u32 = 8;
-/// The commands that `DRAW_2D` draws with, as far as sources say: CLEAR, LINE, BIT_BLT, STRETCH_BLT,
+/// The commands of `DRAW_2D` that sources describe: CLEAR, LINE, BIT_BLT, STRETCH_BLT,
 /// MULTI_SOURCE_BLT.
 const DRAWS: [u32; 5] = [0, COMMAND_LINE, 2, 4, COMMAND_MULTI];
 
-/// Bits of a stride.
 const STRIDE_BITS: u32 = 0x3_FFFF;
 
-/// First and last state that is looked at here, of those close to each other.
+/// The range of states that [`PLACES`] covers.
 const FIRST: u32 = STATES[ADDRESS];
 const NEAR: usize = (STATES[STATES.len() - 1] - FIRST + 1) as usize;
 
-/// By state from [`FIRST`] on, its place in [`STATES`], or one of these.
+/// For each state from [`FIRST`] on: its index in [`STATES`], or one of these.
 const NONE: u8 = 0xFF;
 const PLANES: u8 = 0xFE;
 const FETCHES: u8 = 0xFD;
@@ -170,14 +167,14 @@ const fn places() -> [u8; NEAR] {
     places
 }
 
-/// The states (word addresses) of the 2D pipe whose loads are for [`Target::load`], beside angles of
-/// sources.
+/// The states (word addresses) of the 2D pipe whose loads [`Target::load`] must see, except the
+/// angles of sources.
 pub(crate) fn looked_at_2d() -> impl Iterator<Item = u32> {
     let states = STATES.into_iter().take(RS_CONFIG);
     states.chain([DEYUV, PE_CONFIG])
 }
 
-/// Those of the 3D pipe.
+/// The states (word addresses) of the 3D pipe whose loads [`Target::load`] must see.
 pub(crate) fn looked_at_3d() -> impl Iterator<Item = u32> {
     STATES.into_iter().skip(RS_CONFIG)
 }
@@ -185,13 +182,13 @@ pub(crate) fn looked_at_3d() -> impl Iterator<Item = u32> {
 /// `TS_COLOR_SURFACE_BASE`.
 pub(crate) const STATUS_SURFACE: u32 = STATES[TS_SURFACE];
 
-/// Whether `state` says where the resolve engine reads from.
+/// Whether `state` is an address that the resolve engine reads from.
 #[inline(always)]
 pub(crate) const fn is_read(state: u32) -> bool {
     state == STATES[RS_SOURCE] || state == STATES[TS_STATUS] || state & !1 == STATES[RS_PIPE_SOURCE]
 }
 
-/// Whether `state` says where a source or a target begins.
+/// Whether `state` is the address of a source or a target.
 #[inline(always)]
 pub(crate) const fn is_surface(state: u32) -> bool {
     is_read(state)
@@ -201,7 +198,7 @@ pub(crate) const fn is_surface(state: u32) -> bool {
         || state & !1 == STATES[RS_PIPE_ADDRESS]
 }
 
-/// The place of `state` in [`STATES`].
+/// The index of `state` in [`STATES`].
 pub(crate) fn place_of(state: u32) -> Option<usize> {
     Some(usize::from(place(state))).filter(|&place| place < STATES.len())
 }
@@ -213,39 +210,39 @@ fn place(state: u32) -> u8 {
     near.copied().unwrap_or(NONE)
 }
 
-/// Whether `state` is the angle of one of several sources: no target may be turned by it.
+/// Whether `state` is the angle of one of several sources, which must not rotate the target.
 fn is_block_angle(state: u32) -> bool {
     state >= BLOCK4_ANGLE && (state < BLOCK4_ANGLE + 4 || state.wrapping_sub(BLOCK8_ANGLE) < 8)
 }
 
-/// What is wrong with a kick.
+/// Why a kick cannot be bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
-    /// The stream has not loaded all that says how far it writes: a bit for each of [`STATES`].
+    /// The stream has not loaded these states: a bit for each of [`STATES`].
     Missing(u32),
-    /// It may go past the end of the memory that its target or its source begins in: the state that
-    /// names it, and what that holds.
+    /// The kick may go past the end of the memory that its target or its source begins in: the
+    /// state with that address, and its value.
     Beyond(u32, u32),
-    /// With this state, which holds this, it is not known how far it goes.
+    /// The driver does not know how far the engine goes with this state and value.
     Unbounded(u32, u32),
 }
 
-/// What the load of a state is.
+/// How [`Target::load`] has judged a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
-    /// No concern of this one.
+    /// The state does not bound a kick.
     Other,
-    /// It has been noted. It must be kept, to be lent.
+    /// The value has been noted. The process's [`Loaded`](super::loaded::Loaded) must keep it.
     Noted,
-    /// It has been seen; what it was before stays.
+    /// The load is valid and leaves the bounds unchanged.
     Masked,
-    /// The state must be loaded with this.
+    /// The state must be loaded with this value instead.
     Instead(u32),
-    /// No draw may come after it.
+    /// The load is not allowed: later draws would have no bound.
     Refused,
 }
 
-/// Pixels of a target: from the left top one to that before the right bottom one.
+/// Pixels of a target. `right` and `bottom` are exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Area {
     left: i32,
@@ -254,16 +251,15 @@ struct Area {
     bottom: i32,
 }
 
-/// 16 bits with a sign.
 fn signed(value: u32) -> i32 {
     // CAST: that is what it means.
     i32::from(value as u16 as i16)
 }
 
 impl Area {
-    /// All between two corners of a rectangle. The second is outside of it, unless it is `inside`,
-    /// or not past the first. Whether coordinates have a sign is not known of every engine: what is
-    /// negative ends anywhere.
+    /// All between two corners of a rectangle. The second is exclusive, unless it is `inside`, or
+    /// not past the first. Not every engine is known to have signed coordinates: a negative one
+    /// makes the area unbounded.
     fn between(first: u32, second: u32, inside: bool) -> Self {
         let span = |a: i32, b: i32| match (a < 0 || b < 0, b > a && !inside) {
             (true, _) => (a.min(b), i32::MAX),
@@ -280,8 +276,8 @@ impl Area {
         }
     }
 
-    /// As far as it lies in a clipping window; `None`: it does not. One that is empty or inside out
-    /// does not clip.
+    /// The part of it in a clipping window, if any. A window that is empty or inverted does not
+    /// clip.
     fn clipped(self, low: u32, high: u32) -> Option<Self> {
         // CAST: fifteen bits.
         let corner = |word: u32| ((word & 0x7FFF) as i32, (word >> 16 & 0x7FFF) as i32);
@@ -299,8 +295,8 @@ impl Area {
     }
 }
 
-/// Bytes of a pixel of a target's format, and by how much of a power of two its pixels go together;
-/// `None`: not known, or not in one plane.
+/// Bytes of a pixel of a target's format, and the number of pixels in a group less 1. `None`: not
+/// known, or not in one plane.
 fn pixel(format: u32) -> Option<(u32, u32)> {
     Some(match format {
         0..=4 | 19 => (2, 0),
@@ -312,28 +308,29 @@ fn pixel(format: u32) -> Option<(u32, u32)> {
     })
 }
 
-/// How the engines of a core find their targets.
+/// What of a core's engines decides which states are their targets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Engines {
-    /// The 2D engine is PE 2.0, which turns by `DE_ROT_ANGLE`.
+    /// The 2D engine is PE 2.0, which rotates by `DE_ROT_ANGLE`.
     pub(crate) turns: bool,
     /// Pixel pipes.
     pub(crate) pixel_pipes: u32,
-    /// HALTI5: resolves go by the addresses of pipes also where there is one, and tiles of tile status
-    /// have 128 bytes or 256, else 64.
+    /// HALTI5: resolves use the addresses of pipes even with one pipe, and a tile of tile status
+    /// has 128 or 256 bytes instead of 64.
     pub(crate) halti5: bool,
     /// The status of a tile has 2 bits, else 4.
     pub(crate) has_2_bits_per_tile: bool,
 }
 
-/// What a stream has loaded so far of the targets of the 2D engine and the resolve engine.
+/// What a stream has loaded so far of [`STATES`].
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
     values: [u32; STATES.len()],
-    /// A bit for each that has been loaded, and for each with a number that was converted.
+    /// Bit mask of the states that have been loaded.
     known: u32,
+    /// Bit mask of the states whose value was converted.
     odd: u32,
-    /// A bit for each that cannot be lent: what became of a load of it is not known.
+    /// Bit mask of the states that cannot be lent: the effect of a load of them is not known.
     lost: u32,
     /// All within the 2D engine's clipping window is within the memory.
     is_roomy: bool,
@@ -341,7 +338,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Of a stream that has not loaded anything.
+    /// For a stream that has not loaded anything.
     pub(crate) const fn new(engines: Engines) -> Self {
         Self {
             values: [0; STATES.len()],
@@ -353,9 +350,9 @@ impl Target {
         }
     }
 
-    /// The stream loads `state` (a word address) with `value`; `converted`: with what that becomes.
-    /// What becomes of a load while the other pipe than the state's is selected (not `in_pipe`) is
-    /// not known.
+    /// The stream loads `state` (a word address) with `value`, which the hardware converts if
+    /// `converted`. Without `in_pipe` the state's pipe is not selected, and the effect of the load
+    /// is not known.
     #[inline(always)]
     pub(crate) fn load(&mut self, state: u32, value: u32, converted: bool, in_pipe: bool) -> Load {
         let refused_if = |refused| match refused {
@@ -363,7 +360,7 @@ impl Target {
             false => Load::Other,
         };
         match place(state) {
-            // With the mask it stays what it is, which is 0.
+            // With the mask bit the angle stays 0.
             NONE if is_block_angle(state) => {
                 let turns = value & ANGLE_TARGET != 0 && value & ANGLE_TARGET_MASK == 0;
                 refused_if(turns || converted)
@@ -393,8 +390,8 @@ impl Target {
         }
     }
 
-    /// The stream is preceded by loads of `missing` states with `value_of` each. `false`: it loads
-    /// one of them itself, to an unknown effect.
+    /// The driver loads the `missing` states with their `value_of` before the stream. `false`: the
+    /// stream itself loads one of them, to an unknown effect.
     pub(crate) fn lend(&mut self, missing: u32, mut value_of: impl FnMut(u32) -> u32) -> bool {
         for (place, (to, state)) in self.values.iter_mut().zip(STATES).enumerate() {
             if missing & 1 << place != 0 {
@@ -407,8 +404,8 @@ impl Target {
         self.lost & missing == 0
     }
 
-    /// A `DRAW_2D` of rectangles with these corners, two each. `last_of` gives the last address of
-    /// the memory that an address in a state is in, if the process may write it.
+    /// Judges a `DRAW_2D` of rectangles, each of two `corners`. `last_of` returns the last address
+    /// of the memory that the address in a state is in, if the process may write there.
     pub(crate) fn draw(
         &mut self,
         corners: impl Iterator<Item = u32>,
@@ -418,7 +415,7 @@ impl Target {
             return Ok(());
         }
         let command = self.values[CONFIG] >> 12 & 0xF;
-        // Others are the filter's, or for internal use; these may not be clipped.
+        // Other commands are the filter's or internal, and may not be clipped.
         if self.known & 1 << CONFIG != 0 && !DRAWS.contains(&command) {
             return Err(self.beyond(ADDRESS));
         }
@@ -431,7 +428,7 @@ impl Target {
             right: i32::MAX,
             bottom: i32::MAX,
         };
-        // Most often the window is all that must be looked at.
+        // In most cases all of the clipping window is in the memory.
         let window = everything.clipped(low, high);
         if window.is_none_or(|window| self.fits(window, room)) {
             self.is_roomy = true;
@@ -448,7 +445,7 @@ impl Target {
         Ok(())
     }
 
-    /// A kick of the filter.
+    /// Judges a kick of the filter.
     pub(crate) fn filter(
         &self,
         last_of: impl FnOnce(u32, u32) -> Option<u32>,
@@ -475,8 +472,8 @@ impl Target {
         }
     }
 
-    /// How many bytes past the target's first one its memory goes on. `needed`: what must be known
-    /// beside the target.
+    /// Bytes of the target's memory past its first byte. `needed`: the states that must be known
+    /// beside those of the target.
     fn room(
         &self,
         needed: u32,
@@ -485,7 +482,7 @@ impl Target {
         let mut needed = needed | 1 << ADDRESS | 1 << STRIDE | 1 << ROTATION | 1 << CONFIG;
         if self.engines.turns {
             needed |= 1 << ANGLE;
-            // Of a target whose rows count from below.
+            // These rotations count rows from the bottom.
             if !matches!(self.turn(), 0 | 1 | 4) {
                 needed |= 1 << HEIGHT;
             }
@@ -494,8 +491,8 @@ impl Target {
         self.room_of(ADDRESS, needed, last_of)
     }
 
-    /// How many bytes past the first one the memory goes on that the state at `place` names. `needed`:
-    /// the states that say how far is gone there, none of which was converted.
+    /// Bytes past the first one of the memory that the state at `place` names. `needed`: the states
+    /// that bound the access, none of which may be converted.
     fn room_of(
         &self,
         place: usize,
@@ -508,22 +505,20 @@ impl Target {
             .ok_or(self.beyond(place))
     }
 
-    /// The target of the state at `place` is too small.
     fn beyond(&self, place: usize) -> Problem {
         Problem::Beyond(STATES[place], self.values[place])
     }
 
-    /// The state at `place` does not say how far a kick goes.
     fn unbounded(&self, place: usize) -> Problem {
         Problem::Unbounded(STATES[place], self.values[place])
     }
 
-    /// The states that the stream has loaded or been lent: a bit for each of [`STATES`].
+    /// The states that the stream has loaded or was lent: a bit for each of [`STATES`].
     pub(crate) fn known(&self) -> u32 {
         self.known
     }
 
-    /// Puts the values of the states that are known to their places: of numbers that were converted, 0.
+    /// Copies the values of the known states to `to`, and 0 for those that were converted.
     pub(crate) fn put(&self, to: &[Cell<u32>; STATES.len()]) {
         for ((place, &value), to) in self.values.iter().enumerate().zip(to) {
             if self.known & 1 << place != 0 {
@@ -532,7 +527,7 @@ impl Target {
         }
     }
 
-    /// What a resolve may need beside what is known: a bit for each of [`STATES`].
+    /// The states that a resolve may need and that are not known: a bit for each of [`STATES`].
     pub(crate) fn all_of_resolves(&self) -> u32 {
         let all = 1 << RS_CONFIG
             | 1 << RS_SOURCE_STRIDE
@@ -550,8 +545,8 @@ impl Target {
         (all | surfaces) & !self.known
     }
 
-    /// A kick of the resolve engine. `status_base`: what `TS_COLOR_SURFACE_BASE` counts GPU addresses
-    /// from.
+    /// Judges a kick of the resolve engine. `TS_COLOR_SURFACE_BASE` holds addresses plus
+    /// `status_base`.
     pub(crate) fn resolve(
         &self,
         status_base: u32,
@@ -588,15 +583,15 @@ impl Target {
         let needed = 1 << TS_CONFIG | 1 << TS_STATUS | 1 << TS_SURFACE;
         self.check_known(needed)?;
         let surface = self.values[TS_SURFACE].wrapping_sub(status_base);
-        // What lies before the surface has no status.
+        // Memory before the surface has no status.
         match last.checked_sub(surface) {
             Some(last) => self.check_status(last / self.bytes_per_tile(), needed, last_of),
             None => Ok(()),
         }
     }
 
-    /// Fails unless the status of all tiles up to the one of number `last` is in its memory.
-    /// `needed`: what must be known, none of it converted.
+    /// Fails unless the status of all tiles up to number `last` is in its memory. `needed`: states
+    /// that must be known, none of them converted.
     fn check_status(
         &self,
         last: u32,
@@ -614,7 +609,7 @@ impl Target {
         }
     }
 
-    /// Bytes that a status stands for.
+    /// Bytes of the surface for each tile's status.
     fn bytes_per_tile(&self) -> u32 {
         match (
             self.engines.halti5,
@@ -626,9 +621,9 @@ impl Target {
         }
     }
 
-    /// Fails unless all of a kick's source or target is where the state at place `plain` says, or on
-    /// cores with several pixel pipes those from `of_pipes` on, with the stride at place `stride`.
-    /// `needed`: what must be known beside. Returns the last address of it.
+    /// Fails unless a kick's source or target is in its memory. The addresses are the state at
+    /// `plain`, or on cores with several pixel pipes those from `of_pipes` on; the stride is the
+    /// state at `stride`. `needed`: other states that must be known. Returns the last address.
     fn check_side(
         &self,
         side: resolve::Side,
@@ -638,7 +633,7 @@ impl Target {
     ) -> Result<u32, Problem> {
         let has_pipes = self.engines.pixel_pipes > 1;
         let is_split = has_pipes && side.is_split();
-        // What more pipes do is in no source of facts.
+        // No source describes more than two pipes.
         if !side.is_known() || self.engines.pixel_pipes > 2 {
             return Err(self.unbounded(stride));
         }
@@ -675,7 +670,7 @@ impl Target {
         Ok(last)
     }
 
-    /// A kick that fills `tiles` of the color surface of tile status in place.
+    /// Judges a kick that fills `tiles` of the color surface of tile status in place.
     pub(crate) fn fill_tiles(
         &self,
         tiles: u32,
@@ -695,7 +690,7 @@ impl Target {
         }
     }
 
-    /// Fails unless the stream has loaded or been lent all of these.
+    /// Fails unless the stream has loaded or was lent all of `needed`.
     fn check_known(&self, needed: u32) -> Result<(), Problem> {
         match needed & !self.known {
             0 => Ok(()),
@@ -703,7 +698,7 @@ impl Target {
         }
     }
 
-    /// How `DE_ROT_ANGLE` turns the target.
+    /// The target's rotation in `DE_ROT_ANGLE`.
     fn turn(&self) -> u32 {
         match self.engines.turns {
             true => (self.values[ANGLE] & ANGLE_TARGET) >> 3,
@@ -711,12 +706,12 @@ impl Target {
         }
     }
 
-    /// Whether all of `area` lies in the `room` bytes after the target's first one.
+    /// Whether all of `area` lies in the `room` bytes after the target's first byte.
     fn fits(&self, area: Area, room: u32) -> bool {
         self.last_byte(area).is_some_and(|last| last <= room)
     }
 
-    /// The most that a byte of `area` is away from the target's first one; `None`: too far, or not
+    /// The offset of the last byte of `area` from the target's first byte. `None`: too far, or not
     /// known.
     fn last_byte(&self, area: Area) -> Option<u32> {
         if area.left < 0 || area.top < 0 {
@@ -724,14 +719,14 @@ impl Target {
         }
         let by_state = self.values[ROTATION] & 1 << 16 != 0;
         let turn = self.turn();
-        // Which angle counts of a target that several sources are drawn on is not known.
+        // With several sources the angle that counts is not known.
         let command = self.values[CONFIG] >> 12 & 0xF;
         if command == COMMAND_MULTI && matches!(turn, 4 | 6) {
             return None;
         }
-        // CAST: what is not negative.
+        // CAST: not negative.
         let (right, bottom) = (area.right as u32, area.bottom as u32);
-        // Turned in both ways, or in one that PE 2.0 may not mind: which counts is not known.
+        // PE 2.0 may ignore the rotation in DE_DEST_ROTATION_CONFIG: the farther of both counts.
         let turned = match by_state {
             true => self.last_byte_turned(4, right, bottom)?,
             false => 0,
@@ -742,13 +737,14 @@ impl Target {
         }
     }
 
-    /// The same of an area that ends so, on a target that is turned as a number of `DE_ROT_ANGLE` says.
+    /// As [`Self::last_byte`], for an area up to `right` and `bottom` on a target with rotation
+    /// `turn`.
     fn last_byte_turned(&self, turn: u32, right: u32, bottom: u32) -> Option<u32> {
         let width = self.values[ROTATION] & 0xFFFF;
         let height = self.values[HEIGHT] & 0xFFFF;
         let in_width = |end: u32| (end <= width).then_some(width);
         let in_height = |end: u32| (end <= height).then_some(height);
-        // Columns and rows of memory, up to these.
+        // The last columns and rows in memory, exclusive.
         let (columns, rows) = match turn {
             0 => (right, bottom),
             // FLIP_X, FLIP_Y, ROT90, ROT180, ROT270.
@@ -774,11 +770,11 @@ impl Target {
     }
 }
 
-/// The words that load the state at `place` of [`STATES`], which was lent, with `value`.
+/// The words that load the state at `place` of [`STATES`] with the lent `value`.
 pub(crate) fn load_of(place: usize, value: u32) -> [u32; 2] {
     let state = STATES.get(place).copied().unwrap_or_default();
     let value = match place {
-        // The other fields stay.
+        // The other fields stay unchanged.
         ANGLE => value & ANGLE_TARGET | ANGLE_OTHER_MASKS,
         _ => value,
     };

@@ -3,24 +3,22 @@
 //! The stream checker: one pass over a client's words before the GPU may see them.
 //!
 //! It runs on the kernel's own copy, so what was checked is what runs. It owns nothing and takes no
-//! lock. Refused is what would give a process power over the machine (jumping, stopping the ring,
+//! lock. It refuses what would give a process power over the machine (jumping, stopping the ring,
 //! forging events, the kernel's registers), what hangs real silicon (a draw in the wrong pipe, a
 //! stall that nothing ends), and GPU addresses in states that are neither 0 nor in memory of the
 //! process. To the engines 0 is an address like any other, and with MMU version 1 it is real
-//! memory: in the copy it becomes the address of scratch memory
-//! ([`Scratch`](super::lookup::Scratch)), as does any address of a sampler that is off
-//! ([`unused`]). A draw to a target that the stream itself has loaded with
-//! 0 is refused besides: it would draw nothing, and its author would not learn why.
+//! memory. So the checker replaces it by the address of scratch memory
+//! ([`Scratch`](super::lookup::Scratch)), and so any address of a sampler that is off ([`unused`]).
+//! It also refuses a draw to a target that the stream itself has loaded with 0: such a draw would
+//! do nothing, without a hint for the client.
 //!
-//! Of an address only the first byte is known: how far the engine goes from there, other states
-//! say. Those are looked at for what the 2D engine writes, and the resolve engine reads and
-//! writes ([`bounds`]), and not for others.
+//! An address gives only the first byte: other states say how far an engine goes from there. The
+//! checker follows these states for writes of the 2D engine, and for reads and writes of the
+//! resolve engine ([`bounds`]), and for no others.
 //!
 //! States that the core is not known to have are refused, since they may hold anything. Most words
-//! are values of states that mean nothing here. One bit for each state tells which do ([`States`]),
-//! and a whole `LOAD_STATE` is passed over by its first and last state's words of it.
-//!
-//! More than half of the file is the checker's tests.
+//! are values of states that need no check. [`States`] has one bit for each state that needs one,
+//! so that whole `LOAD_STATE` commands can be skipped.
 
 use super::{
     bounds::{
@@ -55,7 +53,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// Engines: those that a core has, or that a stream uses.
+/// The engines that a core has, or that a stream uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Engines {
     /// The 3D pipe.
@@ -73,9 +71,9 @@ impl Engines {
         }
     }
 
-    /// The pipe that words begin in which name it by `number`: on a core with one engine that one,
-    /// as clients leave the number at 0 there and select the pipe in their first words. `None`:
-    /// there is no such number.
+    /// The pipe in which a stream with the entry pipe `number` begins. On a core with one engine it
+    /// is that engine: there clients leave the number at 0 and select the pipe in their first
+    /// words. `None`: no such number.
     pub(crate) fn entry(self, number: u32) -> Option<Pipe> {
         let named = Pipe::from_number(number)?;
         let both = [named, Pipe::Pipe3d, Pipe::Pipe2d];
@@ -107,12 +105,12 @@ pub(crate) enum Fault {
     /// A draw to a target (its state's word address) that the stream has loaded with 0.
     Nowhere(u32),
     /// A draw past the end of the memory that its target, or a resolve's source, is in: the state
-    /// (its word address) that names it, and what that holds.
+    /// (its word address) with that address, and its value.
     Beyond(u32, u32),
-    /// A state (its word address), and what it holds, with which it is not known how far an engine
-    /// goes.
+    /// A state (its word address) and its value for which the driver does not know how far an
+    /// engine goes.
     Unbounded(u32, u32),
-    /// A draw without a state that says how far it goes, which cannot be lent.
+    /// A draw without a state that bounds it, which cannot be lent.
     Missing,
     /// A draw of one pipe while the other is selected.
     WrongPipe,
@@ -122,28 +120,28 @@ pub(crate) enum Fault {
     BusyPipe,
     /// A stall on a token that no semaphore in the stream has armed.
     UnarmedStall,
-    /// A semaphore is armed that is armed already.
+    /// A semaphore is armed twice.
     ArmedTwice,
-    /// A semaphore that is no front end's is armed at the end: the next process's would be armed
-    /// twice.
+    /// A semaphore other than the front end's is still armed at the end: the next process would arm
+    /// it twice.
     LeftArmed,
 }
 
-/// A refused stream: what, and at which word.
+/// Why and at which word a stream is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     /// Index of the command's first word.
     pub(crate) at: usize,
     /// The command's first word.
     pub(crate) word: u32,
-    /// What the state of the fault is loaded with, if it is about one that is in the stream.
+    /// The value that the stream loads into the state of the fault, if it has both.
     pub(crate) value: Option<u32>,
     /// What is wrong with it.
     pub(crate) fault: Fault,
 }
 
 impl Fault {
-    /// What it is, for the author of the stream; and the state (its word address) that it is about.
+    /// The description for the stream's author, and the state (its word address) at fault.
     fn text(self) -> (&'static str, Option<u32>) {
         match self {
             Fault::State(address) => ("only the kernel loads it", Some(address)),
@@ -189,7 +187,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// From and to of a token.
+/// The fields "from" and "to" of a token.
 const TOKEN_MASK: u32 = 0x1F1F;
 
 /// Armed semaphores: one bit for each (from, to).
@@ -201,7 +199,7 @@ impl Tokens {
         ((token & 0x1F) as usize, 1 << ((token >> 8) & 0x1F))
     }
 
-    /// Arms a token; says whether it was not armed.
+    /// Arms a token. Returns whether it was not armed before.
     fn arm(&mut self, token: u32) -> bool {
         let (from, to) = Self::slot(token);
         let fresh = self.0[from] & to == 0;
@@ -216,7 +214,6 @@ impl Tokens {
         armed
     }
 
-    /// Whether one is armed.
     fn any(&self) -> bool {
         self.0.iter().any(|&to| to != 0)
     }
@@ -225,43 +222,43 @@ impl Tokens {
 /// One pass over a stream.
 struct Checker<'a> {
     words: &'a [Cell<u32>],
-    /// Where the first stray address is that a draw uses: see [`unused::first_used`].
+    /// See [`unused::first_used`].
     first_used: Option<u32>,
-    /// An address that is not the process's is no reason to refuse the stream.
+    /// Replaces addresses that are not the process's, rather than refuse the stream.
     mends: bool,
-    /// Where addresses are noted that the stream loads.
+    /// Notes the addresses that the stream loads.
     loaded: Option<&'a Loaded>,
     states: Sets<'a>,
     lookup: Lookup<'a>,
-    /// The engines' targets before the first load; `None`: draws are not bounded.
+    /// The initial [`Checker::target`]. `None`: draws are not bounded.
     bounds: Option<&'a Target>,
-    /// Draws are judged later, with what the context loads.
+    /// Draws are judged later, together with the context.
     is_deferred: bool,
-    /// The same after what has been loaded; `None`: nothing of it has. Most streams load nothing.
+    /// The states that bound draws, as loaded so far. `None`: the stream has loaded none, as most.
     target: Option<Target>,
     pipe: Pipe,
-    /// What has been selected, and whose address states have been loaded.
+    /// Engines that were selected, or whose address states were loaded.
     uses: Engines,
     tokens: Tokens,
     /// The pixel engine may have work.
     busy: bool,
-    /// The semaphore to the pixel engine was armed after all of that work.
+    /// The semaphore to the pixel engine was armed after all of its work.
     covered: bool,
     /// The targets, of [`TARGETS`], that the stream has loaded with 0.
     nowhere: u32,
-    /// It has loaded [`state::RS_DEST_ADDR`] with another address.
+    /// The stream has loaded [`state::RS_DEST_ADDR`] with an address other than 0.
     resolves_somewhere: bool,
 }
 
-/// The states that say where the 2D engine draws to, and where the resolve engine does: of cores
-/// with one pixel pipe, and the first pipe's of others.
+/// The target addresses of the 2D engine and of the resolve engine: for cores with one pixel pipe,
+/// and for the first pipe of others.
 const TARGETS: [u32; 3] = [
     state::DE_DEST_ADDRESS,
     state::RS_DEST_ADDR,
     state::RS_PIPE_DEST_ADDR,
 ];
 
-/// The bit of state `address` in [`Checker::nowhere`]; 0: it says not where is drawn to.
+/// The bit of state `address` in [`Checker::nowhere`]. 0: it is not in [`TARGETS`].
 fn target(address: u32) -> u32 {
     let place = TARGETS.iter().position(|&state| state == address);
     place.map_or(0, |place| 1 << place)
@@ -305,7 +302,7 @@ impl Checker<'_> {
 
     fn load_state(&mut self, words: &[Cell<u32>]) -> Result<usize, Fault> {
         let header = words[0].get();
-        // With FIXP the hardware stores another value than this one.
+        // With FIXP the hardware stores a converted value.
         let converted = header & FIXP != 0;
         let first = header & 0xFFFF;
         let count = match (header >> 16) & 0x3FF {
@@ -329,9 +326,8 @@ impl Checker<'_> {
         Ok((1 + values.len()).next_multiple_of(2))
     }
 
-    /// A state that carries data, or says how far an engine draws, is loaded with `word`. What
-    /// that is converted to is not known here: then the data is lost when another process's commands
-    /// come.
+    /// Notes the load of a state that carries data or bounds a draw. The result of a conversion is
+    /// not known: such data is lost when another process's commands run.
     fn note(&mut self, address: u32, word: &Cell<u32>, converted: bool) -> Result<(), Fault> {
         let value = word.get();
         let load = match self.bounds {
@@ -350,7 +346,7 @@ impl Checker<'_> {
         match (load, self.loaded) {
             (Load::Refused, _) => return Err(Fault::Unbounded(address, value)),
             (Load::Instead(value), _) => word.set(value),
-            // What the process before has loaded would be written to.
+            // Otherwise the 3D pipe would write to addresses that the previous process has loaded.
             (Load::Other, _) if states::WRITES.contains(&address) => self.uses.pipe_3d = true,
             (Load::Other, Some(loaded)) => loaded.note_data(address, value),
             _ => {}
@@ -364,18 +360,18 @@ impl Checker<'_> {
         &mut self,
         judge: impl Fn(&mut Target, &mut dyn FnMut(u32, u32) -> Option<u32>) -> Result<(), Problem>,
     ) -> Result<(), Fault> {
-        // What is lent may show that more is needed: of a target that is turned, of a copy's source, of
-        // its tile status.
+        // The lent states may show that more are needed: for a rotated target, a copy's source, its
+        // tile status.
         for _ in 0..7 {
             let start = match self.bounds {
-                // The rest is judged when the context is at hand.
+                // A later pass judges the rest together with the context.
                 Some(start) if !self.is_deferred => start,
                 _ => return Ok(()),
             };
             let (target, lookup) = (self.target.get_or_insert(*start), &mut self.lookup);
             match judge(target, &mut |state, address| lookup.last_of(state, address)) {
                 Ok(()) => return Ok(()),
-                // It was lent a target, and there was none.
+                // The lent target was the scratch memory: the process has none.
                 Err(Problem::Beyond(state, address))
                     if address == lookup.scratch(state)
                         && self.loaded.is_some_and(|loaded| loaded.is_lent(state)) =>
@@ -397,21 +393,22 @@ impl Checker<'_> {
         Err(Fault::Missing)
     }
 
-    /// Has the stream begin with what its process has loaded last of states that it has not loaded.
+    /// Loads `missing` states with the process's last values before the stream.
     #[cold]
     #[inline(never)]
     fn lend(&mut self, missing: u32) -> Result<(), Fault> {
         let lookup = &mut self.lookup;
-        // What it has freed since leads nowhere, as what it has never loaded.
+        // Memory that was freed since, and states that were never loaded, become scratch memory.
         let mut resolve = |state, value| {
             let resolved = lookup.resolve(state, value);
             resolved.unwrap_or(lookup.scratch(state))
         };
         match (&mut self.target, self.loaded) {
-            // Not the states of a context.
+            // The states of a context are lent nothing.
             (Some(target), Some(loaded)) if !self.mends && loaded.is_lending() => {
                 let value_of = |state| loaded.lend(state, |value| resolve(state, value));
-                // Of a context all is lent at once: only then it is known what is needed.
+                // With a context all states of resolves are lent at once, as its values decide
+                // which are needed.
                 let missing = match loaded.has_context() && missing & bounds::OF_3D != 0 {
                     true => missing | target.all_of_resolves(),
                     false => missing,
@@ -428,8 +425,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks the load of a special state, one of `count` of a command; an address is replaced by
-    /// the one to load.
+    /// Checks the load of a special state, one of `count` in a command. Replaces an address by the
+    /// one to load.
     fn special(
         &mut self,
         address: u32,
@@ -440,7 +437,7 @@ impl Checker<'_> {
         let value = word.get();
         if self.states.takes_address(address) {
             self.uses.add(states::pipe_of(address));
-            // What 0 would become would be converted as well.
+            // The hardware would also convert the replacement of 0.
             if converted {
                 return Err(Fault::Address(address));
             }
@@ -496,7 +493,7 @@ impl Checker<'_> {
                 self.uses.add(self.pipe);
             }
             state::GL_SEMAPHORE_TOKEN => {
-                // The stall might match the first, and leave the other.
+                // One stall might end only one of them.
                 if !self.tokens.arm(value) {
                     return Err(Fault::ArmedTwice);
                 }
@@ -505,9 +502,8 @@ impl Checker<'_> {
             state::GL_STALL_TOKEN => self.stall(value)?,
             state::RS_KICKER | state::RS_KICKER_INPLACE | state::CL_KICKER => {
                 self.draw(Pipe::Pipe3d)?;
-                // The vendor's clients load a core with several pixel pipes with both kinds of
-                // targets, Mesa with those of the pipes: which one counts if they differ is not
-                // known.
+                // With several pixel pipes the vendor's clients load both kinds of targets, and
+                // Mesa loads those of the pipes. Which one counts if they differ is not known.
                 if address == state::RS_KICKER && !self.resolves_somewhere {
                     self.draws_to(self.states.resolve_target)?;
                 }
@@ -533,7 +529,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Whether the stray address that `word` loads into a state is of a sampler that is off.
+    /// Whether `word` loads a stray address into the state of a sampler that is off.
     #[cold]
     #[inline(never)]
     fn is_unused(&mut self, address: u32, word: &Cell<u32>) -> bool {
@@ -541,7 +537,7 @@ impl Checker<'_> {
             return false;
         }
         let (words, lookup) = (self.words, &mut self.lookup);
-        // Once for all of them.
+        // Computed once for all samplers.
         let first_used = self.first_used.get_or_insert_with(|| {
             unused::first_used(words, |state, value| lookup.resolve(state, value).is_none())
         });
@@ -569,12 +565,12 @@ impl Checker<'_> {
         }
         match pipe {
             Pipe::Pipe2d => self.draws_to(state::DE_DEST_ADDRESS),
-            // Without a colour buffer, too.
+            // A 3D draw may have no color buffer.
             Pipe::Pipe3d => Ok(()),
         }
     }
 
-    /// Something is drawn to where state `address` says.
+    /// Fails if the target state `address` was loaded with 0.
     #[inline]
     fn draws_to(&self, address: u32) -> Result<(), Fault> {
         match self.nowhere != 0 && self.nowhere & target(address) != 0 {
@@ -595,12 +591,12 @@ pub(crate) struct Exit {
     pub(crate) uses: Engines,
 }
 
-/// `LOAD_STATE` of one state, but for FIXP and the state's address.
+/// `LOAD_STATE` of one state, without FIXP and the state's address.
 const LOAD_ONE: u32 = 0x0801_0000;
 
 /// Checks `words`, entered with `entry` selected, for a core with `states` and a process that may
-/// use `addresses`. Addresses of 0 become the scratch memory's; checked again, they stay it. They
-/// are noted in `loaded`.
+/// use `addresses`. Addresses of 0 become the scratch memory's, which a second check accepts. All
+/// addresses are noted in `loaded`.
 pub(crate) fn check(
     words: &mut [u32],
     states: &States,
@@ -611,11 +607,10 @@ pub(crate) fn check(
     pass(words, states, entry, addresses, loaded, false)
 }
 
-/// As [`check`], but addresses that are not the process's become the scratch memory's, too.
+/// As [`check`], but addresses that are not the process's also become the scratch memory's.
 ///
-/// For the states of a context: those that name memory which has been freed since are no fault of
-/// the client's. And for all commands, where a parameter wants it so: some clients leave the
-/// addresses of what they do not use as they were.
+/// For the states of a context, which may name memory that was freed since. And for all commands if
+/// a parameter enables that: some clients leave stale addresses in states that they do not use.
 pub(crate) fn check_states(
     words: &mut [u32],
     states: &States,
@@ -626,7 +621,7 @@ pub(crate) fn check_states(
     pass(words, states, entry, addresses, loaded, true)
 }
 
-/// What the LOAD_STATE that `rest` begins with loads the state of `fault` with.
+/// The value that the LOAD_STATE at the start of `rest` loads into the state of `fault`.
 fn loaded_value(rest: &[Cell<u32>], fault: Fault) -> Option<u32> {
     match fault {
         Fault::Nowhere(_) => return Some(0),
@@ -640,8 +635,8 @@ fn loaded_value(rest: &[Cell<u32>], fault: Fault) -> Option<u32> {
     rest.get(1 + place).map(Cell::get)
 }
 
-/// The words after the command that begins with `first`, if that loads several states that mean
-/// nothing here; `tail` begins after its first value.
+/// The words after the command that begins with `first`, if it loads several states and none needs
+/// a check. `tail` begins after its first value.
 #[inline(always)]
 fn after_harmless<'w>(
     states: Sets<'_>,
@@ -703,14 +698,14 @@ fn pass(
     };
     let mut rest = words;
     loop {
-        // Most commands load one state that means nothing here.
+        // Most commands load one state that needs no check.
         if let [first, _, tail @ ..] = rest {
             let first = first.get();
             if first & !(FIXP | 0xFFFF) == LOAD_ONE && !states.is_watched(first & 0xFFFF) {
                 rest = tail;
                 continue;
             }
-            // Or many of such.
+            // Or several of them.
             if let Some(after) = after_harmless(states, first, tail) {
                 rest = after;
                 continue;
@@ -724,13 +719,13 @@ fn pass(
             .get(len..)
             .ok_or_else(|| refuse(rest, Fault::Truncated))?;
     }
-    // For that one the kernel stalls.
+    // The kernel stalls for this one.
     let armed = checker.tokens.disarm(TOKEN_FE_TO_PE);
     if checker.tokens.any() {
         return Err(refuse(rest, Fault::LeftArmed));
     }
     match (loaded, &checker.target) {
-        // A context's states come before those of a stream that is checked already.
+        // A context is loaded before a stream that was already checked.
         (Some(loaded), Some(target)) if mends => loaded.keep(target),
         (Some(loaded), Some(target)) => loaded.set_pending(target),
         _ => {}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What looks like a mistake in commands that the checker lets pass, for the author of a client.
+//! Likely mistakes in commands that the checker accepts, for authors of clients.
 //!
-//! Pure logic. It refuses nothing, and runs only while dynamic debug is on. All that this finds is
-//! wrong on silicon, too, but silent.
+//! Pure logic. It refuses nothing, and runs only while dynamic debug is on. Silicon does not report
+//! these mistakes.
 
 use super::{
     decode::{
@@ -17,12 +17,12 @@ use super::{
 };
 use kernel::fmt;
 
-/// What may be wrong.
+/// A likely mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doubt {
     /// There are no commands.
     Empty,
-    /// They say where to draw, and draw nothing.
+    /// They set a target, and draw nothing.
     NoDraw,
     /// The command at this word reads a source that no commands have loaded.
     NoSource(usize),
@@ -53,12 +53,12 @@ const ROP: u32 = word(0x125C);
 struct Seen {
     config: Option<u32>,
     rop: Option<u32>,
-    /// It says where something is drawn to.
+    /// It sets a target.
     aims: bool,
 }
 
-/// The first thing in `words` that looks like a mistake. `resolve_target`: the state that says where
-/// the resolve engine draws to; `has_source`: the 2D engine has a source.
+/// The first likely mistake in `words`. `resolve_target`: the state with the target of the resolve
+/// engine. `has_source`: the 2D engine has a source.
 pub(crate) fn first(words: &[u32], resolve_target: u32, has_source: bool) -> Option<Doubt> {
     let mut seen = Seen::default();
     let (mut at, mut draws) = (0, false);
@@ -101,8 +101,8 @@ pub(crate) fn first(words: &[u32], resolve_target: u32, has_source: bool) -> Opt
 }
 
 impl Seen {
-    /// A DRAW_2D reads its source: BIT_BLT and STRETCH_BLT do. Of a raster operation half of the bits
-    /// are for either source.
+    /// Whether a DRAW_2D reads its source. BIT_BLT and STRETCH_BLT do, unless the raster operation
+    /// ignores the source: the bits for either source value are equal.
     fn reads(&self) -> bool {
         let blits = self
             .config

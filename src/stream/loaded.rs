@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which addresses a process's own commands have had the GPU load, and which data of the 2D pipe.
+//! The addresses, and the data of the 2D pipe, that a process's commands have loaded into the GPU.
 //!
-//! Pure logic. An address stays in the GPU when its memory is freed. Then the states that hold one
-//! of that memory, and no others, must be loaded with harmless ones: a client need not load again
-//! what it has not freed.
+//! Pure logic. An address stays in the GPU when its memory is freed. Then the states that hold such
+//! an address must be loaded with harmless ones. The others keep their values, as clients expect.
 //!
-//! The check of a stream notes each address as it passes it, before the stream has its place in the
-//! ring. If another stream of the process is checked between, or nothing comes of the stream, what
-//! is noted is not sure, and all states are forgotten at the next occasion. Data is noted as it
-//! comes, and never in doubt: if it is wrong, it is the process's own all the same.
+//! The check of a stream notes each address before the stream has its place in the ring. If another
+//! stream of the process is checked in between, or the stream is not placed, the notes are unsure,
+//! and the next stream starts with all states reset. Data is noted without such doubt: if it is
+//! wrong, it is still the process's own.
 
 use super::{
     bounds::{
@@ -26,59 +25,59 @@ use kernel::prelude::*;
 /// States that can be noted: all that take addresses.
 const LIMIT: usize = states::ADDRESSES_END;
 
-/// What one process's commands have loaded.
+/// What a process's commands have loaded.
 pub(crate) struct Loaded {
-    /// By state; made at the first check.
+    /// By state. Allocated at the first check.
     values: KVVec<Cell<u32>>,
     /// A bit for each state that has a value.
     known: KVVec<Cell<u32>>,
-    /// A stream has been checked, and has not got its place yet.
+    /// A checked stream has no place in the ring yet.
     is_open: Cell<bool>,
-    /// The values may not be what the GPU has.
+    /// The values may differ from the GPU's.
     is_unsure: Cell<bool>,
-    /// How many ranges had left the process's addresses when none of the values was stale.
+    /// The count of ranges removed from the process's addresses when no value was stale.
     verified: Cell<u64>,
-    /// How often all was to be forgotten.
+    /// See [`Loaded::wipes`].
     wipes: Cell<u64>,
     /// The first and the last state with data that was noted since [`Loaded::take_data`].
     data: Cell<Option<(u32, u32)>>,
-    /// Of each of [`bounds::STATES`], by [`LAST`], [`PENDING`] and [`LENT`]; made at the first check.
+    /// Values by [`LAST`], [`PENDING`] and [`LENT`]. Allocated at the first check.
     bounded: KVVec<Bounded>,
-    /// A bit for each that was loaded after the context of the commands before.
+    /// Bit mask of [`bounds::STATES`] that were loaded after the previous commands' context.
     since: Cell<u32>,
-    /// Of the stream of the last check, which has no place yet, a bit for each that it loads.
+    /// Bit mask of [`bounds::STATES`] that the last checked stream loads, until it is placed.
     pending: Cell<u32>,
-    /// Where the stream of the last check comes from.
+    /// The context of the last checked stream.
     origin: Cell<Origin>,
-    /// Of the last check, a bit for each of [`bounds::STATES`] that its stream was lent.
+    /// Bit mask of [`bounds::STATES`] that the last checked stream was lent.
     lent: Cell<u32>,
-    /// The stream can be lent something.
+    /// The stream can be lent states.
     is_lending: Cell<bool>,
 }
 
 /// A value for each of [`bounds::STATES`].
 type Bounded = [Cell<u32>; bounds::STATES.len()];
 
-/// What streams have loaded last, once they had their place.
+/// The last values that placed streams have loaded.
 const LAST: usize = 0;
-/// What the stream of the last check loads.
+/// The values that the last checked stream loads.
 const PENDING: usize = 1;
-/// What it was lent.
+/// The values that the last checked stream was lent.
 const LENT: usize = 2;
 
-/// The context that a stream comes with, if it is one that the driver keeps.
+/// The context of a stream, if the driver keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// None.
+    /// No context.
     Bare,
-    /// That of the process's commands before.
+    /// That of the process's previous commands.
     Same,
-    /// Another.
+    /// Another context.
     Other,
 }
 
 impl Loaded {
-    /// No address is loaded.
+    /// For a process without loaded addresses.
     pub(crate) fn new() -> Self {
         Self {
             values: KVVec::new(),
@@ -97,7 +96,7 @@ impl Loaded {
         }
     }
 
-    /// Makes room. `OutOfMemory`: then nothing is noted, and all is unsure.
+    /// Allocates memory. `OutOfMemory`: then nothing is noted, and all is unsure.
     pub(crate) fn prepare(&mut self) -> Result {
         if self.values.is_empty() {
             let zeros = [const { Cell::new(0) }; bounds::STATES.len()];
@@ -121,7 +120,7 @@ impl Loaded {
         }
     }
 
-    /// The stream has got its place; `loads_context`: its context is loaded before it.
+    /// The stream has its place in the ring. `loads_context`: its context is loaded before it.
     pub(crate) fn placed(&self, loads_context: bool) {
         self.is_open.set(false);
         let known = self.pending.take();
@@ -139,7 +138,7 @@ impl Loaded {
         }
     }
 
-    /// A stream that is checked loads what `target` says, once it has its place.
+    /// The checked stream loads the values of `target` when it is placed.
     pub(crate) fn set_pending(&self, target: &Target) {
         if let Some(pending) = self.bounded.get(PENDING) {
             self.pending.set(target.known());
@@ -147,14 +146,14 @@ impl Loaded {
         }
     }
 
-    /// What `target` says is loaded.
+    /// The values of `target` are loaded.
     pub(crate) fn keep(&self, target: &Target) {
         if let Some(last) = self.bounded.get(LAST) {
             target.put(last);
         }
     }
 
-    /// What streams have loaded last of the state at `place` of [`bounds::STATES`].
+    /// The last loaded value of the state at `place` of [`bounds::STATES`].
     pub(crate) fn last(&self, place: usize) -> u32 {
         self.bounded_value(LAST, place)
     }
@@ -164,8 +163,8 @@ impl Loaded {
         value.map_or(0, Cell::get)
     }
 
-    /// Of the states in `missing`, a bit for each of [`bounds::STATES`], those that the context of the
-    /// stream loads, and no stream after it.
+    /// Those of the `missing` states (a bit for each of [`bounds::STATES`]) that the stream's
+    /// context loads, and no stream after it.
     pub(crate) fn in_context(&self, missing: u32) -> u32 {
         missing
             & bounds::OF_3D
@@ -176,12 +175,12 @@ impl Loaded {
             }
     }
 
-    /// The stream comes with a context.
+    /// Whether the stream has a context.
     pub(crate) fn has_context(&self) -> bool {
         self.origin.get() != Origin::Bare
     }
 
-    /// State `state` is loaded with `value`.
+    /// Notes that `state` is loaded with `value`.
     #[inline]
     pub(crate) fn note(&self, state: u32, value: u32) {
         // CAST: 32 bits into at least 32.
@@ -195,7 +194,7 @@ impl Loaded {
         }
     }
 
-    /// State `state`, which carries data, is loaded with `value`.
+    /// Notes that `state`, which carries data, is loaded with `value`.
     #[inline]
     pub(crate) fn note_data(&self, state: u32, value: u32) {
         // CAST: 32 bits into at least 32.
@@ -206,17 +205,18 @@ impl Loaded {
         }
     }
 
-    /// Whether a stream can be lent something now.
+    /// Whether the stream can be lent states.
     pub(crate) fn is_lending(&self) -> bool {
         self.is_lending.get()
     }
 
-    /// A stream is lent the value of `state`, one of [`bounds::STATES`]: `resolved` of an address.
+    /// Lends the stream the last value of `state`, one of [`bounds::STATES`]. An address is
+    /// `resolved` first.
     pub(crate) fn lend(&self, state: u32, resolved: impl FnOnce(u32) -> u32) -> u32 {
         let Some(place) = bounds::place_of(state) else {
             return 0;
         };
-        // An address, too, that counts as forgotten: the process may have it still.
+        // Even an address that was reset: the process may still have the memory.
         let value = match states::takes_address(state) {
             true => resolved(self.last(place)),
             false => self.last(place),
@@ -233,33 +233,33 @@ impl Loaded {
         bounds::place_of(state).is_some_and(|place| self.lent.get() & 1 << place != 0)
     }
 
-    /// The stream's check begins once more: what it was lent is in it.
+    /// The check of the stream is repeated with the lent states in it.
     pub(crate) fn stop_lending(&self) {
         self.is_lending.set(false);
     }
 
-    /// What the stream was lent whose check began last: a bit for each of [`bounds::STATES`].
+    /// What the last checked stream was lent: a bit for each of [`bounds::STATES`].
     pub(crate) fn lent(&self) -> u32 {
         self.lent.get()
     }
 
-    /// The value that was lent of the state at `place` of these.
+    /// The lent value of the state at `place` of [`bounds::STATES`].
     pub(crate) fn lent_value(&self, place: usize) -> u32 {
         self.bounded_value(LENT, place)
     }
 
-    /// The first and the last state with data that was noted since this was called last.
+    /// The first and the last state with data that was noted since the last call.
     pub(crate) fn take_data(&self) -> Option<(u32, u32)> {
         self.data.take()
     }
 
-    /// The data of state `state`: 0 if nothing was noted.
+    /// The data of `state`, or 0 if none was noted.
     pub(crate) fn data(&self, state: u32) -> u32 {
         // CAST: 32 bits into at least 32.
         self.values.get(state as usize).map_or(0, Cell::get)
     }
 
-    /// What state `state` was loaded with last, if anything.
+    /// The last value loaded into `state`, if any.
     pub(crate) fn value(&self, state: u32) -> Option<u32> {
         // CAST: 32 bits into at least 32.
         let at = state as usize;
@@ -267,51 +267,51 @@ impl Loaded {
         (bits & 1 << (state & 31) != 0).then_some(self.values.get(at)?.get())
     }
 
-    /// State `state` may have been loaded with `value`, by a context that goes.
+    /// Notes that a context, which is destroyed now, may have loaded `state` with `value`.
     pub(crate) fn adopt(&self, state: u32, value: u32) {
         match self.value(state) {
             None => self.note(state, value),
             Some(found) if found == value => {}
-            // The commands' or the context's: whichever came last.
+            // The order of the two loads is not known.
             Some(_) => self.doubt(),
         }
     }
 
-    /// The values are not all that the GPU has.
+    /// Notes that the values may differ from the GPU's.
     pub(crate) fn doubt(&self) {
         self.is_unsure.set(true);
     }
 
-    /// Whether what is noted may not be what the GPU has.
+    /// Whether the values may differ from the GPU's.
     pub(crate) fn is_unsure(&self) -> bool {
         self.is_unsure.get() || self.is_open.get()
     }
 
-    /// Whether something may have become stale since [`Loaded::verify`].
+    /// Whether a value may have become stale since [`Loaded::verify`].
     pub(crate) fn may_be_stale(&self, removals: u64) -> bool {
         self.verified.get() != removals
     }
 
-    /// Nothing is stale after `removals` ranges have left.
+    /// Notes that no value is stale after `removals` removed ranges.
     pub(crate) fn verify(&self, removals: u64) {
         self.verified.set(removals);
     }
 
-    /// All must be forgotten: by the GPU too, whose states count as another author's.
+    /// Forgets all values. The GPU's states then count as loaded by another process.
     pub(crate) fn forget_all(&self) {
         self.known.iter().for_each(|bits| bits.set(0));
-        // What a stream that has no place yet has noted is gone, too.
+        // This also drops the notes of a stream that has no place yet.
         self.is_unsure.set(self.is_open.get());
         self.wipes.set(self.wipes.get() + 1);
     }
 
-    /// How often that was.
+    /// How often [`Loaded::forget_all`] was called.
     pub(crate) fn wipes(&self) -> u64 {
         self.wipes.get()
     }
 
-    /// Adds the states of `pipe` to `list` that hold what `is_allowed` does not allow, and what they
-    /// hold to `held`.
+    /// Adds the states of `pipe` whose value `is_allowed` rejects to `list`, and their values to
+    /// `held`.
     pub(crate) fn stale(
         &self,
         pipe: Pipe,
@@ -335,7 +335,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// The GPU forgets what these states hold before the stream that is checked next.
+    /// The states in `list` are reset before the next checked stream.
     pub(crate) fn forget(&self, list: &[u32]) {
         for &state in list {
             // CAST: 32 bits into at least 32.
@@ -345,8 +345,8 @@ impl Loaded {
         }
     }
 
-    /// The stream had none of these states forgotten, which still hold what they `held`, unless it
-    /// has loaded them itself.
+    /// The states in `list` were not reset: they keep their values `held`, unless the stream has
+    /// loaded them.
     pub(crate) fn remember(&self, list: &[u32], held: &[u32]) {
         for (&state, &held) in list.iter().zip(held) {
             if self.value(state).is_none() {

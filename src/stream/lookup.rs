@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Whether a GPU address is one that a process may name, and the replacement for one that is not.
+//! Look-up of the GPU addresses that a process may name, and the replacement for others.
 //!
 //! Pure logic.
 
@@ -20,28 +20,28 @@ use crate::{
 /// Tile status on cores without memory controller 2.0: its states hold physical addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PhysicalStates {
-    /// Physical address of GPU address 0, which clients add to the addresses that they are given.
+    /// Physical address of GPU address 0, which clients add to GPU addresses.
     pub(crate) base: u32,
     /// Physical addresses of scratch memory.
     pub(crate) scratch: Range,
 }
 
-/// Scratch memory of a core, where an engine may read and write without harm.
+/// Scratch memory of a core, which an engine may read and write without harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scratch {
-    /// Its GPU address for states of the 3D pipe, and for those of the 2D pipe.
+    /// GPU address for states of the 3D pipe, and for those of the 2D pipe.
     pub(crate) addresses: [u32; 2],
-    /// The same for states that hold physical addresses, if this core has such.
+    /// Address for states that hold physical addresses, if this core has such states.
     pub(crate) physical: Option<PhysicalStates>,
 }
 
 impl Scratch {
-    /// Its GPU address for a pipe.
+    /// The GPU address for a pipe.
     pub(crate) fn in_pipe(&self, pipe: Pipe) -> u32 {
         self.addresses[pipe.index()]
     }
 
-    /// What state `state` (a word address) is loaded with to lead there.
+    /// The value of `state` (a word address) for this memory.
     pub(crate) fn of(&self, state: u32) -> u32 {
         match self.physical_in(state) {
             Some(physical) => physical.scratch.start(),
@@ -49,7 +49,7 @@ impl Scratch {
         }
     }
 
-    /// The last value of state `state` that leads there.
+    /// The value of `state` for the last byte.
     fn last_of(&self, state: u32) -> u32 {
         match self.physical_in(state) {
             Some(physical) => physical.scratch.last(),
@@ -59,7 +59,7 @@ impl Scratch {
         }
     }
 
-    /// Where physical addresses count from, if state `state` holds one.
+    /// See [`PhysicalStates`]. `None`: `state` holds a GPU address.
     fn physical_in(&self, state: u32) -> Option<PhysicalStates> {
         self.physical.filter(|_| is_physical(state))
     }
@@ -68,27 +68,26 @@ impl Scratch {
 /// Which GPU addresses a stream may hold.
 #[derive(Clone, Copy)]
 pub(crate) enum Addresses<'a> {
-    /// Any: nothing is looked up.
+    /// Any, without a look-up.
     Any,
-    /// Those of a process, and some that all may use.
+    /// Those of a process, and common ones.
     Of {
         /// The process's memory.
         own: &'a AddressSet,
-        /// What all may use besides.
+        /// Memory that every process may use.
         common: &'a [Option<Range>],
-        /// What 0 becomes.
+        /// The replacement of 0.
         scratch: Scratch,
     },
 }
 
-/// Ranges that were found lately.
+/// Number of recently found ranges that are remembered.
 const REMEMBERED: usize = 4;
 
-/// GPU addresses below are physical, but for where they count from, or (MMU version 2) mapped to
-/// themselves.
+/// GPU addresses below are physical minus a base, or (MMU version 2) mapped to themselves.
 const LINEAR_END: u32 = 1 << 31;
 
-/// Looks addresses up; remembers the last ranges that it found.
+/// Looks up addresses, and remembers the last ranges that it found.
 pub(crate) struct Lookup<'a> {
     addresses: Addresses<'a>,
     recent: [Option<Range>; REMEMBERED],
@@ -105,8 +104,8 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// The value to load into state `state` (a word address, one that takes a GPU address) for a
-    /// client's `value`; `None`: the client may not use that.
+    /// The value to load into `state` (the word address of an address state) for a client's
+    /// `value`. `None`: the client may not use it.
     pub(crate) fn resolve(&mut self, state: u32, value: u32) -> Option<u32> {
         let Addresses::Of {
             own,
@@ -117,7 +116,7 @@ impl<'a> Lookup<'a> {
             return Some(value);
         };
         let nobodys = scratch.of(state);
-        // The second: it was looked at before.
+        // A stream that is checked again already holds the scratch address.
         if value == 0 || value == nobodys {
             return Some(nobodys);
         }
@@ -125,8 +124,8 @@ impl<'a> Lookup<'a> {
         self.range(own, common, address).map(|_| value)
     }
 
-    /// The last value of state `state` that leads to the memory to which `value` does, as far as the
-    /// engine may write there; `None`: the process may not use it.
+    /// The value of `state` for the last byte of the memory that `value` is in. `None`: the process
+    /// may not use it.
     pub(crate) fn last_of(&mut self, state: u32, value: u32) -> Option<u32> {
         let Addresses::Of {
             own,
@@ -143,7 +142,7 @@ impl<'a> Lookup<'a> {
         self.range(own, common, address)?.last().checked_add(base)
     }
 
-    /// What values of state `state` count GPU addresses from.
+    /// What clients add to a GPU address in `state`.
     pub(crate) fn base_of(&self, state: u32) -> u32 {
         match self.addresses {
             Addresses::Any => 0,
@@ -172,7 +171,7 @@ impl<'a> Lookup<'a> {
         found
     }
 
-    /// What leads to the scratch memory in state `state`; 0, if no address is looked up.
+    /// The value of `state` for scratch memory, or 0 if addresses are not looked up.
     pub(crate) fn scratch(&self, state: u32) -> u32 {
         match self.addresses {
             Addresses::Any => 0,
@@ -181,13 +180,13 @@ impl<'a> Lookup<'a> {
     }
 }
 
-/// What `value` in state `state` counts from, and its GPU address. `None`: it is a physical address
-/// that no process may use.
+/// The base of `value` in `state`, and its GPU address. `None`: a physical address that no process
+/// may use.
 fn gpu_address(scratch: &Scratch, state: u32, value: u32) -> Option<(u32, u32)> {
     let Some(physical) = scratch.physical_in(state) else {
         return Some((0, value));
     };
     let address = value.wrapping_sub(physical.base);
-    // Above are pages that lie elsewhere.
+    // GPU addresses above are translated, so they are not physical.
     (address < LINEAR_END).then_some((physical.base, address))
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Command streams: their words, the check of a client's, and which addresses they may name.
+//! Command streams: their words, the checker of client streams, and the addresses they may name.
 //!
-//! All of it is pure logic; it takes no locks.
+//! Pure logic without locks.
 
 pub(crate) mod addresses;
 pub(crate) mod bounds;

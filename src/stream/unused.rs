@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Addresses of samplers that are off: no engine uses them, whatever they are.
+//! Addresses of samplers that are off, which no engine uses.
 //!
-//! Pure logic. Clients' libraries leave placeholders, or addresses of freed memory, in the states of
-//! samplers that they have switched off. [`Uses`] goes over a stream once, when the checker meets the
-//! first such address, and finds the first of them that a draw uses. Source: sources.md, 3D.
+//! Pure logic. Clients' libraries leave placeholders, or addresses of freed memory, in the states
+//! of samplers that they have switched off. [`first_used`] scans a stream once, when the checker
+//! meets the first such address, and finds the first that a draw uses. Source: sources.md, 3D.
 
 use super::{
     decode::{
@@ -18,23 +18,23 @@ use super::{
 };
 use core::cell::Cell;
 
-/// Samplers of one kind: the states with their configuration, one each, and their addresses.
+/// Samplers of one kind: the states with their configurations and addresses.
 struct Kind {
-    /// The first configuration, and which bits of it are 0 in a sampler that is off.
+    /// The first configuration state, and its bits that are 0 if the sampler is off.
     config: u32,
     on: u32,
-    /// Its first one in [`Uses`], and how many it has.
+    /// Index of the first sampler in [`Uses`], and their number.
     place: usize,
     samplers: u32,
-    /// The first address, and how many each sampler has.
+    /// The first address state, and the number of them for each sampler.
     first: u32,
     levels: u32,
-    /// From a sampler's address to the next sampler's, and to that of its next level.
+    /// Distances from a sampler's address to the next sampler's, and to that of its next level.
     steps: (u32, u32),
 }
 
-/// `TS_SAMPLER`, `TE_SAMPLER`, `NTE_SAMPLER`, and what HALTI5 has of the first besides. What switches
-/// a texture descriptor off is not known.
+/// `TS_SAMPLER`, `TE_SAMPLER`, `NTE_SAMPLER`, and the addresses that HALTI5 adds to the first. How
+/// a client switches a texture descriptor off is not known.
 const KINDS: [Kind; 4] = [
     Kind {
         config: word(0x1720),
@@ -77,13 +77,13 @@ const KINDS: [Kind; 4] = [
 const SAMPLERS: usize = 8 + 16 + 32 + 8;
 
 impl Kind {
-    /// The sampler whose configuration `state` is.
+    /// The sampler that `state` configures.
     fn configured(&self, state: u32) -> Option<u32> {
         let sampler = state.checked_sub(self.config)?;
         (sampler < self.samplers).then_some(sampler)
     }
 
-    /// The sampler and the level whose address `state` is.
+    /// The sampler and the level of address state `state`.
     fn address(&self, state: u32) -> Option<(u32, u32)> {
         let at = state.checked_sub(self.first)?;
         if at >= self.samplers * self.levels {
@@ -96,7 +96,7 @@ impl Kind {
     }
 }
 
-/// What is known of a sampler.
+/// Whether a sampler is on.
 #[derive(Clone, Copy)]
 enum Switch {
     /// The stream has not configured it.
@@ -108,9 +108,9 @@ enum Switch {
 #[derive(Clone, Copy)]
 struct Sampler {
     switch: Switch,
-    /// A bit for each level whose address is not the client's.
+    /// A bit for each level whose address is stray: not the client's.
     strays: u16,
-    /// Where the first of these is, in words.
+    /// Index of the word with the first of these.
     at: u32,
 }
 
@@ -125,9 +125,9 @@ pub(super) fn is_sampler(state: u32) -> bool {
     KINDS.iter().any(|kind| kind.address(state).is_some())
 }
 
-/// The place in `words` of the first address of a sampler that is not the client's, as `is_stray`
-/// says of a state and what is loaded, and that a draw uses: with a sampler that is on, or that the
-/// stream has not configured. `u32::MAX`: there is none.
+/// The index in `words` of the first stray address that a draw uses: that of a sampler that is on,
+/// or that the stream has not configured. `is_stray` takes a state and its value. `u32::MAX`: there
+/// is none.
 #[cold]
 #[inline(never)]
 pub(super) fn first_used(words: &[Cell<u32>], mut is_stray: impl FnMut(u32, u32) -> bool) -> u32 {
@@ -170,7 +170,6 @@ pub(super) fn first_used(words: &[Cell<u32>], mut is_stray: impl FnMut(u32, u32)
 }
 
 impl Uses {
-    /// `state` is loaded with `value`.
     fn load(
         &mut self,
         state: u32,

@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Streams of the vector graphics core: their words, and the check of a client's.
+//! Streams of the vector graphics core: their words, and the checker of client streams.
 //!
-//! Pure logic. The front end is another than that of 3D and 2D: bits 31 to 28 are the opcode, and
+//! Pure logic. The front end differs from that of 3D and 2D: bits 31 to 28 are the opcode, and
 //! every command starts on 8 bytes. A client's words may load states of the drawing engine, hold
-//! data, wait for modules, and CALL: the called words are copied to the place of the CALL
-//! ([`next_call`]), so that no CALL is left, and nothing runs from memory that the client can
-//! change. Fetching, jumping back, ending and events are the kernel's. Of states only those are let
-//! through that are known, and others only with the value that they have after a reset. Those that
-//! take addresses must name memory of the process, and 0 becomes scratch memory, as with other
-//! cores ([`super::checker`]).
+//! data, wait for modules, and CALL. The driver replaces a CALL by the called words
+//! ([`next_call`]), so that nothing runs from memory that the client can change. LINK, RETURN, END
+//! and events are the kernel's. The checker passes known states, and others only with their reset
+//! value. Address states must name memory of the process, and 0 becomes scratch memory, as with
+//! other cores ([`super::checker`]).
 //!
-//! No MMU confines the core to a piece of memory. So the address, stride and size of each surface
-//! and of each buffer of the tessellator's are followed from job to job ([`Values`]), and where
-//! something is drawn all that it may touch must lie in one piece of the process's memory
-//! ([`Access::bytes_from`]). Rectangles are cut off at the target's edges. Sources: sources.md,
-//! vector graphics; what of a path or an image is used, VGLite (MIT) for this core.
-//!
-//! The words and their checker are one file, since what a state may be depends on both.
+//! No MMU confines the core. So the checker follows the address, stride and size of each surface
+//! and of each tessellator buffer from job to job ([`Values`]). All that a draw may touch must lie
+//! in one piece of the process's memory ([`Access::bytes_from`]). Rectangles are clipped to the
+//! target. Sources: sources.md, vector graphics; for what a path or an image uses, VGLite (MIT) for
+//! this core.
 
 use super::vector_names;
 use kernel::{
@@ -25,10 +22,10 @@ use kernel::{
     prelude::*, //
 };
 
-/// States whose values count, by word address. First those that take addresses
-/// ([`ADDRESS_STATES`]): target; images 1 and 0; tessellation buffer and its two levels, as the
-/// drawing engine and as the tessellator have them; planes of images, and of the target. Then those
-/// that say how far what lies there goes.
+/// States whose values the checker follows, by word address. First those with addresses
+/// ([`ADDRESS_STATES`]): target; images 1 and 0; tessellation buffer and its two levels, for the
+/// drawing engine and for the tessellator; planes of images, and of the target. Then those that
+/// give the sizes.
 pub(crate) const TRACKED: [u32; 32] = [
     0xA11, 0xA28, 0xA29, 0xA30, 0xA31, 0xA32, 0xA35, 0xA36, 0xA37, 0xA50, 0xA51, 0xA52, 0xA53,
     0xA5C, 0xA5D, // Addresses.
@@ -38,10 +35,10 @@ pub(crate) const TRACKED: [u32; 32] = [
     0xA33, 0xA34, 0xA38, 0xA3A, 0xA3D, // The tessellator's.
 ];
 
-/// How many of [`TRACKED`] take addresses.
+/// How many of [`TRACKED`] hold addresses.
 pub(crate) const ADDRESS_STATES: usize = 15;
 
-/// Where states are in [`TRACKED`].
+/// Indexes in [`TRACKED`].
 mod tracked {
     pub(super) const TARGET: usize = 0;
     pub(super) const CONTROL: usize = 15;
@@ -58,15 +55,14 @@ mod tracked {
     pub(super) const LEVEL_2: usize = 31;
 }
 
-/// Where the target is in [`TRACKED`].
+/// Index of the target in [`TRACKED`].
 #[cfg(CONFIG_KUNIT)]
 pub(crate) const TARGET: usize = tracked::TARGET;
 
-/// By [`TRACKED`], what the core holds.
+/// The core's values of [`TRACKED`].
 pub(crate) type Values = [u32; TRACKED.len()];
 
-/// The core's values without a process: no surface has a size, and addresses are those of scratch
-/// memory.
+/// Initial values: no surface has a size, and addresses are those of scratch memory.
 pub(crate) fn nothing(scratch: u32) -> Values {
     core::array::from_fn(|which| match which < ADDRESS_STATES {
         true => scratch,
@@ -74,8 +70,8 @@ pub(crate) fn nothing(scratch: u32) -> Values {
     })
 }
 
-/// Other states of the drawing engine: the first and the last of each range. The reset values of
-/// 0xA3E, 0xA3F and 0xA46 to 0xA4F (rnndb) are no addresses.
+/// Other states of the drawing engine that clients may load: the first and the last of each range.
+/// The reset values of 0xA3E, 0xA3F and 0xA46 to 0xA4F (rnndb) are no addresses.
 const PLAIN_STATES: [(u32, u32); 7] = [
     (0xA01, 0xA09),
     (0xA18, 0xA22),
@@ -86,15 +82,14 @@ const PLAIN_STATES: [(u32, u32); 7] = [
     (0xA90, 0xA97),
 ];
 
-/// Those of a core whose other states are 0 after a reset (rnndb): a client may load that, as one
-/// does that loads all of them.
+/// The other states in this range are 0 after a reset (rnndb). A client may load 0, since some
+/// clients load all states.
 const RESET_STATES: core::ops::RangeInclusive<u32> = 0xA00..=0xA78;
 
 /// Flush of the drawing engine's caches.
 const FLUSH: u32 = 0xA1B;
 const FLUSH_ALL: u32 = 0x11;
 
-/// Event: a module raises an interrupt when it has drained.
 const EVENT: u32 = 0xE01;
 
 /// Semaphore and stall between modules.
@@ -104,7 +99,7 @@ const STALL_TOKEN: u32 = 0xF00;
 /// Pixel engine.
 const PIXEL: u32 = 7;
 
-/// What a STATE word pads its values with.
+/// Padding after the values of a STATE command.
 const PAD: u32 = 0x8000_0000;
 
 /// Commands, by their opcodes.
@@ -119,15 +114,15 @@ pub(super) mod opcode {
     pub(crate) const STATE: u32 = 3;
     /// Rectangles, or a path.
     pub(crate) const DATA: u32 = 4;
-    /// Goes elsewhere, and comes back.
+    /// The front end jumps to a subroutine.
     pub(crate) const CALL: u32 = 6;
-    /// Comes back.
+    /// The front end returns from a subroutine.
     pub(crate) const RETURN: u32 = 7;
-    /// Nothing.
+    /// No operation.
     pub(crate) const NOP: u32 = 8;
 }
 
-/// Number of a count or an operand.
+/// Fields of a command's first word.
 const COUNT_MASK: u32 = 0x1F_FFFF;
 const MODULE_MASK: u32 = 0x1F;
 const OPERAND_MASK: u32 = 0x0FFF_FFFF;
@@ -144,7 +139,7 @@ pub(crate) enum Module {
 }
 
 impl Module {
-    /// Its number as a source of events and in semaphores.
+    /// The number as a source of events and in semaphores.
     fn number(self) -> u32 {
         match self {
             Module::Tessellator => 0x10,
@@ -160,22 +155,22 @@ fn is_module(number: u32) -> bool {
     all.iter().any(|module| module.number() == number)
 }
 
-/// One state.
+/// The command that loads one state.
 pub(crate) fn state(address: u32, value: u32) -> [u32; 2] {
     [opcode::STATE << 28 | 1 << 16 | address, value]
 }
 
-/// `module` raises interrupt `id` when all before it has drained.
+/// The command that has `module` raise interrupt `id` when all work before it has drained.
 pub(crate) fn event(module: Module, id: u32) -> [u32; 2] {
     state(EVENT, id | module.number() << 8)
 }
 
-/// The front end stops, and raises interrupt `id`.
+/// The command that stops the front end and raises interrupt `id`.
 pub(crate) fn end(id: u32) -> [u32; 2] {
     [opcode::END << 28 | id, 0]
 }
 
-/// The pixel engine's caches are flushed, and the front end waits until it has drained.
+/// The commands that flush the pixel engine's caches and wait until it has drained.
 pub(crate) fn drain() -> [u32; 6] {
     let [flush, all] = state(FLUSH, FLUSH_ALL);
     [
@@ -201,23 +196,23 @@ pub(crate) enum Fault {
     Address(u32),
     /// A module that no command may wait for.
     Module,
-    /// A semaphore that is armed already, or that nothing stalls on; a stall on none.
+    /// A semaphore that is armed twice, or without a stall; a stall without a semaphore.
     Semaphore,
-    /// What is called does not return.
+    /// Called words have no RETURN.
     NoReturn,
-    /// Something is drawn without a target.
+    /// A draw without a target.
     NoTarget,
-    /// Something is drawn as what is not known to be drawn.
+    /// A draw with an unknown primitive.
     Primitive,
     /// A surface (the word address of its address) with a stride that does not fit it.
     Stride(u32),
-    /// What lies at an address (its state's) goes further than the process's memory there.
+    /// A surface or buffer (the word address of its address) extends past the process's memory.
     Extent(u32),
     /// A rectangle outside the target.
     Rectangle,
 }
 
-/// A refused stream: what, and at which word.
+/// Why and at which word a stream is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     /// Index of the command's first word.
@@ -269,7 +264,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Words of the command at `at`, with its padding, which may be missing at the end.
+/// Words of the command at `at`, with its padding. `Length`: fewer words are left.
 fn length(words: &[u32], at: usize) -> Result<usize, Fault> {
     let first = words.get(at).copied().ok_or(Fault::Length)?;
     let length = length_of(first)?;
@@ -303,21 +298,21 @@ pub(super) fn length_of(first: u32) -> Result<usize, Fault> {
     Ok(length)
 }
 
-/// What a CALL calls.
+/// A CALL in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
-    /// Index of its first word.
+    /// Index of the CALL's first word.
     pub(crate) at: usize,
-    /// Physical address.
+    /// Physical address of the called words.
     pub(crate) address: u32,
-    /// Number of words.
+    /// Number of called words.
     pub(crate) words: usize,
 }
 
 /// Words of a CALL.
 pub(crate) const CALL_WORDS: usize = 2;
 
-/// The first CALL from the command at `from` on.
+/// The first CALL at or after the command at `from`.
 pub(crate) fn next_call(words: &[u32], from: usize) -> Result<Option<Call>, Refusal> {
     let mut at = from;
     while at < words.len() {
@@ -337,7 +332,7 @@ pub(crate) fn next_call(words: &[u32], from: usize) -> Result<Option<Call>, Refu
     Ok(None)
 }
 
-/// How many of called `words` come before their RETURN.
+/// The number of called `words` before their RETURN.
 pub(crate) fn called(words: &[u32]) -> Result<usize, Refusal> {
     let mut at = 0;
     while at < words.len() {
@@ -353,9 +348,9 @@ pub(crate) fn called(words: &[u32]) -> Result<usize, Refusal> {
 /// Semaphores that are armed.
 #[derive(Default)]
 struct Armed {
-    /// For the front end, a bit a module.
+    /// Those that the front end stalls on: a bit for each module.
     modules: u32,
-    /// The semaphore that is armed between two modules.
+    /// The one between two modules.
     token: Option<u32>,
 }
 
@@ -386,7 +381,7 @@ impl Armed {
     }
 }
 
-/// For each state from `0xA00` on, its index in [`TRACKED`], or the length of that.
+/// For each state from `0xA00` on: its index in [`TRACKED`], or the length of that.
 const PLACES: [u8; 0x60] = {
     // CAST: small.
     let mut places = [TRACKED.len() as u8; 0x60];
@@ -399,7 +394,7 @@ const PLACES: [u8; 0x60] = {
     places
 };
 
-/// Where state `address` is in [`TRACKED`].
+/// Index of state `address` in [`TRACKED`].
 #[inline]
 fn place(address: u32) -> Option<usize> {
     let offset = usize::try_from(address.checked_sub(0xA00)?).ok()?;
@@ -407,21 +402,22 @@ fn place(address: u32) -> Option<usize> {
     (place < TRACKED.len()).then_some(place)
 }
 
-/// What memory a client's words may name.
+/// The memory that a client's words may name.
 #[derive(Clone, Copy)]
 pub(crate) struct Access<'a> {
     /// Address of scratch memory.
     pub(crate) scratch: u32,
-    /// How many bytes of one piece of the process's memory, or of scratch memory, lie at an address
-    /// and above it; `None`: it may not use that. Without this addresses are not checked.
+    /// Bytes from an address to the end of its piece of the process's memory, or of scratch memory.
+    /// `None`: the process may not use the address. Without this function addresses are not
+    /// checked.
     pub(crate) bytes_from: Option<&'a dyn Fn(u32) -> Option<u64>>,
-    /// What the process may not use is no fault, but becomes scratch memory: a context has the
-    /// states of a whole process, with memory that is gone.
+    /// Addresses that the process may not use become scratch memory instead of a fault: a context
+    /// may name memory that was freed.
     pub(crate) forgives: bool,
 }
 
 impl Access<'_> {
-    /// What is loaded for the address `value`; `None`: it may not be used.
+    /// The address to load for `value`. `None`: the process may not use it.
     fn resolve(&self, value: u32) -> Option<u32> {
         let Some(bytes_from) = self.bytes_from else {
             return Some(value);
@@ -433,7 +429,7 @@ impl Access<'_> {
         }
     }
 
-    /// Whether the process may use `bytes` where the state at `place` says.
+    /// Fails unless the process may use `bytes` at the address in the state at `place`.
     fn has(&self, values: &Values, place: usize, bytes: u64) -> Result<(), Fault> {
         let left = self
             .bytes_from
@@ -445,11 +441,11 @@ impl Access<'_> {
     }
 }
 
-/// A surface, by where its states are in [`TRACKED`].
+/// A surface: indexes of its states in [`TRACKED`].
 struct Surface {
     address: usize,
     stride: usize,
-    /// Its first column and row, if it has them.
+    /// First column and row, if the surface has this state.
     origin: Option<usize>,
     size: usize,
     planes: [usize; 2],
@@ -463,7 +459,7 @@ const TARGET_SURFACE: Surface = Surface {
     planes: tracked::TARGET_PLANES,
 };
 
-/// Image 1, and where its format is.
+/// Image 1, and the index of its format.
 const IMAGE_1: (Surface, usize) = (
     Surface {
         address: 1,
@@ -475,7 +471,7 @@ const IMAGE_1: (Surface, usize) = (
     19,
 );
 
-/// Image 0, and where its format is.
+/// Image 0, and the index of its format.
 const IMAGE_0: (Surface, usize) = (
     Surface {
         address: 2,
@@ -487,7 +483,7 @@ const IMAGE_0: (Surface, usize) = (
     23,
 );
 
-/// Bits of a stride: bytes from a row to the next, and that rows lie in tiles of 4.
+/// Fields of a stride: bytes from a row to the next, and whether the surface is in tiles of 4 x 4.
 const STRIDE_MASK: u32 = 0x0FFF_FFFF;
 const TILED: u32 = 1 << 28;
 
@@ -500,7 +496,7 @@ impl Surface {
         (left + width, top + height)
     }
 
-    /// Whether the process may use all of it, with this number of bytes a pixel, and of planes.
+    /// Fails unless the process may use all of it, with `pixel` bytes a pixel, and these `planes`.
     fn check(
         &self,
         values: &Values,
@@ -511,7 +507,7 @@ impl Surface {
         let stride = values[self.stride];
         let (bytes, is_tiled) = (u64::from(stride & STRIDE_MASK), stride & TILED != 0);
         let (columns, rows) = self.size(values);
-        // In tiles there are whole ones, of 4 columns and 4 rows.
+        // A tiled surface has whole tiles of 4 columns and 4 rows.
         let columns = match is_tiled {
             true => u64::from(columns).next_multiple_of(4),
             false => u64::from(columns),
@@ -525,7 +521,7 @@ impl Surface {
             return Err(Fault::Stride(TRACKED[self.address]));
         }
         let rows = u64::from(rows);
-        // Less than 2^45.
+        // Cannot overflow: less than 2^45.
         let all = match is_tiled {
             true => rows.next_multiple_of(4).max(4) * bytes.max(row),
             false => rows.saturating_sub(1) * bytes + row,
@@ -540,7 +536,7 @@ impl Surface {
     }
 }
 
-/// Bytes of a target's pixel, and which planes there are besides, by the low bits of its format.
+/// Bytes of a target's pixel and its additional planes, by the low bits of its format.
 fn target_format(format: u32) -> (u32, core::ops::Range<usize>) {
     match format & 0xF {
         0 | 6 => (1, 0..0),
@@ -551,7 +547,7 @@ fn target_format(format: u32) -> (u32, core::ops::Range<usize>) {
     }
 }
 
-/// The same of an image.
+/// As [`target_format`], for an image.
 fn image_format(format: u32) -> (u32, core::ops::Range<usize>) {
     match format & 0xF {
         0..=2 => (1, 0..0),
@@ -563,17 +559,17 @@ fn image_format(format: u32) -> (u32, core::ops::Range<usize>) {
     }
 }
 
-/// Bits of the control: what is drawn; how an image is used; what is painted with.
+/// Fields of the control: the primitive, the use of images, the paint.
 const PRIMITIVE: u32 = 7;
 const IMAGE_MODE: u32 = 0x7000;
 const PAINT: u32 = 0x0300_0000;
 
-/// Values of these: a rectangle, two kinds of path; the last mode with one image.
+/// Values of these fields: rectangles, two kinds of path; the last mode with one image.
 const RECTANGLES: u32 = 1;
 const PATHS: core::ops::RangeInclusive<u32> = 2..=3;
 const ONE_IMAGE: u32 = 0x3000;
 
-/// Whether the process may use all that a drawing uses.
+/// Fails unless the process may use all memory that a draw may touch.
 fn check_drawing(values: &Values, access: &Access<'_>) -> Result<(), Fault> {
     let control = values[tracked::CONTROL];
     let is_path = values[tracked::TESSELLATOR] != 0;
@@ -619,7 +615,7 @@ fn tessellation(values: &Values, stride: usize) -> [u64; 3] {
     let stride = u64::from(values[stride])
         .max(8 * width)
         .next_multiple_of(64);
-    // Less than 2^49.
+    // Cannot overflow: less than 2^49.
     let size = stride * height.next_multiple_of(16);
     let bits = |bytes: u64, each: u64| {
         let bits = (bytes / each).next_multiple_of(64);
@@ -634,7 +630,7 @@ fn tessellation(values: &Values, stride: usize) -> [u64; 3] {
     ]
 }
 
-/// Cuts rectangles off at the target's edges.
+/// Clips rectangles to the target.
 fn clip(rectangles: &mut [u32], (width, height): (u32, u32)) -> Result<(), Fault> {
     for unit in rectangles.chunks_exact_mut(2) {
         let (x, y) = (unit[0] & 0xFFFF, unit[0] >> 16);
@@ -647,15 +643,15 @@ fn clip(rectangles: &mut [u32], (width, height): (u32, u32)) -> Result<(), Fault
     Ok(())
 }
 
-/// Checks a client's words, without CALLs, which find `values` in the core; what they leave there
-/// comes back.
+/// Checks a client's words, which have no CALL, for a core that holds `values`. Returns the values
+/// after them.
 pub(crate) fn check(
     words: &mut [u32],
     mut values: Values,
     access: &Access<'_>,
 ) -> Result<Values, Refusal> {
     let mut armed = Armed::default();
-    // What is drawn with has been looked at since it was loaded.
+    // The followed states have been checked since the last load of one.
     let mut is_sure = false;
     let mut at = 0;
     while at < words.len() {
@@ -697,7 +693,7 @@ pub(crate) fn check(
     }
 }
 
-/// Checks a STATE; says whether it loads what is followed.
+/// Checks a STATE command. Returns whether it loads a followed state.
 fn load(
     words: &mut [u32],
     armed: &mut Armed,
@@ -705,7 +701,7 @@ fn load(
     access: &Access<'_>,
 ) -> Result<bool, Fault> {
     let first = words[0];
-    // Bits 13 and 12 are a pipe, of which only the first is known.
+    // Bits 13 and 12 select a pipe, and only pipe 0 is known.
     if first & 0xF000 != 0 {
         return Err(Fault::Opcode);
     }

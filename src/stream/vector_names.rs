@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Words of vector graphics, for readers: the names of states and commands.
+//! Names of the states and commands of vector graphics, for logs and dumps.
 //!
-//! Pure logic. The register database has no names of these states (`state_vg.xml` lists them with
-//! what a reset makes of them), so they are called what they are for. Source: sources.md, vector
-//! graphics.
+//! Pure logic. The register database has no names for these states (`state_vg.xml` lists their
+//! reset values), so these names give their purpose. Source: sources.md, vector graphics.
 
 use super::vector::{
     length_of,
@@ -15,7 +14,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// States: the first and the last word address, and what they are for. The first that fits.
+/// States: the first and the last word address, and the purpose. The first match counts.
 const STATES: [(u32, u32, &str); 49] = [
     (0xA00, 0xA00, "control"),
     (0xA01, 0xA01, "window origin"),
@@ -68,14 +67,13 @@ const STATES: [(u32, u32, &str); 49] = [
     (0xA00, 0xAFF, "vector graphics"),
 ];
 
-/// What state `address` (a word address) is for.
+/// The name of state `address` (a word address).
 pub(crate) fn name(address: u32) -> Option<&'static str> {
     let mut states = STATES.iter();
     let found = states.find(|&&(first, last, _)| (first..=last).contains(&address));
     found.map(|&(_, _, name)| name)
 }
 
-/// Commands.
 const COMMANDS: [(u32, &str); 10] = [
     (opcode::END, "END"),
     (opcode::SEMAPHORE, "SEMAPHORE"),
@@ -89,14 +87,14 @@ const COMMANDS: [(u32, &str); 10] = [
     (9, "RESTART"),
 ];
 
-/// Words of the command that begins with `first`; 2 of one that has no length, or is none.
+/// Words of the command that begins with `first`; 2 if it has no length, or is unknown.
 pub(super) fn length(first: u32) -> u32 {
     let length = length_of(first).unwrap_or(2);
     // CAST: 22 bits at most.
     length as u32
 }
 
-/// Says what `word` is, the one at `place` of the command that begins with `first`.
+/// Describes `word`, the one at `place` in the command that begins with `first`.
 pub(super) fn describe(
     f: &mut fmt::Formatter<'_>,
     first: u32,
@@ -141,7 +139,7 @@ pub(super) fn describe(
     }
 }
 
-/// A module, by its number.
+/// A module's name, by its number.
 struct Module(u32);
 
 impl fmt::Display for Module {

@@ -2,19 +2,19 @@
 
 //! The words of the front end's command stream: encoding, decoding, and the states the kernel uses.
 //!
-//! Names are those of the register database (rnndb, `cmdstream.xml` and `state.xml`). A stream is
-//! made of 64-bit units; every command starts on one. Source: sources.md, command stream.
+//! Names are those of the register database (rnndb, `cmdstream.xml` and `state.xml`). Every command
+//! starts on 8 bytes. Source: sources.md, command stream.
 
 use crate::hw::MmuVersion;
 
 /// State numbers, as word addresses (byte offset / 4), the unit of `LOAD_STATE` headers.
 pub(crate) mod state {
-    /// Makes a word address of a byte offset.
+    /// The word address of a byte offset.
     pub(crate) const fn word(byte: u32) -> u32 {
         byte >> 2
     }
 
-    /// `MMUv2_SAFE_ADDRESS`: where accesses without a page go.
+    /// `MMUv2_SAFE_ADDRESS`: the target of accesses that no page maps.
     pub(crate) const MMUV2_SAFE_ADDRESS: u32 = word(0x0180);
     /// `MMUv2_CONFIGURATION`: the first-level table, and the flush.
     pub(crate) const MMUV2_CONFIGURATION: u32 = word(0x0184);
@@ -34,23 +34,23 @@ pub(crate) mod state {
     pub(crate) const RS_KICKER: u32 = word(0x1600);
     /// `RS_KICKER_INPLACE`: any write starts the resolve engine.
     pub(crate) const RS_KICKER_INPLACE: u32 = word(0x16B0);
-    /// `DE_SRC_ADDRESS`: where the 2D engine blits from.
+    /// `DE_SRC_ADDRESS`: source of the 2D engine.
     pub(crate) const DE_SRC_ADDRESS: u32 = word(0x1200);
-    /// `DE_DEST_ADDRESS`: where the 2D engine draws to.
+    /// `DE_DEST_ADDRESS`: target of the 2D engine.
     pub(crate) const DE_DEST_ADDRESS: u32 = word(0x1228);
-    /// `RS_DEST_ADDR`: where the resolve engine draws to, with one pixel pipe.
+    /// `RS_DEST_ADDR`: target of the resolve engine with one pixel pipe.
     pub(crate) const RS_DEST_ADDR: u32 = word(0x1610);
-    /// `RS_PIPE_DEST_ADDR`: where each pixel pipe draws to; the first.
+    /// `RS_PIPE_DEST_ADDR`: target of the first of several pixel pipes.
     pub(crate) const RS_PIPE_DEST_ADDR: u32 = word(0x16E0);
     /// `CL_KICKER`: starts the thread walker.
     pub(crate) const CL_KICKER: u32 = word(0x0920);
     /// `DE_VR_CONFIG`: starts the filter of the 2D engine.
     pub(crate) const DE_VR_CONFIG: u32 = word(0x1294);
-    /// `TS_FLUSH_CACHE`: bit 0 writes the cache of tile status back.
+    /// `TS_FLUSH_CACHE`: bit 0 writes back the tile status cache.
     pub(crate) const TS_FLUSH_CACHE: u32 = word(0x1650);
     /// `VS_ICACHE_INVALIDATE` of HALTI5: a bit for each kind of shader.
     pub(crate) const VS_ICACHE_INVALIDATE: u32 = word(0x08B0);
-    /// `NTE_DESCRIPTOR_FLUSH` of HALTI5: forgets texture descriptors.
+    /// `NTE_DESCRIPTOR_FLUSH` of HALTI5: invalidates texture descriptors.
     pub(crate) const NTE_DESCRIPTOR_FLUSH: u32 = word(0x14C44);
     /// `GL_PIPE_SELECT`: bit 0 is 0 for 3D, 1 for 2D.
     pub(crate) const GL_PIPE_SELECT: u32 = word(0x3800);
@@ -72,7 +72,7 @@ pub(crate) mod state {
 pub(crate) mod flush {
     /// Depth cache of the pixel engine.
     pub(crate) const DEPTH: u32 = 1 << 0;
-    /// Colour cache of the pixel engine.
+    /// Color cache of the pixel engine.
     pub(crate) const COLOR: u32 = 1 << 1;
     /// Texture cache.
     pub(crate) const TEXTURE: u32 = 1 << 2;
@@ -84,7 +84,7 @@ pub(crate) mod flush {
     pub(crate) const SHADER_L1: u32 = 1 << 5;
     /// Second level of the shaders' cache.
     pub(crate) const SHADER_L2: u32 = 1 << 6;
-    /// What HALTI5 has besides for what shaders store.
+    /// The caches of shader stores that HALTI5 adds.
     pub(crate) const SHADER_STORES: u32 = 1 << 10 | 1 << 11;
 }
 
@@ -97,13 +97,13 @@ pub(crate) const TOKEN_FE_TO_PE: u32 = 0x0701;
 /// `GL_FLUSH_MMU`: front end, texture, pixel, depth and raster units.
 const FLUSH_MMU_ALL: u32 = 0x1F;
 
-/// `MMUv2_CONFIGURATION`: flush; the masks of mode and address keep these fields as they are.
+/// `MMUv2_CONFIGURATION`: flush; the mask bits leave the mode and the address unchanged.
 const FLUSH_MMU_V2: u32 = KEEP_ADDRESS | 1 << 4 | 1 << 3;
 
-/// `MMUv2_CONFIGURATION`: the mask of the address.
+/// `MMUv2_CONFIGURATION`: the mask bit of the address.
 const KEEP_ADDRESS: u32 = 1 << 8;
 
-/// Cycles that the front end rests between two looks at the end of the ring.
+/// Cycles that the front end waits between two fetches of the idle loop.
 const WAIT_CYCLES: u32 = 200;
 
 /// The engines that share one front end.
@@ -125,7 +125,7 @@ impl Pipe {
         }
     }
 
-    /// Its place among both.
+    /// Index in arrays with an entry for each pipe.
     pub(crate) const fn index(self) -> usize {
         match self {
             Pipe::Pipe3d => 0,
@@ -164,7 +164,7 @@ pub(crate) enum Opcode {
 }
 
 impl Opcode {
-    /// Reads the opcode of a command's first word.
+    /// The opcode of a command's first word.
     pub(crate) fn of(word: u32) -> Self {
         match word >> 27 {
             1 => Opcode::LoadState,
@@ -207,19 +207,20 @@ pub(crate) const WAIT: u32 = 0x3800_0000 | WAIT_CYCLES;
 /// First word of `STALL`; the second is the token.
 pub(crate) const STALL: u32 = 0x4800_0000;
 
-/// Words that wait for the work before the arming of the semaphore from front end to pixel engine.
+/// Words that wait for the work before the semaphore from front end to pixel engine.
 pub(crate) const STALL_FE_TO_PE: [u32; 2] = [STALL, TOKEN_FE_TO_PE];
 
-/// First word of a `LINK` to GPU address `address`, letting the front end fetch `bytes` from there.
+/// First word of a `LINK` to GPU address `address`, where the front end prefetches `bytes`.
 ///
-/// The window is rounded up to the next 64-byte boundary of the address after it, as the vendor's
-/// drivers do; it must stay below 512 KiB.
+/// The end of the prefetch is rounded up to a 64-byte boundary, as the vendor's drivers do. It must
+/// stay below 512 KiB.
 pub(crate) const fn link(address: u32, bytes: u32) -> u32 {
     let end = address.wrapping_add(bytes).wrapping_add(63) & !63;
     0x4000_0000 | ((end.wrapping_sub(address) >> 3) & 0xFFFF)
 }
 
-/// Whether a `LOAD_STATE` can load `more` states than its header says: one of 1024 says 0.
+/// Whether a `LOAD_STATE` can load `more` states than its header says. A header of 1024 states
+/// says 0.
 pub(crate) const fn has_room(header: u32, more: u32) -> bool {
     let count = header >> 16 & 0x3FF;
     count != 0 && count + more < 1024
@@ -230,14 +231,14 @@ pub(crate) const fn wait_link(address: u32) -> [u32; 4] {
     [WAIT, 0, 0x4000_0002, address]
 }
 
-/// What flushes the caches that a core has.
+/// Words that flush the caches of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caches {
-    /// What [`drain`] says of them: made once, as it follows every job.
+    /// See [`drain`]. Made once, as it follows every job.
     drain: [u32; DRAIN_WORDS],
-    /// What has the core forget what it has read: loads of `GL_FLUSH_CACHE`, or NOPs.
+    /// Invalidates read-only caches: loads of `GL_FLUSH_CACHE`, or NOPs.
     textures: [u32; 4],
-    /// The same of HALTI5's instructions and texture descriptors.
+    /// Invalidates HALTI5's instructions and texture descriptors.
     halti5: [u32; 4],
 }
 
@@ -250,14 +251,14 @@ const fn flush_of(bits: u32) -> [u32; 2] {
 }
 
 impl Caches {
-    /// Those of a core with these engines; `tile_status`: the 3D engine has it.
+    /// Those of a core with these engines. `tile_status`: the 3D engine has it.
     ///
-    /// Texture caches, and the second level of the shaders' cache that cores with version 2 of the
-    /// MMU have, hold nothing to write back. But what they have read is of addresses that are
-    /// another's when translations have changed. Draws that still run would fill them again, and
-    /// cores without `TEX_CACHE_FLUSH_FIX` want the pixel engine to have drained before; the
-    /// textures of vertex shaders are flushed by a command of their own. Sources: the vendor's
-    /// drivers from 4.6.9 on for the bits and the order, etnaviv for what follows each job.
+    /// Texture caches, and the second level of the shaders' cache on cores with MMU version 2, hold
+    /// nothing to write back. They must be invalidated when translations change, since they hold
+    /// data of the old addresses. The pixel engine must drain first: draws that still run would
+    /// fill them again, and cores without `TEX_CACHE_FLUSH_FIX` require it. The textures of vertex
+    /// shaders need a command of their own. Sources: the vendor's drivers from 4.6.9 on for the
+    /// bits and the order, etnaviv for what follows each job.
     pub(crate) const fn new(
         pipe_3d: bool,
         pipe_2d: bool,
@@ -295,8 +296,7 @@ impl Caches {
         }
     }
 
-    /// The same of a core with HALTI5, whose shaders' instructions and texture descriptors are
-    /// cached, too.
+    /// For a core with HALTI5, which also caches shader instructions and texture descriptors.
     pub(crate) const fn with_halti5(mut self) -> Self {
         self.drain[1] |= flush::SHADER_STORES;
         self.halti5 = [
@@ -324,10 +324,10 @@ pub(crate) const USE_TABLES_WORDS: usize = 8;
 /// Words of [`flush_mmu`].
 pub(crate) const FLUSH_MMU_WORDS: usize = DRAIN_WORDS + 8 + USE_TABLES_WORDS;
 
-/// Words that write `caches` back and wait until the pixel engine has drained. After them, the
-/// front end's position shows what the pixel engine has done.
+/// Words that write back `caches` and wait until the pixel engine has drained. When the front end
+/// passes them, the pixel engine has finished the work before them.
 ///
-/// All caches: a client may have drawn in both pipes.
+/// They flush all caches: a client may have drawn in both pipes.
 pub(crate) const fn drain(caches: &Caches) -> &[u32; DRAIN_WORDS] {
     &caches.drain
 }
@@ -349,7 +349,7 @@ pub(crate) const fn select_pipe(caches: &Caches, pipe: Pipe) -> [u32; SELECT_PIP
     ]
 }
 
-/// Words that switch to `pipe` where the pixel engine has drained.
+/// Words that switch to `pipe` when the pixel engine has already drained.
 pub(crate) const fn select_idle_pipe(pipe: Pipe) -> [u32; 2] {
     [load_state(state::GL_PIPE_SELECT, 1), pipe.number()]
 }
@@ -359,14 +359,14 @@ pub(crate) const fn select_idle_pipe(pipe: Pipe) -> [u32; 2] {
 pub(crate) enum PageTables {
     /// The table of version 1, which registers name.
     V1,
-    /// The first level of version 2: its physical address, on 4 KiB.
+    /// The first-level table of version 2: its physical address, on 4 KiB.
     V2(u32),
-    /// The same of a secure MMU: the entry of the page table array.
+    /// The tables of a secure MMU: an entry of the page table array.
     Secure(u32),
 }
 
-/// Words that make the MMU use `tables`, with no translation that it has made, in every unit; nothing
-/// follows before that has ended. Nothing may be under way. Source: etnaviv, a switch of contexts.
+/// Words that make the MMU use `tables` and flush the TLBs of every unit, and wait until that is
+/// done. The core must be idle. Source: etnaviv, a switch of contexts.
 pub(crate) const fn use_tables(tables: PageTables) -> [u32; USE_TABLES_WORDS] {
     let [a, b, c, d] = match tables {
         PageTables::V1 => [load_state(state::GL_FLUSH_MMU, 1), FLUSH_MMU_ALL, NOP, 0],
@@ -394,8 +394,8 @@ pub(crate) const fn use_tables(tables: PageTables) -> [u32; USE_TABLES_WORDS] {
     ]
 }
 
-/// Words that flush the MMU's translations and make it use `tables`: first what was drawn with the old
-/// ones leaves the caches and drains, and what was read with them is forgotten.
+/// Words that drain the pixel engine, write back and invalidate the caches, then flush the TLBs and
+/// make the MMU use `tables`.
 pub(crate) const fn flush_mmu(caches: &Caches, tables: PageTables) -> [u32; FLUSH_MMU_WORDS] {
     let [a, b, c, d, e, f, g, h] = caches.drain;
     let [i, j, k, l] = caches.textures;
@@ -406,8 +406,8 @@ pub(crate) const fn flush_mmu(caches: &Caches, tables: PageTables) -> [u32; FLUS
     ]
 }
 
-/// Words that tell the MMU v2 of one pipe where the first-level table (4 KiB) and the safe bytes
-/// lie: physical addresses, on 4 KiB and on 64 bytes.
+/// Words that set the first-level table (4 KiB) and the safe bytes of one pipe's MMU v2: physical
+/// addresses, on 4 KiB and on 64 bytes.
 pub(crate) const fn configure_mmu(pipe: Pipe, table: u32, safe: u32) -> [u32; 10] {
     [
         load_state(state::GL_PIPE_SELECT, 1),
@@ -423,16 +423,16 @@ pub(crate) const fn configure_mmu(pipe: Pipe, table: u32, safe: u32) -> [u32; 10
     ]
 }
 
-/// Words by which a secure MMU takes the tables that an entry of the page table array leads to.
+/// Words that make a secure MMU use the tables of an entry of the page table array.
 pub(crate) const fn load_page_tables(entry: u32) -> [u32; 2] {
     [load_state(state::MMUV2_PTA_CONFIG, 1), entry]
 }
 
-/// Words of an event, with the padding that some cores need between two of them.
+/// Words of an event, with the padding that some cores need after it.
 pub(crate) const EVENT_WORDS: usize = 8;
 
-/// Words that raise interrupt `id` when the pixel engine has drained; only the first [`event_len`]
-/// of them are used.
+/// Words that raise interrupt `id` when the pixel engine has drained. Only the first [`event_len`]
+/// are used.
 pub(crate) const fn event(id: u32) -> [u32; EVENT_WORDS] {
     [
         load_state(state::GL_EVENT, 1),
@@ -446,8 +446,8 @@ pub(crate) const fn event(id: u32) -> [u32; EVENT_WORDS] {
     ]
 }
 
-/// How many words of [`event`] a core needs: all of them when `extra_event_states`
-/// (bit 3 of minor features 1 is clear), else the first two.
+/// How many words of [`event`] a core needs: all with `extra_event_states` (bit 3 of minor features
+/// 1 is clear), else the first two.
 pub(crate) const fn event_len(extra_event_states: bool) -> usize {
     if extra_event_states {
         EVENT_WORDS
