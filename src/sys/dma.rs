@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Physically contiguous memory that CPU and GPU both see, without cache maintenance.
+//! Physically contiguous, coherent memory for CPU and GPU.
 //!
-//! `kernel::dma::Coherent` needs a bound device and cannot be mapped into a process; this one may
-//! outlive the binding and can.
+//! Unlike `kernel::dma::Coherent` it may outlive the binding of a device, and can be mapped into a
+//! process.
 
 use super::{
     physical::Part,
@@ -31,13 +31,13 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Words from which on C copies them: that costs a call, but moves several at once.
+/// The least number of words to copy by a C function, which costs a call but moves several at once.
 const MANY_WORDS: usize = 16;
 
-/// The device that will own the memory of a GPU, while the source of that memory is set.
+/// Builder of the device that owns the memory of a GPU.
 ///
-/// It is made for this and never bound to a driver, so that memory stays good whichever cores of
-/// the GPU are bound, and taken away, meanwhile.
+/// The driver makes this device and never binds it, so that memory stays valid while cores of the
+/// GPU are bound and unbound.
 pub(crate) struct Setup<'a> {
     core: &'a device::Device,
     region: Option<Assigned>,
@@ -45,16 +45,16 @@ pub(crate) struct Setup<'a> {
 }
 
 impl<'a> Setup<'a> {
-    /// One named `name` that reaches memory as `core` does. `ENODEV`: addresses of theirs are not
-    /// physical ones: an IOMMU translates them, or a hypervisor.
+    /// A device `name` with the DMA setup of `core`. `ENODEV`: an IOMMU or a hypervisor translates
+    /// its addresses.
     pub(crate) fn new(name: &'static CStr, core: &'a device::Device) -> Result<Self> {
         if is_translated(core) {
             return Err(ENODEV);
         }
         let owner = OwnDevice::without_resources(name)?;
         let dev = raw_device(owner.as_ref());
-        // SAFETY: Both devices are valid, and nothing is mapped for ours yet. Its MMU has no limit
-        // of segments.
+        // SAFETY: Both devices are valid, and nothing is mapped for ours yet. The GPU's MMU has no
+        // segment limit.
         to_result(unsafe {
             shim::gal_allow_long_segments(dev);
             shim::gal_configure_dma(dev, raw_device(core))
@@ -69,19 +69,19 @@ impl<'a> Setup<'a> {
         })
     }
 
-    /// Sets which addresses it reaches: of mapped pages, and of coherent memory.
+    /// Sets the DMA masks for mapped pages and for coherent memory.
     pub(crate) fn set_masks(&mut self, pages: DmaMask, coherent: DmaMask) -> Result {
         let dev = raw_device(self.owner.as_ref());
-        // SAFETY: The device is valid. No memory is allocated for it meanwhile: that takes a
-        // `Device`, and there is none.
+        // SAFETY: The device is valid. No memory is allocated for it now, which takes a `Device`,
+        // and there is none yet.
         unsafe {
             to_result(bindings::dma_set_mask(dev, pages.value()))?;
             to_result(bindings::dma_set_coherent_mask(dev, coherent.value()))
         }
     }
 
-    /// Has its contiguous memory come from the first region of the core's node. `EBUSY`: it does so
-    /// already. `EINVAL`: there is none that is reusable: another is whose who takes it as it is.
+    /// Takes contiguous memory from the first reserved region of the core's node. `EBUSY`: already
+    /// set. `EINVAL`: there is no reusable region.
     pub(crate) fn assign_region(&mut self) -> Result {
         if self.region.is_some() {
             return Err(EBUSY);
@@ -89,39 +89,38 @@ impl<'a> Setup<'a> {
         if !Region::of(self.core)?.is_some_and(|region| region.is_reusable) {
             return Err(EINVAL);
         }
-        // SAFETY: No memory is allocated for our device: that takes a `Device`, and there is none.
-        // All memory keeps that, which keeps the region.
+        // SAFETY: No memory is allocated for our device, which takes a `Device`, and there is none
+        // yet. All memory holds a `Device`, which holds the region.
         let region = unsafe { Assigned::new(self.owner.as_ref(), self.core)? };
         self.region = Some(region);
         Ok(())
     }
 
-    /// From now on memory can be got for it.
+    /// Ends the setup: memory can be allocated from now on.
     pub(crate) fn finish(self) -> Result<Device> {
         let inner = Inner {
             _region: self.region,
             owner: self.owner,
         };
-        // INVARIANT: Looked at, and set, by this.
+        // INVARIANT: `new` has checked that addresses are not translated.
         Ok(Device(Arc::new(inner, GFP_KERNEL)?))
     }
 }
 
-/// Whether addresses of `dev` are others than physical ones: an IOMMU translates them, or a
-/// hypervisor.
+/// Whether an IOMMU or a hypervisor translates addresses of `dev`.
 pub(crate) fn is_translated(dev: &device::Device) -> bool {
     // SAFETY: The reference guarantees a live device, which the call only reads.
     unsafe { shim::gal_is_translated(raw_device(dev)) }
 }
 
 struct Inner {
-    /// Given back before the device goes.
+    /// Released before the device.
     _region: Option<Assigned>,
     owner: OwnDevice,
 }
 
-/// A device for which memory can be got. What is got has a reference of this, so that what decides
-/// where it came from, and goes back to, stays as it is.
+/// A device to allocate memory for. Each allocation holds a reference, so that the device and its
+/// region outlive it.
 ///
 /// # Invariants
 ///
@@ -131,7 +130,7 @@ struct Inner {
 pub(crate) struct Device(Arc<Inner>);
 
 impl Device {
-    /// Whether the device reaches all of this physical memory itself.
+    /// Whether the device reaches all of this physical memory without a bounce buffer.
     pub(super) fn reaches(&self, range: &Range<u64>) -> bool {
         // CAST: physical addresses, which came from the kernel's type of them.
         let (start, bytes) = (range.start as PhysAddr, (range.end - range.start) as usize);
@@ -170,16 +169,15 @@ unsafe impl Sync for DmaBuffer {}
 impl DmaBuffer {
     const ATTRS: c_ulong = bindings::DMA_ATTR_WRITE_COMBINE as c_ulong;
 
-    /// `__GFP_RETRY_MAYFAIL`: no process is ended for it.
+    /// `__GFP_RETRY_MAYFAIL`: does not invoke the OOM killer.
     const NO_FORCE: bindings::gfp_t = 1 << bindings::___GFP_RETRY_MAYFAIL_BIT;
 
-    /// Allocates `size` bytes, a multiple of the page size (else `EINVAL`), for `dev`. `ENOMEM`: as
-    /// many cannot be had without ending a process.
+    /// Allocates `size` bytes, a multiple of the page size (else `EINVAL`), for `dev`. `ENOMEM`.
     pub(crate) fn new(dev: &Device, size: usize) -> Result<Self> {
         Self::allocate(dev, size, bindings::GFP_KERNEL)
     }
 
-    /// The same, charged to the calling process where it is not of the kernel's contiguous areas.
+    /// As [`Self::new`], charged to the calling process if the memory is not from CMA.
     pub(crate) fn charged(dev: &Device, size: usize) -> Result<Self> {
         Self::allocate(dev, size, bindings::GFP_KERNEL_ACCOUNT)
     }
@@ -202,7 +200,8 @@ impl DmaBuffer {
         if cpu.is_null() {
             return Err(ENOMEM);
         }
-        // SAFETY: An address of this device's, for which by its invariant this says where it is.
+        // SAFETY: The address is of this device, for which by its invariant the call returns the
+        // physical address.
         let physical = unsafe { shim::gal_dma_to_phys(raw_device(dev), dma) };
         // INVARIANT: Allocated just now.
         Ok(Self {
@@ -224,7 +223,7 @@ impl DmaBuffer {
         self.size
     }
 
-    /// `bytes` bytes at `offset`. `None`: these are not all there, or not whole pages.
+    /// `bytes` bytes at `offset`. `None`: outside the buffer, or not whole pages.
     pub(crate) fn part(&self, offset: usize, bytes: usize) -> Option<Part<'_>> {
         // SAFETY: By the type invariant the memory is our own, until this is dropped.
         unsafe { Part::new(self.physical, self.size, offset, bytes) }
@@ -249,8 +248,7 @@ impl DmaBuffer {
         Ok(unsafe { self.cpu.add(offset).cast::<u32>().read_volatile() })
     }
 
-    /// Copies what lies at byte `offset`, a multiple of 4, to `to`; `EINVAL` when that is not all
-    /// inside.
+    /// Copies from byte `offset`, a multiple of 4, to `to`. `EINVAL`: not all of it is inside.
     pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> Result {
         let room = self.size.checked_sub(offset).ok_or(EINVAL)?;
         if to.len() > room {
@@ -263,7 +261,7 @@ impl DmaBuffer {
         Ok(())
     }
 
-    /// Writes `words` from byte `offset`, a multiple of 4; `EINVAL` when they do not fit.
+    /// Writes `words` from byte `offset`, a multiple of 4. `EINVAL`: they do not fit.
     pub(crate) fn write_words(&self, offset: usize, words: &[u32]) -> Result {
         let room = self.size.checked_sub(offset).ok_or(EINVAL)?;
         if offset % 4 != 0 || core::mem::size_of_val(words) > room {
@@ -292,8 +290,8 @@ impl DmaBuffer {
         Ok(())
     }
 
-    /// Writes `words` one after the other from byte `offset`, a multiple of 4 inside the buffer;
-    /// `EINVAL` otherwise. Those that do not fit are left out.
+    /// Writes `words` from byte `offset`, a multiple of 4 inside the buffer, else `EINVAL`. Ignores
+    /// those that do not fit.
     #[inline]
     pub(crate) fn write_each(&self, offset: usize, words: impl Iterator<Item = u32>) -> Result {
         let room = self.size.checked_sub(offset).ok_or(EINVAL)?;
@@ -328,8 +326,8 @@ impl DmaBuffer {
         if size > room {
             return Err(EINVAL);
         }
-        // SAFETY: Inside the allocation. C does it, as to Rust it would be a race: users, the GPU
-        // and other callers may write it at the same time. Then either's bytes stay.
+        // SAFETY: Inside the allocation. Done in C, as in Rust it would be a data race: users, the
+        // GPU and other callers may write it at the same time. Then either's bytes stay.
         unsafe { shim::gal_fill_memory(self.cpu.add(offset).cast(), size, byte) };
         Ok(())
     }
@@ -344,7 +342,7 @@ impl DmaBuffer {
             return Err(EINVAL);
         }
         // SAFETY: By its invariant the area is being set up, and is empty; the buffer is not
-        // shorter, and by the caller lives as long.
+        // shorter, and by the caller's contract lives as long.
         to_result(unsafe {
             shim::gal_mmap_dma(
                 area.as_ptr(),

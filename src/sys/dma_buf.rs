@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! dma-bufs: memory of other drivers for our device, and our memory for other drivers and
-//! processes.
+//! dma-bufs: import of other drivers' memory for our device, and export of our memory to other
+//! drivers and processes.
 //!
-//! Without `CONFIG_DMA_SHARED_BUFFER` every call here answers `ENOTSUPP`. The C half is
+//! Without `CONFIG_DMA_SHARED_BUFFER` every call here returns `ENOTSUPP`. The C half is
 //! `shim_dma_buf.c`.
 
 use super::{
@@ -58,21 +58,20 @@ use kernel::{
 
 /// A dma-buf.
 ///
-/// A descriptor is looked up once a call: another thread can put another file in its place at any
-/// time.
+/// Look a descriptor up only once in a call: another thread can replace the file at any time.
 ///
 /// # Invariants
 ///
-/// The pointer is valid, and a reference is ours.
+/// The pointer is valid, and we own a reference.
 pub(crate) struct DmaBuf(NonNull<shim::dma_buf>);
 
-// SAFETY: The kernel's functions on them may be called by any thread.
+// SAFETY: Any thread may call the kernel's functions on a dma-buf.
 unsafe impl Send for DmaBuf {}
 // SAFETY: `&self` only reaches those functions, and they may run on several threads at once.
 unsafe impl Sync for DmaBuf {}
 
 impl DmaBuf {
-    /// That of the calling process's descriptor `fd`. `EBADF`, `EINVAL`: there is none.
+    /// The dma-buf of the calling process's descriptor `fd`. `EBADF`, `EINVAL`: there is none.
     /// `ENOTSUPP`: the kernel has no dma-bufs.
     pub(crate) fn get(fd: i32) -> Result<Self> {
         // SAFETY: The call looks the descriptor up in the caller's table and refuses numbers that
@@ -82,7 +81,7 @@ impl DmaBuf {
         NonNull::new(buffer).map(Self).ok_or(EINVAL)
     }
 
-    /// A reference of its own.
+    /// Takes a reference.
     ///
     /// # Safety
     ///
@@ -133,13 +132,12 @@ impl Drop for DmaBuf {
     }
 }
 
-/// Whether the calling process's descriptor `fd` is a dma-buf, whosever.
+/// Whether the calling process's descriptor `fd` is a dma-buf of any driver.
 pub(crate) fn is_buffer(fd: i32) -> bool {
     DmaBuf::get(fd).is_ok()
 }
 
-/// The addresses of a dma-buf's pages, as it is attached. `EINVAL`: it is not made of whole pages.
-/// `ENOMEM`.
+/// The DMA addresses of a dma-buf's pages. `EINVAL`: it does not consist of whole pages. `ENOMEM`.
 ///
 /// # Safety
 ///
@@ -156,12 +154,12 @@ unsafe fn pages_of(buffer: &DmaBuf, import: &shim::gal_import) -> Result<KVVec<D
     Ok(pages)
 }
 
-/// A device that only looks where memory is: what is mapped for it is not mapped for ours, so that
-/// what is handed over meanwhile, and the kernel's DMA checker, see one mapping only.
+/// A device that only finds out where memory is. A mapping for it is not a mapping for our device,
+/// so that our syncs, and the kernel's DMA debugging, see one mapping only.
 struct Looker(ARef<device::Device>);
 
 impl Looker {
-    /// A new one; `None`: the kernel has no dma-bufs. `ENOMEM`.
+    /// Makes the device. `None`: the kernel has no dma-bufs. `ENOMEM`.
     fn new() -> Result<Option<Self>> {
         // SAFETY: Making a device has no preconditions; the call returns it with a reference, or an
         // error.
@@ -173,7 +171,7 @@ impl Looker {
         }))
     }
 
-    /// The physical ranges of a dma-buf's memory, and what keeps it there meanwhile.
+    /// The physical ranges of a dma-buf's memory, and the attachment that keeps it in place.
     fn look<'a>(&self, buffer: &'a DmaBuf) -> Result<(Seen<'a>, KVVec<Range<u64>>)> {
         let mut import = shim::gal_import {
             attachment: null_mut(),
@@ -192,7 +190,7 @@ impl Looker {
     }
 }
 
-/// A dma-buf that a [`Looker`] looks at.
+/// A dma-buf that is attached to a [`Looker`].
 ///
 /// # Invariants
 ///
@@ -209,7 +207,7 @@ impl Drop for Seen<'_> {
     }
 }
 
-/// A dma-buf that is, or is about to be, attached to a device and mapped for it.
+/// A dma-buf that is, or will be, attached to our device and mapped for it.
 #[pin_data]
 struct Attached {
     buffer: DmaBuf,
@@ -217,10 +215,10 @@ struct Attached {
     parts: Mutex<Option<Parts>>,
 }
 
-/// What attaching brings.
+/// The result of attaching.
 struct Parts {
     import: shim::gal_import,
-    /// Where its memory is.
+    /// The physical ranges of the memory.
     ranges: KVVec<Range<u64>>,
 }
 
@@ -234,11 +232,12 @@ struct Shared {
     users: usize,
 }
 
-/// The dma-bufs of others that a device has. Each is attached and mapped once, however often it is
+/// The dma-bufs that a device imports. Each is attached and mapped once, however often it is
 /// imported.
 ///
-/// Locks: `galcore attachment`, one for each dma-buf, outermost: its owner is called under it, and
-/// may wait. Under it `galcore imports`, which guards the registry, and that of [`PinnedPages`].
+/// Locks: `galcore attachment`, one for each dma-buf, outermost: held while the exporter is called,
+/// which may wait. Under it `galcore imports`, which guards the registry, and that of
+/// [`PinnedPages`].
 #[pin_data]
 pub(crate) struct Imports {
     dev: dma::Device,
@@ -250,7 +249,7 @@ pub(crate) struct Imports {
 }
 
 impl Imports {
-    /// None yet. What is imported is not to be among `pinned`.
+    /// An empty registry. Memory in `pinned` cannot be imported.
     pub(crate) fn new(dev: &dma::Device, pinned: &Arc<PinnedPages>) -> Result<Arc<Self>> {
         let looker = Looker::new()?;
         Arc::pin_init(
@@ -264,12 +263,12 @@ impl Imports {
         )
     }
 
-    /// Takes a dma-buf; `minds_mode`: what its file may be used for counts.
+    /// Imports a dma-buf. `minds_mode`: check the mode of its file.
     ///
-    /// `EINVAL`: it is not made of whole pages. `EACCES`: writing was requested, and the file is
-    /// for reading only. `EBUSY`: some of its memory is mapped for the device already, as a process's own
-    /// or as another dma-buf, or is in it twice. `ERANGE`: some lies where the device does not reach it.
-    /// Else its exporter's error.
+    /// `EINVAL`: it does not consist of whole pages. `EACCES`: `write` was requested, and the file
+    /// is read-only. `EBUSY`: some of its memory is already mapped for the device, as user memory
+    /// or as another dma-buf, or is in it twice. `ERANGE`: the device does not reach some of it.
+    /// Else the exporter's error.
     pub(crate) fn import(
         self: &Arc<Self>,
         buffer: &DmaBuf,
@@ -279,7 +278,7 @@ impl Imports {
         if write && minds_mode && !buffer.is_writeable() {
             return Err(EACCES);
         }
-        // From here on it is a user, whose end undoes that.
+        // Dropping it undoes `enter`.
         let import = Import {
             imports: self.clone(),
             attached: self.enter(buffer)?,
@@ -296,12 +295,12 @@ impl Imports {
         Ok(import)
     }
 
-    /// Attaches a dma-buf, unless its memory is mapped already: then the device must not have it
-    /// twice, not even while that is found out.
+    /// Attaches a dma-buf, unless its memory is already mapped: the device must not have two
+    /// mappings of it, not even for the check. Hence the [`Looker`].
     fn attach(&self, buffer: &DmaBuf) -> Result<Parts> {
         let looker = self.looker.as_ref().ok_or(ENOTSUPP)?;
         let (seen, ranges) = looker.look(buffer)?;
-        // Its owner would map a copy (swiotlb), and not synchronize it.
+        // The exporter would map a bounce buffer (swiotlb), and not sync it.
         if !ranges.iter().all(|range| self.dev.reaches(range)) {
             return Err(ERANGE);
         }
@@ -314,7 +313,7 @@ impl Imports {
         let (dev, raw) = (raw_device(&self.dev), buffer.0.as_ptr());
         // SAFETY: The device and the buffer are valid; the parts are written if it succeeds.
         let attached = to_result(unsafe { shim::gal_attach(dev, raw, false, &mut import) });
-        // As long as it is seen it stays where it is.
+        // Until here the attachment to the looker has kept the memory in place.
         drop(seen);
         match attached {
             Ok(()) => Ok(Parts { import, ranges }),
@@ -328,7 +327,8 @@ impl Imports {
     /// Counts one more user of a dma-buf.
     fn enter(&self, buffer: &DmaBuf) -> Result<Arc<Attached>> {
         let key = buffer.0.as_ptr().addr();
-        // Before the lock, which all processes take: one at its cgroup's limit may take long.
+        // Allocates before taking the lock, which all processes share: an allocation at a cgroup's
+        // limit may take long.
         let room = RBTreeNodeReservation::new(GFP_CLIENT)?;
         let attached = pin_init!(Attached {
             buffer: buffer.clone(),
@@ -348,7 +348,7 @@ impl Imports {
         Ok(attached)
     }
 
-    /// Counts one user less; whether it was the last one.
+    /// Removes a user. Returns whether it was the last one.
     fn leave(&self, key: usize) -> bool {
         let mut registry = self.registry.lock();
         registry.get_mut(&key).is_none_or(|shared| {
@@ -357,7 +357,7 @@ impl Imports {
         })
     }
 
-    /// Counts one user less, unless it is the last one.
+    /// Removes a user, unless it is the last one. Returns whether it did.
     fn leave_others(&self, key: usize) -> bool {
         let mut registry = self.registry.lock();
         match registry.get_mut(&key) {
@@ -369,7 +369,7 @@ impl Imports {
         }
     }
 
-    /// Forgets a dma-buf, unless it has users again.
+    /// Removes a dma-buf from the registry, unless it has users again.
     fn forget(&self, key: usize) -> Option<Arc<Attached>> {
         let mut registry = self.registry.lock();
         match registry.get(&key) {
@@ -390,7 +390,7 @@ pub(crate) struct Import {
     imports: Arc<Imports>,
     attached: Arc<Attached>,
     write: bool,
-    /// The file that its owner shows a view of it by: only compared.
+    /// The address of the file of its mapping in the process, only for comparison.
     view: Atomic<usize>,
 }
 
@@ -405,7 +405,7 @@ impl Import {
         self.write
     }
 
-    /// The device's addresses of its pages. `EINVAL`: it is not made of whole pages. `ENOMEM`.
+    /// The DMA addresses of its pages. `EINVAL`: it does not consist of whole pages. `ENOMEM`.
     pub(crate) fn pages(&self) -> Result<KVVec<DmaAddress>> {
         let parts = self.attached.parts.lock();
         let parts = parts.as_ref().ok_or(EINVAL)?;
@@ -413,7 +413,7 @@ impl Import {
         unsafe { pages_of(&self.attached.buffer, &parts.import) }
     }
 
-    /// Maps all of it into the calling process, as its owner does that. Returns the address.
+    /// Maps all of it into the calling process by its exporter's `mmap`. Returns the address.
     pub(crate) fn map_into_caller(&self) -> Result<usize> {
         let file = self.attached.buffer.file();
         // SAFETY: The dma-buf is live, and it holds its file.
@@ -424,9 +424,9 @@ impl Import {
         Ok(user)
     }
 
-    /// Maps it into an area, as its owner does that: the area is the owner's then.
+    /// Maps it into an area by its exporter's `mmap`, which takes over the area.
     pub(crate) fn map(&self, area: NewArea<'_>) -> Result {
-        // Its owner does not look at the mode of the file by which the process has it.
+        // The exporter does not check the mode of the file that the process has.
         if !self.write {
             area.make_read_only()?;
         }
@@ -435,22 +435,21 @@ impl Import {
         to_result(unsafe { shim::gal_mmap_buffer(buffer, area.as_ptr()) })
     }
 
-    /// Whether the calling process has its view at `user`.
+    /// Whether the calling process has its mapping at `user`.
     pub(crate) fn is_seen_at(&self, user: usize) -> bool {
-        // Its owner may have put another file in place of the dma-buf's.
+        // The exporter may have replaced the area's file by another one.
         view_at(user) == Some((self.bytes(), self.view.load(Relaxed)))
     }
 
-    /// Ends the calling process's view of it at `user`, if that is what is there; says whether it is not
-    /// there now.
+    /// Unmaps it from the calling process at `user`, if it is there. Returns whether it is gone.
     pub(crate) fn unmap(&self, user: usize) -> bool {
-        // Another thread may change its own memory map in between; it is its own.
+        // Another thread may change the memory map in between: that affects only its own process.
         // SAFETY: Works on the caller's memory map and checks the range.
         !self.is_seen_at(user) || unsafe { bindings::vm_munmap(user, self.bytes()) == 0 }
     }
 }
 
-/// Bytes and file (an address, only to be compared) of the area that begins at `user` in the
+/// Bytes and file (an address, only for comparison) of the area that begins at `user` in the
 /// calling process.
 fn view_at(user: usize) -> Option<(usize, usize)> {
     let current = kernel::current!();
@@ -466,7 +465,7 @@ impl Drop for Import {
     fn drop(&mut self) {
         let buffer = self.attached.buffer.0.as_ptr();
         let key = buffer.addr();
-        // Only the last one waits for those that attach it.
+        // Only the last user waits for the attachment lock.
         if self.imports.leave_others(key) {
             return;
         }
@@ -480,14 +479,14 @@ impl Drop for Import {
             self.imports.pinned.forget(&parts.ranges);
         }
         drop(parts);
-        // The last reference of the buffer may go with ours: not under a lock.
+        // This may put the last reference of the buffer, which must not happen under a lock.
         drop(self.imports.forget(key));
     }
 }
 
 /// Memory that can be a dma-buf.
 pub(crate) enum Memory<'a> {
-    /// Contiguous, in no cache.
+    /// Contiguous and uncached.
     Part(Part<'a>),
     /// Pages.
     Pages(&'a super::pages::Pages),
@@ -499,15 +498,15 @@ pub(crate) trait Exportable: Send + Sync + 'static {
     fn memory(&self) -> Option<Memory<'_>>;
 }
 
-/// What a new dma-buf's descriptor may be used for, in flags of `open`.
+/// Access mode of a new dma-buf's descriptor, as flags of `open`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access(u32);
 
 impl Access {
-    /// Reading and writing; `exec` closes it.
+    /// Reading and writing, closed on `exec`.
     pub(crate) const FULL: Self = Self(flags::O_RDWR | flags::O_CLOEXEC);
 
-    /// What flags of `open` say of reading, writing and `exec`.
+    /// The access mode in flags of `open`.
     pub(crate) fn of_flags(given: u32) -> Self {
         Self(given & (flags::O_ACCMODE | flags::O_CLOEXEC))
     }
@@ -517,12 +516,13 @@ impl Access {
     }
 }
 
-/// What a dma-buf of ours keeps.
+/// The private data of an exported dma-buf.
 struct Owner<T> {
     object: Arc<T>,
-    /// Whatever its file is for.
+    /// Importers may write even if the file is read-only.
     importers_write: bool,
-    /// Its address tells whose the dma-buf is, so it must not be another's as long as that lives.
+    /// Its address identifies the dma-buf's exporter, so it must not be reused while the dma-buf
+    /// lives.
     _exporter: Arc<Exporter<T>>,
 }
 
@@ -535,9 +535,9 @@ unsafe extern "C" fn put<T: Send + Sync + 'static>(owner: *mut c_void) {
     drop(unsafe { KBox::<Owner<T>>::from_foreign(owner) });
 }
 
-/// Makes dma-bufs of objects, and knows them again.
+/// Exports objects as dma-bufs, and recognizes these.
 pub(crate) struct Exporter<T> {
-    /// So that no two of them have one address.
+    /// Gives each exporter an address of its own.
     _place: u8,
     _objects: PhantomData<fn() -> T>,
 }
@@ -556,8 +556,8 @@ impl<T: Exportable> Exporter<T> {
         Arc::as_ptr(self).cast()
     }
 
-    /// A new file of a dma-buf of `object`'s memory, as [`Exporter::make`] makes it. `EMFILE`: the
-    /// process has no descriptor left.
+    /// Exports `object` as [`Exporter::make`] does, with a new descriptor. `EMFILE`: the process
+    /// has none left.
     pub(crate) fn export(self: &Arc<Self>, object: Arc<T>, access: Access) -> Result<NewFile> {
         let reserved = match access.closes_on_exec() {
             true => Reserved::new()?,
@@ -571,8 +571,9 @@ impl<T: Exportable> Exporter<T> {
         unsafe { reserved.fill(file) }
     }
 
-    /// Makes a dma-buf of `object`'s memory, which it keeps alive, for `access`; `importers_write`
-    /// also if that is for reading. `EINVAL`: it cannot be one.
+    /// Exports `object`'s memory for `access`. The dma-buf keeps the object alive.
+    /// `importers_write`: importers may write even if `access` is read-only. `EINVAL`: it cannot be
+    /// exported.
     pub(crate) fn make(
         self: &Arc<Self>,
         object: Arc<T>,
@@ -602,9 +603,8 @@ impl<T: Exportable> Exporter<T> {
             put: Some(put::<T>),
             flags: access.0,
         };
-        // SAFETY: The dma-buf gets a reference of the object, so the object is never exclusive, and
-        // the memory that it lends stays lent as long; so does the array of pages, whose number
-        // this is.
+        // SAFETY: The dma-buf gets a reference of the object. So nothing has exclusive access to
+        // the object, and its memory and the array of pages, which has this length, stay valid.
         let buffer = from_err_ptr(unsafe { shim::gal_export_buffer(&what) }).inspect_err(|_| {
             // SAFETY: The export failed, so `owner` was not taken and is still ours to drop.
             unsafe { put::<T>(owner.cast()) };
@@ -613,14 +613,14 @@ impl<T: Exportable> Exporter<T> {
         NonNull::new(buffer).map(DmaBuf).ok_or(ENOMEM)
     }
 
-    /// The object whose dma-buf `buffer` is, if it is one of this exporter's, and whether its
-    /// importers may write.
+    /// The object that `buffer` exports, if it is one of this exporter's, and whether importers may
+    /// write.
     pub(crate) fn find(self: &Arc<Self>, buffer: &DmaBuf) -> Option<(Arc<T>, bool)> {
         // SAFETY: By its type invariant the dma-buf is live; the tag is only compared.
         let owner = unsafe { shim::gal_exported_by(buffer.0.as_ptr(), self.tag()) };
         let owner = NonNull::new(owner.cast::<Owner<T>>())?;
         // SAFETY: Only this exporter's dma-bufs have its address, and their owners are of this
-        // type; the dma-buf keeps its own.
+        // type; the dma-buf keeps its owner alive.
         let owner = unsafe { owner.as_ref() };
         let is_writeable = owner.importers_write || buffer.is_writeable();
         Some((owner.object.clone(), is_writeable))

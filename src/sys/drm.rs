@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A DRM node with memory objects.
+//! A DRM node with GEM objects.
 //!
-//! The kernel crate has its abstractions of DRM where that is built in alone. Where DRM is not
-//! there, or was not when the module was loaded, there is no node. The C half is `shim_drm.c`.
+//! The kernel crate's abstractions of DRM exist only if DRM is built in. Without DRM when the
+//! module is loaded, there is no node. The C half is `shim_drm.c`.
 
 use super::{
     chrdev::OpenFile,
@@ -46,10 +46,10 @@ use kernel::{
 };
 
 // CAST: a few.
-/// Words of the longest argument of an ioctl.
+/// Words of the longest ioctl argument.
 pub(crate) const WORDS: usize = shim::gal_drm_limits_GAL_DRM_WORDS as usize;
 
-/// Which driver a node says it is of.
+/// The driver that a node reports.
 #[derive(Clone, Copy)]
 pub(crate) enum Driver {
     /// The vendor's.
@@ -58,24 +58,24 @@ pub(crate) enum Driver {
     Etnaviv,
 }
 
-/// What a file of the node does.
+/// The operations of an open file of the node.
 pub(crate) trait NodeFile: Send + Sync + Sized + 'static {
-    /// What an object is.
+    /// The object of a handle.
     type Object: Send + Sync + 'static;
 
-    /// Whose node it is.
+    /// The driver that the node reports.
     const DRIVER: Driver;
 
     /// A process opens the node.
     fn open() -> Result<Arc<Self>>;
 
-    /// The address space of the file, if it has one. Asked once, when it has been opened.
+    /// The views of the file, if it has them. Called once, after `open`.
     fn views(&self) -> Option<&Views>;
 
-    /// The caller is about to use the file.
+    /// Called before each use of the file.
     fn bind(self: ArcBorrow<'_, Self>) -> Result;
 
-    /// Ioctl `number` of the driver's own; its argument is changed only if it succeeds.
+    /// Handles ioctl `number` of the driver. The argument is written back only on success.
     fn call(
         self: ArcBorrow<'_, Self>,
         file: &Opened<Self>,
@@ -86,31 +86,30 @@ pub(crate) trait NodeFile: Send + Sync + Sized + 'static {
     /// `mmap(2)`.
     fn mmap(self: ArcBorrow<'_, Self>, area: NewArea<'_>) -> Result;
 
-    /// What `/proc/PID/fdinfo/FD` has of the file.
+    /// Prints to `/proc/PID/fdinfo/FD`.
     fn show(self: ArcBorrow<'_, Self>, out: &SeqFile);
 
-    /// `object` gets a handle of the file.
+    /// Called when `object` gets a handle of the file.
     fn enter(self: ArcBorrow<'_, Self>, object: &Arc<Self::Object>) -> Result;
 
-    /// `object` loses a handle of the file, which may be on its way out.
+    /// Called when `object` loses a handle of the file, which may be closing.
     fn leave(self: ArcBorrow<'_, Self>, object: &Arc<Self::Object>);
 
-    /// Whether the caller may have a dma-buf of `object`, which others may use from then on, if it
-    /// `is_first`.
+    /// Fails unless the caller may export `object`. If it `is_first`, others may use the object
+    /// from then on.
     fn check(&self, object: &Arc<Self::Object>, is_first: bool) -> Result;
 
-    /// A dma-buf of `object`, which can be mapped as `access` says.
+    /// Exports `object` as a dma-buf with `access`.
     fn export(object: &Arc<Self::Object>, access: Access) -> Result<DmaBuf>;
 
-    /// The object that `buffer` is, for the calling process. `EBUSY`, `ENOMEM`: [`NodeFile::settle`] may
-    /// help.
-    /// Called under locks of DRM's: it waits for no GPU.
+    /// Imports `buffer` for the calling process. `EBUSY`, `ENOMEM`: [`NodeFile::settle`] may help.
+    /// Called under locks of DRM: it must not wait for the GPU.
     fn import(buffer: &DmaBuf) -> Result<Arc<Self::Object>>;
 
-    /// Waits for what keeps a dma-buf from being imported.
+    /// Waits for what prevents the import of a dma-buf.
     fn settle(self: ArcBorrow<'_, Self>) -> Result;
 
-    /// The last descriptor of the file is closed.
+    /// Called when the last descriptor of the file is closed.
     fn release(self: Arc<Self>);
 }
 
@@ -118,7 +117,7 @@ pub(crate) trait NodeFile: Send + Sync + Sized + 'static {
 ///
 /// # Invariants
 ///
-/// The pointer is valid, and of a node with [`Answers`] of `T`.
+/// The pointer is valid and belongs to a node with [`Answers`] of `T`.
 pub(crate) struct Opened<T>(NonNull<shim::drm_file>, PhantomData<T>);
 
 impl<T: NodeFile> Opened<T> {
@@ -129,7 +128,7 @@ impl<T: NodeFile> Opened<T> {
         unsafe { &*shim::gal_open_file(self.0.as_ptr()).cast::<OpenFile>() }
     }
 
-    /// A handle for `object`, of `bytes` bytes.
+    /// Makes a handle for `object`, of `bytes` bytes.
     pub(crate) fn insert(&self, object: Arc<T::Object>, bytes: usize) -> Result<u32> {
         let bytes = page_align(bytes).ok_or(EINVAL)?;
         let mut handle = 0;
@@ -148,9 +147,9 @@ impl<T: NodeFile> Opened<T> {
 
     /// The object of a handle.
     pub(crate) fn find(&self, handle: u32) -> Option<Found<T>> {
-        // SAFETY: By the type invariant; the call refuses handles that are none.
+        // SAFETY: By the type invariant; the call refuses unknown handles.
         let object = unsafe { shim::gal_find_object(self.0.as_ptr(), handle) };
-        // INVARIANT: It came with a reference, and of this file are this node's objects alone.
+        // INVARIANT: It came with a reference, and the file has only objects of this node.
         NonNull::new(object).map(|object| Found(object, PhantomData))
     }
 }
@@ -159,17 +158,17 @@ impl<T: NodeFile> Opened<T> {
 ///
 /// # Invariants
 ///
-/// The pointer is valid, and of a node with [`Answers`] of `T`; a reference is ours.
+/// The pointer is valid and belongs to a node with [`Answers`] of `T`; we own a reference.
 pub(crate) struct Found<T: NodeFile>(NonNull<shim::drm_gem_object>, PhantomData<T>);
 
 impl<T: NodeFile> Found<T> {
-    /// Its size in bytes: whole pages.
+    /// Size in bytes: whole pages.
     pub(crate) fn bytes(&self) -> usize {
         // SAFETY: By the type invariant the object is live; its size never changes.
         unsafe { shim::gal_object_bytes(self.0.as_ptr()) }
     }
 
-    /// What it is.
+    /// The object.
     pub(crate) fn get(&self) -> ArcBorrow<'_, T::Object> {
         // SAFETY: By the type invariant the content is an `Arc` of such an object, and lives as long
         // as the reference does.
@@ -178,13 +177,13 @@ impl<T: NodeFile> Found<T> {
 }
 
 impl<T: NodeFile> Found<T> {
-    /// Whether others may have a dma-buf of it.
+    /// Whether it was exported, so that others may use it.
     pub(crate) fn is_shared(&self) -> bool {
         // SAFETY: By the type invariant the object is live; the call reads one word of it.
         unsafe { shim::gal_is_shared(self.0.as_ptr()) }
     }
 
-    /// The dma-buf that others have of it.
+    /// The exported dma-buf, if any.
     pub(crate) fn buffer(&self) -> Option<Shared> {
         if !self.is_shared() {
             return None;
@@ -196,22 +195,22 @@ impl<T: NodeFile> Found<T> {
     }
 }
 
-/// A dma-buf of an object, and what happens to it.
+/// The exported dma-buf of an object, with the fences of its users.
 ///
 /// # Invariants
 ///
-/// The pointer is valid, and a reference is ours.
+/// The pointer is valid, and we own a reference.
 pub(crate) struct Shared(NonNull<shim::dma_buf>);
 
 impl Shared {
-    /// Which one it is.
+    /// The address of the `struct dma_buf`, which identifies it.
     pub(crate) fn address(&self) -> usize {
         self.0.as_ptr().addr()
     }
 
-    /// Waits for the others' fences: for all, if the caller `writes`, else for those of writers.
-    /// Fences of ours for the core at place `except` are left out. `ETIMEDOUT`: they take longer than
-    /// `milliseconds`. `ERESTARTSYS`: a Unix signal came first, or one that kills, if the wait
+    /// Waits for the fences of others: for all if the caller `writes`, else for those of writers.
+    /// It skips our fences for the core at place `except`. `ETIMEDOUT`: they take longer than
+    /// `milliseconds`. `ERESTARTSYS`: a Unix signal came first; only a fatal one if the wait
     /// `outlasts` the others.
     pub(crate) fn wait_for_others(
         &self,
@@ -227,7 +226,7 @@ impl Shared {
         })
     }
 
-    /// Has them wait for `fence`. `ENOMEM`: they do not know of it.
+    /// Adds `fence` for others to wait for. `ENOMEM`: it was not added.
     pub(crate) fn show(&self, fence: &SharedFence, writes: bool) -> Result {
         // SAFETY: By the type invariant, and that of the fence.
         to_result(unsafe { shim::gal_show_fence(self.0.as_ptr(), fence.0.as_ptr(), writes) })
@@ -275,7 +274,7 @@ impl<T: NodeFile> Answers<T> {
 
     /// # Safety
     ///
-    /// `state` is of [`Self::open`], and [`Self::close`] does not run meanwhile.
+    /// `state` came from [`Self::open`], and [`Self::close`] does not run for the lifetime `'a`.
     unsafe fn file<'a>(state: *mut c_void) -> ArcBorrow<'a, T> {
         // SAFETY: `open` made the state of an `Arc<T>`, which `close` has not taken back yet.
         unsafe { Arc::<T>::borrow(state.cast()) }
@@ -283,7 +282,7 @@ impl<T: NodeFile> Answers<T> {
 
     /// # Safety
     ///
-    /// `content` is an `Arc` of an object, which stays meanwhile.
+    /// `content` is an `Arc` of an object, which stays valid for the lifetime `'a`.
     unsafe fn object<'a>(content: *mut c_void) -> ArcBorrow<'a, T::Object> {
         // SAFETY: By the caller the content is such an `Arc`, and its object keeps it meanwhile.
         unsafe { Arc::<T::Object>::borrow(content.cast()) }
@@ -450,15 +449,15 @@ impl<T: NodeFile> Answers<T> {
     }
 }
 
-/// A node, as long as it lives. Its files outlive it, and answer `ENODEV` then.
+/// A registered node. Files may outlive it, and then return `ENODEV`.
 ///
 /// # Invariants
 ///
-/// `raw` is of `gal_new_node`.
+/// `raw` came from `gal_new_node`.
 pub(crate) struct Node {
     raw: NonNull<shim::drm_device>,
     parent: ARef<device::Device>,
-    /// For the functions.
+    /// Keeps the callbacks loaded.
     _in_use: InUse,
 }
 
@@ -474,7 +473,7 @@ pub(crate) fn is_there() -> bool {
 }
 
 impl Node {
-    /// A new one, which shows `parent` as its hardware. `ENOTSUPP`: there is no DRM.
+    /// Registers a node with the parent device `parent`. `ENOTSUPP`: there is no DRM.
     pub(crate) fn new<T: NodeFile>(parent: &device::Device) -> Result<Self> {
         if !is_there() {
             return Err(ENOTSUPP);
@@ -494,7 +493,7 @@ impl Node {
         })
     }
 
-    /// Whether `dev` is what it shows as its hardware.
+    /// Whether `dev` is the parent device.
     pub(crate) fn is_of(&self, dev: &device::Device) -> bool {
         raw_device(&self.parent) == raw_device(dev)
     }

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Pages that the device pins in processes, counted against RLIMIT_MEMLOCK.
+//! Accounting of pinned user pages against RLIMIT_MEMLOCK.
 //!
-//! The limit is a process's, but what counts is the sum of all that its user has pinned, as with
-//! io_uring: a process can end and leave its pins to a file that others have. Like those of all
-//! processes with `CAP_IPC_LOCK` such pins would count nowhere else. Each memory map shows its own
-//! as `VmPin`.
+//! The limit is the process's, but as with io_uring the sum over all pins of its user counts: pins
+//! can outlive their process through a file that others have open. Each memory map shows its own
+//! pins as `VmPin`.
 //!
-//! A page of a large folio (a huge page) keeps the whole folio, also when the process has unmapped
-//! all else of it. So a folio counts with all its pages, once for each process that has pinned some,
-//! and these do not count besides: only pins beyond as many, which take room in the GPU's address
-//! space all the same.
+//! A pinned page of a large folio (a huge page) keeps the whole folio, even if the process has
+//! unmapped the rest. So a folio counts with all its pages, once for each process that has pinned
+//! any of them. Further pins of its pages count only if there are more pins than pages, since each
+//! takes room in the GPU's address space.
 //!
 //! Lock: `galcore locked pages`, a leaf. Memory for entries is allocated before it is taken.
 
@@ -33,30 +32,28 @@ use kernel::{
     }, //
 };
 
-/// A large folio, of which a page is pinned.
+/// A large folio with a pinned page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Folio {
     /// Its physical address.
     pub(super) start: u64,
-    /// How many it has, more than one.
+    /// Number of pages, more than one.
     pub(super) pages: usize,
 }
 
-/// For whom a folio counts: its physical address, the address of the memory map, and the user, if
-/// there is a limit.
+/// A folio's physical address, the address of the memory map, and the user, if there is a limit.
 type Key = (u64, usize, Option<u32>);
 
-/// A folio that counts.
+/// A folio that is accounted for.
 struct Whole {
-    /// How often its pages are pinned, not 0.
+    /// Number of pins of its pages, not 0.
     pins: usize,
-    /// How many it has.
+    /// Number of pages.
     pages: usize,
 }
 
 impl Whole {
-    /// As how many pages it counts: as all of its own while one is pinned, and as more if these are
-    /// pinned more often.
+    /// How many pages to count: all of the folio, or the number of pins if that is larger.
     fn count(&self) -> usize {
         match self.pins {
             0 => 0,
@@ -65,11 +62,10 @@ impl Whole {
     }
 }
 
-/// What is pinned.
 struct Sums {
-    /// Pages, by the users that have pinned them. None has 0.
+    /// Pages by user. No entry is 0.
     users: RBTree<u32, usize>,
-    /// Large folios, whose pages are part of those.
+    /// Large folios, whose pages are included in `users`.
     folios: RBTree<Key, Whole>,
 }
 
@@ -81,7 +77,7 @@ impl Sums {
         }
     }
 
-    /// Adds `count` pages, at least one, of `user`. `ENOMEM`: more than `limit` in all.
+    /// Adds `count` pages, at least one, of `user`. `ENOMEM`: the sum exceeds `limit`.
     fn add(
         &mut self,
         room: RBTreeNodeReservation<u32, usize>,
@@ -102,7 +98,7 @@ impl Sums {
         Ok(())
     }
 
-    /// Takes `count` of them back.
+    /// Subtracts `count` pages.
     fn remove(&mut self, user: u32, count: usize) {
         let Some(sum) = self.users.get_mut(&user) else {
             return;
@@ -113,8 +109,8 @@ impl Sums {
         }
     }
 
-    /// Adds `pins` pins of a folio of `pages` pages. How many pages that has added: see
-    /// [`Whole::count`]. `ENOMEM`: more than `limit` in all.
+    /// Adds `pins` pins of a folio of `pages` pages. Returns how many pages this adds to
+    /// [`Whole::count`]. `ENOMEM`: the sum exceeds `limit`.
     fn join(
         &mut self,
         (room, sum): (
@@ -143,7 +139,8 @@ impl Sums {
         Ok(added)
     }
 
-    /// Takes `pins` pins of a folio back. How many pages are left that [`Sums::remove`] takes back.
+    /// Removes `pins` pins of a folio. Returns the number of pages for [`Sums::remove`] to
+    /// subtract.
     fn leave(&mut self, key: &Key, pins: usize) -> usize {
         let Some(whole) = self.folios.get_mut(key) else {
             return 0;
@@ -158,7 +155,7 @@ impl Sums {
     }
 }
 
-/// What all users have pinned for one device.
+/// The pins of all users for one device.
 #[pin_data]
 pub(super) struct Accounts {
     #[pin]
@@ -166,7 +163,7 @@ pub(super) struct Accounts {
 }
 
 impl Accounts {
-    /// No page is locked.
+    /// Accounts without pages.
     pub(super) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -181,30 +178,31 @@ impl Accounts {
 ///
 /// # Invariants
 ///
-/// `count` pages are counted in `mm` and, if there is a user, in `accounts`, besides folios.
+/// `count` pages are counted in `mm` and, if there is a user, in `accounts`, in addition to folios.
 pub(super) struct Locked {
     mm: ARef<Mm>,
     count: usize,
     accounts: Arc<Accounts>,
-    /// Whose they are, if there is a limit.
+    /// The owner, if there is a limit.
     user: Option<u32>,
 }
 
-/// How many pages the calling process may lock.
+/// The calling process's limit, in pages.
 fn limit() -> usize {
     // SAFETY: Only looks at the calling thread.
     unsafe { shim::gal_lock_limit() }
 }
 
 impl Locked {
-    /// None yet of `wanted` pages of the calling process, nor of its user. `ESRCH`: it is no process.
-    /// `E2BIG`: that number exceeds its limit in any case.
+    /// Prepares to account for `wanted` pages of the calling process. `ESRCH`: the caller is a
+    /// kernel thread. `E2BIG`: `wanted` alone exceeds the limit.
     pub(super) fn new(accounts: &Arc<Accounts>, wanted: usize) -> Result<Self> {
         let current = kernel::current!();
         let mm: &Mm = current.mm().ok_or(ESRCH)?;
         // SAFETY: Only looks at the calling thread.
         let is_exempt = unsafe { shim::gal_may_lock_all() };
-        // Those that were pinned on the way to a refusal would keep out others of the user's.
+        // Refuses at once: pins up to the limit would make other requests of the user fail
+        // meanwhile.
         if !is_exempt && wanted > limit() {
             return Err(E2BIG);
         }
@@ -222,9 +220,9 @@ impl Locked {
         (folio.start, self.mm.as_raw() as usize, self.user)
     }
 
-    /// `pins` more pages are pinned: all of `folio`, which count as that does until
-    /// [`Locked::leave`], or of none, which count until this goes. Called by the process that has
-    /// made this. `ENOMEM`: that exceeds the user's limit, or no memory; they do not count.
+    /// Adds `pins` pins: those of `folio` count with it until [`Locked::leave`], others until this
+    /// is dropped. Called by the process that made this. `ENOMEM`: no memory, or over the user's
+    /// limit: then nothing is added.
     pub(super) fn add(&mut self, folio: Option<Folio>, pins: usize) -> Result {
         let sum = RBTreeNodeReservation::new(GFP_CLIENT)?;
         let limit = limit();
@@ -243,19 +241,18 @@ impl Locked {
                 }
             }
         }
-        // INVARIANT: Those of no folio are counted here and there.
+        // INVARIANT: Pins without a folio are counted both here and in `accounts`.
         self.count = count;
         // SAFETY: A reference is held, so the memory map is live.
         unsafe { shim::gal_add_pinned(self.mm.as_raw(), added) };
         Ok(())
     }
 
-    /// Takes `pins` pins of `folio` back that count, before its pages are released. If they
-    /// were the last, the folio's pages count here: it may be released only after they leave it, and
-    /// they count until this goes.
+    /// Removes `pins` pins of `folio`, before its pages are released. What [`Sums::leave`] returns
+    /// for them counts until this is dropped, which is after the release.
     pub(super) fn leave(&mut self, folio: Folio, pins: usize) {
         let left = self.accounts.sums.lock().leave(&self.key(folio), pins);
-        // INVARIANT: Those that the folio has counted.
+        // INVARIANT: These were counted by the folio.
         self.count = self.count.saturating_add(left);
     }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which pages of others' memory are mapped for the device.
+//! The registry of user pages and dma-bufs that are mapped for the device.
 //!
-//! Pure logic. No page may be mapped twice: what the kernel synchronises by one mapping it does not
-//! by the other, and its DMA checker takes a page that is mapped more than seven times for a leak.
-//! So a page that is pinned is mapped once however often it is pinned, and no page of a dma-buf is
-//! pinned, or in another dma-buf. Pages are noted one by one, as they are mapped; dma-bufs by
-//! ranges. Memory for entries is allocated before the registry's lock is taken ([`Room`]): a process
-//! at its memory cgroup's limit reclaims there, and must not keep others waiting.
+//! Pure logic. No page may be mapped twice: a DMA sync of one mapping does not sync the other, and
+//! the kernel's DMA debugging reports a page with more than seven mappings as a leak. So a pinned
+//! page is mapped once, however often it is pinned, and a page of a dma-buf is neither pinned nor
+//! in another dma-buf. Pages have an entry each, dma-bufs one for each range. Entries are allocated
+//! before the registry's lock is taken ([`Room`]): a process at its memory cgroup's limit reclaims
+//! there, and must not keep others waiting.
 
 use super::GFP_CLIENT;
 use core::ops::Range;
@@ -21,7 +21,7 @@ use kernel::{
     },
 };
 
-/// Where a pinned page is mapped, and how often it is pinned.
+/// A pinned page: DMA address and number of pins.
 struct Pinned {
     dma: DmaAddress,
     users: usize,
@@ -51,17 +51,17 @@ impl Rooms {
     }
 }
 
-/// Mapped pages, by their physical addresses.
+/// Mapped pages, by physical address.
 pub(super) struct Mapped {
     pinned: RBTree<u64, Pinned>,
-    /// Ends of the ranges that dma-bufs have, by their starts.
+    /// Ends of the dma-bufs' ranges, by start.
     imported: RBTree<u64, u64>,
 }
 
-/// Whether `starts`, a tree of ranges that do not overlap, has one that overlaps `wanted`; `end`
-/// tells where a range ends.
+/// Whether `starts`, a tree of disjoint ranges, has one that overlaps `wanted`. `end` returns the
+/// end of a range.
 fn overlaps<T>(starts: &RBTree<u64, T>, wanted: &Range<u64>, end: impl Fn(u64, &T) -> u64) -> bool {
-    // The last that begins before the end of `wanted` is the only one that need be looked at.
+    // Only the last range that begins before the end of `wanted` can overlap it.
     let last = match starts.cursor_lower_bound(&wanted.end) {
         Some(cursor) => cursor.peek_prev().map(|(&start, range)| end(start, range)),
         None => starts.cursor_back().map(|cursor| {
@@ -73,7 +73,7 @@ fn overlaps<T>(starts: &RBTree<u64, T>, wanted: &Range<u64>, end: impl Fn(u64, &
 }
 
 impl Mapped {
-    /// No page is mapped.
+    /// An empty registry.
     pub(super) fn new() -> Self {
         Self {
             pinned: RBTree::new(),
@@ -81,8 +81,8 @@ impl Mapped {
         }
     }
 
-    /// Pins the page at `page` once more, which `map` maps if it is not mapped yet. `EBUSY`: a
-    /// dma-buf has it. Else what `map` says.
+    /// Adds a pin of the page at `page`. Calls `map` for the first pin, and returns its error.
+    /// `EBUSY`: a dma-buf has the page.
     pub(super) fn pin(
         &mut self,
         room: Room,
@@ -104,7 +104,7 @@ impl Mapped {
         Ok(dma)
     }
 
-    /// Takes one pin of the page at `page` back: where it was mapped, if that was the last.
+    /// Removes a pin of the page at `page`. Returns its DMA address if that was the last pin.
     pub(super) fn unpin(&mut self, page: u64) -> Option<DmaAddress> {
         let pinned = self.pinned.get_mut(&page)?;
         pinned.users -= 1;
@@ -114,8 +114,8 @@ impl Mapped {
         }
     }
 
-    /// Notes the ranges of a dma-buf. `EBUSY`: one is mapped already, or is among them twice.
-    /// `ENOMEM`: there is not room for all. If it fails none is noted.
+    /// Adds the ranges of a dma-buf. `EBUSY`: one is already mapped, or is among them twice.
+    /// `ENOMEM`: too few `rooms`. On failure none is added.
     pub(super) fn import(&mut self, mut rooms: Rooms, ranges: &[Range<u64>]) -> Result {
         for (at, range) in ranges.iter().enumerate() {
             let room = rooms.0.pop().ok_or(ENOMEM);
@@ -138,7 +138,7 @@ impl Mapped {
         Ok(())
     }
 
-    /// Forgets ranges that [`Mapped::import`] has noted.
+    /// Removes ranges that [`Mapped::import`] has added.
     pub(super) fn forget(&mut self, ranges: &[Range<u64>]) {
         for range in ranges {
             self.imported.remove(&range.start);
@@ -146,7 +146,7 @@ impl Mapped {
     }
 }
 
-/// The ranges of pages at `pages`, as few as can be found without sorting.
+/// The ranges of `pages`. Merges adjacent pages, without sorting.
 pub(super) fn ranges(pages: &[DmaAddress]) -> Result<KVVec<Range<u64>>> {
     let mut ranges: KVVec<Range<u64>> = KVVec::new();
     for &page in pages {

@@ -2,22 +2,21 @@
 
 //! The only room with `unsafe`: safe wrappers for what the `kernel` crate lacks.
 //!
-//! It owns raw kernel objects (mappings, DMA memory, device numbers, procfs entries) and gives each
-//! a type whose `Drop` undoes exactly what its constructor did. What is safe here is sound whatever
-//! safe code does: what a call relies on is in its types (`vma::NewArea`, `physical::Part`,
-//! `dma::Device`, `unload::InUse`), and where an object lends what C uses, C has a reference of the
-//! object, so that the object is never exclusive and what it lends stays. It knows nothing of GPUs
-//! but the names of what traces show (`trace`), and imports `wait` alone, which lies below. It
-//! takes no lock of its own but for the registries of shared pages and dma-bufs, and in C those of
-//! the lists of stand-ins and of powers, of power domains, and of `gpu_govern`. The C half is
-//! `shim.c`, macros and inlines only, and for dma-bufs, DRM, fences, components, power and
-//! framebuffers `shim_dma_buf.c`, `shim_drm.c`, `shim_fence.c`, `shim_component.c`, `shim_power.c`
-//! and `shim_framebuffer.c`, with the operations that the kernel calls; `shim_trace.c` is the trace
+//! It owns raw kernel objects (mappings, DMA memory, device numbers, procfs entries). Each has a
+//! type whose `Drop` undoes exactly what its constructor did. The safe functions are sound whatever
+//! safe code does: types carry the preconditions of a call (`vma::NewArea`, `physical::Part`,
+//! `dma::Device`, `unload::InUse`), and C holds a reference of each object whose memory it uses.
+//! The room knows nothing of GPUs but the names in traces (`trace`), and imports only `wait`. Its
+//! own locks are those of the registries of shared pages and dma-bufs, and in C those of the lists
+//! of stand-ins and of powers, of power domains, and of `gpu_govern`. The C half is `shim.c`,
+//! macros and inlines only, and for dma-bufs, DRM, fences, components, power and framebuffers
+//! `shim_dma_buf.c`, `shim_drm.c`, `shim_fence.c`, `shim_component.c`, `shim_power.c` and
+//! `shim_framebuffer.c`, with the operations that the kernel calls; `shim_trace.c` has the trace
 //! events.
 //!
-//! What no type can show is that a range of physical addresses is registers, or memory without
-//! another user: the machine's owner says so, in the device tree or by parameters, and what neither
-//! says is refused here (`physical::Source`, `platform::OwnDevice`, `mmio::Registers`).
+//! No type can prove that a range of physical addresses is registers, or memory without another
+//! user. The machine's owner declares it in the device tree or by parameters, and this room refuses
+//! all other ranges (`physical::Source`, `platform::OwnDevice`, `mmio::Registers`).
 
 pub(crate) mod attribute;
 pub(crate) mod barrier;
@@ -57,7 +56,7 @@ pub(crate) mod vma;
 pub(crate) mod window;
 pub(crate) mod work;
 
-/// What bindgen made of `shim.h`.
+/// Bindings of `shim.h`.
 #[allow(
     clippy::all,
     clippy::undocumented_unsafe_blocks,
@@ -91,8 +90,9 @@ use kernel::{
     task::Task, //
 };
 
-/// For what clients ask for: charged to the caller's memory cgroup. Fails where there is no memory
-/// unless a process is ended: the memory of the GPU is no process's, so it would be any.
+/// For memory that clients request: charged to the caller's memory cgroup. The allocation fails
+/// rather than invoke the OOM killer, which would not find the culprit: GPU memory belongs to no
+/// process.
 pub(crate) const GFP_CLIENT: Flags = {
     let fails = 1 << bindings::___GFP_RETRY_MAYFAIL_BIT | 1 << bindings::___GFP_NOWARN_BIT;
     let raw: bindings::gfp_t = bindings::GFP_KERNEL_ACCOUNT | fails;
@@ -110,8 +110,8 @@ fn raw_device(dev: &device::Device) -> *mut bindings::device {
 }
 
 /// Maps `bytes` of `file` at byte `offset` into the calling process, shared, readable and, with
-/// `write`, writable. Calls the file's own mmap: no lock that this takes may be held. Returns the
-/// address. `ESRCH`: it is not a process.
+/// `write`, writable. Calls the file's `mmap`, so the caller must not hold a lock that this takes.
+/// Returns the address. `ESRCH`: the caller is a kernel thread.
 ///
 /// # Safety
 ///
@@ -122,7 +122,7 @@ unsafe fn map_file(
     write: bool,
     offset: usize,
 ) -> Result<usize> {
-    // A thread of the kernel's has no memory map.
+    // A kernel thread has no memory map.
     if kernel::current!().mm().is_none() {
         return Err(ESRCH);
     }
@@ -130,8 +130,7 @@ unsafe fn map_file(
     let protection = if write { 3 } else { 1 };
     // SAFETY: By the caller; the memory manager checks the rest.
     let address = unsafe { bindings::vm_mmap(file, 0, bytes, protection, 1, offset) };
-    // Above the middle of the address space lie the error numbers, and on a 3G/1G split user
-    // addresses too.
+    // Values in the upper half are error numbers, or on a 3G/1G split also user addresses.
     let errno = address.wrapping_neg();
     if isize::try_from(address).is_err() && errno < 4096 {
         // CAST: below 4096.
@@ -146,7 +145,7 @@ pub(crate) fn widen(address: impl Into<u64>) -> u64 {
     address.into()
 }
 
-/// Bytes of memory that can be had now, and of all there is.
+/// Bytes of available memory, and of all memory.
 pub(crate) fn memory_bytes() -> (usize, usize) {
     // SAFETY: Both calls read counters of the memory manager and have no preconditions.
     let (available, total) = unsafe { (shim::gal_available_pages(), shim::gal_total_pages()) };
@@ -154,33 +153,32 @@ pub(crate) fn memory_bytes() -> (usize, usize) {
     (in_bytes(available), in_bytes(total))
 }
 
-/// Whether `bytes` of contiguous memory are none that [`memory_bytes`] counts.
+/// Whether `bytes` of contiguous memory come from memory that [`memory_bytes`] does not count.
 pub(crate) fn is_apart(bytes: usize) -> bool {
     // SAFETY: The call compares a number with the size of CMA and has no preconditions.
     unsafe { shim::gal_is_apart(bytes) }
 }
 
-/// Whether lines are wanted that say why requests are refused: dynamic debug has them on
-/// (`module galcore +p`).
+/// Whether dynamic debug is on (`module galcore +p`): the log then says why requests are refused.
 pub(crate) fn debugs() -> bool {
     // SAFETY: The call reads a flag and has no preconditions.
     unsafe { shim::gal_debugs() }
 }
 
-/// Whether the calling thread is being killed: what it does for itself must end soon.
+/// Whether the calling thread is being killed: its own work must end soon.
 pub(crate) fn is_killed() -> bool {
     // SAFETY: Only looks at the calling thread.
     unsafe { shim::gal_is_killed() }
 }
 
-/// Whether a handler of the Unix signals that wait for the calling thread lets its system call be
-/// restarted (`SA_RESTART`), or there are no handlers. The kernel asks the first handler alone.
+/// Whether a handler of a pending Unix signal of the calling thread restarts system calls
+/// (`SA_RESTART`), or there is no handler. The kernel itself checks only the first handler.
 pub(crate) fn will_restart() -> bool {
     // SAFETY: Only looks at the calling thread.
     unsafe { shim::gal_will_restart() }
 }
 
-/// Whether the process of `task` ends, or has ended: all of its threads are on their way out.
+/// Whether the process of `task` is exiting, with all threads, or has exited.
 pub(crate) fn is_ending(task: &Task) -> bool {
     // SAFETY: The reference guarantees a live task, of which the call reads flags.
     unsafe { shim::gal_is_ending(task.as_ptr()) }
@@ -192,19 +190,19 @@ pub(crate) fn nice() -> i32 {
     unsafe { shim::gal_nice() }
 }
 
-/// Lets others run, if they are due. Not in atomic context.
+/// Reschedules if needed. Not in atomic context.
 pub(crate) fn yield_if_due() {
     // SAFETY: May be called wherever sleeping is allowed.
     unsafe { shim::gal_yield() }
 }
 
-/// Any number, which cannot be predicted.
+/// A random number that cannot be predicted.
 pub(crate) fn random() -> u32 {
     // SAFETY: May be called from any context.
     unsafe { shim::gal_random() }
 }
 
-/// Whether the calling program is of 32 bits or 64.
+/// Whether the calling program has 32 or 64 bits.
 pub(crate) fn program_bits() -> u8 {
     // SAFETY: Only looks at the calling thread.
     match cfg!(not(CONFIG_64BIT)) || unsafe { shim::gal_in_compat_call() } {
@@ -213,8 +211,8 @@ pub(crate) fn program_bits() -> u8 {
     }
 }
 
-/// The highest address that the calling program can name: a 32-bit one's is below 4 GiB, whatever
-/// the kernel's.
+/// The highest address that the calling program can use: that of a 32-bit program is below 4 GiB,
+/// even with a 64-bit kernel.
 pub(crate) fn highest_user_address() -> usize {
     match program_bits() {
         // CAST: 32 bits into at least 32.
@@ -223,26 +221,25 @@ pub(crate) fn highest_user_address() -> usize {
     }
 }
 
-/// Whether the calling process may do `CAP_SYS_ADMIN` things.
+/// Whether the calling process has `CAP_SYS_ADMIN`.
 pub(crate) fn is_admin() -> bool {
     // SAFETY: May be called from any process context; the number is a valid capability.
     unsafe { bindings::capable(bindings::CAP_SYS_ADMIN as kernel::ffi::c_int) }
 }
 
-/// Whether the calling process may look at what others do (`CAP_PERFMON`, or `CAP_SYS_ADMIN`).
+/// Whether the calling process may observe others (`CAP_PERFMON`, or `CAP_SYS_ADMIN`).
 pub(crate) fn may_profile() -> bool {
     // SAFETY: May be called from any process context; the number is a valid capability.
     unsafe { bindings::capable(bindings::CAP_PERFMON as kernel::ffi::c_int) || is_admin() }
 }
 
-/// The calling thread's real user, as a number of the whole machine's.
+/// The calling thread's real user, as a global ID.
 pub(crate) fn user_id() -> u32 {
     // SAFETY: Only looks at the calling thread.
     unsafe { shim::gal_user_id() }
 }
 
-/// The calling thread's effective user, as a number of the whole machine's: within a user namespace
-/// too each user has one of its own.
+/// The calling thread's effective user, as a global ID, unique across user namespaces.
 pub(crate) fn effective_user_id() -> u32 {
     // SAFETY: Only looks at the calling thread.
     unsafe { shim::gal_effective_user_id() }
@@ -250,11 +247,11 @@ pub(crate) fn effective_user_id() -> u32 {
 
 /// Sleeps about `milliseconds`. `EINTR`: a Unix signal came first.
 pub(crate) fn sleep(milliseconds: u32) -> Result {
-    // SAFETY: Called where waiting is allowed, as all that may fail with `EINTR`.
+    // SAFETY: Called where sleeping is allowed, as all functions that may fail with `EINTR`.
     kernel::error::to_result(unsafe { shim::gal_sleep(milliseconds) })
 }
 
-/// The name of a thread's program, as the kernel's log shows it.
+/// A thread's command name, as the kernel's log shows it.
 #[derive(Clone)]
 pub(crate) struct CommandName([u8; 16]);
 
@@ -267,12 +264,12 @@ impl CommandName {
         Self(name)
     }
 
-    /// Its letters, padded with zeros.
+    /// The bytes, padded with zeros.
     pub(crate) fn bytes(&self) -> &[u8; 16] {
         &self.0
     }
 
-    /// That of `task` now.
+    /// The current name of `task`.
     pub(crate) fn of(task: &Task) -> Self {
         let mut name = [0; 16];
         // SAFETY: The task is referenced; there is room for that many bytes.
@@ -284,7 +281,7 @@ impl CommandName {
 impl fmt::Display for CommandName {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for &byte in self.0.iter().take_while(|&&byte| byte != 0) {
-            // A process chooses its name itself.
+            // A process can set its name to any bytes.
             let plain = byte.is_ascii_graphic() || byte == b' ';
             out.write_char(if plain { byte.into() } else { '?' })?;
         }
@@ -292,14 +289,13 @@ impl fmt::Display for CommandName {
     }
 }
 
-/// The number of a task's process.
+/// The process ID of a task.
 pub(crate) fn process_id(task: &Task) -> i32 {
     // SAFETY: The task is referenced; the number stays as long as it does.
     unsafe { (*task.as_ptr()).tgid }
 }
 
-/// The leader of the process that has `number`, as the calling thread sees it. `None`: there is none
-/// any more.
+/// The leader of the process with ID `number` in the caller's namespace. `None`: there is none.
 pub(crate) fn leader_of(number: i32) -> Option<ARef<Task>> {
     // SAFETY: The call looks the number up under RCU and returns null where no process has it.
     let leader = NonNull::new(unsafe { shim::gal_find_leader(number) })?;
@@ -307,7 +303,7 @@ pub(crate) fn leader_of(number: i32) -> Option<ARef<Task>> {
     Some(unsafe { ARef::from_raw(leader.cast()) })
 }
 
-/// When a task's process was started: no other that has had the same number was then.
+/// The start time of a task's process, which distinguishes processes that had the same ID.
 pub(crate) fn start_time(task: &Task) -> u64 {
     // SAFETY: The task is referenced; the time stays as long as it does.
     unsafe { (*task.as_ptr()).start_boottime }
@@ -320,22 +316,21 @@ pub(crate) fn monotonic_ns() -> u64 {
     u64::try_from(now).unwrap_or(0)
 }
 
-/// Whether the calling thread is one of the process of `leader`.
+/// Whether the calling thread belongs to the process of `leader`.
 pub(crate) fn is_thread_of(leader: &Task) -> bool {
     // SAFETY: The reference guarantees a live task, which is only compared with the caller's.
     unsafe { shim::gal_is_thread_of(leader.as_ptr()) }
 }
 
-/// Sends realtime signal `number` with `value` to the process of `leader`, unless that has left the
-/// memory map `mm`: then it executes another program, whose rights may exceed the sender's.
-/// Failures are the receiver's: its queue is full, or it is gone.
+/// Sends realtime signal `number` with `value` to the process of `leader`, unless that has a memory
+/// map other than `mm`: then it executes another program, whose rights may exceed the sender's.
+/// Ignores failures: the receiver's queue is full, or it has exited.
 pub(crate) fn send_signal(leader: &Task, mm: &Mm, number: i32, value: u32) {
     // SAFETY: The task is referenced, and so is the memory map, which is only compared.
     unsafe { shim::gal_send_signal(leader.as_ptr(), mm.as_raw(), number, value) };
 }
 
-/// As long as it lives the thread is not preempted: others wait for what it does. It must not
-/// sleep.
+/// Disables preemption while it lives, for work that others wait for. The thread must not sleep.
 pub(crate) struct NoPreemption(core::marker::PhantomData<*mut ()>);
 
 impl NoPreemption {
@@ -366,7 +361,7 @@ pub(crate) const HZ: u32 = shim::gal_ticks_GAL_HZ;
 
 /// The kernel's tick counter.
 pub(crate) fn jiffies() -> usize {
-    // SAFETY: A word that the timer interrupt writes; any value it had is a right answer.
+    // SAFETY: A word that the timer interrupt writes; any value that it had is correct.
     unsafe { core::ptr::addr_of!(bindings::jiffies).read_volatile() }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Scattered pages that the GPU reaches one by one, through its MMU.
+//! Scattered pages that the GPU accesses through its MMU.
 
 use super::{
     dma,
@@ -45,13 +45,13 @@ use kernel::{
 };
 use pin_init::InPlaceWrite;
 
-/// Pinned pages that take a noticeable time to map, or to release.
+/// Number of pinned pages that take a noticeable time to map or release.
 const MANY: usize = 1024;
 
-/// The largest block that is asked for: 256 KiB.
+/// Order of the largest block to allocate: 256 KiB.
 const LARGEST_ORDER: u32 = 6;
 
-/// Which way a range of memory changes hands.
+/// The direction of a DMA sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sync {
     /// The CPU has written; the device will read.
@@ -60,29 +60,30 @@ pub(crate) enum Sync {
     ForCpu,
 }
 
-/// Where the pages are from.
+/// The source of the pages.
 enum Origin {
-    /// Allocated by us, in blocks of contiguous pages: of each, the binary logarithm of its pages.
+    /// Allocated by us, in blocks of contiguous pages: the order of each.
     Allocated(KVVec<u8>),
     /// Pinned in a process.
     Pinned {
-        /// The bytes that are the client's: offset and number.
+        /// The client's bytes: offset and number.
         piece: (usize, usize),
-        /// The client may write them, and so may the device.
+        /// The client and the device may write them.
         write: bool,
-        /// Bytes of the piece that the device has given back, from its start.
+        /// Bytes from the start of the piece that were synced for the CPU.
         returned: Atomic<usize>,
-        /// Where they are mapped.
+        /// Maps them.
         registry: Arc<PinnedPages>,
-        /// Counts them while they are.
+        /// Accounts for them.
         locked: Locked,
     },
-    /// Of a dma-buf, whose owner knows them.
+    /// Those of a dma-buf, whose exporter has them.
     Imported(Import),
 }
 
-/// The pages of others that a device reaches. Each is mapped once, however often it is pinned: then
-/// what is handed over by one user is seen by all. So what is pinned is not imported too.
+/// Pinned user pages that are mapped for a device. Each is mapped once, however often it is pinned,
+/// so that all users share its DMA syncs. For the same reason a page is never both pinned and
+/// imported.
 #[pin_data]
 pub(crate) struct PinnedPages {
     dev: dma::Device,
@@ -95,13 +96,13 @@ pub(crate) struct PinnedPages {
 ///
 /// # Safety
 ///
-/// `page` is one.
+/// `page` points to a page.
 unsafe fn physical(page: *mut bindings::page) -> u64 {
     // SAFETY: Only computes with the pointer, which by the caller is one to a page.
     super::widen(unsafe { shim::gal_page_address(page) })
 }
 
-/// The large folio that a page is of, if it is of one.
+/// The large folio of a page, if any.
 ///
 /// # Safety
 ///
@@ -131,9 +132,9 @@ impl PinnedPages {
         )
     }
 
-    /// Maps a page. `ENOMEM`: no room. `EBUSY`: it is mapped as a part of a dma-buf. `ERANGE`: the device
-    /// does not reach it. A copy (swiotlb) would not do: no request orders what the device and the
-    /// processor write to it.
+    /// Maps a page. `ENOMEM`. `EBUSY`: it is mapped as a part of a dma-buf. `ERANGE`: the device
+    /// does not reach it. A bounce buffer (swiotlb) cannot replace it: no request orders the writes
+    /// of device and CPU.
     ///
     /// # Safety
     ///
@@ -156,30 +157,29 @@ impl PinnedPages {
         })
     }
 
-    /// Takes one use of a page back.
+    /// Ends one use of a page.
     ///
     /// # Safety
     ///
-    /// It is one of [`PinnedPages::map`]'s, and its user has ended.
+    /// The use is from [`PinnedPages::map`], and the device has finished with it.
     unsafe fn unmap(&self, page: *mut bindings::page) {
         let mut registry = self.registry.lock();
         // SAFETY: By the caller's contract the page is still pinned, so it is a valid page.
         let address = unsafe { physical(page) };
         if let Some(dma) = registry.unpin(address) {
-            // SAFETY: By the caller this was the last user. Under the lock: another mapping of it
-            // comes later.
+            // SAFETY: By the caller this was the last user. The lock keeps a new mapping of the
+            // page out until then.
             unsafe { shim::gal_unmap_page(raw_device(&self.dev), dma) };
         }
     }
 
-    /// Notes that the physical `ranges` are about to be mapped for a dma-buf. `EBUSY`: some are
-    /// mapped already.
+    /// Notes that the physical `ranges` will be mapped for a dma-buf. `EBUSY`: some are mapped.
     pub(super) fn import(&self, ranges: &[Range<u64>]) -> Result {
         let rooms = Rooms::new(ranges.len())?;
         self.registry.lock().import(rooms, ranges)
     }
 
-    /// What [`PinnedPages::import`] has noted is not mapped any more.
+    /// Undoes [`PinnedPages::import`] after the ranges were unmapped.
     pub(super) fn forget(&self, ranges: &[Range<u64>]) {
         self.registry.lock().forget(ranges);
     }
@@ -190,8 +190,8 @@ impl PinnedPages {
 /// # Invariants
 ///
 /// The first `dma.len()` of `pages` are mapped for `dev` at the addresses in `dma`. Allocated pages
-/// are ours alone, and all of them in consecutive blocks; pinned ones are pinned. Of imported ones
-/// there are only the addresses.
+/// are ours alone, and all of them in consecutive blocks; pinned ones are pinned. For imported ones
+/// `pages` is empty.
 pub(crate) struct Pages {
     dev: dma::Device,
     origin: Origin,
@@ -215,11 +215,10 @@ impl Pages {
         })
     }
 
-    /// Allocates `count` zeroed pages for `dev`. `ENOMEM`: there are fewer, or the process is being
-    /// killed.
+    /// Allocates `count` zeroed pages for `dev`. `ENOMEM`: also if the process is being killed.
     ///
-    /// As many as can be had at once are contiguous: a block costs little more than a page. Calls
-    /// `has` with each number of pages that it has got.
+    /// It allocates the largest blocks it can: a block costs little more than a page. Calls `has`
+    /// with the number of pages in each block.
     pub(crate) fn allocate(dev: &dma::Device, count: usize, has: impl Fn(usize)) -> Result<Self> {
         let orders = KVVec::with_capacity(count, GFP_CLIENT)?;
         let mut this = Self::empty(dev, Origin::Allocated(orders), count)?;
@@ -236,7 +235,7 @@ impl Pages {
         Ok(this)
     }
 
-    /// Adds a block of 2 to the `order` pages. `ENOMEM`: there is none.
+    /// Adds a block of 2 to the power of `order` pages. `ENOMEM`: there is none.
     fn allocate_block(&mut self, order: u32) -> Result {
         let Origin::Allocated(orders) = &mut self.origin else {
             return Err(EINVAL);
@@ -253,7 +252,7 @@ impl Pages {
         if block.is_null() {
             return Err(ENOMEM);
         }
-        // There is room.
+        // Does not fail: there is room.
         // CAST: At most `LARGEST_ORDER`.
         orders.push(order as u8, GFP_CLIENT)?;
         for (index, (page, address)) in pages.iter_mut().zip(addresses).enumerate() {
@@ -271,15 +270,17 @@ impl Pages {
     }
 
     /// Pins the `count` pages of the calling process from `user`, a page boundary, for reading and,
-    /// with `write`, writing, and maps them for `dev`. They are handed to the device now. Of them
-    /// `piece` (offset and bytes) is handed back by [`Pages::give_back`], at the latest at the end;
-    /// what lies beside it never is.
+    /// with `write`, writing. Maps them, and syncs them for the device. [`Pages::give_back`] syncs
+    /// `piece` (offset and bytes) for the CPU, on drop at the latest; the bytes beside it are never
+    /// synced.
     ///
-    /// A page of a large folio keeps all of it, so the folio counts whole, once for each process.
+    /// A pinned page keeps all of its large folio, so the folio counts whole, once for each
+    /// process.
     ///
-    /// `ENOMEM`: the process's user may not lock so much memory besides, or there is none. `E2BIG`: nor
-    /// without what it has. `EFAULT`: not all of them are there and, with `write`, writable. `EBUSY`:
-    /// some are mapped as parts of a dma-buf. `ERANGE`: the device does not reach some.
+    /// `ENOMEM`: no memory, or more than the rest of the user's limit of locked memory. `E2BIG`:
+    /// more than the whole limit. `EFAULT`: some pages do not exist or, with `write`, are not
+    /// writable. `EBUSY`: some are mapped as parts of a dma-buf. `ERANGE`: the device does not
+    /// reach some.
     pub(crate) fn pin(
         registry: &Arc<PinnedPages>,
         user: usize,
@@ -287,9 +288,9 @@ impl Pages {
         piece: (usize, usize),
         write: bool,
     ) -> Result<Self> {
-        // The kernel counts them in an `int`.
+        // The kernel takes the count as an `int`.
         i32::try_from(count)?;
-        // Room for pages only as they are pinned: the limit bounds both.
+        // The vector grows as pages are pinned, so that the limit bounds both.
         let mut this = Self::empty(
             &registry.dev,
             Origin::Pinned {
@@ -308,8 +309,8 @@ impl Pages {
             }
             let done = this.pages.len();
             let at = user.checked_add(done * PAGE_SIZE).ok_or(EFAULT)?;
-            // A fault may last as long as a process wants (FUSE). So there is none while pages are
-            // pinned that do not count yet: how much they count is known only once they are pinned.
+            // With FUSE a process controls how long a fault takes. So no fault is taken while
+            // pinned pages are not accounted for, which is only possible after they are pinned.
             if this.pin_some(at, MANY.min(count - done), false).is_err() {
                 this.pin_some(at, 1, true)?;
             }
@@ -327,15 +328,15 @@ impl Pages {
             let dma = unsafe { registry.map(page)? };
             // INVARIANT: Mapped; there is room.
             this.dma.push(dma, GFP_CLIENT)?;
-            // The GPU reaches whole pages. What lies beside the piece may be in the caches only: zeros
-            // over what another process had there.
+            // The GPU accesses whole pages. The zeros that replaced another process's data beside
+            // the piece may still be in the caches only.
             this.sync(index * PAGE_SIZE, PAGE_SIZE, Sync::ForDevice);
         }
         Ok(this)
     }
 
     /// Pins pages of the calling process from `at`, at least one and at most `most`. With `fault`
-    /// also those that are not there yet. `EFAULT`, `ENOMEM`: none.
+    /// it faults missing ones in. `EFAULT`, `ENOMEM`: none is pinned.
     fn pin_some(&mut self, at: usize, most: usize, fault: bool) -> Result {
         let write = self.is_writeable();
         self.pages.reserve(most, GFP_CLIENT)?;
@@ -353,8 +354,8 @@ impl Pages {
         Ok(())
     }
 
-    /// Counts the pages from index `at` on, which are pinned. `ENOMEM`: that exceeds the limit, or no
-    /// memory; those that do not count are released.
+    /// Accounts for the pinned pages from index `at` on. `ENOMEM`: no memory, or the limit is
+    /// exceeded: then the remaining pages are released.
     fn count(&mut self, mut at: usize) -> Result {
         let write = self.is_writeable();
         let Origin::Pinned { locked, .. } = &mut self.origin else {
@@ -373,7 +374,7 @@ impl Pages {
         let rest = &mut self.pages[at..];
         // SAFETY: They are pinned by us, with this `write`, and not mapped yet.
         unsafe { shim::gal_unpin_pages(rest.as_mut_ptr(), rest.len(), write) };
-        // INVARIANT: Those that were released are not among them any more.
+        // INVARIANT: This removes the released pages.
         self.pages.truncate(at);
         result
     }
@@ -390,7 +391,7 @@ impl Pages {
         })
     }
 
-    /// The dma-buf that they are of.
+    /// The dma-buf of imported pages.
     pub(crate) fn imported(&self) -> Option<&Import> {
         match &self.origin {
             Origin::Imported(import) => Some(import),
@@ -398,7 +399,7 @@ impl Pages {
         }
     }
 
-    /// The pages, if they are ours.
+    /// The pages, if they are allocated ones.
     pub(super) fn allocated(&self) -> Option<&[*mut bindings::page]> {
         match &self.origin {
             Origin::Allocated(_) => Some(&self.pages),
@@ -406,9 +407,8 @@ impl Pages {
         }
     }
 
-    /// Gives the CPU what the device wrote into the next `bytes` bytes of pinned pages, each once,
-    /// and says whether more are left: the device must not write them any more, and from now on
-    /// what the CPU writes stays.
+    /// Syncs the next `bytes` bytes of pinned pages for the CPU, each byte once. Returns whether
+    /// more are left. The device must not write the pages any more.
     pub(crate) fn give_back(&self, bytes: usize) -> bool {
         let Origin::Pinned {
             piece: (start, size),
@@ -448,9 +448,9 @@ impl Pages {
         }
     }
 
-    /// Hands `size` bytes from `offset` to the other side. What lies outside the pages is left out;
-    /// from pages that the device may not write nothing comes back. A dma-buf's are left to its
-    /// owner and those who have it (`DMA_BUF_IOCTL_SYNC`).
+    /// Syncs `size` bytes from `offset`, as far as they lie in the pages. Does nothing for the CPU
+    /// if the device may not write the pages, and nothing for a dma-buf, which its exporter and its
+    /// users sync (`DMA_BUF_IOCTL_SYNC`).
     pub(crate) fn sync(&self, offset: usize, size: usize, direction: Sync) {
         let write = self.is_writeable();
         if !write && direction == Sync::ForCpu || self.imported().is_some() {
@@ -480,8 +480,8 @@ impl Pages {
         }
     }
 
-    /// Writes one word at byte `offset`, a multiple of 4, for the CPU and the device to see.
-    /// Outside the pages, in those that the device may not write, and in a dma-buf nothing happens.
+    /// Writes one word at byte `offset`, a multiple of 4, visible to CPU and device. Does nothing
+    /// outside the pages, in pages that the device may not write, and in a dma-buf.
     pub(crate) fn write(&self, offset: usize, word: u32) {
         if !self.is_writeable() {
             return;
@@ -497,9 +497,9 @@ impl Pages {
         }
     }
 
-    /// Copies what the CPU sees at `offset` to `to`. The pages do not change hands: what the device
-    /// has written past a cache, and the client has not synchronized, may not be seen. `EINVAL`:
-    /// not all of it is there, or it is not ours to read. `ENOMEM`: it cannot be mapped. May sleep.
+    /// Copies from `offset` to `to` what the CPU sees. There is no DMA sync: writes of the device
+    /// that the client has not synced may be missing. `EINVAL`: outside the pages, or imported.
+    /// `ENOMEM`. May sleep.
     pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> Result {
         let end = offset.checked_add(to.len()).ok_or(EINVAL)?;
         if to.is_empty() || end > self.pages.len() * PAGE_SIZE || self.imported().is_some() {
@@ -519,8 +519,8 @@ impl Pages {
         })
     }
 
-    /// Writes one word at byte `offset`, a multiple of 4, for the CPU alone. Outside the pages, and
-    /// to pages that are not allocated ones, nothing happens.
+    /// Writes one word at byte `offset`, a multiple of 4, without a DMA sync. Does nothing outside
+    /// the pages, and to pages that are not allocated ones.
     pub(crate) fn poke(&self, offset: usize, word: u32) {
         if !matches!(self.origin, Origin::Allocated(_)) {
             return;
@@ -548,8 +548,8 @@ impl Pages {
         if wanted > self.pages.len() {
             return Err(ENXIO);
         }
-        // SAFETY: By its invariant the area is being set up, and is empty. It is not 0 pages long, so
-        // there is a page, which is ours.
+        // SAFETY: By its invariant the area is being set up, and is empty. It has at least one
+        // page, so there is a page of ours.
         unsafe { shim::gal_mmap_begin(vma, self.pages[0], cached) };
         let mut at = 0;
         for &order in orders {
@@ -589,7 +589,7 @@ impl WorkItem for Later {
 }
 
 impl Pages {
-    /// Has a work item drop them, if there is memory to say so; what is left is nothing.
+    /// Moves the pages to a work item that drops them, if there is memory for it.
     fn drop_later(&mut self) {
         let Ok(in_use) = InUse::new() else {
             return;
@@ -619,7 +619,7 @@ impl Drop for Pages {
     fn drop(&mut self) {
         let is_pinned = matches!(self.origin, Origin::Pinned { .. });
         if is_pinned && self.pages.len() > MANY && super::is_killed() {
-            // The end of the process does not wait for this.
+            // The exit of the process does not wait for this.
             self.drop_later();
         }
         let _ = self.give_back(isize::MAX as usize);
@@ -645,7 +645,7 @@ impl Drop for Pages {
                     // SAFETY: By the type invariant it is mapped, and this was its user.
                     unsafe { registry.unmap(page) };
                 }
-                // Before they are released: after that another folio may begin there.
+                // Before the pages are released, as another folio may then start there.
                 for part in self.pages.chunks(MANY) {
                     super::yield_if_due();
                     // SAFETY: By the type invariant they are pinned.

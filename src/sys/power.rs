@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The kernel's power management of a device: its users keep it on, and a [`Switch`] switches it
-//! off and on.
+//! Runtime power management of a device: users keep it on, and a [`Switch`] switches it off and on.
 //!
-//! The kernel counts the users of a device. When there has been none for a while
-//! (`autosuspend_delay_ms` in the device's folder of sysfs) it calls [`Switch::switch_off`], and
-//! its power domain, if it has one, may lose power; for the next user the domain is on first, and
-//! then [`Switch::switch_on`] is called. One call is under way at a time.
+//! The kernel counts the users of a device. After a while without users (`autosuspend_delay_ms` in
+//! the device's sysfs folder) it calls [`Switch::switch_off`], and then the device's power domain
+//! may go off. For the next user the domain goes on first, then the kernel calls
+//! [`Switch::switch_on`]. The kernel makes one call at a time.
 
 use super::{
     raw_device,
@@ -47,39 +46,40 @@ use kernel::{
     }, //
 };
 
-/// How often a device that others keep on for a moment is tried to be cycled, and how long after
-/// each time in milliseconds: half a second in all, as a thread that keeps it on may be preempted
-/// for long, and a core that cannot be cycled is given up.
+/// Number of attempts to cycle a device that others keep on for a moment, and the milliseconds
+/// after each. Half a second in all: a thread that keeps it on may be preempted for long, and the
+/// driver gives up a core that cannot be cycled.
 const CYCLE_ATTEMPTS: u32 = 80;
 const CYCLE_PAUSE: i64 = 5;
 
-/// How long others wait for a cycle, in milliseconds: longer than its attempts take. One that came
-/// earlier would keep the device on.
+/// Milliseconds that new users wait for the end of a cycle: longer than all attempts. An earlier
+/// user would keep the device on.
 // CAST: a few.
 const CYCLE_TIME: u32 = 2 * CYCLE_ATTEMPTS * CYCLE_PAUSE as u32;
 
-/// What switches a device off and on. All may sleep.
+/// Switches a device off and on. All functions may sleep.
 pub(crate) trait Switch: Send + Sync + 'static {
-    /// It has no user. `EBUSY`: it has something to do; it stays on until a user has gone again.
+    /// Called when the device has no user. `EBUSY`: it is busy, and stays on until a later user
+    /// ends.
     fn switch_off(&self) -> Result;
 
-    /// It has a user again. It may have lost all of its state. An error is final: it cannot be
-    /// switched on any more.
+    /// Called when the device has a user again. It may have lost its state. An error is final: it
+    /// cannot be switched on any more.
     fn switch_on(&self) -> Result;
 
-    /// The machine is going to sleep: what is under way must end, and nothing may begin.
-    /// [`Switch::switch_off`] follows. `EBUSY`: it takes too long; the machine does not sleep.
+    /// System suspend: running work must end, and none may begin. [`Switch::switch_off`] follows.
+    /// `EBUSY`: it takes too long, and the machine does not sleep.
     fn sleep(&self) -> Result;
 
-    /// The machine hibernates, and is asleep: it comes back with the kernel's memory alone.
-    /// `EBUSY`: a client would lose data in other memory; it does not hibernate.
+    /// Hibernation, after [`Switch::sleep`]: only the kernel's memory is restored. `EBUSY`: a
+    /// client would lose data in other memory, so the machine does not hibernate.
     fn hibernate(&self) -> Result;
 
-    /// The machine is awake again, and the device is as it was before, or off.
+    /// System resume: the device is as it was before, or off.
     fn wake(&self);
 
-    /// From now on the device, which is too warm, must run at `speed` 64ths of its clock at most.
-    /// Called only if it [has a divider](Switch::has_divider).
+    /// Thermal throttling: limits the device to `speed` 64ths of its clock. Called only if it
+    /// [has a divider](Switch::has_divider).
     fn limit(&self, speed: u32);
 
     /// Whether its clock can be divided.
@@ -106,16 +106,16 @@ impl<T: Switch> Operations<T> {
 
     /// # Safety
     ///
-    /// `context` is of a [`Managed`] that lives.
+    /// `context` is the switch of a live [`Managed`].
     unsafe fn of<'a>(context: *mut c_void) -> &'a T {
-        // SAFETY: By the caller: it leads to what its box holds.
+        // SAFETY: By the caller it points to what the box holds.
         unsafe { &*context.cast::<T>() }
     }
 
     /// # Safety
     ///
-    /// As [`Operations::of`]. The kernel calls it between `gal_start_power` and `gal_stop_power`;
-    /// so the others.
+    /// As [`Operations::of`]. The kernel calls this and the other operations between
+    /// `gal_start_power` and `gal_stop_power`.
     unsafe extern "C" fn switch_off(context: *mut c_void) -> c_int {
         // SAFETY: By the caller's contract `context` is what [`Operations::of`] requires.
         code(unsafe { Self::of(context) }.switch_off())
@@ -169,13 +169,13 @@ fn code(result: Result) -> c_int {
     }
 }
 
-/// A device whose power the kernel manages from now on, until this is dropped: then it is on if it
-/// was kept on before ([`Managed::keep_on`]).
+/// Runtime power management of a device until this is dropped. Then the device is on if
+/// [`Managed::keep_on`] was called.
 ///
 /// # Invariants
 ///
-/// `raw` is of `gal_start_power`, for a device that is bound as long as `'bound`, with a context
-/// that leads into `switch`, which does not move, and stays if this is forgotten, as the code does.
+/// `raw` came from `gal_start_power`, for a device that is bound as long as `'bound`. Its context
+/// points into `_switch`, which does not move. Context and code stay even if this is forgotten.
 pub(crate) struct Managed<'bound, T: Switch> {
     raw: NonNull<shim::gal_power>,
     supply: Supply,
@@ -185,17 +185,17 @@ pub(crate) struct Managed<'bound, T: Switch> {
     _bound: PhantomData<&'bound ()>,
 }
 
-// SAFETY: Only used to end it, which any thread may do, and which waits for calls that are under
-// way; what it holds is `Send`.
+// SAFETY: Only used to end it, which any thread may do, and which waits for running calls; what it
+// holds is `Send`.
 unsafe impl<T: Switch> Send for Managed<'_, T> {}
 // SAFETY: By the type invariant `raw` is live; the cooling ends once, however often this is called.
 unsafe impl<T: Switch> Sync for Managed<'_, T> {}
 
 impl<'bound, T: Switch> Managed<'bound, T> {
-    /// Lets the kernel switch the device of `supply`, which is `dev`, off and on by `switch`. It is
-    /// on now, and goes off when it has had no user for `delay` milliseconds, or never, if it
-    /// `stays_on`. `EINVAL`: it is another device's, or `dev` another module's. `EBUSY`: there is
-    /// one for it. `ENOMEM`.
+    /// Starts power management of `dev`, the device of `supply`, by `switch`. It is on now, and
+    /// goes off after `delay` milliseconds without a user, or never if it `stays_on`. `EINVAL`:
+    /// `supply` is another device's, or `dev` another module's. `EBUSY`: the device already has
+    /// one. `ENOMEM`.
     pub(crate) fn new(
         dev: &'bound Device<Bound>,
         supply: &Supply,
@@ -233,8 +233,8 @@ impl<'bound, T: Switch> Managed<'bound, T> {
         })
     }
 
-    /// Switches the device on, and keeps it on until this is dropped: for its end. Nothing cools it
-    /// any more.
+    /// Switches the device on, and keeps it on until this is dropped: for unbinding. Ends thermal
+    /// throttling.
     pub(crate) fn keep_on(&self) {
         // SAFETY: By the type invariant `raw` is live; the call may be repeated.
         unsafe { shim::gal_stop_cooling(self.raw.as_ptr()) };
@@ -252,29 +252,29 @@ impl<T: Switch> Drop for Managed<'_, T> {
         if self.is_kept_on.load(Relaxed) {
             self.supply.put_noidle();
         }
-        // SAFETY: By the type invariant. No callback runs when it returns, and none will.
+        // SAFETY: By the type invariant. After it returns no callback runs any more.
         unsafe { shim::gal_stop_power(self.raw.as_ptr()) }
     }
 }
 
-/// What keeps a device on, as long as it is [`Managed`].
+/// Keeps a [`Managed`] device on.
 #[derive(Clone)]
 pub(crate) struct Supply(kernel::sync::Arc<Shared>);
 
 struct Shared {
     dev: ARef<Device>,
     is_managed: Atomic<bool>,
-    /// [`Supply::hold`] has been called, and [`Supply::release`] has not.
+    /// Between [`Supply::hold`] and [`Supply::release`].
     is_held: Atomic<bool>,
-    /// It is never to go off.
+    /// The device never goes off.
     stays_on: Atomic<bool>,
-    /// How many [`KeptOn`] there are.
+    /// Number of [`KeptOn`].
     keeps: Atomic<u32>,
     /// See [`Supply::cycle`].
     is_cycled: Atomic<bool>,
 }
 
-/// As long as it lives the device is on.
+/// Keeps the device on while it lives.
 pub(crate) struct On<'a>(&'a Supply);
 
 impl Supply {
@@ -295,7 +295,7 @@ impl Supply {
         raw_device(&self.0.dev)
     }
 
-    /// Milliseconds without work after which it is switched off; less than 0: never.
+    /// Milliseconds without users after which it is switched off; less than 0: never.
     pub(crate) fn off_delay(&self) -> i32 {
         // SAFETY: The device lives as long as there is a reference.
         unsafe { shim::gal_off_delay(self.raw()) }
@@ -316,8 +316,9 @@ impl Supply {
         unsafe { shim::gal_put_power_noidle(self.raw()) }
     }
 
-    /// Keeps the device on until it is released; switches it on if it is off. To be called by one
-    /// thread at a time, without locks that its [`Switch`] takes. The error is of that.
+    /// Switches the device on if it is off, and keeps it on until [`Supply::release`]. Only one
+    /// thread at a time may call it, without locks that its [`Switch`] takes. Returns the error of
+    /// that.
     pub(crate) fn hold(&self) -> Result {
         if self.is_managed() && !self.0.is_held.load(Relaxed) {
             self.get()?;
@@ -326,7 +327,7 @@ impl Supply {
         Ok(())
     }
 
-    /// The end of [`Supply::hold`], if there was one: the device may go off in a while.
+    /// Ends [`Supply::hold`], if there was one: the device may go off after its delay.
     pub(crate) fn release(&self) {
         if !self.is_managed() {
             return;
@@ -338,33 +339,34 @@ impl Supply {
         }
     }
 
-    /// The device may go off in a while, if it has no user.
+    /// Lets the device go off after its delay, if it has no user.
     pub(crate) fn request_off(&self) {
         if self.is_managed() {
-            // SAFETY: As above. If it cannot now, it goes off another time.
+            // SAFETY: The device lives as long as there is a reference. If it cannot go off now, it
+            // does so later.
             let _ = unsafe { shim::gal_request_off(self.raw()) };
         }
     }
 
-    /// Keeps the device on if it is, and is not being cycled.
+    /// Keeps the device on if it is on and is not being cycled.
     pub(crate) fn if_on(&self) -> Option<On<'_>> {
         if self.0.is_cycled.load(Relaxed) {
             return None;
         }
         // SAFETY: The device lives as long as there is a reference.
         let is_on = unsafe { shim::gal_get_power_if_on(self.raw()) };
-        // Not made where it would be dropped.
+        // Lazy: dropping an `On` would put a use that was not taken.
         is_on.then(|| On(self))
     }
 
-    /// Switches the device on, should it be off: it stays so for the usual time at least. The error
-    /// is of its [`Switch`]. No lock that this takes may be held; so below.
+    /// Switches the device on if it is off. It stays on for its delay at least. Returns the error
+    /// of its [`Switch`]. This and the functions below must not be called under a lock that the
+    /// switch takes.
     pub(crate) fn wake(&self) -> Result {
         if !self.is_managed() {
             return Err(ENODEV);
         }
-        // Who comes in the middle of a cycle would keep it from going off. It is on then, or not
-        // any more.
+        // A use during a cycle would keep the device on.
         let _: Option<()> = wait::poll(CYCLE_TIME, || {
             (!self.0.is_cycled.load(Relaxed)).then_some(())
         });
@@ -374,9 +376,9 @@ impl Supply {
         Ok(())
     }
 
-    /// Switches the device on, and keeps it on as long as what this returns lives, and this
-    /// binding: its [`Switch`] must ask whether it [is kept on](Supply::is_kept_on). The machine's
-    /// sleep and [`Supply::cycle`] go on as before.
+    /// Switches the device on, and keeps it on until the returned value is dropped or the device is
+    /// unbound: its [`Switch`] must check [`Supply::is_kept_on`]. System suspend and
+    /// [`Supply::cycle`] still switch it off.
     pub(crate) fn keep(&self) -> Result<KeptOn> {
         self.0.keeps.fetch_add(1, Relaxed);
         let kept = KeptOn(self.clone());
@@ -384,7 +386,7 @@ impl Supply {
         Ok(kept)
     }
 
-    /// Switches the device on if it should be on, used or not. If that fails, the next user tries
+    /// Switches the device on if it is kept on without users. If that fails, the next user tries
     /// again.
     pub(crate) fn wake_if_kept(&self) {
         if self.is_kept_on() {
@@ -392,13 +394,13 @@ impl Supply {
         }
     }
 
-    /// Whether it stays on without users.
+    /// Whether it is kept on without users.
     pub(crate) fn is_kept_on(&self) -> bool {
         self.0.stays_on.load(Relaxed) || self.0.keeps.load(Relaxed) != 0
     }
 
-    /// Switches the device off now, and not when the usual time is over, if it has no user. `false`:
-    /// its owner keeps it on, so that it will not go off if this is called again.
+    /// Switches the device off without its delay, if it has no user. `false`: the administrator
+    /// keeps it on, so that another call would not switch it off.
     pub(crate) fn switch_off_now(&self) -> bool {
         // SAFETY: The device lives as long as there is a reference, and it is under runtime power
         // management.
@@ -411,8 +413,8 @@ impl Supply {
         self.is_managed() && unsafe { shim::gal_has_power_domain(self.raw()) }
     }
 
-    /// From now on its power domain keeps its power while the device is off, or no longer; until it
-    /// is unbound. `ENODEV`: it has none.
+    /// Sets whether its power domain stays on while the device is off, until it is unbound.
+    /// `ENODEV`: it has none.
     pub(crate) fn keep_domain(&self, keep: bool) -> Result {
         if !self.is_managed() {
             return Err(ENODEV);
@@ -421,9 +423,9 @@ impl Supply {
         to_result(unsafe { shim::gal_keep_domain(self.raw(), keep) })
     }
 
-    /// Lets its power domain switch off and on, so that it loses its state. The caller, which holds
-    /// it, holds it afterwards. No new use begins meanwhile, and this waits for one that has begun.
-    /// `EBUSY`: it does not go off: its owner keeps it on.
+    /// Switches its power domain off and on, so that the device loses its state. The caller holds
+    /// the supply before and after. New users wait for the end, and this waits for current users.
+    /// `EBUSY`: the administrator keeps it on.
     pub(crate) fn cycle(&self) -> Result {
         self.0.is_cycled.xchg(true, Full);
         let mut cycled = Err(EBUSY);
@@ -440,7 +442,7 @@ impl Supply {
     }
 }
 
-/// As long as it lives the device is not switched off while it has nothing to do.
+/// Keeps the device on without users while it lives.
 pub(crate) struct KeptOn(Supply);
 
 impl Drop for KeptOn {
@@ -454,7 +456,7 @@ impl Drop for KeptOn {
 
 impl Drop for On<'_> {
     fn drop(&mut self) {
-        // No use: frequent looks do not keep it on.
+        // Does not restart the delay: frequent reads of its state must not keep the device on.
         // SAFETY: The device lives as long as there is a reference, and an `On` has the use that
         // this ends.
         unsafe { shim::gal_put_power_unused(self.0.raw()) }
