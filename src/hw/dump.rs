@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The registers that tell what a core was doing when it hung.
+//! Register dump of a core that hangs.
 //!
-//! Only those that the core has, and whose reading changes nothing: not the acknowledge register.
-//! Source: sources.md, bring-up; the choice is that of etnaviv's dumps, which tools read,
-//! and what says which core it is.
+//! It has only registers that the core has and that can be read without side effects: not the
+//! acknowledge register. Source: sources.md, bring-up. The choice is that of etnaviv's dumps, which
+//! tools read, and the core's identity.
 
 use super::{
     regs::*,
@@ -23,14 +23,14 @@ use kernel::{
 /// The most registers in a dump.
 pub(crate) const MAX_REGISTERS: usize = 56;
 
-/// Registers, by their byte offsets, and what they held.
+/// Registers, by byte offset, and their values.
 pub(crate) struct RegisterDump {
     list: KVec<(u32, u32)>,
 }
 
 impl RegisterDump {
     fn new() -> Result<Self> {
-        // By those, too, that must not wait for memory.
+        // Some callers must not wait for memory.
         let list = KVec::with_capacity(MAX_REGISTERS, GFP_NOWAIT | __GFP_NOWARN)?;
         Ok(Self { list })
     }
@@ -45,7 +45,7 @@ impl RegisterDump {
         &self.list
     }
 
-    /// Where the front end was.
+    /// The position of the front end.
     pub(crate) fn position(&self) -> Option<u32> {
         let mut all = self.all().iter();
         all.find(|found| matches!(found.0, POSITION | VECTOR_POSITION))
@@ -56,7 +56,7 @@ impl RegisterDump {
 /// `FE_DMA_ADDRESS`.
 const POSITION: u32 = 0x664;
 
-/// Where the front end of a core for vector graphics is.
+/// `VG_COMMAND_POSITION`.
 const VECTOR_POSITION: u32 = 0x508;
 
 /// Reads registers of `$hardware` into `$dump`.
@@ -72,7 +72,7 @@ impl Hardware {
     /// Reads the registers. `ENOMEM`. Waits for nothing.
     pub(crate) fn dump_registers(&self) -> Result<RegisterDump> {
         let mut dump = RegisterDump::new()?;
-        // First what moves if anything does.
+        // The registers that change most come first.
         put!(
             self, dump,
             0x660 FE_DMA_DEBUG_STATE,
@@ -128,7 +128,7 @@ impl Hardware {
         Ok(dump)
     }
 
-    /// Reads those of a core for vector graphics. `ENOMEM`. Waits for nothing.
+    /// Reads the registers of a core for vector graphics. `ENOMEM`. Waits for nothing.
     pub(crate) fn dump_vector_registers(&self) -> Result<RegisterDump> {
         let mut dump = RegisterDump::new()?;
         put!(self, dump, 0x508 VG_COMMAND_POSITION);
@@ -137,7 +137,7 @@ impl Hardware {
         Ok(dump)
     }
 
-    /// Those that every core has.
+    /// Reads the registers that every core has.
     fn dump_common(&self, dump: &mut RegisterDump) {
         put!(
             self, dump,
@@ -157,7 +157,7 @@ impl Hardware {
         );
     }
 
-    /// Where the tables of an MMU of version 1 are.
+    /// Reads the page table addresses of MMU version 1.
     fn dump_page_tables(&self, dump: &mut RegisterDump) {
         put!(
             self, dump,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What of a core's clocks is switched off while a module of it has nothing to do, by revision:
-//! all, but for what is known not to survive that. Source: sources.md, bring-up, and what etnaviv
-//! of Linux 7.3 knows besides.
+//! Clock gating of idle modules. Every module is gated, except those that are known to fail with
+//! it, by model and revision. Source: sources.md, bring-up, and etnaviv of Linux 7.3.
 
 use super::{
     identity::Identity,
@@ -33,14 +32,14 @@ const EATER_DFS: u32 = 1 << 17;
 const EATER_NO_DFS: u32 = 1 << 18;
 const EATER_WIDE: u32 = 1 << 23;
 
-/// Of the words of minor features.
+/// Bits of the minor feature words.
 const MINOR0_HZ: u32 = 1 << 27;
 const MINOR1_PE_GATING_FIXED: u32 = 1 << 9;
 const MINOR3_BUG_FIXES12: u32 = 1 << 15;
 
 impl Identity {
-    /// What of `PM_MODULE_CONTROLS` keeps modules' clocks on. Of early cores, as Dove's driver has
-    /// it, that of the pixel engine at most.
+    /// The bits of `PM_MODULE_CONTROLS` that keep modules' clocks on. For early cores at most that
+    /// of the pixel engine, as in Dove's driver.
     fn ungated(&self) -> u32 {
         let mut bits = 0;
         let mut set = |bit, is_set| bits |= if is_set { bit } else { 0 };
@@ -78,7 +77,8 @@ impl Identity {
         bits
     }
 
-    /// `PM_PULSE_EATER`, which reads as `eater` after a reset; not every core lets it be read.
+    /// The value for `PM_PULSE_EATER`, which reads as `eater` after a reset. Some cores cannot read
+    /// it.
     fn eater(&self, eater: u32) -> u32 {
         let is_any = |cores: &[(u32, u32)]| cores.iter().any(|core| self.is(core.0, core.1));
         if is_any(&[(0x4000, 0x5208), (0x4000, 0x5222)]) {
@@ -95,8 +95,8 @@ impl Identity {
 }
 
 impl Hardware {
-    /// Lets the clocks of idle modules be gated, unless a reader of their counters exists. The core
-    /// is on.
+    /// Enables clock gating of idle modules, or disables it while a reader of counters exists. The
+    /// core is on.
     pub(crate) fn set_counting_clocks(&self) {
         if !self.identity.has_power_registers() {
             return;
@@ -108,7 +108,7 @@ impl Hardware {
         }
     }
 
-    /// Switches the clock gating of idle modules on.
+    /// Sets up clock gating after a reset.
     pub(super) fn set_clock_gating(&self) {
         let regs = &self.registers;
         let id = &self.identity;
@@ -122,7 +122,7 @@ impl Hardware {
                 .with_disable_stall_module_clock_gating(stalls),
         );
         let ungated = id.ungated();
-        // Not every early core is known to have it.
+        // Early cores are not all known to have this register.
         if ungated != 0 || !id.is_early() {
             let controls = regs.read(PM_MODULE_CONTROLS).into_raw() | ungated;
             regs.write_reg(PM_MODULE_CONTROLS::from_raw(controls));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the core tells of itself while it runs: interrupts, and where its front end is.
+//! Interrupts of a running core, and the position of its front end.
 //!
-//! Called by the interrupt and by the ring's hang check. A register is read once a call.
+//! Called by the interrupt handlers and by the ring's hang check. Each call reads a register once.
 
 use super::{
     regs::*,
@@ -23,7 +23,7 @@ use kernel::{
     }, //
 };
 
-/// Causes of MMU version 2's exceptions, by the code less 1.
+/// Causes of MMU version 2's exceptions, by code less 1.
 const CAUSES: [&str; 6] = [
     "no second-level table",
     "no page",
@@ -37,10 +37,11 @@ const CAUSES: [&str; 6] = [
 const MMU_UNITS: usize = 4;
 
 impl Hardware {
-    /// Takes raised interrupts from the core; says whether there were any. May be called anywhere.
+    /// Acknowledges raised interrupts. Returns whether there were any. May be called in any
+    /// context.
     pub(crate) fn acknowledge(&self) -> bool {
         let raised = self.registers.read(HI_INTR_ACKNOWLEDGE).into_raw();
-        // All bits together: the core has gone from the bus.
+        // All bits set: the core has disappeared from the bus.
         if raised == 0 || raised == u32::MAX {
             return false;
         }
@@ -51,8 +52,8 @@ impl Hardware {
         true
     }
 
-    /// The interrupt half: as [`Hardware::acknowledge`], and remembers that the line works. A core
-    /// that is off has raised none.
+    /// The hard interrupt handler: as [`Hardware::acknowledge`], and notes that the line works.
+    /// Ignores a core that is off.
     pub(crate) fn interrupt(&self) -> bool {
         // Before the register is read: see `forget_interrupts`.
         self.is_taking.xchg(1, Full);
@@ -64,13 +65,13 @@ impl Hardware {
         ours
     }
 
-    /// Whether the line has ever brought an interrupt of this core.
+    /// Whether the line has ever delivered an interrupt of this core.
     pub(crate) fn line_works(&self) -> bool {
         self.line_works.load(Relaxed)
     }
 
-    /// Hands the events over that have been taken, and prints errors, with what `whose` says: the
-    /// id of the process whose job is the oldest under way; 0: none is, or it is the driver's.
+    /// Takes the acknowledged events, and prints errors. `whose` returns the ID of the process of
+    /// the oldest running job; 0: there is none, or it is the driver's.
     #[inline]
     pub(crate) fn take_events(&self, whose: impl Fn() -> i32) -> u32 {
         let raised = HI_INTR_ACKNOWLEDGE::from_raw(self.pending.xchg(0, Full));
@@ -80,8 +81,7 @@ impl Hardware {
         raised.events().get()
     }
 
-    /// Prints the errors among what was `raised`. Apart from the jobs that have ended, as there are
-    /// none in most.
+    /// Prints the errors in `raised`. A cold function of its own, as most interrupts have none.
     #[cold]
     #[inline(never)]
     fn take_failures(&self, raised: HI_INTR_ACKNOWLEDGE, whose: &dyn Fn() -> i32) {
@@ -100,7 +100,7 @@ impl Hardware {
         }
     }
 
-    /// Prints what the MMU did not let through, and lets it tell of the next time.
+    /// Prints the MMU's exceptions, and clears them so that it reports the next.
     fn report_mmu_exception(&self, whose: &dyn Fn() -> i32) {
         let is_allowed = self.errors.allow_job(whose());
         if self.mmu_version() == MmuVersion::V1 {
@@ -146,7 +146,7 @@ impl Hardware {
         }
     }
 
-    /// GPU address that the front end is at.
+    /// GPU address of the front end's position.
     pub(crate) fn position(&self) -> u32 {
         match self.identity.hardware_type() {
             HardwareType::Vector => self.vector_position(),
@@ -154,12 +154,12 @@ impl Hardware {
         }
     }
 
-    /// `FE_DMA_DEBUG_STATE`: what the front end does.
+    /// `FE_DMA_DEBUG_STATE`: the state of the front end.
     pub(crate) fn front_end_state(&self) -> u32 {
         self.registers.read(FE_DMA_DEBUG_STATE).into_raw()
     }
 
-    /// Whether the modules that every core has, but for the front end, are idle.
+    /// Whether the modules that every core has, except the front end, are idle.
     pub(crate) fn is_idle(&self) -> bool {
         self.registers.read(HI_IDLE_STATE).into_raw() & 0xFE == 0xFE
     }
@@ -170,12 +170,13 @@ impl Hardware {
         idle.fe() && idle.into_raw() & 0xFE == 0xFE
     }
 
-    /// Whether one more line about errors may be printed now, which jobs of process `id` have caused.
+    /// Whether the rate limit allows another log line about errors that jobs of process `id`
+    /// caused.
     pub(crate) fn may_tell(&self, id: i32) -> bool {
         self.errors.allow_job(id)
     }
 
-    /// Says that a job is dropped as it has held others up for `limit` milliseconds.
+    /// Prints that a job is dropped, as it has delayed others for `limit` milliseconds.
     pub(crate) fn report_too_long(&self, limit: u32) {
         dev_err!(
             self.dev,
@@ -183,8 +184,7 @@ impl Hardware {
         );
     }
 
-    /// Prints that the core does not move any more, in the words of the vendor's driver, which
-    /// scripts look for.
+    /// Prints that the core hangs, in the words of the vendor's driver, which scripts look for.
     pub(crate) fn report_hang(&self) {
         let position = self.position();
         match self.identity.hardware_type() {

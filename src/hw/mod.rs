@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! One core's hardware: its registers, who it is, its interrupt and its reset.
+//! One core's hardware: its registers, identity, interrupt and reset.
 //!
-//! The only room that touches registers. Takes no locks but `galcore power times`, a leaf. Source:
+//! The only room that accesses registers. Its only lock is `galcore power times`, a leaf. Source:
 //! sources.md, bring-up.
 
 mod debug;
@@ -72,27 +72,27 @@ pub(crate) use {
     times::PowerTimes, //
 };
 
-/// How often a core is reset by its own soft reset before it is given up.
+/// Most soft resets in a row.
 const RESET_ATTEMPTS: u32 = 20;
 
-/// How often after that by its reset line, if it has one, and by its power domain.
+/// Most resets after that by the reset line, if any, and then by the power domain.
 const LINE_ATTEMPTS: u32 = 3;
 const DOMAIN_ATTEMPTS: u32 = 2;
 
-/// What is said of these: a process that hangs cores causes it.
+/// Limits log lines about resets, which a process that hangs cores can cause.
 static RESETS: RateLimit = RateLimit::new();
 
-/// How long setting MMU version 2 up may take, in milliseconds.
+/// Milliseconds that the setup of MMU version 2 may take.
 const SETUP_TIMEOUT: u32 = 1000;
 
 /// Value of the AXI configuration: cached reads and writes, which i.MX6 needs.
 const AXI_CACHE: u32 = 2;
 
-/// Base value of the pulse eater, and its bit 17 (internal DFS).
+/// Base value of `PM_PULSE_EATER`, and bit 17 (internal DFS).
 const PULSE_EATER: u32 = 0x0159_0880;
 const PULSE_EATER_DFS: u32 = 1 << 17;
 
-/// What kind of MMU a core has.
+/// The kind of MMU that a core has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MmuVersion {
     /// A flat table for addresses with bit 31 set.
@@ -113,7 +113,7 @@ impl MmuVersion {
 
 /// The hardware of one core.
 pub(crate) struct Hardware {
-    /// The core's place, for traces.
+    /// The core's place in the device, for traces.
     place: usize,
     dev: ARef<device::Device>,
     memory: dma::Device,
@@ -122,26 +122,25 @@ pub(crate) struct Hardware {
     state: power::State,
     tally: Arc<profile::Tally>,
     identity: Identity,
-    /// Event bits that have been taken from the core and not been worked on.
+    /// Acknowledged event bits that no thread has processed yet.
     pending: Atomic<u32>,
-    /// The interrupt half takes bits from the core.
+    /// The hard interrupt handler is reading the acknowledge register.
     is_taking: Atomic<u32>,
     /// The core has reported an error since the last call of [`Hardware::has_failed`].
     has_failed: Atomic<bool>,
-    /// The line has brought an interrupt of this core.
+    /// The interrupt line has delivered an interrupt of this core.
     line_works: Atomic<bool>,
     /// Its interrupts are disabled.
     is_silenced: Atomic<bool>,
     errors: RateLimit,
-    /// Lines about its power.
+    /// Limits log lines about power.
     power_lines: RateLimit,
 }
 
 impl Hardware {
-    /// The core `dev` at `place` of the device, which is `identity` and has `power`, with
-    /// `registers` and memory of `memory`: resets it. `ENODEV`: it stays busy.
+    /// Takes over and resets the core `dev` at `place` of the device. `ENODEV`: it stays busy.
     ///
-    /// Every failure has been printed.
+    /// Prints every failure.
     pub(crate) fn new(
         dev: &device::Device,
         place: usize,
@@ -151,7 +150,7 @@ impl Hardware {
         identity: Identity,
     ) -> Result<Arc<Self>> {
         let (state, tally) = (power::State::new()?, profile::Tally::new()?);
-        // In place: it is too large for the stack.
+        // Initialized in place, as it is too large for the stack.
         let hardware = Arc::init(
             init!(Self {
                 place,
@@ -182,12 +181,12 @@ impl Hardware {
         &self.dev
     }
 
-    /// What its memory is got for.
+    /// The device to allocate memory for.
     pub(crate) fn memory(&self) -> &dma::Device {
         &self.memory
     }
 
-    /// Who the core is.
+    /// The core's identity.
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -199,7 +198,7 @@ impl Hardware {
 
     /// Sets the registers that a reset has cleared.
     ///
-    /// `table`: physical address of MMU version 1's.
+    /// `table`: physical address of MMU version 1's page table.
     pub(crate) fn initialize(
         &self,
         base_address: u32,
@@ -220,7 +219,7 @@ impl Hardware {
         }
         self.set_memory_base(match self.mmu_version() {
             MmuVersion::V1 => base_address,
-            // Its tables have it. Before they are loaded addresses are physical.
+            // The page tables include the base. Addresses are physical until the tables are loaded.
             MmuVersion::V2 => 0,
         });
         if let Some(table) = table {
@@ -240,7 +239,7 @@ impl Hardware {
         self.load_speed();
     }
 
-    /// Sets the switches of the memory controller that the core has: the others stay as they are.
+    /// Sets the switches of the memory controller that the core has, and leaves others unchanged.
     fn set_memory_switches(&self, fast_clear: Choice, compression: Choice) {
         let regs = &self.registers;
         let id = &self.identity;
@@ -263,7 +262,7 @@ impl Hardware {
         }
     }
 
-    /// Tells every unit where GPU address 0 lies.
+    /// Sets the physical address of GPU address 0 for every unit.
     fn set_memory_base(&self, base: u32) {
         let regs = &self.registers;
         regs.write_reg(MC_MEMORY_BASE_ADDR_FE::from_raw(base));
@@ -273,7 +272,7 @@ impl Hardware {
         regs.write_reg(MC_MEMORY_BASE_ADDR_PEZ::from_raw(base));
     }
 
-    /// Tells every unit where the page table lies (MMU version 1).
+    /// Sets the page table of every unit (MMU version 1).
     fn set_page_table(&self, table: u32) {
         let regs = &self.registers;
         regs.write_reg(MC_MMU_FE_PAGE_TABLE::from_raw(table));
@@ -283,12 +282,12 @@ impl Hardware {
         regs.write_reg(MC_MMU_PEZ_PAGE_TABLE::from_raw(table));
     }
 
-    /// Lets the core raise interrupts, unless the admin does not want it to.
+    /// Enables the core's interrupts, unless the administrator has silenced them.
     pub(crate) fn enable_interrupts(&self) {
         self.enable(u32::MAX);
     }
 
-    /// Lets the core raise these interrupts, unless the admin does not want it to raise any.
+    /// Enables `interrupts`, unless the administrator has silenced the core.
     fn enable(&self, interrupts: u32) {
         let interrupts = match self.is_silenced.load(Relaxed) {
             true => 0,
@@ -297,13 +296,13 @@ impl Hardware {
         self.registers.write_reg(HI_INTR_ENBL::from_raw(interrupts));
     }
 
-    /// Disables or enables the core's interrupts; [`Hardware::enable_interrupts`] writes it. Events
-    /// whose interrupt does not come are found later.
+    /// Silences the core's interrupts or not; [`Hardware::enable_interrupts`] applies it. The hang
+    /// check finds events without an interrupt.
     pub(crate) fn set_silenced(&self, is_silenced: bool) {
         self.is_silenced.store(is_silenced, Relaxed);
     }
 
-    /// Keeps the core from raising interrupts.
+    /// Disables all interrupts of the core.
     pub(crate) fn disable_interrupts(&self) {
         if !self.is_on() {
             return;
@@ -311,8 +310,8 @@ impl Hardware {
         self.registers.write_reg(HI_INTR_ENBL::zeroed());
     }
 
-    /// Lets the front end run from GPU address `address`, where `units` of 8 bytes lie. `EINVAL`:
-    /// more than the register can hold.
+    /// Starts the front end at GPU address `address`, with a prefetch of `units` of 8 bytes.
+    /// `EINVAL`: more than the register can hold.
     pub(crate) fn run_front_end(&self, address: u32, units: u32) -> Result {
         let control = FE_COMMAND_CONTROL::zeroed()
             .with_enable(true)
@@ -329,8 +328,8 @@ impl Hardware {
         Ok(())
     }
 
-    /// Tells a secure MMU where the page table array and the safe bytes lie: physical addresses, on
-    /// 4 KiB and on 64 bytes. The front end then loads an entry of the array.
+    /// Sets a secure MMU's page table array and safe bytes: physical addresses, on 4 KiB and on 64
+    /// bytes. The front end then loads an entry of the array.
     pub(crate) fn set_page_table_array(&self, array: u32, safe: u32) {
         let regs = &self.registers;
         regs.write_reg(MMUV2_PTA_ADDRESS_LOW::from_raw(array));
@@ -341,9 +340,9 @@ impl Hardware {
         regs.write_reg(MMUV2_SAFE_ADDRESS_CONFIG::zeroed());
     }
 
-    /// Switches MMU version 2 on: the front end itself loads where the tables lie, by the words at
-    /// `address` (`units` of 8 bytes, with an END), while addresses are still physical; when it has
-    /// stopped, the switch is a register's. `ENODEV`: it does not stop, which has been printed.
+    /// Enables MMU version 2. While addresses are still physical, the front end loads the tables by
+    /// the words at `address` (`units` of 8 bytes, with an END). When it has stopped, a register
+    /// enables the MMU. `ENODEV`: it does not stop, which has been printed.
     pub(crate) fn enable_mmu(&self, address: u32, units: u32) -> Result {
         self.run_front_end(address, units)?;
         let regs = &self.registers;
@@ -368,11 +367,11 @@ impl Hardware {
 
     /// Resets the core until it is idle. `ENODEV`: it stays busy, which has been printed.
     pub(crate) fn reset(&self) -> Result {
-        // Its power domain may be what calls this.
+        // The power domain's callbacks may call this, so they must not be called from here.
         if self.reset_until(false, |_| true).is_some() {
             return Ok(());
         }
-        // A client may have it tried again and again.
+        // A client may cause this repeatedly.
         if self.errors.allow_job(0) {
             dev_err!(
                 self.dev,
@@ -381,14 +380,14 @@ impl Hardware {
                 self.clock_control()
             );
         }
-        // Not ETIMEDOUT, of which the driver core would make a line of its own.
+        // Not ETIMEDOUT, for which the driver core prints a line of its own.
         Err(ENODEV)
     }
 
-    /// Resets the core until it is idle, and `is_right` says that it is: [`RESET_ATTEMPTS`] times
-    /// at most by itself, then [`LINE_ATTEMPTS`] times by its line, then [`DOMAIN_ATTEMPTS`] times
-    /// by its power domain, if it `may_cycle` that, which the code that switches the core on or off
-    /// may not. Returns how many times, if it is.
+    /// Resets the core until it is idle and `is_right` accepts it: [`RESET_ATTEMPTS`] times at most
+    /// by a soft reset, then [`LINE_ATTEMPTS`] times by the reset line, then, if it `may_cycle`,
+    /// [`DOMAIN_ATTEMPTS`] times by the power domain. The code that switches the core on or off may
+    /// not cycle. Returns the number of resets on success.
     fn reset_until(&self, may_cycle: bool, mut is_right: impl FnMut(&Self) -> bool) -> Option<u32> {
         for attempt in 1..=RESET_ATTEMPTS {
             if self.reset_once() && is_right(self) {
@@ -411,7 +410,7 @@ impl Hardware {
                     }
                     break;
                 }
-                // Its clock register is as at power-on, too.
+                // This also reset the clock register.
                 load_clock(&self.registers, HI_CLOCK_CONTROL::zeroed());
                 if self.reset_once() && is_right(self) {
                     return Some(attempts);
@@ -441,7 +440,7 @@ impl Hardware {
         None
     }
 
-    /// One soft reset; says whether the core came out of it idle.
+    /// Does one soft reset. Returns whether the core is idle after it.
     fn reset_once(&self) -> bool {
         self.note_isolated(false);
         self.forget_counters();
@@ -451,8 +450,8 @@ impl Hardware {
         }
     }
 
-    /// Holds a core that does not reset in its reset, cut off from the bus, so that its memory may
-    /// go.
+    /// Holds a core whose reset fails in reset, isolated from the bus, so that its memory may be
+    /// freed.
     pub(crate) fn isolate(&self) {
         self.note_isolated(true);
         if !self.is_on() {
@@ -470,7 +469,7 @@ impl Hardware {
         let _ = regs.read(HI_CLOCK_CONTROL);
     }
 
-    /// `HI_IDLE_STATE`: a bit a module; what it was when the core went off.
+    /// `HI_IDLE_STATE`: a bit for each module. For a core that is off, the last value before.
     pub(crate) fn idle(&self) -> u32 {
         if !self.is_on() {
             return self.last_state().0;
@@ -478,7 +477,7 @@ impl Hardware {
         self.registers.read(HI_IDLE_STATE).into_raw()
     }
 
-    /// `HI_CLOCK_CONTROL`; what it was when the core went off.
+    /// `HI_CLOCK_CONTROL`. For a core that is off, the last value before.
     pub(crate) fn clock_control(&self) -> u32 {
         if !self.is_on() {
             return self.last_state().1;
@@ -487,8 +486,8 @@ impl Hardware {
     }
 }
 
-/// Switches the clocks of the core `dev` on and reads its identity. `ENODEV`: there is no core.
-/// What is wrong has been printed.
+/// Enables the core's clocks in its clock register, and reads its identity. `ENODEV`: there is no
+/// core, which has been printed.
 pub(crate) fn identify(dev: &device::Device, regs: &Registers) -> Result<Identity> {
     load_clock(regs, HI_CLOCK_CONTROL::zeroed());
     let read = Identity::read(regs);
@@ -542,24 +541,24 @@ pub(crate) fn identify(dev: &device::Device, regs: &Registers) -> Result<Identit
     Ok(identity)
 }
 
-/// Writes the clock register at full speed, loading the divider.
+/// Writes the clock register with the full speed, and loads the divider.
 fn load_clock(regs: &Registers, control: HI_CLOCK_CONTROL) -> HI_CLOCK_CONTROL {
     let control = control.with_const_fscale_val::<FULL_SCALE>();
     load_divider(regs, control);
     control
 }
 
-/// Writes the clock register, and lets the core take the divider that is in it.
+/// Writes the clock register, and loads the divider in it.
 fn load_divider(regs: &Registers, control: HI_CLOCK_CONTROL) {
     regs.write_reg(control.with_fscale_cmd_load(true));
     regs.write_reg(control);
 }
 
-/// One soft reset; says whether the core came out of it idle.
+/// Does one soft reset. Returns whether the core is idle after it.
 fn reset_once(regs: &Registers, identity: &Identity) -> bool {
     let millisecond = Delta::from_millis(1);
-    // No clock is gated meanwhile. Dove's driver does not reset early cores, which have no
-    // isolation for all it knows; etnaviv does, so, on the same silicon.
+    // No clock is gated during the reset. Dove's driver does not reset early cores, as it knows no
+    // isolation for them. Etnaviv does so on the same silicon.
     match identity.has_power_registers() {
         true if identity.is_early() => regs.write_reg(PM_POWER_CONTROLS::zeroed()),
         true => regs.write_reg(PM_MODULE_CONTROLS::zeroed()),

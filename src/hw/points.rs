@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The operating points of a core, where its node has them: the rates that its clock may have, each
-//! with a voltage.
+//! The operating points of a core, if its node has them: the rates of its clock, each with a
+//! voltage.
 
 use super::power::Clocks;
 use kernel::{
@@ -10,12 +10,12 @@ use kernel::{
     prelude::*, //
 };
 
-/// As many of them have names in NXP's driver: the highest.
+/// The number of operating points, the highest, that have names in NXP's driver.
 pub(crate) const NAMED: usize = 3;
 
 #[cfg(all(CONFIG_PM_OPP, CONFIG_OF))]
 mod table {
-    //! The kernel's table of them.
+    //! The kernel's OPP table.
 
     use kernel::{
         clk::Hertz,
@@ -25,7 +25,7 @@ mod table {
         str::CString, //
     };
 
-    /// The kernel's own way of setting clock and voltage will do.
+    /// The kernel's default way to set clock and voltage.
     #[derive(Default)]
     struct AsUsual;
 
@@ -46,8 +46,8 @@ mod table {
     }
 
     impl Table {
-        /// That of `dev`, by its clock "core" and its regulator "core", if it has one; `None`: its
-        /// node has none.
+        /// The table of `dev`, with its clock "core" and, if it has one, its regulator "core".
+        /// `None`: its node has no table.
         pub(super) fn get(dev: &Device) -> Result<Option<Self>> {
             let has = |name| dev.fwnode().is_some_and(|node| node.property_present(name));
             if !has(c"operating-points-v2") && !has(c"operating-points") {
@@ -71,7 +71,7 @@ mod table {
             Some(point.ok()?.freq(None).as_hz())
         }
 
-        /// Sets the clock to `rate`, and the voltage to that of the point that it takes.
+        /// Sets the clock to `rate`, and the voltage to that of its operating point.
         pub(super) fn set_rate(&self, rate: Hertz) -> Result {
             self.table.set_rate(rate)
         }
@@ -80,7 +80,7 @@ mod table {
 
 #[cfg(not(all(CONFIG_PM_OPP, CONFIG_OF)))]
 mod table {
-    //! A kernel without them.
+    //! A kernel without OPP tables.
 
     use core::convert::Infallible;
     use kernel::{
@@ -89,7 +89,7 @@ mod table {
         prelude::*, //
     };
 
-    /// There is none.
+    /// Never exists.
     pub(super) struct Table(Infallible);
 
     impl Table {
@@ -107,18 +107,18 @@ mod table {
     }
 }
 
-/// The operating points of a core. Exclusive until this is dropped; what it has set stays, but for
-/// the voltage.
+/// The operating points of a core, exclusively until this is dropped. The last rate stays set, the
+/// voltage does not.
 pub(crate) struct Points {
     table: table::Table,
     highest: [usize; NAMED],
-    /// How many of these there are: one at least.
+    /// Length of `highest`, at least one.
     count: usize,
 }
 
 impl Points {
-    /// Those of `dev`. `EPROBE_DEFER`: what they need is not there yet. Other errors are printed:
-    /// it has none then.
+    /// The operating points of `dev`, if any. `EPROBE_DEFER`: their clock or regulator does not
+    /// exist yet. Prints other errors, and returns none.
     pub(crate) fn get(dev: &Device) -> Result<Option<Self>> {
         let found = match table::Table::get(dev) {
             Err(EPROBE_DEFER) => return Err(EPROBE_DEFER),
@@ -161,13 +161,13 @@ impl Points {
         }
     }
 
-    /// Their rates in Hz, the highest first, [`NAMED`] at most, and one at least.
+    /// The rates in Hz, the highest first: one to [`NAMED`].
     pub(crate) fn rates(&self) -> &[usize] {
         &self.highest[..self.count]
     }
 
-    /// Sets the first rate of a core that is bound: `wanted` Hz, or as it is, but no higher than
-    /// they are.
+    /// Sets the initial rate of a core: `wanted` Hz, or the current rate, limited to the highest
+    /// operating point.
     pub(crate) fn set_first(&self, dev: &Device, clocks: &Clocks, wanted: Option<usize>) -> Result {
         let wanted = wanted.unwrap_or_else(|| clocks.rates().0);
         let rate = wanted.min(self.highest[0]);
@@ -178,14 +178,14 @@ impl Points {
             );
         }
         match rate {
-            // It is not known.
+            // Not known.
             0 => Ok(()),
             _ => self.set_rate(dev, clocks, rate),
         }
     }
 
-    /// Sets the rate of the core's clock, in Hz, with its voltage, and that of the shaders' with
-    /// it, if they have one of their own. That it does not follow is printed.
+    /// Sets the rate of the core's clock, in Hz, with its voltage, and of the shaders' clock, if
+    /// there is one. A failure of the latter is only printed.
     pub(super) fn set_rate(&self, dev: &Device, clocks: &Clocks, rate: usize) -> Result {
         let follow = || {
             if let Err(error) = clocks.set_shader_rate(rate) {
@@ -195,7 +195,7 @@ impl Points {
                 );
             }
         };
-        // The voltage is never too low for either of them.
+        // In this order the voltage is never too low for either clock.
         let is_lower = rate < clocks.rates().0;
         if is_lower {
             follow();

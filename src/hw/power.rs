@@ -2,9 +2,9 @@
 
 //! The power of a core: its clocks, its reset line, and the power domain of its node.
 //!
-//! A core that is off has no registers: on silicon the machine stops at an access. Code that
-//! touches one either keeps the core on ([`Hardware::supply`]) or is the code that switches it. The
-//! interrupt half, which runs at any time when other devices share the line, asks whether it is on.
+//! A core that is off has no registers: on silicon an access hangs the machine. Code that accesses
+//! one either keeps the core on ([`Hardware::supply`]) or is the code that switches it. The hard
+//! interrupt handler, which runs at any time on a shared line, checks whether the core is on.
 
 use super::{
     identity::raw_model_and_revision,
@@ -42,16 +42,16 @@ use kernel::{
     },
 };
 
-/// Clocks of a node, as the kernel's binding names and orders them. Each may be absent: old trees
-/// name some, boards without a node none.
+/// Clocks of a node, in the names and the order of the kernel's binding. Each may be absent: old
+/// device trees name only some, boards without a node none.
 const CLOCKS: [&CStr; 4] = [c"bus", c"core", c"shader", c"reg"];
 
-/// Places among them.
+/// Indexes in [`CLOCKS`].
 const CORE: usize = 1;
 const SHADER: usize = 2;
 
-/// Which of `count` clocks is the one at `which` of [`CLOCKS`]. Vendors' trees have names of their
-/// own, or none: there the order is the binding's, and the only clock is the core's.
+/// Which of `count` clocks is the one at `which` of [`CLOCKS`]. Vendors' trees have other names or
+/// none: then the order of the binding counts, and a single clock is the core's.
 fn find_clock<'a>(
     count: usize,
     name: impl Fn(usize) -> Option<&'a CStr>,
@@ -70,10 +70,10 @@ fn find_clock<'a>(
 /// `PM_MODULE_CONTROLS`: no module's clock is gated.
 const NO_GATING: u32 = 0xBFF;
 
-/// Where `HI_CLOCK_CONTROL` has the 64ths.
+/// Position of the divider in `HI_CLOCK_CONTROL`.
 const SCALE_SHIFT: u32 = 2;
 
-/// The clocks of a core; off again when they are dropped.
+/// The clocks of a core. Dropping disables them.
 pub(crate) struct Clocks {
     clocks: NodeClocks,
     core: Option<usize>,
@@ -82,7 +82,7 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    /// All that the node of `dev` has, off. `EPROBE_DEFER`: they are not there yet.
+    /// All clocks of the node of `dev`, disabled. `EPROBE_DEFER`: they do not exist yet.
     pub(crate) fn get(dev: &Device) -> Result<Self> {
         let clocks = NodeClocks::get(dev)?;
         let find = |which| find_clock(clocks.len(), |at| clocks.name(at), which);
@@ -94,7 +94,7 @@ impl Clocks {
         })
     }
 
-    /// Switches them on. By the one that switches the core.
+    /// Enables the clocks. Only the code that switches the core calls this and `disable`.
     pub(crate) fn enable(&self) -> Result {
         if !self.are_on.load(Relaxed) {
             self.clocks.enable()?;
@@ -103,12 +103,12 @@ impl Clocks {
         Ok(())
     }
 
-    /// Sets the rate of the core's clock, in Hz, if it has one.
+    /// Sets the rate of the core's clock, in Hz, if there is one.
     pub(crate) fn set_rate(&self, hertz: usize) -> Result {
         self.clocks.set_rate(self.core, hertz)
     }
 
-    /// The same of the shaders', if they have one of their own.
+    /// Sets the rate of the shaders' clock, in Hz, if there is one.
     pub(super) fn set_shader_rate(&self, hertz: usize) -> Result {
         match self.clocks.rate(self.shader) {
             0 => Ok(()),
@@ -116,8 +116,8 @@ impl Clocks {
         }
     }
 
-    /// In Hz, the rates of the core's clock and of the shaders', which is the core's if they have
-    /// none of their own; 0: not known.
+    /// The rates of the core's and the shaders' clock, in Hz. Without a clock of their own shaders
+    /// have the core's. 0: not known.
     pub(crate) fn rates(&self) -> (usize, usize) {
         match (self.clocks.rate(self.core), self.clocks.rate(self.shader)) {
             (core, 0) => (core, core),
@@ -125,7 +125,6 @@ impl Clocks {
         }
     }
 
-    /// Switches them off. By the same.
     fn disable(&self) {
         if self.are_on.load(Relaxed) {
             self.are_on.store(false, Relaxed);
@@ -140,46 +139,46 @@ impl Drop for Clocks {
     }
 }
 
-/// What a core gets its power by.
+/// The power resources of a core.
 pub(crate) struct Power {
-    /// Its clocks, on at first.
+    /// The clocks, initially enabled.
     pub(crate) clocks: Clocks,
-    /// Its reset line, if its node names one.
+    /// The reset line, if the node names one.
     pub(crate) line: Option<ResetLine>,
-    /// What keeps it on.
+    /// Keeps the core on.
     pub(crate) supply: Supply,
 }
 
-/// Whether a core is on; off with its clocks when it is dropped.
+/// The power state of a core.
 pub(super) struct State {
     pub(super) is_on: Atomic<bool>,
-    /// It is switched off to be switched on again, and nothing else.
+    /// A recovery cycles the power domain, so that the core loses its state.
     is_cycled: Atomic<bool>,
-    /// It has gone off since it was to be.
+    /// The core has gone off since the start of the cycle.
     went_off: Atomic<bool>,
-    /// `HI_IDLE_STATE` and `HI_CLOCK_CONTROL` when it went off.
+    /// `HI_IDLE_STATE` and `HI_CLOCK_CONTROL` when the core went off.
     last_idle: Atomic<u32>,
     last_clock: Atomic<u32>,
-    /// The 64ths of its clock at which it must run.
+    /// The requested speed, in 64ths of its clock.
     scale: Atomic<u32>,
-    /// And at most, as it is too warm.
+    /// The limit of the speed by thermal throttling.
     limit: Atomic<u32>,
-    /// And at most, as the admin wants it.
+    /// The limit of the speed by the administrator.
     cap: Atomic<u32>,
-    /// It has nothing to do, and runs at 1 of them until it has.
+    /// The core is idle and runs at 1/64.
     is_slow: Atomic<bool>,
-    /// How many it runs at.
+    /// The speed that is loaded.
     loaded: Atomic<u32>,
-    /// It is held in its reset, cut off from the bus.
+    /// The core is held in reset, isolated from the bus.
     is_isolated: Atomic<bool>,
-    /// Its last state was to be SUSPEND and not OFF.
+    /// A client requested SUSPEND, rather than OFF.
     was_suspended: Atomic<bool>,
-    /// How long it has been on and off.
+    /// Durations of on and off.
     times: Arc<Times>,
 }
 
 impl State {
-    /// Of a core that is on. `ENOMEM`.
+    /// The state of a core that is on. `ENOMEM`.
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
             is_on: Atomic::new(true),
@@ -198,7 +197,7 @@ impl State {
         })
     }
 
-    /// Whether the core is on, or how, has changed.
+    /// Accounts for a change of the power state.
     fn note_time(&self) {
         let is_slow = self.is_slow.load(Relaxed);
         let was_suspended = self.was_suspended.load(Relaxed);
@@ -213,13 +212,13 @@ impl State {
 }
 
 impl Hardware {
-    /// What keeps the core on.
+    /// Keeps the core on.
     pub(crate) fn supply(&self) -> &Supply {
         &self.power.supply
     }
 
-    /// Keeps the core on until its supply is released; says whether it is. If not, which has been
-    /// printed, the caller must give it up.
+    /// Keeps the core on until its supply is released. `false`: it cannot be switched on, which has
+    /// been printed; the caller must give it up.
     pub(crate) fn hold(&self) -> bool {
         let held = self.power.supply.hold();
         if held.is_err() {
@@ -231,7 +230,7 @@ impl Hardware {
         held.is_ok()
     }
 
-    /// Says how many jobs are dropped, if any, as the core goes.
+    /// Prints how many jobs are dropped, if any, when the core is removed.
     pub(crate) fn tell_dropped(&self, dropped: u32) {
         if dropped > 0 {
             dev_warn!(
@@ -241,7 +240,7 @@ impl Hardware {
         }
     }
 
-    /// Says that what is under way keeps the machine awake.
+    /// Prints that running work prevents system suspend.
     pub(crate) fn tell_sleepless(&self) {
         dev_warn!(
             self.dev,
@@ -249,13 +248,13 @@ impl Hardware {
         );
     }
 
-    /// Whether the core has registers now. A caller that then touches one switches the core itself,
-    /// or has made sure that nothing else does.
+    /// Whether the core is on. To access a register after that, the caller must be the code that
+    /// switches the core, or must exclude that.
     pub(crate) fn is_on(&self) -> bool {
         self.state.is_on.load(Relaxed)
     }
 
-    /// `HI_IDLE_STATE` and `HI_CLOCK_CONTROL` as they were when the core went off.
+    /// `HI_IDLE_STATE` and `HI_CLOCK_CONTROL` from when the core went off.
     pub(crate) fn last_state(&self) -> (u32, u32) {
         let state = &self.state;
         (
@@ -264,56 +263,56 @@ impl Hardware {
         )
     }
 
-    /// The 64ths of its clock at which it must run when it has something to do.
+    /// The requested speed while the core has work, in 64ths of its clock.
     pub(crate) fn scale(&self) -> u32 {
         self.state.scale.load(Relaxed)
     }
 
-    /// Sets these 64ths from now on. [`Hardware::load_speed`] loads them.
+    /// Sets the requested speed. [`Hardware::load_speed`] loads it.
     pub(crate) fn set_scale(&self, scale: u32) {
         self.state.scale.store(scale, Relaxed);
     }
 
-    /// Sets the most 64ths from now on, whatever is requested.
+    /// Sets the limit of thermal throttling, in 64ths.
     pub(crate) fn set_limit(&self, limit: u32) {
         self.state.limit.store(limit, Relaxed);
     }
 
-    /// The same, as the admin wants it.
+    /// Sets the administrator's limit, in 64ths.
     pub(crate) fn set_cap(&self, cap: u32) {
         self.state.cap.store(cap, Relaxed);
     }
 
-    /// Whether it runs at the lowest clock as it has nothing to do.
+    /// Whether it runs at the lowest speed, as it is idle.
     pub(crate) fn is_slow(&self) -> bool {
         self.state.is_slow.load(Relaxed)
     }
 
-    /// Sets whether it does. [`Hardware::load_speed`] loads that.
+    /// Sets whether it runs at the lowest speed. [`Hardware::load_speed`] loads it.
     pub(crate) fn set_slow(&self, is_slow: bool) {
         if self.state.is_slow.xchg(is_slow, Relaxed) != is_slow {
             self.state.note_time();
         }
     }
 
-    /// Whether it is cut off: then its clock register stays as it is.
+    /// Whether it is isolated. Then its clock register must not change.
     pub(crate) fn is_isolated(&self) -> bool {
         self.state.is_isolated.load(Relaxed)
     }
 
-    /// It is cut off, or is not any more.
+    /// Notes whether it is isolated.
     pub(super) fn note_isolated(&self, is_isolated: bool) {
         self.state.is_isolated.store(is_isolated, Relaxed);
     }
 
-    /// Whether a client wanted it to be SUSPEND, and not OFF, when it goes off next.
+    /// Notes whether a client requested SUSPEND, rather than OFF, for when it goes off next.
     pub(crate) fn note_suspended(&self, is_suspended: bool) {
         if self.state.was_suspended.xchg(is_suspended, Relaxed) != is_suspended {
             self.state.note_time();
         }
     }
 
-    /// What [`Hardware::note_suspended`] noted last.
+    /// The last value of [`Hardware::note_suspended`].
     pub(crate) fn was_suspended(&self) -> bool {
         self.state.was_suspended.load(Relaxed)
     }
@@ -328,19 +327,19 @@ impl Hardware {
         }
     }
 
-    /// Whether it does not run at the speed that it should.
+    /// Whether the loaded speed is not the one it should have.
     #[inline]
     pub(crate) fn is_out_of_step(&self) -> bool {
         self.state.loaded.load(Relaxed) != self.speed()
     }
 
-    /// Its clock is the full one again, as after a reset.
+    /// Notes that its speed is the full one, as after a reset.
     pub(super) fn note_full_speed(&self) {
         self.state.loaded.store(FULL_SCALE, Relaxed);
     }
 
-    /// Sets the core, which is on, to the speed that it should run at. Only for a caller that may
-    /// reset it. Module clocks are not gated meanwhile (sources.md, power).
+    /// Loads the speed that the core, which is on, should have. Only for a caller that may reset
+    /// it. No module clock is gated during the load (sources.md, power).
     pub(crate) fn load_speed(&self) {
         if self.is_isolated() {
             return;
@@ -368,7 +367,7 @@ impl Hardware {
         }
     }
 
-    /// In Hz, the rates of the core's and the shaders' clocks at the speed that it should have; 0:
+    /// The rates of the core's and the shaders' clocks at the speed that it should have, in Hz. 0:
     /// not known.
     pub(crate) fn frequencies(&self) -> (u32, u32) {
         let scaled = |rate: usize| {
@@ -379,25 +378,24 @@ impl Hardware {
         (scaled(core), scaled(shader))
     }
 
-    /// Sets the rate of its clocks to `rate` Hz, which is one of its `points`: at once, whatever it
-    /// does, or while it is off.
+    /// Sets the rate of its clocks to `rate` Hz, one of its `points`. It may be busy or off.
     pub(crate) fn set_rate(&self, points: &Points, rate: usize) -> Result {
-        // If it is on it stays so meanwhile.
+        // Keeps it on during the change, if it is on.
         let _kept_on = self.power.supply.if_on();
         points.set_rate(&self.dev, &self.power.clocks, rate)
     }
 
-    /// How long it has been on and off since it was bound.
+    /// Durations of on and off since it was bound.
     pub(crate) fn power_times(&self) -> PowerTimes {
         self.state.times.read()
     }
 
-    /// In Hz, the rate of its clock, before its divider.
+    /// The rate of its clock before the divider, in Hz.
     pub(crate) fn rate(&self) -> usize {
         self.power.clocks.rates().0
     }
 
-    /// Says that the machine is not to hibernate, as `bytes` of the pool would be lost.
+    /// Prints that hibernation is refused, as `bytes` of the pool would be lost.
     pub(crate) fn tell_lost(&self, bytes: usize) {
         dev_err!(
             self.dev,
@@ -406,13 +404,13 @@ impl Hardware {
         );
     }
 
-    /// Whether the core only loses its state, in a recovery: what runs on it does not matter.
+    /// Whether a recovery cycles the power domain: its jobs do not matter then.
     pub(crate) fn is_cycled(&self) -> bool {
         self.state.is_cycled.load(Relaxed)
     }
 
-    /// Switches the core off: it must be idle, and the front end stopped, unless it hangs. No
-    /// register is touched afterwards.
+    /// Switches the core off. It must be idle, with the front end stopped, unless it hangs. No
+    /// register may be accessed afterwards.
     pub(crate) fn switch_off(&self) {
         if !self.is_on() {
             return;
@@ -421,21 +419,21 @@ impl Hardware {
             self.count();
         }
         self.disable_interrupts();
-        // Also read back: it must have arrived before the clock goes.
+        // These reads also flush the posted write before the clock is disabled.
         self.state.last_idle.store(self.idle(), Relaxed);
         self.state.last_clock.store(self.clock_control(), Relaxed);
         self.state.went_off.store(true, Relaxed);
         self.trace_power(false);
         self.state.is_on.xchg(false, Full);
         self.state.note_time();
-        // One that has seen that it is on may still read the register.
+        // Waits for a hard interrupt handler that has seen the core on.
         let _ = self.forget_interrupts();
         self.power.clocks.disable();
         self.tell_power("off");
     }
 
-    /// Switches the core on and resets it. Its power domain is on. `ENODEV`: it does not come back,
-    /// or is another, which has been printed.
+    /// Switches the core on and resets it. Its power domain is on. `ENODEV`: the reset fails, or
+    /// the identity differs, which has been printed.
     pub(crate) fn switch_on(&self) -> Result {
         self.set_slow(false);
         self.note_suspended(false);
@@ -450,14 +448,14 @@ impl Hardware {
         result
     }
 
-    /// Says that it has been switched `which` way, if the admin wants that.
+    /// Prints that it was switched `which` way, if the administrator has enabled that.
     fn tell_power(&self, which: &str) {
         if self.power_lines.allow_job(0) {
             dev_info!(self.dev, "it is {which}\n");
         }
     }
 
-    /// Switches a core on that was given up, and keeps it cut off.
+    /// Switches on a core that was given up, and keeps it isolated.
     pub(crate) fn switch_on_isolated(&self) -> Result {
         self.enable_clocks()?;
         if !self.state.is_on.xchg(true, Full) {
@@ -468,7 +466,7 @@ impl Hardware {
         Ok(())
     }
 
-    /// Switches the clocks on again, of a core that only loses its state.
+    /// Enables the clocks during [`Hardware::cycle`].
     pub(crate) fn switch_on_cycled(&self) -> Result {
         self.clock()
     }
@@ -489,13 +487,13 @@ impl Hardware {
         Ok(())
     }
 
-    /// The core, as traces have it.
+    /// The core's number in traces.
     fn trace_core(&self) -> u32 {
         // CAST: there are few.
         self.place as u32
     }
 
-    /// It has been switched on, or is being switched off.
+    /// Traces that it was switched on, or is being switched off.
     pub(super) fn trace_power(&self, on: bool) {
         trace::Power::record(|| trace::Power {
             core: self.trace_core(),
@@ -510,7 +508,7 @@ impl Hardware {
         });
     }
 
-    /// Whether the core is the one that it was.
+    /// Fails unless model and revision are the same as before.
     fn check_identity(&self) -> Result {
         let (model, revision) = raw_model_and_revision(&self.registers);
         if (model, revision) == self.identity.raw {
@@ -525,28 +523,28 @@ impl Hardware {
         Err(ENODEV)
     }
 
-    /// Lets the power domain switch off and on, for a core that nothing else resets. The caller
-    /// holds the supply.
+    /// Switches the power domain off and on, for a core that nothing else resets. The caller holds
+    /// the supply.
     pub(super) fn cycle(&self) -> Result {
         self.state.is_cycled.store(true, Relaxed);
         self.state.went_off.store(false, Relaxed);
         let mut cycled = self.power.supply.cycle();
         if cycled == Err(EBUSY) && self.state.went_off.load(Relaxed) {
-            // It was on again before that was seen.
+            // It was already on again when its status was checked.
             cycled = Ok(());
         }
         self.state.is_cycled.store(false, Relaxed);
-        // It has no power.
+        // EIO: it has no power.
         if cycled == Err(EIO) {
             return cycled;
         }
-        // Whatever else came of it: the caller goes on.
+        // For any other result the caller continues to use the core.
         self.clock()?;
         cycled
     }
 }
 
-/// A core that is bound: switched off when this is dropped.
+/// A bound core. Dropping this switches it off.
 pub(crate) struct Powered(pub(crate) Arc<Hardware>);
 
 impl Drop for Powered {

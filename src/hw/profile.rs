@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a core counts of its work.
+//! Performance counters of a core.
 //!
-//! The counters are 32 bits wide, wrap, and are lost with the core's power and with its resets. So
-//! while a reader exists they are added up here ([`Tally`]): when they are asked for, and before
-//! the core goes off. They are never cleared: each reader takes the difference to an earlier value.
-//! What was counted between the last look and a reset is lost.
+//! The counters are 32 bits wide, wrap, and are lost when the core goes off or is reset. So while a
+//! reader exists, [`Tally`] adds them up: on each request, and before the core goes off. The driver
+//! never clears them: each reader subtracts an earlier value. Counts between the last read and a
+//! reset are lost.
 //!
-//! While anybody wants them no module's clock is gated, with which counters stand still. Sources:
-//! sources.md, profiling, and etnaviv's signals of Linux 7.3 for which of them each pixel pipe has
-//! its own.
+//! While a reader exists no module's clock is gated, which would stop counters. Sources:
+//! sources.md, profiling, and etnaviv's signals of Linux 7.3 for the counters that each pixel pipe
+//! has.
 
 use super::{
     identity::Identity,
@@ -32,10 +32,10 @@ use kernel::{
     },
 };
 
-/// The models whose host interface counts idle cycles where others count all.
+/// Models whose `HI_PROFILE_TOTAL_CYCLES` counts idle cycles.
 const IDLE_IN_PLACE_OF_TOTAL: [u32; 3] = [0x880, 0x2000, 0x2100];
 
-/// The byte offsets of `MC_PROFILE_CONFIG0` and the two after it, and of what they select.
+/// Byte offsets of `MC_PROFILE_CONFIG0` to `2`, and of the ports that show the selected counters.
 pub(super) const CONFIGS: [usize; 3] = [0x470, 0x474, 0x478];
 const RA: usize = 0x448;
 const TX: usize = 0x44C;
@@ -46,16 +46,16 @@ const SE: usize = 0x464;
 const MC: usize = 0x468;
 const HI: usize = 0x46C;
 
-/// A counter that is selected.
+/// A counter that must be selected.
 struct Source {
     counter: Counter,
-    /// Byte offset of the register that shows it.
+    /// Byte offset of the port.
     port: usize,
-    /// Which of [`CONFIGS`] selects it, the first bit there, and by what.
+    /// Index in [`CONFIGS`] of the register that selects it, the first bit, and the value.
     config: usize,
     shift: u32,
     select: u32,
-    /// Each pixel pipe has one.
+    /// Each pixel pipe has its own.
     by_pipe: bool,
 }
 
@@ -75,7 +75,7 @@ macro_rules! sources {
     (@) => { false };
 }
 
-/// What pixel pipes count apart: the first, and the others together.
+/// Counters with one total for the first pixel pipe, and one for all others.
 static APART: [(u32, Counter, Counter); 4] = [
     (
         0,
@@ -87,12 +87,12 @@ static APART: [(u32, Counter, Counter); 4] = [
     (3, Counter::FirstDrawnByDepth, Counter::SecondDrawnByDepth),
 ];
 
-/// What a core with a 2D engine counts.
+/// Counters of a 2D engine.
 static SOURCES_2D: [Source; 1] = sources! {
     PE 0 16: 11 Pixels2d by_pipe,;
 };
 
-/// What a core with a 3D engine counts, but for [`APART`].
+/// Counters of a 3D engine, without [`APART`].
 static SOURCES_3D: [Source; 33] = sources! {
     SH 0 24:
         4 ShaderCycles,
@@ -134,7 +134,7 @@ static SOURCES_3D: [Source; 33] = sources! {
         9 MissedTexels,;
 };
 
-/// What every core counts.
+/// Counters of every core.
 static SOURCES: [Source; 6] = sources! {
     MC 2 0:
         1 PipelineRead,
@@ -146,11 +146,11 @@ static SOURCES: [Source; 6] = sources! {
         2 DataStalls,;
 };
 
-/// What a core has counted since it was bound, as far as anybody has wanted it.
+/// The totals of a core since it was bound, for the times with a reader.
 pub(crate) struct Tally {
     /// Number of readers.
     users: Atomic<u32>,
-    /// What the counters showed last; 0 after a reset.
+    /// The last values of the counters; 0 after a reset.
     last: [Atomic<u32>; Counter::CELLS],
     totals: [Atomic<u32>; Counter::CELLS],
 }
@@ -169,17 +169,17 @@ impl Tally {
         )?)
     }
 
-    /// Whether anybody wants it.
+    /// Whether a reader exists.
     pub(crate) fn is_wanted(&self) -> bool {
         self.users.load(Relaxed) != 0
     }
 
-    /// What has been counted. Each number only grows, and wraps.
+    /// The totals. Each only grows, and wraps.
     pub(crate) fn totals(&self) -> Cells {
         core::array::from_fn(|cell| self.totals[cell].load(Relaxed))
     }
 
-    /// A counter shows `now`. By one at a time.
+    /// Adds what `counter`, now at `now`, has counted. Callers must not run concurrently.
     fn note(&self, counter: Counter, now: u32) {
         // CAST: the number of a variant.
         let cell = counter as usize;
@@ -191,22 +191,22 @@ impl Tally {
         total.store(total.load(Relaxed).wrapping_add(more), Relaxed);
     }
 
-    /// All counters are 0 again.
+    /// Notes that all counters are 0.
     fn forget(&self) {
         self.last.iter().for_each(|last| last.store(0, Relaxed));
     }
 }
 
-/// Keeps a core's counters added up as long as it lives.
+/// A reader: has a core's counters added up while it lives.
 pub(crate) struct Counting(Arc<Tally>);
 
 impl Counting {
-    /// The tally that this keeps.
+    /// The tally of the core.
     pub(crate) fn tally(&self) -> &Tally {
         &self.0
     }
 
-    /// Whether it is of the core `hardware`, which may be another than was there.
+    /// Whether it reads the core `hardware`, as the core may have been replaced.
     pub(crate) fn is_of(&self, hardware: &Hardware) -> bool {
         Arc::ptr_eq(&self.0, &hardware.tally)
     }
@@ -218,12 +218,12 @@ impl Drop for Counting {
     }
 }
 
-/// The pixel pipe whose counters are seen, and the bits of the clock register that are only shown.
+/// The selected pixel pipe and the read-only bits in `HI_CLOCK_CONTROL`.
 const PIPE_SHIFT: u32 = 20;
 const NOT_WRITTEN: u32 = 0xF << PIPE_SHIFT | 0x7 << 16;
 
 impl Identity {
-    /// The counters that are selected, on such a core.
+    /// The core's counters that must be selected.
     fn sources(&self) -> impl Iterator<Item = &'static Source> {
         let of = |list: &'static [Source], is_there: bool| match is_there {
             true => list,
@@ -236,18 +236,18 @@ impl Identity {
 }
 
 impl Hardware {
-    /// Has the counters added up as long as what this returns lives.
+    /// Adds a reader.
     pub(crate) fn want_counters(&self) -> Counting {
         self.tally.users.fetch_add(1, Relaxed);
         Counting(self.tally.clone())
     }
 
-    /// The counters were cleared with the core's reset.
+    /// Notes that a reset of the core has cleared the counters.
     pub(super) fn forget_counters(&self) {
         self.tally.forget();
     }
 
-    /// Adds what the core, which is on, has counted since this was asked last. By the one who may
+    /// Adds what the core, which is on, has counted since the last call. Only for a caller that may
     /// reset it.
     pub(crate) fn count(&self) {
         if self.is_isolated() {
@@ -260,7 +260,7 @@ impl Hardware {
         });
     }
 
-    /// Calls `look`, which may select counters and pixel pipes, and puts both back.
+    /// Calls `look`, which may select counters and pixel pipes, and restores both.
     pub(super) fn with_selectors(&self, look: impl FnOnce()) {
         let regs = &self.registers;
         let kept = CONFIGS.map(|config| regs.try_read32(config).unwrap_or(0));
@@ -271,7 +271,7 @@ impl Hardware {
         }
     }
 
-    /// From now on counters of pixel pipe `pipe` are seen. In the end it must be 0, or the core may
+    /// Selects the counters of pixel pipe `pipe`. The last selection must be 0, or the core may
     /// hang.
     fn select_pipe(&self, pipe: u32) {
         if self.identity.pixel_pipes > 1 {
@@ -281,7 +281,7 @@ impl Hardware {
         }
     }
 
-    /// What a port shows of the selected pixel pipe.
+    /// Selects and reads a counter of the selected pixel pipe.
     pub(super) fn selected(&self, port: usize, config: usize, select: u32) -> u32 {
         let regs = &self.registers;
         let config = CONFIGS.get(config).copied().unwrap_or(CONFIGS[0]);
@@ -289,7 +289,7 @@ impl Hardware {
         regs.try_read32(port).unwrap_or(0)
     }
 
-    /// What the pixel pipes show: the first, and the sum of the others.
+    /// The values of the first pixel pipe, and the sum of the others.
     fn of_pipes(&self, read: impl Fn() -> u32) -> (u32, u32) {
         let first = read();
         let mut others = 0u32;
@@ -350,7 +350,7 @@ impl Hardware {
         self.tally.note(Counter::IdleCycles, idle);
     }
 
-    /// The blocks at the ports were reset: their counts begin with 0 again.
+    /// Notes that the blocks at the ports were reset: their counters are 0.
     pub(super) fn forget_selected(&self) {
         let clear = |counter: Counter| {
             // CAST: the number of a variant.

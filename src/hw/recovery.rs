@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What recovery wants of a core: whether it gets on, and a reset of one that does not.
+//! Recovery of a core: whether it makes progress, and the reset if not.
 //!
 //! Source: sources.md, bring-up, power, profiling.
 
@@ -22,40 +22,39 @@ use kernel::{
     }, //
 };
 
-/// `FE_DMA_DEBUG_STATE`: the front end makes out what a command is.
+/// `FE_DMA_DEBUG_STATE`: the front end decodes a command.
 const DECODES: u32 = 1;
 
-/// Counters of the pixel engine: pixels that were drawn by colour, by depth alone, in 2D.
+/// Counters of the pixel engine: pixels drawn with color, with depth only, in 2D.
 const PIXELS_3D: [u32; 2] = [2, 3];
 const PIXELS_2D: u32 = 11;
 
 /// Counters of the rasterizer: pixels, primitives.
 const RASTERIZED: [u32; 2] = [0, 3];
 
-/// How long the interrupt half may take, in milliseconds. It takes microseconds, unless the
-/// processor is another guest's.
+/// Milliseconds that the hard interrupt handler may take. It takes microseconds, unless a
+/// hypervisor runs another guest.
 const INTERRUPT_TIME: u32 = 1000;
 
-/// How far a core is. Equal to one of before, it has not moved meanwhile.
+/// The progress of a core. Two equal values: the core has not moved in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
-    /// GPU address that the front end is at.
+    /// GPU address of the front end's position.
     pub(crate) position: u32,
-    /// The counters of what was drawn, in one number.
+    /// A hash of the counters of drawn pixels.
     pub(crate) drawn: u32,
-    /// The first word of the command that the front end makes out, if it does that while every
-    /// module that it feeds is idle. While a draw is under way the words are often its own, and no
-    /// command.
+    /// The first word of the command that the front end decodes while every module that it feeds is
+    /// idle. During a draw the word is often data of the draw, and no command.
     pub(crate) command: Option<u32>,
 }
 
 impl Hardware {
-    /// How far the core, which has these pipes, is. The caller excludes other users of the
+    /// The progress of the core, which has these pipes. The caller excludes other users of the
     /// selectors.
     pub(crate) fn progress(&self, has_3d: bool, has_2d: bool) -> Progress {
         let regs = &self.registers;
         let mut drawn = 0u32;
-        // Any of them moves: the sum would hide only two that cancel each other out.
+        // A rotating sum changes with any counter, unless changes cancel each other out.
         let mut count = |value: u32| drawn = drawn.rotate_left(5).wrapping_add(value);
         let mut pixels = |select: u32| {
             regs.write_reg(MC_PROFILE_CONFIG0::from_raw(select << 16));
@@ -85,9 +84,9 @@ impl Hardware {
         self.has_failed.load(Relaxed) && self.has_failed.xchg(false, Relaxed)
     }
 
-    /// Resets a core that hangs, until it is idle and the same as before
-    /// ([`Hardware::reset_until`]), and forgets its interrupts; returns how many times. It raises
-    /// no interrupt any more. `ENODEV`: it does not come back, which has been printed.
+    /// Resets a core that hangs until it is idle with its identity unchanged
+    /// ([`Hardware::reset_until`]), and drops its interrupts, which stay disabled. Returns the
+    /// number of resets. `ENODEV`: the core is lost, which has been printed.
     pub(crate) fn recover(&self) -> Result<u32> {
         self.disable_interrupts();
         let mut stranger = None;
@@ -118,16 +117,16 @@ impl Hardware {
         Err(ENODEV)
     }
 
-    /// Forgets what the core has raised before it was reset. A job that runs once more has the
-    /// event that it had: a bit of before would end it.
+    /// Drops the interrupts that the core raised before its reset. A job that runs again keeps its
+    /// event number, so an old bit would end it.
     ///
-    /// The interrupt half may be between reading the register and reporting what it read. It marks
-    /// itself before it reads: one that read before the reset is seen here, and one that reads
-    /// after it reads nothing.
+    /// The hard interrupt handler may have read the register and not yet noted the bits. It sets
+    /// `is_taking` before it reads: this waits for a handler that read before the reset, and one
+    /// that reads later reads nothing.
     pub(super) fn forget_interrupts(&self) -> Result {
-        // A read that began earlier is over for the bus: the reset was read back after it.
+        // Reading back the reset has completed all earlier reads on the bus.
         for _ in 0..INTERRUPT_TIME {
-            // In full order with the interrupt half's.
+            // Fully ordered with the handler's.
             if self.is_taking.fetch_add(0, Full) == 0 {
                 let _ = self.pending.xchg(0, Full);
                 self.has_failed.store(false, Relaxed);

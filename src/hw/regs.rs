@@ -41,9 +41,9 @@ register! {
 
     /// Cache attributes of the core's bus accesses.
     pub(crate) HI_AXI_CONFIG(u32) @ 0x008 {
-        /// Of writes.
+        /// For writes.
         11:8 awcache;
-        /// Of reads.
+        /// For reads.
         15:12 arcache;
     }
 
@@ -65,7 +65,7 @@ register! {
 
     /// Identity of old cores.
     pub(crate) HI_CHIP_IDENTITY(u32) @ 0x018 {
-        /// Revision, when the family says that the identity is here.
+        /// Revision, if the family is 1.
         15:12 revision;
         /// 1: model and revision are in this register.
         31:24 family;
@@ -81,15 +81,15 @@ register! {
     pub(crate) HI_CHIP_DATE(u32) @ 0x028 {}
     /// Time of the design, decimal digits.
     pub(crate) HI_CHIP_TIME(u32) @ 0x02C {}
-    /// Which customer's design it is.
+    /// Customer of the design.
     pub(crate) HI_CHIP_CUSTOMER_ID(u32) @ 0x030 {}
     /// Minor features 0.
     pub(crate) HI_CHIP_MINOR_FEATURE_0(u32) @ 0x034 {}
     /// Holds the memory counters at 0 while not 0.
     pub(crate) HI_MEMORY_COUNTER_RESET(u32) @ 0x03C {}
-    /// Units of 8 bytes that were read, by the pixel pipe that is selected.
+    /// Units of 8 bytes that the selected pixel pipe has read.
     pub(crate) HI_PROFILE_READ_BYTES8(u32) @ 0x040 {}
-    /// The same, written.
+    /// Units of 8 bytes that the selected pixel pipe has written.
     pub(crate) HI_PROFILE_WRITE_BYTES8(u32) @ 0x044 {}
     /// Sizes of the shader parts.
     pub(crate) HI_CHIP_SPECS(u32) @ 0x048 {
@@ -155,41 +155,41 @@ register! {
         /// No gating on a stall.
         1:1 disable_stall_module_clock_gating => bool;
     }
-    /// Exceptions from clock gating.
+    /// Modules that are not gated.
     pub(crate) PM_MODULE_CONTROLS(u32) @ 0x104 {}
     /// Pulse eater: thins out the clock.
     pub(crate) PM_PULSE_EATER(u32) @ 0x10C {}
 
-    /// MMU v2: what went wrong, for four units.
+    /// MMU v2: exception codes of four units.
     pub(crate) MMUV2_STATUS(u32) @ 0x188 {}
     /// MMU v2: on, until the next reset.
     pub(crate) MMUV2_CONTROL(u32) @ 0x18C {
         /// Addresses are translated.
         0:0 enable => bool;
     }
-    /// MMU v2: the address that went wrong, for each unit.
+    /// MMU v2: the address of the exception, for each unit.
     pub(crate) MMUV2_EXCEPTION_ADDR(u32)[4] @ 0x190 {}
-    /// Secure MMU: the address that went wrong.
+    /// Secure MMU: the address of the exception.
     pub(crate) MMUV2_SEC_EXCEPTION_ADDR(u32) @ 0x380 {}
-    /// Secure MMU: what went wrong, for four units.
+    /// Secure MMU: exception codes of four units.
     pub(crate) MMUV2_SEC_STATUS(u32) @ 0x384 {}
     /// Secure MMU: on, until the next reset.
     pub(crate) MMUV2_SEC_CONTROL(u32) @ 0x388 {
         /// Addresses are translated.
         0:0 enable => bool;
     }
-    /// Secure MMU: where the page table array lies.
+    /// Secure MMU: address of the page table array.
     pub(crate) MMUV2_PTA_ADDRESS_LOW(u32) @ 0x38C {}
-    /// Secure MMU: bits 39:32 of that.
+    /// Secure MMU: bits 39:32 of that address.
     pub(crate) MMUV2_PTA_ADDRESS_HIGH(u32) @ 0x390 {}
-    /// Secure MMU: the array is used.
+    /// Secure MMU: use of the page table array.
     pub(crate) MMUV2_PTA_CONTROL(u32) @ 0x394 {
-        /// It is.
+        /// The array is used.
         0:0 enable => bool;
     }
-    /// Secure MMU: where accesses without a page go.
+    /// Secure MMU: target of accesses that no page maps.
     pub(crate) MMUV2_NONSEC_SAFE_ADDR_LOW(u32) @ 0x398 {}
-    /// Secure MMU: where secure ones go.
+    /// Secure MMU: target of secure accesses that no page maps.
     pub(crate) MMUV2_SEC_SAFE_ADDR_LOW(u32) @ 0x39C {}
     /// Secure MMU: bits 39:32 of both.
     pub(crate) MMUV2_SAFE_ADDRESS_CONFIG(u32) @ 0x3A0 {}
@@ -204,7 +204,7 @@ register! {
     pub(crate) MMUV2_AHB_CONTROL(u32) @ 0x3A8 {
         /// Resets the core.
         0:0 reset => bool;
-        /// Accesses that are not secure are let through.
+        /// Allows accesses that are not secure.
         1:1 nonsec_access => bool;
     }
 
@@ -220,7 +220,7 @@ register! {
     pub(crate) MC_MMU_RA_PAGE_TABLE(u32) @ 0x410 {}
     /// Memory controller switches.
     pub(crate) MC_DEBUG_MEMORY(u32) @ 0x414 {
-        /// Most requests under way.
+        /// Limit of outstanding requests.
         7:0 outstanding;
         /// Level 2 cache of hierarchical Z is off.
         12:12 hz_l2_disable => bool;
@@ -241,31 +241,31 @@ register! {
     pub(crate) MC_MEMORY_BASE_ADDR_PE(u32) @ 0x428 {}
     /// Cycles.
     pub(crate) MC_PROFILE_CYCLE_COUNTER(u32) @ 0x438 {}
-    /// Counter of the rasterizer that was selected.
+    /// Selected counter of the rasterizer.
     pub(crate) MC_PROFILE_RA_READ(u32) @ 0x448 {}
-    /// Counter of the pixel engine that was selected.
+    /// Selected counter of the pixel engine.
     pub(crate) MC_PROFILE_PE_READ(u32) @ 0x454 {}
     /// Selects counters of front end, drawing engine, pixel engine and shader.
     pub(crate) MC_PROFILE_CONFIG0(u32) @ 0x470 {
-        /// Of the pixel engine.
+        /// For the pixel engine.
         19:16 pe;
     }
     /// Selects counters of primitive assembler, setup, rasterizer and texture engine.
     pub(crate) MC_PROFILE_CONFIG1(u32) @ 0x474 {
-        /// Of the rasterizer.
+        /// For the rasterizer.
         19:16 ra;
     }
     /// Bus settings.
     pub(crate) MC_BUS_CONFIG(u32) @ 0x480 {}
 
-    /// Vector graphics: where the front end starts.
+    /// Vector graphics: start address of the front end.
     pub(crate) VG_COMMAND_ADDRESS(u32) @ 0x500 {}
     /// Vector graphics: units of 8 bytes; starts the front end.
     pub(crate) VG_COMMAND_COUNT(u32) @ 0x504 {}
-    /// Vector graphics: where the front end is.
+    /// Vector graphics: position of the front end.
     pub(crate) VG_COMMAND_POSITION(u32) @ 0x508 {}
 
-    /// Where the front end starts.
+    /// Start address of the front end.
     pub(crate) FE_COMMAND_ADDRESS(u32) @ 0x654 {}
     /// Starts and stops the front end.
     pub(crate) FE_COMMAND_CONTROL(u32) @ 0x658 {
@@ -274,17 +274,17 @@ register! {
         /// Runs.
         16:16 enable => bool;
     }
-    /// How far the front end's fetcher is with what it fetches.
+    /// Progress of the front end's fetcher.
     pub(crate) FE_DMA_STATUS(u32) @ 0x65C {}
-    /// What the front end's fetcher does.
+    /// State of the front end's fetcher.
     pub(crate) FE_DMA_DEBUG_STATE(u32) @ 0x660 {
-        /// What it is doing with the command.
+        /// State of the command decoder.
         4:0 command;
     }
-    /// GPU address that the front end is at.
+    /// GPU address of the front end's position.
     pub(crate) FE_DMA_ADDRESS(u32) @ 0x664 {}
-    /// The first of the two words that the front end has fetched last.
+    /// The first of the two words that the front end fetched last.
     pub(crate) FE_DMA_LOW(u32) @ 0x668 {}
-    /// The second of them.
+    /// The second of these words.
     pub(crate) FE_DMA_HIGH(u32) @ 0x66C {}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How long a core has been on and off.
+//! Durations of a core's power states.
 
 use crate::sys;
 use kernel::{
@@ -12,7 +12,7 @@ use kernel::{
     }, //
 };
 
-/// What a core's power is like, by the vendor's words.
+/// A core's power state, in the vendor's words.
 #[derive(Clone, Copy)]
 pub(super) enum Power {
     On,
@@ -21,23 +21,23 @@ pub(super) enum Power {
     Suspend,
 }
 
-/// Nanoseconds since the core was bound.
+/// Durations since the core was bound, in nanoseconds.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PowerTimes {
-    /// Nanoseconds for which it was on.
+    /// Time on.
     pub(crate) on: u64,
-    /// Nanoseconds for which it was off.
+    /// Time off.
     pub(crate) off: u64,
-    /// It was on, at its lowest clock, as a client had asked for.
+    /// Time on, at the lowest clock.
     pub(crate) idle: u64,
-    /// It was off, as a client had asked for SUSPEND.
+    /// Time off, after a client requested SUSPEND.
     pub(crate) suspend: u64,
 }
 
 struct Running {
     past: PowerTimes,
     power: Power,
-    /// Since when, by the monotonic clock in nanoseconds.
+    /// The start of this state, by the monotonic clock in nanoseconds.
     since: u64,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Of a core that is on.
+    /// Starts the times of a core that is on.
     pub(super) fn new() -> Result<Arc<Self>> {
         let running = Running {
             past: PowerTimes::default(),
@@ -76,7 +76,7 @@ impl Times {
         Arc::pin_init(times, GFP_KERNEL)
     }
 
-    /// From now on its power is so.
+    /// Notes a new power state.
     pub(super) fn note(&self, power: Power) {
         let mut running = self.running.lock();
         running.catch_up(sys::monotonic_ns());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What is other on a core for vector graphics: its front end, its reset, and when it is idle.
+//! Functions of a core for vector graphics: front end, reset, and idle state.
 //!
 //! Source: sources.md, vector graphics.
 
@@ -21,15 +21,15 @@ use kernel::{
 /// Interrupt of the front end's END.
 pub(crate) const END_INTERRUPT: u32 = 13;
 
-/// All interrupts but the tessellator's overflow, which nothing waits for.
+/// All interrupts except the tessellator's overflow, which nothing waits for.
 const INTERRUPTS: u32 = !1;
 
-/// Modules that are idle when all is done: front end, drawing engine, image, path, tessellator.
+/// Modules that are idle after a job: front end, drawing engine, image, path, tessellator.
 const IDLE: u32 = 0xF01;
 
 impl Hardware {
-    /// Lets the front end run once from physical address `address`, a multiple of 64, where `units`
-    /// of 8 bytes lie. All it does must be in memory.
+    /// Starts the front end for `units` of 8 bytes at physical address `address`, a multiple of 64.
+    /// All words must be in memory.
     pub(crate) fn start_vector(&self, address: u32, units: u32) {
         let regs = &self.registers;
         self.enable(INTERRUPTS);
@@ -37,17 +37,17 @@ impl Hardware {
         regs.write_reg(VG_COMMAND_COUNT::from_raw(units));
     }
 
-    /// Lets a core that runs raise the interrupts of its job, unless the admin does not want it to.
+    /// Enables the interrupts of a job, unless the administrator has silenced the core.
     pub(crate) fn enable_vector_interrupts(&self) {
         self.enable(INTERRUPTS);
     }
 
-    /// Tells every unit where the page table lies.
+    /// Sets the page table of every unit.
     pub(crate) fn set_vector_table(&self, table: u32) {
         self.set_page_table(table);
     }
 
-    /// Physical address that the front end is at.
+    /// Physical address of the front end's position.
     pub(super) fn vector_position(&self) -> u32 {
         self.registers.read(VG_COMMAND_POSITION).into_raw()
     }
@@ -57,7 +57,7 @@ impl Hardware {
         self.idle() & IDLE == IDLE
     }
 
-    /// How far the core is: where its front end is, and which modules are idle. There are no
+    /// The progress of the core: position of the front end, and idle modules. There are no
     /// counters.
     pub(crate) fn vector_progress(&self) -> Progress {
         Progress {
@@ -67,7 +67,7 @@ impl Hardware {
         }
     }
 
-    /// One soft reset of such a core; says whether it came out of it idle.
+    /// Does one soft reset. Returns whether the core is idle after it.
     pub(super) fn reset_vector_once(&self) -> bool {
         let regs = &self.registers;
         let millisecond = Delta::from_millis(1);
