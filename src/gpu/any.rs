@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A core of any kind, to bind it, to switch it and to show it.
+//! A core of any kind: binding, power and display.
 
 use super::{
     core::{
@@ -30,7 +30,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What is the same for each kind of core: `$do` with the core as `$core`.
+/// Evaluates `$do` with the core as `$core`, whatever its kind.
 macro_rules! each {
     ($any:expr, $core:ident => $do:expr) => {
         match $any {
@@ -42,7 +42,7 @@ macro_rules! each {
 
 pub(super) use each;
 
-/// A core of whatever kind.
+/// A core of any kind.
 pub(crate) enum AnyCore<P: Payload> {
     /// One with a ring.
     Ring(Arc<Core<P>>),
@@ -60,9 +60,9 @@ impl<P: Payload> Clone for AnyCore<P> {
 }
 
 impl<P: Payload> AnyCore<P> {
-    /// The core `hardware`, which has been reset, at `place`. It does not run yet.
+    /// The core `hardware`, which was reset, at `place`. It does not run yet.
     ///
-    /// Every failure has been printed.
+    /// Prints every failure.
     pub(crate) fn new(place: &Place<P>, hardware: Arc<Hardware>) -> Result<Self> {
         match hardware.identity().hardware_type() {
             HardwareType::Vector => VectorCore::new(place, hardware).map(Self::Vector),
@@ -70,12 +70,12 @@ impl<P: Payload> AnyCore<P> {
         }
     }
 
-    /// What its interrupt does.
+    /// The core's interrupt handlers.
     pub(crate) fn interrupt(&self) -> Interrupt<P> {
         Interrupt(self.clone())
     }
 
-    /// What switches it off and on. What it draws lies in `memory`.
+    /// The core's power switch. It draws to `memory`.
     pub(crate) fn power_switch(&self, memory: &Arc<VideoMemory>) -> PowerSwitch<P> {
         PowerSwitch {
             core: self.clone(),
@@ -83,8 +83,8 @@ impl<P: Payload> AnyCore<P> {
         }
     }
 
-    /// Starts it, and looks whether its interrupt comes. The interrupt must be requested. What it
-    /// does not do has been printed.
+    /// Starts the core and tests its interrupt, which must be requested. Prints failures of the
+    /// GPU.
     pub(crate) fn start(&self) -> Result {
         match self {
             Self::Ring(core) => {
@@ -95,12 +95,12 @@ impl<P: Payload> AnyCore<P> {
         }
     }
 
-    /// Waits a moment for the jobs under way, then closes the core: no more jobs are taken.
+    /// Waits a moment for running jobs, then closes the core for new ones.
     pub(crate) fn drain(&self) {
         each!(self, core => core.drain())
     }
 
-    /// Its hardware.
+    /// The core's hardware.
     pub(crate) fn hardware(&self) -> &Hardware {
         each!(self, core => core.hardware())
     }
@@ -109,22 +109,22 @@ impl<P: Payload> AnyCore<P> {
         self.hardware().identity()
     }
 
-    /// The state of its modules; `None`: it has been stopped.
+    /// The state of the modules. `None`: it was stopped.
     pub(super) fn idle_state(&self) -> Option<IdleState> {
         each!(self, core => core.idle_state())
     }
 
-    /// How often it was reset, or came back.
+    /// How often it was reset, or bound again.
     pub(crate) fn resets(&self) -> u32 {
         each!(self, core => core.engine().resets())
     }
 
-    /// What the next one here goes on from.
+    /// What the next core at its place continues from.
     pub(crate) fn past(&self) -> Past {
         each!(self, core => core.engine().past())
     }
 
-    /// The number of its newest job.
+    /// The number of the newest job.
     pub(crate) fn newest(&self) -> u64 {
         each!(self, core => core.engine().newest())
     }

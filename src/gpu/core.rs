@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! One GPU core: its hardware, its ring, and what is known of the streams that it runs.
+//! One GPU core: its hardware, its ring, and the tables for checking its streams.
 //!
-//! Lock: `galcore core`, above `galcore ring`: held while registers are read for display, so that
-//! the core is not switched off meanwhile. The interrupt half only reads and clears the acknowledge
-//! register and wakes the thread.
+//! Lock: `galcore core`, above `galcore ring`. It is held while registers are read for display, so
+//! that the core is not stopped during the read. The hard interrupt handler only reads the
+//! acknowledge register, which clears it, and wakes the thread.
 
 use super::{
     any::{
@@ -67,33 +67,32 @@ use kernel::{
     }, //
 };
 
-/// How many events are sent to see the interrupt come.
+/// Number of events to test the interrupt with.
 const INTERRUPT_TESTS: u32 = 5;
 
-/// How long the first event may take, in milliseconds.
+/// Milliseconds that the first event may take.
 const FIRST_EVENT_TIMEOUT: u32 = 1000;
 
-/// How long work under way may take to end when the core is stopped, in milliseconds.
+/// Milliseconds that running jobs may take when the core is stopped.
 const STOP_TIMEOUT: u32 = 100;
 
-/// How often more, and how long after each time in milliseconds, memory is waited for before the
-/// machine hibernates.
+/// Number of retries for memory to be released before hibernation, and the milliseconds before
+/// each.
 const RETURN_LOOKS: u32 = 20;
 const RETURN_PAUSE: i64 = 10;
 
-/// What `/proc/driver/gc` shows of the registers.
+/// The registers in `/proc/driver/gc`.
 pub(crate) struct IdleState {
     /// `HI_IDLE_STATE`.
     pub(crate) idle: u32,
     /// `HI_CLOCK_CONTROL`.
     pub(crate) clock_control: u32,
-    /// Whether no job is under way, all modules are idle, and the front end rests at the ring's
-    /// end.
+    /// Whether no job runs, all modules are idle, and the front end is in the ring's idle loop.
     pub(crate) is_idle: bool,
 }
 
 impl IdleState {
-    /// That of a core that is off; `is_idle`: no job waits for it to come on.
+    /// The state of a core that is off. `is_idle`: no job waits for it to go on.
     pub(super) fn off(hardware: &Hardware, is_idle: bool) -> Self {
         let (idle, clock_control) = hardware.last_state();
         Self {
@@ -104,34 +103,34 @@ impl IdleState {
     }
 }
 
-/// A core.
+/// A core with a ring.
 #[pin_data]
 pub(crate) struct Core<P: Payload> {
-    /// Its place among the device's.
+    /// The place in the device.
     index: usize,
     hardware: Arc<Hardware>,
     states: Arc<States>,
     scratch: Scratch,
     scrub: Arc<Scrub>,
     state_map: Arc<StateMap>,
-    /// The same as newer clients have it.
+    /// The map for clients from 5.0.11 on.
     newer_state_map: Arc<StateMap>,
     vm: Arc<Vm>,
     ring: Arc<Ring<P>>,
-    /// Other cores reach the ring's memory no longer than it is that.
+    /// Keeps the ring mapped for all cores while it exists.
     _ring_mapping: Option<LinearMapping>,
     reclaimer: Arc<Reclaimer>,
-    /// The least 64ths of its clock that it is slowed down to when it is too warm.
+    /// The lowest speed of thermal throttling, in 64ths of its clock.
     least_scale: u32,
-    /// Its registers may be read by those who only want to know. Held while they are.
+    /// Registers may be read for display. Held during such reads.
     #[pin]
     is_on: Mutex<bool>,
 }
 
 impl<P: Payload> Core<P> {
-    /// The core `hardware`, which has been reset, at `place`. It does not run yet.
+    /// The core `hardware`, which was reset, at `place`. It does not run yet.
     ///
-    /// Every failure has been printed.
+    /// Prints every failure.
     pub(crate) fn new(place: &Place<P>, hardware: Arc<Hardware>) -> Result<Arc<Self>> {
         let device = place.device();
         let (vm, reclaimer) = (device.vm().clone(), device.reclaimer().clone());
@@ -139,7 +138,7 @@ impl<P: Payload> Core<P> {
         let identity = hardware.identity();
         let base_address = device.base_address();
         let version = hardware.mmu_version();
-        // Words of the ring load one pipe's MMU.
+        // The words in the ring load the MMU of one pipe only.
         let has_two = version == MmuVersion::V2 && identity.has_3d() && identity.has_2d();
         if !vm.has_tables_of(version) || (vm.has_spaces() && has_two) {
             dev_err!(
@@ -152,7 +151,7 @@ impl<P: Payload> Core<P> {
             .inspect_err(|_| dev_err!(dev, "no memory for the list of states\n"))?;
         let scratch = Scratch {
             addresses: [false, true].map(|is_2d| vm.scratch_address(place.index(), is_2d)),
-            // Past the MMU, and past the registers that say where GPU address 0 lies.
+            // These bypass the MMU, and the registers with the base address.
             physical: vm
                 .physical_scratch()
                 .filter(|_| version == MmuVersion::V1 && !identity.has_new_memory_controller())
@@ -166,7 +165,7 @@ impl<P: Payload> Core<P> {
             ENOMEM
         };
         let newer_state_map = StateMap::newer(identity, &states).map_err(no_map)?;
-        // No driver of the older kind knows HALTI5, whose newer map is no superset.
+        // No older vendor's driver knows HALTI5, whose newer map is not a superset.
         let state_map = match identity.has_halti5() {
             true => newer_state_map.clone(),
             false => StateMap::new(identity).map_err(no_map)?,
@@ -225,7 +224,7 @@ impl<P: Payload> Core<P> {
         )
     }
 
-    /// Its place among the device's cores.
+    /// The place in the device.
     pub(crate) fn index(&self) -> usize {
         self.index
     }
@@ -235,17 +234,17 @@ impl<P: Payload> Core<P> {
         self.hardware.device()
     }
 
-    /// Who the core is.
+    /// The core's identity.
     pub(crate) fn identity(&self) -> &Identity {
         self.hardware.identity()
     }
 
-    /// Its hardware.
+    /// The core's hardware.
     pub(crate) fn hardware(&self) -> &Hardware {
         &self.hardware
     }
 
-    /// The states that contexts keep; `newer`: those of clients from 5.0.11 on.
+    /// The states that contexts keep. `newer`: for clients from 5.0.11 on.
     pub(crate) fn state_map(&self, newer: bool) -> &Arc<StateMap> {
         match newer {
             true => &self.newer_state_map,
@@ -263,12 +262,12 @@ impl<P: Payload> Core<P> {
         &self.states
     }
 
-    /// The scratch memory, as states name it.
+    /// The scratch memory's addresses.
     pub(crate) fn scratch(&self) -> Scratch {
         self.scratch
     }
 
-    /// What makes the core forget addresses.
+    /// The words that reset the core's address states.
     pub(crate) fn scrub(&self) -> &Scrub {
         &self.scrub
     }
@@ -278,18 +277,18 @@ impl<P: Payload> Core<P> {
         &self.ring
     }
 
-    /// The same, as that of cores of any kind.
+    /// The ring, under a name that all kinds of cores have.
     pub(super) fn engine(&self) -> &Arc<Ring<P>> {
         &self.ring
     }
 
-    /// Bytes of memory that the core itself takes.
+    /// Bytes of memory that the core itself uses.
     pub(crate) fn bytes(&self) -> usize {
         self.ring.memory().size()
     }
 
-    /// Starts the front end in the ring's idle loop. The interrupt must be requested. What the GPU
-    /// does not do has been printed.
+    /// Starts the front end in the ring's idle loop. The interrupt must be requested. Prints
+    /// failures of the GPU.
     pub(crate) fn start(&self) -> Result {
         self.vm.attach(self.index, self.ring.clone())?;
         self.reclaimer.set_ring(self.index, Some(self.ring.clone()));
@@ -299,11 +298,11 @@ impl<P: Payload> Core<P> {
         self.hardware.run_front_end(address, units)
     }
 
-    /// Sends one event through the core and looks whether its interrupt comes: a wrong line shows
-    /// here and not as a client's delay. Every failure has been printed.
+    /// Tests the interrupt by an event: a wrong line shows here, rather than as a client's delay.
+    /// Prints every failure.
     pub(crate) fn test_interrupt(&self) -> Result {
         let mut result = Ok(());
-        // The hang check may be quicker, where the processor is another guest's for a while.
+        // The hang check may be first, if a hypervisor runs another guest for a while.
         for _ in 0..INTERRUPT_TESTS {
             let number = self.ring.submit(&mut P::default());
             result = number.and_then(|number| self.ring.wait_for(number, FIRST_EVENT_TIMEOUT));
@@ -337,8 +336,8 @@ impl<P: Payload> Core<P> {
         }
     }
 
-    /// Waits a moment for the jobs under way, then closes the ring and disables the interrupts: other
-    /// handlers of the line would get one over and over.
+    /// Waits a moment for running jobs, then closes the ring. Disables the interrupts, which would
+    /// otherwise keep a shared line asserted.
     pub(crate) fn drain(&self) {
         let newest = self.ring.newest();
         let _ = self.ring.poll_for(newest, STOP_TIMEOUT);
@@ -348,18 +347,19 @@ impl<P: Payload> Core<P> {
         }
     }
 
-    /// Stops the core: the front end is reset, and what has not ended is dropped. The interrupt
-    /// must be freed. No register is accessed afterwards.
+    /// Stops the core: resets the front end, and drops unfinished jobs. The interrupt must be
+    /// freed. No register may be accessed afterwards.
     pub(crate) fn stop(&self) {
         self.ring.close();
         self.ring.dismiss_hang_check();
-        // No other thread may write the clock register meanwhile.
+        // Keeps other threads from writing the clock register.
         let completing = self.ring.hold_completion();
         let mut is_on = self.is_on.lock();
-        // It is not if it could not be switched on.
+        // It is off if it could not be switched on.
         if self.hardware.is_on() {
             self.hardware.disable_interrupts();
-            // A dead core stays isolated: the memory that it may still write has other users by now.
+            // A dead core stays isolated: the memory that it may still write already has other
+            // users.
             if self.ring.is_dead() || self.hardware.reset().is_err() {
                 self.hardware.isolate();
             }
@@ -372,8 +372,8 @@ impl<P: Payload> Core<P> {
         self.vm.detach(self.index);
     }
 
-    /// The state of the modules and the front end; `None`: it has been stopped. That of a core that
-    /// is off is what it was when it went off.
+    /// The state of the modules and the front end. For a core that is off, the last state before.
+    /// `None`: it was stopped.
     pub(crate) fn idle_state(&self) -> Option<IdleState> {
         sys::work::by_worker(|| self.look_idle())
     }
@@ -385,7 +385,7 @@ impl<P: Payload> Core<P> {
         }
         let has_ended = self.ring.is_idle();
         let kept_on = self.hardware.supply().if_on();
-        // Not while a recovery switches it off and on.
+        // A recovery may be switching it off and on.
         let Some(_kept_on) = kept_on.filter(|_| self.hardware.is_on()) else {
             return Some(IdleState::off(&self.hardware, has_ended));
         };
@@ -403,7 +403,7 @@ impl<P: Payload> Core<P> {
 }
 
 impl<P: Payload> Core<P> {
-    /// What can be read of it without changing anything; `None`: it is off, or has been stopped, or
+    /// The registers that can be read without side effects. `None`: it is off or was stopped, or
     /// there is no memory.
     pub(super) fn registers(&self) -> Option<RegisterDump> {
         sys::work::by_worker(|| {
@@ -415,7 +415,7 @@ impl<P: Payload> Core<P> {
     }
 }
 
-/// What switches a core off and on.
+/// Switches a core off and on.
 pub(crate) struct PowerSwitch<P: Payload> {
     pub(super) core: AnyCore<P>,
     pub(super) memory: Arc<VideoMemory>,
@@ -441,7 +441,7 @@ impl<P: Payload> Switch for PowerSwitch<P> {
     fn hibernate(&self) -> Result {
         let mut looks = 0;
         loop {
-            // What processes that have ended had is on its way back.
+            // Memory of processes that have exited may still be queued for release.
             sys::work::flush();
             let bytes = match self.memory.leave_pool() {
                 Ok(()) => return Ok(()),
@@ -467,7 +467,7 @@ impl<P: Payload> Switch for PowerSwitch<P> {
     }
 }
 
-/// The interrupt of a core.
+/// The interrupt handlers of a core.
 pub(crate) struct Interrupt<P: Payload>(pub(super) AnyCore<P>);
 
 impl<P: Payload> Handler for Interrupt<P> {

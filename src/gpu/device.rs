@@ -2,10 +2,10 @@
 
 //! The device: its cores, and the address space and memory that they share.
 //!
-//! Cores come and go while files are open; memory, address space and the numbers of jobs stay. Each
-//! core has a place, which it gets again when it comes back.
+//! Cores are bound and unbound while files are open; memory, address space and job numbers persist.
+//! Each core has a place, which it gets again when it is bound again.
 //!
-//! Lock: `galcore places`, under which nothing is waited for but readers of a place.
+//! Lock: `galcore places`. Its holder waits only for readers of a place.
 
 use super::{
     any::{
@@ -67,23 +67,23 @@ use kernel::{
     }, //
 };
 
-/// The kind at a place that no core has had.
+/// The kind of a place that no core has had.
 const NO_KIND: u32 = 0;
 
 /// The core that has, or had, a place.
 #[derive(Clone, Copy, Default)]
 struct Tenant {
-    /// Where its registers are; 0: no core has had the place.
+    /// Address of its registers; 0: no core has had the place.
     registers: PhysAddr,
     is_there: bool,
-    /// What the next one here goes on from, when it has gone.
+    /// What the next core here continues from, after this one was unbound.
     past: Past,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Tenants {
     by_place: [Tenant; MAX_CORES],
-    /// No core gets a place any more.
+    /// Cores get no place any more.
     is_closed: bool,
 }
 
@@ -91,15 +91,15 @@ struct Tenants {
 #[pin_data]
 pub(crate) struct Device<P: Payload> {
     parameters: KBox<Parameters>,
-    /// By place, the core that is there.
+    /// The bound cores with a ring, by place.
     cores: [Slot<Core<P>>; MAX_CORES],
-    /// The same of those for vector graphics.
+    /// The bound cores for vector graphics, by place.
     vectors: [Slot<VectorCore<P>>; MAX_CORES],
-    /// By place, the kind of core that is or was there.
+    /// The kinds of cores that are or were bound, by place.
     kinds: [Atomic<u32>; MAX_CORES],
-    /// [`Firsts`] of them.
+    /// [`Firsts`] of `kinds`.
     firsts: Atomic<u32>,
-    /// By place, that core's identity, as clients see it.
+    /// The cores' identities, as clients see them, by place.
     identities: [SetOnce<IdentityWords>; MAX_CORES],
     #[pin]
     tenants: Mutex<Tenants>,
@@ -108,12 +108,12 @@ pub(crate) struct Device<P: Payload> {
     memory: Arc<VideoMemory>,
     reclaimer: Arc<Reclaimer>,
     governor: Arc<Governor>,
-    /// What the admin does to it.
+    /// State of the administrator's commands.
     #[pin]
     pub(super) admin: Mutex<Admin>,
 }
 
-/// The number of `kind` in `Device::kinds`.
+/// The number of a kind in `Device::kinds`.
 fn number(kind: HardwareType) -> u32 {
     match kind {
         HardwareType::ThreeD => 1,
@@ -124,7 +124,7 @@ fn number(kind: HardwareType) -> u32 {
     }
 }
 
-/// The kind of a number.
+/// The kind of a number in `Device::kinds`.
 fn kind(number: u32) -> Option<HardwareType> {
     match number {
         1 => Some(HardwareType::ThreeD),
@@ -166,8 +166,8 @@ impl<P: Payload> Device<P> {
         )
     }
 
-    /// Takes the place of the core whose registers are at `registers`: the one that it had, or a
-    /// new one. `EBUSY`: all are taken. `EPROBE_DEFER`: another device takes this one's place.
+    /// Takes a place for the core whose registers are at `registers`: its former one, or a new one.
+    /// `EBUSY`: all are taken. `EPROBE_DEFER`: another device replaces this one.
     pub(crate) fn take_place(self: &Arc<Self>, registers: PhysAddr) -> Result<Place<P>, Errno> {
         let mut tenants = self.tenants.lock();
         if tenants.is_closed {
@@ -183,7 +183,7 @@ impl<P: Payload> Device<P> {
             .ok_or(EBUSY)?;
         let tenant = &mut tenants[index];
         let mut past = tenant.past;
-        // One that comes back has lost what clients had there, as by a reset.
+        // A core that is bound again has lost its state, as by a reset.
         let was_there = tenant.registers != 0;
         past.resets = past.resets.wrapping_add(was_there.into());
         tenant.registers = registers;
@@ -195,8 +195,8 @@ impl<P: Payload> Device<P> {
         })
     }
 
-    /// Lets no more cores in, if there is none and clients have found none, so that no file is
-    /// open; says whether that is so.
+    /// Closes the device for cores, if none is bound and none ever was visible to clients, so that
+    /// no file is open. Returns whether it did.
     pub(crate) fn close_if_deserted(&self) -> bool {
         let mut tenants = self.tenants.lock();
         let was_found = self.kinds().iter().any(Option::is_some);
@@ -210,17 +210,17 @@ impl<P: Payload> Device<P> {
         &self.parameters
     }
 
-    /// The cores with a ring that are there, by place.
+    /// The bound cores with a ring, by place.
     pub(crate) fn cores(&self) -> impl Iterator<Item = Arc<Core<P>>> + '_ {
         self.cores.iter().filter_map(Slot::get)
     }
 
-    /// The cores for vector graphics that are there, by place.
+    /// The bound cores for vector graphics, by place.
     pub(crate) fn vectors(&self) -> impl Iterator<Item = Arc<VectorCore<P>>> + '_ {
         self.vectors.iter().filter_map(Slot::get)
     }
 
-    /// The cores that are there, by place.
+    /// The bound cores, by place.
     pub(super) fn all(&self) -> impl Iterator<Item = AnyCore<P>> + '_ {
         let places = self.cores.iter().zip(&self.vectors);
         places.filter_map(|(core, vector)| {
@@ -229,13 +229,13 @@ impl<P: Payload> Device<P> {
         })
     }
 
-    /// The core at `place`, whatever its kind.
+    /// The core of any kind at `place`.
     pub(super) fn any_at(&self, place: usize) -> Option<AnyCore<P>> {
         let ring = self.cores.get(place)?.get().map(AnyCore::Ring);
         ring.or_else(|| self.vectors[place].get().map(AnyCore::Vector))
     }
 
-    /// Whether any core is there.
+    /// Whether any core is bound.
     pub(crate) fn has_cores(&self) -> bool {
         self.cores().next().is_some() || self.vectors().next().is_some()
     }
@@ -246,8 +246,8 @@ impl<P: Payload> Device<P> {
         kind == Some(number(HardwareType::Vector))
     }
 
-    /// The core for vector graphics that a request means. `InvalidArgument`: it means another.
-    /// `GpuNotResponding`: it is not there now.
+    /// The core for vector graphics that `selector` selects. `InvalidArgument`: it selects another
+    /// core. `GpuNotResponding`: the core is not bound now.
     pub(crate) fn vector(&self, selector: CoreSelector) -> Result<Arc<VectorCore<P>>> {
         let place = self.place(selector)?;
         match self.is_vector(place) {
@@ -256,19 +256,19 @@ impl<P: Payload> Device<P> {
         }
     }
 
-    /// The core with a ring that a request means. `InvalidArgument`: its generation has no such
-    /// core, or it has none. `GpuNotResponding`: it is not there now.
+    /// The core with a ring that `selector` selects. `InvalidArgument`: its generation has no such
+    /// core, or the core has no ring. `GpuNotResponding`: the core is not bound now.
     pub(crate) fn core(&self, selector: CoreSelector) -> Result<Arc<Core<P>>> {
         self.at(self.place(selector)?)
     }
 
-    /// Whether the 2D engine is a core beside the one for 3D.
+    /// Whether the 2D engine is a core of its own beside the 3D core.
     #[inline]
     pub(crate) fn has_engines_apart(&self) -> bool {
         Firsts::unpack(self.firsts.load(Relaxed)).are_apart()
     }
 
-    /// The place of the core that a request means. Errors as [`Device::core`].
+    /// The place of the core that `selector` selects. Errors as [`Device::core`].
     #[inline]
     pub(crate) fn place(&self, selector: CoreSelector) -> Result<usize> {
         let firsts = Firsts::unpack(self.firsts.load(Relaxed));
@@ -284,15 +284,15 @@ impl<P: Payload> Device<P> {
         route::route(&self.kinds(), selector)
     }
 
-    /// The core of a part of a COMMIT that names it: by its number in CHIP_INFO, or, for 2D and
-    /// vector graphics, among those. Errors as [`Device::core`].
+    /// The core of a part of a COMMIT: `index` is its number in CHIP_INFO, or for 2D and vector
+    /// graphics among cores of that kind. Errors as [`Device::core`].
     pub(crate) fn core_of_part(&self, selector: CoreSelector, index: u32) -> Result<Arc<Core<P>>> {
         let selector = selector.with_index(index);
         let place = route::route_part(&self.kinds(), selector)?;
         self.at(place)
     }
 
-    /// Who the core is that a request means. Errors as [`Device::core`].
+    /// The identity of the core that `selector` selects. Errors as [`Device::core`].
     #[inline(always)]
     pub(crate) fn identity_words(&self, selector: CoreSelector) -> Result<&IdentityWords> {
         self.identities[self.place(selector)?]
@@ -300,8 +300,7 @@ impl<P: Payload> Device<P> {
             .ok_or(Error::GpuNotResponding)
     }
 
-    /// The core with a ring that is asked where all of these will do. Else an error: none is there
-    /// now.
+    /// The default core with a ring. An error: none is bound now.
     pub(crate) fn first_core(&self) -> Result<Arc<Core<P>>> {
         match route::first(&self.kinds()).and_then(|place| self.at(place)) {
             Ok(core) => Ok(core),
@@ -309,7 +308,7 @@ impl<P: Payload> Device<P> {
         }
     }
 
-    /// Its model; 0: there is none now.
+    /// The model of the default core; 0: none is bound now.
     pub(crate) fn model(&self) -> u32 {
         let vector = || self.vectors().next().map(|core| core.identity().model);
         match self.first_core() {
@@ -318,7 +317,7 @@ impl<P: Payload> Device<P> {
         }
     }
 
-    /// The state of the core that is asked first; `None`: none is there now.
+    /// The state of the default core. `None`: none is bound now.
     pub(crate) fn idle_state(&self) -> Option<IdleState> {
         match self.first_core() {
             Ok(core) => core.idle_state(),
@@ -334,13 +333,13 @@ impl<P: Payload> Device<P> {
         })
     }
 
-    /// By place, the kind of core that is or was there.
+    /// The kinds of cores that are or were bound, by place.
     #[inline]
     fn kinds(&self) -> [Option<HardwareType>; MAX_CORES] {
         core::array::from_fn(|place| kind(self.kinds[place].load(Relaxed)))
     }
 
-    /// A core of this kind is, or was, at `place`.
+    /// Notes the kind of the core at `place`.
     fn note_kind(&self, place: usize, kind: HardwareType) {
         let _tenants = self.tenants.lock();
         self.kinds[place].store(number(kind), Release);
@@ -348,7 +347,7 @@ impl<P: Payload> Device<P> {
         self.firsts.store(firsts.pack(), Release);
     }
 
-    /// The kinds of the cores by their numbers in CHIP_INFO; `None`: that one is not there now.
+    /// The kinds of the cores by their numbers in CHIP_INFO. `None`: the core is not bound now.
     pub(crate) fn kinds_in_order(&self) -> [Option<HardwareType>; MAX_CORES] {
         let all = self.kinds();
         let mut kinds = [None; MAX_CORES];
@@ -359,12 +358,12 @@ impl<P: Payload> Device<P> {
         kinds
     }
 
-    /// Physical address of GPU address 0, for cores that do not translate all.
+    /// Physical address of GPU address 0, for cores that do not translate all addresses.
     pub(crate) fn base_address(&self) -> u32 {
         self.base_address
     }
 
-    /// The memory.
+    /// The video memory.
     pub(crate) fn memory(&self) -> &Arc<VideoMemory> {
         &self.memory
     }
@@ -374,29 +373,29 @@ impl<P: Payload> Device<P> {
         &self.vm
     }
 
-    /// The reclaimer, which takes over what clients release.
+    /// The reclaimer of memory that clients release.
     pub(crate) fn reclaimer(&self) -> &Arc<Reclaimer> {
         &self.reclaimer
     }
 
-    /// The operating points of its 3D cores.
+    /// The governor of the 3D cores' operating points.
     pub(crate) fn governor(&self) -> &Arc<Governor> {
         &self.governor
     }
 
-    /// Bytes of memory that the cores themselves take.
+    /// Bytes of memory that the cores themselves use.
     pub(crate) fn bytes(&self) -> usize {
         let cores: usize = self.cores().map(|core| core.bytes()).sum();
         let vectors: usize = self.vectors().map(|core| core.bytes()).sum();
         cores + vectors + self.vm.bytes()
     }
 
-    /// Waits until the memory that clients have released so far, and that no window shows, is free;
-    /// says whether all of it is. If not, a core hangs, or has been stopped. `own` counts the
-    /// caller's threads that wait. `Interrupted`: a Unix signal came. Not for the work queue.
+    /// Waits until the memory that clients have released so far, and that no window maps, is free.
+    /// `false`: some is not, as a core hangs or was stopped. `own` counts the caller's threads that
+    /// wait. `Interrupted`: a Unix signal came. Not for the work queue.
     pub(crate) fn wait_for_reclaim(&self, own: &Shares) -> Result<bool> {
         let newest = self.reclaimer.newest();
-        // What of it a hang has taken is no less over.
+        // Jobs that a hang has dropped are over, too.
         let is_over = |waited, is_over| match waited {
             Err(Error::Interrupted) => Err(Error::Interrupted),
             Err(_) => Ok(is_over),
@@ -423,7 +422,7 @@ impl<P: Payload> Device<P> {
 
 type Errno = kernel::error::Error;
 
-/// The place of one core in a device; given back when it is dropped.
+/// The place of one core in a device. Dropping releases it.
 pub(crate) struct Place<P: Payload> {
     device: Arc<Device<P>>,
     index: usize,
@@ -431,12 +430,12 @@ pub(crate) struct Place<P: Payload> {
 }
 
 impl<P: Payload> Place<P> {
-    /// Its number.
+    /// The number of the place.
     pub(crate) fn index(&self) -> usize {
         self.index
     }
 
-    /// What the engine of a core here must know of the place.
+    /// The parameters of an engine at this place.
     pub(super) fn seat(&self) -> Seat {
         let parameters = self.device.parameters();
         Seat {
@@ -454,7 +453,7 @@ impl<P: Payload> Place<P> {
         &self.device
     }
 
-    /// Lets clients find `core` here, until what is returned is dropped. `EBUSY`: there is one.
+    /// Makes `core` visible to clients, until the returned value is dropped. `EBUSY`: there is one.
     pub(crate) fn publish(&self, core: AnyCore<P>) -> Result<Published<P>, Errno> {
         let device = &self.device;
         let kind = core.identity().hardware_type();
@@ -462,7 +461,7 @@ impl<P: Payload> Place<P> {
         let reported = core
             .identity()
             .reported(parameters.fast_clear, parameters.compression);
-        // A core that comes back keeps its identity.
+        // A core that is bound again keeps its identity.
         let mut words = IdentityWords::from(&reported);
         let row = Row::of(params::identity(), (reported.model, reported.revision));
         row.amend(&mut words);
@@ -478,7 +477,7 @@ impl<P: Payload> Place<P> {
         })
     }
 
-    /// The next core here goes on from `past`.
+    /// Sets what the next core here continues from.
     pub(crate) fn note_past(&mut self, past: Past) {
         self.past = past;
     }
@@ -493,7 +492,7 @@ impl<P: Payload> Drop for Place<P> {
     }
 }
 
-/// A core that clients find; at its end its work comes to rest.
+/// A core that is visible to clients. Dropping drains it.
 pub(crate) struct Published<P: Payload> {
     device: Arc<Device<P>>,
     core: AnyCore<P>,
@@ -501,7 +500,7 @@ pub(crate) struct Published<P: Payload> {
 
 impl<P: Payload> Drop for Published<P> {
     fn drop(&mut self) {
-        // It drains while its interrupt still comes.
+        // Drains while the interrupt is still requested.
         match &self.core {
             AnyCore::Ring(core) => {
                 drop(self.device.cores[core.index()].retract());
@@ -515,19 +514,19 @@ impl<P: Payload> Drop for Published<P> {
     }
 }
 
-/// A core that has been started: stopped, and its place given back, when it is dropped.
+/// A started core. Dropping stops it and releases its place.
 pub(crate) struct Running<P: Payload> {
     core: AnyCore<P>,
     place: Place<P>,
 }
 
 impl<P: Payload> Running<P> {
-    /// From now on `core`, at `place`, is stopped when this is dropped.
+    /// Takes over the started `core` at `place`.
     pub(crate) fn new(core: AnyCore<P>, place: Place<P>) -> Self {
         Self { core, place }
     }
 
-    /// Its place.
+    /// The place of the core.
     pub(crate) fn place(&self) -> &Place<P> {
         &self.place
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the front ends of the cores were given, to show it: see [`crate::ring::Given`].
+//! Words that the front ends have got, for display: see [`crate::ring::Given`].
 
 use super::{
     any::{
@@ -18,14 +18,14 @@ use crate::{
 };
 
 impl<P: Payload> Device<P> {
-    /// The core at a place, of whatever kind.
+    /// The core of any kind at a place.
     pub(crate) fn core_at(&self, place: usize) -> Option<AnyCore<P>> {
         self.any_at(place)
     }
 }
 
 impl<P: Payload> AnyCore<P> {
-    /// The kind of its front end.
+    /// The kind of front end.
     pub(crate) fn front_end(&self) -> FrontEnd {
         match self {
             Self::Ring(_) => FrontEnd::Pipes,
@@ -33,13 +33,13 @@ impl<P: Payload> AnyCore<P> {
         }
     }
 
-    /// The oldest job from number `from` on whose words are in the memory for jobs, all of them.
+    /// The oldest job from number `from` on whose words are all still in the memory for jobs.
     pub(crate) fn given(&self, from: u64) -> Option<Given> {
         each!(self, core => core.engine().given(from))
     }
 
-    /// Copies words of a job, from byte `offset` of its own on. Whether they are those: its place
-    /// may have been given to another.
+    /// Copies words of a job, from its byte `offset` on. Returns whether they are the job's: its
+    /// place may have been reused.
     pub(crate) fn copy_given(&self, job: &Given, offset: u32, to: &mut [u32]) -> bool {
         each!(self, core => core.engine().copy_given(job, offset, to))
     }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The operating points of the 3D cores by NXP's names, as its driver's file `gpu_govern` shows and
-//! switches them.
+//! `gpu_govern`: the operating points of the 3D cores by NXP's names, as in the file of its driver.
 //!
-//! Lock: `galcore governed`, above the kernel's of clocks and regulators. It is taken with a reader
-//! or writer of the file waiting, so its holder does not wait for these.
+//! Lock: `galcore governed`, above the kernel's locks of clocks and regulators. A reader or writer
+//! of the file may wait for it, so its holder must not wait for these.
 
 use crate::{
     hw::{
@@ -24,7 +23,7 @@ use kernel::{
     }, //
 };
 
-/// The names of operating points, the highest rate first. With fewer points, the last names are used.
+/// The names of operating points, the highest rate first. Fewer points have the last names.
 const NAMES: [&str; NAMED] = ["overdrive", "nominal", "underdrive"];
 
 /// The names of these rates, the highest first.
@@ -34,7 +33,7 @@ fn names(rates: &[usize]) -> impl Iterator<Item = (&'static str, usize)> + '_ {
     names.zip(rates.iter().copied())
 }
 
-/// The name of the lowest of `rates`, the highest first, that is `rate` or more.
+/// The name of the lowest of `rates` that is at least `rate`. `rates` has the highest first.
 fn name_of(rates: &[usize], rate: usize) -> &'static str {
     let covers = |&(_, most): &(&str, usize)| most >= rate;
     let found = names(rates).filter(covers).last();
@@ -43,7 +42,7 @@ fn name_of(rates: &[usize], rate: usize) -> &'static str {
         .map_or("", |(name, _)| name)
 }
 
-/// The first of all names that is in `text`.
+/// The first of the names that occurs in `text`.
 fn named_in(text: &[u8]) -> Option<&'static str> {
     let is_there = |name: &&str| {
         let mut places = text.windows(name.len());
@@ -52,7 +51,7 @@ fn named_in(text: &[u8]) -> Option<&'static str> {
     NAMES.iter().find(|name| is_there(name)).copied()
 }
 
-/// Writes what the file says of a core with these rates, whose clock has `rate`.
+/// Writes the contents of the file for a core with these rates, whose clock is at `rate`.
 fn describe(rates: &[usize], rate: usize, text: &mut Text<'_>) -> fmt::Result {
     text.write_fmt(fmt!("GPU support {} modes\n", names(rates).count()))?;
     for (name, rate) in names(rates) {
@@ -67,27 +66,27 @@ fn describe(rates: &[usize], rate: usize, text: &mut Text<'_>) -> fmt::Result {
     ))
 }
 
-/// A core that has operating points.
+/// A core with operating points.
 struct Entry {
     hardware: Arc<Hardware>,
     points: Arc<Points>,
 }
 
-/// The 3D cores that have operating points, and are bound.
+/// The bound 3D cores with operating points.
 #[pin_data]
 pub(crate) struct Governor {
     #[pin]
     cores: Mutex<KVec<Entry>>,
 }
 
-/// A core is among them as long as this lives.
+/// Keeps a core in the governor while this lives.
 pub(crate) struct Governed {
     governor: Arc<Governor>,
     hardware: Arc<Hardware>,
 }
 
 impl Governor {
-    /// One without cores.
+    /// A governor without cores.
     pub(super) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -97,7 +96,7 @@ impl Governor {
         )
     }
 
-    /// Adds a core, which is bound as long as what this returns lives.
+    /// Adds a core, until the returned value is dropped.
     pub(crate) fn add(
         self: &Arc<Self>,
         hardware: Arc<Hardware>,
@@ -114,15 +113,15 @@ impl Governor {
         })
     }
 
-    /// Writes which modes there are, and which is set: the first core's, for all.
+    /// Writes the modes, and the current one: those of the first core, for all.
     pub(crate) fn show(&self, text: &mut Text<'_>) -> Result {
         let cores = self.cores.lock();
         let first = cores.first().ok_or(ENODEV)?;
         describe(first.points.rates(), first.hardware.rate(), text).map_err(|_| ENOSPC)
     }
 
-    /// Sets all cores that have it to the first mode that is named in `text`. `EINVAL`: none is, or
-    /// none of them has it. Else the error is of the first that could not be set.
+    /// Sets all cores that have it to the first mode that `text` names. `EINVAL`: no name, or no
+    /// core has the mode. Else the first error of a core.
     pub(crate) fn switch(&self, text: &[u8]) -> Result {
         let wanted = named_in(text).ok_or(EINVAL)?;
         let mut result = Err(EINVAL);

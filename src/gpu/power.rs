@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What clients ask for of a core's power: the vendor's states, its clock, and that it stays on.
+//! Power requests of clients: the vendor's power states, the clock, and keeping a core on.
 //!
-//! A core goes off and on by itself, whatever clients ask for: a client can have it go off now rather
-//! than later, but not keep others from it. So OFF, SUSPEND and IDLE last until the next job.
-//! Source: sources.md, power.
+//! A core goes off and on by runtime power management. A client can make it go off earlier, but
+//! cannot keep others from using it. So OFF, SUSPEND and IDLE last until the next job. Source:
+//! sources.md, power.
 
 use super::{
     any::{
@@ -37,14 +37,14 @@ use crate::{
     wait, //
 };
 
-/// How long a thread that wants the core off waits for it, in milliseconds: a flush of the MMU may be
-/// under way, and the thread that ends it waits for a processor. One that does not wait for jobs only
-/// waits for threads that look.
+/// Milliseconds that a request waits for the core to go off: an MMU flush may be running, and its
+/// thread may wait for a CPU. A request that does not wait for jobs only waits for threads that
+/// read the core's state.
 pub(super) const OFF_TIME: u32 = 500;
 const LOOK_TIME: u32 = 50;
 
 impl<P: Payload> Device<P> {
-    /// The core that a request means, whatever its kind. Errors as [`Device::core`].
+    /// The core of any kind that `selector` selects. Errors as [`Device::core`].
     pub(crate) fn any(&self, selector: CoreSelector) -> Result<AnyCore<P>> {
         match self.is_vector(self.place(selector)?) {
             true => self.vector(selector).map(AnyCore::Vector),
@@ -54,10 +54,10 @@ impl<P: Payload> Device<P> {
 }
 
 impl<P: Payload> AnyCore<P> {
-    /// Brings the core into `state`, until it has something to do; `is_alone`: no other process uses
-    /// it. If one does, the core goes off as usual. `ChipNotReady`: it is not idle, and the caller
-    /// must not wait. `GpuNotResponding`: it cannot be switched on. `Interrupted`: a Unix signal
-    /// came. `own` counts the caller's threads that wait.
+    /// Brings the core into `state` until its next job. `is_alone`: no other process uses it; if
+    /// one does, the core goes off after its usual delay. `ChipNotReady`: it is not idle, and the
+    /// caller must not wait. `GpuNotResponding`: it cannot be switched on. `Interrupted`: a Unix
+    /// signal came. `own` counts the caller's threads that wait.
     pub(crate) fn set_power(
         &self,
         state: PowerState,
@@ -75,12 +75,12 @@ impl<P: Payload> AnyCore<P> {
                     Ok(())
                 })
             }
-            // It is as good as off.
+            // A dead core counts as off.
             (_, true) => return Ok(()),
             (_, false) => {}
         }
         match way {
-            // What does not end is the hang check's.
+            // The hang check handles jobs that do not end.
             PowerWay::Waiting => {
                 if self.wait_for_rest(own) == Err(Error::Interrupted) {
                     return Err(Error::Interrupted);
@@ -112,13 +112,13 @@ impl<P: Payload> AnyCore<P> {
         Ok(())
     }
 
-    /// Has an idle core go off, and waits `time` milliseconds for it at most, if the process is not
-    /// killed meanwhile.
+    /// Makes an idle core go off, and waits for it at most `time` milliseconds, or until the
+    /// process is killed.
     pub(super) fn go_off(&self, state: PowerState, time: u32) {
         let supply = self.hardware().supply();
         self.hardware().note_suspended(state == PowerState::Suspend);
         let time = if supply.is_kept_on() { 0 } else { time };
-        // Readers of its state keep it on for a moment, and so does memory that is being released.
+        // Reads of its state, and the release of memory, keep it on for a moment.
         let _: Option<()> = wait::poll(time, || {
             let may_go = work::by_worker(|| {
                 self.let_go();
@@ -128,18 +128,18 @@ impl<P: Payload> AnyCore<P> {
         });
     }
 
-    /// Drops what kept the core on for jobs that have ended.
+    /// Releases the power use of jobs that have ended.
     fn let_go(&self) {
         each!(self, core => core.engine().let_go())
     }
 
-    /// It is not at its lowest clock any more.
+    /// Ends running at the lowest speed.
     fn speed_up(&self) {
         each!(self, core => core.engine().catch_up())
     }
 
-    /// The state of the core's power, and whether it is idle. One that has something to do is on,
-    /// or comes on; one that is given up is off.
+    /// The power state of the core, and whether it is idle. A core with jobs counts as on, a dead
+    /// one as off.
     pub(crate) fn power(&self) -> (PowerState, bool) {
         let idle = self.idle_state();
         let Some(IdleState { is_idle, .. }) = idle.filter(|_| !self.is_dead()) else {
@@ -156,7 +156,7 @@ impl<P: Payload> AnyCore<P> {
         (state, is_idle)
     }
 
-    /// Keeps the core on as long as what this returns lives. `GpuNotResponding`: it cannot be
+    /// Keeps the core on until the returned value is dropped. `GpuNotResponding`: it cannot be
     /// switched on.
     pub(crate) fn keep_on(&self) -> Result<KeptOn> {
         if self.is_dead() {
@@ -166,7 +166,7 @@ impl<P: Payload> AnyCore<P> {
         kept.map_err(|_| Error::GpuNotResponding)
     }
 
-    /// In Hz, the core's clock and the shaders'; 0: not known.
+    /// The rates of the core's and the shaders' clock, in Hz. 0: not known.
     pub(crate) fn frequencies(&self) -> (u32, u32) {
         self.hardware().frequencies()
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Reads registers for display: of a core that is on, and that is not reset or switched off
-//! meanwhile.
+//! Reads of registers for display, with the core kept on and excluded from resets.
 
 use super::any::AnyCore;
 use crate::{
@@ -14,8 +13,8 @@ use crate::{
 };
 
 impl<P: Payload> AnyCore<P> {
-    /// Calls `look` with the core if it is on; `None`: it is off, or has been stopped.
-    /// `NotSupported`: it is for vector graphics.
+    /// Calls `look` with the core if it is on. `None`: it is off, or was stopped. `NotSupported`:
+    /// it is for vector graphics.
     pub(crate) fn if_on<T: Send>(
         &self,
         look: impl FnOnce(&Hardware) -> T + Send,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which core a request means.
+//! Routing of requests to cores.
 //!
 //! Pure logic. Source: sources.md, several cores.
 
@@ -17,11 +17,11 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Indices that generations with several cores of a type fill with the first core where there is
-/// no other.
+/// Generations with several cores of a type use the first core for a missing one with an index
+/// below this.
 const FILLED: usize = 4;
 
-/// Whether a core of kind `kind` is meant by those who want a `wanted` one.
+/// Whether a core of kind `kind` matches a request for `wanted`.
 fn is_meant(kind: HardwareType, wanted: HardwareType) -> bool {
     use HardwareType::{
         Both,
@@ -29,21 +29,21 @@ fn is_meant(kind: HardwareType, wanted: HardwareType) -> bool {
         ThreeD, //
     };
     match wanted {
-        // The vendor counts these in one.
+        // The vendor's interface numbers these together.
         ThreeD | Both | Neural => matches!(kind, ThreeD | Both | Neural),
         other => kind == other,
     }
 }
 
-/// The places of the first core of each kind, in a word: what most requests ask for.
+/// The places of the first core of each kind, in one word. Most requests select one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Firsts(u32);
 
 impl Firsts {
-    /// Bits of each, which hold one more than the place; 0: there is none, or it is not known.
+    /// Bits for each kind. They hold the place plus 1, or 0 if there is none.
     const BITS: u32 = 8;
 
-    /// Those of `kinds`, which are less than 255.
+    /// The first cores of `kinds`, which are fewer than 255.
     pub(super) fn of(kinds: &[Option<HardwareType>]) -> Self {
         use HardwareType::{
             ThreeD,
@@ -67,7 +67,7 @@ impl Firsts {
         }
     }
 
-    /// Whether there are cores of both kinds: the engines are apart.
+    /// Whether the 3D and the 2D engine are separate cores.
     #[inline]
     pub(super) fn are_apart(self) -> bool {
         let there = |wanted| (self.0 >> Self::shift(wanted)) & ((1 << Self::BITS) - 1) != 0;
@@ -79,26 +79,26 @@ impl Firsts {
         self.0
     }
 
-    /// That of a word.
+    /// From the word of [`Self::pack`].
     #[inline]
     pub(super) fn unpack(word: u32) -> Self {
         Self(word)
     }
 
-    /// The place that [`route`] gives for `selector`, if it is the first of its kind.
+    /// The place that [`route`] returns for `selector`, if it is the first of its kind.
     #[inline(always)]
     pub(super) fn find(self, selector: CoreSelector) -> Option<usize> {
         if selector.index() != 0 && selector.routing() != Routing::Type {
             return None;
         }
         match selector.is_three_d() {
-            // Most.
+            // The most frequent case.
             true => self.first(Self::shift(HardwareType::ThreeD)),
             false => self.first(Self::shift(selector.hardware_type()?)),
         }
     }
 
-    /// The place whose bits begin at `shift`.
+    /// The place in the bits from `shift` on.
     #[inline(always)]
     fn first(self, shift: u32) -> Option<usize> {
         let first = (self.0 >> shift) & ((1 << Self::BITS) - 1);
@@ -107,13 +107,13 @@ impl Firsts {
     }
 }
 
-/// The place of the core that is asked first where all cores will do: 3D, then 2D, then vector
-/// graphics. `GpuNotResponding`: there is none.
+/// The place of the default core: 3D, else 2D, else vector graphics. `GpuNotResponding`: there is
+/// none.
 pub(super) fn first(kinds: &[Option<HardwareType>]) -> Result<usize> {
     in_order(kinds).next().ok_or(Error::GpuNotResponding)
 }
 
-/// The place of the core number `index` of those that `wanted` means.
+/// The place of core number `index` among those that match `wanted`.
 fn nth(kinds: &[Option<HardwareType>], wanted: HardwareType, index: usize) -> Option<usize> {
     let mut places = kinds.iter().enumerate();
     let mut meant = places
@@ -122,9 +122,9 @@ fn nth(kinds: &[Option<HardwareType>], wanted: HardwareType, index: usize) -> Op
     meant.nth(index).map(|(place, _)| place)
 }
 
-/// The place of the core that `selector` means; `kinds` says by place what core is there, or has
-/// been. `InvalidArgument`: its generation refuses a selector of no core. `GpuNotResponding`: there
-/// is no core at all.
+/// The place of the core that `selector` selects. `kinds` has the kinds of cores that are or were
+/// bound, by place. `InvalidArgument`: its generation refuses a selector without a core.
+/// `GpuNotResponding`: there is no core at all.
 pub(super) fn route(kinds: &[Option<HardwareType>], selector: CoreSelector) -> Result<usize> {
     let (wanted, index) = (selector.hardware_type(), selector.index());
     let place = |index| wanted.and_then(|wanted| nth(kinds, wanted, index));
@@ -148,7 +148,7 @@ pub(super) fn route(kinds: &[Option<HardwareType>], selector: CoreSelector) -> R
     }
 }
 
-/// The place of the core of a part of a COMMIT, whose index `selector` has. Errors as [`route`].
+/// The place of the core of a part of a COMMIT, with its index in `selector`. Errors as [`route`].
 pub(super) fn route_part(kinds: &[Option<HardwareType>], selector: CoreSelector) -> Result<usize> {
     match selector.hardware_type() {
         Some(HardwareType::TwoD | HardwareType::Vector) => route(kinds, selector),

@@ -2,7 +2,7 @@
 
 //! One core for vector graphics: its hardware and its queue.
 //!
-//! Lock: `galcore core`, as that of other cores.
+//! Lock: `galcore core`, as for other cores.
 
 use super::{
     core::IdleState,
@@ -39,35 +39,35 @@ use kernel::{
     }, //
 };
 
-/// How long the first interrupt may take, in milliseconds.
+/// Milliseconds that the first interrupt may take.
 const FIRST_INTERRUPT_TIMEOUT: u32 = 1000;
 
-/// How long work under way may take to end when the core is stopped, in milliseconds.
+/// Milliseconds that running jobs may take when the core is stopped.
 const STOP_TIMEOUT: u32 = 100;
 
-/// Bytes of the page table, and what is in a page that is not there.
+/// Bytes of the page table, and an entry without a page.
 const TABLE_BYTES: usize = 32 << 10;
 const NO_PAGE: u32 = u32::MAX;
 
 /// A core for vector graphics.
 #[pin_data]
 pub(crate) struct VectorCore<P: Payload> {
-    /// Its place among the device's.
+    /// The place in the device.
     index: usize,
     hardware: Arc<Hardware>,
     queue: Arc<Queue<P>>,
     reclaimer: Arc<Reclaimer>,
-    /// Its own page table: of nothing, as clients have physical memory only.
+    /// An empty page table, as clients use physical memory only.
     table: DmaBuffer,
-    /// Its registers may be read by those who only want to know. Held while they are.
+    /// Registers may be read for display. Held during such reads.
     #[pin]
     is_on: Mutex<bool>,
 }
 
 impl<P: Payload> VectorCore<P> {
-    /// The core `hardware`, which has been reset, at `place`. It does not run yet.
+    /// The core `hardware`, which was reset, at `place`. It does not run yet.
     ///
-    /// Every failure has been printed.
+    /// Prints every failure.
     pub(crate) fn new(place: &Place<P>, hardware: Arc<Hardware>) -> Result<Arc<Self>> {
         let dev = hardware.device();
         let reclaimer = place.device().reclaimer().clone();
@@ -90,7 +90,7 @@ impl<P: Payload> VectorCore<P> {
         )
     }
 
-    /// Its place among the device's cores.
+    /// The place in the device.
     pub(crate) fn index(&self) -> usize {
         self.index
     }
@@ -100,12 +100,12 @@ impl<P: Payload> VectorCore<P> {
         self.hardware.device()
     }
 
-    /// Who the core is.
+    /// The core's identity.
     pub(crate) fn identity(&self) -> &Identity {
         self.hardware.identity()
     }
 
-    /// Its hardware, for the interrupt.
+    /// The core's hardware, for the interrupt.
     pub(super) fn hardware(&self) -> &Hardware {
         &self.hardware
     }
@@ -115,18 +115,18 @@ impl<P: Payload> VectorCore<P> {
         &self.queue
     }
 
-    /// The same, as that of cores of any kind.
+    /// The queue, under a name that all kinds of cores have.
     pub(super) fn engine(&self) -> &Arc<Queue<P>> {
         &self.queue
     }
 
-    /// Bytes of memory that the core itself takes.
+    /// Bytes of memory that the core itself uses.
     pub(crate) fn bytes(&self) -> usize {
         self.queue.bytes() + self.table.size()
     }
 
-    /// Sends the front end to an END and looks whether its interrupt comes, then takes jobs. The
-    /// interrupt must be requested. Every failure has been printed.
+    /// Tests the interrupt by an END, then opens the queue. The interrupt must be requested. Prints
+    /// every failure.
     pub(crate) fn start(&self) -> Result {
         self.queue.start_test()?;
         for _ in 0..FIRST_INTERRUPT_TIMEOUT {
@@ -152,23 +152,24 @@ impl<P: Payload> VectorCore<P> {
         Err(ENODEV)
     }
 
-    /// Waits a moment for the jobs under way, then closes the queue: no more jobs are taken.
+    /// Waits a moment for running jobs, then closes the queue for new ones.
     pub(crate) fn drain(&self) {
         let newest = self.queue.newest();
         let _ = self.queue.poll_for(newest, STOP_TIMEOUT);
         self.queue.close();
     }
 
-    /// Stops the core: the front end is reset, and what has not ended is dropped. The interrupt
-    /// must be freed. No register is accessed afterwards.
+    /// Stops the core: resets the front end, and drops unfinished jobs. The interrupt must be
+    /// freed. No register may be accessed afterwards.
     pub(crate) fn stop(&self) {
         self.queue.close();
         self.queue.dismiss_hang_check();
         let mut is_on = self.is_on.lock();
-        // It is not if it could not be switched on.
+        // It is off if it could not be switched on.
         if self.hardware.is_on() {
             self.hardware.disable_interrupts();
-            // A dead core stays isolated: the memory that it may still write has other users by now.
+            // A dead core stays isolated: the memory that it may still write already has other
+            // users.
             if self.queue.is_dead() || self.hardware.reset().is_err() {
                 self.hardware.isolate();
             }
@@ -179,7 +180,7 @@ impl<P: Payload> VectorCore<P> {
         self.reclaimer.set_ring(self.index, None);
     }
 
-    /// The state of the modules; `None`: it has been stopped.
+    /// The state of the modules. `None`: it was stopped.
     pub(crate) fn idle_state(&self) -> Option<IdleState> {
         sys::work::by_worker(|| self.look_idle())
     }
@@ -197,7 +198,7 @@ impl<P: Payload> VectorCore<P> {
         })
     }
 
-    /// What can be read of it without changing anything; `None`: it is off, or has been stopped, or
+    /// The registers that can be read without side effects. `None`: it is off or was stopped, or
     /// there is no memory.
     pub(super) fn registers(&self) -> Option<RegisterDump> {
         sys::work::by_worker(|| {
