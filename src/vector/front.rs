@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The single start as a [`FrontEnd`]: what it does in its own way.
+//! The [`FrontEnd`] that is started once for each job.
 //!
 //! A job has ended when the pixel engine's event and the END's interrupt have come, or, as they may
-//! be lost, when the modules have been idle for [`IDLE_TIME`]. Then the next one is started. After a
-//! reset the running job is guilty: it was started, and nothing shows how far its front end came.
-//! All others have not been started; each loads its own context, for a guilty process's came before.
+//! be lost, when the modules have been idle for [`IDLE_TIME`]. Then the next job is started. After
+//! a reset the running job is guilty, as no other was started. The others run again: each loads its
+//! own context, or follows a job of its own process.
 
 use super::{
     state::{
@@ -51,17 +51,17 @@ use kernel::{
     time::msecs_to_jiffies, //
 };
 
-/// How long a core must be seen idle, without any progress, to have ended its job, in milliseconds:
-/// by time, as others can have it looked at.
+/// Milliseconds that a core must be idle to have ended its job. A count of checks would not do, as
+/// clients can trigger checks.
 const IDLE_TIME: u32 = 60;
 
-/// What raised interrupts say of the oldest job.
+/// What the raised interrupts mean for the oldest job.
 enum Event<P> {
-    /// Nothing more.
+    /// No event.
     None,
-    /// A module has come so far.
+    /// A module has raised its event.
     Early(P),
-    /// It has ended, or is not to run any more.
+    /// The job has ended, or must not run any more.
     Ended,
 }
 
@@ -70,7 +70,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
     type Job = SingleJob<P>;
     type State = SingleState;
 
-    /// Interrupts of the pixel engine.
+    /// The number of interrupts of the pixel engine.
     const JOBS: usize = 10;
     const SPARES: usize = 0;
     const BYTES: usize = BYTES;
@@ -86,7 +86,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
     }
 
     fn rests_on(_: &SingleJob<P>) -> (bool, bool) {
-        // The context of the job before it is its own process's, or it loads its own.
+        // The previous job has loaded its process's context, or it loads its own.
         (true, false)
     }
 
@@ -94,10 +94,10 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
         state.front.is_running
     }
 
-    /// Starts the oldest job, if its words are there and it has not been started.
+    /// Starts the oldest job, if its words are written and it was not started.
     fn begin(queue: &Queue<P>, state: &mut State<Self>) {
-        // Who still fills a place when the queue is closed does not start it: the core may be reset
-        // already.
+        // A thread may fill a place after the queue was closed. It must not start the job, as the
+        // core may already be reset.
         if state.front.is_running || state.phase.is_stopped() || state.is_off {
             return;
         }
@@ -114,7 +114,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
     }
 
     fn end_raised(queue: &Arc<Queue<P>>) {
-        // Taken under the lock: bits that wait outside could outlive their jobs.
+        // Takes the bits under the lock, so that they do not outlive their jobs.
         let fired = queue.hardware.take_events(|| queue.oldest_process());
         let before = {
             let mut state = queue.state.lock();
@@ -205,12 +205,12 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
                 }
             }
         }
-        // Each job has its own.
+        // No position: the queue starts each job by its own address.
         Ok((0, 0))
     }
 
     fn run(queue: &Arc<Queue<P>>, _: (u32, u32)) -> Result {
-        // Those that are dropped have been charged by now.
+        // The dropped jobs were charged before this.
         queue.state.lock().is_paused = false;
         queue.end_events();
         Self::begin(queue, &mut queue.state.lock());
@@ -230,17 +230,17 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
         Ok(())
     }
 
-    /// Nothing is held: a job depends on states that the one before it has left.
+    /// Holds no job back: a job depends on states that the one before it leaves.
     fn hold_jobs(queue: &Arc<Queue<P>>, newest: u64, milliseconds: u32) -> bool {
         queue.poll_for(newest, milliseconds)
     }
 }
 
 impl<P: Payload> Queue<P> {
-    /// Runs what the raised interrupts ask for. The caller holds `completion`.
+    /// Processes the raised interrupts. The caller holds `completion`.
     fn end_events(&self) {
-        // Ends: each interrupt is taken once, and the next job has none of its own yet; and the jobs
-        // that are dropped are limited.
+        // Ends: each interrupt is taken once, the next job has none yet, and the number of dropped
+        // jobs is limited.
         loop {
             match self.event() {
                 Event::None => break,
@@ -258,7 +258,7 @@ impl<P: Payload> Queue<P> {
             return Event::None;
         };
         if !is_running {
-            // Not before it is charged.
+            // A dropped job must be charged first.
             return match slot.load.outcome == Outcome::Dropped && !is_paused {
                 true => Event::Ended,
                 false => Event::None,

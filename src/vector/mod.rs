@@ -2,21 +2,21 @@
 
 //! The queue of a core for vector graphics, and the jobs in it.
 //!
-//! Such a core has no ring: it is started with an address and a length, and runs until an END. A
-//! job is one start. Its words are copied into coherent memory of ours: what makes the core forget
-//! addresses, the client's context if another's is loaded, its commands, a drain, an event for each
-//! module that has something to do, and an END. The pixel engine's event and the END's interrupt
-//! end the job; then the next is started. So a client's words never run from its own memory, and no
-//! job is under way whose memory has gone: what clients release is tied to the newest job
-//! ([`Waited`](crate::ring::Waited)).
+//! Such a core has no ring: the driver starts it with an address and a length, and it runs until an
+//! END. A job is one start. The driver copies its words into its own coherent memory: loads that
+//! reset address states, the client's context if another one is loaded, the commands, a drain, an
+//! event for each module with a payload, and an END. The pixel engine's event and the END's
+//! interrupt complete the job, and the driver starts the next. So a client's words never run from
+//! its own memory. Memory that clients release waits for the newest job
+//! ([`Waited`](crate::ring::Waited)), so that no job uses freed memory.
 //!
 //! # Addresses that stay in the core
 //!
-//! States keep their values from job to job. A job of another process first loads all states that
-//! take addresses, and those with their extents, with harmless values; then it loads its context
-//! anew. After the same process has released memory, a job loads only the states that name that
-//! memory ([`state::CoreState`]). Commands are checked against what they find ([`Entry`]); if that is
-//! otherwise when the place is reserved, they are checked again.
+//! States keep their values from job to job. A job of another process first loads all address
+//! states, and those of the sizes, with harmless values, then its context. If the same process has
+//! released memory, harmless values replace only that memory's addresses ([`state::CoreState`]).
+//! Commands are checked against the values that they will find ([`Entry`]), and again if these have
+//! changed when the place is reserved.
 //!
 //! # Locks
 //!
@@ -73,57 +73,57 @@ pub(crate) use state::{
 /// Bytes of the memory for jobs.
 const BYTES: usize = 1 << 20;
 
-/// Bytes that jobs begin on multiples of.
+/// Alignment of jobs in bytes.
 const UNIT: usize = 64;
 
-/// Bytes of the largest job, which finds a place whenever there is no other.
+/// Bytes of the largest job, which fits whenever the queue is empty.
 const MAX_BYTES: usize = Space::largest(BYTES) - UNIT;
 
-/// Bytes of the scratch memory, to which unused addresses lead.
+/// Bytes of the scratch memory, which replaces unused addresses.
 pub(crate) const SCRATCH_BYTES: usize = 4096;
 
-/// Words around a client's at most: states, drain, events, END.
+/// Most words of the driver's in one job: states, drain, events, END.
 const FRAME_WORDS: usize = 2 * TRACKED.len() + 6 + 2 * 3 + 2;
 
-/// The most words of a client's in one job.
+/// Most words of a client's in one job.
 pub(crate) const MAX_WORDS: usize = (MAX_BYTES - UNIT) / 4 - FRAME_WORDS;
 
 /// Interrupts: of the tessellator and the drawing engine, and the first of the pixel engine's.
 const EARLY: [(Module, u32); 2] = [(Module::Tessellator, 1), (Module::Drawing, 2)];
 const FIRST_PIXEL: u32 = 3;
 
-/// What a process submits.
+/// A submission of a process.
 pub(crate) struct Submission<'a, P> {
     pub(crate) author: Author<'a>,
-    /// What its commands have been checked against.
+    /// The state that its commands were checked against.
     pub(crate) entry: &'a Entry,
-    /// What they leave in the core.
+    /// The values that they leave in the core.
     pub(crate) exit: &'a Values,
-    /// How many words the context has, and how many there are besides.
+    /// Number of words of the context, and of the other commands.
     pub(crate) words: [usize; 2],
-    /// The payloads of the tessellator's and of the drawing engine's event; `None`: nothing to do.
+    /// The payloads of the tessellator's and of the drawing engine's event. `None`: no event.
     pub(crate) early: [Option<&'a mut P>; 2],
     /// The payload of the end.
     pub(crate) late: &'a mut P,
 }
 
-/// What came of asking for a place.
+/// The result of [`Queue::reserve`].
 pub(crate) enum Attempt {
     Place(Reservation),
-    /// There is none now.
+    /// There is no place now.
     Full,
-    /// The job would find something else than its commands were checked against.
+    /// The core's state differs from the one that the commands were checked against.
     Changed,
 }
 
-/// A place in the queue for one job, to be filled by [`Queue::fill`], soon: others wait. Until then
+/// A place in the queue for one job. [`Queue::fill`] must follow soon, as others wait. Until then
 /// the thread must not sleep, and is not preempted.
 #[must_use]
 pub(crate) struct Reservation {
     at: usize,
     id: u32,
     pub(crate) number: u64,
-    /// What it finds in the core.
+    /// The state that the job finds in the core.
     pub(crate) entry: Entry,
     has_early: [bool; 2],
     _no_preemption: sys::NoPreemption,
@@ -143,8 +143,8 @@ pub(crate) struct SingleEnd<P> {
 }
 
 impl<P: Payload> Queue<P> {
-    /// The queue of the core `hardware`, which knows its page table, at physical address `table`,
-    /// from now on. `ENOMEM`: no memory that it reaches.
+    /// Makes the queue of the core `hardware`, and sets its page table to physical address `table`.
+    /// `ENOMEM`: no memory that the core reaches.
     pub(crate) fn with_table(
         hardware: Arc<Hardware>,
         seat: Seat,
@@ -153,7 +153,7 @@ impl<P: Payload> Queue<P> {
     ) -> Result<Arc<Self>, kernel::error::Error> {
         let memory = DmaBuffer::new(hardware.memory(), BYTES)?;
         let nobodys = DmaBuffer::new(hardware.memory(), SCRATCH_BYTES)?;
-        // The DMA mask has all of it below 4 GiB.
+        // The DMA mask keeps it below 4 GiB.
         let address = u32::try_from(memory.dma_address())?;
         let scratch = u32::try_from(nobodys.dma_address())?;
         hardware.set_vector_table(table);
@@ -176,10 +176,10 @@ impl<P: Payload> Queue<P> {
         self.front.scratch
     }
 
-    /// Starts the front end on nothing but an END: its interrupt shows that the line works. The
-    /// queue must not be open yet.
+    /// Starts the front end on an END: its interrupt shows that the line works. The queue must not
+    /// be open yet.
     pub(crate) fn start_test(&self) -> Result<(), kernel::error::Error> {
-        // The first unit is never a job's.
+        // No job begins at offset 0.
         self.memory.write_words(0, &words::end(END_INTERRUPT))?;
         sys::barrier::write();
         self.hardware.start_vector(self.address, 1);
@@ -191,7 +191,7 @@ impl<P: Payload> Queue<P> {
         self.state.lock().open();
     }
 
-    /// What a job of `author`'s would find in the core now.
+    /// The state that a job of `author` would find in the core now.
     pub(crate) fn entry(&self, author: &Author<'_>) -> Entry {
         self.state
             .lock()
@@ -200,13 +200,13 @@ impl<P: Payload> Queue<P> {
             .entry(author, self.front.scratch)
     }
 
-    /// Reserves a place with an interrupt for `work`, if there is one, and it is the caller's `turn`.
-    /// Does not wait.
+    /// Reserves a place with an interrupt for `work`, if there is one, and it is the caller's
+    /// `turn`. Does not wait.
     ///
-    /// What the caller's locks protect stays so until the job has its place in the order of the
-    /// queue: memory that is tied to the newest job later is tied to this one.
+    /// The caller's locks must keep its memory mapped until the job has its place in the queue's
+    /// order. Memory that is released later then waits for this job.
     ///
-    /// On error, and when there is no place, nothing has changed. `OutOfResources`: more words than
+    /// On an error or without a place nothing changes. `OutOfResources`: more words than
     /// [`MAX_WORDS`]. `GpuNotResponding`: the queue is closed.
     #[inline(never)]
     pub(crate) fn reserve(
@@ -225,12 +225,12 @@ impl<P: Payload> Queue<P> {
         if state.phase.is_stopped() {
             return Err(Error::GpuNotResponding);
         }
-        // It may change until then.
+        // The entry may change until the queue opens, so do not compute it now.
         if !state.is_open() {
             return Ok(Attempt::Full);
         }
         let entry = state.front.core.entry(&work.author, self.front.scratch);
-        // The name of a context that is new now, and was then, is nothing that a check rests on.
+        // If the context was new at the check and still is, its name does not matter.
         let name = match state.front.core.knows(entry.context) {
             true => entry.context,
             false => work.entry.context,
@@ -297,8 +297,8 @@ impl<P: Payload> Queue<P> {
         }))
     }
 
-    /// Writes the words of a job, with the same commands as when its place was reserved, and lets
-    /// it run.
+    /// Writes the words of a job, with the same commands as when its place was reserved, and starts
+    /// it if the core is free.
     pub(crate) fn fill(self: &Arc<Self>, place: Reservation, commands: [&[u32]; 2]) {
         // Every offset was checked against the memory's size when the place was reserved.
         let _ = self.write(&place, commands);
@@ -348,8 +348,8 @@ impl<P: Payload> Queue<P> {
         emit(&words::end(END_INTERRUPT))
     }
 
-    /// Job `seqno`, with interrupt `id`, has got a place for `work`, in the context with the name
-    /// `context`.
+    /// Traces that job `seqno` of `work`, with interrupt `id`, has its place. `context`: the name
+    /// of its context.
     #[inline(always)]
     fn trace_submit(
         &self,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the queue knows: its jobs, and how the core will be left by them.
+//! State of the queue: its jobs, and the core's values after them.
 //!
 //! Pure logic.
 
@@ -11,56 +11,56 @@ use crate::stream::vector::{
 };
 use kernel::prelude::*;
 
-/// What is kept of a job.
+/// The queue's data of a job.
 pub(crate) struct SingleJob<P> {
     /// The payloads of the tessellator's and the drawing engine's events.
     pub(super) early: [P; 2],
-    /// Its length in units of 8 bytes.
+    /// The length in units of 8 bytes.
     pub(super) units: u32,
 }
 
-/// What the core holds after all jobs.
+/// The core's state after all jobs in the queue.
 pub(super) struct CoreState {
     /// The process and the name of the context whose states are loaded.
     context: Option<(u64, u64)>,
-    /// Names given to contexts so far.
+    /// The last name that was given to a context.
     contexts: u64,
-    /// The process whose states it holds; 0: not known.
+    /// The process that has loaded the values; 0: not known.
     author: u64,
-    /// These, by [`TRACKED`](crate::stream::vector::TRACKED).
+    /// The values of [`TRACKED`](crate::stream::vector::TRACKED).
     values: Values,
-    /// How many ranges had left the author's reach when they were looked at.
+    /// The author's count of removed ranges when the values were checked.
     removals: u64,
 }
 
-/// What a job finds in the core.
+/// The state that a job finds in the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// The context's name.
     pub(crate) context: u64,
-    /// The context's commands run first: its states are not the ones that are loaded.
+    /// Another context is loaded, so the context's commands run first.
     pub(crate) is_switched: bool,
-    /// By [`TRACKED`](crate::stream::vector::TRACKED), a bit: the value is loaded before the job.
+    /// Bit mask of [`TRACKED`](crate::stream::vector::TRACKED): values to load before the job.
     pub(super) wipes: u32,
-    /// What the core holds then. Of no meaning if addresses are not checked.
+    /// The core's values then. Without meaning if addresses are not checked.
     pub(crate) values: Values,
 }
 
-/// Whose job it is.
+/// The author of a job.
 #[derive(Clone, Copy)]
 pub(crate) struct Author<'a> {
-    /// The process, by its number.
+    /// The number of the process.
     pub(crate) process: u64,
-    /// The name of its context; 0: none yet.
+    /// The name of the context; 0: none yet.
     pub(crate) context: u64,
-    /// How many ranges have left its reach.
+    /// Number of ranges removed from the process's addresses.
     pub(crate) removals: u64,
-    /// Whether it may name an address; `None`: addresses are not checked.
+    /// Whether the process may use an address. `None`: addresses are not checked.
     pub(crate) is_allowed: Option<&'a dyn Fn(u32) -> bool>,
 }
 
 impl CoreState {
-    /// Nothing is known: as after a reset.
+    /// The unknown state after a reset.
     pub(super) fn new() -> Self {
         Self {
             context: None,
@@ -71,16 +71,17 @@ impl CoreState {
         }
     }
 
-    /// The core has been reset.
+    /// Notes that the core was reset.
     pub(super) fn forget(&mut self) {
         self.context = None;
         self.author = 0;
     }
 
-    /// What a job of `author`'s finds; `scratch` is what harmless memory's address is. Another's
-    /// states are all replaced: what a process finds does not depend on who came before it.
+    /// The state that a job of `author` finds. `scratch` is the address of scratch memory. All
+    /// states of another process are replaced, so that the state does not depend on earlier
+    /// processes.
     pub(super) fn entry(&self, author: &Author<'_>, scratch: u32) -> Entry {
-        // A name that has never been given is none.
+        // Ignores a name that was never given.
         let context = match author.context {
             id @ 1.. if id <= self.contexts => id,
             _ => self.contexts + 1,
@@ -88,7 +89,7 @@ impl CoreState {
         let is_switched = self.context != Some((author.process, context));
         let (wipes, values) = match author.is_allowed {
             None => (0, nothing(scratch)),
-            // All are loaded, also what the core has: a job in front may be lost with a reset.
+            // Loads even values that the core has: a reset may drop the jobs before this one.
             Some(_) if self.author != author.process => (u32::MAX, nothing(scratch)),
             Some(_) if self.removals == author.removals => (u32::MAX, self.values),
             Some(is_allowed) => {
@@ -109,12 +110,12 @@ impl CoreState {
         }
     }
 
-    /// Whether a context has been given this name.
+    /// Whether a context has this name.
     pub(super) fn knows(&self, context: u64) -> bool {
         context <= self.contexts
     }
 
-    /// Such a job is in the queue, which leaves `exit`.
+    /// Notes that a job with `entry` is in the queue and leaves the values `exit`.
     pub(super) fn note(&mut self, author: &Author<'_>, entry: &Entry, exit: &Values) {
         self.contexts = self.contexts.max(entry.context);
         self.context = Some((author.process, entry.context));
@@ -127,19 +128,19 @@ impl CoreState {
     }
 }
 
-/// What is known of such a core.
+/// The state of the front end.
 pub(crate) struct SingleState {
     pub(super) core: CoreState,
-    /// The oldest job has been started.
+    /// The oldest job was started.
     pub(super) is_running: bool,
-    /// Interrupts that have come since.
+    /// Interrupts since the start.
     pub(super) raised: u32,
-    /// When the core was first seen idle since then, in jiffies.
+    /// When the core was first seen idle since the start, in jiffies.
     pub(super) idle_since: Option<usize>,
 }
 
 impl SingleState {
-    /// Nothing is known of it.
+    /// The state of a stopped front end.
     pub(super) fn new() -> Self {
         Self {
             core: CoreState::new(),
@@ -149,7 +150,7 @@ impl SingleState {
         }
     }
 
-    /// The oldest job has been started, or none has.
+    /// Notes that the oldest job was started, or that none is running.
     pub(super) fn start(&mut self, is_running: bool) {
         self.is_running = is_running;
         self.raised = 0;
