@@ -155,7 +155,49 @@ impl fmt::Display for ThisProcess {
     }
 }
 
-/// Prints a warning about the calling process's bad input, with its id, within the limit.
+/// Words in one line.
+const LINE_WORDS: usize = 8;
+
+/// Words of one job at most.
+pub(crate) const MAX_WORDS: usize = 32 * LINE_WORDS;
+
+/// Commands, of whatever process.
+static COMMANDS: RateLimit = RateLimit::of(Mode::Commands);
+
+/// Prints the commands of job `number` of core `core`, which the calling process has submitted.
+#[cold]
+#[inline(never)]
+pub(crate) fn print_commands(core: usize, number: u64, parts: &[&[u32]]) {
+    if COMMANDS.allow() {
+        let count: usize = parts.iter().map(|words| words.len()).sum();
+        pr_info!("{ThisProcess}: job {number:#x} of core {core}, {count} words\n");
+        print_words(parts);
+    }
+}
+
+/// Prints words, [`MAX_WORDS`] at most.
+pub(crate) fn print_words(parts: &[&[u32]]) {
+    let lines = || parts.iter().flat_map(|words| words.chunks(LINE_WORDS));
+    for line in lines().take(MAX_WORDS / LINE_WORDS) {
+        pr_info!("{}\n", Words(line));
+    }
+    if lines().nth(MAX_WORDS / LINE_WORDS).is_some() {
+        pr_info!("...\n");
+    }
+}
+
+/// Words in a line.
+struct Words<'a>(&'a [u32]);
+
+impl fmt::Display for Words<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0
+            .iter()
+            .try_for_each(|word| out.write_fmt(fmt!(" {word:08x}")))
+    }
+}
+
+/// Prints a warning about a process's bad input, with its name, within the limit.
 macro_rules! warn_client {
     ($limit:expr, $($arg:tt)*) => {
         if $limit.allow() {

@@ -27,6 +27,7 @@ use crate::{
         Buffer, //
     },
     mmu::Contents,
+    modes,
     stream::addresses::{
         Kind,
         Owner, //
@@ -87,7 +88,7 @@ impl Process {
         non_paged: bool,
     ) -> Result<Reply<'_>> {
         let memory = self.device.memory();
-        memory.failures().pass()?;
+        modes::pass_allocation()?;
         let buffer = memory.allocate_buffer(bytes, Contents::Clients, None)?;
         let entry = BufferEntry {
             buffer: Visible::new(buffer.clone(), self)?,

@@ -25,6 +25,7 @@ use crate::{
         warn_client,
         RateLimit, //
     },
+    modes,
     ring::{
         Waited,
         GPU_TIMEOUT, //
@@ -55,7 +56,7 @@ impl Process {
         let memory = self.device.memory();
         let context = match core.engines().pipe_3d {
             true => {
-                memory.failures().pass()?;
+                modes::pass_allocation()?;
                 Some(Context::new(memory, core.index(), map, self.space())?)
             }
             false => None,

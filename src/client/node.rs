@@ -42,6 +42,7 @@ use crate::{
         Pool,
         View, //
     },
+    modes,
     stream::addresses::{
         Kind,
         Owner, //
@@ -355,7 +356,7 @@ impl Process {
         pool: u32,
     ) -> Result<(u32, u32, u64)> {
         let memory = self.device.memory();
-        memory.failures().pass()?;
+        modes::pass_allocation()?;
         let allocate = || {
             // Check first: allocating and clearing the pages costs time.
             if pool == Pool::Virtual.number() && !self.has_room(bytes) {

@@ -169,15 +169,15 @@ fn run(command: Command) {
     let clients = CLIENTS.get();
     let device = clients.as_ref().map(|clients| &**clients.device());
     match command {
-        Command::PrintPid => tell!("printPID is {}", on_or_off(toggle(device, Mode::Pids))),
-        Command::PowerDebug => tell!("powerDebug is {}", on_or_off(toggle(device, Mode::Power))),
-        Command::Hang => tell!("hang is {}", on_or_off(toggle(device, Mode::Hangs))),
+        Command::PrintPid => tell!("printPID is {}", on_or_off(modes::toggle(Mode::Pids))),
+        Command::PowerDebug => tell!("powerDebug is {}", on_or_off(modes::toggle(Mode::Power))),
+        Command::Hang => tell!("hang is {}", on_or_off(modes::toggle(Mode::Hangs))),
         Command::Log(errors, warnings) => {
-            set(device, Mode::Errors, errors);
-            set(device, Mode::Warnings, warnings);
+            modes::set(Mode::Errors, errors);
+            modes::set(Mode::Warnings, warnings);
         }
-        Command::SilentReset(on) => set(device, Mode::Resets, on),
-        Command::DumpCommands(on) => set(device, Mode::Commands, on),
+        Command::SilentReset(on) => modes::set(Mode::Resets, on),
+        Command::DumpCommands(on) => modes::set(Mode::Commands, on),
         Command::Profile([step, slice, tail, threshold]) => {
             let or_none = |number: Option<u32>| number.unwrap_or(0);
             tell!(
@@ -219,7 +219,7 @@ fn run_on(device: &Device, command: Command) {
             }
             device.reset_all();
         }
-        Command::MemFail(rate) => device.memory().failures().set(rate),
+        Command::MemFail(rate) => modes::set_failures(rate),
         Command::Interrupts(on) => device.set_interrupts(on),
         Command::DumpAll => device.print_all(),
         Command::ClockOffOnly => {
@@ -254,19 +254,5 @@ fn debug(level: Level, zones: u32) {
             0 => tell!("debug: {zone} has no lines"),
             _ => tell!("debug: lines of {zone} are printed"),
         }
-    }
-}
-
-fn toggle(device: Option<&Device>, mode: Mode) -> bool {
-    match device {
-        Some(device) => device.toggle_mode(mode),
-        None => modes::toggle(mode),
-    }
-}
-
-fn set(device: Option<&Device>, mode: Mode, on: bool) {
-    match device {
-        Some(device) => device.set_mode(mode, on),
-        None => modes::set(mode, on),
     }
 }

@@ -17,17 +17,11 @@ use super::{
 use crate::{
     abi::PowerState,
     limits::MAX_CORES,
-    modes::{
-        self,
-        Mode, //
-    },
+    log,
     ring::{
         Given,
         Payload,
-        WordLine,
-        IDS,
-        LINE_WORDS,
-        MAX_LINES, //
+        IDS, //
     },
     sys::{
         power::KeptOn,
@@ -87,27 +81,6 @@ impl<P: Payload> Device<P> {
     /// How many cores are there.
     pub(crate) fn count(&self) -> usize {
         self.all().count()
-    }
-
-    /// Switches `mode` on or off, also for the cores.
-    pub(crate) fn set_mode(&self, mode: Mode, on: bool) {
-        let _admin = self.admin.lock();
-        modes::set(mode, on);
-        self.follow_modes();
-    }
-
-    /// Switches `mode` over, also for the cores; returns whether it is on now.
-    pub(crate) fn toggle_mode(&self, mode: Mode) -> bool {
-        let _admin = self.admin.lock();
-        let on = modes::toggle(mode);
-        self.follow_modes();
-        on
-    }
-
-    fn follow_modes(&self) {
-        for core in self.all() {
-            each!(core, core => core.engine().follow_modes());
-        }
     }
 
     /// Resets all cores that are on.
@@ -213,7 +186,7 @@ impl<P: Payload> AnyCore<P> {
         }
     }
 
-    /// Prints the words of a job, [`MAX_LINES`] at most, as long as they are there.
+    /// Prints the words of a job, [`log::MAX_WORDS`] at most, if they are still there.
     fn print_job(&self, job: &Given) {
         let dev = self.hardware().device();
         // Those of the driver alone, if the process has none.
@@ -229,20 +202,13 @@ impl<P: Payload> AnyCore<P> {
             bytes / 4,
             job.address + start
         );
-        // CAST: 32 bytes.
-        let step = 4 * LINE_WORDS as u32;
-        let mut words = [0; LINE_WORDS];
-        for offset in (0..bytes).step_by(step as usize).take(MAX_LINES) {
-            // CAST: 32 bits into at least 32.
-            let count = ((bytes - offset) as usize / 4).min(LINE_WORDS);
-            if !self.copy_given(job, start + offset, &mut words[..count]) {
-                return;
-            }
-            dev_info!(dev, "{}\n", WordLine(&words[..count]));
-        }
-        // CAST: 32 bits into at least 32.
-        if bytes as usize > 4 * MAX_LINES * LINE_WORDS {
-            dev_info!(dev, "...\n");
+        // CAST: 32 bits into at least 32. One more than are printed shows that there are more.
+        let count = (bytes as usize / 4).min(log::MAX_WORDS + 1);
+        let words = KVec::from_elem(0, count, GFP_KERNEL);
+        let copied =
+            words.map(|mut words| self.copy_given(job, start, &mut words).then_some(words));
+        if let Ok(Some(words)) = copied {
+            log::print_words(&[&words]);
         }
     }
 

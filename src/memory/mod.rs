@@ -7,7 +7,6 @@
 //! reference: that of the handle table, of the GPU ([`crate::ring::Reclaimer`]) or of a mapping.
 
 mod buffer;
-mod failures;
 mod framebuffers;
 mod heap;
 mod metadata;
@@ -61,7 +60,6 @@ use crate::{
     }, //
 };
 use ::core::cell::Cell;
-use failures::Failures;
 use framebuffers::Framebuffers;
 use heap::{
     with_pages,
@@ -169,7 +167,6 @@ pub(crate) struct VideoMemory {
     /// Every client sees all of the pool.
     shared_pool: bool,
     vm: Arc<Vm>,
-    failures: Failures,
     framebuffers: Arc<Framebuffers>,
     taking: Taking,
     /// The MMU translates TILE_STATUS, too (memory controller 2.0).
@@ -212,7 +209,6 @@ impl VideoMemory {
             exporter: Exporter::new()?,
             shared_pool: parameters.shared_pool,
             vm,
-            failures: Failures::none(),
             framebuffers: Arc::pin_init(Framebuffers::new(base_address)?, GFP_KERNEL)?,
             taking: Taking::new(),
             tile_status_anywhere: identity.has_new_memory_controller(),
@@ -225,12 +221,7 @@ impl VideoMemory {
         &self.dev
     }
 
-    /// Fault injection for clients' allocations.
-    pub(crate) fn failures(&self) -> &Failures {
-        &self.failures
-    }
-
-    /// The framebuffers that clients may use.
+    /// What clients have mapped of framebuffers.
     pub(crate) fn framebuffers(&self) -> &Arc<Framebuffers> {
         &self.framebuffers
     }

@@ -95,11 +95,8 @@ pub(crate) trait FrontEnd: Sized + Send + Sync + 'static {
     /// The oldest job was taken out; its place ended at `mark`.
     fn popped(state: &mut Self::State, mark: usize);
 
-    /// Applies the debugging modes that the admin has set.
-    fn follow_modes(_: &mut Self::State) {}
-
-    /// Whether a job has commands of a process, and whether these run in the context that earlier
-    /// commands have loaded.
+    /// Whether a job has commands of a process's, and whether these run in the context of the ones
+    /// in front of them and do not load it.
     fn rests_on(job: &Self::Job) -> (bool, bool);
 
     /// Whether a job is under way that the core should make progress with.

@@ -92,10 +92,6 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
         state.rest = mark;
     }
 
-    fn follow_modes(state: &mut RingState) {
-        state.follow_modes();
-    }
-
     fn rests_on(job: &RingJob) -> (bool, bool) {
         (job.basis.has_commands, job.basis.continues)
     }

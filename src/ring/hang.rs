@@ -18,7 +18,12 @@ use super::{
         Engine,
         FrontEnd, //
     },
-    recovery::Cause,
+    phase::Phase,
+    recovery::{
+        Cause,
+        RESET_TIME, //
+    },
+    state::State,
     watch::{
         limits,
         Finding, //
@@ -34,9 +39,11 @@ use crate::{
         unload::InUse,
         work::Delayed, //
     }, //
+    wait, //
 };
 use kernel::{
     impl_has_delayed_work,
+    prelude::*,
     sync::Arc,
     time::{
         msecs_to_jiffies,
@@ -49,7 +56,11 @@ use kernel::{
 /// most two periods late: one after the last job that ends, one to see the position first.
 const PERIOD: u32 = 30;
 
-/// How often a flush of the hang check is repeated: a job that is being filled may queue it again.
+/// How long a core that an admin says hangs is watched, in milliseconds: until it has been seen
+/// without progress for 100, by looks that are 30 apart.
+const HURRY_TIME: u32 = 400;
+
+/// How often the hang check is waited for at the end: once more for each job that was being filled.
 const DISMISSALS: u32 = 8;
 
 impl_has_delayed_work! {
@@ -69,6 +80,22 @@ impl<F: FrontEnd> WorkItem for Engine<F> {
         if let Some(delay) = this.look() {
             sys::work::enqueue_delayed::<Self, 0>(this, delay);
         }
+    }
+}
+
+impl<F: FrontEnd> State<F> {
+    /// Hurries no longer if the time for it is over, or there is nothing to hurry.
+    pub(super) fn end_hurry(&mut self, now: usize) {
+        let is_over = self.has_nothing_to_do() || !self.may_be_reset();
+        // They are close, but the count may have begun again between them.
+        self.hurry = self
+            .hurry
+            .filter(|until| !is_over && now.wrapping_sub(*until) > usize::MAX / 2);
+    }
+
+    /// Whether there is something to be reset.
+    pub(super) fn may_be_reset(&self) -> bool {
+        self.phase == Phase::Open && !self.is_off
     }
 }
 
@@ -192,5 +219,58 @@ impl<F: FrontEnd> Engine<F> {
                 Some(period)
             }
         }
+    }
+
+    /// Resets the core, unless it is off: then it is reset as it comes on. The job that runs is
+    /// dropped if it does not end soon, and so is what its process has behind it; all others run.
+    /// Nobody is guilty. Waits until it is done, [`RESET_TIME`] at most.
+    pub(crate) fn reset_now(self: &Arc<Self>) {
+        let checks = {
+            let mut state = self.state.lock();
+            if !state.may_be_reset() {
+                return;
+            }
+            state.is_reset_asked = true;
+            state.needs_check()
+        };
+        if checks {
+            self.check_soon(true);
+        }
+        let is_done = || (!self.state.lock().is_reset_asked).then_some(());
+        if wait::poll(RESET_TIME, is_done).is_none() {
+            dev_warn!(
+                self.hardware.device(),
+                "the reset that was asked for takes long\n"
+            );
+        }
+    }
+
+    /// Has the hang check look now, if there is something under way: it is said to hang.
+    pub(crate) fn look_now(self: &Arc<Self>) {
+        let checks = {
+            let mut state = self.state.lock();
+            state.may_be_reset() && !state.has_nothing_to_do() && state.needs_check()
+        };
+        if checks {
+            self.check_soon(true);
+        }
+    }
+
+    /// Resets the core if it makes no progress for 100 ms within the next [`HURRY_TIME`], as a hang
+    /// without a charge; whether it was reset. Also without recovery. Waits until that is
+    /// known.
+    pub(crate) fn reset_if_hung(self: &Arc<Self>) -> bool {
+        let before = self.resets();
+        {
+            let mut state = self.state.lock();
+            // CAST: jiffies have the machine's width.
+            let time = msecs_to_jiffies(HURRY_TIME) as usize;
+            state.hurry = Some(sys::jiffies().wrapping_add(time));
+            state.end_hurry(sys::jiffies());
+        }
+        self.look_now();
+        let is_done = || self.state.lock().hurry.is_none().then_some(());
+        let _: Option<()> = wait::poll(RESET_TIME, is_done);
+        self.resets() != before
     }
 }

@@ -57,7 +57,6 @@
 //! first in the [line](turns).
 
 mod complete;
-mod debug;
 mod dump;
 mod engine;
 mod etdump;
@@ -132,12 +131,6 @@ use kernel::{
 
 pub(crate) use {
     complete::Turn,
-    debug::{
-        print_words,
-        WordLine,
-        LINE_WORDS,
-        MAX_LINES, //
-    },
     dump::{
         Addressing,
         Culprit,

@@ -143,9 +143,7 @@ pub(crate) struct RingState {
     /// Offset of the WAIT where the front end rests if nothing is under way; it leads to the oldest
     /// job.
     pub(super) rest: usize,
-    /// LINKs to commands until one leads to the [`TRAP`](super::TRAP); 0: none does.
-    pub(super) links_left: u32,
-    /// The newest job that was seen to begin. Updated only while the begins are traced.
+    /// The newest job that was seen to begin. Only kept where somebody traces that.
     pub(super) begun: u64,
 }
 
@@ -156,7 +154,6 @@ impl RingState {
             wait: 0,
             gpu: GpuState::unknown(),
             rest: 0,
-            links_left: 0,
             begun: newest,
         }
     }
@@ -174,9 +171,7 @@ pub(crate) struct State<F: FrontEnd> {
     pub(super) is_held: bool,
     /// The core is off: the front end does not run. Jobs wait.
     pub(crate) is_off: bool,
-    /// The admin has asked for commands to be printed.
-    pub(crate) prints: bool,
-    /// The admin has asked for a reset.
+    /// The admin wants the core to be reset.
     pub(super) is_reset_asked: bool,
     /// Until when, in jiffies, a core without progress is reset early.
     pub(super) hurry: Option<usize>,
@@ -224,7 +219,6 @@ impl<F: FrontEnd> State<F> {
             is_paused: false,
             is_held: false,
             is_off: false,
-            prints: false,
             is_reset_asked: false,
             hurry: None,
             moves: 0,
@@ -251,7 +245,6 @@ impl<F: FrontEnd> State<F> {
         self.phase = Phase::Open;
         self.is_held = false;
         self.is_off = false;
-        self.follow_modes();
     }
 
     /// Notes that the hang check is wanted; returns whether the caller must queue it.

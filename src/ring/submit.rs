@@ -4,7 +4,6 @@
 
 use super::{
     complete::Turn,
-    debug::print_words,
     frame::Frame,
     history::Noted,
     job::{
@@ -29,6 +28,12 @@ use crate::{
     error::{
         Error,
         Result, //
+    },
+    log,
+    modes::{
+        self,
+        Mode,
+        LINKS, //
     },
     stream::{
         checker::Engines,
@@ -143,7 +148,8 @@ impl<P: Payload> Ring<P> {
         let context = stream.and_then(|stream| stream.context);
         let author = stream.and_then(|stream| stream.author.map(|(author, _)| author));
         let uses = stream.map_or(Engines::default(), |stream| stream.commands.uses);
-        let is_spoiled = state.front.links_left != 0 && state.is_last_link(commands.is_some());
+        let spoils = modes::is_on_in_path(Mode::Hangs);
+        let is_spoiled = spoils && LINKS.is_last(commands.is_some(), state.is_off);
         let (source, continues) = match context {
             Some(context) if is_spoiled || state.front.gpu.needs(context.owner, author, uses) => {
                 (context.source, false)
@@ -220,9 +226,9 @@ impl<P: Payload> Ring<P> {
             bytes: length,
             own,
         });
-        if state.front.links_left != 0 {
+        if spoils {
             place.is_spoiled = is_spoiled;
-            state.count_link(commands.is_some());
+            LINKS.count(commands.is_some(), is_spoiled);
         }
         self.trace_submit(&mut state, place, stream);
         state.front.gpu.flushed = changes;
@@ -266,11 +272,10 @@ impl<P: Payload> Ring<P> {
         let written = self.write(place, &reservation.frame, stream);
         let mut state = self.state.lock();
         state.filled();
-        let prints = state.prints;
         self.placed(state);
         drop(no_preemption);
-        if let (true, Some(stream)) = (prints, stream) {
-            print_words(self.seat.core, place.number, &[stream.commands.words]);
+        if let (true, Some(stream)) = (modes::is_on_in_path(Mode::Commands), stream) {
+            log::print_commands(self.seat.core, place.number, &[stream.commands.words]);
         }
         // Every offset was checked against the ring's size when its place was reserved.
         written.map(|()| place.number).map_err(Error::from)
@@ -334,7 +339,7 @@ impl<P: Payload> Ring<P> {
     /// Links to a job whose words are written.
     #[inline(always)]
     fn start_at(&self, place: Place) -> Result<(), kernel::error::Error> {
-        let (at, bytes) = match place.is_spoiled {
+        let (at, bytes) = match modes::is_on_in_path(Mode::Hangs) && place.is_spoiled {
             false => (place.at, place.wait + WAIT_LINK_BYTES - place.at),
             true => (TRAP, WAIT_LINK_BYTES),
         };

@@ -165,7 +165,21 @@ pub(crate) fn debugs() -> bool {
     unsafe { shim::gal_debugs() }
 }
 
-/// Whether the calling thread is being killed: its own work must end soon.
+/// Whether the paths of jobs and of allocations look at what the admin has set: a static key, which
+/// costs nothing while it is off.
+#[inline(always)]
+pub(crate) fn watches_paths() -> bool {
+    // SAFETY: C has defined the key.
+    unsafe { kernel::jump_label::static_branch_unlikely!(shim::gal_paths, shim::gal_key, key) }
+}
+
+/// Sets that key. Sleeps.
+pub(crate) fn watch_paths(on: bool) {
+    // SAFETY: It may be called wherever sleeping is allowed.
+    unsafe { shim::gal_watch_paths(on) }
+}
+
+/// Whether the calling thread is being killed: what it does for itself must end soon.
 pub(crate) fn is_killed() -> bool {
     // SAFETY: Only looks at the calling thread.
     unsafe { shim::gal_is_killed() }

@@ -1262,3 +1262,13 @@ bool gal_debugs(void)
 	return false;
 #endif
 }
+
+struct gal_key gal_paths = { .key = STATIC_KEY_FALSE_INIT };
+
+void gal_watch_paths(bool on)
+{
+	if (on)
+		static_branch_enable(&gal_paths.key);
+	else
+		static_branch_disable(&gal_paths.key);
+}

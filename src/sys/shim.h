@@ -8,6 +8,7 @@
 
 #include <linux/device.h>
 #include <linux/jiffies.h>
+#include <linux/jump_label.h>
 #include <linux/mm.h>
 #include <linux/seq_file.h>
 #include <linux/types.h>
@@ -287,6 +288,14 @@ size_t gal_decimal(char *to, size_t bytes, u64 number);
 
 /* Whether dynamic debug wants the lines that say why requests are refused. */
 bool gal_debugs(void);
+
+/* A static key, in the form that the kernel crate takes. */
+struct gal_key {
+	struct static_key_false key;
+};
+
+extern struct gal_key gal_paths;
+void gal_watch_paths(bool on);
 
 /* Barriers. */
 void gal_wmb(void);

@@ -36,8 +36,12 @@ use crate::{
         vector::END_INTERRUPT,
         Hardware, //
     },
+    log,
+    modes::{
+        self,
+        Mode, //
+    },
     ring::{
-        print_words,
         Engine,
         FrontEnd,
         Job,
@@ -306,14 +310,13 @@ impl<P: Payload> Queue<P> {
         let mut state = self.state.lock();
         state.filled();
         SingleEnd::begin(self, &mut state);
-        let prints = state.prints;
         self.placed(state);
         let (number, is_switched) = (place.number, place.entry.is_switched);
         drop(place);
-        if prints {
+        if modes::is_on_in_path(Mode::Commands) {
             let [context, commands] = commands;
             let context = if is_switched { context } else { &[][..] };
-            print_words(self.seat.core, number, &[context, commands]);
+            log::print_commands(self.seat.core, number, &[context, commands]);
         }
     }
 
