@@ -2,133 +2,165 @@
 
 //! The commands of `/proc/driver/gc`, as the vendor's driver of Dove reads them.
 //!
-//! Pure logic. What is written need not end with a newline or a zero. It is matched by how it
-//! begins, in the order of [`NAMES`], then of [`DIVIDERS`]: so `restart` is `re`, and all that
-//! begins with 1 but is not 16... is the full clock. Source: sources.md, /proc.
+//! A text need not end with a newline or a zero. It is matched by how it begins, in the order of
+//! [`COMMANDS`]: so `restart` is `re`, and all that begins with 1 but is not 16... is the full
+//! clock. Source: sources.md, /proc.
+//!
+//! Takes `galcore commands`, above all others: one command runs at a time. What a command sets in
+//! [`modes`] lasts as long as the module, what it does to a core until that is unbound.
 
-/// The command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Command {
-    /// Lines that a process causes name more of it, or no longer.
-    PrintPid,
-    /// Starts or stops logging the cores' power.
-    PowerDebug,
-    /// How the vendor's driver measures idle times: step, slice, tail slice, threshold, as many of
-    /// them as are given.
-    Profile([Option<u32>; 4]),
-    /// Some LINKs lead nowhere, or no longer.
-    Hang,
-    /// The cores are reset.
-    Reset,
-    /// That many of 2^32 allocations fail.
-    MemFail(u32),
-    /// The cores raise interrupts, or do not.
-    Interrupts(bool),
-    /// Errors and warnings are printed, or are not.
-    Log(bool, bool),
-    /// Cores that hang are reset by themselves, or are left as they are.
-    SilentReset(bool),
-    /// Commands are printed, or are not.
-    DumpCommands(bool),
-    /// Registers are printed, and jobs under way with their words.
-    DumpAll,
-    /// Cores that go off lose no more than their clocks, or lose their power again.
-    ClockOffOnly,
-    /// Cores stay on, or no longer.
-    OffIdle,
-    /// Idle cores go off.
-    Su,
-    /// They go on.
-    Re,
-    /// They go off and on that many times.
-    Stress(u32),
-    /// How much is printed for debugging, and of which parts of the driver.
-    Debug(Level, u32),
-    /// The clocks are divided by this.
-    Divide(u32),
+use crate::{
+    client::{
+        AnyCore,
+        Device,
+        CLIENTS, //
+    },
+    gpu::{
+        each,
+        Admin, //
+    },
+    limits::FULL_SCALE,
+    log::{
+        self,
+        ThisProcess, //
+    },
+    modes::{
+        self,
+        Mode, //
+    },
+    ring::{
+        Given,
+        IDS, //
+    }, //
+};
+use kernel::{
+    fmt,
+    prelude::*, //
+};
+
+/// Registers in one line of the log.
+const LINE: usize = 4;
+
+/// How often `stress` switches cores off and on at most: some seconds.
+const MAX_STRESS: u32 = 16;
+
+/// Parts of the driver that `debug` knows by number, from bit 0 up, as the vendor's driver.
+const ZONES: [&str; 11] = [
+    "OS", "HARDWARE", "HEAP", "KERNEL", "VIDMEM", "COMMAND", "DRIVER", "CMODEL", "MMU", "EVENT",
+    "DEVICE",
+];
+
+/// Prints the result of a command.
+macro_rules! tell {
+    ($($arg:tt)*) => {
+        pr_info!("/proc/driver/gc: {}\n", kernel::prelude::fmt!($($arg)*))
+    };
 }
 
-/// The levels of `debug`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
-pub(super) enum Level {
-    None,
-    Error,
-    Warning,
-    Info,
-    Verbose,
+/// A command: how it begins, the numbers that must follow, and what it does with them.
+struct Command(&'static str, Read, Run);
+
+/// Reads up to four numbers; those that are optional and missing are 0. `None`: one is missing, or
+/// out of range.
+type Read = fn(&mut Numbers<'_>) -> Option<[u32; 4]>;
+
+enum Run {
+    Always(fn([u32; 4])),
+    /// Not without a device.
+    OnCores(fn(&Device, &mut Admin, [u32; 4])),
 }
 
-/// What a text says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
-    /// A command.
-    Do(Command),
-    /// One whose numbers are missing, or are none that it takes.
-    BadNumbers(&'static str),
-    /// None.
-    Nothing,
+const NONE: Read = |_| Some([0; 4]);
+const ONE: Read = |numbers| Some([numbers.next()?, 0, 0, 0]);
+const SWITCH: Read = |numbers| ONE(numbers).filter(|found| found[0] <= 1);
+const UP_TO_FOUR: Read = |numbers| {
+    let first = numbers.next()?;
+    let mut rest = || numbers.next().unwrap_or(0);
+    Some([first, rest(), rest(), rest()])
+};
+
+/// The rows of [`COMMANDS`].
+macro_rules! commands {
+    ($($name:literal: $read:expr, $run:ident($does:expr);)*) => {
+        [$(Command($name, $read, Run::$run($does))),*]
+    };
 }
 
-/// Parses the text after a name.
-type Read = fn(Numbers<'_>) -> Option<Command>;
-
-/// How commands begin.
-const NAMES: [(&str, Read); 17] = [
-    ("printPID", |_| Some(Command::PrintPid)),
-    ("powerDebug", |_| Some(Command::PowerDebug)),
-    ("profile", |mut numbers| {
-        let mut all = [Some(numbers.next()?), None, None, None];
-        for number in &mut all[1..] {
-            *number = numbers.next();
-            if number.is_none() {
-                break;
-            }
+/// All of them.
+static COMMANDS: &[Command] = &commands! {
+    "printPID": NONE, Always(|_| toggle("printPID", Mode::Pids));
+    "powerDebug": NONE, Always(|_| toggle("powerDebug", Mode::Power));
+    "profile": UP_TO_FOUR, Always(|[step, slice, tail, threshold]| {
+        tell!(
+            "profile is refused: step {step}, timeSlice {slice}, tailTimeSlice {tail} and idleThreshold {threshold} measure nothing here: see autosuspend_delay_ms and gctop"
+        );
+    });
+    "hang": NONE, Always(|_| toggle("hang", Mode::Hangs));
+    "reset2": NONE, OnCores(|device, _, _| {
+        if modes::is_on(Mode::Errors) {
+            tell!("reset2 by {ThisProcess}");
         }
-        Some(Command::Profile(all))
-    }),
-    ("hang", |_| Some(Command::Hang)),
-    ("reset2", |_| Some(Command::Reset)),
-    ("memFail", |mut numbers| {
-        Some(Command::MemFail(numbers.next()?))
-    }),
-    ("irq", |mut numbers| {
-        Some(Command::Interrupts(numbers.switch()?))
-    }),
-    ("log", |mut numbers| {
-        let bits = numbers.next()?;
-        Some(Command::Log(bits & 1 != 0, bits & 2 != 0))
-    }),
-    ("silentReset", |mut numbers| {
-        Some(Command::SilentReset(numbers.switch()?))
-    }),
-    ("dumpCmdBuf", |mut numbers| {
-        Some(Command::DumpCommands(numbers.switch()?))
-    }),
-    ("dumpall", |_| Some(Command::DumpAll)),
-    ("clkoffonly", |_| Some(Command::ClockOffOnly)),
-    ("offidle", |_| Some(Command::OffIdle)),
-    ("su", |_| Some(Command::Su)),
-    ("re", |_| Some(Command::Re)),
-    ("stress", |mut numbers| {
-        Some(Command::Stress(numbers.next()?))
-    }),
-    ("debug", |mut numbers| {
-        Some(Command::Debug(numbers.level()?, numbers.next()?))
-    }),
-];
+        for core in device.all_cores() {
+            each!(core, core => core.engine().reset_now());
+        }
+    });
+    "memFail": ONE, OnCores(|_, _, [rate, ..]| modes::set_failures(rate));
+    "irq": SWITCH, OnCores(|device, _, [on, ..]| {
+        for core in device.all_cores() {
+            each!(core, core => core.engine().set_interrupts(on == 1));
+        }
+    });
+    "log": ONE, Always(|[bits, ..]| {
+        modes::set(Mode::Errors, bits & 1 != 0);
+        modes::set(Mode::Warnings, bits & 2 != 0);
+    });
+    "silentReset": SWITCH, Always(|[on, ..]| modes::set(Mode::Resets, on == 1));
+    "dumpCmdBuf": SWITCH, Always(|[on, ..]| modes::set(Mode::Commands, on == 1));
+    "dumpall": NONE, OnCores(|device, _, _| {
+        device.all_cores().for_each(|core| print_core(&core))
+    });
+    "clkoffonly": NONE, OnCores(|device, admin, _| {
+        admin.keeps_domains = !admin.keeps_domains;
+        let keeps = admin.keeps_domains;
+        let kept = |core: &AnyCore| core.hardware().supply().keep_domain(keeps).is_ok();
+        let domains = device.all_cores().filter(kept).count();
+        tell!("clkoffonly is {}: power domains: {domains}", on_or_off(keeps));
+    });
+    "offidle": NONE, OnCores(|device, admin, _| {
+        admin.kept_on = match admin.kept_on {
+            Some(_) => None,
+            // One that cannot be switched on is left out.
+            None => Some(core::array::from_fn(|place| device.core_at(place)?.keep_on().ok())),
+        };
+        tell!("offidle is {}", on_or_off(admin.kept_on.is_none()));
+    });
+    "su": NONE, OnCores(|device, _, _| {
+        let (off, count) = switch_all(device, false);
+        tell!("su: {off} of {count} cores are off");
+    });
+    "re": NONE, OnCores(|device, _, _| {
+        let (on, count) = switch_all(device, true);
+        tell!("re: {on} of {count} cores are on");
+    });
+    "stress": ONE, OnCores(|device, _, [count, ..]| {
+        let [mut off, mut on] = [0; 2];
+        for _ in 0..count.min(MAX_STRESS) {
+            off += switch_all(device, false).0;
+            on += switch_all(device, true).0;
+        }
+        tell!("stress: {off} times off, {on} times on");
+    });
+    "debug": |numbers| Some([numbers.level()?, numbers.next()?, 0, 0]), Always(debug);
+    "16": |_| Some([16, 0, 0, 0]), OnCores(divide);
+    "32": |_| Some([32, 0, 0, 0]), OnCores(divide);
+    "64": |_| Some([64, 0, 0, 0]), OnCores(divide);
+    "1": |_| Some([1, 0, 0, 0]), OnCores(divide);
+    "2": |_| Some([2, 0, 0, 0]), OnCores(divide);
+    "4": |_| Some([4, 0, 0, 0]), OnCores(divide);
+    "8": |_| Some([8, 0, 0, 0]), OnCores(divide);
+};
 
-/// How the clock's dividers begin.
-const DIVIDERS: [(&str, u32); 7] = [
-    ("16", 16),
-    ("32", 32),
-    ("64", 64),
-    ("1", 1),
-    ("2", 2),
-    ("4", 4),
-    ("8", 8),
-];
-
-/// Numbers in a text, with white space between them: decimal, or hexadecimal with `0x` in front.
+/// Numbers in a text, with white space between them: decimal, or hexadecimal after `0x`.
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {
@@ -142,57 +174,160 @@ impl Numbers<'_> {
         let digit = |byte: u8| char::from(byte).to_digit(base);
         let length = digits.iter().take_while(|&&byte| digit(byte).is_some());
         let (digits, rest) = digits.split_at(length.count());
-        self.0 = rest;
-        if digits.is_empty() {
-            return None;
-        }
-        digits.iter().try_fold(0u32, |number, &byte| {
+        let number = digits.iter().try_fold(0u32, |number, &byte| {
             number.checked_mul(base)?.checked_add(digit(byte)?)
-        })
+        });
+        let number = number.filter(|_| !digits.is_empty())?;
+        self.0 = rest;
+        Some(number)
     }
 
-    /// The next one, as a level.
-    fn level(&mut self) -> Option<Level> {
-        let text = self.0.trim_ascii_start();
-        if let Some(rest) = text.strip_prefix(b"-") {
+    /// The next one, as a level of `debug` from -1 up, and 1 more than that.
+    fn level(&mut self) -> Option<u32> {
+        if let Some(rest) = self.0.trim_ascii_start().strip_prefix(b"-") {
             self.0 = rest;
-            return (self.next()? == 1).then_some(Level::None);
+            return (self.next()? == 1).then_some(0);
         }
-        match self.next()? {
-            0 => Some(Level::Error),
-            1 => Some(Level::Warning),
-            2 => Some(Level::Info),
-            3 => Some(Level::Verbose),
-            _ => None,
-        }
+        let level = self.next().filter(|&level| level <= 3)?;
+        Some(level + 1)
     }
+}
 
-    /// The next one, which is 0 or 1.
-    fn switch(&mut self) -> Option<bool> {
-        match self.next()? {
-            0 => Some(false),
-            1 => Some(true),
-            _ => None,
+/// The command that `text` is, and its numbers if these are right.
+fn find(text: &[u8]) -> Option<(&'static Command, Option<[u32; 4]>)> {
+    COMMANDS.iter().find_map(|command| {
+        let rest = text.strip_prefix(command.0.as_bytes())?;
+        Some((command, command.1(&mut Numbers(rest))))
+    })
+}
+
+/// Does what `text` says. What is no command, or has wrong numbers, is logged.
+pub(super) fn run(text: &[u8]) {
+    let Some((Command(name, _, run), numbers)) = find(text) else {
+        let text = core::str::from_utf8(text).unwrap_or("?").trim();
+        let text = text.split(char::is_control).next().unwrap_or("");
+        return tell!("unknown echo \"{text}\"");
+    };
+    let Some(numbers) = numbers else {
+        return tell!("command \"{name}\" with numbers that it does not take");
+    };
+    let clients = CLIENTS.get();
+    let device = clients.as_ref().map(|clients| &**clients.device());
+    let mut admin = device.map(|device| device.admin().lock());
+    match (run, device.zip(admin.as_mut())) {
+        (Run::Always(run), _) => run(numbers),
+        (Run::OnCores(run), Some((device, admin))) => run(device, admin, numbers),
+        (Run::OnCores(_), None) => tell!("there is no core"),
+    }
+}
+
+fn on_or_off(on: bool) -> &'static str {
+    if on {
+        "on"
+    } else {
+        "off"
+    }
+}
+
+fn toggle(name: &str, mode: Mode) {
+    tell!("{name} is {}", on_or_off(modes::toggle(mode)));
+}
+
+/// Lets each core with a divider run at this part of its clock at most.
+fn divide(device: &Device, _: &mut Admin, [divider, ..]: [u32; 4]) {
+    for core in device.cores() {
+        core.ring().set_cap(FULL_SCALE / divider);
+    }
+}
+
+/// Switches all cores that have nothing to do on, or off. Returns how many of them are that now, and
+/// how many cores there are. They go on and off by themselves all the same.
+fn switch_all(device: &Device, on: bool) -> (usize, usize) {
+    let all = device.all_cores().inspect(|core| core.switch(on));
+    all.fold((0, 0), |(switched, count), core| {
+        let is_switched = core.hardware().is_on() == on;
+        (switched + usize::from(is_switched), count + 1)
+    })
+}
+
+/// Prints what `zones` say for debugging, from level 2 (INFO) on; the others are silent, but for the
+/// kernel's dynamic debug. `above` is the level and 1.
+fn debug([above, zones, ..]: [u32; 4]) {
+    let is_on = above > 2;
+    modes::set_zones(if is_on { zones } else { 0 });
+    // The vendor's driver has a name for level 3 alone.
+    let name = if above == 4 { "VERBOSE" } else { "NONE" };
+    // CAST: 4 at most.
+    tell!("debug level {name} ({}), zone {zones:#x}", above as i32 - 1);
+    for (bit, zone) in ZONES.iter().enumerate().filter(|_| is_on) {
+        if zones & 1 << bit == 0 {
+            continue;
+        }
+        match modes::ZONES_WITH_LINES & 1 << bit {
+            0 => tell!("debug: {zone} has no lines"),
+            _ => tell!("debug: lines of {zone} are printed"),
         }
     }
 }
 
-/// What `text` says.
-pub(super) fn read(text: &[u8]) -> Said {
-    for (name, read) in NAMES {
-        if let Some(rest) = text.strip_prefix(name.as_bytes()) {
-            return match read(Numbers(rest)) {
-                Some(command) => Said::Do(command),
-                None => Said::BadNumbers(name),
-            };
+/// Prints the registers of a core that is on, and all jobs under way with their words.
+fn print_core(core: &AnyCore) {
+    let dev = core.hardware().device();
+    let (index, (model, _)) = (core.index(), core.model());
+    match core.registers() {
+        Some(registers) => {
+            dev_info!(dev, "core {index} (GC{model:x}): its registers\n");
+            for line in registers.all().chunks(LINE) {
+                dev_info!(dev, "{}\n", Line(line));
+            }
+        }
+        None => dev_info!(dev, "core {index} (GC{model:x}) is off\n"),
+    }
+    let newest = core.newest();
+    // CAST: at most 64 bits.
+    let mut from = newest.saturating_sub(IDS as u64);
+    // Ends: there are a few jobs between.
+    while let Some(job) = core.given(from).filter(|job| job.noted.number <= newest) {
+        from = job.noted.number + 1;
+        if job.is_under_way {
+            print_job(core, &job);
         }
     }
-    let divider = DIVIDERS
-        .iter()
-        .find(|(name, _)| text.starts_with(name.as_bytes()));
-    match divider {
-        Some(&(_, divider)) => Said::Do(Command::Divide(divider)),
-        None => Said::Nothing,
+}
+
+/// Prints the words of a job, [`log::MAX_WORDS`] at most, if they are still there.
+fn print_job(core: &AnyCore, job: &Given) {
+    // Those of the driver alone, if the process has none.
+    let (start, bytes) = match job.noted.own {
+        (_, 0) => (0, job.noted.bytes),
+        own => own,
+    };
+    dev_info!(
+        core.hardware().device(),
+        "job {:#x} of process {}: {} words at {:#010x}\n",
+        job.noted.number,
+        job.noted.process,
+        bytes / 4,
+        job.address + start
+    );
+    // CAST: 32 bits into at least 32. One more than are printed shows that there are more.
+    let count = (bytes as usize / 4).min(log::MAX_WORDS + 1);
+    let words = KVec::from_elem(0, count, GFP_KERNEL);
+    if let Ok(mut words) = words {
+        if core.copy_given(job, start, &mut words) {
+            log::print_words(&[&words]);
+        }
+    }
+}
+
+/// Registers in a line.
+struct Line<'a>(&'a [(u32, u32)]);
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0
+            .iter()
+            .try_for_each(|(offset, value)| out.write_fmt(fmt!(" {offset:03x}: {value:08x}")))
     }
 }
 
@@ -200,51 +335,48 @@ pub(super) fn read(text: &[u8]) -> Said {
 mod tests {
     use super::*;
 
-    fn does(text: &str, command: Command) -> bool {
-        read(text.as_bytes()) == Said::Do(command)
+    fn does(text: &str, name: &str, numbers: [u32; 4]) -> bool {
+        let found = find(text.as_bytes());
+        found.is_some_and(|(Command(known, ..), found)| *known == name && found == Some(numbers))
     }
 
     #[test]
     fn commands_are_known_by_how_they_begin() {
-        assert!(does("printPID\n", Command::PrintPid));
-        assert!(does("printPIDs", Command::PrintPid));
-        assert!(does("hang", Command::Hang));
-        assert!(does("reset2", Command::Reset));
+        let plain = |text: &str, name| does(text, name, [0; 4]);
+        assert!(plain("printPID\n", "printPID"));
+        assert!(plain("printPIDs", "printPID"));
+        assert!(plain("hang", "hang"));
+        assert!(plain("reset2", "reset2"));
         // What is tested before `re` is more than it.
-        assert!(does("reset", Command::Re));
-        assert!(does("su", Command::Su));
-        assert!(does("dumpall", Command::DumpAll));
-        assert!(does("clkoffonly", Command::ClockOffOnly));
-        assert!(does("offidle\0\0", Command::OffIdle));
+        assert!(plain("reset", "re"));
+        assert!(plain("su", "su"));
+        assert!(plain("dumpall", "dumpall"));
+        assert!(plain("clkoffonly", "clkoffonly"));
+        assert!(plain("offidle\0\0", "offidle"));
         for text in ["", "\n", " hang", "Hang", "printpid", "0", "3", "\u{ff}"] {
-            assert_eq!(read(text.as_bytes()), Said::Nothing);
+            assert!(find(text.as_bytes()).is_none());
         }
     }
 
     #[test]
-    fn numbers_are_behind_them() {
-        assert!(does(
-            "profile 1 0x20\t3  4\n",
-            Command::Profile([1, 32, 3, 4].map(Some))
-        ));
-        assert!(does(
-            "profile 1 2 x 4",
-            Command::Profile([Some(1), Some(2), None, None])
-        ));
-        assert!(does("memFail 0xFFFFFFFF", Command::MemFail(u32::MAX)));
-        assert!(does("memFail0", Command::MemFail(0)));
-        assert!(does("irq 0", Command::Interrupts(false)));
-        assert!(does("irq 1\n", Command::Interrupts(true)));
-        assert!(does("log 0", Command::Log(false, false)));
-        assert!(does("log 1", Command::Log(true, false)));
-        assert!(does("log 2", Command::Log(false, true)));
-        assert!(does("log 3", Command::Log(true, true)));
-        assert!(does("silentReset 1", Command::SilentReset(true)));
-        assert!(does("dumpCmdBuf 0", Command::DumpCommands(false)));
-        assert!(does("stress 7x", Command::Stress(7)));
-        assert!(does("debug 3 1024", Command::Debug(Level::Verbose, 1024)));
-        assert!(does("debug -1 0x20", Command::Debug(Level::None, 32)));
-        let bad = |text: &str, name| read(text.as_bytes()) == Said::BadNumbers(name);
+    fn numbers_follow_them() {
+        assert!(does("profile 1 0x20\t3  4\n", "profile", [1, 32, 3, 4]));
+        assert!(does("profile 1 2 x 4", "profile", [1, 2, 0, 0]));
+        assert!(does("memFail 0xFFFFFFFF", "memFail", [u32::MAX, 0, 0, 0]));
+        assert!(does("memFail0", "memFail", [0; 4]));
+        assert!(does("irq 0", "irq", [0; 4]));
+        assert!(does("irq 1\n", "irq", [1, 0, 0, 0]));
+        assert!(does("log 0", "log", [0; 4]));
+        assert!(does("log 3", "log", [3, 0, 0, 0]));
+        assert!(does("silentReset 1", "silentReset", [1, 0, 0, 0]));
+        assert!(does("dumpCmdBuf 0", "dumpCmdBuf", [0; 4]));
+        assert!(does("stress 7x", "stress", [7, 0, 0, 0]));
+        assert!(does("debug 3 1024", "debug", [4, 1024, 0, 0]));
+        assert!(does("debug -1 0x20", "debug", [0, 32, 0, 0]));
+        let bad = |text: &str, name: &str| {
+            let found = find(text.as_bytes());
+            found.is_some_and(|(Command(known, ..), found)| *known == name && found.is_none())
+        };
         assert!(bad("profile x 2 3", "profile"));
         assert!(bad("memFail 4294967296", "memFail"));
         assert!(bad("memFail -1", "memFail"));
@@ -261,22 +393,22 @@ mod tests {
 
     #[test]
     fn sixteen_is_looked_for_before_one() {
-        for divider in [1, 2, 4, 8, 16, 32, 64] {
-            let text: &str = match divider {
-                1 => "1",
-                2 => "2\n",
-                4 => "4 ",
-                8 => "8x",
-                16 => "160",
-                32 => "32",
-                _ => "64\n",
-            };
-            assert!(does(text, Command::Divide(divider)));
+        for (text, divider) in [
+            ("1", 1),
+            ("2\n", 2),
+            ("4 ", 4),
+            ("8x", 8),
+            ("160", 16),
+            ("32", 32),
+            ("64\n", 64),
+            ("128", 1),
+            ("17", 1),
+        ] {
+            let found = find(text.as_bytes()).and_then(|found| found.1);
+            assert_eq!(found, Some([divider, 0, 0, 0]));
         }
-        assert!(does("128", Command::Divide(1)));
-        assert!(does("17", Command::Divide(1)));
         for text in ["6", "63", "33", "5"] {
-            assert_eq!(read(text.as_bytes()), Said::Nothing);
+            assert!(find(text.as_bytes()).is_none());
         }
     }
 }

@@ -40,7 +40,7 @@ macro_rules! each {
     };
 }
 
-pub(super) use each;
+pub(crate) use each;
 
 /// A core of any kind.
 pub(crate) enum AnyCore<P: Payload> {
@@ -109,8 +109,8 @@ impl<P: Payload> AnyCore<P> {
         self.hardware().identity()
     }
 
-    /// The state of the modules. `None`: it was stopped.
-    pub(super) fn idle_state(&self) -> Option<IdleState> {
+    /// The state of its modules; `None`: it has been stopped.
+    pub(crate) fn idle_state(&self) -> Option<IdleState> {
         each!(self, core => core.idle_state())
     }
 
@@ -124,7 +124,17 @@ impl<P: Payload> AnyCore<P> {
         each!(self, core => core.engine().past())
     }
 
-    /// The number of the newest job.
+    /// Has the hang check look at it now.
+    pub(crate) fn look_now(&self) {
+        each!(self, core => core.engine().look_now())
+    }
+
+    /// Resets it if it makes no progress; whether it was reset.
+    pub(crate) fn reset_if_hung(&self) -> bool {
+        each!(self, core => core.engine().reset_if_hung())
+    }
+
+    /// The number of its newest job.
     pub(crate) fn newest(&self) -> u64 {
         each!(self, core => core.engine().newest())
     }

@@ -22,8 +22,7 @@ use crate::{
     hw::{
         Hardware,
         Identity,
-        MmuVersion,
-        RegisterDump, //
+        MmuVersion, //
     },
     memory::VideoMemory,
     mmu::{
@@ -124,7 +123,7 @@ pub(crate) struct Core<P: Payload> {
     least_scale: u32,
     /// Registers may be read for display. Held during such reads.
     #[pin]
-    is_on: Mutex<bool>,
+    pub(super) is_on: Mutex<bool>,
 }
 
 impl<P: Payload> Core<P> {
@@ -277,8 +276,8 @@ impl<P: Payload> Core<P> {
         &self.ring
     }
 
-    /// The ring, under a name that all kinds of cores have.
-    pub(super) fn engine(&self) -> &Arc<Ring<P>> {
+    /// The same, as that of cores of any kind.
+    pub(crate) fn engine(&self) -> &Arc<Ring<P>> {
         &self.ring
     }
 
@@ -402,20 +401,7 @@ impl<P: Payload> Core<P> {
     }
 }
 
-impl<P: Payload> Core<P> {
-    /// The registers that can be read without side effects. `None`: it is off or was stopped, or
-    /// there is no memory.
-    pub(super) fn registers(&self) -> Option<RegisterDump> {
-        sys::work::by_worker(|| {
-            let is_on = self.is_on.lock();
-            let kept_on = self.hardware.supply().if_on().filter(|_| *is_on);
-            let _kept_on = kept_on.filter(|_| self.hardware.is_on())?;
-            self.hardware.dump_registers().ok()
-        })
-    }
-}
-
-/// Switches a core off and on.
+/// What switches a core off and on.
 pub(crate) struct PowerSwitch<P: Payload> {
     pub(super) core: AnyCore<P>,
     pub(super) memory: Arc<VideoMemory>,

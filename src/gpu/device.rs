@@ -13,7 +13,6 @@ use super::{
         AnyCore, //
     },
     core::IdleState,
-    debug::Admin,
     govern::Governor,
     route::{
         self,
@@ -48,7 +47,10 @@ use crate::{
         Shares,
         Waited, //
     },
-    sys::slot::Slot,
+    sys::{
+        power::KeptOn,
+        slot::Slot, //
+    },
     wait, //
 };
 use kernel::{
@@ -108,9 +110,17 @@ pub(crate) struct Device<P: Payload> {
     memory: Arc<VideoMemory>,
     reclaimer: Arc<Reclaimer>,
     governor: Arc<Governor>,
-    /// State of the administrator's commands.
     #[pin]
-    pub(super) admin: Mutex<Admin>,
+    admin: Mutex<Admin>,
+}
+
+/// What the admin has set for the cores by `/proc/driver/gc`.
+#[derive(Default)]
+pub(crate) struct Admin {
+    /// By place, what keeps the cores on while they have nothing to do. `None`: they go off.
+    pub(crate) kept_on: Option<[Option<KeptOn>; MAX_CORES]>,
+    /// Power domains keep their power while their cores are off.
+    pub(crate) keeps_domains: bool,
 }
 
 /// The number of a kind in `Device::kinds`.
@@ -160,7 +170,7 @@ impl<P: Payload> Device<P> {
                 memory,
                 reclaimer,
                 governor,
-                admin <- new_mutex!(Admin::new(), "galcore commands"),
+                admin <- new_mutex!(Admin::default(), "galcore commands"),
             }),
             GFP_KERNEL,
         )
@@ -220,16 +230,7 @@ impl<P: Payload> Device<P> {
         self.vectors.iter().filter_map(Slot::get)
     }
 
-    /// The bound cores, by place.
-    pub(super) fn all(&self) -> impl Iterator<Item = AnyCore<P>> + '_ {
-        let places = self.cores.iter().zip(&self.vectors);
-        places.filter_map(|(core, vector)| {
-            let core = core.get().map(AnyCore::Ring);
-            core.or_else(|| vector.get().map(AnyCore::Vector))
-        })
-    }
-
-    /// The core of any kind at `place`.
+    /// The core at `place`, whatever its kind.
     pub(super) fn any_at(&self, place: usize) -> Option<AnyCore<P>> {
         let ring = self.cores.get(place)?.get().map(AnyCore::Ring);
         ring.or_else(|| self.vectors[place].get().map(AnyCore::Vector))
@@ -378,7 +379,12 @@ impl<P: Payload> Device<P> {
         &self.reclaimer
     }
 
-    /// The governor of the 3D cores' operating points.
+    /// What the admin has set. One command at a time.
+    pub(crate) fn admin(&self) -> &Mutex<Admin> {
+        &self.admin
+    }
+
+    /// The operating points of its 3D cores.
     pub(crate) fn governor(&self) -> &Arc<Governor> {
         &self.governor
     }
@@ -401,7 +407,7 @@ impl<P: Payload> Device<P> {
             Err(_) => Ok(is_over),
             Ok(()) => Ok(true),
         };
-        for core in self.all() {
+        for core in self.all_cores() {
             let number = newest[core.index()];
             let (waited, has_ended) = each!(&core, core => {
                 let engine = core.engine();

@@ -4,7 +4,6 @@
 
 mod any;
 pub(crate) mod core;
-mod debug;
 mod device;
 mod given;
 mod govern;
@@ -16,8 +15,12 @@ mod vector;
 
 pub(crate) use {
     self::core::Core,
-    any::AnyCore,
+    any::{
+        each,
+        AnyCore, //
+    },
     device::{
+        Admin,
         Device,
         Published,
         Running, //

@@ -37,10 +37,10 @@ use crate::{
     wait, //
 };
 
-/// Milliseconds that a request waits for the core to go off: an MMU flush may be running, and its
-/// thread may wait for a CPU. A request that does not wait for jobs only waits for threads that
-/// read the core's state.
-pub(super) const OFF_TIME: u32 = 500;
+/// How long a thread that wants the core off waits for it, in milliseconds: a flush of the MMU may be
+/// under way, and the thread that ends it waits for a processor. One that does not wait for jobs only
+/// waits for threads that look.
+const OFF_TIME: u32 = 500;
 const LOOK_TIME: u32 = 50;
 
 impl<P: Payload> Device<P> {
@@ -112,9 +112,9 @@ impl<P: Payload> AnyCore<P> {
         Ok(())
     }
 
-    /// Makes an idle core go off, and waits for it at most `time` milliseconds, or until the
-    /// process is killed.
-    pub(super) fn go_off(&self, state: PowerState, time: u32) {
+    /// Has an idle core go off, and waits `time` milliseconds for it at most, if the process is not
+    /// killed meanwhile.
+    fn go_off(&self, state: PowerState, time: u32) {
         let supply = self.hardware().supply();
         self.hardware().note_suspended(state == PowerState::Suspend);
         let time = if supply.is_kept_on() { 0 } else { time };
@@ -128,7 +128,20 @@ impl<P: Payload> AnyCore<P> {
         });
     }
 
-    /// Releases the power use of jobs that have ended.
+    /// Switches it on, or off if it has nothing to do. One that was given up stays as it is.
+    pub(crate) fn switch(&self, on: bool) {
+        if self.is_dead() {
+            return;
+        }
+        if on {
+            // One that cannot be is as it was.
+            let _ = work::by_worker(|| self.hardware().supply().wake());
+        } else if self.is_idle() {
+            self.go_off(PowerState::Off, OFF_TIME);
+        }
+    }
+
+    /// Has what kept the core on for jobs that have ended release it.
     fn let_go(&self) {
         each!(self, core => core.engine().let_go())
     }
@@ -171,11 +184,11 @@ impl<P: Payload> AnyCore<P> {
         self.hardware().frequencies()
     }
 
-    pub(super) fn is_idle(&self) -> bool {
+    fn is_idle(&self) -> bool {
         each!(self, core => core.engine().is_idle())
     }
 
-    pub(super) fn is_dead(&self) -> bool {
+    fn is_dead(&self) -> bool {
         each!(self, core => core.engine().is_dead())
     }
 

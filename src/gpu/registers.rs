@@ -2,14 +2,21 @@
 
 //! Reads of registers for display, with the core kept on and excluded from resets.
 
-use super::any::AnyCore;
+use super::any::{
+    each,
+    AnyCore, //
+};
 use crate::{
     error::{
         Error,
         Result, //
     },
-    hw::Hardware,
+    hw::{
+        Hardware,
+        RegisterDump, //
+    },
     ring::Payload,
+    sys::work, //
 };
 
 impl<P: Payload> AnyCore<P> {
@@ -23,5 +30,16 @@ impl<P: Payload> AnyCore<P> {
             AnyCore::Ring(core) => Ok(core.ring().if_on(look)),
             AnyCore::Vector(_) => Err(Error::NotSupported),
         }
+    }
+
+    /// What can be read of it without changing anything; `None`: it is off, or has been stopped, or
+    /// there is no memory.
+    pub(crate) fn registers(&self) -> Option<RegisterDump> {
+        work::by_worker(|| {
+            let is_on = each!(self, core => core.is_on.lock());
+            let kept_on = self.hardware().supply().if_on().filter(|_| *is_on);
+            let _kept_on = kept_on.filter(|_| self.hardware().is_on())?;
+            self.hardware().dump_registers().ok()
+        })
     }
 }

@@ -11,8 +11,7 @@ use super::{
 use crate::{
     hw::{
         Hardware,
-        Identity,
-        RegisterDump, //
+        Identity, //
     },
     ring::{
         Payload,
@@ -61,7 +60,7 @@ pub(crate) struct VectorCore<P: Payload> {
     table: DmaBuffer,
     /// Registers may be read for display. Held during such reads.
     #[pin]
-    is_on: Mutex<bool>,
+    pub(super) is_on: Mutex<bool>,
 }
 
 impl<P: Payload> VectorCore<P> {
@@ -115,8 +114,8 @@ impl<P: Payload> VectorCore<P> {
         &self.queue
     }
 
-    /// The queue, under a name that all kinds of cores have.
-    pub(super) fn engine(&self) -> &Arc<Queue<P>> {
+    /// The same, as that of cores of any kind.
+    pub(crate) fn engine(&self) -> &Arc<Queue<P>> {
         &self.queue
     }
 
@@ -195,17 +194,6 @@ impl<P: Payload> VectorCore<P> {
                 is_idle: has_ended && self.hardware.is_vector_idle(),
             },
             _ => IdleState::off(&self.hardware, has_ended),
-        })
-    }
-
-    /// The registers that can be read without side effects. `None`: it is off or was stopped, or
-    /// there is no memory.
-    pub(super) fn registers(&self) -> Option<RegisterDump> {
-        sys::work::by_worker(|| {
-            let is_on = self.is_on.lock();
-            let kept_on = self.hardware.supply().if_on().filter(|_| *is_on);
-            let _kept_on = kept_on.filter(|_| self.hardware.is_on())?;
-            self.hardware.dump_vector_registers().ok()
         })
     }
 }

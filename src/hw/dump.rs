@@ -11,6 +11,7 @@ use super::{
     Hardware,
     MmuVersion, //
 };
+use crate::abi::HardwareType;
 use kernel::{
     alloc::flags::__GFP_NOWARN,
     io::{
@@ -72,7 +73,13 @@ impl Hardware {
     /// Reads the registers. `ENOMEM`. Waits for nothing.
     pub(crate) fn dump_registers(&self) -> Result<RegisterDump> {
         let mut dump = RegisterDump::new()?;
-        // The registers that change most come first.
+        if self.identity.hardware_type() == HardwareType::Vector {
+            put!(self, dump, 0x508 VG_COMMAND_POSITION);
+            self.dump_common(&mut dump);
+            self.dump_page_tables(&mut dump);
+            return Ok(dump);
+        }
+        // First what moves if anything does.
         put!(
             self, dump,
             0x660 FE_DMA_DEBUG_STATE,
@@ -128,16 +135,7 @@ impl Hardware {
         Ok(dump)
     }
 
-    /// Reads the registers of a core for vector graphics. `ENOMEM`. Waits for nothing.
-    pub(crate) fn dump_vector_registers(&self) -> Result<RegisterDump> {
-        let mut dump = RegisterDump::new()?;
-        put!(self, dump, 0x508 VG_COMMAND_POSITION);
-        self.dump_common(&mut dump);
-        self.dump_page_tables(&mut dump);
-        Ok(dump)
-    }
-
-    /// Reads the registers that every core has.
+    /// Those that every core has.
     fn dump_common(&self, dump: &mut RegisterDump) {
         put!(
             self, dump,

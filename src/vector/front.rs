@@ -162,7 +162,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
     }
 
     fn evidence(queue: &Queue<P>, _: bool) -> Result<Evidence> {
-        let registers = queue.hardware.dump_vector_registers()?;
+        let registers = queue.hardware.dump_registers()?;
         let (job, process, at, count) = {
             let state = queue.state.lock();
             let (event, slot) = state.jobs.get(0).ok_or(ENOENT)?;
