@@ -4,7 +4,6 @@
 
 use super::{
     core::{
-        IdleState,
         Interrupt,
         PowerSwitch, //
     },
@@ -109,12 +108,7 @@ impl<P: Payload> AnyCore<P> {
         self.hardware().identity()
     }
 
-    /// The state of its modules; `None`: it has been stopped.
-    pub(crate) fn idle_state(&self) -> Option<IdleState> {
-        each!(self, core => core.idle_state())
-    }
-
-    /// How often it was reset, or bound again.
+    /// How often it was reset, or came back.
     pub(crate) fn resets(&self) -> u32 {
         each!(self, core => core.engine().resets())
     }

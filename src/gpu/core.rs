@@ -80,29 +80,7 @@ const STOP_TIMEOUT: u32 = 100;
 const RETURN_LOOKS: u32 = 20;
 const RETURN_PAUSE: i64 = 10;
 
-/// The registers in `/proc/driver/gc`.
-pub(crate) struct IdleState {
-    /// `HI_IDLE_STATE`.
-    pub(crate) idle: u32,
-    /// `HI_CLOCK_CONTROL`.
-    pub(crate) clock_control: u32,
-    /// Whether no job runs, all modules are idle, and the front end is in the ring's idle loop.
-    pub(crate) is_idle: bool,
-}
-
-impl IdleState {
-    /// The state of a core that is off. `is_idle`: no job waits for it to go on.
-    pub(super) fn off(hardware: &Hardware, is_idle: bool) -> Self {
-        let (idle, clock_control) = hardware.last_state();
-        Self {
-            idle,
-            clock_control,
-            is_idle,
-        }
-    }
-}
-
-/// A core with a ring.
+/// A core.
 #[pin_data]
 pub(crate) struct Core<P: Payload> {
     /// The place in the device.
@@ -371,33 +349,12 @@ impl<P: Payload> Core<P> {
         self.vm.detach(self.index);
     }
 
-    /// The state of the modules and the front end. For a core that is off, the last state before.
-    /// `None`: it was stopped.
-    pub(crate) fn idle_state(&self) -> Option<IdleState> {
-        sys::work::by_worker(|| self.look_idle())
-    }
-
-    fn look_idle(&self) -> Option<IdleState> {
-        let is_on = self.is_on.lock();
-        if !*is_on {
-            return None;
-        }
-        let has_ended = self.ring.is_idle();
-        let kept_on = self.hardware.supply().if_on();
-        // A recovery may be switching it off and on.
-        let Some(_kept_on) = kept_on.filter(|_| self.hardware.is_on()) else {
-            return Some(IdleState::off(&self.hardware, has_ended));
-        };
-        let idle = self.hardware.idle();
-        let clock_control = self.hardware.clock_control();
-        let at = self.hardware.position();
+    /// Whether all modules are idle, as `idle` says, and the front end rests at the ring's end. The
+    /// core must be on.
+    pub(super) fn rests(&self, idle: u32) -> bool {
         let wanted = self.identity().idle_modules();
-        let modules = idle & wanted == wanted;
-        Some(IdleState {
-            idle,
-            clock_control,
-            is_idle: has_ended && modules && at.wrapping_sub(self.ring.idle_loop()) <= 16,
-        })
+        let at = self.hardware.position();
+        idle & wanted == wanted && at.wrapping_sub(self.ring.idle_loop()) <= 16
     }
 }
 

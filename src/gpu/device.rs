@@ -12,8 +12,8 @@ use super::{
         each,
         AnyCore, //
     },
-    core::IdleState,
     govern::Governor,
+    registers::IdleState,
     route::{
         self,
         Firsts, //
@@ -309,21 +309,20 @@ impl<P: Payload> Device<P> {
         }
     }
 
-    /// The model of the default core; 0: none is bound now.
+    /// The same, of whatever kind.
+    fn first_any(&self) -> Option<AnyCore<P>> {
+        let ring = self.first_core().ok().map(AnyCore::Ring);
+        ring.or_else(|| self.vectors().next().map(AnyCore::Vector))
+    }
+
+    /// Its model; 0: there is none now.
     pub(crate) fn model(&self) -> u32 {
-        let vector = || self.vectors().next().map(|core| core.identity().model);
-        match self.first_core() {
-            Ok(core) => core.identity().model,
-            Err(_) => vector().unwrap_or(0),
-        }
+        self.first_any().map_or(0, |core| core.model().0)
     }
 
     /// The state of the default core. `None`: none is bound now.
     pub(crate) fn idle_state(&self) -> Option<IdleState> {
-        match self.first_core() {
-            Ok(core) => core.idle_state(),
-            Err(_) => self.vectors().next()?.idle_state(),
-        }
+        self.first_any()?.idle_state()
     }
 
     fn at(&self, place: usize) -> Result<Arc<Core<P>>> {

@@ -11,7 +11,7 @@ use super::{
         each,
         AnyCore, //
     },
-    core::IdleState,
+    registers::IdleState,
     Device, //
 };
 use crate::{
@@ -184,7 +184,7 @@ impl<P: Payload> AnyCore<P> {
         self.hardware().frequencies()
     }
 
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         each!(self, core => core.engine().is_idle())
     }
 

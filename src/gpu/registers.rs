@@ -19,6 +19,17 @@ use crate::{
     sys::work, //
 };
 
+/// What `/proc/driver/gc` shows of the registers.
+pub(crate) struct IdleState {
+    /// `HI_IDLE_STATE`.
+    pub(crate) idle: u32,
+    /// `HI_CLOCK_CONTROL`.
+    pub(crate) clock_control: u32,
+    /// Whether no job is under way, all modules are idle, and the front end rests at the ring's
+    /// end.
+    pub(crate) is_idle: bool,
+}
+
 impl<P: Payload> AnyCore<P> {
     /// Calls `look` with the core if it is on. `None`: it is off, or was stopped. `NotSupported`:
     /// it is for vector graphics.
@@ -40,6 +51,34 @@ impl<P: Payload> AnyCore<P> {
             let kept_on = self.hardware().supply().if_on().filter(|_| *is_on);
             let _kept_on = kept_on.filter(|_| self.hardware().is_on())?;
             self.hardware().dump_registers().ok()
+        })
+    }
+
+    /// The state of the modules and the front end; `None`: it has been stopped. That of a core that
+    /// is off is what it was when it went off.
+    pub(crate) fn idle_state(&self) -> Option<IdleState> {
+        work::by_worker(|| {
+            let is_on = each!(self, core => core.is_on.lock());
+            if !*is_on {
+                return None;
+            }
+            let (hardware, has_ended) = (self.hardware(), self.is_idle());
+            let kept_on = hardware.supply().if_on();
+            // Not while a recovery switches it off and on.
+            let Some(_kept_on) = kept_on.filter(|_| hardware.is_on()) else {
+                let (idle, clock_control) = hardware.last_state();
+                return Some(IdleState {
+                    idle,
+                    clock_control,
+                    is_idle: has_ended,
+                });
+            };
+            let (idle, clock_control) = (hardware.idle(), hardware.clock_control());
+            Some(IdleState {
+                idle,
+                clock_control,
+                is_idle: has_ended && each!(self, core => core.rests(idle)),
+            })
         })
     }
 }

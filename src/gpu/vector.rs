@@ -4,24 +4,15 @@
 //!
 //! Lock: `galcore core`, as for other cores.
 
-use super::{
-    core::IdleState,
-    device::Place, //
-};
+use super::device::Place;
 use crate::{
-    hw::{
-        Hardware,
-        Identity, //
-    },
+    hw::Hardware,
     ring::{
         Payload,
         Reclaimer,
         Waited, //
     },
-    sys::{
-        self,
-        dma::DmaBuffer, //
-    },
+    sys::dma::DmaBuffer,
     vector::Queue, //
 };
 use kernel::{
@@ -99,12 +90,7 @@ impl<P: Payload> VectorCore<P> {
         self.hardware.device()
     }
 
-    /// The core's identity.
-    pub(crate) fn identity(&self) -> &Identity {
-        self.hardware.identity()
-    }
-
-    /// The core's hardware, for the interrupt.
+    /// Its hardware, for the interrupt.
     pub(super) fn hardware(&self) -> &Hardware {
         &self.hardware
     }
@@ -179,21 +165,8 @@ impl<P: Payload> VectorCore<P> {
         self.reclaimer.set_ring(self.index, None);
     }
 
-    /// The state of the modules. `None`: it was stopped.
-    pub(crate) fn idle_state(&self) -> Option<IdleState> {
-        sys::work::by_worker(|| self.look_idle())
-    }
-
-    fn look_idle(&self) -> Option<IdleState> {
-        let is_on = self.is_on.lock();
-        let has_ended = self.queue.is_idle();
-        is_on.then(|| match self.hardware.supply().if_on() {
-            Some(_kept_on) if self.hardware.is_on() => IdleState {
-                idle: self.hardware.idle(),
-                clock_control: self.hardware.clock_control(),
-                is_idle: has_ended && self.hardware.is_vector_idle(),
-            },
-            _ => IdleState::off(&self.hardware, has_ended),
-        })
+    /// Whether all modules that draw are idle. The core must be on.
+    pub(super) fn rests(&self, _idle: u32) -> bool {
+        self.hardware.is_vector_idle()
     }
 }
