@@ -39,6 +39,7 @@ use super::{
         Sets,
         States, //
     },
+    table,
     unused,
     words::{
         state,
@@ -176,7 +177,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, state) = self.fault.text();
         if let Some(address) = state {
-            let name = states::name(address).unwrap_or("no name");
+            let name = table::name(address).unwrap_or("no name");
             write!(f, "state {:#x} ({name})", address << 2)?;
             if let Some(value) = self.value {
                 write!(f, " = {value:#010x}")?;

@@ -5,7 +5,7 @@
 //! Pure logic. Names are those of the register database (rnndb), as in refusals.
 
 use super::{
-    states,
+    table,
     vector_names,
     words::{
         state,
@@ -205,7 +205,7 @@ impl Decoded {
             return f.write_str("-");
         }
         let state = (self.first & 0xFFFF) + self.place - 1;
-        let name = states::name(state).unwrap_or("no name");
+        let name = table::name(state).unwrap_or("no name");
         f.write_fmt(fmt!("{:#07x} {name}", state << 2))?;
         match state {
             state::GL_EVENT => {

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The table of states: which there are, which cores have them, which hold GPU addresses, and their
+//! names.
+//!
+//! Plain data, without imports. Names and facts are those of the register database (rnndb); besides,
+//! sources.md, contexts, command stream. Of a state that a core lacks, silicon takes no notice, so
+//! within a block rows are not finer than there is a reason for.
+
+/// What a core must have for a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Nothing.
+    Any,
+    /// The 3D pipe.
+    Pipe3d,
+    /// The 2D pipe.
+    Pipe2d,
+    /// Blits from up to 4 sources.
+    MultiSource,
+    /// Blits from up to 8 sources.
+    MultiSourceEx,
+    /// Tile status of 2D sources.
+    FastClearSource,
+    /// HALTI1: samplers in a place of their own, 32 of them.
+    Halti1,
+    /// HALTI2: vertex streams in a place of their own, 8 render targets.
+    Halti2,
+    /// Texture filter states.
+    TextureFilter,
+    /// Instructions in memory.
+    InstructionCache,
+    /// More than 1024 instructions.
+    LargeInstructions,
+    /// More than 256 uniforms: vertex and pixel shaders have them in common.
+    CommonUniforms,
+    /// HALTI5: textures by descriptors in memory, 32 vertex elements, uniforms in a place of their
+    /// own.
+    Halti5,
+    /// At most 256 instructions: each kind of shader has memory of its own for them.
+    OwnInstructions,
+    /// 257 to 1024 instructions, in memory that all shaders share.
+    SharedInstructions,
+    /// Newer cores only, which this driver does not know.
+    Newer,
+}
+
+/// Consecutive states: byte address of the first, how many, what has them, name.
+pub(crate) struct Row(
+    pub(crate) u32,
+    pub(crate) u32,
+    pub(crate) Need,
+    pub(crate) &'static str,
+);
+
+/// States that hold GPU addresses.
+pub(crate) const ADDRESSES: [Row; 55] = [
+    Row(0x00644, 1, Need::Pipe3d, "FE.INDEX_STREAM_BASE_ADDR"),
+    Row(0x0064C, 1, Need::Pipe3d, "FE.VERTEX_STREAM_BASE_ADDR"),
+    Row(0x00680, 8, Need::Pipe3d, "FE.VERTEX_STREAMS_BASE_ADDR"),
+    Row(0x14600, 16, Need::Halti2, "NFE.VERTEX_STREAMS_BASE_ADDR"),
+    Row(0x0086C, 1, Need::InstructionCache, "VS.INST_ADDR"),
+    Row(0x01028, 1, Need::InstructionCache, "PS.INST_ADDR"),
+    Row(0x01410, 1, Need::Pipe3d, "PE.DEPTH_ADDR"),
+    Row(0x01430, 1, Need::Pipe3d, "PE.COLOR_ADDR"),
+    Row(0x01458, 1, Need::Pipe3d, "PE.HDEPTH_ADDR"),
+    Row(0x01460, 8, Need::Pipe3d, "PE.PIPE_COLOR_ADDR"),
+    Row(0x01480, 8, Need::Pipe3d, "PE.PIPE_DEPTH_ADDR"),
+    Row(0x01500, 8, Need::Pipe3d, "PE.RT_ADDR_4_PIPE"),
+    Row(0x01520, 8, Need::Pipe3d, "PE.RT_ADDR_4_PIPE"),
+    Row(0x01540, 8, Need::Pipe3d, "PE.RT_ADDR_4_PIPE"),
+    Row(0x14800, 64, Need::Halti2, "PE.RT_ADDR_8_PIPE"),
+    Row(0x01608, 1, Need::Pipe3d, "RS.SOURCE_ADDR"),
+    Row(0x01610, 1, Need::Pipe3d, "RS.DEST_ADDR"),
+    Row(0x016C0, 8, Need::Pipe3d, "RS.PIPE_SOURCE_ADDR"),
+    Row(0x016E0, 8, Need::Pipe3d, "RS.PIPE_DEST_ADDR"),
+    Row(0x01658, 1, Need::Pipe3d, "TS.COLOR_STATUS_BASE"),
+    Row(0x0165C, 1, Need::Pipe3d, "TS.COLOR_SURFACE_BASE"),
+    Row(0x01664, 1, Need::Pipe3d, "TS.DEPTH_STATUS_BASE"),
+    Row(0x01668, 1, Need::Pipe3d, "TS.DEPTH_SURFACE_BASE"),
+    Row(0x016A4, 1, Need::Pipe3d, "TS.HDEPTH_STATUS_BASE"),
+    Row(0x01740, 8, Need::Pipe3d, "TS.SAMPLER_STATUS_BASE"),
+    Row(0x017C0, 8, Need::Halti2, "TS.RT_STATUS_BASE"),
+    Row(0x017E0, 8, Need::Halti2, "TS.RT_SURFACE_BASE"),
+    Row(0x01680, 1, Need::Pipe3d, "YUV.Y_BASE"),
+    Row(0x01688, 1, Need::Pipe3d, "YUV.U_BASE"),
+    Row(0x01690, 1, Need::Pipe3d, "YUV.V_BASE"),
+    Row(0x01698, 1, Need::Pipe3d, "YUV.DEST_BASE"),
+    // 14 levels of 16 samplers; 32 samplers of 16 levels.
+    Row(0x02400, 14 * 16, Need::Pipe3d, "TE.SAMPLER_LOD_ADDR"),
+    Row(0x10800, 32 * 16, Need::Halti1, "NTE.SAMPLER_ADDR_LOD"),
+    Row(0x03824, 1, Need::Pipe3d, "GL.OCCLUSION_QUERY_ADDR"),
+    Row(0x01200, 1, Need::Pipe2d, "DE.SRC_ADDRESS"),
+    Row(0x01228, 1, Need::Pipe2d, "DE.DEST_ADDRESS"),
+    Row(0x01238, 1, Need::Pipe2d, "DE.PATTERN_ADDRESS"),
+    Row(0x01284, 1, Need::Pipe2d, "DE.UPLANE_ADDRESS"),
+    Row(0x0128C, 1, Need::Pipe2d, "DE.VPLANE_ADDRESS"),
+    Row(0x01304, 1, Need::Pipe2d, "DE.SRC_EX_ADDRESS"),
+    Row(0x01310, 1, Need::Pipe2d, "DE.DE_PLANE2_ADDRESS"),
+    Row(0x01318, 1, Need::Pipe2d, "DE.DE_PLANE3_ADDRESS"),
+    Row(0x12800, 4, Need::MultiSource, "DE.BLOCK4_SRC_ADDRESS"),
+    Row(0x128A0, 4, Need::MultiSource, "DE.BLOCK4_ADDRESS_U"),
+    Row(0x128C0, 4, Need::MultiSource, "DE.BLOCK4_ADDRESS_V"),
+    Row(0x12970, 4, Need::MultiSource, "DE.BLOCK4_SRC_EX_ADDRESS"),
+    Row(0x12A00, 8, Need::MultiSourceEx, "DE.BLOCK8_SRC_ADDRESS"),
+    Row(0x12B40, 8, Need::MultiSourceEx, "DE.BLOCK8_ADDRESS_U"),
+    Row(0x12B80, 8, Need::MultiSourceEx, "DE.BLOCK8_ADDRESS_V"),
+    Row(0x12CE0, 8, Need::MultiSourceEx, "DE.BLOCK8_SRC_EX_ADDRESS"),
+    Row(0x12EE0, 8, Need::FastClearSource, "DE.TS_ADDRESS"),
+    Row(0x01A80, 8, Need::Halti5, "TS.SAMPLER_SURFACE_BASE"),
+    Row(0x03868, 1, Need::Halti5, "GL.FENCE_OUT_ADDRESS"),
+    // And where they are mirrored.
+    Row(0x15800, 128, Need::Halti5, "NTE.DESCRIPTOR_ADDR"),
+    Row(0x15C00, 128, Need::Halti5, "NTE.DESCRIPTOR_ADDR"),
+];
+
+/// All others, and those above again where they are in the middle of some.
+///
+/// The front end's other command streams of HALTI5 (0x7DC to 0x7F4) and the states of security are
+/// in none. Where robust accesses end is no address that is drawn to.
+pub(crate) const OTHERS: [Row; 83] = [
+    Row(0x00000, 2, Need::Any, "HI"),
+    Row(0x00600, 16, Need::Pipe3d, "FE"),
+    Row(0x00644, 4, Need::Pipe3d, "FE"),
+    Row(0x00670, 84, Need::Pipe3d, "FE"),
+    Row(0x007C4, 1, Need::Halti5, "FE"),
+    Row(0x007D0, 3, Need::Halti5, "FE"),
+    Row(0x007F8, 1, Need::Halti5, "FE.ROBUSTNESS"),
+    Row(0x00800, 15, Need::Pipe3d, "VS"),
+    Row(0x00850, 6, Need::Pipe3d, "VS"),
+    Row(0x00868, 7, Need::InstructionCache, "VS"),
+    Row(0x00884, 1, Need::Pipe3d, "VS"),
+    Row(0x0088C, 2, Need::InstructionCache, "VS"),
+    Row(0x00898, 26, Need::Halti5, "VS"),
+    Row(0x00900, 10, Need::Pipe3d, "CL"),
+    Row(0x0092C, 14, Need::Halti5, "CL"),
+    Row(0x00A00, 16, Need::Pipe3d, "PA"),
+    Row(0x00A40, 20, Need::Pipe3d, "PA"),
+    Row(0x00A90, 8, Need::Halti5, "PA"),
+    Row(0x00C00, 10, Need::Pipe3d, "SE"),
+    Row(0x00E00, 32, Need::Pipe3d, "RA"),
+    Row(0x01000, 10, Need::Pipe3d, "PS"),
+    Row(0x01028, 1, Need::InstructionCache, "PS"),
+    Row(0x0102C, 3, Need::Pipe3d, "PS"),
+    Row(0x01038, 4, Need::Halti2, "PS"),
+    Row(0x01048, 2, Need::InstructionCache, "PS"),
+    Row(0x01054, 11, Need::Halti2, "PS"),
+    Row(0x01080, 7, Need::Halti5, "PS"),
+    Row(0x0109C, 8, Need::Newer, "PS"),
+    Row(0x01100, 22, Need::Newer, "GS"),
+    Row(0x01200, 75, Need::Pipe2d, "DE"),
+    Row(0x01400, 14, Need::Pipe3d, "PE"),
+    Row(0x01454, 26, Need::Pipe3d, "PE"),
+    Row(0x014BC, 1, Need::Halti2, "PE"),
+    Row(0x014C0, 2, Need::Halti5, "PE"),
+    Row(0x01500, 35, Need::Pipe3d, "PE"),
+    Row(0x01600, 6, Need::Pipe3d, "RS"),
+    Row(0x01620, 1, Need::Pipe3d, "RS"),
+    Row(0x01630, 8, Need::Pipe3d, "RS"),
+    // Tile status, YUV tiler, resolve by pipes.
+    Row(0x01650, 84, Need::Pipe3d, "TS"),
+    Row(0x017A0, 24, Need::Halti2, "TS"),
+    Row(0x01800, 128, Need::Pipe2d, "DE"),
+    Row(0x01A00, 24, Need::Halti2, "TS"),
+    Row(0x01C00, 256, Need::Pipe2d, "DE"),
+    Row(0x02000, 160, Need::Pipe3d, "TE"),
+    Row(0x02280, 96, Need::Halti2, "TE"),
+    Row(0x02800, 256, Need::Pipe2d, "DE"),
+    Row(0x02C00, 256, Need::Pipe3d, "TE"),
+    Row(0x03008, 1, Need::Pipe3d, "CO"),
+    Row(0x0304C, 1, Need::InstructionCache, "CO"),
+    Row(0x0300C, 253, Need::Newer, "CO"),
+    Row(0x03400, 256, Need::Pipe2d, "DE"),
+    // Pipe, semaphore, flush.
+    Row(0x03800, 1, Need::Any, "GL"),
+    Row(0x03808, 2, Need::Any, "GL"),
+    Row(0x03814, 10, Need::Pipe3d, "GL"),
+    Row(0x0384C, 3, Need::Pipe3d, "GL"),
+    Row(0x03860, 1, Need::Pipe3d, "GL.BUG_FIXES"),
+    Row(0x0386C, 1, Need::Halti5, "GL.FENCE_OUT_DATA_LOW"),
+    Row(0x03884, 2, Need::Halti5, "GL"),
+    Row(0x03898, 2, Need::Halti5, "GL"),
+    Row(0x038C0, 16, Need::Halti5, "GL.SHADER_ATTRIBUTES"),
+    Row(0x03A00, 3, Need::Halti5, "GL"),
+    Row(0x03C00, 1, Need::Any, "GL"),
+    // Instructions and uniforms, in all their places.
+    Row(0x04000, 0x3000, Need::Pipe3d, "SH"),
+    Row(0x10000, 320, Need::Halti1, "NTE"),
+    Row(0x10500, 192, Need::Halti2, "NTE"),
+    Row(0x12000, 512, Need::TextureFilter, "NTE"),
+    Row(0x12800, 96, Need::MultiSource, "DE"),
+    Row(0x12A00, 192, Need::MultiSourceEx, "DE"),
+    Row(0x12FA0, 16, Need::FastClearSource, "DE"),
+    Row(0x14640, 32, Need::Halti2, "NFE"),
+    Row(0x146C0, 16, Need::Halti5, "NFE.ROBUSTNESS"),
+    Row(0x14900, 8, Need::Halti2, "PE"),
+    Row(0x14920, 48, Need::Halti5, "PE"),
+    Row(0x14C00, 19, Need::Halti5, "NTE"),
+    Row(0x15600, 2, Need::Halti5, "SH"),
+    Row(0x15A00, 128, Need::Halti5, "NTE"),
+    Row(0x15E00, 128 + 640, Need::Halti5, "NTE"),
+    Row(0x16C00, 640, Need::Halti5, "NTE"),
+    Row(0x17800, 192, Need::Halti5, "NFE"),
+    Row(0x20000, 0x4000, Need::LargeInstructions, "SH"),
+    Row(0x30000, 2048, Need::CommonUniforms, "SH"),
+    // The same twice: the first is a mirror.
+    Row(0x34000, 4096, Need::Halti5, "SH"),
+    Row(0x3FFFC, 1, Need::Any, "DUMMY"),
+];
+
+/// States that carry data: colors, palettes, brushes, kernels, numbers, instructions. A draw that
+/// loads none of them shows what the process before has left. What says how to draw is not here.
+pub(crate) const DATA: [Row; 31] = [
+    Row(0x01218, 2, Need::Pipe2d, "DE.SRC_COLOR"),
+    Row(0x01240, 6, Need::Pipe2d, "DE.PATTERN"),
+    Row(0x01270, 2, Need::Pipe2d, "DE.CLEAR_PIXEL_VALUE"),
+    Row(0x012C0, 4, Need::Pipe2d, "DE.CLEAR_PIXEL_VALUE32"),
+    Row(0x012DC, 2, Need::Pipe2d, "DE.COLOR_KEY_HIGH"),
+    Row(0x01800, 128, Need::Pipe2d, "DE.FILTER_KERNEL"),
+    Row(0x01C00, 256, Need::Pipe2d, "DE.INDEX_COLOR_TABLE"),
+    Row(0x02800, 256, Need::Pipe2d, "DE.FILTER_KERNELS"),
+    Row(0x03400, 256, Need::Pipe2d, "DE.INDEX_COLOR_TABLE32"),
+    Row(0x12800, 96, Need::MultiSource, "DE.BLOCK4"),
+    Row(0x12A00, 192, Need::MultiSourceEx, "DE.BLOCK8"),
+    Row(0x006C0, 64, Need::Pipe3d, "FE.GENERIC_ATTRIB"),
+    Row(0x01424, 1, Need::Pipe3d, "PE.ALPHA_BLEND_COLOR"),
+    Row(0x014B0, 2, Need::Pipe3d, "PE.ALPHA_COLOR_EXT"),
+    Row(0x01640, 4, Need::Pipe3d, "RS.FILL_VALUE"),
+    Row(0x01660, 1, Need::Pipe3d, "TS.COLOR_CLEAR_VALUE"),
+    Row(0x0166C, 1, Need::Pipe3d, "TS.DEPTH_CLEAR_VALUE"),
+    Row(0x016A8, 1, Need::Pipe3d, "TS.HDEPTH_CLEAR_VALUE"),
+    Row(0x016BC, 1, Need::Pipe3d, "TS.COLOR_CLEAR_VALUE_EXT"),
+    Row(0x01760, 16, Need::Pipe3d, "TS.SAMPLER_CLEAR_VALUE"),
+    Row(0x01A00, 24, Need::Halti2, "TS.RT_CLEAR_VALUE"),
+    Row(0x12000, 512, Need::TextureFilter, "NTE.FILTER_KERNEL"),
+    Row(0x04000, 1024, Need::OwnInstructions, "VS.INST_MEM"),
+    Row(0x06000, 1024, Need::OwnInstructions, "PS.INST_MEM"),
+    Row(0x0C000, 4096, Need::SharedInstructions, "SH.INST_MEM"),
+    Row(0x20000, 0x4000, Need::LargeInstructions, "SH.INST_MEM"),
+    Row(0x05000, 1024, Need::Pipe3d, "VS.UNIFORMS"),
+    Row(0x07000, 1024, Need::Pipe3d, "PS.UNIFORMS"),
+    Row(0x30000, 2048, Need::CommonUniforms, "SH.UNIFORMS"),
+    Row(0x17880, 128, Need::Halti5, "NFE.GENERIC_ATTRIB"),
+    Row(0x36000, 2048, Need::Halti5, "SH.UNIFORMS"),
+];
+
+/// Of newer cores only: for their names. The first that fits.
+const NEWER: [(u32, u32, &str); 10] = [
+    (0x01114, 1, "GS.INST_ADDR"),
+    (0x03854, 64, "GL"),
+    (0x14000, 1, "BLT.SRC_ADDR"),
+    (0x14018, 1, "BLT.DEST_ADDR"),
+    (0x14000, 207, "BLT"),
+    (0x14A00, 20, "TCS"),
+    (0x14B00, 24, "TES"),
+    (0x14C00, 2816, "NTE"),
+    (0x1C000, 1024, "TFB"),
+    (0x30000, 0x3000, "SH"),
+];
+
+/// Those that do something when they are loaded, or are in every stream: for their names.
+const COMMON: [(u32, u32, &str); 8] = [
+    (0x01600, 1, "RS.KICKER"),
+    (0x016B0, 1, "RS.KICKER_INPLACE"),
+    (0x00920, 1, "CL.KICKER"),
+    (0x01294, 1, "DE.VR_CONFIG"),
+    (0x03800, 1, "GL.PIPE_SELECT"),
+    (0x03808, 1, "GL.SEMAPHORE_TOKEN"),
+    (0x0380C, 1, "GL.FLUSH_CACHE"),
+    (0x03C00, 1, "GL.STALL_TOKEN"),
+];
+
+/// Those that only the kernel loads: for their names. The first that fits.
+const KERNELS: [(u32, u32, &str); 7] = [
+    (0x00180, 1, "MMUv2.SAFE_ADDRESS"),
+    (0x00184, 1, "MMUv2.CONFIGURATION"),
+    (0x00000, 0x180, "HI"),
+    (0x00640, 1, "FE.CMD_STREAM_BASE_ADDR"),
+    (0x00654, 7, "FE"),
+    (0x03804, 1, "GL.EVENT"),
+    (0x03810, 1, "GL.FLUSH_MMU"),
+];
+
+/// The name of state `address` (a word address), or of its block.
+pub(crate) fn name(address: u32) -> Option<&'static str> {
+    let byte = address << 2;
+    let holds = |first: u32, count: u32| byte.wrapping_sub(first) >> 2 < count && byte >= first;
+    let row = |rows: &'static [Row]| rows.iter().find(|row| holds(row.0, row.1)).map(|row| row.3);
+    let rest = |rows: &'static [(u32, u32, &str)]| {
+        let mut rows = rows.iter();
+        rows.find(|row| holds(row.0, row.1)).map(|row| row.2)
+    };
+    row(&ADDRESSES)
+        .or_else(|| rest(&COMMON))
+        .or_else(|| row(&OTHERS))
+        .or_else(|| rest(&KERNELS))
+        .or_else(|| rest(&NEWER))
+}
