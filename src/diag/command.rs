@@ -130,7 +130,7 @@ static COMMANDS: &[Command] = &commands! {
         admin.kept_on = match admin.kept_on {
             Some(_) => None,
             // One that cannot be switched on is left out.
-            None => Some(core::array::from_fn(|place| device.core_at(place)?.keep_on().ok())),
+            None => Some(core::array::from_fn(|place| device.any_at(place)?.keep_on().ok())),
         };
         tell!("offidle is {}", on_or_off(admin.kept_on.is_none()));
     });

@@ -19,6 +19,7 @@ use crate::{
     },
     memory::VideoMemory,
     ring::{
+        Given,
         Past,
         Payload,
         Waited, //
@@ -131,5 +132,16 @@ impl<P: Payload> AnyCore<P> {
     /// The number of its newest job.
     pub(crate) fn newest(&self) -> u64 {
         each!(self, core => core.engine().newest())
+    }
+
+    /// The oldest job from number `from` on whose words are in the memory for jobs, all of them.
+    pub(crate) fn given(&self, from: u64) -> Option<Given> {
+        each!(self, core => core.engine().given(from))
+    }
+
+    /// Copies words of a job, from byte `offset` of its own on. Whether they are those: its place
+    /// may have been given to another.
+    pub(crate) fn copy_given(&self, job: &Given, offset: u32, to: &mut [u32]) -> bool {
+        each!(self, core => core.engine().copy_given(job, offset, to))
     }
 }

@@ -231,7 +231,7 @@ impl<P: Payload> Device<P> {
     }
 
     /// The core at `place`, whatever its kind.
-    pub(super) fn any_at(&self, place: usize) -> Option<AnyCore<P>> {
+    pub(crate) fn any_at(&self, place: usize) -> Option<AnyCore<P>> {
         let ring = self.cores.get(place)?.get().map(AnyCore::Ring);
         ring.or_else(|| self.vectors[place].get().map(AnyCore::Vector))
     }

@@ -5,7 +5,6 @@
 mod any;
 pub(crate) mod core;
 mod device;
-mod given;
 mod govern;
 mod power;
 mod registers;

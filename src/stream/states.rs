@@ -487,7 +487,6 @@ pub(crate) mod cores {
 #[kernel::macros::kunit_tests(galcore_states)]
 mod tests {
     use super::*;
-    use crate::stream::table::name;
 
     #[derive(Debug, PartialEq, Eq)]
     enum Class {
@@ -605,25 +604,6 @@ mod tests {
             let first = (random >> 12) % (0x1_0000 - count);
             let any = (first..first + count).any(|address| sets.is_watched(address));
             assert_eq!(sets.any_watched(first, count), any);
-        }
-    }
-
-    #[test]
-    fn states_have_names() {
-        for (byte, wanted) in [
-            (0x1228, Some("DE.DEST_ADDRESS")),
-            (0x16DC, Some("RS.PIPE_SOURCE_ADDR")),
-            (0x3868, Some("GL.FENCE_OUT_ADDRESS")),
-            (0x1A80, Some("TS.SAMPLER_SURFACE_BASE")),
-            (0x14A08, Some("TCS")),
-            (0x1C008, Some("TFB")),
-            (0x140A4, Some("BLT")),
-            (0x1400, Some("PE")),
-            (0x1600, Some("RS.KICKER")),
-            (0x3800, Some("GL.PIPE_SELECT")),
-            (0x3FFC, None),
-        ] {
-            assert_eq!(name(state::word(byte)), wanted);
         }
     }
 }

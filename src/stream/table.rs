@@ -3,7 +3,7 @@
 //! The table of states: which there are, which cores have them, which hold GPU addresses, and their
 //! names.
 //!
-//! Plain data, without imports. Names and facts are those of the register database (rnndb); besides,
+//! Plain data, without imports: `galcore-info` has it for the names. Names and facts are those of the register database (rnndb); besides,
 //! sources.md, contexts, command stream. Of a state that a core lacks, silicon takes no notice, so
 //! within a block rows are not finer than there is a reason for.
 

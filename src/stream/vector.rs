@@ -103,7 +103,7 @@ const PIXEL: u32 = 7;
 const PAD: u32 = 0x8000_0000;
 
 /// Commands, by their opcodes.
-pub(super) mod opcode {
+mod opcode {
     /// The front end stops.
     pub(crate) const END: u32 = 0;
     /// A module's semaphore is armed.
@@ -275,7 +275,7 @@ fn length(words: &[u32], at: usize) -> Result<usize, Fault> {
 }
 
 /// Words of the command that begins with `first`, with its padding.
-pub(super) fn length_of(first: u32) -> Result<usize, Fault> {
+fn length_of(first: u32) -> Result<usize, Fault> {
     let words_of = |count: u32| usize::try_from(count).map_err(|_| Fault::Length);
     let length = match first >> 28 {
         opcode::STATE => {

@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Names of the states and commands of vector graphics, for logs and dumps.
+//! The names of the states of vector graphics.
 //!
-//! Pure logic. The register database has no names for these states (`state_vg.xml` lists their
-//! reset values), so these names give their purpose. Source: sources.md, vector graphics.
+//! Plain data, without imports: `galcore-info` has it, too. The register database has no names of these states (`state_vg.xml` lists them with
+//! what a reset makes of them), so they are called what they are for. Source: sources.md, vector
+//! graphics.
 
-use super::vector::{
-    length_of,
-    opcode, //
-};
-use kernel::{
-    fmt,
-    prelude::*, //
-};
-
-/// States: the first and the last word address, and the purpose. The first match counts.
+/// States: the first and the last word address, and what they are for. The first that fits.
 const STATES: [(u32, u32, &str); 49] = [
     (0xA00, 0xA00, "control"),
     (0xA01, 0xA01, "window origin"),
@@ -72,104 +64,4 @@ pub(crate) fn name(address: u32) -> Option<&'static str> {
     let mut states = STATES.iter();
     let found = states.find(|&&(first, last, _)| (first..=last).contains(&address));
     found.map(|&(_, _, name)| name)
-}
-
-const COMMANDS: [(u32, &str); 10] = [
-    (opcode::END, "END"),
-    (opcode::SEMAPHORE, "SEMAPHORE"),
-    (opcode::STALL, "STALL"),
-    (opcode::STATE, "STATE"),
-    (opcode::DATA, "DATA"),
-    (5, "FETCH"),
-    (opcode::CALL, "CALL"),
-    (opcode::RETURN, "RETURN"),
-    (opcode::NOP, "NOP"),
-    (9, "RESTART"),
-];
-
-/// Words of the command that begins with `first`; 2 if it has no length, or is unknown.
-pub(super) fn length(first: u32) -> u32 {
-    let length = length_of(first).unwrap_or(2);
-    // CAST: 22 bits at most.
-    length as u32
-}
-
-/// Describes `word`, the one at `place` in the command that begins with `first`.
-pub(super) fn describe(
-    f: &mut fmt::Formatter<'_>,
-    first: u32,
-    place: u32,
-    word: u32,
-) -> fmt::Result {
-    let (opcode, low) = (first >> 28, first & 0xFFFF);
-    let count = (first >> 16) & 0xFFF;
-    if place == 0 {
-        let found = COMMANDS.iter().find(|command| command.0 == opcode);
-        let Some((_, name)) = found else {
-            return f.write_fmt(fmt!("no command (opcode {opcode:#x})"));
-        };
-        f.write_str(name)?;
-        return match opcode {
-            opcode::STATE => f.write_fmt(fmt!(" {count} from {low:#05x}")),
-            opcode::DATA => f.write_fmt(fmt!(" {} units of 8 bytes", first & 0x1F_FFFF)),
-            opcode::END => f.write_fmt(fmt!(" {}", first & 0x1F)),
-            opcode::SEMAPHORE | opcode::STALL => f.write_fmt(fmt!(" {}", Module(first & 0x1F))),
-            _ => Ok(()),
-        };
-    }
-    match opcode {
-        opcode::STATE if place <= count => {
-            let state = low + place - 1;
-            f.write_fmt(fmt!("  {state:#05x} {}", name(state).unwrap_or("no name")))?;
-            match state {
-                0xE01 => f.write_fmt(fmt!(
-                    " = {} from {}",
-                    word & 0x1F,
-                    Module((word >> 8) & 0x1F)
-                )),
-                0xE02 | 0xF00 => {
-                    let (from, to) = (Module(word & 0x1F), Module((word >> 8) & 0x1F));
-                    f.write_fmt(fmt!(" = {from} to {to}"))
-                }
-                _ => Ok(()),
-            }
-        }
-        opcode::DATA if place >= 2 => f.write_str("  data"),
-        _ => f.write_str("  -"),
-    }
-}
-
-/// A module's name, by its number.
-struct Module(u32);
-
-impl fmt::Display for Module {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            7 => f.write_str("PE"),
-            15 => f.write_str("VG"),
-            16 => f.write_str("TS"),
-            number => f.write_fmt(fmt!("{number:#x}")),
-        }
-    }
-}
-
-#[kernel::macros::kunit_tests(galcore_vector_names)]
-mod tests {
-    use super::*;
-    use crate::stream::vector::{
-        ADDRESS_STATES, //
-        TRACKED,
-    };
-
-    #[test]
-    fn states_that_count_have_names() {
-        for (which, state) in TRACKED.into_iter().enumerate() {
-            let name = name(state).unwrap();
-            let is_address = name.ends_with("address") || name.starts_with("tessellation ");
-            assert_ne!(name, "vector graphics");
-            assert!(is_address || which >= ADDRESS_STATES);
-        }
-        assert_eq!(name(0xA46), Some("vector graphics"));
-        assert_eq!(name(0xB00), None);
-    }
 }

@@ -29,7 +29,7 @@ type Show = fn(&mut fmt::Formatter<'_>) -> fmt::Result;
 type Take = fn(&mut UserSliceReader) -> Result;
 
 /// Where a reader of a file of records is: zeros at first.
-pub(crate) type Mark = [u64; 8];
+pub(crate) type Mark = [u64; 5];
 
 /// Goes on to the next record; says whether there is one.
 type Advance = fn(&mut Mark) -> bool;

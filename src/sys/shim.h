@@ -116,7 +116,7 @@ struct gal_debug_answers {
  * whether there is another; show_record() may be called more than once for each. For CAP_SYS_ADMIN.
  */
 struct gal_mark {
-	u64 words[8];
+	u64 words[5];
 };
 
 struct gal_debug_records {

@@ -415,4 +415,16 @@ mod cases {
         assert_eq!(fault, Err(Fault::NoReturn));
         assert!(called(&[]).is_err());
     }
+
+    #[test]
+    fn states_that_count_have_names() {
+        for (which, state) in TRACKED.into_iter().enumerate() {
+            let name = vector_names::name(state).unwrap();
+            let is_address = name.ends_with("address") || name.starts_with("tessellation ");
+            assert_ne!(name, "vector graphics");
+            assert!(is_address || which >= ADDRESS_STATES);
+        }
+        assert_eq!(vector_names::name(0xA46), Some("vector graphics"));
+        assert_eq!(vector_names::name(0xB00), None);
+    }
 }

@@ -12,6 +12,7 @@ mod system;
 
 use std::fs;
 use std::io;
+use std::io::BufWriter;
 use std::io::ErrorKind;
 use std::io::Write;
 use std::path::Path;
@@ -22,12 +23,14 @@ use anyhow::Context;
 use anyhow::Result;
 use bundle::Part;
 use clap::Parser;
+use galcore_info::ring;
 use library::Library;
 use report::Report;
 
 /// Shows what GPUs galcore.ko has, what they can do, and who has those that it has not.
 ///
-/// Exit status: 0 if the driver has answered, the library could be told, or the report is written, else 1.
+/// Exit status: 0 if the driver has answered, the library could be told, the report is written, or the words are
+/// printed, else 1.
 #[derive(Parser)]
 #[command(version)]
 struct Options {
@@ -64,6 +67,17 @@ struct Options {
     /// version. By default the running driver is asked.
     #[arg(long, value_name = "MODEL", value_parser = model, requires = "of_libraries")]
     core: Option<u32>,
+
+    /// Prints the words that the front ends were given, and what each is: of the driver's file in debugfs, for root, or of
+    /// FILE, `-` for stdin, which has its text.
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        default_missing_value = ring::FILE,
+        conflicts_with_all = ["json", "report", "of_libraries"]
+    )]
+    ring: Option<PathBuf>,
 
     /// The line is for the program of this name alone, as in /proc/PID/comm.
     #[arg(long, value_name = "NAME")]
@@ -129,8 +143,26 @@ fn report_to(path: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// Prints what the words of the ring are.
+fn show_ring(path: &Path) -> Result<()> {
+    let text = match path == Path::new("-") {
+        true => io::read_to_string(io::stdin()),
+        false => fs::read_to_string(path),
+    };
+    let name = || path.display().to_string();
+    let jobs = ring::parse(&text.with_context(name)?).with_context(name)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    for job in jobs {
+        write!(out, "{job}")?;
+    }
+    Ok(out.flush()?)
+}
+
 fn main() -> Result<ExitCode> {
     let options = Options::parse();
+    if let Some(path) = &options.ring {
+        return show_ring(path).map(|()| ExitCode::SUCCESS);
+    }
     if let Some(path) = &options.report {
         return report_to(path, &options).map(|()| ExitCode::SUCCESS);
     }

@@ -72,3 +72,23 @@ fn a_report_is_written() {
     let output = run(folder.path(), &["--report", "no/such/folder"]);
     assert!(!output.status.success());
 }
+
+#[test]
+fn words_of_the_ring_are_decoded() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "job 0x2 of core 0 (2d), process 0, 2 words at 0x1000, its own 0 at 0x1000, ended\n\
+                0x00001000 08010e00 00000001\n";
+    std::fs::write(folder.path().join("ring"), text).unwrap();
+    let output = run(folder.path(), &["--ring", "ring"]);
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let last = "0x00001004 00000001   0x03800 GL.PIPE_SELECT = 2D\n";
+    assert!(text.ends_with(last), "{text}");
+    // No such file, and none of the driver's.
+    for name in ["none", "other"] {
+        std::fs::write(folder.path().join("other"), "other\n").unwrap();
+        let output = run(folder.path(), &["--ring", name]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.contains(name), "{said}");
+    }
+}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! debugfs `galcore/ring`: the words that the front end was given are those that a client has committed and those that the
-//! front end has fetched, in the words of the field, also when the ring has gone round, while others commit, and of
+//! front end has fetched, galcore-info decodes them, also when the ring has gone round, while others commit, and of
 //! a core for vector graphics; and only who may administer the machine sees them.
 //!
 //! Needs the module to be loaded. With `--refused USER` instead: says whether that user is refused, or, with
@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
+use std::ops::Deref;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
@@ -26,6 +27,9 @@ use galcore_client::Client;
 use galcore_client::Device;
 use galcore_client::Queue;
 use galcore_client::Stream;
+use galcore_info::ring;
+use galcore_info::ring::Word;
+use galcore_info::ring::FILE;
 use galcore_selftests::control::Control;
 use galcore_selftests::fixture::Paint;
 use galcore_selftests::harness;
@@ -40,8 +44,6 @@ use galcore_selftests::vg;
 use gpu_control::fault;
 use rustix::thread::CapabilitySet;
 
-const FILE: &str = "/sys/kernel/debug/galcore/ring";
-
 /// Bytes of the ring, and those of it that hold jobs at least.
 const RING: usize = 1 << 20;
 const MOST: usize = RING - (16 << 10);
@@ -49,29 +51,11 @@ const MOST: usize = RING - (16 << 10);
 /// `NOP`, whose second word may be anything.
 const NOP: u32 = 0x1800_0000;
 
-/// A word of the file.
-#[derive(Clone, Debug)]
-struct Word {
-    address: u32,
-    word: u32,
-    text: String,
-    /// It is the process's own.
-    is_own: bool,
-}
-
-/// A job of the file.
+/// A job of the file, and the words that the front end comes to.
 #[derive(Debug)]
 struct Job {
-    number: u64,
-    core: usize,
-    process: i32,
-    /// How many words it says that it has, and where.
-    count: usize,
-    address: u32,
-    state: String,
+    job: ring::Job,
     words: Vec<Word>,
-    /// Its place was given to another while it was read.
-    is_gone: bool,
 }
 
 impl Job {
@@ -84,66 +68,22 @@ impl Job {
     }
 }
 
-fn number(text: &str) -> Result<u64> {
-    match text.strip_prefix("0x") {
-        Some(digits) => Ok(u64::from_str_radix(digits, 16)?),
-        None => Ok(text.parse()?),
+impl Deref for Job {
+    type Target = ring::Job;
+
+    fn deref(&self) -> &ring::Job {
+        &self.job
     }
 }
 
 /// The file, job by job.
 fn read() -> Result<Vec<Job>> {
-    parse(&fs::read_to_string(FILE).context(FILE)?)
-}
-
-fn parse(text: &str) -> Result<Vec<Job>> {
-    let mut jobs: Vec<Job> = Vec::new();
-    let mut is_own = false;
-    for line in text.lines() {
-        let fields: Vec<&str> = line
-            .split([' ', ',', ':'])
-            .filter(|field| !field.is_empty())
-            .collect();
-        match fields[..] {
-            ["job", job, "of", "core", core, "process", process, count, "words", "at", address, ref state @ ..] =>
-            {
-                jobs.push(Job {
-                    number: number(job)?,
-                    core: core.parse()?,
-                    process: process.parse()?,
-                    count: count.parse()?,
-                    address: number(address)? as u32,
-                    state: state.join(" "),
-                    words: Vec::new(),
-                    is_gone: false,
-                });
-            }
-            ["job", job, "of", "core", _, "gone"] => {
-                let last = jobs
-                    .last_mut()
-                    .filter(|last| number(job).ok() == Some(last.number));
-                // One of which nothing was shown is left out.
-                if let Some(last) = last {
-                    last.is_gone = true;
-                }
-            }
-            ["process"] => is_own = true,
-            ["driver"] => is_own = false,
-            _ => {
-                let word = |text: &str| u32::from_str_radix(text, 16).ok();
-                let address = line.get(2..10).and_then(word).context(line.to_string())?;
-                let value = line.get(11..19).and_then(word).context(line.to_string())?;
-                let job = jobs.last_mut().context("a word of no job")?;
-                job.words.push(Word {
-                    address,
-                    word: value,
-                    text: line[20..].to_string(),
-                    is_own,
-                });
-            }
-        }
-    }
-    Ok(jobs)
+    let jobs = ring::parse(&fs::read_to_string(FILE).context(FILE)?)?;
+    let decoded = |job: ring::Job| Job {
+        words: job.words(),
+        job,
+    };
+    Ok(jobs.into_iter().map(decoded).collect())
 }
 
 /// The jobs of this process with commands on a core, oldest first.
