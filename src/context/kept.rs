@@ -11,7 +11,7 @@
 //! Pure logic.
 
 use super::{
-    scrub::load,
+    loads::load,
     StateMap,
     AUTO_DISABLE, //
 };

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which states a context of the 4.x interface keeps, and where they stand in its command stream.
+//! Which states a context of the 4.x interface keeps, and where its command stream has them.
 //!
-//! Pure logic over a core's identity. The stream has the vendor's layout, for its highest state is
-//! part of the interface (clients size their arrays by it) and its order is what silicon was tested
-//! with:
+//! Pure logic over a core's identity. The stream has the vendor's layout, because its highest state
+//! is part of the interface (clients size their arrays by it) and its order is what silicon was
+//! tested with:
 //!
 //! 1. flush of the 2D cache, stall, 3D pipe: skipped by an entry from the 3D pipe;
 //! 2. flush of the 3D caches, stall;
-//! 3. `LOAD_STATE`s of all states;
+//! 3. `LOAD_STATE`s of all states: [`FRONT`], then [`BACK`];
 //! 4. semaphore and stall, and the slot of a LINK to the client's commands;
-//! 5. an entry from the 2D pipe that needs only the last states. No generation uses it.
+//! 5. an entry from the 2D pipe that needs only [`BACK`]. No generation uses it.
 //!
-//! Source: sources.md, contexts.
+//! Names are those of the register database (rnndb). Source: sources.md, contexts.
 
+use super::loads::Loads;
 use crate::{
     error::{
         Error,
@@ -38,6 +39,7 @@ use crate::{
         }, //
     }, //
 };
+use core::ops::Range;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -49,240 +51,445 @@ const PADDING: u32 = 0xDEAD_DEAD;
 /// Byte where to enter with the 3D pipe selected.
 pub(crate) const ENTRY_FROM_3D: usize = 32;
 
-/// Byte address of the vertex elements, the first block of states.
-const ELEMENTS: u32 = 0x0600;
-
 /// More uniforms than these have no state: an address has 16 bits.
 const MOST_CONSTANTS: u32 = (0x1_0000 - state::word(0x30000)) / 4;
 
-/// The features that decide what there is.
+/// What a row needs: of the core, and of the kind of its contexts.
 #[derive(Clone, Copy)]
-struct Core {
-    model: u32,
-    revision: u32,
-    minor1: u32,
-    minor2: u32,
-    instructions: u32,
-    pixel_pipes: u32,
+enum Need {
+    /// Contexts of HALTI5, as the vendor's driver 6.4.11 has them.
+    Halti5,
+    /// All other contexts.
+    Older,
+    /// Of these, those of the drivers from 5.0.11 on.
+    Newer,
+    OnePipe,
+    SeveralPipes,
+    /// At most 256 instructions: each kind of shader has memory of its own for them.
+    OwnInstructions,
+    /// More: all shaders share it.
+    CommonInstructions,
+    /// Up to 1024 of these.
+    SharedInstructions,
+    LargeInstructions,
+    /// More than 256 uniforms: all shaders share them.
+    CommonUniforms,
+    /// As many as each kind of shader has states for.
+    AllUniforms,
+    Halti0,
+    Halti1,
+    Halti2,
+    /// Without HALTI1.
+    LinearTextures,
+    TextureFilter,
+    TextureAstc,
+    InstructionCache,
+    ShaderEnhancements2,
 }
 
-/// What the newer drivers, from 5.0.11 on, go by besides.
+/// A number that can depend on the core.
 #[derive(Clone, Copy)]
-struct Newer<'a> {
-    minor3: u32,
-    minor4: u32,
-    constants: u32,
-    varyings: u32,
-    /// What clients of the core may load: nothing else is kept.
-    states: Sets<'a>,
-    /// Of a core with HALTI5, `USC_CONTROL.L1_CACHE_RATIO`.
-    halti5: Option<u32>,
+enum Count {
+    Of(u32),
+    Elements,
+    Instructions,
+    VertexUniforms,
+    PixelUniforms,
+    Uniforms,
+    Varyings,
+    PixelPipes,
+    Samplers,
 }
 
-impl Newer<'_> {
-    fn has_halti2(&self) -> bool {
-        self.minor4 & identity::MINOR4_HALTI2 != 0
-    }
+/// Blocks of consecutive states. A state is where the first row that has it says.
+struct Row {
+    /// Byte address of the first state.
+    byte: u32,
+    /// States of a block; 0: the next row begins another `LOAD_STATE`.
+    count: Count,
+    blocks: Count,
+    /// Bytes from one block to the next.
+    stride: u32,
+    /// The value after a reset.
+    reset: u32,
+    needs: &'static [Need],
+    /// The name of the first state.
+    #[cfg(CONFIG_KUNIT)]
+    name: &'static str,
+}
 
-    /// Whether vertex and pixel shaders have their uniforms in common.
-    fn has_common_uniforms(&self) -> bool {
-        self.constants > 256
-    }
+/// A table of rows: address and name of the first state, how many, value after a reset (0), needs.
+macro_rules! rows {
+    (@count) => { Count::Of(1) };
+    (@count $count:literal) => { Count::Of($count) };
+    (@count $count:ident) => { Count::$count };
+    ($(#[$doc:meta])* $table:ident { $(
+        $byte:literal $name:ident
+            $([$count:tt $(times $blocks:tt every $stride:literal)?])?
+            $(= $reset:literal)? $(if $($need:ident)&+)?;
+    )* }) => {
+        $(#[$doc])*
+        const $table: &[Row] = &[$(Row {
+            byte: $byte,
+            count: rows!(@count $($count)?),
+            blocks: rows!(@count $($($blocks)?)?),
+            stride: 0 $($(+ $stride)?)?,
+            reset: 0 $(+ $reset)?,
+            needs: &[$($(Need::$need),+)?],
+            #[cfg(CONFIG_KUNIT)]
+            name: stringify!($name),
+        }),*];
+    };
+}
 
-    /// The state after those uniforms; 0: there are none.
-    fn common_uniforms_end(&self) -> usize {
-        match self.has_common_uniforms() && self.halti5.is_none() {
-            // CAST: 32 bits into at least 32.
-            true => (state::word(0x30000) + 4 * self.constants.min(MOST_CONSTANTS)) as usize,
-            false => 0,
-        }
-    }
+rows! {
+    /// What comes before the pixel engine.
+    FRONT {
+        0x03814 GL_VERTEX_ELEMENT_CONFIG = 1;
+        0x03818 GL_MULTI_SAMPLE_CONFIG[2];
+        0x03820 GL_VARYING_NUM_COMPONENTS if Older;
+        0x03828 GL_VARYING_COMPONENT_USE[2] if Older;
+        0x03834 GL_VARYING_NUM_COMPONENTS2[2] if Older;
+        0x03888 GL_HALTI5_SH_SPECIALS if Halti5;
+        0x038C0 GL_HALTI5_SHADER_ATTRIBUTES[16] if Halti5;
+        0x03884 GL_USC_CONTROL = 0x0002_0000 if Halti5;
+        0x0384C GL_API_MODE;
+        0x00600 FE_VERTEX_ELEMENT_CONFIG[Elements] if Older;
+        0x17800 NFE_GENERIC_ATTRIB_CONFIG0[32] if Halti5;
+        0x007C4 FE_HALTI5_ID_CONFIG if Halti5;
+        0x007D0 FE_HALTI5_UNK007D0[3] if Halti5;
+        0x17A80 NFE_GENERIC_ATTRIB_CONFIG1[32] if Halti5;
+        0x17880 NFE_GENERIC_ATTRIB_UNK17880[96] if Halti5;
+        0x17A00 NFE_GENERIC_ATTRIB_SCALE[32] = 0x3F80_0000 if Halti5;
+        0x14600 NFE_VERTEX_STREAMS_BASE_ADDR[48] if Halti5;
+        0x00644 FE_INDEX_STREAM_BASE_ADDR[2];
+        0x0064C FE_VERTEX_STREAM_BASE_ADDR[2] if Older;
+        0x00680 FE_VERTEX_STREAMS_BASE_ADDR[16] if Older;
+        0x00670 FE_AUTO_FLUSH if Older;
+        0x00674 FE_PRIMITIVE_RESTART_INDEX if Halti5;
+        0x00678 FE_UNK00678;
+        0x0067C FE_UNK0067C = 0xFFFF_FFFF;
+        0x146C0 NFE_VERTEX_STREAMS_ROBUSTNESS[16] if Halti5;
+        0x007F8 FE_INDEX_STREAM_ROBUSTNESS if Halti5;
+        0x006C0 FE_GENERIC_ATTRIB_UNK006C0[48] if Older;
+        0x00780 FE_GENERIC_ATTRIB_SCALE[16] = 0x3F80_0000 if Older;
 
-    /// Whether clients may load all `count` states from `byte` on.
-    fn may_load(&self, byte: u32, count: u32) -> bool {
-        let first = state::word(byte);
-        let mut all = first..first + count;
-        all.all(|address| {
-            address <= 0xFFFF
-                && (!self.states.is_special(address) || self.states.takes_address(address))
-        })
+        0x00800 VS_END_PC[13] if Older;
+        0x00838 VS_START_PC if Older;
+        0x04000 VS_INST_MEM[1024] if Older & OwnInstructions;
+        0x05000 VS_UNIFORMS[VertexUniforms] if Older;
+        0x008B8 VS_HALTI5_UNK008B8 = 0x330 if Halti5;
+        0x15600 SH_CONFIG if Halti5;
+        0x00868 SH_ICACHE_CONTROL[2] if Halti5;
+        0x0304C CO_ICACHE_UNK0304C if Halti5;
+        0x01028 PS_INST_ADDR if Halti5;
+        0x15604 VS_ICACHE_COUNT if Halti5;
+        0x01094 PS_ICACHE_COUNT if Halti5;
+        0x00804 VS_OUTPUT_COUNT if Halti5;
+        0x00808 VS_INPUT_COUNT = 1 if Halti5;
+        0x0080C VS_TEMP_REGISTER_CONTROL if Halti5;
+        0x00830 VS_LOAD_BALANCING if Halti5;
+        0x00898 VS_HALTI5_UNK00898[3] if Halti5;
+        0x00870 VS_HALTI5_OUTPUT_COUNT if Halti5;
+        0x008A8 VS_SAMPLER_BASE if Halti5;
+        0x008C0 VS_HALTI5_INPUT[16] if Halti5;
+
+        0x00A00 PA_VIEWPORT_SCALE_X[7];
+        0x00A1C PA_POINT_SIZE if Older;
+        0x00A1C PA_POINT_SIZE = 0x3F00_0000 if Halti5;
+        0x00A28 PA_SYSTEM_MODE[3];
+        0x00A40 PA_SHADER_ATTRIBUTES[10] if Older;
+        0x00A34 PA_CONFIG[3];
+        0x00A80 PA_VIEWPORT_UNK00A80[2];
+        0x00A8C PA_ZFARCLIPPING;
+        0x00A88 PA_FLAGS if Halti5;
+        0x00AA8 PA_VS_OUTPUT_COUNT if Halti5;
+        0x00A90 PA_VARYING_NUM_COMPONENTS[4] if Halti5;
+        0x03A00 GL_UNK03A00[3] if Halti5;
+
+        0x00C00 SE_SCISSOR_LEFT[2];
+        0x00C08 SE_SCISSOR_RIGHT[2] = 0x4500_0000;
+        0x00C10 SE_DEPTH_SCALE[3];
+        0x00C1C SE_UNK00C1C = 0x4200_0000;
+        0x00C20 SE_CLIP_RIGHT[2];
+
+        0x00E00 RA_CONTROL = 0x01 if Older;
+        0x00E00 RA_CONTROL = 0xF1 if Halti5;
+        0x00E10 RA_MULTISAMPLE_UNK00E10[4];
+        0x00E04 RA_MULTISAMPLE_UNK00E04;
+        0x00E40 RA_CENTROID_TABLE[16];
+        0x00E08 RA_EARLY_DEPTH = 0x31 if Older;
+        0x00E08 RA_EARLY_DEPTH = 0x1700_0035 if Halti5;
+        0x00E24 RA_UNK00E24 if Halti5;
+        0x00E20 RA_HDEPTH_CONTROL if Halti5;
+        0x00E0C RA_UNK00E0C if Halti5;
+        0x00E34 RA_HALTI5_UNK00E34 if Halti5;
+
+        0x01000 PS_END_PC if Older;
+        0x01004 PS_OUTPUT_REG[4];
+        0x01018 PS_START_PC = 0x0100_0000 if Older;
+        0x06000 PS_INST_MEM[1024] if Older & OwnInstructions;
+        0x07000 PS_UNIFORMS[PixelUniforms] if Older;
+        0x01030 PS_CONTROL_EXT[2] if Halti5;
+        0x01040 PS_UNK01040[2] if Halti5;
+        0x0102C PS_OUTPUT_REG2 if Halti5;
+        0x01038 PS_UNK01038 if Halti5;
+        0x01054 PS_MSAA_CONFIG if Halti5;
+        0x01060 PS_ALPHA_TO_COVERAGE_DITHER[8] if Halti5;
+        0x01080 PS_VARYING_NUM_COMPONENTS[4] if Halti5;
+        0x01058 PS_SAMPLER_BASE if Halti5;
+        0x01098 PS_HALTI5_UNK01098 if Halti5;
+
+        0x02000 TE_SAMPLER_CONFIG0[12 times 7 every 0x40] if Older;
+        0x021C0 TE_SAMPLER_CONFIG1[12] = 0x0032_1000 if Older;
+        0x02200 TE_SAMPLER_UNK02200[12 times 2 every 0x40] if Older;
+        0x02400 TE_SAMPLER_LOD_ADDR[12 times 14 every 0x40] if Older;
+        0x10000 NTE_SAMPLER_CONFIG0[192] if Older & Halti1;
+        0x02C00 TE_SAMPLER_LINEAR_STRIDE[256] if Older & Halti1;
+        0x10300 NTE_SAMPLER_3D_CONFIG[32] if Older & Halti1;
+        0x10380 NTE_SAMPLER_CONFIG1[32] = 0x0032_1000 if Older & Halti1;
+        0x10400 NTE_SAMPLER_UNK10400[64] if Older & Halti1;
+        0x12000 NTE_UNK12000[512] if Older & Halti1 & TextureFilter;
+        0x10800 NTE_SAMPLER_ADDR_LOD[14 times Samplers every 0x40] if Older & Halti1;
+        0x01678 YUV_CONFIG[10] if Older;
+        0x14C40 NTE_DESCRIPTOR_CONTROL = 1 if Halti5;
+        0x16C00 NTE_DESCRIPTOR_SAMP_CTRL0[32 times 5 every 0x200] if Halti5;
+        0x15C00 NTE_DESCRIPTOR_ADDR[32 times 2 every 0x200] if Halti5;
+        0x14C00 NTE_HALTI3_UNK14C00[16] if Halti5;
+
+        0x00900 CL_CONFIG[7];
+        0x0091C CL_THREAD_ALLOCATION if Older;
+        0x00924 CL_UNK00924;
+        0x0091C CL_THREAD_ALLOCATION if Halti5;
+        0x00940 CL_WORKGROUP_COUNT_X[9] if Halti5;
+
+        0x0085C VS_RANGE if Older & CommonInstructions;
+        0x0101C PS_RANGE = 0x100 if Older & CommonInstructions;
+        0x00860 SH_CONTROL if Older & LargeInstructions;
+        0x0C000 SH_INST_MEM[Instructions] if Older & SharedInstructions;
+        0x20000 SH_UNK20000[Instructions] if Older & LargeInstructions;
+        0x00874 VS_NEWRANGE_LOW if Halti5;
+        0x008BC VS_HALTI5_RANGE_HIGH if Halti5;
+        0x0087C PS_NEWRANGE_LOW if Halti5;
+        0x01090 PS_HALTI5_RANGE_HIGH if Halti5;
+        0x01024 PS_UNIFORM_BASE = 0x100 if Halti5;
+        0x00864 VS_UNIFORM_BASE if Halti5;
+        0x00884 VS_HALTI1_UNK00884 if Halti5;
+        0x008B0 VS_ICACHE_INVALIDATE if Halti5;
+        0x36000 SH_HALTI5_UNIFORMS[Uniforms] if Halti5;
+
+        0x00674 FE_PRIMITIVE_RESTART_INDEX if Newer;
+        0x00A88 PA_FLAGS if Newer;
+        0x00E20 RA_HDEPTH_CONTROL[2] if Newer;
+        0x01030 PS_CONTROL_EXT if Newer;
+        0x03850 GL_CONTEXT_POINTER[2] if Newer;
+        0x03A00 GL_UNK03A00[3] if Newer;
+        0x00860 SH_CONTROL if Newer;
+        0x00A40 PA_SHADER_ATTRIBUTES[Varyings] if Newer;
+        0x00884 VS_HALTI1_UNK00884 if Newer & Halti1;
+        0x02C00 TE_SAMPLER_LINEAR_STRIDE[1 times 12 every 0x40] if Newer & LinearTextures;
+        0x01024 PS_UNIFORM_BASE = 0x100 if Newer & CommonUniforms;
+        0x00864 VS_UNIFORM_BASE if Newer & CommonUniforms;
+        0x30000 SH_UNIFORMS[Uniforms] if Newer & CommonUniforms;
+        0x05000 VS_UNIFORMS[1024] if Newer & AllUniforms;
+        0x07000 PS_UNIFORMS[1024] if Newer & AllUniforms;
+        0x00868 SH_ICACHE_CONTROL[2] if Newer & InstructionCache;
+        0x0304C CO_ICACHE_UNK0304C if Newer & InstructionCache;
+        0x01028 PS_INST_ADDR if Newer & InstructionCache;
+        0x00874 VS_NEWRANGE_LOW[4] if Newer & InstructionCache;
+        0x00940 CL_WORKGROUP_COUNT_X[6] if Newer & ShaderEnhancements2;
+        0x10500 NTE_SAMPLER_ASTC0[128] if Newer & TextureAstc;
+        0x01460 PE_PIPE_COLOR_ADDR if Newer & OnePipe;
+        0x01480 PE_PIPE_DEPTH_ADDR if Newer & OnePipe & Halti0;
+        0x01500 PE_RT_ADDR_4_PIPE[1 times 2 every 0x20] if Newer & OnePipe;
+        0x01540 PE_RT_ADDR_4_PIPE[PixelPipes] if Newer;
+        0x14600 NFE_VERTEX_STREAMS_BASE_ADDR[48] if Newer & Halti2;
+        0x00E0C RA_UNK00E0C if Newer & Halti2;
+        0x0102C PS_OUTPUT_REG2 if Newer & Halti2;
+        0x01034 PS_UNK01034[2] if Newer & Halti2;
+        0x01040 PS_UNK01040[2] if Newer & Halti2;
+        0x10700 NTE_SAMPLER_BASELOD[32] = 0xF00 if Newer & Halti2;
+        0x01780 TS_SAMPLER_CLEAR_VALUE2[8] if Newer & Halti2;
+        0x016BC TS_COLOR_CLEAR_VALUE_EXT if Newer & Halti2;
+        0x017A4 TS_RT_CONFIG[7 times 3 every 0x20] if Newer & Halti2;
+        0x01A04 TS_RT_CLEAR_VALUE[7 times 3 every 0x20] if Newer & Halti2;
+        0x14900 PE_RT_CONFIG_8[7] if Newer & Halti2;
+        0x14800 PE_RT_ADDR_8_PIPE[PixelPipes times 7 every 0x20] if Newer & Halti2;
     }
 }
 
-/// States of one block: byte address of the first, how many, value after a reset.
-struct Run(u32, u32, u32);
+rows! {
+    /// The pixel engine, resolve and tile status. With HALTI5, the resolve engine's are those of
+    /// 5.0.11: later drivers leave them to the client.
+    BACK {
+        0x01400 PE_DEPTH_CONFIG[4];
+        0x01414 PE_DEPTH_STRIDE[7];
+        0x01434 PE_COLOR_STRIDE;
+        0x01454 PE_HDEPTH_CONTROL[2];
+        0x0145C PE_UNK0145C = 0x10 if Older;
+        0x014A0 PE_STENCIL_CONFIG_EXT;
+        0x014A8 PE_DITHER[2] = 0xFFFF_FFFF;
+        0x014B0 PE_ALPHA_COLOR_EXT0[2];
+        0x014A4 PE_LOGIC_OP = 0x000E_400C;
+        0x01580 PE_RT_CONFIG_4[3];
+        0x014B8 PE_STENCIL_CONFIG_EXT2;
+        0x03008 CO_UNK03008 if Older;
+        0x0103C PS_HALTI3_UNK0103C = 0x7654_3210 if Halti5;
+        0x01460 PE_PIPE_COLOR_ADDR[PixelPipes] if Halti5;
+        0x01430 PE_COLOR_ADDR if OnePipe;
+        0x01410 PE_DEPTH_ADDR if OnePipe;
+        0x016C0 RS_PIPE_SOURCE_ADDR[PixelPipes times 3 every 0x20] if Halti5 & SeveralPipes;
+        0x01480 PE_PIPE_DEPTH_ADDR[PixelPipes] if Halti5;
+        0x01500 PE_RT_ADDR_4_PIPE[PixelPipes times 3 every 0x20] if Halti5;
+        0x14800 PE_RT_ADDR_8_PIPE[PixelPipes times 7 every 0x20] if Halti5;
+        0x14900 PE_RT_CONFIG_8[7] if Halti5;
+        0x014BC PE_MEM_CONFIG[2] if Halti5;
+        0x14920 PE_HALTI5_RT_COLORMASK[7 times 5 every 0x20] if Halti5;
+        0x149C0 PE_RT_ROBUSTNESS[8] if Halti5;
+        0x014C4 PE_DEPTH_ROBUSTNESS if Halti5;
+        0x01460 PE_PIPE_COLOR_ADDR[PixelPipes times 2 every 0x20] if Older & SeveralPipes;
+        0x01500 PE_RT_ADDR_4_PIPE[PixelPipes times 2 every 0x20] if Older & SeveralPipes;
 
-/// What the vendor's driver 6.4.11 keeps of a core with HALTI5, in its order, up to the uniforms.
-const HALTI5_FRONT: &[Run] = &[
-    Run(0x03814, 1, 1),
-    Run(0x03818, 2, 0),
-    Run(0x03888, 1, 0),
-    Run(0x038C0, 16, 0),
-    Run(USC_CONTROL, 1, 2 << 16),
-    Run(0x0384C, 1, 0),
-    Run(0x17800, 32, 0),
-    Run(0x007C4, 1, 0),
-    Run(0x007D0, 3, 0),
-    Run(0x17A80, 32, 0),
-    Run(0x17880, 96, 0),
-    Run(0x17A00, 32, 0x3F80_0000),
-    Run(0x14600, 48, 0),
-    Run(0x00644, 2, 0),
-    Run(0x00674, 2, 0),
-    Run(0x0067C, 1, !0),
-    Run(0x146C0, 16, 0),
-    Run(0x007F8, 1, 0),
-    Run(0x008B8, 1, 0x330),
-    Run(0x15600, 1, 0),
-    Run(0x00868, 2, 0),
-    Run(0x0304C, 1, 0),
-    Run(0x01028, 1, 0),
-    Run(0x15604, 1, 0),
-    Run(0x01094, 1, 0),
-    Run(0x00804, 1, 0),
-    Run(0x00808, 1, 1),
-    Run(0x0080C, 1, 0),
-    Run(0x00830, 1, 0),
-    Run(0x00898, 3, 0),
-    Run(0x00870, 1, 0),
-    Run(0x008A8, 1, 0),
-    Run(0x008C0, 16, 0),
-    Run(0x00A00, 1, 0),
-    Run(0x00A04, 1, 0),
-    Run(0x00A08, 1, 0),
-    Run(0x00A0C, 1, 0),
-    Run(0x00A10, 1, 0),
-    Run(0x00A14, 2, 0),
-    Run(0x00A1C, 1, 0x3F00_0000),
-    Run(0x00A28, 6, 0),
-    Run(0x00A80, 1, 0),
-    Run(0x00A84, 1, 0),
-    Run(0x00A8C, 1, 0),
-    Run(0x00A88, 1, 0),
-    Run(0x00AA8, 1, 0),
-    Run(0x00A90, 4, 0),
-    Run(0x03A00, 3, 0),
-    Run(0x00C00, 2, 0),
-    Run(0x00C08, 2, 0x4500_0000),
-    Run(0x00C10, 3, 0),
-    Run(0x00C1C, 1, 0x4200_0000),
-    Run(0x00C20, 2, 0),
-    Run(0x00E00, 1, 0xF1),
-    Run(0x00E10, 4, 0),
-    Run(0x00E04, 1, 0),
-    Run(0x00E40, 16, 0),
-    Run(0x00E08, 1, 0x1700_0035),
-    Run(0x00E24, 1, 0),
-    Run(0x00E20, 1, 0),
-    Run(0x00E0C, 1, 0),
-    Run(0x00E34, 1, 0),
-    Run(0x01004, 4, 0),
-    Run(0x01030, 2, 0),
-    Run(0x01040, 2, 0),
-    Run(0x0102C, 1, 0),
-    Run(0x01038, 1, 0),
-    Run(0x01054, 1, 0),
-    Run(0x01060, 8, 0),
-    Run(0x01080, 4, 0),
-    Run(0x01058, 1, 0),
-    Run(0x01098, 1, 0),
-    Run(0x14C40, 1, 1),
-    Run(0x16C00, 32, 0),
-    Run(0x16E00, 32, 0),
-    Run(0x17000, 32, 0),
-    Run(0x17200, 32, 0),
-    Run(0x17400, 32, 0),
-    Run(0x15C00, 32, 0),
-    Run(0x15E00, 32, 0),
-    Run(0x14C00, 16, 0),
-    Run(0x00900, 7, 0),
-    Run(0x00924, 1, 0),
-    Run(0x0091C, 1, 0),
-    Run(0x00940, 9, 0),
-    Run(0x00874, 1, 0),
-    Run(0x008BC, 1, 0),
-    Run(0x0087C, 1, 0),
-    Run(0x01090, 1, 0),
-    Run(0x01024, 1, 0x100),
-    Run(0x00864, 1, 0),
-    Run(0x00884, 1, 0),
-    Run(0x008B0, 1, 0),
-];
+        0x01604 RS_CONFIG[5];
+        0x01620 RS_WINDOW_SIZE;
+        0x01630 RS_DITHER[2];
+        0x01640 RS_FILL_VALUE[4] if Older;
+        0x0163C RS_CLEAR_CONTROL;
+        0x01640 RS_FILL_VALUE[4] if Halti5;
+        0x016A0 RS_EXTRA_CONFIG;
+        0x016B4 RS_UNK016B4;
+        0x016C0 RS_PIPE_SOURCE_ADDR[PixelPipes times 3 every 0x20] if Older & SeveralPipes;
 
-/// The first ones of the pixel engine.
-const HALTI5_PIXEL: &[Run] = &[
-    Run(0x01400, 4, 0),
-    Run(0x01414, 7, 0),
-    Run(0x01434, 1, 0),
-    Run(0x01454, 2, 0),
-    Run(0x014A0, 1, 0),
-    Run(0x014A8, 2, !0),
-    Run(0x014B0, 2, 0),
-    Run(0x014A4, 1, 0x000E_400C),
-    Run(0x01580, 3, 0),
-    Run(0x014B8, 1, 0),
-    Run(0x0103C, 1, 0x7654_3210),
-];
+        0x01654 TS_MEM_CONFIG = 0x0020_0000;
+        0x01658 TS_COLOR_STATUS_BASE[0] if Older;
+        0x01658 TS_COLOR_STATUS_BASE[8];
+        0x016A4 TS_HDEPTH_STATUS_BASE;
+        0x016AC TS_HDEPTH_SIZE;
+        0x016A8 TS_HDEPTH_CLEAR_VALUE;
+        0x01720 TS_SAMPLER_CONFIG[24];
+        0x01780 TS_SAMPLER_CLEAR_VALUE2[8] if Halti5;
+        0x016BC TS_COLOR_CLEAR_VALUE_EXT if Halti5;
+        0x017A4 TS_RT_CONFIG[7 times 3 every 0x20] if Halti5;
+        0x01A04 TS_RT_CLEAR_VALUE[7 times 3 every 0x20] if Halti5;
+        0x03860 GL_BUG_FIXES = 6 if Halti5;
+        0x01A80 TS_SAMPLER_SURFACE_BASE[8] if Halti5;
+    }
+}
 
-/// What comes after what each pixel pipe has. The resolve engine's are those of 5.0.11: later drivers
-/// leave them to the client.
-const HALTI5_BACK: &[Run] = &[
-    Run(0x14900, 7, 0),
-    Run(0x014BC, 2, 0),
-    Run(0x14920, 7, 0),
-    Run(0x14940, 7, 0),
-    Run(0x14960, 7, 0),
-    Run(0x14980, 7, 0),
-    Run(0x149A0, 7, 0),
-    Run(0x149C0, 8, 0),
-    Run(0x014C4, 1, 0),
-    Run(0x01604, 5, 0),
-    Run(0x01620, 1, 0),
-    Run(0x01630, 2, 0),
-    Run(0x0163C, 5, 0),
-    Run(0x016A0, 1, 0),
-    Run(0x016B4, 1, 0),
-    Run(0x01654, 1, 0x0020_0000),
-    Run(0x01658, 8, 0),
-    Run(0x016A4, 1, 0),
-    Run(0x016AC, 1, 0),
-    Run(0x016A8, 1, 0),
-    Run(0x01720, 32, 0),
-    Run(0x016BC, 1, 0),
-    Run(0x017A4, 7, 0),
-    Run(0x017C4, 7, 0),
-    Run(0x017E4, 7, 0),
-    Run(0x01A04, 7, 0),
-    Run(0x01A24, 7, 0),
-    Run(0x01A44, 7, 0),
-    Run(0x03860, 1, 6),
-    Run(0x01A80, 8, 0),
-];
+rows! {
+    /// Second addresses of states: each is at the value.
+    MIRRORS {
+        0x08000 SH_INST_MEM_MIRROR[Instructions] = 0x0C000 if Older & SharedInstructions;
+        0x16000 NTE_DESCRIPTOR_SAMP_CTRL0_MIRROR[32 times 5 every 0x200] = 0x16C00 if Halti5;
+        0x15800 NTE_DESCRIPTOR_ADDR_MIRROR[32 times 2 every 0x200] = 0x15C00 if Halti5;
+        0x34000 SH_HALTI5_UNIFORMS_MIRROR[Uniforms] = 0x36000 if Halti5;
+    }
+}
 
-/// Where those of the samplers stand again: the mirror, the state.
-const HALTI5_MIRRORS: [(u32, u32); 7] = [
-    (0x16000, 0x16C00),
-    (0x16200, 0x16E00),
-    (0x16400, 0x17000),
-    (0x16600, 0x17200),
-    (0x16800, 0x17400),
-    (0x15800, 0x15C00),
-    (0x15A00, 0x15E00),
-];
+/// `FE_VERTEX_ELEMENT_CONFIG`, `TS_MEM_CONFIG` and `GL_USC_CONTROL`.
+const ELEMENTS: u32 = 0x00600;
+const MEM_CONFIG: u32 = 0x01654;
+const USC_CONTROL: u32 = 0x03884;
 
-/// `GL.USC_CONTROL`.
-const USC_CONTROL: u32 = 0x3884;
-
-/// Uniforms of HALTI5, and their mirror.
-const HALTI5_UNIFORMS: u32 = 0x36000;
-const HALTI5_UNIFORMS_MIRROR: u32 = 0x34000;
-
-/// States of HALTI5 that are loaded as fixed-point numbers.
+/// The states at these bytes are loaded as fixed-point numbers.
 const fn is_converted(byte: u32) -> bool {
     matches!(
         byte,
         0xA00 | 0xA04 | 0xA0C | 0xA10 | 0xA84 | 0xC00..=0xC0C | 0xC20 | 0xC24
     )
+}
+
+/// A core, and the kind of its contexts.
+struct Core<'a> {
+    identity: &'a Identity,
+    /// Of contexts of the drivers from 5.0.11 on, what clients may load: nothing else is kept.
+    newer: Option<Sets<'a>>,
+}
+
+impl Core<'_> {
+    fn meets(&self, need: Need) -> bool {
+        let identity = self.identity;
+        let [_, minor1, minor2, minor3] = identity.minor_features;
+        let minor4 = identity.later_minor_features[0];
+        match need {
+            Need::Halti5 => self.newer.is_some() && identity.has_halti5(),
+            Need::Older => !self.meets(Need::Halti5),
+            Need::Newer => self.newer.is_some() && !identity.has_halti5(),
+            Need::OnePipe => !self.meets(Need::SeveralPipes),
+            Need::SeveralPipes => identity.pixel_pipes > 1,
+            Need::OwnInstructions => identity.instruction_count <= 256,
+            Need::CommonInstructions => identity.instruction_count > 256,
+            Need::SharedInstructions => matches!(identity.instruction_count, 257..=1024),
+            Need::LargeInstructions => identity.instruction_count > 1024,
+            Need::CommonUniforms => identity.num_constants > 256,
+            Need::AllUniforms => identity.num_constants == 256,
+            Need::Halti0 => minor1 & identity::MINOR1_HALTI0 != 0,
+            Need::Halti1 => minor2 & identity::MINOR2_HALTI1 != 0,
+            Need::Halti2 => minor4 & identity::MINOR4_HALTI2 != 0,
+            Need::LinearTextures => {
+                minor1 & identity::MINOR1_LINEAR_TEXTURE_SUPPORT != 0 && !self.meets(Need::Halti1)
+            }
+            Need::TextureFilter => minor2 & identity::MINOR2_TX_FILTER != 0,
+            Need::TextureAstc => minor4 & identity::MINOR4_TEXTURE_ASTC != 0,
+            Need::InstructionCache => minor3 & identity::MINOR3_INSTRUCTION_CACHE != 0,
+            Need::ShaderEnhancements2 => minor3 & identity::MINOR3_SH_ENHANCEMENTS2 != 0,
+        }
+    }
+
+    fn count(&self, count: Count) -> u32 {
+        let identity = self.identity;
+        let few_uniforms = identity.model < 0x4000;
+        match count {
+            Count::Of(count) => count,
+            Count::Elements if self.meets(Need::Halti0) => 16,
+            Count::Elements => 12,
+            // An instruction has four words, as a uniform has.
+            Count::Instructions => 4 * identity.instruction_count,
+            Count::VertexUniforms if few_uniforms => 4 * 168,
+            Count::PixelUniforms if few_uniforms => 4 * 64,
+            Count::VertexUniforms | Count::PixelUniforms => 4 * 256,
+            Count::Uniforms => 4 * identity.num_constants.min(512),
+            Count::Varyings if matches!(identity.free_varyings, 11..=16) => identity.free_varyings,
+            Count::Varyings => 0,
+            // Those states are arrays of 8.
+            Count::PixelPipes => identity.pixel_pipes.clamp(1, 8),
+            Count::Samplers if (identity.model, identity.revision) == (0x2000, 0x5108) => 12,
+            Count::Samplers => 32,
+        }
+    }
+
+    /// The rows of a table that apply.
+    fn rows<'a>(&'a self, rows: &'a [Row]) -> impl Iterator<Item = &'a Row> {
+        rows.iter()
+            .filter(|row| row.needs.iter().all(|&need| self.meets(need)))
+    }
+
+    /// The blocks of a row, as word addresses.
+    fn blocks(&self, row: &Row) -> impl Iterator<Item = Range<u32>> {
+        let (byte, stride, count) = (row.byte, row.stride, self.count(row.count));
+        let firsts = (0..self.count(row.blocks)).map(move |block| byte + block * stride);
+        firsts.map(move |first| state::word(first)..state::word(first) + count)
+    }
+
+    /// Whether contexts keep a block of a row. Those of the older drivers do, whatever clients may
+    /// load.
+    fn keeps(&self, row: &Row, mut block: Range<u32>) -> bool {
+        let is_older = !matches!(row.needs, [Need::Newer, ..]) && self.meets(Need::Older);
+        let may_load = |states: Sets<'_>, at| !states.is_special(at) || states.takes_address(at);
+        is_older
+            || self
+                .newer
+                .is_some_and(|it| block.all(|at| at <= 0xFFFF && may_load(it, at)))
+    }
+
+    /// The state after those that all shaders have their uniforms in; 0: there are none.
+    fn uniforms_end(&self) -> usize {
+        if !self.meets(Need::Newer) || !self.meets(Need::CommonUniforms) {
+            return 0;
+        }
+        // CAST: 32 bits into at least 32.
+        (state::word(0x30000) + 4 * self.identity.num_constants.min(MOST_CONSTANTS)) as usize
+    }
 }
 
 /// A state that covers a context keeps as a GPU address.
@@ -350,571 +557,89 @@ fn group_of(elements: (usize, usize), at: usize, address: u32) -> Group {
     }
 }
 
-/// Builds the stream, block by block.
-struct Builder {
-    words: KVVec<u32>,
-    places: KVVec<u16>,
-    /// Word of the open `LOAD_STATE`'s header, the state after its last one, and whether it
-    /// converts.
-    open: Option<(usize, u32, bool)>,
-}
+/// Wait for the pixel engine.
+const WAIT: [u32; 4] = [
+    words::load_state(state::GL_SEMAPHORE_TOKEN, 1),
+    words::TOKEN_FE_TO_PE,
+    words::STALL,
+    words::TOKEN_FE_TO_PE,
+];
 
-impl Builder {
-    fn raw(&mut self, words: &[u32]) -> Result {
-        Ok(self.words.extend_from_slice(words, GFP_KERNEL)?)
-    }
-
-    fn pad(&mut self) -> Result {
-        if self.words.len() % 2 != 0 {
-            self.raw(&[PADDING])?;
-        }
-        Ok(())
-    }
-
-    /// Ends the open `LOAD_STATE`: the next state begins another.
-    fn close(&mut self) -> Result {
-        if self.open.take().is_some() {
-            self.pad()?;
-        }
-        Ok(())
-    }
-
-    fn load(&mut self, byte: u32, count: u32, value: u32, converted: bool) -> Result {
-        let first = state::word(byte);
-        match self.open {
-            Some((header, next, is_converted))
-                if next == first
-                    && is_converted == converted
-                    && words::has_room(self.words[header], count) =>
-            {
-                self.words[header] += count << 16;
-                self.open = Some((header, next + count, converted));
-            }
-            _ => {
-                self.pad()?;
-                let header = self.words.len();
-                let bit = if converted { FIXP } else { 0 };
-                self.raw(&[words::load_state(first, count) | bit])?;
-                self.open = Some((header, first + count, converted));
-            }
-        }
-        // CAST: 32 bits into at least 32.
-        let end = (first + count) as usize;
-        if self.places.len() < end {
-            self.places.resize(end, 0, GFP_KERNEL)?;
-        }
-        for address in first..first + count {
-            let place = u16::try_from(self.words.len()).map_err(|_| Error::NotSupported)?;
-            // CAST: as above.
-            self.places[address as usize] = place;
-            self.raw(&[value])?;
-        }
-        Ok(())
-    }
-
-    fn one(&mut self, byte: u32, value: u32) -> Result {
-        self.load(byte, 1, value, false)
-    }
-
-    fn runs(&mut self, runs: &[Run]) -> Result {
-        for &Run(byte, count, value) in runs {
-            self.load(byte, count, value, false)?;
-        }
-        Ok(())
-    }
-
-    /// Single states, 0 after a reset.
-    fn zeros(&mut self, bytes: &[u32]) -> Result {
-        for &byte in bytes {
-            self.one(byte, 0)?;
-        }
-        Ok(())
-    }
-}
-
-/// Flush of `caches` and a stall.
-const fn flush_and_stall(caches: u32) -> [u32; 6] {
-    [
-        words::load_state(state::GL_FLUSH_CACHE, 1),
-        caches,
-        words::load_state(state::GL_SEMAPHORE_TOKEN, 1),
-        words::TOKEN_FE_TO_PE,
-        words::STALL,
-        words::TOKEN_FE_TO_PE,
-    ]
-}
-
-impl Core {
-    fn elements(&self) -> u32 {
-        if self.minor1 & identity::MINOR1_HALTI0 != 0 {
-            16
-        } else {
-            12
-        }
-    }
-
-    /// Vertex and pixel uniforms.
-    fn uniforms(&self) -> (u32, u32) {
-        if self.model < 0x4000 {
-            (168, 64)
-        } else {
-            (256, 256)
-        }
-    }
-
-    /// All but what resolve and the pixel engine have.
-    fn front_part(&self, newer: Option<&Newer<'_>>, to: &mut Builder) -> Result {
-        to.one(0x3814, 1)?;
-        to.zeros(&[
-            0x3818, 0x381C, 0x3820, 0x3828, 0x382C, 0x3834, 0x3838, 0x384C,
-        ])?;
-        to.load(ELEMENTS, self.elements(), 0, false)?;
-        to.close()?;
-        to.zeros(&[0x0644, 0x0648, 0x064C, 0x0650])?;
-        to.runs(&[
-            Run(0x0680, 8, 0),
-            Run(0x06A0, 8, 0),
-            Run(0x0670, 1, 0),
-            Run(0x0678, 1, 0),
-            Run(0x067C, 1, !0),
-            Run(0x06C0, 16, 0),
-            Run(0x0700, 16, 0),
-            Run(0x0740, 16, 0),
-            Run(0x0780, 16, 0x3F80_0000),
-        ])?;
-        self.vertex_part(to)?;
-        self.pixel_part(to)?;
-        self.texture_part(to)?;
-        to.zeros(&[
-            0x1678, 0x167C, 0x1680, 0x1684, 0x1688, 0x168C, 0x1690, 0x1694, 0x1698, 0x169C,
-        ])?;
-        to.close()?;
-        to.runs(&[Run(0x0900, 8, 0), Run(0x0924, 1, 0)])?;
-        to.close()?;
-        self.unified_instructions(to)?;
-        match newer {
-            Some(newer) => self.newer_part(newer, to),
-            None => Ok(()),
-        }
-    }
-
-    /// What the newer drivers keep besides.
-    fn newer_part(&self, newer: &Newer<'_>, to: &mut Builder) -> Result {
-        to.close()?;
-        let mut add = |byte, count, value| match newer.may_load(byte, count) {
-            true => to.load(byte, count, value, false),
-            false => Ok(()),
+/// Adds the states of a table to the stream, and their places.
+fn add(core: &Core<'_>, rows: &[Row], loads: &mut Loads, places: &mut KVVec<u16>) -> Result {
+    for row in core.rows(rows) {
+        let value = match row.byte {
+            USC_CONTROL => row.reset | core.identity.l1_cache_ratio(),
+            _ => row.reset,
         };
-        for byte in [
-            0x0674, 0x0A88, 0x0E20, 0x0E24, 0x1030, 0x3850, 0x3854, 0x3A00, 0x3A04, 0x3A08,
-        ] {
-            add(byte, 1, 0)?;
+        if core.count(row.count) == 0 {
+            loads.close()?;
         }
-        if self.instructions <= 1024 {
-            add(0x0860, 1, 0)?;
-        }
-        // As many as there are varyings; the first 10 are kept anyway.
-        if (11..=16).contains(&newer.varyings) {
-            add(0x0A68, newer.varyings - 10, 0)?;
-        }
-        let has_halti1 = self.minor2 & identity::MINOR2_HALTI1 != 0;
-        if has_halti1 {
-            add(0x0884, 1, 0)?;
-        }
-        if self.minor1 & identity::MINOR1_LINEAR_TEXTURE_SUPPORT != 0 && !has_halti1 {
-            for sampler in 0..12 {
-                add(0x2C00 + 0x40 * sampler, 1, 0)?;
+        let kept = core
+            .blocks(row)
+            .filter(|block| core.keeps(row, block.clone()));
+        for address in kept.flatten() {
+            // CAST: 32 bits into at least 32.
+            let at = address as usize;
+            if places.len() <= at {
+                places.resize(at + 1, 0, GFP_KERNEL)?;
+            }
+            if places[at] == 0 {
+                let converted = if is_converted(address << 2) { FIXP } else { 0 };
+                let word = loads.push(address | converted, value)?;
+                places[at] = u16::try_from(word).map_err(|_| Error::NotSupported)?;
             }
         }
-        self.newer_uniforms(newer, &mut add)?;
-        if newer.minor3 & identity::MINOR3_INSTRUCTION_CACHE != 0 {
-            for byte in [0x0868, 0x086C, 0x304C, 0x1028] {
-                add(byte, 1, 0)?;
-            }
-            add(0x0874, 4, 0)?;
-        }
-        if newer.minor3 & identity::MINOR3_SH_ENHANCEMENTS2 != 0 {
-            add(0x0940, 6, 0)?;
-        }
-        if newer.minor4 & identity::MINOR4_TEXTURE_ASTC != 0 {
-            for byte in [0x10500, 0x10580, 0x10600, 0x10680] {
-                add(byte, 32, 0)?;
-            }
-        }
-        if self.pixel_pipes == 1 {
-            add(0x1460, 1, 0)?;
-            if self.minor1 & identity::MINOR1_HALTI0 != 0 {
-                add(0x1480, 1, 0)?;
-            }
-            for byte in [0x1500, 0x1520] {
-                add(byte, 1, 0)?;
-            }
-        }
-        add(0x1540, self.pixel_pipes, 0)?;
-        if newer.has_halti2() {
-            for (byte, count, value) in [
-                (0x14600, 48, 0),
-                (0x0E0C, 1, 0),
-                (0x102C, 1, 0),
-                (0x1034, 2, 0),
-                (0x1040, 2, 0),
-                (0x10700, 32, 0xF00),
-                (0x1780, 8, 0),
-                (0x16BC, 1, 0),
-                (0x17A4, 7, 0),
-                (0x17C4, 7, 0),
-                (0x17E4, 7, 0),
-                (0x1A04, 7, 0),
-                (0x1A24, 7, 0),
-                (0x1A44, 7, 0),
-                (0x14900, 7, 0),
-            ] {
-                add(byte, count, value)?;
-            }
-            for target in 0..7 {
-                add(0x14800 + 0x20 * target, self.pixel_pipes, 0)?;
-            }
-        }
-        to.close()
     }
-
-    /// The uniforms that are not among those of the older drivers.
-    fn newer_uniforms(
-        &self,
-        newer: &Newer<'_>,
-        add: &mut impl FnMut(u32, u32, u32) -> Result,
-    ) -> Result {
-        let (vertex, pixel) = self.uniforms();
-        if newer.has_common_uniforms() {
-            add(0x1024, 1, 0x100)?;
-            add(0x0864, 1, 0)?;
-            for block in (0..newer.constants.min(512)).step_by(256) {
-                let count = (newer.constants - block).min(256);
-                add(0x30000 + 16 * block, 4 * count, 0)?;
-            }
-        } else if newer.constants == 256 && (vertex, pixel) != (256, 256) {
-            add(0x5000 + 16 * vertex, 4 * (256 - vertex), 0)?;
-            add(0x7000 + 16 * pixel, 4 * (256 - pixel), 0)?;
-        }
-        Ok(())
-    }
-
-    fn vertex_part(&self, to: &mut Builder) -> Result {
-        to.zeros(&[0x0800, 0x0804, 0x0808, 0x080C])?;
-        to.runs(&[
-            Run(0x0810, 4, 0),
-            Run(0x0820, 4, 0),
-            Run(0x0830, 1, 0),
-            Run(0x0838, 1, 0),
-        ])?;
-        if self.instructions <= 256 {
-            to.load(0x4000, 1024, 0, false)?;
-        }
-        to.close()?;
-        to.load(0x5000, 4 * self.uniforms().0, 0, false)
-    }
-
-    fn pixel_part(&self, to: &mut Builder) -> Result {
-        for (byte, converted) in [
-            (0x0A00, true),
-            (0x0A04, true),
-            (0x0A08, false),
-            (0x0A0C, true),
-            (0x0A10, true),
-        ] {
-            to.load(byte, 1, 0, converted)?;
-        }
-        to.zeros(&[0x0A14, 0x0A18, 0x0A1C, 0x0A28, 0x0A2C, 0x0A30])?;
-        to.load(0x0A40, 10, 0, false)?;
-        to.zeros(&[0x0A34, 0x0A38, 0x0A3C, 0x0A80])?;
-        to.load(0x0A84, 1, 0, true)?;
-        to.one(0x0A8C, 0)?;
-        for (byte, value, converted) in [
-            (0x0C00, 0, true),
-            (0x0C04, 0, true),
-            (0x0C08, 0x4500_0000, true),
-            (0x0C0C, 0x4500_0000, true),
-            (0x0C10, 0, false),
-            (0x0C14, 0, false),
-            (0x0C18, 0, false),
-            (0x0C1C, 0x4200_0000, false),
-            (0x0C20, 0, true),
-            (0x0C24, 0, true),
-        ] {
-            to.load(byte, 1, value, converted)?;
-        }
-        to.runs(&[
-            Run(0x0E00, 1, 1),
-            Run(0x0E10, 4, 0),
-            Run(0x0E04, 1, 0),
-            Run(0x0E40, 16, 0),
-            Run(0x0E08, 1, 0x31),
-        ])?;
-        to.zeros(&[0x1000, 0x1004, 0x1008, 0x100C, 0x1010])?;
-        to.one(0x1018, 0x0100_0000)?;
-        if self.instructions <= 256 {
-            to.load(0x6000, 1024, 0, false)?;
-        }
-        to.close()?;
-        to.load(0x7000, 4 * self.uniforms().1, 0, false)
-    }
-
-    fn texture_part(&self, to: &mut Builder) -> Result {
-        for byte in [0x2000, 0x2040, 0x2080, 0x20C0, 0x2100, 0x2140, 0x2180] {
-            to.load(byte, 12, 0, false)?;
-        }
-        to.runs(&[
-            Run(0x21C0, 12, 0x0032_1000),
-            Run(0x2200, 12, 0),
-            Run(0x2240, 12, 0),
-        ])?;
-        for level in 0..14 {
-            to.load(0x2400 + 0x40 * level, 12, 0, false)?;
-        }
-        to.close()?;
-        if self.minor2 & identity::MINOR2_HALTI1 == 0 {
-            return Ok(());
-        }
-        for byte in [0x10000, 0x10080, 0x10100, 0x10180, 0x10200, 0x10280] {
-            to.load(byte, 32, 0, false)?;
-        }
-        to.runs(&[
-            Run(0x02C00, 256, 0),
-            Run(0x10300, 32, 0),
-            Run(0x10380, 32, 0x0032_1000),
-            Run(0x10400, 32, 0),
-            Run(0x10480, 32, 0),
-        ])?;
-        if self.minor2 & identity::MINOR2_TX_FILTER != 0 {
-            to.runs(&[Run(0x12000, 256, 0), Run(0x12400, 256, 0)])?;
-        }
-        let is_imx6q = self.model == 0x2000 && self.revision == 0x5108;
-        for sampler in 0..if is_imx6q { 12 } else { 32 } {
-            to.load(0x10800 + 0x40 * sampler, 14, 0, false)?;
-        }
-        Ok(())
-    }
-
-    /// Instruction memory that vertex and pixel shaders share.
-    fn unified_instructions(&self, to: &mut Builder) -> Result {
-        if self.instructions <= 256 {
-            return Ok(());
-        }
-        let is_large = self.instructions > 1024;
-        to.one(0x085C, 0)?;
-        to.one(0x101C, 0x100)?;
-        if is_large {
-            to.one(0x0860, 0)?;
-        }
-        to.close()?;
-        let base = if is_large { 0x20000 } else { 0x0C000 };
-        for block in 0..self.instructions / 256 {
-            to.load(base + 0x1000 * block, 1024, 0, false)?;
-            to.close()?;
-        }
-        if !is_large {
-            // Where older cores have the vertex shader's: the same memory.
-            self.mirrors(to, 0x8000, 0xC000, 4 * self.instructions)?;
-        }
-        Ok(())
-    }
-
-    /// All of a core with HALTI5, whose `USC_CONTROL` has this ratio; returns where the pixel
-    /// engine's begin.
-    fn halti5(&self, newer: &Newer<'_>, ratio: u32, to: &mut Builder) -> Result<usize> {
-        let add = |to: &mut Builder, &Run(byte, count, value): &Run| {
-            let value = if byte == USC_CONTROL {
-                value | ratio
-            } else {
-                value
-            };
-            match newer.may_load(byte, count) {
-                true => to.load(byte, count, value, is_converted(byte)),
-                false => Ok(()),
-            }
-        };
-        for run in HALTI5_FRONT {
-            add(to, run)?;
-        }
-        for block in (0..newer.constants.min(512)).step_by(256) {
-            let count = (newer.constants - block).min(256);
-            add(to, &Run(HALTI5_UNIFORMS + 16 * block, 4 * count, 0))?;
-            to.close()?;
-        }
-        let last_part = to.words.len();
-        for run in HALTI5_PIXEL {
-            add(to, run)?;
-        }
-        let pipes = self.pixel_pipes;
-        add(to, &Run(0x1460, pipes, 0))?;
-        if pipes == 1 {
-            add(to, &Run(0x1430, 1, 0))?;
-            add(to, &Run(0x1410, 1, 0))?;
-        } else {
-            for byte in [0x16C0, 0x16E0, 0x1700] {
-                add(to, &Run(byte, pipes, 0))?;
-            }
-        }
-        for byte in [0x1480, 0x1500, 0x1520, 0x1540] {
-            add(to, &Run(byte, pipes, 0))?;
-        }
-        for target in 0..7 {
-            add(to, &Run(0x14800 + 0x20 * target, pipes, 0))?;
-        }
-        for run in HALTI5_BACK {
-            add(to, run)?;
-        }
-        to.close()?;
-        for (mirror, kept) in HALTI5_MIRRORS {
-            self.mirrors(to, mirror, kept, 32)?;
-        }
-        let uniforms = 4 * newer.constants.min(512);
-        self.mirrors(to, HALTI5_UNIFORMS_MIRROR, HALTI5_UNIFORMS, uniforms)?;
-        Ok(last_part)
-    }
-
-    /// Gives `count` states from byte `mirror` on the places of those from `kept` on.
-    fn mirrors(&self, to: &mut Builder, mirror: u32, kept: u32, count: u32) -> Result {
-        // CAST: 32 bits into at least 32.
-        let (old, new) = (state::word(mirror) as usize, state::word(kept) as usize);
-        (0..count as usize).try_for_each(|i| self.mirror(to, old + i, new + i))
-    }
-
-    fn mirror(&self, to: &mut Builder, old: usize, new: usize) -> Result {
-        let place = *to.places.get(new).ok_or(Error::InvalidArgument)?;
-        *to.places.get_mut(old).ok_or(Error::InvalidArgument)? = place;
-        Ok(())
-    }
-
-    /// The pixel engine, resolve and tile status.
-    fn back_part(&self, to: &mut Builder) -> Result {
-        to.zeros(&[
-            0x1400, 0x1404, 0x1408, 0x140C, 0x1414, 0x1418, 0x141C, 0x1420, 0x1424, 0x1428, 0x142C,
-            0x1434, 0x1454, 0x1458,
-        ])?;
-        to.runs(&[
-            Run(0x145C, 1, 0x10),
-            Run(0x14A0, 1, 0),
-            Run(0x14A8, 1, !0),
-            Run(0x14AC, 1, !0),
-            Run(0x14B0, 1, 0),
-            Run(0x14B4, 1, 0),
-            Run(0x14A4, 1, 0x000E_400C),
-            Run(0x1580, 3, 0),
-            Run(0x14B8, 1, 0),
-            Run(0x3008, 1, 0),
-        ])?;
-        let pipes = self.pixel_pipes;
-        if pipes == 1 {
-            to.zeros(&[0x1430, 0x1410])?;
-        } else {
-            for byte in [0x1460, 0x1480, 0x1500, 0x1520] {
-                to.load(byte, pipes, 0, false)?;
-            }
-        }
-        to.zeros(&[0x1604, 0x1608, 0x160C, 0x1610, 0x1614, 0x1620])?;
-        to.runs(&[
-            Run(0x1630, 2, 0),
-            Run(0x1640, 4, 0),
-            Run(0x163C, 1, 0),
-            Run(0x16A0, 1, 0),
-            Run(0x16B4, 1, 0),
-        ])?;
-        to.close()?;
-        if pipes > 1 {
-            for byte in [0x16C0, 0x16E0, 0x1700] {
-                to.load(byte, pipes, 0, false)?;
-            }
-        }
-        to.one(0x1654, 0x0020_0000)?;
-        to.close()?;
-        to.zeros(&[
-            0x1658, 0x165C, 0x1660, 0x1664, 0x1668, 0x166C, 0x1670, 0x1674, 0x16A4, 0x16AC, 0x16A8,
-        ])?;
-        to.runs(&[Run(0x1720, 8, 0), Run(0x1740, 8, 0), Run(0x1760, 8, 0)])?;
-        to.close()
-    }
+    loads.close()
 }
 
 impl StateMap {
     /// The states of a core. `OutOfMemory`; `NotSupported`: more of them than the map can hold.
     pub(crate) fn new(identity: &Identity) -> Result<Arc<Self>> {
-        let core = Core {
-            model: identity.model,
-            revision: identity.revision,
-            minor1: identity.minor_features[1],
-            minor2: identity.minor_features[2],
-            instructions: identity.instruction_count,
-            // Those states are arrays of 8.
-            pixel_pipes: identity.pixel_pipes.clamp(1, 8),
-        };
-        Ok(Arc::new(Self::of(&core, None)?, GFP_KERNEL)?)
+        let newer = None;
+        Ok(Arc::new(Self::of(&Core { identity, newer })?, GFP_KERNEL)?)
     }
 
     /// The states of a core as the drivers from 5.0.11 on keep them, as far as clients may load
     /// them by `states`. Errors as [`StateMap::new`].
     pub(crate) fn newer(identity: &Identity, states: &States) -> Result<Arc<Self>> {
-        let Some(states) = states.sets() else {
-            return Self::new(identity);
-        };
-        let core = Core {
-            model: identity.model,
-            revision: identity.revision,
-            minor1: identity.minor_features[1],
-            minor2: identity.minor_features[2],
-            instructions: identity.instruction_count,
-            pixel_pipes: identity.pixel_pipes.clamp(1, 8),
-        };
-        let newer = Newer {
-            minor3: identity.minor_features[3],
-            minor4: identity.later_minor_features[0],
-            constants: identity.num_constants,
-            varyings: identity.free_varyings,
-            states,
-            halti5: identity.has_halti5().then(|| identity.l1_cache_ratio()),
-        };
-        Ok(Arc::new(Self::of(&core, Some(&newer))?, GFP_KERNEL)?)
+        let newer = states.sets();
+        Ok(Arc::new(Self::of(&Core { identity, newer })?, GFP_KERNEL)?)
     }
 
-    fn of(core: &Core, newer: Option<&Newer<'_>>) -> Result<Self> {
-        let mut to = Builder {
-            words: KVVec::new(),
-            places: KVVec::new(),
-            open: None,
-        };
-        let select = [
-            words::load_state(state::GL_PIPE_SELECT, 1),
-            Pipe::Pipe3d.number(),
-        ];
-        to.raw(&flush_and_stall(flush::PE2D))?;
-        to.raw(&select)?;
-        to.raw(&flush_and_stall(
+    fn of(core: &Core<'_>) -> Result<Self> {
+        let mut loads = Loads::new(PADDING, 1024);
+        let mut places = KVVec::new();
+        loads.raw(&words::flush_of(flush::PE2D))?;
+        loads.raw(&WAIT)?;
+        loads.raw(&words::select_idle_pipe(Pipe::Pipe3d))?;
+        loads.raw(&words::flush_of(
             flush::DEPTH | flush::COLOR | flush::TEXTURE,
         ))?;
-        let halti5 = newer.and_then(|newer| Some((newer, newer.halti5?)));
-        let last_part = match halti5 {
-            Some((newer, ratio)) => core.halti5(newer, ratio, &mut to)?,
-            None => {
-                core.front_part(newer, &mut to)?;
-                let last_part = to.words.len();
-                core.back_part(&mut to)?;
-                last_part
+        loads.raw(&WAIT)?;
+        add(core, FRONT, &mut loads, &mut places)?;
+        let last_part = loads.words.len();
+        add(core, BACK, &mut loads, &mut places)?;
+        for row in core.rows(MIRRORS) {
+            for address in core.blocks(row).flatten() {
+                let kept = address - state::word(row.byte) + state::word(row.reset);
+                // CAST: 32 bits into at least 32.
+                let place = *places.get(kept as usize).ok_or(Error::InvalidArgument)?;
+                let mirror = places.get_mut(address as usize);
+                *mirror.ok_or(Error::InvalidArgument)? = place;
             }
-        };
-        to.raw(&[
-            words::load_state(state::GL_SEMAPHORE_TOKEN, 1),
-            words::TOKEN_FE_TO_PE,
-            words::STALL,
-            words::TOKEN_FE_TO_PE,
-        ])?;
-        let link = to.words.len();
-        to.raw(&[words::link(0, 0), 0])?;
+        }
+        loads.raw(&WAIT)?;
+        let link = loads.words.len();
+        loads.raw(&[words::link(0, 0), 0])?;
         // The last entry; its LINK would need the buffer's address.
-        to.raw(&flush_and_stall(flush::PE2D))?;
-        to.raw(&select)?;
-        to.raw(&[words::link(0, 0), 4 * u32::try_from(last_part).unwrap_or(0)])?;
+        loads.raw(&words::flush_of(flush::PE2D))?;
+        loads.raw(&WAIT)?;
+        loads.raw(&words::select_idle_pipe(Pipe::Pipe3d))?;
+        loads.raw(&[words::link(0, 0), 4 * u32::try_from(last_part).unwrap_or(0)])?;
         let mut addresses = KVVec::new();
-        for (address, &place) in (0u32..0x1_0000).zip(to.places.iter()) {
+        for (address, &place) in (0u32..0x1_0000).zip(places.iter()) {
             if place != 0 && takes_address(address) {
                 let slot = AddressSlot {
                     word: place.into(),
@@ -925,21 +650,21 @@ impl StateMap {
         }
         let place = |byte| {
             // CAST: 32 bits into at least 32.
-            let place = to.places.get(state::word(byte) as usize);
+            let place = places.get(state::word(byte) as usize);
             place.map_or(0, |&place| usize::from(place))
         };
-        let (elements, element_count) = match halti5 {
+        let (elements, element_count) = match core.meets(Need::Halti5) {
             // Each is switched on by a bit of its own.
-            Some(_) => (0, 0),
+            true => (0, 0),
             // CAST: 12 or 16.
-            None => (place(ELEMENTS), core.elements() as usize),
+            false => (place(ELEMENTS), core.count(Count::Elements) as usize),
         };
-        let mem_config = place(0x1654);
+        let mem_config = place(MEM_CONFIG);
         // Every place leaves that bit.
-        if to.words.len() > usize::from(SPECIAL) {
+        if loads.words.len() > usize::from(SPECIAL) {
             return Err(Error::InvalidArgument);
         }
-        for (address, place) in (0u32..).zip(to.places.iter_mut()) {
+        for (address, place) in (0u32..).zip(places.iter_mut()) {
             let at = usize::from(*place);
             let group = group_of((elements, element_count), at, address);
             if at != 0 && (group != Group::None || at == mem_config) {
@@ -952,12 +677,9 @@ impl StateMap {
             mem_config,
             link,
             addresses,
-            state_count: to
-                .places
-                .len()
-                .max(newer.map_or(0, Newer::common_uniforms_end)),
-            template: to.words,
-            places: to.places,
+            state_count: places.len().max(core.uniforms_end()),
+            template: loads.words,
+            places,
         })
     }
 

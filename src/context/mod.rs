@@ -23,6 +23,7 @@
 //! are tests.
 
 pub(crate) mod kept;
+mod loads;
 mod map;
 pub(crate) mod scrub;
 

@@ -18,7 +18,10 @@
 //! Pure logic; the words are made once for each core. Those of the 3D pipe come twice: all of them,
 //! and those that no context keeps, for use before one.
 
-use super::StateMap;
+use super::{
+    loads::load,
+    StateMap, //
+};
 use crate::{
     error::{
         Error,
@@ -26,7 +29,6 @@ use crate::{
     },
     stream::{
         checker::Engines,
-        decode::FIXP,
         lookup::Scratch,
         states::{
             self,
@@ -379,35 +381,7 @@ const CLEAR_3D: [(u32, &[u32]); 9] = [
 const DRAW_2D: [u32; 4] = [words::DRAW_2D, 0, 0, CLEAR_AREA];
 const KICK_3D: [u32; 2] = [words::load_state(state::RS_KICKER, 1), 1];
 
-/// `LOAD_STATE`s of states, which ascend, with their values: consecutive ones with one. A state
-/// whose value is converted comes with the header's bit for that.
-pub(super) fn load(states: impl Iterator<Item = (u32, u32)>) -> Result<KVVec<u32>> {
-    let mut list = KVVec::new();
-    // Where the open header is, and the state after its last.
-    let mut open: Option<(usize, u32)> = None;
-    for (address, value) in states {
-        let at = match open {
-            Some((at, next)) if next == address && words::has_room(list[at], 1) => at,
-            _ => {
-                if list.len() % 2 != 0 {
-                    list.push(0, GFP_KERNEL)?;
-                }
-                let header = words::load_state(address, 0) | address & FIXP;
-                list.push(header, GFP_KERNEL)?;
-                list.len() - 1
-            }
-        };
-        list[at] += 1 << 16;
-        list.push(value, GFP_KERNEL)?;
-        open = Some((at, address + 1));
-    }
-    if list.len() % 2 != 0 {
-        list.push(0, GFP_KERNEL)?;
-    }
-    Ok(list)
-}
-
-/// The same of `addresses`, which ascend: with scratch memory's address, or 0 if one takes none.
+/// `LOAD_STATE`s of `addresses`, which ascend: with scratch memory's address, or 0 if one takes none.
 fn load_reset(addresses: impl Iterator<Item = u32>, scratch: &Scratch) -> Result<KVVec<u32>> {
     load(
         addresses.map(|address| match states::takes_address(address) {

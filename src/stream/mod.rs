@@ -13,7 +13,7 @@ pub(crate) mod loaded;
 pub(crate) mod lookup;
 mod resolve;
 pub(crate) mod states;
-mod table;
+pub(crate) mod table;
 mod unused;
 pub(crate) mod vector;
 mod vector_names;

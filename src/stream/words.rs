@@ -219,13 +219,6 @@ pub(crate) const fn link(address: u32, bytes: u32) -> u32 {
     0x4000_0000 | ((end.wrapping_sub(address) >> 3) & 0xFFFF)
 }
 
-/// Whether a `LOAD_STATE` can load `more` states than its header says. A header of 1024 states
-/// says 0.
-pub(crate) const fn has_room(header: u32, more: u32) -> bool {
-    let count = header >> 16 & 0x3FF;
-    count != 0 && count + more < 1024
-}
-
 /// Words of the idle loop at the end of the ring: WAIT, then LINK back to it.
 pub(crate) const fn wait_link(address: u32) -> [u32; 4] {
     [WAIT, 0, 0x4000_0002, address]
@@ -243,7 +236,7 @@ pub(crate) struct Caches {
 }
 
 /// A load of `GL_FLUSH_CACHE`, or a NOP.
-const fn flush_of(bits: u32) -> [u32; 2] {
+pub(crate) const fn flush_of(bits: u32) -> [u32; 2] {
     match bits {
         0 => [NOP, 0],
         bits => [load_state(state::GL_FLUSH_CACHE, 1), bits],
