@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `gpu_govern`, a file of the platform driver's in sysfs: the `kernel` crate has no driver
+//! `gpu_govern`, a file of the platform driver in sysfs: the `kernel` crate has no driver
 //! attributes yet.
 
 use super::{
@@ -20,16 +20,16 @@ use kernel::{
     prelude::*, //
 };
 
-/// The functions that answer.
+/// The callbacks of the file.
 pub(crate) trait Attribute: 'static {
     /// Writes the contents.
     fn show(text: &mut Text<'_>) -> Result;
 
-    /// Takes what is written to it.
+    /// Handles a write.
     fn store(text: &[u8]) -> Result;
 }
 
-/// A text that is written into memory.
+/// A text buffer.
 pub(crate) struct Text<'a> {
     memory: &'a mut [u8],
     bytes: usize,
@@ -41,12 +41,12 @@ impl<'a> Text<'a> {
         Self { memory, bytes: 0 }
     }
 
-    /// How long it is.
+    /// The length in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Writes more of it. An error: there is no room.
+    /// Appends `text`. An error: there is no room.
     pub(crate) fn write_fmt(&mut self, text: fmt::Arguments<'_>) -> fmt::Result {
         Write::write_fmt(self, text)
     }
@@ -62,18 +62,18 @@ impl Write for Text<'_> {
     }
 }
 
-/// As long as there is one of these, the file is there.
+/// Keeps the file while it lives.
 ///
 /// # Invariants
 ///
-/// `gal_show_govern` has succeeded for it, by a device that is bound as long as `'bound`.
+/// `gal_show_govern` has succeeded for it, with a device that is bound for `'bound`.
 pub(crate) struct Shown<'bound> {
-    /// For the answers.
+    /// Keeps the callbacks loaded.
     _in_use: InUse,
     _bound: PhantomData<&'bound ()>,
 }
 
-/// A device's part in it.
+/// The callbacks for C.
 struct Answers<T>(PhantomData<T>);
 
 impl<T: Attribute> Answers<T> {
@@ -88,9 +88,9 @@ impl<T: Attribute> Answers<T> {
 
     /// # Safety
     ///
-    /// `page` is a page that has no other user for the length of the call.
+    /// `page` is a page without another user during the call.
     unsafe extern "C" fn show(page: *mut c_char) -> isize {
-        // SAFETY: By the caller; sysfs clears it before.
+        // SAFETY: By the caller; sysfs has cleared the page.
         let page = unsafe { core::slice::from_raw_parts_mut(page.cast::<u8>(), PAGE_SIZE) };
         let mut text = Text::new(page);
         match T::show(&mut text) {
@@ -102,7 +102,7 @@ impl<T: Attribute> Answers<T> {
 
     /// # Safety
     ///
-    /// `text` has that many bytes for the length of the call.
+    /// `text` has `bytes` bytes during the call.
     unsafe extern "C" fn store(text: *const c_char, bytes: usize) -> isize {
         // SAFETY: By the caller's contract `text` is valid for reads of `bytes` bytes during the
         // call.
@@ -116,14 +116,14 @@ impl<T: Attribute> Answers<T> {
 }
 
 impl<'bound> Shown<'bound> {
-    /// Makes the file of the driver of `dev`, if it is not there, for which `T` answers. It may be
-    /// read, and written, before this returns. `EBUSY`: it is another driver's, or another's
-    /// answers.
+    /// Makes the file in the driver of `dev`, unless it exists, with the callbacks of `T`. These
+    /// may be called before this returns. `EBUSY`: the file is another driver's, or has other
+    /// callbacks.
     pub(crate) fn new<T: Attribute>(dev: &'bound device::Device<device::Bound>) -> Result<Self> {
         let in_use = InUse::new()?;
         // SAFETY: The device is bound, and the answers are static and need no data.
         to_result(unsafe { shim::gal_show_govern(raw_device(dev), Answers::<T>::table()) })?;
-        // INVARIANT: Just now.
+        // INVARIANT: `gal_show_govern` succeeded just now.
         Ok(Self {
             _in_use: in_use,
             _bound: PhantomData,
@@ -133,8 +133,8 @@ impl<'bound> Shown<'bound> {
 
 impl Drop for Shown<'_> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; the driver exists as long as a device of it is bound. If
-        // this is the last file, no answer runs when it returns, and none will.
+        // SAFETY: By the type invariant; the driver exists as long as a device of it is bound.
+        // After the last call no callback runs any more.
         unsafe { shim::gal_hide_govern() }
     }
 }

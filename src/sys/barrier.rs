@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Memory barriers; the `kernel` crate's have other names from one release to the next.
+//! Memory barriers: those of the `kernel` crate change their names between releases.
 
 use super::shim;
 
-/// `wmb()`: writes before it reach memory, as devices see it, before writes after it.
+/// `wmb()`: orders writes as devices see them.
 pub(crate) fn write() {
     // SAFETY: A barrier has no conditions.
     unsafe { shim::gal_wmb() }
 }
 
-/// `smp_rmb()`: reads before it are done before reads after it.
+/// `smp_rmb()`: orders reads between CPUs.
 pub(crate) fn smp_read() {
     // SAFETY: A barrier has no conditions.
     unsafe { shim::gal_smp_rmb() }
 }
 
-/// `smp_wmb()`: other processors see writes before it before writes after it.
+/// `smp_wmb()`: orders writes between CPUs.
 pub(crate) fn smp_write() {
     // SAFETY: A barrier has no conditions.
     unsafe { shim::gal_smp_wmb() }

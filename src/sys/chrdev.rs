@@ -31,12 +31,12 @@ use kernel::{
     types::ForeignOwnable, //
 };
 
-/// Which program makes a system call.
+/// The kind of program that makes a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
-    /// One of the kernel's own width.
+    /// One of the kernel's word width.
     Native,
-    /// A 32-bit one on a 64-bit kernel.
+    /// A 32-bit program on a 64-bit kernel.
     #[cfg(CONFIG_COMPAT)]
     Compat,
 }
@@ -48,7 +48,7 @@ impl Caller {
     }
 }
 
-/// What a file of the device does.
+/// The operations of an open file of the device.
 pub(crate) trait FileOperations: Send + Sync + Sized + 'static {
     /// A process opens the device.
     fn open() -> Result<Arc<Self>>;
@@ -56,7 +56,7 @@ pub(crate) trait FileOperations: Send + Sync + Sized + 'static {
     /// The address space of the file.
     fn views(&self) -> &Views;
 
-    /// `ioctl(2)`, of whom, the code and its argument.
+    /// `ioctl(2)` of `caller`.
     fn ioctl(
         self: ArcBorrow<'_, Self>,
         file: &OpenFile,
@@ -65,7 +65,7 @@ pub(crate) trait FileOperations: Send + Sync + Sized + 'static {
         argument: usize,
     ) -> Result<isize>;
 
-    /// What `/proc/PID/fdinfo/FD` has of the file.
+    /// Prints to `/proc/PID/fdinfo/FD`.
     #[cfg(CONFIG_PROC_FS)]
     fn show(self: ArcBorrow<'_, Self>, out: &SeqFile);
 
@@ -76,20 +76,19 @@ pub(crate) trait FileOperations: Send + Sync + Sized + 'static {
     fn release(self: Arc<Self>);
 }
 
-/// An open file, as its own ioctl sees it.
+/// An open file, during its ioctl.
 #[repr(transparent)]
 pub(crate) struct OpenFile(File);
 
 impl OpenFile {
-    /// Whether it is open for reading and writing, as what is mapped must be.
+    /// Whether it is open for reading and writing, as mappings require.
     pub(crate) fn is_read_write(&self) -> bool {
         self.0.flags() & flags::O_ACCMODE == flags::O_RDWR
     }
 
     /// Maps `bytes` of this file at byte `offset` into the calling process, shared, readable and
-    /// writable. Calls the file's own mmap. Returns the address.
-    ///
-    /// No lock that `mmap` takes may be held.
+    /// writable. Calls the file's `mmap`, so the caller must not hold a lock that this takes.
+    /// Returns the address.
     pub(crate) fn map_into_caller(&self, bytes: usize, offset: usize) -> Result<usize> {
         // SAFETY: The file is open for the length of the call.
         unsafe { super::map_file(self.0.as_ptr(), bytes, true, offset) }
@@ -100,7 +99,7 @@ impl OpenFile {
 /// cast hides it from bindgen.
 const UNSIGNED_OFFSET: bindings::fop_flags_t = 1 << 5;
 
-/// This module, as the C side knows it.
+/// This module's `struct module`.
 const fn this_module() -> *mut bindings::module {
     #[cfg(MODULE)]
     {
@@ -142,9 +141,8 @@ impl<T: FileOperations> Operations<T> {
     unsafe extern "C" fn open(_: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         from_result(|| {
             let state = T::open()?;
-            // SAFETY: The file is ours to set up. It has a reference of its object until it is
-            // released, so the object is never exclusive: what it lends, as `views` does, stays
-            // lent as long.
+            // SAFETY: The file is ours to set up. It holds a reference of its object until it is
+            // released, so nothing has exclusive access to the object: `views` stays valid as long.
             unsafe {
                 state.views().adopt(file);
                 (*file).private_data = state.into_foreign();
@@ -183,7 +181,7 @@ impl<T: FileOperations> Operations<T> {
         code: c_uint,
         argument: c_ulong,
     ) -> c_long {
-        // What is above the low half of a register is not the program's.
+        // The upper half of the register does not belong to a 32-bit program.
         let argument = argument & 0xFFFF_FFFF;
         // SAFETY: The VFS calls this with a file of ours, which is what `ioctl_of` requires.
         unsafe { Self::ioctl_of(Caller::Compat, file, code, argument) }
@@ -253,7 +251,7 @@ pub(crate) struct CharDevice<T> {
     minors: u32,
     class: *mut bindings::class,
     nodes: u32,
-    /// For the operations.
+    /// Keeps the operations loaded.
     _in_use: InUse,
     _files: PhantomData<fn() -> T>,
 }
@@ -263,12 +261,12 @@ unsafe impl<T> Send for CharDevice<T> {}
 // SAFETY: No method takes `&self`, so a shared reference gives access to nothing.
 unsafe impl<T> Sync for CharDevice<T> {}
 
-/// Where minor numbers start in a 32-bit device number.
+/// Number of bits of the minor in a 32-bit device number.
 const MINOR_BITS: u32 = 20;
 
 impl<T: FileOperations> CharDevice<T> {
-    /// Registers `major` (0: any) under `name` and makes one node for each of `nodes`, in a class
-    /// of name `class`. A `!` in a node's name makes a subdirectory of `/dev`.
+    /// Registers `major` (0: any) under `name`, and makes one node for each of `nodes`, in a class
+    /// named `class`. A `!` in a node's name makes a subdirectory of `/dev`.
     pub(crate) fn new(
         major: u32,
         name: &'static CStr,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The clocks of a device's node, whatever it calls them: the `kernel` crate has those that have a
-//! name alone.
+//! The clocks of a device's node, with and without names: the `kernel` crate supports only named
+//! clocks.
 
 use super::raw_device;
 use core::ptr;
@@ -16,8 +16,8 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `first` leads to `count` clocks that `clk_bulk_get_all` has made, which are put once; if `count`
-/// is 0, nowhere.
+/// `first` points to `count` clocks from `clk_bulk_get_all`, which only `Drop` puts; it may be null
+/// if `count` is 0.
 pub(crate) struct NodeClocks {
     first: *mut bindings::clk_bulk_data,
     count: c_int,
@@ -29,13 +29,13 @@ unsafe impl Send for NodeClocks {}
 unsafe impl Sync for NodeClocks {}
 
 impl NodeClocks {
-    /// Those of `dev`, off. `EPROBE_DEFER`: one is not there yet.
+    /// The clocks of `dev`, disabled. `EPROBE_DEFER`: one does not exist yet.
     pub(crate) fn get(dev: &Device) -> Result<Self> {
         let mut first = ptr::null_mut();
         // SAFETY: The reference guarantees a live device.
         let count = unsafe { bindings::clk_bulk_get_all(raw_device(dev), &mut first) };
         to_result(count)?;
-        // INVARIANT: Got just now; 0: nothing was made.
+        // INVARIANT: Got just now; nothing was allocated if `count` is 0.
         Ok(Self { first, count })
     }
 
@@ -47,19 +47,19 @@ impl NodeClocks {
         }
     }
 
-    /// How many there are.
+    /// Number of clocks.
     pub(crate) fn len(&self) -> usize {
         self.all().len()
     }
 
-    /// What the node calls one of them, if anything.
+    /// The name of a clock in the node, if any.
     pub(crate) fn name(&self, which: usize) -> Option<&CStr> {
         let name = self.all().get(which)?.id;
         // SAFETY: The names are texts in the node, which lives as long as its device.
         (!name.is_null()).then(|| unsafe { CStr::from_char_ptr(name) })
     }
 
-    /// Switches all on.
+    /// Enables all clocks.
     pub(crate) fn enable(&self) -> Result {
         // SAFETY: By the type invariant there are `count`.
         unsafe {
@@ -69,7 +69,7 @@ impl NodeClocks {
         }
     }
 
-    /// Switches all off, which [`NodeClocks::enable`] has switched on.
+    /// Disables all clocks, after [`NodeClocks::enable`].
     pub(crate) fn disable(&self) {
         // SAFETY: By the type invariant there are `count`.
         unsafe {
@@ -78,7 +78,7 @@ impl NodeClocks {
         }
     }
 
-    /// The rate of one of them, in Hz; 0: there is none, or it is not known.
+    /// The rate of a clock, in Hz. 0: there is none, or it is not known.
     pub(crate) fn rate(&self, which: Option<usize>) -> usize {
         let clock = which.and_then(|which| self.all().get(which));
         clock.map_or(0, |clock| {
@@ -87,7 +87,7 @@ impl NodeClocks {
         })
     }
 
-    /// Sets that rate, if there is one.
+    /// Sets the rate of a clock, if there is one.
     pub(crate) fn set_rate(&self, which: Option<usize>, hertz: usize) -> Result {
         let clock = which.and_then(|which| self.all().get(which));
         clock.map_or(Ok(()), |clock| {

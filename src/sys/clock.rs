@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A quick clock, for what is measured of every job.
+//! A fast clock, for measurements of every job.
 //!
-//! `ktime_get` takes sixty instructions on ARM, most of which make nanoseconds of a counter. This
-//! reads the counter itself, the one of the kernel's own delays, and makes nanoseconds only for a
-//! reader ([`nanoseconds`]). It may wrap after a few seconds: what takes longer is measured in
-//! jiffies.
+//! `ktime_get` takes sixty instructions on ARM, most of them to convert a counter to nanoseconds.
+//! This reads the counter of the kernel's delays, and converts only for a reader ([`nanoseconds`]).
+//! The counter may wrap after a few seconds: longer times are measured in jiffies.
 
 use super::{
     jiffies,
@@ -14,7 +13,7 @@ use super::{
 };
 use kernel::time::msecs_to_jiffies;
 
-/// From this number of jiffies on these are the measure: a second.
+/// The least number of jiffies to measure in jiffies: a second.
 const LONG: usize = HZ as usize;
 
 /// A point in time.
@@ -35,13 +34,13 @@ impl Stamp {
         }
     }
 
-    /// One for tests.
+    /// A stamp for tests.
     #[cfg(CONFIG_KUNIT)]
     pub(crate) fn at(count: usize, jiffies: usize) -> Self {
         Self { count, jiffies }
     }
 
-    /// Counts that have passed since `earlier`, which was not later.
+    /// Counts since `earlier`.
     #[inline]
     pub(crate) fn since(self, earlier: Self) -> u64 {
         let jiffies = self.jiffies.wrapping_sub(earlier.jiffies);
@@ -49,7 +48,7 @@ impl Stamp {
         if jiffies > LONG {
             return long(jiffies);
         }
-        // Processors may be a count or two apart. CAST: at most 64 bits.
+        // CPUs may differ by a count or two. CAST: at most 64 bits.
         match count > usize::MAX / 2 {
             true => 0,
             false => count as u64,
@@ -57,7 +56,7 @@ impl Stamp {
     }
 }
 
-/// Counts in that number of jiffies.
+/// Counts in `jiffies`.
 #[cold]
 #[inline(never)]
 fn long(jiffies: usize) -> u64 {
@@ -67,13 +66,13 @@ fn long(jiffies: usize) -> u64 {
     (jiffies as u64).saturating_mul(each as u64)
 }
 
-/// Counts in that many milliseconds.
+/// Counts in `milliseconds`.
 pub(crate) fn counts(milliseconds: u32) -> u64 {
     // CAST: jiffies have the machine's width.
     long(msecs_to_jiffies(milliseconds) as usize)
 }
 
-/// Nanoseconds of a number of counts.
+/// Converts counts to nanoseconds.
 pub(crate) fn nanoseconds(counts: u64) -> u64 {
     // SAFETY: The conversion is arithmetic on its argument and has no preconditions.
     unsafe { shim::gal_count_ns(counts) }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Standing in for a core at a driver that waits for all cores of the device tree (etnaviv does):
-//! a component of the kernel's that does nothing.
+//! Stand-ins for cores: components that do nothing, for a driver that waits for all cores of the
+//! device tree, as etnaviv does.
 
 use super::{
     raw_device,
@@ -14,15 +14,15 @@ use kernel::{
     prelude::*, //
 };
 
-/// A component for a device-tree node that is ours.
+/// A component for a device-tree node that we drive.
 ///
-/// An aggregate that has it keeps the module from being unloaded, and keeps it, too, if it is
-/// dropped, until the aggregate ends.
+/// An aggregate that has bound it prevents the unload of the module. If this is dropped, the
+/// component stays until the aggregate ends.
 ///
 /// # Invariants
 ///
-/// `raw` is of `gal_new_stand_in`, and stays until this is dropped: all that are left are freed
-/// only after the last use of the module.
+/// `raw` came from `gal_new_stand_in`, and stays valid until this is dropped: remaining components
+/// are freed only after the last use of the module.
 pub(crate) struct StandIn {
     raw: *mut shim::gal_stand_in,
     _in_use: InUse,
@@ -34,16 +34,16 @@ unsafe impl Send for StandIn {}
 unsafe impl Sync for StandIn {}
 
 impl StandIn {
-    /// Adds a component for the core `dev`, if it has a node. Drivers that waited for it alone are
-    /// bound before this returns: an error may be theirs. `EBUSY`: there is one for it.
+    /// Adds a component for the core `dev`, if it has a node. Aggregates that waited only for it
+    /// are bound before this returns, and may cause an error. `EBUSY`: the core has one.
     pub(crate) fn new(dev: &device::Device<device::Bound>) -> Result<Option<Self>> {
         let in_use = InUse::new()?;
-        // SAFETY: The device is live; of it only its name and its node are taken.
+        // SAFETY: The device is live; the call uses only its name and its node.
         let raw = from_err_ptr(unsafe { shim::gal_new_stand_in(raw_device(dev)) })?;
         if raw.is_null() {
             return Ok(None);
         }
-        // INVARIANT: Made just now, or taken up again, and exclusive in both cases.
+        // INVARIANT: Made just now, or reused, and exclusive in both cases.
         Ok(Some(Self {
             raw,
             _in_use: in_use,
@@ -59,11 +59,11 @@ impl Drop for StandIn {
     }
 }
 
-/// Ends all that is left of them, whatever their aggregates.
+/// Frees all remaining components.
 ///
 /// # Safety
 ///
-/// There is no [`InUse`] any more, and none can be had.
+/// No [`InUse`] exists, and none can be made.
 pub(super) unsafe fn end_all() {
     // SAFETY: By the caller there is no `StandIn`.
     unsafe { shim::gal_end_stand_ins() }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Files of the kernel's device coredumps: the state of a device that hangs.
+//! Device coredumps: the state of a device that hangs.
 //!
-//! The kernel shows one for each device, until it is written to, or five minutes have passed, to
-//! root alone (`/sys/class/devcoredump`). A [`Stand`] lets it show more than one of a device.
+//! The kernel keeps one for each device (`/sys/class/devcoredump`, for root only), until root
+//! writes to it, or five minutes have passed. A [`Stand`] allows more than one for a device.
 
 use super::{
     raw_device,
@@ -17,17 +17,17 @@ use kernel::{
     str::CString, //
 };
 
-/// Whether the kernel takes any.
+/// Whether the kernel supports device coredumps.
 pub(crate) fn is_possible() -> bool {
-    // SAFETY: Only says how the kernel was configured.
+    // SAFETY: Only returns the kernel's configuration.
     unsafe { shim::gal_has_dumps() }
 }
 
-/// A device, below another one, that one more dump of that is shown of. The dump outlives it.
+/// A child of a device, for one more dump of that device. The dump outlives it.
 pub(crate) struct Stand(faux::Registration);
 
 impl Stand {
-    /// Number `number` of core `core`, whose device is `parent`. May sleep.
+    /// Makes device `number` for core `core`, whose device is `parent`. May sleep.
     pub(crate) fn new(parent: &Device, core: usize, number: usize) -> Result<Self> {
         let name = CString::try_from_fmt(fmt!("galcore-dump.{core}.{number}"))?;
         faux::Registration::new(&name, Some(parent)).map(Self)
@@ -35,24 +35,24 @@ impl Stand {
 
     /// The device of the dump.
     pub(crate) fn device(&self) -> &Device {
-        // From Linux 7.3 on there is a type between.
+        // From Linux 7.3 on there is a type in between.
         let own = self.0.as_ref();
         own.as_ref()
     }
 }
 
-/// A file that is being written.
+/// A dump that is being written.
 ///
 /// # Invariants
 ///
-/// `data` is memory of `size` bytes by `gal_allocate_dump`, initialized, and this value's own.
+/// `data` is `size` initialized bytes from `gal_allocate_dump`, and belongs to this value.
 pub(crate) struct File {
     data: NonNull<u8>,
     size: usize,
 }
 
 impl File {
-    /// One of `size` zeros. Waits for nothing. `ENOMEM`: no memory that is free now.
+    /// A dump of `size` zeros. Waits for nothing. `ENOMEM`: no memory is free now.
     pub(crate) fn new(size: usize) -> Result<Self> {
         if size == 0 {
             return Err(EINVAL);
@@ -72,11 +72,12 @@ impl File {
         unsafe { core::slice::from_raw_parts_mut(self.data.as_ptr(), self.size) }
     }
 
-    /// Gives the first `used` bytes to the kernel as the dump of `dev`, in place of an earlier one.
-    /// May sleep.
+    /// Publishes the first `used` bytes as the dump of `dev`, and replaces an earlier one. May
+    /// sleep.
     pub(crate) fn publish(self, dev: &Device, used: usize) {
         let this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: By the type invariant the memory is ours; it is given away here, and not dropped.
+        // SAFETY: By the type invariant the memory is ours; its ownership passes to the kernel
+        // here.
         unsafe {
             shim::gal_publish_dump(
                 raw_device(dev),

@@ -2,9 +2,8 @@
 
 //! Folders of text files in debugfs.
 //!
-//! Not those of the `kernel` crate: their operations are in this module and name no owner, but
-//! debugfs looks into them when a file is closed, also when the module is not there any more. While
-//! one of ours is open the module stays.
+//! The `kernel` crate's files have operations in this module without an owner. Debugfs reads them
+//! when a file is closed, even after the module is unloaded. Here an open file keeps the module.
 
 use super::{
     shim,
@@ -25,31 +24,31 @@ use kernel::{
 /// Prints a file.
 type Show = fn(&mut fmt::Formatter<'_>) -> fmt::Result;
 
-/// Takes what is written.
+/// Handles a write.
 type Take = fn(&mut UserSliceReader) -> Result;
 
-/// Where a reader of a file of records is: zeros at first.
+/// A reader's position in a file of records, initially zeros.
 pub(crate) type Mark = [u64; 5];
 
-/// Goes on to the next record; says whether there is one.
+/// Advances to the next record. Returns whether there is one.
 type Advance = fn(&mut Mark) -> bool;
 
-/// Prints the record that there is. May be called more than once for one.
+/// Prints the current record. May be called repeatedly for one record.
 type ShowRecord = fn(&mut Mark, &mut fmt::Formatter<'_>) -> fmt::Result;
 
-/// What makes the records of a file.
+/// The callbacks of a file of records.
 #[repr(C)]
 struct Records {
-    // In front: C is given the records, and has this of them.
+    // First, as C gets a pointer to the records and uses this part.
     callbacks: shim::gal_debug_records,
     advance: Advance,
     show: ShowRecord,
 }
 
-/// A file.
+/// A file in debugfs.
 #[repr(C)]
 pub(crate) struct File {
-    // In front: C is given the file, and has this of it.
+    // First, as C gets a pointer to the file and uses this part.
     answers: shim::gal_debug_answers,
     records: Option<Records>,
     name: &'static CStr,
@@ -58,7 +57,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// One that root may read.
+    /// A file that root may read.
     pub(crate) const fn new(name: &'static CStr, show: Show) -> Self {
         Self {
             answers: shim::gal_debug_answers {
@@ -72,7 +71,7 @@ impl File {
         }
     }
 
-    /// One that is made piece by piece, as it is read, and that only `CAP_SYS_ADMIN` may open.
+    /// A file of records, which are made as it is read. Only `CAP_SYS_ADMIN` may open it.
     pub(crate) const fn of_records(
         name: &'static CStr,
         advance: Advance,
@@ -90,7 +89,7 @@ impl File {
         file
     }
 
-    /// One that root may read and write.
+    /// A file that root may read and write.
     pub(crate) const fn writable(name: &'static CStr, show: Show, take: Take) -> Self {
         let mut file = Self::new(name, show);
         file.take = Some(take);
@@ -106,12 +105,12 @@ impl fmt::Display for File {
 
 /// # Safety
 ///
-/// `m` is that of a read of the file that `answers` is in.
+/// `m` is of a read of the file that contains `answers`.
 unsafe extern "C" fn show_file(
     m: *mut bindings::seq_file,
     answers: *const shim::gal_debug_answers,
 ) -> c_int {
-    // SAFETY: C was given a file that lasts, at whose start the answers are.
+    // SAFETY: C has a pointer to a static file, which begins with the answers.
     let file = unsafe { &*answers.cast::<File>() };
     // SAFETY: Valid for the length of the call.
     seq_print!(unsafe { SeqFile::from_raw(m) }, "{file}");
@@ -120,13 +119,13 @@ unsafe extern "C" fn show_file(
 
 /// # Safety
 ///
-/// `answers` is in a file; `from` is a user pointer, which may be any.
+/// `answers` is in a file; `from` may be any user pointer.
 unsafe extern "C" fn write_file(
     from: *const c_char,
     bytes: usize,
     answers: *const shim::gal_debug_answers,
 ) -> isize {
-    // SAFETY: C was given a file that lasts, at whose start `answers` is.
+    // SAFETY: C has a pointer to a static file, which begins with `answers`.
     let file = unsafe { &*answers.cast::<File>() };
     let Some(take) = file.take else {
         return EINVAL.to_errno() as isize;
@@ -141,8 +140,8 @@ unsafe extern "C" fn write_file(
 
 /// # Safety
 ///
-/// `mark` is one reader's, without concurrent use; `records` is at the start of a [`Records`] that
-/// lasts.
+/// `mark` belongs to one reader, without concurrent use; `records` is the start of a static
+/// [`Records`].
 unsafe extern "C" fn advance_records(
     mark: *mut shim::gal_mark,
     records: *const shim::gal_debug_records,
@@ -156,7 +155,7 @@ unsafe extern "C" fn advance_records(
 
 /// # Safety
 ///
-/// As [`advance_records`]; `m` is that of a read of the file.
+/// As [`advance_records`]; `m` is of a read of the file.
 unsafe extern "C" fn show_record(
     m: *mut bindings::seq_file,
     mark: *mut shim::gal_mark,
@@ -172,7 +171,7 @@ unsafe extern "C" fn show_record(
     0
 }
 
-/// A record, to be printed once.
+/// A record that is printed once.
 struct Shown<'a>(core::cell::Cell<Option<(&'a mut Mark, ShowRecord)>>);
 
 impl fmt::Display for Shown<'_> {
@@ -184,14 +183,14 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// A folder of files at the top of debugfs, as long as it lives.
+/// A folder of files at the top of debugfs, while it lives.
 ///
 /// # Invariants
 ///
 /// `folder` came from `gal_debug_folder`, and is not removed yet.
 pub(crate) struct Folder {
     folder: *mut bindings::dentry,
-    /// For the files.
+    /// Keeps the files' callbacks loaded.
     _in_use: InUse,
 }
 
@@ -201,25 +200,23 @@ unsafe impl Send for Folder {}
 unsafe impl Sync for Folder {}
 
 impl Folder {
-    /// Makes it, or what of it can be made: nothing where there is no debugfs. `ENODEV`: the module
-    /// goes.
+    /// Makes the folder as far as possible: nothing without debugfs. `ENODEV`: the module is being
+    /// unloaded.
     pub(crate) fn new(name: &CStr, files: &'static [File]) -> Result<Self> {
         let in_use = InUse::new()?;
-        // SAFETY: A string. What comes back may be an error, which the others take.
+        // SAFETY: A string. The result may be an error pointer, which the other calls accept.
         let folder = unsafe { shim::gal_debug_folder(name.as_char_ptr()) };
         for file in files {
             if let Some(records) = &file.records {
                 let records = core::ptr::from_ref(records).cast();
-                // SAFETY: A string; the records are part of something that lasts, and so may be
-                // called at any time.
+                // SAFETY: A string; the records are static, so they may be called at any time.
                 unsafe {
                     shim::gal_debug_records_file(folder, file.name.as_char_ptr(), records);
                 }
                 continue;
             }
             let answers = core::ptr::from_ref(file).cast();
-            // SAFETY: A string; the answers are part of something that lasts, and so may be called
-            // at any time.
+            // SAFETY: A string; the answers are static, so they may be called at any time.
             unsafe {
                 shim::gal_debug_file(
                     folder,

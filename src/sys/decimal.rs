@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Numbers of 64 bits in decimal.
+//! Decimal formatting of 64-bit numbers.
 
 use super::shim;
 use kernel::fmt;
 
-/// The decimal digits of a number of 64 bits, for which Rust's own formatting divides: on 32-bit
-/// ARM the kernel has no such division for it.
+/// The decimal digits of a 64-bit number. Rust's formatting needs 64-bit division, which the kernel
+/// lacks on 32-bit ARM.
 pub(crate) struct Digits {
     room: [u8; 24],
     length: usize,
 }
 
 impl Digits {
-    /// Those of `number`.
+    /// The digits of `number`.
     pub(crate) fn of(number: u64) -> Self {
         let mut room = [0; 24];
         // SAFETY: There is room for that many bytes.
@@ -21,14 +21,14 @@ impl Digits {
         Self { room, length }
     }
 
-    /// As text.
+    /// The digits as text.
     pub(crate) fn text(&self) -> &str {
         let digits = self.room.get(..self.length).unwrap_or(&[]);
         core::str::from_utf8(digits).unwrap_or("?")
     }
 }
 
-/// A number of 64 bits, shown in decimal.
+/// A 64-bit number that is formatted in decimal.
 pub(crate) struct Decimal(pub(crate) u64);
 
 impl fmt::Display for Decimal {

@@ -2,7 +2,7 @@
 
 //! Fences for other drivers and processes: `dma_fence` in a sync file.
 //!
-//! Without `CONFIG_SYNC_FILE` every call here answers `ENOTSUPP`. The C half is `shim_fence.c`.
+//! Without `CONFIG_SYNC_FILE` every call here returns `ENOTSUPP`. The C half is `shim_fence.c`.
 
 use super::{
     file::{
@@ -20,15 +20,15 @@ use kernel::{
     prelude::*, //
 };
 
-/// A fence that is not signaled yet. It is at the latest when this goes, or after 10 s, with an
-/// error: others, who cannot help it, may wait.
+/// A fence that is not signaled yet. It is signaled with an error when this is dropped, or after
+/// 10 s, so that others do not wait without a bound.
 ///
 /// # Invariants
 ///
-/// The pointer is of a live fence of `gal_new_fence`, of which a reference is ours.
+/// The pointer references a live fence of `gal_new_fence`, of which we own a reference.
 pub(crate) struct Fence {
     fence: NonNull<shim::gal_fence>,
-    /// For the work item that ends it.
+    /// Keeps the work item that ends it loaded.
     _in_use: InUse,
 }
 
@@ -38,12 +38,12 @@ unsafe impl Send for Fence {}
 unsafe impl Sync for Fence {}
 
 impl Fence {
-    /// A fence that ends with `ETIMEDOUT` if it is not signaled in time. `ENOMEM`.
+    /// A fence that fails with `ETIMEDOUT` if it is not signaled in time. `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
         Self::make(None)
     }
 
-    /// The same for a job of the core at place `core`, whose jobs end in their order.
+    /// As [`Self::new`], for a job of the core at place `core`, whose jobs end in order.
     pub(crate) fn of_core(core: usize) -> Result<Self> {
         Self::make(Some(core))
     }
@@ -62,7 +62,7 @@ impl Fence {
         })
     }
 
-    /// A sync file of it. `EMFILE`: the process has no descriptor left. `ENOMEM`.
+    /// Makes a sync file of it. `EMFILE`: the process has no descriptor left. `ENOMEM`.
     pub(crate) fn file(&self) -> Result<NewFile> {
         let reserved = Reserved::new()?;
         // SAFETY: By the type invariant; the result is checked.
@@ -71,7 +71,7 @@ impl Fence {
         unsafe { reserved.fill(file) }
     }
 
-    /// It, for others that wait for it.
+    /// A reference for others to wait for.
     pub(crate) fn share(&self) -> Option<SharedFence> {
         // SAFETY: By the type invariant the fence is live.
         let fence = unsafe { shim::gal_share_fence(self.fence.as_ptr()) };
@@ -79,13 +79,13 @@ impl Fence {
         NonNull::new(fence).map(SharedFence)
     }
 
-    /// Whether its time was up.
+    /// Whether it has timed out.
     pub(crate) fn is_over(&self) -> bool {
         // SAFETY: By the type invariant the fence is live.
         unsafe { shim::gal_fence_is_over(self.fence.as_ptr()) }
     }
 
-    /// Its event has happened.
+    /// Signals the fence.
     pub(crate) fn signal(self) {
         // SAFETY: By the type invariant the fence is live, and `self` ends with this call: it is
         // signaled once.
@@ -110,7 +110,7 @@ pub(super) fn number_of(core: Option<usize>) -> u32 {
 ///
 /// # Invariants
 ///
-/// The pointer is of a live fence, of which a reference is ours.
+/// The pointer references a live fence, of which we own a reference.
 pub(crate) struct SharedFence(pub(super) NonNull<shim::dma_fence>);
 
 impl Drop for SharedFence {
@@ -121,10 +121,10 @@ impl Drop for SharedFence {
 }
 
 /// Waits for the sync file of the calling process's descriptor `fd`, at least `milliseconds`; all
-/// ones is for ever.
+/// ones is no limit.
 ///
-/// `EINVAL`: there is none. `ETIMEDOUT`: not in that time. `ERESTARTSYS`: a Unix signal came first, or
-/// one that kills, if the wait `outlasts` the others.
+/// `EINVAL`: there is none. `ETIMEDOUT`: not in that time. `ERESTARTSYS`: a Unix signal came first;
+/// only a fatal one if the wait `outlasts` the others.
 pub(crate) fn wait(fd: i32, milliseconds: u32, outlasts: bool) -> Result {
     // SAFETY: The call looks the descriptor up in the caller's table and refuses numbers that are
     // not in use.
@@ -135,7 +135,7 @@ pub(crate) fn wait(fd: i32, milliseconds: u32, outlasts: bool) -> Result {
 ///
 /// # Safety
 ///
-/// There is no [`Fence`], nor will there be one.
+/// No [`Fence`] exists, and none can be made.
 pub(super) unsafe fn end_all() {
     // SAFETY: By the caller nothing queues it any more.
     unsafe { shim::gal_end_fences() }

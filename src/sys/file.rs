@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Files that a command makes for its caller.
+//! New files with descriptors for the caller of a command.
 
 use core::ptr::NonNull;
 use kernel::{
@@ -16,11 +16,11 @@ use kernel::{
     sync::aref::ARef, //
 };
 
-/// A number for a file that is yet to be made.
+/// A descriptor for a file that does not exist yet.
 pub(super) struct Reserved(FileDescriptorReservation);
 
 impl Reserved {
-    /// One of the calling process's. `EMFILE`: it has none left.
+    /// Reserves a descriptor of the calling process. `EMFILE`: it has none left.
     pub(super) fn new() -> Result<Self> {
         FileDescriptorReservation::get_unused_fd_flags(flags::O_CLOEXEC).map(Self)
     }
@@ -30,11 +30,11 @@ impl Reserved {
         FileDescriptorReservation::get_unused_fd_flags(0).map(Self)
     }
 
-    /// The number with its file. `ENOMEM`: there is none.
+    /// Combines the descriptor with its file. `ENOMEM`: `file` is null.
     ///
     /// # Safety
     ///
-    /// `file` is null, or a file of which the caller gives a reference away.
+    /// `file` is null, or a file whose reference the caller passes on.
     pub(super) unsafe fn fill(self, file: *mut bindings::file) -> Result<NewFile> {
         let file = NonNull::new(file).ok_or(ENOMEM)?;
         Ok(NewFile {
@@ -46,8 +46,8 @@ impl Reserved {
     }
 }
 
-/// A file that has its number, but is not yet the process's: [`NewFile::install`] makes it so. One
-/// that is dropped before that leaves no trace.
+/// A file with a descriptor that [`NewFile::install`] makes visible to the process. Dropping it
+/// before that frees both.
 pub(crate) struct NewFile {
     reservation: FileDescriptorReservation,
     file: ARef<File>,
@@ -60,12 +60,12 @@ impl core::fmt::Debug for NewFile {
 }
 
 impl NewFile {
-    /// The descriptor's number.
+    /// The descriptor.
     pub(crate) fn number(&self) -> u32 {
         self.reservation.reserved_fd()
     }
 
-    /// Gives it to the calling process.
+    /// Installs the file in the calling process.
     pub(crate) fn install(self) {
         self.reservation.fd_install(self.file);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Memory without pages that the calling process has mapped: framebuffers (`/dev/fb0` and others),
-//! and what else has a physical address alone.
+//! Memory without `struct page` that the calling process has mapped: framebuffers (`/dev/fb0`), and
+//! other memory with only a physical address.
 
 use super::shim;
 use core::{
@@ -15,11 +15,11 @@ use kernel::{
     sync::aref::ARef, //
 };
 
-/// Framebuffers that are looked for at once.
+/// Most framebuffers that [`mapped`] returns.
 pub(crate) const MOST: usize = 8;
 
-/// A framebuffer, or the first part of one, that a process has mapped for writing. Its file is
-/// kept: as long as that is open the framebuffer's driver keeps the memory.
+/// A framebuffer, or the first part of one, that a process has mapped for writing. Holds its file:
+/// while that is open the framebuffer's driver keeps the memory.
 pub(crate) struct Framebuffer {
     file: ARef<File>,
     start: PhysAddr,
@@ -32,12 +32,12 @@ impl Framebuffer {
         self.start
     }
 
-    /// Bytes, of whole pages.
+    /// Bytes, in whole pages.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The same, kept once more.
+    /// Clones it.
     pub(crate) fn again(&self) -> Self {
         Self {
             file: self.file.clone(),
@@ -45,8 +45,8 @@ impl Framebuffer {
         }
     }
 
-    /// The same, for keeping: by a file of its own where that can be opened, since what belongs to
-    /// the client's file, such as a lock, must end when the client closes it. Calls the
+    /// Prepares it for long-term use: if possible, opens a file of its own, since the client's file
+    /// may hold, for example, a lock that must end when the client closes it. Calls the
     /// framebuffer's driver, which may sleep.
     pub(crate) fn kept(self) -> Self {
         // SAFETY: `self.file` holds a reference, so the file is live during the call.
@@ -62,9 +62,9 @@ impl Framebuffer {
     }
 }
 
-/// Those that the calling process has mapped, each in one physical piece, [`MOST`] at most, without
-/// those that it had mapped before: `known`, as many at most. Takes the memory manager's lock.
-/// `EINTR`: the thread is killed. `ENOMEM`.
+/// Framebuffers that the calling process has mapped, each in one physical piece. Returns at most
+/// [`MOST`], without those that are `known`, also at most [`MOST`]. Takes the memory map's lock.
+/// `EINTR`: the thread is being killed. `ENOMEM`.
 pub(crate) fn mapped(known: impl Iterator<Item = (PhysAddr, usize)>) -> Result<KVec<Framebuffer>> {
     let mut all = KVec::with_capacity(MOST, GFP_KERNEL)?;
     let mut found = [const { MaybeUninit::<shim::gal_framebuffer>::uninit() }; 2 * MOST];
@@ -77,8 +77,8 @@ pub(crate) fn mapped(known: impl Iterator<Item = (PhysAddr, usize)>) -> Result<K
         });
         before += 1;
     }
-    // SAFETY: There is room for `before + MOST`, the first `before` of them are written, and what
-    // is found is written after these. Both numbers fit.
+    // SAFETY: There is room for `before + MOST`, the first `before` are written, and the call
+    // writes its results after these. Both numbers fit.
     let count = unsafe {
         shim::gal_find_framebuffers(
             found.as_mut_ptr().cast(),
@@ -93,8 +93,8 @@ pub(crate) fn mapped(known: impl Iterator<Item = (PhysAddr, usize)>) -> Result<K
         let one = unsafe { one.assume_init_read() };
         if let Some(file) = NonNull::new(one.file) {
             let framebuffer = Framebuffer {
-                // SAFETY: The reference is ours now. The process that mapped it opened it, so that
-                // no `fdget_pos` of ours is in the way.
+                // SAFETY: The reference is ours now. The process that mapped the file had opened it
+                // before, so no `fdget_pos` of ours is active on it.
                 file: unsafe { ARef::from_raw(file.cast::<File>()) },
                 start: one.start,
                 bytes: one.bytes,
@@ -107,17 +107,17 @@ pub(crate) fn mapped(known: impl Iterator<Item = (PhysAddr, usize)>) -> Result<K
 }
 
 /// The physical address of `bytes` bytes at user address `user` of the calling process, if they are
-/// memory without pages, all mapped at once for writing, and in one piece. Takes the memory
-/// manager's lock. It may change at any time, by whatever the process does.
+/// memory without `struct page`, in one mapping for writing, and in one piece. Takes the memory
+/// map's lock. The process may change the mapping at any time.
 pub(crate) fn physical_of(user: usize, bytes: usize) -> Option<PhysAddr> {
     let mut physical = 0;
     // SAFETY: Any address may be looked up; the result is ours.
     unsafe { shim::gal_physical_of(user, bytes, &mut physical) }.then_some(physical)
 }
 
-/// Another number than before, if the calling process has mapped something since.
+/// A number that changes when the calling process maps something.
 #[inline]
 pub(crate) fn stamp() -> usize {
-    // SAFETY: Only reads of the calling process's own.
+    // SAFETY: Only reads from the calling process's memory map.
     unsafe { shim::gal_mappings_stamp() }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Files that do nothing but keep an object.
+//! Files that only keep an object alive.
 
 use super::{
     file::{
@@ -15,7 +15,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// What a file keeps.
+/// The object of a file.
 #[repr(C)]
 struct Held<T> {
     base: shim::gal_held,
@@ -24,15 +24,15 @@ struct Held<T> {
 
 /// # Safety
 ///
-/// `held` is the `base` of a `Held<T>` that was a box, and this is its end.
+/// `held` is the `base` of a boxed `Held<T>`, whose ownership passes to this call.
 unsafe extern "C" fn put<T>(held: *mut shim::gal_held) {
     // SAFETY: By the caller; the base is the first of its fields.
     let held = unsafe { KBox::<Held<T>>::from_raw(held.cast()) };
     drop(held);
 }
 
-/// A file that keeps `object` until its last descriptor is closed, in whatever process: then it is
-/// dropped, where it may sleep. The file holds the module as long.
+/// Makes a file that keeps `object`, and the module, until its last descriptor in any process is
+/// closed. Then `object` is dropped, in a context that may sleep.
 ///
 /// `EMFILE`: the process has no descriptor left. `ENOMEM`.
 pub(crate) fn keep<T: Send + 'static>(object: T) -> Result<NewFile> {
@@ -44,8 +44,8 @@ pub(crate) fn keep<T: Send + 'static>(object: T) -> Result<NewFile> {
         object,
     };
     let held = KBox::into_raw(KBox::new(held, GFP_CLIENT)?);
-    // SAFETY: The file gets the box, and ends it by its function once; `T` may be dropped by any
-    // thread.
+    // SAFETY: The file owns the box, and calls its function once to free it; any thread may drop
+    // `T`.
     let file = from_err_ptr(unsafe { shim::gal_new_holder(held.cast()) }).inspect_err(|_| {
         // SAFETY: The call failed, so `held` was not taken and is still ours to drop.
         unsafe { put::<T>(held.cast()) };

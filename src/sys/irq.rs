@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Interrupt lines by the numbers of board documents, and the handler's registration.
+//! Interrupt lines by their numbers in board documents, and registration of handlers.
 
 use super::{
     shim,
@@ -21,28 +21,29 @@ use kernel::{
 };
 
 /// The Linux number of `line` of the SoC's interrupt controller: on a GIC, or a controller that
-/// feeds one, the interrupt id (shared ones start at 32), with one-cell specifiers its input.
+/// feeds one, the interrupt ID (shared ones start at 32), with one-cell specifiers the input.
 ///
-/// The number stays the line's permanently, as that of a line in the device tree does: a holder of
-/// a number could not learn that it is no longer valid.
+/// The mapping is permanent, as for a line in the device tree: a holder of the number could not
+/// learn that it has become invalid.
 ///
-/// `EINVAL`: no such line. `ENODEV`: neither the device tree's root nor the SoC's bus names one.
+/// `EINVAL`: no such line. `ENODEV`: neither the device tree's root nor the SoC's bus names a
+/// controller.
 pub(crate) fn map_line(line: u32) -> Result<u32> {
-    // SAFETY: Any number may be asked for.
+    // SAFETY: Any number may be looked up.
     let irq = unsafe { shim::gal_map_irq_line(line) };
     u32::try_from(irq).map_err(|_| Error::from_errno(irq))
 }
 
-/// What an interrupt calls.
+/// The handlers of an interrupt.
 pub(crate) trait Handler: Send + Sync {
-    /// In interrupt context.
+    /// Called in hard interrupt context.
     fn handle(&self) -> ThreadedIrqReturn;
 
-    /// In the interrupt's thread, after `handle` asked for it.
+    /// Called in the interrupt's thread, after `handle` has woken it.
     fn handle_threaded(&self);
 }
 
-/// A [`Handler`] in the shape that this kernel's crate wants.
+/// A [`Handler`] with the trait of this kernel's crate.
 struct Shaped<T>(T);
 
 #[cfg(gal_irq_handler_has_device)]
@@ -69,15 +70,16 @@ impl<T: Handler + 'static> ThreadedHandler for Shaped<T> {
     }
 }
 
-/// A requested interrupt of a bound device. Its end waits for the handler and its thread.
+/// A requested interrupt of a bound device. Dropping waits for the handler and its thread.
 ///
-/// If it is forgotten the handler is called for ever: it lives in the same box, and the code stays.
+/// If this is forgotten the interrupt stays requested: the handler lives in the same box, and the
+/// module's code stays.
 pub(crate) struct Registration<'bound, T: Handler + 'static> {
     #[cfg(gal_irq_handler_has_device)]
     _inner: Pin<KBox<ThreadedRegistration<Shaped<T>>>>,
     #[cfg(not(gal_irq_handler_has_device))]
     _inner: Pin<KBox<ThreadedRegistration<'bound, Shaped<T>>>>,
-    /// For the handler: after the interrupt.
+    /// Keeps the handler loaded. Dropped after the interrupt is freed.
     _in_use: InUse,
     _device: PhantomData<&'bound device::Device<device::Bound>>,
 }
@@ -93,10 +95,9 @@ impl<'bound, T: Handler + 'static> Registration<'bound, T> {
         let handler = Ok::<_, Error>(Shaped(handler));
         #[cfg(gal_irq_handler_has_device)]
         let registration = pdev.request_threaded_irq_by_index(Flags::SHARED, 0, name, handler);
-        // SAFETY: The registration must be undone before the handler, or the module's code, goes.
-        // Code that forgets the box forgets the use beside it too, and then the module's code
-        // stays; and a box that is forgotten is not freed, nor the handler in it. The device is
-        // only looked at when it is dropped.
+        // SAFETY: The registration must be undone before the handler is freed or the module is
+        // unloaded. A forgotten box is not freed, nor the handler in it, and its use is forgotten
+        // too, so the module's code stays. The device is only read when this is dropped.
         #[cfg(not(gal_irq_handler_has_device))]
         let registration =
             unsafe { pdev.request_threaded_irq_by_index(Flags::SHARED, 0, name, handler) };

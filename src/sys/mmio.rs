@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A core's registers, mapped for as long as anybody holds them.
+//! A core's registers, mapped as long as they are referenced.
 //!
-//! `kernel::io::mem::IoMem` lives only while a driver is bound; an open file may live longer, so
+//! `kernel::io::mem::IoMem` lives only while a driver is bound. An open file may live longer, so
 //! this mapping is an object of its own, with the same `Io` methods.
 
 use super::physical::Claim;
@@ -36,8 +36,8 @@ type Raw = MmioRaw<Region<MIN_SIZE>>;
 #[cfg(not(gal_io_has_views))]
 type Raw = MmioRaw<MIN_SIZE>;
 
-/// The least size of a register block, in bytes, which DRA7's node has: every register of the 3D,
-/// 2D and host blocks that the kernel touches lies below.
+/// The least size of a register block, in bytes, as in DRA7's node. It covers every register of the
+/// 3D, 2D and host blocks that the kernel accesses.
 pub(crate) const MIN_SIZE: usize = 0x700;
 
 /// A mapped register block.
@@ -50,8 +50,8 @@ pub(crate) struct Registers {
 }
 
 impl Registers {
-    /// Claims and maps block `index` of the registers of `pdev`. The claim must be given back once
-    /// they are no longer touched: another driver may have them then, though they may be mapped.
+    /// Claims and maps block `index` of the registers of `pdev`. Drop the claim when the registers
+    /// are no longer accessed: another driver may then claim them, even while they are mapped here.
     ///
     /// `ENODEV`: there is no such block. `EBUSY`: another driver has it. `EINVAL`: too small or not
     /// a multiple of 4.

@@ -2,22 +2,22 @@
 
 //! The raw module parameters.
 //!
-//! They live in the C shim, because the `module!` macro's parameters do not show in sysfs. They are
-//! read-only after load.
+//! They live in the C shim, because parameters of the `module!` macro do not appear in sysfs. They
+//! are read-only after load.
 
 use super::shim;
 
 pub(crate) use super::shim::gal_parameters as RawParameters;
 
-/// The parameters as the loader filled them in. They are large: no stack has a copy.
+/// The parameters as the loader has filled them in. Do not copy them to a stack: they are large.
 pub(crate) fn all() -> &'static RawParameters {
     // SAFETY: The loader wrote the parameters before module init; permission 0444 allows no write
     // afterwards.
     unsafe { &*core::ptr::addr_of!(shim::gal_parameters) }
 }
 
-/// Whether the parameters of a core, which has an interrupt line, say that its registers are the
-/// `size` bytes at `start`.
+/// Whether the parameters of a core with an interrupt line name the `size` bytes at `start` as its
+/// registers.
 pub(super) fn name_registers(start: u64, size: usize) -> bool {
     let raw = all();
     let single = [
@@ -35,14 +35,14 @@ pub(super) fn name_registers(start: u64, size: usize) -> bool {
     let several = raw.irqs.into_iter().zip(several);
     let several_2d = raw.register2DBases.into_iter().zip(raw.register2DSizes);
     let several_2d = raw.irq2Ds.into_iter().zip(several_2d);
-    // `Init` has a `chain` too, so this one is called by its trait.
+    // Called by its trait, as `Init` also has a `chain`.
     let all = Iterator::chain(single.into_iter(), several);
     // CAST: at most 64 bits.
     Iterator::chain(all, several_2d)
         .any(|(line, (base, bytes))| line > 0 && base != 0 && (base as u64, bytes) == (start, size))
 }
 
-/// Whether `contiguousBase`, if it is given, and `contiguousSize` name all of the `size` bytes at
+/// Whether `contiguousBase`, if it is set, and `contiguousSize` name all of the `size` bytes at
 /// `start`.
 pub(super) fn name_memory(start: u64, size: usize) -> bool {
     let raw = all();

@@ -17,12 +17,12 @@ use kernel::{
     prelude::*, //
 };
 
-/// A part of contiguous memory of a lender, which lives as long as it is lent.
+/// A part of an owner's contiguous memory, borrowed for `'a`.
 ///
 /// # Invariants
 ///
-/// The memory from `start` on is the lender's alone, it is in whole pages, and stays the lender's
-/// for `'a`. No Rust reference is ever made to it.
+/// The memory from `start` on is whole pages, and belongs to the owner alone for `'a`. No Rust
+/// reference to it exists.
 #[derive(Clone, Copy)]
 pub(crate) struct Part<'a> {
     start: PhysAddr,
@@ -31,12 +31,12 @@ pub(crate) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// `bytes` bytes at `offset` of the `size` bytes at `start`. `None`: these are not all there,
-    /// or not whole pages.
+    /// `bytes` bytes at `offset` of the `size` bytes at `start`. `None`: outside of these, or not
+    /// whole pages.
     ///
     /// # Safety
     ///
-    /// The `size` bytes at `start` are what the invariants say of them.
+    /// The `size` bytes at `start` satisfy the invariants.
     pub(super) unsafe fn new(
         start: PhysAddr,
         size: usize,
@@ -55,7 +55,7 @@ impl<'a> Part<'a> {
         })
     }
 
-    /// Its physical address.
+    /// The physical address.
     pub(super) fn start(&self) -> PhysAddr {
         self.start
     }
@@ -70,7 +70,7 @@ impl<'a> Part<'a> {
 ///
 /// # Invariants
 ///
-/// The range was requested and is released once, by `Drop`.
+/// The range was requested, and only `Drop` releases it.
 pub(crate) struct Claim {
     start: PhysAddr,
     size: usize,
@@ -79,7 +79,7 @@ pub(crate) struct Claim {
 impl Claim {
     /// Claims `size` bytes at `start` under `name`. `EBUSY` when another driver has any of them.
     pub(crate) fn new(start: PhysAddr, size: usize, name: &'static CStr) -> Result<Self> {
-        // SAFETY: Any range may be asked for; the name is static.
+        // SAFETY: Any range may be requested; the name is static.
         if unsafe { shim::gal_request_memory(start, size, name.as_char_ptr()) } {
             // INVARIANT: Requested just now.
             Ok(Self { start, size })
@@ -106,15 +106,15 @@ impl Drop for Claim {
     }
 }
 
-/// Whether any of the range is memory that the kernel hands out.
+/// Whether any of the range is the kernel's system RAM.
 pub(crate) fn is_system_ram(start: PhysAddr, size: usize) -> bool {
     // SAFETY: The call looks the range up in the tree of resources and takes any numbers.
     unsafe { shim::gal_is_system_ram(start, size) }
 }
 
-/// The authority for memory outside the kernel's. That it is not another driver's, and not the
-/// kernel's own, is looked up; that it is memory, and without a user that the kernel does not know,
-/// only the machine's owner can say: memory without this word is refused.
+/// The source that declares memory outside the kernel's. The driver can check that the memory is
+/// not another driver's and not system RAM. Only the machine's owner knows that it is memory, and
+/// has no user that the kernel does not know.
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'a> {
     /// The parameters contiguousBase and contiguousSize.
@@ -143,10 +143,10 @@ impl Source<'_> {
 pub(crate) struct Reserved(Claim);
 
 impl Reserved {
-    /// Takes `size` bytes at `start`, as `source` says.
+    /// Claims `size` bytes at `start`, which `source` must name.
     ///
-    /// `EEXIST` when the kernel uses any of them as its own memory, `EBUSY` when another driver has
-    /// them, `EINVAL` when they are not whole pages, or `source` does not name them.
+    /// `EEXIST`: some are system RAM. `EBUSY`: another driver has some. `EINVAL`: they are not
+    /// whole pages, or `source` does not name them.
     pub(crate) fn new(start: PhysAddr, size: usize, source: Source<'_>) -> Result<Self> {
         // CAST: only the bits below a page count.
         if (start as usize | size) % PAGE_SIZE != 0 || !source.names(widen(start), size) {
@@ -169,7 +169,7 @@ impl Reserved {
         self.0.size()
     }
 
-    /// `bytes` bytes at `offset`. `None`: these are not all there, or not whole pages.
+    /// `bytes` bytes at `offset`. `None`: outside the memory, or not whole pages.
     pub(crate) fn part(&self, offset: usize, bytes: usize) -> Option<Part<'_>> {
         // SAFETY: By the type invariant the memory is ours alone, until this is dropped.
         unsafe { Part::new(self.start(), self.size(), offset, bytes) }
@@ -185,8 +185,8 @@ impl Reserved {
         to_result(unsafe { shim::gal_write_physical(at, word) })
     }
 
-    /// The word at byte `offset`, a multiple of 4 inside the memory; `EINVAL` otherwise, `ENOMEM`
-    /// when no mapping can be made. May sleep.
+    /// The word at byte `offset`, a multiple of 4 inside the memory, else `EINVAL`. `ENOMEM`: no
+    /// mapping. May sleep.
     pub(crate) fn read(&self, offset: usize) -> Result<u32> {
         if offset % 4 != 0 || offset >= self.size() {
             return Err(EINVAL);
@@ -198,8 +198,7 @@ impl Reserved {
         Ok(word)
     }
 
-    /// Copies what lies at `offset` to `to`. `EINVAL` outside the memory, `ENOMEM` when no mapping
-    /// can be made. May sleep.
+    /// Copies from `offset` to `to`. `EINVAL`: outside the memory. `ENOMEM`: no mapping. May sleep.
     pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> Result {
         match offset.checked_add(to.len()) {
             Some(end) if end <= self.size() => {}
@@ -211,8 +210,8 @@ impl Reserved {
         to_result(unsafe { shim::gal_copy_physical(start, to.as_mut_ptr().cast(), to.len()) })
     }
 
-    /// Fills `size` bytes from `offset` with `byte`. `EINVAL` outside the memory, `ENOMEM` when no
-    /// mapping can be made. May sleep.
+    /// Fills `size` bytes from `offset` with `byte`. `EINVAL`: outside the memory. `ENOMEM`: no
+    /// mapping. May sleep.
     pub(crate) fn fill_bytes(&self, offset: usize, size: usize, byte: u8) -> Result {
         match offset.checked_add(size) {
             Some(end) if end <= self.size() => {}

@@ -52,9 +52,8 @@ macro_rules! of_device_table {
 
 pub(crate) use of_device_table;
 
-/// Registers a platform driver whose devices are probed one after the other, before the
-/// registration or the device's returns: the `kernel` crate's adapter cannot say so. Otherwise this
-/// is that adapter.
+/// As the `kernel` crate's adapter of a platform driver, but with synchronous probing: devices are
+/// probed one after the other, before the registration of driver or device returns.
 pub(crate) struct Adapter<T>(PhantomData<T>);
 
 // SAFETY: As for `kernel::platform::Adapter`: the driver type is the C structure with an embedded
@@ -75,8 +74,8 @@ unsafe impl<T: platform::Driver> RegistrationOps for Adapter<T> {
         let table = T::OF_ID_TABLE.map_or(core::ptr::null(), |table| table.as_ptr());
         // Ended by `unregister`, or never.
         let in_use = ManuallyDrop::new(InUse::new()?);
-        // SAFETY: The structure is ours to set up before it is registered, and stays till it is
-        // not.
+        // SAFETY: The structure is ours to set up before it is registered, and stays valid until it
+        // is unregistered.
         to_result(unsafe {
             let driver = driver.get();
             (*driver).driver.name = name.as_char_ptr();
@@ -90,7 +89,7 @@ unsafe impl<T: platform::Driver> RegistrationOps for Adapter<T> {
     }
 
     unsafe fn unregister(driver: &Opaque<Self::DriverType>) {
-        // SAFETY: By the contract it is registered, once, and `register` has left a use.
+        // SAFETY: By the contract it is registered, once, and `register` has leaked a use.
         unsafe {
             bindings::platform_driver_unregister(driver.get());
             InUse::end();
@@ -133,7 +132,7 @@ impl<T: platform::Driver> driver::Adapter for Adapter<T> {
     }
 }
 
-/// An interrupt number as a resource's, whatever the machine's width.
+/// An interrupt number in the type of a resource, whatever the machine's width.
 fn number<T: From<u32>>(irq: u32) -> T {
     irq.into()
 }
@@ -142,7 +141,7 @@ fn number<T: From<u32>>(irq: u32) -> T {
 ///
 /// # Invariants
 ///
-/// `0` was registered by us and is unregistered once.
+/// `0` was registered by us, and only `Drop` unregisters it.
 pub(crate) struct OwnDevice(*mut bindings::platform_device);
 
 // SAFETY: Only used to unregister, to look at the binding and as a device, which any thread may do.
@@ -151,9 +150,9 @@ unsafe impl Send for OwnDevice {}
 unsafe impl Sync for OwnDevice {}
 
 impl OwnDevice {
-    /// Registers a device `name`, the `number`th of this name if there are several, with `size`
-    /// bytes of registers at `start` and Linux interrupt `irq`. The driver of that name probes it
-    /// before this returns. `EINVAL`: no core's parameters say that these are its registers.
+    /// Registers a device `name`, with `number` if there are several, `size` bytes of registers at
+    /// `start` and Linux interrupt `irq`. The driver of that name probes it before this returns.
+    /// `EINVAL`: no core's parameters name these registers.
     pub(crate) fn new(
         name: &'static CStr,
         number: Option<u8>,
@@ -187,8 +186,8 @@ impl OwnDevice {
         Self::register(name, id, &resources)
     }
 
-    /// Registers a device `name` that only owns memory. There may be several: one that goes does so
-    /// with the last who has its memory. No driver may be of that name.
+    /// Registers a device `name` that only owns memory. There may be several, as each lives as long
+    /// as its memory. No driver may have that name.
     pub(super) fn without_resources(name: &'static CStr) -> Result<Self> {
         Self::register(name, bindings::PLATFORM_DEVID_AUTO, &[])
     }
@@ -209,7 +208,7 @@ impl OwnDevice {
         Ok(Self(device))
     }
 
-    /// Whether a driver has taken the device.
+    /// Whether a driver is bound to the device.
     pub(crate) fn is_bound(&self) -> bool {
         // SAFETY: The device is live; probing ended before `new` returned, and only sysfs could
         // change the binding, of which this is a snapshot.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `/proc/driver/gc`: one file that is read as text and takes written commands.
+//! `/proc/driver/gc`: a text file that also accepts commands.
 
 use super::{
     shim,
@@ -14,26 +14,26 @@ use kernel::{
     uaccess::UserSlice, //
 };
 
-/// Longest command that the file takes, in bytes.
+/// Length limit of a command, in bytes.
 pub(crate) const COMMAND_BYTES: usize = 256;
 
-/// The two directions of the file.
+/// The operations of the file.
 pub(crate) trait ProcFile {
     /// Prints the contents.
     fn show(out: &SeqFile);
 
-    /// Takes one command.
+    /// Handles a command.
     fn command(text: &[u8]) -> Result;
 }
 
-/// The entry, for which `T` answers.
+/// The entry, with the callbacks of `T`.
 ///
 /// # Invariants
 ///
-/// `entry` came from `gal_proc_create` with the answers of `T`, and is not removed yet.
+/// `entry` came from `gal_proc_create` with the callbacks of `T`, and is not removed yet.
 pub(crate) struct Entry<T> {
     entry: *mut shim::proc_dir_entry,
-    /// For the answers.
+    /// Keeps the callbacks loaded.
     _in_use: InUse,
     _answers: PhantomData<fn() -> T>,
 }
@@ -56,7 +56,7 @@ impl<T: ProcFile> Entry<T> {
     /// Makes `/proc/driver/gc`.
     pub(crate) fn new() -> Result<Self> {
         let in_use = InUse::new()?;
-        // SAFETY: The callbacks are static, and need no data: they may be called at any time.
+        // SAFETY: The callbacks are static, and need no data, so they may be called at any time.
         let entry = unsafe { shim::gal_proc_create(Self::answers()) };
         if entry.is_null() {
             return Err(ENOMEM);
@@ -78,7 +78,7 @@ impl<T: ProcFile> Entry<T> {
         0
     }
 
-    /// A write to the entry; `from` is a user pointer, which may be any.
+    /// A write to the entry; `from` may be any user pointer.
     extern "C" fn write(from: *const c_char, bytes: usize) -> isize {
         let mut text = [0; COMMAND_BYTES];
         let part = bytes.min(COMMAND_BYTES);

@@ -14,20 +14,19 @@ use kernel::{
     sync::aref::ARef, //
 };
 
-/// What the node says of its region.
+/// The region in the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
     /// First physical address.
     pub(crate) start: u64,
     /// Its size in bytes.
     pub(crate) bytes: u64,
-    /// The kernel lends it out while the device does not need it: memory comes by allocation.
+    /// The kernel uses it while the device does not: memory in it must be allocated.
     pub(crate) is_reusable: bool,
 }
 
 impl Region {
-    /// The first region of `dev`'s node, if it has a node and that has one. `EINVAL`: it names no
-    /// region that the kernel has set aside.
+    /// The first region of `dev`'s node, if there is one. `EINVAL`: the kernel has not reserved it.
     pub(crate) fn of(dev: &device::Device) -> Result<Option<Self>> {
         let (mut start, mut size, mut is_reusable) = (0, 0, false);
         // SAFETY: The device is valid, and the results are ours.
@@ -46,22 +45,22 @@ impl Region {
     }
 }
 
-/// A reusable region from which a device's contiguous memory comes, until this is dropped.
+/// A reusable region as the source of a device's contiguous memory, until this is dropped.
 ///
 /// # Invariants
 ///
-/// The device's region was assigned by us, and is released once.
+/// We have assigned the device's region, and only `Drop` releases it.
 pub(super) struct Assigned(ARef<device::Device>);
 
 impl Assigned {
-    /// Has the contiguous memory of `dev` come from the first region of the node of `core`.
+    /// Takes the contiguous memory of `dev` from the first region of the node of `core`.
     ///
     /// # Safety
     ///
-    /// `dev` has no contiguous memory yet, and none is allocated for it meanwhile. What it gets
-    /// then does not outlive this.
+    /// `dev` has no contiguous memory yet, and none is allocated for it during the call. Memory
+    /// that is allocated later does not outlive this.
     pub(super) unsafe fn new(dev: &device::Device, core: &device::Device) -> Result<Self> {
-        // SAFETY: The devices are valid; by the caller ours has no memory, and gets none meanwhile.
+        // SAFETY: The devices are valid; by the caller ours has no memory, and gets none now.
         to_result(unsafe { shim::gal_assign_region(raw_device(dev), raw_device(core)) })?;
         // INVARIANT: Assigned just now.
         Ok(Self(dev.into()))

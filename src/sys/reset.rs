@@ -21,14 +21,14 @@ use kernel::{
     }, //
 };
 
-/// How long a device is held in reset, in milliseconds.
+/// Milliseconds that a device is held in reset.
 const HOLD_TIME: i64 = 1;
 
 /// All reset lines of a device, driven as one, which no other device uses.
 ///
 /// # Invariants
 ///
-/// `0` is a reset control that is put once.
+/// `0` is a live reset control, which only `Drop` puts.
 pub(crate) struct ResetLine(NonNull<bindings::reset_control>);
 
 // SAFETY: Reset controls may be used by any thread.
@@ -37,8 +37,8 @@ unsafe impl Send for ResetLine {}
 unsafe impl Sync for ResetLine {}
 
 impl ResetLine {
-    /// The lines that the node of `dev` names, if it names some, and has `dev` out of reset.
-    /// `EPROBE_DEFER`: its controller is not there yet.
+    /// The lines in the node of `dev`, if any. Releases `dev` from reset. `EPROBE_DEFER`: the
+    /// controller does not exist yet.
     pub(crate) fn get(dev: &device::Device<device::Bound>) -> Result<Option<Self>> {
         // SAFETY: The reference guarantees a live, bound device.
         let line = from_err_ptr(unsafe { shim::gal_get_reset(raw_device(dev)) })?;
@@ -47,13 +47,13 @@ impl ResetLine {
             return Ok(None);
         };
         match line.drive(false) {
-            // A controller that only pulses leaves it out of reset.
+            // A controller that can only pulse has the device out of reset.
             Ok(()) | Err(ENOTSUPP) => Ok(Some(line)),
             Err(error) => Err(error),
         }
     }
 
-    /// Resets the device. It has lost all of its state then.
+    /// Resets the device, which loses all of its state.
     pub(crate) fn pulse(&self) -> Result {
         match self.drive(true) {
             Ok(()) => {

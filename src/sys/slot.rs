@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A static that holds one object, or none: what `open(2)` and procfs find.
+//! A static with at most one object, for `open(2)` and procfs.
 
 use core::marker::PhantomData;
 use kernel::{
@@ -17,20 +17,20 @@ use kernel::{
     },
 };
 
-/// Room for one reference-counted object. It needs no preparation, so that it can be a static that
-/// anybody may ask at any time. Readers do not wait.
+/// A slot for one reference-counted object. It needs no initialization, so that it can be a static
+/// which is valid at any time. Readers do not wait.
 ///
 /// # Invariants
 ///
 /// `object` is 0, or came from `Arc::<T>::into_raw` and owns that reference. A reference that is
-/// taken out is not dropped before all RCU readers that may have seen it are through.
+/// taken out is dropped only after an RCU grace period.
 pub(crate) struct Slot<T> {
     object: Atomic<usize>,
     _owns: PhantomData<Arc<T>>,
 }
 
-// SAFETY: What any thread puts in, any thread may get a reference of or drop: `Arc<T>` is `Send`
-// and `Sync` for such `T`. The word is atomic.
+// SAFETY: Any thread may get a reference of, or drop, an object of another: `Arc<T>` is `Send` and
+// `Sync` for such `T`. The word is atomic.
 unsafe impl<T: Send + Sync> Sync for Slot<T> {}
 // SAFETY: A `Slot` owns at most an `Arc<T>`, which is `Send` for such `T`.
 unsafe impl<T: Send + Sync> Send for Slot<T> {}
@@ -38,32 +38,31 @@ unsafe impl<T: Send + Sync> Send for Slot<T> {}
 impl<T> Slot<T> {
     /// An empty slot.
     pub(crate) const fn new() -> Self {
-        // INVARIANT: Nothing in it.
+        // INVARIANT: Empty.
         Self {
             object: Atomic::new(0),
             _owns: PhantomData,
         }
     }
 
-    /// What is in it now.
+    /// The current object.
     pub(crate) fn get(&self) -> Option<Arc<T>> {
         let _reader = rcu::read_lock();
-        // Pairs with the order of `publish`: what the object was before it was published is seen.
+        // Pairs with the order of `publish`, so that the object is seen as initialized.
         let object = self.object.load(Acquire) as *const T;
         if object.is_null() {
             return None;
         }
         // SAFETY: By the type invariant it came from `into_raw`, and the slot's reference is not
-        // dropped as long as this reader is not through. It stays the slot's: only the clone is
-        // ours.
+        // dropped before this reader ends. That reference stays the slot's: only the clone is ours.
         let slots = core::mem::ManuallyDrop::new(unsafe { Arc::from_raw(object) });
         Some(Arc::clone(&slots))
     }
 
-    /// Puts `object` in. `EBUSY`: there is one already.
+    /// Stores `object`. `EBUSY`: the slot has one.
     pub(crate) fn publish(&self, object: Arc<T>) -> Result {
         let raw = Arc::into_raw(object);
-        // INVARIANT: The reference is the slot's now, if it was empty.
+        // INVARIANT: If the slot was empty, it now owns the reference.
         if self.object.cmpxchg(0, raw as usize, Full).is_ok() {
             return Ok(());
         }
@@ -72,17 +71,17 @@ impl<T> Slot<T> {
         Err(EBUSY)
     }
 
-    /// Takes out what is in it. Waits a moment for those who are just looking.
+    /// Takes out the object. Waits for an RCU grace period.
     pub(crate) fn retract(&self) -> Option<Arc<T>> {
-        // INVARIANT: The reference is not the slot's any more.
+        // INVARIANT: The slot does not own the reference any more.
         let object = self.object.xchg(0, Full) as *const T;
         if object.is_null() {
             return None;
         }
         // SAFETY: May be called wherever sleeping is allowed.
         unsafe { bindings::synchronize_rcu() };
-        // SAFETY: By the type invariant; it was taken out once, by the exchange, and every reader
-        // left has a reference of its own.
+        // SAFETY: By the type invariant; the exchange took it out once, and every remaining reader
+        // has a reference of its own.
         Some(unsafe { Arc::from_raw(object) })
     }
 }

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Trace events: what the GPU does, and when.
+//! Trace events of the GPU's work.
 //!
-//! Each is a type with the event's fields. A disabled event costs a branch that is not there (a
-//! static key): its fields are only computed after it. Recording takes no lock, does not sleep, and
-//! may be done under any lock and in any thread; it is not for interrupts' upper halves of ours. In
-//! a kernel without trace points nothing of it is left.
+//! Each is a type with the event's fields. A disabled event costs a static key: its fields are only
+//! computed if it is enabled. Recording takes no lock, does not sleep, and is allowed under any
+//! lock in any thread, but not in hard interrupt handlers. A kernel without trace points has no
+//! code of it.
 //!
-//! C header: `galcore_trace.h`, which has the text of each.
+//! C header: `galcore_trace.h`, which has each event's text.
 
 #[cfg(CONFIG_TRACEPOINTS)]
 use super::shim;
 #[cfg(CONFIG_TRACEPOINTS)]
 use kernel::bindings;
 
-/// The number of the calling thread's process, in the initial namespace: as traces have it.
+/// The ID of the calling thread's process in the initial namespace, as traces have it.
 pub(crate) fn process() -> i32 {
     kernel::current!().group_leader().pid()
 }
 
-/// Declares events: the type, its fields as the C functions take them, the event's key and the
-/// function that records it.
+/// Declares events: the type, its fields in the order of the C function, the event's key and that
+/// function.
 macro_rules! events {
     ($(
         $(#[$doc:meta])*
@@ -37,7 +37,7 @@ macro_rules! events {
         }
 
         impl $event {
-            /// Records what `make` makes, if it makes something and the event is enabled.
+            /// Records the event of `make`, if any, if the event is enabled.
             #[inline(always)]
             #[cfg_attr(not(CONFIG_TRACEPOINTS), allow(unused_variables))]
             pub(crate) fn record<E: Into<Option<Self>>>(make: impl FnOnce() -> E) {
@@ -63,7 +63,7 @@ macro_rules! events {
             #[cold]
             #[inline(never)]
             fn pass_on(self) {
-                // SAFETY: It takes numbers, and may be called anywhere where RCU is: in threads.
+                // SAFETY: It takes numbers, and may be called wherever RCU watches: in threads.
                 unsafe { shim::$record($(self.$field),*) };
             }
         }
@@ -71,26 +71,26 @@ macro_rules! events {
 }
 
 events! {
-    /// A job has got its place in a core's queue.
+    /// A job has its place in a core's queue.
     Submit, __tracepoint_galcore_submit, rust_do_trace_galcore_submit {
         /// The core's place.
         core: u32,
-        /// Who submits it; 0: the driver.
+        /// The process that submits it; 0: the driver.
         process: i32,
-        /// The number of the context that it runs in; 0: none.
+        /// The number of its context; 0: none.
         context: u64,
-        /// The pipes that it uses, of [`PIPE_3D`], [`PIPE_2D`] and [`PIPE_VG`].
+        /// The pipes that it uses: [`PIPE_3D`], [`PIPE_2D`], [`PIPE_VG`].
         pipe: u32,
         /// The job's number on the core.
         seqno: u64,
-        /// How many words of the process's it has.
+        /// Number of the process's words.
         words: u32,
         /// Its event id.
         event_id: u32,
     }
 
-    /// A job begins, as far as the driver knows: the one before it has ended, or there was none,
-    /// and the core is on. One that is dropped before that has none.
+    /// The driver assumes that a job begins: the one before it has ended, or there was none, and
+    /// the core is on. A job that is dropped earlier has no such event.
     Begin, __tracepoint_galcore_begin, rust_do_trace_galcore_begin {
         /// The core's place.
         core: u32,
@@ -104,33 +104,33 @@ events! {
         core: u32,
         /// The job's number there.
         seqno: u64,
-        /// 0: done, 1: dropped, 2: its place was given back.
+        /// 0: done, 1: dropped, 2: never run.
         outcome: u32,
     }
 
-    /// A thread of a process's begins to wait.
+    /// A thread of a process begins to wait.
     WaitBegin, __tracepoint_galcore_wait_begin, rust_do_trace_galcore_wait_begin {
         /// The process.
         process: i32,
-        /// For what: see [`WaitFor`].
+        /// The kind of object: see [`WaitFor`].
         what: u32,
         /// The object.
         object: u64,
-        /// Of which core; -1: none.
+        /// The core of the object; -1: none.
         core: i32,
-        /// In milliseconds; -1: for ever.
+        /// The limit in milliseconds; -1: none.
         timeout: i32,
     }
 
-    /// It waits no longer.
+    /// The thread ends its wait.
     WaitEnd, __tracepoint_galcore_wait_end, rust_do_trace_galcore_wait_end {
         /// The process.
         process: i32,
-        /// For what it has waited.
+        /// The kind of object: see [`WaitFor`].
         what: u32,
         /// The object.
         object: u64,
-        /// Of which core; -1: none.
+        /// The core of the object; -1: none.
         core: i32,
         /// 0, or the interface's status.
         result: i32,
@@ -138,25 +138,25 @@ events! {
 
     /// Pages, or contiguous memory, are mapped for the GPU.
     Map, __tracepoint_galcore_map, rust_do_trace_galcore_map {
-        /// Who has that done.
+        /// The process.
         process: i32,
         /// GPU address.
         address: u32,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
     }
 
     /// A mapping has ended. The pages wait for the GPU.
     Unmap, __tracepoint_galcore_unmap, rust_do_trace_galcore_unmap {
-        /// Who had it made.
+        /// The process that made the mapping.
         process: i32,
         /// GPU address.
         address: u32,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
     }
 
-    /// A core does not get on.
+    /// A core hangs.
     Hang, __tracepoint_galcore_hang, rust_do_trace_galcore_hang {
         /// The core's place.
         core: u32,
@@ -166,13 +166,13 @@ events! {
         guilty: i32,
     }
 
-    /// It was reset because of that.
+    /// The core was reset after a hang.
     Reset, __tracepoint_galcore_reset, rust_do_trace_galcore_reset {
         /// The core's place.
         core: u32,
-        /// At which try it came back; 0: it did not.
+        /// Number of resets; 0: all have failed.
         tries: u32,
-        /// Whether it goes on.
+        /// Whether the core runs again.
         ok: bool,
     }
 
@@ -180,37 +180,37 @@ events! {
     Power, __tracepoint_galcore_power, rust_do_trace_galcore_power {
         /// The core's place.
         core: u32,
-        /// Which of the two.
+        /// Whether it was switched on.
         on: bool,
-        /// 0: it is used, or is not; 1: a client has asked for it; 2: a recovery; 3: it was given
+        /// 0: runtime power management; 1: a client requested it; 2: a recovery; 3: it was given
         /// up.
         why: u32,
-        /// The 64ths of its clock at which it must run.
+        /// Speed in 64ths of its clock.
         speed: u32,
     }
 
-    /// A core that is on runs at another speed.
+    /// The speed of a core that is on changes.
     Speed, __tracepoint_galcore_speed, rust_do_trace_galcore_speed {
         /// The core's place.
         core: u32,
-        /// 64ths of its clock.
+        /// Speed in 64ths of its clock.
         speed: u32,
     }
 }
 
 /// A job uses the 3D pipe.
 pub(crate) const PIPE_3D: u32 = 1;
-/// The 2D pipe.
+/// A job uses the 2D pipe.
 pub(crate) const PIPE_2D: u32 = 2;
-/// It is one for vector graphics.
+/// A job is for vector graphics.
 pub(crate) const PIPE_VG: u32 = 4;
 
-/// What a thread waits for.
+/// The object that a thread waits for.
 #[derive(Clone, Copy)]
 pub(crate) enum WaitFor {
     /// A user signal.
     Signal(u32),
-    /// A job, and what precedes it, on a core.
+    /// A job on a core, and all before it.
     Job(usize, u64),
     /// A place in a core's queue.
     Place(usize),
@@ -219,7 +219,7 @@ pub(crate) enum WaitFor {
 }
 
 impl WaitFor {
-    /// As the events have it: what, which, of which core.
+    /// The events' fields `what`, `object` and `core`.
     fn fields(self) -> (u32, u64, i32) {
         // CAST: places are few.
         let core = |place: usize| place as i32;
@@ -227,13 +227,13 @@ impl WaitFor {
             WaitFor::Signal(id) => (0, u64::from(id), -1),
             WaitFor::Job(place, number) => (1, number, core(place)),
             WaitFor::Place(place) => (2, 0, core(place)),
-            // CAST: a descriptor is not negative, or no descriptor.
+            // CAST: a valid descriptor is not negative.
             WaitFor::Fence(fd) => (3, fd.max(0) as u64, -1),
         }
     }
 
-    /// Does `wait`, which takes `milliseconds` at most ([`u32::MAX`]: for ever), and records that;
-    /// `status` is 0 or the interface's number of the error that came of it.
+    /// Runs and records `wait`, which takes `milliseconds` at most ([`u32::MAX`]: no limit).
+    /// `status` returns 0 or the interface's error number.
     #[inline(always)]
     pub(crate) fn record<T>(
         self,
@@ -248,7 +248,7 @@ impl WaitFor {
                 what,
                 object,
                 core,
-                // CAST: the same bits, as -1 is for ever.
+                // CAST: the same bits, as -1 is no limit.
                 timeout: milliseconds as i32,
             }
         });

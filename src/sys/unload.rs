@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What calls into this module, and so must be gone before its code is.
+//! Uses of this module's code, which must end before the module is unloaded.
 //!
-//! A registration that safe code forgets (`mem::forget`, a box that is leaked) is never undone, and
-//! the kernel would go on to call a module that is not there any more. So each of them holds an
-//! [`InUse`]. The module's queue ([`super::work::OwnQueue`]), the last that goes, stays if there is
-//! one left; then the unload stops with a `BUG`, and the code is never freed.
+//! A registration that safe code forgets (`mem::forget`, a leaked box) is never undone, and the
+//! kernel would call into an unloaded module. So each registration holds an [`InUse`]. If one is
+//! left when the module's queue ([`super::work::OwnQueue`]) is dropped, the last step of the
+//! unload, the queue stays. Then the unload stops with a `BUG`, and the code is never freed.
 
 use kernel::{
     prelude::*,
@@ -17,24 +17,24 @@ use kernel::{
     },
 };
 
-/// How many there are.
+/// Number of [`InUse`].
 static USES: Atomic<usize> = Atomic::new(0);
 
-/// Whether there may be more.
+/// Whether new ones may be made.
 static IS_OPEN: Atomic<i32> = Atomic::new(0);
 
-/// As long as it lives, and if it is forgotten for ever, the module's code and its queue stay.
+/// Keeps the module's code and its queue while it lives, and permanently if it is forgotten.
 ///
 /// # Invariants
 ///
-/// It is counted in [`USES`], and was so when [`IS_OPEN`] was not 0.
+/// It is counted in [`USES`], and already was when [`IS_OPEN`] was read as not 0.
 pub(crate) struct InUse(());
 
 impl InUse {
-    /// One more. `ENODEV`: the module's queue is not there yet, or not any more.
+    /// Adds a use. `ENODEV`: the module has no queue yet, or no longer.
     pub(crate) fn new() -> Result<Self> {
-        // In full order with the next access, as those of `close` are: either it sees the use, or
-        // the use sees it.
+        // Fully ordered with the next access, as those of `close` are: either `close` sees the use,
+        // or the use sees that the module is closed.
         USES.fetch_add(1usize, Full);
         // INVARIANT: Counted just now.
         let this = Self(());
@@ -50,7 +50,7 @@ impl InUse {
     ///
     /// # Safety
     ///
-    /// There is one, for which this is called once.
+    /// There is a forgotten use, for which this is called once.
     pub(super) unsafe fn end() {
         // INVARIANT: By the caller it is counted.
         drop(Self(()));
@@ -63,16 +63,16 @@ impl Drop for InUse {
     }
 }
 
-/// From now on there may be uses.
+/// Allows uses.
 ///
 /// # Safety
 ///
-/// There is the module's queue, and it stays until [`close`] finds that there are no uses.
+/// The module's queue exists, and stays until [`close`] returns `true`.
 pub(super) unsafe fn open() {
     IS_OPEN.xchg(1, Full);
 }
 
-/// From now on there are no more uses; whether there are none. To be asked again if there are.
+/// Allows no more uses. Returns whether there are none; if not, call it again.
 pub(super) fn close() -> bool {
     IS_OPEN.xchg(0, Full);
     USES.fetch_add(0usize, Full) == 0

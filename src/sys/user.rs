@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Small pieces of user memory, copied without clearing the room for them first.
+//! Copies of small pieces of user memory, into buffers that are not cleared first.
 //!
-//! Rooms are of words: on ARM the compiler may not assume that it can load what lies at an odd
-//! place in one go, so that a word of an array of bytes takes it eight instructions.
+//! Buffers consist of words: on ARM the compiler must assume that a word in an array of bytes is
+//! unaligned, and takes eight instructions to load it.
 
 use super::GFP_CLIENT;
 use core::mem::MaybeUninit;
@@ -18,7 +18,7 @@ use kernel::{
 /// Bytes of a word.
 const WORD: usize = 4;
 
-/// What counts of a 64-bit field that holds a user address: of a 32-bit program the low half.
+/// The user address in a 64-bit field: for a 32-bit program the low half.
 #[inline]
 pub(crate) fn narrow(address: u64) -> u64 {
     match super::program_bits() {
@@ -27,24 +27,24 @@ pub(crate) fn narrow(address: u64) -> u64 {
     }
 }
 
-/// Room for up to `N` words.
+/// A buffer of up to `N` words.
 pub(crate) struct UserWords<const N: usize>([MaybeUninit<u32>; N]);
 
 impl<const N: usize> UserWords<N> {
-    /// Without words.
+    /// An empty buffer.
     #[inline]
     pub(crate) fn new() -> Self {
         Self([const { MaybeUninit::uninit() }; N])
     }
 
-    /// Copies `bytes` bytes of user memory from `at`; what they leave of the last word is 0.
-    /// `EINVAL`: there is no room. `EFAULT`: they cannot be read.
+    /// Copies `bytes` bytes of user memory from `at`. The rest of the last word is 0. `EINVAL`:
+    /// there is no room. `EFAULT`: they cannot be read.
     #[inline]
     pub(crate) fn read(&mut self, at: usize, bytes: usize) -> Result<&mut [u32]> {
         self.read_padded(at, bytes, bytes)
     }
 
-    /// As [`UserWords::read`], padded with zeros up to `whole` bytes, and to the end of a word.
+    /// As [`UserWords::read`], padded with zeros to `whole` bytes, rounded up to a word.
     #[inline]
     pub(crate) fn read_padded(
         &mut self,
@@ -63,13 +63,13 @@ impl<const N: usize> UserWords<N> {
             .reader()
             .read_raw(given)?;
         rest.fill(MaybeUninit::new(0));
-        // SAFETY: `read_raw` has written the first part, and the line above the second.
+        // SAFETY: `read_raw` has initialized the first part, and the line above the second.
         Ok(unsafe { &mut *(core::ptr::from_mut(room) as *mut [u32]) })
     }
 }
 
 /// Appends `count` words of user memory from `at` to `words`. `EFAULT`: they cannot be read.
-/// `ENOMEM`. Then there are no more than before.
+/// `ENOMEM`. On an error `words` is unchanged.
 #[inline]
 pub(crate) fn append_words(words: &mut KVVec<u32>, at: usize, count: usize) -> Result {
     words.reserve(count, GFP_CLIENT)?;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the views of one process's files have in common: one `struct address_space`.
+//! The `struct address_space` that all files of one process share.
 //!
 //! An open file of the device has this address space instead of its inode's, whichever device node
-//! it was opened by. So one call finds every window on the pool that was made by the process's
-//! files, and none of another process's: no process pays for the mappings of another.
+//! was opened. So one call finds every window on the pool of the process's files, and none of
+//! another process's: no process pays for the mappings of another.
 
 use super::shim;
 use kernel::{
@@ -20,11 +20,11 @@ use kernel::{
     },
 };
 
-/// The most memory areas of windows on the pool that one process's files have. A window that is
-/// split counts as often as it has parts.
+/// Most memory areas of windows on the pool for one process's files. Each part of a split window
+/// counts.
 pub(crate) const MAX_AREAS: i32 = 2048;
 
-/// Page table entries that one call of [`Views::zap`] looks at, about: it does not yield.
+/// About the most page table entries that one call of [`Views::zap`] visits, as it does not yield.
 const ENTRIES_AT_ONCE: usize = 1 << 14;
 
 /// The address space of one process's files.
@@ -43,7 +43,7 @@ unsafe impl Send for Views {}
 unsafe impl Sync for Views {}
 
 impl Views {
-    /// One without views. `ENOMEM`.
+    /// An address space without areas. `ENOMEM`.
     pub(crate) fn new() -> Result<Arc<Self>> {
         // SAFETY: Making an inode has no preconditions; the call returns it with a reference, or an
         // error.
@@ -56,7 +56,7 @@ impl Views {
         Ok(Arc::new(views, GFP_KERNEL)?)
     }
 
-    /// Makes it the address space of a file that is being opened.
+    /// Sets it as the address space of a file that is being opened.
     ///
     /// # Safety
     ///
@@ -75,7 +75,7 @@ impl Views {
         Ok(())
     }
 
-    /// Counts an area that exists already: one that was split.
+    /// Counts an area that already exists, after a split.
     pub(super) fn note_area(&self) {
         self.areas.fetch_add(1, Relaxed);
     }
@@ -85,20 +85,20 @@ impl Views {
         self.areas.load(Relaxed) < MAX_AREAS
     }
 
-    /// Whether there are any.
+    /// Whether there are areas.
     pub(crate) fn are_shown(&self) -> bool {
         self.areas.load(Relaxed) > 0
     }
 
-    /// Counts `count` areas less.
+    /// Uncounts `count` areas.
     pub(super) fn remove_areas(&self, count: i32) {
         self.areas.fetch_sub(count, Relaxed);
     }
 
-    /// Takes pages out of all windows: of `bytes` from `offset` of the pool, as many as do not take
-    /// long. Returns the bytes that have been done, whole pages, at least one.
+    /// Unmaps the first of `bytes` from `offset` of the pool from all windows, as many as do not
+    /// take long. Returns their number, at least one page, in whole pages.
     ///
-    /// Linear in the pages and in the areas that could show them.
+    /// Takes time linear in the pages and in the areas.
     pub(crate) fn zap(&self, offset: usize, bytes: usize) -> usize {
         // CAST: never negative.
         let areas = self.areas.load(Relaxed).max(1) as usize;

@@ -23,31 +23,31 @@ use kernel::{
 };
 
 /// An area that becomes a mapping of a file of the device. Every use consumes it, so that it is set
-/// up once, as one thing.
+/// up once, for one purpose.
 ///
 /// # Invariants
 ///
-/// The area is being set up by the mmap handler of a file of the device, it is shared, and nothing
-/// is mapped in it yet, but by the owner of this.
+/// The mmap handler of a file of the device is setting up the area. The area is shared, and only
+/// the owner of this maps anything in it.
 pub(crate) struct NewArea<'a>(&'a VmaNew);
 
 impl<'a> NewArea<'a> {
-    /// An area of a file of the device. `ENOTTY`, as mmap of galcore says of whatever it does not
-    /// map: it is private.
+    /// An area of a file of the device. `ENOTTY`, galcore's error for all that it does not map: the
+    /// area is private.
     ///
-    /// The one place where that is asked, for every kind of mapping of the device's files.
+    /// Every kind of mapping of the device's files is checked here.
     ///
     /// # Safety
     ///
-    /// It is being set up by the mmap handler of such a file, which asks this once.
+    /// The mmap handler of such a file is setting up the area, and calls this once.
     pub(super) unsafe fn new(area: &'a VmaNew) -> Result<Self> {
-        // SAFETY: By the caller it may be looked at.
+        // SAFETY: By the caller the area may be read.
         to_result(unsafe { shim::gal_check_area(area.as_ptr()) }).map_err(|_| ENOTTY)?;
         // INVARIANT: By the caller, and checked just now.
         Ok(Self(area))
     }
 
-    /// The byte offset into the file that the mapping was asked for.
+    /// The requested byte offset into the file.
     pub(crate) fn offset(&self) -> u64 {
         // SAFETY: By the type invariant nothing else changes it.
         let pages = unsafe { (*self.0.as_ptr()).vm_pgoff };
@@ -55,7 +55,7 @@ impl<'a> NewArea<'a> {
         (pages as u64) << bindings::PAGE_SHIFT
     }
 
-    /// Where it begins in the process.
+    /// The start address in the process.
     pub(super) fn start(&self) -> usize {
         self.0.start()
     }
@@ -70,7 +70,7 @@ impl<'a> NewArea<'a> {
         self.0.as_ptr()
     }
 
-    /// Makes it read-only permanently. `EACCES`: it was asked for writing.
+    /// Makes it read-only permanently. `EACCES`: writing was requested.
     pub(crate) fn make_read_only(&self) -> Result {
         if self.0.flags() & VM_WRITE != 0 {
             return Err(EACCES);
@@ -81,12 +81,12 @@ impl<'a> NewArea<'a> {
 
 /// Memory that can be mapped into a process.
 pub(crate) trait Memory {
-    /// Maps the memory's start into `area`, cached if the memory allows it and `cached` says so.
+    /// Maps the memory's start into `area`, with `cached` as cached memory if possible.
     ///
     /// # Safety
     ///
-    /// The memory lives as long as what is mapped: until `area`, and all that is split off it or
-    /// copied from it, is gone, or, on an error, until the area is empty again.
+    /// The memory lives as long as the mapping: until `area`, and all areas that are split off it
+    /// or copied from it, are gone, or, on an error, until the area is empty again.
     unsafe fn map_into(&self, area: &NewArea<'_>, cached: bool) -> Result;
 }
 
@@ -106,14 +106,14 @@ impl Memory for Pages {
 
 /// Something whose memory can be mapped and must live as long as the mapping.
 pub(crate) trait Mappable: Send + Sync + 'static {
-    /// How the memory is kept.
+    /// The type of memory.
     type Memory: Memory;
 
     /// The memory.
     fn memory(&self) -> &Self::Memory;
 }
 
-/// Refuses to move an area: LOCK gives out addresses there, and UNLOCK takes what is there back.
+/// Refuses to move an area: LOCK returns its address, and UNLOCK unmaps it there.
 ///
 /// # Safety
 ///
@@ -122,7 +122,7 @@ pub(super) unsafe extern "C" fn stay(_: *mut bindings::vm_area_struct) -> c_int 
     EINVAL.to_errno()
 }
 
-/// Ties an `Arc<T>` to a memory area: the area owns one reference, a split area one each.
+/// Ties an `Arc<T>` to a memory area: each area, also a split one, owns one reference.
 struct Keep<T>(PhantomData<T>);
 
 impl<T: Mappable> Keep<T> {
@@ -144,7 +144,7 @@ impl<T: Mappable> Keep<T> {
         // SAFETY: `map` stored a pointer from `Arc::into_raw`, of which the area that this one was
         // copied from still owns a reference.
         let kept = unsafe { Arc::from_raw((*vma).vm_private_data.cast_const().cast::<T>()) };
-        // One reference for the new area, and the old one's is not ours to drop.
+        // Keeps one reference for the new area, and that of the old area.
         core::mem::forget(kept.clone());
         core::mem::forget(kept);
     }
@@ -153,25 +153,25 @@ impl<T: Mappable> Keep<T> {
     ///
     /// Called by the memory manager, once for each area that `map` or `open` counted.
     unsafe extern "C" fn close(vma: *mut bindings::vm_area_struct) {
-        // SAFETY: The area owns one reference and goes away.
+        // SAFETY: The area owns one reference, and ends here.
         drop(unsafe { Arc::from_raw((*vma).vm_private_data.cast_const().cast::<T>()) });
     }
 }
 
 /// Maps the start of `object`'s memory into `area`, which keeps the object alive.
 ///
-/// Fails when the area is longer than the memory.
+/// Fails if the area is longer than the memory.
 pub(crate) fn map<T: Mappable>(area: NewArea<'_>, object: Arc<T>, cached: bool) -> Result {
     let vma = area.as_ptr();
-    // SAFETY: By the area's invariant it may be looked at.
+    // SAFETY: By the area's invariant it may be read.
     let page = unsafe { (*vma).vm_pgoff };
-    // SAFETY: Whatever memory this is of those that the object has: from now on the area has a
-    // reference of the object, so the object is never exclusive, and what it lends stays lent as
-    // long. On an error the area is emptied while we have that reference.
+    // SAFETY: From now on the area has a reference of the object, so nothing has exclusive access
+    // to the object, and any memory of it stays valid as long. On an error the area is emptied
+    // while we have that reference.
     let mapped = unsafe { object.memory().map_into(&area, cached) };
     mapped.inspect_err(|_| {
-        // The memory manager unmaps what is there when we have returned, and the object may be
-        // gone by then: other threads must not see its pages that long.
+        // The memory manager unmaps the area only after the handler has returned, when the object
+        // may already be freed: other threads must not see its pages then.
         // SAFETY: By the area's invariant it is being set up, so no other thread changes it.
         unsafe { shim::gal_clear_area(vma) };
     })?;
@@ -180,18 +180,18 @@ pub(crate) fn map<T: Mappable>(area: NewArea<'_>, object: Arc<T>, cached: bool) 
     unsafe {
         (*vma).vm_private_data = Arc::into_raw(object).cast_mut().cast();
         (*vma).vm_ops = Keep::<T>::operations();
-        // Apart from the pool's windows, whose pages are unmapped by their place in the file.
+        // Not among the pool's windows, whose pages are unmapped by file offset.
         (*vma).vm_pgoff = page | ABOVE_WINDOWS;
     }
     Ok(())
 }
 
-/// Where, in pages, the file's part for objects begins: above any pool, 4 GiB.
+/// File offset of objects in pages: 4 GiB, above any pool.
 const ABOVE_WINDOWS: c_ulong = 1 << (32 - bindings::PAGE_SHIFT);
 
-/// Bytes of the calling process's view of `object` at `user`, if that is what is there.
+/// Bytes of the calling process's mapping of `object` at `user`, if it is there.
 ///
-/// A child, or a process that has unmapped the view itself, may have something else there by now.
+/// A child, or a process that has unmapped it, may have another mapping there.
 pub(crate) fn view_bytes<T: Mappable>(user: usize, object: &Arc<T>) -> Option<usize> {
     let current = kernel::current!();
     let lock = current.mm()?.mmap_read_lock();
@@ -204,11 +204,10 @@ pub(crate) fn view_bytes<T: Mappable>(user: usize, object: &Arc<T>) -> Option<us
     (is_ours && area.start() == user).then(|| area.end() - area.start())
 }
 
-/// Ends the calling process's view of `object` at `user`, if that is what is there; says whether it is
-/// not there now.
+/// Unmaps `object` from the calling process at `user`, if it is there. Returns whether it is gone.
 pub(crate) fn unmap<T: Mappable>(user: usize, object: &Arc<T>) -> bool {
     view_bytes(user, object).is_none_or(|bytes| {
-        // Another thread may change its own memory map in between; it is its own.
+        // Another thread may change the memory map in between: that affects only its own process.
         // SAFETY: Works on the caller's memory map and checks the range.
         unsafe { bindings::vm_munmap(user, bytes) == 0 }
     })

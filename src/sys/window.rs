@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Windows: mappings of physical memory of which a process sees only what its owner grants.
+//! Windows: mappings of physical memory, of which a process sees only granted parts.
 //!
-//! Nothing is mapped beforehand. A page that is touched is asked for ([`Pager`]); one that is taken
-//! back is unmapped ([`Views::zap`]), and touching it again is a bus error.
+//! Pages are mapped on fault, if the [`Pager`] grants them. Revoked pages are unmapped
+//! ([`Views::zap`]), and the next access is a bus error.
 
 use super::{
     physical::Part,
@@ -28,44 +28,43 @@ use kernel::{
     },
 };
 
-/// Has memory, and decides what a window on it shows.
+/// Owns memory, and decides which parts a window maps.
 pub(crate) trait Pager: Send + Sync + 'static {
     /// The memory. `None`: there is none.
     fn memory(&self) -> Option<Part<'_>>;
 
-    /// Calls `show` with a part of the memory (offset and bytes, whole pages) that holds byte
-    /// `offset`, if the process may see it. Until `show` has returned the part must stay granted.
+    /// Calls `show` with a part of the memory (offset and bytes, whole pages) around byte `offset`,
+    /// if the process may see it. The part must stay granted until `show` returns.
     fn grant(&self, offset: usize, show: &mut dyn FnMut(usize, usize));
 }
 
-/// A window in a process: where it is, and whether it still exists.
+/// A window in a process: its address, and whether it still exists.
 ///
 /// # Invariants
 ///
-/// `memory_bytes` bytes at `physical` are a [`Part`] of the pager's, who lives as long as this.
+/// `memory_bytes` bytes at `physical` are a [`Part`] of the pager, which lives as long as this.
 /// `areas` areas are counted in `views` for it.
 pub(crate) struct View<P> {
     pager: Arc<P>,
-    /// Those of the process whose file is mapped.
+    /// The views of the process whose file is mapped.
     views: Arc<Views>,
-    /// Physical address of what the file's first byte is.
+    /// Physical address of the file's first byte.
     physical: PhysAddr,
-    /// Bytes of the memory there.
+    /// Bytes of the memory.
     memory_bytes: usize,
-    /// Identity of the memory map; only compared.
+    /// Address of the memory map, only for comparison.
     mm: usize,
     start: usize,
     bytes: usize,
-    /// Areas that the window consists of.
+    /// Number of areas of the window.
     areas: Atomic<i32>,
 }
 
 impl<P: Pager> View<P> {
-    /// Prepares `area` to become a window on the memory of `pager`, who grants its contents.
+    /// Prepares `area` to become a window on the memory of `pager`, which grants its contents.
     ///
-    /// `EINVAL`: there is no memory, or the area is longer. `ENOMEM`: `views` has as many as it may
-    /// have. To be taken back by zapping, the windows must be made of a file whose address space is
-    /// that of `views`.
+    /// `EINVAL`: there is no memory, or the area is longer. `ENOMEM`: `views` is full. Zapping
+    /// finds only windows of files with the address space of `views`.
     pub(crate) fn prepare(
         area: NewArea<'_>,
         pager: Arc<P>,
@@ -79,8 +78,8 @@ impl<P: Pager> View<P> {
         // SAFETY: By the area's invariant it is being set up.
         unsafe { shim::gal_prepare_window(area.as_ptr(), physical) };
         views.add_area()?;
-        // INVARIANT: Counted just now. From here on the view has a reference of the pager, so the
-        // pager is never exclusive, and what it lends stays lent as long.
+        // INVARIANT: Counted just now. The view holds a reference of the pager, so nothing has
+        // exclusive access to the pager, and its memory stays valid as long.
         let view = Self {
             pager,
             views,
@@ -101,7 +100,7 @@ impl<P: Pager> View<P> {
         exists.then_some((self.start, self.bytes))
     }
 
-    /// Whether the window is gone and cannot return.
+    /// Whether the window was unmapped.
     pub(crate) fn is_over(&self) -> bool {
         self.areas.load(Relaxed) == 0
     }
@@ -128,7 +127,7 @@ impl<P: Pager> View<P> {
         let kept = unsafe { Arc::from_raw((*vma).vm_private_data.cast_const().cast::<Self>()) };
         kept.areas.fetch_add(1, Relaxed);
         kept.views.note_area();
-        // One reference for the new area, and the old one's is not ours to drop.
+        // Keeps one reference for the new area, and that of the old area.
         core::mem::forget(kept.clone());
         core::mem::forget(kept);
     }
@@ -137,7 +136,7 @@ impl<P: Pager> View<P> {
     ///
     /// Called by the memory manager, once for each area that `prepare` or `open` counted.
     unsafe extern "C" fn close(vma: *mut bindings::vm_area_struct) {
-        // SAFETY: The area owns one reference and goes away.
+        // SAFETY: The area owns one reference, and ends here.
         let kept = unsafe { Arc::from_raw((*vma).vm_private_data.cast_const().cast::<Self>()) };
         kept.areas.fetch_sub(1, Relaxed);
         kept.views.remove_areas(1);
@@ -170,18 +169,18 @@ impl<P: Pager> View<P> {
         let mut result = bindings::vm_fault_reason_VM_FAULT_SIGBUS as bindings::vm_fault_t;
         let offset = page << bindings::PAGE_SHIFT;
         view.pager.grant(offset, &mut |first, bytes| {
-            // Whatever the pager says, nothing but its memory is shown.
+            // Limits the part to the memory, whatever the pager returns.
             let first = first.min(view.memory_bytes);
             let bytes = bytes.min(view.memory_bytes - first);
             // SAFETY: By the type invariant the memory lives as long as the view, which the area
-            // keeps; and this is inside. The area was prepared for it.
+            // keeps. The part is inside of it, and the area was prepared for it.
             result = unsafe { shim::gal_fault_physical(vmf, view.physical, first, bytes) };
         });
         result
     }
 }
 
-/// A view whose area is not the window yet.
+/// A view whose area is not a window yet.
 pub(crate) struct Prepared<'a, P> {
     view: Arc<View<P>>,
     area: NewArea<'a>,
@@ -193,8 +192,8 @@ impl<P: Pager> Prepared<'_, P> {
         &self.view
     }
 
-    /// Makes the area the window. The last thing that an mmap handler does: an area whose handler
-    /// fails afterwards would keep the view for ever.
+    /// Makes the area a window. An mmap handler must not fail after this: the area would leak the
+    /// view.
     pub(crate) fn attach(self) {
         let vma = self.area.as_ptr();
         // SAFETY: By the area's invariant it is being set up, and nothing else uses these two
@@ -209,12 +208,12 @@ impl<P: Pager> Prepared<'_, P> {
 
 impl<P> Drop for View<P> {
     fn drop(&mut self) {
-        // One that never became a window.
+        // Uncounts a prepared area that never became a window.
         self.views.remove_areas(self.areas.load(Relaxed));
     }
 }
 
-/// Identity of the calling process's memory map.
+/// Address of the calling process's memory map.
 fn current_mm() -> usize {
     let current = kernel::current!();
     current.mm().map_or(0, |mm| mm.as_raw() as usize)

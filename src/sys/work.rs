@@ -2,11 +2,11 @@
 
 //! The module's own work queues: module exit waits for all that runs in them.
 //!
-//! Most work is one client's matter and takes as long as that has memory: it runs at the usual
-//! priority. So does, in a queue of its own, what clients' threads of a low priority ask for under locks
-//! that the ending of jobs takes, too ([`by_worker`]): such a thread would hold them for long. Looks at
-//! a core that are due ([`enqueue_delayed`]) are urgent (nice -20), and short: what they end and recover
-//! concerns all clients, and must not wait for a process that keeps the processors busy.
+//! Most work is for one client, takes time in proportion to its memory, and runs at normal
+//! priority. A second queue of normal priority has errands ([`by_worker`]): work of low-priority
+//! threads under locks that job completion also takes, which these threads would hold for long. The
+//! hang check ([`enqueue_delayed`]) is urgent (nice -20) and short: it completes and recovers jobs
+//! of all clients, and must not wait for a process that keeps the CPUs busy.
 
 use super::{
     component, fence, shim,
@@ -49,20 +49,19 @@ use kernel::{
     },
 };
 
-/// Addresses of the queues; 0 while there are none. They do not change as long as there is an
-/// [`InUse`].
+/// Addresses of the queues, or 0. They do not change while an [`InUse`] exists.
 static QUEUE: Atomic<usize> = Atomic::new(0);
 static URGENT: Atomic<usize> = Atomic::new(0);
 static ERRANDS: Atomic<usize> = Atomic::new(0);
 
-/// Errands that run at once. The rest wait, and keep no look waiting.
+/// Number of errands that run at once. The rest wait, and do not delay the hang check.
 const MOST_ERRANDS: c_int = 4;
 
-/// How often, and how long each time, the end waits for those who are just queueing something.
+/// Number and duration of the waits at module exit for threads that are queueing work.
 const ROUNDS: u32 = 100;
 const ROUND: Delta = Delta::from_millis(10);
 
-/// A queue without anything in it.
+/// An empty queue.
 ///
 /// # Invariants
 ///
@@ -70,8 +69,8 @@ const ROUND: Delta = Delta::from_millis(10);
 struct Raw(*mut bindings::workqueue_struct);
 
 impl Raw {
-    /// One with these flags besides, of which `most` items run at once (0: as many as is usual).
-    /// `ENOMEM`.
+    /// Makes a queue with the additional `flags`, which runs at most `most` items at once (0: the
+    /// default). `ENOMEM`.
     fn new(name: &CStr, flags: u32, most: c_int) -> Result<Self> {
         let flags = flags | bindings::wq_flags_WQ_UNBOUND | bindings::wq_flags_WQ_MEM_RECLAIM;
         // SAFETY: The name is a C string without conversions, so no further arguments are read.
@@ -91,11 +90,12 @@ impl Drop for Raw {
     }
 }
 
-/// The queues' owner, to be dropped last at module exit.
+/// The queues' owner. Drop it last at module exit.
 ///
 /// # Invariants
 ///
-/// The queues are those that [`QUEUE`], [`URGENT`] and [`ERRANDS`] name. The module's unload is watched.
+/// [`QUEUE`], [`URGENT`] and [`ERRANDS`] hold the queues' addresses. The module's unload is
+/// watched.
 pub(crate) struct OwnQueue {
     usual: core::mem::ManuallyDrop<Raw>,
     urgent: core::mem::ManuallyDrop<Raw>,
@@ -108,7 +108,7 @@ unsafe impl Send for OwnQueue {}
 unsafe impl Sync for OwnQueue {}
 
 impl OwnQueue {
-    /// Makes the queue. `EBUSY`: there is one. `ENOMEM`.
+    /// Makes the queues. `EBUSY`: they exist. `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
         let usual = Raw::new(c"galcore", 0, 0)?;
         let urgent = Raw::new(c"galcore-urgent", bindings::wq_flags_WQ_HIGHPRI, 0)?;
@@ -140,7 +140,7 @@ impl OwnQueue {
 
 impl Drop for OwnQueue {
     fn drop(&mut self) {
-        // What is queued may queue more until it is done.
+        // Work may queue more work until it is done.
         // SAFETY: By the type invariant the queues are live during the drop; their own drops
         // follow it. Errands queue nothing: a thread that waits for one has a use.
         unsafe {
@@ -165,10 +165,10 @@ impl Drop for OwnQueue {
                 QUEUE.store(0, Release);
                 return;
             }
-            // Another thread may be just queueing.
+            // Another thread may be queueing work.
             fsleep(ROUND);
         }
-        // Something still calls this module, and was forgotten. The queues stay, and so does the
+        // A forgotten registration can still call this module. The queues stay, and so does the
         // watch.
         pr_err!("the module is in use and cannot go\n");
     }
@@ -186,7 +186,7 @@ fn queue(in_use: &InUse) -> &Queue {
     unsafe { Queue::from_raw(raw_queue(in_use)) }
 }
 
-/// The queue of what runs before others.
+/// The urgent queue.
 fn urgent(_: &InUse) -> &Queue {
     let queue = URGENT.load(Acquire) as *const bindings::workqueue_struct;
     // SAFETY: A use can be had only after `OwnQueue::new` has named the queue, which lives until
@@ -194,7 +194,7 @@ fn urgent(_: &InUse) -> &Queue {
     unsafe { Queue::from_raw(queue) }
 }
 
-/// Queues `work`. Without a queue, before module init and after module exit, it is dropped.
+/// Queues `work`. Drops it without a queue: before module init and after module exit.
 pub(crate) fn enqueue<W, const ID: u64>(work: W)
 where
     W: RawWorkItem<ID> + Send + 'static,
@@ -212,28 +212,26 @@ where
     let _ = queue(in_use).enqueue(work);
 }
 
-/// An object with delayed work. While its time is not come nothing else keeps the queue.
+/// An object with delayed work. Until the delay is over only the object keeps the queue.
 pub(crate) trait Delayed {
     /// Keeps the queue as long as the object lives.
     fn in_use(&self) -> &InUse;
 }
 
-/// Queues `work` for when `delay` is over. It runs before others, so it takes no longer than a
-/// constant.
+/// Queues urgent `work` to run after `delay`. It must take constant time at most.
 pub(crate) fn enqueue_delayed<T, const ID: u64>(work: Arc<T>, delay: Jiffies)
 where
     T: Delayed + Send + Sync + 'static,
     Arc<T>: RawDelayedWorkItem<ID>,
 {
-    // The timer that is set here has a reference of the object until the work runs. So the object
-    // is never exclusive, which moving or dropping its content would require, and the use lives as
-    // long.
+    // The timer holds a reference of the object until the work runs. So nothing has exclusive
+    // access to the object, as needed to move or drop its content, and the use lives as long.
     let queue = core::ptr::from_ref(urgent(work.in_use()));
-    // SAFETY: As there is a use it is valid, now and when the timer is through.
+    // SAFETY: As there is a use, the queue is valid, now and when the timer expires.
     let _ = unsafe { &*queue }.enqueue_delayed(work, delay);
 }
 
-/// What [`by_worker`] has a queue do.
+/// Work of [`by_worker`].
 struct Errand<F, T> {
     body: Option<F>,
     result: MaybeUninit<T>,
@@ -241,18 +239,18 @@ struct Errand<F, T> {
 
 /// # Safety
 ///
-/// `context` leads to an `Errand<F, T>` that nothing else uses meanwhile, and that has its body.
+/// `context` points to an `Errand<F, T>` with its body, which nothing else uses during the call.
 unsafe extern "C" fn run_errand<T, F: FnOnce() -> T>(context: *mut c_void) {
-    // SAFETY: By the caller's contract `context` leads to an errand, which nothing else uses meanwhile.
+    // SAFETY: By the caller's contract `context` points to an errand, which nothing else uses now.
     let errand = unsafe { &mut *context.cast::<Errand<F, T>>() };
     if let Some(body) = errand.body.take() {
         errand.result.write(body());
     }
 }
 
-/// Does `body`, or, if the calling thread has a low priority, has one of the usual priority do it, and
-/// waits for that, whatever Unix signals come. `body` takes no longer than a constant, and must not ask
-/// who the calling process is.
+/// Runs `body`. For a calling thread of low priority it runs in a worker of normal priority, and
+/// this waits for it, uninterruptibly. `body` must take constant time at most, and must not depend
+/// on the calling process.
 pub(crate) fn by_worker<T: Send, F: FnOnce() -> T + Send>(body: F) -> T {
     // SAFETY: Only looks at the calling thread.
     let is_low = unsafe { shim::gal_is_low() };
@@ -281,7 +279,7 @@ pub(crate) fn by_worker<T: Send, F: FnOnce() -> T + Send>(body: F) -> T {
     }
 }
 
-/// Waits for all that is queued now, but for the looks that are due. Not to be called from a queue.
+/// Waits for all work that is queued now, except urgent work. Must not be called from a queue.
 pub(crate) fn flush() {
     if let Ok(in_use) = InUse::new() {
         // SAFETY: The queue is live as long as there is a use.
@@ -299,7 +297,7 @@ pub(crate) fn flush_one<T: ?Sized, const ID: u64>(work: &Work<T, ID>) {
     unsafe { bindings::flush_work(raw) };
 }
 
-/// Lets `work` run now, if it is waiting for its time, and waits until it has.
+/// Ends the delay of `work`, if it is queued, and waits until it has run.
 pub(crate) fn flush_delayed<T: ?Sized, const ID: u64>(work: &DelayedWork<T, ID>) {
     let raw = core::ptr::from_ref(work)
         .cast_mut()
