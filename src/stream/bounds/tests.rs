@@ -6,10 +6,10 @@
 mod cases {
     use super::super::*;
 
-    /// Where a test's target begins.
+    /// Address of the target.
     const BASE: u32 = 0x4000_0000;
 
-    /// A target of 64 x 32 pixels in A8R8G8B8, with a window as large.
+    /// A target of 64 x 32 pixels in A8R8G8B8, with a clipping window of the same size.
     const PLAIN: [(u32, u32); 10] = [
         (0x1228, BASE),
         (0x122C, 256),
@@ -38,10 +38,10 @@ mod cases {
         target
     }
 
-    /// The bytes that memory must have for a draw of a rectangle; 0: none has enough.
+    /// The bytes of memory that a draw of a rectangle needs; 0: unbounded.
     fn bytes(mut target: Target, corners: [u32; 2]) -> u32 {
         let mut fits = |bytes: u32| {
-            // The last answer is no excuse for this one.
+            // Drops the cached success of the last call.
             target.is_roomy = false;
             target.draw(corners.into_iter(), |_, address| Some(address + bytes - 1)) == Ok(())
         };
@@ -70,11 +70,11 @@ mod cases {
         for (others, corners, wanted) in [
             (&[][..], ALL, 32 * 256),
             (&[], [corner(3, 4), corner(10, 6)], 5 * 256 + 40),
-            // The window cuts, but for one that is empty.
+            // The window clips, unless it is empty.
             (&[], [corner(3, 4), corner(1000, 1000)], 32 * 256),
             (&[(0x1264, corner(5, 1))], ALL, 20),
             (&[(0x1260, corner(64, 0))], ALL, 32 * 256),
-            // Inside out.
+            // Inverted.
             (&[], [corner(9, 5), corner(3, 4)], 5 * 256 + 40),
             (&[], [corner(3, 4), corner(3, 9)], 8 * 256 + 16),
             // Both ends of a line.
@@ -88,11 +88,11 @@ mod cases {
                 [corner(9, 4), corner(3, 0)],
                 4 * 256 + 40,
             ),
-            // Of negative corners the window alone is known.
+            // With negative corners only the window bounds the draw.
             (&[], [corner(0xFFFF, 0xFFF0), corner(2, 2)], 32 * 256),
             (&[], [corner(0, 0), corner(0x8000, 0x8000)], 32 * 256),
             (&[], [corner(0xFFFF, 0), corner(2, 2)], 256 + 256),
-            // A window that is inside out does not clip.
+            // An inverted window does not clip.
             (
                 &[(0x1260, corner(99, 0))],
                 [corner(0, 0), corner(9, 40)],
@@ -110,7 +110,7 @@ mod cases {
         ] {
             assert_eq!(bytes(target(true, others), corners), wanted);
         }
-        // As far as rows go, with strides as long as they get.
+        // The last row, with the longest stride.
         let far = [(0x122C, 0x3_FFFF), (0x1264, 0x7FFF_7FFF)];
         assert_eq!(
             bytes(target(true, &far), [0, corner(1, 0x2000)]),
@@ -130,7 +130,7 @@ mod cases {
             (8, 128),
             (9, 64),
             (16, 64),
-            // Planes, and what does not exist.
+            // Formats in planes, and unknown formats.
             (15, 0),
             (17, 0),
             (18, 0),
@@ -162,7 +162,7 @@ mod cases {
             let turned = target(false, &[(0x12BC, angle << 3)]);
             assert_eq!(bytes(turned, part), 29 * 256 + 80);
         }
-        // By the other state; by both: whichever leads farther.
+        // By the other state; by both: the farther one counts.
         let by_state = (0x1230, 1 << 16 | 64);
         for (turns, angle, wanted) in [
             (false, 0, 20 * 256),
@@ -173,7 +173,7 @@ mod cases {
             let turned = target(turns, &[by_state, (0x12BC, angle << 3)]);
             assert_eq!(bytes(turned, part), wanted);
         }
-        // Pixels that are not on it.
+        // Pixels outside of the target.
         for (angle, corners) in [
             (1, [0, corner(65, 1)]),
             (2, [0, corner(1, 33)]),
@@ -253,13 +253,13 @@ mod cases {
             assert_eq!(target.filter(last_of), wanted(filter));
             assert!(target.lend(missing, |_| 0));
         }
-        // So is what came in the other pipe.
+        // A load in the other pipe is also unknown.
         let mut other = target(true, &[]);
         other.load(word(0x122C), 256, false, false);
         let missing = |place: usize| Err(Problem::Missing(1 << place));
         assert_eq!(other.draw(ALL.into_iter(), last_of), missing(STRIDE));
         assert!(!other.lend(1 << STRIDE, |_| 256));
-        // The height counts where something is turned, and a mask leaves the angle unknown.
+        // A rotated target needs the height, and a mask bit leaves the angle unknown.
         let mut target = target(true, &[(0x12BC, 5 << 3)]);
         target.known &= !(1 << HEIGHT);
         assert_eq!(target.draw(ALL.into_iter(), last_of), missing(HEIGHT));
@@ -267,7 +267,7 @@ mod cases {
         assert_eq!(target.load(word(0x12BC), 1 << 9, false, true), Load::Masked);
         let both = Err(Problem::Missing(1 << HEIGHT | 1 << ANGLE));
         assert_eq!(target.draw(ALL.into_iter(), last_of), both);
-        // What is lent counts.
+        // Lent states count.
         assert!(target.lend(1 << HEIGHT | 1 << ANGLE, |_| 0));
         assert_eq!(target.draw(ALL.into_iter(), last_of), Ok(()));
         assert!(target.lend(1 << STRIDE, |_| 0x1_0000));
@@ -337,10 +337,10 @@ mod cases {
         assert_eq!(target.values[ANGLE], 0x28 | ANGLE_OTHER_MASKS);
     }
 
-    /// Where a test's source begins.
+    /// Address of the source.
     const SOURCE: u32 = 0x2000_0000;
 
-    /// A resolve of 64 x 32 pixels to a linear target in A8R8G8B8, with what two pipes want.
+    /// A resolve of 64 x 32 pixels to a linear target in A8R8G8B8, with the states of two pipes.
     const RESOLVE: [(u32, u32); 16] = [
         (0x1604, 6 << 8 | 6),
         (0x1608, SOURCE),
@@ -360,8 +360,8 @@ mod cases {
         (0x1704, 0),
     ];
 
-    /// The bytes that the memory of the target, or of the source at `of`, must have for a resolve; 0:
-    /// none has enough.
+    /// The bytes of memory that a resolve needs for its target, or for its source at `of`; 0:
+    /// unbounded.
     fn resolved(of: u32, pixel_pipes: u32, others: &[(u32, u32)]) -> u32 {
         let mut target = Target::new(Engines {
             pixel_pipes,
@@ -395,10 +395,10 @@ mod cases {
             (1, &[(0x1614, 512)], 1 << 14),
             (1, &[(0x1614, 1 << 18)], 0),
             (1, &[(0x1614, 1 << 27 | 256)], 0),
-            // Half as many rows, but of a fill.
+            // Half as many rows, unless it fills.
             (1, &[(0x1604, 0x646)], 1 << 12),
             (1, &[(0x1604, 0x646), (0x163C, 1 << 16)], 1 << 13),
-            // Tiles, and blocks of them, which count as far as the window leads into them.
+            // Tiles, and supertiles, which count up to the last tile of the window.
             (1, &[TILED, (0x1614, 1024)], 1 << 13),
             (1, &[TILED, (0x1614, 1 << 31 | 1024)], 1 << 13),
             (
@@ -406,7 +406,7 @@ mod cases {
                 &[TILED, (0x1614, 1 << 31 | 1024), (0x1620, 33 << 16 | 64)],
                 1 << 14,
             ),
-            // Two pipes, with windows in the picture; halves, each half as high.
+            // Two pipes, with windows at offsets in the picture; split: each half is half as high.
             (2, &[], 1 << 13),
             (2, &[(0x1704, 32 << 16)], 1 << 14),
             (
@@ -428,7 +428,7 @@ mod cases {
             (1, &[(0x160C, 512)], 1 << 14),
             (1, &[(0x160C, 512 | resolve::TS_MODE)], 1 << 14),
             (1, &[(0x160C, 1 << 18)], 0),
-            // The mean of neighbors reads them all, and a fill nothing.
+            // An averaging copy reads all rows, and a fill reads nothing.
             (1, &[(0x1604, 0x646)], 1 << 13),
             (1, &[(0x160C, 512), (0x163C, 1 << 16)], 1),
             (1, &[(0x1604, 0x684), (0x160C, 1024)], 1 << 13),
@@ -531,7 +531,7 @@ mod cases {
                 let beyond = Err(Problem::Beyond(word(0x1658), 0x7000_0000));
                 assert_eq!(judged(&target, bytes - 1), beyond);
             }
-            // What lies before the surface has none.
+            // Memory before the surface has no status.
             target.load(word(0x165C), PHYSICAL + SOURCE + 0x2000, false, true);
             assert_eq!(judged(&target, 1), Ok(()));
             target.load(word(0x1654), config, true, true);
@@ -561,7 +561,7 @@ mod cases {
             let beyond = Err(Problem::Beyond(word(0x165C), BASE));
             assert_eq!(target.fill_tiles(0x1000 / bytes + 1, last_of), beyond);
             assert_eq!(target.fill_tiles(u32::MAX, last_of), beyond);
-            // Two tiles have a byte of status.
+            // Two tiles share a byte of status.
             let short = |state, address| match state == word(0x1658) {
                 true => Some(address + 3),
                 false => Some(address + 0xFFF),

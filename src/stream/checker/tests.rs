@@ -52,7 +52,7 @@ mod cases {
         check(&mut copy(words), states, entry, Addresses::Any, None)
     }
 
-    /// What a core with everything makes of a stream.
+    /// Checks a stream for a core with all features.
     fn check_all(words: &[u32], entry: Pipe) -> Result<Exit, Refusal> {
         check_core(words, &cores::both(), entry)
     }
@@ -120,7 +120,7 @@ mod cases {
             let refused = Some((Fault::Nowhere(target), Some(0)));
             assert_eq!(fault(&[&to_zero, draw], entry, false), refused);
             assert_eq!(fault(&[&to_own, &to_zero, draw], entry, false), refused);
-            // Loaded, but nothing is drawn; or not there; or not known; or allowed by the admin.
+            // Loaded without a draw; missing; unknown; or allowed by the administrator.
             assert_eq!(fault(&[&to_zero], entry, false), None);
             assert_eq!(fault(&[&to_zero, &to_own, draw], entry, false), None);
             assert_eq!(fault(&[draw], entry, false), None);
@@ -191,7 +191,7 @@ mod cases {
                 Some(Fault::State(address))
             );
         }
-        // As one of several, too: 0x3800 is allowed, 0x3804 after it is not.
+        // Also as one of several: 0x3800 is allowed, 0x3804 after it is not.
         let words = [load_state(state::GL_PIPE_SELECT, 2), 0, 0, 0];
         assert_eq!(
             fault(&words, Pipe::Pipe3d),
@@ -233,7 +233,7 @@ mod cases {
 
     #[test]
     fn data_of_a_draw_are_no_commands() {
-        // One rectangle, three words of a mask, and one that fills up; then a command again.
+        // One rectangle, three words of a mask, a word of padding, then another command.
         let words = [0x2003_0100, 0, 0, 0x0010_0010, END, END, END, END, END, 0];
         assert_eq!(fault(&words[..8], Pipe::Pipe2d), None);
         assert_eq!(
@@ -327,7 +327,7 @@ mod cases {
             check_all(&arm, Pipe::Pipe2d).map(|exit| exit.armed),
             Ok(true)
         );
-        // The semaphore before the draw says nothing about it.
+        // A semaphore before the draw does not cover it.
         for bad in [
             stream(&[&draw, &select]),
             stream(&[&arm, &draw, &stall, &select]),
@@ -349,12 +349,12 @@ mod cases {
             fault(&[a, b, a, b, c, d], Pipe::Pipe3d),
             Some(Fault::ArmedTwice)
         );
-        // Other bits of the value do not make another token of it.
+        // Other bits of the value do not change the token.
         assert_eq!(
             fault(&[a, b, a, b | 0xF000_0000, c, d], Pipe::Pipe3d),
             Some(Fault::ArmedTwice)
         );
-        // Once more after its stall; and another one beside it.
+        // Again after its stall; and another one at the same time.
         assert_eq!(fault(&[a, b, c, d, a, b, c, d], Pipe::Pipe3d), None);
         assert_eq!(
             fault(&[a, b, a, 0x0501, c, d, c, 0x0501], Pipe::Pipe3d),
@@ -434,7 +434,7 @@ mod cases {
         check_process_on(&cores::both(), words, physical, mends)
     }
 
-    /// The same, on a core that has been made before: that takes its time.
+    /// As above, for a core that the caller has made, which takes a while.
     fn check_process_on(
         states: &States,
         words: &mut [u32],
@@ -472,7 +472,7 @@ mod cases {
                 assert!(check(&mut words).is_ok());
                 let loaded = if good == 0 { SCRATCH.of(address) } else { good };
                 assert_eq!(words, [load_state(address, 1), loaded]);
-                // As another thread's free has it checked again.
+                // A second check, as after another thread's free.
                 assert!(check(&mut words).is_ok());
                 assert_eq!(words, [load_state(address, 1), loaded]);
             }
@@ -500,7 +500,7 @@ mod cases {
             fault_of_process(&load(8, 0x4000)),
             Some(Fault::Address(state::word(0x1608)))
         );
-        // After many that are no addresses, and as the last of all.
+        // After many states without addresses, and as the last one.
         let mut words: KVec<u32> = KVec::new();
         words.resize(1026, 0, GFP_KERNEL).unwrap();
         words[0] = load_state(state::word(0x10000), 0);
@@ -552,7 +552,7 @@ mod cases {
                 (&[&on, &stray, &DRAW], Some(2)),
                 (&[&stray, &load(state::CL_KICKER << 2, 0)], Some(0)),
                 (&[&off, &stray, &DRAW, &on, &DRAW], Some(2)),
-                // Those before the first that is used are replaced, but nothing runs.
+                // Addresses before the first used one are replaced, but the stream is refused.
                 (&[&stray, &own, &on, &DRAW, &stray, &DRAW], Some(10)),
             ] {
                 let (found, words) = check(parts);
@@ -564,7 +564,7 @@ mod cases {
             let (_, words) = check(&[&off, &stray]);
             assert_eq!(words[3], SCRATCH.of(state::word(address)));
         }
-        // Of another sampler, and what is no sampler's.
+        // Another sampler's address, and one that is not a sampler's.
         let others = load(0x2000, 0);
         let stray = load(0x2404, 0x5000);
         let (found, _) = check(&[&others, &stray, &DRAW]);
@@ -593,7 +593,7 @@ mod cases {
         wanted[7] = SCRATCH.in_pipe(Pipe::Pipe3d);
         assert_eq!(clean(&mut words), Ok(exit(Pipe::Pipe3d)));
         assert_eq!(words, wanted);
-        // All else is as in commands.
+        // All else is checked as in commands.
         let mut words = [given[0], 9, 1, 9, 1, 0, load_state(state::GL_EVENT, 1), 3];
         assert!(
             clean(&mut words).is_err_and(|refusal| refusal.fault == Fault::State(state::GL_EVENT))
@@ -625,7 +625,7 @@ mod cases {
         assert_eq!(words[1], 0);
     }
 
-    /// What a core with the old memory controller is loaded with for a state.
+    /// The value that the checker loads into a state of a core with the old memory controller.
     fn loaded(byte: u32, value: u32, base: u32) -> Option<u32> {
         let physical = PhysicalStates {
             base,
@@ -667,7 +667,7 @@ mod cases {
                 None
             );
         }
-        // What was found for another state is not remembered for these.
+        // A range that was found for another state does not count for these.
         let physical = Some(PhysicalStates {
             base: 0,
             scratch: Range::new(0x7000_0000, 0x1_0000).unwrap(),
@@ -689,7 +689,7 @@ mod cases {
                 base,
                 scratch: Range::new(0x7000_0000, 0x1_0000).unwrap(),
             };
-            // Tiles are of 64 bytes.
+            // A tile has 64 bytes.
             let fills = |surface, tiles| {
                 let mut words = [
                     load_state(state::word(0x165C), 1),
@@ -742,7 +742,7 @@ mod cases {
             unknown(0x14600)
         );
         assert_eq!(fault(0x14600, &cores::imx6qp(), Pipe::Pipe3d), None);
-        // Among others, too: after the last of the 2D engine's.
+        // Also among others: after the last state of the 2D engine.
         let words = [load_state(state::word(0x1328), 2), 0, 0, 0];
         let result = check_core(&words, &cores::dove(), Pipe::Pipe2d);
         assert_eq!(result.err().map(|refusal| refusal.fault), unknown(0x132C));
@@ -760,10 +760,10 @@ mod cases {
         assert_eq!(uses(&[], Pipe::Pipe2d), Ok(only(Pipe::Pipe2d)));
         assert_eq!(uses(&load(0x1228), Pipe::Pipe2d), Ok(only(Pipe::Pipe2d)));
         assert_eq!(uses(&load(0x1430), Pipe::Pipe3d), Ok(only(Pipe::Pipe3d)));
-        // Whichever pipe is selected: their address states may have changed.
+        // In any selected pipe: the address states may have changed.
         assert_eq!(uses(&load(0x1228), Pipe::Pipe3d), Ok(both));
         assert_eq!(uses(&load(0x12A00), Pipe::Pipe3d), Ok(both));
-        // The end of an occlusion query, too: the address is that of an earlier load.
+        // Also the end of an occlusion query, which writes to an address that was loaded earlier.
         assert_eq!(uses(&load(0x3830), Pipe::Pipe2d), Ok(both));
         assert_eq!(uses(&load(0x1430), Pipe::Pipe2d), Ok(both));
         assert_eq!(uses(&load(0x122C), Pipe::Pipe3d), Ok(only(Pipe::Pipe3d)));
@@ -831,7 +831,7 @@ mod cases {
             check(&[in_place(65).as_flattened()], Pipe::Pipe3d, None),
             beyond_surface
         );
-        // What the stream has not loaded in the 3D pipe is lent.
+        // States that the stream has not loaded in the 3D pipe are lent.
         assert_eq!(
             check(&[&kick], Pipe::Pipe3d, None),
             Err((Fault::Missing, 0, None))
@@ -859,7 +859,7 @@ mod cases {
         );
     }
 
-    /// The state that says where the 2D engine draws to.
+    /// The target state of the 2D engine.
     const DE_DEST: u32 = state::DE_DEST_ADDRESS;
 
     #[test]
@@ -915,7 +915,7 @@ mod cases {
                 assert_eq!(fault(&parts, Pipe::Pipe2d, &free, false), None);
             }
         }
-        // What is mended is drawn to scratch memory, and no farther.
+        // A replaced target is scratch memory, and a draw must stay in it.
         let stray = |stride| {
             let target = target(0x8000, stride);
             fault(
@@ -939,7 +939,7 @@ mod cases {
         assert_eq!(fault(&parts, Pipe::Pipe3d, &bounded, false), missing(14));
         let parts: [&[u32]; 5] = [&select, &target, &clip, &angle, &draw];
         assert_eq!(fault(&parts, Pipe::Pipe3d, &bounded, false), None);
-        // What was loaded before counts, once.
+        // Values that were loaded before count, once.
         let mut loaded = Loaded::new();
         assert!(loaded.prepare().is_ok());
         let lent = |parts: &[&[u32]], mends| {
@@ -971,7 +971,7 @@ mod cases {
         assert_eq!(lent(&[&wide], false), (None, 0));
         assert_eq!(lent(&[&draw], false).0, Some(Fault::Beyond(DE_DEST, own)));
         loaded.begin(Origin::Bare);
-        // It comes before the first load of the stream's own.
+        // The lent value is loaded before the stream's own first load.
         let parts: [&[u32]; 4] = [&draw, &wide, &target, &draw];
         assert_eq!(lent(&parts, false).0, Some(Fault::Beyond(DE_DEST, own)));
         let planes = [load_state(state::word(0x130C), 1), 2];

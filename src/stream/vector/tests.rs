@@ -36,7 +36,7 @@ mod cases {
         run_from(nothing(SCRATCH), words)
     }
 
-    /// The smallest drawing, without its END.
+    /// The smallest draw, without its END.
     fn drawing() -> [u32; 26] {
         [
             0x3001_0A10,
@@ -68,7 +68,7 @@ mod cases {
         ]
     }
 
-    /// The core's values after that, with these states besides.
+    /// The core's values after the smallest draw and these states.
     fn drawn(states: &[(u32, u32)]) -> Values {
         let mut values = run(&mut drawing()).unwrap();
         for &(address, value) in states {
@@ -77,7 +77,7 @@ mod cases {
         values
     }
 
-    /// Draws a rectangle with these states besides.
+    /// Draws a rectangle with these additional states.
     fn rectangle(states: &[(u32, u32)]) -> Result<(), Fault> {
         run_from(drawn(states), &mut [0x4000_0001, 0, 0, 0x0001_0001]).map(|_| ())
     }
@@ -157,7 +157,7 @@ mod cases {
                 assert_eq!(run(&mut words), Err(Fault::Opcode));
             }
         }
-        // Another pipe; bits that mean nothing.
+        // Another pipe; unused bits.
         assert_eq!(run(&mut [0x3001_1A00, 0]), Err(Fault::Opcode));
         assert_eq!(run(&mut [0x4020_0001, 0, 0, 0]), Err(Fault::Opcode));
     }
@@ -171,7 +171,7 @@ mod cases {
             let gone = OWN + OWN_BYTES;
             let mut words = state(address, gone);
             assert_eq!(run(&mut words), Err(Fault::Address(address)));
-            // A context may still have it.
+            // A context may still name it.
             let values = check(&mut words, nothing(SCRATCH), &access(true)).unwrap();
             assert_eq!((values[which], words[1]), (SCRATCH, SCRATCH));
         }
@@ -193,11 +193,11 @@ mod cases {
         assert_eq!(rectangle(&[(0xA13, 0x40)]), Err(Fault::NoTarget));
         assert_eq!(rectangle(&[(0xA13, 0x40_0000)]), Err(Fault::NoTarget));
         assert!(rectangle(&[]).is_ok());
-        // One that is loaded afterwards is too late.
+        // States that are loaded after the draw are too late.
         let mut words = drawing();
         words.rotate_left(14);
         assert_eq!(run(&mut words), Err(Fault::Primitive));
-        // Nor as what is not known.
+        // Unknown primitives are refused.
         for control in [0, 2, 3, 4, 5, 0x1000_0000] {
             assert_eq!(rectangle(&[(0xA00, control)]), Err(Fault::Primitive));
         }
@@ -206,7 +206,7 @@ mod cases {
 
     #[test]
     fn targets_lie_in_the_processes_memory() {
-        // 64 KiB to the last byte, and one row more.
+        // Exactly 64 KiB, and one row more.
         let size = |width: u32, height: u32| (0xA13, height << 16 | width);
         assert!(rectangle(&[size(64, 256)]).is_ok());
         assert_eq!(rectangle(&[size(64, 257)]), Err(Fault::Extent(0xA11)));
@@ -222,7 +222,7 @@ mod cases {
             rectangle(&[at(OWN + 132), size(32, 256)]),
             Err(Fault::Extent(0xA11))
         );
-        // In tiles the rows come by four.
+        // A tiled surface has whole tiles of four rows.
         let stride = |stride: u32| (0xA12, stride);
         let tiled = stride(TILED | 256);
         assert!(rectangle(&[tiled, size(64, 253)]).is_ok());
@@ -273,7 +273,7 @@ mod cases {
             let over = [used, nobodys, (size, 5 << 16 | 256)];
             assert_eq!(with(&over), Err(Fault::Extent(address)));
         }
-        // Two at once.
+        // Two semaphores at once.
         let both = [
             (0xA00, 0x5001),
             (0xA29, OWN),
@@ -350,7 +350,7 @@ mod cases {
         ] {
             assert_eq!(run(&mut state(address, 1)), Err(Fault::State(address)));
         }
-        // But for their reset value.
+        // Unless it is their reset value.
         for address in [0xA0A, 0xA14, 0xA23, 0xA54, 0xA78] {
             assert!(run(&mut state(address, 0)).is_ok());
         }
@@ -406,7 +406,7 @@ mod cases {
         };
         assert_eq!(next_call(&words, 0), Ok(Some(call)));
         assert_eq!(next_call(&words, call.at + CALL_WORDS), Ok(None));
-        // In data it is none.
+        // Not in data.
         let data = [0x4000_0001, 0, 0x6000_0003, OWN];
         assert_eq!(next_call(&data, 0), Ok(None));
         assert!(next_call(&[0x5000_0001, 0], 0).is_err());
