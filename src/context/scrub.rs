@@ -140,14 +140,13 @@ impl Authors {
             if !uses.has(pipe) {
                 return None;
             }
-            let part = match (pipe, self.has_others_data(pipe, author)) {
+            let is_beside = has_copy && pipe == Pipe::Pipe3d;
+            let part = match (self.has_others_data(pipe, author), is_beside) {
                 _ if !self.are_others(pipe, author) => Part::Stale(pipe),
-                (Pipe::Pipe2d, true) => Part::Fresh2d,
-                (Pipe::Pipe2d, false) => Part::All2d,
-                (Pipe::Pipe3d, true) if has_copy => Part::FreshBesideContext,
-                (Pipe::Pipe3d, false) if has_copy => Part::BesideContext,
-                (Pipe::Pipe3d, true) => Part::Fresh3d,
-                (Pipe::Pipe3d, false) => Part::All3d,
+                (true, true) => Part::FreshBesideContext,
+                (true, false) => Part::Fresh(pipe),
+                (false, true) => Part::BesideContext,
+                (false, false) => Part::All(pipe),
             };
             (!lists.words(part).is_empty()).then_some(part)
         })
@@ -185,16 +184,12 @@ impl Wipe {
 /// The states that one list loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// All of the 2D pipe's that take addresses.
-    All2d,
-    /// All of the 3D pipe's that take addresses.
-    All3d,
+    /// All of a pipe's that take addresses.
+    All(Pipe),
     /// Those of the 3D pipe's that take addresses and no context keeps.
     BesideContext,
-    /// As [`Part::All2d`], and those that carry data, with the author's own.
-    Fresh2d,
-    /// As [`Part::All3d`], and those that carry data.
-    Fresh3d,
+    /// As [`Part::All`], and those that carry data; in the 2D pipe, with the author's own.
+    Fresh(Pipe),
     /// As [`Part::BesideContext`], and those that carry data and no context keeps.
     FreshBesideContext,
     /// Those of a pipe's that hold freed memory of the author's own.
@@ -205,11 +200,8 @@ impl Part {
     /// The pipe that must be selected.
     pub(crate) fn pipe(self) -> Pipe {
         match self {
-            Part::All2d | Part::Fresh2d => Pipe::Pipe2d,
-            Part::All3d | Part::BesideContext | Part::Fresh3d | Part::FreshBesideContext => {
-                Pipe::Pipe3d
-            }
-            Part::Stale(pipe) => pipe,
+            Part::All(pipe) | Part::Fresh(pipe) | Part::Stale(pipe) => pipe,
+            Part::BesideContext | Part::FreshBesideContext => Pipe::Pipe3d,
         }
     }
 }
@@ -221,18 +213,20 @@ pub(crate) struct Lists<'a> {
     pub(crate) scrub: &'a Scrub,
     /// By pipe, that of the author's own stale addresses.
     pub(crate) stale: [&'a [u32]; PIPES],
-    /// [`Part::Fresh2d`] with the author's data, if it has loaded any.
+    /// [`Part::Fresh`] of the 2D pipe with the author's data, if it has loaded any.
     pub(crate) data: Option<&'a OwnData>,
 }
 
-/// [`Part::Fresh2d`] with one process's own data. Its threads can change it while it is read.
+/// [`Part::Fresh`] of the 2D pipe with one process's own data. Its threads can change it while it
+/// is read.
 pub(crate) struct OwnData(KVVec<Atomic<u32>>);
 
 impl OwnData {
     /// No data. `OutOfMemory`.
     pub(crate) fn new(scrub: &Scrub) -> Result<Arc<Self>> {
-        let mut list = KVVec::with_capacity(scrub.fresh_2d.len(), crate::sys::GFP_CLIENT)?;
-        for &word in &scrub.fresh_2d {
+        let fresh = &scrub.fresh[Pipe::Pipe2d.index()];
+        let mut list = KVVec::with_capacity(fresh.len(), crate::sys::GFP_CLIENT)?;
+        for &word in fresh {
             list.push(Atomic::new(word), crate::sys::GFP_CLIENT)?;
         }
         Ok(Arc::new(Self(list), crate::sys::GFP_CLIENT)?)
@@ -287,7 +281,7 @@ impl<'a> Lists<'a> {
         }
         match (part, self.data) {
             // As many as those without data.
-            (Part::Fresh2d, Some(data)) => data.emit(emit),
+            (Part::Fresh(Pipe::Pipe2d), Some(data)) => data.emit(emit),
             _ => emit(self.words(part)),
         }
     }
@@ -295,36 +289,30 @@ impl<'a> Lists<'a> {
     /// The words that clear scratch memory before a list; none if it resets no data.
     fn clear(self, part: Part) -> &'a [u32] {
         match part {
-            Part::Fresh2d | Part::Fresh3d | Part::FreshBesideContext => {
-                &self.scrub.clears[part.pipe().index()]
-            }
-            Part::All2d | Part::All3d | Part::BesideContext | Part::Stale(_) => &[],
+            Part::Fresh(_) | Part::FreshBesideContext => &self.scrub.clears[part.pipe().index()],
+            Part::All(_) | Part::BesideContext | Part::Stale(_) => &[],
         }
     }
 
     /// The words of a list, whole commands; none if there is nothing to load.
     pub(crate) fn words(self, part: Part) -> &'a [u32] {
         match part {
-            Part::All2d => &self.scrub.all_2d,
-            Part::All3d => &self.scrub.all_3d,
+            Part::All(pipe) => &self.scrub.all[pipe.index()],
             Part::BesideContext => &self.scrub.beside_context,
-            Part::Fresh2d => &self.scrub.fresh_2d,
-            Part::Fresh3d => &self.scrub.fresh_3d,
+            Part::Fresh(pipe) => &self.scrub.fresh[pipe.index()],
             Part::FreshBesideContext => &self.scrub.fresh_beside_context,
             Part::Stale(pipe) => self.stale[pipe.index()],
         }
     }
 }
 
-/// The lists of a core.
+/// The lists of a core, by [`Part`]; some by pipe.
 pub(crate) struct Scrub {
-    all_2d: KVVec<u32>,
-    all_3d: KVVec<u32>,
+    all: [KVVec<u32>; PIPES],
     beside_context: KVVec<u32>,
-    fresh_2d: KVVec<u32>,
-    fresh_3d: KVVec<u32>,
+    fresh: [KVVec<u32>; PIPES],
     fresh_beside_context: KVVec<u32>,
-    /// By pipe, what clears scratch memory.
+    /// What clears scratch memory.
     clears: [KVVec<u32>; PIPES],
 }
 
@@ -418,32 +406,29 @@ impl Scrub {
             let all = states.addresses();
             all.filter(move |&address| states::pipe_of(address) == pipe)
         };
-        let beside = of(Pipe::Pipe3d).filter(|&address| map.place(address).is_none());
         let fresh = |pipe| {
             let all = states.addresses_and_data();
             all.filter(move |&address| states::pipe_of(address) == pipe)
         };
-        let fresh_beside = fresh(Pipe::Pipe3d).filter(|&address| map.place(address).is_none());
+        let is_beside = |&address: &u32| map.place(address).is_none();
         let resolve = state::RS_KICKER..state::word(0x1720);
         let targets_3d = of(Pipe::Pipe3d).filter(|address| resolve.contains(address));
         let targets_2d = of(Pipe::Pipe2d).filter(|&address| address == state::DE_DEST_ADDRESS);
+        let reset = |pipe| load_reset(of(pipe), scratch);
+        let renew = |pipe| load_reset(fresh(pipe), scratch);
         let scrub = Self {
-            all_2d: load_reset(of(Pipe::Pipe2d), scratch)?,
-            all_3d: load_reset(of(Pipe::Pipe3d), scratch)?,
-            beside_context: load_reset(beside, scratch)?,
-            fresh_2d: load_reset(fresh(Pipe::Pipe2d), scratch)?,
-            fresh_3d: load_reset(fresh(Pipe::Pipe3d), scratch)?,
-            fresh_beside_context: load_reset(fresh_beside, scratch)?,
+            all: [reset(Pipe::Pipe3d)?, reset(Pipe::Pipe2d)?],
+            beside_context: load_reset(of(Pipe::Pipe3d).filter(is_beside), scratch)?,
+            fresh: [renew(Pipe::Pipe3d)?, renew(Pipe::Pipe2d)?],
+            fresh_beside_context: load_reset(fresh(Pipe::Pipe3d).filter(is_beside), scratch)?,
             clears: [
                 clear(&CLEAR_3D, targets_3d, scratch, &KICK_3D)?,
                 clear(&CLEAR_2D, targets_2d, scratch, &DRAW_2D)?,
             ],
         };
-        let [clear_3d, clear_2d] = scrub.clears.each_ref().map(|clear| clear.len());
-        let clear = clear_2d + clear_3d + 2 * words::DRAIN_WORDS;
-        if scrub.all_2d.len() + scrub.all_3d.len() > MAX_ADDRESS_WORDS
-            || clear + scrub.fresh_2d.len() + scrub.fresh_3d.len() > MAX_WORDS
-        {
+        let both = |lists: &[KVVec<u32>; PIPES]| lists.iter().map(|list| list.len()).sum::<usize>();
+        let clear = both(&scrub.clears) + PIPES * words::DRAIN_WORDS;
+        if both(&scrub.all) > MAX_ADDRESS_WORDS || clear + both(&scrub.fresh) > MAX_WORDS {
             return Err(Error::NotSupported);
         }
         Ok(Arc::new(scrub, GFP_KERNEL)?)
@@ -452,27 +437,13 @@ impl Scrub {
     /// The words for `stale` states of `pipe`, which ascend: whole commands, no more than for all
     /// states of the pipe. `OutOfMemory`.
     pub(crate) fn stale(&self, pipe: Pipe, stale: &[u32], scratch: &Scratch) -> Result<KVVec<u32>> {
-        let all = match pipe {
-            Pipe::Pipe2d => &self.all_2d,
-            Pipe::Pipe3d => &self.all_3d,
-        };
+        let all = &self.all[pipe.index()];
         let mut list = load_reset(stale.iter().copied(), scratch)?;
         if list.len() > all.len() {
             list.clear();
             list.extend_from_slice(all, GFP_KERNEL)?;
         }
         Ok(list)
-    }
-
-    #[cfg(CONFIG_KUNIT)]
-    fn words(&self, part: Part) -> &[u32] {
-        let stale = [&[][..]; PIPES];
-        Lists {
-            scrub: self,
-            stale,
-            data: None,
-        }
-        .words(part)
     }
 }
 
@@ -497,8 +468,23 @@ mod tests {
         }),
     };
 
-    fn map(identity: &Identity) -> Arc<StateMap> {
-        StateMap::new(identity).unwrap()
+    /// The lists of a core beside the contexts of the first ones.
+    fn scrub(states: &States) -> (Arc<Scrub>, Arc<StateMap>) {
+        let map = StateMap::new(&Identity::default()).unwrap();
+        (Scrub::new(states, &map, &SCRATCH).unwrap(), map)
+    }
+
+    fn four_cores() -> [States; 4] {
+        [
+            cores::both(),
+            cores::dove(),
+            cores::imx6qp(),
+            cores::gc320(),
+        ]
+    }
+
+    fn author(process: u64, wipes: u64) -> Author {
+        Author { process, wipes }
     }
 
     fn lists(scrub: &Scrub) -> Lists<'_> {
@@ -509,9 +495,13 @@ mod tests {
         }
     }
 
+    fn words(scrub: &Scrub, part: Part) -> &[u32] {
+        lists(scrub).words(part)
+    }
+
     #[test]
     fn what_is_stale_is_forgotten_by_its_author_alone() {
-        let scrub = Scrub::new(&cores::both(), &map(&Identity::default()), &SCRATCH).unwrap();
+        let (scrub, _) = scrub(&cores::both());
         let states = [state::word(0x1608), state::word(0x1610)];
         let words = scrub.stale(Pipe::Pipe3d, &states, &SCRATCH).unwrap();
         assert_eq!(loaded(&words)[..], states);
@@ -520,23 +510,14 @@ mod tests {
             stale: [&words, &[]],
             data: None,
         };
-        let author = Author {
-            process: 1,
-            wipes: 0,
-        };
-        let mut uses = Engines::default();
-        uses.add(Pipe::Pipe3d);
+        let me = author(1, 0);
         let mut authors = Authors::default();
-        authors.note(uses, Some(author));
-        let parts = authors.wipes(lists, author, uses, Pipe::Pipe3d, false);
+        authors.note(ONLY_3D, Some(me));
+        let parts = authors.wipes(lists, me, ONLY_3D, Pipe::Pipe3d, false);
         assert_eq!(parts, [None, Some(Part::Stale(Pipe::Pipe3d))]);
         // Another author's commands make it forget all.
-        let other = Author {
-            process: 2,
-            wipes: 0,
-        };
-        let parts = authors.wipes(lists, other, uses, Pipe::Pipe3d, false);
-        assert_eq!(parts, [None, Some(Part::Fresh3d)]);
+        let parts = authors.wipes(lists, author(2, 0), ONLY_3D, Pipe::Pipe3d, false);
+        assert_eq!(parts, [None, Some(FRESH_3D)]);
     }
 
     /// The states that a list loads, each with what it must be loaded with.
@@ -564,16 +545,10 @@ mod tests {
 
     #[test]
     fn all_addresses_are_forgotten() {
-        for states in [
-            cores::both(),
-            cores::dove(),
-            cores::imx6qp(),
-            cores::gc320(),
-        ] {
-            let map = map(&Identity::default());
-            let scrub = Scrub::new(&states, &map, &SCRATCH).unwrap();
-            let of_3d = loaded(scrub.words(Part::All3d));
-            let of_2d = loaded(scrub.words(Part::All2d));
+        for states in four_cores() {
+            let (scrub, map) = scrub(&states);
+            let of_3d = loaded(words(&scrub, ALL_3D));
+            let of_2d = loaded(words(&scrub, ALL_2D));
             assert_eq!(of_3d.len() + of_2d.len(), states.addresses().count());
             for address in states.addresses() {
                 let list = match states::pipe_of(address) {
@@ -582,30 +557,24 @@ mod tests {
                 };
                 assert!(list.contains(&address));
             }
-            for address in &loaded(scrub.words(Part::BesideContext)) {
+            for address in &loaded(words(&scrub, Part::BesideContext)) {
                 assert!(of_3d.contains(address) && map.place(*address).is_none());
             }
-            assert_eq!(scrub.words(Part::All3d).is_empty(), of_3d.is_empty());
+            assert_eq!(words(&scrub, ALL_3D).is_empty(), of_3d.is_empty());
         }
     }
 
     #[test]
     fn data_is_forgotten_with_the_addresses() {
-        for states in [
-            cores::both(),
-            cores::dove(),
-            cores::imx6qp(),
-            cores::gc320(),
-        ] {
-            let map = map(&Identity::default());
-            let scrub = Scrub::new(&states, &map, &SCRATCH).unwrap();
+        for states in four_cores() {
+            let (scrub, _) = scrub(&states);
             for (fresh, addresses) in [
-                (Part::Fresh2d, Part::All2d),
-                (Part::Fresh3d, Part::All3d),
+                (FRESH_2D, ALL_2D),
+                (FRESH_3D, ALL_3D),
                 (Part::FreshBesideContext, Part::BesideContext),
             ] {
-                let fresh = loaded(scrub.words(fresh));
-                let addresses = loaded(scrub.words(addresses));
+                let fresh = loaded(words(&scrub, fresh));
+                let addresses = loaded(words(&scrub, addresses));
                 assert!(addresses.iter().all(|address| fresh.contains(address)));
                 for &address in &fresh {
                     // Nothing that starts a draw.
@@ -614,13 +583,13 @@ mod tests {
                 }
             }
             for (pipe, part, byte) in [
-                (Pipe::Pipe2d, Part::Fresh2d, 0x1C00),
-                (Pipe::Pipe2d, Part::Fresh2d, 0x37FC),
-                (Pipe::Pipe2d, Part::Fresh2d, 0x1240),
-                (Pipe::Pipe3d, Part::Fresh3d, 0x5FFC),
-                (Pipe::Pipe3d, Part::Fresh3d, 0x164C),
+                (Pipe::Pipe2d, FRESH_2D, 0x1C00),
+                (Pipe::Pipe2d, FRESH_2D, 0x37FC),
+                (Pipe::Pipe2d, FRESH_2D, 0x1240),
+                (Pipe::Pipe3d, FRESH_3D, 0x5FFC),
+                (Pipe::Pipe3d, FRESH_3D, 0x164C),
             ] {
-                let fresh = loaded(scrub.words(part));
+                let fresh = loaded(words(&scrub, part));
                 let is_there = fresh.contains(&state::word(byte));
                 assert_eq!(is_there, states.engines().has(pipe));
             }
@@ -630,16 +599,11 @@ mod tests {
     #[test]
     fn scratch_memory_is_cleared_before_data_is_reset() {
         let caches = Caches::new(true, true, true, crate::hw::MmuVersion::V1);
-        for states in [
-            cores::both(),
-            cores::dove(),
-            cores::imx6qp(),
-            cores::gc320(),
-        ] {
-            let scrub = Scrub::new(&states, &map(&Identity::default()), &SCRATCH).unwrap();
+        for states in four_cores() {
+            let (scrub, _) = scrub(&states);
             for (part, target, start) in [
-                (Part::Fresh2d, state::DE_DEST_ADDRESS, &DRAW_2D[..]),
-                (Part::Fresh3d, state::RS_DEST_ADDR, &KICK_3D),
+                (FRESH_2D, state::DE_DEST_ADDRESS, &DRAW_2D[..]),
+                (FRESH_3D, state::RS_DEST_ADDR, &KICK_3D),
                 (Part::FreshBesideContext, state::RS_PIPE_DEST_ADDR, &KICK_3D),
             ] {
                 let mut all = KVVec::new();
@@ -666,7 +630,7 @@ mod tests {
                 let end = clear.iter().position(header).unwrap();
                 assert!(loaded(&clear[..end]).contains(&target));
             }
-            for part in [Part::All2d, Part::All3d, Part::BesideContext] {
+            for part in [ALL_2D, ALL_3D, Part::BesideContext] {
                 assert!(lists(&scrub).clear(part).is_empty());
             }
         }
@@ -674,20 +638,20 @@ mod tests {
 
     #[test]
     fn own_data_comes_back_and_no_address() {
-        let scrub = Scrub::new(&cores::dove(), &map(&Identity::default()), &SCRATCH).unwrap();
+        let (scrub, _) = scrub(&cores::dove());
         let data = OwnData::new(&scrub).unwrap();
-        let words = || {
+        let now = || {
             let mut all = KVec::new();
             data.emit(|some| all.extend_from_slice(some, GFP_KERNEL))
                 .unwrap();
             all
         };
-        let fresh = scrub.words(Part::Fresh2d);
-        assert_eq!(words()[..], *fresh);
+        let fresh = words(&scrub, FRESH_2D);
+        assert_eq!(now()[..], *fresh);
         // From inside a run of states to inside another one.
         let (first, last) = (state::word(0x1244), state::word(0x1C10));
         data.update((first, last), |state| state << 16 | 5);
-        let changed = words();
+        let changed = now();
         assert_eq!(changed.len(), fresh.len());
         let mut at = 0;
         while at < fresh.len() {
@@ -713,10 +677,10 @@ mod tests {
             pixel_pipes: 1,
             ..Identity::default()
         };
-        let map = map(&identity);
+        let map = StateMap::new(&identity).unwrap();
         let scrub = Scrub::new(&cores::dove(), &map, &SCRATCH).unwrap();
-        let beside = loaded(scrub.words(Part::BesideContext));
-        let all = loaded(scrub.words(Part::All3d));
+        let beside = loaded(words(&scrub, Part::BesideContext));
+        let all = loaded(words(&scrub, ALL_3D));
         for (byte, kept) in [
             (0x0680, true),
             (0x1658, true),
@@ -727,7 +691,7 @@ mod tests {
             assert_eq!(beside.contains(&state::word(byte)), !kept);
         }
         // Physical memory for what holds physical addresses.
-        let list = scrub.words(Part::All3d);
+        let list = words(&scrub, ALL_3D);
         let at = list
             .iter()
             .position(|&word| word == words::load_state(state::word(0x1658), 2));
@@ -735,10 +699,10 @@ mod tests {
         assert_eq!(list[at + 1..at + 3], [0x7000_0000; 2]);
     }
 
-    fn author(process: u64, wipes: u64) -> Author {
-        Author { process, wipes }
-    }
-
+    const ALL_2D: Part = Part::All(Pipe::Pipe2d);
+    const ALL_3D: Part = Part::All(Pipe::Pipe3d);
+    const FRESH_2D: Part = Part::Fresh(Pipe::Pipe2d);
+    const FRESH_3D: Part = Part::Fresh(Pipe::Pipe3d);
     const ONLY_2D: Engines = Engines {
         pipe_3d: false,
         pipe_2d: true,
@@ -754,7 +718,7 @@ mod tests {
 
     #[test]
     fn nothing_is_forgotten_between_commands_of_one_author() {
-        let scrub = Scrub::new(&cores::dove(), &map(&Identity::default()), &SCRATCH).unwrap();
+        let (scrub, _) = scrub(&cores::dove());
         let mut authors = Authors::default();
         let wipes = |authors: &Authors, author, uses| {
             let first = if uses == ONLY_3D {
@@ -766,75 +730,61 @@ mod tests {
         };
         let (me, poorer, other) = (author(1, 5), author(1, 6), author(2, 5));
         // After a reset.
-        assert_eq!(wipes(&authors, me, ONLY_2D), [None, Some(Part::Fresh2d)]);
+        assert_eq!(wipes(&authors, me, ONLY_2D), [None, Some(FRESH_2D)]);
         authors.note(ONLY_2D, Some(me));
         assert_eq!(wipes(&authors, me, ONLY_2D), [None, None]);
         // The other pipe is another matter.
-        assert_eq!(wipes(&authors, me, ONLY_3D), [None, Some(Part::Fresh3d)]);
-        assert_eq!(wipes(&authors, me, BOTH), [Some(Part::Fresh3d), None]);
+        assert_eq!(wipes(&authors, me, ONLY_3D), [None, Some(FRESH_3D)]);
+        assert_eq!(wipes(&authors, me, BOTH), [Some(FRESH_3D), None]);
         authors.note(BOTH, Some(me));
         assert_eq!(wipes(&authors, me, BOTH), [None, None]);
         // The core has been off: its data is its own still, or comes back.
         let resumed = authors.behind_a_pause();
-        assert_eq!(
-            wipes(&resumed, me, BOTH),
-            [Some(Part::All3d), Some(Part::Fresh2d)]
-        );
-        assert_eq!(wipes(&resumed, other, ONLY_2D), [None, Some(Part::Fresh2d)]);
+        assert_eq!(wipes(&resumed, me, BOTH), [Some(ALL_3D), Some(FRESH_2D)]);
+        assert_eq!(wipes(&resumed, other, ONLY_2D), [None, Some(FRESH_2D)]);
         // Memory has gone; another process; and back.
-        for (author, part) in [
-            (poorer, Part::All2d),
-            (other, Part::Fresh2d),
-            (me, Part::Fresh2d),
-        ] {
+        for (author, part) in [(poorer, ALL_2D), (other, FRESH_2D), (me, FRESH_2D)] {
             assert_eq!(wipes(&authors, author, ONLY_2D), [None, Some(part)]);
             authors.note(ONLY_2D, Some(author));
             assert_eq!(wipes(&authors, author, ONLY_2D), [None, None]);
-            authors.note(
-                ONLY_2D,
-                Some(Author {
-                    process: 9,
-                    ..other
-                }),
-            );
+            authors.note(ONLY_2D, Some(self::author(9, 5)));
         }
         // Their addresses were not checked.
         authors.note(ONLY_3D, None);
-        assert_eq!(wipes(&authors, me, ONLY_3D), [None, Some(Part::Fresh3d)]);
+        assert_eq!(wipes(&authors, me, ONLY_3D), [None, Some(FRESH_3D)]);
     }
 
     #[test]
     fn the_pipe_that_is_needed_is_selected_last() {
-        let scrub = Scrub::new(&cores::dove(), &map(&Identity::default()), &SCRATCH).unwrap();
+        let (scrub, _) = scrub(&cores::dove());
         let authors = Authors::default();
         let wipes = authors.wipes(lists(&scrub), author(1, 0), BOTH, Pipe::Pipe3d, true);
-        assert_eq!(wipes, [Some(Part::Fresh2d), Some(Part::FreshBesideContext)]);
+        assert_eq!(wipes, [Some(FRESH_2D), Some(Part::FreshBesideContext)]);
         let mut pipe = None;
-        let of = |part| scrub.words(part).len();
-        let wipe = Wipe::new(Part::All2d, lists(&scrub), &mut pipe);
+        let of = |part| words(&scrub, part).len();
+        let wipe = Wipe::new(ALL_2D, lists(&scrub), &mut pipe);
         assert_eq!(
             (wipe.switch, wipe.words),
-            (true, of(Part::All2d) + words::SELECT_PIPE_WORDS)
+            (true, of(ALL_2D) + words::SELECT_PIPE_WORDS)
         );
         assert_eq!(pipe, Some(Pipe::Pipe2d));
-        let wipe = Wipe::new(Part::All2d, lists(&scrub), &mut pipe);
-        assert_eq!((wipe.switch, wipe.words), (false, of(Part::All2d)));
-        let wipe = Wipe::new(Part::All3d, lists(&scrub), &mut pipe);
+        let wipe = Wipe::new(ALL_2D, lists(&scrub), &mut pipe);
+        assert_eq!((wipe.switch, wipe.words), (false, of(ALL_2D)));
+        let wipe = Wipe::new(ALL_3D, lists(&scrub), &mut pipe);
         assert_eq!(
             (wipe.switch, wipe.words),
-            (true, of(Part::All3d) + words::SELECT_PIPE_WORDS)
+            (true, of(ALL_3D) + words::SELECT_PIPE_WORDS)
         );
         assert_eq!(pipe, Some(Pipe::Pipe3d));
     }
 
     #[test]
     fn a_core_of_one_pipe_has_nothing_to_forget_of_the_other() {
-        let map = map(&Identity::default());
-        let scrub = Scrub::new(&cores::gc320(), &map, &SCRATCH).unwrap();
-        assert!(scrub.words(Part::All3d).is_empty());
+        let (two_d, _) = scrub(&cores::gc320());
+        assert!(words(&two_d, ALL_3D).is_empty());
         // Eight states, two of them alone between others: each its own command.
-        assert_eq!(scrub.words(Part::All2d).len(), 16);
-        let scrub = Scrub::new(&cores::imx6qp(), &map, &SCRATCH).unwrap();
-        assert!(scrub.words(Part::All2d).is_empty());
+        assert_eq!(words(&two_d, ALL_2D).len(), 16);
+        let (three_d, _) = scrub(&cores::imx6qp());
+        assert!(words(&three_d, ALL_2D).is_empty());
     }
 }

@@ -464,8 +464,8 @@ impl<P: Payload> Ring<P> {
             data: None,
         };
         let mut words = self.start_words();
-        // The reset has made the addresses 0, which is an address too.
-        for part in [Part::All3d, Part::All2d] {
+        // The reset has made them 0, which is an address too.
+        for part in [Pipe::Pipe3d, Pipe::Pipe2d].map(Part::All) {
             if self.front.setup.engines.has(part.pipe()) && !lists.words(part).is_empty() {
                 words.put(&words::select_pipe(&self.front.caches, part.pipe()))?;
                 words.put(lists.words(part))?;
