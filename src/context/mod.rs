@@ -19,8 +19,7 @@
 //!
 //! `galcore context` guards who has the [`Buffers`]: one COMMIT at a time, from before it looks
 //! whether it must switch until it is in the ring. Others wait interruptibly. It is held for
-//! moments and nothing is locked under it. Source: sources.md, contexts. The last fifth of the file
-//! are tests.
+//! moments and nothing is locked under it. Source: sources.md, contexts.
 
 pub(crate) mod kept;
 mod loads;
@@ -485,9 +484,7 @@ impl Load {
         let target = self.address + skipped;
         [words::link(target, self.bytes - skipped), target]
     }
-}
 
-impl Load {
     /// GPU address of the first word.
     pub(crate) fn address(&self) -> u32 {
         self.address
