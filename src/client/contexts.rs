@@ -73,7 +73,7 @@ impl Process {
         Ok(Reply::Context {
             context: inserted?,
             // CAST: at most 64 bits.
-            state_count: map.state_count() as u64,
+            state_count: map.state_count as u64,
         })
     }
 

@@ -492,7 +492,7 @@ impl Core<'_> {
     }
 }
 
-/// A state that covers a context keeps as a GPU address.
+/// A kept state that is a GPU address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AddressSlot {
     /// Its word in the stream.
@@ -503,16 +503,21 @@ pub(crate) struct AddressSlot {
 
 /// The states of a core's contexts.
 pub(crate) struct StateMap {
-    template: KVVec<u32>,
+    /// The words of a fresh context.
+    pub(super) template: KVVec<u32>,
     /// See [`Places`].
     places: KVVec<u16>,
-    /// The highest state plus 1 that clients count on.
-    state_count: usize,
-    addresses: KVVec<AddressSlot>,
-    elements: usize,
-    element_count: usize,
-    link: usize,
-    mem_config: usize,
+    /// The highest state plus 1 that the vendor keeps, whether it is kept here or not: the
+    /// interface's `stateCount`. Clients size their arrays by it.
+    pub(crate) state_count: usize,
+    /// The kept states that are GPU addresses.
+    pub(super) addresses: KVVec<AddressSlot>,
+    /// The word of the first vertex element, and how many there are.
+    pub(super) elements: (usize, usize),
+    /// The word of the LINK to the client's commands.
+    pub(super) link: usize,
+    /// The word of `TS_MEM_CONFIG`.
+    pub(super) mem_config: usize,
 }
 
 /// For each state the word of its value, and [`SPECIAL`]; 0: not kept.
@@ -653,7 +658,7 @@ impl StateMap {
             let place = places.get(state::word(byte) as usize);
             place.map_or(0, |&place| usize::from(place))
         };
-        let (elements, element_count) = match core.meets(Need::Halti5) {
+        let elements = match core.meets(Need::Halti5) {
             // Each is switched on by a bit of its own.
             true => (0, 0),
             // CAST: 12 or 16.
@@ -666,14 +671,13 @@ impl StateMap {
         }
         for (address, place) in (0u32..).zip(places.iter_mut()) {
             let at = usize::from(*place);
-            let group = group_of((elements, element_count), at, address);
+            let group = group_of(elements, at, address);
             if at != 0 && (group != Group::None || at == mem_config) {
                 *place |= SPECIAL;
             }
         }
         Ok(Self {
             elements,
-            element_count,
             mem_config,
             link,
             addresses,
@@ -681,17 +685,6 @@ impl StateMap {
             template: loads.words,
             places,
         })
-    }
-
-    /// The highest state plus 1 that the vendor keeps, whether it is kept here or not: the
-    /// interface's `stateCount`. Clients size their arrays by it.
-    pub(crate) fn state_count(&self) -> usize {
-        self.state_count
-    }
-
-    /// The words of a fresh context.
-    pub(crate) fn template(&self) -> &[u32] {
-        &self.template
     }
 
     /// The words of the states.
@@ -703,7 +696,7 @@ impl StateMap {
     /// With what other states state `address` is written, whose word is at `at`.
     #[inline(never)]
     pub(super) fn group(&self, at: usize, address: u32) -> Group {
-        group_of(self.elements(), at, address)
+        group_of(self.elements, at, address)
     }
 
     /// The word that holds state `address` (a word address), if it is kept.
@@ -711,27 +704,7 @@ impl StateMap {
         self.places().find(address).map(|(at, _)| at)
     }
 
-    /// The kept states that are GPU addresses.
-    pub(crate) fn addresses(&self) -> &[AddressSlot] {
-        &self.addresses
-    }
-
-    /// Where the vertex elements stand: the word of the first, and how many there are.
-    pub(crate) fn elements(&self) -> (usize, usize) {
-        (self.elements, self.element_count)
-    }
-
-    /// The word of tile status' memory configuration.
-    pub(crate) fn mem_config(&self) -> usize {
-        self.mem_config
-    }
-
-    /// The word of the LINK to the client's commands.
-    pub(crate) fn link(&self) -> usize {
-        self.link
-    }
-
-    /// Bytes up to and with that LINK.
+    /// Bytes up to and with the LINK to the client's commands.
     pub(crate) fn bytes(&self) -> usize {
         (self.link + 2) * 4
     }

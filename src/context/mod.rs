@@ -108,7 +108,7 @@ pub(crate) struct Record {
 /// What the word at `at` becomes for a record with `mask` that makes it `value`.
 #[inline(never)]
 fn special_value(map: &StateMap, at: usize, mask: u32, value: u32) -> u32 {
-    match matches!(mask, 0 | u32::MAX) && at == map.mem_config() {
+    match matches!(mask, 0 | u32::MAX) && at == map.mem_config {
         true => value & !AUTO_DISABLE,
         false => value,
     }
@@ -128,8 +128,8 @@ struct Image {
 
 impl Image {
     fn new(map: Arc<StateMap>) -> Result<Self> {
-        let mut words = KVVec::with_capacity(map.template().len(), crate::sys::GFP_CLIENT)?;
-        words.extend_from_slice(map.template(), crate::sys::GFP_CLIENT)?;
+        let mut words = KVVec::with_capacity(map.template.len(), crate::sys::GFP_CLIENT)?;
+        words.extend_from_slice(&map.template, crate::sys::GFP_CLIENT)?;
         Ok(Self {
             map,
             words,
@@ -190,12 +190,12 @@ impl Image {
     /// Becomes what `other` is; tells of the words that have changed by that, but of those that are
     /// written together.
     fn follow(&mut self, other: &Self, mut changed: impl FnMut(usize, u32)) {
-        for slot in self.map.addresses() {
+        for slot in &self.map.addresses {
             let (word, wanted) = (&mut self.words[slot.word], other.words[slot.word]);
             self.addresses_changed |= *word != wanted;
             *word = wanted;
         }
-        let (first, count) = self.map.elements();
+        let (first, count) = self.map.elements;
         self.elements_changed |= self.element_count != other.element_count;
         self.element_count = other.element_count;
         for (at, (word, &wanted)) in self.words.iter_mut().zip(&other.words).enumerate() {
@@ -212,7 +212,7 @@ impl Image {
     }
 
     fn set_element_count(&mut self, count: u32) {
-        let (_, all) = self.map.elements();
+        let (_, all) = self.map.elements;
         // CAST: 32 bits into at least 32.
         let count = (count as usize).min(all);
         if count != 0 && count != self.element_count {
@@ -225,7 +225,7 @@ impl Image {
     ///
     /// Exactly those in use are loaded: the first switches all off, each further one itself on.
     fn element_words(&self) -> ([u32; ELEMENT_WORDS], usize) {
-        let (first, all) = self.map.elements();
+        let (first, all) = self.map.elements;
         let count = match self.element_count {
             0 => all,
             count => count,
@@ -268,13 +268,13 @@ impl Copy {
         map: &Arc<StateMap>,
         space: Option<&Arc<AddressSpace>>,
     ) -> Result<Self> {
-        let words = map.template();
+        let words = &map.template[..];
         // CAST: at most 64 bits.
         let bytes = core::mem::size_of_val(words) as u64;
         let buffer = memory.allocate_buffer(bytes, Contents::Executed, space)?;
         buffer.memory().write_words(0, words)?;
         let mut live = KVVec::new();
-        live.resize(map.addresses().len(), 0, crate::sys::GFP_CLIENT)?;
+        live.resize(map.addresses.len(), 0, crate::sys::GFP_CLIENT)?;
         Ok(Self {
             buffer,
             image: Image::new(map.clone())?,
@@ -334,7 +334,7 @@ impl Buffers {
 
     /// The highest state that can be kept, plus 1.
     pub(crate) fn state_count(&self) -> usize {
-        self.copies[0].image.map.state_count()
+        self.copies[0].image.map.state_count
     }
 
     /// Takes records of a delta over into the next copy. Twice does no harm.
@@ -373,7 +373,7 @@ impl Buffers {
     pub(crate) fn finish_merge(&mut self) {
         let copy = self.copy();
         if core::mem::take(&mut copy.image.elements_changed) {
-            let (first, _) = copy.image.map.elements();
+            let (first, _) = copy.image.map.elements;
             let (block, len) = copy.image.element_words();
             let _ = copy
                 .buffer
@@ -392,7 +392,7 @@ impl Buffers {
             return;
         }
         copy.changes = Some(changes);
-        for (slot, live) in copy.image.map.addresses().iter().zip(copy.live.iter_mut()) {
+        for (slot, live) in copy.image.map.addresses.iter().zip(copy.live.iter_mut()) {
             let wanted = copy.image.words[slot.word];
             let own = lookup.resolve(slot.state, wanted);
             let value = own.unwrap_or_else(|| lookup.scratch(slot.state));
@@ -407,7 +407,7 @@ impl Buffers {
     pub(crate) fn value(&mut self, state: u32) -> Option<u32> {
         let copy = self.copy();
         let map = &copy.image.map;
-        let slots = map.addresses().iter().zip(&copy.live);
+        let slots = map.addresses.iter().zip(&copy.live);
         match slots.into_iter().find(|(slot, _)| slot.state == state) {
             Some((_, &live)) => Some(live),
             None => copy.image.words.get(map.place(state)?).copied(),
@@ -417,7 +417,7 @@ impl Buffers {
     /// Whether the copy that was loaded last has an address that is not the process's any more.
     pub(crate) fn has_strays(&self, mut lookup: Lookup<'_>) -> bool {
         let copy = &self.copies[(self.next + 1) % COPIES];
-        let slots = copy.image.map.addresses().iter();
+        let slots = copy.image.map.addresses.iter();
         slots
             .zip(&copy.live)
             .any(|(slot, &live)| live != 0 && lookup.resolve(slot.state, live).is_none())
@@ -426,7 +426,7 @@ impl Buffers {
     /// Notes what addresses the copy that was loaded last has.
     fn leave_to(&self, loaded: &Loaded) {
         let copy = &self.copies[(self.next + 1) % COPIES];
-        let slots = copy.image.map.addresses().iter();
+        let slots = copy.image.map.addresses.iter();
         for (slot, &live) in slots.zip(&copy.live) {
             if live != 0 {
                 loaded.adopt(slot.state, live);
@@ -447,7 +447,7 @@ impl Buffers {
     /// Ends the next copy with a LINK: where the GPU goes on.
     pub(crate) fn set_link(&mut self, link: [u32; 2]) {
         let copy = self.copy();
-        let at = copy.image.map.link() * 4;
+        let at = copy.image.map.link * 4;
         let _ = copy.buffer.memory().write_words(at, &link);
     }
 
@@ -697,13 +697,13 @@ mod tests {
             };
             assert_eq!(image.apply(record), None);
         }
-        assert_eq!(image.words[..], *image.map.template());
+        assert_eq!(image.words[..], image.map.template[..]);
     }
 
     #[test]
     fn auto_disable_is_never_restored() {
         let mut image = image();
-        let at = image.map.mem_config();
+        let at = image.map.mem_config;
         assert_eq!(image.apply(record(0x1654, 0, !0)), Some(at));
         assert_eq!(image.words[at], !AUTO_DISABLE);
         // As the vendor's: only for whole words.
@@ -782,7 +782,7 @@ mod tests {
         assert!(image.addresses_changed);
         assert!(image
             .map
-            .addresses()
+            .addresses
             .iter()
             .any(|slot| slot.state == state::word(0x0680)));
     }

@@ -92,11 +92,11 @@ mod cases {
             ),
         ] {
             let map = StateMap::new(&identity).unwrap();
-            assert_eq!(map.state_count(), state_count);
-            assert_eq!((map.bytes(), 4 * map.template().len()), (bytes, all));
+            assert_eq!(map.state_count, state_count);
+            assert_eq!((map.bytes(), 4 * map.template.len()), (bytes, all));
             // The last entry's LINK.
-            assert_eq!(map.template().last(), Some(&last));
-            assert_eq!(map.elements().0, 31);
+            assert_eq!(map.template.last(), Some(&last));
+            assert_eq!(map.elements.0, 31);
         }
     }
 
@@ -118,7 +118,7 @@ mod cases {
         ] {
             assert_eq!(place(&map, byte), Some(word));
         }
-        assert_eq!(map.link(), 3740);
+        assert_eq!(map.link, 3740);
         for byte in [
             0x0, 0x1600, 0x1650, 0x3800, 0x3804, 0x3808, 0x380C, 0x3810, 0x1228,
         ] {
@@ -131,13 +131,13 @@ mod cases {
     fn the_first_words_switch_the_pipe() {
         let map = StateMap::new(&dove()).unwrap();
         let stall = [0x0801_0E02, 0x701, 0x4800_0000, 0x701];
-        let words = map.template();
+        let words = &map.template;
         assert_eq!(words[..2], [0x0801_0E03, 8]);
         assert_eq!(words[2..6], stall);
         assert_eq!(words[6..10], [0x0801_0E00, 0, 0x0801_0E03, 7]);
         assert_eq!(words[10..14], stall);
-        assert_eq!(words[map.link() - 4..map.link()], stall);
-        assert_eq!(words[map.link()], 0x4000_0000);
+        assert_eq!(words[map.link - 4..map.link], stall);
+        assert_eq!(words[map.link], 0x4000_0000);
     }
 
     /// States that are addresses have their names from the table of addresses.
@@ -206,7 +206,7 @@ mod cases {
         ] {
             let older = StateMap::new(&identity).unwrap();
             let map = StateMap::newer(&identity, &states).unwrap();
-            assert_eq!(map.state_count(), state_count);
+            assert_eq!(map.state_count, state_count);
             expect_loadable(&map, states.sets().unwrap());
             for address in 0..0x1_0000 {
                 assert!(older.place(address).is_none() || map.place(address).is_some());
@@ -222,11 +222,11 @@ mod cases {
     /// Runs the stream as the front end does: every kept state is loaded once, with its value,
     /// but those at `mirrors`, whose places are others'.
     fn expect_each_once(map: &StateMap, mirrors: &[Range<u32>]) {
-        let words = map.template();
+        let words = &map.template;
         let mut loaded: KVVec<u16> = KVVec::new();
-        loaded.resize(map.state_count(), 0, GFP_KERNEL).unwrap();
+        loaded.resize(map.state_count, 0, GFP_KERNEL).unwrap();
         let mut at = 14;
-        while at < map.link() - 4 {
+        while at < map.link - 4 {
             let header = words[at];
             assert_eq!(header >> 27, 1);
             let count = match (header >> 16) & 0x3FF {
@@ -240,7 +240,7 @@ mod cases {
             }
             at += (count + 2) & !1;
         }
-        assert_eq!(at, map.link() - 4);
+        assert_eq!(at, map.link - 4);
         for (address, &place) in (0u32..).zip(loaded.iter()) {
             if !mirrors.iter().any(|it| it.contains(&(4 * address))) {
                 assert_eq!(map.place(address).unwrap_or(0), usize::from(place));
@@ -264,8 +264,8 @@ mod cases {
     fn halti5_has_contexts_of_its_own() {
         let (identity, states) = (imx8mp(), cores::imx8mp());
         let map = StateMap::newer(&identity, &states).unwrap();
-        assert_eq!(map.state_count(), 0xDD00);
-        assert_eq!(map.elements(), (0, 0));
+        assert_eq!(map.state_count, 0xDD00);
+        assert_eq!(map.elements, (0, 0));
         let core = Core {
             identity: &identity,
             newer: states.sets(),
@@ -273,7 +273,7 @@ mod cases {
         for row in [FRONT, BACK].into_iter().flat_map(|rows| core.rows(rows)) {
             assert!(core.blocks(row).flatten().all(|at| map.place(at).is_some()));
         }
-        let value = |byte| map.template()[place(&map, byte).unwrap()];
+        let value = |byte| map.template[place(&map, byte).unwrap()];
         assert_eq!(value(0x3884), 0x2_0002);
         assert_eq!(value(0x17A7C), 0x3F80_0000);
         assert_eq!(value(0x1034), 0);
