@@ -95,8 +95,8 @@ pub(crate) trait FrontEnd: Sized + Send + Sync + 'static {
     /// The oldest job was taken out; its place ended at `mark`.
     fn popped(state: &mut Self::State, mark: usize);
 
-    /// Whether a job has commands of a process's, and whether these run in the context of the ones
-    /// in front of them and do not load it.
+    /// Whether a job has commands of a process, and whether these run in the context that earlier
+    /// commands have loaded.
     fn rests_on(job: &Self::Job) -> (bool, bool);
 
     /// Whether a job is under way that the core should make progress with.

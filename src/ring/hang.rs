@@ -56,11 +56,11 @@ use kernel::{
 /// most two periods late: one after the last job that ends, one to see the position first.
 const PERIOD: u32 = 30;
 
-/// How long a core that an admin says hangs is watched, in milliseconds: until it has been seen
-/// without progress for 100, by looks that are 30 apart.
+/// How long a core is watched that an admin says hangs, in milliseconds: enough to see it without
+/// progress for 100, at intervals of 30.
 const HURRY_TIME: u32 = 400;
 
-/// How often the hang check is waited for at the end: once more for each job that was being filled.
+/// How often a flush of the hang check is repeated: a job that is being filled may queue it again.
 const DISMISSALS: u32 = 8;
 
 impl_has_delayed_work! {
@@ -221,9 +221,9 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Resets the core, unless it is off: then it is reset as it comes on. The job that runs is
-    /// dropped if it does not end soon, and so is what its process has behind it; all others run.
-    /// Nobody is guilty. Waits until it is done, [`RESET_TIME`] at most.
+    /// Resets the core, unless it is off: then it is reset when it is switched on. A running job that
+    /// does not end soon is dropped, with the later jobs of its process; the others run. No process
+    /// is charged. Waits for the reset, at most [`RESET_TIME`].
     pub(crate) fn reset_now(self: &Arc<Self>) {
         let checks = {
             let mut state = self.state.lock();

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Where the words of the last jobs lie, also of those that have ended: for who wants to see what
-//! the front end was given.
+//! Where the words of the last jobs lie, of running and ended ones, for `debugfs`.
 //!
-//! Pure logic. Places go round in the memory for jobs. Each has a *position*, which is its offset
-//! and the bytes of all rounds before it; so the words of a job are all there as long as nothing
-//! lies more than one round behind its start. A place is noted before it is written: who has read
-//! words, and then finds them to be there, has read that job's. Positions come round after 4 GiB;
-//! of a number that is still known the bytes since then are fewer.
+//! Pure logic. The memory for jobs is a ring. A place has a *position*: its offset plus the bytes of
+//! all earlier rounds. The words of a job are intact until a position is used that is more than one
+//! round after its start. A place is noted before it is written: a reader copies the words, then
+//! checks that they are still intact. Positions wrap at 4 GiB, which is more than the bytes of all
+//! jobs whose numbers are known.
 
 use kernel::prelude::*;
 
@@ -25,7 +24,7 @@ pub(crate) struct Noted {
     /// Offset of its first byte, and how many there are.
     pub(crate) start: u32,
     pub(crate) bytes: u32,
-    /// Of the process's own words: how many bytes behind the start, and how many.
+    /// The process's own words: bytes from the start, and their count.
     pub(crate) own: (u32, u32),
 }
 
@@ -50,7 +49,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Nothing yet, of memory of `size` bytes. `ENOMEM`.
+    /// An empty history of memory of `size` bytes. `ENOMEM`.
     pub(crate) fn new(size: usize) -> Result<Self> {
         Ok(Self {
             slots: KVVec::from_elem(Slot::default(), JOBS, GFP_KERNEL)?,
@@ -61,7 +60,7 @@ impl History {
         })
     }
 
-    /// Nothing, ever: for who does not look.
+    /// One that notes nothing.
     #[cfg(CONFIG_KUNIT)]
     pub(crate) fn none() -> Self {
         Self {
@@ -73,13 +72,13 @@ impl History {
         }
     }
 
-    /// Where a number is.
+    /// The slot of a number.
     fn index(number: u64) -> usize {
         // CAST: the low bits.
         number as usize & (JOBS - 1)
     }
 
-    /// A job has got a place, and its words are to be written. Numbers go up.
+    /// Notes the place of a job before its words are written. Numbers increase.
     #[inline]
     pub(crate) fn note(&mut self, noted: Noted) {
         let Some(slot) = self.slots.get_mut(Self::index(noted.number)) else {
@@ -164,7 +163,7 @@ mod tests {
         history.note(noted(7, 416, 400));
         assert_eq!((oldest(&history, 0, 7), oldest(&history, 7, 7)), (6, 7));
         assert_eq!(oldest(&history, 8, 7), 0);
-        // It goes round: the first bytes are nobody's.
+        // The next round: the first bytes belong to no job.
         history.note(noted(8, 0, 16));
         assert_eq!(history.job(6), Some(noted(6, 16, 400)));
         history.note(noted(9, 16, 8));

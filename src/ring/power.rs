@@ -170,11 +170,10 @@ impl<F: FrontEnd> Engine<F> {
         self.load_speed(&completing);
     }
 
-    /// Lets the core raise interrupts from now on, or not. If not, the hang check finds what has
-    /// ended.
+    /// Enables or disables the core's interrupts. Without them the hang check ends jobs.
     pub(crate) fn set_interrupts(&self, on: bool) {
         self.hardware.set_silenced(!on);
-        // One that is off takes it over when it comes on.
+        // A core that is off enables them when it is switched on.
         let _: Option<()> = self.if_on(|hardware| {
             if !hardware.is_isolated() {
                 F::enable_interrupts(hardware);
@@ -182,8 +181,8 @@ impl<F: FrontEnd> Engine<F> {
         });
     }
 
-    /// Lets the core run at its due speed, if it is on. No other thread resets it meanwhile, or
-    /// stops it permanently: such a thread closes the ring first, and then waits for `completing`.
+    /// Loads the wanted speed if the core is on. No reset or permanent stop runs meanwhile: these
+    /// close the ring first, and then wait for `completing`.
     fn load_speed(&self, _completing: &Completing<'_>) {
         if !F::HAS_DIVIDER || self.state.lock().phase.is_stopped() {
             return;

@@ -143,7 +143,7 @@ pub(crate) struct RingState {
     /// Offset of the WAIT where the front end rests if nothing is under way; it leads to the oldest
     /// job.
     pub(super) rest: usize,
-    /// The newest job that was seen to begin. Only kept where somebody traces that.
+    /// The newest job that was seen to begin. Updated only while the begins are traced.
     pub(super) begun: u64,
 }
 
