@@ -68,6 +68,7 @@ pub(crate) const MINOR3_2D_FC_SOURCE: u32 = 1 << 23;
 /// Minor features 6: tiles of 128 or 256 bytes.
 const MINOR6_TILES_OF_128_BYTES: u32 = 1 << 14;
 /// Minor features 4: ASTC textures.
+const MINOR4_SINGLE_BUFFER: u32 = 1 << 6;
 pub(crate) const MINOR4_TEXTURE_ASTC: u32 = 1 << 13;
 /// Minor features 4: integers, instances and 16 vertex streams.
 pub(crate) const MINOR4_HALTI2: u32 = 1 << 16;
@@ -517,10 +518,19 @@ impl Identity {
         self.minor_features[1] & MINOR1_MMU_V2 != 0
     }
 
+    /// Whether all pixel pipes draw into one surface, which is resolved in place.
+    pub(crate) fn has_single_buffer(&self) -> bool {
+        self.later_minor_features[0] & MINOR4_SINGLE_BUFFER != 0
+    }
+
     /// Whether the status of a tile has 2 bits, else 4.
     pub(crate) fn has_2_bits_per_tile(&self) -> bool {
-        let large = self.later_minor_features[2] & MINOR6_TILES_OF_128_BYTES != 0;
-        self.minor_features[0] & MINOR0_2_BITS_PER_TILE != 0 && !large
+        self.minor_features[0] & MINOR0_2_BITS_PER_TILE != 0 && !self.has_large_tiles()
+    }
+
+    /// Whether a tile of tile status has 128 or 256 bytes instead of 64.
+    pub(crate) fn has_large_tiles(&self) -> bool {
+        self.later_minor_features[2] & MINOR6_TILES_OF_128_BYTES != 0
     }
 
     /// A byte of tile status of tiles that are not cleared.

@@ -182,6 +182,11 @@ pub(crate) fn looked_at_3d() -> impl Iterator<Item = u32> {
 /// `TS_COLOR_SURFACE_BASE`.
 pub(crate) const STATUS_SURFACE: u32 = STATES[TS_SURFACE];
 
+/// Whether `state` is an address of tile status, or of its surface.
+pub(crate) const fn is_status(state: u32) -> bool {
+    state == STATES[TS_STATUS] || state == STATES[TS_SURFACE]
+}
+
 /// Whether `state` is an address that the resolve engine reads from.
 #[inline(always)]
 pub(crate) const fn is_read(state: u32) -> bool {
@@ -315,9 +320,10 @@ pub(crate) struct Engines {
     pub(crate) turns: bool,
     /// Pixel pipes.
     pub(crate) pixel_pipes: u32,
-    /// HALTI5: resolves use the addresses of pipes even with one pipe, and a tile of tile status
-    /// has 128 or 256 bytes instead of 64.
+    /// HALTI5: resolves use the addresses of pipes even with one pipe.
     pub(crate) halti5: bool,
+    /// A tile of tile status has 128 or 256 bytes instead of 64.
+    pub(crate) has_large_tiles: bool,
     /// The status of a tile has 2 bits, else 4.
     pub(crate) has_2_bits_per_tile: bool,
 }
@@ -499,8 +505,13 @@ impl Target {
         needed: u32,
         last_of: impl FnOnce(u32, u32) -> Option<u32>,
     ) -> Result<u32, Problem> {
+        let odd = self.odd & needed;
+        if odd != 0 {
+            // CAST: at most 31.
+            return Err(self.unbounded(odd.trailing_zeros() as usize));
+        }
         let address = self.values[place];
-        let last = last_of(STATES[place], address).filter(|_| self.odd & needed == 0);
+        let last = last_of(STATES[place], address);
         last.and_then(|last| last.checked_sub(address))
             .ok_or(self.beyond(place))
     }
@@ -576,18 +587,19 @@ impl Target {
         };
         let needed = needed | 1 << RS_SOURCE_STRIDE | 1 << TS_CONFIG;
         let places = [RS_SOURCE_STRIDE, RS_SOURCE, RS_PIPE_SOURCE];
-        let last = self.check_side(source, needed, places, &mut last_of)?;
+        let (first, last) = self.check_side(source, needed, places, &mut last_of)?;
         if self.values[TS_CONFIG] & COLOR_FAST_CLEAR == 0 {
             return Ok(());
         }
         let needed = 1 << TS_CONFIG | 1 << TS_STATUS | 1 << TS_SURFACE;
         self.check_known(needed)?;
         let surface = self.values[TS_SURFACE].wrapping_sub(status_base);
-        // Memory before the surface has no status.
-        match last.checked_sub(surface) {
-            Some(last) => self.check_status(last / self.bytes_per_tile(), needed, last_of),
-            None => Ok(()),
+        // Which status the engine reads for tiles before the surface is not known.
+        if first < surface {
+            return Err(self.beyond(TS_SURFACE));
         }
+        let tile = (last - surface) / self.bytes_per_tile();
+        self.check_status(tile, needed, last_of)
     }
 
     /// Fails unless the status of all tiles up to number `last` is in its memory. `needed`: states
@@ -612,7 +624,7 @@ impl Target {
     /// Bytes of the surface for each tile's status.
     fn bytes_per_tile(&self) -> u32 {
         match (
-            self.engines.halti5,
+            self.engines.has_large_tiles,
             self.values[RS_SOURCE_STRIDE] & resolve::TS_MODE,
         ) {
             (false, _) => 64,
@@ -630,7 +642,7 @@ impl Target {
         needed: u32,
         [stride, plain, of_pipes]: [usize; 3],
         last_of: &mut impl FnMut(u32, u32) -> Option<u32>,
-    ) -> Result<u32, Problem> {
+    ) -> Result<(u32, u32), Problem> {
         let has_pipes = self.engines.pixel_pipes > 1;
         let is_split = has_pipes && side.is_split();
         // No source describes more than two pipes.
@@ -649,8 +661,10 @@ impl Target {
             let last = last
                 .filter(|&last| last <= room)
                 .ok_or(self.beyond(place))?;
-            Ok(self.values[place] + last)
+            let first = self.values[place];
+            Ok((first, first + last))
         };
+        let join = |a: (u32, u32), b: (u32, u32)| (a.0.min(b.0), a.1.max(b.1));
         let of_pipe = |pipe| side.last_byte(self.values[RS_PIPE_OFFSET + pipe], is_split);
         let farthest = match (self.engines.pixel_pipes, self.engines.halti5) {
             (0 | 1, false) => return fits(plain, side.last_byte(0, false)),
@@ -660,14 +674,14 @@ impl Target {
                 both.map(|(first, second)| first.max(second))
             }
         };
-        let mut last = fits(of_pipes, farthest)?;
+        let mut side = fits(of_pipes, farthest)?;
         if is_split {
-            last = last.max(fits(of_pipes + 1, farthest)?);
+            side = join(side, fits(of_pipes + 1, farthest)?);
         }
         if self.known & 1 << plain != 0 {
-            last = last.max(fits(plain, farthest)?);
+            side = join(side, fits(plain, farthest)?);
         }
-        Ok(last)
+        Ok(side)
     }
 
     /// Judges a kick that fills `tiles` of the color surface of tile status in place.
@@ -677,7 +691,7 @@ impl Target {
         mut last_of: impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
         let mut needed = 1 << TS_STATUS | 1 << TS_SURFACE;
-        needed |= u32::from(self.engines.halti5) << RS_SOURCE_STRIDE;
+        needed |= u32::from(self.engines.has_large_tiles) << RS_SOURCE_STRIDE;
         self.check_known(needed)?;
         let Some(last) = tiles.checked_sub(1) else {
             return Ok(());

@@ -150,9 +150,10 @@ impl Fault {
             Fault::Address(address) => ("not in the process's memory", Some(address)),
             Fault::Nowhere(address) => ("it draws there, to address 0", Some(address)),
             Fault::Beyond(address, _) => (
-                match bounds::is_read(address) {
-                    true => "it reads past the end of that memory",
-                    false => "it draws past the end of that memory",
+                match (bounds::is_status(address), bounds::is_read(address)) {
+                    (true, _) => "a resolve with tile status on (state 0x1654, bit 1) goes past that memory",
+                    (_, true) => "it reads past the end of that memory",
+                    (_, false) => "it draws past the end of that memory",
                 },
                 Some(address),
             ),
@@ -375,6 +376,7 @@ impl Checker<'_> {
                 // The lent target was the scratch memory: the process has none.
                 Err(Problem::Beyond(state, address))
                     if address == lookup.scratch(state)
+                        && !bounds::is_status(state)
                         && self.loaded.is_some_and(|loaded| loaded.is_lent(state)) =>
                 {
                     return Err(Fault::Missing);
@@ -470,6 +472,9 @@ impl Checker<'_> {
             return Ok(());
         }
         match address {
+            state::RS_KICKER_INPLACE if !self.states.resolves_in_place => {
+                return Err(Fault::Unknown(address));
+            }
             // These do nothing from a stream; clients load them one at a time as a delay.
             0 | 1 if count == 1 => {}
             state::GL_PIPE_SELECT

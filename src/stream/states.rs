@@ -140,7 +140,9 @@ struct Features {
     halti2: bool,
     halti5: bool,
     pixel_pipes: u32,
+    has_large_tiles: bool,
     has_2_bits_per_tile: bool,
+    has_single_buffer: bool,
 }
 
 impl Features {
@@ -158,7 +160,9 @@ impl Features {
             halti2: identity.has_halti2(),
             halti5: identity.has_halti5(),
             pixel_pipes: identity.pixel_pipes,
+            has_large_tiles: identity.has_large_tiles(),
             has_2_bits_per_tile: identity.has_2_bits_per_tile(),
+            has_single_buffer: identity.has_single_buffer(),
         }
     }
 
@@ -194,6 +198,8 @@ impl Features {
 /// The states of a core.
 pub(crate) struct States {
     engines: Engines,
+    /// The core has `RS_KICKER_INPLACE`.
+    resolves_in_place: bool,
     /// Those that the checker looks at: control states, addresses, and those that are refused.
     special: KVVec<u32>,
     /// Those that take a GPU address and that the core has.
@@ -281,6 +287,7 @@ impl States {
                 turns: features.pe20,
                 pixel_pipes: features.pixel_pipes,
                 halti5: features.meets(Need::Halti5),
+                has_large_tiles: features.has_large_tiles,
                 has_2_bits_per_tile: features.has_2_bits_per_tile,
             })
         });
@@ -293,6 +300,7 @@ impl States {
         }
         Ok(Self {
             engines: features.engines,
+            resolves_in_place: features.has_single_buffer,
             special,
             address,
             data,
@@ -319,6 +327,7 @@ impl States {
     pub(crate) fn sets(&self) -> Option<Sets<'_>> {
         Some(Sets {
             engines: self.engines,
+            resolves_in_place: self.resolves_in_place,
             resolve_target: self.resolve_target,
             special: self.special.as_slice().try_into().ok()?,
             address: self.address.as_slice().try_into().ok()?,
@@ -344,6 +353,8 @@ impl States {
 pub(crate) struct Sets<'a> {
     /// The pipes of the core.
     pub(crate) engines: Engines,
+    /// The core has `RS_KICKER_INPLACE`.
+    pub(crate) resolves_in_place: bool,
     /// The state that says where the resolve engine draws to.
     pub(crate) resolve_target: u32,
     special: &'a StateSet,
@@ -412,7 +423,9 @@ pub(crate) mod cores {
             halti2,
             halti5: false,
             pixel_pipes: 1,
+            has_large_tiles: false,
             has_2_bits_per_tile: false,
+            has_single_buffer: true,
         }
     }
 

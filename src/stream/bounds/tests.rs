@@ -531,9 +531,11 @@ mod cases {
                 let beyond = Err(Problem::Beyond(word(0x1658), 0x7000_0000));
                 assert_eq!(judged(&target, bytes - 1), beyond);
             }
-            // Memory before the surface has no status.
-            target.load(word(0x165C), PHYSICAL + SOURCE + 0x2000, false, true);
-            assert_eq!(judged(&target, 1), Ok(()));
+            // No tile before the surface has a status.
+            target.load(word(0x165C), PHYSICAL + SOURCE + 64, false, true);
+            let before = Err(Problem::Beyond(word(0x165C), PHYSICAL + SOURCE + 64));
+            let wanted = if bytes > 0 { before } else { Ok(()) };
+            assert_eq!(judged(&target, 0x2000), wanted);
             target.load(word(0x1654), config, true, true);
             assert!(judged(&target, 0x2000).is_err());
         }
@@ -541,14 +543,14 @@ mod cases {
 
     #[test]
     fn tiles_are_filled_in_place_as_far_as_they_are_there() {
-        for (halti5, mode, bytes) in [
+        for (has_large_tiles, mode, bytes) in [
             (false, 0, 64),
             (false, resolve::TS_MODE, 64),
             (true, 0, 128),
             (true, resolve::TS_MODE, 256),
         ] {
             let mut target = Target::new(Engines {
-                halti5,
+                has_large_tiles,
                 ..Engines::default()
             });
             let last_of = |_, address| Some(address + 0xFFF);

@@ -815,18 +815,19 @@ mod cases {
         let copy = |stride| {
             let ([a, b], [c, _]) = (target(most), window);
             let (source, stride) = (one(0x1608, OWN), one(0x160C, stride));
-            [config, a, b, c, source, stride, one(0x163C, 0), kick]
+            let plain = [one(0x1654, 0), one(0x163C, 0)];
+            [config, a, b, c, source, stride, plain[0], plain[1], kick]
         };
         assert!(check(&[copy(most).as_flattened()], Pipe::Pipe3d, None).is_ok());
-        let beyond_source = Err((Fault::Beyond(state::word(0x1608), OWN), 14, Some(OWN)));
+        let beyond_source = Err((Fault::Beyond(state::word(0x1608), OWN), 16, Some(OWN)));
         assert_eq!(
             check(&[copy(most + 1).as_flattened()], Pipe::Pipe3d, None),
             beyond_source
         );
         // In place: 64 bytes a tile.
-        let in_place = |tiles| [one(0x165C, OWN), one(0x16B0, tiles)];
+        let in_place = |tiles| [one(0x1658, OWN), one(0x165C, OWN), one(0x16B0, tiles)];
         assert!(check(&[in_place(64).as_flattened()], Pipe::Pipe3d, None).is_ok());
-        let beyond_surface = Err((Fault::Beyond(state::word(0x165C), OWN), 2, Some(OWN)));
+        let beyond_surface = Err((Fault::Beyond(state::word(0x165C), OWN), 4, Some(OWN)));
         assert_eq!(
             check(&[in_place(65).as_flattened()], Pipe::Pipe3d, None),
             beyond_surface

@@ -377,6 +377,10 @@ impl Window {
         let is_split = self.pipes > 1 && self.state(stride) & 1 << 30 != 0;
         // The second pipe counts also where there is one buffer.
         let is_known = self.pipes == 1 || self.state(RS_SINGLE_BUFFER) == 0;
+        // Sources before the surface of tile status are refused.
+        let has_status = self.state(TS_MEM_CONFIG) & TS_COLOR_FAST_CLEAR != 0;
+        let is_before = self.state(TS_COLOR_STATUS_BASE + 4) > SOURCES[0];
+        let is_known = is_known && !(has_status && is_before);
         match (is_split, is_tiled) {
             _ if !is_known => None,
             (true, false) => None,

@@ -898,6 +898,16 @@ fn main() -> ExitCode {
                 Ok(())
             });
         }
+        if !has_kicker {
+            suite.test("a core without that kicker has it refused", move || {
+                let mut paint = paint.borrow_mut();
+                let tiles = InPlace::Kicker(1);
+                let surface = paint.surface.location.address;
+                let mut stream = fill_in_place(&paint, pipes, surface, tiles);
+                let result = paint.client.run(Pipe::Pipe3d, &mut stream);
+                refused("a kick", result, Status::INVALID_DATA)
+            });
+        }
         if has_2d(&identity) {
             both_engines(&mut suite, paint, engine);
         }
