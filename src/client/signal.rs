@@ -76,6 +76,7 @@ fn is_past(end: u64) -> bool {
     sys::monotonic_ns() >= end
 }
 
+/// A user signal.
 #[pin_data]
 pub(crate) struct Signal {
     manual_reset: bool,

@@ -68,8 +68,8 @@ pub(crate) const MINOR3_2D_FC_SOURCE: u32 = 1 << 23;
 /// Minor features 6: tiles of 128 or 256 bytes.
 const MINOR6_TILES_OF_128_BYTES: u32 = 1 << 14;
 /// Minor features 4: ASTC textures.
-const MINOR4_SINGLE_BUFFER: u32 = 1 << 6;
 pub(crate) const MINOR4_TEXTURE_ASTC: u32 = 1 << 13;
+const MINOR4_SINGLE_BUFFER: u32 = 1 << 6;
 /// Minor features 4: integers, instances and 16 vertex streams.
 pub(crate) const MINOR4_HALTI2: u32 = 1 << 16;
 /// Minor features 5: textures by descriptors, 32 vertex elements.

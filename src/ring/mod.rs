@@ -37,8 +37,8 @@
 //!
 //! # For debugging
 //!
-//! The admin may have the core reset, every Nth LINK lead nowhere, and commands printed
-//! ([`debug`]).
+//! The admin may have the core reset ([`hang`]), every Nth LINK lead nowhere, and commands printed
+//! ([`crate::modes`]).
 //!
 //! # A core that is off
 //!

@@ -6,10 +6,15 @@
 
 /// Bits 31:27 of a command's first word.
 pub(crate) mod opcode {
+    /// `LOAD_STATE`.
     pub(crate) const LOAD_STATE: u32 = 1;
+    /// `DRAW_2D`.
     pub(crate) const DRAW_2D: u32 = 4;
+    /// `DRAW_PRIMITIVES`.
     pub(crate) const DRAW_PRIMITIVES: u32 = 5;
+    /// `DRAW_INDEXED`.
     pub(crate) const DRAW_INDEXED: u32 = 6;
+    /// `DRAW_INSTANCED`.
     pub(crate) const DRAW_INSTANCED: u32 = 12;
 }
 

@@ -415,8 +415,8 @@ fn status_bounds(paint: &mut Paint, pipes: u32, has_kicker: bool) -> Result<()> 
         };
         paint.surface.set_all(BLANK);
         for late in [4, bytes] {
-            let mut stream = fill_in_place(paint, pipes, end - bytes + late, how);
-            let result = paint.client.run(Pipe::Pipe3d, &mut stream);
+            let stream = fill_in_place(paint, pipes, end - bytes + late, how);
+            let result = paint.client.run(Pipe::Pipe3d, &stream);
             refused("a status", result, Status::INVALID_DATA)?;
         }
         let mut stream = fill_in_place(paint, pipes, end - bytes, how);
@@ -903,8 +903,8 @@ fn main() -> ExitCode {
                 let mut paint = paint.borrow_mut();
                 let tiles = InPlace::Kicker(1);
                 let surface = paint.surface.location.address;
-                let mut stream = fill_in_place(&paint, pipes, surface, tiles);
-                let result = paint.client.run(Pipe::Pipe3d, &mut stream);
+                let stream = fill_in_place(&paint, pipes, surface, tiles);
+                let result = paint.client.run(Pipe::Pipe3d, &stream);
                 refused("a kick", result, Status::INVALID_DATA)
             });
         }
