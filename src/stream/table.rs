@@ -3,9 +3,9 @@
 //! The table of states: which there are, which cores have them, which hold GPU addresses, and their
 //! names.
 //!
-//! Plain data, without imports: `galcore-info` has it for the names. Names and facts are those of the register database (rnndb); besides,
-//! sources.md, contexts, command stream. Of a state that a core lacks, silicon takes no notice, so
-//! within a block rows are not finer than there is a reason for.
+//! Plain data, without imports: `galcore-info` uses it for the names. Source: the register database
+//! (rnndb); sources.md, contexts, command stream. Hardware ignores loads of states that a core
+//! lacks, so the rows of a block are no finer than needed.
 
 /// What a core must have for a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,54 +245,46 @@ pub(crate) const DATA: [Row; 31] = [
 ];
 
 /// Of newer cores only: for their names. The first that fits.
-const NEWER: [(u32, u32, &str); 10] = [
-    (0x01114, 1, "GS.INST_ADDR"),
-    (0x03854, 64, "GL"),
-    (0x14000, 1, "BLT.SRC_ADDR"),
-    (0x14018, 1, "BLT.DEST_ADDR"),
-    (0x14000, 207, "BLT"),
-    (0x14A00, 20, "TCS"),
-    (0x14B00, 24, "TES"),
-    (0x14C00, 2816, "NTE"),
-    (0x1C000, 1024, "TFB"),
-    (0x30000, 0x3000, "SH"),
+const NEWER: [Row; 10] = [
+    Row(0x01114, 1, Need::Newer, "GS.INST_ADDR"),
+    Row(0x03854, 64, Need::Newer, "GL"),
+    Row(0x14000, 1, Need::Newer, "BLT.SRC_ADDR"),
+    Row(0x14018, 1, Need::Newer, "BLT.DEST_ADDR"),
+    Row(0x14000, 207, Need::Newer, "BLT"),
+    Row(0x14A00, 20, Need::Newer, "TCS"),
+    Row(0x14B00, 24, Need::Newer, "TES"),
+    Row(0x14C00, 2816, Need::Newer, "NTE"),
+    Row(0x1C000, 1024, Need::Newer, "TFB"),
+    Row(0x30000, 0x3000, Need::Newer, "SH"),
 ];
 
 /// Those that do something when they are loaded, or are in every stream: for their names.
-const COMMON: [(u32, u32, &str); 8] = [
-    (0x01600, 1, "RS.KICKER"),
-    (0x016B0, 1, "RS.KICKER_INPLACE"),
-    (0x00920, 1, "CL.KICKER"),
-    (0x01294, 1, "DE.VR_CONFIG"),
-    (0x03800, 1, "GL.PIPE_SELECT"),
-    (0x03808, 1, "GL.SEMAPHORE_TOKEN"),
-    (0x0380C, 1, "GL.FLUSH_CACHE"),
-    (0x03C00, 1, "GL.STALL_TOKEN"),
+const COMMON: [Row; 8] = [
+    Row(0x01600, 1, Need::Any, "RS.KICKER"),
+    Row(0x016B0, 1, Need::Any, "RS.KICKER_INPLACE"),
+    Row(0x00920, 1, Need::Any, "CL.KICKER"),
+    Row(0x01294, 1, Need::Any, "DE.VR_CONFIG"),
+    Row(0x03800, 1, Need::Any, "GL.PIPE_SELECT"),
+    Row(0x03808, 1, Need::Any, "GL.SEMAPHORE_TOKEN"),
+    Row(0x0380C, 1, Need::Any, "GL.FLUSH_CACHE"),
+    Row(0x03C00, 1, Need::Any, "GL.STALL_TOKEN"),
 ];
 
 /// Those that only the kernel loads: for their names. The first that fits.
-const KERNELS: [(u32, u32, &str); 7] = [
-    (0x00180, 1, "MMUv2.SAFE_ADDRESS"),
-    (0x00184, 1, "MMUv2.CONFIGURATION"),
-    (0x00000, 0x180, "HI"),
-    (0x00640, 1, "FE.CMD_STREAM_BASE_ADDR"),
-    (0x00654, 7, "FE"),
-    (0x03804, 1, "GL.EVENT"),
-    (0x03810, 1, "GL.FLUSH_MMU"),
+const KERNELS: [Row; 7] = [
+    Row(0x00180, 1, Need::Any, "MMUv2.SAFE_ADDRESS"),
+    Row(0x00184, 1, Need::Any, "MMUv2.CONFIGURATION"),
+    Row(0x00000, 0x180, Need::Any, "HI"),
+    Row(0x00640, 1, Need::Any, "FE.CMD_STREAM_BASE_ADDR"),
+    Row(0x00654, 7, Need::Any, "FE"),
+    Row(0x03804, 1, Need::Any, "GL.EVENT"),
+    Row(0x03810, 1, Need::Any, "GL.FLUSH_MMU"),
 ];
 
 /// The name of state `address` (a word address), or of its block.
 pub(crate) fn name(address: u32) -> Option<&'static str> {
     let byte = address << 2;
-    let holds = |first: u32, count: u32| byte.wrapping_sub(first) >> 2 < count && byte >= first;
-    let row = |rows: &'static [Row]| rows.iter().find(|row| holds(row.0, row.1)).map(|row| row.3);
-    let rest = |rows: &'static [(u32, u32, &str)]| {
-        let mut rows = rows.iter();
-        rows.find(|row| holds(row.0, row.1)).map(|row| row.2)
-    };
-    row(&ADDRESSES)
-        .or_else(|| rest(&COMMON))
-        .or_else(|| row(&OTHERS))
-        .or_else(|| rest(&KERNELS))
-        .or_else(|| rest(&NEWER))
+    let holds = |row: &&Row| byte.checked_sub(row.0).is_some_and(|at| at >> 2 < row.1);
+    let tables: [&[Row]; 5] = [&ADDRESSES, &COMMON, &OTHERS, &KERNELS, &NEWER];
+    tables.into_iter().flatten().find(holds).map(|row| row.3)
 }

@@ -2,9 +2,9 @@
 
 //! The names of the states of vector graphics.
 //!
-//! Plain data, without imports: `galcore-info` has it, too. The register database has no names of these states (`state_vg.xml` lists them with
-//! what a reset makes of them), so they are called what they are for. Source: sources.md, vector
-//! graphics.
+//! Plain data, without imports: `galcore-info` uses it, too. The register database lists these
+//! states with their reset values only (`state_vg.xml`), so the names say what they are for.
+//! Source: sources.md, vector graphics.
 
 /// States: the first and the last word address, and what they are for. The first that fits.
 const STATES: [(u32, u32, &str); 49] = [
