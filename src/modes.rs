@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the admin sets by `/proc/driver/gc`, for all cores and as long as the module is loaded.
+//! What the admin sets by `/proc/driver/gc`, for all cores, until the module is unloaded.
 //!
-//! The paths of a job and of an allocation look here under a static key, which is on while
-//! something is set that concerns them.
+//! Submissions and allocations read it only while a static key is on: while `hang`, `dumpCmdBuf` or
+//! `memFail` is set.
 
 use crate::{
     error::{
@@ -26,13 +26,13 @@ pub(crate) enum Mode {
     Resets = 1 << 1,
     /// The words of what clients commit are printed.
     Commands = 1 << 2,
-    /// Each core's going off and on, and its clock.
+    /// Lines about the power and the clock of each core.
     Power = 1 << 3,
     /// Lines about errors that clients can cause.
     Errors = 1 << 4,
     /// Lines about what clients do wrong.
     Warnings = 1 << 5,
-    /// One LINK of many leads nowhere.
+    /// One LINK of [`LINK_COUNT`] leads nowhere.
     Hangs = 1 << 6,
 }
 
@@ -81,19 +81,20 @@ pub(crate) fn is_on(mode: Mode) -> bool {
     MODES.load(Relaxed) & mode as u32 != 0
 }
 
-/// The same, where commands are submitted.
+/// The same on the path of a submission, where it costs nothing while the key is off.
 #[inline(always)]
 pub(crate) fn is_on_in_path(mode: Mode) -> bool {
     sys::watches_paths() && is_on(mode)
 }
 
-/// Sets the key. Sleeps.
+/// Switches the key on if a mode or `memFail` needs it. Sleeps.
 fn follow() {
     let in_path = Mode::Commands as u32 | Mode::Hangs as u32;
     sys::watch_paths(MODES.load(Relaxed) & in_path != 0 || FAILURES.rate.load(Relaxed) != 0);
 }
 
-/// Switches `mode` on or off. By one thread at a time.
+/// Switches `mode` on or off. Two threads at once may lose one change; callers hold
+/// `galcore commands`.
 pub(crate) fn set(mode: Mode, on: bool) {
     // CAST: its bit.
     let others = MODES.load(Relaxed) & !(mode as u32);
@@ -104,7 +105,7 @@ pub(crate) fn set(mode: Mode, on: bool) {
     follow();
 }
 
-/// Switches `mode` over; returns whether it is on now. By one thread at a time.
+/// Switches `mode` over; returns whether it is on now. See [`set`].
 pub(crate) fn toggle(mode: Mode) -> bool {
     let on = !is_on(mode);
     set(mode, on);
@@ -114,21 +115,21 @@ pub(crate) fn toggle(mode: Mode) -> bool {
 /// One of this number of LINKs to commands leads nowhere. Source: the vendor's driver.
 const LINK_COUNT: u32 = 50;
 
-/// LINKs to commands until one leads nowhere, with that one.
+/// LINKs to commands up to the next that leads nowhere, including it.
 pub(crate) struct Links(Atomic<u32>);
 
-/// Those of all rings. Of two threads that count at once one may not count.
+/// Those of all rings. Two threads at once may lose one count.
 pub(crate) static LINKS: Links = Links(Atomic::new(LINK_COUNT));
 
 impl Links {
-    /// Whether the LINK to a job leads nowhere. The links of a core that is off are made when it
-    /// comes on.
+    /// Whether the LINK to a job leads nowhere. The links of a core that is off are written when it
+    /// is switched on.
     #[cold]
     pub(crate) fn is_last(&self, has_commands: bool, is_off: bool) -> bool {
         has_commands && !is_off && self.0.load(Relaxed) == 1
     }
 
-    /// There is one more LINK, which leads nowhere if `is_last`.
+    /// Counts one more LINK, which leads nowhere if `is_last`.
     #[cold]
     pub(crate) fn count(&self, has_commands: bool, is_last: bool) {
         if is_last {
@@ -170,7 +171,7 @@ impl Failures {
     fn draw(&self, lot: u32) -> Result {
         let (left, rate) = (self.left.load(Relaxed), self.rate.load(Relaxed));
         if left > 0 {
-            // Of two at once one more may be granted.
+            // Two threads at once may lose one count.
             self.left.store(left - 1, Relaxed);
         } else if lot < rate || rate == u32::MAX {
             return Err(Error::OutOfMemory);
@@ -179,8 +180,7 @@ impl Failures {
     }
 }
 
-/// From now on `rate` of 2^32 allocations fail, at random, after the first [`GRANTED`]. By one
-/// thread at a time.
+/// Makes `rate` of 2^32 allocations fail at random, after the first [`GRANTED`]. See [`set`].
 pub(crate) fn set_failures(rate: u32) {
     FAILURES.set(rate);
     follow();

@@ -635,7 +635,8 @@ impl Target {
 
     /// Fails unless a kick's source or target is in its memory. The addresses are the state at
     /// `plain`, or on cores with several pixel pipes those from `of_pipes` on; the stride is the
-    /// state at `stride`. `needed`: other states that must be known. Returns the last address.
+    /// state at `stride`. `needed`: other states that must be known. Returns the first and the last
+    /// address.
     fn check_side(
         &self,
         side: resolve::Side,
