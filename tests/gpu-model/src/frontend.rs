@@ -63,6 +63,7 @@ use crate::stream::Command;
 use crate::strict::hex;
 use crate::strict::Finding;
 use crate::tile_status::TileStatus;
+use crate::tiler::Tiler;
 
 /// Jobs that fit into the pixel engine's queue.
 const QUEUE: usize = 512;
@@ -252,6 +253,10 @@ enum Job {
     },
     Resolve {
         resolve: Box<Resolve>,
+        position: u32,
+    },
+    Tile {
+        tiler: Box<Tiler>,
         position: u32,
     },
     /// A resolve in place.
@@ -1161,9 +1166,13 @@ impl FrontEnd {
             1 => RS_DEST_ADDR,
             _ => RS_PIPE_DEST_ADDR,
         };
+        let states = self.block(gpu, RS_FIRST, RS_END);
+        if Tiler::is_on(&states) {
+            return self.kick_tiler(gpu, Tiler::new(states));
+        }
         self.start_draw(gpu, false, "resolve", gpu.state(target / 4))?;
         let resolve = Box::new(Resolve::new(
-            self.block(gpu, RS_FIRST, RS_END),
+            states,
             gpu.personality.pixel_pipes(),
             gpu.status_format(),
         ));
@@ -1175,6 +1184,23 @@ impl FrontEnd {
             Ok(()) => {
                 let position = self.current.0;
                 self.push(gpu, Job::Resolve { resolve, position });
+            }
+        }
+        Ok(())
+    }
+
+    fn kick_tiler(&mut self, gpu: &Gpu, tiler: Tiler) -> Result<(), Hang> {
+        let target = gpu.state(YUV_DEST_BASE / 4);
+        self.start_draw(gpu, false, "YUV tiler", target)?;
+        if !gpu.personality.has_yuv_tiler() {
+            let text = "YUV tiler on a core without it".into();
+            return self.hang(gpu, ViolationKind::MissingEngine, text);
+        }
+        match tiler.check() {
+            Err((kind, text)) => self.report(gpu, kind, text),
+            Ok(()) => {
+                let (tiler, position) = (Box::new(tiler), self.current.0);
+                self.push(gpu, Job::Tile { tiler, position });
             }
         }
         Ok(())
@@ -1238,6 +1264,11 @@ impl FrontEnd {
             }
             Job::Resolve { resolve, position } => {
                 let pixels = self.on_bus(gpu, position, |bus| resolve.run(bus));
+                gpu.counters.add(counter::RESOLVES, 1);
+                gpu.counters.add(counter::PIXELS, pixels);
+            }
+            Job::Tile { tiler, position } => {
+                let pixels = self.on_bus(gpu, position, |bus| tiler.run(bus));
                 gpu.counters.add(counter::RESOLVES, 1);
                 gpu.counters.add(counter::PIXELS, pixels);
             }

@@ -124,6 +124,7 @@ pub mod strict;
 pub mod surface;
 pub mod texture;
 pub mod tile_status;
+pub mod tiler;
 pub mod vg;
 pub mod waits;
 pub mod written;

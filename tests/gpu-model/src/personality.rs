@@ -303,6 +303,11 @@ impl Personality {
         self.minor[4] & (1 << 6) != 0
     }
 
+    /// Feature bit 13: the resolve engine has a YUV tiler.
+    pub fn has_yuv_tiler(&self) -> bool {
+        self.features & (1 << 13) != 0
+    }
+
     /// Minor feature 1 bit 23: HALTI0, which has occlusion queries.
     pub fn has_halti0(&self) -> bool {
         self.minor[1] & (1 << 23) != 0

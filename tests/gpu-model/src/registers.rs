@@ -612,6 +612,18 @@ pub mod state {
         TS_DEPTH_SURFACE_BASE = 0x1668;
         /// What a cleared tile of depth reads as.
         TS_DEPTH_CLEAR_VALUE = 0x166c;
+        /// YUV tiler: `[0]` enable, `[5:4]` format of the planes, `[8]` U and V are swapped.
+        YUV_CONFIG = 0x1678;
+        /// `[31:16]` height, `[15:0]` width in pixels.
+        YUV_WINDOW_SIZE = 0x167c;
+        /// Address of the plane of Y; its stride is the next state.
+        YUV_Y_BASE = 0x1680;
+        /// The same of U, or of both.
+        YUV_U_BASE = 0x1688;
+        /// The same of V.
+        YUV_V_BASE = 0x1690;
+        /// The same of the target.
+        YUV_DEST_BASE = 0x1698;
         /// Anti-aliasing `[1:0]`, endianness `[9:8]`.
         RS_EXTRA_CONFIG = 0x16a0;
         /// In-place resolve of GC3000 and up: fills so many tiles, where they are cleared.
