@@ -31,6 +31,7 @@ use crate::{
             Sets,
             States, //
         },
+        tiler,
         words::{
             self,
             flush,
@@ -518,6 +519,8 @@ pub(crate) struct StateMap {
     pub(super) link: usize,
     /// The word of `TS_MEM_CONFIG`.
     pub(super) mem_config: usize,
+    /// The word of `YUV_CONFIG`; 0: not kept.
+    pub(super) yuv_config: usize,
 }
 
 /// For each state the word of its value, and [`SPECIAL`]; 0: not kept.
@@ -665,6 +668,7 @@ impl StateMap {
             false => (place(ELEMENTS), core.count(Count::Elements) as usize),
         };
         let mem_config = place(MEM_CONFIG);
+        let yuv_config = place(tiler::CONFIG << 2);
         // Every place leaves that bit.
         if loads.words.len() > usize::from(SPECIAL) {
             return Err(Error::InvalidArgument);
@@ -672,13 +676,14 @@ impl StateMap {
         for (address, place) in (0u32..).zip(places.iter_mut()) {
             let at = usize::from(*place);
             let group = group_of(elements, at, address);
-            if at != 0 && (group != Group::None || at == mem_config) {
+            if at != 0 && (group != Group::None || at == mem_config || at == yuv_config) {
                 *place |= SPECIAL;
             }
         }
         Ok(Self {
             elements,
             mem_config,
+            yuv_config,
             link,
             addresses,
             state_count: places.len().max(core.uniforms_end()),

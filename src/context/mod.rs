@@ -42,6 +42,7 @@ use crate::{
     stream::{
         loaded::Loaded,
         lookup::Lookup,
+        tiler,
         words::{
             self,
             state, //
@@ -108,9 +109,11 @@ pub(crate) struct Record {
 /// What the word at `at` becomes for a record with `mask` that makes it `value`.
 #[inline(never)]
 fn special_value(map: &StateMap, at: usize, mask: u32, value: u32) -> u32 {
-    match matches!(mask, 0 | u32::MAX) && at == map.mem_config {
-        true => value & !AUTO_DISABLE,
-        false => value,
+    match matches!(mask, 0 | u32::MAX) {
+        true if at == map.mem_config => value & !AUTO_DISABLE,
+        // A kick of the commands would start the tiler.
+        _ if at == map.yuv_config => value & !tiler::ENABLE,
+        _ => value,
     }
 }
 
@@ -709,6 +712,15 @@ mod tests {
         // As the vendor's: only for whole words.
         assert_eq!(image.apply(record(0x1654, 0x10, 0x10)), Some(at));
         assert_eq!(image.words[at], !AUTO_DISABLE | 0x10);
+    }
+
+    #[test]
+    fn the_yuv_tiler_is_never_on() {
+        let mut image = image();
+        let at = image.map.yuv_config;
+        assert_eq!(image.apply(record(0x1678, 0, 0x11)), Some(at));
+        assert_eq!(image.words[at], 0x10);
+        assert_eq!(image.apply(record(0x1678, 1, 1)), None);
     }
 
     #[test]

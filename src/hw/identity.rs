@@ -29,6 +29,8 @@ const FEATURE_PIPE_3D: u32 = 1 << 2;
 const FEATURE_COMPRESSION: u32 = 1 << 5;
 /// Feature word 0: 2D pipe.
 const FEATURE_PIPE_2D: u32 = 1 << 9;
+/// Feature word 0: the resolve engine tiles YUV planes.
+const FEATURE_YUV_TILER: u32 = 1 << 13;
 /// Feature word 0: early Z.
 const FEATURE_EARLY_Z: u32 = 1 << 16;
 /// Minor features 0: pixel engine 2.0 of the 2D pipe.
@@ -521,6 +523,11 @@ impl Identity {
     /// Whether all pixel pipes draw into one surface, which is resolved in place.
     pub(crate) fn has_single_buffer(&self) -> bool {
         self.later_minor_features[0] & MINOR4_SINGLE_BUFFER != 0
+    }
+
+    /// Whether the resolve engine has the YUV tiler.
+    pub(crate) fn has_yuv_tiler(&self) -> bool {
+        self.features & FEATURE_YUV_TILER != 0
     }
 
     /// Whether the status of a tile has 2 bits, else 4.

@@ -37,7 +37,13 @@
 //!
 //! Sources: the register database (state_2d.xml); sources.md, engines.
 
-use super::resolve;
+use super::{
+    resolve,
+    tiler::{
+        self,
+        Tiler, //
+    }, //
+};
 use core::cell::Cell;
 
 const fn word(byte: u32) -> u32 {
@@ -152,6 +158,7 @@ const NEAR: usize = (STATES[STATES.len() - 1] - FIRST + 1) as usize;
 const NONE: u8 = 0xFF;
 const PLANES: u8 = 0xFE;
 const FETCHES: u8 = 0xFD;
+const TILES: u8 = 0xFC;
 const PLACES: [u8; NEAR] = places();
 
 const fn places() -> [u8; NEAR] {
@@ -161,6 +168,11 @@ const fn places() -> [u8; NEAR] {
         // CAST: some twenty.
         places[(STATES[place] - FIRST) as usize] = place as u8;
         place += 1;
+    }
+    let mut state = tiler::CONFIG;
+    while state < tiler::CONFIG + tiler::COUNT as u32 {
+        places[(state - FIRST) as usize] = TILES;
+        state += 1;
     }
     places[(DEYUV - FIRST) as usize] = PLANES;
     places[(PE_CONFIG - FIRST) as usize] = FETCHES;
@@ -176,7 +188,8 @@ pub(crate) fn looked_at_2d() -> impl Iterator<Item = u32> {
 
 /// The states (word addresses) of the 3D pipe whose loads [`Target::load`] must see.
 pub(crate) fn looked_at_3d() -> impl Iterator<Item = u32> {
-    STATES.into_iter().skip(RS_CONFIG)
+    let of_tiler = (tiler::CONFIG..).take(tiler::COUNT);
+    STATES.into_iter().skip(RS_CONFIG).chain(of_tiler)
 }
 
 /// `TS_COLOR_SURFACE_BASE`.
@@ -190,7 +203,10 @@ pub(crate) const fn is_status(state: u32) -> bool {
 /// Whether `state` is an address that the resolve engine reads from.
 #[inline(always)]
 pub(crate) const fn is_read(state: u32) -> bool {
-    state == STATES[RS_SOURCE] || state == STATES[TS_STATUS] || state & !1 == STATES[RS_PIPE_SOURCE]
+    state == STATES[RS_SOURCE]
+        || state == STATES[TS_STATUS]
+        || state & !1 == STATES[RS_PIPE_SOURCE]
+        || tiler::is_read(state)
 }
 
 /// Whether `state` is the address of a source or a target.
@@ -201,6 +217,7 @@ pub(crate) const fn is_surface(state: u32) -> bool {
         || state == STATES[RS_ADDRESS]
         || state == STATES[TS_SURFACE]
         || state & !1 == STATES[RS_PIPE_ADDRESS]
+        || tiler::is_surface(state)
 }
 
 /// The index of `state` in [`STATES`].
@@ -230,6 +247,8 @@ pub(crate) enum Problem {
     Beyond(u32, u32),
     /// The driver does not know how far the engine goes with this state and value.
     Unbounded(u32, u32),
+    /// The stream has not loaded a state that it must load itself.
+    Unloaded,
 }
 
 /// How [`Target::load`] has judged a load.
@@ -326,6 +345,8 @@ pub(crate) struct Engines {
     pub(crate) has_large_tiles: bool,
     /// The status of a tile has 2 bits, else 4.
     pub(crate) has_2_bits_per_tile: bool,
+    /// The resolve engine has the YUV tiler.
+    pub(crate) has_yuv_tiler: bool,
 }
 
 /// What a stream has loaded so far of [`STATES`].
@@ -340,6 +361,7 @@ pub(crate) struct Target {
     lost: u32,
     /// All within the 2D engine's clipping window is within the memory.
     is_roomy: bool,
+    tiler: Tiler,
     engines: Engines,
 }
 
@@ -352,6 +374,7 @@ impl Target {
             odd: 0,
             lost: 0,
             is_roomy: false,
+            tiler: Tiler::new(),
             engines,
         }
     }
@@ -378,6 +401,10 @@ impl Target {
                 (false, 0) => Load::Instead(value | FETCH_DEFAULT),
                 (false, _) => Load::Masked,
             },
+            TILES => {
+                self.tiler.load(state, value, in_pipe);
+                refused_if(converted || self.tiler.is_on() && !self.engines.has_yuv_tiler)
+            }
             place => {
                 let place = usize::from(place);
                 if place == ANGLE && value & ANGLE_TARGET_MASK != 0 && !converted {
@@ -563,6 +590,9 @@ impl Target {
         status_base: u32,
         mut last_of: impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
+        if self.tiler.is_on() {
+            return self.tiler.judge(last_of);
+        }
         let needed = 1 << RS_CONFIG | 1 << RS_STRIDE | 1 << RS_WINDOW | 1 << RS_CLEAR;
         self.check_known(needed)?;
         let window = self.values[RS_WINDOW];
@@ -691,6 +721,9 @@ impl Target {
         tiles: u32,
         mut last_of: impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
+        if let Some(config) = self.tiler_left_on() {
+            return Err(Problem::Unbounded(tiler::CONFIG, config));
+        }
         let mut needed = 1 << TS_STATUS | 1 << TS_SURFACE;
         needed |= u32::from(self.engines.has_large_tiles) << RS_SOURCE_STRIDE;
         self.check_known(needed)?;
@@ -703,6 +736,11 @@ impl Target {
             true => self.check_status(last, needed, last_of),
             false => Err(self.beyond(TS_SURFACE)),
         }
+    }
+
+    /// The value of `YUV_CONFIG`, if the tiler is on after the loads so far.
+    pub(crate) fn tiler_left_on(&self) -> Option<u32> {
+        self.tiler.is_on().then(|| self.tiler.config())
     }
 
     /// Fails unless the stream has loaded or was lent all of `needed`.

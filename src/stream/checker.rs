@@ -40,6 +40,7 @@ use super::{
         States, //
     },
     table,
+    tiler,
     unused,
     words::{
         state,
@@ -113,6 +114,8 @@ pub(crate) enum Fault {
     Unbounded(u32, u32),
     /// A draw without a state that bounds it, which cannot be lent.
     Missing,
+    /// The stream leaves the YUV tiler on: its value of `YUV_CONFIG`.
+    TilerOn(u32),
     /// A draw of one pipe while the other is selected.
     WrongPipe,
     /// A pipe that this core lacks.
@@ -159,6 +162,7 @@ impl Fault {
             ),
             Fault::Unbounded(address, _) => ("how far the engine goes with it is not known", Some(address)),
             Fault::Missing => ("it draws before it has loaded all states of its target and its source with that engine selected", None),
+            Fault::TilerOn(_) => ("it leaves the YUV tiler on", Some(tiler::CONFIG)),
             Fault::Opcode => ("an opcode that is the kernel's, or unknown", None),
             Fault::Truncated => ("the command is longer than what is left of the buffer", None),
             Fault::WrongPipe => ("it draws with an engine that is not selected", None),
@@ -391,6 +395,7 @@ impl Checker<'_> {
                     );
                 }
                 Err(Problem::Missing(missing)) => self.lend(missing)?,
+                Err(Problem::Unloaded) => return Err(Fault::Missing),
             }
         }
         Err(Fault::Missing)
@@ -631,7 +636,9 @@ pub(crate) fn check_states(
 fn loaded_value(rest: &[Cell<u32>], fault: Fault) -> Option<u32> {
     match fault {
         Fault::Nowhere(_) => return Some(0),
-        Fault::Beyond(_, value) | Fault::Unbounded(_, value) => return Some(value),
+        Fault::Beyond(_, value) | Fault::Unbounded(_, value) | Fault::TilerOn(value) => {
+            return Some(value);
+        }
         _ => {}
     }
     let address = fault.text().1?;
@@ -729,6 +736,11 @@ fn pass(
     let armed = checker.tokens.disarm(TOKEN_FE_TO_PE);
     if checker.tokens.any() {
         return Err(refuse(rest, Fault::LeftArmed));
+    }
+    // Kicks of the next stream would start it.
+    let left_on = checker.target.and_then(|target| target.tiler_left_on());
+    if let Some(config) = left_on {
+        return Err(refuse(rest, Fault::TilerOn(config)));
     }
     match (loaded, &checker.target) {
         // A context is loaded before a stream that was already checked.

@@ -14,6 +14,7 @@ pub(crate) mod lookup;
 mod resolve;
 pub(crate) mod states;
 pub(crate) mod table;
+pub(crate) mod tiler;
 mod unused;
 pub(crate) mod vector;
 mod vector_names;

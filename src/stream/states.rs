@@ -143,6 +143,7 @@ struct Features {
     has_large_tiles: bool,
     has_2_bits_per_tile: bool,
     has_single_buffer: bool,
+    has_yuv_tiler: bool,
 }
 
 impl Features {
@@ -163,6 +164,7 @@ impl Features {
             has_large_tiles: identity.has_large_tiles(),
             has_2_bits_per_tile: identity.has_2_bits_per_tile(),
             has_single_buffer: identity.has_single_buffer(),
+            has_yuv_tiler: identity.has_yuv_tiler(),
         }
     }
 
@@ -289,6 +291,7 @@ impl States {
                 halti5: features.meets(Need::Halti5),
                 has_large_tiles: features.has_large_tiles,
                 has_2_bits_per_tile: features.has_2_bits_per_tile,
+                has_yuv_tiler: features.has_yuv_tiler,
             })
         });
         let mut watch = |address| mark(&mut watched, address, 1, true);
@@ -426,6 +429,7 @@ pub(crate) mod cores {
             has_large_tiles: false,
             has_2_bits_per_tile: false,
             has_single_buffer: true,
+            has_yuv_tiler: true,
         }
     }
 

@@ -118,7 +118,7 @@ pub(crate) const ADDRESSES: [Row; 55] = [
 ///
 /// The front end's other command streams of HALTI5 (0x7DC to 0x7F4) and the states of security are
 /// in none. Where robust accesses end is no address that is drawn to.
-pub(crate) const OTHERS: [Row; 83] = [
+pub(crate) const OTHERS: [Row; 86] = [
     Row(0x00000, 2, Need::Any, "HI"),
     Row(0x00600, 16, Need::Pipe3d, "FE"),
     Row(0x00644, 4, Need::Pipe3d, "FE"),
@@ -157,8 +157,10 @@ pub(crate) const OTHERS: [Row; 83] = [
     Row(0x01600, 6, Need::Pipe3d, "RS"),
     Row(0x01620, 1, Need::Pipe3d, "RS"),
     Row(0x01630, 8, Need::Pipe3d, "RS"),
-    // Tile status, YUV tiler, resolve by pipes.
-    Row(0x01650, 84, Need::Pipe3d, "TS"),
+    Row(0x01650, 10, Need::Pipe3d, "TS"),
+    Row(0x01678, 10, Need::Pipe3d, "YUV"),
+    Row(0x016A0, 32, Need::Pipe3d, "RS"),
+    Row(0x01720, 32, Need::Pipe3d, "TS"),
     Row(0x017A0, 24, Need::Halti2, "TS"),
     Row(0x01800, 128, Need::Pipe2d, "DE"),
     Row(0x01A00, 24, Need::Halti2, "TS"),

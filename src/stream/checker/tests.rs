@@ -858,6 +858,47 @@ mod cases {
             check(&parts, Pipe::Pipe2d, None),
             Err((Fault::Missing, 12, None))
         );
+        // The YUV tiler: 32 x 16 pixels, of a plane at 0 and one at 0x400 to tiles at 0x800.
+        let tiles = [
+            one(0x1678, 0x11),
+            one(0x167C, 16 << 16 | 32),
+            one(0x1680, OWN),
+            one(0x1684, 32),
+            one(0x1688, OWN + 0x400),
+            one(0x168C, 32),
+            one(0x1698, OWN + 0x800),
+            one(0x169C, 64),
+        ];
+        let tiles = tiles.as_flattened();
+        let off = one(0x1678, 0);
+        let in_3d = |parts: &[&[u32]]| check(parts, Pipe::Pipe3d, None);
+        assert_eq!(in_3d(&[tiles, &kick, &off]), Ok(()));
+        assert_eq!(
+            in_3d(&[tiles, &kick]),
+            Err((Fault::TilerOn(0x11), 18, Some(0x11)))
+        );
+        assert_eq!(
+            in_3d(&[&tiles[..14], &kick, &off]),
+            Err((Fault::Missing, 14, None))
+        );
+        // A load in the other pipe may turn it off or not.
+        let to_2d = select_idle_pipe(Pipe::Pipe2d);
+        assert!(in_3d(&[tiles, &kick, &to_2d, &off]).is_err());
+        assert!(in_3d(&[tiles, &to_2d, &off, &to_3d, &kick, &off]).is_err());
+        let tall = one(0x167C, 64 << 16 | 32);
+        let beyond = Fault::Beyond(state::word(0x1698), OWN + 0x800);
+        assert_eq!(
+            in_3d(&[tiles, &tall, &kick, &off]),
+            Err((beyond, 18, Some(OWN + 0x800)))
+        );
+        let in_place = in_place(1);
+        let unbounded = Fault::Unbounded(state::word(0x1678), 0x11);
+        assert_eq!(
+            in_3d(&[tiles, in_place.as_flattened(), &off]),
+            Err((unbounded, 20, Some(0x11)))
+        );
+        let converted = [off[0] | FIXP, 0];
+        assert!(in_3d(&[&converted]).is_err());
     }
 
     /// The target state of the 2D engine.

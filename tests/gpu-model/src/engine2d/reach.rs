@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The driver's arithmetic of how far this engine writes, and the resolve engine, against the bytes that they touch.
+//! The driver's arithmetic of how far this engine writes, and how far the resolve engine and the YUV tiler go, against
+//! the bytes that they touch.
 
 use super::*;
 use crate::resolve::Resolve;
 use crate::tile_status::StatusFormat;
+use crate::tiler::Tiler;
 
 #[path = "../../../../src/stream/bounds.rs"]
 #[allow(dead_code, unexpected_cfgs)]
@@ -11,6 +13,8 @@ mod bounds;
 #[path = "../../../../src/stream/resolve.rs"]
 #[allow(dead_code)]
 mod resolve;
+#[path = "../../../../src/stream/tiler.rs"]
+mod tiler;
 
 use bounds::Problem;
 use bounds::Target;
@@ -476,4 +480,70 @@ fn the_driver_knows_how_far_each_resolve_reaches() {
         exact > kicks / 3 && copies > kicks / 4 && with_status > kicks / 8 && most > 1 << 20,
         "{exact} {copies} {with_status} {most:#x}"
     );
+}
+
+/// With one byte less than it touches no kick of the YUV tiler is let pass; with as many, none is refused falsely.
+#[test]
+fn the_driver_knows_how_far_the_tiler_reaches() {
+    // The planes of Y, U and V, and the target.
+    const BASES: [u32; 4] = [STATUS, SOURCES[0], SOURCES[1], BASE];
+    const MUCH: u64 = 1 << 29;
+    let mut random = Random(0x7113);
+    let (mut kicks, mut exact, mut most) = (0, 0, 0);
+    while kicks < KICKS / 10 {
+        let size = |random: &mut Random| 2 * (1 + random.below(40));
+        let (width, height) = (size(&mut random), size(&mut random));
+        let mut states = vec![
+            (YUV_CONFIG, 1 | random.below(2) << 4 | random.below(2) << 8),
+            (YUV_WINDOW_SIZE, height << 16 | width),
+        ];
+        for (address, base) in (YUV_Y_BASE..).step_by(8).zip(BASES) {
+            let stride = match random.below(4) {
+                0 => 0x3_fffc - 4 * random.below(8),
+                _ => 4 * random.below(64),
+            };
+            states.extend([(address, base), (address + 4, stride)]);
+        }
+        let mut words = vec![0; ((RS_END - RS_FIRST) / 4) as usize];
+        for &(address, value) in &states {
+            words[((address - RS_FIRST) / 4) as usize] = value;
+        }
+        let engine = Tiler::new(StateBlock::new(RS_FIRST, words));
+        engine.check().unwrap();
+        let mut areas = Areas::default();
+        engine.run(&mut areas);
+        let touched = [0, 3, 4, 1].map(|area| areas.0[area].end);
+        kicks += 1;
+        most = most.max(touched[3]);
+
+        let judged = |bytes: [u64; 4]| {
+            let mut target = Target::new(bounds::Engines {
+                pixel_pipes: 1,
+                has_yuv_tiler: true,
+                ..Default::default()
+            });
+            for &(address, value) in &states {
+                target.load(address / 4, value, false, true);
+            }
+            target.resolve(0, |state, address| {
+                let bytes = bytes[(state - YUV_Y_BASE / 4) as usize / 2];
+                u32::try_from((u64::from(address) + bytes).checked_sub(1)?).ok()
+            })
+        };
+        let text = || format!("{states:x?}, {touched:x?} bytes");
+        for (surface, &end) in touched.iter().enumerate().filter(|(_, &end)| end != 0) {
+            let mut short = [MUCH; 4];
+            short[surface] = end - 1;
+            assert!(judged(short).is_err(), "{}", text());
+        }
+        // Of a target that is not as wide as the window rows of tiles count, and rows of pixels.
+        let is_wide = states[9].1 >= 2 * width;
+        if width % 16 == 0 && height % 4 == 0 && is_wide {
+            exact += 1;
+            let mut enough = touched;
+            enough[3] += 3 * u64::from(states[9].1);
+            assert_eq!(judged(enough), Ok(()), "{}", text());
+        }
+    }
+    assert!(exact > kicks / 64 && most > 1 << 20, "{exact} {most:#x}");
 }

@@ -497,6 +497,196 @@ fn lent(paint: &mut Paint, pipes: u32) -> Result<()> {
     Ok(paint.client.release_surface(other)?)
 }
 
+const YUV_CONFIG: u32 = 0x1678;
+const YUV_WINDOW_SIZE: u32 = 0x167c;
+/// Addresses of the planes and of the target; the stride of each comes next.
+const YUV_BASES: [u32; 4] = [0x1680, 0x1688, 0x1690, 0x1698];
+const NV12: u32 = 1 << 4;
+const SWAPPED: u32 = 1 << 8;
+
+/// A kick of the YUV tiler.
+#[derive(Clone, Copy)]
+struct Tiling {
+    config: u32,
+    size: (u32, u32),
+    /// Address and stride of the planes and of the target; `None`: not loaded.
+    surfaces: [Option<(u32, u32)>; 4],
+}
+
+impl Tiling {
+    /// As Mesa does it. `is_left_on`: without what switches it off again.
+    fn stream(&self, is_left_on: bool) -> Stream {
+        let mut stream = Stream::new();
+        stream
+            .flush(Pipe::Pipe3d)
+            .stall()
+            .state(YUV_CONFIG, self.config | 1)
+            .state(YUV_WINDOW_SIZE, point(self.size.0, self.size.1));
+        for (state, surface) in YUV_BASES.into_iter().zip(self.surfaces) {
+            if let Some((address, stride)) = surface {
+                stream.states(state, &[address, stride]);
+            }
+        }
+        stream.state(state::RS_KICKER, state::RS_KICK);
+        if !is_left_on {
+            stream.state(YUV_CONFIG, 0);
+        }
+        stream
+    }
+}
+
+/// The YUV tiler packs planes into tiles of YUY2, and goes no further than their memory.
+fn tile_yuv(paint: &mut Paint, has_kicker: bool) -> Result<()> {
+    const SIZE: (u32, u32) = (64, 32);
+    const PAGE: u32 = 4096;
+    let planes = paint.client.device().allocate_contiguous(8 * 4096)?;
+    let bytes = planes.bytes as u32;
+    let mut random = Random::new(0x7113);
+    for word in 0..bytes / 4 {
+        planes
+            .memory
+            .write(4 * word as usize, random.colour() ^ word << 24);
+    }
+    let byte = |at: u32| planes.memory.read(at as usize & !3).to_le_bytes()[at as usize & 3];
+    let target = paint.surface.location.address;
+    let room = paint.surface.memory.len() as u32;
+    let at = |offset: u32, stride: u32| Some((planes.address + offset, stride));
+    let whole = Tiling {
+        config: NV12,
+        size: SIZE,
+        surfaces: [at(0, 96), at(2 * PAGE, 80), None, Some((target, 160))],
+    };
+    let three = Tiling {
+        config: 0,
+        surfaces: [
+            at(0, 96),
+            at(2 * PAGE, 80),
+            at(3 * PAGE, 48),
+            whole.surfaces[3],
+        ],
+        ..whole
+    };
+    let (nv12_swapped, swapped) = (NV12 | SWAPPED, SWAPPED);
+    for tiling in [
+        whole,
+        three,
+        Tiling {
+            config: nv12_swapped,
+            ..whole
+        },
+        Tiling {
+            config: swapped,
+            ..three
+        },
+    ] {
+        paint.surface.set_all(BLANK);
+        run(paint, &mut tiling.stream(false))?;
+        let mut wanted = BLANK.to_le_bytes().repeat(room as usize / 4);
+        for (x, y) in (0..SIZE.1).flat_map(|y| (0..SIZE.0).map(move |x| (x, y))) {
+            let (u, v) = match tiling.config & NV12 {
+                0 => (2 * PAGE + y / 2 * 80 + x / 2, 3 * PAGE + y / 2 * 48 + x / 2),
+                _ => (
+                    2 * PAGE + y / 2 * 80 + (x & !1),
+                    2 * PAGE + y / 2 * 80 + (x | 1),
+                ),
+            };
+            let is_v = (x & 1 != 0) != (tiling.config & SWAPPED != 0);
+            let color = byte(if is_v { v } else { u });
+            // A row of 4 x 4 tiles is as long as four rows of pixels.
+            let to = y / 4 * 4 * 160 + x / 4 * 32 + (y % 4 * 4 + x % 4) * 2;
+            wanted[to as usize..to as usize + 2].copy_from_slice(&[byte(y * 96 + x), color]);
+        }
+        same("the tiles", bytes_of(&paint.surface), wanted)?;
+    }
+
+    paint.surface.set_all(BLANK);
+    let end = planes.address + bytes;
+    let plane = |tiling: Tiling, plane: usize, surface: Option<(u32, u32)>| {
+        let mut tiling = tiling;
+        tiling.surfaces[plane] = surface;
+        tiling
+    };
+    let luma = 31 * 96 + 64;
+    let (wide, tall) = ((0xfff0, 32), (64, 4096));
+    for (what, tiling) in [
+        ("a plane of Y", plane(whole, 0, Some((end - luma + 4, 96)))),
+        (
+            "a plane of both",
+            plane(whole, 1, Some((end - 15 * 80 - 60, 80))),
+        ),
+        (
+            "a plane of U",
+            plane(three, 1, Some((end - 15 * 80 - 28, 80))),
+        ),
+        (
+            "a plane of V",
+            plane(three, 2, Some((end - 15 * 48 - 28, 48))),
+        ),
+        ("a stride", plane(whole, 0, at(0, 0x3_fffc))),
+        (
+            "a stride of the target",
+            plane(whole, 3, Some((target, 0x3_fffc))),
+        ),
+        (
+            "a stride of more bits",
+            plane(whole, 3, Some((target, 0x4_0000))),
+        ),
+        ("a target", plane(whole, 3, Some((target + room - 64, 160)))),
+        (
+            "a wide window",
+            Tiling {
+                size: wide,
+                ..whole
+            },
+        ),
+        (
+            "a tall window",
+            Tiling {
+                size: tall,
+                ..whole
+            },
+        ),
+        (
+            "no window",
+            Tiling {
+                size: (0, 0),
+                ..whole
+            },
+        ),
+        ("no plane of V", plane(three, 2, None)),
+        ("no target", plane(whole, 3, None)),
+        (
+            "another format",
+            Tiling {
+                config: 2 << 4,
+                ..whole
+            },
+        ),
+    ] {
+        let result = paint.client.run(Pipe::Pipe3d, &tiling.stream(false));
+        refused(what, result, Status::INVALID_DATA)?;
+    }
+    let result = paint.client.run(Pipe::Pipe3d, &whole.stream(true));
+    refused("a tiler that stays on", result, Status::INVALID_DATA)?;
+    if has_kicker {
+        let mut stream = Stream::new();
+        stream
+            .flush(Pipe::Pipe3d)
+            .stall()
+            .states(TS_COLOR_STATUS_BASE, &[target, target])
+            .state(YUV_CONFIG, 1)
+            .state(RS_KICKER_INPLACE, 1)
+            .state(YUV_CONFIG, 0);
+        let result = paint.client.run(Pipe::Pipe3d, &stream);
+        refused("a kick in place", result, Status::INVALID_DATA)?;
+    }
+    paint.expect(|_, _| BLANK)?;
+    // Up to the end of the planes.
+    let last = plane(whole, 0, Some((end - luma, 96)));
+    run(paint, &mut last.stream(false))?;
+    Ok(paint.client.device().free_contiguous(&planes)?)
+}
+
 /// Random fills and copies in windows that the engine can do.
 fn random_scene(seed: u32) -> Scene {
     let mut random = Random::new(seed);
@@ -882,6 +1072,10 @@ fn main() -> ExitCode {
         suite.test("past the end of its memory no status is read", move || {
             status_bounds(&mut paint.borrow_mut(), pipes, has_kicker)
         });
+        suite.test(
+            "the YUV tiler packs planes, and no more than there are",
+            move || tile_yuv(&mut paint.borrow_mut(), has_kicker),
+        );
         suite.test(
             format!("{kicks} random resolves stay in their memory"),
             move || random_resolves_stay(&mut paint.borrow_mut(), pipes, kicks),

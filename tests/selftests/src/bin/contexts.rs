@@ -303,6 +303,7 @@ impl Bench {
                 Kind::Address => self.own.address + self.below(0x8000),
                 // Not those that the driver keeps off.
                 _ if address == 0x1654 / 4 => self.any_word() & !0x2030,
+                _ if address == 0x1678 / 4 => self.any_word() & !1,
                 _ => self.any_word(),
             };
             let value = value & !mask_bits(address * 4);

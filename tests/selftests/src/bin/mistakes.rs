@@ -666,6 +666,15 @@ fn command_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         }
         Ok(())
     });
+    suite.test("tiler left on", move || {
+        if !has_3d(identity) {
+            bench.row("tiler left on")?;
+            return harness::skip("this core has no resolve engine");
+        }
+        bench
+            .told("tiler left on", || bench.send(&[load(0x1678), 1]))
+            .map(drop)
+    });
     let draw: &[u32] = &[0x2800_0000, 1, 0, 1];
     let draw_2d: &[u32] = &[0x2000_0100, 0, 0, 0x0001_0001];
     let (own, others) = match bench.pipe() {
