@@ -920,6 +920,61 @@ fn random_resolves_stay(paint: &mut Paint, pipes: u32, count: u32) -> Result<()>
     paint.prove(0xff04_0508)
 }
 
+/// As [`random_resolves_stay`], of the YUV tiler: what it packs of this process's word is that word.
+fn random_tilings_stay(paint: &mut Paint, count: u32) -> Result<()> {
+    let mut random = Random::new(0x0711e);
+    let mut bench = Bench::new(&paint.client)?;
+    let (mut drawn, mut refused) = (0, 0);
+    for round in 0..count {
+        let most = [8, 64][usize::from(random.below(4) == 0)];
+        let surface = |random: &mut Random| {
+            let own = random.below(bench.own.len() as u32) as usize;
+            let base = bench.own[own].1 + 64 * random.below(BYTES / 64) * random.below(2);
+            let stride = match random.below(6) {
+                0 => bench.far(base).unwrap_or(256) & !3,
+                _ => 4 * random.below(64),
+            };
+            (own, base, stride)
+        };
+        let surfaces = [(); 4].map(|()| surface(&mut random));
+        let size = (2 * (1 + random.below(most)), 2 * (1 + random.below(most)));
+        let tiling = Tiling {
+            config: NV12 * random.below(2) | SWAPPED * random.below(2),
+            size,
+            surfaces: surfaces.map(|(_, base, stride)| Some((base, stride))),
+        };
+        let mut stream = tiling.stream(false);
+        stream.flush(Pipe::Pipe3d);
+        let status = bench.send(Pipe::Pipe3d, &stream)?;
+        let what = || format!("round {round}: {:#x} {size:?} {surfaces:x?}", tiling.config);
+        match status {
+            Status::OK => drawn += 1,
+            Status::INVALID_DATA => refused += 1,
+            status => bail!("{status:?}: {}", what()),
+        }
+        let mut others = bench
+            .own
+            .iter()
+            .filter_map(|own| own.2.find_other_than(OURS));
+        ensure!(others.next().is_none(), "{status:?}: {}", what());
+        if round % 8 == 7 || round + 1 == count {
+            let answer = bench.other.ask("intact")?;
+            ensure!(
+                answer == "[]",
+                "theirs: {answer}, {} or the 7 before",
+                what()
+            );
+        }
+    }
+    println!("# {drawn} drawn, {refused} refused");
+    ensure!(
+        drawn > count / 8 && refused > count / 8,
+        "{drawn} drawn, {refused} refused"
+    );
+    bench.close()?;
+    paint.prove(0xff06_0708)
+}
+
 fn main() -> ExitCode {
     if let Some(code) = neighbors::role() {
         return code;
@@ -1079,6 +1134,10 @@ fn main() -> ExitCode {
         suite.test(
             format!("{kicks} random resolves stay in their memory"),
             move || random_resolves_stay(&mut paint.borrow_mut(), pipes, kicks),
+        );
+        suite.test(
+            format!("{} random tilings of YUV stay in theirs", kicks / 10),
+            move || random_tilings_stay(&mut paint.borrow_mut(), kicks / 10),
         );
         suite.test("a kick alone draws as the last one", move || {
             lent(&mut paint.borrow_mut(), pipes)
