@@ -44,6 +44,10 @@ const TROUBLE: &[(&str, &str)] = &[
     ("------------[ cut here ]------------", "WARNING"),
 ];
 
+/// Warnings of races in the kernel itself, of which the driver has no part. printk (Linux 7.3): one CPU looks whether the
+/// consoles are suspended, another suspends them, and the first wakes their threads.
+const OF_KERNEL: &[&str] = &[" at nbcon_kthreads_wake+"];
+
 /// What the kernel says when it gives up.
 const PANIC: &str = "Kernel panic - not syncing";
 
@@ -130,6 +134,14 @@ pub fn scan(log: &str) -> Vec<Finding> {
         };
         let first = next.saturating_sub(BEFORE);
         let end = end_of_report(&lines, next);
+        let warns_of = |line: &&str| OF_KERNEL.iter().any(|place| line.contains(place));
+        let named = lines[next..end]
+            .iter()
+            .find(|line| line.contains("WARNING: "));
+        if named.is_some_and(warns_of) {
+            next = end;
+            continue;
+        }
         // "cut here" comes before every kind of report; the next lines know better.
         if lines[next].contains("[ cut here ]") {
             kind = lines[next + 1..end]
@@ -286,6 +298,22 @@ mod tests {
     #[test]
     fn a_clean_log_has_no_findings() {
         assert_eq!(scan(CLEAN), []);
+    }
+
+    #[test]
+    fn a_race_of_the_kernel_is_no_finding() {
+        let log = "\
+[    1.0] ------------[ cut here ]------------
+[    1.0] WARNING: kernel/printk/nbcon.c:1325 at nbcon_kthreads_wake+0x60/0x80, CPU#1: power/71
+[    1.0] Call trace:
+[    1.0]  vprintk_emit from _printk+0x3c/0x48
+[    1.0] ---[ end trace 0000000000000000 ]---
+";
+        assert_eq!(scan(log), []);
+        let other = "[    2.0] WARNING: mm/slab.c:12 at kfree+0x12/0x30, CPU#0: init/1\n";
+        assert_eq!(scan(&format!("{log}{other}")).len(), 1);
+        let by_another = log.replace("nbcon_kthreads_wake", "galcore");
+        assert_eq!(scan(&by_another).len(), 1);
     }
 
     #[test]
