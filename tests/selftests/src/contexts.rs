@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the tests of contexts share, whichever way a generation keeps them.
+//! Helpers shared by the tests of contexts, for both kinds: contexts kept by the driver and by the client.
 
 use std::process::Child;
 use std::process::Stdio;
@@ -20,13 +20,13 @@ use crate::fixture::Random;
 use crate::harness::same;
 use crate::system;
 
-/// What the hardware makes of a 16.16 number.
+/// The value that the hardware stores for a 16.16 fixed-point number.
 pub fn converted(value: u32) -> u32 {
     (value as i32 as f32 / 65536.0).to_bits()
 }
 
-/// The bits of a state, by its byte address, that keep others as they are when they are set. No state is loaded with them
-/// here: what is kept would be another client's.
+/// The mask bits of a state, by its byte address: a set bit leaves other bits of the state unchanged. The tests load no
+/// state with these bits set, because the unchanged bits would be another client's.
 pub fn mask_bits(byte: u32) -> u32 {
     match byte {
         0x0a34 => 0x0084_4428,
@@ -43,7 +43,7 @@ pub fn mask_bits(byte: u32) -> u32 {
     }
 }
 
-/// The states that a stream of LOAD_STATEs loads, by byte address.
+/// The states that a stream of LOAD_STATEs loads, with their byte addresses.
 pub fn loads(stream: &Stream) -> Vec<(u32, u32)> {
     let (mut rest, mut loads) = (stream.words(), Vec::new());
     while let [header, ..] = rest {
@@ -56,25 +56,25 @@ pub fn loads(stream: &Stream) -> Vec<(u32, u32)> {
     loads
 }
 
-/// The GPU's whole state memory, as it was when it was taken.
+/// A copy of the GPU's whole state memory.
 pub struct StateDump {
     memory: Buffer,
 }
 
 impl StateDump {
-    /// Room for it.
+    /// Allocates memory for the copy.
     pub fn new(device: &Device) -> Result<Self> {
         let memory = device.allocate_contiguous(gpu_control::STATE_DUMP_BYTES as u64)?;
         Ok(Self { memory })
     }
 
-    /// Gives the room back.
+    /// Frees the memory.
     pub fn free(&self, device: &Device) -> Result<()> {
         device.free_contiguous(&self.memory)?;
         Ok(())
     }
 
-    /// Waits for the GPU and takes it.
+    /// Waits for the GPU and copies its state memory.
     pub fn take(&self, client: &Client, control: &Control) -> Result<()> {
         client.device().stall()?;
         let address = self.memory.address + client.base_address();
@@ -82,12 +82,12 @@ impl StateDump {
         Ok(())
     }
 
-    /// A state, by its byte address.
+    /// Returns the state at a byte address.
     pub fn state(&self, byte: u32) -> u32 {
         self.memory.memory.read(byte as usize)
     }
 
-    /// Fails unless each state, by its byte address, is what is `wanted` of it.
+    /// Fails unless each state (byte address) has the `wanted` value.
     pub fn compare(&self, what: &str, wanted: impl Iterator<Item = (u32, u32)>) -> Result<()> {
         let mut wrong = Vec::new();
         for (byte, value) in wanted {
@@ -107,7 +107,7 @@ impl StateDump {
     }
 }
 
-/// Has the core, which nobody else wants, go off now; its states are lost.
+/// Powers the core off now; no other client may use it. Its states are lost.
 pub fn switch_off(device: &Device, control: &Control) -> Result<()> {
     const OFF: u32 = 1;
     let off = uapi::SetPowerManagement { state: OFF };
@@ -116,7 +116,7 @@ pub fn switch_off(device: &Device, control: &Control) -> Result<()> {
     same("power", control.read(gpu_control::POWER), 0)
 }
 
-/// This program again, as one of many clients.
+/// Starts this program again as one of many clients.
 fn child(commits: u32, seed: u32) -> Result<Child> {
     let (commits, seed) = (commits.to_string(), seed.to_string());
     Ok(system::again(&["--child", &seed, "--commits", &commits])?
@@ -124,7 +124,7 @@ fn child(commits: u32, seed: u32) -> Result<Child> {
         .spawn()?)
 }
 
-/// 16 clients at once (this program with `--child`), some of which are killed on the way; the others must succeed.
+/// Runs 16 clients at once (this program with `--child`) and kills some of them; the others must succeed.
 pub fn many(commits: u32) -> Result<()> {
     let mut random = Random::new(commits);
     let mut children: Vec<_> = (1..=16)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The software GPU as a test sees it from outside: its control BAR.
+//! The control BAR of the software GPU.
 
 use std::fs::OpenOptions;
 
@@ -19,12 +19,12 @@ pub struct Control {
     bar: Region,
 }
 
-/// Counters at one moment.
+/// A snapshot of the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Rectangles of the 2D engine.
+    /// Rectangles drawn by the 2D engine.
     pub draws_2d: u64,
-    /// Windows of the resolve engine.
+    /// Windows copied by the resolve engine.
     pub resolves: u64,
     /// 3D draw commands.
     pub draws_3d: u64,
@@ -42,12 +42,13 @@ impl Counters {
 }
 
 impl Control {
-    /// Maps that of the board's first core and checks that it is what the tests know.
+    /// Maps the control BAR of the board's first core and checks its magic and version.
     pub fn open() -> Result<Self> {
         Self::open_core(0)
     }
 
-    /// The same for a core by its number: 3D, 2D, VG, as far as the board has them.
+    /// Like [`Control::open`], for the core with this number. The order is 3D, 2D, VG, without those that the board
+    /// lacks.
     pub fn open_core(number: usize) -> Result<Self> {
         let (bar, offset) = place(number)?;
         let file = OpenOptions::new()
@@ -72,7 +73,7 @@ impl Control {
         Ok(control)
     }
 
-    /// A word.
+    /// Reads a word.
     pub fn read(&self, offset: usize) -> u32 {
         self.bar.read(offset)
     }
@@ -80,17 +81,17 @@ impl Control {
     /// Writes a word.
     pub fn write(&self, offset: usize, value: u32) {
         self.bar.write(offset, value);
-        // Writes are posted; a read makes the GPU see them before anything else happens.
+        // Writes are posted; the read makes sure that the GPU sees the write first.
         self.bar.read(gpu_control::MAGIC);
     }
 
-    /// A 64-bit counter.
+    /// Reads a 64-bit counter.
     pub fn counter(&self, offset: usize) -> u64 {
         let low = self.bar.read(offset);
         u64::from(self.bar.read(offset + 4)) << 32 | u64::from(low)
     }
 
-    /// The counters the tests use.
+    /// Reads the counters that the tests use.
     pub fn counters(&self) -> Counters {
         Counters {
             draws_2d: self.counter(counter::DRAWS_2D),
@@ -101,22 +102,22 @@ impl Control {
         }
     }
 
-    /// Which board this is.
+    /// The board that the GPU reports.
     pub fn board(&self) -> Option<Board> {
         Board::from_code(self.read(gpu_control::BOARD))
     }
 
-    /// What the front end is doing.
+    /// The state of the front end.
     pub fn front_end(&self) -> Option<FrontEndState> {
         FrontEndState::from_code(self.read(gpu_control::FE_STATE))
     }
 
-    /// Violations that no test asked for.
+    /// The number of violations that no test expected.
     pub fn violations(&self) -> u32 {
         self.read(gpu_control::VIOLATIONS)
     }
 
-    /// Lets the GPU meet exceptions of its MMU in `run`: how many it met.
+    /// Expects MMU exceptions while `run` runs; returns how many the GPU saw.
     pub fn exceptions(&self, run: impl FnOnce() -> Result<()>) -> Result<u32> {
         let seen = self.read(gpu_control::EXPECTED_SEEN);
         let any = ViolationKind::MmuException as u32 | gpu_control::EXPECT_ANY_NUMBER;
@@ -127,14 +128,14 @@ impl Control {
         Ok(self.read(gpu_control::EXPECTED_SEEN) - seen)
     }
 
-    /// A fault that is disarmed when the value goes.
+    /// Arms a fault. It is disarmed when the returned value is dropped.
     pub fn arm(&self, offset: usize, value: u32) -> Armed<'_> {
         self.write(offset, value);
         Armed { control: self }
     }
 }
 
-/// The file with the control BAR of the core of that number, and where in it.
+/// The file with the control BAR of core `number`, and the offset in the file.
 fn place(number: usize) -> Result<(String, u64)> {
     if let Ok(list) = std::env::var(gpu_control::CONTROL_VARIABLE) {
         return place_in(&list, number);
@@ -159,7 +160,7 @@ fn place_in(list: &str, number: usize) -> Result<(String, u64)> {
     place.with_context(|| format!("{}: {entry}", gpu_control::CONTROL_VARIABLE))
 }
 
-/// Armed faults; all are disarmed when this goes.
+/// Armed faults. Dropping this disarms all of them.
 #[derive(Debug)]
 pub struct Armed<'a> {
     control: &'a Control,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! State deltas, as clients of contexts keep them and give them with COMMIT.
+//! State deltas, as clients with contexts keep them and pass them to COMMIT.
 
 use std::collections::BTreeMap;
 
@@ -18,28 +18,28 @@ use galcore_client::Stream;
 
 use crate::harness::same;
 
-/// Bytes of a delta's memory: its head, then its records.
+/// Bytes of a delta's memory: the header, then the records.
 pub const DELTA_BYTES: usize = 0x4000;
 const RECORDS: usize = 64;
-/// Field of a delta: who refers to it.
+/// Field of a delta: the reference count.
 pub const REFERENCES: usize = 4;
-/// Field of a delta: vertex elements.
+/// Field of a delta: the number of vertex elements.
 pub const ELEMENTS: usize = 8;
-/// Field of a delta: records.
+/// Field of a delta: the number of records.
 pub const RECORD_COUNT: usize = 12;
-/// Field of a delta: where they are.
+/// Field of a delta: the address of the records.
 pub const RECORD_ARRAY: usize = 16;
 
-/// gcsSTATE_DELTA of 4.6.9 with its records behind it.
+/// gcsSTATE_DELTA of 4.6.9, followed by its records.
 pub struct Delta {
-    /// Head and records.
+    /// The header and the records.
     pub memory: Memory,
-    /// Where each state's record is.
+    /// The index of each state's record.
     known: BTreeMap<u32, usize>,
 }
 
 impl Delta {
-    /// An empty one.
+    /// An empty delta.
     pub fn new() -> Result<Self> {
         let memory = Memory::new(Region::anonymous(DELTA_BYTES)?);
         let records = memory.address() + RECORDS as u64;
@@ -50,24 +50,24 @@ impl Delta {
         })
     }
 
-    /// Where it is.
+    /// The address of the delta.
     pub fn address(&self) -> u64 {
         self.memory.address()
     }
 
-    /// Who refers to it.
+    /// The reference count.
     pub fn references(&self) -> i32 {
         self.memory.read(REFERENCES) as i32
     }
 
-    /// Empties it.
+    /// Removes all records.
     pub fn reset(&mut self) {
         self.known.clear();
         self.memory.write(ELEMENTS, 0);
         self.memory.write(RECORD_COUNT, 0);
     }
 
-    /// Adds a record (word address), or changes the one of the same state.
+    /// Adds a record (word address), or changes the existing record of the state.
     pub fn add(&mut self, address: u32, mask: u32, data: u32) {
         let count = self.memory.read(RECORD_COUNT) as usize;
         let at = *self.known.entry(address).or_insert(count);
@@ -86,7 +86,7 @@ impl Delta {
         self.memory.write(record + 8, (old & !mask) | (data & mask));
     }
 
-    /// Address, mask and data of each record.
+    /// The address, mask and data of each record.
     pub fn records(&self) -> Vec<[u32; 3]> {
         let count = self.memory.read(RECORD_COUNT) as usize;
         let word = |at: usize, i: usize| self.memory.read(RECORDS + 12 * at + 4 * i);
@@ -95,7 +95,7 @@ impl Delta {
             .collect()
     }
 
-    /// Adds all of another.
+    /// Adds all records of another delta.
     pub fn fold(&mut self, other: &Delta) {
         for [address, mask, data] in other.records() {
             self.add(address, mask, data);
@@ -113,12 +113,12 @@ pub struct Blob {
     pub handle: u32,
     /// All of its deltas.
     pub deltas: Vec<Delta>,
-    /// The last delta that the driver has taken.
+    /// The last delta that the driver accepted.
     taken: Option<usize>,
 }
 
 impl Blob {
-    /// A new context.
+    /// Creates a context.
     pub fn new(device: &Device) -> Result<Self> {
         Ok(Self {
             handle: device.attach()?.context,
@@ -127,14 +127,14 @@ impl Blob {
         })
     }
 
-    /// A delta that nobody refers to, empty.
+    /// Returns an empty delta without references.
     pub fn fresh(&mut self) -> Result<usize> {
         let taken = self.taken;
         let is_free = |(at, delta): &(usize, &Delta)| Some(*at) != taken && delta.references() <= 0;
         let at = match self.deltas.iter().enumerate().find(is_free) {
             Some((at, _)) => at,
             None => {
-                // Two wait for each of two copies, and one is new.
+                // Two deltas wait for each of the two copies, and one is new.
                 ensure!(self.deltas.len() < 6, "deltas are not let go of");
                 self.deltas.push(Delta::new()?);
                 self.deltas.len() - 1
@@ -144,7 +144,7 @@ impl Blob {
         Ok(at)
     }
 
-    /// Commits with a delta from [`Blob::fresh`]; says whether the driver took it.
+    /// Commits with a delta from [`Blob::fresh`]; returns whether the driver accepted it.
     pub fn commit(
         &mut self,
         device: &Device,
@@ -182,19 +182,19 @@ impl Blob {
     }
 }
 
-/// A client of a generation whose deltas have no reference counts: it collects what it changes until a COMMIT says that
-/// it has switched. The one with two deltas has everything in both, and gives them in turn.
+/// A client of a generation whose deltas have no reference counts. It collects its changes until a COMMIT reports a
+/// context switch. A client with two deltas records each change in both, and passes them in turn.
 pub struct Collector {
     /// The context.
     pub handle: u32,
     deltas: Vec<Delta>,
     next: usize,
-    /// The head as the generation has it.
+    /// The header in the layout of the generation.
     head: Memory,
 }
 
 impl Collector {
-    /// A context with so many deltas.
+    /// Creates a context with `count` deltas.
     pub fn new(device: &Device, count: usize) -> Result<Self> {
         let deltas: Result<Vec<_>> = (0..count).map(|_| Delta::new()).collect();
         Ok(Self {
@@ -205,7 +205,7 @@ impl Collector {
         })
     }
 
-    /// Commits; says whether the driver says that it has switched, and the stamp.
+    /// Commits; returns whether the driver reports a context switch, and the stamp.
     pub fn commit(
         &mut self,
         device: &Device,
@@ -239,7 +239,7 @@ impl Collector {
         same("COMMIT", status, Status::OK)?;
         let answer = |field| abi.get(&commit.bytes, "Commit", field);
         let (is_switched, stamp) = (answer("contextSwitched") != 0, answer("commitStamp"));
-        // The memory has other uses from now on.
+        // From here on the client may reuse the memory.
         self.head.fill(0xbad0_bad0);
         if is_switched {
             let delta = &mut self.deltas[self.next];

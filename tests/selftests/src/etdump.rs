@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Dumps of hangs, read as the existing tools read them.
+//! Parser for dumps of hangs that reads them the way the existing tools do.
 //!
-//! Made from what viv-unpack of etna-gpu-tools looks at, and not from what the driver writes: headers from the file's
-//! start until one of type END, or without the magic; the front end's address from the registers; the last ring or
-//! commands object around it; of buffer objects above 2 GiB, each page's entry of the MMU's table against the list of
-//! pages. What is behind END, which that tool does not look at, is read beside.
+//! It follows viv-unpack of etna-gpu-tools, not the driver's code. That tool reads headers from the start of the file
+//! up to one of type END or one without the magic. It takes the front end's address from the registers, and marks the
+//! last ring or commands object that contains this address. For buffer objects above 2 GiB it compares the MMU table
+//! entry of each page with the list of pages.
+//!
+//! The parser also reads the objects after END, which the tool ignores.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,46 +24,46 @@ const HEADER: usize = 32;
 /// Types of objects.
 const REGISTERS: u32 = 0;
 const MMU: u32 = 1;
-/// The kernel's ring.
+/// The kernel's ring buffer.
 pub const RING: u32 = 2;
-/// Commands.
+/// A command buffer.
 pub const COMMANDS: u32 = 3;
 const PAGES: u32 = 4;
 /// A buffer object.
 pub const BUFFER: u32 = 5;
 const END: u32 = 6;
-/// galcore's own: text.
+/// galcore's own type: text.
 const TEXT: u32 = 0x100;
 /// The register with the front end's address.
 const DMA_ADDRESS: u32 = 0x664;
-/// The same of a core for vector graphics.
+/// The same register of a core for vector graphics.
 const VECTOR_POSITION: u32 = 0x508;
 /// The first address that MMU version 1 translates.
 const TRANSLATED: u64 = 0x8000_0000;
 
-/// Where the kernel offers dumps.
+/// The directory in which the kernel offers dumps.
 const CLASS: &str = "/sys/class/devcoredump";
 
-/// An object.
+/// An object of a dump.
 #[derive(Clone, Debug)]
 pub struct Object {
     /// Its type.
     pub kind: u32,
     /// GPU address.
     pub address: u64,
-    /// Where its pages begin in the list of pages.
+    /// The index of its first page in the list of pages.
     pub pages: u32,
-    /// What it holds.
+    /// The contents.
     pub bytes: Vec<u8>,
 }
 
 impl Object {
-    /// The words.
+    /// The contents as words.
     pub fn words(&self) -> Vec<u32> {
         words(&self.bytes)
     }
 
-    /// The word at a GPU address.
+    /// The word at a GPU address, if the object contains it.
     pub fn word_at(&self, address: u32) -> Option<u32> {
         let at = usize::try_from(u64::from(address).checked_sub(self.address)?).ok()?;
         let bytes = self.bytes.get(at..at + 4)?;
@@ -77,17 +79,17 @@ fn words(bytes: &[u8]) -> Vec<u32> {
 /// A dump.
 #[derive(Clone, Debug)]
 pub struct Dump {
-    /// The objects that tools see, in their order.
+    /// The objects before END, in file order.
     pub objects: Vec<Object>,
-    /// The registers, by their byte offsets.
+    /// The registers, by byte offset.
     pub registers: BTreeMap<u32, u32>,
-    /// The lines of the text.
+    /// The text lines, by name.
     pub text: BTreeMap<String, String>,
-    /// All of it.
+    /// The whole file.
     pub file: Vec<u8>,
 }
 
-/// The header of this number, and what it is of.
+/// The object that header `number` describes.
 fn object(file: &[u8], number: usize) -> Result<Option<Object>> {
     let Some(header) = file.get(number * HEADER..(number + 1) * HEADER) else {
         return Ok(None);
@@ -110,7 +112,7 @@ fn object(file: &[u8], number: usize) -> Result<Option<Object>> {
 }
 
 impl Dump {
-    /// Reads one.
+    /// Parses a dump.
     pub fn parse(file: Vec<u8>) -> Result<Self> {
         let mut objects = Vec::new();
         let mut number = 0;
@@ -152,7 +154,7 @@ impl Dump {
             .or_else(|_| self.register(VECTOR_POSITION))
     }
 
-    /// A register.
+    /// The value of a register.
     pub fn register(&self, offset: u32) -> Result<u32> {
         let value = self.registers.get(&offset);
         value
@@ -169,14 +171,14 @@ impl Dump {
         Ok(value?.as_str())
     }
 
-    /// The objects of a type.
+    /// The objects of one type.
     pub fn of(&self, kind: u32) -> impl Iterator<Item = &Object> {
         self.objects
             .iter()
             .filter(move |object| object.kind == kind)
     }
 
-    /// The object that the tool marks: the last of ring or commands around the front end's address.
+    /// The object that the tool marks: the last ring or commands object that contains the front end's address.
     pub fn marked(&self) -> Result<&Object> {
         let at = u64::from(self.position()?);
         let around = |object: &&Object| {
@@ -189,7 +191,7 @@ impl Dump {
             .with_context(|| format!("nothing is marked at {at:#x}"))
     }
 
-    /// Compares the MMU's table with the list of pages, as the tool does; returns how many pages were compared.
+    /// Compares the MMU's table with the list of pages, as the tool does; returns the number of compared pages.
     pub fn check_mmu(&self) -> Result<usize> {
         let (Some(mmu), Some(list)) = (self.of(MMU).next(), self.of(PAGES).next()) else {
             return Ok(0);
@@ -216,7 +218,7 @@ impl Dump {
         Ok(compared)
     }
 
-    /// How often a word lies anywhere in it, aligned or not.
+    /// Counts the occurrences of a word in the file, aligned or not.
     pub fn count(&self, word: u32) -> usize {
         let word = word.to_le_bytes();
         let starts = self.file.iter().enumerate();
@@ -243,12 +245,12 @@ pub fn offered() -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Whether the kernel has them at all.
+/// Whether the kernel supports dumps.
 pub fn is_possible() -> bool {
     Path::new(CLASS).exists()
 }
 
-/// Has the kernel forget a dump.
+/// Deletes a dump from the kernel.
 pub fn forget(data: &Path) -> Result<()> {
     fs::write(data, "1").with_context(|| format!("{}", data.display()))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel's own driver for GPUs of this kind, etnaviv, through the ioctls that its clients use
+//! Access to etnaviv, the kernel's own driver for these GPUs, through the ioctls of its clients
 //! (`include/uapi/drm/drm.h` and `include/uapi/drm/etnaviv_drm.h` of the kernel).
 
 use std::fs;
@@ -33,57 +33,57 @@ use crate::harness;
 use crate::system::Module;
 use crate::video;
 
-/// Where the runner puts its modules, for boots that have it.
+/// The directory of its modules, on boots for which the runner installs them.
 pub const FOLDER: &str = "/galcore/etnaviv";
-/// Where the driver of its cores is.
+/// The sysfs directory of the driver of its cores.
 const CORES: &str = "/sys/bus/platform/drivers/etnaviv-gpu";
-/// The nodes of DRM, and what is known of them.
+/// The DRM nodes in sysfs.
 const NODES: &str = "/sys/class/drm";
-/// The devices whose nodes have its interface: its own, and galcore's.
+/// The devices whose nodes have etnaviv's interface: etnaviv's own, and galcore's.
 pub const ITS_OWN: &str = "etnaviv";
-/// See [`ITS_OWN`].
+/// galcore's device, see [`ITS_OWN`].
 pub const OF_GALCORE: &str = "galcore-etnaviv";
 
-/// How long it may take to make its node.
+/// How long etnaviv may take to create its node.
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
-/// Longest wait for the GPU, in seconds.
+/// The longest wait for the GPU, in seconds.
 const WAIT_LIMIT: u64 = 20;
 
-/// The first number of a driver's own ioctls.
+/// The first ioctl number of driver-specific ioctls.
 pub const DRIVER: u32 = 0x40;
 const GET_PARAM: u32 = DRIVER;
 const GEM_NEW: u32 = DRIVER + 2;
-/// Memory of the process.
+/// Wraps memory of the process.
 pub const GEM_USERPTR: u32 = DRIVER + 8;
 const GEM_INFO: u32 = DRIVER + 3;
 const GEM_CPU_PREP: u32 = DRIVER + 4;
 const GEM_CPU_FINI: u32 = DRIVER + 5;
 const GEM_SUBMIT: u32 = DRIVER + 6;
 const WAIT_FENCE: u32 = DRIVER + 7;
-/// Ioctls of all drivers.
+/// Ioctls that all DRM drivers have.
 const GEM_CLOSE: u32 = 0x09;
 const PRIME_HANDLE_TO_FD: u32 = 0x2d;
 const PRIME_FD_TO_HANDLE: u32 = 0x2e;
 
-/// Directions of a request's structure.
+/// Direction of an ioctl: the structure is an argument.
 pub const IN: u32 = 1;
-/// The answer comes back in it.
+/// Direction of an ioctl: the structure also returns the answer.
 pub const IN_OUT: u32 = 3;
 
-/// As many cores as it has numbers for.
+/// The largest number of cores that the tests probe.
 const MAX_CORES: u32 = 4;
-/// GET_PARAM.
+/// Parameters of GET_PARAM.
 const PARAM_MODEL: u32 = 0x01;
 const PARAM_FEATURES: u32 = 0x03;
 const PARAM_PIXEL_PIPES: u32 = 0x15;
-/// GEM_NEW: write-combining for the processor.
+/// Flag of GEM_NEW: the processor's mapping is write-combined.
 const WRITE_COMBINED: u32 = 0x2_0000;
 const PREP_READ_WRITE: u32 = 3;
 const SUBMIT_READ_WRITE: u32 = 3;
-/// PRIME_HANDLE_TO_FD: DRM_CLOEXEC | DRM_RDWR.
+/// Flags of PRIME_HANDLE_TO_FD: DRM_CLOEXEC | DRM_RDWR.
 const PRIME_FLAGS: u32 = 0o2000000 | 2;
 
-/// A request with its structure, as 32-bit words.
+/// An ioctl with its structure, as 32-bit words.
 #[derive(Debug)]
 pub struct Request<const WORDS: usize> {
     number: u32,
@@ -92,7 +92,7 @@ pub struct Request<const WORDS: usize> {
 }
 
 impl<const WORDS: usize> Request<WORDS> {
-    /// The ioctl `number` of DRM, with its structure.
+    /// The DRM ioctl `number` with its structure.
     pub const fn new(direction: u32, number: u32, words: [u32; WORDS]) -> Self {
         let bytes = WORDS as u32 * 4;
         Self {
@@ -101,7 +101,7 @@ impl<const WORDS: usize> Request<WORDS> {
         }
     }
 
-    /// Sends it; the answer is in `words`.
+    /// Sends the ioctl; `words` then contains the answer.
     pub fn send(&mut self, device: &File) -> io::Result<()> {
         let mut bytes = [[0; 4]; WORDS];
         for (to, word) in bytes.iter_mut().zip(self.words) {
@@ -125,18 +125,18 @@ fn pointer<T>(items: &[T]) -> [u32; 2] {
     long(items.as_ptr() as usize as u64)
 }
 
-/// [`WAIT_LIMIT`] from now.
+/// The absolute time [`WAIT_LIMIT`] from now.
 fn deadline() -> [u32; 4] {
     let seconds = clock_gettime(ClockId::Monotonic).tv_sec as u64 + WAIT_LIMIT;
     let [low, high] = long(seconds);
     [low, high, 0, 0]
 }
 
-/// What it does that the hardware of a GC600 forbids: it reads registers that old cores do not have, and puts events
-/// behind each other without a delay.
+/// Violations that etnaviv causes on a GC600: it reads registers that old cores do not have, and queues events without
+/// a delay between them.
 const BREACHES: [ViolationKind; 2] = [ViolationKind::UnknownRegister, ViolationKind::EventMerge];
 
-/// Tells the software GPU, which is strict, what it will do that the hardware forbids: tests are not about its faults.
+/// Makes the software GPU expect these violations, because tests do not check etnaviv's faults.
 pub fn expect_breaches() -> Result<()> {
     let control = Control::open()?;
     if control.board() == Some(Board::Dove) {
@@ -148,13 +148,13 @@ pub fn expect_breaches() -> Result<()> {
     Ok(())
 }
 
-/// Whether this boot has its modules.
+/// Whether this boot has etnaviv's modules.
 pub fn is_there() -> bool {
     Path::new(FOLDER).is_dir()
 }
 
-/// Loads what is not loaded of the modules in `folder`, in the order of their names. What it finds is bound by then.
-/// Without a folder it is built into the kernel.
+/// Loads the modules in `folder` that are not loaded, in the order of their names. Their devices are bound when this
+/// returns. Without the folder, etnaviv is built into the kernel; this then binds its devices again.
 pub fn load(folder: &Path) -> Result<()> {
     if !folder.is_dir() {
         return bind_again();
@@ -167,8 +167,8 @@ pub fn load(folder: &Path) -> Result<()> {
     load_all(&modules)
 }
 
-/// Loads what is not loaded of what etnaviv needs of the kernel in `folder`, for a driver that has its interface.
-/// Etnaviv must not have been loaded: when it is unloaded, it oopses.
+/// Loads the modules in `folder` except etnaviv itself, for another driver with its interface. Etnaviv must not have
+/// been loaded, because it oopses when it is unloaded.
 pub fn load_for_another(folder: &Path) -> Result<()> {
     anyhow::ensure!(
         !Path::new("/sys/module/etnaviv").exists(),
@@ -183,7 +183,7 @@ pub fn load_for_another(folder: &Path) -> Result<()> {
     load_all(&modules)
 }
 
-/// Loads galcore with its node of etnaviv's interface, after what that needs of the kernel, and waits for the node.
+/// Loads galcore with a node of etnaviv's interface, and first the modules that it needs. Waits for the node.
 pub fn load_galcore(parameters: &[&str]) -> Result<()> {
     load_for_another(Path::new(FOLDER))?;
     Module::from_words(&[])?
@@ -207,7 +207,7 @@ fn load_all(modules: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Has one that is built in look for its cores again: when the kernel started, they did not answer yet.
+/// Makes a built-in etnaviv probe its cores again: they did not answer yet when the kernel started.
 fn bind_again() -> Result<()> {
     for entry in fs::read_dir(CORES).with_context(|| format!("no etnaviv: {CORES}"))? {
         let entry = entry?;
@@ -223,12 +223,12 @@ fn bind_again() -> Result<()> {
     Ok(())
 }
 
-/// A node with its interface, if there is one: its own, or else galcore's.
+/// A node with etnaviv's interface, if there is one: etnaviv's own, otherwise galcore's.
 pub fn node() -> Option<PathBuf> {
     node_of(ITS_OWN).or_else(|| node_of(OF_GALCORE))
 }
 
-/// The node of a device, if it is there.
+/// The node of a device, if it exists.
 pub fn node_of(device: &str) -> Option<PathBuf> {
     let entries = fs::read_dir(NODES).ok()?;
     let mut names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
@@ -241,7 +241,7 @@ pub fn node_of(device: &str) -> Option<PathBuf> {
     node.exists().then_some(node)
 }
 
-/// Waits for a node with its interface. Its own is there while every core that it waits for is.
+/// Waits for a node with etnaviv's interface. Etnaviv creates its own node once all cores that it waits for exist.
 pub fn wait_for_node() -> Result<()> {
     harness::eventually("etnaviv has a node", PROBE_LIMIT, || Ok(node().is_some()))
 }
@@ -253,8 +253,8 @@ pub fn wait_for_node_of(device: &str) -> Result<()> {
     })
 }
 
-/// Keeps its cores from being suspended. It gives a front end 100 ms to end then, and starts it again all the same:
-/// the software GPU of a busy host may take longer.
+/// Disables runtime suspend of etnaviv's cores. On suspend, etnaviv gives the front end 100 ms to finish and then
+/// restarts it even if it has not; the software GPU of a busy host may need longer.
 pub fn stay_awake() -> Result<()> {
     for entry in fs::read_dir(CORES).context(CORES)? {
         let entry = entry?;
@@ -266,19 +266,19 @@ pub fn stay_awake() -> Result<()> {
     Ok(())
 }
 
-/// An open file of it.
+/// An open file of a node with etnaviv's interface.
 #[derive(Debug)]
 pub struct Etnaviv {
     file: File,
 }
 
 impl Etnaviv {
-    /// Opens its node.
+    /// Opens a node with etnaviv's interface.
     pub fn open() -> Result<Self> {
         Self::open_node(&node().context("no node of etnaviv's interface")?)
     }
 
-    /// The same of another node with its interface.
+    /// Opens a given node.
     pub fn open_node(node: &Path) -> Result<Self> {
         let mut options = fs::OpenOptions::new();
         let file = options.read(true).write(true).open(node);
@@ -286,7 +286,7 @@ impl Etnaviv {
         Ok(Self { file })
     }
 
-    /// A node that another program has opened.
+    /// Uses a node that another program opened.
     pub fn of_file(file: File) -> Self {
         Self { file }
     }
@@ -296,13 +296,13 @@ impl Etnaviv {
         &self.file
     }
 
-    /// Its cores: the number and the model of each.
+    /// The number and the model of each core.
     pub fn cores(&self) -> Result<Vec<(u32, u32)>> {
         let mut cores = Vec::new();
         for number in 0..MAX_CORES {
             match self.parameter(number, PARAM_MODEL) {
                 Ok(model) => cores.push((number, model)),
-                // Nothing has this number, or what it cannot drive.
+                // No core has this number, or etnaviv does not support it.
                 Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {}
                 Err(error) => return Err(error).context("GET_PARAM"),
             }
@@ -316,7 +316,7 @@ impl Etnaviv {
         Ok(ask.words[2])
     }
 
-    /// What core `core` draws with.
+    /// The engine with which core `core` draws.
     pub fn engine(&self, core: u32) -> Result<Engine> {
         let features = self.parameter(core, PARAM_FEATURES)?;
         if features & feature::PIPE_2D != 0 {
@@ -328,7 +328,7 @@ impl Etnaviv {
         })
     }
 
-    /// A buffer of its own, which this process sees.
+    /// Creates a buffer and maps it into this process.
     pub fn create(&self, bytes: u32) -> Result<Buffer<'_>> {
         let mut new = Request::new(IN_OUT, GEM_NEW, [bytes, 0, WRITE_COMBINED, 0]);
         new.send(&self.file).context("GEM_NEW")?;
@@ -344,7 +344,7 @@ impl Etnaviv {
         })
     }
 
-    /// A buffer that is memory of this process, of whole pages; `access`: 1 for reading, 2 for writing.
+    /// Creates a buffer from whole pages of this process's memory; `access`: 1 for reading, 2 for writing.
     pub fn wrap(&self, memory: &Memory, access: u32) -> io::Result<Buffer<'_>> {
         let [low, high] = long(memory.address());
         let bytes = memory.len() as u32;
@@ -357,7 +357,7 @@ impl Etnaviv {
         })
     }
 
-    /// A buffer that is a dma-buf of others, whose owner sees it as `memory`.
+    /// Imports a dma-buf; `memory` is the exporter's mapping of it.
     pub fn import(&self, descriptor: &OwnedFd, memory: &Memory) -> Result<Buffer<'_>> {
         let number = descriptor.as_raw_fd() as u32;
         let mut import = Request::new(IN_OUT, PRIME_FD_TO_HANDLE, [0, 0, number]);
@@ -370,7 +370,7 @@ impl Etnaviv {
     }
 
     /// Submits a stream for core `core`, in which buffer `n` of `buffers` has the addresses of [`Buffer::at`] `n`.
-    /// Returns the number of its fence.
+    /// Returns the number of the fence.
     pub fn submit(
         &self,
         core: u32,
@@ -404,7 +404,7 @@ impl Etnaviv {
         wait.send(&self.file).context("WAIT_FENCE")
     }
 
-    /// Submits a stream, and waits for its end.
+    /// Submits a stream and waits until it has finished.
     pub fn run(
         &self,
         core: u32,
@@ -417,7 +417,7 @@ impl Etnaviv {
     }
 }
 
-/// A buffer, as a file of the driver names it.
+/// A buffer, with the handle that a file of the driver has for it.
 #[derive(Debug)]
 pub struct Buffer<'a> {
     etnaviv: &'a Etnaviv,
@@ -432,7 +432,7 @@ impl Buffer<'_> {
         self.handle
     }
 
-    /// As a dma-buf.
+    /// Exports the buffer as a dma-buf.
     pub fn export(&self) -> Result<OwnedFd> {
         let mut export = Request::new(IN_OUT, PRIME_HANDLE_TO_FD, [self.handle, PRIME_FLAGS, 0]);
         export
@@ -441,7 +441,7 @@ impl Buffer<'_> {
         Ok(sys::take_descriptor(export.words[2].into())?)
     }
 
-    /// A surface for a stream in whose submission it has number `number`.
+    /// A surface for a stream that is submitted with this buffer at index `number`.
     pub fn at(&self, number: u32, width: u32, height: u32) -> Surface {
         let stride = width * 4;
         assert!((stride * height) as usize <= self.memory.len());
@@ -458,7 +458,8 @@ impl Buffer<'_> {
         }
     }
 
-    /// CPU_PREP and CPU_FINI around `work`: what the GPU does with it has ended, and the processor sees that.
+    /// Runs `work` between CPU_PREP and CPU_FINI: the GPU has finished with the buffer, and the processor sees the
+    /// result.
     pub fn with_processor<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let [a, b, c, d] = deadline();
         let words = [self.handle, PREP_READ_WRITE, a, b, c, d];
@@ -474,30 +475,30 @@ impl Buffer<'_> {
 
 impl Drop for Buffer<'_> {
     fn drop(&mut self) {
-        // Nobody is left to hear of an error.
+        // A drop cannot report an error.
         let _ = Request::new(IN, GEM_CLOSE, [self.handle, 0]).send(&self.etnaviv.file);
     }
 }
 
-/// What a stream has for an address of the `number`th buffer, before the driver puts the real one there.
+/// The address in a stream that represents buffer `number` until the driver relocates it.
 const fn first_address(number: u32) -> u32 {
     (number + 1) << 28
 }
 
-/// The states that take addresses, of those that tests load: DE_SRC_ADDRESS, DE_DEST_ADDRESS, RS_SOURCE_ADDR,
-/// RS_DEST_ADDR, and RS_PIPE_SOURCE_ADDR and RS_PIPE_DEST_ADDR of each pixel pipe.
+/// Whether a state takes an address. Of the states that tests load, these do: DE_SRC_ADDRESS, DE_DEST_ADDRESS,
+/// RS_SOURCE_ADDR, RS_DEST_ADDR, and RS_PIPE_SOURCE_ADDR and RS_PIPE_DEST_ADDR of each pixel pipe.
 fn takes_address(state: u32) -> bool {
     matches!(state, 0x1200 | 0x1228 | 0x1608 | 0x1610 | 0x16c0..0x16e0 | 0x16e0..0x1700)
 }
 
-/// A relocation for each address in a stream: where it is, of which buffer, what is to be added.
+/// A relocation for each address in a stream: its position, its buffer, and the offset to add.
 fn relocations(words: &[u32], buffers: usize) -> Vec<[u32; 6]> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(&header) = words.get(at) {
         let count = match header >> 27 {
             1 => (header >> 16 & 0x3ff) as usize,
-            // Corners of rectangles.
+            // The words that follow are corners of rectangles.
             4 => {
                 at += 2 + (header >> 8 & 0xff) as usize * 2;
                 continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A client with something to draw on, whatever engine the core has.
+//! A client with a surface to draw on, for any engine.
 
 use anyhow::bail;
 use anyhow::ensure;
@@ -24,34 +24,34 @@ use galcore_client::Surface;
 pub const WIDTH: u32 = 256;
 /// Height of a [`Paint`]'s surface.
 pub const HEIGHT: u32 = 128;
-/// Width of a cell: a rectangle every engine can fill.
+/// Width of a cell. Every engine can fill a cell.
 pub const CELL_WIDTH: u32 = 16;
 /// Height of a cell.
 pub const CELL_HEIGHT: u32 = 8;
-/// Cells of the surface.
+/// Number of cells of the surface.
 pub const CELLS: u32 = WIDTH / CELL_WIDTH * (HEIGHT / CELL_HEIGHT);
 
 /// A client and a surface of 256 x 128 pixels.
 pub struct Paint {
     /// The client.
     pub client: Client,
-    /// The surface, 0 at first.
+    /// The surface, initially 0.
     pub surface: Surface,
 }
 
 impl Paint {
-    /// Start-up, and a surface.
+    /// Starts a client and creates a surface.
     pub fn new() -> Result<Self> {
         Self::of(Client::start()?)
     }
 
-    /// A surface for a client.
+    /// Creates a surface for a client.
     pub fn of(client: Client) -> Result<Self> {
         let surface = client.create_surface(WIDTH, HEIGHT)?;
         Ok(Self { client, surface })
     }
 
-    /// The engine that is drawn with.
+    /// The engine that draws.
     pub fn engine(&self) -> Engine {
         self.client.engine()
     }
@@ -64,12 +64,12 @@ impl Paint {
         stream
     }
 
-    /// A stream that fills one cell; numbers beyond the last start over.
+    /// A stream that fills one cell. Numbers past the last cell wrap around.
     pub fn fill_cell(&self, number: u32, colour: u32) -> Stream {
         self.fill(cell(number), colour)
     }
 
-    /// A stream that fills everything.
+    /// A stream that fills the whole surface.
     pub fn fill_all(&self, colour: u32) -> Stream {
         self.fill(Rect::new(0, 0, WIDTH, HEIGHT), colour)
     }
@@ -84,13 +84,13 @@ impl Paint {
         Ok(self.client.run(self.engine().pipe(), stream)?)
     }
 
-    /// Draws one colour over all and checks it: shows that the GPU and the driver still work.
+    /// Fills the surface with one colour and checks it. Shows that the GPU and the driver still work.
     pub fn prove(&mut self, colour: u32) -> Result<()> {
         self.run(&self.fill_all(colour))?;
         self.expect(|_, _| colour)
     }
 
-    /// Compares every pixel.
+    /// Compares every pixel of the surface.
     pub fn expect(&self, wanted: impl Fn(u32, u32) -> u32) -> Result<()> {
         expect_pixels(&self.surface, wanted)
     }
@@ -100,7 +100,7 @@ impl Paint {
         self.client.device()
     }
 
-    /// Gives everything back and waits for that.
+    /// Releases everything and waits until the driver has done so.
     pub fn close(self) -> Result<()> {
         self.client.release_surface(self.surface)?;
         self.client.finish()?;
@@ -108,9 +108,10 @@ impl Paint {
     }
 }
 
-/// Draws the landscape, compares every pixel with software, and gives all back. How many pixels and commits it was.
+/// Draws the landscape, compares every pixel with the software rendering, and releases everything. Returns the numbers
+/// of pixels and commits.
 pub fn landscape(mut client: Client) -> Result<(usize, u64)> {
-    // A driver that takes the client for another generation has answered in another layout.
+    // If the driver assigns the client to another generation, it answers in another layout.
     let pipes = client.identity().pixel_pipes;
     ensure!(pipes <= 8, "{pipes} pixel pipes");
     let scene = scene::landscape(client.engine());
@@ -178,7 +179,7 @@ pub fn has_3d(identity: &uapi::QueryChipIdentity) -> bool {
     identity.chip_features & feature::PIPE_3D != 0
 }
 
-/// A command buffer with `stream` in it at offset 0, and its record.
+/// Allocates a command buffer with `stream` at offset 0. Returns the buffer and its record.
 pub fn placed(
     device: &Device,
     engine: Engine,
@@ -190,12 +191,12 @@ pub fn placed(
     Ok((buffer, record))
 }
 
-/// A generator of numbers that repeats exactly (xorshift).
+/// A random generator (xorshift) with reproducible sequences.
 #[derive(Clone, Debug)]
 pub struct Random(u32);
 
 impl Random {
-    /// Numbers that follow from `seed`.
+    /// A generator with a seed.
     pub fn new(seed: u32) -> Self {
         Self(seed | 1)
     }
@@ -208,7 +209,7 @@ impl Random {
         self.0 % limit
     }
 
-    /// Any colour.
+    /// A random colour.
     pub fn colour(&mut self) -> u32 {
         self.below(0x10000) << 16 | self.below(0x10000)
     }

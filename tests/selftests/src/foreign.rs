@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Another process that has the device open and owns things.
+//! A second process that has the device open and owns objects.
 
 use std::io::BufRead;
 use std::io::BufReader;
@@ -18,13 +18,13 @@ use galcore_client::uapi::Pool;
 
 use crate::system;
 
-/// First argument of a program that is to be the other process.
+/// First argument of the program when it runs as the second process.
 pub const ARGUMENT: &str = "--foreign";
 
-/// Things of each kind that the other process has, so that the last one's number is none of this process's.
+/// Objects of each kind in the second process. With this many, this process does not use the last number itself.
 const COUNT: usize = 64;
 
-/// The other process; it ends when this goes.
+/// The second process. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Foreign {
     child: Child,
@@ -32,7 +32,7 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// Starts it and waits until it owns what it is to own.
+    /// Starts the process and waits until it owns its objects.
     pub fn start() -> Result<Self> {
         let mut child = system::again(&[ARGUMENT])?
             .stdin(Stdio::piped())
@@ -65,37 +65,37 @@ impl Foreign {
         }
     }
 
-    /// A node of the pool that is not locked.
+    /// An unlocked node of the pool.
     pub fn node(&self) -> Node {
         self.a_node(0, Pool::SYSTEM)
     }
 
-    /// A page-backed node that is not locked.
+    /// An unlocked page-backed node.
     pub fn page_node(&self) -> Node {
         self.a_node(1, Pool::CONTIGUOUS)
     }
 
-    /// Handle of a contiguous buffer.
+    /// The handle of a contiguous buffer.
     pub fn buffer(&self) -> u32 {
         self.numbers[2] as u32
     }
 
-    /// A signal.
+    /// The number of a signal.
     pub fn signal(&self) -> i32 {
         self.numbers[3] as i32
     }
 
-    /// The contiguous buffer's GPU address.
+    /// The GPU address of the contiguous buffer.
     pub fn buffer_address(&self) -> u32 {
         self.numbers[6] as u32
     }
 
-    /// Handle of mapped user memory.
+    /// The handle of mapped user memory.
     pub fn user_memory(&self) -> u32 {
         self.numbers[5] as u32
     }
 
-    /// A context.
+    /// The handle of a context.
     pub fn context(&self) -> u32 {
         self.numbers[4] as u32
     }
@@ -103,18 +103,18 @@ impl Foreign {
 
 impl Drop for Foreign {
     fn drop(&mut self) {
-        // The end of its standard input ends it; then there is nothing left to do about an error.
+        // The process ends at the end of its standard input. A drop cannot report an error.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
 }
 
-/// Is the other process.
+/// The body of the second process.
 pub fn hold() -> ExitCode {
     let go = || -> Result<()> {
         let device = Device::open()?;
         let mut last = [0; 7];
-        // Pinned page by page; must stay.
+        // Pinned page by page. Must stay mapped.
         let own = Region::anonymous(COUNT * 4096)?;
         for index in 0..COUNT {
             let buffer = device.allocate_contiguous(4096)?;

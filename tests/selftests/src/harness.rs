@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Running the checks of a program and telling about them in KTAP.
+//! Runs the checks of a program and reports the results in KTAP.
 //!
 //! ```text
 //! KTAP version 1
@@ -27,15 +27,15 @@ use galcore_client::Error;
 
 use crate::control::Control;
 
-/// Longest time a program may take; then it gives up rather than hang. Seconds.
+/// The longest time that a program may take, in seconds. After it, the program gives up instead of hanging.
 static LIMIT: AtomicU64 = AtomicU64::new(900);
 
-/// Gives the program at least this long: for those that are told to do much.
+/// Raises the time limit to at least `limit`, for programs whose arguments ask for much work.
 pub fn allow(limit: Duration) {
     LIMIT.fetch_max(limit.as_secs(), Ordering::Relaxed);
 }
 
-/// The error of a test that cannot be tried here.
+/// The error of a test that cannot run on this machine.
 #[derive(Debug)]
 pub struct Skip(pub String);
 
@@ -47,7 +47,7 @@ impl std::fmt::Display for Skip {
 
 impl std::error::Error for Skip {}
 
-/// Ends a test that cannot be tried here.
+/// Skips the current test, which cannot run on this machine.
 pub fn skip<T>(reason: impl Into<String>) -> Result<T> {
     Err(Skip(reason.into()).into())
 }
@@ -61,7 +61,7 @@ pub struct Suite<'a> {
 }
 
 impl<'a> Suite<'a> {
-    /// No tests yet.
+    /// An empty suite.
     pub fn new() -> Self {
         Self::default()
     }
@@ -76,12 +76,12 @@ impl<'a> Suite<'a> {
         self
     }
 
-    /// Leaves out the tests so far whose names do not have `part` in them.
+    /// Removes all tests added so far whose names do not contain `part`.
     pub fn only(&mut self, part: &str) {
         self.tests.retain(|(what, _)| what.contains(part));
     }
 
-    /// Runs all tests; true if none failed.
+    /// Runs all tests; returns true if none failed.
     pub fn run(self) -> Result<bool> {
         println!("KTAP version 1\n1..{}", self.tests.len());
         let mut good = true;
@@ -118,7 +118,7 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
         .unwrap_or_default()
 }
 
-/// The end of a process that a test program started: what went wrong is told by its output.
+/// The exit code of a process that a test program started. Prints the error.
 pub fn exit(result: Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -129,12 +129,12 @@ pub fn exit(result: Result<()>) -> ExitCode {
     }
 }
 
-/// The `main` of a test program: `body` makes the suite and runs it.
+/// The `main` of a test program: `body` builds the suite and runs it.
 pub fn program(body: impl FnOnce() -> Result<bool>) -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(crate::foreign::ARGUMENT) {
         return crate::foreign::hold();
     }
-    // Panics are reported as a failed test's text.
+    // A panic fails the test, which reports the panic's text.
     std::panic::set_hook(Box::new(|info| {
         if let Some(place) = info.location() {
             println!("# panic at {place}");
@@ -167,7 +167,7 @@ pub fn program(body: impl FnOnce() -> Result<bool>) -> ExitCode {
     }
 }
 
-/// Fails unless the two are the same.
+/// Fails unless the two values are equal.
 pub fn same<T: PartialEq + Debug>(what: &str, found: T, wanted: T) -> Result<()> {
     if found != wanted {
         bail!("{what}: found {found:?}, wanted {wanted:?}");
@@ -175,7 +175,7 @@ pub fn same<T: PartialEq + Debug>(what: &str, found: T, wanted: T) -> Result<()>
     Ok(())
 }
 
-/// As [`same`], printed as hexadecimal.
+/// Like [`same`], for words that are printed in hexadecimal.
 pub fn same_word(what: &str, found: u32, wanted: u32) -> Result<()> {
     if found != wanted {
         bail!("{what}: found {found:#010x}, wanted {wanted:#010x}");
@@ -183,7 +183,7 @@ pub fn same_word(what: &str, found: u32, wanted: u32) -> Result<()> {
     Ok(())
 }
 
-/// Fails unless the command was answered with this status.
+/// Fails unless the driver answered the command with status `wanted`.
 pub fn refused<T>(what: &str, result: device::Result<T>, wanted: Status) -> Result<()> {
     match result {
         Err(Error::Status(_, found)) => same(what, found, wanted),
@@ -200,19 +200,19 @@ pub fn not_tty<T>(what: &str, result: std::io::Result<T>) -> Result<()> {
     }
 }
 
-/// Measures time as the board has it: that for which the host kept it waiting for a processor does not count, as far as
-/// the software GPU knows of it.
+/// Measures time without the pauses in which the host kept the board waiting for a processor, as far as the software
+/// GPU knows them.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch {
     begin: Instant,
     waited: u32,
 }
 
-/// Of the time of the wall at least this part counts, so that every wait ends.
+/// At least one part in `LEAST` of the wall-clock time counts, so that every wait ends.
 const LEAST: u32 = 4;
 
 impl Stopwatch {
-    /// Begins now.
+    /// Starts the stopwatch.
     pub fn start() -> Self {
         let waited = host_wait();
         Self {
@@ -221,29 +221,31 @@ impl Stopwatch {
         }
     }
 
-    /// How long ago it was started.
+    /// The time since the start that counts.
     pub fn elapsed(&self) -> Duration {
         let lost = self.lost();
         counted(self.begin.elapsed(), lost)
     }
 
-    /// Whether that is more. It is asked often: the GPU's word is only wanted if the wall's clock says so.
+    /// Whether more than `limit` has passed. Callers poll this often, so it reads the GPU's counter only if the wall
+    /// clock is past the limit.
     pub fn is_over(&self, limit: Duration) -> bool {
         self.begin.elapsed() > limit && self.elapsed() > limit
     }
 
-    /// How long the host has kept the board waiting since.
+    /// How long the host has kept the board waiting since the start.
     pub fn lost(&self) -> Duration {
         let waited = host_wait().wrapping_sub(self.waited);
         Duration::from_millis(waited.into())
     }
 }
 
-/// How often a figure is taken that the host spoils.
+/// How often [`bounded`] repeats a measurement that the host disturbed.
 const SPOILT: u32 = 6;
 
-/// Takes the largest of some times by `measure`. One above the bound fails, unless the host kept the board waiting for as
-/// much of it: then it is taken again. A host that spoils it each time says nothing about the driver.
+/// Takes a longest delay from `measure` and fails if it exceeds the bound. If the host's pauses account for the excess,
+/// the measurement is repeated. If the host disturbs every attempt, the test is skipped: the result says nothing about
+/// the driver.
 pub fn bounded(
     what: &str,
     bound: Duration,
@@ -268,12 +270,13 @@ pub fn bounded(
     ))
 }
 
-/// How much of the time that has passed counts.
+/// The part of the elapsed time that counts.
 fn counted(passed: Duration, waited: Duration) -> Duration {
     passed.saturating_sub(waited).max(passed / LEAST)
 }
 
-/// Milliseconds for which the host has kept the board waiting, all of its threads together; 0 where nobody says so.
+/// Milliseconds for which the host has kept the board waiting, summed over all of its threads; 0 without a software
+/// GPU.
 fn host_wait() -> u32 {
     thread_local! {
         static CONTROL: Option<Control> = Control::open().ok();
@@ -284,7 +287,7 @@ fn host_wait() -> u32 {
     })
 }
 
-/// Tries `condition` until it holds.
+/// Polls `condition` until it holds; fails after `limit`.
 pub fn eventually(
     what: &str,
     limit: Duration,
@@ -300,7 +303,7 @@ pub fn eventually(
     Ok(())
 }
 
-/// What `read` says when all that was let go of before has come back, or does not within some seconds.
+/// Calls `read` once the driver has released everything that clients gave up, or after 10 seconds.
 pub fn at_rest<T>(mut read: impl FnMut() -> Result<T>) -> Result<T> {
     let begin = Stopwatch::start();
     while crate::system::is_pending()? && !begin.is_over(Duration::from_secs(10)) {
@@ -309,13 +312,13 @@ pub fn at_rest<T>(mut read: impl FnMut() -> Result<T>) -> Result<T> {
     read()
 }
 
-/// How long what the driver does behind the GPU may take without getting on.
+/// How long the driver's deferred work may make no progress.
 const STANDSTILL: Duration = Duration::from_secs(20);
 
-/// How long it may take in all.
+/// How long the driver's deferred work may take in total.
 const NEVER: Duration = Duration::from_secs(120);
 
-/// Waits a little for `found` to become `wanted`: for what the driver does behind the GPU.
+/// Waits until `found` returns `wanted`, for work that the driver defers until the GPU is done.
 pub fn settles<T: PartialEq + Debug>(
     what: &str,
     wanted: T,
@@ -324,7 +327,8 @@ pub fn settles<T: PartialEq + Debug>(
     settles_while(what, wanted, || Ok((found()?, ())), String::new)
 }
 
-/// The same, as long as what is found, or what goes with it, changes; `why` says more if it does not any more.
+/// Like [`settles`], but any change of the second value of `found` also counts as progress. `why` adds details to the
+/// error.
 pub fn settles_while<T: PartialEq + Debug, P: PartialEq>(
     what: &str,
     wanted: T,
@@ -349,7 +353,7 @@ pub fn settles_while<T: PartialEq + Debug, P: PartialEq>(
     }
 }
 
-/// Options of a program: `--name value` for each of `known`, and what is left.
+/// The options of a program: `--name value` for each known name, and the other words.
 #[derive(Debug, Default)]
 pub struct Options {
     values: Vec<(String, String)>,
@@ -358,7 +362,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Reads the command line. `known` are the options, each with a value.
+    /// Parses the command line. `known` lists the options; each takes a value.
     pub fn parse(known: &[&str]) -> Result<Self> {
         use lexopt::prelude::*;
         let mut options = Self::default();
@@ -403,7 +407,7 @@ mod tests {
     fn a_bound_holds_where_the_host_is_quiet() {
         let ms = Duration::from_millis;
         assert!(bounded("it", ms(5), || Ok(ms(5))).is_ok());
-        // There is no software GPU here, so that nothing is the host's doing.
+        // There is no software GPU here, so no pause of the host is known.
         let mut rounds = 0;
         let result = bounded("it", ms(5), || {
             rounds += 1;

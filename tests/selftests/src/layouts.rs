@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A client of any layout of the interface, made from its facts alone: start-up, memory, COMMIT, a signal, and what
-//! lies elsewhere in others of its size.
+//! A client for any layout of the interface, built from the ABI facts alone: start-up, memory, COMMIT, a signal, and
+//! fields that other layouts of the same size have elsewhere.
 
 use std::fs::OpenOptions;
 use std::os::fd::AsFd;
@@ -34,10 +34,10 @@ use crate::harness::same;
 use crate::system;
 use crate::system::KernelLog;
 
-/// Where an answer says nothing, it leaves this.
+/// The fill byte for parts that an answer must not write.
 const UNTOUCHED: u8 = 0xa5;
 
-/// Goes through all of it.
+/// Runs all checks on one layout.
 pub fn works(abi: &'static Abi) -> Result<()> {
     only_its_own_bytes(abi).context("VERSION")?;
     let client = Client::with_device(Device::open_as(abi, true)?).context("start-up")?;
@@ -56,8 +56,8 @@ pub fn works(abi: &'static Abi) -> Result<()> {
     draws(client).context("COMMIT")
 }
 
-/// VERSION writes the status and the version where this layout has them, and nothing anywhere else: in others of this
-/// size other fields lie there.
+/// VERSION writes the status and the version where this layout has them, and no other byte: layouts of the same size
+/// have other fields there.
 fn only_its_own_bytes(abi: &'static Abi) -> Result<()> {
     let device = Device::open_as(abi, true)?;
     let (number, member) = abi.commands["VERSION"];
@@ -85,7 +85,7 @@ fn only_its_own_bytes(abi: &'static Abi) -> Result<()> {
     same("the first byte that differs", differs, None)
 }
 
-/// As many cores as a client of another layout finds, and of the same kinds.
+/// A client of this layout finds the same cores, of the same kinds, as a client of another layout.
 fn cores(device: &Device) -> Result<()> {
     let other = Device::open()?;
     let (found, wanted) = (device.chip_info()?, other.chip_info()?);
@@ -129,7 +129,7 @@ fn cores(device: &Device) -> Result<()> {
     same("pixel pipes", found.pixel_pipes, wanted.pixel_pipes)
 }
 
-/// The sizes of all its builds are taken, each on a file of its own, and no other.
+/// The driver accepts the sizes of all builds of this layout, each on a separate file, and no other size.
 fn sizes(device: &Device) -> Result<()> {
     let abi = device.abi();
     for &size in &abi.sizes {
@@ -146,12 +146,12 @@ fn sizes(device: &Device) -> Result<()> {
         sys::exchange(device.as_fd(), uapi::IOCTL_INTERFACE, &mut bytes)
     };
     not_tty("a longer one", exchange(whole + 4))?;
-    // From 6.4.11.p1.2 on i.MX's take shorter ones.
+    // The generations of i.MX accept shorter ones from 6.4.11.p1.2 on.
     let takes_shorter = ["6.4.11.p2.0", "6.4.11", "6.4.11.p4"].contains(&abi.name);
     same("a shorter one", exchange(whole - 4).is_ok(), takes_shorter)
 }
 
-/// A node by this layout's number of the scattered pool.
+/// A node of the scattered pool, with this layout's pool number.
 fn memory(client: &Client) -> Result<()> {
     const BYTES: u32 = 8192;
     let device = client.device();
@@ -193,8 +193,8 @@ fn profiler(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// COMMIT says where this layout has it whether contexts were switched. Where deltas have a reference count, that of one
-/// with records grows by 2 then, by 1 for each copy of the context; nothing else of a delta changes.
+/// COMMIT reports a context switch in the field that this layout has for it. If deltas have a reference count, a switch
+/// adds 2 to the count of a delta with records, 1 for each copy of the context. No other field of a delta changes.
 fn delta(client: &Client) -> Result<()> {
     const RECORDS: usize = 128;
     let device = client.device();
@@ -227,7 +227,7 @@ fn delta(client: &Client) -> Result<()> {
         };
         head.write(at("recordCount")?, u32::from(records != 0));
         head.write(at("recordArray")?, address as u32);
-        // PA_VIEWPORT_SCALE_X, all of it.
+        // The whole of PA_VIEWPORT_SCALE_X.
         head.write(RECORDS, 0xa00 / 4);
         head.write(RECORDS + 4, u32::MAX);
         head.write(RECORDS + 8, 0x3f80_0000);
@@ -262,7 +262,7 @@ fn delta(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Cells in colours, each by a COMMIT whose queue sets a signal that is waited for.
+/// Draws coloured cells, each with a COMMIT whose queue sets a signal. The test waits for the signal.
 fn draws(client: Client) -> Result<()> {
     let mut paint = Paint::of(client)?;
     let done = paint.device().create_signal(false)?;
@@ -280,11 +280,12 @@ fn draws(client: Client) -> Result<()> {
     paint.close()
 }
 
-/// First argument of a process that sends one command without a word of what it speaks; then the bytes of its interface
-/// and the command's number.
+/// First argument of a process that sends one command without declaring its generation. The other arguments are the
+/// size of its interface in bytes and the number of the command.
 const SILENT: &str = "--silent";
 
-/// Is that process, if it is to be: it prints what it was taken for, and what VERSION answers there.
+/// Runs that process if the arguments ask for it. It prints its detected generation, and the version that VERSION
+/// returned.
 pub fn role() -> Option<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.first().map(String::as_str) != Some(SILENT) {
@@ -312,8 +313,9 @@ pub fn role() -> Option<ExitCode> {
     })
 }
 
-/// Clients that say nothing and ask for VERSION first. Where the size leaves several layouts, the log names them, what
-/// is taken, and the parameter; where VERSION has another number in some of them, that is known.
+/// Clients that declare nothing and send VERSION first. If several layouts have the size, the log names them, the
+/// layout that the driver assumes, and the parameter. The number of VERSION, which differs between some layouts,
+/// narrows the choice.
 pub fn silent_ones() -> Result<()> {
     for (size, number, taken) in [
         (288, 1, "6.3.1"),

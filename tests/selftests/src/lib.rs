@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the test programs share.
+//! Code shared by the test programs.
 //!
-//! * [`answers`]: what drivers answer to a fixed list of calls.
+//! * [`answers`]: answers of drivers to a fixed list of calls.
 //! * [`harness`]: KTAP output, checks.
 //! * [`control`]: the software GPU's counters and faults.
 //! * [`etdump`]: dumps of hangs, as existing tools read them.
-//! * [`etnaviv`]: the other driver for GPUs of this kind.
-//! * [`contexts`]: what the tests of contexts share.
-//! * [`deltas`]: what clients of contexts give with COMMIT.
+//! * [`etnaviv`]: the other driver for these GPUs.
+//! * [`contexts`]: helpers of the tests of contexts.
+//! * [`deltas`]: state deltas that clients pass to COMMIT.
+//! * [`layouts`]: a client for any layout of the interface.
+//! * [`neighbors`]: nodes of two processes that alternate in the pool.
 //! * [`states`]: the states that take GPU addresses.
 //! * [`system`]: memory, kernel log, `/proc/driver/gc`, loading and unloading the module.
 //! * [`fixture`]: a client with a surface to draw on.
-//! * [`foreign`]: another process that owns things.
-//! * [`hostile`]: processes that harm others if they can, and those that must not be harmed.
-//! * [`other`]: another process that does what it is told.
-//! * [`terminal`]: a program on a terminal, and what is on its screen.
-//! * [`usage`]: what the driver tells of the use of cores and memory.
+//! * [`foreign`]: a second process that owns objects.
+//! * [`hostile`]: hostile processes, and innocent ones that they must not harm.
+//! * [`other`]: a second process that executes commands.
+//! * [`terminal`]: a program on a terminal, and its screen.
+//! * [`tracing`]: recordings of the driver's trace events.
+//! * [`usage`]: the driver's statistics of cores and memory.
 //! * [`vg`]: a client of the vector graphics core.
 //! * [`video`]: memory that the GPU writes and reads.
-//! * [`workers`]: processes that see it if a job runs twice, or not at all.
-//! * [`mod@reference`]: what each board's core is.
+//! * [`workers`]: processes that detect jobs that run twice or never.
+//! * [`mod@reference`]: the properties of each board's core.
 
 pub mod answers;
 pub mod contexts;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Nodes of two processes that lie between each other in the pool: whatever draws past the end of one of its own is
-//! seen in one of the other's.
+//! Nodes of two processes that alternate in the pool. A draw past the end of one process's node changes a node of the
+//! other.
 
 use std::process::ExitCode;
 
@@ -23,10 +23,10 @@ use crate::fixture::Paint;
 use crate::other;
 use crate::other::Other;
 
-/// What another process's memory holds.
+/// The contents of the other process's memory.
 pub const THEIRS: u32 = 0x0ddb_a115;
 
-/// Is the other process, with memory of its own, if this is to be it.
+/// Runs the other process, with its own memory, if the arguments ask for it.
 pub fn role() -> Option<ExitCode> {
     other::role(|_| be_other())
 }
@@ -48,7 +48,7 @@ fn be_other() -> Result<()> {
             let changed = nodes.iter().filter_map(|own| own.find_other_than(THEIRS));
             Ok(format!("{:x?}", changed.collect::<Vec<_>>()))
         }
-        // It leaves the 2D engine in another state.
+        // Leaves the 2D engine in another state.
         ["draw"] => {
             let mut paint = Paint::new()?;
             paint.prove(0xff00_7007)?;
@@ -58,26 +58,26 @@ fn be_other() -> Result<()> {
     })
 }
 
-/// What this process's holds.
+/// The contents of this process's memory.
 pub const OURS: u32 = 0x5a5a_5a5a;
 
 /// Bytes of a node.
 pub const BYTES: u32 = 0x4000;
 
-/// Nodes of this process, each before one of another's.
+/// Nodes of this process, each followed by a node of another process.
 pub struct Bench<'a> {
-    /// This process's.
+    /// The device of this process.
     pub device: &'a Device,
-    /// The other process: "intact", "draw".
+    /// The other process. It answers "intact" and "draw".
     pub other: Other,
-    /// Handle, address, memory.
+    /// Node, address and memory of each node of this process.
     pub own: Vec<(Node, u32, Memory)>,
     theirs: Vec<u32>,
     buffer: Buffer,
 }
 
 impl<'a> Bench<'a> {
-    /// Four of each.
+    /// Allocates four nodes in each process.
     pub fn new(client: &'a Client) -> Result<Self> {
         let device = client.device();
         let mut other = Other::start(device.abi())?;
@@ -99,12 +99,12 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Commits a stream that begins with an engine, and waits for it.
+    /// Commits a stream that begins with the pipe of an engine, and waits for it.
     pub fn send(&self, pipe: Pipe, stream: &Stream) -> Result<Status> {
         self.send_from(&self.buffer, pipe, stream)
     }
 
-    /// The same, from a buffer of the caller's.
+    /// Like [`Bench::send`], from a buffer of the caller.
     pub fn send_from(&self, buffer: &Buffer, pipe: Pipe, stream: &Stream) -> Result<Status> {
         let record = place(buffer, 0, pipe, stream);
         let status = self.device.send_commit(&record, 0, &mut Queue::new())?;
@@ -112,13 +112,13 @@ impl<'a> Bench<'a> {
         Ok(status)
     }
 
-    /// How far the other process's next node is from `address`, if a stride can be as long.
+    /// The distance from `address` to the other process's next node, if it is below the longest stride.
     pub fn far(&self, address: u32) -> Option<u32> {
         let far = self.theirs.iter().filter_map(|to| to.checked_sub(address));
         far.filter(|far| *far < 0x3_0000).min()
     }
 
-    /// Frees all.
+    /// Frees everything that this process owns.
     pub fn close(self) -> Result<()> {
         self.device.free_contiguous(&self.buffer)?;
         for (node, ..) in self.own {

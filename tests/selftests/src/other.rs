@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Another process of the same program, which does what it is told line by line, and answers.
+//! A second process of the same program that executes commands line by line and answers each.
 
 use std::io::BufRead;
 use std::io::BufReader;
@@ -25,17 +25,17 @@ use crate::fixture::Paint;
 use crate::harness::same;
 use crate::system;
 
-/// The other process. It ends with this.
+/// The second process. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Other {
     child: Child,
     output: BufReader<ChildStdout>,
 }
 
-/// First argument of the other process; the second is the name of the generation that it speaks.
+/// First argument of the second process. The second argument is the name of the generation that it speaks.
 pub const ARGUMENT: &str = "--other";
 
-/// Runs `body` if this is to be the other process, which ends with it.
+/// Runs `body` if the arguments ask for the second process. The process ends after it.
 pub fn role(body: impl FnOnce(&'static Abi) -> Result<()>) -> Option<ExitCode> {
     let mut arguments = std::env::args().skip(1);
     if arguments.next().as_deref() != Some(ARGUMENT) {
@@ -52,7 +52,7 @@ pub fn role(body: impl FnOnce(&'static Abi) -> Result<()>) -> Option<ExitCode> {
     })
 }
 
-/// A copy of another process's descriptor.
+/// Duplicates a descriptor of another process.
 pub fn descriptor_of(process: i32, descriptor: i32) -> Result<OwnedFd> {
     let id = Pid::from_raw(process).context("a process")?;
     let process = rustix::process::pidfd_open(id, PidfdFlags::empty())?;
@@ -61,7 +61,7 @@ pub fn descriptor_of(process: i32, descriptor: i32) -> Result<OwnedFd> {
 }
 
 impl Other {
-    /// Starts it; it must call [`serve`] in its [`role`].
+    /// Starts the process. Its [`role`] must call [`serve`].
     pub fn start(abi: &Abi) -> Result<Self> {
         let mut child = system::again(&[ARGUMENT, abi.name])?
             .stdin(Stdio::piped())
@@ -73,32 +73,32 @@ impl Other {
         Ok(other)
     }
 
-    /// Starts it as [`Other::start`] does; then it becomes `user`.
+    /// Like [`Other::start`]; the process then changes to user `user`.
     pub fn start_as(abi: &Abi, user: u32) -> Result<Self> {
         let mut other = Self::start(abi)?;
         other.become_user(user)?;
         Ok(other)
     }
 
-    /// Has it become `user`.
+    /// Makes the process change to user `user`.
     pub fn become_user(&mut self, user: u32) -> Result<()> {
         let answer = self.ask(&format!("user {user}"))?;
         same("it", answer.as_str(), "changed")
     }
 
-    /// The answer to `what`.
+    /// Sends a command and returns the answer.
     pub fn ask(&mut self, what: &str) -> Result<String> {
         self.tell(what)?;
         self.answer().with_context(|| what.to_string())
     }
 
-    /// Has it do `what`; its answer is to be taken later.
+    /// Sends a command. The caller must take the answer later.
     pub fn tell(&mut self, what: &str) -> Result<()> {
         let input = self.child.stdin.as_mut().context("no pipe")?;
         Ok(writeln!(input, "{what}")?)
     }
 
-    /// The answer to the oldest of what it was told.
+    /// Reads the answer to the oldest command without an answer.
     pub fn answer(&mut self) -> Result<String> {
         let mut line = String::new();
         let bytes = self.output.read_line(&mut line)?;
@@ -113,7 +113,7 @@ impl Other {
         self.child.id() as i32
     }
 
-    /// Kills it, whatever it does.
+    /// Kills the process at once.
     pub fn kill(mut self) -> Result<()> {
         self.child.kill()?;
         Ok(())
@@ -122,16 +122,16 @@ impl Other {
 
 impl Drop for Other {
     fn drop(&mut self) {
-        // The end of its standard input ends it; then there is nothing left to do about an error.
+        // The process ends at the end of its standard input. A drop cannot report an error.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
 }
 
-/// What is asked first.
+/// The first command.
 const HELLO: &str = "hello";
 
-/// Is the other process: answers the words of each line, until there are no more.
+/// The command loop of the second process: answers each line of standard input until its end.
 pub fn serve(mut answer: impl FnMut(&[&str]) -> Result<String>) -> Result<()> {
     for line in std::io::stdin().lines() {
         let line = line?;
@@ -148,7 +148,7 @@ pub fn serve(mut answer: impl FnMut(&[&str]) -> Result<String>) -> Result<()> {
     Ok(())
 }
 
-/// Says "busy", then fills all of a canvas again and again for `seconds`: keeps the core busy.
+/// Prints "busy", then fills a whole surface again and again for `seconds`. Keeps the core busy.
 pub fn keep_busy(seconds: &str) -> Result<String> {
     let mut paint = Paint::new()?;
     let stream = paint.fill_all(0x0505_0505);

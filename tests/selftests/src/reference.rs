@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What each board's core is, as the interface must report it.
+//! The properties of each board's core, as the interface must report them.
 //!
-//! The words are those of the silicon (sources.md, bring-up, from etna_viv's `gpus.json`) after the fix-ups of
-//! 1.2 and with the defaults of 1.3 where a core has no specification words.
+//! The words are those of the silicon (sources.md, bring-up, from etna_viv's `gpus.json`) after the fix-ups of 1.2, and
+//! with the defaults of 1.3 for cores without specification words.
 
 use anyhow::Context;
 use anyhow::Result;
@@ -12,7 +12,7 @@ use gpu_control::Board;
 
 use crate::control::Control;
 
-/// The board that the tests run on: what the runner says, checked against the GPU itself.
+/// The board on which the tests run. The board that the runner names must match the one that the GPU reports.
 pub fn board(control: &Control) -> Result<Board> {
     let board = control.board().context("the GPU plays an unknown board")?;
     if let Ok(name) = std::env::var("GALCORE_BOARD") {
@@ -30,7 +30,7 @@ pub fn hardware_type(board: Board) -> u32 {
         Board::Dove => hardware::TYPE_3D2D,
         Board::Gc320 | Board::Gc320Qp | Board::Gc520l => hardware::TYPE_2D,
         Board::Gc355 | Board::Gc355Qp => TYPE_VG,
-        // Of the interface that these tests use, which has no type for neural cores.
+        // The interface of these tests has no type for neural cores.
         Board::Gc2000 | Board::Gc880 | Board::Gc3000 | Board::Npu | Board::Gc7000ul => {
             hardware::TYPE_3D
         }
@@ -39,7 +39,7 @@ pub fn hardware_type(board: Board) -> u32 {
 
 /// QUERY_CHIP_IDENTITY's answer on a board.
 pub fn identity(board: Board) -> QueryChipIdentity {
-    // What most of the cores have in common.
+    // Values that most of the cores share.
     let common = QueryChipIdentity {
         stream_count: 1,
         register_max: 64,
@@ -167,7 +167,7 @@ pub fn identity(board: Board) -> QueryChipIdentity {
             super_tile_mode: 2,
             ..common
         },
-        // Five words; galcore leaves the others as the client sent them.
+        // Only five words; galcore leaves the others as the client sent them.
         Board::Gc355 | Board::Gc355Qp => QueryChipIdentity {
             chip_model: 0x355,
             chip_revision: if board == Board::Gc355 {
@@ -184,7 +184,7 @@ pub fn identity(board: Board) -> QueryChipIdentity {
             },
             ..Default::default()
         },
-        // Four streams: galcore 4.6.9 does not read the word that says 16.
+        // Four streams: galcore 4.6.9 does not read the word that contains 16.
         Board::Gc3000 => QueryChipIdentity {
             chip_model: 0x3000,
             chip_revision: 0x5450,

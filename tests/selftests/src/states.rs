@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The states that take GPU addresses, and what the driver loads into those that hold none.
+//! The states that take GPU addresses, and the values that the driver loads into those without a client's address.
 
 use anyhow::Context;
 use anyhow::Result;
 use galcore_client::stream::Pipe;
 use gpu_control::Board;
 
-/// States that take an address (byte address, how many): the union list of the driver's notes, section 5.6.
+/// States that take an address (byte address, count): the union list of the driver's notes, section 5.6.
 pub const ADDRESSES: [(u32, u32); 54] = [
     (0x00644, 1),
     (0x0064c, 1),
@@ -64,7 +64,7 @@ pub const ADDRESSES: [(u32, u32); 54] = [
     (0x15c00, 128),
 ];
 
-/// Tile status: these hold physical addresses on cores with the old memory controller.
+/// The tile status states, which hold physical addresses on cores with the old memory controller.
 pub const TILE_STATUS: [u32; 5] = [0x1658, 0x165c, 0x1664, 0x1668, 0x16a4];
 
 /// The pipe that a state belongs to (byte address).
@@ -86,7 +86,7 @@ pub fn takes_address(byte: u32) -> bool {
     all.any(|&(first, count)| (first..first + 4 * count).contains(&byte))
 }
 
-/// Where the first command that draws begins in words of the 2D or the resolve engine.
+/// The index of the first drawing command in a stream for the 2D or the resolve engine.
 pub fn draw_of(words: &[u32]) -> Option<usize> {
     let mut at = 0;
     while let Some(header) = words.get(at) {
@@ -109,7 +109,7 @@ pub fn has(board: Board, byte: u32) -> bool {
         _ => (true, false),
     };
     match byte {
-        // Blits from several sources: none of these cores.
+        // Blits from several sources: no core here has them.
         0x12800..0x13000 => false,
         _ if pipe_of(byte) == Pipe::Pipe2d => has_2d,
         // Instructions in memory, 8 render targets, 16 streams, 32 samplers.
@@ -117,7 +117,7 @@ pub fn has(board: Board, byte: u32) -> bool {
             matches!(board, Board::Gc3000 | Board::Gc7000ul)
         }
         0x10800..0x14600 => board == Board::Gc3000,
-        // Textures by descriptors, in both places.
+        // Texture descriptors, in both places.
         0x1a80..0x1ac0 | 0x3868 | 0x15800..0x38000 => board == Board::Gc7000ul,
         _ => has_3d,
     }
@@ -133,7 +133,7 @@ pub fn addresses_of(board: Board) -> Vec<u32> {
     all
 }
 
-/// States that carry data which a draw can show (byte address, how many): source colours, brush, clear and global
+/// States with data that a draw can make visible (byte address, count): source colours, brush, clear and global
 /// colours, colour keys, kernels, palettes; blend and clear colours, uniforms.
 const DATA: [(u32, u32); 20] = [
     (0x01218, 2),
@@ -158,12 +158,12 @@ const DATA: [(u32, u32); 20] = [
     (0x006c0, 64),
 ];
 
-/// The runs of states that carry data on a board's core and belong to a pipe (byte address, how many).
+/// The ranges of data states of a board's core that belong to a pipe (byte address, count).
 pub fn data_of(board: Board, pipe: Pipe) -> Vec<(u32, u32)> {
     let instructions: &[(u32, u32)] = match board {
-        // 256 of them, of vertex and of pixel shaders.
+        // 256 instructions each of vertex and pixel shaders.
         Board::Dove => &[(0x4000, 1024), (0x6000, 1024)],
-        // 512 of both; clear colours of 8 render targets, and uniforms of both.
+        // 512 instructions of both; clear colours of 8 render targets, and uniforms of both.
         Board::Gc3000 => &[(0xc000, 2048), (0x1a00, 24), (0x30000, 2048)],
         Board::Gc7000ul => &[
             (0xc000, 2048),
@@ -179,17 +179,17 @@ pub fn data_of(board: Board, pipe: Pipe) -> Vec<(u32, u32)> {
         .collect()
 }
 
-/// Memory that is nobody's: what states are loaded with that hold no address of the client's.
+/// Memory without an owner. The driver loads its address into states that hold no address of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scratch {
-    /// Its GPU address for states of the 3D pipe, and of the 2D pipe.
+    /// The GPU addresses for states of the 3D pipe and of the 2D pipe.
     pub addresses: [u32; 2],
-    /// Its physical address, where the core has states that hold such.
+    /// The physical address, if the core has states that hold physical addresses.
     pub physical: Option<u32>,
 }
 
 impl Scratch {
-    /// What the driver says.
+    /// Reads the addresses from the driver's debugfs file.
     pub fn read() -> Result<Self> {
         let text = std::fs::read_to_string("/sys/kernel/debug/galcore/scratch")
             .context("/sys/kernel/debug/galcore/scratch")?;
@@ -205,7 +205,7 @@ impl Scratch {
         })
     }
 
-    /// What an address state (byte address) is loaded with for 0.
+    /// The value that the driver loads into an address state (byte address) instead of 0.
     pub fn of(&self, byte: u32) -> u32 {
         match self.physical {
             Some(physical) if TILE_STATUS.contains(&byte) => physical,

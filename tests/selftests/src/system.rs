@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The system around the driver: free memory, the kernel log, `/proc/driver/gc`, the module.
+//! The system that the driver runs on: free memory, the kernel log, `/proc/driver/gc`, the module.
 
 use std::ffi::CString;
 use std::fs;
@@ -34,7 +34,7 @@ use crate::harness::settles;
 use crate::harness::settles_while;
 use crate::harness::Stopwatch;
 
-/// What debugfs says of the interface that this process speaks: generation, bytes, why.
+/// The interface that the driver assigned to this process, from debugfs: generation, bytes, reason.
 pub fn interface_of_self() -> Result<(String, usize, String)> {
     let text = std::fs::read_to_string("/sys/kernel/debug/galcore/interface")?;
     let id = std::process::id().to_string();
@@ -47,7 +47,7 @@ pub fn interface_of_self() -> Result<(String, usize, String)> {
     Ok((word()?, word()?.parse()?, word()?))
 }
 
-/// KiB of a line of `/proc/meminfo`.
+/// The value of a line of `/proc/meminfo` in KiB.
 pub fn meminfo(name: &str) -> Result<u64> {
     let text = fs::read_to_string("/proc/meminfo")?;
     let line = text
@@ -60,8 +60,8 @@ pub fn meminfo(name: &str) -> Result<u64> {
         .with_context(|| format!("{name}: {number:?}"))
 }
 
-/// KiB that are free, those on the processors' own lists among them, which MemFree leaves out: a
-/// process that ends moves megabytes between the two.
+/// Free KiB, including pages on the per-CPU lists, which MemFree leaves out: an exiting process moves megabytes between
+/// the two.
 fn free() -> Result<u64> {
     let zones = fs::read_to_string("/proc/zoneinfo")?;
     let on_lists: u64 = zones
@@ -77,12 +77,12 @@ fn free() -> Result<u64> {
     Ok(meminfo("MemFree")? + on_lists * 4)
 }
 
-/// Free KiB once caches are dropped and deferred frees have been done.
+/// Free KiB after dropping caches and finishing deferred frees.
 pub fn settled_free() -> Result<u64> {
     crate::harness::at_rest(|| Ok(()))?;
     let mut best = 0;
     for _ in 0..10 {
-        // The file is there only in kernels with CONFIG_SYSCTL.
+        // The file exists only in kernels with CONFIG_SYSCTL.
         let _ = fs::write("/proc/sys/vm/drop_caches", "3");
         std::thread::sleep(Duration::from_millis(30));
         let now = free()?;
@@ -94,7 +94,7 @@ pub fn settled_free() -> Result<u64> {
     Ok(best)
 }
 
-/// KiB of freed memory that KASAN keeps from being used again, at most; 0 on kernels without it.
+/// The largest amount of freed memory that KASAN quarantines, in KiB; 0 on kernels without KASAN.
 pub fn quarantine() -> Result<u64> {
     static KIB: OnceLock<u64> = OnceLock::new();
     if let Some(kib) = KIB.get() {
@@ -109,7 +109,7 @@ pub fn quarantine() -> Result<u64> {
     Ok(*KIB.get_or_init(|| kib))
 }
 
-/// Fails unless as much memory is free again as `before` (of [`settled_free`]), but for `noise` KiB.
+/// Fails if less memory is free than `before` (from [`settled_free`]), with a tolerance of `noise` KiB.
 pub fn memory_is_back(before: u64, noise: u64) -> Result<()> {
     let after = settled_free()?;
     println!("# {before} KiB free before, {after} KiB after");
@@ -123,7 +123,7 @@ pub fn memory_is_back(before: u64, noise: u64) -> Result<()> {
     Ok(())
 }
 
-/// Pages that are pinned by anybody.
+/// Pages that are pinned now, by any process.
 pub fn pinned_by_all() -> Result<u64> {
     let text = fs::read_to_string("/proc/vmstat")?;
     let number = |name: &str| -> Result<u64> {
@@ -133,11 +133,11 @@ pub fn pinned_by_all() -> Result<u64> {
             .context("no such count")?;
         Ok(value.parse()?)
     };
-    // The two are not counted at one moment.
+    // The kernel does not update the two counters at the same moment.
     Ok(number("nr_foll_pin_acquired")?.saturating_sub(number("nr_foll_pin_released")?))
 }
 
-/// KiB of this process that drivers have pinned, by `/proc/self/status`.
+/// KiB of this process that drivers have pinned, from `/proc/self/status`.
 pub fn pinned() -> Result<u64> {
     let text = fs::read_to_string("/proc/self/status")?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmPin:"));
@@ -146,15 +146,15 @@ pub fn pinned() -> Result<u64> {
     number.parse().with_context(|| format!("VmPin: {line:?}"))
 }
 
-/// Numbers of `/proc/driver/gc`.
+/// The contents of `/proc/driver/gc`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcGc {
     /// All lines.
     pub lines: Vec<String>,
 }
 
-/// What the driver, if it is loaded, still has of what clients have let go of: numbers of objects, of processes, of
-/// mappings of the GPU.
+/// What the driver has not released yet although clients gave it up: numbers of objects, of processes, and of GPU
+/// mappings. Empty if the driver is not loaded.
 fn pending() -> Result<String> {
     let path = "/sys/kernel/debug/galcore/pending";
     match fs::read_to_string(path) {
@@ -164,13 +164,13 @@ fn pending() -> Result<String> {
     }
 }
 
-/// Whether the driver, if it is loaded, still has what clients have let go of.
+/// Whether the driver, if loaded, still has anything that clients gave up.
 pub fn is_pending() -> Result<bool> {
     let pending = pending()?;
     Ok(pending.split_whitespace().any(|number| number != "0"))
 }
 
-/// The processes that have the driver's device nodes open, each with its number, name, state and parent.
+/// The processes that have the driver's device nodes open, each with its id, name, state and parent.
 fn clients() -> Result<Vec<String>> {
     let mut all = Vec::new();
     for process in fs::read_dir("/proc")?.flatten() {
@@ -182,7 +182,7 @@ fn clients() -> Result<Vec<String>> {
             let opened = fs::read_link(file.path());
             opened.is_ok_and(|opened| NODES.iter().any(|node| opened == Path::new(node)))
         });
-        // It may have ended by now.
+        // The process may have exited in the meantime.
         if let (true, Ok(stat)) = (is_client, fs::read_to_string(path.join("stat"))) {
             let words: Vec<&str> = stat.split_whitespace().take(4).collect();
             all.push(words.join(" "));
@@ -191,7 +191,7 @@ fn clients() -> Result<Vec<String>> {
     Ok(all)
 }
 
-/// Of what is left, how much is on its way back, and who has the driver open.
+/// Describes what is left: how much of it the driver is still releasing, and which processes have the driver open.
 fn whose() -> String {
     let pending = pending().unwrap_or_else(|error| format!("{error:#}"));
     let clients = clients().unwrap_or_else(|error| vec![format!("{error:#}")]);
@@ -199,10 +199,10 @@ fn whose() -> String {
 }
 
 impl ProcGc {
-    /// Where it is.
+    /// The path of the file.
     pub const PATH: &'static str = "/proc/driver/gc";
 
-    /// Reads it.
+    /// Reads the file.
     pub fn read() -> Result<Self> {
         let text = fs::read_to_string(Self::PATH).context(Self::PATH)?;
         Ok(Self {
@@ -216,7 +216,7 @@ impl ProcGc {
             .with_context(|| format!("{}: no line {start:?}", Self::PATH))
     }
 
-    /// KiB used of the pool, of contiguous memory, of virtual memory.
+    /// KiB used of the pool, of contiguous memory, and of virtual memory.
     pub fn used(&self) -> Result<[u64; 3]> {
         let line = self.line("Used video mem: ")?;
         let numbers: Vec<u64> = line
@@ -229,12 +229,12 @@ impl ProcGc {
         }
     }
 
-    /// [`ProcGc::used`] of a fresh reading.
+    /// Reads the file and returns [`ProcGc::used`].
     pub fn used_now() -> Result<[u64; 3]> {
         Self::read()?.used()
     }
 
-    /// Entries of the MMU in all, and in use.
+    /// The number of MMU entries, and how many of them are in use.
     pub fn mmu(&self) -> Result<(u64, u64)> {
         let line = self.line("MMU Entries usage(PageCount): ")?;
         let numbers: Vec<u64> = line
@@ -247,13 +247,13 @@ impl ProcGc {
         }
     }
 
-    /// Entries of the MMU in use now.
+    /// Reads the file and returns the number of MMU entries in use.
     pub fn mmu_used_now() -> Result<u64> {
         Ok(Self::read()?.mmu()?.1)
     }
 
-    /// KiB used, and entries of the MMU in use, once what other processes have left behind is back: only the
-    /// contiguous memory that the driver itself has is still used.
+    /// Waits until everything of other processes is released, and returns the KiB and MMU entries in use. Only the
+    /// driver's own contiguous memory is then still in use.
     pub fn nothing_left() -> Result<([u64; 3], u64)> {
         let now = || -> Result<_> {
             let books = Self::read()?;
@@ -268,7 +268,7 @@ impl ProcGc {
             },
             whose,
         )?;
-        // Of contiguous memory the driver has some itself: that it does not change any more must do.
+        // The driver itself uses some contiguous memory, so the test only waits until the amount stays constant.
         let mut last = now()?;
         settles("changes", 0, || {
             std::thread::sleep(Duration::from_millis(10));
@@ -280,7 +280,7 @@ impl ProcGc {
         Ok(last)
     }
 
-    /// KiB of the pool.
+    /// The size of the pool in KiB.
     pub fn reserved(&self) -> Result<u64> {
         let line = self.line("Total reserved video memory: ")?;
         let number = line
@@ -293,20 +293,20 @@ impl ProcGc {
 /// A line of the kernel log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// 0 emergency to 7 debug.
+    /// The level, from 0 (emergency) to 7 (debug).
     pub level: u32,
-    /// Text.
+    /// The text.
     pub text: String,
 }
 
-/// What the kernel logs from now on.
+/// The kernel messages from some moment on.
 #[derive(Debug)]
 pub struct KernelLog {
     file: File,
 }
 
 impl KernelLog {
-    /// Starts at the log's end.
+    /// Starts at the end of the log.
     pub fn from_now() -> Result<Self> {
         let mut file = OpenOptions::new()
             .read(true)
@@ -317,7 +317,7 @@ impl KernelLog {
         Ok(Self { file })
     }
 
-    /// Lines that came since the last call.
+    /// The lines that were logged since the last call.
     pub fn lines(&mut self) -> Result<Vec<LogLine>> {
         let mut lines = Vec::new();
         let mut record = [0; 8192];
@@ -326,7 +326,7 @@ impl KernelLog {
                 Ok(0) => break,
                 Ok(bytes) => lines.extend(log_line(&String::from_utf8_lossy(&record[..bytes]))),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // Records were overwritten before they could be read.
+                // Records were overwritten before this read.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => continue,
                 Err(error) => return Err(error).context("/dev/kmsg"),
             }
@@ -335,30 +335,30 @@ impl KernelLog {
     }
 }
 
-/// "6,339,5140900,-;text" and, on further lines, properties.
+/// Parses "6,339,5140900,-;text"; properties may follow on further lines.
 fn log_line(record: &str) -> Option<LogLine> {
     let (head, text) = record.split_once(';')?;
     let priority: u32 = head.split(',').next()?.parse().ok()?;
     let text = text.lines().next().unwrap_or_default();
-    // Facility 0 is the kernel; what init writes comes with 1.
+    // Facility 0 is the kernel. Messages of init have facility 1.
     (priority >> 3 == 0).then(|| LogLine {
         level: priority & 7,
         text: text.to_string(),
     })
 }
 
-/// The module file, the parameters and the binding that the runner tells.
+/// The module file, its parameters and its binding, as the runner gives them.
 #[derive(Clone, Debug)]
 pub struct Module {
     path: String,
     parameters: Vec<String>,
 }
 
-/// Module name.
+/// The name of the module.
 const NAME: &str = "galcore";
 
 impl Module {
-    /// From the command line (`path parameters...`), else from what the runner says.
+    /// Takes the module from the command line (`path parameters...`), otherwise from the runner's environment.
     pub fn from_words(words: &[String]) -> Result<Self> {
         if let [path, parameters @ ..] = words {
             return Ok(Self {
@@ -374,19 +374,19 @@ impl Module {
         })
     }
 
-    /// Whether the device comes from parameters rather than from the device tree.
+    /// Whether parameters define the device, not the device tree.
     pub fn bound_by_parameters(&self) -> bool {
         self.parameter("registerMemBase").is_some()
     }
 
-    /// A parameter as it will be given.
+    /// The value of a parameter that [`Module::load`] will pass.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters
             .iter()
             .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
     }
 
-    /// A parameter as a number.
+    /// The value of a parameter as a number.
     pub fn number(&self, name: &str) -> Option<u64> {
         let text = self.parameter(name)?;
         match text.strip_prefix("0x") {
@@ -395,7 +395,7 @@ impl Module {
         }
     }
 
-    /// The same with some parameters replaced ("name=value") or, without "=", removed.
+    /// A copy with some parameters replaced ("name=value") or removed (without "=").
     pub fn with(&self, changes: &[&str]) -> Self {
         let mut changed = self.clone();
         for change in changes {
@@ -410,7 +410,7 @@ impl Module {
         changed
     }
 
-    /// Loads it; the time it took is in the answer either way.
+    /// Loads the module. Returns the elapsed time also on failure.
     pub fn load(&self) -> (Duration, rustix::io::Result<()>) {
         let begin = Stopwatch::start();
         let result = File::open(&self.path)
@@ -425,7 +425,7 @@ impl Module {
         (begin.elapsed(), result)
     }
 
-    /// Loads it and makes the device nodes where devtmpfs did not.
+    /// Loads the module, and creates the device nodes that devtmpfs did not create.
     pub fn load_or_fail(&self) -> Result<()> {
         self.load()
             .1
@@ -433,19 +433,19 @@ impl Module {
         make_nodes()
     }
 
-    /// Unloads it.
+    /// Unloads the module.
     pub fn unload() -> Result<()> {
         let name = CString::new(NAME)?;
         rustix::system::delete_module(&name, libc::O_NONBLOCK).context("rmmod galcore")
     }
 
-    /// Whether it is loaded.
+    /// Whether the module is loaded.
     pub fn is_loaded() -> bool {
         std::path::Path::new("/sys/module/galcore").exists()
     }
 }
 
-/// A file of `bytes` zeros that is in no folder: memory that can be mapped and cut off.
+/// A memory file of `bytes` zeros, which can be mapped and truncated.
 pub fn memory_file(bytes: u64) -> Result<File> {
     let file = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC)?;
     let file = File::from(file);
@@ -453,7 +453,7 @@ pub fn memory_file(bytes: u64) -> Result<File> {
     Ok(file)
 }
 
-/// A dma-buf of another driver, and the memory file that it is of; `None`: this kernel has no udmabuf.
+/// A dma-buf of the udmabuf driver and its memory file; `None` if this kernel has no udmabuf.
 pub fn udmabuf(bytes: u64) -> Result<Option<(File, OwnedFd)>> {
     use rustix::fs::MemfdFlags;
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -467,7 +467,7 @@ pub fn udmabuf(bytes: u64) -> Result<Option<(File, OwnedFd)>> {
     }
 }
 
-/// The character device's major number, if the driver has registered one.
+/// The major number of the character device, if the driver has registered one.
 pub fn major() -> Result<Option<u32>> {
     let text = fs::read_to_string("/proc/devices")?;
     let characters = text.split("Block devices").next().unwrap_or_default();
@@ -503,7 +503,7 @@ fn make_nodes() -> Result<()> {
     Ok(())
 }
 
-/// Lets this process have `wanted` files.
+/// Raises this process's limit of open files to at least `wanted`.
 pub fn allow_files(wanted: u64) -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < wanted) {
@@ -516,7 +516,7 @@ pub fn allow_files(wanted: u64) -> Result<()> {
     Ok(())
 }
 
-/// Lets everybody open the device while `body` runs.
+/// Gives all users access to the device while `body` runs.
 pub fn for_everybody<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     let before = fs::metadata(NODES[0])?.permissions();
     fs::set_permissions(NODES[0], fs::Permissions::from_mode(0o666))?;
@@ -525,7 +525,7 @@ pub fn for_everybody<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     done
 }
 
-/// The same, with a copy of this program at `path` that is root's whoever starts it.
+/// Like [`for_everybody`], with a set-uid root copy of this program at `path`.
 pub fn with_set_uid<T>(path: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
     fs::copy(std::env::current_exe()?, path)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o4755))?;
@@ -534,12 +534,12 @@ pub fn with_set_uid<T>(path: &str, body: impl FnOnce() -> Result<T>) -> Result<T
     done
 }
 
-/// The size of the pool that the module was told, if the runner says.
+/// The numeric value of the module parameter `name`, if the runner gives one.
 pub fn told(name: &str) -> Option<u64> {
     Module::from_words(&[]).ok()?.number(name)
 }
 
-/// This program started once more with other arguments; its standard input may be an open device.
+/// A command that starts this program again with other arguments.
 pub fn again(arguments: &[&str]) -> Result<std::process::Command> {
     let program = std::env::current_exe().context("/proc/self/exe")?;
     let mut command = std::process::Command::new(program);
@@ -547,7 +547,7 @@ pub fn again(arguments: &[&str]) -> Result<std::process::Command> {
     Ok(command)
 }
 
-/// Fails unless the mappings of this process have (or do not have) one that contains `address`.
+/// Fails unless a mapping of this process contains `address`, or, if `wanted` is false, if one does.
 pub fn expect_mapped(address: u64, wanted: bool) -> Result<()> {
     let maps = fs::read_to_string("/proc/self/maps")?;
     let found = maps.lines().any(|line| {
@@ -566,10 +566,10 @@ pub fn expect_mapped(address: u64, wanted: bool) -> Result<()> {
     Ok(())
 }
 
-/// Where the driver's cores are bound and unbound.
+/// The sysfs directory in which the driver's cores are bound and unbound.
 const DRIVER: &str = "/sys/bus/platform/drivers/galcore";
 
-/// The names of the devices that are bound to the driver, those with lower registers first.
+/// The names of the devices that are bound to the driver, in ascending order of their registers.
 pub fn bound() -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(DRIVER).context(DRIVER)? {
@@ -583,13 +583,13 @@ pub fn bound() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Writes a device's name to a file of the driver's: `bind` or `unbind`.
+/// Writes a device's name to the driver's file `bind` or `unbind`.
 pub fn to_driver(file: &str, device: &str) -> Result<()> {
     let path = Path::new(DRIVER).join(file);
     fs::write(&path, device).with_context(|| format!("{device} to {}", path.display()))
 }
 
-/// Says of all cores of the driver whether they stay on; returns what was said of each before.
+/// Writes `control` to the runtime power control of all cores. Returns the path and the old value of each.
 fn keep(control: &str) -> Result<Vec<(String, String)>> {
     let mut before = Vec::new();
     for core in bound()? {
@@ -601,17 +601,17 @@ fn keep(control: &str) -> Result<Vec<(String, String)>> {
     Ok(before)
 }
 
-/// Lets the driver's cores go off, as they do by themselves.
+/// Lets the driver's cores suspend by themselves.
 pub fn may_sleep() -> Result<()> {
     keep("auto").map(drop)
 }
 
-/// Keeps the driver's cores on, for who looks at them between jobs.
+/// Keeps the driver's cores powered, so that a test can read them between jobs.
 pub fn stay_awake() -> Result<()> {
     keep("on").map(drop)
 }
 
-/// Calls `look` while the driver's cores are on; then they go off as before.
+/// Calls `look` while the driver's cores are powered, then restores their power control.
 pub fn awake<T>(look: impl FnOnce() -> T) -> Result<T> {
     let before = keep("on")?;
     let seen = look();
@@ -621,7 +621,7 @@ pub fn awake<T>(look: impl FnOnce() -> T) -> Result<T> {
     Ok(seen)
 }
 
-/// A child that is killed when this goes.
+/// A child process that is killed when this is dropped.
 pub struct Killed(pub Child);
 
 impl Drop for Killed {
@@ -631,12 +631,12 @@ impl Drop for Killed {
     }
 }
 
-/// Writes to a file of the kernel's.
+/// Writes to a file of the kernel.
 fn tell_kernel(path: &str, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("{text} to {path}"))
 }
 
-/// The machine sleeps until its clock wakes it, within two seconds. An error: it does not.
+/// Suspends the machine until its clock wakes it within two seconds. Fails if the machine does not suspend.
 pub fn sleep_whole() -> Result<()> {
     const ALARM: &str = "/sys/class/rtc/rtc0/wakealarm";
     tell_kernel(ALARM, "0")?;
@@ -644,7 +644,7 @@ pub fn sleep_whole() -> Result<()> {
     tell_kernel("/sys/power/state", "freeze")
 }
 
-/// The machine goes to sleep as far as its devices do, and wakes up at once. An error: it does not sleep.
+/// Suspends the devices of the machine and resumes them at once. Fails if the machine does not suspend.
 pub fn sleep_devices() -> Result<()> {
     tell_kernel("/sys/power/pm_test", "devices")?;
     let _ = tell_kernel("/sys/module/suspend/parameters/pm_test_delay", "0");

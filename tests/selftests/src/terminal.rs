@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A program on a terminal of its own: what is on the screen, keys, and its end.
+//! A program on a pseudo-terminal: its screen, its input and its exit.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -25,7 +25,7 @@ use rustix::event::Timespec;
 use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
 
-/// A terminal with a program. The program ends with it.
+/// A terminal with a program. Dropping it kills the program.
 pub struct Terminal {
     keyboard: File,
     screen: vt100::Parser,
@@ -46,7 +46,7 @@ impl Terminal {
             .open(OsStr::from_bytes(name.as_bytes()))
             .with_context(|| format!("{name:?}"))?;
         set_size(&keyboard, rows, columns)?;
-        // It has the terminal to itself, as a shell's session has.
+        // The terminal becomes the controlling terminal of a new session, as in a shell.
         let program = Command::new("setsid")
             .arg("-c")
             .arg(command.get_program())
@@ -63,12 +63,12 @@ impl Terminal {
         })
     }
 
-    /// The screen is so large, whether the terminal knows it or not.
+    /// Sets the size of the emulated screen only, not of the terminal.
     pub fn screen_is(&mut self, rows: u16, columns: u16) {
         self.screen.set_size(rows, columns);
     }
 
-    /// Lets the terminal have another size.
+    /// Changes the size of the terminal and of the screen.
     pub fn resize(&mut self, rows: u16, columns: u16) -> Result<()> {
         self.screen_is(rows, columns);
         set_size(&self.keyboard, rows, columns)
@@ -79,18 +79,18 @@ impl Terminal {
         Ok(self.keyboard.write_all(keys.as_bytes())?)
     }
 
-    /// What is on the screen, line by line.
+    /// The text on the screen, line by line.
     pub fn lines(&self) -> Vec<String> {
         let (_, columns) = self.screen.screen().size();
         self.screen.screen().rows(0, columns).collect()
     }
 
-    /// Whether the program draws on a screen of its own, behind which the shell's comes back.
+    /// Whether the program uses the alternate screen. The shell's screen returns after it.
     pub fn is_alternate(&self) -> bool {
         self.screen.screen().alternate_screen()
     }
 
-    /// Takes in what the program writes in `time`, or until it has closed the terminal.
+    /// Waits up to `time` for output of the program and passes it to the screen.
     fn read_for(&mut self, time: Duration) -> Result<()> {
         let timeout = Timespec {
             tv_sec: 0,
@@ -101,13 +101,13 @@ impl Terminal {
             return Ok(());
         }
         let mut bytes = [0; 4096];
-        // EIO: nobody has the terminal open any more.
+        // EIO: no process has the terminal open any more.
         let count = self.keyboard.read(&mut bytes).unwrap_or(0);
         self.screen.process(&bytes[..count]);
         Ok(())
     }
 
-    /// Waits until the screen is as `wanted` says; fails after `time`, with what is on it.
+    /// Waits until `wanted` accepts the lines on the screen; fails after `time` and prints them.
     pub fn shows(&mut self, time: Duration, wanted: impl Fn(&[String]) -> bool) -> Result<()> {
         let end = Instant::now() + time;
         loop {
@@ -122,7 +122,7 @@ impl Terminal {
         }
     }
 
-    /// How the program has ended, and what it has said, if it has.
+    /// The exit status of the program and its error output, if it has exited.
     fn errors(&mut self) -> Result<String> {
         let Some(status) = self.program.try_wait()? else {
             return Ok(String::new());
@@ -134,13 +134,13 @@ impl Terminal {
         Ok(format!(", {status}: {text}"))
     }
 
-    /// Waits until the program ends.
+    /// Waits until the program exits; fails after `time`.
     pub fn ends(&mut self, time: Duration) -> Result<ExitStatus> {
         let end = Instant::now() + time;
         loop {
             self.read_for(Duration::from_millis(50))?;
             if let Some(status) = self.program.try_wait()? {
-                // What it has written last.
+                // Read the last output.
                 self.read_for(Duration::from_millis(50))?;
                 return Ok(status);
             }
@@ -153,7 +153,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // It may have ended.
+        // The program may have exited already.
         let _ = self.program.kill();
         let _ = self.program.wait();
     }

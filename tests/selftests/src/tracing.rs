@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Recording the driver's trace events.
+//! Records the driver's trace events.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,32 +11,32 @@ use anyhow::Context;
 use anyhow::Result;
 use galcore_trace::Trace;
 
-/// Where the kernel shows its traces.
+/// The mount point of tracefs.
 const MOUNT: &str = "/sys/kernel/tracing";
 
-/// Room for events, in KiB for each processor.
+/// The size of the trace buffer, in KiB per processor.
 const ROOM: u32 = 8192;
 
-/// The driver's own events.
+/// The folder of the driver's own events.
 const OWN: &str = "galcore";
 
-/// How an interrupt's thread comes and goes: it is woken by the handler, and sleeps when all is done.
+/// Shows when an interrupt thread starts and stops: the handler wakes it, and it sleeps when all work is done.
 const SWITCHES: &str = "sched/sched_switch";
 const OF_THREADS: &str = "prev_comm ~ \"irq/*\" || next_comm ~ \"irq/*\"";
 
-/// A recording of events, all of the driver's if nothing else is said; over when it is dropped.
+/// A recording of events, by default of all events of the driver. It ends when this is dropped.
 pub struct Recording {
     folder: PathBuf,
     events: Vec<String>,
 }
 
 impl Recording {
-    /// Starts one; `None`: this kernel has no trace events.
+    /// Starts a recording of the driver's events; `None` if this kernel has no trace events.
     pub fn start() -> Result<Option<Self>> {
         Self::of(&[OWN], None)
     }
 
-    /// Starts one of other events, by their folders, of one thread if that is given.
+    /// Starts a recording of other events, given by their folders, optionally of one thread only.
     pub fn of(events: &[&str], thread: Option<i32>) -> Result<Option<Self>> {
         let folder = PathBuf::from(MOUNT);
         if !folder.exists() {
@@ -64,7 +64,7 @@ impl Recording {
         Ok(Some(recording))
     }
 
-    /// Starts one of interrupts and their threads, for [`Lateness::of`].
+    /// Starts a recording of interrupts and their threads, for [`Lateness::of`].
     pub fn of_interrupts() -> Result<Option<Self>> {
         let Some(mut recording) = Self::of(&["irq/irq_handler_entry"], None)? else {
             return Ok(None);
@@ -88,13 +88,13 @@ impl Recording {
         files.try_for_each(|file| self.set(&file, value))
     }
 
-    /// The text of what has been recorded so far.
+    /// The text recorded so far.
     pub fn text(&self) -> Result<String> {
         let path = self.folder.join("trace");
         fs::read_to_string(&path).with_context(|| path.display().to_string())
     }
 
-    /// What has been recorded so far of the driver's events, and its text.
+    /// The driver's events recorded so far, parsed and as text.
     pub fn read(&self) -> Result<(Trace, String)> {
         let text = self.text()?;
         let trace = Trace::parse(&text);
@@ -103,12 +103,12 @@ impl Recording {
         Ok((trace, text))
     }
 
-    /// Forgets what has been recorded.
+    /// Deletes the recorded events.
     pub fn clear(&self) -> Result<()> {
         self.set("trace", "")
     }
 
-    /// What the kernel says of an event's fields.
+    /// The kernel's description of an event's fields.
     pub fn format(&self, event: &str) -> Result<String> {
         let path = self.folder.join("events/galcore").join(event);
         let path = path.join("format");
@@ -124,22 +124,22 @@ impl Drop for Recording {
     }
 }
 
-/// How late the threads of the driver's interrupts are at most, from the handler's start on.
+/// The largest delays of the driver's interrupt threads, measured from the start of the handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lateness {
-    /// Interrupts that had their thread run.
+    /// The number of interrupts whose thread ran.
     pub count: u32,
-    /// Until the thread runs.
+    /// The longest delay until the thread runs.
     pub begin: Duration,
-    /// Until it sleeps again: what has ended is ended.
+    /// The longest delay until the thread sleeps again. By then it has handled everything that has ended.
     pub end: Duration,
 }
 
 impl Lateness {
-    /// Out of the text of a recording.
+    /// Evaluates the text of a recording.
     pub fn of(text: &str) -> Self {
         let mut all = Self::default();
-        // By the number of the interrupt: when its handler began, and whether its thread has run since.
+        // By interrupt number: when the handler started, and whether the thread has run since.
         let mut begun: HashMap<&str, (Duration, bool)> = HashMap::new();
         for line in text.lines() {
             let Some((time, event)) = event(line) else {
@@ -173,9 +173,9 @@ impl Lateness {
     }
 }
 
-/// The time of a line of a trace, and what follows it.
+/// The time of a trace line, and the text after it.
 fn event(line: &str) -> Option<(Duration, &str)> {
-    // A task's name may hold anything; the name of an event is followed by its fields.
+    // A task's name may contain anything, so this looks for the event's name with the start of its fields.
     let names = [": irq_handler_entry: ", ": sched_switch: "];
     let at = names.iter().find_map(|name| line.find(name))?;
     let (head, event) = line.split_at(at);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the driver tells of the use of its cores and memory: debugfs `galcore/usage`, fdinfo, and debugfs `gc/` as
+//! The driver's statistics of its cores and memory: debugfs `galcore/usage`, fdinfo, and debugfs `gc/` in the way that
 //! imx-gputop reads it.
 
 use std::collections::BTreeMap;
@@ -14,44 +14,44 @@ use anyhow::ensure;
 use anyhow::Context;
 use anyhow::Result;
 
-/// The vendor's files.
+/// The directory of the files that the vendor's driver has.
 pub const GC: &str = "/sys/kernel/debug/gc";
 
-/// A core's times.
+/// The times of a core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Core {
-    /// Its place.
+    /// The index of the core.
     pub place: usize,
-    /// What it draws.
+    /// The kind of its engine.
     pub kind: String,
-    /// How long it was busy.
+    /// The busy time.
     pub busy: Duration,
-    /// How long it was on, off, at its lowest clock, and suspended.
+    /// The times on, off, at the lowest clock, and suspended.
     pub power: [Duration; 4],
 }
 
-/// What a process has used of a core.
+/// A process's use of a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// How long its jobs have kept it busy.
+    /// The time for which the process's jobs kept the core busy.
     pub busy: Duration,
-    /// How many it has submitted.
+    /// The number of jobs that the process submitted.
     pub jobs: u64,
 }
 
-/// `/sys/kernel/debug/galcore/usage`.
+/// The contents of `/sys/kernel/debug/galcore/usage`.
 #[derive(Clone, Debug)]
 pub struct Usage {
-    /// When.
+    /// The time of the snapshot.
     pub time: Duration,
     /// The cores.
     pub cores: Vec<Core>,
-    /// By the process's id and the core's place.
+    /// The shares, by process id and index of the core.
     pub shares: BTreeMap<(i32, usize), Share>,
 }
 
 impl Usage {
-    /// Reads it.
+    /// Reads the file.
     pub fn read() -> Result<Self> {
         let path = "/sys/kernel/debug/galcore/usage";
         let text = fs::read_to_string(path).context(path)?;
@@ -87,13 +87,13 @@ impl Usage {
         Ok(usage)
     }
 
-    /// The core that draws `kind`.
+    /// The core of kind `kind`.
     pub fn core(&self, kind: &str) -> Result<&Core> {
         let core = self.cores.iter().find(|core| core.kind == kind);
         core.with_context(|| format!("no core {kind}"))
     }
 
-    /// What process `id` has used of the core at `place`.
+    /// The share of process `id` in the core with index `place`.
     pub fn share(&self, id: i32, place: usize) -> Share {
         self.shares.get(&(id, place)).copied().unwrap_or_default()
     }
@@ -104,12 +104,12 @@ impl Usage {
 pub struct FdInfo(BTreeMap<String, String>);
 
 impl FdInfo {
-    /// Those of all files of process `id` that say that they are the driver's.
+    /// The fdinfo of all files of process `id` that name galcore as their driver.
     pub fn all_of(id: i32) -> Result<Vec<Self>> {
         let folder = format!("/proc/{id}/fdinfo");
         let mut found = Vec::new();
         for entry in fs::read_dir(&folder).context(folder)? {
-            // What closes meanwhile is none.
+            // A file that is closed in the meantime is skipped.
             let Ok(text) = fs::read_to_string(entry?.path()) else {
                 continue;
             };
@@ -129,20 +129,20 @@ impl FdInfo {
         Ok(found)
     }
 
-    /// That of the process's first file.
+    /// The fdinfo of the process's first file of the driver.
     pub fn of(id: i32) -> Result<Self> {
         let first = Self::all_of(id)?.into_iter().next();
         first.context("no file of the driver's")
     }
 
-    /// A number behind a key, with its unit.
+    /// The number of a key, and its unit.
     pub fn number(&self, key: &str) -> Result<(u64, &str)> {
         let value = self.0.get(key).with_context(|| format!("no {key}"))?;
         let (number, unit) = value.split_once(' ').unwrap_or((value, ""));
         Ok((number.parse().with_context(|| value.clone())?, unit))
     }
 
-    /// How long engine `name` was busy for it.
+    /// The time for which engine `name` was busy for this file.
     pub fn engine(&self, name: &str) -> Result<Duration> {
         match self.number(&format!("drm-engine-{name}"))? {
             (busy, "ns") => Ok(Duration::from_nanos(busy)),
@@ -150,7 +150,7 @@ impl FdInfo {
         }
     }
 
-    /// KiB of a region, which are all there.
+    /// KiB of a memory region. Fails unless all of it is resident.
     pub fn memory(&self, region: &str) -> Result<u64> {
         let total = self.number(&format!("drm-total-{region}"))?;
         let resident = self.number(&format!("drm-resident-{region}"))?;
@@ -159,25 +159,25 @@ impl FdInfo {
         Ok(total.0)
     }
 
-    /// Its keys.
+    /// The keys.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 }
 
-/// A file of the vendor's.
+/// Reads a file of the directory [`GC`].
 pub fn vendor_file(name: &str) -> Result<String> {
     let path = format!("{GC}/{name}");
     fs::read_to_string(&path).context(path)
 }
 
-/// The longest start of `text` of letters, digits and dashes, as `%[a-zA-Z0-9-]` takes it, and what is behind it.
+/// Splits `text` after its longest prefix of letters, digits and dashes, as `%[a-zA-Z0-9-]` matches it.
 fn word(text: &str) -> (&str, &str) {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
     text.split_at(text.find(|c| !is_part(c)).unwrap_or(text.len()))
 }
 
-/// The number at the start of `text` behind white space, as `%d` takes it, and what is behind it.
+/// Skips white space and parses a number, as `%d` does. Returns the number and the rest.
 fn number(text: &str) -> Option<(u64, &str)> {
     let text = text.trim_start();
     let end = text.find(|c: char| !c.is_ascii_digit());
@@ -185,7 +185,7 @@ fn number(text: &str) -> Option<(u64, &str)> {
     Some((digits.parse().ok()?, rest))
 }
 
-/// `clients`: ids and names. Lines that begin with P or a dash are heads; what does not fit is left out.
+/// Parses `clients`: ids and names. Skips headings (lines that start with P or a dash) and lines that do not match.
 pub fn clients(text: &str) -> Vec<(u64, String)> {
     let lines = text.lines().filter(|line| !line.starts_with(['P', '-']));
     let client = |line| {
@@ -196,7 +196,7 @@ pub fn clients(text: &str) -> Vec<(u64, String)> {
     lines.filter_map(client).collect()
 }
 
-/// `database`: the contexts of process `id`.
+/// Parses `database`: the contexts of process `id`.
 pub fn contexts(text: &str, id: u64) -> Vec<u64> {
     let (mut is_its, mut found) = (false, Vec::new());
     for line in text.lines() {
@@ -204,7 +204,7 @@ pub fn contexts(text: &str, id: u64) -> Vec<u64> {
             is_its = number(rest).is_some_and(|(process, _)| process == id);
         }
         if let (true, Some(rest)) = (is_its, line.strip_prefix("Context")) {
-            // The core's number, if it is 0 or 1, and the handle.
+            // The number of the core, if it is 0 or 1, then the handle.
             let rest = rest.trim_start();
             let rest = rest.strip_prefix(['0', '1']).unwrap_or(rest).trim_start();
             let (digits, _) = word(rest);
@@ -217,11 +217,11 @@ pub fn contexts(text: &str, id: u64) -> Vec<u64> {
     found
 }
 
-/// `vidmem` of process `id`, which is written to the file first: bytes now, by what lies in them.
+/// Reads `vidmem` for process `id`, whose id it writes to the file first: the current bytes by type of contents.
 pub fn video_memory(id: i32) -> Result<BTreeMap<String, u64>> {
     let path = format!("{GC}/vidmem");
     let mut options = OpenOptions::new();
-    // As fopen's "w+".
+    // Like "w+" of fopen.
     let options = options.read(true).write(true).create(true).truncate(true);
     let mut file = options.open(&path).context(path)?;
     file.write_all(id.to_string().as_bytes())?;
@@ -237,7 +237,7 @@ pub fn video_memory(id: i32) -> Result<BTreeMap<String, u64>> {
     Ok(found)
 }
 
-/// `clk`: the clock and the shaders' of core `number`, in Hz.
+/// Parses `clk`: the core clock and the shader clock of core `core`, in Hz.
 pub fn clocks(text: &str, core: u64) -> [Option<u64>; 2] {
     ["mc", "sh"].map(|what| {
         text.lines().find_map(|line| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A client of the vector graphics core: its structures as 4.6.9 has them, and a target to draw on.
+//! A client of the vector graphics core, with the structures of 4.6.9 and a target to draw on.
 
 use anyhow::Context as _;
 use anyhow::Result;
@@ -19,26 +19,26 @@ use crate::system;
 /// `gcvHARDWARE_VG` of 4.6.9.
 pub const VG: u32 = 4;
 
-/// Pixels of a target in each direction.
+/// Width and height of a target in pixels.
 pub const SIDE: u32 = 64;
-/// Bytes of a row.
+/// Bytes of a row of a target.
 pub const STRIDE: u32 = 4 * SIDE;
 
-/// Bytes of the node with command buffers.
+/// Bytes of the node that contains the command buffers.
 pub const COMMAND_BYTES: u32 = 256 * 1024;
-/// Bytes from a buffer's head to its commands.
+/// Bytes from the header of a buffer to its commands.
 pub const HEAD: u32 = 64;
 
-/// Interrupt of END.
+/// Interrupt number of END.
 pub const END: u32 = 13;
 
-/// Block of the front end.
+/// Block number of the front end.
 pub const COMMAND: usize = 0;
-/// Block of the tessellator.
+/// Block number of the tessellator.
 pub const TESSELLATOR: usize = 1;
-/// Block of the drawing engine.
+/// Block number of the drawing engine.
 pub const DRAWING: usize = 5;
-/// Block of the pixel engine.
+/// Block number of the pixel engine.
 pub const PIXEL: usize = 8;
 
 /// `gcvSTATUS_OK`.
@@ -55,13 +55,13 @@ pub const TIMEOUT: i32 = -15;
 pub const OUT_OF_RESOURCES: i32 = -16;
 /// `gcvSTATUS_INVALID_DATA`.
 pub const INVALID_DATA: i32 = -17;
-/// What a client gets from a core that is not bound.
+/// The status of a request to a core that is not bound.
 pub const NOT_THERE: i32 = -22;
 
-/// A unit that does nothing.
+/// A command unit without effect.
 pub const NOP: [u32; 2] = [0x8000_0000, 0];
 
-/// A unit that loads one state.
+/// A command unit that loads one state.
 pub fn state(address: u32, value: u32) -> [u32; 2] {
     [0x3001_0000 | address, value]
 }
@@ -70,58 +70,58 @@ pub fn state(address: u32, value: u32) -> [u32; 2] {
 pub struct Piece {
     /// The node.
     pub node: Node,
-    /// Where the core sees it.
+    /// Its GPU address.
     pub address: u32,
-    /// Where the process sees it.
+    /// Its memory as this process sees it.
     pub memory: Memory,
 }
 
-/// A task table, and the tasks that it names.
+/// A task table and its tasks.
 #[derive(Default)]
 pub struct Tasks {
-    /// Block and records of each.
+    /// The block and the records of each task.
     pub elements: Vec<(usize, Vec<u32>)>,
-    /// What the table says of them, if not the truth.
+    /// A false number of records for the table; `None`: the right one.
     pub count: Option<u32>,
-    /// Bytes of all, likewise.
+    /// A false number of bytes for the table; `None`: the right one.
     pub size: Option<u32>,
-    /// The last task's next is itself.
+    /// Whether the last task links to itself.
     pub is_circle: bool,
-    /// Of the table or a task (which), a word (which) that is something else.
+    /// A corrupt word: the table or a task, the word in it, its value.
     pub spoilt: Option<[u32; 3]>,
 }
 
-/// SIGNAL of a signal of this process.
+/// A record: SIGNAL with a signal of this process.
 pub fn signal(id: i32) -> Vec<u32> {
     vec![4, std::process::id(), id as u32]
 }
 
-/// UNLOCK of a node.
+/// A record: UNLOCK of a node.
 pub fn unlock(node: Node) -> Vec<u32> {
     vec![6, 0, node.handle as u32, (node.handle >> 32) as u32]
 }
 
-/// FREE of a node.
+/// A record: FREE of a node.
 pub fn free(node: Node) -> Vec<u32> {
     vec![7, 0, node.handle as u32, (node.handle >> 32) as u32]
 }
 
-/// Counts the word at `address` up.
+/// A record: increments the word at `address`.
 pub fn increment(address: u32) -> Vec<u32> {
     vec![2, address]
 }
 
-/// Counts the word at `address` down.
+/// A record: decrements the word at `address`.
 pub fn decrement(address: u32) -> Vec<u32> {
     vec![3, address]
 }
 
-/// Counts `counter` up; sets the signal when it is as `wanted` says.
+/// A record: increments `counter`, and sets the signal when it equals `wanted`.
 pub fn lockdown(wanted: u32, counter: u32, id: i32) -> Vec<u32> {
     vec![5, wanted, counter, std::process::id(), id as u32]
 }
 
-/// Records as one task.
+/// Combines records into one task.
 pub fn cluster(records: &[Vec<u32>]) -> Vec<u32> {
     let mut words = vec![1, records.len() as u32];
     words.extend(records.iter().flatten());
@@ -129,18 +129,18 @@ pub fn cluster(records: &[Vec<u32>]) -> Vec<u32> {
 }
 
 impl Tasks {
-    /// Adds records behind a block.
+    /// Adds a task with records that run when a block is done.
     pub fn with(mut self, block: usize, records: Vec<u32>) -> Self {
         self.elements.push((block, records));
         self
     }
 
-    /// The words of the table, and of each task, which must live as long as the table is used.
+    /// The words of the table and of each task. They must live as long as the table is used.
     pub fn build(&self) -> (Vec<u32>, Vec<Vec<u32>>) {
         let mut table = vec![0; 20];
         let mut elements: Vec<Vec<u32>> = Vec::new();
         let (mut count, mut size) = (0, 0);
-        // From the last on, so that each has the one behind it in the table.
+        // From the last task to the first, so that each one links to the one that follows it in the table.
         for (block, records) in self.elements.iter().rev() {
             let mut words = vec![table[2 * block], 4 * records.len() as u32];
             words.extend(records);
@@ -168,7 +168,7 @@ impl Tasks {
     }
 }
 
-/// How many records words hold; clusters do not count.
+/// Counts the records in `words`, without clusters.
 pub fn count_records(words: &[u32]) -> u32 {
     let (mut at, mut count) = (0, 0);
     while at < words.len() {
@@ -185,14 +185,14 @@ pub fn count_records(words: &[u32]) -> u32 {
     count
 }
 
-/// A context: what the client keeps of it.
+/// The client's part of a context.
 pub struct Context {
-    /// As the interface has it.
+    /// The context structure of the interface.
     pub words: Vec<u32>,
 }
 
 impl Context {
-    /// A context whose buffers are told by `signal`.
+    /// A context with a signal for its buffers.
     pub fn new(signal: i32) -> Self {
         let mut words = vec![0; 16];
         words[13] = std::process::id();
@@ -200,7 +200,7 @@ impl Context {
         Self { words }
     }
 
-    /// Its name, that the driver has given it.
+    /// The id that the driver assigned.
     pub fn id(&self) -> u64 {
         u64::from(self.words[0]) | u64::from(self.words[1]) << 32
     }
@@ -210,20 +210,20 @@ impl Context {
 pub struct Client {
     /// The device, for requests to this core.
     pub device: Device,
-    /// The pool.
+    /// The mapped pool.
     pub pool: Memory,
-    /// Where command buffers are.
+    /// The node with the command buffers.
     pub commands: Piece,
-    /// What is drawn to.
+    /// The node that the core draws to.
     pub target: Piece,
-    /// A signal for the context's buffer, and two more.
+    /// One signal for the context's buffer, and two more.
     pub signals: [i32; 3],
     /// Its context.
     pub context: Context,
 }
 
 impl Client {
-    /// Opens the device, and makes commands, target and signals.
+    /// Opens the device, and creates the command node, the target and the signals.
     pub fn start() -> Result<Self> {
         let mut device = Device::open()?;
         device.set_hardware_type(VG);
@@ -245,7 +245,7 @@ impl Client {
         })
     }
 
-    /// Gives its nodes back.
+    /// Unlocks and frees the nodes.
     pub fn close(self) -> Result<()> {
         for node in [self.commands.node, self.target.node] {
             self.device.unlock(node)?;
@@ -254,7 +254,8 @@ impl Client {
         Ok(())
     }
 
-    /// Puts a buffer of `units` of 8 bytes with `words` in them at `at` of the commands; returns where it is.
+    /// Writes a buffer of `units` units of 8 bytes that contains `words` at offset `at` of the command node. Returns
+    /// its address in this process.
     pub fn put(&self, at: u32, words: &[u32], units: u32) -> u64 {
         let memory = &self.commands.memory;
         let at = at as usize;
@@ -285,7 +286,7 @@ impl Client {
         memory.address() + at as u64
     }
 
-    /// A buffer that ends itself.
+    /// A static buffer, which contains its own END.
     pub fn put_static(&self, at: u32, words: &[u32]) -> u64 {
         let mut words = words.to_vec();
         words.extend([END, 0]);
@@ -293,7 +294,7 @@ impl Client {
         self.put(at, &words, units)
     }
 
-    /// A buffer that the kernel ends, with room for so many events.
+    /// A dynamic buffer, which the kernel ends, with room for `events` events.
     pub fn put_dynamic(&self, at: u32, words: &[u32], events: u32) -> u64 {
         let mut all = words.to_vec();
         for _ in 0..events + 1 {
@@ -302,7 +303,8 @@ impl Client {
         self.put(at, &all, all.len() as u32 / 2)
     }
 
-    /// A rectangle of `colour` (0xAARRGGBB, as it lies in the target) at `x`, `y`, with all states.
+    /// The commands for a rectangle of `colour` (0xAARRGGBB, the format of the target) at `x`, `y`, including all
+    /// states.
     pub fn drawing(
         &self,
         (x, y): (u32, u32),
@@ -325,13 +327,13 @@ impl Client {
         words
     }
 
-    /// Sends a COMMIT of these buffers; returns the status.
+    /// Sends a COMMIT of these buffers and tasks; returns the status.
     pub fn send(&mut self, entries: &[(u64, u32)], tasks: &Tasks) -> Result<i32> {
         let context = self.context.words.as_mut_ptr() as u64;
         self.send_in(context, entries, entries.len() as u32, tasks)
     }
 
-    /// The same with the context at an address, and any count.
+    /// Like [`Client::send`], with the context at any address and with any count.
     pub fn send_in(
         &self,
         context: u64,
@@ -351,7 +353,7 @@ impl Client {
         self.send_raw(context, queue.as_ptr() as u64, count, address)
     }
 
-    /// A COMMIT of these addresses; returns the status.
+    /// Sends a COMMIT with these addresses; returns the status.
     pub fn send_raw(&self, context: u64, queue: u64, count: u32, tasks: u64) -> Result<i32> {
         let mut interface = Interface::new(Command::COMMIT);
         let union = &mut interface.bytes_mut()[32..64];
@@ -362,7 +364,7 @@ impl Client {
         Ok(self.device.exchange(&mut interface)?.0)
     }
 
-    /// Draws `colour` over all of the target, and waits for it.
+    /// Fills the target with `colour`, waits, and checks the pixels.
     pub fn prove(&mut self, colour: u32) -> Result<()> {
         let context = self.put_static(0, &state(0xa34, 0));
         let words = self.drawing((0, 0), (SIDE, SIDE), colour);
@@ -375,7 +377,7 @@ impl Client {
         self.expect(|_, _| colour)
     }
 
-    /// The last word of the commands' node, which tasks may count.
+    /// The last word of the command node, which tasks may count.
     pub fn counter(&self) -> Counter<'_> {
         Counter(&self.commands)
     }
@@ -401,34 +403,34 @@ impl Client {
     }
 }
 
-/// A word that tasks count, see [`Client::counter`].
+/// A word that tasks count; see [`Client::counter`].
 pub struct Counter<'a>(&'a Piece);
 
 impl Counter<'_> {
     const AT: u32 = COMMAND_BYTES - 4;
 
-    /// Where the core sees it.
+    /// The GPU address of the word.
     pub fn address(&self) -> u32 {
         self.0.address + Self::AT
     }
 
-    /// What it is.
+    /// Reads the word.
     pub fn read(&self) -> u32 {
         self.0.memory.read(Self::AT as usize)
     }
 
-    /// Sets it.
+    /// Writes the word.
     pub fn write(&self, value: u32) {
         self.0.memory.write(Self::AT as usize, value);
     }
 }
 
-/// The state of a colour 0xAARRGGBB.
+/// The state value for a colour 0xAARRGGBB.
 pub fn abgr(colour: u32) -> u32 {
     colour & 0xff00_ff00 | (colour & 0xff) << 16 | (colour >> 16) & 0xff
 }
 
-/// Data of a rectangle.
+/// The command data of a rectangle.
 pub fn rectangle((x, y): (u32, u32), (width, height): (u32, u32)) -> [u32; 4] {
     [0x4000_0001, 0, y << 16 | x, height << 16 | width]
 }
@@ -444,19 +446,19 @@ pub fn piece(device: &Device, pool: &Memory, bytes: u32) -> Result<Piece> {
     })
 }
 
-/// The place of the core in CHIP_INFO.
+/// The index of the core in CHIP_INFO, if there is one.
 pub fn place() -> Result<Option<usize>> {
     let info = Device::open()?.chip_info()?;
     let known = info.types.iter().take(info.count.max(0) as usize);
     Ok(known.into_iter().position(|&kind| kind == VG))
 }
 
-/// The core's counters and faults.
+/// The control BAR of the core.
 pub fn control() -> Result<Control> {
     Control::open_core(place()?.context("no core for vector graphics")?)
 }
 
-/// The name of the core's device: that with the highest registers.
+/// The name of the core's device, which has the highest registers.
 pub fn name() -> Result<String> {
     system::bound()?.pop().context("no core is bound")
 }

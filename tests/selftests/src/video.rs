@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Video memory and user memory as tests use them: an open device with its pool mapped, and memory that the GPU is
-//! made to write and read.
+//! Video memory and user memory for tests: an open device with its pool mapped, and functions that make the GPU write
+//! and read memory.
 
 use std::fs::File;
 use std::fs::OpenOptions;
@@ -26,7 +26,7 @@ use galcore_client::Surface;
 
 use crate::harness::same;
 
-/// Bytes that the GPU draws at least: 16 x 8 pixels.
+/// The smallest area that the GPU draws, in bytes: 16 x 8 pixels.
 pub const BLOCK: usize = 512;
 
 /// Width of the surfaces of [`surface_at`].
@@ -37,24 +37,24 @@ const WIDTH: u32 = 16;
 pub struct Opened {
     /// The device.
     pub device: Device,
-    /// The pool.
+    /// The mapped pool.
     pub pool: Memory,
 }
 
 impl Opened {
-    /// Opens it.
+    /// Opens the device and maps the pool.
     pub fn new() -> Result<Self> {
         let device = Device::open()?;
         let pool = device.map_pool()?;
         Ok(Self { device, pool })
     }
 
-    /// A bitmap.
+    /// Allocates a bitmap.
     pub fn allocate(&self, bytes: u32, pool: Pool) -> device::Result<Node> {
         self.device.allocate(bytes, 64, surface::BITMAP, pool)
     }
 
-    /// Locks a node and gives its memory.
+    /// Locks a node; returns its GPU address and its memory.
     pub fn memory(&self, node: Node) -> Result<(u32, Memory)> {
         let location = self.device.lock(node)?;
         Ok((
@@ -63,13 +63,13 @@ impl Opened {
         ))
     }
 
-    /// Unlocks, with the second half in a queue where one is wanted, and waits for that.
+    /// Unlocks a node. If the second half of the unlock must go through a queue, commits it and waits.
     pub fn unlock(&self, node: Node) -> Result<()> {
         unlock(&self.device, node)
     }
 }
 
-/// Unlocks, with the second half in a queue where one is wanted, and waits for that.
+/// Unlocks a node. If the second half of the unlock must go through a queue, commits it and waits.
 pub fn unlock(device: &Device, node: Node) -> Result<()> {
     if device.unlock(node)? {
         let done = device.create_signal(false)?;
@@ -80,7 +80,7 @@ pub fn unlock(device: &Device, node: Node) -> Result<()> {
     Ok(())
 }
 
-/// Handles of the test's making.
+/// A node with a handle that the test makes up.
 pub fn node(handle: u64) -> Node {
     Node {
         handle,
@@ -90,7 +90,7 @@ pub fn node(handle: u64) -> Node {
     }
 }
 
-/// A surface of whole [`BLOCK`]s without gaps: all of `memory` from GPU address `address` on.
+/// A surface without gaps that covers all of `memory`, which must be whole [`BLOCK`]s at GPU address `address`.
 pub fn surface_at(address: u32, memory: Memory) -> Result<Surface> {
     ensure!(
         memory.len() % BLOCK == 0 && address % 4 == 0,
@@ -114,7 +114,7 @@ fn whole(surface: &Surface) -> Rect {
     Rect::new(0, 0, surface.width, surface.height)
 }
 
-/// The GPU writes `colour` to all of a surface.
+/// Fills a surface with `colour` by the GPU.
 pub fn gpu_fill(client: &mut Client, target: &Surface, colour: u32) -> Result<()> {
     let engine = client.engine();
     let mut stream = Stream::new();
@@ -123,7 +123,7 @@ pub fn gpu_fill(client: &mut Client, target: &Surface, colour: u32) -> Result<()
     Ok(client.run(engine.pipe(), &stream)?)
 }
 
-/// The GPU copies all of one surface to another of the same size.
+/// Copies a surface to another of the same size by the GPU.
 pub fn gpu_copy(client: &mut Client, source: &Surface, target: &Surface) -> Result<()> {
     same("bytes", source.memory.len(), target.memory.len())?;
     let engine = client.engine();
@@ -133,17 +133,17 @@ pub fn gpu_copy(client: &mut Client, source: &Surface, target: &Surface) -> Resu
     Ok(client.run(engine.pipe(), &stream)?)
 }
 
-/// What offsets are multiplied by in patterns.
+/// The factor by which patterns multiply offsets.
 const SCATTER: u32 = 0x9e37_79b1;
 
-/// The word at `offset` of what [`write_pattern`] writes.
+/// The word that [`write_pattern`] writes at `offset`.
 fn pattern(offset: usize, seed: u32) -> u32 {
     (offset as u32).wrapping_mul(SCATTER) ^ seed
 }
 
-/// Whether a word is one that [`write_pattern`] writes to `bytes` bytes.
+/// Whether [`write_pattern`] writes this word somewhere in `bytes` bytes.
 pub fn is_of_pattern(word: u32, seed: u32, bytes: usize) -> bool {
-    // The inverse, by Newton's steps: each doubles the bits that are right.
+    // Inverse by Newton's method: each step doubles the number of correct bits.
     let inverse = (0..5).fold(1u32, |inverse, _| {
         let error = 2u32.wrapping_sub(SCATTER.wrapping_mul(inverse));
         inverse.wrapping_mul(error)
@@ -152,14 +152,14 @@ pub fn is_of_pattern(word: u32, seed: u32, bytes: usize) -> bool {
     offset % 4 == 0 && (offset as usize) < bytes
 }
 
-/// The CPU writes a different word everywhere.
+/// Writes a different word at every position, by the CPU.
 pub fn write_pattern(memory: &Memory, seed: u32) {
     for offset in (0..memory.len()).step_by(4) {
         memory.write(offset, pattern(offset, seed));
     }
 }
 
-/// Fails unless the CPU reads what [`write_pattern`] wrote.
+/// Fails unless the CPU reads the words that [`write_pattern`] wrote.
 pub fn expect_pattern(what: &str, memory: &Memory, seed: u32) -> Result<()> {
     for offset in (0..memory.len()).step_by(4) {
         let (found, wanted) = (memory.read(offset), pattern(offset, seed));
@@ -181,7 +181,7 @@ pub fn expect_all(what: &str, memory: &Memory, value: u32) -> Result<()> {
     }
 }
 
-/// A locked node that the GPU can draw on, with a view that is cached or not.
+/// Allocates and locks a node that the GPU can draw on; `cached` selects the CPU's view.
 pub fn locked_surface(
     client: &Client,
     bytes: u32,
@@ -201,27 +201,27 @@ pub fn locked_surface(
     Ok((node, surface_at(location.address, memory)?))
 }
 
-/// FBIOGET_FSCREENINFO, and of its answer (of a 32-bit program) the bytes, where the memory begins and how long it is.
+/// FBIOGET_FSCREENINFO; the size of its answer in a 32-bit program, and the offsets of the memory's start and length.
 const GET_FIXED: u32 = 0x4602;
 const FIXED_BYTES: usize = 68;
 const START: usize = 16;
 const LENGTH: usize = 20;
 
-/// fbdev's device, as a client opens it.
+/// The fbdev device, opened as a client does.
 pub struct Screen {
-    /// The device.
+    /// The open device.
     pub file: File,
-    /// Physical address of its memory.
+    /// The physical address of its memory.
     pub physical: u32,
-    /// How long that is.
+    /// The size of its memory.
     pub bytes: usize,
 }
 
 impl Screen {
-    /// The device.
+    /// The device node.
     pub const NODE: &str = "/dev/fb0";
 
-    /// Opens it, and asks for its place.
+    /// Opens the device and reads the address of its memory.
     pub fn open() -> Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -246,7 +246,7 @@ impl Screen {
         })
     }
 
-    /// Maps all of it.
+    /// Maps the whole memory.
     pub fn map(&self) -> Result<Memory> {
         Ok(Memory::new(Region::map(&self.file, self.bytes, 0)?))
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Processes that draw again and again, and see it if a job runs twice, or not at all, or out of turn.
+//! Processes that draw continuously and detect jobs that run twice, never, or out of order.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,22 +26,23 @@ use crate::fixture::WIDTH;
 use crate::harness::same;
 use crate::vg;
 
-/// Longer than anything takes, in milliseconds.
+/// Milliseconds; longer than any job takes.
 const LONG: u32 = 20_000;
 
-/// Commits of a process that are under way at once, at most.
+/// The largest number of commits of a process in flight.
 const AHEAD: u32 = 5;
 
-/// Pixels of a cell of the vector graphics core's target, in each direction.
+/// Width and height of a cell of the vector graphics core's target, in pixels.
 const VG_CELL: u32 = 8;
 
-/// Cells of it.
+/// Number of cells of that target.
 pub const VG_CELLS: u32 = (vg::SIDE / VG_CELL) * (vg::SIDE / VG_CELL);
 
-/// What a worker flips.
+/// The bits that a worker flips.
 const FLIPPED: u32 = 0x00c3_5a1e;
 
-/// Threads that draw, each on its own surface, while the machine sleeps `rounds` times. They have begun before it does.
+/// Runs threads that each draw on their own surface while the machine sleeps `rounds` times. All threads have drawn
+/// before the first sleep.
 pub fn draw_and_sleep(
     threads: usize,
     rounds: u32,
@@ -78,8 +79,8 @@ pub fn draw_and_sleep(
     })
 }
 
-/// A client that draws cell by cell: where the engine can, a job flips its cell, so that one that runs twice, or not at
-/// all, shows; else the order does.
+/// A client that draws cell by cell. If the engine can, a job flips its cell, so that a job that runs twice or never
+/// shows. With other engines, only the order shows.
 pub struct Worker {
     /// The client.
     pub paint: Paint,
@@ -87,12 +88,12 @@ pub struct Worker {
     cells: Vec<u32>,
     random: Random,
     seed: u32,
-    /// Jobs so far.
+    /// Jobs sent so far.
     pub jobs: u32,
 }
 
 impl Worker {
-    /// One of `core`, which draws what `seed` says.
+    /// A worker of `core` whose cells follow from `seed`.
     pub fn new(core: usize, seed: u32) -> Result<Self> {
         let paint = Paint::of(Client::with_device(Device::open_core(core)?)?)?;
         let pattern = paint.client.create_surface(WIDTH, HEIGHT)?;
@@ -107,7 +108,7 @@ impl Worker {
         })
     }
 
-    /// Commits the next job; its signal is `signal`.
+    /// Commits the next job, which sets `signal`.
     pub fn send(&mut self, signal: i32) -> Result<()> {
         let place = self.random.below(CELLS);
         let engine = self.paint.engine();
@@ -131,7 +132,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits for what it has sent, and looks at what came of it; returns how many resets others have caused.
+    /// Waits for all jobs and checks the pixels; returns how many resets other clients caused.
     pub fn finish(self) -> Result<u32> {
         let paint = self.paint;
         paint.client.finish()?;
@@ -143,8 +144,8 @@ impl Worker {
     }
 }
 
-/// Commits to `core` as long as `goes_on` says so of the number of the next commit, which may take its time, and looks at
-/// what came of it. Returns how many there were, and how many resets others have caused.
+/// Commits to `core` while `goes_on`, which gets the number of the next commit and may block, returns true. Then checks
+/// the result. Returns the number of commits, and the number of resets that other clients caused.
 pub fn work(
     core: usize,
     seed: u32,
@@ -172,7 +173,7 @@ pub fn work(
     Ok((jobs, worker.finish()?))
 }
 
-/// A process that has caused no reset, and lost nothing.
+/// Fails if this process caused a reset or lost a job; returns the number of resets that other clients caused.
 fn unharmed(device: &Device) -> Result<u32> {
     let (guilty, innocent, dropped) = device.resets()?;
     same("guilty", guilty, 0)?;
@@ -180,7 +181,7 @@ fn unharmed(device: &Device) -> Result<u32> {
     Ok(innocent)
 }
 
-/// The buffers and tasks of a job of the vector graphics core: it fills a cell of the target.
+/// The buffers of a job of the vector graphics core that fills a cell of the target.
 pub fn vg_job(client: &vg::Client, slot: u32, place: u32, colour: u32) -> [(u64, u32); 2] {
     let cells = vg::SIDE / VG_CELL;
     let at = (place % cells * VG_CELL, place / cells * VG_CELL);
@@ -191,7 +192,7 @@ pub fn vg_job(client: &vg::Client, slot: u32, place: u32, colour: u32) -> [(u64,
     ]
 }
 
-/// The same on the vector graphics core: each job counts a word up, so that one that ends twice, or never, shows.
+/// [`work`] for the vector graphics core. Each job increments a word, so that a job that ends twice or never shows.
 fn work_vg(seed: u32, mut goes_on: impl FnMut(u32) -> Result<bool>) -> Result<(u32, u32)> {
     let mut client = vg::Client::start()?;
     client.counter().write(0);
@@ -223,7 +224,7 @@ fn work_vg(seed: u32, mut goes_on: impl FnMut(u32) -> Result<bool>) -> Result<(u
         same("status", client.send(&entries, &tasks)?, vg::OK)?;
         number += 1;
     }
-    // Those that nobody has waited for yet.
+    // The jobs that the loop has not waited for.
     for last in number.saturating_sub(AHEAD)..number {
         let signal = signals[(last % AHEAD) as usize];
         client.device.wait_signal(signal, LONG)?;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A fixed list of calls of 6.4.11, each case by a process of its own: what the driver answers beside what the vendor's
-//! did, and beside what this one did where there is a reason to differ, both recorded by `scripts/oracle`.
+//! Runs a fixed list of calls of 6.4.11, each case in a separate process, and compares the answers with recorded ones:
+//! those of the vendor's driver, and those of this driver where it differs on purpose. `scripts/oracle` recorded both.
 //!
-//! `--print` only writes the answers. It ends with status 3 behind a case that the driver does not survive; `--behind
-//! CASE` goes on there. `--ours` only writes those that are not the vendor's. `--set-up` compares the cases that differ as
-//! the vendor's driver was loaded otherwise, and wants no difference: this one is loaded as that was. `--only TEXT` leaves
-//! out cases whose names do not have it.
+//! `--print` only prints the answers. It exits with status 3 after a case that the driver does not survive; `--behind
+//! CASE` continues after that case. `--ours` prints only the answers that differ from the vendor's. `--set-up` compares
+//! the cases whose answers depend on how the vendor's driver was loaded, and expects no difference: this driver is
+//! loaded in the same way. `--only TEXT` selects the cases whose names contain the text.
 
 use std::fs::File;
 use std::io::Read;
@@ -39,19 +39,19 @@ use rustix::event::PollFd;
 use rustix::event::PollFlags;
 use rustix::event::Timespec;
 
-/// The generation of the list.
+/// The generation whose calls the list contains.
 const GENERATION: &str = "6.4.11";
 
-/// Longest that a case may take, far beyond any wait in the list. Seconds.
+/// The time limit of a case in seconds, far above any wait in the list.
 const LIMIT: u64 = 8;
 
-/// Status of `--print` behind a case that the driver does not survive.
+/// Exit status of `--print` after a case that the driver does not survive.
 const STOPPED: u8 = 3;
 
-/// What is written of a case that wants a file of the kernel's which there is none of.
+/// The answer of a case that needs a kernel file which does not exist here.
 const LACKING: &str = "the kernel lacks what it wants: ";
 
-/// Does the case in this process, and writes its lines.
+/// Runs the case in this process and writes its answers.
 fn perform(case: &Case, hardware_type: u32, mut output: File) -> Result<()> {
     let abi = Abi::named(GENERATION).context("the generation")?;
     let mut performer = Performer::new(abi, hardware_type.into())?;
@@ -77,7 +77,7 @@ fn perform(case: &Case, hardware_type: u32, mut output: File) -> Result<()> {
     Ok(())
 }
 
-/// The lines of a case, which a copy of this process does.
+/// Runs a case in a copy of this process and returns its lines.
 fn answers(case: &Case, hardware_type: u32) -> Result<Vec<String>> {
     let (read, write) = rustix::pipe::pipe()?;
     let (mut read, write) = (File::from(read), File::from(write));
@@ -115,19 +115,19 @@ fn answers(case: &Case, hardware_type: u32) -> Result<Vec<String>> {
     Ok(lines)
 }
 
-/// The kind of the device's first core.
+/// The hardware type of the device's first core.
 fn hardware_type() -> Result<u32> {
     let abi = Abi::named(GENERATION).context("the generation")?;
-    // Not told which generation it is: other drivers would not know the question.
+    // Does not declare the generation: other drivers do not know this call.
     let device = Device::open_as(abi, false)?;
     Ok(device.chip_info()?.types[0])
 }
 
-/// Writes what the driver answers.
+/// Prints the driver's answers.
 fn print(cases: &[Case], hardware_type: u32) -> Result<bool> {
     let mut output = std::io::stdout().lock();
     for case in cases {
-        // Whoever reads it knows which case was the machine's last.
+        // If the machine crashes, the output shows which case was the last.
         writeln!(output, "# {}", case.name)?;
         output.flush()?;
         for line in answers(case, hardware_type)? {
@@ -142,7 +142,7 @@ fn print(cases: &[Case], hardware_type: u32) -> Result<bool> {
     Ok(true)
 }
 
-/// Writes what the driver answers where that is not what was recorded.
+/// Prints the driver's answers that differ from the recorded ones.
 fn print_ours(cases: &[Case], hardware_type: u32, theirs: &Table<'_>) -> Result<()> {
     for case in cases {
         let found = answers(case, hardware_type)?;
@@ -156,21 +156,21 @@ fn print_ours(cases: &[Case], hardware_type: u32, theirs: &Table<'_>) -> Result<
     Ok(())
 }
 
-/// The part of a name that says what it is about.
+/// The part of a case's name that names its subject.
 fn group(case: &Case) -> &str {
     case.name.split(['/', ' ']).next().unwrap_or_default()
 }
 
-/// What is compared with.
+/// The recorded answers.
 struct Tables<'a> {
-    /// The vendor's driver's answers.
+    /// The answers of the vendor's driver.
     theirs: Table<'a>,
-    /// This one's, where there is a reason to differ.
+    /// The answers of this driver, where it differs on purpose.
     ours: Table<'a>,
     differences: Vec<Difference<'a>>,
 }
 
-/// Compares with the tables, group by group.
+/// Compares the answers with the tables, group by group.
 fn check(all: &[Case], hardware_type: u32, tables: &Tables<'_>) -> Result<bool> {
     let groups: Vec<&[Case]> = all
         .chunk_by(|one, other| group(one) == group(other))
@@ -231,7 +231,7 @@ fn check(all: &[Case], hardware_type: u32, tables: &Tables<'_>) -> Result<bool> 
     Ok(wrong == 0)
 }
 
-/// What is asked for.
+/// The task that the arguments select.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Task {
     Check,

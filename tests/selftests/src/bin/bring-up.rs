@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the driver writes to the registers of a core that a reset has cleared, by core: as its vendor's driver does, and
-//! early cores are left what the driver of their time leaves them. The model is strict about what those do not have.
+//! The register values that the driver writes to a core after a reset, for each core. They are those of the core's
+//! vendor driver; early cores get only the values of the driver of their time. The model reports accesses to features
+//! that a core lacks.
 //!
-//! Needs the module to be loaded.
+//! The module must be loaded.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -24,7 +25,7 @@ use gpu_control::counter;
 use gpu_control::Board;
 use gpu_control::POWER;
 
-/// How long a core may take to go off.
+/// How long a core may take to power off.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const AXI_CONFIG: u64 = 0x008;
@@ -32,19 +33,19 @@ const POWER_CONTROLS: u64 = 0x100;
 const MODULE_CONTROLS: u64 = 0x104;
 const DEBUG_MEMORY: u64 = 0x414;
 
-/// Writes and reads go through the cache of the bus.
+/// Bus reads and writes are cached.
 const AXI_CACHED: u32 = 0x2200;
-/// Modules whose clocks are not gated: hierarchical Z and early Z of the rasterizer, one without a name; primitive
+/// Modules whose clocks are not gated: hierarchical Z and early Z of the rasterizer, one unnamed module; primitive
 /// assembly; textures.
 const RASTERIZER: u32 = 3 << 16;
 const UNNAMED: u32 = 1 << 15;
 const ASSEMBLY: u32 = 1 << 4;
 const TEXTURES: u32 = 1 << 7;
-/// Fast clear and compression are bypassed.
+/// Fast clear and compression are disabled.
 const NO_FAST_CLEAR: u32 = 1 << 20;
 const NO_COMPRESSION: u32 = 1 << 21;
 
-/// What registers hold.
+/// The expected register values.
 struct Wanted {
     axi: u32,
     modules: u32,
@@ -54,13 +55,14 @@ struct Wanted {
 
 fn wanted(board: Board) -> Result<Wanted> {
     Ok(match board {
-        // Early: nothing of what the later drivers set, and a switch of Dove's driver. It has no compression.
+        // An early core: only a switch of Dove's driver, and none of the later drivers' settings. It has no
+        // compression.
         Board::Dove => Wanted {
             axi: 0,
             modules: 0,
             memory: NO_COMPRESSION,
         },
-        // No fast clear and so none of its switches, but fewer requests under way.
+        // No fast clear, so none of its switches, but fewer outstanding requests.
         Board::Gc320 => Wanted {
             axi: AXI_CACHED,
             modules: RASTERIZER | UNNAMED,
@@ -98,7 +100,7 @@ fn registers(control: &Control) -> Result<()> {
     same_word("memory", read(DEBUG_MEMORY)? & mask, wanted.memory)
 }
 
-/// A core that was off is brought up as at first.
+/// A core that was powered off gets the same values again.
 fn again(control: &Control) -> Result<()> {
     let resets = control.counter(counter::RESETS);
     system::may_sleep()?;

@@ -18,7 +18,7 @@ use galcore_selftests::harness::settles;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
 
-/// One of the two kinds.
+/// The kind of memory.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Contiguous,
@@ -40,7 +40,7 @@ impl Kind {
         }
     }
 
-    /// FREE with numbers of the test's making.
+    /// Sends FREE with arbitrary numbers.
     fn free_raw(self, device: &Device, bytes: u64, physical: u32, logical: u64) -> Result<Status> {
         let command = match self {
             Kind::Contiguous => Command::FREE_CONTIGUOUS_MEMORY,
@@ -351,7 +351,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// A process that allocates a megabyte of each kind and just ends.
+/// A process that allocates a megabyte of each kind and exits without freeing it.
 fn leave() -> ExitCode {
     let go = || -> Result<()> {
         let device = Device::open()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What one process, or user, can make of others' time and of their lines in the kernel's log.
+//! How much one process, or one user, can take of other processes' GPU time and of their lines in the kernel log.
 
 use std::fs;
 use std::fs::Permissions;
@@ -52,27 +52,27 @@ use gpu_control::fault;
 
 const NODE: &std::ffi::CStr = c"/dev/galcore";
 
-/// Openers that have exited, and whose files another process has.
+/// Processes that opened the device and exited, while another process keeps the files.
 const OPENERS: u32 = 2000;
 
-/// Processes of one user that may have the device open (MAX_PROCESSES).
+/// The most processes of one user that may have the device open (MAX_PROCESSES).
 const MAX_PROCESSES: u32 = 1024;
 
-/// Records of one queue, at most.
+/// The most records of one queue.
 const RECORDS: usize = 4096;
 
-/// A number that no process has: above the highest.
+/// A process id above the highest valid one, so that no process has it.
 const NOBODY: u32 = 0x7fff_0000;
 
 const ATTACKER: u32 = 1000;
 const VICTIM: u32 = 1001;
 
-/// How many there are, and why there is no more.
+/// The number of orphaned files, and the error that ended their creation.
 fn said(orphans: &Orphans) -> (u32, i32) {
     (orphans.files.len() as u32, orphans.error)
 }
 
-/// How long an EVENT_COMMIT takes whose records are for no process that there is: the quickest of some.
+/// The duration of an EVENT_COMMIT whose records name no existing process: the minimum of several runs.
 fn event_commit(device: &Device, id: i32) -> Result<Duration> {
     let mut times = Vec::new();
     for _ in 0..5 {
@@ -89,7 +89,7 @@ fn event_commit(device: &Device, id: i32) -> Result<Duration> {
     times.into_iter().min().context("no time")
 }
 
-/// Openers that have exited take nobody's time.
+/// Exited processes that opened the device do not slow down others.
 fn exited_openers() -> Result<()> {
     system::allow_files(u64::from(OPENERS) + 100)?;
     let device = Device::open()?;
@@ -106,7 +106,7 @@ fn exited_openers() -> Result<()> {
     Ok(())
 }
 
-/// One user has so many processes at most, whether they run or not; other users have theirs.
+/// The number of processes of one user is limited, including exited ones. Other users have a limit of their own.
 fn of_one_user() -> Result<()> {
     system::allow_files(u64::from(OPENERS) + 100)?;
     let path = NODE.to_str()?;
@@ -132,7 +132,7 @@ fn of_one_user() -> Result<()> {
     result
 }
 
-/// Is another process, which has errors told of.
+/// The command loop of another process, which causes errors and draws.
 fn be_other(abi: &'static Abi) -> Result<()> {
     let device = Device::open_as(abi, true)?;
     let mut paint = None;
@@ -161,7 +161,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
             paint.commit(&stream, &mut Queue::new())?;
             Ok("committed".to_string())
         }
-        // Without a context: the kernel has two copies of one only.
+        // Without a context, because the kernel has only two copies of one.
         ["bare", count] => {
             let paint = paint.as_mut().context("no job before")?;
             let stream = paint.fill_cell(0, 0x0bad_0bad);
@@ -205,7 +205,7 @@ fn start(user: u32) -> Result<Other> {
     Other::start_as(Abi::own(), user)
 }
 
-/// Lines in `log` about each of `others`.
+/// Counts the lines in `log` about each of `others`.
 fn lines_about(log: &mut KernelLog, others: &[&Other]) -> Result<Vec<usize>> {
     let lines = log.lines()?;
     let about = |other: &&Other| {
@@ -218,7 +218,7 @@ fn lines_about(log: &mut KernelLog, others: &[&Other]) -> Result<Vec<usize>> {
     Ok(others.iter().map(about).collect())
 }
 
-/// Many errors of one process do not hide what the log has to tell of another one.
+/// Many errors of one process do not suppress the log lines about another process.
 fn lines() -> Result<()> {
     let mut flood = start(ATTACKER)?;
     let mut neighbor = start(ATTACKER)?;
@@ -230,12 +230,12 @@ fn lines() -> Result<()> {
         victim.ask("err 1")?;
         let told = lines_about(&mut log, &[&flood, &neighbor, &victim])?;
         println!("# round {round}: {told:?} lines");
-        // A window may begin meanwhile.
+        // A new rate-limit window may begin in between.
         ensure!(told[0] <= 20, "{told:?} lines");
         ensure!(told[1] == 1 && told[2] == 1, "{told:?} lines");
         std::thread::sleep(Duration::from_secs(4));
     }
-    // Nor do those of many processes of one user.
+    // Errors of many processes of one user do not suppress them either.
     let mut many = Vec::new();
     for _ in 0..40 {
         many.push(start(ATTACKER)?);
@@ -256,18 +256,18 @@ fn lines() -> Result<()> {
     Ok(())
 }
 
-/// How long each of the attacker's draws takes, and how long it may hold others up (`jobTimeout`).
+/// The duration of each of the attacker's draws, and how long it may delay other processes (`jobTimeout`).
 const SLOW: Duration = Duration::from_secs(22);
 const JOB_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the log says then.
+/// The driver's log line for a job that exceeds the limit.
 const TOO_LONG: &str = "a job has held others up";
 
-/// Jobs that are under way at once, at most.
+/// The most jobs in flight.
 const JOBS: u32 = 30;
 
-/// Does `judge` while another process's draw is slow, which has `count` of them; says how long that took. With `limited`
-/// the draw is taken to hold others up too long, and no other is slow then.
+/// Runs `judge` while another process has `count` slow draws in flight; returns the duration too. With `limited`, the
+/// driver cancels the draw because it delays others for too long, and no further draw is slow.
 fn beside_slow_draws<T>(
     control: &Control,
     count: u32,
@@ -302,7 +302,7 @@ fn beside_slow_draws<T>(
     Ok((result, took))
 }
 
-/// UNMAP_USER_MEMORY returns when the process's own job has ended, however long another's takes.
+/// UNMAP_USER_MEMORY returns when the process's own job has ended, even if another process's job takes long.
 fn unmapping(control: &Control, limited: bool) -> Result<()> {
     let mut client = Client::start()?;
     let own = Memory::new(Region::anonymous(4 * BLOCK)?);
@@ -316,7 +316,7 @@ fn unmapping(control: &Control, limited: bool) -> Result<()> {
         stream.flush(engine.pipe());
         stream
     };
-    // It is no stranger: its job gets a place in any case.
+    // The process is known to the scheduler, so its job gets a slot in any case.
     client.run(engine.pipe(), &fill(0x0101_0101))?;
     client.finish()?;
     beside_slow_draws(control, 1, limited, |_| {
@@ -324,12 +324,12 @@ fn unmapping(control: &Control, limited: bool) -> Result<()> {
         client.device().unmap_user(&mapping)?;
         expect_all("own memory after UNMAP", &own, 0x600d_600d)
     })?;
-    // None of its own, and nothing is lost.
+    // This process caused no reset, and lost no job.
     let resets = (0, u32::from(limited), 0);
     same("resets", client.device().resets()?, resets)
 }
 
-/// A COMMIT waits for its place as long as the GPU gets on, and memory for what the GPU still uses.
+/// A COMMIT waits for its slot while the GPU makes progress, and so does memory that the GPU still uses.
 fn commits(control: &Control, limited: bool) -> Result<()> {
     let mut paint = Paint::new()?;
     paint.prove(0x0101_0101)?;
@@ -351,19 +351,19 @@ fn commits(control: &Control, limited: bool) -> Result<()> {
     paint.close()
 }
 
-/// An allocation that waits for memory which the GPU may still use waits as long as one job may last.
+/// An allocation that waits for memory which the GPU may still use waits at most as long as one job may take.
 fn allocating(control: &Control) -> Result<()> {
     let device = Device::open()?;
     let bytes = device.map_pool()?.len() as u32;
     beside_slow_draws(control, 1, true, |_| {
-        // The other one's surface is in it.
+        // The other process's surface is in the pool.
         let all = device.allocate(bytes, 64, surface::BITMAP, Pool::SYSTEM);
         refused("all of the pool", all, Status::OUT_OF_MEMORY)
     })?;
     Ok(())
 }
 
-/// What a process that was killed has submitted ends, and gives back what it had, in the time of one job.
+/// The jobs of a killed process end, and its memory is released, within the time of one job.
 fn killed(control: &Control) -> Result<()> {
     let before = ProcGc::used_now()?;
     let mut slow = Other::start(Abi::own())?;
@@ -382,7 +382,7 @@ fn killed(control: &Control) -> Result<()> {
     paint.close()
 }
 
-/// Jobs of one process that follow each other hold others up together no longer than one may.
+/// Consecutive jobs of one process together delay others no longer than one job may.
 fn in_a_row(control: &Control) -> Result<()> {
     let mut paint = Paint::new()?;
     paint.prove(0x0101_0101)?;
@@ -400,17 +400,17 @@ fn in_a_row(control: &Control) -> Result<()> {
     let is_told = lines.iter().any(|line| line.text.contains(TOO_LONG));
     ensure!(is_told, "nothing was dropped");
     ensure!(took < 5 * JOB_TIMEOUT / 2, "{took:?}");
-    // Others' resets beside a job of its own.
+    // One reset caused by another process while this one had a job.
     same("resets", paint.device().resets()?, (0, 1, 0))?;
     paint.close()
 }
 
-/// Nobody pays for the time that others have held it up: jobs that take less than the limit, one of which has begun
-/// behind its own process's, and then an innocent's that is not short.
+/// A process is not charged for the time that others have delayed it. This test uses jobs below the limit, one of which
+/// starts after a job of its own process, and then a job of an innocent process that is not short.
 fn its_own_time(control: &Control) -> Result<()> {
     let mut attacker = start(ATTACKER)?;
     let mut victim = start(VICTIM)?;
-    // They are no strangers then.
+    // The processes are then known to the scheduler.
     for other in [&mut attacker, &mut victim] {
         other.ask("job 1")?;
         other.ask("stall")?;
@@ -436,13 +436,14 @@ fn its_own_time(control: &Control) -> Result<()> {
     Ok(())
 }
 
-/// Processes of one user whose long jobs alternate before another user's: each has its limit, and not each of its jobs.
+/// Two processes of one user whose long jobs alternate before another user's job: the limit applies to each process,
+/// not to each job.
 fn by_turns(control: &Control) -> Result<()> {
     const TURNS: u32 = 8;
     let mut attackers = [start(ATTACKER)?, start(ATTACKER)?];
     let mut victim = start(VICTIM)?;
     for other in attackers.iter_mut().chain([&mut victim]) {
-        // No strangers then, and with quick jobs: so many have places at once.
+        // The processes are then known to the scheduler, with quick jobs, so that many of their jobs get slots at once.
         other.ask("job 1")?;
         other.ask("bare 200")?;
         other.ask("stall")?;
@@ -465,12 +466,12 @@ fn by_turns(control: &Control) -> Result<()> {
     let took = begun.elapsed();
     drop(armed);
     println!("# {took:?}, the jobs take {:?}", draw * 2 * TURNS);
-    // Both are dropped at their limit; then its own.
+    // Both are cancelled at their limit; then the victim's job runs.
     ensure!(took < 5 * JOB_TIMEOUT, "{took:?}");
     Ok(())
 }
 
-/// A process alone may let the GPU work as long as it likes.
+/// A process that is alone on the GPU may use it for any time.
 fn alone(control: &Control) -> Result<()> {
     let mut paint = Paint::new()?;
     let armed = control.arm(fault::SLOW_DRAWS, (2 * JOB_TIMEOUT).as_micros() as u32);
@@ -483,17 +484,17 @@ fn alone(control: &Control) -> Result<()> {
     paint.close()
 }
 
-/// How long each draw takes where time is shared.
+/// The duration of each draw in the tests of time sharing.
 const DRAW: Duration = Duration::from_millis(20);
 
-/// How long one that wants all of a core takes to show how long its jobs are.
+/// How long the scheduler needs to learn the job length of a process that wants a whole core.
 const WARM: Duration = Duration::from_secs(2);
 
-/// For how long processes share a core.
+/// How long the processes share a core.
 const SHARED: Duration = Duration::from_secs(12);
 
-/// Commits jobs of so many draws and words without waiting for them. How many, and the milliseconds that one has waited for
-/// its place at most.
+/// Commits jobs of `draws` draws and `words` words without waiting for them. Returns the number of jobs, and the
+/// longest wait for a slot in milliseconds.
 fn hog(draws: u32, words: usize, time: Duration) -> Result<String> {
     let paint = Paint::new()?;
     let device = paint.device();
@@ -511,7 +512,7 @@ fn hog(draws: u32, words: usize, time: Duration) -> Result<String> {
     while begun.elapsed() < time {
         let start = Instant::now();
         device.commit(&record, 0, &mut Queue::new())?;
-        // At first one at a time: how long its jobs take is known then.
+        // At first one job at a time, so that the driver learns how long the jobs take.
         if begun.elapsed() < WARM {
             device.stall()?;
         }
@@ -524,8 +525,8 @@ fn hog(draws: u32, words: usize, time: Duration) -> Result<String> {
     Ok(format!("{commits} {}", longest.as_millis()))
 }
 
-/// The longest that one of many small jobs took to end; of more than a few the longest but one, as the host may have been
-/// busy once.
+/// The longest time that one of many small jobs takes to end. With more than a few jobs this is the second longest,
+/// because the host may have been busy once.
 fn longest_wait(time: Duration) -> Result<Duration> {
     const FEW: usize = 8;
     let mut paint = Paint::new()?;
@@ -543,7 +544,8 @@ fn longest_wait(time: Duration) -> Result<Duration> {
     Ok(worst.unwrap_or_default())
 }
 
-/// A process with one small job at a time waits for one of the other's at most, beside its own usual time.
+/// A process with one small job at a time waits for at most one job of the other process, in addition to its usual
+/// time.
 fn waits_for_one_job(control: &Control) -> Result<()> {
     let armed = control.arm(fault::SLOW_DRAWS, DRAW.as_micros() as u32);
     let usual = longest_wait(Duration::from_secs(2))?;
@@ -560,13 +562,13 @@ fn waits_for_one_job(control: &Control) -> Result<()> {
     let commits = greedy.answer()?;
     drop(armed);
     println!("# {usual:?} alone; beside jobs of {job:?} {first:?} at first, then {worst:?}; commits, ms for one: {commits}");
-    // The longest draws are as long as the usual one, and a few are in their places at first.
+    // The longest draws take as long as the usual one. A few jobs have slots at first.
     ensure!(worst <= (2 + draws) * usual, "{worst:?}");
     ensure!(first <= (2 + draws * JOBS) * usual, "at first {first:?}");
     Ok(())
 }
 
-/// How often the calling thread has slept.
+/// The number of voluntary context switches of the calling thread.
 fn sleeps() -> Result<u64> {
     let text = fs::read_to_string("/proc/thread-self/status")?;
     let mut lines = text.lines();
@@ -574,7 +576,8 @@ fn sleeps() -> Result<u64> {
     Ok(count.context("no line")?.trim().parse()?)
 }
 
-/// [`THREADS`] threads commit small jobs without waiting for them. How many there are, and how often the threads have slept.
+/// [`THREADS`] threads commit small jobs without waiting for them. Returns the number of jobs, and how often the
+/// threads slept.
 fn threads(time: Duration) -> Result<String> {
     let mut paint = Paint::new()?;
     paint.run(&paint.fill_all(0x0bad_0bad))?;
@@ -612,7 +615,7 @@ fn threads(time: Duration) -> Result<String> {
 
 const THREADS: u32 = 64;
 
-/// Threads that wait for a place sleep until it is their turn: they do not all wake for each job that ends.
+/// Threads that wait for a slot sleep until their turn: not all of them wake for each job that ends.
 fn one_is_woken(control: &Control) -> Result<()> {
     let armed = control.arm(fault::SLOW_DRAWS, 1_000);
     let usual = longest_wait(WARM)?;
@@ -629,10 +632,10 @@ fn one_is_woken(control: &Control) -> Result<()> {
     Ok(())
 }
 
-/// Commits queues that are as long as they may be. How many.
+/// Commits queues of the maximum length; returns their number.
 fn burst(device: &Device, time: Duration) -> Result<String> {
     let id = device.create_signal(true)?;
-    // It is known for quick jobs then.
+    // The driver then knows the process for quick jobs.
     device.commit_queue(Queue::new().signal(id))?;
     device.stall()?;
     let begun = Instant::now();
@@ -648,8 +651,8 @@ fn burst(device: &Device, time: Duration) -> Result<String> {
     Ok(format!("{queues}"))
 }
 
-/// The records of one queue, at most, run between a job's end and the next event of another process's, however many of such
-/// queues are there.
+/// Between the end of a job and the next event of another process, the records of at most one queue run, even if there
+/// are many full queues.
 fn bursts(control: &Control) -> Result<()> {
     const TIME: Duration = Duration::from_secs(5);
     let mut paint = Paint::new()?;
@@ -686,10 +689,11 @@ fn bursts(control: &Control) -> Result<()> {
     paint.close()
 }
 
-/// What the records of one queue take, and a busy host.
+/// The time for the records of one queue, plus a margin for a busy host.
 const MOST_LAG: Duration = Duration::from_millis(150);
 
-/// Small jobs, one after the other. How many, and for how many milliseconds it stood still.
+/// Runs small jobs one after the other. Returns their number, and for how many milliseconds the process made no
+/// progress.
 fn steady(time: Duration) -> Result<String> {
     const STANDS: Duration = Duration::from_millis(250);
     let mut paint = Paint::new()?;
@@ -708,20 +712,21 @@ fn steady(time: Duration) -> Result<String> {
     Ok(format!("{jobs} {}", stood.as_millis()))
 }
 
-/// Draws in it hang.
+/// Draws of this colour hang.
 const BAD: u32 = 0xffba_dbad;
 
-/// For how long processes hang the core, one after the other.
+/// How long processes hang the core, one after the other.
 const HANGING: Duration = Duration::from_secs(20);
 
-/// How many do so at a time.
+/// How many processes do so at a time.
 const ATTACKERS: u32 = 3;
 
-/// How long a hang takes until it is noticed: `gpuTimeout`.
+/// How long the driver takes to detect a hang: `gpuTimeout`.
 const HANG: Duration = Duration::from_secs(1);
 
-/// Processes that hang the core once each, all of one user or each of another one, leave it to one that is known for a good
-/// part of the time. One that comes meanwhile is as unknown as they are, but comes before those that come later.
+/// Processes that hang the core once each, all of one user or each of a different user. A known process still gets the
+/// core for a good part of the time. A new process that arrives meanwhile is as unknown as they are, but runs before
+/// those that arrive later.
 fn fresh(control: &Control, users: bool) -> Result<()> {
     let user_of = |number: u32| if users { 2000 + number } else { ATTACKER };
     let mut known = start(ATTACKER)?;
@@ -772,14 +777,14 @@ fn fresh(control: &Control, users: bool) -> Result<()> {
     );
     ensure!(hangs >= 4, "{hangs} hangs only");
     stood_half(&known, HANGING)?;
-    // They wait for those that were there, which cost a hang and a wait as long as that each.
+    // They wait for the processes that were there first, each of which costs a hang and an equally long wait.
     let worst = late.into_iter().max().unwrap_or_default();
     ensure!(worst < HANG * 2 * (ATTACKERS + 2), "{worst:?}");
     Ok(())
 }
 
-/// What [`steady`] says of a process shows that it went on for half of `time`, but for the time until a hang is noticed and
-/// what a busy host adds.
+/// Checks from the answer of [`steady`] that the process made progress for half of `time`, with a margin for the
+/// detection of a hang and for a busy host.
 fn stood_half(text: &str, time: Duration) -> Result<()> {
     let (jobs, stood) = text.split_once(' ').context("two numbers")?;
     // CAST: seconds.
@@ -789,7 +794,7 @@ fn stood_half(text: &str, time: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Newcomers that the GPU has done a job for, and that all hang the core then, one after the other.
+/// New processes for which the GPU has done one job, and which then all hang the core, one after the other.
 fn rush(control: &Control) -> Result<()> {
     const TIME: Duration = Duration::from_secs(16);
     // Of a user whose processes have hung nothing.
@@ -833,19 +838,19 @@ fn busy_of(id: i32) -> Result<Duration> {
     names.map(|name| info.engine(name)).sum()
 }
 
-/// A few processes, for so long.
+/// A few processes share the core for `time`.
 fn shares(control: &Control, time: Duration) -> Result<()> {
     let kinds = [(1, 0), (3, 0), (8, 0), (2, 7_000)];
-    // The jobs that are under way at both ends, and the times when a busy host lets no thread submit its next small job,
-    // count for less the longer it is.
+    // Two effects matter less in a longer test: the jobs in flight at both ends, and periods in which a busy host keeps
+    // a thread from submitting its next small job.
     let part = if time > 4 * SHARED { 0.9 } else { 0.7 };
     share(control, &kinds, DRAW, time, part)
 }
 
-/// So many processes have what they are due whatever their jobs take.
+/// Up to this number of processes, each gets its share regardless of the length of its jobs.
 const FEW: usize = 8;
 
-/// Many: with jobs of hardly anything to 100 ms, and of 1 to 400 KiB.
+/// Many processes, with jobs of almost nothing to 100 ms, and of 1 to 400 KiB.
 fn crowd(control: &Control) -> Result<()> {
     let kind = |number: usize| {
         (
@@ -858,11 +863,13 @@ fn crowd(control: &Control) -> Result<()> {
     share(control, &kinds, draw, 8 * SHARED, 0.5)
 }
 
-/// Jobs of so many draws keep a core busy for as long as their process is due: of shorter ones it cannot commit enough.
+/// Jobs of this many draws keep a core busy for the whole share of their process. With shorter jobs the process cannot
+/// commit enough.
 const LONG: u32 = 10;
 
-/// Processes that all want the core, with jobs of so many draws of `draw` and so many words, have it for the same time,
-/// whatever their jobs take and how large they are: at least for `part` of what each is due, over `time`.
+/// Processes that all want the core, with jobs of different numbers of draws of length `draw` and of words, get the
+/// same time on it, regardless of the length and size of their jobs: over `time`, each gets at least `part` of its fair
+/// share.
 fn share(
     control: &Control,
     kinds: &[(u32, usize)],
@@ -908,14 +915,14 @@ fn share(
     );
     ensure!(sum > 0.6 * time.as_secs_f64(), "the core was idle");
     ensure!(least >= part * mean, "{times:?}");
-    // How long its jobs take, in seconds (the time is half of that for which they come), and the longest wait.
+    // The length of its jobs in seconds (`time` is half of the period in which they run), and the longest wait.
     let mut jobs = Vec::new();
     for (answer, time) in commits.iter().zip(&times) {
         let (count, longest) = answer.split_once(' ').context("two numbers")?;
         let longest = longest.parse::<f64>()? / 1000.0;
         jobs.push((2.0 * time / count.parse::<f64>()?, longest));
     }
-    // Each of the others has as long as a job takes before it, and what it has under way; twice that, on a busy host.
+    // Each other process may run one job before it, and the jobs that it has in flight; twice that, for a busy host.
     let round: f64 = jobs.iter().map(|(length, _)| length).sum();
     for (length, longest) in jobs {
         let bound = 2.0 * (JOBS * DRAW).as_secs_f64() + 2.0 * (round + length * kinds.len() as f64);

@@ -44,18 +44,18 @@ use rustix::process::kill_process;
 use rustix::process::Pid;
 use rustix::process::Signal;
 
-/// Pieces are put at multiples of it in their buffer.
+/// Pieces start at multiples of this offset in their buffer.
 const PIECE_BYTES: u32 = 2048;
 const BUFFER_BYTES: u32 = 64 * 1024;
 
-/// More than any chain may have.
+/// More pieces than a chain may have.
 const TOO_MANY: usize = 300;
 
 struct Fixture {
     abi: &'static Abi,
     paint: Paint,
     buffer: Buffer,
-    /// The parts of a COMMIT behind the first; they stay where they are.
+    /// The parts of a COMMIT after the first. They must not move.
     parts: RefCell<Vec<Vec<u8>>>,
 }
 
@@ -81,7 +81,7 @@ impl Fixture {
         })
     }
 
-    /// Writes a stream into the buffer; the description that would commit it alone, and the piece.
+    /// Writes a stream into the buffer. Returns the record that would commit it alone, and the piece.
     fn piece(&self, number: u32, stream: &Stream) -> (uapi::CommandBufferRecord, Piece) {
         let start = number * PIECE_BYTES;
         let record = place(&self.buffer, start, self.paint.engine().pipe(), stream);
@@ -94,7 +94,7 @@ impl Fixture {
         (record, piece)
     }
 
-    /// A location with `next` behind it.
+    /// A location that links to `next`.
     fn location(&self, piece: Piece, next: u64) -> Vec<u64> {
         let mut bytes = vec![0; self.abi.members["gcsHAL_COMMAND_LOCATION"]];
         for (field, value) in [
@@ -116,7 +116,7 @@ impl Fixture {
             .collect()
     }
 
-    /// Commits `first`, and the locations that begin at `next`; what else is set in the request is by name.
+    /// Commits `first` and the chain of locations at `next`. `more` sets further fields of the request by name.
     fn commit(
         &self,
         first: &uapi::CommandBufferRecord,
@@ -140,7 +140,7 @@ impl Fixture {
     }
 }
 
-/// Each piece draws; all of them run, one after the other.
+/// Each piece draws. All pieces run, in order.
 fn all_run(count: u32) -> Result<()> {
     let mut fixture = Fixture::new()?;
     fixture.paint.prove(0x0101_0101)?;
@@ -148,7 +148,7 @@ fn all_run(count: u32) -> Result<()> {
     let streams: Vec<Stream> = (0..count)
         .map(|number| {
             let mut stream = fixture.paint.fill_cell(number, colour(number));
-            // The last cell of all: the last piece has it in the end.
+            // All pieces draw the last cell, so that the last piece must win.
             stream.append(&fixture.paint.fill_cell(CELLS - 1, colour(number)));
             stream
         })
@@ -174,7 +174,7 @@ fn all_run(count: u32) -> Result<()> {
     })
 }
 
-/// A chain that is wrong somewhere is refused as a whole.
+/// A chain with an error in any place is refused as a whole.
 fn refusals() -> Result<()> {
     let mut fixture = Fixture::new()?;
     fixture.paint.prove(0x0202_0202)?;
@@ -245,7 +245,7 @@ fn refusals() -> Result<()> {
         let status = fixture.commit(&first, next, &[])?;
         same(what, status, Status::OUT_OF_RESOURCES)?;
     }
-    // Without an end.
+    // A chain without an end.
     let mut ring = fixture.location(good, 0);
     let at = ring.as_ptr() as usize as u64;
     ring.copy_from_slice(&fixture.location(good, at));
@@ -273,7 +273,7 @@ fn refusals() -> Result<()> {
         let status = fixture.commit(&first, next, &[(field, value)])?;
         same(field, status, wanted)?;
     }
-    // Nothing of all that has run.
+    // None of the refused chains ran.
     fixture.paint.client.finish()?;
     fixture.paint.expect(|_, _| 0x0202_0202)?;
     same("COMMIT", fixture.commit(&first, next, &[])?, Status::OK)?;
@@ -281,8 +281,8 @@ fn refusals() -> Result<()> {
     fixture.paint.expect(|_, _| 0xbad0_0001)
 }
 
-/// A program unmaps a view itself, and gets another one at its place. The end of the first one's node takes nothing from the
-/// second: its commands are run, and it is there still.
+/// A program unmaps a view itself and gets another one at the same address. The end of the first view's node does not
+/// affect the second: its commands run, and it still exists.
 fn reused() -> Result<()> {
     let mut fixture = Fixture::new()?;
     fixture.paint.prove(0x0303_0303)?;
@@ -318,19 +318,19 @@ fn reused() -> Result<()> {
     Ok(device.free(second)?)
 }
 
-/// Parts of a COMMIT, and jobs of another client before them: as many as may be under way.
+/// The parts of a COMMIT, and the jobs of another client before them: the most that may be in flight.
 const PARTS: u32 = 4;
 const JOBS: u32 = 30;
 
-/// How long each of these jobs takes.
+/// The duration of each of these jobs.
 const SLOW: Duration = Duration::from_secs(1);
 
 impl Fixture {
-    /// Commits each of `streams` as a part of its own, where the ones before were.
+    /// Commits each of `streams` as a separate part, in the place of the earlier ones.
     fn commit_parts(&self, streams: &[Stream]) -> Result<Status> {
         let (start, _) = self.abi.fields["Commit.subCommit.coreId"];
         let (last, _) = self.abi.fields["Commit.subCommit.useLocalMem"];
-        // A whole number of its 64-bit fields.
+        // A whole number of 64-bit fields.
         let bytes = last + 8 - start;
         let mut next = 0u64;
         for (number, stream) in streams.iter().enumerate().rev() {
@@ -357,11 +357,11 @@ impl Fixture {
 }
 
 thread_local! {
-    /// What the handler of SIGCONT draws with.
+    /// The fixture with which the handler of SIGCONT draws.
     static DRAWN_WITH: RefCell<Option<Rc<Fixture>>> = const { RefCell::new(None) };
 }
 
-/// Draws all cells anew, with the same memory, looks at them, and ends the process: what the signal has interrupted is left.
+/// Draws all cells again with the same memory, checks them, and exits. It does not return to the interrupted code.
 fn draw_anew() {
     let drawn = DRAWN_WITH.with(|fixture| -> Result<String> {
         let fixture = fixture.borrow().clone().context("a fixture")?;
@@ -382,13 +382,13 @@ fn draw_anew() {
     std::process::exit(0);
 }
 
-/// Is another process, which commits parts: one cell each.
+/// The command loop of another process, which commits parts of one cell each.
 fn be_other(_: &'static Abi) -> Result<()> {
     let mut fixture = Fixture::new()?;
     fixture.paint.prove(0x0101_0101)?;
     let fixture = Rc::new(fixture);
     DRAWN_WITH.with(|place| place.replace(Some(fixture.clone())));
-    // Before it is another user.
+    // Created before the process changes its user.
     let mut paint = Paint::new()?;
     other::serve(|words| match *words {
         ["leaves"] => {
@@ -404,7 +404,7 @@ fn be_other(_: &'static Abi) -> Result<()> {
             become_user(user.parse()?)?;
             Ok("changed".to_string())
         }
-        // Its jobs take all places.
+        // Its jobs occupy all slots.
         ["draw", count] => {
             let stream = paint.fill_cell(0, 0xc010_0000);
             for _ in 0..count.parse::<u32>()? {
@@ -412,7 +412,7 @@ fn be_other(_: &'static Abi) -> Result<()> {
             }
             Ok("drawing".to_string())
         }
-        // The same; then it commits parts, as often as it can, with a handler that has something to do.
+        // Does the same, then commits parts as often as it can. With `handled`, a signal handler runs as well.
         ["besiege", handled] => {
             let stream = paint.fill_cell(0, 0xc010_0000);
             for _ in 1..JOBS {
@@ -448,8 +448,8 @@ fn be_other(_: &'static Abi) -> Result<()> {
     })
 }
 
-/// Parts of a program with an interval timer get their places among the jobs of another that keeps the core busy, as they do
-/// without one.
+/// Parts of a program with an interval timer get their slots among the jobs of another program that keeps the core
+/// busy, like those of a program without a timer.
 fn ticking() -> Result<()> {
     const TIMES: u32 = 5;
     let control = Control::open()?;
@@ -484,7 +484,7 @@ fn ticking() -> Result<()> {
     Ok(())
 }
 
-/// Whether the process is stopped (`T`).
+/// Whether the process is stopped (state `T`).
 fn is_stopped(id: i32) -> Result<bool> {
     let text = fs::read_to_string(format!("/proc/{id}/stat"))?;
     let state = text.rsplit_once(')').context("no name")?.1.trim_start();
@@ -494,20 +494,20 @@ fn is_stopped(id: i32) -> Result<bool> {
 /// SIGCONT.
 const SIGCONT: i32 = 18;
 
-/// A process that is stopped while a part waits for its place is stopped, and not when all have theirs; and goes on there:
-/// each part runs once. If it `leaves` it goes on in a handler with a COMMIT of as many parts in the same memory: all of them
-/// run.
+/// A process that receives SIGSTOP while a part waits for its slot stops at once, not when all parts have slots. After
+/// SIGCONT it continues there, and each part runs once. With `leaves`, it continues in a handler that commits the same
+/// number of parts in the same memory: all of them run.
 fn stopped(leaves: bool) -> Result<()> {
     let control = Control::open()?;
     let mut other = Other::start(Abi::own())?;
     other.ask(if leaves { "leaves" } else { "prove" })?;
     let mut filler = Other::start(Abi::own())?;
-    // Until the core is not shared any more: a process alone may take all places.
+    // Wait until the core is not shared any more: a process that is alone may use all slots.
     std::thread::sleep(Duration::from_millis(1200));
     let before = control.counters().draws();
     let armed = control.arm(fault::SLOW_DRAWS, SLOW.as_micros() as u32);
     filler.ask(&format!("draw {}", JOBS - 1))?;
-    // The first part has the last place, or that of a job that has ended meanwhile; the others wait.
+    // The first part has the last slot, or that of a job that has ended; the others wait.
     other.tell("parts")?;
     std::thread::sleep(SLOW / 4);
     let id = Pid::from_raw(other.id()).context("a process")?;
@@ -525,26 +525,26 @@ fn stopped(leaves: bool) -> Result<()> {
     same("COMMIT", other.answer()?, format!("{:?}", Status::OK))?;
     other.ask("expect")?;
     let drawn = control.counters().draws() - before;
-    // The first of a process comes after a clear of scratch memory, unless its pipe was its own before.
+    // The first job of a process follows a clear of scratch memory, unless the process used the pipe before.
     let clears = drawn.checked_sub(u64::from(JOBS - 1 + PARTS));
     ensure!(matches!(clears, Some(1 | 2)), "{drawn} draws");
     Ok(())
 }
 
-/// How long each job of a process takes whose parts wait: longer than the machine waits for its processes.
+/// The duration of each job of a process whose parts wait: longer than the suspend waits for processes.
 const LONG: Duration = Duration::from_secs(60);
 
-/// How long the machine may take to fall asleep: jobs that hold it up have the limit of the suite, 2 s.
+/// How long the machine may take to suspend. Jobs that delay it have the suite's limit of 2 s.
 const TO_SLEEP: Duration = Duration::from_secs(15);
 
-/// Between a besieger's ticks, in milliseconds.
+/// The interval between the timer ticks of a besieging process, in milliseconds.
 const TICK: u32 = 5;
 
-/// How long each job takes of many: less than the limit of the suite.
+/// The duration of each of many jobs: less than the limit of the suite.
 const BELOW: Duration = Duration::from_millis(1600);
 
-/// The machine sleeps while another, an ordinary user's process, does `what` with draws of `length` each: it answers
-/// `answer` once it has begun.
+/// Suspends the machine while a process of an ordinary user does `what` with draws of `length` each. The process
+/// answers `answer` once it has begun.
 fn asleep(what: &str, answer: Option<&str>, length: Duration) -> Result<()> {
     let control = Control::open()?;
     let mut other = Other::start_as(Abi::own(), 1000)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Commands that do not exist, that belong into queues only, or that this driver does not offer: a status, no effect.
-//! And the small ones that only tell something.
+//! Commands that do not exist, that are valid only in queues, or that this driver does not implement: they return a
+//! status and have no effect. Also small query commands.
 
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -27,26 +27,27 @@ use galcore_selftests::system::KernelLog;
 use galcore_selftests::system::LogLine;
 use gpu_control::fault;
 
-/// Known to the interface; not built.
+/// Commands of the interface that this driver does not implement.
 const NOT_BUILT: &[Command] = &[
     Command::COMPOSE,
     Command::ALLOCATE_VIRTUAL_COMMAND_BUFFER,
     Command::FREE_VIRTUAL_COMMAND_BUFFER,
 ];
 
-/// What commands are filled with.
+/// Bytes that fill the payload of commands.
 const FILLERS: [u8; 4] = [0x00, 0xff, 0x01, 0x40];
 
 fn main() -> ExitCode {
     harness::program(|| {
-        // Each time that a core comes back it is reset.
+        // A core is reset each time that it powers on again.
         system::stay_awake()?;
         let paint = &RefCell::new(Paint::new()?);
-        // Else a command of another generation of this size would tell that it is that one.
+        // Otherwise, a command of another generation with this interface size would assign the client to that
+        // generation.
         set_interface(paint.borrow().device().file(), Abi::own().name)?;
         let control = &Control::open()?;
         let before = control.counters();
-        // Every command gets each kind of payload: nothing, ones, numbers that could be addresses.
+        // Every command gets several payloads: zeros, ones, and numbers that could be addresses.
         let all = |command: Command, wanted: Status| -> Result<()> {
             for filler in FILLERS {
                 let mut interface = Interface::new(command);
@@ -102,7 +103,7 @@ fn main() -> ExitCode {
             });
         }
         suite.test("registers and shared data that are none", move || {
-            // All fillers but the first are between registers, or far behind them.
+            // All fillers but the first give an address between registers, or far past them.
             for command in [Command::READ_REGISTER, Command::WRITE_REGISTER] {
                 for filler in [0xff, 0x01, 0x40] {
                     let status = filled(command, filler)?.status();
@@ -126,7 +127,7 @@ fn main() -> ExitCode {
             }
             same("on", filled(power, 0)?.status(), Status::OK)?;
             all(Command::RESET, Status::OK)?;
-            // All fillers are far more than the full clock, or less than the least.
+            // All fillers are far above the full clock, or below the minimum.
             all(Command::SET_FSCALE_VALUE, Status::INVALID_ARGUMENT)?;
             let paint = paint.borrow();
             for (value, wanted) in [
@@ -208,7 +209,7 @@ fn main() -> ExitCode {
             let answer = filled(Command::QUERY_RESET_TIME_STAMP, 0xff)?;
             same("status", answer.status(), Status::OK)?;
             let number = &answer.bytes()[UNION_OFFSET..UNION_OFFSET + 8];
-            // One for each that it has asked for.
+            // One for each time that the test sent the command.
             let asked = u64::try_from(FILLERS.len())?;
             same("timeStamp", u64::from_le_bytes(number.try_into()?), asked)
         });
@@ -250,7 +251,7 @@ fn main() -> ExitCode {
         suite.test(
             "CACHE of no node answers OK, of an unknown one INVALID_ARGUMENT",
             move || {
-                // The node is the fifth long word of the union.
+                // The node is the fifth 64-bit word of the union.
                 for (node, wanted) in [(0, Status::OK), (0x7fff_ff00, Status::INVALID_ARGUMENT)] {
                     let mut interface = Interface::new(Command::CACHE);
                     interface.bytes_mut()[UNION_OFFSET] = 1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! GPU addresses in command buffers: 0 and the client's own go through, all others are refused, and what was checked
-//! is what runs, whatever other threads do meanwhile.
+//! GPU addresses in command buffers. COMMIT accepts 0 and the client's own addresses, and refuses all others. The
+//! commands run as they were checked, whatever other threads do in the meantime.
 //!
-//! Wants the module with `allowedRanges` of one page.
+//! The module must be loaded with `allowedRanges` of one page.
 
 use std::io::BufRead;
 use std::io::BufReader;
@@ -51,7 +51,7 @@ use galcore_selftests::video::surface_at;
 use galcore_selftests::video::unlock;
 use gpu_control::Board;
 
-/// A client, a command buffer of its own and the GPU from outside.
+/// A client, its command buffer, and the GPU's control BAR.
 struct Bench {
     client: Client,
     control: Control,
@@ -63,7 +63,7 @@ struct Bench {
 impl Bench {
     fn new() -> Result<Self> {
         let client = Client::start()?;
-        // A core that goes off forgets its states.
+        // The states are lost when the core powers off.
         system::stay_awake()?;
         let buffer = client.device().allocate_contiguous(0x8000)?;
         let control = Control::open()?;
@@ -80,7 +80,7 @@ impl Bench {
         self.client.device()
     }
 
-    /// Whether the client's memory for commands has this GPU address.
+    /// Whether the client's command memory contains this GPU address.
     fn has(&self, address: u32) -> bool {
         self.buffer.has(address) || self.client.has_command_memory(address)
     }
@@ -92,7 +92,7 @@ impl Bench {
         Ok(self.device().send_commit(&record, 0, &mut Queue::new())?)
     }
 
-    /// Sends `words` until the log says `wanted`, in as many lines as it is let; they are refused.
+    /// Sends `words`, which must be refused, until the log contains `wanted`. The log is rate-limited.
     fn logged(&self, log: &mut KernelLog, wanted: &str, words: &[u32]) -> Result<()> {
         harness::eventually(wanted, Duration::from_secs(20), || {
             same(wanted, self.send(words)?, Status::INVALID_DATA)?;
@@ -101,7 +101,7 @@ impl Bench {
         })
     }
 
-    /// The state (byte address) that says where the engine draws to.
+    /// The state (byte address) with the address that the engine draws to.
     fn target(&self) -> u32 {
         match self.client.engine().pipe() {
             Pipe::Pipe2d => 0x1228,
@@ -115,8 +115,8 @@ impl Bench {
         self.control.read(gpu_control::STATE_VALUE)
     }
 
-    /// Every state of the list with `value`: refused, and none is loaded. Those of samplers, with which nothing is drawn
-    /// here, lead to scratch memory.
+    /// Loads `value` into every state of the list: refused, and no state changes. States of samplers that no draw here
+    /// uses get the address of scratch memory instead.
     fn refused(&self, what: &str, value: u32) -> Result<()> {
         let addresses = addresses_of(self.board);
         for &address in &addresses {
@@ -141,7 +141,7 @@ impl Bench {
         Ok(())
     }
 
-    /// A few of the list with `value`: loaded.
+    /// Loads `value` into a few states of the list: accepted.
     fn accepted(&self, what: &str, value: u32) -> Result<()> {
         let some = [
             0x644, 0x680, 0x1228, 0x1610, 0x2400, 0x277c, 0x3824, 0x14800,
@@ -165,10 +165,10 @@ impl Bench {
     }
 }
 
-/// The addresses of samplers: of their tile status, and of their pictures.
+/// The address states of samplers: of their tile status, and of their pictures.
 const SAMPLERS: [std::ops::Range<u32>; 3] = [0x1740..0x1760, 0x2400..0x2780, 0x1_0800..0x1_1000];
 
-/// One page of GPU addresses that the module's parameter allows to all.
+/// The page of GPU addresses that the module parameter allows for all clients.
 fn allowed(bench: &Bench) -> Result<u32> {
     let text = std::fs::read_to_string("/sys/module/galcore/parameters/allowedRanges")?;
     let (start, bytes) = text.trim().split_once(',').context("allowedRanges")?;
@@ -178,10 +178,10 @@ fn allowed(bench: &Bench) -> Result<u32> {
     Ok(start - bench.client.base_address())
 }
 
-/// Where the kernel's own memory begins on the virtual board.
+/// The start of the kernel's own memory on the virtual board.
 const RAM: u32 = 0x4000_0000;
 
-/// A fill of "address 0" and a copy from there: what is written is what is read, and no memory of the machine's.
+/// Fills "address 0" and copies from it: the copy reads what the fill wrote, and no memory of the machine is involved.
 fn scratch_only(bench: &Bench) -> Result<()> {
     let (device, engine) = (bench.device(), bench.client.engine());
     let node = device.allocate(0x1_0000, 64, surface::BITMAP, Pool::SYSTEM)?;
@@ -199,10 +199,10 @@ fn scratch_only(bench: &Bench) -> Result<()> {
         Ok(device.stall()?)
     };
     let before = bench.control.violations();
-    // First what is harmless, should it be memory of somebody's after all.
+    // The first colour is harmless, in case the draw does reach other memory.
     for colour in [0x5c4a_7c41, 0x1234_5678] {
         commit(&|stream| engine.copy_all(stream, &nothing, (0, 0), &own, &[all], all))?;
-        // One page, again and again.
+        // The same page repeats.
         for at in (4096..own.stride as usize * own.height as usize).step_by(4) {
             let (here, there) = (memory.read(at), memory.read(at % 4096));
             ensure!(
@@ -210,7 +210,7 @@ fn scratch_only(bench: &Bench) -> Result<()> {
                 "{here:#x} at {at:#x}, {there:#x} in the page before"
             );
         }
-        // Loaded in a COMMIT before: in one with the draw it is taken for a mistake.
+        // Loaded in an earlier COMMIT: in the same COMMIT as the draw, the checker treats it as an error.
         let mut fill = Stream::new();
         engine.fill(&mut fill, &nothing, all, colour);
         let refused = bench.send(fill.words())?;
@@ -233,7 +233,7 @@ fn scratch_only(bench: &Bench) -> Result<()> {
     Ok(device.free(node)?)
 }
 
-/// Tile status with a page of pool VIRTUAL, and with memory that is physical.
+/// Tile status in a page of pool VIRTUAL, and in memory with a physical address.
 fn physical_states(bench: &Bench) -> Result<()> {
     let device = bench.device();
     if !states::has(bench.board, states::TILE_STATUS[0]) {
@@ -260,7 +260,7 @@ fn physical_states(bench: &Bench) -> Result<()> {
         };
         same(&what, load(page)?, wanted)?;
         same(&what, load(page.wrapping_add(offset))?, wanted)?;
-        // What both would be as physical addresses: the kernel's memory.
+        // What both addresses would be as physical ones: the kernel's memory.
         for other in [RAM, RAM + 0x100_0000] {
             same(&what, load(other)?, Status::INVALID_DATA)?;
         }
@@ -280,7 +280,7 @@ fn physical_states(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// States of newer cores and of engines that this one lacks, with an address of the client's own.
+/// Loads one of the client's own addresses into states of newer cores and of engines that this core lacks.
 fn unknown_states(bench: &Bench) -> Result<()> {
     let mut log = KernelLog::from_now()?;
     let own = bench.buffer.address;
@@ -318,7 +318,7 @@ fn unknown_states(bench: &Bench) -> Result<()> {
     for &(state, _) in &unknown {
         same(&format!("state {state:#x}"), bench.state(state), 0)?;
     }
-    // The log says so.
+    // The log names the states.
     for (state, name) in [unknown[0], unknown[7]] {
         let wanted =
             format!("state {state:#x} ({name}) = {own:#010x}: not known for this core, at word 0");
@@ -327,7 +327,7 @@ fn unknown_states(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// What a client's author is told of the mistakes that the checker finds.
+/// The log lines that help a client's author with errors that the checker finds.
 fn mistakes(bench: &Bench) -> Result<()> {
     let mut log = KernelLog::from_now()?;
     let target = bench.target();
@@ -403,7 +403,7 @@ fn address_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
                 ("the byte behind it", address + 8192),
                 ("the byte before it", address - 1),
             ] {
-                // Where the kernel has put it may be beside this client's other memory.
+                // The kernel may have placed it next to other memory of this client.
                 let wanted = match bench.has(beside) {
                     true => Status::OK,
                     false => Status::INVALID_DATA,
@@ -411,14 +411,14 @@ fn address_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
                 let status = bench.send(&[0x0801_0000 | (bench.target() / 4), beside])?;
                 same(what, status, wanted)?;
             }
-            // A second lock of a node in the pool; the first unlock leaves one.
+            // A second lock of a node in the pool; one remains after the first unlock.
             if pool == Pool::SYSTEM {
                 device.lock(node)?;
                 device.unlock(node)?;
                 bench.accepted("still locked once", address)?;
             }
             unlock(device, node)?;
-            // Clients unlock before they commit the last commands that use a node.
+            // Clients unlock a node before they commit the last commands that use it.
             bench.accepted("unlocked, not yet freed", address)?;
             device.free(node)?;
             let status = bench.send(&[0x0801_0000 | (bench.target() / 4), address])?;
@@ -453,7 +453,7 @@ fn address_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             load(buffer.address)?,
             Status::INVALID_DATA,
         )?;
-        // Behind this one, the next may not use it any more.
+        // The next COMMIT may not use it any more.
         let buffer = device.allocate_contiguous(4096)?;
         let mut stream = Stream::new();
         stream.state(bench.target(), buffer.address);
@@ -611,7 +611,7 @@ fn address_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     });
 }
 
-/// Another process, which takes memory that this one has freed.
+/// Another process, which allocates memory that this one has freed.
 struct Other {
     child: Child,
     answers: BufReader<ChildStdout>,
@@ -627,7 +627,7 @@ impl Other {
         Ok(Self { child, answers })
     }
 
-    /// Has it do something.
+    /// Sends a command and returns the answer.
     fn ask(&mut self, what: &str) -> Result<String> {
         let input = self.child.stdin.as_mut().context("stdin")?;
         writeln!(input, "{what}")?;
@@ -639,13 +639,13 @@ impl Other {
 
 impl Drop for Other {
     fn drop(&mut self) {
-        // The end of its standard input ends it; then there is nothing left to do about an error.
+        // The process ends at the end of its standard input. A drop cannot report an error.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
 }
 
-/// Is the other process: `take` allocates a node and says its address; `look` says what is in it, and frees it.
+/// The other process: `take` allocates a node and answers its address; `look` answers its contents and frees it.
 fn other() -> Result<()> {
     let client = Client::start()?;
     let device = client.device();
@@ -676,8 +676,8 @@ fn other() -> Result<()> {
     Ok(())
 }
 
-/// One thread commits fills of a node for ever, with long queues; the other unlocks it and frees it, and another process
-/// gets its memory: nothing may be drawn there any more.
+/// One thread continuously commits fills of a node, with long queues. The other unlocks and frees the node, and another
+/// process gets its memory: no fill may reach it after that.
 fn freed_under_way(bench: &Bench, rounds: u32) -> Result<()> {
     let device = bench.device();
     let (target, busy, hits) = (&AtomicU32::new(0), &AtomicU32::new(0), &AtomicU32::new(0));
@@ -735,7 +735,7 @@ fn freed_under_way(bench: &Bench, rounds: u32) -> Result<()> {
                 device.free(node)?;
                 let next: u32 = other.ask("take")?.parse()?;
                 target.store(0, SeqCst);
-                // Until the painter has come round.
+                // Wait until the painter has started another round.
                 let now = busy.load(SeqCst);
                 harness::eventually("the painter goes on", Duration::from_secs(20), || {
                     Ok(busy.load(SeqCst) >= now + 2)
@@ -758,7 +758,7 @@ fn freed_under_way(bench: &Bench, rounds: u32) -> Result<()> {
     })
 }
 
-/// One thread changes a word of the command buffer for ever; the other commits it.
+/// One thread continuously changes a word of the command buffer while the other commits it.
 fn changed_under_way(bench: &Bench, rounds: u32) -> Result<()> {
     const GOOD: [u32; 2] = [0x1800_0000, 0];
     // END, LINK, EVENT, a foreign address, WAIT.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! COMMIT with everything that may be wrong about it: a status, nothing executed, the next commit fine.
+//! COMMIT with every kind of error: it returns a status, nothing runs, and the next commit succeeds.
 //!
-//! "Nothing executed" is what the GPU says: its counters of draws stay, and so do the pixels.
+//! "Nothing runs" is checked in the GPU: its counters of draws and the pixels do not change.
 
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -31,15 +31,15 @@ use galcore_selftests::harness::same;
 use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Suite;
 
-/// Colour that must never show.
+/// The colour of draws that must not run.
 const FORBIDDEN: u32 = 0xffba_dbad;
 
-/// The test's own command buffer and what is needed to see that it did not run.
+/// A command buffer, and what is needed to check that it did not run.
 struct Bench {
     paint: RefCell<Paint>,
     control: Control,
     buffer: Buffer,
-    /// Wakes when a queue ran that must not.
+    /// Set by a queue that must not run.
     signal: i32,
 }
 
@@ -60,24 +60,24 @@ impl Bench {
         self.paint.borrow().engine().pipe()
     }
 
-    /// A stream that would draw the forbidden colour.
+    /// A stream that draws the forbidden colour.
     fn stream(&self) -> Stream {
         self.paint.borrow().fill_all(FORBIDDEN)
     }
 
-    /// A stream with `words` behind a draw: nothing of it may run.
+    /// A stream with `words` after a draw: no part of it may run.
     fn behind_draw(&self, words: &[u32]) -> Stream {
         let mut stream = self.stream();
         stream.raw(words);
         stream
     }
 
-    /// A record for a good stream in the command buffer.
+    /// A record for a valid stream in the command buffer.
     fn record(&self, stream: &Stream) -> CommandBufferRecord {
         place(&self.buffer, 0, self.pipe(), stream)
     }
 
-    /// Does `send` and checks its status, that nothing ran, and that all still works.
+    /// Calls `send` and checks its status, that nothing ran, and that a valid commit still works.
     fn refuse(
         &self,
         what: &str,
@@ -105,7 +105,7 @@ impl Bench {
             .with_context(|| format!("the commit after {what}"))
     }
 
-    /// A record that must be refused.
+    /// Checks that a changed record is refused.
     fn refuse_record(
         &self,
         what: &str,
@@ -119,7 +119,7 @@ impl Bench {
         })
     }
 
-    /// Words behind a draw that must be refused.
+    /// Checks that `words` after a draw are refused.
     fn refuse_words(&self, what: &str, words: &[u32]) -> Result<()> {
         let record = self.record(&self.behind_draw(words));
         self.refuse(what, Status::INVALID_DATA, |device, queue| {
@@ -127,7 +127,7 @@ impl Bench {
         })
     }
 
-    /// Words in front of a draw that must be let through.
+    /// Checks that `words` before a draw are accepted.
     fn accept_words(&self, what: &str, words: &[u32]) -> Result<()> {
         let mut stream = Stream::new();
         stream.raw(words);
@@ -281,7 +281,7 @@ fn record_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             (true, false) => Pipe::Pipe3d,
             _ => Pipe::Pipe2d,
         };
-        // Clients leave the field at 0, and the core begins in the engine that it has.
+        // Clients leave the field at 0. The core then starts in the engine that it has.
         let stream = bench.paint.borrow().fill_all(0xff0a_0b0d);
         let record = place(&bench.buffer, 0, missing, &stream);
         {
@@ -317,7 +317,7 @@ fn record_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             paint.device().stall()?;
             paint.expect(|_, _| colour)
         };
-        // What is unknown counts as none.
+        // An unknown context counts as none.
         for (at, context) in [0, attached.context, 0x7fff_ff00, u32::MAX]
             .into_iter()
             .enumerate()
@@ -372,7 +372,7 @@ fn record_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     });
 }
 
-/// LOAD_STATE of one state.
+/// A LOAD_STATE of one state.
 fn load(address: u32) -> [u32; 2] {
     [0x0801_0000 | (address / 4), 0]
 }
@@ -493,7 +493,7 @@ fn stream_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         words.select_pipe(Pipe::Pipe2d, Pipe::Pipe3d);
         words.raw(&[0x2000_0100, 0, 0, 0x0001_0001]);
         bench.refuse_words("DRAW_2D", words.words())?;
-        // And the buffer that begins in the 3D pipe.
+        // Also in a buffer that begins in the 3D pipe.
         let mut stream = Stream::new();
         stream.raw(&[0x2000_0100, 0, 0, 0x0001_0001]);
         let record = place(&bench.buffer, 0, Pipe::Pipe3d, &stream);
@@ -558,7 +558,7 @@ fn stream_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
                 "behind a draw behind the semaphore",
                 vec![&ARM[..], &draw, &WAIT, &select],
             ),
-            // The stall may match the first of two semaphores.
+            // The stall may belong to the first of two semaphores.
             (
                 "behind a semaphore armed twice",
                 vec![&ARM[..], &draw, &ARM, &WAIT, &select],

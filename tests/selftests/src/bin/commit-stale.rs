@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Addresses that stay in the GPU's states: a draw that loads none must not reach memory that is another's by now, and
-//! reaches the client's own as long as that is there.
+//! Addresses that remain in the GPU's states. A draw that loads no address must not reach memory that now belongs to
+//! another process. It reaches the client's own memory as long as this exists.
 
 use std::process::ExitCode;
 
@@ -49,10 +49,10 @@ use gpu_control::Board;
 /// Bytes of a surface.
 const BYTES: u32 = 0x8000;
 
-/// A colour that must never show.
+/// The colour of draws that must not reach any process's memory.
 const FORBIDDEN: u32 = 0xffba_dbad;
 
-/// A client, a surface in the pool, and the GPU from outside.
+/// A client, its command buffer, and the GPU's control BAR.
 struct Bench {
     client: Client,
     control: Control,
@@ -60,7 +60,7 @@ struct Bench {
     buffer: Buffer,
 }
 
-/// A node and the picture in it.
+/// A node and the surface in it.
 struct Canvas {
     node: Node,
     surface: Surface,
@@ -95,7 +95,7 @@ impl Canvas {
 impl Bench {
     fn new() -> Result<Self> {
         let client = Client::start()?;
-        // A core that goes off forgets its states.
+        // The states are lost when the core powers off.
         system::stay_awake()?;
         Ok(Self {
             control: Control::open()?,
@@ -109,12 +109,12 @@ impl Bench {
         self.client.device()
     }
 
-    /// Commits in a context (0: in none) and waits.
+    /// Commits in a context (0: without one) and waits.
     fn commit(&self, context: u32, stream: &Stream) -> Result<()> {
         self.commit_with(context, stream, 0)
     }
 
-    /// The same, in another pipe than its own.
+    /// Like [`Bench::commit`], in a given pipe.
     fn commit_to(&self, pipe: Pipe, context: u32, stream: &Stream) -> Result<()> {
         let record = place(&self.buffer, 0, pipe, stream);
         self.device().commit(&record, context, &mut Queue::new())?;
@@ -131,7 +131,7 @@ impl Bench {
         Ok(self.device().stall()?)
     }
 
-    /// Draws all of a canvas, addresses and all.
+    /// Fills a canvas, with all addresses.
     fn fill(&self, canvas: &Canvas, colour: u32) -> Stream {
         self.fill_surface(&canvas.surface, colour)
     }
@@ -140,7 +140,7 @@ impl Bench {
         fill_with(self.client.engine(), surface, colour)
     }
 
-    /// The same, but no address is loaded.
+    /// The same without loads of addresses.
     fn bare(&self, colour: u32) -> Result<Stream> {
         self.bare_with(self.client.engine(), colour)
     }
@@ -170,7 +170,7 @@ impl Bench {
         Ok(stream)
     }
 
-    /// The state (byte address) that says where is drawn to.
+    /// The state (byte address) with the address that the engine draws to.
     fn target(&self) -> u32 {
         match self.client.engine() {
             Engine::TwoD => state::DE_DEST_ADDRESS,
@@ -185,9 +185,9 @@ impl Bench {
         self.control.read(gpu_control::STATE_VALUE)
     }
 
-    /// A bare draw that something must come of, but not in anybody's memory.
+    /// A draw without an address, which must run but not reach any process's memory.
     ///
-    /// `clears`: how often scratch memory is cleared for it.
+    /// `clears`: how often the driver clears scratch memory before it.
     fn harmless_draw(&self, context: u32, clears: u64) -> Result<()> {
         let draws = |control: &Control| control.counters().draws();
         let before = draws(&self.control);
@@ -200,7 +200,7 @@ impl Bench {
         )
     }
 
-    /// All states that take addresses lead nowhere, or into this.
+    /// Checks that all address states point to scratch memory or into the given range.
     fn leads_into(&self, what: &str, start: u32, bytes: u32) -> Result<()> {
         let board = self.control.board().context("an unknown board")?;
         let pipe = self.client.engine().pipe();
@@ -219,7 +219,7 @@ impl Bench {
     }
 }
 
-/// Loads a canvas's address, frees it, lets another process have its memory, and draws.
+/// Loads a canvas's address, frees the canvas, lets another process allocate its memory, and draws.
 fn freed(bench: &Bench, other: &mut Other, context: u32) -> Result<()> {
     let mut hits = 0;
     for round in 0..8 {
@@ -240,10 +240,10 @@ fn freed(bench: &Bench, other: &mut Other, context: u32) -> Result<()> {
     Ok(())
 }
 
-/// The same behind commands before which the states were forgotten, and which have loaded them again.
+/// Like [`freed`], after commands that loaded the states again once they were reset.
 fn freed_again(bench: &Bench, other: &mut Other, context: u32) -> Result<()> {
     for round in 0..8 {
-        // Both at once: the second is to lie elsewhere.
+        // Allocate both at once, so that the second lies elsewhere.
         let canvases = [Canvas::new(&bench.client)?, Canvas::new(&bench.client)?];
         for (canvas, colour) in canvases.into_iter().zip(0xff00_2200 + 2 * round..) {
             bench.commit(context, &bench.fill(&canvas, colour))?;
@@ -260,7 +260,7 @@ fn freed_again(bench: &Bench, other: &mut Other, context: u32) -> Result<()> {
     Ok(())
 }
 
-/// Another process draws, and this one draws behind it without an address of its own.
+/// Another process draws, then this process draws without loading an address.
 fn anothers(bench: &Bench, other: &mut Other, context: u32) -> Result<()> {
     for colour in [0x1111_1111u32, 0x2222_2222] {
         let theirs: u32 = other.ask("take")?.parse()?;
@@ -275,12 +275,12 @@ fn anothers(bench: &Bench, other: &mut Other, context: u32) -> Result<()> {
     Ok(())
 }
 
-/// What a process loads into a state that carries data.
+/// The value that a process loads into a data state.
 fn secret(byte: u32) -> u32 {
     byte.wrapping_mul(0x9e37_79b1) | 1
 }
 
-/// Data that one process has loaded stays for itself, and is gone for another.
+/// Data that one process loads stays available to it, and is not visible to another.
 fn anothers_data(bench: &Bench, other: &mut Other, pipe: Pipe, context: &str) -> Result<()> {
     let board = bench.control.board().context("an unknown board")?;
     let runs = states::data_of(board, pipe);
@@ -304,14 +304,14 @@ fn anothers_data(bench: &Bench, other: &mut Other, pipe: Pipe, context: &str) ->
         let kept = all.iter().filter(|&&byte| dump.state(byte) == secret(byte));
         Ok((kept.count(), all.len()))
     };
-    // Not even the end of some memory takes it away.
+    // The end of other memory does not remove it either.
     let canvas = Canvas::new(&bench.client)?;
     bench.commit(0, &bench.fill(&canvas, 1))?;
     canvas.free(bench.device())?;
     commit(&nop())?;
     let (own, all) = kept()?;
     println!("# {own} of {all} words are there for their own process");
-    // But for the colours that the fill has loaded.
+    // Except for the colours that the fill loaded.
     ensure!(own + 8 >= all, "{own} of {all} words are left");
     let before = bench.control.counter(counter::STATE_WORDS);
     other.ask(&format!("nop {} {context}", pipe.number()))?;
@@ -319,7 +319,7 @@ fn anothers_data(bench: &Bench, other: &mut Other, pipe: Pipe, context: &str) ->
     println!("# {words} words of states for another process");
     let (left, _) = kept()?;
     same("words of another process's", left, 0)?;
-    // What no context keeps comes back with the process's own next commands: clients load it once.
+    // States that no context keeps return with the process's next commands: clients load them only once.
     if pipe == Pipe::Pipe2d {
         commit(&nop())?;
         same("words that are back behind another's", kept()?.0, own)?;
@@ -330,7 +330,7 @@ fn anothers_data(bench: &Bench, other: &mut Other, pipe: Pipe, context: &str) ->
         off?;
         commit(&nop())?;
         same("words that are back behind a pause", kept()?.0, own)?;
-        // Its last ones, and none of them is another's still.
+        // The last values of the process return, and none of another process.
         let (first, _) = runs[0];
         commit(Stream::new().state(first, 7))?;
         other.ask(&format!("nop {} {context}", pipe.number()))?;
@@ -342,18 +342,18 @@ fn anothers_data(bench: &Bench, other: &mut Other, pipe: Pipe, context: &str) ->
     dump.free(bench.device())
 }
 
-/// What one process draws without an address it can read itself, and no other process, with any engine.
+/// A process can read what it drew without an address. No other process can, with any engine.
 fn anothers_strays(bench: &Bench, other: &mut Other, others: &str) -> Result<()> {
     let canvas = Canvas::new(&bench.client)?;
     let identity = bench.client.identity();
     for engine in engines(identity) {
         let pipe = engine.pipe();
         for reader in engines(identity) {
-            // The address that comes back to the 2D engine leads nowhere, too.
+            // The address that the 2D engine gets back also points to no memory.
             let gone = Canvas::new(&bench.client)?;
             bench.commit_to(pipe, 0, &fill_with(engine, &gone.surface, 1))?;
             gone.free(bench.device())?;
-            // The address of the last round's canvas goes; and the reader is the last in its own pipe.
+            // Removes the address of the last round's canvas, and makes the reader the last user of its pipe.
             for used in [pipe, reader.pipe()] {
                 other.ask(&format!("nop {} {others}", used.number()))?;
             }
@@ -374,7 +374,7 @@ fn anothers_strays(bench: &Bench, other: &mut Other, others: &str) -> Result<()>
     canvas.free(bench.device())
 }
 
-/// All that a core can draw with.
+/// All engines of a core that can draw.
 fn engines(identity: &QueryChipIdentity) -> impl Iterator<Item = Engine> {
     let resolve = Engine::Resolve {
         pipes: pixel_pipes(identity),
@@ -383,7 +383,7 @@ fn engines(identity: &QueryChipIdentity) -> impl Iterator<Item = Engine> {
     two_d.into_iter().chain(has_3d(identity).then_some(resolve))
 }
 
-/// All of a surface, with the engine.
+/// A fill of a whole surface with the engine.
 fn fill_with(engine: Engine, surface: &Surface, colour: u32) -> Stream {
     let mut stream = Stream::new();
     let all = Rect::new(0, 0, surface.width, surface.height);
@@ -392,12 +392,12 @@ fn fill_with(engine: Engine, surface: &Surface, colour: u32) -> Stream {
     stream
 }
 
-/// A surface that has no address.
+/// A surface without an address.
 fn nowhere() -> Result<Surface> {
     surface_at(0, Memory::new(Region::anonymous(BYTES as usize)?))
 }
 
-/// Copies from no address to all of a canvas.
+/// Copies to a whole canvas from a surface without an address.
 fn from_nowhere(engine: Engine, canvas: &Canvas) -> Result<Stream> {
     let mut stream = Stream::new();
     let target = &canvas.surface;
@@ -407,25 +407,26 @@ fn from_nowhere(engine: Engine, canvas: &Canvas) -> Result<Stream> {
     Ok(stream)
 }
 
-/// What one client loads stays, as long as nobody else comes and nothing is freed: not one word more is fetched.
+/// The states that one client loads stay while no other client runs and no memory is freed: the front end fetches no
+/// additional word.
 fn nothing_lost(bench: &Bench) -> Result<()> {
     let canvas = Canvas::new(&bench.client)?;
     bench.commit(0, &bench.fill(&canvas, 1))?;
     let words = |stream: &Stream| -> Result<u64> {
-        // A flush of the MMU, for what has ended before, loads states, too.
+        // An MMU flush for memory that was freed before also loads states.
         let before = at_rest(|| Ok(bench.control.counter(counter::STATE_WORDS)))?;
         bench.commit(0, stream)?;
         Ok(bench.control.counter(counter::STATE_WORDS) - before)
     };
-    // Of what ended before, with another process: its flush comes with the next commands.
+    // Includes the flush for memory of another process that was freed before; it comes with the next commands.
     words(&bench.bare(2)?)?;
     let bare = words(&bench.bare(2)?)?;
     for _ in 0..4 {
         same("words of states", words(&bench.bare(2)?)?, bare)?;
     }
     same("where to", bench.target_in_gpu(), canvas.address())?;
-    // New memory changes nothing either, nor does the end of memory whose address is not loaded. With MMU version 2 both
-    // change the process's tables: once, the TLB is flushed.
+    // New memory changes nothing either, nor does the end of memory whose address is not loaded. With MMU version 2
+    // both change the process's tables, so the TLB is flushed once.
     let more = Canvas::new(&bench.client)?;
     let flush = words(&bench.bare(3)?)? - bare;
     let has_tables = matches!(bench.control.board(), Some(Board::Gc3000 | Board::Gc7000ul));
@@ -436,14 +437,14 @@ fn nothing_lost(bench: &Bench) -> Result<()> {
     more.free(bench.device())?;
     same("behind a free", words(&bench.bare(4)?)?, bare + flush)?;
     same("the picture", canvas.memory().read(0), 4)?;
-    // What was loaded and is not any more is not missed either.
+    // The end of memory whose address was loaded earlier also changes nothing.
     let first = Canvas::new(&bench.client)?;
     bench.commit(0, &bench.fill(&first, 5))?;
     bench.commit(0, &bench.fill(&canvas, 6))?;
     first.free(bench.device())?;
     same("behind its free", words(&bench.bare(7)?)?, bare + flush)?;
     same("the picture", canvas.memory().read(0), 7)?;
-    // The one that is loaded is: once, and it alone.
+    // The end of memory whose address is loaded reloads that state once, and only that one.
     canvas.free(bench.device())?;
     let scrubbed = words(&bench.bare(FORBIDDEN)?)? - flush;
     println!("# {bare} words of states; {scrubbed} behind the free of what is loaded");
@@ -451,7 +452,7 @@ fn nothing_lost(bench: &Bench) -> Result<()> {
     same("behind that", words(&bench.bare(FORBIDDEN)?)?, bare)
 }
 
-/// A delta of one record.
+/// A delta with one record.
 fn delta(byte: u32, value: u32) -> Result<Memory> {
     const RECORDS: usize = 64;
     let memory = Memory::new(Region::anonymous(4096)?);
@@ -463,7 +464,7 @@ fn delta(byte: u32, value: u32) -> Result<Memory> {
     Ok(memory)
 }
 
-/// A context's client says what it has loaded: that survives the end of other memory.
+/// States that a context's client reports as loaded survive the end of other memory.
 fn own_states_stay(bench: &Bench) -> Result<()> {
     let pipes = bench.client.identity().pixel_pipes.max(1);
     if bench.client.engine().pipe() != Pipe::Pipe3d || pipes != 1 {
@@ -480,7 +481,7 @@ fn own_states_stay(bench: &Bench) -> Result<()> {
     nop.nop();
     bench.commit(context, &nop)?;
     same("where to", bench.target_in_gpu(), canvas.address())?;
-    // The context was not loaded anew: nothing that it has is freed.
+    // The context was not loaded again: none of its memory was freed.
     same("references", taken.read(4), 2)?;
     bench.device().detach(context)?;
     canvas.free(bench.device())
@@ -492,13 +493,13 @@ fn nop() -> Stream {
     stream
 }
 
-/// Whether pictures are drawn by resolves with one pipe.
+/// Whether resolves with one pipe draw the pictures.
 fn resolves_by_one(bench: &Bench) -> bool {
     let pipes = bench.client.identity().pixel_pipes.max(1);
     bench.client.engine().pipe() == Pipe::Pipe3d && pipes == 1
 }
 
-/// Has a context of `device`'s load `value` into a state, by a delta.
+/// Makes a context of `device` load `value` into a state, through a delta.
 fn load_by_delta(
     bench: &Bench,
     device: &Device,
@@ -519,13 +520,14 @@ fn load_by_delta(
             return Ok(());
         }
         given = 0;
-        // The next one of the context is a switch.
+        // After this, the next commit of the context is a switch.
         bench.commit(0, &nop())?;
     }
     anyhow::bail!("the context does not load {byte:#x}")
 }
 
-/// What a context has loaded is not in the way of another file of the process, which keeps contexts in another way.
+/// An address that a context loaded does not affect another file of the process whose generation keeps contexts
+/// differently.
 fn through_an_older_file(bench: &Bench, other: &mut Other, name: &str) -> Result<()> {
     if !resolves_by_one(bench) {
         return skip("the pictures here are not drawn by resolve with one pipe");
@@ -554,7 +556,7 @@ fn through_an_older_file(bench: &Bench, other: &mut Other, name: &str) -> Result
     Ok(bench.device().detach(context)?)
 }
 
-/// What a context of a newer generation has loaded, and one of an older generation does not keep.
+/// A state that a context of a newer generation loaded, and that a context of an older generation does not keep.
 fn behind_a_newer_context(bench: &Bench) -> Result<()> {
     /// PE.PIPE0_COLOR_ADDR, which contexts keep from 5.0.11 on.
     const KEPT_LATER: u32 = 0x1460;
@@ -582,7 +584,8 @@ fn behind_a_newer_context(bench: &Bench) -> Result<()> {
     Ok(bench.device().detach(second)?)
 }
 
-/// The other process: takes a canvas, fills it, says what is in all of it (or that it differs), lets it go.
+/// The command loop of the other process: allocates a canvas, fills it, reports its contents (or that they differ), and
+/// frees it.
 fn be_other(_: &'static galcore_client::Abi) -> Result<()> {
     let bench = Bench::new()?;
     let mut held: Option<Canvas> = None;
@@ -606,7 +609,7 @@ fn be_other(_: &'static galcore_client::Abi) -> Result<()> {
                     Some((offset, word)) => format!("{word:#x} at {offset:#x}"),
                 })
             }
-            // A commit of nothing, in a context or in none.
+            // A commit without effect, with or without a context.
             ["nop", pipe, context] => {
                 let pipe = match *pipe {
                     "0" => Pipe::Pipe3d,
@@ -624,7 +627,7 @@ fn be_other(_: &'static galcore_client::Abi) -> Result<()> {
                 }
                 Ok("committed".to_string())
             }
-            // What is read without an address, in a context or in none.
+            // The data read without an address, with or without a context.
             ["stray", pipe, context] => {
                 let context = match *context {
                     "context" => bench.device().attach()?.context,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The completion page: numbers of submissions, what the page says of them, and who may map it.
+//! The completion page: submission numbers, the page's contents, and permission to map it.
 
 use std::cell::RefCell;
 use std::os::fd::AsFd;
@@ -33,7 +33,7 @@ use gpu_control::fault;
 use rustix::time::clock_gettime;
 use rustix::time::ClockId;
 
-/// What the header's handle is before a request; no number gets so large.
+/// The value of the header's handle before a request. No submission number gets as large.
 const MARK: u64 = 0x1234_5678_9abc_def0;
 
 /// CLOCK_MONOTONIC in nanoseconds.
@@ -42,14 +42,14 @@ fn now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Submits a queue with one signal; its number.
+/// Submits a queue with one signal; returns the submission number.
 fn submit(device: &Device, signal: i32) -> Result<u64> {
     let (status, number) = device.send_numbered(Queue::new().signal(signal), MARK)?;
     same("EVENT_COMMIT", status, Status::OK)?;
     Ok(number)
 }
 
-/// COMMIT of a stream; the status and the header's handle.
+/// Sends a COMMIT of a stream; returns the status and the header's handle.
 fn commit(device: &Device, record: &uapi::CommandBufferRecord) -> Result<(Status, u64)> {
     use uapi::Wire;
     let mut bytes = [0; uapi::CommandBufferRecord::SIZE];
@@ -64,7 +64,7 @@ fn commit(device: &Device, record: &uapi::CommandBufferRecord) -> Result<(Status
     Ok((status, interface.handle()))
 }
 
-/// What the other process does: it has numbers of its own.
+/// The other process, which has submission numbers of its own.
 fn child() -> Result<()> {
     let device = Device::open()?;
     let signal = device.create_signal(false)?;
@@ -110,7 +110,7 @@ fn main() -> ExitCode {
             let result = Region::map(paint.device(), 4096, COMPLETION_OFFSET);
             ensure!(result.is_err(), "mmap for reading and writing worked");
             println!("# {}", result.err().context("no error")?);
-            // The refused attempts count as none.
+            // The refused attempts do not count as mappings.
             same("handle", submit(paint.device(), signal)?, MARK)?;
             paint.device().wait_signal(signal, 10_000)?;
             Ok(())

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Contexts of the oldest generations, which lie in the client's memory: after each COMMIT the GPU's state memory is what
-//! its client wants, whoever used the GPU meanwhile; and nothing that a client says about its context reaches others.
+//! Contexts of the oldest generations, which are in the client's memory. After each COMMIT, the GPU's state memory
+//! contains what its client wants, whichever client used the GPU in between. False data in a client's context does not
+//! affect other clients.
 //!
-//! The client here behaves as the vendor's: its buffer holds the states as they are at the start of the next commands,
-//! and where the driver says that it has used one, the client goes on to another.
+//! The client here behaves like the vendor's: its buffer contains the states at the start of the next commands. When
+//! the driver reports that it used a buffer, the client changes to another.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -54,18 +55,18 @@ use galcore_selftests::states::Scratch;
 use galcore_selftests::system;
 use galcore_selftests::system::ProcGc;
 
-/// The generations whose contexts these are.
+/// The generations with such contexts.
 const GENERATIONS: [&str; 4] = ["dove", "dove_old", "v2", "arnova"];
 const OBJECT_CONTEXT: u32 = 0x5458_5443;
 /// Bytes of a context's buffer.
 const BUFFER_BYTES: usize = 0x4000;
-/// Words at a buffer's start that are the driver's.
+/// Words at a buffer's start that the driver writes.
 const HEAD_WORDS: usize = 8;
-/// The most bytes of a buffer.
+/// The largest buffer in bytes.
 const MOST_BYTES: usize = 0x1_0000;
-/// The most words of a COMMIT that may have a context in front.
+/// The largest COMMIT with a context, in words.
 const MOST_WORDS: usize = 89_326;
-/// What stands in places of a buffer that the GPU must not see: END.
+/// The filler for parts of a buffer that the GPU must not read: END.
 const END: u32 = 0x1000_0000;
 const FIXP: u32 = 0x0400_0000;
 
@@ -75,29 +76,29 @@ fn open(number: usize) -> Result<Device> {
     Ok(Device::open_as(abi, true)?)
 }
 
-/// How a context's buffer is made.
+/// The structure of a context's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     /// Room for a pipe switch, then 3D states.
     Plain,
-    /// No room: the states begin at once.
+    /// No room for a pipe switch: the states begin at the start.
     Headless,
-    /// Begins in the 2D pipe, and switches.
+    /// Begins in the 2D pipe, then switches.
     From2d,
-    /// Ends in a pipe that the commands do not want.
+    /// Ends in another pipe than the one that the commands want.
     EndsIn2d,
-    /// With a semaphore that nobody waits for.
+    /// Contains a semaphore without a stall.
     Armed,
 }
 
-/// How a context keeps nothing.
+/// The form of a context that keeps no states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Empty {
-    /// It has no buffer.
+    /// Without a buffer.
     None,
-    /// That has only the room for a pipe switch.
+    /// With a buffer that contains only the room for a pipe switch.
     Head,
-    /// That has as much, of the client's.
+    /// With an equally small buffer that contains the client's words.
     Headless,
 }
 
@@ -113,16 +114,16 @@ impl Image {
     fn new(shape: Shape, states: &Stream) -> Self {
         let mut stream = Stream::new();
         if shape != Shape::Headless {
-            // The driver's: whatever is there counts for nothing.
+            // The driver's room. Its contents do not matter.
             stream.raw(&[END; HEAD_WORDS]);
         }
         if shape == Shape::From2d {
-            // Of nothing, but only the 2D pipe takes it.
+            // Draws nothing, but only the 2D pipe accepts it.
             stream.states(
                 state::DE_DEST_ADDRESS,
                 &[0, 0x400, 0, state::FORMAT_A8R8G8B8],
             );
-            // Nothing is lent to a context: all that says how far it draws.
+            // A context gets no defaults, so this sets all states that limit the drawing.
             stream.states(0x1260, &[0, 0]).state(0x12bc, 0);
             stream.draw_2d(&[(0, 0)]);
             stream.select_pipe(Pipe::Pipe2d, Pipe::Pipe3d);
@@ -138,7 +139,7 @@ impl Image {
             _ => {}
         }
         let link = stream.bytes();
-        // The LINK, the word that says that the buffer was used, and what is no part of it.
+        // The LINK, the word that marks the buffer as used, and a word past the buffer.
         stream.raw(&[END, END, 0, END]);
         Self {
             words: stream.words().to_vec(),
@@ -187,7 +188,7 @@ impl OwnContext {
         context.set("object", OBJECT_CONTEXT);
         context.set("pipe2DIndex", (shape != Shape::Headless).into());
         context.set("initialPipe", initial.number() as u32);
-        // Nothing of a new context's buffer is looked at.
+        // The driver reads nothing of a new context's buffer.
         context.set("logical", 16);
         context.set("link", 17);
         context.set("bufferSize", u32::MAX);
@@ -195,7 +196,7 @@ impl OwnContext {
         Ok(context)
     }
 
-    /// Buffers in ordinary memory.
+    /// A context with buffers in ordinary memory.
     fn anonymous(abi: &'static Abi, shape: Shape) -> Result<Self> {
         let buffer = || Ok::<_, anyhow::Error>(Memory::new(Region::anonymous(BUFFER_BYTES)?));
         Self::new(abi, shape, [buffer()?, buffer()?])
@@ -229,7 +230,7 @@ impl OwnContext {
         &self.buffers[self.turn]
     }
 
-    /// Says that the buffer is `image`, at `address`.
+    /// Sets the fields for a buffer that contains `image` at `address`.
     fn describe(&self, address: u64, image: &Image) {
         let at = |offset: usize| address as u32 + offset as u32;
         self.set("logical", at(0));
@@ -238,13 +239,13 @@ impl OwnContext {
         self.set("bufferSize", image.link as u32 + 12);
     }
 
-    /// Writes the buffer anew.
+    /// Writes the buffer, and the fields that describe it.
     fn show(&self, image: &Image) {
         image.write(self.buffer());
         self.describe(self.buffer().address(), image);
     }
 
-    /// Becomes one that keeps nothing.
+    /// Makes this a context that keeps no states.
     fn empty(&self, form: Empty) {
         let mut nops = Stream::new();
         if form == Empty::Headless {
@@ -262,7 +263,7 @@ impl OwnContext {
         }
     }
 
-    /// What the driver says about the buffer in `image`.
+    /// The driver's mark in the buffer that contains `image`.
     fn in_use(&self, image: &Image) -> u32 {
         self.buffer().read(image.link + 8)
     }
@@ -286,7 +287,7 @@ impl OwnContext {
         self.commit(device, buffer, Pipe::Pipe3d, &stream)
     }
 
-    /// All that the driver may write to.
+    /// All memory that the driver may write to.
     fn snapshot(&self) -> Vec<u32> {
         let words = |memory: &Memory, bytes| {
             (0..bytes / 4)
@@ -299,16 +300,16 @@ impl OwnContext {
     }
 }
 
-/// What a state is.
+/// The kind of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Plain,
-    /// The GPU converts it from 16.16.
+    /// The GPU converts the value from 16.16.
     Fixed,
     Address,
 }
 
-/// The states of the clients here, by byte address.
+/// The states that the clients here use, by byte address.
 fn states(both: bool) -> BTreeMap<u32, Kind> {
     use Kind::*;
     let mut runs = vec![
@@ -361,18 +362,18 @@ fn states(both: bool) -> BTreeMap<u32, Kind> {
     states.collect()
 }
 
-/// What a client wants the states to be.
+/// The values that a client wants in the states.
 type Intent = BTreeMap<u32, u32>;
 
 struct Bench {
     client: Client,
-    /// One of each generation.
+    /// One device of each generation.
     devices: Vec<Device>,
     control: Control,
     both: bool,
     states: BTreeMap<u32, Kind>,
     buffer: Buffer,
-    /// Memory that states point to.
+    /// The memory that address states point to.
     own: Buffer,
     dump: StateDump,
     scratch: Scratch,
@@ -410,9 +411,9 @@ impl Bench {
         }
     }
 
-    /// Loads states, as many with one command as can be.
+    /// Loads states, with as few commands as possible.
     fn load(&self, stream: &mut Stream, intent: &Intent) {
-        // There may be none but converted ones.
+        // The run may be empty, if the first state is a converted one.
         let flush = |stream: &mut Stream, first, run: &[u32]| {
             if !run.is_empty() {
                 stream.states(first, run);
@@ -441,7 +442,7 @@ impl Bench {
         Image::new(shape, &stream)
     }
 
-    /// Waits for the GPU and takes its whole state memory.
+    /// Waits for the GPU and copies its whole state memory.
     fn take_dump(&self) -> Result<()> {
         self.dump.take(&self.client, &self.control)
     }
@@ -450,7 +451,7 @@ impl Bench {
         self.dump.state(byte)
     }
 
-    /// Compares all states with what a client wants.
+    /// Compares all states with the values that a client wants.
     fn compare(&self, what: &str, intent: &Intent) -> Result<()> {
         self.take_dump()?;
         let wanted = intent.iter().map(|(&byte, &value)| {
@@ -464,19 +465,19 @@ impl Bench {
         self.dump.compare(what, wanted)
     }
 
-    /// The core forgets all that it is not loaded with anew.
+    /// Powers the core off and on, so that it loses all states.
     fn off_and_on(&self) -> Result<()> {
         system::may_sleep()?;
         switch_off(self.client.device(), &self.control)?;
         system::stay_awake()
     }
 
-    /// Which pipe was selected when the state memory was taken.
+    /// Checks the pipe that was selected when the state memory was copied.
     fn expect_pipe(&self, what: &str, pipe: Pipe) -> Result<()> {
         same_word(what, self.state(state::PIPE_SELECT), pipe.number() as u32)
     }
 
-    /// All states at random.
+    /// Random values for all states.
     fn intent(&self) -> Intent {
         let states = self.states.iter();
         states
@@ -484,13 +485,14 @@ impl Bench {
             .collect()
     }
 
-    /// Another client's commands, so that no context is the one loaded last; says which states.
+    /// Runs commands of another client, so that the last loaded context is none of the tested ones. Returns the states
+    /// that they loaded.
     fn pollute(&self) -> Result<Intent> {
         let intent = self.intent();
         let mut stream = Stream::new();
         self.load(&mut stream, &intent);
         let record = place(&self.buffer, 0, Pipe::Pipe3d, &stream);
-        // By turns without a context, and in one of ATTACH.
+        // Randomly without a context, or in one from ATTACH.
         let context = match self.below(2) {
             0 => 0,
             _ => self.client.context(),
@@ -509,7 +511,7 @@ impl Bench {
         shapes
     }
 
-    /// A context that has its id and its states.
+    /// Creates a context that has its id and its states.
     fn settled(&self, device: &Device, shape: Shape) -> Result<(OwnContext, Intent)> {
         let context = OwnContext::anonymous(device.abi(), shape)?;
         let intent = self.intent();
@@ -523,12 +525,12 @@ impl Bench {
     }
 }
 
-/// A client of a proof.
+/// One client of the state proof.
 struct Party {
     device: usize,
     context: OwnContext,
     intent: Intent,
-    /// GPU memory that the buffers are, if they are.
+    /// The GPU memory of the buffers, if they are in contiguous memory.
     memory: Vec<Buffer>,
 }
 
@@ -538,7 +540,7 @@ impl Party {
         let shapes = bench.shapes();
         let shape = shapes[number % shapes.len()];
         let abi = bench.devices[device].abi();
-        // The vendor's lie in contiguous memory.
+        // The vendor's clients use contiguous memory.
         if number % 2 == 0 {
             let allocate = || {
                 bench
@@ -563,8 +565,8 @@ impl Party {
         })
     }
 
-    /// Changes some states (or, in a new context, sets all), and commits. `is_current`: the last commands were its own.
-    /// Says whether the buffer was loaded, and in which pipe the commands were.
+    /// Changes some states (all in a new context) and commits. `is_current`: the last commands were this client's.
+    /// Returns whether the driver loaded the buffer, and the pipe of the commands.
     fn turn(
         &mut self,
         bench: &Bench,
@@ -578,7 +580,7 @@ impl Party {
         if id != 0 {
             context.show(&image);
             if is_current && bench.below(2) == 0 {
-                // Then nobody looks at the buffer.
+                // In this case the driver does not read the buffer.
                 context.set("logical", 16);
                 context.set("initialPipe", 77);
             }
@@ -619,7 +621,7 @@ impl Party {
             context.set("initialPipe", (context.shape == Shape::From2d).into());
         }
         if loaded {
-            // The GPU, for all that a client knows, still reads that one.
+            // The client cannot know whether the GPU still reads the old buffer.
             context.turn ^= 1;
         }
         Ok((loaded, pipe))
@@ -634,7 +636,7 @@ impl Party {
     }
 }
 
-/// Random commits from several contexts in files of several generations; the state memory is looked at behind each.
+/// Random commits from several contexts in files of several generations. Checks the state memory after each.
 fn proof(bench: &Bench, contexts: usize, count: u32, goes_off: bool) -> Result<()> {
     let mut all = (0..contexts)
         .map(|number| Party::new(bench, number))
@@ -675,7 +677,7 @@ fn plain_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             ensure!(context.id() != 0, "no id");
             bench.compare("what was there before", &before)?;
             let id = context.id();
-            // The buffer is nothing that could be loaded, and it is not looked at.
+            // The buffer is not valid, and the driver does not read it.
             let status = context.commit_nop(device, &bench.buffer)?;
             same("COMMIT again", status, Status::OK)?;
             same("id", context.id(), id)?;
@@ -767,8 +769,8 @@ fn plain_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     );
 }
 
-/// What the clients of contexts that keep nothing have loaded is there again when the core has been off, or others have
-/// drawn; but not of memory that is gone.
+/// States of clients whose contexts keep nothing return after the core was powered off or others drew, but not
+/// addresses of memory that no longer exists.
 fn kept_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     suite.test("states without a context come back", move || {
         for (form, device) in [Empty::None, Empty::Head, Empty::Headless]
@@ -802,7 +804,7 @@ fn kept_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
                     ensure!(other.status.success(), "the other has failed: {text}");
                 }
                 if round == 2 {
-                    // As one that fills a fresh structure each time, and not all of it.
+                    // Like a client that fills a new structure each time, but not all of it.
                     context.set("id", 0);
                     context.set("initialPipe", 0xa5a5_a5a5);
                 }
@@ -826,7 +828,7 @@ fn kept_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             same("COMMIT", status, Status::OK)?;
             client.free_contiguous(&gone)?;
             if is_reused {
-                // The GPU has forgotten it before it is somebody's again.
+                // The GPU drops the address before another client gets the memory.
                 let status = context.commit_nop(device, &bench.buffer)?;
                 same("COMMIT", status, Status::OK)?;
             }
@@ -861,10 +863,10 @@ fn kept_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     });
 }
 
-/// What is done to a context before its COMMIT.
+/// A change of a context before its COMMIT.
 type Change<'a> = Box<dyn Fn(&OwnContext) + 'a>;
 
-/// A refused COMMIT leaves everything as it was, in the client's memory and in the GPU.
+/// A refused COMMIT changes nothing in the client's memory or in the GPU.
 fn refused(bench: &Bench, what: &str, change: &Change<'_>, wanted: Status) -> Result<()> {
     for device in &bench.devices {
         let (context, intent) = bench.settled(device, Shape::Plain)?;
@@ -879,7 +881,7 @@ fn refused(bench: &Bench, what: &str, change: &Change<'_>, wanted: Status) -> Re
             "{what}: the client's memory has changed"
         );
         bench.compare(what, &before)?;
-        // The context is none the worse.
+        // The context remains usable.
         let id = context.id();
         context.set("object", OBJECT_CONTEXT);
         context.set("initialPipe", 0);
@@ -1004,7 +1006,7 @@ fn streams(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Addresses that are not the client's, and memory that is gone, are loaded as 0.
+/// The driver loads 0 instead of addresses that the client does not own, or whose memory no longer exists.
 fn addresses(bench: &Bench) -> Result<()> {
     let client = bench.client.device();
     for device in &bench.devices {
@@ -1041,7 +1043,7 @@ fn addresses(bench: &Bench) -> Result<()> {
                 let what = format!("{what}, state {byte:#x}");
                 same_word(&what, bench.state(byte), wanted)?;
             }
-            // The client's own words stay.
+            // The client's own words do not change.
             same("its words", context.buffer().read(9 * 4), 0x1000)?;
             if round == 0 {
                 client.free_contiguous(&gone)?;
@@ -1051,12 +1053,12 @@ fn addresses(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Memory that is not there, or not whole, or may not be written to.
+/// Memory that is missing, incomplete, or read-only.
 fn places(bench: &Bench) -> Result<()> {
     for device in &bench.devices {
         let (context, intent) = bench.settled(device, Shape::Plain)?;
         let image = bench.image(Shape::Plain, &intent);
-        // A buffer without its second page.
+        // A buffer whose second page is missing.
         let region = Region::anonymous(BUFFER_BYTES)?;
         ensure!(image.link > 0x1100, "the buffer is too small");
         for (index, word) in image.words.iter().enumerate() {
@@ -1067,7 +1069,7 @@ fn places(bench: &Bench) -> Result<()> {
         bench.pollute()?;
         let status = context.commit_nop(device, &bench.buffer)?;
         same("half a buffer", status, Status::INVALID_ADDRESS)?;
-        // All states lie in the first page, and what is behind them does not count.
+        // All states are in the first page. The missing memory after them does not matter.
         let few = Image::of(Shape::Plain, &[(0xa14, 5), (0xa18, 6)]);
         let at = 0x1000 - few.link;
         for (index, word) in few.words[..few.link / 4].iter().enumerate() {
@@ -1079,7 +1081,7 @@ fn places(bench: &Bench) -> Result<()> {
         bench.take_dump()?;
         same_word("states", bench.state(0xa18), 6)?;
         drop((first, rest));
-        // Words that say that the buffer is in use, everywhere.
+        // Various addresses for the word that marks the buffer as in use.
         let locked = Region::anonymous(0x2000)?;
         locked.write(16, 0x1234);
         locked.protect(0, 0x1000, true, false)?;
@@ -1090,7 +1092,7 @@ fn places(bench: &Bench) -> Result<()> {
             0xffff_fffc,
             u32::MAX,
             locked.address() as u32 + 16,
-            // Half of it may be written to.
+            // Only half of this word is writable.
             locked.address() as u32 + 0xffe,
         ] {
             let what = format!("inUse at {place:#x}");
@@ -1102,7 +1104,7 @@ fn places(bench: &Bench) -> Result<()> {
             bench.compare(&what, &intent)?;
         }
         same("read-only", locked.read(16), 0x1234)?;
-        // Its own first word: a client may do that to itself.
+        // The first word of the structure itself: a client may damage its own context.
         bench.pollute()?;
         context.show(&image);
         context.set("inUse", context.head.address() as u32);
@@ -1113,7 +1115,7 @@ fn places(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// A gcoCONTEXT that is not there, or not whole, or may not be written to.
+/// A gcoCONTEXT that is missing, incomplete, or read-only.
 fn heads(bench: &Bench) -> Result<()> {
     let mut stream = Stream::new();
     stream.nop();
@@ -1130,14 +1132,14 @@ fn heads(bench: &Bench) -> Result<()> {
         let found = commit(context.head.address())?;
         same("entryPipe 2", found, Status::INVALID_ARGUMENT)?;
         context.set("entryPipe", 0);
-        // Refused commands: no id.
+        // The commands are refused, so the context gets no id.
         let mut wrong = Stream::new();
         wrong.raw(&[END, 0]);
         let found = context.commit(device, &bench.buffer, Pipe::Pipe3d, &wrong)?;
         same("refused commands", found, Status::INVALID_DATA)?;
         same("id", context.id(), 0)?;
         place(&bench.buffer, 0, Pipe::Pipe3d, &stream);
-        // Read-only: the commands run, and that is all.
+        // Read-only: the commands run, but the driver writes nothing.
         let region = Region::anonymous(0x3000)?;
         for at in (0..256).step_by(4) {
             region.write(at, context.head.read(at));
@@ -1149,7 +1151,7 @@ fn heads(bench: &Bench) -> Result<()> {
             same("read-only", found, Status::OK)?;
             same_word("id", region.read(at as usize + 16), 0)?;
         }
-        // Half of it.
+        // Only half of the structure is mapped.
         let (first, _rest) = region.cut(0x1000, 0x1000)?;
         let found = commit(first.address() + 0xfe0)?;
         same("half", found, Status::OUT_OF_RESOURCES)?;
@@ -1157,11 +1159,11 @@ fn heads(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Another thread changes everything while it is read.
+/// Another thread changes everything while the driver reads it.
 fn changing(bench: &Bench) -> Result<()> {
     let device = &bench.devices[0];
     let (context, mut intent) = bench.settled(device, Shape::Plain)?;
-    // That one is in the first words, which change.
+    // This state is in the words that change.
     intent.remove(&0x1610);
     let ring = system::awake(|| bench.control.read(gpu_control::FE_ADDRESS))?;
     let own = bench.own.address;
@@ -1233,10 +1235,10 @@ fn changing(bench: &Bench) -> Result<()> {
     same("violations", bench.control.violations(), 0)
 }
 
-/// What the process that claims another's id loads.
+/// The states that the process with the claimed id loads.
 const CLAIMED: [(u32, u32); 3] = [(0xa14, 0x0c1a_1111), (0x1000, 0x0c1a_2222), (0x1640, 7)];
 
-/// A process that names its context as another's is named.
+/// The other process: uses the id of another process's context.
 fn claim(id: u64) -> Result<()> {
     let device = open(0)?;
     let buffer = device.allocate_contiguous(0x1000)?;
@@ -1267,7 +1269,7 @@ fn claimed(bench: &Bench) -> Result<()> {
         let output = system::again(&["--claim", &id])?.output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         ensure!(output.status.success(), "the other process: {text}");
-        // It has got its own states, not its victim's.
+        // The GPU has its own states, not its victim's.
         bench.take_dump()?;
         for (byte, value) in CLAIMED {
             same_word("the claimer's", bench.state(byte), value)?;
@@ -1300,8 +1302,8 @@ fn hostile_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     });
 }
 
-/// The states of a context come when another thread has freed memory and committed: what they load is known all the
-/// same, and forgotten with its memory.
+/// The buffer of a context becomes readable only after another thread has freed memory and committed. The driver still
+/// records which addresses they load, and drops them when their memory ends.
 fn late_states(bench: &Bench) -> Result<()> {
     let client = bench.client.device();
     for device in &bench.devices {
@@ -1311,7 +1313,7 @@ fn late_states(bench: &Bench) -> Result<()> {
         let contexts = || OwnContext::anonymous(device.abi(), Shape::Plain);
         let (context, other) = (contexts()?, contexts()?);
         other.empty(Empty::None);
-        // A new one: then it has an id. The other's states are loaded next.
+        // A new context, which gets its id here. The other context's states are loaded next.
         for context in [&context, &other] {
             let status = context.commit_nop(device, &bench.buffer)?;
             same(what, status, Status::OK)?;
@@ -1347,7 +1349,7 @@ fn late_states(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// A painter's context.
+/// A painter and its context.
 struct Painter {
     context: OwnContext,
     surface: Surface,
@@ -1357,9 +1359,9 @@ struct Painter {
     states: Intent,
 }
 
-/// Contexts of one of many processes, each with a surface of its own. States of the resolve engine are loaded once, then
-/// only what changes: the rest must come from the context. If the painters are `bare`, their contexts keep nothing, and
-/// the core is switched off now and then.
+/// The contexts of one of many processes, each with its own surface. The painters load states of the resolve engine
+/// once, then only the changes: the rest must come from the context. With `bare`, their contexts keep nothing, and the
+/// core is powered off at times.
 fn paint(contexts: usize, commits: u32, seed: u32, bare: bool) -> Result<()> {
     const WIDTH: u32 = 64;
     const HEIGHT: u32 = 32;
@@ -1396,7 +1398,7 @@ fn paint(contexts: usize, commits: u32, seed: u32, bare: bool) -> Result<()> {
             if !bare {
                 painter.context.show(&Image::of(Shape::Plain, &states));
             } else if random.below(4) == 0 {
-                // The other may keep it on.
+                // Another client may keep the core on.
                 let off = uapi::SetPowerManagement { state: 1 };
                 device.send(Command::SET_POWER_MANAGEMENT_STATE, &off)?;
             }
@@ -1448,7 +1450,7 @@ fn threads(commits: u32) -> Result<()> {
     })
 }
 
-/// Runs `body` of another process of this program's.
+/// Runs `body` as another process of this program.
 fn other(body: impl FnOnce() -> Result<()>) -> ExitCode {
     harness::exit(body())
 }
@@ -1489,7 +1491,7 @@ fn main() -> ExitCode {
             });
             return suite.run();
         }
-        // Its states are looked at.
+        // The tests read its states.
         system::stay_awake()?;
         plain_tests(&mut suite, &bench);
         kept_tests(&mut suite, &bench);

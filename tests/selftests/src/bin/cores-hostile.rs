@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a hostile or careless client may do to a board with several cores, and to its core for vector graphics.
+//! Hostile and careless clients on a board with several cores, and of its core for vector graphics.
 
 use std::fs::OpenOptions;
 use std::process::ExitCode;
@@ -35,7 +35,7 @@ fn child(what: &str) -> Result<system::Killed> {
     Ok(system::Killed(system::again(&[what, "1"])?.spawn()?))
 }
 
-/// Long commits without end, whatever becomes of them.
+/// Commits long jobs in an endless loop and ignores the result.
 fn hammer() -> Result<()> {
     let mut client = Client::start()?;
     let words: Vec<u32> = NOP.repeat(24 * 1024);
@@ -46,7 +46,7 @@ fn hammer() -> Result<()> {
     }
 }
 
-/// Hangs the core as often as it is let.
+/// Hangs the core until the driver refuses its jobs.
 fn hanging() -> Result<()> {
     let mut client = Client::start()?;
     let context = client.put_static(0, &state(0xa34, 0));
@@ -64,7 +64,7 @@ fn hanging() -> Result<()> {
 /// The colour that hangs the core.
 const BAD: u32 = 0xffba_dbad;
 
-/// Nobody touches a register of a core that is not ours any more.
+/// After a core is unbound, the driver accesses none of its registers.
 fn gone(rounds: u32) -> Result<()> {
     let name = name()?;
     let control = control()?;
@@ -84,7 +84,7 @@ fn gone(rounds: u32) -> Result<()> {
     same("unbinds behind which registers were touched", late, 0)
 }
 
-/// A process that hangs the core again and again is refused at last, as on other cores.
+/// The driver finally refuses a process that hangs the core again and again, as on other cores.
 fn toll() -> Result<()> {
     let control = control()?;
     let mut innocent = Client::start()?;
@@ -114,14 +114,14 @@ fn toll() -> Result<()> {
     Ok(())
 }
 
-/// What a reset has cleared is there again: where the page table lies.
+/// The driver restores the page table address that a reset cleared.
 fn table() -> Result<()> {
     let control = control()?;
     let slot = gpu_control::PLACES[place()?.context("no core")?].slot;
     let path = format!("/sys/bus/pci/devices/0000:00:{slot:02x}.0/resource0");
     let file = OpenOptions::new().read(true).write(true).open(&path)?;
     let registers = match Region::map(file, 4096, 0) {
-        // As distributions have it.
+        // The usual configuration of distributions.
         Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => {
             return harness::skip(
                 "the kernel keeps everybody off registers that a driver has claimed",
@@ -152,7 +152,7 @@ fn table() -> Result<()> {
     same("page tables", system::awake(tables)?, before)
 }
 
-/// A core that does not come out of its reset is given up, and nobody connects it to the bus again.
+/// If a core does not come out of reset, the driver gives it up and never connects it to the bus again.
 fn given_up() -> Result<()> {
     let name = name()?;
     let control = control()?;
@@ -179,7 +179,7 @@ fn given_up() -> Result<()> {
     same("resets of a core that was given up", more, 0)
 }
 
-/// A context of one core is refused on another, but by a 2D core, which looks at none.
+/// A context of one core is refused on another, except by a 2D core, which ignores contexts.
 fn contexts_of_others() -> Result<()> {
     let cores: Vec<Device> = [0, 1]
         .map(Device::open_core)
@@ -201,7 +201,7 @@ fn contexts_of_others() -> Result<()> {
     paint.close()
 }
 
-/// One node unlocked and freed by several blocks of one table.
+/// One node that several blocks of one table unlock and free.
 fn twice() -> Result<()> {
     let before = ProcGc::nothing_left()?;
     let mut client = Client::start()?;
@@ -227,7 +227,7 @@ fn twice() -> Result<()> {
     same("memory and entries in use", ProcGc::nothing_left()?, before)
 }
 
-/// The target goes in the middle of what draws to it, and somebody else gets the memory.
+/// The target is freed while a job draws to it, and another process gets the memory.
 fn reused() -> Result<()> {
     let control = control()?;
     let mut client = Client::start()?;
@@ -241,7 +241,7 @@ fn reused() -> Result<()> {
         let tasks = Tasks::default().with(TESSELLATOR, free(client.target.node));
         let status = client.send(&[(context, 0), (buffer, 1)], &tasks)?;
         same("status", status, OK)?;
-        // Behind: what has gone is not drawn to, though the core knows it.
+        // A later job does not draw to the freed target, although the core still has its address.
         let mut rest = state(0xa02, 0).to_vec();
         rest.extend(rectangle((0, 0), (SIDE, SIDE)));
         let buffer = client.put_dynamic(0x1000, &rest, 1);
@@ -272,7 +272,7 @@ fn reused() -> Result<()> {
     client.close()
 }
 
-/// Heads, commands, tasks and the context change while COMMIT reads them.
+/// Headers, commands, tasks and the context change while COMMIT reads them.
 fn races(seconds: u64) -> Result<()> {
     let control = control()?;
     let mut client = Client::start()?;
@@ -325,7 +325,7 @@ fn races(seconds: u64) -> Result<()> {
     same("violations", control.violations(), 0)
 }
 
-/// The type of hardware changes from call to call; padding and high halves are full of garbage.
+/// The hardware type changes from call to call; padding and high halves contain garbage.
 fn careless() -> Result<()> {
     let before = ProcGc::nothing_left()?;
     let mut client = Client::start()?;
@@ -352,7 +352,7 @@ fn careless() -> Result<()> {
         client.device.free(node)?;
     }
     client.device.set_hardware_type(VG);
-    // A node that the core cannot see.
+    // A node that the core cannot access.
     let node = client
         .device
         .allocate(0x8000, 64, surface::TEXTURE, Pool::VIRTUAL)?;
@@ -363,7 +363,7 @@ fn careless() -> Result<()> {
     let context = client.put_static(0, &state(0xa34, 0));
     for address in [
         address,
-        // 0 would be none.
+        // Address 0 would mean no address.
         (address + 0x1000) & 0x7fff_ffff,
         address.wrapping_add(client.device.base_address()?),
     ] {
@@ -385,7 +385,7 @@ fn careless() -> Result<()> {
     let at = client.context.words.as_mut_ptr() as u64;
     let status = client.send_raw(at | high, queue.as_ptr() as u64 | high, 2, 0)?;
     same("status of extended addresses", status, OK)?;
-    // The other core's form of COMMIT, and this one's on others.
+    // The other cores' form of COMMIT, and this core's form on other cores.
     for kind in [0, 1, 2, 3, 5, 6, 7] {
         client.device.set_hardware_type(kind);
         let status = client.send_raw(at, queue.as_ptr() as u64, 2, 0)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Several cores: each request runs on the core that it names, cores wait for each other by signals and for nothing
-//! else, memory changes hands between them, and each can be unbound and bound while clients draw.
+//! Several cores. Each request runs on the core that it names. Cores wait for each other only through signals. Cores
+//! pass memory to each other, and each core can be unbound and bound while clients draw.
 
 use std::process::Child;
 use std::process::ExitCode;
@@ -39,13 +39,13 @@ use galcore_selftests::system::ProcGc;
 use galcore_selftests::vg;
 use gpu_control::fault;
 
-/// What a client gets from a core that is not bound.
+/// The status of a request to a core that is not bound.
 const NOT_THERE: i32 = -22;
 
-/// Width and height of a surface that changes hands.
+/// Width and height of a surface that the cores pass on.
 const SIDE: u32 = 64;
 
-/// All of a surface.
+/// The rectangle of a whole surface.
 fn all(surface: &Surface) -> Rect {
     Rect::new(0, 0, surface.width, surface.height)
 }
@@ -74,7 +74,7 @@ impl Both {
         two.close()
     }
 
-    /// Fills `surface` on `core` with `colour`; the queue comes behind it.
+    /// Fills `surface` on `core` with `colour`, followed by the queue.
     fn fill(
         &mut self,
         core: usize,
@@ -90,7 +90,7 @@ impl Both {
         paint.commit(&stream, queue)
     }
 
-    /// Copies all of `from` to `to` on `core`; the queue comes behind it.
+    /// Copies `from` to `to` on `core`, followed by the queue.
     fn copy(&mut self, core: usize, from: &Surface, to: &Surface, queue: &mut Queue) -> Result<()> {
         let paint = &mut self.paints[core];
         let engine = paint.engine();
@@ -100,7 +100,7 @@ impl Both {
         paint.commit(&stream, queue)
     }
 
-    /// Fills `surface` on `first`, has it copied to `target` on the other core, which waits for the first one's signal.
+    /// Fills `surface` on `first` and copies it to `target` on the other core, which waits for the signal of the first.
     fn hand_over(
         &mut self,
         first: usize,
@@ -110,7 +110,7 @@ impl Both {
         signal: i32,
     ) -> Result<()> {
         self.fill(first, surface, colour, Queue::new().signal(signal))?;
-        // Waited for by the other core's file: a signal is the process's.
+        // Waits with the file of the other core: signals belong to the process.
         self.paints[1 - first]
             .device()
             .wait_signal(signal, 10_000)?;
@@ -120,8 +120,8 @@ impl Both {
     }
 }
 
-/// One process: `commits` times it hands a surface over between the cores, in a random direction, and has the core for
-/// vector graphics draw at the same time, where there is one. No signal is set twice.
+/// One process: `commits` times it passes a surface between the cores in a random direction. If there is a core for
+/// vector graphics, this core draws at the same time. No signal may be set twice.
 fn child(seed: u32, commits: u32) -> Result<()> {
     let mut both = Both::start()?;
     let mut drawer = match vg::place()? {
@@ -131,7 +131,7 @@ fn child(seed: u32, commits: u32) -> Result<()> {
     let mut random = Random::new(seed);
     let device = Device::open_core(CORE_3D)?;
     let signal = device.create_signal(false)?;
-    // Small, so that it is the handing over that takes the time.
+    // Small surfaces, so that passing them on dominates the time.
     let [surface, target] = [CORE_3D, CORE_2D].map(|core| {
         let client = &both.paints[core].client;
         client.create_surface(4 * CELL_WIDTH, 2 * CELL_HEIGHT)
@@ -151,7 +151,7 @@ fn child(seed: u32, commits: u32) -> Result<()> {
         both.hand_over(first, &surface, &target, colour, signal)
             .with_context(|| format!("commit {number}, first core {first}"))?;
         if let Some(drawer) = vector {
-            // Waited for by another core's file.
+            // Waits with the file of another core.
             device
                 .wait_signal(drawer.signal, 10_000)
                 .with_context(|| format!("commit {number} of the core for vector graphics"))?;
@@ -168,14 +168,14 @@ fn child(seed: u32, commits: u32) -> Result<()> {
     both.close()
 }
 
-/// A signal that has been waited for is not set once more.
+/// Checks that a signal is not set again after a wait.
 fn once(device: &Device, signal: i32) -> Result<()> {
     let again = device.wait_signal(signal, 0);
     ensure!(again.is_err(), "signal {signal} was set twice");
     Ok(())
 }
 
-/// A client of the core for vector graphics, whose jobs count a word up.
+/// A client of the core for vector graphics whose jobs increment a word.
 struct Drawer {
     client: vg::Client,
     signal: i32,
@@ -193,7 +193,7 @@ impl Drawer {
         })
     }
 
-    /// Fills the target, and sets the signal.
+    /// Fills the target and sets the signal.
     fn send(&mut self, colour: u32) -> Result<()> {
         let client = &mut self.client;
         let whole = client.drawing((0, 0), (vg::SIDE, vg::SIDE), colour);
@@ -210,14 +210,14 @@ impl Drawer {
         same("status", client.send(&entries, &tasks)?, vg::OK)
     }
 
-    /// What the jobs have left.
+    /// Checks the result of the jobs.
     fn check(&self, colour: u32) -> Result<()> {
         self.client.expect(|_, _| colour)?;
         same_word("jobs", self.client.counter().read(), self.jobs)
     }
 }
 
-/// `rounds` times a surface of its own goes from one core to the other, and is let go of while the other may still draw.
+/// `rounds` times passes a surface from one core to the other, and frees it while the other may still draw.
 fn hands(both: &mut Both, seed: u32, rounds: u32) -> Result<()> {
     let signal = both.paints[0].device().create_signal(false)?;
     // Four pages each.
@@ -234,7 +234,7 @@ fn hands(both: &mut Both, seed: u32, rounds: u32) -> Result<()> {
         let colour = 0x8000_0000 | round;
         both.hand_over(first, &surface, &target, colour, signal)
             .with_context(|| format!("round {round}"))?;
-        // By either, while the other may still draw with something else.
+        // Either core's client frees it, while the other core may still draw with another surface.
         let freer = random.below(2) as usize;
         let other = both.paints[1 - freer].surface.clone();
         both.fill(1 - freer, &other, round, &mut Queue::new())?;
@@ -277,7 +277,7 @@ fn main() -> ExitCode {
         let rounds = options.number("rounds", 25)?;
         let binds = options.number("binds", 6)?;
         let processes = options.number("processes", 4)?;
-        // For children, too, which wait for each other.
+        // Also for children, which wait for each other.
         let seconds = rounds / 4 + commits / 2 + 10 * binds;
         harness::allow(Duration::from_secs(900 + u64::from(seconds)));
         if let Some(seed) = options.get("child") {
@@ -371,7 +371,7 @@ fn main() -> ExitCode {
                 for colour in 0..5 {
                     both.paints[other].prove(0xff77_0000 + colour)?;
                 }
-                // STALL is about its own core.
+                // STALL waits only for its own core.
                 both.paints[other].device().stall()?;
                 ensure!(
                     both.paints[other]
@@ -416,7 +416,7 @@ fn main() -> ExitCode {
             "memory of two processes changes hands between the cores, and is never used too long",
             || {
                 let mut both = Both::start()?;
-                // Contiguous memory of programs before may still come back.
+                // The driver may still be releasing contiguous memory of earlier programs.
                 let left = || -> Result<_> {
                     let [pool, _, scattered] = ProcGc::used_now()?;
                     Ok((pool, scattered, ProcGc::mmu_used_now()?))
@@ -428,7 +428,7 @@ fn main() -> ExitCode {
                     .spawn()?;
                 hands(&mut both, 17, rounds)?;
                 finish(2, other)?;
-                // What is let go of goes behind both cores' jobs.
+                // The driver releases freed memory after the jobs of both cores.
                 settles("memory and entries in use", before, left)?;
                 both.close()
             },
@@ -438,7 +438,7 @@ fn main() -> ExitCode {
             let children: Vec<_> = (1..=processes)
                 .map(|seed| spawn(seed, commits))
                 .collect::<Result<_>>()?;
-            // More that are killed in the middle.
+            // Further processes, which are killed while they work.
             let (mut children, mut kills) = (children, 0);
             while children
                 .last_mut()
@@ -465,7 +465,7 @@ fn main() -> ExitCode {
                 let other = 1 - core;
                 for round in 0..binds {
                     let surface = both.paints[core].surface.clone();
-                    // Something is under way.
+                    // Starts a job, so that the core is busy.
                     both.fill(core, &surface, round, &mut Queue::new())?;
                     system::to_driver("unbind", name)?;
                     let refused = both.fill(core, &surface, round, &mut Queue::new());
@@ -492,7 +492,7 @@ fn main() -> ExitCode {
             let names = system::bound()?;
             for name in &names {
                 for round in 0..binds {
-                    // It fails when its core goes, and nothing else happens.
+                    // Only this client fails when its core is unbound.
                     let mut client = spawn(40 + round, u32::MAX)?;
                     std::thread::sleep(Duration::from_millis(60));
                     system::to_driver("unbind", name)?;

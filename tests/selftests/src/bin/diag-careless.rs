@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What careless programs and people do with what is there to look into the driver, as they do it with the vendor's:
-//! `/proc/driver/gc` in small pieces and with half of the numbers, the profiler as the first thing that a file is asked for,
-//! with garbage and of cores that are not there or off, debugfs while clients come and go, fdinfo while jobs end.
+//! Careless use of the driver's diagnostic interfaces, as with the vendor's driver. Programs and people read
+//! `/proc/driver/gc` in small pieces and write commands with too few numbers. They use the profiler as the first
+//! request on a file, with garbage, and for cores that are missing or powered off. They read debugfs while clients come
+//! and go, and fdinfo while jobs end.
 //!
-//! Needs the module to be loaded.
+//! The module must be loaded.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -47,11 +48,11 @@ use gpu_control::POWER;
 
 /// `IOCTL_GCHAL_PROFILER_INTERFACE`.
 const IOCTL_PROFILER: u32 = 30001;
-/// `gcvSTATUS_CHIP_NOT_READY`, which is no error to who only looks for negative ones.
+/// `gcvSTATUS_CHIP_NOT_READY`. A client that checks only for negative values does not treat it as an error.
 const CHIP_NOT_READY: Status = Status(11);
-/// How long a core may take to go off.
+/// How long a core may take to power off.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long one test hammers.
+/// The duration of one test.
 const WHILE: Duration = Duration::from_millis(1500);
 /// Generations with a profiler.
 const GENERATIONS: [&str; 11] = [
@@ -78,14 +79,14 @@ fn tell(command: &str) -> Result<()> {
     same(command, taken, command.len())
 }
 
-/// Line 5 ends so.
+/// Checks the end of line 5.
 fn print_modes(wanted: &str) -> Result<()> {
     let line = ProcGc::read()?.lines[4].clone();
     ensure!(line.ends_with(wanted), "{line:?}, wanted {wanted:?}");
     Ok(())
 }
 
-/// What is written is what the vendor's driver shows; what is neither 0 nor 1 is nothing to it.
+/// Writes set the modes that the file shows, like the vendor's driver. Values other than 0 and 1 are ignored.
 fn set_modes() -> Result<()> {
     print_modes("Reset(1) DumpCmdBuf(0)")?;
     tell("silentReset 0\n")?;
@@ -102,7 +103,7 @@ fn set_modes() -> Result<()> {
     tell("dumpCmdBuf 0\n")
 }
 
-/// As many numbers are taken as there are; one at least.
+/// The driver accepts any number of arguments, from one on.
 fn some_numbers() -> Result<()> {
     let mut log = KernelLog::from_now()?;
     tell("profile 5 6")?;
@@ -120,7 +121,7 @@ fn some_numbers() -> Result<()> {
     Ok(())
 }
 
-/// The file by pieces of `size` bytes.
+/// Reads the file in pieces of `size` bytes.
 fn by_pieces(path: &str, size: usize) -> Result<Vec<u8>> {
     let mut file = File::open(path).context(path.to_string())?;
     let (mut text, mut piece) = (Vec::new(), vec![0; size]);
@@ -133,7 +134,7 @@ fn by_pieces(path: &str, size: usize) -> Result<Vec<u8>> {
     }
 }
 
-/// `dd bs=1`, reads from the middle, and behind the end.
+/// Reads like `dd bs=1`, reads from the middle, and reads past the end.
 fn small_reads() -> Result<()> {
     let whole = fs::read(ProcGc::PATH)?;
     for size in [1, 2, 7, 4095] {
@@ -152,13 +153,13 @@ fn small_reads() -> Result<()> {
         same("from the middle", &room[..count], &whole[at..at + count])?;
         ensure!(count > 0, "nothing at {at}");
     }
-    // Two commands in one write are the first; nothing is nothing.
+    // Of two commands in one write, only the first counts. An empty write has no effect.
     tell("su\nhang\nprintPID\n")?;
     tell("")?;
     print_modes("Pid(0) Reset(1) DumpCmdBuf(0)")
 }
 
-/// The profiler's own ioctl is the first thing that a file is asked for.
+/// The profiler's ioctl is the first request on a file.
 fn profiler_first() -> Result<()> {
     let abi = abi("6.4.11")?;
     for command in [
@@ -179,7 +180,7 @@ fn profiler_first() -> Result<()> {
         );
         sys::exchange(node.as_fd(), IOCTL_PROFILER, &mut bytes).context(command)?;
         same(command, abi.header_of(&bytes, "status") as i32, 0)?;
-        // It is no other command's, and of no other size.
+        // The ioctl takes no other command and no other size.
         bytes[..4].copy_from_slice(&abi.commands["VERSION"].0.to_le_bytes());
         sys::exchange(node.as_fd(), IOCTL_PROFILER, &mut bytes).context(command)?;
         same(
@@ -189,13 +190,13 @@ fn profiler_first() -> Result<()> {
         )?;
         let result = sys::exchange(node.as_fd(), IOCTL_PROFILER, &mut vec![0; abi.profiler - 4]);
         harness::not_tty("of another size", result)?;
-        // And has not chosen for what is asked then.
+        // The ioctl has not selected a generation for later requests.
         Device::of_file(node)?.version()?;
     }
     Ok(())
 }
 
-/// READ_REGISTER_EX of a core that is off: who takes 11 for no error gets no garbage.
+/// READ_REGISTER_EX of a core that is powered off: a client that does not treat 11 as an error reads no garbage.
 fn off_together(control: &Control) -> Result<()> {
     let device = Device::open_as(abi("6.2.4.p2")?, true)?;
     let abi = device.abi();
@@ -230,13 +231,13 @@ fn off_together(control: &Control) -> Result<()> {
     same("off", (status, words[0]), (CHIP_NOT_READY, 0))
 }
 
-/// What a program of another author has in what it does not use, and sends to the profiler: of cores that are not there, at
-/// addresses that are none.
+/// Requests of programs by other authors to the profiler, with garbage in unused fields, for missing cores, and with
+/// invalid addresses.
 fn garbage(name: &str) -> Result<()> {
     let mut device = Device::open_as(abi(name)?, true)?;
     let mut room = Box::new([UNWRITTEN; 3]);
     let own = room.as_mut_ptr() as usize as u64;
-    // As 32-bit programs do that cast a pointer to a signed number.
+    // As in 32-bit programs that cast a pointer to a signed number.
     let extended = own as u32 as i32 as i64 as u64;
     let mut addresses = vec![
         own,
@@ -277,7 +278,7 @@ fn garbage(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Does what it is told until it is killed.
+/// The command loop of another process, which runs until it is killed.
 fn be_other(abi: &'static Abi) -> Result<()> {
     let mut paint = None;
     other::serve(|words| {
@@ -286,7 +287,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
                 let device = Device::open_as(abi, true)?;
                 let status = profile::ask(&device, "SET_PROFILE_SETTING", &[("enable", 1)])?.status;
                 same("SET", status, Status::OK)?;
-                // Until it ends.
+                // Keeps the file open until the process exits.
                 std::mem::forget(device);
             }
             ["draw", count] => {
@@ -304,7 +305,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
     })
 }
 
-/// Whoever profiles and is killed leaves the clocks of modules as they were, also where two did.
+/// The clock gating of the modules is restored when a process that profiles is killed, even if two processes did.
 fn killed() -> Result<()> {
     let device = Device::open_as(abi("4.0.0")?, true)?;
     let gating = || -> Result<u64> {
@@ -327,7 +328,7 @@ fn killed() -> Result<()> {
     eventually("as before", PATIENCE, || Ok(gating()? == before))
 }
 
-/// debugfs while clients come and go: whole lines, and as many columns as ever.
+/// debugfs while clients come and go: only whole lines, always with the same number of columns.
 fn come_and_go() -> Result<()> {
     let goes_on = AtomicBool::new(true);
     thread::scope(|scope| {
@@ -375,26 +376,26 @@ fn read_all(until: Instant) -> Result<()> {
     Ok(())
 }
 
-/// How often the module is in use: it cannot be unloaded.
+/// The reference count of the module. The module cannot be unloaded while it is not 0.
 fn uses() -> Result<u32> {
     let text = fs::read_to_string("/sys/module/galcore/refcnt")?;
     Ok(text.trim().parse()?)
 }
 
-/// Who has a file of debugfs open keeps the module: the kernel looks into its operations when that is closed.
+/// An open debugfs file keeps the module loaded, because the kernel calls its operations when the file is closed.
 fn open_files() -> Result<()> {
     let before = uses()?;
     let mut files = Vec::new();
     for path in ["gc/info", "gc/vidmem", "gc/clk", "galcore/usage"] {
         let mut file = File::open(format!("/sys/kernel/debug/{path}")).context(path)?;
-        // Of what has no clocks there is nothing.
+        // The file is empty if the core has no clocks.
         let _: usize = file.read(&mut [0])?;
         files.push(file);
     }
     same("uses", uses()?, before + 4)?;
     drop(files);
     same("uses afterwards", uses()?, before)?;
-    // What cannot be written, and what is no number.
+    // A file that is not writable, and text that is not a number.
     let options = |name: &str| {
         let mut options = OpenOptions::new();
         options.write(true).open(format!("{}/{name}", usage::GC))
@@ -413,7 +414,7 @@ fn open_files() -> Result<()> {
     Ok(())
 }
 
-/// imx-gputop wants both clocks of core 0, or neither; without it keeps the file open, each time that it looks.
+/// imx-gputop needs both clocks of core 0, or neither; with only one it leaks a file descriptor at each update.
 fn both_clocks() -> Result<()> {
     let text = usage::vendor_file("clk")?;
     let info = usage::vendor_file("info")?;
@@ -432,7 +433,7 @@ fn both_clocks() -> Result<()> {
     Ok(())
 }
 
-/// What a process has used never becomes less, whenever a job ends.
+/// The usage of a process never decreases, whenever a job ends.
 fn never_less() -> Result<()> {
     let mut other = Other::start(abi("6.2.4.p2")?)?;
     other.ask("draw 1")?;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Attacks by what is there for people who look for faults: counters, registers, dumps, shared information, `/proc/driver/gc`,
-//! debugfs and fdinfo take nobody's time or data, and whatever is asked for in whatever order, all is well afterwards.
+//! Attacks through the diagnostic interfaces: counters, registers, dumps, shared information, `/proc/driver/gc`,
+//! debugfs and fdinfo. They must not take time or data from other processes. After any requests in any order, all cores
+//! work.
 //!
-//! Needs the module to be loaded, with a `gpuTimeout` of a second or less. Arguments: `[--seconds N] [--seed N]`, of the part
-//! where all is done at random.
+//! The module must be loaded, with a `gpuTimeout` of a second or less. Arguments: `[--seconds N] [--seed N]`, for the
+//! random part.
 
 use std::fs;
 use std::fs::File;
@@ -50,20 +51,20 @@ use rustix::process::Uid;
 use rustix::thread::CapabilitySet;
 use rustix::thread::CapabilitySets;
 
-/// The generation that attackers speak.
+/// The generation that attackers use.
 const SPOKEN: &str = "6.4.11";
 /// Draws of this colour hang a core.
 const BAD: u32 = 0x0bad_0bad;
-/// Threads that ask for the same again and again.
+/// Threads that repeat the same request.
 const THREADS: u32 = 64;
-/// Another user than root.
+/// A user other than root.
 const SOMEBODY: u32 = 1000;
-/// What is left for others, and its number.
+/// The secret that a privileged process stores, and the number under which it does.
 const SECRET: u32 = 0x5ec2_e700;
 const NUMBER: u64 = 5;
 /// `IOCTL_GCHAL_PROFILER_INTERFACE`.
 const IOCTL_PROFILER: u32 = 30001;
-/// Longer than anything takes, in milliseconds.
+/// Milliseconds; longer than any request takes.
 const LONG: u32 = 20_000;
 
 fn open(name: &str) -> Result<Device> {
@@ -77,7 +78,7 @@ fn spawn(arguments: &[&str]) -> Result<Killed> {
     Ok(Killed(command.spawn()?))
 }
 
-/// The commands of [`SPOKEN`] that read counters.
+/// Runs the commands of [`SPOKEN`] that read counters.
 fn read_counters(device: &Device) -> Result<()> {
     for command in profile::commands(device.abi()) {
         profile::read(device, command)?;
@@ -85,7 +86,7 @@ fn read_counters(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Reads counters in so many threads, as a user.
+/// Reads counters in `threads` threads, as an ordinary user.
 fn counters(threads: u32) -> Result<()> {
     let devices = (0..threads).map(|_| open(SPOKEN));
     let devices = devices.collect::<Result<Vec<_>>>()?;
@@ -98,7 +99,7 @@ fn counters(threads: u32) -> Result<()> {
     Ok(())
 }
 
-/// How long jobs take until their signals come, one by one: the mean.
+/// The mean time from a job to its signal, one job at a time.
 fn latency(paint: &mut Paint) -> Result<Duration> {
     const JOBS: u32 = 25;
     const ENOUGH: Duration = Duration::from_secs(3);
@@ -119,7 +120,7 @@ fn latency(paint: &mut Paint) -> Result<Duration> {
     Ok(mean)
 }
 
-/// Many threads that read counters cost others as much as one of them does, and the processor's time.
+/// Many threads that read counters cost other processes no more than one thread does, plus the CPU time.
 fn hammered() -> Result<()> {
     let mut paint = Paint::new()?;
     paint.prove(0xff34_3434)?;
@@ -136,7 +137,7 @@ fn hammered() -> Result<()> {
     paint.close()
 }
 
-/// The same beside a core that hangs: it comes out of that.
+/// The same next to a core that hangs: the core recovers.
 fn hung(control: &Control) -> Result<()> {
     let mut paint = Paint::new()?;
     paint.prove(0xff35_3535)?;
@@ -170,7 +171,7 @@ fn hung(control: &Control) -> Result<()> {
     Ok(())
 }
 
-/// Looks at all registers, and has everything dumped, again and again.
+/// Reads all registers and requests all dumps, in an endless loop.
 fn looker() -> Result<()> {
     let device = open(SPOKEN)?;
     loop {
@@ -197,7 +198,7 @@ fn share(device: &Device, command: &str, process: u32, word: &mut u32) -> Result
     Ok(device.ask_for(command, &given, [])?.0)
 }
 
-/// Leaves a secret, as a program with root's rights that a user has started, and stays.
+/// Stores a secret, like a set-uid root program that a user started, and keeps running.
 fn privileged() -> Result<()> {
     let (user, root) = (Uid::from_raw(SOMEBODY), Uid::ROOT);
     rustix::thread::set_thread_res_uid(user, root, root)?;
@@ -213,7 +214,7 @@ fn privileged() -> Result<()> {
     Ok(())
 }
 
-/// What it has left is not for who has started it.
+/// The user who started the program cannot read its secret.
 fn secrets() -> Result<()> {
     let mut child = system::again(&["--mode", "privileged"])?;
     let child = child.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
@@ -242,7 +243,7 @@ fn secrets() -> Result<()> {
     same("its starter", found, (Status::INVALID_DATA, 0))
 }
 
-/// Who has no rights opens the file, and has somebody who has write to it.
+/// A process without rights opens the file, and a process with rights writes to it.
 fn borrowed_rights() -> Result<()> {
     let opened = thread::spawn(|| -> Result<File> {
         let none = CapabilitySet::empty();
@@ -263,7 +264,7 @@ fn borrowed_rights() -> Result<()> {
     Ok(fs::write(ProcGc::PATH, "su")?)
 }
 
-/// While the admin wants to know of the cores' power, a process does not fill the log.
+/// While the administrator traces the cores' power, a process cannot flood the log.
 fn quiet_log() -> Result<()> {
     const CHANGES: u64 = 600;
     const LINES: usize = 300;
@@ -286,7 +287,7 @@ fn quiet_log() -> Result<()> {
     Ok(())
 }
 
-/// One thread of a stormer: what there is for who looks for faults, at random, with draws between.
+/// One thread of a stormer: random diagnostic requests, with draws in between.
 fn ops(seed: u32, cores: u32, vg_place: Option<usize>) -> Result<()> {
     let mut random = Random::new(seed);
     let names = ["dove", "v2", "4.0.0", "4.6.9", "6.2.3", SPOKEN];
@@ -302,7 +303,7 @@ fn ops(seed: u32, cores: u32, vg_place: Option<usize>) -> Result<()> {
     }
 }
 
-/// One of them.
+/// One random request.
 fn op(device: &Device, random: &mut Random, cores: u32, vg_place: Option<usize>) -> Result<()> {
     match random.below(10) {
         0 => read_counters(device)?,
@@ -346,7 +347,7 @@ fn op(device: &Device, random: &mut Random, cores: u32, vg_place: Option<usize>)
     Ok(())
 }
 
-/// Draws a few times, and hangs the core now and then.
+/// Draws a few times, and sometimes hangs the core.
 fn draw(core: usize, random: &mut Random) -> Result<()> {
     let client = Client::with_device(Device::open_core(core)?)?;
     let mut paint = Paint::of(client)?;
@@ -367,7 +368,7 @@ fn draw(core: usize, random: &mut Random) -> Result<()> {
     paint.close()
 }
 
-/// A process of several threads that do so.
+/// A process with several such threads.
 fn stormer(seed: u32, cores: u32) -> Result<()> {
     let place = vg::place()?;
     thread::scope(|scope| {
@@ -378,7 +379,7 @@ fn stormer(seed: u32, cores: u32) -> Result<()> {
     Ok(())
 }
 
-/// Reads all that there is to be read of the driver, and of processes that have it open.
+/// Reads all files of the driver in debugfs, and the files of the processes that have it open.
 fn read_all(is_over: &AtomicBool) {
     while !is_over.load(Relaxed) {
         for folder in ["/sys/kernel/debug/gc", "/sys/kernel/debug/galcore"] {
@@ -396,7 +397,7 @@ fn read_all(is_over: &AtomicBool) {
     }
 }
 
-/// What switches something over, and what does not.
+/// Commands that toggle a mode, and other commands.
 const TOGGLES: [&str; 4] = ["printPID", "powerDebug", "hang", "offidle"];
 const COMMANDS: [&str; 19] = [
     "reset2",
@@ -420,7 +421,7 @@ const COMMANDS: [&str; 19] = [
     "1",
 ];
 
-/// Writes commands at random, and puts everything back in the end.
+/// Writes random commands, and restores all modes at the end.
 fn command(is_over: &AtomicBool, seed: u32) -> Result<()> {
     let mut random = Random::new(seed);
     let mut toggled = [false; TOGGLES.len()];
@@ -464,7 +465,7 @@ fn command(is_over: &AtomicBool, seed: u32) -> Result<()> {
     Ok(())
 }
 
-/// All of that at once, while processes are killed, and cores go and come back.
+/// Runs all of that at once, while processes are killed and cores are unbound and bound.
 fn storm(controls: &[Control], seconds: u32, seed: u32) -> Result<()> {
     let cores = controls.len() as u32;
     let names = system::bound()?;
@@ -521,7 +522,7 @@ fn storm(controls: &[Control], seconds: u32, seed: u32) -> Result<()> {
     Ok(())
 }
 
-/// All cores draw.
+/// Checks that all cores draw.
 fn is_well(cores: u32) -> Result<()> {
     let place = vg::place()?;
     for core in 0..cores as usize {
@@ -572,7 +573,7 @@ fn main() -> ExitCode {
             format!("{seconds} s of everything at random (seed {seed})"),
             move || storm(controls, seconds, seed),
         );
-        // By somebody who has hung none.
+        // From a process that has hung no core.
         suite.test("all cores draw", move || {
             let mut command = system::again(&["--mode", "well", "--cores", &cores.to_string()])?;
             let output = command.output()?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the 2D engine draws beyond fills and copies: random scenes of each kind, and what they must look like
-//! (`scenes-2d`).
+//! Operations of the 2D engine other than fills and copies: random scenes of each kind, compared with the software
+//! rendering (`scenes-2d`).
 
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -26,7 +26,7 @@ use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
 
-/// Bytes behind what is drawn to that must stay as they are.
+/// Bytes after the target that must not change.
 const GUARD: usize = 256;
 const GUARD_WORD: u32 = 0x5a5a_5a5a;
 
@@ -54,7 +54,7 @@ impl Bench {
         })
     }
 
-    /// The words that draw a scene, and the memory that is drawn to.
+    /// The words that draw a scene, and the surface that they draw to.
     fn stream(&self, scene: &Scene) -> Result<(Stream, &Surface)> {
         let mut stream = Stream::new();
         for (index, buffer) in scene.buffers.iter().enumerate() {
@@ -63,7 +63,7 @@ impl Bench {
             put(surface, &buffer.bytes)?;
             stream.state(buffer.state, surface.location.address);
         }
-        // States that follow each other, in one command.
+        // Consecutive states go into one command.
         let mut states = scene.states.as_slice();
         while let [(first, _), ..] = states {
             let follows =
@@ -109,7 +109,7 @@ impl Bench {
     }
 }
 
-/// Writes bytes, a multiple of four, to a surface's memory.
+/// Writes bytes to a surface's memory. The number of bytes must be a multiple of four.
 fn put(surface: &Surface, bytes: &[u8]) -> Result<()> {
     let (words, rest) = bytes.split_at(bytes.len() & !3);
     ensure!(rest.is_empty(), "{} bytes", bytes.len());
@@ -120,7 +120,7 @@ fn put(surface: &Surface, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A client of the core that has a 2D engine: the first, or of several the 2D core.
+/// A client of the core that has a 2D engine: the first core, or else the 2D core.
 fn with_2d() -> Result<Option<(Client, Control)>> {
     let client = Client::start()?;
     if has_2d(client.identity()) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Pictures of the 3D core: triangles with depth, by shaders assembled here, compared pixel by pixel with a software
-//! rendering; and two contexts in turns, each with shaders, constants and states of its own, whose pictures must not mix.
+//! Pictures of the 3D core: triangles with depth, drawn with shaders that the test assembles, and compared pixel by
+//! pixel with a software rendering. Two alternating contexts, each with its own shaders, constants and states, whose
+//! pictures must not mix.
 //!
-//! Flat colours and depths that are the same all over a triangle are exact. A shaded cube may be off by one in 255.
+//! Flat colours, and depths that are constant over a triangle, must match exactly. A shaded cube may differ by one in
+//! 255.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -48,14 +50,14 @@ use gpu_control::fault;
 use gpu_control::Board;
 use gpu_isa::assemble;
 
-/// Pixels of a picture, across and down: a supertile, or two of half its height.
+/// Width and height of a picture in pixels: a supertile, or two of half its height.
 const SIDE: u32 = 64;
 const HEIGHT: u32 = 128;
 const BYTES: u32 = SIDE * HEIGHT * 4;
 const HALF: u32 = BYTES / 2;
-/// What pictures are cleared to.
+/// The clear colour of pictures.
 const BLANK: u32 = 0xff10_2030;
-/// The generation whose contexts have GC3000's states.
+/// The generation whose contexts have the states of GC3000.
 const NEWER: &str = "6.2.4.p2";
 
 /// States that the front end converts from 16.16.
@@ -63,14 +65,14 @@ const FIXED: [u32; 8] = [
     0x0a00, 0x0a04, 0x0a0c, 0x0a10, 0x0c00, 0x0c04, 0x0c08, 0x0c0c,
 ];
 
-/// Locked video memory.
+/// A locked node of video memory.
 struct Area {
     node: Node,
     address: u32,
     memory: Memory,
 }
 
-/// Draws with one context.
+/// A context with its deltas, with or without reference counts.
 enum Contexts {
     Counted(Blob),
     Collected(Collector),
@@ -112,7 +114,7 @@ impl Contexts {
     }
 }
 
-/// A client with a target, depth, vertices, and a linear copy of what was drawn.
+/// A client with a target, depth, vertices, and a linear copy of the target.
 struct Painter<'a> {
     bench: &'a Bench,
     context: Contexts,
@@ -120,7 +122,7 @@ struct Painter<'a> {
     depth: Area,
     vertices: Area,
     picture: Area,
-    /// The states as they were set last.
+    /// The current values of the states.
     states: BTreeMap<u32, u32>,
     elements: u32,
 }
@@ -169,7 +171,7 @@ impl Bench {
     }
 }
 
-/// Where a shader's constants and code go, and what says how long it is.
+/// The states of a shader stage: its constants, its code, and the length of the code.
 struct Stage {
     constants: u32,
     code: u32,
@@ -245,7 +247,8 @@ impl<'a> Painter<'a> {
         }
     }
 
-    /// Depth test, all components, one varying, vertices of position and colour (4 floats each).
+    /// Enables the depth test and all components, with one varying, and vertices of position and colour (4 floats
+    /// each).
     fn set_up(&mut self) {
         let (board, colour, depth) = (self.bench.board, self.colour.address, self.depth.address);
         let super_tiled = u32::from(board != Board::Dove);
@@ -321,10 +324,10 @@ impl<'a> Painter<'a> {
         }
     }
 
-    /// What differs from `before`: loads, and a delta.
+    /// The difference from `before`, as loads and as a delta.
     fn changes(&self, before: &BTreeMap<u32, u32>) -> Result<(Stream, Delta)> {
         let (mut stream, mut delta) = (Stream::new(), Delta::new()?);
-        // All elements are loaded if one is: the first takes back the others.
+        // If one element changes, load all: a load of the first resets the others.
         let elements = 0x600..0x600 + 4 * self.elements;
         let is_same = |state: &u32| before.get(state) == self.states.get(state);
         let all_elements = !elements.clone().step_by(4).all(|state| is_same(&state));
@@ -346,7 +349,7 @@ impl<'a> Painter<'a> {
         Ok((stream, delta))
     }
 
-    /// Writes vertices from number `first` on.
+    /// Writes vertices, starting with number `first`.
     fn put(&self, first: usize, list: &[([f32; 4], [f32; 4])]) {
         let floats = list
             .iter()
@@ -360,12 +363,12 @@ impl<'a> Painter<'a> {
 
     fn clear(&self) {
         self.colour.memory.fill(BLANK);
-        // Farthest.
+        // The farthest depth.
         self.depth.memory.fill(u32::MAX << 8);
         self.picture.memory.fill(0);
     }
 
-    /// Commits what differs from `before`, then `stream`.
+    /// Commits the difference from `before`, then `draws`.
     fn commit(&mut self, before: &BTreeMap<u32, u32>, draws: &Stream) -> Result<()> {
         let (mut stream, delta) = self.changes(before)?;
         stream.append(draws).flush(Pipe::Pipe3d);
@@ -375,7 +378,7 @@ impl<'a> Painter<'a> {
             .commit(&bench.device, &bench.buffer, &stream, &delta)
     }
 
-    /// Resolves the target into rows, and compares: `tolerance` in each channel.
+    /// Resolves the target into rows, and compares each channel with a tolerance.
     fn expect(&mut self, what: &str, wanted: &[u32], tolerance: u32) -> Result<()> {
         let (stream, delta) = self.resolve()?;
         let bench = self.bench;
@@ -403,7 +406,7 @@ impl<'a> Painter<'a> {
         Ok(())
     }
 
-    /// A resolve of the target into rows.
+    /// A stream that resolves the target into rows.
     fn resolve(&mut self) -> Result<(Stream, Delta)> {
         let before = self.states.clone();
         let board = self.bench.board;
@@ -412,7 +415,7 @@ impl<'a> Painter<'a> {
         let (from, to) = (self.colour.address, self.picture.address);
         let half = HALF * split;
         let pipes = !matches!(board, Board::Dove | Board::Gc880);
-        // Two pipes do half of the rows each; with one buffer for both, the first does all.
+        // Each of two pipes resolves half of the rows. If both share one buffer, the first pipe resolves all.
         let rows = if split != 0 { HEIGHT / 2 } else { HEIGHT };
         for (state, value) in [
             (state::RS_CONFIG, 6 | 6 << 8 | 1 << 7),
@@ -468,19 +471,19 @@ impl<'a> Painter<'a> {
     }
 }
 
-/// DRAW_PRIMITIVES of triangles from a vertex on.
+/// DRAW_PRIMITIVES of triangles, starting at a vertex.
 fn draw(first: u32, triangles: u32) -> Stream {
     let mut stream = Stream::new();
     stream.raw(&[0x2800_0000, 4, first, triangles]);
     stream
 }
 
-/// The colour of a word of A8R8G8B8.
+/// The components of an A8R8G8B8 word.
 fn rgba(argb: u32) -> [f32; 4] {
     [16, 8, 0, 24].map(|shift| (argb >> shift & 0xff) as f32 / 255.0)
 }
 
-/// A triangle on the picture: corners in pixels, depth 0 to 1, colour.
+/// A triangle on the picture: corners in pixels, depth from 0 to 1, colour.
 #[derive(Clone, Copy)]
 struct Triangle {
     corners: [[f32; 2]; 3],
@@ -492,7 +495,7 @@ impl Triangle {
     fn random(random: &mut Random, colour: u32) -> Self {
         let coarse = random.below(2) == 0;
         let mut number = |most: u32| match coarse {
-            // Pixels' centres on its sides.
+            // Puts centres of pixels on the sides.
             true => random.below(most) as f32 + 0.5,
             false => random.below(16 * (most + 16)) as f32 / 16.0 - 8.0,
         };
@@ -504,7 +507,7 @@ impl Triangle {
         }
     }
 
-    /// As vertices of a core that takes depth from -1, or from 0, to 1.
+    /// The vertices for a core whose depth range is -1 to 1, or 0 to 1.
     fn vertices(&self, board: Board) -> [([f32; 4], [f32; 4]); 3] {
         let z = match board {
             Board::Dove => self.depth,
@@ -521,7 +524,7 @@ impl Triangle {
         })
     }
 
-    /// Whether a pixel's centre is inside: on a side, if that is a left or a top one.
+    /// Whether a pixel's centre is inside. A centre on a side counts if the side is a left or a top one.
     fn covers(&self, x: u32, y: u32) -> bool {
         let corners = self
             .corners
@@ -534,7 +537,7 @@ impl Triangle {
             let [a, b, c] = [0, 1, 2].map(|more| corners[(number + more) % 3]);
             let inside = side(a, b, c[0], c[1]).signum();
             let here = side(a, b, px, py).signum();
-            // What is a little right of the side, or below it where it is level, is inside.
+            // The inside of a left side is to its right; that of a level top side is below it.
             let after = match a[1] == b[1] {
                 true => side(a, b, px, py + 1).signum(),
                 false => side(a, b, px + 1, py).signum(),
@@ -543,7 +546,7 @@ impl Triangle {
         })
     }
 
-    /// Draws where nothing is nearer. Returns how many pixels.
+    /// Draws the pixels without a nearer triangle; returns their number.
     fn render(&self, picture: &mut [u32], depths: &mut [f32]) -> u32 {
         let mut drawn = 0;
         for (at, (pixel, nearest)) in (0..).zip(picture.iter_mut().zip(depths)) {
@@ -555,14 +558,14 @@ impl Triangle {
         drawn
     }
 
-    /// As it is seen, the first row being at the top.
+    /// The orientation on the screen, with the first row at the top.
     fn is_clockwise(&self) -> bool {
         let [[ax, ay], [bx, by], [cx, cy]] = self.corners;
         (bx - ax) * (cy - ay) > (cx - ax) * (by - ay)
     }
 }
 
-/// What software makes of triangles, and how many pixels it has drawn.
+/// The software rendering of triangles, and the number of drawn pixels.
 fn painted(list: &[Triangle]) -> (Vec<u32>, u32) {
     let pixels = (SIDE * HEIGHT) as usize;
     let (mut picture, mut depths) = (vec![BLANK; pixels], vec![1.0; pixels]);
@@ -575,7 +578,7 @@ fn rendered(list: &[Triangle]) -> Vec<u32> {
     painted(list).0
 }
 
-/// Flat triangles, near and far.
+/// Flat triangles at random depths.
 fn flat(bench: &Bench, count: u32) -> Result<()> {
     let mut painter = Painter::new(bench)?;
     painter.code("nop", false)?;
@@ -601,11 +604,11 @@ fn flat(bench: &Bench, count: u32) -> Result<()> {
     painter.end()
 }
 
-/// What a library leaves in the addresses of a sampler that is off draws the picture that it would without; of one that
-/// is on it is refused.
+/// Placeholder addresses that a library leaves in a disabled sampler do not change the picture. In an enabled sampler
+/// the driver refuses them.
 fn placeholders(bench: &Bench) -> Result<()> {
     const PLACEHOLDER: u32 = 0x7fff_fff0;
-    // Tile status of the fourth sampler, and the sixth one's picture.
+    // The tile status of the fourth sampler, and the picture of the sixth.
     let samplers = [
         (0x172c, 0x174c),
         match bench.is_newer() {
@@ -642,12 +645,12 @@ fn placeholders(bench: &Bench) -> Result<()> {
     painter.end()
 }
 
-/// What the profiler tells of a draw is what software counts, in each of some generations: each number is another, so
-/// that a counter of another name would be found.
+/// The profiler's counts of a draw match those of the software rendering, in several generations. All counts differ, so
+/// that the test detects swapped counters.
 fn counted(bench: &Bench) -> Result<()> {
     const GENERATIONS: [&str; 5] = ["dove", "v4", "5.0.11.p8", "6.2.4.p2", "6.4.11"];
     const COUNT: u32 = 100;
-    // The sampler's states: what it reads, size, levels, more, address.
+    // The sampler's states: configuration, size, levels, further settings, address.
     let sampler = match bench.is_newer() {
         true => [0x1_0000, 0x1_0080, 0x1_0180, 0x1_0380, 0x1_0800],
         false => [0x2000, 0x2040, 0x20c0, 0x21c0, 0x2400],
@@ -665,7 +668,7 @@ fn counted(bench: &Bench) -> Result<()> {
     ]) {
         painter.set(state, value);
     }
-    // Those that are seen clockwise are left out.
+    // Clockwise triangles are culled.
     painter.set(0x0a34, 2 << 12 | 1 << 16 | 1 << 8);
     let mut random = Random::new(61);
     let list: Vec<_> = (0..COUNT)
@@ -738,7 +741,7 @@ fn counted(bench: &Bench) -> Result<()> {
         let names =
             ["pe", "pe0", "pe1"].map(|pipe| format!("{pipe}_pixel_count_drawn_by_color_pipe"));
         let told = profile::sum(&all, &names.each_ref().map(String::as_str)).context(name)?;
-        // Perhaps scratch memory was cleared, too: a page, by each of two pixel pipes.
+        // The driver may also have cleared scratch memory: a page for each of two pixel pipes.
         let more = told.checked_sub(pixels);
         ensure!(
             matches!(more, Some(0 | 1024 | 2048)),
@@ -748,7 +751,7 @@ fn counted(bench: &Bench) -> Result<()> {
     painter.end()
 }
 
-/// A cube's faces: their normals, with two directions along them.
+/// The faces of a cube: the normal, and two directions in the plane.
 const FACES: [[[f32; 3]; 3]; 6] = [
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
     [[-1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]],
@@ -758,11 +761,11 @@ const FACES: [[[f32; 3]; 3]; 6] = [
     [[0.0, 0.0, -1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]],
 ];
 
-/// A cube, turned by the vertex shader and lit by the pixel shader; depth alone says which faces are seen.
+/// A cube that the vertex shader rotates and the pixel shader lights. Only the depth test selects the visible faces.
 fn cube(bench: &Bench) -> Result<()> {
     const LIGHT: [f32; 3] = [0.36, -0.48, -0.8];
     let mut painter = Painter::new(bench)?;
-    // Position and normal by rows of a rotation; the second output is the normal.
+    // Rotates position and normal by the rows of a matrix; the second output is the normal.
     painter.code(
         "dp3 t2.x___, t0, u0\n\
          dp3 t2._y__, t0, u1\n\
@@ -775,7 +778,7 @@ fn cube(bench: &Bench) -> Result<()> {
          mov t1.xyz_, t3",
         false,
     )?;
-    // Light and colours from 0 on.
+    // Light and colours in the constants from 0 on.
     painter.code(
         "dp3 t2.x___, t1, u0\n\
          select.lt t2.x___, t2, u1, t2\n\
@@ -826,7 +829,7 @@ fn cube(bench: &Bench) -> Result<()> {
             | channel(0.75, 0.125) << 16
             | channel(0.5, 0.125) << 8
             | channel(0.25, 0.25);
-        // Those that face the eye, which is at a z below all, are seen.
+        // Visible faces point towards the eye, which is at a smaller z than the whole cube.
         let is_seen = lit[2] < -1e-3;
         for half in [[0, 1, 2], [0, 2, 3]] {
             let corners = half.map(|at| {
@@ -853,13 +856,13 @@ fn cube(bench: &Bench) -> Result<()> {
     painter.end()
 }
 
-/// Two contexts by turns: a triangle each, all of whose states but those that change come from the context.
+/// Two alternating contexts, each with a triangle per turn. All states come from the context, except those that change.
 fn turns(bench: &Bench, switches: u32) -> Result<()> {
-    /// Triangles of a picture.
+    /// The largest number of triangles of a picture.
     const MOST: usize = 24;
     let mut painters = [Painter::new(bench)?, Painter::new(bench)?];
-    // The first takes its colour from the vertex, the second from a constant; and what is a constant of the vertex
-    // shader of one leaves the other's vertices where they are.
+    // The first takes its colour from the vertex, the second from a constant. The second one's vertex shader uses its
+    // constants 1 and 0, which leave the vertices in place; constants of another context would move them.
     painters[0].code("nop", false)?;
     painters[0].code("nop", true)?;
     painters[1].code("mov t2, u0\nmad t0, t0, t2, u1", false)?;
@@ -897,7 +900,8 @@ fn turns(bench: &Bench, switches: u32) -> Result<()> {
     Ok(())
 }
 
-/// Two threads with one context, which a third one ends: all COMMITs are answered, and another context is as it was.
+/// Two threads use one context, and a third thread detaches it. All COMMITs return, and another context does not
+/// change.
 fn shared_context(bench: &Bench) -> Result<()> {
     let device = &bench.device;
     let context = device.attach()?.context;
@@ -912,7 +916,7 @@ fn shared_context(bench: &Bench) -> Result<()> {
             let delta = Delta::new()?;
             let (handle, at) = (context, delta.address());
             let status = device.send_commit_with_delta(&record, handle, at, &mut Queue::new())?;
-            // The delta's memory goes, whoever refers to it.
+            // Frees the memory of the delta, whatever still refers to it.
             drop(delta);
             found.push(status);
         }
@@ -936,7 +940,8 @@ fn shared_context(bench: &Bench) -> Result<()> {
     flat(bench, 20)
 }
 
-/// What a job draws on is unlocked and freed, and its context ended, while it runs; what is allocated then is not drawn on.
+/// While a job runs, its target is unlocked and freed, and its context detached. The job must not draw on memory that
+/// is allocated afterwards.
 fn freed_meanwhile(bench: &Bench) -> Result<()> {
     let device = &bench.device;
     let mut painter = Painter::new(bench)?;
@@ -956,7 +961,7 @@ fn freed_meanwhile(bench: &Bench) -> Result<()> {
     ] {
         unlock(device, area.node)?;
         device.free(area.node)?;
-        // Once more.
+        // A second free must fail.
         ensure!(device.free(area.node).is_err(), "freed twice");
     }
     let mut others = Vec::new();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The two DRM nodes of galcore, and programs that mean harm or are careless: wrong relocations and counts, objects that
-//! go while the GPU uses them, dma-bufs in circles, waits that must end, and cores that go.
+//! Hostile and careless programs on the two DRM nodes of galcore: invalid relocations and counts, objects that are
+//! closed while the GPU uses them, dma-bufs in cycles, waits that must end, and cores that are unbound.
 //!
-//! usage: `drm-hostile [TEXT]` (checks whose names have the text in them)
+//! usage: `drm-hostile [TEXT]` (runs only the checks whose names contain the text)
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -63,7 +63,7 @@ use rustix::event::Timespec;
 use rustix::fs::fcntl_getfl;
 use rustix::fs::OFlags;
 
-/// Minor versions, by which the two nodes are told from each other.
+/// Minor versions, which distinguish the two nodes.
 const VIVANTE_MINOR: u32 = 0;
 const ETNAVIV_MINOR: u32 = 4;
 
@@ -74,7 +74,7 @@ const GEM_OPEN: u32 = 0x0b;
 const PRIME_HANDLE_TO_FD: u32 = 0x2d;
 const PRIME_FD_TO_HANDLE: u32 = 0x2e;
 const CHANGE_HANDLE: u32 = 0xd2;
-/// etnaviv's.
+/// ioctls of etnaviv.
 const GET_PARAM: u32 = DRIVER;
 const GEM_NEW: u32 = DRIVER + 2;
 const GEM_INFO: u32 = DRIVER + 3;
@@ -85,7 +85,7 @@ const WAIT_FENCE: u32 = DRIVER + 7;
 const GEM_WAIT: u32 = DRIVER + 9;
 const PM_QUERY_DOM: u32 = DRIVER + 10;
 const PM_QUERY_SIG: u32 = DRIVER + 11;
-/// The vendor's.
+/// ioctls of the vendor's driver.
 const VIV_CREATE: u32 = DRIVER;
 const VIV_LOCK: u32 = DRIVER + 1;
 const VIV_UNLOCK: u32 = DRIVER + 2;
@@ -102,7 +102,7 @@ const FENCE_FD_IN: u32 = 2;
 const FENCE_FD_OUT: u32 = 4;
 const NOP: u32 = 3 << 27;
 
-/// A generation whose WRAP_USER_MEMORY takes dma-bufs.
+/// A generation whose WRAP_USER_MEMORY accepts dma-bufs.
 const WITH_DMA_BUFS: &str = "6.4.11";
 
 /// First arguments of other processes of this program.
@@ -125,11 +125,11 @@ const BYTES: u32 = WIDTH * HEIGHT * 4;
 const ALL: Rect = Rect::new(0, 0, WIDTH, HEIGHT);
 const COLOUR: u32 = 0x1234_5678;
 
-/// How long the GPU is held where something is to wait, or not, for it, and what is no wait.
+/// How long the GPU is stopped in tests of waits, and the longest time that does not count as a wait.
 const HELD: Duration = Duration::from_secs(4);
 const SOON: Duration = Duration::from_secs(2);
 
-/// What `ioctl(2)` has failed with.
+/// The errno of a failed `ioctl(2)`.
 fn errno(what: &str, answer: std::io::Result<()>) -> Result<i32> {
     match answer {
         Ok(()) => bail!("{what} has succeeded"),
@@ -190,7 +190,7 @@ fn import(file: &File, descriptor: i32) -> std::io::Result<u32> {
     Ok(import.words[0])
 }
 
-/// A SUBMIT in the making.
+/// The parts of a SUBMIT.
 #[derive(Clone, Default)]
 struct Submit {
     core: u32,
@@ -200,7 +200,7 @@ struct Submit {
     stream: Vec<u32>,
     flags: u32,
     fence: u32,
-    /// Added to the addresses of its arrays.
+    /// The upper halves of the addresses of its arrays.
     high: u32,
 }
 
@@ -236,7 +236,7 @@ impl Submit {
         words
     }
 
-    /// The number of its fence, and what is in the field of the descriptor.
+    /// Sends the SUBMIT; returns the number of its fence, and the field of the fence's descriptor.
     fn send(&self, file: &File) -> std::io::Result<(u32, u32)> {
         let mut submit = Request::new(IN_OUT, GEM_SUBMIT, self.words());
         submit.send(file)?;
@@ -244,13 +244,13 @@ impl Submit {
     }
 }
 
-/// CPU_PREP of `handle` until a moment of the clock.
+/// CPU_PREP of `handle` until the absolute time `moment`.
 fn prepare(file: &File, handle: u32, access: u32, moment: [u32; 4]) -> std::io::Result<()> {
     let [a, b, c, d] = moment;
     Request::new(IN, GEM_CPU_PREP, [handle, access, a, b, c, d]).send(file)
 }
 
-/// So many seconds from now.
+/// The absolute time `seconds` seconds from now.
 fn later(seconds: u64) -> [u32; 4] {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let [low, high] = long(now.tv_sec as u64 + seconds);
@@ -287,7 +287,7 @@ impl Bench {
         self.etnaviv.file()
     }
 
-    /// Fills a buffer with a colour; the number of its fence.
+    /// Fills a buffer with a colour; returns the number of its fence.
     fn fill(&self, buffer: &Buffer<'_>, colour: u32) -> Result<u32> {
         let mut stream = Stream::new();
         let target = buffer.at(0, WIDTH, HEIGHT);
@@ -297,7 +297,8 @@ impl Bench {
             .submit(self.core, self.engine.pipe(), &stream, &[buffer])
     }
 
-    /// Does `work` while the GPU stands still, which goes on after [`HELD`], or when `work` is done. How long that took.
+    /// Runs `work` while the GPU is stopped. The GPU continues after [`HELD`], or when `work` is done. Returns the
+    /// duration of `work` too.
     fn held<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
         self.held_for(HELD, work)
     }
@@ -311,7 +312,7 @@ impl Bench {
         let is_done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                // The driver's waits are in the kernel's time, which the host's load does not stop.
+                // The driver's waits use the kernel's time, which continues when the host is busy.
                 let (begin, kernels) = (Stopwatch::start(), Instant::now());
                 while begin.elapsed() < limit
                     && kernels.elapsed() < 2 * limit
@@ -337,7 +338,7 @@ impl Bench {
     }
 }
 
-/// 32-bit programs may extend the sign of a pointer to 64 bits: the low half counts, as for all of the kernel.
+/// A 32-bit program may sign-extend a pointer to 64 bits. Only the lower half counts, as everywhere in the kernel.
 fn extended_pointers(bench: &Bench) -> Result<()> {
     if cfg!(target_pointer_width = "64") {
         return skip("for 32-bit programs");
@@ -360,7 +361,7 @@ fn extended_pointers(bench: &Bench) -> Result<()> {
     cleaned.context("GEM_CACHE")
 }
 
-/// A moment before the clock's start has passed: such a wait is over at once.
+/// A wait until a time before the clock's start ends at once.
 fn past_moments(bench: &Bench) -> Result<()> {
     let buffer = bench.etnaviv.create(BYTES)?;
     for (what, moment) in [
@@ -395,7 +396,7 @@ fn past_moments(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Waits whose moment is far, or wraps.
+/// Waits until a time in the far future, or until one that overflows.
 fn far_moments(bench: &Bench) -> Result<()> {
     let buffer = bench.etnaviv.create(BYTES)?;
     for moment in [
@@ -409,7 +410,7 @@ fn far_moments(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Where relocations may not be, and what they may not point to.
+/// Relocations at invalid offsets and to invalid targets.
 fn relocations(bench: &Bench) -> Result<()> {
     let handle = create(bench.file(), 4096)?;
     let good = Submit {
@@ -442,7 +443,7 @@ fn relocations(bench: &Bench) -> Result<()> {
     bench.works()
 }
 
-/// Counts, cores, pipes, handles and descriptors that are none.
+/// Invalid counts, cores, pipes, handles and descriptors.
 fn numbers(bench: &Bench) -> Result<()> {
     let file = bench.file();
     let handle = create(file, 4096)?;
@@ -479,12 +480,12 @@ fn numbers(bench: &Bench) -> Result<()> {
         };
         check("unknown flags", &submit, libc::EINVAL)?;
     }
-    // The largest counts claim what is not there.
+    // With the largest counts, the arrays are not in mapped memory.
     for (place, wanted) in [(3, libc::EFAULT), (4, libc::EFAULT)] {
         for count in [128 << 10, (128 << 10) + 1, 1 << 30, u32::MAX] {
             let mut words = nops.words();
             words[place] = count;
-            // From here on there is nothing.
+            // Both arrays start at an unmapped address.
             words[6] = 0x10;
             words[8] = 0x10;
             let mut submit = Request::new(IN_OUT, GEM_SUBMIT, words);
@@ -495,7 +496,8 @@ fn numbers(bench: &Bench) -> Result<()> {
             );
         }
     }
-    // One object as often as may be: once or twice is Mesa's business, but it must end.
+    // One object as often as the limit allows. Mesa lists an object once or twice; the SUBMIT need not succeed, but it
+    // must return.
     let many = Submit {
         objects: vec![[3, handle, 0, 0]; 128 << 10],
         ..nops.clone()
@@ -518,11 +520,11 @@ fn numbers(bench: &Bench) -> Result<()> {
     bench.works()
 }
 
-/// A stream may name no memory of others, nor of its own objects that are closed.
+/// A stream may contain neither addresses of other processes' memory nor those of the file's closed objects.
 fn addresses(bench: &Bench) -> Result<()> {
     let other = open(&bench.etnaviv_node)?;
     let handle = create(&other, BYTES)?;
-    // One file's handles are not the other's.
+    // A handle is valid only in its own file.
     let taken = create(bench.file(), 4096)?;
     close(bench.file(), taken)?;
     let foreign = Submit::with(bench.core, taken);
@@ -537,7 +539,7 @@ fn addresses(bench: &Bench) -> Result<()> {
         .engine
         .fill(&mut stream, &buffer.at(0, WIDTH, HEIGHT), ALL, COLOUR);
     stream.flush(bench.engine.pipe());
-    // Without relocations the addresses are those of nothing.
+    // Without relocations, the addresses belong to no object.
     let raw = Submit {
         entry: bench.engine.pipe().number() as u32,
         stream: stream.words().to_vec(),
@@ -552,9 +554,9 @@ fn addresses(bench: &Bench) -> Result<()> {
     bench.works()
 }
 
-/// Memory of an object that is closed is not another's as long as the GPU uses it.
+/// The memory of a closed object is not given to others while the GPU uses it.
 fn closed_in_flight(bench: &Bench) -> Result<()> {
-    // Few, so that SUBMIT finds places for all.
+    // Few enough that SUBMIT finds slots for all of them.
     let count = 4;
     let others = bench.held(|| {
         let buffers: Vec<_> = (0..count)
@@ -589,7 +591,7 @@ fn closed_in_flight(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Memory of the process as an object: drawn to, handed back, and refused where that cannot be.
+/// Memory of the process as an object: drawn to, released, and refused where it is not possible.
 fn own_memory(bench: &Bench) -> Result<()> {
     const READ: u32 = 1;
     const WRITE: u32 = 2;
@@ -599,14 +601,14 @@ fn own_memory(bench: &Bench) -> Result<()> {
         Ok(memory)
     };
     let (file, etnaviv) = (bench.file(), &bench.etnaviv);
-    // The page after it is not the object's.
+    // The following page does not belong to the object.
     let memory = anonymous(BYTES + 4096)?;
     let part = memory.part(0, BYTES as usize).context("a part")?;
     let buffer = etnaviv.wrap(&part, READ | WRITE).context("USERPTR")?;
     bench.fill(&buffer, COLOUR)?;
     buffer.with_processor(|| same("what was drawn", part.find_other_than(COLOUR), None))?;
     same("the page after it", memory.read(BYTES as usize), 7)?;
-    // As a source, for reading alone.
+    // As a source that the GPU only reads.
     let source = etnaviv.wrap(&anonymous(BYTES)?, READ).context("to read")?;
     let engine = &bench.engine;
     let mut stream = Stream::new();
@@ -615,7 +617,7 @@ fn own_memory(bench: &Bench) -> Result<()> {
     stream.flush(engine.pipe());
     etnaviv.submit(bench.core, engine.pipe(), &stream, &[&buffer, &source])?;
     buffer.with_processor(|| same("what was copied", part.find_other_than(7), None))?;
-    // It ends on its last byte, shows nowhere, and is in no dma-buf.
+    // The object ends at its last byte. It has no mmap offset, and cannot be exported as a dma-buf.
     let mut beyond = Submit::with(bench.core, buffer.handle());
     beyond.relocations = vec![[4, 0, BYTES, 0, 0, 0]];
     refused("a relocation", beyond.send(file).map(|_| ()), libc::EINVAL)?;
@@ -623,7 +625,7 @@ fn own_memory(bench: &Bench) -> Result<()> {
     refused("GEM_INFO", shown, libc::EINVAL)?;
     let mut export = Request::new(IN_OUT, PRIME_HANDLE_TO_FD, [buffer.handle(), RDWR, 0]);
     errno("PRIME_HANDLE_TO_FD", export.send(file))?;
-    // What cannot be.
+    // Invalid requests.
     let [low, high] = long(memory.address());
     let page = BYTES;
     let pointer_of_32_bits = cfg!(target_pointer_width = "32");
@@ -659,7 +661,8 @@ fn own_memory(bench: &Bench) -> Result<()> {
     let [low, high] = long(first.address());
     let hole = Request::new(IN_OUT, GEM_USERPTR, [low, high, 2 * BYTES, 0, 3, 0]).send(file);
     refused("memory with a hole", hole, libc::EFAULT)?;
-    // The process unmaps it, or closes it, while the GPU draws there: what comes in its place stays as it is.
+    // The process unmaps the memory or closes the object while the GPU draws there. Memory that takes its place does
+    // not change.
     let others = bench.held(|| {
         let begin = Stopwatch::start();
         for closes_first in [false, true] {
@@ -682,7 +685,7 @@ fn own_memory(bench: &Bench) -> Result<()> {
     for other in &others.0 {
         same("memory in its place", other.find_other_than(7), None)?;
     }
-    // What is closed counts no more: more than can be locked, or than there is.
+    // Closed objects no longer count: together these are more than the limit of locked memory, or than all memory.
     for _ in 0..1000 {
         drop(etnaviv.wrap(&memory, READ | WRITE).context("again")?);
     }
@@ -690,8 +693,8 @@ fn own_memory(bench: &Bench) -> Result<()> {
     same("what is left in it", part.find_other_than(7), None)
 }
 
-/// Parts of an object may be mapped, from its start; no more than it has, and nothing once it is closed. What is mapped
-/// stays.
+/// A program may map the first part of an object. It may not map more than the object has, and nothing once the object
+/// is closed. Existing mappings stay valid.
 fn mappings(bench: &Bench) -> Result<()> {
     let file = bench.file();
     let handle = create(file, 8192)?;
@@ -703,7 +706,7 @@ fn mappings(bench: &Bench) -> Result<()> {
     ensure!(Region::map(file, 12288, at).is_err(), "more than there is");
     ensure!(Region::map_private(file, 4096, at).is_err(), "private");
     let other = open(&bench.etnaviv_node)?;
-    // Of the same process.
+    // Another file of the same process.
     drop(Region::map(&other, 4096, at));
     close(file, handle)?;
     ensure!(Region::map(file, 4096, at).is_err(), "a closed one");
@@ -711,7 +714,7 @@ fn mappings(bench: &Bench) -> Result<()> {
     same("what is mapped", (part.read(0), whole.read(4096)), (42, 43))
 }
 
-/// A dma-buf that was exported for reading alone, as most programs do it, can be imported by others.
+/// Other programs can import a dma-buf that was exported read-only, as most programs do it.
 fn read_only_buffers(bench: &Bench) -> Result<()> {
     let handle = create(bench.file(), 4096)?;
     let descriptor = export(bench.file(), handle, 0)?;
@@ -726,7 +729,7 @@ fn read_only_buffers(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// What [`read_only_buffers`] starts.
+/// The process that [`read_only_buffers`] starts.
 fn import_one(node: &str, number: &str) -> Result<()> {
     let file = open(Path::new(node))?;
     let handle = import(&file, number.parse()?).context("PRIME_FD_TO_HANDLE")?;
@@ -734,7 +737,7 @@ fn import_one(node: &str, number: &str) -> Result<()> {
     Ok(())
 }
 
-/// What is another driver's is seen through the node as what is its own.
+/// The node's mapping of another driver's memory shows its contents, like a mapping of its own objects.
 fn foreign_view(bench: &Bench) -> Result<()> {
     let Some((memory, descriptor)) = system::udmabuf(8192)? else {
         return skip("no udmabuf");
@@ -750,7 +753,7 @@ fn foreign_view(bench: &Bench) -> Result<()> {
     same("its second page", seen?.read(4096), COLOUR)
 }
 
-/// Threads that import and close one dma-buf, each by a file of its own, do not disturb each other.
+/// Threads that import and close one dma-buf, each with a separate file, do not disturb each other.
 fn raced_imports(bench: &Bench) -> Result<()> {
     let handle = create(bench.file(), 4096)?;
     let descriptor = export(bench.file(), handle, CLOEXEC | RDWR)?;
@@ -789,14 +792,14 @@ fn raced_imports(bench: &Bench) -> Result<()> {
 /// A careless program closes an object that it has locked, and imports it again.
 fn closed_while_locked(bench: &Bench) -> Result<()> {
     let node = bench.vivante_node.display().to_string();
-    // What it leaves behind goes with it.
+    // The process exits, so that its leftovers are released.
     let output = system::again(&[CARELESS, &node])?.output()?;
     let said = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "{}", said.trim());
     Ok(())
 }
 
-/// What [`closed_while_locked`] starts.
+/// The process that [`closed_while_locked`] starts.
 fn close_locked(node: &str) -> Result<()> {
     let file = &open(Path::new(node))?;
     let mut new = Request::new(IN_OUT, VIV_CREATE, [8192, 0, 0, 0]);
@@ -813,7 +816,7 @@ fn close_locked(node: &str) -> Result<()> {
     Ok(())
 }
 
-/// Tile status in circles.
+/// Cycles of tile status objects.
 fn circles(bench: &Bench) -> Result<()> {
     let file = &bench.vivante;
     let mut handles = [0; 3];
@@ -843,7 +846,7 @@ fn circles(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// One memory through both nodes, other files of them, and `/dev/galcore`, and back.
+/// The same memory passes through both nodes, other files of them, and `/dev/galcore`, and back.
 fn loops(bench: &Bench) -> Result<()> {
     let abi = Abi::named(WITH_DMA_BUFS).context(WITH_DMA_BUFS)?;
     let buffer = bench.etnaviv.create(BYTES)?;
@@ -879,7 +882,7 @@ fn loops(bench: &Bench) -> Result<()> {
     buffer.with_processor(|| same("still its own", seen.read(0), COLOUR))
 }
 
-/// Who gets an object that has been drawn on gets what was drawn.
+/// An object that is exported while the GPU draws on it shows the finished drawing to its importer.
 fn exported_after_drawing(bench: &Bench) -> Result<()> {
     let buffer = bench.etnaviv.create(BYTES)?;
     buffer.memory.fill(0);
@@ -892,7 +895,7 @@ fn exported_after_drawing(bench: &Bench) -> Result<()> {
     same("its last pixel", seen, COLOUR)
 }
 
-/// Others see that an object that they have is being drawn on; and that it is not any more.
+/// The importer of an object sees that the GPU draws on it, and sees when the drawing ends.
 fn shown_fences(bench: &Bench) -> Result<()> {
     let buffer = bench.etnaviv.create(BYTES)?;
     let descriptor = export(bench.file(), buffer.handle(), CLOEXEC | RDWR)?;
@@ -914,7 +917,7 @@ fn shown_fences(bench: &Bench) -> Result<()> {
         refused("CPU_PREP without waiting", now, libc::EBUSY)
     })?;
     ensure!(is_ready(20_000)?, "the fence does not end");
-    // A job's fence is signaled just before it counts as done.
+    // A job's fence is signaled shortly before the job counts as done.
     eventually("CPU_PREP at the end", SOON, || {
         Ok(prepare(&other, handle, PREP_WRITE | PREP_NOSYNC, [0; 4]).is_ok())
     })?;
@@ -922,7 +925,7 @@ fn shown_fences(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// A core that reads an object waits for another one that writes it.
+/// A core that reads an object waits for another core that writes it.
 fn other_core(bench: &Bench) -> Result<()> {
     let cores = bench.etnaviv.cores()?;
     let Some(&(second, _)) = cores.get(1) else {
@@ -966,7 +969,8 @@ fn other_core(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Sync files: what comes out goes in again, also the descriptor that is its own, and twice.
+/// Sync files: an output fence serves as an input fence, also twice. The descriptor number of a SUBMIT's own output
+/// fence is refused.
 fn fences(bench: &Bench) -> Result<()> {
     let file = bench.file();
     let nops = Submit {
@@ -1000,7 +1004,7 @@ fn fences(bench: &Bench) -> Result<()> {
     same("ends", poll(&mut fds, Some(&limit))?, 1)
 }
 
-/// A process that waits can be killed.
+/// A waiting process can be killed.
 fn killed(bench: &Bench) -> Result<()> {
     for what in ["prepare", "submit", "fence", "counters"] {
         let timeline = match what {
@@ -1024,7 +1028,7 @@ fn killed(bench: &Bench) -> Result<()> {
             ensure!(line == "waits\n", "{what}: {line}");
             Ok(child)
         };
-        // With counters it waits for its own job, not for those before.
+        // With counters, a process waits for its own job, not for earlier ones.
         let early = (what == "counters").then(start).transpose()?;
         bench.held_for(Duration::from_secs(20), || {
             let mut child = early.map_or_else(start, Ok)?;
@@ -1043,13 +1047,13 @@ fn killed(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// What [`killed`] starts: a process that waits for the GPU, which stands still.
+/// The process that [`killed`] starts: it waits for the stopped GPU.
 fn wait(node: &str, what: &str) -> Result<()> {
     let etnaviv = Etnaviv::open_node(Path::new(node))?;
     let (core, _) = *etnaviv.cores()?.first().context("no core")?;
     let handle = create(etnaviv.file(), 4096)?;
     if what == "submit" {
-        // Shared: each waits for the one before.
+        // A shared object: each job waits for the one before.
         let _shared = export(etnaviv.file(), handle, CLOEXEC | RDWR)?;
     }
     let submit = Submit::with(core, handle);
@@ -1077,7 +1081,7 @@ fn wait(node: &str, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Another program that gets an open file can do nothing with its objects.
+/// Another program that inherits an open file cannot use its objects.
 fn inherited(bench: &Bench) -> Result<()> {
     let buffer = bench.etnaviv.create(BYTES)?;
     buffer.memory.fill(5);
@@ -1090,7 +1094,7 @@ fn inherited(bench: &Bench) -> Result<()> {
     bench.works()
 }
 
-/// What [`inherited`] starts.
+/// The process that [`inherited`] starts.
 fn inherit(handle: &str) -> Result<()> {
     let file = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     let handle: u32 = handle.parse()?;
@@ -1104,8 +1108,8 @@ fn inherit(handle: &str) -> Result<()> {
     Ok(())
 }
 
-/// A server opens the node for a client (DRI3), which draws with it: the file is the client's, and not the server's, whose
-/// own goes on.
+/// A server opens the node for a client (DRI3), which draws with the file. The file then belongs to the client, not to
+/// the server. The server's own file still works.
 fn opened_for_another(bench: &Bench) -> Result<()> {
     let file = open(&bench.etnaviv_node)?;
     ensure!(
@@ -1126,7 +1130,7 @@ fn opened_for_another(bench: &Bench) -> Result<()> {
         "an import by the server",
         import(&held, descriptor.as_raw_fd()).map(|_| ()),
     )?;
-    // A process that only asks does not own the file.
+    // A process that only sends queries does not become the file's owner.
     let file = open(&bench.etnaviv_node)?;
     let asked = system::again(&[ASKING])?
         .stdin(Stdio::from(OwnedFd::from(file.try_clone()?)))
@@ -1134,7 +1138,7 @@ fn opened_for_another(bench: &Bench) -> Result<()> {
     let said = String::from_utf8_lossy(&asked.stdout);
     ensure!(asked.status.success(), "{}", said.trim());
     create(&file, 4096).context("GEM_NEW after another has asked")?;
-    // Two threads use a file first.
+    // Two threads use a new file at the same time.
     for _ in 0..100 {
         let file = open(&bench.etnaviv_node)?;
         let both = || -> Result<u32> { create(&file, 4096) };
@@ -1149,7 +1153,7 @@ fn opened_for_another(bench: &Bench) -> Result<()> {
     bench.works()
 }
 
-/// What [`opened_for_another`] starts, too: it asks what the core is.
+/// Another process that [`opened_for_another`] starts: it only queries the core's properties.
 fn ask() -> Result<()> {
     let file = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     Request::new(IN_OUT, GET_PARAM, [0, 1, 0, 0]).send(&file)?;
@@ -1157,7 +1161,7 @@ fn ask() -> Result<()> {
     Ok(())
 }
 
-/// What [`opened_for_another`] starts.
+/// The process that [`opened_for_another`] starts.
 fn serve() -> Result<()> {
     let file = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     let etnaviv = Etnaviv::of_file(file);
@@ -1172,7 +1176,7 @@ fn serve() -> Result<()> {
     buffer.with_processor(|| same("its picture", buffer.memory.find_other_than(COLOUR), None))
 }
 
-/// Flags that there are not, and garbage in what is reserved.
+/// Undefined flags, and garbage in reserved fields.
 fn unknown_flags(bench: &Bench) -> Result<()> {
     let (file, core) = (bench.file(), bench.core);
     let handle = create(file, 4096)?;
@@ -1198,12 +1202,12 @@ fn unknown_flags(bench: &Bench) -> Result<()> {
         let wait = Request::new(IN, GEM_WAIT, [pipe, handle, 0, 0, 0, 0, 0, 0]).send(file);
         refused("GEM_WAIT of a core that is not there", wait, wanted)?;
     }
-    // One of the ways to cache.
+    // Combinations without exactly one caching mode.
     for flags in [0, 3 << 16, 7 << 16, 1 << 20] {
         let new = Request::new(IN_OUT, GEM_NEW, [4096, 0, flags, 0]).send(file);
         refused("GEM_NEW", new, libc::EINVAL)?;
     }
-    // Those that there are: cached, write-combining, uncached, by the MMU.
+    // The defined flags: cached, write-combined, uncached, through the MMU.
     for flags in [1 << 16, 1 << 17, 1 << 18, 1 << 17 | 1 << 20] {
         let mut new = Request::new(IN_OUT, GEM_NEW, [4096, 0, flags, 0]);
         new.send(file)
@@ -1214,7 +1218,8 @@ fn unknown_flags(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// PM_QUERY_DOM from `iter` on: the next one, the domain's number, how many signals it has, its name.
+/// PM_QUERY_DOM, starting at `iter`. Returns the next domain, the number of this one, the number of its signals, its
+/// name.
 fn domain(file: &File, core: u32, iter: u32) -> std::io::Result<(u32, u32, u32, String)> {
     let mut words = [0; 18];
     [words[0], words[1]] = [core, iter];
@@ -1225,7 +1230,7 @@ fn domain(file: &File, core: u32, iter: u32) -> std::io::Result<(u32, u32, u32, 
     Ok((word & 0xff, word >> 8 & 0xff, word >> 16, name))
 }
 
-/// PM_QUERY_SIG: the next one, and the name of signal `iter`.
+/// PM_QUERY_SIG. Returns the next signal, and the name of signal `iter`.
 fn signal(file: &File, core: u32, domain: u32, iter: u32) -> std::io::Result<(u32, String)> {
     let mut words = [0; 19];
     [words[0], words[1]] = [core, domain | iter << 16];
@@ -1237,7 +1242,7 @@ fn signal(file: &File, core: u32, domain: u32, iter: u32) -> std::io::Result<(u3
     Ok((query.words[1] >> 16, text(&query.words, 10)))
 }
 
-/// The text at byte `at`.
+/// The text at byte offset `at`.
 fn text(words: &[u32], at: usize) -> String {
     let bytes = words.iter().flat_map(|word| word.to_le_bytes());
     let letters = bytes.skip(at).take_while(|&byte| byte != 0);
@@ -1264,7 +1269,7 @@ fn domains(file: &File, core: u32) -> Result<(Vec<String>, u32)> {
     Ok((names, count))
 }
 
-/// What the core counts is known by name, and a SUBMIT gets what it has counted before and after.
+/// Queries return the names of the core's counters, and a SUBMIT gets their values before and after it.
 fn counters(bench: &Bench) -> Result<()> {
     let (file, core) = (bench.file(), bench.core);
     let (names, count) = domains(file, core)?;
@@ -1313,7 +1318,7 @@ fn counters(bench: &Bench) -> Result<()> {
         let sent = Request::new(IN_OUT, GEM_SUBMIT, words).send(file);
         refused("counters of a pipe that is not there", sent, libc::EINVAL)?;
     }
-    // A stream that is refused has counted nothing.
+    // A refused stream leaves the counter values unchanged.
     let mut bad = good.clone();
     bad.stream = vec![0x0801_048a, 0x0dea_d000, NOP, 0];
     let (mut words, request) = (bad.words(), [1u32, 0, 1, 1, 0]);
@@ -1326,7 +1331,7 @@ fn counters(bench: &Bench) -> Result<()> {
         None,
     )?;
 
-    // Where the processor cannot write: memory for reading, where the MMU can keep the GPU from it.
+    // Memory that the processor cannot write: an object that the GPU may only read, if the MMU can enforce this.
     let region = Region::anonymous(4096)?;
     region.protect(0, 4096, true, false)?;
     if let Ok(fixed) = bench.etnaviv.wrap(&Memory::new(region), 1) {
@@ -1340,7 +1345,7 @@ fn counters(bench: &Bench) -> Result<()> {
         refused("counters into what cannot be written", sent, libc::EINVAL)?;
     }
 
-    // Cycles, and what the core has written: of what lies between.
+    // Cycles and writes of the core, read before and after the job.
     let total = 1 << 16 | 7;
     let requests = [
         [1, 0, 77, 1, 0],
@@ -1367,8 +1372,8 @@ fn counters(bench: &Bench) -> Result<()> {
     bench.works()
 }
 
-/// Each allocation of the kernel's fails once on the way of each request. What a process has by a request whose answer did
-/// not reach it goes with the process.
+/// Each kernel allocation on the path of each request fails once. Objects whose request returned no answer to the
+/// process are released when it exits.
 fn failing_allocations(bench: &Bench) -> Result<()> {
     gaps::inject()?;
     let output = system::again(&[FAILING])?.output()?;
@@ -1378,7 +1383,7 @@ fn failing_allocations(bench: &Bench) -> Result<()> {
     bench.works()
 }
 
-/// What [`failing_allocations`] starts.
+/// The process that [`failing_allocations`] starts.
 fn fail() -> Result<()> {
     let bench = &Bench::new()?;
     let (first, second) = (open(&bench.etnaviv_node)?, open(&bench.vivante_node)?);
@@ -1455,7 +1460,7 @@ fn fail() -> Result<()> {
     bench.works()
 }
 
-/// A job that hangs the core ends, for its file, for its fences, and for what waits for its object.
+/// A job that hangs the core ends for its file, for its fences, and for waits on its object.
 fn hung(bench: &Bench) -> Result<()> {
     let buffer = bench.etnaviv.create(BYTES)?;
     buffer.memory.fill(0);
@@ -1504,7 +1509,7 @@ fn hung(bench: &Bench) -> Result<()> {
     bench.works()
 }
 
-/// Threads that open, close, draw and import, while the cores go and come.
+/// Threads open, close, draw and import while the cores are unbound and bound.
 fn unbound(bench: Bench) -> Result<()> {
     let names = system::bound()?;
     let (node, core) = (bench.etnaviv_node.clone(), bench.core);
@@ -1565,7 +1570,7 @@ fn unbound(bench: Bench) -> Result<()> {
     Bench::new()?.works()
 }
 
-/// The primary node of etnaviv's interface, which has the device's objects, too.
+/// The primary node with etnaviv's interface, which has the device's objects, too.
 fn primary() -> Result<PathBuf> {
     for number in 0..8 {
         let path = PathBuf::from(format!("/dev/dri/card{number}"));
@@ -1581,7 +1586,8 @@ fn primary() -> Result<PathBuf> {
     bail!("no primary node")
 }
 
-/// What of DRM's own the nodes do not have is refused, and reading waits for nothing that could come.
+/// The nodes refuse the ioctls of the DRM core that they do not support. A read does not wait for events, because none
+/// can come.
 fn core_ioctls(bench: &Bench) -> Result<()> {
     let primary = open(&primary()?)?;
     for (node, file) in [
@@ -1635,7 +1641,7 @@ fn core_ioctls(bench: &Bench) -> Result<()> {
         flink.send(bench.file()),
         libc::EACCES,
     )?;
-    // Another number for it, if the kernel can: what is noted of it goes with it.
+    // Changes the handle if the kernel can. The driver's records of the object move with it.
     let mut change = Request::new(IN_OUT, CHANGE_HANDLE, [handle, 0x7fff_0000]);
     let number = match change.send(bench.file()) {
         Ok(()) => 0x7fff_0000,
@@ -1657,7 +1663,7 @@ fn core_ioctls(bench: &Bench) -> Result<()> {
     bench.works()
 }
 
-/// Names of the primary node: who opens one has the object; so often as it is opened it must be closed.
+/// Names of the primary node: a process that opens a name has the object, and must close it as often as it opened it.
 fn named_objects(bench: &Bench) -> Result<()> {
     let path = primary()?;
     let file = open(&path)?;
@@ -1672,7 +1678,7 @@ fn named_objects(bench: &Bench) -> Result<()> {
     let said = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "{}", said.trim());
     same("what the other has written", view.read(0), 32)?;
-    // In soak more often than an entry counts.
+    // In soak tests, opens it more often than an entry's counter can count.
     let begin = Stopwatch::start();
     let most = if is_long() { 70_000 } else { 2_000 };
     let refused_at = (1..most).find(|_| {
@@ -1690,7 +1696,7 @@ fn named_objects(bench: &Bench) -> Result<()> {
     bench.works()
 }
 
-/// What [`named_objects`] starts.
+/// The process that [`named_objects`] starts.
 fn open_named(path: &str, name: &str) -> Result<()> {
     let file = open(Path::new(path))?;
     let mut named = Request::new(IN_OUT, GEM_OPEN, [name.parse()?, 0, 0, 0]);
@@ -1703,7 +1709,7 @@ fn open_named(path: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// One shared object as often as may be in one SUBMIT: who does that can be killed.
+/// A process that lists one object, shared or not, as often as the limit allows in one SUBMIT can be killed.
 fn shared_and_many(bench: &Bench) -> Result<()> {
     let node = bench.etnaviv_node.display().to_string();
     for (what, after) in [("shared", 500), ("own", 500), ("own", 900), ("own", 1300)] {
@@ -1725,7 +1731,7 @@ fn shared_and_many(bench: &Bench) -> Result<()> {
     bench.works()
 }
 
-/// What [`shared_and_many`] starts.
+/// The process that [`shared_and_many`] starts.
 fn many(node: &str, what: &str) -> Result<()> {
     let etnaviv = Etnaviv::open_node(Path::new(node))?;
     let (core, _) = *etnaviv.cores()?.first().context("no core")?;
@@ -1744,13 +1750,13 @@ fn many(node: &str, what: &str) -> Result<()> {
         ..submit
     };
     println!("begins");
-    // That of a shared one is refused.
+    // The SUBMIT with the shared object is refused.
     loop {
         let _ = many.send(etnaviv.file());
     }
 }
 
-/// A file with very many objects is closed in a bounded time.
+/// Closing a file with very many objects takes a bounded time.
 fn many_objects(bench: &Bench) -> Result<()> {
     let file = open(&bench.etnaviv_node)?;
     let mut count = 0;
@@ -1771,7 +1777,7 @@ fn many_objects(bench: &Bench) -> Result<()> {
     bench.works()
 }
 
-/// A dma-buf can be mapped as was asked for, and no more.
+/// A dma-buf can be mapped only with the access that the export requested.
 fn export_access(bench: &Bench) -> Result<()> {
     for (flags, wanted) in [(CLOEXEC, OFlags::RDONLY), (CLOEXEC | RDWR, OFlags::RDWR)] {
         let buffer = bench.etnaviv.create(4096)?;
@@ -1784,7 +1790,7 @@ fn export_access(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Objects that are larger than any contiguous memory.
+/// Objects larger than any contiguous memory.
 fn large_objects(bench: &Bench) -> Result<()> {
     for megabytes in [3, 8, 64, 100] {
         let file = open(&bench.etnaviv_node)?;
@@ -1793,8 +1799,8 @@ fn large_objects(bench: &Bench) -> Result<()> {
     bench.works()
 }
 
-/// A SUBMIT waits for the fence of another driver no longer than it says, however many Unix signals come; one that is
-/// refused does not wait for it.
+/// A SUBMIT waits for the fence of another driver no longer than its limit, however many Unix signals arrive. A refused
+/// SUBMIT does not wait for it.
 fn signals(bench: &Bench) -> Result<()> {
     let Ok(timeline) = sys::SoftwareSync::open() else {
         return skip("no sw_sync");
@@ -1833,7 +1839,7 @@ fn signals(bench: &Bench) -> Result<()> {
     bench.works()
 }
 
-/// What [`signals`] starts.
+/// The process that [`signals`] starts.
 fn signaled(node: &str) -> Result<()> {
     sys::tick(100)?;
     let etnaviv = Etnaviv::open_node(Path::new(node))?;
@@ -1851,7 +1857,7 @@ fn signaled(node: &str) -> Result<()> {
     )
 }
 
-/// All dma-bufs of one object show that it is being drawn on, whoever has made them.
+/// All dma-bufs of one object show that the GPU draws on it, whichever interface exported them.
 fn two_buffers(bench: &Bench) -> Result<()> {
     let abi = Abi::named(WITH_DMA_BUFS).context(WITH_DMA_BUFS)?;
     let device = Device::open_as(abi, true)?;
@@ -1874,7 +1880,7 @@ fn two_buffers(bench: &Bench) -> Result<()> {
         Ok((is_ready(&first)?, is_ready(&second)?))
     })?;
     device.free(galcore_selftests::video::node(node))?;
-    // The first is the object's: EXPORT_VIDEO_MEMORY makes another, without fences.
+    // The first belongs to the object. EXPORT_VIDEO_MEMORY creates another one, without fences.
     same(
         "the GPU draws: whether each dma-buf is ready",
         ready,
@@ -1923,7 +1929,7 @@ fn exported_meanwhile(bench: &Bench) -> Result<()> {
     )
 }
 
-/// Processes that share one dma-buf, draw on it, wait, fill tile status, and are killed wherever they are.
+/// Processes share one dma-buf, draw on it, wait, fill tile status, and are killed at any point.
 fn crowd(bench: &Bench) -> Result<()> {
     let buffer = bench.etnaviv.create(BYTES)?;
     let shared = export(bench.file(), buffer.handle(), RDWR)?;
@@ -1962,7 +1968,7 @@ fn crowd(bench: &Bench) -> Result<()> {
     bench.works()
 }
 
-/// One of [`crowd`].
+/// One process of [`crowd`].
 fn member(etnaviv: &str, vivante: &str, number: &str) -> Result<()> {
     let number: i32 = number.parse()?;
     let own = Etnaviv::open_node(Path::new(etnaviv))?;
@@ -2016,7 +2022,7 @@ fn member(etnaviv: &str, vivante: &str, number: &str) -> Result<()> {
     Ok(())
 }
 
-/// Sync files stay when the module goes: they say that they are over.
+/// Sync files outlive the module: they are then signaled.
 fn orphaned_fences(bench: Bench) -> Result<()> {
     let nops = Submit {
         flags: FENCE_FD_OUT,
@@ -2073,7 +2079,7 @@ fn orphaned_fences(bench: Bench) -> Result<()> {
     bench.works()
 }
 
-/// Whether long tests have their whole length.
+/// Whether long tests run at full length.
 fn is_long() -> bool {
     std::env::args().any(|word| word == LONG)
 }
@@ -2171,7 +2177,7 @@ fn main() -> ExitCode {
             drop(bench);
             ProcGc::nothing_left().map(|_| ())
         });
-        // The last: where it fails the kernel may stop.
+        // The last test: where it fails, the kernel may crash.
         suite.test("sync files of a module that is gone", || {
             orphaned_fences(Bench::new()?)?;
             ProcGc::nothing_left().map(|_| ())
@@ -2180,7 +2186,7 @@ fn main() -> ExitCode {
             suite.only(text);
         }
         let good = suite.run()?;
-        // The check that does so may have been left out.
+        // The check that drops it may have been deselected.
         drop(bench.take());
         Module::unload()?;
         Ok(good)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The dump of a hang: what existing tools read in it, who may, and what is never in it.
+//! The dump of a hang: what existing tools read in it, which users can read it, and which data it never contains.
 //!
-//! Needs the module not to be loaded. Arguments: `[MODULE PARAMETERS...]`, with `gpuTimeout`.
-//! With `--vector 1` in front of them: of the vector graphics core.
-//! With `--read FILE --user USER` instead: says whether that user can read it.
+//! The module must not be loaded. Arguments: `[MODULE PARAMETERS...]`, with `gpuTimeout`.
+//! With `--vector 1` in front of them, the test uses the vector graphics core.
+//! With `--read FILE --user USER` instead, it prints whether that user can read the file.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -43,24 +43,24 @@ use galcore_selftests::vg;
 use gpu_control::fault;
 use gpu_control::Board;
 
-/// Longer than anything takes.
+/// Milliseconds; longer than anything takes.
 const LONG: u32 = 20_000;
 
-/// What the innocent process's memory is full of, and what its commands hold.
+/// The contents of the innocent process's memory, and of its commands.
 const SECRET: u32 = 0x5ec2_e701;
 const SECRET_COLOUR: u32 = 0x5ec2_e702;
 
-/// What the guilty process's memory is full of, and what its commands hold.
+/// The contents of the guilty process's memory, and of its commands.
 const KNOWN: u32 = 0xc0ff_ee42;
 const COLOUR: u32 = 0x0bad_c0de;
 
-/// Registers.
+/// Register offsets.
 const CHIP_IDENTITY: u32 = 0x018;
 const CHIP_MODEL: u32 = 0x020;
 const CHIP_REVISION: u32 = 0x024;
 const ACKNOWLEDGE: u32 = 0x010;
 
-/// A process that draws what it is told.
+/// A process that draws on command.
 #[derive(Default)]
 struct Culprit {
     paint: Option<Paint>,
@@ -106,7 +106,7 @@ impl Culprit {
     }
 }
 
-/// Such a process, with a surface in this pool.
+/// Another process that hangs the core, with a surface in a given pool.
 struct Guilty {
     other: Other,
     address: u32,
@@ -118,7 +118,7 @@ impl Guilty {
         let mut other = Other::start(Abi::own())?;
         let answer = other.ask(&format!("start {pool} {width} {height}"))?;
         let (address, bytes) = answer.split_once(' ').context("two numbers")?;
-        // Its context is loaded, and it draws.
+        // Its context is loaded, and it has drawn.
         let guilty = Self {
             other,
             address: address.parse()?,
@@ -127,7 +127,7 @@ impl Guilty {
         Ok(guilty)
     }
 
-    /// Hangs the core with a fill; returns its words when the core has been reset.
+    /// Hangs the core with a fill; returns the fill's words after the core has been reset.
     fn hang(&mut self, control: &Control) -> Result<Vec<u32>> {
         let before = control.counters().resets;
         control.write(fault::HANG_AT_DRAW, 1);
@@ -140,7 +140,7 @@ impl Guilty {
     }
 }
 
-/// The one dump that there is soon.
+/// Waits for a dump, which must be the only one.
 fn the_dump() -> Result<(PathBuf, Dump)> {
     let mut found = Vec::new();
     eventually("there is a dump", Duration::from_secs(10), || {
@@ -153,7 +153,7 @@ fn the_dump() -> Result<(PathBuf, Dump)> {
     Ok((data, Dump::parse(file)?))
 }
 
-/// The same, which is forgotten.
+/// Like [`the_dump`]; deletes the dump.
 fn take_dump() -> Result<Dump> {
     let (data, dump) = the_dump()?;
     etdump::forget(&data)?;
@@ -167,13 +167,13 @@ fn gone() -> Result<()> {
     })
 }
 
-/// No dump comes.
+/// Checks that no dump appears.
 fn none() -> Result<()> {
     thread::sleep(here(Duration::from_millis(500))?);
     same("dumps", etdump::offered()?.len(), 0)
 }
 
-/// The module, loaded as long as this lives, with these parameters: what it has done before does not count.
+/// The module, loaded with given parameters until this is dropped. Deletes earlier dumps first.
 struct Loaded;
 
 impl Loaded {
@@ -190,7 +190,7 @@ impl Loaded {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        // What has ended may be on its way.
+        // The driver may still be releasing objects of exited processes.
         let unloaded = eventually("rmmod", Duration::from_secs(10), || {
             Ok(Module::unload().is_ok())
         });
@@ -200,7 +200,7 @@ impl Drop for Loaded {
     }
 }
 
-/// Model and revision as the registers have them.
+/// The model and the revision in the registers.
 fn registers_of(board: Board) -> (u32, u32) {
     match board {
         Board::Dove => (0x600, 0x19),
@@ -213,7 +213,7 @@ fn registers_of(board: Board) -> (u32, u32) {
     }
 }
 
-/// A hang between innocents' jobs, with the guilty's surface in `pool`: what tools find.
+/// A hang between jobs of innocent processes, with the guilty process's surface in `pool`: what tools read.
 fn readable(module: &Module, pool: &str) -> Result<()> {
     let _loaded = Loaded::new(module, &[])?;
     let control = &Control::open()?;
@@ -222,7 +222,7 @@ fn readable(module: &Module, pool: &str) -> Result<()> {
     innocent.run(&innocent.fill_cell(1, SECRET_COLOUR))?;
     let mut guilty = Guilty::start(pool, 256, 128)?;
     let id = guilty.other.id();
-    // Those of others are in the ring, too, when it hangs.
+    // When the core hangs, the ring also contains jobs of other processes.
     let before = control.counters().resets;
     control.write(fault::HANG_AT_DRAW, 1);
     let words = guilty.other.ask("fill 1")?;
@@ -239,12 +239,12 @@ fn readable(module: &Module, pool: &str) -> Result<()> {
     same("resets", control.counters().resets - before, 1)?;
     let dump = take_dump()?;
     println!("# {} bytes, {:?}", dump.file.len(), dump.text);
-    // Who.
+    // The process.
     same("guilty", dump.line("guilty")?, "a process")?;
     same("pid", dump.line("pid")?, id.to_string().as_str())?;
     same("comm", dump.line("comm")?, "dump")?;
     same("interface", dump.line("interface")?, Abi::own().name)?;
-    // Which core.
+    // The core.
     let board = control.board().context("which board")?;
     let (model, revision) = registers_of(board);
     same_word("identity", dump.register(CHIP_IDENTITY)?, 0)?;
@@ -254,7 +254,7 @@ fn readable(module: &Module, pool: &str) -> Result<()> {
         !dump.registers.contains_key(&ACKNOWLEDGE),
         "it has acknowledged"
     );
-    // Where.
+    // The position.
     same_word("position", dump.position()?, position)?;
     let marked = dump.marked()?;
     same("what is marked", marked.kind, etdump::COMMANDS)?;
@@ -273,7 +273,7 @@ fn readable(module: &Module, pool: &str) -> Result<()> {
         let address = marked.address as u32 + 4 * index as u32;
         same("the ring's word", ring.word_at(address), Some(word))?;
     }
-    // Its memory.
+    // The guilty process's memory.
     let address = u64::from(guilty.address);
     let buffer = dump
         .of(etdump::BUFFER)
@@ -288,14 +288,14 @@ fn readable(module: &Module, pool: &str) -> Result<()> {
     if pool == "virtual" && is_version_1 {
         ensure!(compared >= guilty.bytes / 4096, "{compared} pages compared");
     }
-    // Nobody else's.
+    // No memory of other processes.
     ensure!(dump.count(COLOUR) > 0, "not its colour");
     same("the innocent's memory", dump.count(SECRET), 0)?;
     same("the innocent's commands", dump.count(SECRET_COLOUR), 0)?;
     innocent.close()
 }
 
-/// How much memory is in the dump of a process with a surface of 2 MiB.
+/// The sizes of memory in the dump of a process with a surface of 2 MiB, at a dump level.
 fn memory_at(module: &Module, level: &str) -> Result<Option<Vec<usize>>> {
     let _loaded = Loaded::new(module, &[level])?;
     let control = &Control::open()?;
@@ -312,7 +312,7 @@ fn memory_at(module: &Module, level: &str) -> Result<Option<Vec<usize>>> {
     Ok(Some(memory.map(|object| object.bytes.len()).collect()))
 }
 
-/// Files of fault injection, with which all allocations that do not wait fail.
+/// Files of fault injection, with values that make all non-waiting allocations fail.
 const INJECTION: [(&str, &str); 8] = [
     ("ignore-gfp-wait", "Y"),
     ("ignore-gfp-highmem", "N"),
@@ -324,7 +324,7 @@ const INJECTION: [(&str, &str); 8] = [
     ("probability", "100"),
 ];
 
-/// A hang while there is no free memory.
+/// A hang while no memory is free.
 fn low_memory(module: &Module) -> Result<()> {
     const FOLDER: &str = "/sys/kernel/debug/fail_page_alloc";
     let _loaded = Loaded::new(module, &[])?;
@@ -352,7 +352,7 @@ fn low_memory(module: &Module) -> Result<()> {
     innocent.close()
 }
 
-/// Whether somebody without rights can read it.
+/// Checks that unprivileged users cannot read the dump.
 fn others_cannot_read(data: &PathBuf) -> Result<()> {
     let mode = fs::metadata(data)?.permissions().mode();
     same("mode", mode & 0o777, 0o600)?;
@@ -366,16 +366,16 @@ fn others_cannot_read(data: &PathBuf) -> Result<()> {
     same("by root", read(0)?.as_str(), "read")
 }
 
-/// Behind this time there may be another dump of a process, and a little more.
+/// The minimum time between two dumps of a process, plus a margin.
 const AGAIN: Duration = Duration::from_secs(11);
 
-/// The dumps that there are soon, `count` of them.
+/// Waits until there are exactly `count` dumps.
 fn the_dumps(count: usize) -> Result<Vec<(PathBuf, Dump)>> {
     let mut found = Vec::new();
     eventually("there are the dumps", Duration::from_secs(10), || {
         found.clear();
         for data in etdump::offered()? {
-            // A newer one may take its place meanwhile.
+            // A newer dump may replace it meanwhile.
             let Ok(file) = fs::read(&data) else {
                 return Ok(false);
             };
@@ -387,7 +387,7 @@ fn the_dumps(count: usize) -> Result<Vec<(PathBuf, Dump)>> {
     found.into_iter().map(parse).collect()
 }
 
-/// Whose they are, in order.
+/// The processes of the dumps, sorted.
 fn owners(dumps: &[(PathBuf, Dump)]) -> Result<Vec<i32>> {
     let pid = |(_, dump): &(PathBuf, Dump)| Ok(dump.line("pid")?.parse()?);
     let mut pids = dumps.iter().map(pid).collect::<Result<Vec<i32>>>()?;
@@ -395,7 +395,7 @@ fn owners(dumps: &[(PathBuf, Dump)]) -> Result<Vec<i32>> {
     Ok(pids)
 }
 
-/// One of each process, three in all, for root alone. A process that hangs the core again has the newest.
+/// One dump per process, three in all, readable only by root. A later hang of the same process replaces its dump.
 fn of_each_process(module: &Module) -> Result<()> {
     let _loaded = Loaded::new(module, &[])?;
     let control = &Control::open()?;
@@ -418,7 +418,7 @@ fn of_each_process(module: &Module) -> Result<()> {
             first = dumps[0].1.line("job")?.to_string();
         }
     }
-    // So soon behind one there is no newer one of the same process. A busy host may be too slow to see it.
+    // A hang soon after another does not replace the dump of the process. A busy host may be too slow for this check.
     culprits[0].hang(control)?;
     let of_first = |dumps: &[(PathBuf, Dump)]| -> Result<String> {
         let name = ids[0].to_string();
@@ -442,20 +442,20 @@ fn of_each_process(module: &Module) -> Result<()> {
     eventually("there is a newer one", Duration::from_secs(10), || {
         Ok(of_first(&the_dumps(3)?)? != first)
     })?;
-    // A fourth process's takes the place of the oldest, the second one's.
+    // The dump of a fourth process replaces the oldest one, that of the second process.
     culprits[3].hang(control)?;
     let wanted = vec![ids[0], ids[2], ids[3]];
     eventually("the oldest one's is gone", Duration::from_secs(10), || {
         Ok(owners(&the_dumps(3)?)? == wanted)
     })?;
-    // Each can be forgotten for itself.
+    // Each dump can be deleted separately.
     for (data, _) in the_dumps(3)? {
         etdump::forget(&data)?;
     }
     gone()
 }
 
-/// Who is killed while it hangs has a dump all the same, but for its memory.
+/// A process that is killed during its hang still has a dump, without its memory.
 fn killed(module: &Module) -> Result<()> {
     let _loaded = Loaded::new(module, &[])?;
     let control = &Control::open()?;
@@ -470,7 +470,7 @@ fn killed(module: &Module) -> Result<()> {
     guilty.other.kill()?;
     let dump = take_dump()?;
     same("guilty", dump.line("guilty")?, "a process that has ended")?;
-    // What it was called when it lived.
+    // The name of the process while it lived.
     same("pid", dump.line("pid")?, id.to_string().as_str())?;
     same("comm", dump.line("comm")?, "dump")?;
     let name = format!("process {id} (dump) has hung the GPU (core 0, time 1, user 0)");
@@ -488,14 +488,14 @@ fn killed(module: &Module) -> Result<()> {
     innocent.close()
 }
 
-/// A dump outlives the process, and the module.
+/// A dump outlives the process and the module.
 fn outlives(module: &Module) -> Result<()> {
     {
         let _loaded = Loaded::new(module, &[])?;
         let control = &Control::open()?;
         let mut guilty = Guilty::start("virtual", 256, 128)?;
         guilty.hang(control)?;
-        // Alive, so that the dump says who it is.
+        // While the process lives, so that the dump names it.
         the_dump()?;
         drop(guilty);
     }
@@ -504,7 +504,7 @@ fn outlives(module: &Module) -> Result<()> {
     same("comm", dump.line("comm")?, "dump")
 }
 
-/// The vector graphics core stands in a drawing of another process's, which answers where its target is.
+/// A process that hangs the vector graphics core with a drawing. It answers the address of its target.
 struct VectorGuilty(vg::Client);
 
 impl VectorGuilty {
@@ -537,7 +537,7 @@ impl VectorGuilty {
     }
 }
 
-/// A hang of the vector graphics core, behind jobs of an innocent's, and in front of others.
+/// A hang of the vector graphics core between jobs of an innocent process.
 fn vector(module: &Module, changes: &[&str]) -> Result<()> {
     let _loaded = Loaded::new(module, changes)?;
     let control = &vg::control()?;
@@ -569,7 +569,7 @@ fn vector(module: &Module, changes: &[&str]) -> Result<()> {
         !dump.registers.contains_key(&ACKNOWLEDGE),
         "it has acknowledged"
     );
-    // It stands in its own commands, and no others are there.
+    // The core stopped in the guilty process's commands, and the dump contains no other commands.
     let marked = dump.marked()?;
     same("what is marked", marked.kind, etdump::COMMANDS)?;
     let all = marked.words();
@@ -607,7 +607,7 @@ fn vector(module: &Module, changes: &[&str]) -> Result<()> {
     innocent.close()
 }
 
-/// The core goes while a dump of it may be being written, again and again.
+/// The core is unbound repeatedly while the driver may be writing a dump of it.
 fn vector_goes(module: &Module) -> Result<()> {
     let _loaded = Loaded::new(module, &[])?;
     let name = vg::name()?;
@@ -621,7 +621,7 @@ fn vector_goes(module: &Module) -> Result<()> {
             Ok(control.counters().resets > before)
         })?;
         guilty.kill()?;
-        // Each time it is bound a dump is due.
+        // After each bind, a dump is due.
         if round % 2 == 1 {
             the_dump()?;
         }
@@ -638,7 +638,7 @@ fn vector_goes(module: &Module) -> Result<()> {
     Ok(())
 }
 
-/// With the vendor's parameter that says so nothing is reset.
+/// With the vendor's parameter `recovery=0`, the driver resets no core.
 fn not_recovered(module: &Module) -> Result<()> {
     let _loaded = Loaded::new(module, &["recovery=0"])?;
     let control = &vg::control()?;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The ioctl envelope: what never becomes a command fails with ENOTTY; what does is answered in full.
+//! The ioctl envelope: requests that are not commands fail with ENOTTY; for commands the driver writes the whole
+//! answer.
 
 use std::io::ErrorKind;
 use std::io::Read;
@@ -25,7 +26,7 @@ use galcore_selftests::harness::same;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
 
-/// Arguments as they should be.
+/// Valid arguments.
 const GOOD: Arguments = Arguments {
     input: Place::Buffer,
     input_size: INTERFACE_SIZE as u64,
@@ -34,7 +35,7 @@ const GOOD: Arguments = Arguments {
     padding: 0,
 };
 
-/// A VERSION request with room behind it for what a wrong driver might write.
+/// A VERSION request, followed by room to detect excess writes of the driver.
 fn request() -> Vec<u8> {
     let mut bytes = vec![0; 0x10000];
     bytes[..INTERFACE_SIZE].copy_from_slice(Interface::new(Command::VERSION).bytes());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What an event costs: register accesses, interrupts, time. At most one read for each interrupt, nothing for a
+//! The cost of an event: register accesses, interrupts, time. At most one read per interrupt, and no access per
 //! submission.
 
 use std::cell::RefCell;
@@ -17,7 +17,7 @@ use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
 use gpu_control::counter;
 
-/// Counts of the GPU's.
+/// Counters of the GPU.
 #[derive(Clone, Copy)]
 struct Counts {
     reads: u64,
@@ -37,10 +37,10 @@ impl Counts {
     }
 }
 
-/// Does `body` `count` times; wants no write, and no more reads than interrupts.
+/// Calls `body` `count` times. Allows no write, and at most as many reads as interrupts.
 ///
-/// On a busy host the GPU's process may not run for 100 ms; then the driver looks by itself, which takes reads. So
-/// the best of three counts.
+/// On a busy host the GPU's process may not run for 100 ms. The driver then polls, which needs reads, so this uses the
+/// best of three measurements.
 #[expect(
     clippy::redundant_closure_call,
     reason = "the checks end early with `?`, the loop goes on"
@@ -59,7 +59,7 @@ fn measure(
             body()?;
         }
         let took = begin.elapsed();
-        // The last interrupt's end.
+        // Wait for the end of the last interrupt.
         std::thread::sleep(Duration::from_millis(20));
         let after = Counts::now(control);
         let reads = after.reads - before.reads;
@@ -110,7 +110,7 @@ fn main() -> ExitCode {
         });
         suite.test("COMMIT with a signal and WAIT", move || {
             let mut paint = paint.borrow_mut();
-            // Short enough to need no event of its own for a full command buffer.
+            // Few enough that no full command buffer needs an event of its own.
             let count = count.min(100);
             let stream = galcore_client::Stream::new().nop().clone();
             measure(control, count, 1, || {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Event queues: order, more of them than the hardware has events, deferred frees, every kind of record, bad lists,
-//! odd interrupts.
+//! Event queues: order, more queues than the hardware has events, deferred frees, every kind of record, invalid lists,
+//! abnormal interrupts.
 
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -122,7 +122,7 @@ fn order_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>) {
                     .device()
                     .commit_queue(Queue::new().signal(pair[0]).signal(pair[1]))?;
             }
-            // When the last has come, all before it must have.
+            // Once the last signal is set, all earlier ones must be set.
             paint.device().wait_signal(ids[15], 10_000)?;
             for id in &ids[..15] {
                 paint
@@ -357,7 +357,7 @@ fn record_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>, control: &
             let buffer = device.allocate_contiguous(4096)?;
             let user = user_page()?;
             let mapping = device.map_user(user.address(), 4096)?;
-            // By its physical address as well, as the vendor's drivers have it.
+            // Also by its physical address, as the vendor's drivers report it.
             let base = device.base_address()?;
             let physical = |address: u32| match address >> 31 {
                 0 => address + base,
@@ -426,7 +426,7 @@ fn record_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>, control: &
             device.lock(node)?;
             Ok(node)
         };
-        // What these free goes while the list waits for its place.
+        // The memory that these free is released while the list waits for its slot.
         let nodes = [(); 10].map(|()| make());
         for node in nodes {
             let node = node?;
@@ -521,7 +521,7 @@ fn record_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>, control: &
                 "timer {timer}: {time} us for 30 ms"
             );
         }
-        // In one queue: in order, so not negative.
+        // Both in one queue run in order, so the time is not negative.
         for _ in 0..20 {
             let mut queue = Queue::new();
             queue.timestamp(3, START).timestamp(3, STOP);
@@ -530,7 +530,7 @@ fn record_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>, control: &
             let time = device.timer(3)?;
             ensure!((0..1_000_000).contains(&time), "{time} us for nothing");
         }
-        // A timer that there is not is passed over, and the records behind it count.
+        // The driver skips a record with an unknown timer and executes the records after it.
         for (timer, request) in [(8, STOP), (8, START), (u32::MAX, START)] {
             let what = format!("timer {timer}, request {request}");
             device.commit_queue(Queue::new().timestamp(2, START))?;
@@ -576,7 +576,7 @@ fn record_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>, control: &
 }
 
 fn negative_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>) {
-    // The list must be refused, and a signal at its head must not come.
+    // The driver must refuse the list and not set a signal at its start.
     fn refuse(paint: &Paint, what: &str, build: impl Fn(&mut Queue), wanted: Status) -> Result<()> {
         let device = paint.device();
         let id = device.create_signal(false)?;
@@ -710,7 +710,7 @@ fn negative_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>) {
                 same(what, device.send_queue(&mut queue)?, Status::OK)?;
                 device.wait_signal(ids[1], 10_000).context(what)?;
                 device.wait_signal(ids[0], 0).context(what)?;
-                // A list of nothing else is fine too.
+                // A list that contains only this record is valid too.
                 let mut queue = Queue::new();
                 queue.push(&record);
                 same(what, device.send_queue(&mut queue)?, Status::OK)?;
@@ -875,7 +875,7 @@ fn negative_tests<'a>(suite: &mut Suite<'a>, paint: &'a RefCell<Paint>) {
     });
 }
 
-/// A page of this process's own.
+/// A page of this process's memory.
 fn user_page() -> Result<Memory> {
     Ok(Memory::new(Region::map(
         system::memory_file(4096)?,
@@ -884,7 +884,7 @@ fn user_page() -> Result<Memory> {
     )?))
 }
 
-/// Writes a record at the byte offset `at`.
+/// Writes a record at byte offset `at`.
 fn write_record(memory: &Memory, at: usize, next: u64, interface: &Interface) {
     memory.write(at, next as u32);
     memory.write(at + 4, (next >> 32) as u32);
@@ -902,7 +902,7 @@ fn words_of(interface: &Interface) -> impl Iterator<Item = u32> + '_ {
     })
 }
 
-/// Records in memory that two threads share: one submits them, the other changes them.
+/// Two threads share the memory of records: one submits them while the other changes them.
 fn changing_lists(paint: &Paint) -> Result<()> {
     const RECORDS: usize = 8;
     const BYTES: usize = uapi::QUEUE_RECORD_SIZE;
@@ -916,8 +916,8 @@ fn changing_lists(paint: &Paint) -> Result<()> {
     let memory = user_page()?;
     let at = |index: usize| memory.address() + (index * BYTES) as u64;
     let mut seen = [0u32; 5];
-    // What the records have held: one that is read while it is being written is of two kinds, and its data any word of
-    // another kind in that place.
+    // The data that the records have contained. A record that is read while it is written may mix two kinds: its data
+    // may then be any word that another kind has in that place.
     let mut written = std::collections::HashSet::new();
     for round in 0..40u32 {
         let node = device.allocate(4096, 64, uapi::surface::BITMAP, Pool::SYSTEM)?;
@@ -982,7 +982,7 @@ fn changing_lists(paint: &Paint) -> Result<()> {
                 let mut random = Random::new(round * 77 + 5);
                 while !over.load(Ordering::Relaxed) {
                     let index = random.below(RECORDS as u32) as usize;
-                    // Mostly harmless, so that lists come through too.
+                    // Mostly harmless records, so that the driver accepts some lists.
                     let kind = match random.below(3) {
                         0 => random.below(kinds.len() as u32) as usize,
                         _ => 0,
@@ -1048,7 +1048,7 @@ fn changing_lists(paint: &Paint) -> Result<()> {
     same("violations", Control::open()?.violations(), violations)
 }
 
-/// Lists in a file that is cut off under them.
+/// Lists in a file that is truncated while the driver reads them.
 fn vanishing_lists(paint: &Paint) -> Result<()> {
     let device = paint.device();
     let id = signals(paint, 1)?[0];
@@ -1064,7 +1064,7 @@ fn vanishing_lists(paint: &Paint) -> Result<()> {
                 ..Default::default()
             },
         );
-        // The second record lies across the page's end.
+        // The second record crosses the end of the page.
         let second = 4096 - 80;
         write_record(&memory, 0, memory.address() + second as u64, &record);
         write_record(&memory, second, 0, &record);
@@ -1094,7 +1094,7 @@ fn vanishing_lists(paint: &Paint) -> Result<()> {
     Ok(device.destroy_signal(id)?)
 }
 
-/// A process with one buffer and nothing else.
+/// A process with only one buffer.
 fn edges() -> Result<()> {
     let device = Device::open()?;
     let buffer = device.allocate_contiguous(4096)?;
@@ -1113,7 +1113,7 @@ fn edges() -> Result<()> {
     Ok(device.stall()?)
 }
 
-/// A process that commits, queues frees and a signal behind it, and just ends.
+/// A process that commits, queues frees and a signal, and exits at once.
 fn leave() -> ExitCode {
     let go = || -> Result<()> {
         let mut paint = Paint::new()?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the GPU executes, no engine can write, with MMU version 2: neither by a draw that runs past the client's memory
-//! into a context's copy, nor anywhere else that the tables lead.
+//! With MMU version 2, no engine can write memory that the GPU executes: not by a draw that runs past the client's
+//! memory into a copy of a context, and not at any other address in the page tables.
 
 use std::process::ExitCode;
 
@@ -34,28 +34,28 @@ use gpu_control::STATE_VALUE;
 
 const PAGE: u32 = 4096;
 
-/// Bytes of each of the client's buffers: more than a page, so that they lie where contexts do.
+/// Bytes of each of the client's buffers: more than a page, so that they are in the same area as contexts.
 const OWN: u32 = 2 * PAGE;
 
 /// Opcodes.
 const LINK: u32 = 0x4000_0000;
 const OPCODE: u32 = 0xf800_0000;
 
-/// A state that nothing else loads, and what the attack loads it with.
+/// A state that nothing else loads, and the value that the attack loads.
 const MARK: u32 = 0x0ef0;
 const MARKED: u32 = 0x5eed_600d;
 
 /// Bytes of a row of 16 pixels.
 const ROW: u32 = 64;
-/// The widest stride of the resolve engine's targets.
+/// The largest stride of the resolve engine's targets.
 const WIDEST: u32 = 0x3_ff00;
 
-/// A client with a second context, and the GPU from outside.
+/// A client with a second context, and the GPU's control BAR.
 struct Bench {
     client: Client,
     control: Control,
     contexts: [u32; 2],
-    /// Made before the second context, so that its copies lie behind some of them.
+    /// Allocated before the second context, so that its copies are after some of these buffers.
     pages: Vec<Buffer>,
     commands: Buffer,
     dump: Buffer,
@@ -64,7 +64,7 @@ struct Bench {
 impl Bench {
     fn new() -> Result<Self> {
         let client = Client::start()?;
-        // A core that goes off loads its context again at another time than the test means.
+        // A core that powers off reloads its context at a time that the test does not expect.
         system::stay_awake()?;
         let device = client.device();
         let pages = (0..16)
@@ -99,7 +99,7 @@ impl Bench {
         Ok(())
     }
 
-    /// The units that the front end fetched since the last time: address and words.
+    /// The units that the front end has fetched since the last call: address and words.
     fn fetched(&self) -> Vec<(u32, [u32; 2])> {
         self.dump.memory.fill(0);
         let base = self.client.base_address();
@@ -112,8 +112,8 @@ impl Bench {
             .collect()
     }
 
-    /// Where the contexts' copies are that the GPU loads: the first unit of each, and the one behind its last. A copy is
-    /// what a LINK leads to that comes back.
+    /// The copies of contexts that the GPU loads: the address of the first unit, and the end of the last. A copy is the
+    /// target of a LINK, and returns with a LINK.
     fn copies(&self) -> Result<Vec<(u32, u32)>> {
         self.fetched();
         self.load_all()?;
@@ -133,7 +133,7 @@ impl Bench {
         Ok(copies)
     }
 
-    /// A buffer, and a copy that lies behind it, as near as there is one.
+    /// A buffer and the nearest copy after it.
     fn neighbours(&self) -> Result<(&Buffer, (u32, u32))> {
         let copies = self.copies()?;
         let pairs = self.pages.iter().flat_map(|own| {
@@ -150,8 +150,8 @@ impl Bench {
     }
 }
 
-/// The attack: rows that the process may begin to write in its own memory, and that lie in a context's copy; there each
-/// unit becomes a LINK to commands that no check has seen.
+/// The attack: a draw whose first rows are in the process's own memory, and whose later rows are in a context's copy.
+/// There each unit becomes a LINK to unchecked commands.
 fn overrun(bench: &Bench) -> Result<()> {
     let (own, (copy, end)) = bench.neighbours()?;
     let (first, second) = (copy & !(PAGE - 1), own.address + OWN - ROW);
@@ -191,7 +191,7 @@ fn overrun(bench: &Bench) -> Result<()> {
         bench.commit(bench.contexts[0], &stream)?;
         bench.load_all()
     })?;
-    // What was the client's to write it has written.
+    // The draw wrote the client's own memory.
     let at = (OWN - ROW) as usize;
     same("its own memory", own.memory.read(at), LINK | 2)?;
     control.write(STATE_INDEX, MARK / 4);
@@ -201,16 +201,16 @@ fn overrun(bench: &Bench) -> Result<()> {
     same("violations", control.violations(), 0)
 }
 
-/// Every page that the process's tables let engines write is its own, or scratch memory: none is another process's, or of
-/// the pool where nothing of its own lies.
+/// Every page that the process's tables let engines write is its own or scratch memory. None belongs to another
+/// process, or to the parts of the pool where the process has no memory.
 fn walk(bench: &Bench, core: &Control, has_run: bool) -> Result<()> {
-    // Of the same process.
+    // Another client of the same process.
     let other = Client::start()?;
     let device = bench.device();
     let list = device.allocate_contiguous(gpu_control::WRITEABLE_DUMP_BYTES as u64)?;
     let (scattered, behind) = locked_surface(&bench.client, 8 * PAGE, Pool::VIRTUAL, false)?;
     let (pool, pooled) = locked_surface(&bench.client, PAGE, Pool::SYSTEM, false)?;
-    // Of all addresses that lead to one page the first is listed: each pipe of each core has such.
+    // The dump lists only the first of all addresses of one page. Each pipe of each core has such pages.
     let [scratch, next] = Scratch::read()?.addresses;
     let own = [&bench.commands, &bench.dump, &list];
     let own: Vec<_> = own.into_iter().chain(&bench.pages).collect();
@@ -223,7 +223,7 @@ fn walk(bench: &Bench, core: &Control, has_run: bool) -> Result<()> {
             || address.wrapping_sub(behind.location.address) < 8 * PAGE
             || address.wrapping_sub(pooled.location.address) < PAGE
     };
-    // What flushes the TLB for freed memory loads the tables of no process.
+    // The TLB flush for freed memory loads tables that belong to no process.
     harness::at_rest(|| Ok(()))?;
     system::awake(|| -> Result<()> {
         bench.load_all()?;
@@ -248,7 +248,8 @@ fn walk(bench: &Bench, core: &Control, has_run: bool) -> Result<()> {
         }
     }
     println!("# {pages} pages can be written");
-    // What the last job has loaded is there: at least what is made here. A core without one has the tables of no process.
+    // The tables of the last job are loaded, with at least the pages that this test allocates. A core that has run no
+    // job has tables that belong to no process.
     let least = match has_run {
         true => 2 * bench.pages.len() + 8 + 1,
         false => 1,
@@ -270,7 +271,7 @@ fn walk(bench: &Bench, core: &Control, has_run: bool) -> Result<()> {
 fn main() -> ExitCode {
     harness::program(|| {
         let bench = &Bench::new()?;
-        // Not the core for vector graphics: it has tables of its own.
+        // Without the core for vector graphics, which has its own tables.
         let cores: &Vec<_> = &(0..2)
             .map_while(|number| Control::open_core(number).ok())
             .filter(|core| {

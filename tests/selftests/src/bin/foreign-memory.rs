@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory that is not the driver's, for the GPU: WRAP_USER_MEMORY and Russell King's ioctls, with the client's own
-//! memory and dma-bufs of another driver. And the driver's for others: nodes as dma-bufs.
+//! Foreign memory: the GPU uses memory that the driver did not allocate. Covers WRAP_USER_MEMORY and Russell King's
+//! ioctls, with the client's own memory and with dma-bufs of another driver. Also covers the export of the driver's
+//! nodes as dma-bufs.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -60,7 +61,7 @@ const BYTES: u32 = 4 * 4096;
 const READ: u32 = 1;
 const WRITE: u32 = 2;
 
-/// What the GPU draws.
+/// The color that the GPU draws.
 const DRAWN: u32 = 0xd4a3_0001;
 
 fn client(abi: &'static Abi) -> Result<Client> {
@@ -80,7 +81,7 @@ fn books_settle(before: ([u64; 3], u64, u64)) -> Result<()> {
     settles("KiB, MMU entries, pinned KiB", before, used)
 }
 
-/// A node that is none of a pool's.
+/// A node outside of all pools.
 fn wrapped(handle: u64) -> Node {
     Node {
         handle,
@@ -90,7 +91,7 @@ fn wrapped(handle: u64) -> Node {
     }
 }
 
-/// The GPU fills the first block of `memory`, which is at its address `address`; the rest stays.
+/// The GPU fills the first block of `memory` through its address `address`. The rest must not change.
 fn draw(client: &mut Client, address: u32, memory: &Memory, colour: u32) -> Result<()> {
     memory.fill(0x1111_1111);
     let block = memory.part(0, BLOCK).context("part")?;
@@ -103,7 +104,7 @@ fn draw(client: &mut Client, address: u32, memory: &Memory, colour: u32) -> Resu
     expect_all("behind it", &rest, 0x1111_1111)
 }
 
-/// A dma-buf of the udmabuf driver, and the same memory as this process sees it.
+/// A dma-buf of the udmabuf driver, with this process's view of the same memory.
 struct Udmabuf {
     descriptor: OwnedFd,
     memory: Memory,
@@ -145,7 +146,7 @@ fn wrap_memory(abi: &'static Abi) -> Result<()> {
     let mut client = client(abi)?;
     let before = at_rest(used)?;
     let memory = own_memory()?;
-    // Not at a page's start, and not whole pages.
+    // Neither page-aligned nor a whole number of pages.
     let part = memory.part(256, BYTES as usize - 1024).context("part")?;
     let (status, handle) = client
         .device()
@@ -157,7 +158,7 @@ fn wrap_memory(abi: &'static Abi) -> Result<()> {
     same("where it was", logical, part.address())?;
     same("its place in the page", address & 0xfff, 256)?;
     draw(&mut client, address, &part, DRAWN)?;
-    // Another lock is the same place again.
+    // A second lock returns the same addresses.
     same("again", lock(&client, node)?, (address, logical))?;
     unlock(client.device(), node)?;
     let (status, _) = client.device().name_node(handle)?;
@@ -189,7 +190,7 @@ fn wrap_dma_buf(abi: &'static Abi) -> Result<()> {
         &buffer.memory.part(0, BLOCK).context("part")?,
         DRAWN,
     )?;
-    // Its own descriptor is not needed any more.
+    // The client does not need the descriptor any more.
     let Udmabuf { descriptor, memory } = buffer;
     drop(descriptor);
     draw(&mut client, location.address, &view, !DRAWN)?;
@@ -205,7 +206,7 @@ fn wrap_dma_buf(abi: &'static Abi) -> Result<()> {
     books_settle(before)
 }
 
-/// UNMAP_USER_MEMORY as clients of Russell King's ioctls call it: with numbers that are not 0, and the handle.
+/// UNMAP_USER_MEMORY as clients of Russell King's ioctls send it: with the handle and nonzero numbers.
 fn unmap(client: &Client, info: u32, address: u32) -> Result<()> {
     client.device().unmap_user(&MapUserMemory {
         memory: 1,
@@ -274,13 +275,13 @@ fn export(client: &Client, node: Node) -> Result<OwnedFd> {
 }
 
 fn is_allowed(abi: &Abi, pool: Pool) -> bool {
-    // The newest has no pool 9.
+    // The newest generation has no pool 9.
     abi.name != "6.4.11" || pool != Pool::CONTIGUOUS
 }
 
 const POOLS: [Pool; 3] = [Pool::SYSTEM, Pool::CONTIGUOUS, Pool::VIRTUAL];
 
-/// A node as a dma-buf: the same memory by every way, until the last one is closed.
+/// Exports a node as a dma-buf. Every view shows the same memory, until the last reference is closed.
 fn export_node(abi: &'static Abi, pool: Pool) -> Result<()> {
     let mut client = client(abi)?;
     let before = at_rest(used)?;
@@ -306,7 +307,7 @@ fn export_node(abi: &'static Abi, pool: Pool) -> Result<()> {
     let private = Region::map_private(&descriptor, BYTES as usize, 0);
     ensure!(private.is_err(), "a private mapping was made");
     release(&client, node)?;
-    // The handle is gone. Its memory is not anybody else's yet.
+    // The handle is freed, but the memory must not be allocated again yet.
     let next = client.device().allocate(BYTES, 64, 6, pool)?;
     let (address, _) = lock(&client, next)?;
     ensure!(address != location.address, "its place was given away");
@@ -318,7 +319,8 @@ fn export_node(abi: &'static Abi, pool: Pool) -> Result<()> {
     books_settle(before)
 }
 
-/// EXPORT's flags are those of its file: they say who may map it for writing, and whether `exec` keeps it.
+/// EXPORT applies its flags to the file: they determine whether it can be mapped for writing and whether `exec` keeps
+/// it.
 fn export_flags(abi: &'static Abi) -> Result<()> {
     let client = client(abi)?;
     let before = at_rest(used)?;
@@ -357,13 +359,13 @@ fn export_flags(abi: &'static Abi) -> Result<()> {
     books_settle(before)
 }
 
-/// How many hold the module.
+/// The module's reference count.
 fn module_users() -> Result<u64> {
     let text = std::fs::read_to_string("/sys/module/galcore/refcnt")?;
     Ok(text.trim().parse()?)
 }
 
-/// A WRITE_DATA record for each of the words, and what is there then.
+/// Writes each word with a WRITE_DATA record and checks the memory.
 fn write_words(client: &Client, words: &[(u32, &Memory, u32)]) -> Result<()> {
     let mut queue = Queue::new();
     for &(address, _, word) in words {
@@ -377,7 +379,7 @@ fn write_words(client: &Client, words: &[(u32, &Memory, u32)]) -> Result<()> {
     Ok(())
 }
 
-/// A node comes back by its dma-buf: as itself, by WRAP and by Russell King's ioctl.
+/// Imports a node through its own dma-buf: as itself, by WRAP, and by Russell King's ioctl.
 fn import_own(abi: &'static Abi, pool: Pool) -> Result<()> {
     let mut client = client(abi)?;
     let before = at_rest(used)?;
@@ -411,7 +413,7 @@ fn import_own(abi: &'static Abi, pool: Pool) -> Result<()> {
     books_settle(before)
 }
 
-/// What the client sees of a node of its own is that node.
+/// WRAP of the client's view of its own node returns that node.
 fn own_view(abi: &'static Abi, pool: Pool) -> Result<()> {
     let client = client(abi)?;
     let before = at_rest(used)?;
@@ -439,7 +441,7 @@ fn own_view(abi: &'static Abi, pool: Pool) -> Result<()> {
     books_settle(before)
 }
 
-/// The process has unmapped its view of a node: the node is not what is there, or will be.
+/// A process has unmapped its view of a node, in part or as a whole. WRAP of that address range must not find the node.
 fn lost_view(abi: &'static Abi) -> Result<()> {
     let client = client(abi)?;
     let before = at_rest(used)?;
@@ -456,7 +458,7 @@ fn lost_view(abi: &'static Abi) -> Result<()> {
     books_settle(before)
 }
 
-/// The whole life of a node of ours behind Russell King's ioctl, with the words that records write.
+/// The whole life of one of the driver's nodes under Russell King's ioctl, checked with words that records write.
 fn own_by_ioctl(pool: Pool) -> Result<()> {
     let giver = client(named("5.0.11.p8")?)?;
     let mut client = client(named("4.0.0")?)?;
@@ -476,7 +478,7 @@ fn own_by_ioctl(pool: Pool) -> Result<()> {
     write_words(&client, &[(address, &view, 0x600d_0001)])?;
     unmap(&client, info, address)?;
     write_words(&client, &[(address, &view, 0x600d_0002)])?;
-    // Unmapped by a record, behind a word that one more writes.
+    // A record unmaps it, after another record has written a word.
     let (info, address) = map(&client)?;
     let mut queue = Queue::new();
     queue.write_data(address, 0x600d_0003);
@@ -494,7 +496,7 @@ fn own_by_ioctl(pool: Pool) -> Result<()> {
         unmap(&client, info, address).is_err(),
         "it was unmapped twice"
     );
-    // The node outlives its owner's handle as long as it is mapped; and a process that has no handle gets it.
+    // The node outlives its owner's handle while it is mapped, and a process without a handle can map it.
     let seen = Memory::new(Region::map(&descriptor, BYTES as usize, 0)?);
     let (info, address) = map(&client)?;
     release(&giver, node)?;
@@ -516,13 +518,14 @@ fn own_by_ioctl(pool: Pool) -> Result<()> {
     books_settle(before)
 }
 
-/// Pages are pinned, and are a dma-buf too: whichever comes second is refused, and what is mapped goes on.
+/// Maps the same pages both as pinned memory and as a dma-buf: the second is refused, and the first mapping keeps
+/// working.
 fn mapped_twice(pinned_first: bool) -> Result<()> {
     let client = client(named("4.0.0")?)?;
     let before = at_rest(used)?;
     let buffer = Udmabuf::new()?;
     let own = Foreign::Memory(buffer.memory.address(), BYTES);
-    // All of it, and a page in the middle.
+    // The whole buffer, and one page in its middle.
     let middle = Foreign::Memory(buffer.memory.address() + PAGE as u64, PAGE as u32);
     let dma_buf = Foreign::DmaBuf(buffer.number());
     let map = |what| client.device().map_foreign(what, READ | WRITE);
@@ -534,7 +537,7 @@ fn mapped_twice(pinned_first: bool) -> Result<()> {
         let (status, info, address) = map(first)?;
         same("the first", status, Status::OK)?;
         for _ in 0..20 {
-            // The word is being written while the other one is tried.
+            // The GPU writes the word while the second mapping is tried.
             let mut queue = Queue::new();
             for word in 0..50 {
                 queue.write_data(address, word);
@@ -543,7 +546,7 @@ fn mapped_twice(pinned_first: bool) -> Result<()> {
             let (status, ..) = map(second)?;
             same("the second", status, Status::OUT_OF_RESOURCES)?;
         }
-        // Once more the same way is the same mapping.
+        // A repeated request of the same kind returns the same mapping.
         let (status, again, at) = map(first)?;
         same("the first once more", status, Status::OK)?;
         unmap(&client, again, at)?;
@@ -565,7 +568,7 @@ fn mapped_twice(pinned_first: bool) -> Result<()> {
     books_settle(before)
 }
 
-/// Two dma-bufs of the same pages, and one that has them several times.
+/// Two dma-bufs that share pages, and one that contains the same pages several times.
 fn dma_bufs_overlap() -> Result<()> {
     let client = client(named("4.0.0")?)?;
     let before = at_rest(used)?;
@@ -589,13 +592,13 @@ fn dma_bufs_overlap() -> Result<()> {
     books_settle(before)
 }
 
-/// Draws where this process has no view.
+/// Draws to memory that this process cannot see.
 fn draw_blind(client: &mut Client, address: u32) -> Result<()> {
     let scratch = own_memory()?.part(0, BLOCK).context("part")?;
     gpu_fill(client, &surface_at(address, scratch)?, DRAWN)
 }
 
-/// Is the other process: takes the descriptor of another's and draws into it.
+/// Runs in the other process: takes a descriptor from this one and draws into its buffer.
 fn be_other(abi: &'static Abi) -> Result<()> {
     let mut client = client(abi)?;
     let mut taken: Vec<Node> = Vec::new();
@@ -612,7 +615,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
                 taken.push(node);
                 Ok(address.to_string())
             }
-            // The status of what is not to be given.
+            // Prints the status of a request that must be refused.
             "try" => {
                 let descriptor = other::descriptor_of(value(1)?, value(2)?)?;
                 let (status, _) = client.device().wrap_dma_buf(descriptor.as_raw_fd())?;
@@ -632,7 +635,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
     })
 }
 
-/// Who is given a surface's dma-buf for reading cannot have the GPU write there.
+/// A process that received a surface's dma-buf for reading cannot make the GPU write to it.
 fn for_reading(abi: &'static Abi) -> Result<()> {
     let client = client(abi)?;
     let before = at_rest(used)?;
@@ -655,7 +658,7 @@ fn for_reading(abi: &'static Abi) -> Result<()> {
     books_settle(before)
 }
 
-/// A surface of one process's in another's hands; the second one ends orderly or not.
+/// Passes a surface to another process, which then exits normally or is killed.
 fn to_other(abi: &'static Abi, pool: Pool, killed: bool) -> Result<()> {
     let client = client(abi)?;
     let before = at_rest(used)?;
@@ -702,7 +705,7 @@ fn refusals(abi: &'static Abi) -> Result<()> {
         let (status, ..) = device.map_foreign(Foreign::DmaBuf(descriptor), READ)?;
         same(what, status, Status::INVALID_ARGUMENT)?;
     }
-    // As the vendor's driver names it there, but for dma-bufs.
+    // The same status as the vendor's driver, except for dma-bufs.
     let wrong = match abi.name {
         "6.4.11" => Status::NOT_SUPPORTED,
         _ => Status::INVALID_ARGUMENT,
@@ -765,7 +768,7 @@ fn refusals(abi: &'static Abi) -> Result<()> {
             };
             same(what, status, refused)?;
         }
-        // Whatever it says where its memory is, it gets its own.
+        // The process gets its own memory, whatever physical address it claims.
         let (status, handle) = wrap(user, own.address(), 0x4000_0000)?;
         same("its own, said to be there", status, Status::OK)?;
         let node = Node {
@@ -790,7 +793,7 @@ fn refusals(abi: &'static Abi) -> Result<()> {
     books_settle(before)
 }
 
-/// What the process may only read is not for a GPU that cannot be kept from writing.
+/// A GPU without read-only pages cannot map memory that the process may only read.
 fn read_only() -> Result<()> {
     let client = client(named("4.0.0")?)?;
     let has_read_only_pages = client.identity().chip_model == 0x3000;
@@ -812,7 +815,7 @@ fn read_only() -> Result<()> {
     books_settle(before)
 }
 
-/// Until the generation is known nobody knows where the status is.
+/// The layout of the reply, and so the place of its status, is unknown until the generation is known.
 fn unsettled() -> Result<()> {
     let file = File::options()
         .read(true)
@@ -826,7 +829,7 @@ fn unsettled() -> Result<()> {
     Ok(())
 }
 
-/// Descriptors run out: the answer says so, and nothing is left behind.
+/// No descriptors are left: the call returns an error and leaks nothing.
 fn no_descriptor_left() -> Result<()> {
     use rustix::process::getrlimit;
     use rustix::process::setrlimit;
@@ -851,8 +854,8 @@ fn no_descriptor_left() -> Result<()> {
     books_settle(before)
 }
 
-/// Another thread puts our own dma-buf and another driver's in turn under the descriptor that is mapped: whatever the
-/// driver finds there, ours is the node itself, at its one address, and the other one's memory is its.
+/// Another thread switches the mapped descriptor between our own dma-buf and another driver's. Our dma-buf must always
+/// map to the node's own address, and the other driver's to its own memory.
 fn raced() -> Result<()> {
     let giver = client(named("5.0.11.p8")?)?;
     let mut client = client(named("4.0.0")?)?;
@@ -869,7 +872,7 @@ fn raced() -> Result<()> {
     let result = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                // Neither fails: all three are open.
+                // Neither call can fail: all three descriptors are open.
                 let _ = rustix::io::dup2(&other.descriptor, &mut descriptor);
                 let _ = rustix::io::dup2(&own, &mut descriptor);
             }
@@ -904,7 +907,7 @@ fn raced() -> Result<()> {
     books_settle(before)
 }
 
-/// Whether all pages of `memory`, which are there, lie above 4 GiB.
+/// Whether all pages of `memory` are present and above 4 GiB.
 fn is_high(memory: &Memory) -> Result<bool> {
     let map = File::open("/proc/self/pagemap")?;
     let pages = memory.address()..memory.address() + memory.len() as u64;
@@ -982,7 +985,7 @@ fn main() -> ExitCode {
         for abi in Abi::familiar() {
             let what = abi.name;
             suite.test(format!("{what}: refusals"), move || refusals(abi));
-            // Without the number of pixel pipes a client cannot draw with two.
+            // A client needs the number of pixel pipes to draw with two of them.
             if pipes > 1 && abi.field("QueryChipIdentity", "pixelPipes").is_none() {
                 continue;
             }

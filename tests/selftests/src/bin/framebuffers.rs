@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Drawing into fbdev's memory, which is not the driver's: with `allowedRanges=framebuffer` who has mapped it may, with
-//! its addresses as numbers (`--named`) everybody, and without either nobody (`--closed`).
+//! Draws into fbdev's memory, which the driver does not own. With `allowedRanges=framebuffer`, only a process that has
+//! mapped the framebuffer may draw there. `--named`: `allowedRanges` lists its addresses as numbers, and every process
+//! may draw there. `--closed`: `allowedRanges` has neither, and no process may.
 
 use std::fs::File;
 use std::fs::OpenOptions;
@@ -38,10 +39,10 @@ use galcore_selftests::video::Screen;
 use rustix::fs::flock;
 use rustix::fs::FlockOperation;
 
-/// Bytes of what is shown: 256 x 128 pixels.
+/// Bytes of the visible picture: 256 x 128 pixels.
 const SHOWN: usize = 256 * 128 * 4;
 
-/// The screen, which has two halves.
+/// Opens the screen, which has two halves.
 fn screen() -> Result<Screen> {
     let screen = Screen::open()?;
     same("its bytes", screen.bytes, 2 * SHOWN)?;
@@ -71,9 +72,9 @@ impl Bench {
         self.screen.physical - self.client.base_address()
     }
 
-    /// Fills what is `offset` bytes behind the screen's first with `colour`. Its status.
+    /// Fills the memory `offset` bytes after the start of the screen with `colour`. Returns the status.
     fn draw(&mut self, offset: u32, colour: u32) -> Result<Status> {
-        // It lends its size alone.
+        // Only its size is used.
         let memory = Memory::new(Region::anonymous(SHOWN)?);
         let surface = surface_at(self.address().wrapping_add(offset), memory)?;
         let engine = self.client.engine();
@@ -93,7 +94,7 @@ impl Bench {
         })
     }
 
-    /// MAP_USER_MEMORY.
+    /// Sends MAP_USER_MEMORY.
     fn map(&self, memory: u64, physical: u32, size: u64) -> Result<(Status, MapUserMemory)> {
         let asked = MapUserMemory {
             memory,
@@ -104,7 +105,7 @@ impl Bench {
         Ok(self.device().send(Command::MAP_USER_MEMORY, &asked)?)
     }
 
-    /// Neither by commands nor by MAP_USER_MEMORY; `user`: by which address it is to be tried, too.
+    /// Fails unless commands and MAP_USER_MEMORY are refused. `user`: a user address to try as well.
     fn is_closed(&mut self, what: &str, user: Option<u64>) -> Result<()> {
         same(what, self.draw(0, 0xdead_beef)?, Status::INVALID_DATA)?;
         let (physical, bytes) = (self.screen.physical, self.screen.bytes as u64);
@@ -121,7 +122,7 @@ impl Bench {
         Ok(())
     }
 
-    /// MAP_USER_MEMORY of parts of what is mapped at `user`: by that address, and by the physical one.
+    /// MAP_USER_MEMORY of parts of the mapping at `user`, by user address and by physical address.
     fn can_be_mapped(&self, user: u64) -> Result<()> {
         let end = self.screen.bytes as u64;
         for (offset, bytes) in [(0, end), (0, 1), (end - 1, 1), (0x1234, 0x4321)] {
@@ -148,7 +149,7 @@ impl Bench {
     }
 }
 
-/// WRAP_USER_MEMORY of the second screen, which the newest generations have instead of MAP_USER_MEMORY.
+/// WRAP_USER_MEMORY of the second screen. The newest generations have it in place of MAP_USER_MEMORY.
 fn wrapped(bench: &mut Bench, memory: &Memory) -> Result<()> {
     let physical = u64::from(bench.screen.physical) + SHOWN as u64;
     for (physical, colour) in [(u64::MAX, 0x0102_0304), (physical, 0x0506_0708)] {
@@ -187,7 +188,7 @@ fn wrapped(bench: &mut Bench, memory: &Memory) -> Result<()> {
     Ok(())
 }
 
-/// Is another process: what one has mapped counts as long as it lives.
+/// Runs in another process, because a mapping counts for the lifetime of its process.
 fn be_other(abi: &'static Abi) -> Result<()> {
     let mut bench = Bench::new(abi)?;
     let mut mapped = Vec::new();
@@ -204,12 +205,12 @@ fn be_other(abi: &'static Abi) -> Result<()> {
                 mapped.push(region);
                 Ok("0".to_string())
             }
-            // Memory of as many bytes, in the screen's place.
+            // Maps memory of the same size at the screen's place.
             "spare" => {
                 mapped.push(Region::anonymous(number(1)? as usize)?);
                 Ok("0".to_string())
             }
-            // Elsewhere.
+            // Draws to other memory.
             "own" => {
                 let surface = bench.client.create_surface(64, 64)?;
                 let engine = bench.client.engine();
@@ -244,7 +245,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
     })
 }
 
-/// A client in another process, and what it draws into, seen from here.
+/// A client in another process, with this process's view of its target.
 struct Artist {
     other: Other,
     screen: Memory,
@@ -258,12 +259,12 @@ impl Artist {
         })
     }
 
-    /// Has it map the first `bytes` bytes of the screen.
+    /// Makes the client map the first `bytes` bytes of the screen.
     fn map(&mut self, bytes: usize) -> Result<()> {
         self.map_from(0, bytes)
     }
 
-    /// Has it map `bytes` bytes from `offset` on.
+    /// Makes the client map `bytes` bytes from `offset` on.
     fn map_from(&mut self, offset: usize, bytes: usize) -> Result<()> {
         let asked = format!("map {bytes:x} {offset:x}");
         self.other.ask(&asked).map(|_| ())
@@ -282,7 +283,7 @@ impl Artist {
     }
 }
 
-/// Fails unless `draw` is answered with 0 and leaves `colour` in what is shown from `offset` on, and all else as it was.
+/// Fails unless `draw` returns 0, fills one picture from `offset` on with `colour`, and changes nothing else.
 fn expect_drawn(
     what: &str,
     memory: &Memory,
@@ -305,18 +306,18 @@ fn expect_drawn(
     Ok(())
 }
 
-/// Whether the framebuffer's driver has its memory still.
+/// Whether the framebuffer's driver still holds its memory.
 fn is_kept() -> Result<bool> {
     Ok(std::fs::read_to_string("/proc/iomem")?.contains("simplefb"))
 }
 
-/// Has the framebuffer's driver let go of its device (`unbind`), or take it (`bind`).
+/// Unbinds the framebuffer's driver from its device (`unbind`), or binds it (`bind`).
 fn ask_driver(what: &str) -> Result<()> {
     let driver = "/sys/bus/platform/drivers/simple-framebuffer";
     std::fs::write(format!("{driver}/{what}"), "50000000.framebuffer").context(what.to_string())
 }
 
-/// The memory is its driver's as long as a client may draw there, and no longer.
+/// The memory stays reserved while a client may draw there, and no longer.
 fn driver_goes() -> Result<()> {
     let mut other = Other::start(Abi::own())?;
     let drawn = |other: &mut Other| same("a fill", other.ask("draw 0 1020304")?.as_str(), "0");
@@ -338,7 +339,7 @@ fn driver_goes() -> Result<()> {
     gone
 }
 
-/// Mappings of it that say nothing of who may write there.
+/// Mappings of the screen that do not prove write access.
 fn odd_mappings(bench: &mut Bench) -> Result<()> {
     let bytes = bench.screen.bytes;
     let odd = |kind: Kind, offset: u64| {
@@ -363,7 +364,7 @@ fn odd_mappings(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// A mapping of physical memory; `None`: the kernel gives nobody any (`STRICT_DEVMEM`).
+/// Maps physical memory. `None`: the kernel allows no such mapping (`STRICT_DEVMEM`).
 fn physical_memory(bytes: usize, at: u64) -> Result<Option<Area>> {
     let file = OpenOptions::new().read(true).write(true).open("/dev/mem")?;
     match Area::map(Some(&file), bytes, at, Kind::default()) {
@@ -373,7 +374,7 @@ fn physical_memory(bytes: usize, at: u64) -> Result<Option<Area>> {
     }
 }
 
-/// Takes the screen from the console, which draws there when it likes, for good.
+/// Detaches the console from the screen, where it could draw at any time. Does not attach it again.
 fn leave_console() -> Result<()> {
     for entry in std::fs::read_dir("/sys/class/vtconsole")
         .into_iter()
@@ -388,7 +389,7 @@ fn leave_console() -> Result<()> {
     Ok(())
 }
 
-/// Memory of the kernel's, mapped by who may look at all of it.
+/// Kernel memory, mapped by a process that has access to all of it.
 fn other_physical_memory(bench: &mut Bench) -> Result<()> {
     let Some(area) = physical_memory(0x1000, 0x4000_8000)? else {
         return harness::skip("the kernel maps no physical memory for anybody");
@@ -414,7 +415,7 @@ fn screen_of_a_client(suite: &mut Suite) {
     suite.test("who has mapped it draws there", || {
         for name in ["dove", "v2", "4.6.9", "6.2.4.p2", "6.4.11"] {
             let mut artist = Artist::new(Abi::named(name).context("a generation")?)?;
-            // It has drawn before, as libraries have.
+            // The client has drawn before, like a library.
             artist.is_refused(name, 0)?;
             artist.map(2 * SHOWN)?;
             for (offset, colour) in [(0, 0x1234_5678), (SHOWN, 0x8765_4321), (0x1_0000, 0xff)] {
@@ -439,7 +440,7 @@ fn screen_of_a_client(suite: &mut Suite) {
         artist.map(SHOWN)?;
         artist.draws("the first half", 0, 0x1111_2222)?;
         artist.is_refused("the second half", SHOWN)?;
-        // Some of it twice.
+        // Maps some of it a second time.
         artist.map_from(SHOWN - 4096, SHOWN + 4096)?;
         artist.draws("the second half", SHOWN, 0x3333_4444)?;
         artist.draws("the first half", 0, 0x5555_6666)?;
@@ -477,7 +478,7 @@ fn screen_of_a_client(suite: &mut Suite) {
         bench.can_be_mapped(memory.address())
     });
     suite.test("WRAP_USER_MEMORY, before any commands", || {
-        // In another process: LOCK has the pool mapped for good, which keeps a client.
+        // Runs in another process: LOCK maps the pool permanently, which would keep a client alive.
         for name in ["5.0.11.p8", "6.2.4.p2", "6.4.11"] {
             let mut other = Other::start(Abi::named(name).context("a generation")?)?;
             same(name, other.ask("wrap")?.as_str(), "0")?;
@@ -502,7 +503,7 @@ fn screen_of_a_client(suite: &mut Suite) {
         let mut one = Other::start(Abi::own())?;
         for pages in 1..=20 {
             one.ask(&format!("map {:x} 0", 4096 * pages))?;
-            // Refused, but what is mapped is looked at.
+            // The draw is refused, but the driver examines the mapping.
             one.ask(&format!("draw {SHOWN:x} deadbeef"))?;
         }
         let mut artist = Artist::new(Abi::own())?;
@@ -518,7 +519,7 @@ fn screen_of_a_client(suite: &mut Suite) {
         let mut artist = Artist::new(Abi::own())?;
         artist.map(2 * SHOWN)?;
         artist.other.ask("unmap")?;
-        // It was not there when commands came.
+        // The driver has not seen that mapping, because no commands came while it existed.
         artist.is_refused("not seen", 0)?;
         artist.map(2 * SHOWN)?;
         artist.draws("seen", 0, 0x0606_0707)?;
@@ -533,7 +534,7 @@ fn screen_of_a_client(suite: &mut Suite) {
         let screen = Screen::open()?;
         let lock = || flock(&screen.file, FlockOperation::NonBlockingLockExclusive);
         ensure!(lock().is_err(), "it is not locked");
-        // Not when the process ends: when the file is closed.
+        // The lock ends when the file is closed, not when the process exits.
         artist.other.ask("leave")?;
         lock().context("after the file was closed")?;
         drop(artist);
@@ -558,7 +559,7 @@ fn named_screen(suite: &mut Suite) {
             other.ask(&format!("map {:x} 0", 2 * SHOWN))?;
             same("mapped", other.ask("draw 0 7070808")?.as_str(), "0")?;
             drop(other);
-            // This process has not mapped it, so it is no user.
+            // This process has not mapped it, so it is not counted as a user.
             for (at, colour) in [(0, 0x0808_0909), (SHOWN as u32, 0x0909_0a0a)] {
                 same("afterwards", bench.draw(at, colour)?, Status::OK)?;
             }

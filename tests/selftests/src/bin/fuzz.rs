@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Every command of every generation of the interface with payloads at random: an answer each time, nothing lost, and the
-//! driver goes on working. Beside it a thread maps, unmaps and forks, some requests find no room in the process, and
-//! where the kernel can have them fail, some of its allocations do.
+//! Sends every command of every generation of the interface with random payloads. Each call must return a status,
+//! nothing may leak, and the driver must keep working. A concurrent thread maps, unmaps, and forks. Some requests find
+//! no room in the process's address space. Where the kernel supports fault injection, some of its allocations fail.
 //!
-//! With `--passed` the calls are those of processes that fork, execute a set-uid program, become other users, and hand
-//! each other their files.
+//! With `--passed`, the callers are processes that fork, execute a set-uid program, change their user, and pass open
+//! files to each other.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -55,50 +55,50 @@ use rustix::net::SendAncillaryBuffer;
 use rustix::net::SendAncillaryMessage;
 use rustix::net::SendFlags;
 
-/// Calls before the file is closed and another one opened.
+/// Calls before the file is closed and a new one is opened.
 const CALLS_OF_A_FILE: u32 = 250;
 
-/// Memory of this process that payloads point to, with records and descriptions that are nearly right.
+/// Memory of this process that payloads point to. It contains almost valid records and descriptors.
 const SCRATCH_WORDS: usize = 4096;
 
-/// Descriptors that are kept.
+/// Number of descriptors to keep.
 const DESCRIPTORS: usize = 8;
 
 /// Bytes of another driver's dma-buf.
 const UDMABUF_BYTES: u64 = 4 * 4096;
 
-/// Longest time that a WAIT may take, in milliseconds.
+/// Longest timeout of a WAIT, in milliseconds.
 const WAIT_LIMIT: u64 = 2;
 
 /// The set-uid program: a copy of this one.
 const SET_UID: &str = "/fuzz-root";
 
-/// First argument of a process of a family, with [`Member::arguments`] behind it.
+/// First argument of a family process. The [`Member::arguments`] follow.
 const MEMBER: &str = "--member";
 
-/// Descriptors of the device that a process has, at most.
+/// Most device files that a process holds.
 const FILES: usize = 6;
 
-/// Calls that a process leaves to a child, at most.
+/// Most calls that a process delegates to a child.
 const SHARE: u32 = 200;
 
-/// Generations of processes below the first one.
+/// Depth of the process tree below the first process.
 const DEPTH: u32 = 2;
 
-/// Calls of a family.
+/// Calls of one family.
 const FAMILY: u32 = 2_000;
 
-/// How long a child may take, in milliseconds.
+/// Timeout for a child, in milliseconds.
 const CHILD_LIMIT: u32 = 600_000;
 
 struct Fuzz {
     random: Random,
     scratch: Vec<u32>,
-    /// Descriptors that the driver gave, a few of them, and a dma-buf of another driver's where there is one.
+    /// Some of the descriptors that the driver returned, and a dma-buf of another driver if available.
     descriptors: Vec<OwnedFd>,
-    /// How often each status came.
+    /// Number of replies with each status.
     statuses: BTreeMap<i64, u32>,
-    /// The kernel's allocations can be made to fail.
+    /// Whether the kernel supports failing allocations.
     injects: bool,
 }
 
@@ -129,7 +129,7 @@ impl Fuzz {
         }
     }
 
-    /// A word that has a chance to mean something.
+    /// A word that is likely to be meaningful.
     fn word(&mut self) -> u32 {
         match self.random.below(12) {
             0..=2 => 0,
@@ -142,7 +142,7 @@ impl Fuzz {
         }
     }
 
-    /// A descriptor that may be one of a dma-buf or a fence.
+    /// A descriptor that may refer to a dma-buf or a fence.
     fn descriptor(&mut self) -> u64 {
         let at = self.random.below(self.descriptors.len() as u32 + 1) as usize;
         match self.descriptors.get(at) {
@@ -151,7 +151,7 @@ impl Fuzz {
         }
     }
 
-    /// Keeps a descriptor for a while; else the files would be used up, and the memory behind them.
+    /// Keeps a descriptor for a while. To keep all of them would use up the files and their memory.
     fn keep(&mut self, descriptor: OwnedFd) {
         if self.descriptors.len() >= DESCRIPTORS {
             let last = self.random.below(DESCRIPTORS as u32) as usize;
@@ -160,7 +160,7 @@ impl Fuzz {
         self.descriptors.push(descriptor);
     }
 
-    /// A dma-buf of another driver's, where the kernel has that.
+    /// Adds another driver's dma-buf, if the kernel supports it.
     fn offer_udmabuf(&mut self) -> Result<()> {
         if let Some((_, descriptor)) = system::udmabuf(UDMABUF_BYTES)? {
             self.keep(descriptor);
@@ -171,7 +171,7 @@ impl Fuzz {
     fn fill_scratch(&mut self) {
         for at in 0..SCRATCH_WORDS {
             let word = match self.random.below(16) {
-                // What marks command buffers and contexts.
+                // The magic numbers of command buffers and contexts.
                 0 => 0x4244_4d43,
                 1 => 0x5458_5443,
                 _ => self.word(),
@@ -180,12 +180,12 @@ impl Fuzz {
         }
     }
 
-    /// Keeps what would only take time or all of the memory within limits.
+    /// Limits fields that would only cost time, or use all memory that the limits allow.
     fn restrain(&mut self, abi: &Abi, bytes: &mut [u8], member: &str) {
         let mut limit = |fuzz: &mut Self, field: &str, most: u32| {
             if abi.field(member, field).is_some() {
                 let value = match fuzz.random.below(8) {
-                    // More than there can be, at once refused.
+                    // More than any limit, so it is refused at once.
                     0 => u32::MAX - fuzz.random.below(0x1000_0000),
                     _ => fuzz.random.below(most),
                 };
@@ -231,7 +231,7 @@ impl Fuzz {
         }
     }
 
-    /// One of Russell King's ioctls.
+    /// Sends one of Russell King's ioctls.
     fn extension(&mut self, device: &Device) -> Result<()> {
         let mut bytes = [0; 96];
         for place in bytes.chunks_exact_mut(4) {
@@ -269,7 +269,7 @@ impl Fuzz {
         }
     }
 
-    /// One command of `device` with a payload at random.
+    /// Sends one command to `device` with a random payload.
     fn call(&mut self, device: &Device) -> Result<()> {
         let abi = device.abi();
         let top = abi.commands.values().map(|(number, _)| *number).max();
@@ -289,7 +289,7 @@ impl Fuzz {
         let trouble = Trouble::any(&mut self.random, self.injects);
         let status = match trouble.meet(|| device.exchange_bytes(&mut bytes))? {
             Ok(()) => i64::from(abi.header_of(&bytes, "status") as i32),
-            // ENOTTY: a hardware type that is none; or the request or its answer could not be copied.
+            // ENOTTY: the hardware type does not exist, or the request or its reply could not be copied.
             Err(error) if error.raw_os_error() == Some(25) => 1000,
             Err(error) => bail!("command {number} ({command:?}): {error}"),
         };
@@ -306,7 +306,7 @@ impl Fuzz {
             let number = abi.get(&bytes, member, field);
             self.keep(sys::take_descriptor(number)?);
         }
-        // 11: the register of a core that is off; 13: nothing to be read.
+        // 11: the register belongs to a core that is off. 13: nothing to read.
         ensure!(
             matches!(status, 1000 | 11 | 13) || (-26..=0).contains(&status),
             "command {number} ({command:?}): status {status}"
@@ -348,21 +348,21 @@ impl Fuzz {
     }
 }
 
-/// A process of those that hand on what they have.
+/// A process of a family that passes on its files.
 struct Member {
     fuzz: Fuzz,
     abi: &'static Abi,
-    /// How many processes are above it.
+    /// Number of ancestors in the family.
     depth: u32,
     files: Vec<Device>,
-    /// A pair of sockets that all have, where the kernel has sockets.
+    /// A pair of sockets that the whole family shares, if the kernel has sockets.
     sockets: Option<(OwnedFd, OwnedFd)>,
 }
 
 impl Member {
     fn new(abi: &'static Abi, seed: u32, depth: u32) -> Self {
         let mut fuzz = Fuzz::new(seed);
-        // For root alone, and in the thread that asks.
+        // Fault injection needs root, and only works in the calling thread.
         fuzz.injects = false;
         fuzz.fill_scratch();
         Self {
@@ -374,7 +374,7 @@ impl Member {
         }
     }
 
-    /// One that another program was, with what [`Member::arguments`] tells.
+    /// Restores the member from [`Member::arguments`] after exec.
     fn from_arguments(words: &[String]) -> Result<(Self, u32)> {
         let word = |at: usize| words.get(at).context("too few words");
         let abi = Abi::named(word(0)?).context("a generation")?;
@@ -386,7 +386,7 @@ impl Member {
         Ok((member, word(1)?.parse()?))
     }
 
-    /// What another program needs to go on with `count` calls.
+    /// The arguments with which another program continues for `count` calls.
     fn arguments(&mut self, count: u32) -> Vec<String> {
         let seed = self.fuzz.any();
         let mut all = vec![MEMBER.to_string(), self.abi.name.to_string()];
@@ -396,7 +396,7 @@ impl Member {
         all
     }
 
-    /// Has a file of the device, if it is one.
+    /// Adds `file` if it is a file of the device.
     fn have(&mut self, file: OwnedFd) {
         let is_device = || -> Result<bool> {
             let wanted = rustix::fs::stat(NODES[0])?.st_rdev;
@@ -414,13 +414,13 @@ impl Member {
         }
     }
 
-    /// Any of its files.
+    /// A random file of this process.
     fn any_file(&mut self) -> Option<&Device> {
         let at = self.fuzz.random.below(self.files.len().max(1) as u32) as usize;
         self.files.get(at)
     }
 
-    /// Takes a descriptor of another process.
+    /// Takes a descriptor from another process.
     fn take(&mut self) -> Result<()> {
         let own = std::process::id() as i32;
         let process = match self.fuzz.random.below(2) {
@@ -433,7 +433,7 @@ impl Member {
         Ok(())
     }
 
-    /// Sends a file.
+    /// Sends a file through the socket.
     fn send(&mut self) -> Result<()> {
         let at = self.fuzz.random.below(self.files.len().max(1) as u32) as usize;
         let device = self.files.get(at).context("no file")?;
@@ -447,7 +447,7 @@ impl Member {
         Ok(())
     }
 
-    /// Gets one that was sent.
+    /// Receives a file from the socket.
     fn receive(&mut self) -> Result<()> {
         let (_, socket) = self.sockets.as_ref().context("no sockets")?;
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -466,7 +466,7 @@ impl Member {
         Ok(())
     }
 
-    /// Becomes another program, which makes the calls that are left.
+    /// Executes another program, which makes the remaining calls.
     fn execute(&mut self, count: u32) -> Result<()> {
         let program = match self.fuzz.random.below(2) {
             0 => SET_UID.into(),
@@ -480,7 +480,7 @@ impl Member {
         Err(Command::new(program).args(arguments).exec().into())
     }
 
-    /// A child that makes so many calls with what this process has; whether it came to their end.
+    /// Forks a child that makes `count` calls with this process's files. Returns whether it completed them.
     fn child(&mut self, count: u32) -> Result<bool> {
         let seed = self.fuzz.any();
         let is_killed = self.fuzz.random.below(8) == 0;
@@ -493,7 +493,7 @@ impl Member {
             }
             called.is_ok()
         })?;
-        // Some calls of this process's beside it.
+        // Makes some calls of its own at the same time.
         for _ in 0..8 {
             self.call()?;
         }
@@ -506,7 +506,7 @@ impl Member {
         Ok(ended == Some(0))
     }
 
-    /// One call by any of its files.
+    /// Makes one call through a random file.
     fn call(&mut self) -> Result<()> {
         let at = self.fuzz.random.below(self.files.len().max(1) as u32) as usize;
         let Some(device) = self.files.get(at) else {
@@ -518,12 +518,12 @@ impl Member {
         }
     }
 
-    /// So many calls, its own and its children's.
+    /// Makes `count` calls, by itself and by its children.
     fn calls(&mut self, count: u32) -> Result<()> {
         let mut done = 0;
         while done < count {
             let left = count - done;
-            // What comes to nothing comes to nothing.
+            // Failures of these actions are ignored.
             match self.fuzz.random.below(128) {
                 0..=3 => {
                     if let Ok(device) = Device::open_as(self.abi, true) {
@@ -542,7 +542,7 @@ impl Member {
                     let _ = sys::become_user(user);
                 }
                 7 if self.depth > 0 => {
-                    // Comes back only if there is no such program.
+                    // Returns only if exec fails.
                     let _ = self.execute(left);
                 }
                 8 => {
@@ -576,7 +576,7 @@ impl Member {
     }
 }
 
-/// Is a process of a family.
+/// Runs a family process.
 fn be_member(words: &[String]) -> Result<()> {
     let (mut member, count) = Member::from_arguments(words)?;
     if member.depth == 0 {
@@ -592,8 +592,8 @@ fn be_member(words: &[String]) -> Result<()> {
     member.calls(count)
 }
 
-/// Whether a process ended as it may: well, or by a signal of its own memory's. Payloads have any address, so that the
-/// driver's answers and the GPU's writes may ruin the process that asked for them.
+/// Whether a process ended in an allowed way: normally, or by a memory fault signal of its own. Payloads contain
+/// arbitrary addresses, so the driver's replies and the GPU's writes may corrupt the process that requested them.
 fn is_own_end(ended: Option<i32>) -> bool {
     const OWN: [i32; 5] = [
         libc::SIGABRT,
@@ -605,8 +605,8 @@ fn is_own_end(ended: Option<i32>) -> bool {
     ended.is_some_and(|ended| ended == 0 || OWN.contains(&-ended))
 }
 
-/// `count` calls by families of processes, with an equal share for each generation of the interface. Those of a family that
-/// ruined itself do not count.
+/// Makes `count` calls by families of processes, with an equal share for each generation of the interface. The calls of
+/// a family that corrupted itself do not count.
 fn passed(count: u32, mut seed: u32) -> Result<()> {
     let all = Abi::familiar();
     let share = count / all.len() as u32;
@@ -640,7 +640,7 @@ fn passed(count: u32, mut seed: u32) -> Result<()> {
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words.first().is_some_and(|word| word == MEMBER) {
-        // With one thread: it forks.
+        // Single-threaded, because it forks.
         return match be_member(&words[1..]) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
@@ -680,7 +680,7 @@ fn main() -> ExitCode {
                 let all = Abi::familiar();
                 let (count, seed) = ((count / all.len() as u32).to_string(), seed.to_string());
                 for abi in all {
-                    // What it has mapped by chance keeps a file open until the process ends.
+                    // A random mapping keeps a file open until the process exits.
                     let arguments = ["--generation", abi.name, "--count", &count, "--seed", &seed];
                     let status = system::again(&arguments)?.status()?;
                     ensure!(status.success(), "{}: {status}", abi.name);
@@ -693,13 +693,13 @@ fn main() -> ExitCode {
     })
 }
 
-/// Memory, entries of the MMU and pinned pages in use.
+/// Memory, MMU entries, and pinned pages in use.
 fn in_use() -> Result<([u64; 3], u64, u64)> {
     let pinned = system::pinned_by_all()?;
     Ok((ProcGc::used_now()?, ProcGc::mmu_used_now()?, pinned))
 }
 
-/// What is so in the end.
+/// Final checks.
 fn after(suite: &mut Suite<'_>, before: ([u64; 3], u64, u64)) {
     suite.test("the GPU still draws", || Paint::new()?.prove(0xff12_3456));
     suite.test("nothing is lost", move || {
@@ -708,10 +708,10 @@ fn after(suite: &mut Suite<'_>, before: ([u64; 3], u64, u64)) {
     suite.test("no memory of the driver's is lost", leaks);
 }
 
-/// What kmemleak finds of the driver's, on a kernel that was booted with `kmemleak=on`.
+/// Checks kmemleak's reports for the driver, on a kernel that was booted with `kmemleak=on`.
 fn leaks() -> Result<()> {
     const FILE: &str = "/sys/kernel/debug/kmemleak";
-    // What is found once is only suspected.
+    // After one scan kmemleak only suspects an object.
     for _ in 0..2 {
         if std::fs::write(FILE, "scan").is_err() {
             return skip("this kernel does not look for leaks (kmemleak=on)");

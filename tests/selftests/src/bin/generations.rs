@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Clients of every generation of the interface on one driver: the picture, start-up and tear-down, refusals, and how the
-//! driver tells them apart.
+//! Clients of every generation of the interface on one driver: drawing, start-up and tear-down, refusals, and detection
+//! of the generation.
 
 use std::fs::OpenOptions;
 use std::io::BufRead;
@@ -52,10 +52,10 @@ use galcore_selftests::system::ProcGc;
 use galcore_selftests::video::unlock;
 use std::os::fd::AsFd;
 
-/// Threads that do the same at once.
+/// Number of concurrent threads.
 const THREADS: usize = 6;
 
-/// What the driver takes a client for that has not asked, by argument block and interface size.
+/// The generation that the driver assumes for a client that announces none, by argument block and interface size.
 const LIKELY: &[(usize, usize, &str)] = &[
     (16, 64, "arnova"),
     (16, 128, "v4"),
@@ -71,7 +71,8 @@ const LIKELY: &[(usize, usize, &str)] = &[
     (32, 384, "6.4.11"),
 ];
 
-/// Whether contexts lie in the client's memory: the oldest generations, which differ in more than places.
+/// Whether contexts lie in the client's memory. This holds for the oldest generations, which differ in more than
+/// layout.
 fn is_old(abi: &Abi) -> bool {
     !abi.attaches()
 }
@@ -81,15 +82,15 @@ fn client(abi: &'static Abi) -> Result<Client> {
     Ok(Client::with_device(device)?)
 }
 
-/// Marvell's, of which a library has drawn on its own kernel: its layout is as old as v4's.
+/// Marvell's generation. A library of it has drawn on its own kernel. Its layout is as old as v4's.
 const MARVELL: &str = "4.6.9-marvell";
 
-/// The generations that draw the whole picture here.
+/// The generations that can draw the whole picture here.
 fn drawing() -> impl Iterator<Item = &'static Abi> {
     Abi::familiar().into_iter().chain(Abi::named(MARVELL))
 }
 
-/// Runs `body` for each of these, and names the one that it fails for.
+/// Runs `body` for each of these generations, and names the one that fails.
 fn each(body: impl Fn(&'static Abi) -> Result<()>) -> Result<()> {
     for abi in drawing() {
         body(abi).with_context(|| abi.name.to_string())?;
@@ -97,7 +98,7 @@ fn each(body: impl Fn(&'static Abi) -> Result<()>) -> Result<()> {
     Ok(())
 }
 
-/// The pool of command buffers, FLUSH_CACHE of what the client sees, and GET_MMU_VERSION.
+/// The pool of command buffers, FLUSH_CACHE of the client's view, and GET_MMU_VERSION.
 fn marvell(abi: &'static Abi) -> Result<()> {
     let client = client(abi)?;
     let device = client.device();
@@ -128,17 +129,17 @@ fn marvell(abi: &'static Abi) -> Result<()> {
     same("the version of the MMU", version, is_2.into())
 }
 
-/// Sends a payload of 4.0.0 the way the client's generation has it.
+/// Sends a payload of 4.0.0 in the layout of the client's generation.
 fn status<T: Structure>(client: &Client, command: Command, payload: &T) -> Result<Status> {
     Ok(client.device().send(command, payload)?.0)
 }
 
-/// Whether it has what all have from 6.2 on, 64-bit addresses and the profiler's settings among it.
+/// Whether the generation has the features of 6.2 and later, such as 64-bit addresses and the profiler's settings.
 fn is_newer(abi: &Abi) -> bool {
     abi.has("QUERY_CHIP_OPTION") || abi.name.starts_with("6.2")
 }
 
-/// Draws the picture, and compares every pixel with software.
+/// Draws the picture and compares every pixel with a software rendering.
 fn picture(abi: &'static Abi) -> Result<()> {
     let begin = Instant::now();
     let (pixels, commits) = fixture::landscape(client(abi)?)?;
@@ -150,7 +151,7 @@ fn picture(abi: &'static Abi) -> Result<()> {
     Ok(())
 }
 
-/// Two clients of different generations in turn, each with its own colours.
+/// Two clients of different generations draw in turn, each in its own colors.
 fn side_by_side(first: &'static Abi, second: &'static Abi) -> Result<()> {
     let mut paints = [Paint::of(client(first)?)?, Paint::of(client(second)?)?];
     for cell in 0..64 {
@@ -172,8 +173,9 @@ fn side_by_side(first: &'static Abi, second: &'static Abi) -> Result<()> {
     Ok(())
 }
 
-/// From 5.0.11 on a library gives nodes back before it commits the commands that use them: UNLOCK, whose second half
-/// follows in the queue of that COMMIT, and RELEASE. Until then the node is as good as locked, whatever it is.
+/// From 5.0.11 on a library returns nodes before it commits the commands that use them. It sends UNLOCK, whose second
+/// half follows in the queue of that COMMIT, and RELEASE. Until then the node must stay as if it were locked, in any
+/// pool.
 fn given_back_before_the_commit(abi: &'static Abi) -> Result<()> {
     let mut paint = Paint::of(client(abi)?)?;
     let device = Device::open_as(abi, true)?;
@@ -201,14 +203,14 @@ fn given_back_before_the_commit(abi: &'static Abi) -> Result<()> {
     paint.close()
 }
 
-/// COMMIT with a part for each of two cores (6.2). There is one core of the kind, which has the second place, too: it
-/// runs both parts, in order. Then what is refused.
+/// COMMIT with a part for each of two cores (6.2). The board has one core of the kind, which also takes the second
+/// place: it runs both parts, in order. Also tests refused commits.
 fn in_parts(abi: &'static Abi) -> Result<()> {
     let paint = Paint::of(client(abi)?)?;
     let engine = paint.engine();
     let device = Device::open_as(abi, true)?;
     let first = paint.fill_cell(0, 0xff11_2233);
-    // Moves cells on by one: a second run can be seen.
+    // Moves cells by one, so that a second run becomes visible.
     let mut second = Stream::new();
     let clip = Rect::new(0, 0, WIDTH, HEIGHT);
     for cell in [3, 2, 1] {
@@ -282,7 +284,7 @@ fn in_parts(abi: &'static Abi) -> Result<()> {
     let copying: &dyn Fn(&mut [u8]) = &|bytes| bytes[engine_at] = 1;
     let refused = commit([Some(&first), None], copying)?;
     same("the engine that copies", refused, Status::NOT_SUPPORTED)?;
-    // The colour has gone on three times.
+    // The color has moved three times.
     paint.expect(|x, y| match fixture::cell_of(x, y) {
         0..=3 => 0xff11_2233,
         _ => 0,
@@ -294,10 +296,10 @@ fn colour(client: usize, cell: u32) -> u32 {
     0xff00_0000 | (client as u32 + 1) << 16 | cell
 }
 
-/// A client that does not say what it is, in each of the sizes of its generation's builds.
+/// A client that does not announce its generation, in each size of the generation's builds.
 fn unasked(abi: &'static Abi, model: u32) -> Result<()> {
     for &size in &abi.sizes {
-        // That build's size comes first.
+        // Puts that build's size first.
         let mut build = abi.clone();
         build.sizes = vec![size];
         let build: &'static Abi = Box::leak(Box::new(build));
@@ -322,7 +324,7 @@ fn unasked(abi: &'static Abi, model: u32) -> Result<()> {
                 version.major, version.minor, version.patch, version.build
             );
             let of = Abi::named(wanted).context("a generation")?;
-            // Where the numbers of commands differ, this one is another command there.
+            // Where command numbers differ, this number is another command in that generation.
             if of.commands["VERSION"] == abi.commands["VERSION"] {
                 same("version", found.as_str(), of.version)?;
             }
@@ -335,7 +337,7 @@ fn unasked(abi: &'static Abi, model: u32) -> Result<()> {
     same("why", why.as_str(), "the client asked for it")
 }
 
-/// Sends a block of 16 or 32 bytes that claims these sizes; returns the errno, 0 for none.
+/// Sends a block of 16 or 32 bytes that claims these sizes. Returns the errno, or 0.
 fn claim(argument: usize, input: u64, output: u64) -> Result<i32> {
     let file = OpenOptions::new().read(true).write(true).open(NODES[0])?;
     let mut bytes = vec![0u8; 512];
@@ -359,7 +361,7 @@ fn claim(argument: usize, input: u64, output: u64) -> Result<i32> {
 fn misfits() -> Result<()> {
     const ENOTTY: i32 = 25;
     for (argument, input, output) in [
-        // No generation has these.
+        // Sizes of no generation.
         (16, 0, 0),
         (16, 60, 60),
         (16, 212, 212),
@@ -371,12 +373,12 @@ fn misfits() -> Result<()> {
         (32, 408, 408),
         (32, u64::MAX, u64::MAX),
         (32, 1 << 32 | 168, 1 << 32 | 168),
-        // Two that do not belong together.
+        // Two sizes that do not match.
         (16, 216, 128),
         (16, 128, 224),
         (32, 168, 240),
         (32, 384, 168),
-        // A size of the other block's generations.
+        // A size that belongs to the other block.
         (16, 168, 168),
         (16, 400, 400),
         (32, 216, 216),
@@ -410,7 +412,7 @@ fn asking() -> Result<()> {
         sys::Place::Unmapped,
     );
     same("nowhere", errno(result.map(|_| ())), Some(EFAULT))?;
-    // Who has asked may ask again until he speaks.
+    // A client may change its choice until it sends its first command.
     for name in ["dove", "5.0.11.p7", "imx6", "4.1.0"] {
         same(name, errno(set_interface(&file, name)), None)?;
     }
@@ -423,7 +425,7 @@ fn asking() -> Result<()> {
     same("build", device.version()?.build, 6622)
 }
 
-/// Every number that there is, and some more, with nothing in the payload.
+/// Every command number, and some beyond, with an empty payload.
 fn every_number(abi: &'static Abi) -> Result<()> {
     let client = client(abi)?;
     let top = abi.commands.values().map(|(number, _)| *number).max();
@@ -441,10 +443,10 @@ fn every_number(abi: &'static Abi) -> Result<()> {
             .find(|(_, (value, _))| *value == number)
             .map(|(name, _)| *name);
         let wanted: &[Status] = match name {
-            // BROADCAST_GPU_STUCK of builds that watch the GPU themselves.
+            // BROADCAST_GPU_STUCK of builds that detect hangs themselves.
             None if number == 36 && matches!(abi.name, "v2" | "arnova") => &[Status::OK],
             None => &[Status::INVALID_ARGUMENT],
-            // Its scheduler is compiled out, not the command.
+            // The build lacks the scheduler, but has the command.
             Some("COMMIT_DONE") if abi.name == "6.4.11" => &[Status::OK],
             Some("SIGNAL" | "WRITE_DATA" | "MAP_PHYSICAL" | "SET_IDLE" | "COMMIT_DONE") => {
                 &[Status::INVALID_ARGUMENT]
@@ -471,7 +473,7 @@ fn every_number(abi: &'static Abi) -> Result<()> {
     Ok(())
 }
 
-/// The table of spec 12.2, as far as it is about commands.
+/// The table of spec 12.2, as far as it covers commands.
 fn negatives(abi: &'static Abi) -> Result<()> {
     let client = client(abi)?;
     let device = client.device();
@@ -507,7 +509,7 @@ fn negatives(abi: &'static Abi) -> Result<()> {
         let payload = uapi::FreeVideoMemory { node };
         status(&client, Command::FREE_VIDEO_MEMORY, &payload)
     };
-    // From 5.0.11 on nodes are looked up by numbers.
+    // From 5.0.11 on nodes are identified by handle numbers.
     let (none, freed) = match abi.has("RELEASE_VIDEO_MEMORY") {
         true => (Status::NOT_FOUND, Status::NOT_FOUND),
         false => (Status::INVALID_OBJECT, Status::INVALID_DATA),
@@ -652,7 +654,7 @@ fn negatives(abi: &'static Abi) -> Result<()> {
     Ok(())
 }
 
-/// The rest of the table: the envelope, what is not built, the books, what only large requests show.
+/// The rest of the table: the envelope, commands that are not built, accounting, and cases that need large requests.
 fn more_negatives(abi: &'static Abi) -> Result<()> {
     let client = client(abi)?;
     let device = client.device();
@@ -667,7 +669,7 @@ fn more_negatives(abi: &'static Abi) -> Result<()> {
         not_tty(&format!("ioctl {request}"), answer)?;
     }
     for size in [0, 1, 8, whole - 1, whole + 1, whole + 8] {
-        // The newest takes less than all of it.
+        // The newest generation accepts less than the whole structure.
         if abi.name != "6.4.11" || !(40..whole).contains(&size) {
             let answer = exchange(uapi::IOCTL_INTERFACE, &mut bytes[..size]);
             not_tty(&format!("{size} bytes"), answer)?;
@@ -701,7 +703,7 @@ fn more_negatives(abi: &'static Abi) -> Result<()> {
         }
     }
 
-    // More than the pool and the contiguous memory have, and less than the pages.
+    // More than the pool and contiguous memory hold, and less than the page pool holds.
     let large = uapi::AllocateLinearVideoMemory {
         bytes: 160 << 20,
         alignment: 64,
@@ -710,7 +712,7 @@ fn more_negatives(abi: &'static Abi) -> Result<()> {
         node: 0,
     };
     let linear = Command::ALLOCATE_LINEAR_VIDEO_MEMORY;
-    // Later memory controllers take it from there.
+    // Later memory controllers take it from the page pool.
     if client.identity().chip_model == 0x600 {
         let found = status(&client, linear, &large)?;
         same("TILE_STATUS in pages", found, Status::OUT_OF_MEMORY)?;
@@ -730,7 +732,7 @@ fn more_negatives(abi: &'static Abi) -> Result<()> {
         device.free(node)?;
         client.finish()?;
         same("without it", books(bytes)?, before)?;
-        // From 6.4 on what lies in one piece is contiguous memory, too.
+        // From 6.4 on memory in one piece also counts as contiguous memory.
         let in_one_piece = if abi.name == "6.4.11" { 8192 } else { 0 };
         for (counter, wanted) in [
             ("vidMemPool[0].counters.bytes", 8192),
@@ -765,7 +767,8 @@ fn more_negatives(abi: &'static Abi) -> Result<()> {
             let (found, [address, physical]) =
                 device.ask_for("LOCK_VIDEO_MEMORY", &given, wanted)?;
             same("LOCK", found, Status::OK)?;
-            // That of memory in one piece follows from the other; pages are told of nobody.
+            // For memory in one piece it follows from the GPU address. The driver does not report physical addresses of
+            // pages.
             let wanted = match pool == Pool::SYSTEM {
                 true => address + u64::from(client.base_address()),
                 false => 0,
@@ -778,7 +781,7 @@ fn more_negatives(abi: &'static Abi) -> Result<()> {
     killed_in_wait(abi)
 }
 
-/// A process that waits for ever ends when it is killed.
+/// A process in an endless wait can be killed.
 fn killed_in_wait(abi: &'static Abi) -> Result<()> {
     let mut child = system::again(&[other::ARGUMENT, abi.name])?
         .stdout(Stdio::piped())
@@ -787,7 +790,7 @@ fn killed_in_wait(abi: &'static Abi) -> Result<()> {
     let mut line = String::new();
     BufReader::new(output).read_line(&mut line)?;
     same("the other process", line.trim(), "waiting")?;
-    // It says so just before.
+    // The child reports just before it waits.
     std::thread::sleep(Duration::from_millis(20));
     same("it waits", child.try_wait()?.is_none(), true)?;
     let begin = Instant::now();
@@ -801,7 +804,7 @@ fn killed_in_wait(abi: &'static Abi) -> Result<()> {
     Ok(())
 }
 
-/// Is the process that is killed.
+/// Runs in the process that is killed.
 fn wait_for_ever(abi: &'static Abi) -> Result<()> {
     let device = Device::open_as(abi, true)?;
     let signal = device.create_signal(false)?;
@@ -810,14 +813,13 @@ fn wait_for_ever(abi: &'static Abi) -> Result<()> {
     Ok(())
 }
 
-/// Whether a process may lock a page-backed node of its own that it has locked already: all but those from 4.6.6 to
-/// 4.6.9.
+/// Whether a process may lock its own page-backed node a second time. Only generations from 4.6.6 to 4.6.9 refuse it.
 fn locks_again(abi: &Abi) -> bool {
     let is_between = |version: &str| version.starts_with("4.6.");
     is_old(abi) || !is_between(abi.version)
 }
 
-/// Threads that lock one node all at once: each gets the same place.
+/// Several threads lock one node at the same time: each gets the same address.
 fn locking_at_once(abi: &'static Abi) -> Result<()> {
     let client = client(abi)?;
     let device = client.device();
@@ -850,7 +852,8 @@ fn locking_at_once(abi: &'static Abi) -> Result<()> {
     Ok(())
 }
 
-/// A page-backed node that is locked again: counted, at the same place, or refused; each lock has its unlock.
+/// A second lock of a page-backed node is counted and returns the same address, or is refused. Each lock needs an
+/// unlock.
 fn locking_again(abi: &'static Abi) -> Result<()> {
     let client = client(abi)?;
     let device = client.device();
@@ -876,7 +879,7 @@ fn locking_again(abi: &'static Abi) -> Result<()> {
         }
         device.commit_queue(Queue::new().unlock(node))?;
     }
-    // The old cannot free what is still locked: the record must have run.
+    // Old generations cannot free a locked node, so the record must have run.
     client.finish()?;
     device.free(node)?;
     Ok(())

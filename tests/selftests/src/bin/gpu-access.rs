@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The GPU writes where the interface says and the CPU reads it, and the other way round: every pool, and user memory.
+//! Visibility of memory in both directions: the GPU writes and the CPU reads, and the reverse. Covers every pool and
+//! user memory.
 //!
-//! The client behaves as the interface wants it: FLUSH before the GPU reads what the CPU wrote into cached memory,
-//! INVALIDATE (or UNMAP) before the CPU reads what the GPU wrote. With `swiotlb=force` user memory is bounced, and
-//! what a driver forgets to synchronise shows.
+//! The client follows the interface: FLUSH before the GPU reads data that the CPU wrote to cached memory, INVALIDATE
+//! (or UNMAP) before the CPU reads data that the GPU wrote. With `swiotlb=force` user memory is bounced, so a missing
+//! synchronization in the driver becomes visible.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -38,7 +39,7 @@ use galcore_selftests::video::BLOCK;
 const GUARD: u32 = 0x6a7d_6a7d;
 const NODE_BYTES: u32 = 40 * BLOCK as u32;
 
-/// Whether the kernel bounces what a device reaches by the streaming API.
+/// Whether the kernel bounces memory of the streaming DMA API.
 fn bounces() -> bool {
     let asked = std::fs::read_to_string("/proc/cmdline")
         .is_ok_and(|line| line.split_whitespace().any(|word| word == "swiotlb=force"));
@@ -47,16 +48,16 @@ fn bounces() -> bool {
 
 /// User memory with guards around it, mapped for the GPU.
 struct Mapped {
-    /// All of it.
+    /// All memory, with the guards.
     all: Memory,
-    /// What is mapped.
+    /// The mapped part.
     inside: Memory,
     start: usize,
     mapping: MapUserMemory,
 }
 
 impl Mapped {
-    /// `bytes` bytes from byte `start` of fresh memory on.
+    /// Maps `bytes` bytes from byte `start` of fresh memory on.
     fn new(client: &Client, start: usize, bytes: usize) -> Result<Self> {
         let pages = (start + bytes).next_multiple_of(4096) + 4096;
         let all = Memory::new(Region::anonymous(pages)?);
@@ -131,7 +132,7 @@ fn node_tests(suite: &mut Suite<'_>, pool: Pool, cached: bool) {
                 sync(&client, cache::INVALIDATE, node.handle, &target)?;
                 expect_pattern("copied by the GPU", &target.memory, 0x5eed + round)?;
             }
-            // The contents outlive the lock, and another view shows them.
+            // The contents survive the lock, and another view shows them.
             unlock(client.device(), node)?;
             let location = client.device().lock(node)?;
             same("GPU address", location.address, target.location.address)?;
@@ -208,7 +209,7 @@ fn user_tests(suite: &mut Suite<'_>) {
             let mapped = Mapped::new(&client, 0, 64 * 4096)?;
             let target = mapped.surface()?;
             let control = Control::open()?;
-            // A block in every page, so that no page stands for another.
+            // One block in every page, so that no page is left untested.
             for page in 0..64 {
                 let part = mapped.inside.part(page * 4096, BLOCK).context("part")?;
                 let address = target.location.address + page as u32 * 4096;
@@ -255,7 +256,7 @@ fn unmap_tests(suite: &mut Suite<'_>) {
                 let mapped = Mapped::new(&client, 0xe34, 11 * BLOCK)?;
                 gpu_fill(&mut client, &mapped.surface()?, 0x0dd5_eed5)?;
                 unmap(&client, &mapped, by_record)?;
-                // The memory is the client's again: an allocator may have given it to somebody else by now.
+                // The client owns the memory again: its allocator may reuse it from here on.
                 mapped.all.fill(0xc0ff_ee00);
                 settles("MMU entries used", used, ProcGc::mmu_used_now)?;
                 std::thread::sleep(Duration::from_millis(100));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What processes tell each other of a node beside its memory (SET_VIDEO_MEMORY_METADATA), and descriptors that keep nodes,
-//! a shared buffer and a signal (GET_GRAPHIC_BUFFER_FD).
+//! Metadata of nodes that processes exchange (SET_VIDEO_MEMORY_METADATA), and descriptors that keep nodes, a shared
+//! buffer, and a signal alive (GET_GRAPHIC_BUFFER_FD).
 //!
 //! Needs the module to be loaded.
 
@@ -32,7 +32,7 @@ use galcore_selftests::system::ProcGc;
 const GENERATIONS: [&str; 3] = ["6.2.4.p2", "6.2.4.p3", "6.4.11"];
 const METADATA: &str = "SetVidMemMetadata";
 const BYTES: u32 = 0x4_0000;
-/// Beside the descriptor.
+/// The fields besides the descriptor.
 const FIELDS: [&str; 5] = [
     "fc_enabled",
     "fc_value",
@@ -46,7 +46,7 @@ const CREATE: u64 = 0;
 const DESTROY: u64 = 1;
 const MAP: u64 = 2;
 
-/// What is known of a node: status, the descriptor of its tile status, the rest.
+/// The metadata of a node: status, descriptor of its tile status, remaining fields.
 type Known = (Status, i32, [u64; 5]);
 
 fn exchange(
@@ -95,7 +95,7 @@ fn export(device: &Device, node: Node) -> Result<OwnedFd> {
     Ok(sys::take_descriptor(number)?)
 }
 
-/// A process that has imported a node by its name, and reads what is known of it.
+/// Runs in another process, which imports a node by name and reads its metadata.
 fn be_other(abi: &'static Abi) -> Result<()> {
     let device = Device::open_as(abi, true)?;
     other::serve(|words| match words[..] {
@@ -125,14 +125,14 @@ fn told(abi: &'static Abi) -> Result<()> {
     let known = (Status::OK, number, WORDS);
     same("known", read(&device, node.handle)?, known)?;
     same("of the other node", read(&device, tiles.handle)?, nothing)?;
-    // Another process has the node by its name.
+    // Another process imports the node by name.
     let (status, name) = device.name_node(node.handle)?;
     same("NAME_VIDEO_MEMORY", status, Status::OK)?;
     let mut other = Other::start(abi)?;
     let answer = other.ask(&format!("read {name}"))?;
     same("there", answer, format!("{known:?}"))?;
     drop(other);
-    // What is no dma-buf: its number is noted, and nothing else.
+    // If the number is not a dma-buf, the driver stores only the number.
     let not_found = Status(-19);
     for number in [0, 999] {
         let status = tell(&device, node.handle, number, [7; 5])?;
@@ -152,7 +152,7 @@ fn told(abi: &'static Abi) -> Result<()> {
     ] {
         ensure!(status != Status::OK, "a node that there is not");
     }
-    // A node whose tile status is itself goes all the same.
+    // A node can be freed even if it is its own tile status.
     let own = export(&device, node)?;
     same(
         "of itself",
@@ -165,7 +165,7 @@ fn told(abi: &'static Abi) -> Result<()> {
     settles("KiB used", before, ProcGc::used_now)
 }
 
-/// GET_GRAPHIC_BUFFER_FD.
+/// Sends GET_GRAPHIC_BUFFER_FD.
 fn keep(device: &Device, nodes: [u64; 3], piece: u64, signal: u64) -> Result<(Status, i32)> {
     let abi = device.abi();
     let (number, member) = abi.commands["GET_GRAPHIC_BUFFER_FD"];
@@ -196,7 +196,7 @@ fn piece(device: &Device, command: u64, id: u64) -> Result<Status> {
     Ok(device.ask("SHBUF", &fields, "id")?.0)
 }
 
-/// A descriptor keeps memory of nodes that their process has freed, and whose process has ended.
+/// A descriptor keeps the memory of nodes after their process has freed them, and after it has exited.
 fn nodes(abi: &'static Abi) -> Result<()> {
     let before = at_rest(ProcGc::used_now)?;
     let device = Device::open_as(abi, true)?;
@@ -218,7 +218,7 @@ fn nodes(abi: &'static Abi) -> Result<()> {
             };
             device.free(node)?;
         }
-        // A copy of it is as good.
+        // A duplicate of the descriptor also keeps the memory.
         let copy = descriptor.try_clone()?;
         drop(descriptor);
         let now = ProcGc::used_now()?;
@@ -228,7 +228,7 @@ fn nodes(abi: &'static Abi) -> Result<()> {
         drop(copy);
         settles("KiB used", before, ProcGc::used_now)?;
     }
-    // Who was told its name gets it meanwhile.
+    // A process that knows the node's name can import it in the meantime.
     let node = device.allocate(BYTES, 64, 6, Pool::DEFAULT)?;
     let descriptor = kept(&device, [node.handle, 0, 0], 0, 0)?;
     let (status, name) = device.name_node(node.handle)?;
@@ -241,7 +241,7 @@ fn nodes(abi: &'static Abi) -> Result<()> {
     let (status, _) = device.import_node(name)?;
     ensure!(status != Status::OK, "it is still there");
     settles("KiB used", before, ProcGc::used_now)?;
-    // And behind the end of the process's client.
+    // The descriptor also outlives the process's client.
     let node = device.allocate(BYTES, 64, 6, Pool::DEFAULT)?;
     let descriptor = kept(&device, [node.handle, 0, 0], 0, 0)?;
     drop(device);
@@ -253,7 +253,7 @@ fn nodes(abi: &'static Abi) -> Result<()> {
     settles("KiB used", before, ProcGc::used_now)
 }
 
-/// A process's own memory is its own again with FREE, whoever keeps the node.
+/// FREE returns a process's own memory to it, even if a descriptor keeps the node.
 fn own_memory(abi: &'static Abi) -> Result<()> {
     let device = Device::open_as(abi, true)?;
     let before = system::pinned()?;
@@ -273,7 +273,7 @@ fn own_memory(abi: &'static Abi) -> Result<()> {
     Ok(())
 }
 
-/// Shared buffers and signals, and what there is not.
+/// Shared buffers, signals, and objects that do not exist.
 fn others(abi: &'static Abi) -> Result<()> {
     let before = at_rest(ProcGc::used_now)?;
     let device = Device::open_as(abi, true)?;
@@ -302,7 +302,7 @@ fn others(abi: &'static Abi) -> Result<()> {
         ensure!(status != Status::OK, "what there is not is kept");
     }
     same("descriptors", open()?, descriptors)?;
-    // From 6.4 on what is behind the first that is 0 is not looked at; before that 0 is a gap.
+    // From 6.4 on the driver ignores entries after the first 0. Before that, 0 is only a gap.
     let (status, number) = keep(&device, [node.handle, 0, node.handle + 1000], 0, 0)?;
     same("0 ends them", status == Status::OK, abi.name == "6.4.11")?;
     if status == Status::OK {

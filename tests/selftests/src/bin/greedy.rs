@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What one user's processes together can take of the machine's memory: never so much that the kernel ends other users'
-//! processes.
+//! Limits on the machine's memory that all processes of one user can take: the kernel must never kill processes of
+//! other users for lack of memory.
 
 use std::fs;
 use std::path::Path;
@@ -49,24 +49,24 @@ const PAGE: u64 = 4096;
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
-/// Processes that take memory at once.
+/// Number of concurrent processes that take memory.
 const TAKERS: usize = 6;
 
-/// What there is to take: more is held by the test itself.
+/// Memory available to the takers. The test itself holds the rest.
 const TO_TAKE: u64 = 72 * MIB;
 
-/// The same in single pages of contiguous memory, of which each takes milliseconds.
+/// The same for single pages of contiguous memory, each of which takes milliseconds.
 const PAGES_TO_TAKE: u64 = 20 * MIB;
 
-/// What the victim takes meanwhile: less than what is left to it.
+/// Memory that the victim takes in the meantime: less than its reserve.
 const MORE_PAGES: u64 = MIB / PAGE;
 
-/// How much more the driver takes than it leaves: a 32nd, 4 MiB at least, 64 MiB at most.
+/// The driver's reserve: a 32nd of the memory, at least 4 MiB, at most 64 MiB.
 fn reserve() -> Result<u64> {
     Ok((meminfo("MemTotal")? / 32).clamp(4 << 10, 64 << 10) * KIB)
 }
 
-/// Takes what it can get: how many pieces that is, and the least that it has seen available.
+/// Takes as many pieces as possible. Returns their number and the lowest available memory that it saw.
 fn take(mut one: impl FnMut() -> device::Result<()>, most: u32) -> Result<String> {
     let mut count = 0;
     while count < most && one().is_ok() {
@@ -75,7 +75,7 @@ fn take(mut one: impl FnMut() -> device::Result<()>, most: u32) -> Result<String
     Ok(count.to_string())
 }
 
-/// Is another process.
+/// Runs in another process.
 fn be_other(abi: &'static Abi) -> Result<()> {
     let device = std::cell::OnceCell::new();
     let mut held = Vec::new();
@@ -129,8 +129,8 @@ fn be_other(abi: &'static Abi) -> Result<()> {
     })
 }
 
-/// Has threads ask for nearly all that a process can address to be pinned, though it may pin nothing, while it looks so often
-/// at what is available. The least of that, in KiB.
+/// Threads repeatedly ask to pin nearly the whole address space, although the pin limit is 0. Samples the available
+/// memory `looks` times, and returns the minimum in KiB.
 fn wraps(device: &Device, threads: usize, looks: u32) -> Result<u64> {
     let limit = Rlimit {
         current: Some(0),
@@ -164,7 +164,7 @@ fn wraps(device: &Device, threads: usize, looks: u32) -> Result<u64> {
     })
 }
 
-/// Requests that are refused take no memory worth speaking of meanwhile.
+/// Refused requests must not use a significant amount of memory, even temporarily.
 fn refused() -> Result<()> {
     let mut attacker = start(ATTACKER)?;
     attacker.ask("open")?;
@@ -179,7 +179,7 @@ fn refused() -> Result<()> {
 struct Cgroup(PathBuf);
 
 impl Cgroup {
-    /// `None`: this kernel has none.
+    /// `None`: this kernel has no memory cgroups.
     fn new(most: u64) -> Result<Option<Self>> {
         let root = Path::new("/cgroup");
         fs::create_dir_all(root)?;
@@ -202,7 +202,7 @@ impl Cgroup {
         )?)
     }
 
-    /// How many of its processes were killed for want of memory.
+    /// Number of its processes that were killed for lack of memory.
     fn kills(&self) -> Result<String> {
         let text = fs::read_to_string(self.0.join("memory.events"))?;
         let mut lines = text.lines();
@@ -216,7 +216,7 @@ impl Cgroup {
     }
 }
 
-/// What the driver allocates for a process is its cgroup's, and no more than that may have.
+/// Memory that the driver allocates for a process is charged to its cgroup, whose limit applies.
 fn charged() -> Result<()> {
     const MOST: u64 = 24 * MIB;
     let Some(group) = Cgroup::new(MOST)? else {
@@ -241,7 +241,7 @@ fn charged() -> Result<()> {
         println!("# the rest: {count}, {} KiB", group.charged()? / KIB);
         ensure!(count.parse::<u64>()? < MOST / (4 * MIB), "{count} pieces");
         ensure!(group.charged()? <= MOST, "more than its limit");
-        // Nor is any process of the cgroup killed for what is small.
+        // Small allocations do not get a process of the cgroup killed either.
         let bystander = start(VICTIM)?;
         group.add(&bystander)?;
         for what in [format!("virtual {PAGE} 10000"), "signals 8000".to_string()] {
@@ -251,7 +251,7 @@ fn charged() -> Result<()> {
         same("at the limit", refused.as_str(), "0")?;
         same("killed", group.kills()?.as_str(), "0")?;
         drop((taker, bystander));
-        // Each processor keeps some pages of the cgroup's that it will not charge for again.
+        // Each processor caches some charged pages of the cgroup.
         let stock = 64 * PAGE * std::thread::available_parallelism()?.get() as u64;
         let mut most = 0;
         let settled = settles("back", true, || {
@@ -271,8 +271,8 @@ fn start(user: u32) -> Result<Other> {
     Other::start_as(Abi::own(), user)
 }
 
-/// Has processes of one user take pieces all at once, while another user's has an eighth of what there is: that one
-/// lives, and what the driver leaves is left at any time.
+/// Several processes of one user take pieces at the same time, while another user's process holds an eighth of the
+/// available memory. That process must survive, and the driver's reserve must be available at all times.
 fn taken(what: &str, to_take: u64, pieces: impl Fn(u64) -> (u64, u32)) -> Result<()> {
     for_everybody(|| {
         let before = at_rest(ProcGc::used_now)?;
@@ -295,7 +295,7 @@ fn taken(what: &str, to_take: u64, pieces: impl Fn(u64) -> (u64, u32)) -> Result
         for taker in &mut takers {
             taker.tell(&format!("{what} {bytes} {most}"))?;
         }
-        // As much as they hold when nobody takes any more.
+        // The takers hold this amount at the end.
         let begin = Instant::now();
         let mut least = u64::MAX;
         let mut answers = Vec::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A GPU that hangs: nobody waits for ever, whoever waits can be killed, the module goes, and after loading it anew
-//! the GPU draws again.
+//! GPU hangs: no wait lasts forever, a waiting process can be killed, the module can be unloaded, and the GPU draws
+//! again after a reload.
 //!
 //! Needs the module not to be loaded, or loaded and not in use. Arguments: `[MODULE PARAMETERS...]`.
 
@@ -27,10 +27,10 @@ use galcore_selftests::system::Module;
 use gpu_control::fault;
 use gpu_control::FrontEndState;
 
-/// How long anything may take that does not itself ask for time.
+/// Longest time of an operation that has no timeout of its own.
 const AT_ONCE: Duration = Duration::from_secs(3);
 
-/// A client that draws and waits for ever.
+/// A client that draws and waits without a timeout.
 fn wait_for_ever() -> Result<()> {
     let mut paint = Paint::new()?;
     let signal = paint.device().create_signal(false)?;
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
         let free = system::settled_free()?;
         let mut suite = Suite::new();
         suite.test("a client whose draw hangs waits", move || {
-            // Held until the module is unloaded: a reset is what ends it.
+            // Stays armed until the module is unloaded, because a reset would end it.
             std::mem::forget(control.arm(fault::HANG_AT_DRAW, 1));
             let mut waiting = child()?;
             harness::eventually("the GPU hangs", Duration::from_secs(10), || {
@@ -112,7 +112,7 @@ fn main() -> ExitCode {
         });
         suite.test("the other ends by itself", move || {
             within("its end", AT_ONCE, || {
-                // Dropped and not closed: its buffers are still in the ring.
+                // Dropped without a close: its buffers are still in the ring.
                 drop(paint.borrow_mut().take());
                 Ok(())
             })

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Processes that do their worst, and an innocent one that must not be harmed: neither its memory nor its time.
+//! Hostile processes run next to an innocent one, which must lose neither memory nor time.
 //!
-//! Arguments: `--group NAME` (see [`GROUPS`]), `--only TEXT` that the tests' names must have in them, `--race N`
+//! Arguments: `--group NAME` (see [`GROUPS`]), `--only TEXT` (runs only tests whose names contain TEXT), `--race N`
 //! (seconds for each race), `--seconds N`, `--seed N`. Group `hang` loads the module itself.
 
 use std::process::ExitCode;
@@ -26,7 +26,7 @@ use galcore_selftests::system::Module;
 use galcore_selftests::system::ProcGc;
 use gpu_control::fault;
 
-/// What there is to be tried.
+/// The groups of attacks.
 const GROUPS: [&str; 7] = [
     "memory", "time", "shared", "bounced", "hang", "slow", "random",
 ];
@@ -58,7 +58,7 @@ fn memory_tests(suite: &mut Suite<'_>, control: &'static Control, race: Duration
     suite.test("who is next to have a context passes it on", move || {
         waits::context_is_passed_on(control)
     });
-    // The last: a driver that fails here spoils the kernel.
+    // Runs last: if the driver fails here, the kernel is damaged.
     suite.test(
         "nothing of the device can be mapped privately",
         views::private,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! galcore-info, which owners of a board ask what they have: it says of each core what the driver says. And what they
-//! ask of a library: the line that it writes for modprobe.d is given to the module, and a client that does not say what
-//! it speaks is taken for that.
+//! galcore-info, which shows owners of a board their hardware: its report of each core must match the driver's. For a
+//! library it prints a line for modprobe.d. With that line as module parameters, the driver must assign the named
+//! generation to a client that does not announce one.
 
 use std::fs::File;
 use std::path::Path;
@@ -27,7 +27,7 @@ use galcore_selftests::system::Module;
 use gpu_control::Board;
 use serde_json::Value;
 
-/// Runs it.
+/// Runs galcore-info.
 fn run(arguments: &[&str]) -> Result<std::process::Output> {
     let own = std::env::current_exe()?;
     std::process::Command::new(own.with_file_name("galcore-info"))
@@ -36,7 +36,7 @@ fn run(arguments: &[&str]) -> Result<std::process::Output> {
         .context("galcore-info")
 }
 
-/// What it prints as JSON, and whether it says that the driver has answered.
+/// Its JSON output, and whether its status shows that the driver replied.
 fn info() -> Result<(Value, bool)> {
     let output = run(&["--json"])?;
     let report = serde_json::from_slice(&output.stdout).context("galcore-info's JSON")?;
@@ -62,7 +62,7 @@ fn cores() -> Result<()> {
         same("chip", core["chip"].as_str(), Some(&wanted[..]))?;
         let wanted = Some(u64::from(identity.chip_revision));
         same("revision", core["revision"].as_u64(), wanted)?;
-        // As many words as bits.
+        // The list must have one word for each bit.
         let bits = identity.chip_features.count_ones()
             + identity.chip_minor_features.count_ones()
             + identity.chip_minor_features1.count_ones()
@@ -95,7 +95,7 @@ fn holders() -> Result<()> {
     same("nodes", nodes, galcore_client::device::NODES.to_vec())
 }
 
-/// What the driver says of the core, in words that are in other places in other generations.
+/// The core's features from the driver, in fields whose offsets depend on the generation.
 fn features(device: &Device) -> Result<String> {
     let found = device.identity()?;
     let words = [
@@ -108,7 +108,7 @@ fn features(device: &Device) -> Result<String> {
     Ok(words.map(|word| word.to_string()).join(" "))
 }
 
-/// What a program of the vendor's would be: maps libraries, and draws without a word of what it speaks.
+/// Acts like a program of the vendor's: maps libraries, and draws without announcing its generation.
 fn be_other(abi: &'static Abi) -> Result<()> {
     let mut libraries = Vec::new();
     other::serve(|words| match words {
@@ -119,7 +119,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
         [what] => {
             let device = Device::open_as(abi, false)?;
             let identity = features(&device)?;
-            // It keeps what is known of the process, and what is drawn with it is of the same process.
+            // The open file keeps the driver's record of the process, so that the draw belongs to the same process.
             let pixels = match *what {
                 "draw" => fixture::landscape(Client::with_device(Device::open_as(abi, false)?)?)
                     .map_or(0, |(pixels, _)| pixels),
@@ -132,7 +132,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
     })
 }
 
-/// What a program is taken for, why, what it is told of the core, and how many pixels it draws.
+/// The generation that the driver assumes for a program, the reason, the features it reports, and the pixels drawn.
 struct Taken {
     name: String,
     why: String,
@@ -156,7 +156,7 @@ fn program(abi: &str) -> Result<Other> {
     Other::start(Abi::named(abi).context("a generation")?)
 }
 
-/// A library of this version, as far as anybody looks at it.
+/// Creates a file with a library's version string, which is all that readers check.
 fn library(name: &str, version: &str) -> Result<PathBuf> {
     let folder = std::env::temp_dir();
     std::fs::create_dir_all(&folder)?;
@@ -173,7 +173,7 @@ fn text_of(path: &Path) -> Result<&str> {
     path.to_str().context("no text")
 }
 
-/// All that it prints of libraries, and the lines for modprobe.d that count.
+/// The whole output for the libraries, and the effective lines for modprobe.d.
 fn told(arguments: &[&str]) -> Result<(String, Vec<String>)> {
     let output = run(arguments)?;
     let text = String::from_utf8(output.stdout)?;
@@ -189,7 +189,7 @@ fn told(arguments: &[&str]) -> Result<(String, Vec<String>)> {
     Ok((text, lines))
 }
 
-/// Does `body` with the module loaded with `line` besides, and loads it again as it was.
+/// Runs `body` with `line` as an additional module parameter, and then restores the module.
 fn with_line<T>(line: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
     let module = Module::from_words(&[])?;
     Module::unload()?;
@@ -202,11 +202,11 @@ fn with_line<T>(line: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
     done
 }
 
-/// Its line has its program be told what is so, which it is not without it.
+/// With the library's line its program gets the right features. Without the line it does not.
 fn line_of_a_library() -> Result<()> {
     let abi = Abi::named("4.1.0").context("a generation")?;
     let wanted = features(&Device::open_as(abi, true)?)?;
-    // Nothing that this program sends before is any other than what another generation's would.
+    // The requests of this program look the same in another generation.
     let guessed = taken(&mut program("4.1.0")?, "ask")?;
     same("guessed", guessed.name.as_str(), "4.0.0")?;
     same("told what is so", guessed.identity == wanted, false)?;
@@ -220,7 +220,7 @@ fn line_of_a_library() -> Result<()> {
     same("why", named.why.contains("`interface` names it"), true)
 }
 
-/// The same of a program that runs, for this program alone.
+/// The same for a running program, and only for that program.
 fn line_of_a_process() -> Result<()> {
     let path = library("libGAL.so", "4.6.9:6622")?;
     let mut running = program("4.1.0")?;
@@ -235,7 +235,7 @@ fn line_of_a_process() -> Result<()> {
     same("why", named.why.contains("for this program"), true)
 }
 
-/// Libraries of two generations: both are named, and no line counts.
+/// Libraries of two generations: the output names both, and no line is effective.
 fn several_libraries() -> Result<()> {
     let old = library("libGAL.so", "4.6.9:1210")?;
     let new = library("libGAL_new.so", "4.6.9:6622")?;
@@ -257,7 +257,7 @@ fn several_libraries() -> Result<()> {
     Ok(())
 }
 
-/// A version that several generations have: the core decides, the driver's or the named one.
+/// A version that several generations share: the core decides, either the driver's core or the named one.
 fn version_of_several(board: Board) -> Result<()> {
     let of_the_board: &[&str] = match board {
         Board::Dove => &["dove", ""],
@@ -293,7 +293,7 @@ fn version_of_several(board: Board) -> Result<()> {
         let (_, lines) = told(&["--library", text_of(&path)?, "--core", core])?;
         let wanted = format!("interface={name}");
         same(version, lines.join(" "), wanted)?;
-        // What the driver would not guess, at least not on both boards.
+        // Cases that the driver would not guess, at least not on both boards.
         if !program_of.is_empty() {
             let named = with_line(&lines[0], || taken(&mut program(program_of)?, "ask"))?;
             same("taken for", named.name.as_str(), name)?;
@@ -303,7 +303,7 @@ fn version_of_several(board: Board) -> Result<()> {
     Ok(())
 }
 
-/// All that the report of a fault needs is in one file.
+/// A fault report has all required information in one file.
 fn report_of_a_fault() -> Result<()> {
     let path = std::env::temp_dir().join("report.txt");
     let library = library("libGAL.so", "4.6.9:6622")?;

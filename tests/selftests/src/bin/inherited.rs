@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Files that reach another program than the one that opened them: by exec, by fork, from hand to hand.
+//! Device files used by a program that did not open them: inherited by exec or fork, or received from another process.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -61,13 +61,13 @@ const BYTES: usize = 4 * PAGE;
 const SECRET: u32 = 0x5ec7_e700;
 const OWN: u32 = 0x0c0f_fee0;
 
-/// Written by who must not.
+/// Written by a process that has no right to.
 const STAIN: u32 = 0xbad0_bad0;
 
-/// What a file of another program's answers to all that concerns memory and jobs.
+/// The status of all memory and job commands on a file of another program.
 const PASSED_ON: Status = Status::INVALID_DATA;
 
-/// What one process has.
+/// The state of one process.
 #[derive(Default)]
 struct State {
     device: Option<Device>,
@@ -93,7 +93,7 @@ impl State {
         self.device.as_ref().context("no device")
     }
 
-    /// Shows the GPU a surface and memory of its own: the node's handle, and the GPU's addresses of both.
+    /// Makes a surface and own memory visible to the GPU. Returns the node's handle and both GPU addresses.
     fn show(&mut self) -> Result<String> {
         let mut client = Client::start()?;
         let (node, surface) = locked_surface(&client, BYTES as u32, Pool::SYSTEM, false)?;
@@ -110,7 +110,7 @@ impl State {
         Ok(answer)
     }
 
-    /// Whether both are as they were.
+    /// Checks that both are unchanged.
     fn look(&self) -> Result<String> {
         let (surface, own) = self.shown.as_ref().context("nothing is shown")?;
         let device = self.client.as_ref().context("no client")?.device();
@@ -120,10 +120,10 @@ impl State {
         Ok("whole".to_string())
     }
 
-    /// What LOCK of a handle says, and the first word that is seen there.
+    /// The status of LOCK for a handle, and the first word of the mapped memory.
     fn read(&self, handle: u32) -> Result<String> {
         let device = self.device()?;
-        // Before LOCK, which says where the node is in it.
+        // Before LOCK, which returns the node's place in the pool.
         let pool = device.map_pool();
         let node = Node {
             handle: handle.into(),
@@ -140,7 +140,7 @@ impl State {
         Ok(format!("0 {}", memory.read(0)))
     }
 
-    /// Has the GPU write to an address.
+    /// Makes the GPU write to an address.
     fn fill(&mut self, address: u32) -> Result<String> {
         let file = self.device()?.file().try_clone()?;
         let memory = Memory::new(Region::anonymous(BYTES)?);
@@ -155,7 +155,7 @@ impl State {
     }
 }
 
-/// Is one of the processes.
+/// Runs in one of the processes.
 fn be_other(abi: &'static Abi) -> Result<()> {
     if let Some(word) = std::env::args().nth(3) {
         println!("{word}");
@@ -204,7 +204,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
             let own = Memory::new(Region::anonymous(bytes)?);
             let mapped = status_of(device.map_user(own.address(), bytes as u64))?;
             state.device = Some(device);
-            // It stays until the process ends.
+            // Stays mapped until the process exits.
             std::mem::forget(own);
             Ok(format!("{} {} {number}", mapped.0, std::process::id()))
         }
@@ -212,7 +212,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
     })
 }
 
-/// A process of the user's with the device open, and another one that has got its file.
+/// An ordinary user's process with the device open, and another process that received its file.
 fn attackers() -> Result<(Other, Other)> {
     let (mut opener, mut keeper) = (Other::start(Abi::own())?, Other::start(Abi::own())?);
     opener.ask(&format!("user {USER}"))?;
@@ -222,7 +222,7 @@ fn attackers() -> Result<(Other, Other)> {
     Ok((opener, keeper))
 }
 
-/// Memory of a set-uid program is not that of who has executed it.
+/// The user who executes a set-uid program must not reach that program's memory.
 fn of_a_set_uid_program() -> Result<()> {
     let before = at_rest(ProcGc::used_now)?;
     system::with_set_uid(SET_UID, || {
@@ -239,7 +239,7 @@ fn of_a_set_uid_program() -> Result<()> {
             ensure!(answer.starts_with("refused"), "a fill: {answer}");
             same("the victim's memory", victim.ask("look")?.as_str(), "whole")?;
         }
-        // What it opens itself is its own.
+        // With a file of its own it is an ordinary client.
         keeper.ask("open")?;
         let answer = keeper.ask(&format!("read {}", words[0]))?;
         same(
@@ -251,7 +251,7 @@ fn of_a_set_uid_program() -> Result<()> {
     settles("KiB used", before, ProcGc::used_now)
 }
 
-/// A program that another one becomes has nothing of that one's.
+/// After exec, the new program has nothing of the old one.
 fn of_an_executed_program() -> Result<()> {
     let mut opener = Other::start(Abi::own())?;
     let mut keeper = Other::start(Abi::own())?;
@@ -267,7 +267,7 @@ fn of_an_executed_program() -> Result<()> {
     same("its memory", opener.ask("look")?.as_str(), "whole")
 }
 
-/// All that a program is refused by a file that another one has opened.
+/// Everything that a program is refused through another program's file.
 fn are_refused(device: &Device, node: Node, context: u32, pool: u64) -> Result<()> {
     let own = Memory::new(Region::anonymous(PAGE)?);
     let bytes = PAGE as u64;
@@ -306,7 +306,7 @@ fn are_refused(device: &Device, node: Node, context: u32, pool: u64) -> Result<(
     Ok(())
 }
 
-/// All that a program may do with it.
+/// Everything that a program may do through another program's file.
 fn are_answered(device: &Device, signal: i32) -> Result<()> {
     device.version()?;
     device.identity()?;
@@ -317,7 +317,7 @@ fn are_answered(device: &Device, signal: i32) -> Result<()> {
     Ok(())
 }
 
-/// Forks while the device is in use, and goes on.
+/// Forks while the device is in use, and continues.
 fn fork() -> Result<String> {
     let mut paint = Paint::new()?;
     let device = paint.device();
@@ -329,7 +329,7 @@ fn fork() -> Result<String> {
     let child = copied(|| {
         let done = are_refused(device, node, context, pool)
             .and_then(|()| are_answered(device, signal))
-            // What it opens is its own.
+            // A file that the child opens is its own.
             .and_then(|()| Paint::new()?.prove(0xff00_1234));
         if let Err(error) = &done {
             eprintln!("the child: {error:#}");
@@ -338,7 +338,7 @@ fn fork() -> Result<String> {
     })?;
     same("the child", child.wait(60_000), Some(0))?;
     device.wait_signal(signal, 5000)?;
-    // Nothing of it is gone.
+    // The parent has lost nothing.
     device.lock(node)?;
     device.detach(context)?;
     for _ in 0..2 {
@@ -350,7 +350,7 @@ fn fork() -> Result<String> {
     Ok("whole".to_string())
 }
 
-/// A library's destructors run in a forked child, too. On Dove a signal is its creator's to destroy.
+/// A library's destructors also run in a forked child. On Dove only the creator may destroy a signal.
 fn destructors() -> Result<String> {
     let abi = Abi::named("dove").context("no facts of dove")?;
     let device = Device::open_as(abi, true)?;
@@ -366,7 +366,7 @@ fn destructors() -> Result<String> {
     Ok("whole".to_string())
 }
 
-/// A process that shares the memory map uses the file as its owner does, though it has the device open itself.
+/// A process that shares the memory map may use the file like its owner, even if it has the device open itself.
 fn of_a_shared_map() -> Result<()> {
     let device = Device::open_as(Abi::own(), true)?;
     let signal = device.create_signal(false)?;
@@ -380,7 +380,7 @@ fn of_a_shared_map() -> Result<()> {
     Ok(device.destroy_signal(signal)?)
 }
 
-/// Of processes that are forked.
+/// Tests of forked processes.
 fn of_a_forked_process() -> Result<()> {
     let before = at_rest(ProcGc::used_now)?;
     let mut parent = Other::start(Abi::own())?;
@@ -390,17 +390,17 @@ fn of_a_forked_process() -> Result<()> {
     settles("KiB used", before, ProcGc::used_now)
 }
 
-/// MiB that are pinned by each of many processes, whose user may pin as many in all.
+/// MiB that each of many processes pins. Their user may pin the same amount in total.
 const PINNED: usize = 8;
 
-/// Pages that are pinned, and entries of the MMU.
+/// Pinned pages and MMU entries.
 fn in_use() -> Result<(u64, u64)> {
     Ok((system::pinned_by_all()?, ProcGc::mmu_used_now()?))
 }
 
-/// What processes have pinned counts for their user, also when they have ended and their files are there still.
+/// Pinned memory counts for the user even after the process has exited, as long as its files are open.
 fn of_ended_processes() -> Result<()> {
-    // What the tests before have given back may still go.
+    // Resources of earlier tests may still be on their way back.
     let (pages, entries) = at_rest(in_use)?;
     let is_back = || in_use().map(|(now, mapped)| now <= pages && mapped <= entries);
     let free = system::settled_free()?;
@@ -426,14 +426,14 @@ fn of_ended_processes() -> Result<()> {
         same("MiB that are pinned", pinned, PINNED)?;
         drop(files);
         settles("pins and MMU entries are back", true, is_back)?;
-        // All of it may be had again.
+        // The whole amount is available again.
         let mut child = Other::start(Abi::own())?;
         let answer = child.ask(&format!("pin {}", PINNED << 20))?;
         ensure!(answer.starts_with("0 "), "once more: {answer}");
         Ok(())
     })?;
     settles("pins and MMU entries are back", true, is_back)?;
-    // A tenth of what all wanted.
+    // About a tenth of the total that the processes requested.
     system::memory_is_back(free, (PINNED << 10) as u64 * 3)
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Interrupts that are dropped, late, doubled or without a cause, and events that are lost, at random, while three
-//! threads commit and wait: no signal is lost, the order holds, and a fault costs a bounded delay.
+//! Dropped, late, doubled, and spurious interrupts and lost events, at random, while three threads commit and wait. No
+//! signal may be lost, the order must hold, and a fault may cost only a bounded delay.
 
 use std::cell::Cell;
 use std::process::ExitCode;
@@ -28,20 +28,20 @@ use gpu_control::fault;
 
 /// Threads that commit.
 const WORKERS: u32 = 3;
-/// Signals under way at once in a thread.
+/// Pending signals per thread.
 const BATCH: usize = 8;
-/// The most that faults may add to a wait.
+/// Longest delay that faults may add to a wait.
 const BOUND: Duration = Duration::from_millis(500);
-/// A signal that takes longer than this is lost.
+/// A signal that takes longer than this counts as lost.
 const LOST: u32 = 10_000;
 
-/// How long waits took.
+/// Durations of the waits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     longest: Duration,
     total: Duration,
     waits: u32,
-    /// The latest that a thread woke which only slept: what the machine itself adds.
+    /// The latest wake-up of a thread that only sleeps: the delay of the machine itself.
     machine: Duration,
 }
 
@@ -113,7 +113,7 @@ fn work(seed: u32, over: &AtomicBool) -> Result<Times> {
     Ok(times)
 }
 
-/// Sleeps for a moment again and again until `over`.
+/// Sleeps repeatedly until `over`.
 fn sleep(over: &AtomicBool) -> Times {
     const MOMENT: Duration = Duration::from_millis(5);
     let mut times = Times::default();
@@ -125,7 +125,7 @@ fn sleep(over: &AtomicBool) -> Times {
     times
 }
 
-/// Lets the threads work for `time` while `meanwhile` runs again and again.
+/// Lets the threads work for `time` and runs `meanwhile` repeatedly.
 fn run(time: Duration, mut meanwhile: impl FnMut()) -> Result<Times> {
     let over = &AtomicBool::new(false);
     thread::scope(|scope| {

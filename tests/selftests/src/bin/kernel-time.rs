@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where the driver works when no client calls: timers, and the kernel's workers.
+//! Driver work outside of client calls: timers and kernel workers.
 
 use std::fs;
 use std::process::ExitCode;
@@ -26,17 +26,17 @@ use rustix::event::PollFd;
 use rustix::event::PollFlags;
 use rustix::event::Timespec;
 
-/// Signals with as many fences as each may have.
+/// Signals, each with the most fences allowed.
 const SIGNALS: usize = 64;
 const FENCES: usize = 16;
 
-/// Timers that so many commands may set for other reasons.
+/// Timers that the commands may start for other reasons.
 const TIMERS: usize = 64;
 
 /// Longer than a fence stays unsignaled, in seconds.
 const LIMIT: i64 = 20;
 
-/// One process's fences do not end in as many interrupts of the timer.
+/// The fences of one process must not cause one timer interrupt each.
 fn fences() -> Result<()> {
     let abi = Abi::named("6.4.11").context("a generation")?;
     let device = Device::open_as(abi, true)?;
@@ -53,7 +53,7 @@ fn fences() -> Result<()> {
                 return skip("this kernel has no sync files");
             }
             same("CREATE", status, Status::OK)?;
-            // The fence stays.
+            // The fence outlives its descriptor.
             last = Some(sys::take_descriptor(number)?);
         }
     }
@@ -69,7 +69,7 @@ fn fences() -> Result<()> {
     same("fences that have ended", ended, 1)
 }
 
-/// The nice values of the workers that ran work of the driver's, with the work's function.
+/// The nice value of each worker that ran the driver's work, with the name of the work's function.
 fn workers(text: &str) -> Result<Vec<(String, i32)>> {
     let mut all = Vec::new();
     for line in text.lines() {
@@ -93,7 +93,7 @@ fn workers(text: &str) -> Result<Vec<(String, i32)>> {
     Ok(all)
 }
 
-/// What looks at the cores does not wait for who keeps the processors busy; what clients cause has no precedence.
+/// Work that monitors the cores must not wait for busy processors, and work that clients cause must have no precedence.
 fn looks() -> Result<()> {
     let events = ["workqueue/workqueue_execute_start"];
     let Some(recording) = Recording::of(&events, None)? else {
@@ -102,7 +102,7 @@ fn looks() -> Result<()> {
     let mut paint = Paint::new()?;
     for number in 0..8 {
         let stream = paint.fill_cell(number, 1);
-        // Some work for the others.
+        // Causes other work.
         let node = paint.device().allocate(4096, 64, 6, Pool::SYSTEM)?;
         paint.commit(&stream, Queue::new().free(node))?;
         paint.device().stall()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A client is killed while it commits without end: nothing stays behind, and another client is not harmed.
+//! Kills a client while it commits in an endless loop: nothing may leak, and another client must not be affected.
 
 use std::cell::Cell;
 use std::process::Child;
@@ -30,7 +30,7 @@ use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
 use galcore_selftests::system::ProcGc;
 
-/// Commits until it is killed, with memory of all kinds held, locked, and on its way out in queues.
+/// Commits until it is killed, while memory of all kinds is held, locked, and queued for release.
 fn commit_for_ever() -> Result<()> {
     let mut paint = Paint::new()?;
     let signal = paint.device().create_signal(false)?;
@@ -66,7 +66,7 @@ fn child() -> Result<Child> {
     Ok(child)
 }
 
-/// Starts a client, lets it commit for a while, kills it; the time it took to die.
+/// Starts a client, lets it commit for a while, and kills it. Returns the time until it died.
 fn one_kill(control: &Control, run: Duration) -> Result<Duration> {
     let before = control.counters().draws();
     let mut child = child()?;
@@ -96,7 +96,7 @@ fn main() -> ExitCode {
         let count = options.number("count", 10)?;
         harness::allow(Duration::from_secs(u64::from(count) * 5));
         let control = &Control::open()?;
-        // What this process itself comes to need is not to be missed later.
+        // Warms up this process's own allocations before memory is measured.
         Paint::new()?.close()?;
         one_kill(control, Duration::ZERO)?;
         std::thread::sleep(Duration::from_millis(100));
@@ -137,7 +137,7 @@ fn main() -> ExitCode {
                     let killer = scope.spawn(move || -> Result<()> {
                         let control = Control::open()?;
                         for round in 0..count.min(5) {
-                            // Draws of the other client are seen as well: start and kill without looking at them.
+                            // The other client's draws count as well, so start and kill without a look at the counters.
                             let mut child = child()?;
                             std::thread::sleep(Duration::from_millis(40 + u64::from(round) * 15));
                             child.kill()?;
@@ -169,7 +169,7 @@ fn main() -> ExitCode {
             },
         );
         suite.test(format!("{count} kills more cost no memory"), move || {
-            // Only now: the first ones have filled what the kernel keeps for later.
+            // Measured only now, because the first kills filled the kernel's caches.
             let before = system::settled_free()?;
             for _ in 0..count {
                 one_kill(control, Duration::from_millis(20))?;
@@ -179,7 +179,7 @@ fn main() -> ExitCode {
         });
         suite.test("no reset, no violation, and drawing works", move || {
             same("violations", control.violations(), 0)?;
-            // Each time that a core comes back it is reset.
+            // The core is reset each time it powers on.
             system::stay_awake()?;
             let resets = control.counters().resets;
             Paint::new()?.prove(0xff01_0203)?;

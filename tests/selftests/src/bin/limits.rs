@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What one process may have: to the last one, with the status behind it, while another process goes on. Signals and
-//! fences are met in `signals` and `native-fences`.
+//! Limits of one process: each resource works up to the last item and then returns the right status, while another
+//! process continues to work. `signals` and `native-fences` test the limits of signals and fences.
 
 use std::process::ExitCode;
 
@@ -36,7 +36,7 @@ const CONTEXTS: usize = 256;
 const SHARED_BUFFERS: usize = 1024;
 const RECORDS: usize = 4096;
 
-/// Is the other process, which goes on: allocates, draws, looks at each pixel, frees.
+/// Runs in the other process, which must continue to work: allocates, draws, checks each pixel, frees.
 fn be_other(abi: &'static Abi) -> Result<()> {
     let mut client = Client::with_device(Device::open_as(abi, true)?)?;
     other::serve(|words| match words[0] {
@@ -75,8 +75,8 @@ impl Bench {
         same("the other", self.other.ask("work")?.as_str(), "done")
     }
 
-    /// `make` works exactly `most` times and answers `status` then; with one taken back by `end` it works once more.
-    /// The others go on meanwhile.
+    /// `make` must work exactly `most` times and then return `status`. After `end` releases one, it must work once
+    /// more. The other process continues to work.
     fn meet<T>(
         &mut self,
         most: usize,
@@ -175,7 +175,7 @@ fn shared_buffers() -> Result<()> {
     })
 }
 
-/// The longest queue runs whole, one record more not at all.
+/// The longest allowed queue runs completely. One record more, and nothing runs.
 fn records() -> Result<()> {
     in_books(|bench| {
         let device = &bench.device;
@@ -200,7 +200,7 @@ fn records() -> Result<()> {
     })
 }
 
-/// Scattered memory leaves the machine its reserve, whoever takes it.
+/// Scattered memory must leave the machine its reserve.
 fn scattered_memory() -> Result<()> {
     const PIECE: u32 = 4 << 20;
     in_books(|bench| {
@@ -219,9 +219,9 @@ fn scattered_memory() -> Result<()> {
         );
         same("one more", found, Status::OUT_OF_MEMORY)?;
         ensure!(all.len() > 4, "only {} pieces", all.len());
-        // The kernel's own number is no more exact than a batch of pages for each processor.
+        // The kernel's number is inexact by a batch of pages per processor.
         ensure!(left + 1024 >= reserve, "{left} KiB are left of {reserve}");
-        // What is left to scattered nodes is less than a piece, and may be nothing.
+        // Less than one piece is left to scattered nodes, perhaps nothing.
         if let Some(node) = all.pop() {
             bench.device.free(node)?;
         }

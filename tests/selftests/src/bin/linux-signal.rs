@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `useLinuxSignal=1`: events send a realtime signal, and there are no user signals.
+//! `useLinuxSignal=1`: events send a realtime signal, and user signals do not exist.
 //!
-//! Needs the module loaded that way.
+//! Needs the module to be loaded with this parameter.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -44,7 +44,7 @@ use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
 use gpu_control::fault;
 
-/// The parameter `signal`.
+/// The signal number, from the parameter `signal`.
 fn number() -> i32 {
     system::told("signal").map_or(48, |number| number as i32)
 }
@@ -52,7 +52,7 @@ fn number() -> i32 {
 /// `si_code` of sigqueue().
 const SI_QUEUE: i32 = -1;
 
-/// A signal that came.
+/// A received signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Came {
     number: i32,
@@ -60,7 +60,7 @@ struct Came {
     value: i32,
 }
 
-/// The next signal, if one comes in time.
+/// The next signal, or `None` after `limit`.
 fn next(file: &File, limit: Duration) -> Result<Option<Came>> {
     let begin = Instant::now();
     let mut bytes = [0; 128];
@@ -94,7 +94,7 @@ fn next(file: &File, limit: Duration) -> Result<Option<Came>> {
 const SOON: Duration = Duration::from_secs(10);
 const SHORT: Duration = Duration::from_millis(100);
 
-/// A record of SIGNAL.
+/// A SIGNAL record.
 fn record(value: i32, process: u64) -> uapi::Signal {
     uapi::Signal {
         signal: value as u32 as u64,
@@ -104,16 +104,16 @@ fn record(value: i32, process: u64) -> uapi::Signal {
     }
 }
 
-/// What a client is started as: an ordinary user's, a program that it becomes, and one that has got a file.
+/// The roles of a client: an ordinary user's process, a program that it executes, and a process that received a file.
 const ROLES: [&str; 3] = ["--client", "--program", "--heir"];
 
-/// A program that is root's whoever starts it: a copy of this one.
+/// A set-uid root program: a copy of this one.
 const SET_UID: &str = "/linux-signal-root";
 
 /// An ordinary user.
 const USER: u32 = 1000;
 
-/// Opens the device as an ordinary user, has its device send it a signal, and becomes another program.
+/// Opens the device as an ordinary user, makes the device send a signal to itself, and executes another program.
 fn client() -> Result<()> {
     sys::accept_signal(number())?;
     sys::become_user(USER)?;
@@ -137,7 +137,7 @@ fn client() -> Result<()> {
     Ok(())
 }
 
-/// What it becomes.
+/// The executed program.
 fn program() -> Result<()> {
     println!("executed");
     for line in std::io::stdin().lines() {
@@ -146,7 +146,7 @@ fn program() -> Result<()> {
     Ok(())
 }
 
-/// An ordinary user with a file of its parent's, who asks for signals to that one.
+/// An ordinary user with its parent's file, who requests signals to the parent.
 fn heir() -> Result<()> {
     let file = std::io::stdin().as_fd().try_clone_to_owned()?;
     let device = Device::of_file(file.into())?;
@@ -190,13 +190,13 @@ impl Other {
 
 impl Drop for Other {
     fn drop(&mut self) {
-        // There is nothing left to do about an error.
+        // Errors cannot be handled here.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What draws, and a locked surface of 64 x 64 pixels.
+/// The drawing engine, and a locked surface of 64 x 64 pixels.
 fn target(device: &Device) -> Result<(Engine, Surface)> {
     let node = device.allocate(64 * 64 * 4, 64, uapi::surface::BITMAP, Pool::CONTIGUOUS)?;
     let location = device.lock(node)?;
@@ -211,16 +211,17 @@ fn target(device: &Device) -> Result<(Engine, Surface)> {
     Ok((Engine::of(&device.identity()?), target))
 }
 
-/// Signals that a program asked for do not end the program that it executes while its job waits.
+/// A program requests a signal, and executes another program while the job waits. The new program must not get the
+/// signal.
 fn programs_are_not_signalled(device: &Device) -> Result<()> {
     let control = Control::open()?;
     system::with_set_uid(SET_UID, || {
-        // While it is itself, it is.
+        // A program that does not call exec does get the signal.
         let mut plain = Other::start()?;
-        // The signal may end it before it answers.
+        // The signal may kill it before it replies.
         let said = plain.ask("send")?;
         ensure!(said == "sent" || said.is_empty(), "it says {said}");
-        // Waiting closes its input, which ends it, too.
+        // `wait` closes its input, which also ends it.
         std::thread::sleep(SHORT);
         let ended = plain.child.wait()?;
         same("ended by signal", ended.signal(), Some(number()))?;
@@ -251,7 +252,7 @@ fn programs_are_not_signalled(device: &Device) -> Result<()> {
     })
 }
 
-/// Who has got a file of root's cannot have root's process signalled.
+/// A process that received a file from root cannot make the driver signal root's process.
 fn heirs_send_none(device: &Device, signals: &File) -> Result<()> {
     let output = system::again(&[ROLES[2]])?
         .stdin(Stdio::from(device.as_fd().try_clone_to_owned()?))
@@ -277,7 +278,7 @@ fn main() -> ExitCode {
         }
         return ExitCode::from(u8::from(result.is_err()));
     }
-    // Before other threads are there: they must not get the signal either.
+    // Before other threads exist, because they must not receive the signal either.
     let signals = sys::signal_file(number());
     harness::program(|| {
         let signals = &signals.context("signalfd")?;

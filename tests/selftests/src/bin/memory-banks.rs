@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The pool's banks: which one a surface's type chooses. Wants a pool of 128 MiB at 0x78000000, where the trace of
-//! the seeds has it, and `bankSize=0x1000000`.
+//! The pool's banks: a surface's type selects its bank. Needs a pool of 128 MiB at 0x78000000, its address in the trace
+//! of the seeds, and `bankSize=0x1000000`.
 
 use std::process::ExitCode;
 
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
         suite.test(
             "a frame of the seeds' trace has its address pattern",
             || {
-                // Type, bytes, first byte of the address, in the order of the trace.
+                // Type, bytes, highest byte of the address, in the order of the trace.
                 let nodes = [
                     (surface::RENDER_TARGET, 0x7_0000, 0x7f),
                     (surface::TILE_STATUS, 0x700, 0x7a),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A process that owns nothing tries every memory command on another one's memory, by numbers it guesses and by
-//! numbers it was told: each is refused, and the other one's memory and books stay what they are.
+//! A process that owns nothing tries every memory command on another process's memory, with guessed numbers and with
+//! known numbers. Each must be refused, and the other process's memory and accounting must not change.
 
 use std::io::BufRead;
 use std::io::BufReader;
@@ -44,11 +44,11 @@ use galcore_selftests::video::unlock;
 use galcore_selftests::video::write_pattern;
 use galcore_selftests::video::Opened;
 
-/// Things of each kind that the victim has.
+/// Number of objects of each kind that the victim has.
 const COUNT: u32 = 24;
 const BYTES: u32 = 16_384;
 
-/// What the victim has: handle, GPU address, address in its memory.
+/// An object of the victim: handle, GPU address, user address.
 #[derive(Clone, Copy, Debug, Default)]
 struct Thing {
     handle: u32,
@@ -112,7 +112,7 @@ impl Victim {
         Ok(line.trim().to_string())
     }
 
-    /// Fails unless the victim finds everything as it left it.
+    /// Fails unless the victim finds all of its memory unchanged.
     fn check(&mut self) -> Result<()> {
         let input = self.child.stdin.as_mut().context("no pipe")?;
         writeln!(input, "check")?;
@@ -120,7 +120,7 @@ impl Victim {
         same("the victim", said.as_str(), "well")
     }
 
-    /// Handles of all kinds, and those around them.
+    /// Handles of all kinds, and their neighbors.
     fn handles(&self) -> Vec<u32> {
         let all = [&self.nodes, &self.buffers, &self.mapped];
         let mut handles: Vec<u32> = all
@@ -138,12 +138,12 @@ impl Victim {
 impl Drop for Victim {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        // There is nothing left to do about an error.
+        // Errors cannot be handled here.
         let _ = self.child.wait();
     }
 }
 
-/// Is the victim.
+/// Runs in the victim.
 fn be_victim() -> Result<()> {
     let opened = Opened::new()?;
     let device = &opened.device;
@@ -189,7 +189,7 @@ fn be_victim() -> Result<()> {
                 expect_pattern(&format!("thing {seed:#x}"), memory, *seed)?;
             }
             for (index, node) in nodes.iter().enumerate() {
-                // Still locked, once.
+                // Still locked once.
                 match index % 3 {
                     0 => {
                         device.lock(*node)?;
@@ -209,13 +209,13 @@ fn be_victim() -> Result<()> {
     Ok(())
 }
 
-/// Threads of one process, and how often each does something to one of so many nodes.
+/// Threads of one process, operations of each thread, and shared nodes.
 const THREADS: u32 = 4;
 const STEPS: u32 = 400;
 const SHARED: usize = 4;
 
-/// Threads lock, unlock and free the same nodes, by ioctls and by records alone, each as it likes; another one keeps the
-/// lock of the process's mappings busy. What a LOCK maps may be gone before it is mapped: the node is no object then.
+/// Threads lock, unlock, and free the same nodes at random, by ioctls and by records alone. Another thread keeps the
+/// process's mapping lock busy. A node may be freed between LOCK and its mapping: LOCK then reports an invalid object.
 fn be_disorderly() -> Result<()> {
     let device = Device::open()?;
     let nodes = Mutex::new(Vec::new());
@@ -389,7 +389,7 @@ fn main() -> ExitCode {
             for thing in victim.nodes.iter().chain(&victim.buffers) {
                 let mapped = device.map_user(thing.logical, BYTES.into());
                 if let Ok(mapping) = mapped {
-                    // By chance there is something of this process's own: then it is that.
+                    // If this process happens to have memory at that address, the call maps that memory.
                     device.unmap_user(&mapping)?;
                 }
                 let record = uapi::CommandBufferRecord {
@@ -415,7 +415,7 @@ fn main() -> ExitCode {
                     device.lock(taken)?;
                     unlock(device, taken)?;
                     device.free(taken)?;
-                    // What comes next may lie at the same place, with another handle.
+                    // The next node may have the same address, but must have another handle.
                     let next = device.allocate(BYTES, 64, surface::BITMAP, pool)?;
                     ensure!(next.handle != taken.handle, "the same handle again");
                     refused("LOCK", device.lock(taken), Status::INVALID_OBJECT)?;
@@ -465,7 +465,7 @@ fn main() -> ExitCode {
                     };
                     let (bytes, alignment, kind, pool) =
                         (number(), number(), number(), random.below(13));
-                    // Not for the time that the zeroing of hundreds of MiB takes.
+                    // Skips sizes of hundreds of MiB, because zeroing them takes too long.
                     if (1 << 20..1 << 28).contains(&bytes) {
                         continue;
                     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Random memory operations from several processes, some of which are killed on the way: what each reads is right,
-//! and at the end nothing is missing.
+//! Random memory operations from several processes, some of which are killed during the run. Each process must read the
+//! right data, and nothing may leak.
 
 use std::io::BufRead;
 use std::io::BufReader;
@@ -41,15 +41,15 @@ use galcore_selftests::video::gpu_fill;
 use galcore_selftests::video::surface_at;
 use galcore_selftests::video::BLOCK;
 
-/// KiB that free memory may move by itself: the kernel's caches, whether after 4,000 operations or 1,000,000.
+/// KiB by which free memory may change on its own: the kernel's caches, whether after 4,000 operations or 1,000,000.
 const NOISE: u64 = 4096;
 
-/// Things of each kind that a process has at once.
+/// Most objects of each kind that a process has at once.
 const MOST: usize = 32;
 
 struct Held {
     node: Node,
-    /// What all of its first [`BLOCK`] is.
+    /// The value of all words of its first [`BLOCK`].
     value: u32,
     view: Option<(Location, Memory, bool)>,
 }
@@ -60,7 +60,7 @@ struct Mapped {
     value: u32,
 }
 
-/// Fails unless memory holds zeros, and words of the process that writes `tag`.
+/// Fails unless memory contains only zeros and words of the process that writes `tag`.
 fn zeros_or_own(what: &str, memory: &Memory, tag: u32) -> Result<()> {
     let words = (0..memory.len() & !3).step_by(4);
     let mut words = words.map(|at| (at, memory.read(at)));
@@ -72,11 +72,11 @@ fn zeros_or_own(what: &str, memory: &Memory, tag: u32) -> Result<()> {
     Ok(())
 }
 
-/// One process's part.
+/// The state of one process.
 struct Worker {
     client: Client,
     random: Random,
-    /// Low byte of all that it writes.
+    /// Low byte of everything that it writes.
     tag: u32,
     nodes: Vec<Held>,
     buffers: Vec<(Buffer, bool, u32)>,
@@ -97,7 +97,7 @@ impl Worker {
         })
     }
 
-    /// Something to write.
+    /// A random value with this process's tag.
     fn value(&mut self) -> u32 {
         self.random.colour() & !0xff | self.tag
     }
@@ -133,7 +133,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Locks it, or looks at what is there, and writes something new.
+    /// Locks the node or checks its present contents, and writes a new value.
     fn use_node(&mut self, index: usize) -> Result<()> {
         let (cached, by_gpu) = (self.random.below(3) == 0, self.random.below(4) == 0);
         let value = self.value();
@@ -152,7 +152,7 @@ impl Worker {
                     Pool::SYSTEM => zeros_or_own("a fresh node", &memory, self.tag)?,
                     _ => expect_all("a fresh node", &memory, 0)?,
                 }
-                // From here on it is what this says.
+                // From here on `value` describes the contents.
                 memory.part(0, BLOCK).context("short node")?.fill(0);
             }
             held.view = Some((location, memory, cached));
@@ -192,7 +192,7 @@ impl Worker {
         let device = self.client.device();
         let held = &mut self.nodes[index];
         if held.view.take().is_none() {
-            // The record of the last unlock has not fired yet, or it has: both are right.
+            // The record of the last unlock may or may not have run yet. Both are right.
             return Ok(());
         }
         if device.unlock(held.node)? {
@@ -209,7 +209,7 @@ impl Worker {
         let mut queue = Queue::new();
         match (how, held.view) {
             (0, Some(_)) => {
-                // While it is locked.
+                // Freed while locked.
                 device.free(node)?;
                 if device.unlock(node)? {
                     queue.unlock(node);
@@ -317,11 +317,11 @@ impl Worker {
         Ok(())
     }
 
-    /// Handles that were freed name nothing any more.
+    /// Freed handles must be invalid.
     fn abuse(&mut self) -> Result<()> {
         let device = self.client.device();
         for node in self.stale.drain(..) {
-            // Its last unlock may still be under way.
+            // Its last unlock may still be pending.
             match device.free(node) {
                 Err(error) => same("FREE", error.status(), Some(Status::INVALID_DATA))?,
                 Ok(()) => bail!("a freed node was freed"),
@@ -354,7 +354,7 @@ impl Worker {
         }
     }
 
-    /// Gives everything back; the driver's book then says so.
+    /// Releases everything. The driver's accounting must then show zero.
     fn finish(mut self) -> Result<()> {
         while !self.nodes.is_empty() {
             self.free(0)?;
@@ -379,7 +379,8 @@ impl Worker {
     }
 }
 
-/// Is a worker: so many steps, then "done", then, as told, on until it is killed, or an orderly end.
+/// Runs a worker: makes `steps` steps, prints "done", and then either continues until it is killed, or cleans up and
+/// exits.
 fn work(words: &[String]) -> Result<()> {
     let [seed, steps, for_ever] = words else {
         bail!("seed, steps, for ever");
@@ -455,7 +456,7 @@ fn main() -> ExitCode {
         let first_seed = options.number("seed", 1)?;
         harness::allow(Duration::from_secs(300 + u64::from(operations) / 20));
         let control = Control::open()?;
-        // What the kernel keeps from the first time on is not to be missed later.
+        // Warms up the kernel's allocations before memory is measured.
         Running::start(0, 50, false)?.end(&mut Random::new(1))?;
         let now = || Ok((ProcGc::used_now()?, ProcGc::mmu_used_now()?));
         let before = ProcGc::nothing_left()?;
@@ -477,7 +478,7 @@ fn main() -> ExitCode {
                             Running::start(seed, steps, index == round % processes)
                         })
                         .collect::<Result<Vec<_>>>()?;
-                    // All of them end, whatever one says.
+                    // Waits for all of them, even if one reports an error.
                     let results: Vec<_> = running
                         .into_iter()
                         .map(|running| running.end(&mut random))

@@ -32,15 +32,15 @@ use galcore_selftests::video::Opened;
 
 const MIB: u32 = 1 << 20;
 
-/// Longest time an answer may take: that it comes at all is what counts.
+/// Longest time of a call. Only its return is checked, not its speed.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// KiB used of each pool, entries of the MMU in use.
+/// KiB used of each pool, and MMU entries in use.
 fn in_use() -> Result<([u64; 3], u64)> {
     Ok((ProcGc::used_now()?, ProcGc::mmu_used_now()?))
 }
 
-/// [`in_use`] once what earlier tests have freed is back: no test leaves anything, and nobody else uses the device.
+/// [`in_use`] after everything that earlier tests freed is back. No test leaks, and no other process uses the device.
 fn at_rest(device: &Device) -> Result<([u64; 3], u64)> {
     device.stall()?;
     ProcGc::nothing_left()
@@ -150,13 +150,13 @@ fn pool_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
     suite.test(
         "what another process wrote is gone, wherever in the pool; one's own may stay",
         move || {
-            // A 32nd is for blocks of less than a page.
+            // The driver keeps a 32nd for blocks of less than a page.
             let bytes = (opened.pool.len() - opened.pool.len() / 16) as u32;
             let mut own = 0;
             for round in 0..1 {
                 let status = system::again(&["--write-pool", &bytes.to_string()])?.status()?;
                 same("child", status.code(), Some(0))?;
-                // In two, of which the first begins with what this process wrote before.
+                // Two parts. The first one starts with memory that this process wrote before.
                 for part in [64 * 1024, bytes - 64 * 1024] {
                     let taken = opened.allocate(part, Pool::SYSTEM)?;
                     let (_, memory) = opened.memory(taken)?;
@@ -165,7 +165,7 @@ fn pool_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
                     memory.fill(0x5ec2_e700 + round);
                     opened.unlock(taken)?;
                     device.free(taken)?;
-                    // Now the same process again: nobody else's.
+                    // The same process again, so the memory may contain only its own data.
                     let taken = opened.allocate(part / 2, Pool::SYSTEM)?;
                     let (_, memory) = opened.memory(taken)?;
                     let found = (memory.read(0), memory.read(part as usize / 2 - 4));
@@ -242,7 +242,7 @@ fn pool_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
                 let other = opened.allocate(block, Pool::DEFAULT)?;
                 same("pool of what no longer fits", other.pool, Pool::CONTIGUOUS)?;
                 device.free(other)?;
-                // Every second one first, so that free places must be joined.
+                // Frees every second one first, so that free ranges must be merged.
                 for half in [0, 1] {
                     for taken in nodes.iter().skip(half).step_by(2) {
                         device.free(*taken)?;
@@ -285,7 +285,7 @@ fn pool_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
                 Status::OUT_OF_MEMORY,
             )?;
         }
-        // Offset 0 is a multiple of everything, if it is free.
+        // Offset 0 is a multiple of every alignment, if it is free.
         match linear(64, u32::MAX, bitmap, Pool::SYSTEM) {
             Ok(taken) => device.free(taken)?,
             Err(error) => same(
@@ -524,7 +524,7 @@ fn contiguous_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
     });
 }
 
-/// Bit of minor features 0: memory controller 2.0.
+/// Bit in minor features 0: memory controller 2.0.
 const MEMORY_CONTROLLER_2: u32 = 1 << 22;
 
 fn walk_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
@@ -534,9 +534,9 @@ fn walk_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
         move || {
             let has_new_controller =
                 device.identity()?.chip_minor_features & MEMORY_CONTROLLER_2 != 0;
-            // More than any block of contiguous memory, and less than there is.
+            // More than any block of contiguous memory, and less than the total memory.
             let large = system::meminfo("CmaTotal")? as u32 * 1024 + MIB;
-            // What the pool has more than that is taken.
+            // Takes the part of the pool beyond that size.
             let rest = (opened.pool.len() as u32).checked_sub(large / 2);
             let block = match rest.filter(|_| opened.pool.len() as u32 >= large) {
                 Some(rest) => Some(opened.allocate(rest, Pool::SYSTEM)?),
@@ -589,7 +589,7 @@ fn walk_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
                 Pool::DEFAULT_FORCE_CONTIGUOUS,
                 Pool::DEFAULT_FORCE_CONTIGUOUS_CACHEABLE,
             ] {
-                // A flag keeps it out of SYSTEM.
+                // A flag excludes it from SYSTEM.
                 let kind = surface::TEXTURE | surface::NO_VIDMEM;
                 let taken = device.allocate(MIB, 64, kind, asked)?;
                 same(
@@ -628,7 +628,7 @@ fn walk_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
                 let took = begin.elapsed();
                 ensure!(took < LIMIT, "{bytes:#x} bytes of {pool}: {took:?}");
             }
-            // Step by step, too.
+            // The same in small steps.
             let before = at_rest(device)?;
             let half = system::meminfo("MemAvailable")? as usize / 2048;
             let mut nodes = Vec::new();
@@ -689,7 +689,7 @@ fn virtual_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
                 let second = device.lock(taken).context("LOCK between the halves")?;
                 same("GPU address", second.address, first.address)?;
                 system::expect_mapped(second.logical, true)?;
-                // One record takes one of the two locks.
+                // One record releases one of the two locks.
                 device.free(taken)?;
                 device.commit_queue(Queue::new().unlock(taken))?;
                 device.stall()?;
@@ -718,7 +718,7 @@ fn virtual_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
                     Status::MEMORY_UNLOCKED,
                 )?;
                 device.free(taken)?;
-                // The view that no UNLOCK has ended goes with the node.
+                // A view that UNLOCK has not removed is removed with the node.
                 system::expect_mapped(memory.address(), false)
             },
         );
@@ -869,7 +869,7 @@ fn database_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
     });
 }
 
-/// A process that has not mapped the pool.
+/// A process that does not map the whole pool.
 fn unmapped() -> Result<()> {
     let device = Device::open()?;
     let taken = device.allocate(8192, 64, surface::BITMAP, Pool::SYSTEM)?;
@@ -885,7 +885,7 @@ fn unmapped() -> Result<()> {
         there.address as i32 - location.address as i32,
     )?;
     let window = device.map(4096, 0)?;
-    // As it comes: bytes behind `logical`, like those of a page-backed node.
+    // Accesses the bytes at `logical` directly, as for a page-backed node.
     for (node, location) in [(taken, location), (other, there)] {
         let memory = device.memory(
             Node {
@@ -946,7 +946,7 @@ fn owner_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
     );
 }
 
-/// A process that locks nodes of both pools, frees some, and just ends.
+/// Locks nodes of all pools, frees some of them, and exits without cleaning up.
 fn leave() -> ExitCode {
     let go = || -> Result<()> {
         let opened = Opened::new()?;
@@ -968,14 +968,14 @@ fn leave() -> ExitCode {
     }
 }
 
-/// Takes `bytes` of the pool and ends.
+/// Takes `bytes` of the pool and exits.
 fn take_pool(bytes: u32) -> Result<()> {
     let opened = Opened::new()?;
     opened.allocate(bytes, Pool::SYSTEM)?;
     Ok(())
 }
 
-/// Writes `bytes` of the pool, in two nodes, and ends.
+/// Writes `bytes` of the pool, in two nodes, and exits.
 fn write_pool(bytes: u32) -> Result<()> {
     let opened = Opened::new()?;
     for part in [bytes / 4, bytes - bytes / 4] {

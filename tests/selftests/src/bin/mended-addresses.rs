@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! With `streamCheck=3` an address that is not the client's is loaded as memory that is nobody's: what does not use it
-//! draws its picture, and what does use it reads and writes nothing of others.
+//! With `streamCheck=3` the driver replaces an address that the client does not own by one of scratch memory. Commands
+//! that do not use the address draw their picture. Commands that use it neither read nor write other processes' memory.
 
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -33,14 +33,14 @@ use galcore_selftests::system;
 const INDEX: u32 = 0x644;
 /// The addresses of the samplers' levels.
 const SAMPLERS: std::ops::Range<u32> = 0x2400..0x2780;
-/// The other process's memory: as much as the surface.
+/// Bytes of the other process's memory, the same as the surface's.
 const BYTES: u64 = WIDTH as u64 * HEIGHT as u64 * 4;
-/// What it holds, with the word's place in it.
+/// Contents of that memory. The word's index is added.
 const THEIRS: u32 = 0x7e57_0000;
 
 const ALL: Rect = Rect::new(0, 0, WIDTH, HEIGHT);
 
-/// The other process: has memory, and says where, and how many words of it have changed.
+/// Runs in the other process: allocates memory, reports its address, and counts the changed words.
 fn be_other(abi: &'static Abi) -> Result<()> {
     let device = Device::open_as(abi, true)?;
     let buffer = device.allocate_contiguous(BYTES)?;
@@ -59,7 +59,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
     })
 }
 
-/// The other process, and the address of its memory.
+/// Starts the other process. Returns it and the address of its memory.
 fn start() -> Result<(Other, u32)> {
     let mut other = Other::start(Device::open()?.abi())?;
     let address = other.ask("address")?.parse()?;
@@ -70,7 +70,7 @@ fn untouched(other: &mut Other) -> Result<()> {
     same("words changed", other.ask("changed")?.as_str(), "0")
 }
 
-/// The states that the core holds, as the model writes them out.
+/// The core's states, as the model writes them to memory.
 struct States {
     dump: galcore_client::device::Buffer,
     physical: u32,
@@ -85,12 +85,12 @@ impl States {
         Ok(Self { dump, physical })
     }
 
-    /// Has the model write them out.
+    /// Makes the model write the states.
     fn take(&self, control: &Control) {
         control.write(gpu_control::STATE_DUMP, self.physical);
     }
 
-    /// What a state held then.
+    /// The value of a state in the last dump.
     fn held(&self, byte: u32) -> u32 {
         self.dump.memory.read(byte as usize)
     }
@@ -118,7 +118,7 @@ fn one_state(control: &Control) -> Result<()> {
         states.take(control);
         same_word(what, states.held(INDEX), wanted)?;
     }
-    // What only the kernel writes stays refused.
+    // States that only the kernel may write are still refused.
     let refused = client.run(pipe, Stream::new().state(0x3804, 1));
     let status = refused.err().and_then(|error| error.status());
     same("an event", status, Some(Status::INVALID_DATA))?;
@@ -126,8 +126,8 @@ fn one_state(control: &Control) -> Result<()> {
     Ok(client.device().free_contiguous(&own)?)
 }
 
-/// All samplers are left with addresses of another process's memory, and the commands behind that use none of them: a
-/// clear of one half of the picture, and a copy into the other.
+/// Loads addresses of another process's memory into all samplers. The commands after that do not use samplers: a clear
+/// of one half of the picture, and a copy to the other half.
 fn samplers_that_are_off(control: &Control, paint: &mut Paint) -> Result<()> {
     let (mut other, theirs) = start()?;
     let source = paint.client.create_surface(WIDTH, HEIGHT)?;
@@ -174,8 +174,8 @@ fn samplers_that_are_off(control: &Control, paint: &mut Paint) -> Result<()> {
     Ok(paint.client.release_surface(source)?)
 }
 
-/// The commands behind draw to the address, and then from it: they run, and all that they draw goes to one page of
-/// nobody's, which is what they read.
+/// The commands draw to the foreign address and then read from it. They run, but everything they draw goes to a page of
+/// scratch memory, and they read that page.
 fn addresses_that_are_used(paint: &mut Paint) -> Result<()> {
     const LOST: u32 = 0x1057_1057;
     const BEFORE: u32 = 0xbe70_4e00;
@@ -183,7 +183,7 @@ fn addresses_that_are_used(paint: &mut Paint) -> Result<()> {
     let engine = paint.engine();
     paint.surface.set_all(BEFORE);
     let own = paint.surface.location.address;
-    // The stream names the surface by its address alone.
+    // The stream only contains the surface's address.
     paint.surface.location.address = theirs;
     let mut draws = Stream::new();
     engine.fill(&mut draws, &paint.surface, ALL, LOST);
@@ -206,7 +206,7 @@ fn addresses_that_are_used(paint: &mut Paint) -> Result<()> {
     source.location.address = whole;
     same("the surface that it was not", source.pixels() == seen, true)?;
     paint.client.release_surface(source)?;
-    // Whoever did that goes on.
+    // The client itself can continue.
     paint.prove(0x600d_600d)
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Debian's Mesa on etnaviv, with and without tile status, and its software renderer beside it: `mesa-pictures`
-//! (`c/mesa.c`) looks at every pixel of what is cleared and copied, and `mesa-shaders` (`c/gles.c`) compares what
-//! shaders draw with what the software renderer makes of the same. With `--beside`, Mesa draws on galcore's node, and a
-//! client of `/dev/galcore` on the same core at the same time.
+//! Debian's Mesa on etnaviv, with and without tile status, and its software renderer for comparison. `mesa-pictures`
+//! (`c/mesa.c`) checks every pixel of clears and copies. `mesa-shaders` (`c/gles.c`) compares the output of shaders
+//! with the software renderer's. With `--beside`, Mesa draws on galcore's node while a client of `/dev/galcore` draws
+//! on the same core.
 //!
-//! usage: `mesa [--all] [--galcore] [TEXT]...` (checks whose names have one of the texts in them; all scenes of shaders,
-//! all ways; on galcore's node of etnaviv's interface)
-//! usage: `mesa --beside N` (N pictures of each at least)
+//! usage: `mesa [--all] [--galcore] [TEXT]...` (TEXT: only checks whose names contain one of the texts; `--all`: all
+//! scenes of shaders, all ways; `--galcore`: on galcore's node of etnaviv's interface)
+//!
+//! usage: `mesa --beside N` (at least N pictures of each)
 
 use std::path::Path;
 use std::process::Command;
@@ -31,13 +32,13 @@ use gpu_control::Board;
 
 const PICTURES: &str = "/galcore/bin/mesa-pictures";
 const SHADERS: &str = "/galcore/bin/mesa-shaders";
-/// Where the software renderer's pictures are kept.
+/// Directory of the software renderer's pictures.
 const KEPT: &str = "/tmp/mesa-shaders";
 
-/// What Mesa draws with.
+/// A renderer for Mesa.
 struct Way {
     name: &'static str,
-    /// What the renderer's name begins with.
+    /// Prefix of the renderer's name.
     renderer: &'static str,
     environment: &'static [(&'static str, &'static str)],
     is_gpu: bool,
@@ -68,13 +69,13 @@ const WAYS: [Way; 3] = [
     },
 ];
 
-/// A check that Mesa itself gets wrong, whatever GPU it draws with.
+/// A check that fails because of a Mesa bug, independent of the GPU.
 struct Known {
     board: Board,
     name: &'static str,
-    /// Pixels that are wrong, each as it was before the clear: no more and no others.
+    /// Exact number of wrong pixels. Each must have its value from before the clear.
     wrong: u32,
-    /// The first Mesa, by its major number, that was seen to be right.
+    /// The first major version of Mesa that was seen without the bug.
     mended: u32,
 }
 
@@ -97,7 +98,7 @@ impl Known {
         }
     }
 
-    /// Whether that is what was said.
+    /// Whether the check's output shows exactly this failure.
     fn is_seen_in(&self, said: &Said) -> bool {
         let wrong = self.wrong;
         let (start, middle) = (
@@ -109,20 +110,21 @@ impl Known {
     }
 }
 
-/// What Mesa gets wrong on a GC2000, where no layout is both a texture's and a render target's: a texture that is drawn
-/// on has a second resource, super-tiled and split between the pipes (`etna_render_handle_incompatible`), and numbers
-/// tell which of the two is newer. Both happen on the CPU, without a command that a GPU could do otherwise; with one
-/// resource, as on the other boards, neither does. The checks upload a picture, clear it, and go on from there.
+/// Mesa's bugs on a GC2000, where no layout works both as a texture and as a render target. A texture that is rendered
+/// to has a second resource, super-tiled and split between the pipes (`etna_render_handle_incompatible`), and sequence
+/// numbers show which of the two is newer. Both bugs happen on the CPU, without a command that a GPU could execute
+/// differently. With one resource, as on the other boards, neither happens. The checks upload a picture, clear it, and
+/// continue from there.
 ///
-/// `upload part cleared`, `etna_transfer_map` and `_unmap`: what is around the part is taken from the render resource,
-/// the newer one, but no more than the resolve engine's alignment wants: the part from a multiple of 64 columns and 128
-/// rows on, to the next multiple of 16 and 4. It goes to the texture with the part, and then the texture counts as the
-/// newer one as a whole. What lies outside, to the right and below here, is what the texture held before the clear. In
-/// Mesa's list for GC2000 silicon that is `dEQP-GLES2.functional.fbo.render.texsubimage.*`, all four.
+/// `upload part cleared`, `etna_transfer_map` and `_unmap`: the surroundings of the part are copied from the render
+/// resource, the newer one, but only as far as the resolve engine's alignment requires: from a multiple of 64 columns
+/// and 128 rows to the next multiple of 16 and 4. They go to the texture with the part, and then the whole texture
+/// counts as newer. The area outside, to the right and below here, keeps the texture's contents from before the clear.
+/// In Mesa's list for GC2000 silicon that is `dEQP-GLES2.functional.fbo.render.texsubimage.*`, all four.
 ///
-/// `copy cleared`, `st_CopyTexSubImage` and `etna_blit`: the source of the blit is the texture, and nobody asks whether
-/// its render resource is newer, before Mesa 26 (whose `etna_blit` does). All of the copy is from before the clear. On
-/// silicon that is piglit's `fast_color_clear@fcc-read-after-clear copy tex` and `fbo-copyteximage`.
+/// `copy cleared`, `st_CopyTexSubImage` and `etna_blit`: the source of the blit is the texture, and before Mesa 26
+/// (whose `etna_blit` does it) no code checks whether its render resource is newer. The whole copy is from before the
+/// clear. On silicon that is piglit's `fast_color_clear@fcc-read-after-clear copy tex` and `fbo-copyteximage`.
 static FAILS_BY_MESA: [Known; 12] = [
     // The part with its surroundings is 64 x 56 from 0,0 on, 64 x 28, 112 x 60, 16 x 168, and 160 x 108 from 64,0 on.
     Known::upload("upload part cleared rgba8888 64x64", 64 * 64 - 64 * 56),
@@ -142,7 +144,7 @@ static FAILS_BY_MESA: [Known; 12] = [
     Known::copy("copy cleared rgba8888 256x128", 256 * 128),
 ];
 
-/// A scene that is left out on a board, as Mesa asks for what the core does not have, and why.
+/// A scene that is skipped on a board because Mesa uses a feature that the core lacks, with the reason.
 struct Left {
     board: Board,
     name: &'static str,
@@ -157,7 +159,7 @@ const fn left_on_dove(name: &'static str, why: &'static str) -> Left {
     }
 }
 
-/// GC600 is older than what Mesa's driver is tried on.
+/// GC600 is older than the cores that Mesa's driver is tested on.
 static LEFT_OUT: [Left; 6] = [
     left_on_dove(
         "indices of 32 bits",
@@ -170,8 +172,8 @@ static LEFT_OUT: [Left; 6] = [
         "place in the window",
         "the core's pixel shaders do not get w, and Mesa lets them read it",
     ),
-    // The target has a texture of its own for reading, as on a GC2000. Between the second draw and what reads it there
-    // is neither a resolve nor a wait for the GPU: the trace shows a copy, by the processor, of what was cleared.
+    // The target has a separate texture for reading, as on a GC2000. Between the second draw and the read there is
+    // neither a resolve nor a wait for the GPU: the trace shows that the CPU copies the cleared picture.
     left_on_dove(
         "drawn and read 1",
         "Mesa does not copy what was drawn to the texture that is read",
@@ -180,14 +182,14 @@ static LEFT_OUT: [Left; 6] = [
 
 const NO_FLOOR: &str = "Mesa makes whole numbers with floor, which the core does not have";
 
-/// What a program said of one of its checks.
+/// The result of one check that a program printed.
 struct Said {
     name: String,
     is_good: bool,
     detail: Vec<String>,
 }
 
-/// Runs all checks of a program in a way, and reads what they say; the first is Mesa's major version.
+/// Runs all checks of a program with one renderer and parses their results. Also returns Mesa's major version.
 fn run(program: &str, way: &Way, words: &[&str], texts: &[String]) -> Result<(u32, Vec<Said>)> {
     run_beside(program, way, words, texts, || {
         std::thread::sleep(Duration::from_millis(20));
@@ -195,7 +197,7 @@ fn run(program: &str, way: &Way, words: &[&str], texts: &[String]) -> Result<(u3
     })
 }
 
-/// The same; does `work` until it has ended.
+/// Like [`run`], and repeats `work` until the program has exited.
 fn run_beside(
     program: &str,
     way: &Way,
@@ -285,11 +287,11 @@ fn judge(said: &Said, known: Option<&Known>) -> Result<()> {
     }
 }
 
-/// What Mesa draws beside a client.
+/// The scenes that Mesa draws while a client draws.
 const SCENES: [&str; 3] = ["smooth triangles", "sprites", "filtered texels 1"];
 
-/// Mesa draws the scenes by the node, as `words` say, and this program as a client of `/dev/galcore` until Mesa has
-/// ended, and `count` times at least.
+/// Mesa draws the scenes on the node, with `words` as additional arguments. Meanwhile this program draws as a client of
+/// `/dev/galcore`, at least `count` times.
 fn draw_beside(paint: &mut Paint, words: &[&str], count: u32) -> Result<()> {
     let texts = SCENES.map(str::to_string);
     let words = [&["--compare", KEPT], words].concat();
@@ -311,7 +313,7 @@ fn draw_beside(paint: &mut Paint, words: &[&str], count: u32) -> Result<()> {
     Ok(())
 }
 
-/// One core for Mesa and a client of `/dev/galcore`.
+/// Mesa and a client of `/dev/galcore` share one core.
 fn beside(count: u32) -> Result<bool> {
     etnaviv::load_galcore(&["gpuTimeout=2000"])?;
     std::fs::create_dir_all(KEPT).context(KEPT)?;
@@ -370,7 +372,7 @@ fn main() -> ExitCode {
         }
         let board = Control::open()?.board();
         let mut suite = Suite::new();
-        // The pictures are known: the software renderer's are looked at only where there is time.
+        // The right pictures are known. The software renderer's pictures are only checked with `--all`.
         for way in WAYS.iter().filter(|way| way.is_gpu || is_all) {
             match run(PICTURES, way, &[], &texts) {
                 Ok((major, all)) => {
@@ -396,7 +398,7 @@ fn main() -> ExitCode {
             let name = format!("shaders: {}", left.name);
             suite.test(name, move || harness::skip(left.why));
         }
-        // The software renderer is the first. Without tile status only where there is time.
+        // The software renderer runs first. The way without tile status only runs with `--all`.
         for way in &WAYS[..if is_all { 3 } else { 2 }] {
             let mode = if way.is_gpu { "--compare" } else { "--keep" };
             let words = [mode, KEPT, "--some"];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! mmap of the pool: a window that shows what belongs to the process. With `--shared`: the module was loaded with
-//! `sharedPool=1`, and it shows all.
+//! mmap of the pool: the window shows only memory that the process owns. `--shared`: the module was loaded with
+//! `sharedPool=1`, and the window shows the whole pool.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitCode;
@@ -34,7 +34,7 @@ fn refused(what: &str, result: Result<Memory, Error>) -> Result<()> {
     }
 }
 
-/// What another process dies of that does `--touch WHERE`; `None`: it comes back from it.
+/// The signal that kills another process with `--touch WHERE`, or `None` if it survives.
 fn touch(place: &str) -> Result<Option<i32>> {
     let output = system::again(&["--touch", place])?.output()?;
     match (output.status.signal(), output.status.code()) {
@@ -44,7 +44,7 @@ fn touch(place: &str) -> Result<Option<i32>> {
     }
 }
 
-/// Touches a place of the pool that may not be the process's.
+/// Touches a place of the pool that the process may not own.
 fn touching(place: &str) -> Result<()> {
     let device = Device::open()?;
     let pool = device.map_pool()?;
@@ -57,7 +57,7 @@ fn touching(place: &str) -> Result<()> {
             let at = offset(node(3 * 4096)?)?;
             pool.write(at + 3 * 4096 - 4, 1);
         }
-        // From ALLOCATE on.
+        // Accessible from ALLOCATE on.
         "unlocked" => {
             let taken = node(4096)?;
             let at = offset(taken)?;
@@ -82,7 +82,7 @@ fn touching(place: &str) -> Result<()> {
             device.lock(upper)?;
             device.free(lower)?;
             device.stall()?;
-            // It goes behind the GPU.
+            // The memory is hidden only after the GPU has finished with it.
             std::thread::sleep(std::time::Duration::from_millis(100));
             pool.write(at, 1);
             pool.write(at - 4096, 1);
@@ -94,7 +94,7 @@ fn touching(place: &str) -> Result<()> {
             device.unlock(taken)?;
             device.free(taken)?;
             device.stall()?;
-            // It goes behind the GPU.
+            // The memory is hidden only after the GPU has finished with it.
             std::thread::sleep(std::time::Duration::from_millis(100));
             pool.write(at, 2);
         }
@@ -201,7 +201,7 @@ fn mapping_tests<'a>(suite: &mut Suite<'a>, device: &'a Device, size: usize) {
             let base = u64::from(device.base_address()?);
             let there = u64::from(foreign.buffer_address()) + base;
             refused("its address", device.map(4096, there))?;
-            // Nor any other page near it.
+            // Other pages near it are refused as well.
             for page in 0..512 {
                 let offset = (there & !0x1f_ffff) + page * 4096;
                 refused(&format!("offset {offset:#x}"), device.map(4096, offset))?;
@@ -382,7 +382,7 @@ fn window_tests<'a>(suite: &mut Suite<'a>, device: &'a Device, size: usize) {
         Ok(())
     });
     suite.test("touching does not flood the kernel log", move || {
-        // What a user's processes have together, in a window of this length at least.
+        // Limit for all processes of one user together, per window of at least this length.
         const LINES: usize = 30;
         const PERIOD: Duration = Duration::from_secs(5);
         const PROCESSES: usize = 80;
@@ -396,7 +396,7 @@ fn window_tests<'a>(suite: &mut Suite<'a>, device: &'a Device, size: usize) {
         let ours = lines.iter().filter(|line| line.text.contains("touches"));
         let count = ours.count();
         println!("# {count} lines for {PROCESSES} processes");
-        // One period may have begun before, and one ends later.
+        // One window may have begun earlier, and one may end later.
         let most = LINES * (periods as usize + 2);
         anyhow::ensure!(count <= most, "{count} lines, wanted at most {most}");
         Ok(())

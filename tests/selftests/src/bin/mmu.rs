@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The GPU's address space, as the engines see it: pages behind one another, addresses that change hands, and what a
+//! The GPU's address space as the engines see it: adjacent pages, addresses that change owners, and memory that a
 //! process must not reach.
 //!
-//! With MMU version 2 an access to what is not the client's to reach raises an exception: the kernel says which, and
-//! everything goes on. With version 1 such an access above bit 31 lands in a scratch page.
+//! With MMU version 2, an access outside of the client's memory raises an exception. The kernel reports it, and all
+//! clients continue. With version 1, such an access above bit 31 reaches a scratch page.
 //!
-//! Needs `streamCheck=1`: with the check of addresses most of these accesses come no further than COMMIT.
+//! Needs `streamCheck=1`: with the address check, COMMIT would refuse most of these accesses.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -49,18 +49,17 @@ const PAGE: usize = 4096;
 /// Bytes that a first-level entry of MMU version 2 covers.
 const FIRST_LEVEL: u32 = 4 << 20;
 
-/// Where the kernel's own memory begins on the virtual board, and an address that nobody has: the last below those of the
-/// scratch memory.
+/// Start of the kernel's own memory on the virtual board, and an unused address: the last one below scratch memory.
 const RAM: u32 = 0x4000_0000;
 const NOWHERE: u32 = 0xfbff_0000;
 
 /// Minor features 1: MMU version 2.
 const MMU_V2: u32 = 1 << 28;
 
-/// How the kernel's line begins.
+/// Prefix of the kernel's line.
 const REPORT: &str = "the GPU's MMU did not let an access through: ";
 
-/// A surface that is the client's only by its word.
+/// A surface that the client only claims to own.
 fn forged(address: u32) -> Result<Surface> {
     surface_at(
         address,
@@ -70,11 +69,11 @@ fn forged(address: u32) -> Result<Surface> {
     )
 }
 
-/// Lets the GPU model meet exceptions in `action`; gives how many it met, and what the kernel said of them.
+/// Runs `action`. Returns the number of MMU exceptions that the GPU model raised and the kernel's lines about them.
 fn excepted(control: &Control, action: impl FnOnce() -> Result<()>) -> Result<(u32, Vec<String>)> {
     let mut log = KernelLog::from_now()?;
     let met = control.exceptions(action)?;
-    // The line is the interrupt thread's; the client may have been woken before.
+    // The interrupt thread prints the line. The client may have been woken before that.
     std::thread::sleep(Duration::from_millis(50));
     let lines = log.lines()?.into_iter().map(|line| line.text);
     let said = lines
@@ -83,7 +82,7 @@ fn excepted(control: &Control, action: impl FnOnce() -> Result<()>) -> Result<(u
     Ok((met, said))
 }
 
-/// One draw that the MMU must not let through, and what the kernel must say of it.
+/// One draw that the MMU must block, and the kernel's expected line.
 fn refused_draw(control: &Control, client: &mut Client, address: u32, cause: &str) -> Result<()> {
     let target = forged(address)?;
     let (met, said) = excepted(control, || gpu_fill(client, &target, 0xbad0_bad0))?;
@@ -96,7 +95,7 @@ fn refused_draw(control: &Control, client: &mut Client, address: u32, cause: &st
     Ok(())
 }
 
-/// The client still draws, and so does another.
+/// This client and another one can still draw.
 fn still_draws(client: &mut Client) -> Result<()> {
     let mut other = Client::start()?;
     for client in [client, &mut other] {
@@ -116,7 +115,7 @@ fn page_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
             let mut client = Client::start()?;
             let (total, before) = ProcGc::read()?.mmu()?;
             same("pages in all", total, (1 << 19) - (1 << 14))?;
-            // Large enough to have a boundary inside, wherever it lies.
+            // Large enough to contain a boundary at any address.
             let bytes = FIRST_LEVEL + 3 * PAGE as u32;
             let (node, target) = locked_surface(&client, bytes, Pool::VIRTUAL, false)?;
             let pages = u64::from(bytes) / PAGE as u64;
@@ -132,7 +131,7 @@ fn page_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
                 let part = surface_at(address + at as u32, part)?;
                 gpu_fill(&mut client, &part, 0x9a6e_0000 + colour as u32)?;
             }
-            // Across the boundary in one draw.
+            // One draw across the boundary.
             let part = target
                 .memory
                 .part(there - BLOCK, 2 * BLOCK)
@@ -145,7 +144,7 @@ fn page_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
                 (there - PAGE, there - BLOCK, 0x9a6e_0001),
                 (there + BLOCK, there + PAGE, 0x9a6e_0002),
                 (bytes as usize - PAGE, bytes as usize, 0x9a6e_0003),
-                // Nobody has drawn here.
+                // Not drawn.
                 (PAGE, 2 * PAGE, 0),
             ] {
                 let part = target.memory.part(at, end - at).context("part")?;
@@ -162,7 +161,7 @@ fn page_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
             let mut client = Client::start()?;
             let before = at_rest(ProcGc::mmu_used_now)?;
             let flushes = control.counter(counter::TLB_FLUSHES);
-            // Both live all the time, so the pages are others for certain.
+            // Both stay allocated, so their pages differ for certain.
             let buffers: Vec<_> = [(); 2]
                 .map(|()| Region::anonymous(4 * PAGE).map(Memory::new))
                 .into_iter()
@@ -270,7 +269,7 @@ fn version_2_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
                 mapping.address,
                 "write to a read-only page",
             )?;
-            // Nor does the kernel write there for the client.
+            // The kernel does not write there for the client either.
             let (device, mut queue) = (client.device(), Queue::new());
             queue.write_data(mapping.address, 0xbad0_bad0);
             refused(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whoever tries names of nodes and shared buffers gets few tries, and nobody else waits for that.
+//! Rate limit on guesses of names of nodes and shared buffers: a guessing user gets few tries, and other users are not
+//! delayed.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -26,13 +27,13 @@ use galcore_selftests::other::Other;
 
 const GENERATION: &str = "5.0.11.p8";
 
-/// What the driver grants a user: so many tries that fail, and then one in so much time.
+/// The driver's limit per user: a number of free failed tries, and then one per time span.
 const FREE_TRIES: u64 = 64;
 const COST: Duration = Duration::from_millis(200);
 
 const GUESSERS: usize = 16;
 
-/// Users. The first two are the same modulo all small powers of two.
+/// The first two are equal modulo all small powers of two.
 const GUESSER: u32 = 1000;
 const BYSTANDER: u32 = GUESSER + 0x10000;
 const VICTIM: u32 = 1002;
@@ -44,13 +45,13 @@ fn device() -> Result<Device> {
     )?)
 }
 
-/// MAP of a shared buffer: the status.
+/// MAP of a shared buffer. Returns the status.
 fn map_shared(device: &Device, id: u64) -> Result<Status> {
     let fields = [("command", 2), ("id", id)];
     Ok(device.ask("SHBUF", &fields, "id")?.0)
 }
 
-/// Names that are drawn from all.
+/// Random names.
 struct Guess(u64);
 
 impl Guess {
@@ -62,7 +63,7 @@ impl Guess {
     }
 }
 
-/// Is another process: a user of its own, which guesses or imports.
+/// Runs in another process, as another user, which guesses or imports.
 fn be_other(abi: &'static Abi) -> Result<()> {
     let device = Device::open_as(abi, true)?;
     other::serve(|words| {
@@ -77,7 +78,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
                 Ok(()) => "apart".to_string(),
                 Err(error) => format!("impossible: {error}"),
             }),
-            // Tries that got an answer, in so many milliseconds.
+            // Number of tries that got a reply within a time in milliseconds.
             "guess" => {
                 let end = Instant::now() + Duration::from_millis(number(1)?);
                 let mut guess = Guess(u64::from(std::process::id()) << 20 | 1);
@@ -92,7 +93,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
                 }
                 Ok(tries.to_string())
             }
-            // Microseconds that most of ten imports take at most: the machine itself is late at times.
+            // Microseconds that most of ten imports stay below. Single ones may be late because of the machine.
             "import" => {
                 let mut times = Vec::new();
                 for _ in 0..10 {
@@ -114,7 +115,7 @@ fn start(user: u32) -> Result<Other> {
     Other::start_as(Abi::named(GENERATION).context("a generation")?, user)
 }
 
-/// Sixteen processes of one user, while others import.
+/// Sixteen processes of one user guess while other users import.
 fn many_guessers() -> Result<()> {
     const SPAN: Duration = Duration::from_secs(4);
     let client = Client::with_device(device()?)?;
@@ -152,7 +153,7 @@ fn many_guessers() -> Result<()> {
     );
     ensure!(tries <= most, "{tries} tries in {took:?}");
     ensure!(tries >= FREE_TRIES, "{tries} tries: fewer than are free");
-    // Who waited for the guessers would wait for a try's cost.
+    // An import that waits for the guessers would take at least the cost of a try.
     ensure!(
         usual < COST.as_micros() as u64 / 2,
         "most of another user's imports took {usual} us"
@@ -161,8 +162,8 @@ fn many_guessers() -> Result<()> {
     Ok(())
 }
 
-/// A process of `user` in a user namespace of its own, whose users are 65536 from `first` on; `maker` makes that. `None`:
-/// this kernel has none.
+/// A process of `user` in its own user namespace, whose users map to 65536 ids from `first` on. `maker` creates the
+/// namespace. `None`: this kernel has no user namespaces.
 fn contained(maker: u32, first: u32, user: u32) -> Result<Option<Other>> {
     let mut other = start(maker)?;
     if other.ask("apart")? != "apart" {
@@ -176,7 +177,8 @@ fn contained(maker: u32, first: u32, user: u32) -> Result<Option<Other>> {
     Ok(Some(other))
 }
 
-/// A user's own namespaces are the user's. Those that root makes are each a user of its own.
+/// Namespaces that an ordinary user creates count for that user. Each namespace that root creates counts as another
+/// user.
 fn containers() -> Result<()> {
     const OWNER: u32 = 1003;
     let tries = |other: &mut Other, milliseconds: u32| -> Result<u64> {
@@ -190,7 +192,7 @@ fn containers() -> Result<()> {
     let mut owner = start(OWNER)?;
     let mut neighbour = contained(0, 0x2_0000, 1001)?.context("no namespace")?;
     let of_first = tries(&mut first, 3000)?;
-    // Another user of the same container has what has come back since: five in a second.
+    // Another user of the same container only gets the tries that were regained since then: five per second.
     let more = tries(&mut neighbour, 1000)?;
     ensure!(
         more <= FREE_TRIES / 2,
@@ -206,14 +208,14 @@ fn containers() -> Result<()> {
         "# tries in two containers, in a user's own namespace, and of that user then: {all:?}"
     );
     ensure!(all[0] >= FREE_TRIES && all[1] >= FREE_TRIES, "{all:?}");
-    // Who has none left gets five in a second.
+    // A user without free tries gets five per second.
     ensure!(all[2] >= FREE_TRIES && all[3] <= FREE_TRIES / 2, "{all:?}");
     Ok(())
 }
 
-/// Whoever waits can be killed; and whoever is has paid: his user's next processes get no tries for it.
+/// A waiting guesser can be killed, and its try still counts: the next processes of the user gain no tries from it.
 fn killed_guessers() -> Result<()> {
-    // What is free goes first.
+    // First uses up the free tries.
     let mut first = start(VICTIM)?;
     let tries: u64 = first.ask("guess 2000")?.parse()?;
     ensure!(tries >= FREE_TRIES, "{tries} tries");
@@ -224,7 +226,7 @@ fn killed_guessers() -> Result<()> {
         let mut other = start(VICTIM)?;
         let id = rustix::process::Pid::from_raw(other.id()).context("a process")?;
         let waiter = std::thread::spawn(move || {
-            // It ends without an answer.
+            // It ends without a reply.
             let _ = other.ask("guess 60000");
             drop(other);
         });
@@ -234,14 +236,14 @@ fn killed_guessers() -> Result<()> {
         waiter.join().map_err(|_| anyhow::anyhow!("a panic"))?;
         ends.push(killed.elapsed());
     }
-    // The others of the board may be busy: most of them, not each.
+    // Other machines on the host may be busy, so most kills must be quick, not each.
     ends.sort();
     let (usual, slowest) = (ends[ends.len() / 2], ends[ends.len() - 1]);
     ensure!(
         usual < here(Duration::from_millis(100))?,
         "most took {usual:?} to kill"
     );
-    // The killed ones' tries count: the user has saved up no more than has come since.
+    // The killed processes' tries count: the user only has the tries regained since then.
     let mut last = start(VICTIM)?;
     let tries: u64 = last.ask("guess 1000")?.parse()?;
     let took = spent.elapsed();
@@ -253,7 +255,7 @@ fn killed_guessers() -> Result<()> {
     Ok(())
 }
 
-/// The kernel's log tells who it is, and not too often.
+/// The kernel log names the guessing process, at a limited rate.
 fn is_told(begun: Instant) -> Result<()> {
     let log = std::process::Command::new("dmesg").output()?;
     let text = String::from_utf8_lossy(&log.stdout);
@@ -261,7 +263,7 @@ fn is_told(begun: Instant) -> Result<()> {
         .lines()
         .filter(|line| line.contains("name-guesses has tried many names"))
         .count();
-    // Thirty of a user in five seconds, of the whole time that this program has run.
+    // At most thirty lines per user in five seconds, over the whole run of this program.
     let most = 2 * 30 * (begun.elapsed().as_secs() as usize / 5 + 2);
     ensure!((1..=most).contains(&lines), "{lines} lines, {most} at most");
     Ok(())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Nodes that go from one process to another by name: NAME_VIDEO_MEMORY and IMPORT_VIDEO_MEMORY, from generation 5 on.
+//! Nodes that processes share by name: NAME_VIDEO_MEMORY and IMPORT_VIDEO_MEMORY, from generation 5 on.
 
 use std::process::ExitCode;
 
@@ -33,9 +33,9 @@ const BYTES: u32 = 4 * 4096;
 
 const POOLS: [Pool; 3] = [Pool::SYSTEM, Pool::CONTIGUOUS, Pool::VIRTUAL];
 
-/// What the GPU of the other process draws.
+/// Color that the other process's GPU draws.
 const DRAWN: u32 = 0xd4a3_0001;
-/// What its processor writes.
+/// Value that the other process's CPU writes.
 const WRITTEN: u32 = 0x0b0b_0b0b;
 
 fn client(abi: &'static Abi) -> Result<Client> {
@@ -52,7 +52,7 @@ fn node(handle: u64, pool: Pool) -> Node {
     }
 }
 
-/// A node of the caller's, locked.
+/// A locked node of this process.
 struct Held {
     node: Node,
     location: Location,
@@ -74,7 +74,7 @@ impl Held {
         Self::lock(client, client.device().allocate(BYTES, 64, 6, pool)?)
     }
 
-    /// Unlocks and frees it, and waits until the GPU has done with it.
+    /// Unlocks and frees it, and waits until the GPU has finished with it.
     fn end(self, client: &Client) -> Result<()> {
         video::unlock(client.device(), self.node)?;
         client.device().free(self.node)?;
@@ -105,7 +105,7 @@ fn unknown(client: &Client, name: u64) -> Result<()> {
     same("IMPORT of what is not there", status, Status::NOT_FOUND)
 }
 
-/// Is the other process.
+/// Runs in the other process.
 fn be_other(abi: &'static Abi) -> Result<()> {
     let mut client = client(abi)?;
     let mut held: Option<Held> = None;
@@ -113,7 +113,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
         let value =
             |index: usize| -> Result<u64> { Ok(words.get(index).context("word")?.parse()?) };
         let number = match words[0] {
-            // A node of its own, named.
+            // Allocates and names a node of its own.
             "offer" => {
                 let new = Held::new(&client, Pool(value(1)? as u32))?;
                 new.memory.fill(WRITTEN);
@@ -163,7 +163,7 @@ fn ask(other: &mut Other, what: &str, wanted: impl Into<u64>) -> Result<()> {
     same(what, other.ask(what)?, wanted.into().to_string())
 }
 
-/// A node of this process in the other's hands, and back.
+/// A node of this process is used by the other process, and then again here.
 fn there_and_back(abi: &'static Abi, pool: Pool) -> Result<()> {
     let client = client(abi)?;
     let before = at_rest(used)?;
@@ -178,11 +178,11 @@ fn there_and_back(abi: &'static Abi, pool: Pool) -> Result<()> {
     ask(&mut other, "name", number)?;
     ask(&mut other, "write", 0u32)?;
     expect_all("written by the other", &held.memory, WRITTEN)?;
-    // Drawn by its GPU; its handle is freed then, the node is not.
+    // The other process's GPU draws it. Then its handle there is freed, but not the node.
     ask(&mut other, "draw", 0u32)?;
     let block = held.memory.part(0, BLOCK).context("part")?;
     expect_all("drawn by the other", &block, DRAWN)?;
-    // And once more.
+    // The same again.
     ask(&mut other, &import, held.location.address)?;
     ask(&mut other, "end", 0u32)?;
     expect_all("still there", &block, DRAWN)?;
@@ -192,7 +192,7 @@ fn there_and_back(abi: &'static Abi, pool: Pool) -> Result<()> {
     settles("KiB, MMU entries", before, used)
 }
 
-/// The other's node outlives the other, and its handle here.
+/// The other process's node outlives that process, and outlives its handle here.
 fn outlives_its_owner(abi: &'static Abi, pool: Pool, killed: bool) -> Result<()> {
     let mut client = client(abi)?;
     let before = at_rest(used)?;
@@ -214,7 +214,7 @@ fn outlives_its_owner(abi: &'static Abi, pool: Pool, killed: bool) -> Result<()>
     expect_all("drawn", &block, 0x1357_9bdf)?;
     expect_all("the next one", &next.memory, 7)?;
     next.end(&client)?;
-    // A third process gets it from this one.
+    // A third process imports it from this one.
     let mut third = Other::start(abi)?;
     ask(&mut third, &format!("import {number} {}", pool.0), first)?;
     held.end(&client)?;
@@ -225,7 +225,7 @@ fn outlives_its_owner(abi: &'static Abi, pool: Pool, killed: bool) -> Result<()>
     settles("KiB, MMU entries", before, used)
 }
 
-/// One's own node by its name is the same one; it is freed as often as it was got.
+/// Import of a process's own node returns the same node, which then needs one more FREE per import.
 fn own_name(abi: &'static Abi, pool: Pool) -> Result<()> {
     let client = client(abi)?;
     let before = at_rest(used)?;
@@ -249,7 +249,7 @@ fn own_name(abi: &'static Abi, pool: Pool) -> Result<()> {
     settles("KiB, MMU entries", before, used)
 }
 
-/// What others leave in a node is not there for who had it first.
+/// Data that other processes leave in a node must not be visible to its earlier owner.
 fn left_behind(abi: &'static Abi) -> Result<()> {
     let client = client(abi)?;
     let mut other = Other::start(abi)?;
@@ -295,7 +295,7 @@ fn refusals(abi: &'static Abi) -> Result<()> {
         "two nodes of one name"
     );
     other.end(&client)?;
-    // Freed, but locked: there is nothing to be named any more.
+    // Freed but still locked: the handle cannot be named any more.
     device.free(held.node)?;
     let (status, _) = device.name_node(held.node.handle)?;
     same("NAME of a freed node", status, Status::NOT_FOUND)?;
@@ -304,7 +304,7 @@ fn refusals(abi: &'static Abi) -> Result<()> {
     unknown(&client, number)
 }
 
-/// Names come and go, and importers are killed.
+/// Names come and go, and importing processes are killed.
 fn many(abi: &'static Abi, count: u32) -> Result<()> {
     let client = client(abi)?;
     let before = at_rest(used)?;
@@ -345,7 +345,7 @@ fn main() -> ExitCode {
             let what = abi.name;
             suite.test(format!("{what}: refusals"), move || refusals(abi));
             for pool in POOLS {
-                // The newest has no pool 9. One of those between speaks for the others.
+                // The newest generation has no pool 9. For the generations between, one is tested.
                 let wanted = match what {
                     "5.0.11.p8" => true,
                     "6.4.11" => pool != Pool::CONTIGUOUS,

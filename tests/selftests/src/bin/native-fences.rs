@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CREATE_NATIVE_FENCE and WAIT_NATIVE_FENCE: signals as sync files, and other drivers' sync files.
+//! CREATE_NATIVE_FENCE and WAIT_NATIVE_FENCE: signals as sync files, and waits for other drivers' sync files.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -30,7 +30,7 @@ use rustix::event::PollFd;
 use rustix::event::PollFlags;
 use rustix::event::Timespec;
 
-/// The longest time that a fence of the driver's stays unsignaled.
+/// Longest time that a fence of the driver stays unsignaled.
 const LIMIT: Duration = Duration::from_secs(10);
 
 fn open(abi: &'static Abi) -> Result<Device> {
@@ -64,7 +64,7 @@ fn wait(device: &Device, descriptor: i32, milliseconds: u32) -> Result<Status> {
     Ok(device.ask("WAIT_NATIVE_FENCE", &fields, "fenceFD")?.0)
 }
 
-/// Whether a fence is signaled, as everybody can ask.
+/// Whether a fence is signaled, by poll.
 fn is_signaled(fence: &OwnedFd, within: Duration) -> Result<bool> {
     let limit = Timespec {
         tv_sec: within.as_secs() as i64,
@@ -77,7 +77,7 @@ fn is_now(what: &str, fence: &OwnedFd, wanted: bool) -> Result<()> {
     same(what, is_signaled(fence, Duration::ZERO)?, wanted)
 }
 
-/// By hand.
+/// Fences that SIGNAL commands signal.
 fn by_command(abi: &'static Abi) -> Result<()> {
     let device = open(abi)?;
     for manual_reset in [false, true] {
@@ -103,7 +103,7 @@ fn by_command(abi: &'static Abi) -> Result<()> {
                 same("WAIT", status, Status::OK)?;
             }
         }
-        // The signal is set for its own waits, too, and for a fence that comes late.
+        // The signal is also set for its own waits and for a fence that is created later.
         is_now("late", &create(&device, signal)?, true)?;
         device.wait_signal(signal, 0)?;
         if manual_reset {
@@ -119,7 +119,7 @@ fn by_command(abi: &'static Abi) -> Result<()> {
     Ok(())
 }
 
-/// Behind the GPU's work.
+/// Fences that are signaled after the GPU's work.
 fn by_event(abi: &'static Abi) -> Result<()> {
     let client = galcore_client::Client::with_device(open(abi)?)?;
     let mut paint = Paint::of(client)?;
@@ -141,7 +141,7 @@ fn by_event(abi: &'static Abi) -> Result<()> {
     paint.close()
 }
 
-/// Is another process that has a fence of this one's, or gives one and dies.
+/// Runs in another process, which uses a fence of this one, or passes on a fence and dies.
 fn be_other(abi: &'static Abi) -> Result<()> {
     let device = open(abi)?;
     let mut fences = Vec::new();
@@ -156,7 +156,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
     })
 }
 
-/// The fence of a process that is killed ends.
+/// The fence of a killed process is signaled.
 fn of_the_dead(abi: &'static Abi) -> Result<()> {
     let device = open(abi)?;
     create(&device, device.create_signal(false)?)?;
@@ -173,7 +173,7 @@ fn of_the_dead(abi: &'static Abi) -> Result<()> {
     same("WAIT", status, Status::OK)
 }
 
-/// A signal that nobody sets keeps nobody waiting for ever.
+/// A fence of a signal that is never set is signaled after a limit.
 fn never_set(abi: &'static Abi) -> Result<()> {
     let device = open(abi)?;
     let signal = device.create_signal(false)?;
@@ -186,10 +186,10 @@ fn never_set(abi: &'static Abi) -> Result<()> {
         time >= LIMIT - Duration::from_millis(100),
         "it ended after {time:?}"
     );
-    // The next one has its own time.
+    // The next fence has its own limit.
     let next = create(&device, signal)?;
     is_now("the next one", &next, false)?;
-    // The signal is as it was, and goes on.
+    // The signal is unchanged and keeps working.
     device.set_signal(signal, true)?;
     is_now("the next one", &next, true)?;
     device.wait_signal(signal, 0)?;
@@ -237,7 +237,7 @@ fn refusals(abi: &'static Abi) -> Result<()> {
     for wrong in [-1, 1 << 20, i32::MIN, file.as_raw_fd()] {
         for limit in [0, u32::MAX] {
             let status = wait(&device, wrong, limit)?;
-            // As the vendor's driver names it there.
+            // The same status as the vendor's driver.
             let wanted = match abi.name {
                 "6.4.11" => Status::GENERIC_IO,
                 _ => Status::INVALID_ARGUMENT,
@@ -248,11 +248,11 @@ fn refusals(abi: &'static Abi) -> Result<()> {
     Ok(())
 }
 
-/// Fences of one process that are not signaled, and of one signal, at most.
+/// Most unsignaled fences of one process, and of one signal.
 const MOST: usize = 1024;
 const OF_ONE: usize = 16;
 
-/// A process has so many, whatever signals they are of; they count until they are signaled.
+/// A process may have a limited number of fences over all signals. A fence counts until it is signaled.
 fn many(abi: &'static Abi) -> Result<()> {
     let device = open(abi)?;
     let all = (0..=MOST / OF_ONE)
@@ -290,7 +290,7 @@ fn main() -> ExitCode {
     harness::program(|| {
         let mut suite = Suite::new();
         let abi = Abi::named("6.4.11").context("a generation")?;
-        // The first: no others are left.
+        // Runs first, while no other fences exist.
         suite.test("many of one process", move || many(abi));
         let of_signals = |abi: &&Abi| abi.field("CreateNativeFence", "signal").is_some();
         for abi in Abi::familiar().into_iter().filter(of_signals) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Processes that commit as fast as they can, with events of all kinds behind each commit: every signal comes once,
-//! records run in order, nothing is freed before the GPU's last use.
+//! Several processes commit at full speed, with events of all kinds after each commit. Every signal must come exactly
+//! once, records must run in order, and nothing may be freed before the GPU's last use.
 //!
-//! * Each commit draws, and its queue writes ascending numbers into one word of the process (WRITE_DATA) before,
-//!   between and behind its other records: the word never goes down, and is as far as a signal says.
-//! * What a queue frees was the target of the same commit: were it freed early, the next process that has the memory
-//!   would see another's colour where it must see zeros or its own, and the same process would see it change.
+//! * Each commit draws, and its queue writes ascending numbers to one word of the process (WRITE_DATA) before, between,
+//!   and after its other records. The word must never decrease, and must have reached the value that a signal implies.
+//! * A node that a queue frees is the target of the same commit. If the driver freed it early, the next process to get
+//!   the memory would see another process's color instead of zeros or its own color, and the same process would see
+//!   the memory change.
 
 use std::cell::Cell;
 use std::process::ExitCode;
@@ -41,18 +42,18 @@ use galcore_selftests::harness::Suite;
 use galcore_selftests::system;
 use galcore_selftests::system::ProcGc;
 
-/// Commits of a process that are not waited for yet.
+/// Pending commits of a process.
 const DEPTH: usize = 16;
-/// Words behind the one that every record writes: each record writes one of them too.
+/// Words after the common one. Each record also writes one of them.
 const SLOTS: u32 = 1023;
-/// Pixels a row of what is drawn to besides the common surface; a page in all.
+/// Pixels per row of the additional target. The whole target is one page.
 const SIDE_WIDTH: u32 = 64;
-/// Its rows.
+/// Rows of the additional target.
 const SIDE_HEIGHT: u32 = 16;
-/// KiB that free memory may move by itself.
+/// KiB by which free memory may change on its own.
 const NOISE: u64 = 4096;
 
-/// What a commit gave away, to be looked at when its signal has come.
+/// The object that a commit released, checked after its signal.
 enum Given {
     Nothing,
     Node(Node),
@@ -66,24 +67,24 @@ enum Given {
 struct Pending {
     number: u32,
     colour: u32,
-    /// What the word is when the signal is set.
+    /// The lowest value of the word when the signal is set.
     word: u32,
     given: Given,
 }
 
 struct Job {
     paint: Paint,
-    /// Node that WRITE_DATA writes to.
+    /// The node that WRITE_DATA writes to.
     log: Memory,
     log_address: u32,
-    /// What was written last, and seen last.
+    /// The last number written, and the last one seen.
     written: u32,
     seen: u32,
     signals: Vec<i32>,
     manual: Vec<i32>,
     pending: Vec<Option<Pending>>,
     random: Random,
-    /// Highest byte of its colours, not 0: those of other processes are different.
+    /// Highest byte of its colors, not 0. Other processes have other values.
     tag: u32,
     longest: Duration,
 }
@@ -116,7 +117,7 @@ impl Job {
         })
     }
 
-    /// Adds the next number.
+    /// Writes the next number.
     fn write(&mut self, queue: &mut Queue) {
         self.written += 1;
         let slot = 1 + self.written % SLOTS;
@@ -125,7 +126,7 @@ impl Job {
             .write_data(self.log_address, self.written);
     }
 
-    /// Looks at the word.
+    /// Reads and checks the word.
     fn look(&mut self) -> Result<u32> {
         let now = self.log.read(0);
         ensure!(
@@ -138,8 +139,8 @@ impl Job {
         Ok(now)
     }
 
-    /// A surface of a page for fresh memory. It must be zero; what is from the pool may hold what this
-    /// process drew there before.
+    /// A surface of one page on fresh memory. It must be zero. Pool memory may also contain this process's own earlier
+    /// draws.
     fn side(&mut self, node: Node, location: Location, memory: Memory) -> Result<Surface> {
         let own = (node.pool == Pool::SYSTEM).then_some(self.tag);
         let words = (0..memory.len() & !3).step_by(4);
@@ -153,7 +154,7 @@ impl Job {
         }
         if own.is_some() {
             memory.fill(0);
-            // Were it freed too early, what was committed before would still draw there.
+            // If the memory was freed too early, an earlier commit would still draw there.
             if self.random.below(16) == 0 {
                 self.paint.device().stall()?;
                 let found = memory.find_other_than(0);
@@ -179,7 +180,7 @@ impl Job {
         }
     }
 
-    /// Commit `number`, with records of a kind that chance takes.
+    /// Commits number `number`, with records of a random kind.
     fn commit(&mut self, number: u32) -> Result<()> {
         let slot = number as usize % DEPTH;
         self.settle(slot)?;
@@ -283,7 +284,7 @@ impl Job {
         Ok(())
     }
 
-    /// Waits for the commit in `slot` and checks what it left.
+    /// Waits for the commit in `slot` and checks its results.
     fn settle(&mut self, slot: usize) -> Result<()> {
         let Some(pending) = self.pending[slot].take() else {
             return Ok(());
@@ -332,7 +333,7 @@ impl Job {
             }
             Given::Timer(timer) => match device.timer(timer) {
                 Ok(_) => {}
-                // A later commit has started it again.
+                // A later commit has restarted it.
                 Err(error) if error.status() == Some(Status::TIMER_OVERFLOW) => {}
                 Err(error) => return Err(error.into()),
             },
@@ -384,7 +385,7 @@ fn child(words: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Runs the processes; the longest wait for a signal.
+/// Runs the processes. Returns the longest wait for a signal.
 fn run(processes: u32, commits: u32) -> Result<u64> {
     let children: Vec<_> = (1..=processes)
         .map(|seed| {
@@ -421,7 +422,7 @@ fn main() -> ExitCode {
         harness::allow(Duration::from_millis(milliseconds));
         let control = &Control::open()?;
         let violations = control.violations();
-        // What the system itself comes to need is not to be missed later.
+        // Warms up the system's allocations before memory is measured.
         run(processes, 4)?;
         let used = &Cell::new(ProcGc::used_now()?);
         let free = system::settled_free()?;

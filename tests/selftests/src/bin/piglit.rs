@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Debian's piglit, unmodified, on Mesa and etnaviv: its `shader_runner` with the scripts that draw by GLSL 1.10 and
-//! 1.20, and the programs of its profile `opengl` of OpenGL 1.0 to 2.1. Each says itself which pixels it must find.
+//! Debian's unmodified piglit on Mesa and etnaviv: its `shader_runner` with the scripts that draw with GLSL 1.10 and
+//! 1.20, and the programs of its profile `opengl` for OpenGL 1.0 to 2.1. Each test checks its own pixels.
 //!
-//! One process runs many scripts, as starting one costs more than most of them. A script that hangs or ends the process
-//! is named, and the next process begins with the one after it. A program has a process of its own. What does not pass
-//! runs again, alone, and then by the software renderer, if its failure is not known. Which may fail, on which chip and
-//! why, is in `piglit-fails.csv`.
+//! One process runs many scripts, because starting a process costs more time than most scripts. If a script hangs or
+//! ends the process, the run names it, and the next process begins with the script after it. Each program has its own
+//! process. A script that fails runs again, alone, and so does a program whose failure is not known. A test whose
+//! failure is not known and not a timeout also runs with the software renderer. `piglit-fails.csv` lists the known
+//! failures by chip, with reasons.
 //!
-//! Leaves `piglit.csv`, a line `test,Status` for each script and program, as Mesa's own lists have them, and
-//! `softpipe.csv`, what the software renderer makes of those that do not pass and are not known.
+//! Writes `piglit.csv`, with a line `test,Status` for each script and program in the format of Mesa's own lists, and
+//! `softpipe.csv`, with the software renderer's results for the unknown failures.
 //!
-//! usage: `piglit [--every N] [--limit N] [--softpipe] [--galcore] [TEXT]...` (scripts and programs whose names have one of
-//! the texts in them, each N-th of them, at most N; `--softpipe`: all of them by the software renderer, too; `--galcore`:
-//! on galcore's node of etnaviv's interface)
+//! usage: `piglit [--every N] [--limit N] [--softpipe] [--galcore] [TEXT]...` (TEXT: only scripts and programs whose
+//! names contain one of the texts; `--every`: each N-th of them; `--limit`: at most N; `--softpipe`: also all of them
+//! with the software renderer; `--galcore`: on galcore's node of etnaviv's interface)
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -47,18 +48,18 @@ use galcore_selftests::system::Module;
 use gpu_control::Board;
 use gpu_control::ViolationKind;
 
-/// What scripts/mesa --piglit has packed. It is empty where the package could not be had.
+/// The archive that scripts/mesa --piglit packed. Empty if the package was not available.
 const ARCHIVE: &str = "/galcore/bin/piglit.tar";
-/// Where it is unpacked.
+/// The directory for its contents.
 const UNPACKED: &str = "/tmp/piglit";
 const KNOWN: &str = include_str!("../../piglit-fails.csv");
-/// Chips whose whole list was run: there each failure is in `KNOWN`. On others one that is not says nothing yet.
+/// Chips with a complete list in `KNOWN`. On other chips an unlisted failure proves nothing yet.
 const COMPLETE: [&str; 4] = ["gc600", "gc880", "gc2000", "gc3000"];
-/// Longest silence of a script that gets on.
+/// Longest time without output from a running script.
 const LIMIT: Duration = Duration::from_secs(120);
-/// Longest time of a program.
+/// Longest run time of a program.
 const LIMIT_OF_PROGRAM: Duration = Duration::from_secs(60);
-/// Programs that do not run, and why.
+/// Programs that are skipped, with reasons.
 const LEFT_OUT: [(&str, &str); 9] = [
     (
         "spec@!opengl 1.0@depth-clear-precision-check",
@@ -86,38 +87,38 @@ const LEFT_OUT: [(&str, &str); 9] = [
     ),
 ];
 const MANY_DRAWS: &str = "it waits for each of 4,096 draws, for minutes";
-/// What takes longer is named.
+/// Slower scripts are printed.
 const LONG: Duration = Duration::from_secs(10);
-/// For all of them.
+/// Time limit of the whole run.
 const LIMIT_OF_ALL: Duration = Duration::from_secs(8 * 3600);
-/// Scripts of a process.
+/// Most scripts per process.
 const MOST: usize = 500;
-/// Lines that are kept of what a script says.
+/// Most output lines that are kept per script.
 const LINES: usize = 12;
 
-/// What draws.
+/// The renderer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Gpu,
-    /// The same, and GL has no errors: before each of several scripts the runner switches 16 attributes off, and takes the
-    /// error of that, where there are fewer, for the program's.
+    /// The GPU, with GL errors disabled. Before each of several scripts the runner disables 16 attributes. If the core
+    /// has fewer, it would take the resulting error for one of the program.
     Unchecked,
     Software,
 }
 
-/// A script, by the name that piglit gives it, or a program.
+/// A script, by its piglit name, or a program.
 #[derive(Clone)]
 struct Script {
     name: String,
     path: PathBuf,
-    /// What a program gets.
+    /// Arguments, for a program.
     words: Option<Vec<String>>,
 }
 
-/// What came of a script, in the words of Mesa's lists.
+/// The result of a script, in the words of Mesa's lists.
 struct Outcome {
     status: &'static str,
-    /// The last lines that it said.
+    /// The last lines of output.
     detail: Vec<String>,
 }
 
@@ -151,7 +152,7 @@ fn known_failures() -> Result<Vec<Known>> {
         .collect()
 }
 
-/// What a process says, as it comes.
+/// A line of output, or the end of it.
 enum Said {
     Out(String),
     Error(String),
@@ -165,7 +166,7 @@ fn listen(
 ) {
     std::thread::spawn(move || {
         for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
-            // Nobody listens to a process that was killed.
+            // The receiver is gone if the process was killed.
             let _ = to.send(what(String::from_utf8_lossy(&line).into_owned()));
         }
         let _ = to.send(Said::End);
@@ -201,7 +202,7 @@ fn start(way: Way, scripts: &[Script]) -> Result<Child> {
     let is_program = scripts.iter().any(|script| script.words.is_some());
     match way {
         Way::Gpu => &mut command,
-        // A program may make mistakes for which GL has errors.
+        // A program may cause GL errors on purpose.
         Way::Unchecked if is_program => &mut command,
         Way::Unchecked => command.env("MESA_NO_ERROR", "1"),
         Way::Software => command
@@ -213,11 +214,12 @@ fn start(way: Way, scripts: &[Script]) -> Result<Child> {
     .context("shader_runner")
 }
 
-/// What a line says of the script that has just run, or of a program as a whole.
+/// The result in a line, for the script that just ran, or for a program as a whole.
 fn status_in(line: &str, of_program: bool) -> Option<&'static str> {
     let words = line.strip_prefix("PIGLIT: {")?;
     let (kind, rest) = words.split_once(": ")?;
-    // {"subtest": {"NAME" : "pass"}} of one among others, {"result": "pass" } of one alone, or that ends the process.
+    // {"subtest": {"NAME" : "pass"}} for one of several scripts, {"result": "pass" } for a single one, or one that ends
+    // the process.
     let result = match kind {
         "\"subtest\"" if !of_program => rest.rsplit('"').nth(1)?,
         "\"result\"" => rest.split('"').nth(1)?,
@@ -232,7 +234,7 @@ fn status_in(line: &str, of_program: bool) -> Option<&'static str> {
     })
 }
 
-/// Runs scripts in one process for as long as it lives: what came of the first of them.
+/// Runs scripts in one process as long as it lives. Returns the results so far.
 fn run_process(
     way: Way,
     scripts: &[Script],
@@ -257,7 +259,7 @@ fn run_process(
     while ends < 2 {
         let mut add = |mut status, detail: &mut Vec<String>| {
             let mut detail = std::mem::take(detail);
-            // A picture that was drawn by a script before it is none of this one.
+            // A picture that an earlier script drew proves nothing for this one.
             let now = control.counters().resets;
             if std::mem::replace(&mut resets, now) != now && status == "Pass" {
                 detail.push("it passed, but the GPU hung".into());
@@ -303,7 +305,7 @@ fn run_process(
         "shader_runner does not start: {status}: {}",
         detail.join("\n")
     );
-    // It ended without a word about the script.
+    // The process ended without a result for the script.
     if outcomes.is_empty()
         || status
             .signal()
@@ -320,7 +322,7 @@ fn run_process(
     Ok(outcomes)
 }
 
-/// Runs scripts, however many processes that takes.
+/// Runs all scripts, in as many processes as needed.
 fn run_all(way: Way, scripts: &[Script], csv: &str) -> Result<Vec<Outcome>> {
     let mut file = File::create(csv).context(csv.to_string())?;
     let begin = Instant::now();
@@ -328,7 +330,7 @@ fn run_all(way: Way, scripts: &[Script], csv: &str) -> Result<Vec<Outcome>> {
     let mut done = 0;
     let mut last = begin;
     let mut told = |script: &Script, outcome: &Outcome| {
-        // Also of a run that is cut short there is what was done.
+        // Written at once, so that an interrupted run leaves its results.
         let _ = writeln!(file, "{},{}", script.name, outcome.status);
         let took = std::mem::replace(&mut last, Instant::now()).elapsed();
         if took > LONG {
@@ -351,7 +353,7 @@ fn run_all(way: Way, scripts: &[Script], csv: &str) -> Result<Vec<Outcome>> {
     Ok(outcomes)
 }
 
-/// The scripts below a folder of the archive.
+/// The scripts in a directory of the archive.
 fn scripts_in(folder: &Path, name: &str, found: &mut Vec<Script>) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let entry = entry?;
@@ -421,7 +423,7 @@ fn options() -> Result<Options> {
     Ok(options)
 }
 
-/// Which chip of Mesa's lists that is.
+/// The chip's name in Mesa's lists.
 fn chip() -> Result<&'static str> {
     match Control::open()?.board().context("no core")? {
         Board::Dove => Ok("gc600"),
@@ -429,7 +431,7 @@ fn chip() -> Result<&'static str> {
     }
 }
 
-/// Judges a script by what is known of it.
+/// Judges a result against the known failures.
 fn judge(outcome: &Outcome, known: Option<&Known>, software: Option<&Outcome>) -> Result<()> {
     let referee = software.map_or(String::new(), |software| {
         format!("\nsoftpipe: {}", software.status)
@@ -461,7 +463,7 @@ fn main() -> ExitCode {
             .status();
         ensure!(unpacked.context("tar")?.success(), "tar -xf {ARCHIVE}");
         if options.galcore {
-            // What resets the core then is a hang.
+            // Without power management, only a hang resets the core.
             etnaviv::load_galcore(&["powerManagement=0"])?;
         } else {
             etnaviv::expect_breaches()?;
@@ -491,11 +493,11 @@ fn main() -> ExitCode {
         let mut way = Way::Gpu;
         if chip == "gc600" {
             way = Way::Unchecked;
-            // Mesa makes whole numbers with FLOOR, at which a core that lacks it hangs.
+            // Mesa converts to whole numbers with FLOOR. A core without that instruction hangs.
             let any = ViolationKind::DrawState as u32 | gpu_control::EXPECT_ANY_NUMBER;
             Control::open()?.write(gpu_control::EXPECT_VIOLATION, any);
-            // The core has no volumes, and Mesa draws with one that has no format: together with others, and alone. For
-            // programs of OpenGL it draws with more that is missing there: piglit-fails.csv says what.
+            // The core has no volume textures, but Mesa draws with one that has no format, both together with others
+            // and alone. Programs of OpenGL use more features that the core lacks, listed in piglit-fails.csv.
             let has_programs = scripts.iter().any(|it| it.words.is_some());
             let volumes = scripts.iter().filter(|it| it.name.contains("@texture3d"));
             let number = match has_programs {
@@ -513,8 +515,8 @@ fn main() -> ExitCode {
             Control::open()?.counters().draws_3d != draws || outcomes.iter().all(Outcome::is_good),
             "the GPU has drawn nothing"
         );
-        // What a script before it left may be the reason, or a busy host: the kernel takes a GPU that waits for a
-        // processor for one that hangs.
+        // An earlier script may be the cause, or a busy host: the kernel takes a GPU that waits for a processor for a
+        // hang.
         for (script, outcome) in scripts.iter().zip(&mut outcomes) {
             let is_known = known.iter().any(|known| known.test == script.name);
             if !outcome.is_good() && (script.words.is_none() || !is_known) {
@@ -544,7 +546,7 @@ fn main() -> ExitCode {
             let mut known = known.iter().filter(|known| {
                 known.test == script.name && known.chips.split(' ').any(|name| name == chip)
             });
-            // Of two that are known it is one.
+            // A test may have two known failures. One of them must match.
             let known = known.find(|known| outcome.is_good() || known.status == outcome.status);
             let software = software.get(script.name.as_str()).copied();
             let is_complete = COMPLETE.contains(&chip);

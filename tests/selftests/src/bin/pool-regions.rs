@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The pool in the memory region that the device tree names: whole, in part, allocated from it, and refused.
+//! The pool in a memory region of the device tree: the whole region, a part of it, allocated from it, and refused
+//! regions.
 //!
-//! Wants the device tree `pool-regions`, in which one core has a node for each kind of region.
+//! Needs the device tree `pool-regions`, in which one core has a node for each kind of region.
 
 use std::process::ExitCode;
 
@@ -28,25 +29,25 @@ const MIB: u32 = 1 << 20;
 const LENT: (u32, u32) = (0x5000_0000, 16 * MIB);
 const FIXED: (u32, u32) = (0x5100_0000, 8 * MIB);
 
-/// What the driver says of each region that cannot be the pool.
+/// The driver's message for each region that cannot be the pool.
 const REFUSALS: [(&str, &str); 3] = [
     ("gpu-kernel", "memory that the kernel uses itself"),
     ("gpu-crooked", "between pages"),
     ("gpu-far", "2 GiB above the base address"),
 ];
 
-/// What the driver said of errors while it was loaded: which node, and what.
+/// The driver's error lines while it was loaded.
 fn errors(log: &mut KernelLog) -> Result<Vec<String>> {
     let lines = log.lines()?.into_iter();
     Ok(lines
         .filter(|line| line.level <= 3 && line.text.contains("galcore"))
-        // The kernel's own word about each probe that failed.
+        // The kernel's generic message about each failed probe.
         .filter(|line| !line.text.contains("probe with driver"))
         .map(|line| line.text)
         .collect())
 }
 
-/// Fails unless there is one line for each of `wanted`, and no other.
+/// Fails unless the log has exactly one line for each of `wanted`.
 fn expect_errors(found: &[String], wanted: &[(&str, &str)]) -> Result<()> {
     for line in found {
         println!("# {line}");
@@ -59,8 +60,8 @@ fn expect_errors(found: &[String], wanted: &[(&str, &str)]) -> Result<()> {
     same("error lines", found.len(), wanted.len())
 }
 
-/// Fails unless the pool has `bytes` and lies in `place`: the GPU's address says so, and what the GPU writes there
-/// is what the processor reads in the pool's mapping, at the pool's first and last page.
+/// Fails unless the pool has `bytes` and is in `place`. The GPU's address must match, and on the pool's first and last
+/// page the CPU must read through the mapping the data that the GPU writes.
 fn expect_pool(bytes: u32, place: (u32, u32)) -> Result<()> {
     let mut client = Client::start()?;
     let device = client.device();
@@ -74,7 +75,7 @@ fn expect_pool(bytes: u32, place: (u32, u32)) -> Result<()> {
         ProcGc::read()?.reserved()?,
         u64::from(bytes / 1024),
     )?;
-    // A 32nd is kept for small ones: one large, and then pages.
+    // A 32nd is reserved for small nodes: allocates one large node, and then pages.
     let mut nodes = vec![device.allocate(bytes / 4 * 3, 64, surface::BITMAP, Pool::SYSTEM)?];
     while let Ok(node) = device.allocate(4095, 64, surface::BITMAP, Pool::SYSTEM) {
         nodes.push(node);
@@ -171,7 +172,7 @@ fn main() -> ExitCode {
         suite.test(
             "a region that the kernel lends out: the pool and all else is allocated there",
             || {
-                // Larger than the other one, which is refused with that.
+                // Larger than the other region, which is refused for that reason.
                 let found = load(&["contiguousBase", "contiguousSize=0xa00000"])?;
                 let too_small = [
                     ("gpu-kernel", "smaller than contiguousSize"),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Processes on all cores, which go off and on between their commits: all pixels are right, and no job runs twice, or not at
-//! all.
+//! Processes draw on all cores, which power off and on between commits. All pixels must be right, and each job must run
+//! exactly once.
 //!
-//! With `--sleeps N` the machine sleeps N times meanwhile, one in ten times whole, until its clock wakes it, and else as far
-//! as its devices do.
+//! With `--sleeps N` the machine sleeps N times during the run. One sleep in ten is a full suspend until the clock
+//! wakes the machine, the others suspend only the devices.
 //!
-//! Needs the module to be loaded. Arguments: `[--processes N] [--ups N] [--sleeps N]`: how many processes there are, and how
-//! often the cores are to be switched on in all.
+//! Needs the module to be loaded. Arguments: `[--processes N] [--ups N] [--sleeps N]`: the number of processes, the
+//! total number of times that the cores must power on, and the number of sleeps.
 
 use std::io::Read;
 use std::process::Child;
@@ -32,13 +32,13 @@ use galcore_selftests::system::ProcGc;
 use galcore_selftests::workers;
 use gpu_control::counter;
 
-/// How long the cores may take to be switched on once more.
+/// Longest time until the cores power on once more.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long the machine is awake between two sleeps, at most, in milliseconds.
+/// Longest time between two sleeps, in milliseconds.
 const AWAKE: u32 = 150;
 
-/// One process, which rests between some of its commits, until its input ends.
+/// Runs one process, which rests between some of its commits, until its input ends.
 fn child(core: usize, seed: u32) -> Result<()> {
     let (sender, is_over) = std::sync::mpsc::channel::<()>();
     thread::spawn(move || {
@@ -60,7 +60,7 @@ fn child(core: usize, seed: u32) -> Result<()> {
     Ok(())
 }
 
-/// Processes on all cores in turn.
+/// Starts processes on all cores in turn.
 fn spawn(cores: u32, processes: u32) -> Result<Vec<Child>> {
     let start = |number: u32| -> Result<Child> {
         let (core, seed) = ((number % cores).to_string(), (number + 1).to_string());
@@ -71,7 +71,7 @@ fn spawn(cores: u32, processes: u32) -> Result<Vec<Child>> {
     (0..processes).map(start).collect()
 }
 
-/// Ends the processes; returns how many commits each has made.
+/// Ends the processes. Returns the number of commits of each.
 fn finish(children: Vec<Child>) -> Result<Vec<u32>> {
     let ended = |(number, mut child): (usize, Child)| -> Result<u32> {
         drop(child.stdin.take());
@@ -84,7 +84,7 @@ fn finish(children: Vec<Child>) -> Result<Vec<u32>> {
     children.into_iter().enumerate().map(ended).collect()
 }
 
-/// Sees to it that nothing is written to before all processes are seen to be well.
+/// Fails if a process has ended early, before anything is written to its input.
 fn are_well(children: &mut [Child]) -> Result<()> {
     for (number, child) in children.iter_mut().enumerate() {
         let status = child.try_wait()?;
@@ -93,13 +93,13 @@ fn are_well(children: &mut [Child]) -> Result<()> {
     Ok(())
 }
 
-/// How often the cores have been switched on in all.
+/// Total number of times that the cores powered on.
 fn ups(controls: &[Control]) -> u64 {
     let ups = controls.iter();
     ups.map(|control| control.counter(counter::CLOCK_UPS)).sum()
 }
 
-/// Processes draw until the cores have been switched on `wanted` times.
+/// Processes draw until the cores have powered on `wanted` times.
 fn on_and_off(controls: &[Control], processes: u32, wanted: u64) -> Result<()> {
     let before = ups(controls);
     let mut children = spawn(controls.len() as u32, processes)?;
@@ -117,7 +117,7 @@ fn on_and_off(controls: &[Control], processes: u32, wanted: u64) -> Result<()> {
     Ok(())
 }
 
-/// Says how much was done.
+/// Prints the amount of work.
 fn tell(commits: Vec<u32>, ups: u64) {
     let (least, all) = (commits.iter().min(), commits.iter().sum::<u32>());
     println!("# {all} commits, of a process {least:?} at least; switched on {ups} times");

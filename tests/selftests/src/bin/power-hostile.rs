@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Attacks on the cores' power: nobody keeps the others from their recovery, the machine from its sleep, or a core from
-//! being bound again, and whatever is asked for in whatever order, all is well afterwards.
+//! Attacks on the cores' power management: no process may block recovery for other processes, system sleep, or a rebind
+//! of a core. After any sequence of requests, all cores must work.
 //!
-//! Needs the module to be loaded, with a `gpuTimeout` of a second or less. Arguments: `[--seconds N] [--seed N]`, of the part
-//! where all is done at random.
+//! Needs the module to be loaded, with a `gpuTimeout` of at most one second. Arguments: `[--seconds N] [--seed N]`, for
+//! the random part.
 
 use std::fs;
 use std::process::Child;
@@ -41,13 +41,13 @@ use gpu_control::fault;
 use gpu_control::POWER;
 use gpu_control::SCALE;
 
-/// Draws of this colour hang a core.
+/// A draw of this color hangs a core.
 const BAD: u32 = 0x0bad_0bad;
 
-/// Threads that ask for the same again and again.
+/// Threads that repeat one request.
 const THREADS: u32 = 64;
 
-/// Processes that hang a core each.
+/// Processes that hang one core each.
 const HANGERS: u32 = 4;
 
 /// State ON of 4.6.9.
@@ -69,7 +69,7 @@ fn config(device: &Device, enable: u64) -> Result<Status> {
         .0)
 }
 
-/// An attacker beside a core that only its domain resets: it comes out of its hang all the same.
+/// A core that only its power domain can reset must recover from a hang in spite of an attacker.
 fn cycle(control: &Control, what: &str) -> Result<()> {
     let mut paint = Paint::new()?;
     paint.prove(0xff34_3434)?;
@@ -143,7 +143,7 @@ fn spawn(arguments: &[&str]) -> Result<Child> {
         .spawn()?)
 }
 
-/// Hangs its core with one job and stays.
+/// Hangs its core with one job and stays alive.
 fn hanger() -> Result<()> {
     let mut paint = Paint::new()?;
     let stream = paint.fill_all(BAD);
@@ -152,7 +152,7 @@ fn hanger() -> Result<()> {
     Ok(())
 }
 
-/// Processes that each hang the GPU once: the machine sleeps.
+/// Several processes hang the GPU once each. The machine must still go to sleep.
 fn sleepless(control: &Control) -> Result<()> {
     let armed = control.arm(fault::HANG_AT_COLOUR, BAD);
     let mut children = Vec::new();
@@ -180,9 +180,9 @@ fn sleepless(control: &Control) -> Result<()> {
     Ok(())
 }
 
-/// Somebody has to wait in front of his commands: the core is bound anew meanwhile.
+/// The core is rebound while a process is delayed before its commands.
 fn rebind(control: &Control) -> Result<()> {
-    /// Enough for a price of some seconds.
+    /// Enough hangs for a delay of some seconds.
     const HANGS: u32 = 7;
     let core = system::bound()?.into_iter().next().context("no core")?;
     let mut paint = Paint::new()?;
@@ -211,13 +211,13 @@ fn rebind(control: &Control) -> Result<()> {
     let (waited, _) = waiter.join().expect("no panic");
     println!("# who has hung it waited {waited:?}");
     bound?;
-    // It may be other's time, which this process, too, has to pay for: that it ends is enough.
+    // The delay may come from hangs of other processes, which this process also pays for. It only has to end.
     let _ = others;
     ensure!(waited > Duration::from_millis(200), "nobody waited");
     Ok(())
 }
 
-/// One thread of a stormer: commands of power, at random, with draws between.
+/// One thread of a stormer: random power commands, with draws between them.
 fn ops(seed: u32, cores: u32, vg_place: Option<usize>) -> Result<()> {
     let mut random = Random::new(seed);
     let names = ["4.6.9", "6.2.3", "6.4.11", "4.6.9"];
@@ -266,7 +266,7 @@ fn ops(seed: u32, cores: u32, vg_place: Option<usize>) -> Result<()> {
     }
 }
 
-/// Draws a few times, and hangs the core now and then.
+/// Draws a few times, and sometimes hangs the core.
 fn draw(core: usize, random: &mut Random) -> Result<()> {
     let client = Client::with_device(Device::open_core(core)?)?;
     let mut paint = Paint::of(client)?;
@@ -308,7 +308,7 @@ fn draw_vg(random: &mut Random) -> Result<()> {
     client.close()
 }
 
-/// A process of several threads that do so.
+/// A process with several such threads.
 fn stormer(seed: u32, cores: u32) -> Result<()> {
     let place = vg::place()?;
     thread::scope(|scope| {
@@ -319,7 +319,7 @@ fn stormer(seed: u32, cores: u32) -> Result<()> {
     Ok(())
 }
 
-/// All of that at once, while processes are killed, cores go and come back, are cooled, and sleep.
+/// All of that at once, while processes are killed, cores are unbound and bound, throttled, and suspended.
 fn storm(controls: &[Control], seconds: u32, seed: u32) -> Result<()> {
     let cores = controls.len() as u32;
     let names = system::bound()?;
@@ -474,7 +474,7 @@ fn main() -> ExitCode {
             format!("{seconds} s of everything at random (seed {seed})"),
             move || storm(controls, seconds, seed),
         );
-        // By somebody who has hung none.
+        // In a process that has caused no hang.
         suite.test("all cores draw, at full speed", || {
             let output = system::again(&["--mode", "well"])?.output()?;
             let text = String::from_utf8_lossy(&output.stdout);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Operating points of a core, NXP's file that switches them, and hibernation.
 //!
-//! Needs the module not to be in use, bound by the device tree. Arguments: `[--hibernate 1] [MODULE PARAMETERS...]`, with
-//! an `autosuspend` that is longer than anything here. Without `--hibernate`: the device tree is `opp`. With it: it has
-//! no operating points, and the machine hibernates as far as its devices do.
+//! Needs the module not to be in use, bound by the device tree. Arguments: `[--hibernate 1] [MODULE PARAMETERS...]`,
+//! with an `autosuspend` longer than the whole run. Without `--hibernate`: needs the device tree `opp`. With
+//! `--hibernate`: needs a device tree without operating points, and the machine hibernates only its devices.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -37,22 +37,22 @@ use galcore_selftests::workers;
 use gpu_control::counter;
 use gpu_control::POWER;
 
-/// NXP's file.
+/// NXP's control file.
 const GOVERN: &str = "/sys/bus/platform/drivers/galcore/gpu_govern";
-/// The operating points of the device tree by their names, each with the least voltage in uV that the core asks for.
+/// The operating points of the device tree by name, each with the minimum voltage in uV that the core requests.
 const MODES: [(&str, u64, u64); 3] = [
     ("overdrive", 500_000_000, 1_050_000),
     ("nominal", 350_000_000, 950_000),
     ("underdrive", 200_000_000, 850_000),
 ];
-/// What the clock has at first.
+/// The clock's initial rate.
 const FIRST: u64 = 528_000_000;
 /// `gcvPOWER_OFF` of 4.6.9.
 const STATE_OFF: u64 = 1;
-/// How long what is asked for may take.
+/// Longest time until a request takes effect.
 const SOON: Duration = Duration::from_millis(1500);
 
-/// The rates that a client is told: the core's and the shaders'.
+/// The rates that a client sees: the core's and the shaders'.
 fn rates() -> Result<[u64; 2]> {
     let abi = Abi::named("6.2.4.p3").context("no such generation")?;
     let device = Device::open_as(abi, true)?;
@@ -61,7 +61,7 @@ fn rates() -> Result<[u64; 2]> {
     Ok(found)
 }
 
-/// The voltage that the core asks its regulator for.
+/// The voltage that the core requests from its regulator.
 fn voltage() -> Result<u64> {
     let folder = Path::new("/sys/kernel/debug/regulator/gpu-supply");
     for entry in fs::read_dir(folder).with_context(|| format!("{folder:?}"))? {
@@ -74,7 +74,7 @@ fn voltage() -> Result<u64> {
     bail!("nobody has the regulator")
 }
 
-/// What the file says if the rate is that of `name`.
+/// The expected text of the file at the rate of `name`.
 fn text_of(name: &str) -> String {
     let mut text = format!("GPU support {} modes\n", MODES.len());
     for (name, rate, _) in MODES {
@@ -91,14 +91,14 @@ fn switch(name: &str) -> Result<()> {
     fs::write(GOVERN, name).with_context(|| format!("{name:?} to {GOVERN}"))
 }
 
-/// Everything is as this mode has it.
+/// Rates and voltage match this mode.
 fn runs_in((name, rate, least): (&str, u64, u64)) -> Result<()> {
     same("rates", rates()?, [rate, rate])?;
     same("voltage", voltage()?, least)?;
     same("the file", govern()?, text_of(name))
 }
 
-/// The module is loaded again with other parameters; returns what it says.
+/// Reloads the module with other parameters. Returns the log lines.
 fn load_again(module: &Module, changes: &[&str]) -> Result<Vec<String>> {
     if Module::is_loaded() {
         Module::unload()?;
@@ -175,7 +175,7 @@ fn govern_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Cont
             switch(mode.0)?;
             runs_in(mode)?;
         }
-        // As a shell writes it, and in a sentence.
+        // With a newline, as from a shell, and inside a sentence.
         switch("underdrive\n")?;
         runs_in(MODES[2])?;
         switch("to nominal, please")?;
@@ -254,7 +254,7 @@ fn govern_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Cont
         ensure!(!Path::new(GOVERN).exists(), "it is still there");
         ensure!(voltage().is_err(), "the regulator is still had");
         system::to_driver("bind", &core)?;
-        // The rate that the clock has is kept.
+        // The clock keeps its rate.
         runs_in(MODES[2])?;
         switch("overdrive")?;
         runs_in(MODES[0])?;
@@ -328,12 +328,12 @@ fn govern_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Cont
     );
 }
 
-/// The file, or the core, is not there.
+/// Whether the file or the core does not exist.
 fn is_gone(error: &std::io::Error) -> bool {
     error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENODEV)
 }
 
-/// The machine goes to this sleep as far as its devices do, and wakes up at once.
+/// The machine enters this sleep state up to the suspend of devices, and wakes up at once.
 fn test_sleep(state: &str) -> Result<()> {
     let set =
         |path: &str, text: &str| fs::write(path, text).with_context(|| format!("{text} to {path}"));
@@ -388,17 +388,17 @@ fn hibernation_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a
         same("error", number, Some(libc::EBUSY))?;
         let lines: Vec<String> = log.lines()?.into_iter().map(|line| line.text).collect();
         says(&lines, LOST)?;
-        // Everything is there.
+        // Nothing is lost.
         paint.expect(|_, _| 0xff21_2223)?;
         paint.prove(0xff22_2324)?;
-        // Other sleep is as ever.
+        // Other sleep states still work.
         test_sleep("freeze")?;
         paint.expect(|_, _| 0xff22_2324)?;
         paint.prove(0xff23_2425)?;
         paint.close()
     });
     suite.test("if nobody has any of it, it does not", move || {
-        // With the device open, too.
+        // Also with the device open.
         let device = Device::open()?;
         let log = &mut KernelLog::from_now()?;
         test_sleep("disk")?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What clients ask for of a core's power and clock: the vendor's states, a core that is to stay on, its divider, and
-//! what cools it.
+//! Power and clock requests of clients: the vendor's power states, a core that must stay on, the clock divider, and
+//! thermal throttling.
 //!
 //! Needs the module not to be in use, bound by the device tree. Arguments: `[MODULE PARAMETERS...]`, with an
-//! `autosuspend` that is longer than anything here, so that a core goes off only as it is asked to.
+//! `autosuspend` longer than the whole run, so that a core powers off only on request.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -49,19 +49,19 @@ use gpu_control::POWER_CLOCK;
 use gpu_control::POWER_DOMAIN;
 use gpu_control::SCALE;
 
-/// What a core that is on gets.
+/// Power and clock of a core that is on.
 const ON: u32 = POWER_CLOCK | POWER_DOMAIN;
 /// The full clock.
 const FULL: u32 = 64;
-/// How long what is asked for may take.
+/// Longest time until a request takes effect.
 const SOON: Duration = Duration::from_millis(1500);
 /// `gcvSTATUS_CHIP_NOT_READY`.
 const CHIP_NOT_READY: Status = Status(11);
-/// What cools something.
+/// The cooling devices.
 const COOLING: &str = "/sys/class/thermal";
 
-/// The states of `gceCHIPPOWERSTATE` in the order ON, OFF, IDLE, SUSPEND, and how many numbers there are below the first
-/// that is none. Source: tests/abi.
+/// The states of `gceCHIPPOWERSTATE` in the order ON, OFF, IDLE, SUSPEND, and the first invalid number. Source:
+/// tests/abi.
 fn states(abi: &Abi) -> ([u64; 4], u64) {
     match abi.name {
         "dove_old" => ([0, 1, 2, 3], 4),
@@ -74,7 +74,7 @@ fn states(abi: &Abi) -> ([u64; 4], u64) {
     }
 }
 
-/// Those of 4.6.9, and its forms that nobody waits for.
+/// The states of 4.6.9, and its forms that do not wait.
 const STATE_ON: u64 = 0;
 const STATE_OFF: u64 = 1;
 const STATE_IDLE: u64 = 2;
@@ -86,7 +86,7 @@ fn set(device: &Device, state: u64) -> Result<Status> {
     Ok(device.ask(command, &[("state", state)], "state")?.0)
 }
 
-/// Asks for it, and gets it.
+/// Requests a state, which must succeed.
 fn switch(device: &Device, state: u64) -> Result<()> {
     same(
         "SET_POWER_MANAGEMENT_STATE",
@@ -131,7 +131,7 @@ fn open(name: &str) -> Result<Device> {
     Ok(Device::open_as(abi, true)?)
 }
 
-/// Every generation's numbers mean what they say, and others nothing.
+/// The numbers of every generation select the right states, and other numbers are refused.
 fn numbers(abi: &'static Abi, control: &Control) -> Result<()> {
     let device = Device::open_as(abi, true)?;
     let (numbers, count) = states(abi);
@@ -160,7 +160,7 @@ fn numbers(abi: &'static Abi, control: &Control) -> Result<()> {
     is_off(control)
 }
 
-/// Draws while another client has the core go off, whatever it does.
+/// Draws while another client keeps asking for the state.
 fn draw_beside(control: &Control, state: u64) -> Result<()> {
     let is_over = &AtomicBool::new(false);
     let before = control.counter(counter::CLOCK_UPS);
@@ -246,7 +246,7 @@ fn state_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
             runs_at(control, FULL)?;
             same("state", query(paint.device())?.0, STATE_ON)?;
         }
-        // From off, too.
+        // Also from OFF.
         switch(paint.device(), STATE_OFF)?;
         is_off(control)?;
         switch(paint.device(), STATE_IDLE)?;
@@ -254,13 +254,13 @@ fn state_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
         same("state", query(paint.device())?, (STATE_IDLE, true))?;
         paint.prove(0xff55_5555)?;
         runs_at(control, FULL)?;
-        // Until ON is asked for, too.
+        // It also ends when ON is requested.
         switch(paint.device(), STATE_IDLE)?;
         same("64ths", control.read(SCALE), 1)?;
         switch(paint.device(), STATE_ON)?;
         same("64ths", control.read(SCALE), FULL)?;
         same("state", query(paint.device())?, (STATE_ON, true))?;
-        // And over a time without power.
+        // It does not survive a power-off.
         switch(paint.device(), STATE_IDLE)?;
         switch(paint.device(), STATE_IDLE)?;
         switch(paint.device(), STATE_OFF)?;
@@ -292,7 +292,7 @@ fn state_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
             let mut paint = Paint::new()?;
             for round in 0..20u32 {
                 paint.prove(0xff0c_0c0c)?;
-                // In every second round it comes on for this.
+                // In every second round the core must power on first.
                 if round % 2 == 0 {
                     switch(paint.device(), STATE_OFF)?;
                     is_off(control)?;
@@ -326,18 +326,18 @@ fn state_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
             unlock(device, node)?;
             device.free(node)?;
             switch(device, STATE_OFF)?;
-            // What frees the node may look at it.
+            // The work that frees the node may look at the core.
             eventually("the core is off", SOON, || Ok(control.read(POWER) == 0))?;
             same("state", query(device)?, (STATE_OFF, true))?;
         }
-        // And while another thread looks.
+        // The same while another thread queries the core.
         let is_over = &AtomicBool::new(false);
         let watcher = open("4.6.9")?;
         thread::scope(|scope| -> Result<()> {
             let watching = scope.spawn(move || -> Result<()> {
                 while !is_over.load(Relaxed) {
                     query(&watcher)?;
-                    // A look that follows at once keeps the core on, too.
+                    // A query that follows at once would keep the core on.
                     thread::sleep(Duration::from_micros(100));
                 }
                 Ok(())
@@ -346,7 +346,7 @@ fn state_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
                 for round in 0..10 {
                     paint.prove(0xff0f_0f00 + round)?;
                     switch(paint.device(), STATE_OFF)?;
-                    // Looks under way keep it on until they have ended.
+                    // Queries in progress keep it on until they end.
                     eventually("the core is off beside one that looks", 10 * SOON, || {
                         Ok(control.read(POWER) == 0)
                     })?;
@@ -380,7 +380,7 @@ fn state_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
         },
     );
     suite.test("who waits for OFF can be killed", move || {
-        // The first draw's time, and the second's.
+        // The duration of each of the two draws.
         let armed = control.arm(fault::SLOW_DRAWS, 700_000);
         let mut other = system::again(&["--wait"])?.stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
@@ -410,7 +410,7 @@ fn state_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
         let (status, _) = device.send(Command::RESET, &uapi::Event { queue: 0 })?;
         same("RESET", status, Status::OK)?;
         same("stamp", stamp(&device)?, before + 1)?;
-        // Nothing else.
+        // The surface is unchanged.
         paint.expect(|_, _| 0xff1a_1a1a)?;
         paint.close()
     });
@@ -447,7 +447,7 @@ fn state_tests<'a>(suite: &mut Suite<'a>, control: &'a Control) {
     });
 }
 
-/// What cannot be reset stays cut off, whatever is asked of it.
+/// A core that cannot be reset stays cut off, whatever clients request.
 fn given_up(control: &Control) -> Result<()> {
     let core = system::bound()?.into_iter().next().context("no core")?;
     let mut paint = Paint::new()?;
@@ -479,14 +479,14 @@ fn given_up(control: &Control) -> Result<()> {
         switch(paint.device(), state)?;
     }
     system::to_driver("bind", &core)?;
-    // What it wants holds for the core that has come.
+    // The client's request still applies to the new core.
     paint.prove(0xff33_3333)?;
     runs_at(control, 32)?;
     paint.close()?;
     runs_at(control, FULL)
 }
 
-/// A core that a client keeps on is reset by its power domain all the same.
+/// A core that a client keeps on can still be reset by its power domain.
 fn cycled(control: &Control) -> Result<()> {
     let keeper = open("6.2.3")?;
     let kept = keeper.ask("CONFIG_POWER_MANAGEMENT", &[("enable", 0)], "enable")?;
@@ -518,7 +518,7 @@ fn cycled(control: &Control) -> Result<()> {
     paint.close()
 }
 
-/// A core for vector graphics has the states, and no divider.
+/// A core for vector graphics has the states, but no divider.
 fn vector_states() -> Result<()> {
     let place = vg::place()?.context("no core for vector graphics")?;
     let control = &Control::open_core(place)?;
@@ -565,7 +565,7 @@ fn keep_tests<'a>(
             same("before", config(1)?, 1)?;
             switch(&device, off)?;
             is_off(control)?;
-            // Whoever ends does not keep it.
+            // A client that exits does not keep the core on.
             same("before", config(0)?, 1)?;
             drop(device);
             let device = open("4.6.9")?;
@@ -593,7 +593,7 @@ fn keep_tests<'a>(
         paint.prove(0xff51_5151)?;
         runs_at(control, 16)?;
         same("64", set_scale(&device, 64)?, Status::OK)?;
-        // Another core, which nobody has asked for.
+        // After a rebind, no request to keep the core on exists.
         eventually("the core is off", SOON, || {
             switch(paint.device(), STATE_OFF)?;
             Ok(control.read(POWER) == 0)
@@ -631,7 +631,7 @@ fn keep_tests<'a>(
     );
 }
 
-/// The folder of what cools `core`.
+/// The directory of the cooling device of `core`.
 fn cooling_device(core: &str) -> Result<PathBuf> {
     let is_its = |path: &PathBuf| {
         fs::read_to_string(path.join("type")).is_ok_and(|name| name.trim() == core)
@@ -654,7 +654,7 @@ fn clock_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Contr
         same("64ths", control.read(SCALE), 16)?;
         same("told", scale(paint.device())?[0], 16)?;
         paint.prove(0xff72_7272)?;
-        // It is there again with the power.
+        // The divider is restored at power-on.
         switch(paint.device(), STATE_OFF)?;
         is_off(control)?;
         same("told of a core that is off", scale(paint.device())?[0], 16)?;
@@ -678,7 +678,7 @@ fn clock_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Contr
         same("64ths", control.read(SCALE), 2)?;
         let status = system::again(&["--draw"])?.status()?;
         same("another's picture at its speed", status.code(), Some(0))?;
-        // It goes on being what was asked for.
+        // The other client's request stays stored.
         let mut other = system::Killed(system::again(&["--stay"])?.stdout(Stdio::piped()).spawn()?);
         let mut line = String::new();
         let out = other.0.stdout.as_mut().context("no output")?;
@@ -732,13 +732,13 @@ fn clock_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Contr
             same("64ths", control.read(SCALE), wanted)?;
         }
         ensure!(cool(7).is_err(), "a state more than there are");
-        // Who wants more than it can have gets that, and who wants less that.
+        // The lower of the requested clock and the thermal limit applies.
         cool(2)?;
         same("32", set_scale(paint.device(), 32)?, Status::OK)?;
         same("64ths", control.read(SCALE), 16)?;
         same("4", set_scale(paint.device(), 4)?, Status::OK)?;
         same("64ths", control.read(SCALE), 4)?;
-        // Off, and cooler meanwhile.
+        // Throttled while it is off.
         switch(paint.device(), STATE_OFF)?;
         is_off(control)?;
         same("64", set_scale(paint.device(), 64)?, Status::OK)?;
@@ -747,7 +747,7 @@ fn clock_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Contr
         paint.prove(0xff92_9292)?;
         runs_at(control, 4)?;
         paint.close()?;
-        // It goes while it is cooled.
+        // The module is unloaded while the core is throttled.
         Module::unload()?;
         module.with(&["initgpu3DMinClock=24"]).load_or_fail()?;
         let mut paint = Paint::new()?;
@@ -811,7 +811,7 @@ fn clock_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Contr
             let [three_d, two_d, vector] = cores.as_slice() else {
                 bail!("{before:?}");
             };
-            // The vendor's default is a rate like any other.
+            // The vendor's default is treated like any other rate.
             let mut wanted = before.clone();
             wanted.insert(three_d.clone(), 156_000_000);
             same("3D", loaded(&["coreClock=156000000"])?, wanted.clone())?;
@@ -826,7 +826,7 @@ fn clock_tests<'a>(suite: &mut Suite<'a>, module: &'a Module, control: &'a Contr
     }
 }
 
-/// Another client, which has it open.
+/// Runs another client that keeps the device open.
 fn stay() -> Result<()> {
     let _paint = Paint::new()?;
     println!("ready");
@@ -835,7 +835,7 @@ fn stay() -> Result<()> {
     }
 }
 
-/// A client that waits for OFF, which comes to nothing: behind what it waits for comes another job.
+/// A client that waits for OFF, which cannot succeed: another job follows the one that it waits for.
 fn wait_for_off() -> Result<()> {
     let mut paint = Paint::new()?;
     let device = open("4.6.9")?;
@@ -850,7 +850,7 @@ fn wait_for_off() -> Result<()> {
     }
 }
 
-/// Another client, which wants the full clock by saying nothing.
+/// Runs another client, which gets the full clock because it requests no other.
 fn draw() -> Result<()> {
     let control = Control::open()?;
     let mut paint = Paint::new()?;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A core that has nothing to do goes off, and comes back for the first job as if it had not.
+//! An idle core powers off, and powers on for the next job without loss of state that a client can see.
 //!
-//! What it gets from the board's power controller is read from the model, which takes an access to a register of a core
-//! that is off for a breach, and forgets all of its state with its power domain.
+//! The model of the board's power controller shows which clocks and domains are on. It reports register accesses to a
+//! core that is off as violations, and discards the core's state when the power domain turns off.
 //!
 //! Needs the module not to be in use, bound by the device tree. Arguments: `[--rounds N] [--sleeps N] [--workloads N]
-//! [MODULE PARAMETERS...]`, with `autosuspend` among them. With `--workloads`: how long the core is on, by
-//! two times without work, or, from 2, by four. With `--sleeps`: the machine sleeps.
+//! [MODULE PARAMETERS...]`, with `autosuspend` among them. `--workloads`: measures the time that the core is on, with
+//! two values of `autosuspend` (N = 1) or four (N from 2 on). `--sleeps`: tests system sleep.
 
 use std::fs;
 use std::process::ExitCode;
@@ -40,21 +40,21 @@ use gpu_control::POWER;
 use gpu_control::POWER_CLOCK;
 use gpu_control::POWER_DOMAIN;
 
-/// What a core that is on gets.
+/// Power and clock of a core that is on.
 const ON: u32 = POWER_CLOCK | POWER_DOMAIN;
-/// Pages that are mapped.
+/// Number of mapped pages.
 const PAGES: usize = 16;
 const PAGE: usize = 4096;
-/// How long a slow job takes, how many of them each client sends without waiting, and how many clients there are.
+/// Duration of a slow job, jobs that each client sends without a wait, and number of clients.
 const JOB: Duration = Duration::from_millis(2500);
 const JOBS: u32 = 1;
 const CLIENTS: u32 = 5;
-/// How long a core may take to go off.
+/// Longest time until a core powers off.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The kernel's power management of a device.
+/// Directory of the devices, with their power management attributes.
 const DEVICES: &str = "/sys/bus/platform/devices";
 
-/// A file of the device of core 0.
+/// Reads a file of core 0's device.
 fn attribute(name: &str) -> Result<String> {
     let core = system::bound()?
         .into_iter()
@@ -76,7 +76,7 @@ fn wait_until_off(control: &Control) -> Result<()> {
     eventually("the core is off", PATIENCE, || Ok(control.read(POWER) == 0))
 }
 
-/// The core is off, and nothing that this does switches it on.
+/// Fails if `what` powers on a core that is off.
 fn stays_off(control: &Control, what: impl FnOnce() -> Result<()>) -> Result<()> {
     wait_until_off(control)?;
     let before = control.counter(counter::CLOCK_UPS);
@@ -84,7 +84,7 @@ fn stays_off(control: &Control, what: impl FnOnce() -> Result<()>) -> Result<()>
     same("switched on", control.counter(counter::CLOCK_UPS), before)
 }
 
-/// Draws, at moments when the core is on, off, and in between.
+/// Draws at moments when the core is on, off, or in transition.
 fn draw_again_and_again(control: &Control, rounds: u32, delay: u64) -> Result<()> {
     let mut paint = Paint::new()?;
     let mut random = Random::new(5);
@@ -93,7 +93,7 @@ fn draw_again_and_again(control: &Control, rounds: u32, delay: u64) -> Result<()
         paint
             .prove(random.colour() | 0xff00_0000)
             .with_context(|| format!("round {round}"))?;
-        // CAST: few milliseconds.
+        // CAST: a few milliseconds.
         let rest = random.below(2 * delay as u32 + 60);
         thread::sleep(Duration::from_millis(rest.into()));
     }
@@ -103,11 +103,11 @@ fn draw_again_and_again(control: &Control, rounds: u32, delay: u64) -> Result<()
     paint.close()
 }
 
-/// What is done when the machine sleeps.
+/// Tests of system sleep.
 fn sleep_tests<'a>(suite: &mut Suite<'a>, control: &'a Control, sleeps: u32) {
     suite.test("the machine sleeps, whatever is drawn", move || {
         wait_until_off(control)?;
-        // Off, it stays off.
+        // A core that is off stays off.
         stays_off(control, system::sleep_devices)?;
         stays_off(control, system::sleep_whole)?;
         workers::draw_and_sleep(3, sleeps, system::sleep_devices)?;
@@ -123,7 +123,7 @@ fn sleep_tests<'a>(suite: &mut Suite<'a>, control: &'a Control, sleeps: u32) {
                 .collect::<Result<Vec<_>>>()?;
             let signal = workers[0].paint.device().create_signal(false)?;
             let armed = control.arm(fault::SLOW_DRAWS, JOB.as_micros() as u32);
-            // By turns: each goes on in its own context.
+            // In turn, so that each switches to its own context.
             for _ in 0..JOBS {
                 for worker in &mut workers {
                     worker.send(signal)?;
@@ -160,7 +160,7 @@ fn sleep_tests<'a>(suite: &mut Suite<'a>, control: &'a Control, sleeps: u32) {
             println!("# {took:?}");
             ensure!(took > Duration::from_secs(9), "too soon");
             same("its resets", paint.device().resets()?, (1, 0, 1))?;
-            // It goes on.
+            // Drawing still works.
             paint.prove(0xff0d_0e0f)?;
             paint.close()
         },
@@ -172,8 +172,8 @@ fn active() -> Result<u64> {
     Ok(read("runtime_active_time")?.parse()?)
 }
 
-/// Draws `rate` pictures a second (0: as many as it can) for a while; returns how much of it the core was on, in per cent,
-/// and how often it was switched on.
+/// Draws `rate` pictures per second (0: as many as possible) for a while. Returns the percentage of time that the core
+/// was on, and the number of times that it powered on.
 fn workload(control: &Control, rate: u32) -> Result<(u64, u64)> {
     const LENGTH: Duration = Duration::from_secs(3);
     let mut paint = Paint::new()?;
@@ -195,7 +195,7 @@ fn workload(control: &Control, rate: u32) -> Result<(u64, u64)> {
     Ok((100 * on / took.as_millis() as u64, ups))
 }
 
-/// How long a core is on, by how long it may have nothing to do and by what is drawn.
+/// Measures how long a core is on, by autosuspend delay and workload.
 fn workloads<'a>(
     suite: &mut Suite<'a>,
     module: &'a Module,
@@ -421,7 +421,7 @@ fn main() -> ExitCode {
             let armed = control.arm(fault::IDENTITY, fault::IDENTITY_OTHER);
             let stream = paint.fill_all(0xff56_3412);
             paint.commit(&stream, galcore_client::Queue::new().signal(signal))?;
-            // Who waits is not left alone.
+            // The wait must end.
             paint.device().wait_signal(signal, 10_000)?;
             drop(armed);
             paint.expect(|_, _| 0xff21_4365)?;

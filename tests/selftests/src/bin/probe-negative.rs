@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! insmod with things wrong: an error in bounded time, one clear line in the kernel log, no harm done.
+//! insmod with wrong parameters or faulty hardware: it must fail in bounded time with one clear line in the kernel log,
+//! and do no harm.
 //!
-//! Needs the module not to be loaded, or loaded and not in use. Arguments: `[--refused WORDS] [MODULE PARAMETERS...]`;
-//! with `--refused` the board is wrong as it is, and the line has these words.
+//! Needs the module not to be loaded, or loaded and not in use. Arguments: `[--refused WORDS] [MODULE PARAMETERS...]`.
+//! `--refused`: the board itself is wrong, and the line must contain WORDS.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -24,10 +25,10 @@ use galcore_selftests::system::LogLine;
 use galcore_selftests::system::Module;
 use gpu_control::fault;
 
-/// Longest time a probe that fails may take.
+/// Longest time of a failing probe.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Lines about the driver that are errors.
+/// The driver's error lines.
 fn errors(lines: &[LogLine]) -> Vec<&LogLine> {
     lines
         .iter()
@@ -35,7 +36,7 @@ fn errors(lines: &[LogLine]) -> Vec<&LogLine> {
         .collect()
 }
 
-/// Loads, and wants it to fail, with one error line that has one of `words`.
+/// Loads the module, which must fail with one error line that contains one of `words`.
 fn expect_failure(module: &Module, what: &str, words: &[&str]) -> Result<()> {
     let mut log = KernelLog::from_now()?;
     let (took, result) = module.load();
@@ -46,7 +47,7 @@ fn expect_failure(module: &Module, what: &str, words: &[&str]) -> Result<()> {
         Module::unload()?;
     }
     match result {
-        // A driver for a device-tree node is registered before it is known whether the node is any good.
+        // A driver for a device-tree node registers before it can check the node.
         Ok(()) if !module.bound_by_parameters() => {
             ensure!(!opens, "{what}: the device can be opened")
         }
@@ -80,13 +81,13 @@ fn expect_failure(module: &Module, what: &str, words: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Wants one line with `text`.
+/// Fails unless exactly one line contains `text`.
 fn told(lines: &[LogLine], text: &str) -> Result<()> {
     let count = lines.iter().filter(|line| line.text.contains(text)).count();
     same(&format!("lines {text:?}"), count, 1)
 }
 
-/// Loads as it should be, draws, unloads.
+/// Loads with good parameters, draws, unloads.
 fn expect_success(module: &Module) -> Result<()> {
     module.load_or_fail()?;
     let mut paint = Paint::new()?;
@@ -95,7 +96,7 @@ fn expect_success(module: &Module) -> Result<()> {
     Module::unload()
 }
 
-/// Parameters that no board has, and what the error line should name.
+/// Parameters that fit no board, and the word that the error line must contain.
 const NONSENSE: &[(&str, &str)] = &[
     ("registerMemBase=0", "registerMemBase"),
     ("registerMemBase=0x10000004", "registerMemBase"),
@@ -164,7 +165,7 @@ fn main() -> ExitCode {
         });
         suite.test("an interrupt that never comes", move || {
             by_parameters()?;
-            // SPI 60 is nobody's on this machine.
+            // SPI 60 is unused on this machine.
             let wrong = module.with(&["irqLine=92"]);
             expect_failure(&wrong, "unused SPI", &["irqLine", "interrupt", "IRQ"])?;
             expect_success(module)
@@ -175,7 +176,7 @@ fn main() -> ExitCode {
                 let mut log = KernelLog::from_now()?;
                 let (took, result) = module.with(&[change]).load();
                 ensure!(took < LIMIT, "{change}: insmod took {took:?}");
-                // It may stay and wait for a node of the device tree; a device there must not be.
+                // The module may stay loaded and wait for a device-tree node, but it must not create a device.
                 let opens = result.is_ok() && Device::open().is_ok();
                 if Module::is_loaded() {
                     Module::unload()?;

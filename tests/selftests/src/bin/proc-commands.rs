@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The commands of `/proc/driver/gc`, each by what it does to the cores, to memory, or to the log.
+//! The commands of `/proc/driver/gc`: each is checked by its effect on the cores, on memory, or on the log.
 //!
 //! Needs the module to be loaded, with `gpuTimeout`, and not to be in use.
 
@@ -47,7 +47,7 @@ use gpu_control::POWER_CLOCK;
 use gpu_control::POWER_DOMAIN;
 use gpu_control::SCALE;
 
-/// All of them.
+/// All commands.
 const COMMANDS: [&str; 25] = [
     "printPID",
     "powerDebug",
@@ -76,26 +76,26 @@ const COMMANDS: [&str; 25] = [
     "nonsense",
 ];
 
-/// What a core that is on gets.
+/// Power and clock of a core that is on.
 const ON: u32 = POWER_CLOCK | POWER_DOMAIN;
-/// How long what is asked for may take.
+/// Longest time until a request takes effect.
 const SOON: Duration = Duration::from_secs(10);
-/// Longer than anything takes, in milliseconds.
+/// Longer than any operation, in milliseconds.
 const LONG: u32 = 20_000;
-/// Argument of the process that is no admin.
+/// Argument of the process that is not an administrator.
 const USER: &str = "--user";
 /// Argument of a process that tries to start a client.
 const START: &str = "--start";
 /// Argument of a process that sends RESET.
 const RESET: &str = "--reset";
-/// Argument of a process that sends RESET, and BROADCAST_GPU_STUCK, all the time.
+/// Argument of a process that keeps sending RESET and BROADCAST_GPU_STUCK.
 const STORM: &str = "--storm";
 /// Allocations that `memFail` grants first.
 const GRANTED: u32 = 30;
-/// Of so many LINKs `hang` has one lead nowhere.
+/// `hang` makes one of this many LINKs lead to an invalid address.
 const LINKS: u32 = 50;
 
-/// Writes it, in one call.
+/// Writes the command with one call.
 fn tell(command: &str) -> Result<()> {
     let mut file = OpenOptions::new().write(true).open(ProcGc::PATH)?;
     let bytes = file
@@ -104,7 +104,7 @@ fn tell(command: &str) -> Result<()> {
     same(command, bytes, command.len())
 }
 
-/// What the print modes are: processes, resets, commands.
+/// Fails unless the print modes are these: processes, resets, commands.
 fn modes(pids: u32, resets: u32, commands: u32) -> Result<()> {
     same(
         "line 5",
@@ -113,7 +113,7 @@ fn modes(pids: u32, resets: u32, commands: u32) -> Result<()> {
     )
 }
 
-/// How often a core of the driver's was reset, by debugfs.
+/// Number of resets of one of the driver's cores, from debugfs.
 fn resets(core: usize) -> Result<u32> {
     let text = fs::read_to_string("/sys/kernel/debug/galcore/resets")?;
     let start = format!("core {core} ");
@@ -121,7 +121,7 @@ fn resets(core: usize) -> Result<u32> {
     Ok(line.with_context(|| text.clone())?.parse()?)
 }
 
-/// What the log says from now on.
+/// The log from now on.
 struct Log(KernelLog, Vec<String>);
 
 impl Log {
@@ -154,7 +154,7 @@ impl Log {
     }
 }
 
-/// The processor that is no admin writes all commands to its standard input.
+/// A process that is not an administrator writes all commands to a descriptor that it got from root as standard input.
 fn user() -> Result<()> {
     become_user(1000)?;
     let mut file = File::from(rustix::io::dup(std::io::stdin())?);
@@ -172,7 +172,7 @@ fn user() -> Result<()> {
     Ok(())
 }
 
-/// A command that the driver refuses, and tells the log of.
+/// A command that the driver refuses and logs.
 fn refused_commit() -> Result<()> {
     let mut client = Client::start()?;
     let mut stream = Stream::new();
@@ -183,7 +183,7 @@ fn refused_commit() -> Result<()> {
     Ok(())
 }
 
-/// Draws `commits` cells, each by a commit of its own, on one colour, and looks at all of them.
+/// Draws `commits` cells on one background color, each with its own commit, and checks all of them.
 fn draw_cells(paint: &mut Paint, commits: u32, colour: u32) -> Result<()> {
     ensure!(commits <= CELLS, "{commits} of {CELLS} cells");
     let ground = !colour | 0xff00_0000;
@@ -217,7 +217,7 @@ fn print_tests(suite: &mut Suite<'_>) {
         );
         modes(0, 1, 0)?;
         let after = fs::read_to_string(ProcGc::PATH)?;
-        // But for the registers.
+        // The registers may differ.
         let rest = |text: &str| text.lines().skip(4).map(str::to_string).collect::<Vec<_>>();
         same(
             "lines",
@@ -285,7 +285,7 @@ fn print_tests(suite: &mut Suite<'_>) {
         paint.prove(0xff11_0002)?;
         tell("dumpCmdBuf 0")?;
         log.has(&["job ", " words"])?;
-        // The fill's colour is among them, and words are as the client has written them.
+        // The fill's color is among them, and the words match the client's.
         log.has(&[" ff110002"])?;
         let words = paint.fill_all(0xff11_0002).words().to_vec();
         let first: Vec<String> = words[..8]
@@ -313,14 +313,14 @@ fn print_tests(suite: &mut Suite<'_>) {
     suite.test("debug: lines of a zone, or none", || {
         let device = Device::open()?;
         let mut log = Log::new()?;
-        // A signal that there is not; and a record about a node that there is not.
+        // A signal that does not exist, and a record that refers to it.
         let mistakes = || -> Result<()> {
             ensure!(device.wait_signal(0x7eee_eeee, 0).is_err(), "a signal");
             device.commit_queue(Queue::new().signal(0x7eee_eeee))?;
             Ok(())
         };
         let [refusal, record] = ["refused with gcvSTATUS_", "a SIGNAL record is left out"];
-        // Nobody has them; the vendor's driver has no name for INFO.
+        // These levels have no lines. The vendor's driver has no name for INFO.
         for (command, reply, zone, told) in [
             (
                 "debug -1 0x7ff",
@@ -380,7 +380,7 @@ fn core_tests<'a>(suite: &mut Suite<'a>, cores: &'a [Control]) {
     suite.test(
         "a line of registers for each core, behind the nine",
         move || {
-            // No core comes on or goes off between two lines.
+            // No core may power on or off between two lines.
             let text = system::awake(|| fs::read_to_string(ProcGc::PATH))??;
             for line in text.lines() {
                 println!("# {line}");
@@ -402,7 +402,7 @@ fn core_tests<'a>(suite: &mut Suite<'a>, cores: &'a [Control]) {
                 same("core", other, core)?;
                 u32::from_str_radix(clock, 16)?;
             }
-            // The nine tell of one of them, or of the only one.
+            // The nine lines describe one of the cores, or the only one.
             if let [_, ..] = lines[9..] {
                 let first =
                     |index: usize| lines[9..].iter().any(|line| line.ends_with(lines[index]));
@@ -432,12 +432,12 @@ fn core_tests<'a>(suite: &mut Suite<'a>, cores: &'a [Control]) {
             tell(&format!("{divider}\n"))?;
             at(64 / divider).with_context(|| format!("{divider}"))?;
         }
-        // All that begins with 1 but is not 16.
+        // The driver treats any number that begins with 1, other than 16, as 1.
         tell("128")?;
         at(64)?;
         tell("320")?;
         at(2)?;
-        // It is so at work too, and for who comes.
+        // The divider also applies during work, and to new clients.
         let mut paint = Paint::new()?;
         paint.prove(0xff12_0001)?;
         at(2)?;
@@ -502,7 +502,7 @@ fn core_tests<'a>(suite: &mut Suite<'a>, cores: &'a [Control]) {
                 tell("clkoffonly")?;
                 let line = format!("clkoffonly is {on}: power domains: {}", cores.len());
                 log.has(&[&line])?;
-                // They have to come on to go off otherwise.
+                // They must power on before they can power off in the other way.
                 tell("offidle")?;
                 for core in cores {
                     is_at(core, ON)?;
@@ -528,7 +528,7 @@ fn core_tests<'a>(suite: &mut Suite<'a>, cores: &'a [Control]) {
             Ok(())
         };
         let mut log = Log::new()?;
-        // At once, and not when the usual time is over.
+        // It takes effect at once, not after the usual delay.
         for _ in 0..3 {
             tell("re")?;
             all_at(ON)?;
@@ -556,7 +556,7 @@ fn core_tests<'a>(suite: &mut Suite<'a>, cores: &'a [Control]) {
                 )?;
             }
         }
-        // One that draws is left alone.
+        // A core that draws is left alone.
         let armed = cores[0].arm(fault::SLOW_DRAWS, 300_000);
         let stream = paint.fill_all(0xff15_1003);
         paint.commit(&stream, &mut Queue::new())?;
@@ -574,7 +574,7 @@ fn core_tests<'a>(suite: &mut Suite<'a>, cores: &'a [Control]) {
         move || stormy(cores),
     );
     suite.test("irq: jobs end without interrupts", move || {
-        // The interrupts' number that the kernel counts: the model raises its line, or does not.
+        // Uses the model's count of interrupts that it raised.
         let mut paint = Paint::new()?;
         draw_cells(&mut paint, 20, 0xff16_0000)?;
         let interrupts = || cores[0].counter(counter::INTERRUPTS);
@@ -587,18 +587,18 @@ fn core_tests<'a>(suite: &mut Suite<'a>, cores: &'a [Control]) {
         draw_cells(&mut paint, 100, 0xff16_2000)?;
         println!("# without interrupts: {} ms", begun.elapsed().as_millis());
         same("interrupts", interrupts(), before)?;
-        // Over a time without power, too.
+        // Also across a power-off.
         is_at(&cores[0], 0)?;
         paint.prove(0xff16_3000)?;
         same("interrupts", interrupts(), before)?;
         tell("irq 1")?;
-        // The hang check may see the end of one first.
+        // The hang check may see the end of the first one before the interrupt.
         for round in 0..5 {
             paint.prove(0xff16_3001 + round)?;
         }
         ensure!(interrupts() > before, "none come");
         paint.close()?;
-        // Who is bound anew looks for them at once.
+        // A core that is bound again uses interrupts at once.
         tell("irq 0")?;
         for core in system::bound()? {
             system::to_driver("unbind", &core)?;
@@ -626,7 +626,7 @@ fn core_tests<'a>(suite: &mut Suite<'a>, cores: &'a [Control]) {
             let armed = cores[0].arm(fault::SLOW_DRAWS, 300_000);
             let stream = paint.fill_all(0xff17_0002);
             paint.commit(&stream, &mut Queue::new())?;
-            // It may be busy coming on.
+            // The core may still be powering on.
             std::thread::sleep(Duration::from_millis(100));
             tell("dumpall")?;
             drop(armed);
@@ -634,7 +634,7 @@ fn core_tests<'a>(suite: &mut Suite<'a>, cores: &'a [Control]) {
             log.has(&[" 664: "])?;
             let id = std::process::id();
             log.has(&["job ", &format!(" of process {id}: "), " words at "])?;
-            // The colour of the one that is under way, not of what has ended.
+            // The color of the running job, not of a finished one.
             log.has(&[" ff170002"])?;
             log.lacks("ff170001")?;
             paint.client.finish()?;
@@ -644,14 +644,14 @@ fn core_tests<'a>(suite: &mut Suite<'a>, cores: &'a [Control]) {
     );
 }
 
-/// A core gets this of power, soon.
+/// Waits until a core's power state is `power`.
 fn is_at(control: &Control, power: u32) -> Result<()> {
     eventually(&format!("power is {power:#x}"), SOON, || {
         Ok(control.read(POWER) == power)
     })
 }
 
-/// What a process with this user id gets of RESET (or command `number`) in the generation `name`.
+/// The status of RESET (or command `number`) for a process with this user id in the generation `name`.
 fn ask_reset(name: &str, number: Option<u32>, user: u32) -> Result<i32> {
     let number = number.map(|number| number.to_string()).unwrap_or_default();
     let output = system::again(&[RESET, name, &number, &user.to_string()])?.output()?;
@@ -659,7 +659,7 @@ fn ask_reset(name: &str, number: Option<u32>, user: u32) -> Result<i32> {
     text.trim().parse().with_context(|| text.to_string())
 }
 
-/// The same, in that process.
+/// The process that sends the command.
 fn send_reset(mut words: impl Iterator<Item = String>) -> Result<()> {
     let mut word = || words.next().context("an argument");
     let abi = Abi::named(&word()?).context("a generation")?;
@@ -678,13 +678,13 @@ fn send_reset(mut words: impl Iterator<Item = String>) -> Result<()> {
     Ok(())
 }
 
-/// A user who wants cores reset, or looked at, all the time, for two seconds.
+/// A user who requests resets and checks of cores for two seconds without a pause.
 fn storm() -> Result<()> {
     let abis = ["4.0.0", "v2"].map(|name| Abi::named(name).context("a generation"));
     let mut all = Vec::new();
     for abi in abis {
         let abi = abi?;
-        // BROADCAST_GPU_STUCK is a number of the old one's.
+        // BROADCAST_GPU_STUCK has this number in the old generation.
         for number in [abi.commands["RESET"].0, 36] {
             let mut bytes = vec![0; abi.sizes[0]];
             bytes[..4].copy_from_slice(&u32::to_le_bytes(number));
@@ -705,7 +705,7 @@ fn storm() -> Result<()> {
     Ok(())
 }
 
-/// Who draws beside such users, and beside an admin who tries everything that harms nobody, loses nothing.
+/// A drawing client must lose nothing while such users and an administrator send all harmless requests.
 fn stormy(cores: &[Control]) -> Result<()> {
     let mut paint = Paint::new()?;
     paint.prove(0xff24_0001)?;
@@ -716,7 +716,7 @@ fn stormy(cores: &[Control]) -> Result<()> {
     let (mut pictures, mut slowest) = (0, Duration::ZERO);
     // Enough for each of the commands.
     while begun.elapsed() < Duration::from_secs(2) || pictures < 5 {
-        // Slow ones are no hangs.
+        // Slow draws are not hangs.
         let armed = cores[0].arm(fault::SLOW_DRAWS, 40_000 * (pictures % 5));
         let one = Stopwatch::start();
         paint.prove(0xff24_1000 + pictures)?;
@@ -737,16 +737,16 @@ fn stormy(cores: &[Control]) -> Result<()> {
     paint.close()
 }
 
-/// A core that hangs is left as it is, for an admin to look at.
+/// A hung core is left as it is, so that an administrator can inspect it.
 fn left_hanging(core: &Control) -> Result<()> {
     system::stay_awake()?;
     let mut paint = Paint::new()?;
     paint.prove(0xff23_0001)?;
     let [own, old] = ["4.0.0", "v2"];
-    // BROADCAST_GPU_STUCK of the old one.
+    // BROADCAST_GPU_STUCK of the old generation.
     let stuck = Some(36);
     let not_supported = Status::NOT_SUPPORTED.0;
-    // Nothing hangs.
+    // No core hangs yet.
     let mut log = Log::new()?;
     let before = core.counters().resets;
     same("RESET", ask_reset(own, None, 0)?, 0)?;
@@ -783,7 +783,7 @@ fn left_hanging(core: &Control) -> Result<()> {
         if number.is_none() {
             log.has(&["RESET: core 0 hung, and was reset"])?;
         }
-        // One job of its is lost, and nobody is charged.
+        // One of its jobs is lost, and no process is charged.
         let (guilty, _, dropped) = paint.device().resets()?;
         same(
             "guilty, dropped",
@@ -793,7 +793,7 @@ fn left_hanging(core: &Control) -> Result<()> {
         paint.prove(0xff23_2000 + round as u32)?;
         paint.device().destroy_signal(signal)?;
     }
-    // It is reset when that is allowed again.
+    // The core is reset when resets are allowed again.
     let (before, charged) = (core.counters().resets, paint.device().resets()?);
     let armed = core.arm(fault::HANG_AT_DRAW, 1);
     let stream = paint.fill_all(0xff23_1002);
@@ -834,10 +834,10 @@ fn reset_tests<'a>(suite: &mut Suite<'a>, cores: &'a [Control]) {
             same(&format!("resets of core {core}"), *after, before + 1)?;
             same("told", resets(core)?, told[core] + 1)?;
         }
-        // Contexts and all are as before.
+        // Contexts and memory are as before.
         paint.prove(0xff20_0002)?;
         draw_cells(&mut paint, CELLS, 0xff20_0003)?;
-        // Ten in a row, while others draw.
+        // Ten resets in a row, while another thread draws.
         std::thread::scope(|scope| {
             let worker = scope.spawn(|| -> Result<()> {
                 let mut paint = Paint::new()?;
@@ -854,7 +854,7 @@ fn reset_tests<'a>(suite: &mut Suite<'a>, cores: &'a [Control]) {
         let (guilty, _, dropped) = paint.device().resets()?;
         same("guilty, dropped", (guilty, dropped), (0, 0))?;
         system::may_sleep()?;
-        // One that is off is left alone.
+        // A core that is off is left alone.
         for core in cores {
             is_at(core, 0)?;
         }
@@ -882,7 +882,7 @@ fn reset_tests<'a>(suite: &mut Suite<'a>, cores: &'a [Control]) {
                 Ok(ProcGc::read()?.lines[2].ends_with("busy"))
             })?;
             tell("reset2")?;
-            // Whose signal is set.
+            // The signal of the lost job is set.
             first.device().wait_signal(signal, LONG)?;
             drop(armed);
             same("resets", cores[0].counters().resets, before + 1)?;
@@ -942,7 +942,7 @@ fn reset_tests<'a>(suite: &mut Suite<'a>, cores: &'a [Control]) {
     );
 }
 
-/// Allocates, and starts clients, while half of what is asked for is refused. All of it is given back.
+/// Allocates memory and starts clients while half of the allocations fail. Everything must be released.
 fn half_fails() -> Result<()> {
     let mut counts = [0u32; 2];
     let mut paint = Paint::new()?;
@@ -957,13 +957,13 @@ fn half_fails() -> Result<()> {
         }
         counts[usize::from(node.is_err())] += 1;
         nodes.extend(node);
-        // And in the middle of a client's start.
+        // Also during the start of a client.
         if round % 40 == 0 {
-            // Its end gives back what it has got by then.
+            // Its exit releases everything that it had allocated.
             system::again(&[START])?.output()?;
         }
     }
-    // Whoever has memory goes on.
+    // Clients that have their memory already can continue.
     paint.prove(0xff31_0001)?;
     tell("memFail 0")?;
     for node in nodes {
@@ -1022,7 +1022,7 @@ fn memory_tests(suite: &mut Suite<'_>) {
         "memFail: half of them at random, and nothing is lost",
         || {
             let before = ProcGc::nothing_left()?;
-            // What the kernel keeps for the next time is there from the first time on.
+            // The first round fills the kernel's caches.
             half_fails()?;
             settles("what is left", before, ProcGc::nothing_left)?;
             let free = system::settled_free()?;

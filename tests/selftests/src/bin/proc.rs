@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! /proc/driver/gc: Dove's format, line by line, and true numbers.
+//! /proc/driver/gc: Dove's format, line by line, with correct numbers.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::ExitCode;
@@ -29,7 +29,7 @@ fn used() -> Result<[u64; 3]> {
     ProcGc::used_now()
 }
 
-/// The hexadecimal number behind `start`, and the rest of the line.
+/// The hexadecimal number after `start`, and the rest of the line.
 fn register<'a>(line: &'a str, start: &str) -> Result<(u32, &'a str)> {
     let rest = line
         .strip_prefix(start)
@@ -78,7 +78,7 @@ fn format_tests(suite: &mut Suite<'_>) {
         );
         ensure!(idle != 0, "line 3: nothing at all is idle");
         if Control::open()?.board() == Some(Board::Dove) {
-            // As a CuBox shows it.
+            // The same as on a CuBox.
             same("line 3", idle & !1, 0xfe)?;
         }
         let (_, rest) = register(&found[3], "clockControl register: 0x")?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The profiler: counters equal what this draws, in every generation, of two processes at once, over a core that goes off; and
-//! other things for people who look at the core: registers, dumps, shared information.
+//! The profiler: counters must match the drawing of this test, in every generation, for two concurrent processes, and
+//! across a power-off of the core. Also covers other diagnostic interfaces: registers, dumps, and shared information.
 //!
-//! Needs the module to be loaded. Argument: `--off` where there is no profiler (`gpuProfiler=0`).
+//! Needs the module to be loaded. Argument: `--off` if there is no profiler (`gpuProfiler=0`).
 
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -41,8 +41,7 @@ use galcore_selftests::system::KernelLog;
 use gpu_control::counter;
 use gpu_control::POWER;
 
-/// Generations with a profiler, and what their counters of pixels drawn by colour, of units of 8 bytes that the engines have
-/// written and read, and that the front end has read, are called.
+/// Generations with a profiler.
 const GENERATIONS: [&str; 11] = [
     "dove",
     "dove_old",
@@ -57,19 +56,19 @@ const GENERATIONS: [&str; 11] = [
     "6.4.11",
 ];
 
-/// That of a process that is told what to do.
+/// The generation of the other process.
 const OTHERS: &str = "6.2.4.p2";
 
 /// `gcvSTATUS_CHIP_NOT_READY`.
 const CHIP_NOT_READY: Status = Status(11);
-/// Another user than root.
+/// A user other than root.
 const SOMEBODY: u32 = 1000;
-/// How long a core may take to go off.
+/// Longest time until a core powers off.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Cycles that the model counts in a microsecond.
+/// Cycles that the model counts per microsecond.
 const CYCLES: f64 = 528.0;
 
-/// Something to draw on in a generation of the interface.
+/// A client with surfaces in one generation of the interface.
 struct Easel {
     client: Client,
     from: Surface,
@@ -77,7 +76,7 @@ struct Easel {
     pipes: u32,
 }
 
-/// What was drawn.
+/// The amount drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Drawn {
     resolved: u32,
@@ -112,7 +111,7 @@ impl Easel {
         Ok(Self {
             from,
             to,
-            // Old generations do not tell.
+            // Old generations do not report the number of pipes.
             pipes: Paint::new()?.client.identity().pixel_pipes.max(1),
             client,
         })
@@ -122,7 +121,7 @@ impl Easel {
         self.client.device()
     }
 
-    /// Returns the pixels that were written. If another process came before, the driver has cleared scratch memory.
+    /// Returns the number of pixels written. After another process's work the driver also clears scratch memory.
     fn run(&mut self, pipe: Pipe, mut stream: Stream) -> Result<u32> {
         let control = Control::open()?;
         let before = control.counter(counter::PIXELS);
@@ -132,7 +131,7 @@ impl Easel {
         Ok(u32::try_from(control.counter(counter::PIXELS) - before)?)
     }
 
-    /// Fills and copies so many cells of 16 x 8 with each engine that the core has.
+    /// Fills and copies `cells` cells of 16 x 8 with each engine of the core.
     fn draw(&mut self, cells: u32) -> Result<Drawn> {
         let (mut drawn, identity) = (Drawn::default(), *self.client.identity());
         let rect = Rect::new(0, 0, 16 * cells, 8);
@@ -155,7 +154,7 @@ impl Easel {
         Ok(drawn)
     }
 
-    /// All that the generation's commands count, since this was asked last.
+    /// All counters of the generation's commands since the last call.
     fn read(&self) -> Result<Vec<Counters>> {
         let mut all = Vec::new();
         for command in profile::commands(self.device().abi()) {
@@ -179,14 +178,15 @@ impl Easel {
     }
 }
 
-/// The pixels of draws of so many, and perhaps of a clear of scratch memory: a page, by each of two pixel pipes.
+/// Checks that `written` is `own` pixels plus at most a clear of scratch memory: one page by each of up to two pixel
+/// pipes.
 fn of_draws(written: u32, own: u32) -> Result<u32> {
     let cleared = written.checked_sub(own).context("too few")?;
     ensure!([0, 1024, 2048].contains(&cleared), "{written} pixels");
     Ok(written)
 }
 
-/// The words of all parts with one of these names: there must be some, and they must agree.
+/// The value of the counters with one of these names. At least one must exist, and all must agree.
 fn of(all: &[Counters], names: &[&str]) -> Result<u32> {
     let words = all.iter().flat_map(Counters::all);
     let found: Vec<u32> = words
@@ -201,9 +201,9 @@ fn of(all: &[Counters], names: &[&str]) -> Result<u32> {
     Ok(first)
 }
 
-/// Compares what is told with what was drawn.
+/// Compares the counters with the amount drawn.
 fn compare(easel: &Easel, all: &[Counters], drawn: Drawn) -> Result<()> {
-    // 6.2.3 tells twice: in one piece, and in parts.
+    // 6.2.3 reports everything twice: as a whole and in parts.
     let ways = if easel.device().abi().name == "6.2.3" {
         2
     } else {
@@ -269,17 +269,17 @@ fn compare(easel: &Easel, all: &[Counters], drawn: Drawn) -> Result<()> {
     Ok(())
 }
 
-/// A generation's counters of a few pictures.
+/// A generation's counters for a few pictures.
 fn generation(name: &'static str, control: &Control) -> Result<()> {
     let mut easel = Easel::new(name)?;
-    // A mapping of the pool may have kept what another generation has begun here.
+    // A mapping of the pool may have kept alive the counts that another generation began here.
     easel.read()?;
     easel.read_2d()?;
     let first = easel.read()?;
     let known = first.iter().flat_map(Counters::all);
     for (name, value) in known {
         let is_clock = name.starts_with("gpuClock") || name.ends_with("Clock");
-        // Nobody ever writes these. Cycles are counted all the time.
+        // The driver never writes these. Cycles are always counted.
         let wanted = if is_clock { UNWRITTEN } else { 0 };
         if !name.to_lowercase().contains("cycle") || name.contains("stalled") {
             same(name, value, wanted)?;
@@ -307,7 +307,7 @@ fn generation(name: &'static str, control: &Control) -> Result<()> {
     easel.close()
 }
 
-/// Cycles between two readings are those of the time between them.
+/// The cycles between two readings match the time between them.
 fn cycles() -> Result<()> {
     let easel = Easel::new("4.0.0")?;
     let read = || -> Result<(Instant, u32, Instant)> {
@@ -322,7 +322,7 @@ fn cycles() -> Result<()> {
     let micros = |time: Duration| time.as_micros() as f64;
     let (least, most) = (micros(third - second), micros(fourth - first));
     let found = f64::from(cycles) / CYCLES;
-    // The machine's clock and the model's are two.
+    // The machine's clock and the model's are independent.
     ensure!(
         found > 0.9 * least - 2000.0 && found < 1.1 * most + 2000.0,
         "{found} us, should be {least} to {most}"
@@ -330,7 +330,7 @@ fn cycles() -> Result<()> {
     easel.close()
 }
 
-/// A process that does what it is told.
+/// Runs in another process, on request.
 fn be_other(abi: &'static Abi) -> Result<()> {
     let easel = RefCell::new(Easel::new(abi.name)?);
     let number = |words: &[&str], at: usize| -> Result<u64> {
@@ -371,7 +371,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
     })
 }
 
-/// What another process has drawn.
+/// The amount that another process has drawn.
 fn drawn_by(other: &mut Other, cells: u32) -> Result<Drawn> {
     let answer = other.ask(&format!("draw {cells}"))?;
     let words: Vec<u32> = answer
@@ -388,7 +388,7 @@ fn drawn_by(other: &mut Other, cells: u32) -> Result<Drawn> {
     }
 }
 
-/// Two processes: each is told what both have drawn since it was told last.
+/// Two processes: each reads what both have drawn since its own last reading.
 fn two_processes() -> Result<()> {
     let mut other = Other::start(Abi::named(OTHERS).context("a generation")?)?;
     let reads = |other: &mut Other, drawn: Drawn| -> Result<()> {
@@ -404,7 +404,7 @@ fn two_processes() -> Result<()> {
     compare(&own, &own.read()?, both)?;
     let more = drawn_by(&mut other, 2)?;
     compare(&own, &own.read()?, more)?;
-    // The readings of this process have taken nothing away.
+    // The readings of this process must not affect the other one's.
     reads(&mut other, both.and(more))?;
     same("pixels in 2D", own.read_2d()?, both.and(more).flat)?;
     let last = own.draw(11)?;
@@ -414,7 +414,7 @@ fn two_processes() -> Result<()> {
     own.close()
 }
 
-/// Readings that do not begin a new count.
+/// Readings that do not reset the counters.
 fn not_cleared() -> Result<()> {
     let mut easel = Easel::new("6.2.4.p2")?;
     let clear = |easel: &Easel, clears: u64| -> Result<()> {
@@ -435,7 +435,7 @@ fn not_cleared() -> Result<()> {
     easel.close()
 }
 
-/// A core that goes off has told what it has counted; asking for that switches nothing on.
+/// A core's counts are saved before it powers off, and reading them does not power it on.
 fn over_power(control: &Control) -> Result<()> {
     let mut easel = Easel::new("4.0.0")?;
     easel.read()?;
@@ -468,16 +468,16 @@ fn set_register(device: &Device, address: u64, data: u64) -> Result<Status> {
     Ok(device.ask("WRITE_REGISTER", &given, "data")?.0)
 }
 
-/// What selects counters is as it was; clocks of modules that somebody counts are not gated.
+/// Readings restore the counter selectors. The clocks of counted modules are not gated.
 fn selectors() -> Result<()> {
-    // What this process has begun in other tests ends.
+    // Ends the profiling of this process's earlier tests.
     let ends = Easel::new("4.6.9")?;
     profile::ask(ends.device(), "SET_PROFILE_SETTING", &[("enable", 0)])?;
     ends.close()?;
     let mut easel = Easel::new("4.0.0")?;
     let device = || easel.client.device();
     let gated = || -> Result<u64> { Ok(register(device(), 0x100)?.1 & 1) };
-    // Who was told before is ending.
+    // The process that read counters before may still be exiting.
     eventually("gated", PATIENCE, || Ok(gated()? == 1))?;
     for (address, value) in [(0x470, 0x0203_0100), (0x474, 0x0401_0302), (0x478, 0x0201)] {
         same("WRITE", set_register(device(), address, value)?, Status::OK)?;
@@ -496,7 +496,7 @@ fn selectors() -> Result<()> {
     same("gated", gated()?, 0)?;
     easel.draw(1)?;
     easel.close()?;
-    // What this process has had ends with it only: but it can put the profiler off.
+    // Profiling lasts until the process exits, but the process can disable it.
     let easel = Easel::new("4.6.9")?;
     let setting = |enable: u64| -> Result<Status> {
         let given = [("enable", enable)];
@@ -511,7 +511,7 @@ fn selectors() -> Result<()> {
     easel.close()
 }
 
-/// The setting is the process's own.
+/// The setting belongs to the process.
 fn settings() -> Result<()> {
     for name in [
         "dove",
@@ -539,13 +539,13 @@ fn settings() -> Result<()> {
             Ok((enable, file))
         };
         let has_file = abi.field("GetProfileSetting", "fileName").is_some();
-        // This process may have said otherwise, in another test.
+        // Another test of this process may have set another value.
         let answer = profile::ask(device, "SET_PROFILE_SETTING", &[("enable", 1)])?;
         same("SET", answer.status, Status::OK)?;
         let (enable, file) = get()?;
         same("enable", enable, 1)?;
         if has_file {
-            // What the request had there.
+            // The name from the request.
             let file = file.context("a file")?;
             ensure!(file.chars().count() == 128, "{file:?}");
         }
@@ -557,7 +557,7 @@ fn settings() -> Result<()> {
     Ok(())
 }
 
-/// Registers: which may be read and written, and what a core that is off answers.
+/// Registers: which of them can be read and written, and the reply for a core that is off.
 fn registers(control: &Control) -> Result<()> {
     let easel = Easel::new("4.0.0")?;
     let device = easel.device();
@@ -568,7 +568,7 @@ fn registers(control: &Control) -> Result<()> {
         register(device, 0x1c)?,
         (Status::OK, identity.chip_features.into()),
     )?;
-    // Interrupts; the start of the front end; behind the registers; between two; nothing there.
+    // Interrupts, the start of the front end, past the registers, unaligned, and unused.
     let refused = [
         0x010,
         0x654,
@@ -598,7 +598,7 @@ fn registers(control: &Control) -> Result<()> {
             Status::INVALID_ARGUMENT,
         )?;
     }
-    // Clock, interrupts, counters, page tables, bases, the front end; identity.
+    // Clock, interrupts, counters, page tables, bases, the front end, and identity.
     for address in [
         0x000, 0x014, 0x020, 0x03c, 0x040, 0x400, 0x41c, 0x438, 0x658,
     ] {
@@ -613,7 +613,7 @@ fn registers(control: &Control) -> Result<()> {
             same(&format!("{address:#x}"), register(device, address)?, before)?;
         }
     }
-    // What would reset others' counters.
+    // This would reset counters that others use.
     let status = set_register(device, 0x470, 15 << 16)?;
     same("selector 15", status, Status::INVALID_ARGUMENT)?;
     same(
@@ -678,7 +678,7 @@ fn registers_off(control: &Control) -> Result<()> {
     ex.close()
 }
 
-/// The dump of a core, and a client's text, in the log; counting goes on over the dump.
+/// The dump of a core and a client's text appear in the log. Counting continues across the dump.
 fn dumps() -> Result<()> {
     let mut easel = Easel::new("4.0.0")?;
     easel.read()?;
@@ -755,7 +755,7 @@ fn suite(control: &Control) -> Suite<'_> {
     suite
 }
 
-/// Without a profiler: as builds without it.
+/// Without a profiler the driver replies like a build without one.
 fn without() -> Result<()> {
     for name in GENERATIONS {
         let easel = Easel::new(name)?;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Hangs: whoever has caused one loses what it has queued, and nobody else loses anything but time; a core that does not
-//! come back is given up, and the machine goes on.
+//! GPU hangs: the process that caused a hang loses its queued jobs, and other processes lose only time. The driver
+//! gives up a core that cannot be reset, and the machine continues.
 //!
-//! With `--processes N --commits M` instead: N processes on all cores, of which a quarter hangs them at random, and is killed
-//! at random, until the others have committed M times each. Needs the module to be loaded.
+//! `--processes N --commits M` runs only a stress test: N processes on all cores, a quarter of which hang the cores at
+//! random and are killed at random, until the others have committed M times each. Needs the module to be loaded.
 //!
-//! With `--reset-line 1`: on a board whose core has a reset line. As without.
+//! `--reset-line 1`: for a board whose core has a reset line. Needs the same as the plain run.
 //!
-//! Without: needs the module not to be loaded, or loaded and not in use. Arguments: `[MODULE PARAMETERS...]`, with `gpuTimeout`.
+//! Plain run: needs the module not to be loaded, or loaded and not in use. Arguments: `[MODULE PARAMETERS...]`, with
+//! `gpuTimeout`.
 
 use std::fs;
 use std::process::Child;
@@ -62,19 +63,19 @@ use gpu_control::FrontEndState;
 use gpu_control::POWER;
 use gpu_control::POWER_CLOCK;
 
-/// Longer than anything takes.
+/// Longer than any operation, in milliseconds.
 const LONG: u32 = 20_000;
 
-/// How much longer than `gpuTimeout` it may take until the next innocent job is done.
+/// Longest time beyond `gpuTimeout` until the next innocent job is done.
 const MORE: Duration = Duration::from_millis(250);
 
-/// How long it may take where the core itself tells of an error.
+/// Longest time if the core itself reports the error.
 const AT_ONCE: Duration = Duration::from_millis(450);
 
-/// Hangs after which a process is refused.
+/// Number of hangs after which a process is refused.
 const MAX_HANGS: u32 = 8;
 
-/// A process that draws what it is told, and hangs if a fault is armed.
+/// A process that draws on request, and hangs the core if a fault is armed.
 #[derive(Default)]
 struct Culprit {
     paint: Option<Paint>,
@@ -82,7 +83,7 @@ struct Culprit {
     page: Option<Completion>,
 }
 
-/// A status that is not OK as an answer.
+/// The result as a reply: "done", or a status other than OK.
 fn status<T>(result: galcore_client::device::Result<T>) -> Result<String> {
     match result {
         Ok(_) => Ok("done".to_string()),
@@ -97,7 +98,7 @@ impl Culprit {
             become_user(user.parse()?).context("setuid")?;
             return Ok("another".to_string());
         }
-        // Closes all its files.
+        // Closes all of its files.
         if let ["leave"] = *words {
             self.page = None;
             let paint = self.paint.take().context("not started")?;
@@ -121,10 +122,10 @@ impl Culprit {
                 queue.signal(self.signal);
                 status(paint.client.commit(pipe, &stream, &mut queue))
             }
-            // Commits fills from several threads, more than there are places; the longest time in which none was
-            // taken.
+            // Commits fills from several threads, more than the ring has places for. Replies with the longest time
+            // between two accepted commits.
             ["flood"] => Ok(flood()?.as_millis().to_string()),
-            // Commits records alone.
+            // Commits only records.
             ["records"] => status(
                 paint
                     .device()
@@ -136,12 +137,12 @@ impl Culprit {
                 let at = cell(number.parse()?);
                 Ok(paint.surface.pixel(at.x, at.y).to_string())
             }
-            // Resets that it has caused, and not caused, and jobs that it has lost.
+            // Resets that it has caused, resets that it has not caused, and jobs that it has lost.
             ["resets"] => {
                 let (guilty, innocent, dropped) = paint.device().resets()?;
                 Ok(format!("{guilty} {innocent} {dropped}"))
             }
-            // Numbers of its last jobs that have ended, and that were dropped.
+            // Numbers of the last job that ended and of the last job that was dropped.
             ["page"] => {
                 let last = self.page.as_ref().context("no page")?.read();
                 Ok(format!("{} {}", last.number, last.dropped))
@@ -157,7 +158,7 @@ fn culprit() -> Result<Other> {
     Ok(other)
 }
 
-/// A culprit of another user's, for whom the device must be open.
+/// Starts a culprit as another user, who needs access to the device.
 fn culprit_of(user: u32) -> Result<Other> {
     let mut other = Other::start(Abi::own())?;
     other.ask(&format!("user {user}"))?;
@@ -165,7 +166,7 @@ fn culprit_of(user: u32) -> Result<Other> {
     Ok(other)
 }
 
-/// Commits of several threads, each with files of its own; returns the longest time in which none of them was taken.
+/// Commits from several threads, each with its own file. Returns the longest time between two accepted commits.
 fn flood() -> Result<Duration> {
     const THREADS: u32 = 3;
     const COMMITS: u32 = 15;
@@ -194,7 +195,7 @@ fn flood() -> Result<Duration> {
     gaps.max().context("no commits")
 }
 
-/// Has `culprit` hang the core, and tell of it at once; returns how long its commands had to wait.
+/// Makes `culprit` cause a hang that the core reports at once. Returns the delay of its commit.
 fn quick_hang(control: &Control, culprit: &mut Other) -> Result<Duration> {
     control.write(fault::HANG_KIND, fault::HANG_ILLEGAL_OPCODE);
     control.write(fault::HANG_AT_DRAW, 1);
@@ -205,7 +206,7 @@ fn quick_hang(control: &Control, culprit: &mut Other) -> Result<Duration> {
     Ok(waited)
 }
 
-/// A process is known by what it has done, whatever files it has.
+/// A process is identified by its history, even if it opens new files.
 fn reopened(control: &Control) -> Result<()> {
     let mut innocent = Innocent::new()?;
     let mut culprit = culprit()?;
@@ -235,7 +236,7 @@ fn reopened(control: &Control) -> Result<()> {
     innocent.close()
 }
 
-/// Who has closed all files when the hang is noticed has caused it all the same.
+/// A process that closes all files before the hang is noticed still counts as its cause.
 fn gone(control: &Control) -> Result<()> {
     let mut innocent = Innocent::new()?;
     let mut culprit = culprit()?;
@@ -263,7 +264,7 @@ fn gone(control: &Control) -> Result<()> {
     innocent.close()
 }
 
-/// Has `culprit` hang the core, and waits until it has been reset; how long the core was held.
+/// Makes `culprit` hang the core, and waits for the reset. Returns the time that the core was blocked.
 fn full_hang(control: &Control, culprit: &mut Other) -> Result<Duration> {
     let before = resets(control);
     control.write(fault::HANG_KIND, fault::HANG_STALL);
@@ -276,8 +277,8 @@ fn full_hang(control: &Control, culprit: &mut Other) -> Result<Duration> {
     Ok(begun.elapsed())
 }
 
-/// A hang costs those who come after the first one as much time as it has cost all, whoever's they are; those that are known
-/// it costs nothing more.
+/// Processes that start after a first hang must wait as long as a later hang has blocked the core, whatever user they
+/// belong to. Processes that the driver already knows do not wait.
 fn strangers(control: &Control, timeout: Duration) -> Result<()> {
     let draws = |what: &str, other: &mut Other, cell: u32| -> Result<()> {
         let fill = format!("fill {cell} 3");
@@ -291,7 +292,7 @@ fn strangers(control: &Control, timeout: Duration) -> Result<()> {
     for user in [1000, 1000, 1001] {
         others.push(culprit_of(user)?);
     }
-    // Who has opened the device as root, and has given that up, is like any.
+    // A process that opened the device as root and then changed its user is treated like any other.
     others.push(culprit()?);
     others[3].ask("user 1000")?;
     let mut second = others.remove(0);
@@ -311,7 +312,7 @@ fn strangers(control: &Control, timeout: Duration) -> Result<()> {
         "# a hang of {timeout:?}: {known:?}, new ones {:?}",
         begun.elapsed()
     );
-    // They have paid, and are known.
+    // They have waited once, so now they count as known.
     full_hang(control, &mut culprit_of(1000)?)?;
     let begun = Instant::now();
     for other in &mut others {
@@ -320,7 +321,7 @@ fn strangers(control: &Control, timeout: Duration) -> Result<()> {
     let took = begun.elapsed();
     ensure!(took < timeout / 2, "they waited again, {took:?}");
     same("resets", others[0].ask("resets")?.as_str(), "0 0 0")?;
-    // One of them hangs the core: the others are strangers as they were.
+    // One of them hangs the core, so the others must wait again.
     let mut known = others.remove(0);
     full_hang(control, &mut known)?;
     let begun = Instant::now();
@@ -331,7 +332,7 @@ fn strangers(control: &Control, timeout: Duration) -> Result<()> {
     innocent.close()
 }
 
-/// Threads that wait for a place in the ring while the core hangs wait for what that costs, too.
+/// Threads that wait for a place in the ring during the hang must also pay for it.
 fn parked(control: &Control, timeout: Duration) -> Result<()> {
     let mut innocent = Innocent::new()?;
     let mut culprit = culprit()?;
@@ -342,7 +343,7 @@ fn parked(control: &Control, timeout: Duration) -> Result<()> {
     control.write(fault::HANG_AT_DRAW, 1);
     let gap: u64 = culprit.ask("flood")?.parse()?;
     let gap = Duration::from_millis(gap);
-    // Behind the sixth it is 1600 ms; until the hang was noticed it was less.
+    // After the sixth hang the delay is 1600 ms. Before the hang was noticed it was shorter.
     let limit = Duration::from_millis(1500);
     ensure!(timeout < limit && gap > limit, "they waited {gap:?}");
     innocent.commit()?;
@@ -350,7 +351,7 @@ fn parked(control: &Control, timeout: Duration) -> Result<()> {
     innocent.close()
 }
 
-/// Who has done nothing, with jobs that show how often they ran.
+/// A process that causes no hangs. Its jobs show how often they ran.
 struct Innocent {
     paint: Paint,
     pattern: Surface,
@@ -358,7 +359,7 @@ struct Innocent {
     jobs: u32,
 }
 
-/// What a job of an innocent leaves in its cell.
+/// The color that an innocent's job leaves in its cell.
 fn wanted(job: u32) -> u32 {
     0xff00_0000 | (job + 1) * 0x01_0203
 }
@@ -376,7 +377,7 @@ impl Innocent {
         })
     }
 
-    /// Commits a job that marks the next cell: where the engine can, by flipping bits, so that what runs twice shows.
+    /// Commits a job that marks the next cell. If the engine can, the job flips bits, so that a second run is visible.
     fn commit(&mut self) -> Result<()> {
         let (number, colour) = (self.jobs, wanted(self.jobs));
         ensure!(number < CELLS, "no cell is left");
@@ -400,12 +401,12 @@ impl Innocent {
         self.paint.commit(&stream, &mut queue)
     }
 
-    /// Waits for one job more.
+    /// Waits for one more job.
     fn wait(&self) -> Result<()> {
         Ok(self.paint.device().wait_signal(self.signal, LONG)?)
     }
 
-    /// Waits for all, and looks at all cells.
+    /// Waits for all jobs and checks all cells.
     fn check(&mut self) -> Result<()> {
         self.paint.client.finish()?;
         let jobs = self.jobs;
@@ -424,9 +425,9 @@ impl Innocent {
 /// A way to hang at the next draw.
 struct Kind {
     name: &'static str,
-    /// What [`fault::HANG_KIND`] is; `None`: the draw never ends.
+    /// Value of [`fault::HANG_KIND`]. `None`: the draw never ends.
     kind: Option<u32>,
-    /// The core tells of it.
+    /// Whether the core reports it.
     is_told: bool,
 }
 
@@ -464,7 +465,7 @@ const KINDS: [Kind; 6] = [
 ];
 
 impl Kind {
-    /// Has the next draw hang.
+    /// Makes the next draw hang.
     fn arm(&self, control: &Control) {
         match self.kind {
             Some(kind) => {
@@ -476,8 +477,8 @@ impl Kind {
     }
 }
 
-/// The front end's address runs ahead of the stall behind a draw that never ends, into the words of the job behind it.
-/// All the same it is the draw's process that has hung the core.
+/// The front end's address runs ahead of the stall after an endless draw, into the words of the next job. The process
+/// of the draw must still be found guilty.
 fn ahead(control: &Control) -> Result<()> {
     let mut innocent = Innocent::new()?;
     let mut culprit = culprit()?;
@@ -485,7 +486,7 @@ fn ahead(control: &Control) -> Result<()> {
     innocent.wait()?;
     let before = innocent.paint.device().resets()?;
     control.write(fault::FETCH_AHEAD, 48);
-    // Both are in the ring before the first begins.
+    // Both must be in the ring before the first one starts.
     control.write(fault::HOLD, 1);
     control.write(fault::ENDLESS_DRAW, 1);
     same("fill", culprit.ask("fill 0 1")?.as_str(), "done")?;
@@ -521,7 +522,7 @@ fn resets(control: &Control) -> u64 {
     control.counters().resets
 }
 
-/// Hangs the core in one way. The time is the core's and not that of a busy host: the best of six counts.
+/// Hangs the core in one way. Takes the best of six times, because a busy host adds delays.
 fn hang(control: &Control, kind: &Kind, timeout: Duration) -> Result<()> {
     let limit = match kind.is_told {
         true => here(AT_ONCE)?.min(timeout * 9 / 10),
@@ -537,11 +538,11 @@ fn hang(control: &Control, kind: &Kind, timeout: Duration) -> Result<()> {
     bail!("it took {took:?}")
 }
 
-/// A culprit between innocents hangs the core; returns how long it took until the next innocent job was done.
+/// A culprit hangs the core between innocent jobs. Returns the time until the next innocent job was done.
 fn one_hang(control: &Control, kind: &Kind, timeout: Duration) -> Result<Duration> {
     let mut innocent = Innocent::new()?;
     let mut culprit = culprit()?;
-    // So that its context is loaded, and its page is there.
+    // Loads its context and creates its page.
     same("fill", culprit.ask("fill 9 77")?.as_str(), "done")?;
     same("wait", culprit.ask("wait")?.as_str(), "done")?;
     innocent.commit()?;
@@ -564,7 +565,7 @@ fn one_hang(control: &Control, kind: &Kind, timeout: Duration) -> Result<Duratio
     let took = begun.elapsed();
     println!("# {}: {} ms", kind.name, took.as_millis());
     same("wait", culprit.ask("wait")?.as_str(), "done")?;
-    // All of its jobs have ended, its first one as it should.
+    // All of its jobs have ended. Only the first one completed.
     eventually("the last is dropped", Duration::from_secs(10), || {
         Ok(culprit.ask("page")? == "4 4")
     })?;
@@ -579,17 +580,18 @@ fn one_hang(control: &Control, kind: &Kind, timeout: Duration) -> Result<Duratio
         innocent.paint.device().resets()?,
         (guilty_before, innocent_before + 1, dropped_before),
     )?;
-    // What stands still among a command's words looks as if it was before none.
+    // A front end that stops among a command's words seems to stop at a command that does not exist, and the driver
+    // then waits for less time.
     if !kind.is_told && kind.kind != Some(fault::HANG_SILENT) {
         ensure!(took >= timeout, "it took no longer than {took:?}");
     }
-    // The culprit may go on.
+    // The culprit may continue.
     same("fill", culprit.ask("fill 2 3")?.as_str(), "done")?;
     same("wait", culprit.ask("wait")?.as_str(), "done")?;
     eventually("it is drawn", Duration::from_secs(10), || {
         Ok(culprit.ask("pixel 2")? == "3")
     })?;
-    // The wait above may have found the signal of a job that was dropped.
+    // The wait above may have seen the signal of a dropped job.
     eventually("its page", Duration::from_secs(10), || {
         Ok(culprit.ask("page")? == "5 4")
     })?;
@@ -599,7 +601,8 @@ fn one_hang(control: &Control, kind: &Kind, timeout: Duration) -> Result<Duratio
     Ok(took)
 }
 
-/// A core that does not come back: everybody is told, memory comes back, and the module can go and come again.
+/// A core that cannot be reset: all clients get an error, memory is released, and the module can be unloaded and
+/// reloaded.
 fn given_up(
     control: &Control,
     module: &Module,
@@ -617,7 +620,7 @@ fn given_up(
     same("fill", culprit.ask("fill 0 1")?.as_str(), "done")?;
     stuck(control)?;
     innocent.commit()?;
-    // Who waits is not left alone; the page says what has become of it.
+    // The waits end, and the page shows that the job was dropped.
     let begun = Stopwatch::start();
     innocent.wait()?;
     same("wait", culprit.ask("wait")?.as_str(), "done")?;
@@ -629,7 +632,7 @@ fn given_up(
         lines.iter().any(|line| line.text.contains("is given up")),
         "the log says {lines:?}"
     );
-    // Who comes is told.
+    // New requests are refused.
     let refused = format!("status {}", Status::GPU_NOT_RESPONDING);
     for what in ["fill 1 2", "records", "stall"] {
         same(what, culprit.ask(what)?, refused.clone())?;
@@ -649,7 +652,7 @@ fn given_up(
     system::memory_is_back(free, 2048)
 }
 
-/// Loads the module behind a fault, which is over, and draws.
+/// Clears all faults, loads the module, and draws.
 fn loaded_again(control: &Control, module: &Module) -> Result<()> {
     control.write(fault::CLEAR_ALL, 1);
     module.load_or_fail()?;
@@ -658,8 +661,8 @@ fn loaded_again(control: &Control, module: &Module) -> Result<()> {
     paint.close()
 }
 
-/// A reset that the soft reset does not do, `fault`: an innocent's jobs run, the guilty's are dropped. Returns how many
-/// soft resets it took.
+/// Recovers from a hang that needs more than one soft reset, as `fault` determines: innocent jobs run, the guilty ones
+/// are dropped. Returns the number of soft resets.
 fn hard_reset(control: &Control, fault: (usize, u32)) -> Result<u64> {
     let mut innocent = Innocent::new()?;
     let mut culprit = culprit()?;
@@ -681,14 +684,14 @@ fn hard_reset(control: &Control, fault: (usize, u32)) -> Result<u64> {
     Ok(resets(control) - before)
 }
 
-/// How long behind a hang that the core tells of it is gone, in milliseconds: before it is noticed, in the middle of the
-/// resets that it takes, and behind them.
+/// Delays in milliseconds between a reported hang and the removal: before the hang is noticed, during its resets, and
+/// after them.
 const MOMENTS: [u64; 6] = [0, 90, 110, 130, 160, 250];
 
-/// Resets that a recovery takes then, so that it lasts.
+/// Number of resets that such a recovery takes, to make it last.
 const TRIES: u32 = 15;
 
-/// Has `culprit` hang the core, whose reset takes long, and waits for `milliseconds`.
+/// Makes `culprit` hang the core with a slow reset, and waits for `milliseconds`.
 fn slow_hang(control: &Control, culprit: &mut Other, milliseconds: u64) -> Result<()> {
     control.write(fault::RESET_STUCK, TRIES);
     control.write(fault::HANG_KIND, fault::HANG_ILLEGAL_OPCODE);
@@ -699,7 +702,7 @@ fn slow_hang(control: &Control, culprit: &mut Other, milliseconds: u64) -> Resul
     Ok(())
 }
 
-/// The core is unbound in the middle of its recovery, while it is used, and comes back.
+/// The core is unbound during its recovery, while it is in use, and bound again.
 fn unbound(control: &Control) -> Result<()> {
     let core = system::bound()?.pop().context("no core is bound")?;
     for moment in MOMENTS {
@@ -718,7 +721,7 @@ fn unbound(control: &Control) -> Result<()> {
         ensure!(took < here(Duration::from_secs(5))?, "it took {took:?}");
         let refused = format!("status {}", Status::GPU_NOT_RESPONDING);
         same("of no core", records, refused)?;
-        // Nobody is left waiting, done or not.
+        // All waits end, whether the jobs were done or not.
         innocent.wait()?;
         same("wait", culprit.ask("wait")?.as_str(), "done")?;
         innocent.paint.prove(0xff00_4567)?;
@@ -727,14 +730,14 @@ fn unbound(control: &Control) -> Result<()> {
     Ok(())
 }
 
-/// The module is removed in the middle of a recovery: whoever used it has been killed.
+/// The module is unloaded during a recovery, after its user was killed.
 fn removed(control: &Control, module: &Module) -> Result<()> {
     let free = system::settled_free()?;
     for moment in MOMENTS {
         let mut culprit = culprit()?;
         slow_hang(control, &mut culprit, moment)?;
         culprit.kill()?;
-        // It is gone as soon as its files are closed.
+        // Possible as soon as its files are closed.
         eventually("rmmod", Duration::from_secs(5), || {
             Ok(Module::unload().is_ok())
         })?;
@@ -743,7 +746,7 @@ fn removed(control: &Control, module: &Module) -> Result<()> {
     system::memory_is_back(free, 2048)
 }
 
-/// An interrupt line that is stuck keeps nobody from being recovered.
+/// A stuck interrupt line must not prevent a recovery.
 fn stuck_line(control: &Control, line: u32) -> Result<()> {
     same("soft resets", hard_reset(control, (fault::LINE, line))?, 1)?;
     let mut paint = Paint::new()?;
@@ -753,14 +756,14 @@ fn stuck_line(control: &Control, line: u32) -> Result<()> {
     paint.close()
 }
 
-/// Soft resets before the line is used, and pulses of that before a core is given up.
+/// Soft resets before the reset line is used, and pulses on the line before a core is given up.
 const SOFT_RESETS: u64 = 20;
 const PULSES: u64 = 3;
 
-/// Cores that the reset line helps, and those that it does not.
+/// Cores that the reset line can and cannot reset.
 fn reset_line(module: &Module, timeout: Duration) -> Result<bool> {
-    // Of ours it is a module, which a test loads. One that is built in has its word of the control BAR already, and
-    // kernels of distributions then give others nothing of it (IO_STRICT_DEVMEM).
+    // Our controller's driver is a module, which a test loads. A built-in driver already owns the word in the control
+    // BAR, and distribution kernels then deny other access to it (IO_STRICT_DEVMEM).
     if fs::exists("/sys/bus/platform/drivers/simple-reset/1004411c.reset-controller")? {
         return harness::skip("the line's controller has its driver already");
     }
@@ -844,7 +847,7 @@ fn reset_line(module: &Module, timeout: Duration) -> Result<bool> {
             load()?;
             let before = pulses();
             given_up(control, module, (fault::RESET_STUCK, u32::MAX), timeout)?;
-            // Cut off by then, it is not asked again when it goes.
+            // The core is cut off by then, so the unload does not pulse the line again.
             same("pulses", pulses() - before, PULSES)
         },
     );
@@ -854,7 +857,7 @@ fn reset_line(module: &Module, timeout: Duration) -> Result<bool> {
     suite.run()
 }
 
-/// Draws of this colour hang a core.
+/// A draw of this color hangs a core.
 const BAD: u32 = 0xffba_dbad;
 
 /// The same as [`offender`] on the vector graphics core.
@@ -879,7 +882,7 @@ fn vg_offender(seed: u32) -> Result<()> {
     }
 }
 
-/// A process that hangs `core` now and then, until it is refused.
+/// A process that sometimes hangs `core`, until it is refused.
 fn offender(core: usize, seed: u32) -> Result<()> {
     if vg::place()? == Some(core) {
         return vg_offender(seed);
@@ -893,7 +896,7 @@ fn offender(core: usize, seed: u32) -> Result<()> {
             0 => BAD,
             _ => 0x1234_5678,
         };
-        // All of these are dropped if the first one hangs; their signal is set all the same.
+        // If the first one hangs, all of these are dropped, but their signal is still set.
         for _ in 0..=random.below(3) {
             let stream = paint.fill_cell(random.below(CELLS), colour);
             let mut queue = Queue::new();
@@ -923,7 +926,7 @@ fn spawn(role: &str, core: u32, seed: u32, commits: u32) -> Result<Child> {
     Ok(system::again(&arguments)?.stdout(Stdio::piped()).spawn()?)
 }
 
-/// What a process said if it did not end well.
+/// The output of a process that failed.
 fn ended(what: &str, child: Child) -> Result<()> {
     let output = child.wait_with_output()?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -931,7 +934,7 @@ fn ended(what: &str, child: Child) -> Result<()> {
     Ok(())
 }
 
-/// Workers and offenders beside each other, while the machine sleeps now and then.
+/// Workers and offenders run together, while the machine sometimes sleeps.
 fn soak(cores: u32, processes: u32, commits: u32) -> Result<()> {
     let controls = (0..cores as usize)
         .map(Control::open_core)
@@ -1006,7 +1009,7 @@ fn soak(cores: u32, processes: u32, commits: u32) -> Result<()> {
     Ok(())
 }
 
-/// The time that `commits` of each process may take, which are held up by hangs.
+/// Extends the time limit for `commits` of each process, which hangs delay.
 fn allow(commits: u32) {
     harness::allow(Duration::from_secs(u64::from(commits) * 3 + 600));
 }
@@ -1078,10 +1081,10 @@ fn main() -> ExitCode {
         if !Module::is_loaded() {
             module.load_or_fail()?;
         }
-        // Each time that a core comes back it is reset, and the faults of its first commands are others.
+        // The core is reset each time it powers on, and faults at its first commands have other effects.
         system::stay_awake()?;
         let control = &Control::open()?;
-        // What this process comes to need.
+        // Warms up this process's own allocations.
         Innocent::new()?.close()?;
         culprit()?.ask("stall")?;
         let mut suite = Suite::new();
@@ -1094,7 +1097,7 @@ fn main() -> ExitCode {
                 if module.bound_by_parameters() {
                     return harness::skip("without a device tree a core has none");
                 }
-                // Who keeps it on keeps its domain on, too.
+                // A process that keeps the core on also keeps its power domain on.
                 system::may_sleep()?;
                 let before = control.counter(counter::POWER_UPS);
                 let soft = hard_reset(control, (fault::RESET_NEEDS_POWER, 1));
@@ -1132,7 +1135,7 @@ fn main() -> ExitCode {
                 control.write(fault::HANG_AT_COMMAND, 1);
                 same("records", culprit.ask("records")?.as_str(), "done")?;
                 stuck(control)?;
-                // Its context is loaded by itself: it is its first job.
+                // Its context load is a separate job, because this is its first job.
                 innocent.commit()?;
                 innocent.check()?;
                 same("wait", culprit.ask("wait")?.as_str(), "done")?;

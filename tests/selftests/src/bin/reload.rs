@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! insmod, draw, rmmod, many times in one boot: the same free memory, and nothing in the kernel log that does not
-//! belong there.
+//! insmod, draw, rmmod, many times in one boot: free memory must not shrink, and the kernel log must contain no
+//! unexpected lines.
 //!
 //! Needs the module not to be loaded, or loaded and not in use. Arguments: `[--count N] [MODULE PARAMETERS...]`.
 
@@ -25,14 +25,14 @@ use galcore_selftests::system::KernelLog;
 use galcore_selftests::system::LogLine;
 use galcore_selftests::system::Module;
 
-/// Rounds before memory is looked at: what the kernel keeps after the first few is not the driver's.
+/// Rounds before memory is measured. What the kernel keeps after the first few is not the driver's.
 const WARM_UP: u32 = 3;
-/// Bytes of the pool that a round maps: to map all of it would take longer than all the rest.
+/// Bytes of the pool that a round maps. A mapping of the whole pool would dominate the run time.
 const POOL_BYTES: usize = 1 << 20;
-/// KiB that free memory may move by itself.
+/// KiB by which free memory may change on its own.
 const NOISE: u64 = 512;
 
-/// One round; adds the time of its three parts to `spent`.
+/// Runs one round and adds the times of its three parts to `spent`.
 fn round(module: &Module, number: u32, spent: &mut [Duration; 3]) -> Result<()> {
     let begin = Instant::now();
     module.load_or_fail()?;
@@ -48,17 +48,17 @@ fn round(module: &Module, number: u32, spent: &mut [Duration; 3]) -> Result<()> 
     Ok(())
 }
 
-/// Whether a line is expected of a module that is loaded and unloaded without trouble.
+/// Whether a normal load or unload of a module may print this line.
 fn belongs(line: &LogLine) -> bool {
     let text = line.text.as_str();
-    // Said once in a boot about every module that is not part of the kernel tree.
+    // Printed once per boot for any out-of-tree module.
     let once = [
         "loading out-of-tree module taints kernel",
         "module verification failed",
     ];
     // A kernel with KUnit announces the module's suites, whether they run or not.
     let kunit = text == "KTAP version 1" || text == "kunit: disabled" || text.starts_with("1..");
-    // This program's own doing.
+    // Caused by this program.
     let own = text.contains("drop_caches");
     let driver = text.contains("galcore");
     line.level > 4 && (kunit || own || driver) || once.iter().any(|known| text.contains(known))
@@ -143,7 +143,7 @@ fn main() -> ExitCode {
             same("violations", control.violations(), 0)
         });
         let good = suite.run()?;
-        // As it was found.
+        // Restores the initial state.
         if was_loaded {
             module.load_or_fail()?;
         }

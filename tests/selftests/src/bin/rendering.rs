@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The small rendering test of the notes that the project started from ("Anatomy of a small rendering test"): what a
-//! 3D library asks for from open to the picture, in its order and with its sizes: in the trace's own generation, whose
+//! The small rendering test of the project's original notes ("Anatomy of a small rendering test"): the requests of a 3D
+//! library from open to the picture, in its order and with its sizes. It runs in the trace's own generation, whose
 //! contexts lie in the client's memory, and in a later one.
 //!
-//! What a triangle would draw is resolved into the render target from the vertex
-//! buffer's memory: super-tiled, and told to the tile status, as the pixel engine does it. All else is as with a real
-//! client: fast clears by tile status, an auxiliary target, a resolve that reads both, four command buffers in turns.
+//! In place of drawing a triangle, the test resolves the vertex buffer's memory into the render target, super-tiled,
+//! and updates the tile status as the pixel engine does. Everything else matches a real client: fast clears by tile
+//! status, an auxiliary target, a resolve that reads both, and four command buffers in turn.
 
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -35,31 +35,31 @@ use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::system::ProcGc;
 
-/// The picture, in pixels, and what it is rounded up to in 64 x 64 super tiles.
+/// The picture's size in pixels, and its size rounded up to 64 x 64 super tiles.
 const SIZE: (u32, u32) = (400, 240);
 const PADDED: (u32, u32) = (448, 256);
 /// Bytes of the command buffers.
 const COMMANDS: u64 = 0x8000;
-/// What is drawn: rows of the vertex buffer's memory, that many pixels wide, and the row of the target it goes to.
+/// The drawn part: width and rows of the vertex buffer's memory, and its first row in the target.
 const DRAWN: (u32, u32) = (384, 64);
 const DRAWN_AT: u32 = 64;
-/// Where the auxiliary target goes in the picture.
+/// The auxiliary target's place in the picture.
 const AUX_AT: (u32, u32) = (320, 160);
 const AUX: u32 = 64;
-/// All tiles are cleared: with two bits a tile, and with four.
+/// Status of cleared tiles, with two bits per tile, and with four.
 const CLEARED: [u32; 2] = [0x5555_5555, 0x1111_1111];
 const PATIENCE: u32 = 10_000;
-/// Each command buffer twice, and once more.
+/// Each command buffer twice, plus one.
 const FRAMES: u32 = 9;
 
 const TS_FLUSH_CACHE: u32 = 0x1650;
 const TS_MEM_CONFIG: u32 = 0x1654;
 const TS_COLOR_STATUS_BASE: u32 = 0x1658;
 const COLOR_FAST_CLEAR: u32 = 1 << 1;
-/// Memory controller 2.0, in the first word of minor features: tile status is named by GPU address.
+/// Memory controller 2.0, in the first word of minor features: tile status uses GPU addresses.
 const MINOR0_MC20: u32 = 1 << 22;
 
-/// Two bits are the status of a tile, else four; in the same word.
+/// Tile status has two bits per tile, otherwise four. In the same word.
 const MINOR0_2BITPERTILE: u32 = 1 << 10;
 
 /// Locked video memory.
@@ -69,12 +69,12 @@ struct Surface {
     memory: Memory,
 }
 
-/// Where a resolve reads or writes.
+/// Source or target of a resolve.
 #[derive(Clone, Copy)]
 enum Place {
-    /// Rows of so many pixels of 32 bits.
+    /// Linear, with the number of 32-bit pixels per row.
     Linear(u32, u32),
-    /// Super tiles, so many pixels wide.
+    /// Super tiles, with the width in pixels.
     Supertiled(u32, u32),
 }
 
@@ -99,7 +99,7 @@ impl Place {
     }
 }
 
-/// A resolve of a window; `source` `None`: a fill with the colour.
+/// Resolves a window. If `source` is `None`, fills it with the color.
 fn resolve(stream: &mut Stream, source: Option<Place>, dest: Place, size: (u32, u32), colour: u32) {
     let from = source.unwrap_or(dest);
     let format = state::FORMAT_A8R8G8B8;
@@ -123,15 +123,15 @@ fn resolve(stream: &mut Stream, source: Option<Place>, dest: Place, size: (u32, 
         .state(state::RS_KICKER, state::RS_KICK);
 }
 
-/// The client: what it has by the time that it draws.
+/// The client and its resources.
 struct Renderer {
     device: Device,
     pool: Memory,
     /// 0 in a generation without ATTACH.
     context: u32,
-    /// What a GPU address is behind as a physical one, on a core whose tile status wants that.
+    /// Difference between physical and GPU addresses on a core whose tile status uses physical ones, otherwise 0.
     status_base: u32,
-    /// Pairs of bits that are the status of a tile: 1 or 2. The notes' sizes are for 1.
+    /// Bit pairs of status per tile: 1 or 2. The sizes in the notes are for 1.
     status_size: u32,
     buffers: Vec<(Buffer, i32, bool)>,
     done: i32,
@@ -184,7 +184,7 @@ impl Renderer {
         })
     }
 
-    /// Commits `stream` in the next command buffer, when the GPU is past what it held before.
+    /// Commits `stream` in the next command buffer, after the GPU has finished with its old contents.
     fn commit(&mut self, stream: &Stream) -> Result<()> {
         self.buffers.rotate_left(1);
         let (buffer, signal, is_pending) = &mut self.buffers[0];
@@ -202,7 +202,7 @@ impl Renderer {
         Ok(self.device.wait_signal(self.done, PATIENCE)?)
     }
 
-    /// Gives everything back, memory behind what was drawn.
+    /// Releases everything, memory only after the last draw.
     fn end(self, surfaces: Vec<Surface>) -> Result<()> {
         let mut queue = Queue::new();
         for surface in surfaces {
@@ -225,7 +225,7 @@ impl Renderer {
     }
 }
 
-/// Colours of a frame: the clear colour, the auxiliary target's, and what is drawn.
+/// The colors of a frame: clear color, auxiliary target, and the drawn part.
 fn colours(frame: u32) -> (u32, u32, impl Fn(u32, u32) -> u32) {
     let drawn = move |x: u32, y: u32| 0xff00_0000 | frame << 20 | y << 12 | x;
     (0xff20_3040 + frame, 0xff80_0000 + frame, drawn)
@@ -236,7 +236,7 @@ fn render(renderer: &mut Renderer) -> Result<Vec<Surface>> {
     same("bytes of the render target", bytes, 0x70000)?;
     let size = renderer.status_size;
     let cleared = CLEARED[size as usize - 1];
-    // E to K, as they come.
+    // E to K, in order.
     let target = renderer.surface(0x70000, surface::RENDER_TARGET)?;
     let status = renderer.surface(0x700 * size, surface::TILE_STATUS)?;
     let depth = renderer.surface(0x38000, surface::DEPTH)?;
@@ -245,7 +245,7 @@ fn render(renderer: &mut Renderer) -> Result<Vec<Surface>> {
     let aux = renderer.surface(0x4000, surface::RENDER_TARGET)?;
     let aux_status = renderer.surface(0x100 * size, surface::TILE_STATUS)?;
     let screen = renderer.surface(SIZE.0 * SIZE.1 * 4, surface::BITMAP)?;
-    // Nothing of it may be seen where the tile status says "cleared".
+    // These values must stay invisible where the tile status is "cleared".
     target.memory.fill(0x0bad_0001);
     aux.memory.fill(0x0bad_0002);
     let at = |surface: &Surface| renderer.status_base + surface.address;
@@ -260,13 +260,13 @@ fn render(renderer: &mut Renderer) -> Result<Vec<Surface>> {
     let mut frames = Vec::new();
     for frame in 0..FRAMES {
         let (clear, aux_clear, _) = colours(frame);
-        // 1: clear the render target, depth and the auxiliary target, by tile status alone.
+        // 1: clear the render target, depth, and the auxiliary target through tile status alone.
         let mut first = Stream::new();
         for (surface, rows) in [(&status, 28), (&depth_status, 16), (&aux_status, 4)] {
             let place = Place::Linear(surface.address, 16);
             resolve(&mut first, None, place, (16, rows * size), cleared);
         }
-        // 2: draw into the target; its tiles are not clear any more.
+        // 2: draw to the target, whose tiles are then not clear any more.
         let mut second = Stream::new();
         let row = PADDED.0 * DRAWN_AT * 4;
         resolve(
@@ -276,13 +276,13 @@ fn render(renderer: &mut Renderer) -> Result<Vec<Surface>> {
             DRAWN,
             0,
         );
-        // 64 bytes of status for a super tile, or 128.
+        // 64 or 128 bytes of status per super tile.
         let drawn = status.address + row / (64 * 4) * size;
         for tiles in [0, 2] {
             let place = Place::Linear(drawn + tiles * 64 * size, 16);
             resolve(&mut second, None, place, (16, 4 * size), 0);
         }
-        // 3: what the picture is made of: the target, then the auxiliary one.
+        // 3: compose the picture from the target and the auxiliary target.
         let mut third = Stream::new();
         fast_clear(&mut third, &status, &target, clear);
         let source = Place::Supertiled(target.address, PADDED.0);
@@ -344,7 +344,7 @@ fn render(renderer: &mut Renderer) -> Result<Vec<Surface>> {
     Ok(all)
 }
 
-/// The whole of it in one generation.
+/// The whole test in one generation.
 fn tests(suite: &mut Suite<'_>, abi: &'static Abi, before: ([u64; 3], u64)) {
     let name = abi.name;
     let drawn = Rc::new(RefCell::new(None));
@@ -357,8 +357,8 @@ fn tests(suite: &mut Suite<'_>, abi: &'static Abi, before: ([u64; 3], u64)) {
             let resolves = control.counters().resolves;
             let surfaces = render(&mut renderer)?;
             drawn.replace(Some((renderer, surfaces)));
-            // Each frame: three clears, what is drawn and twice its status, two for the picture. Scratch memory before
-            // all, if another process had it.
+            // Each frame: three clears, the draw and its status twice, and two for the picture. If another process used
+            // the core before, also clears of scratch memory.
             let done = control.counters().resolves - resolves;
             let more = done.checked_sub(u64::from(FRAMES) * 8);
             ensure!(matches!(more, Some(0 | 1)), "{done} resolves");

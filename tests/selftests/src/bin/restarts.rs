@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Waits of a program with an interval timer, whose handler has the kernel restart them: they end when their time is
-//! over, not that time after the last tick.
+//! Waits in a program with an interval timer whose handler makes the kernel restart the wait: the wait must end at its
+//! original deadline, not a full timeout after the last tick.
 
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd;
@@ -47,10 +47,10 @@ use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_millis(500);
 
-/// Between ticks, in milliseconds.
+/// Time between ticks, in milliseconds.
 const TICK: u32 = 10;
 
-/// Times `wait` under the timer, which ends after many times what it may take: then it would wait for ever.
+/// Measures `wait` under the timer. The timer stops after a long time, because otherwise a faulty wait would never end.
 fn ticking(wait: impl FnOnce() -> Result<()>) -> Result<Duration> {
     let (done, end) = mpsc::channel::<()>();
     let watch = std::thread::spawn(move || match end.recv_timeout(30 * LIMIT) {
@@ -72,7 +72,7 @@ fn ticking(wait: impl FnOnce() -> Result<()>) -> Result<Duration> {
     Ok(took)
 }
 
-/// `wait`, of [`LIMIT`], takes about as long with ticks as without, and no less than it is to take.
+/// A `wait` of [`LIMIT`] must take about the same time with ticks as without, and not less than its timeout.
 fn same_time(wait: impl Fn() -> Result<()>) -> Result<()> {
     let begin = Instant::now();
     wait()?;
@@ -80,7 +80,7 @@ fn same_time(wait: impl Fn() -> Result<()>) -> Result<()> {
     for _ in 0..3 {
         let took = ticking(&wait)?;
         ensure!(took >= LIMIT, "{took:?} only");
-        // A busy host's ticks take time, too.
+        // The ticks of a busy host also take time.
         ensure!(took < 3 * usual, "{took:?}, and {usual:?} without ticks");
     }
     Ok(())
@@ -94,7 +94,7 @@ fn wait_fence(device: &Device, descriptor: i32) -> Result<Status> {
     Ok(device.ask("WAIT_NATIVE_FENCE", &fields, "fenceFD")?.0)
 }
 
-/// A fence of a signal that nothing sets.
+/// A fence whose signal is never set.
 fn fence() -> Result<()> {
     let abi = Abi::named("6.4.11").context("a generation")?;
     let device = Device::open_as(abi, true)?;
@@ -112,7 +112,7 @@ fn fence() -> Result<()> {
     })
 }
 
-/// STALL for a core that stands still, of the generation that has a limit.
+/// STALL on a stopped core, in the generation whose STALL has a limit.
 fn stall() -> Result<()> {
     let control = Control::open()?;
     let paint = Paint::new()?;
@@ -137,7 +137,7 @@ fn stall() -> Result<()> {
     took
 }
 
-/// A wait for ever goes on, and is not lost.
+/// An endless wait continues and is not lost.
 fn forever(device: &Device, id: i32) -> Result<()> {
     let setter = Device::open()?;
     let begin = Instant::now();
@@ -152,7 +152,7 @@ fn forever(device: &Device, id: i32) -> Result<()> {
     Ok(())
 }
 
-/// After one that was interrupted the next one has all its time.
+/// The wait after an interrupted one has its full time.
 fn next_one(device: &Device, id: i32) -> Result<()> {
     for _ in 0..3 {
         let wait = || {
@@ -169,12 +169,12 @@ fn next_one(device: &Device, id: i32) -> Result<()> {
     Ok(())
 }
 
-/// What a handler does.
+/// The action of the signal handler.
 static IN_HANDLER: Mutex<Option<Handler>> = Mutex::new(None);
 
 type Handler = Box<dyn FnMut() + Send>;
 
-/// Does what [`IN_HANDLER`] says. Its lock is free: who sets it is not interrupted then.
+/// Runs [`IN_HANDLER`]. The lock is free, because the thread that sets the action gets no signals meanwhile.
 fn in_handler() {
     if let Ok(Some(body)) = IN_HANDLER.lock().as_deref_mut() {
         body();
@@ -187,8 +187,8 @@ fn do_in_handler(body: Option<Handler>) -> Result<()> {
     Ok(())
 }
 
-/// Sends SIGUSR1 to this thread each `pause`, with a handler that does `body`, while it does `wait`; returns how long that
-/// took. After [`WATCH`] no more come.
+/// Sends SIGUSR1 to this thread every `pause`, with a handler that runs `body`, during `wait`. Returns the duration of
+/// the wait. The signals end after [`WATCH`].
 fn handling(
     pause: Duration,
     restarts: bool,
@@ -224,10 +224,10 @@ const SIGUSR1: i32 = 10;
 const SIGCONT: i32 = 18;
 const SIGIO: i32 = 29;
 
-/// Longer than anything may take.
+/// Longer than any operation.
 const WATCH: Duration = Duration::from_secs(12);
 
-/// A handler that itself looks at another signal: the wait that it interrupts ends in its time.
+/// The handler itself waits for another signal. The interrupted wait must end in time.
 fn handler_looks(device: &Device, id: i32) -> Result<()> {
     let other = Device::open()?;
     let second = other.create_signal(false)?;
@@ -242,8 +242,8 @@ fn handler_looks(device: &Device, id: i32) -> Result<()> {
     Ok(())
 }
 
-/// A handler that does not return to what it has interrupted, but goes on from there with the same WAIT, later: that has all
-/// its time.
+/// The handler does not return to the interrupted wait, but later starts the same WAIT itself. That one must have its
+/// full time.
 fn handler_leaves(device: &Device, id: i32) -> Result<()> {
     let inner = Device::open()?;
     let found = Arc::new(Mutex::new(Vec::new()));
@@ -268,7 +268,7 @@ fn handler_leaves(device: &Device, id: i32) -> Result<()> {
     Ok(())
 }
 
-/// Two signals at once: the handler of the first has the kernel restart the call, that of the second would not.
+/// Two signals at once: the handler of the first one restarts the call, the handler of the second one does not.
 fn two_signals(id: i32) -> Result<()> {
     for (number, restarts) in [(SIGUSR1, true), (SIGIO, false)] {
         raw::on_signal(number, restarts, in_handler)?;
@@ -283,14 +283,14 @@ fn two_signals(id: i32) -> Result<()> {
         Ok(begin.elapsed())
     });
     let sender = std::thread::spawn(move || -> Result<()> {
-        // On its processor, and before it: it does not run between the two.
+        // On the waiter's processor and with higher priority, so that the waiter does not run between the two signals.
         raw::stay_on(0)?;
         raw::urgent()?;
         let waiter = waiter.recv()?;
         let begin = Instant::now();
         while begin.elapsed() < WATCH {
             std::thread::sleep(Duration::from_millis(30));
-            // It may have ended.
+            // The waiter may have ended.
             let sent = raw::interrupt_by(waiter, SIGIO);
             if sent
                 .and_then(|()| raw::interrupt_by(waiter, SIGUSR1))
@@ -304,22 +304,22 @@ fn two_signals(id: i32) -> Result<()> {
     let took = waiting.join().ok().context("a panic")??;
     sender.join().ok().context("a panic")??;
     println!("# {took:?}");
-    // Begun anew each time it would end with the signals.
+    // The wait starts again whenever the signals would end it.
     ensure!(took >= LIMIT && took < WATCH / 2, "{took:?}");
     Ok(())
 }
 
-/// Threads that wait by the file of another process.
+/// Number of threads that wait through the file of another process.
 const STRANGERS: usize = 280;
 
-/// The device by a file of another process.
+/// Opens the device through a file of another process.
 fn by_file_of(process: i32, file: i32) -> Result<Device> {
     Ok(Device::of_file(
         other::descriptor_of(process, file)?.into(),
     )?)
 }
 
-/// A process that waits by the file of this one is killed, with many threads: others wait as before.
+/// A process whose many threads wait through this process's file is killed. Other waits must not be affected.
 fn killed_strangers(device: &Device, id: i32) -> Result<()> {
     let file = device.file().as_raw_fd();
     let ours = format!("{} {file} {id}", std::process::id());
@@ -337,7 +337,7 @@ fn killed_strangers(device: &Device, id: i32) -> Result<()> {
     Ok(())
 }
 
-/// Waits by the file of another process in `count` threads, until it is killed.
+/// Waits through the file of another process in `count` threads, until it is killed.
 fn waits_by(process: i32, file: i32, id: i32, count: usize) -> Result<String> {
     let ready = Arc::new(Barrier::new(count + 1));
     for _ in 0..count {
@@ -354,7 +354,7 @@ fn waits_by(process: i32, file: i32, id: i32, count: usize) -> Result<String> {
     Ok("all wait".to_string())
 }
 
-/// Allocates, draws and frees for so long.
+/// Allocates, draws, and frees for `time`.
 fn frees(time: Duration) -> Result<String> {
     let mut paint = Paint::new()?;
     let begin = Instant::now();
@@ -369,7 +369,7 @@ fn frees(time: Duration) -> Result<String> {
     Ok(count.to_string())
 }
 
-/// ALLOCATE that is refused waits for what others free, but not for ever if a timer restarts it.
+/// A refused ALLOCATE waits for memory that other processes free, but not forever if a timer restarts it.
 fn refused_allocate() -> Result<()> {
     let mut others = (0..3)
         .map(|_| Other::start(Abi::own()))
@@ -384,7 +384,7 @@ fn refused_allocate() -> Result<()> {
     ticking(|| {
         let end = device.allocate(bytes, 64, 0, Pool::SYSTEM).map(|_| ());
         refused("ALLOCATE", end, Status::OUT_OF_MEMORY)?;
-        // So many ticks as are wanted.
+        // Waits for enough ticks.
         std::thread::sleep(10 * Duration::from_millis(TICK.into()));
         Ok(())
     })?;
@@ -397,11 +397,11 @@ fn refused_allocate() -> Result<()> {
     Ok(())
 }
 
-/// A handler on a stack of its own, above the thread's, that calls the driver.
+/// A handler that calls the driver, on its own stack above the thread's stack.
 fn handler_above(id: i32) -> Result<()> {
     let stack = Box::leak(vec![0; 256 << 10].into_boxed_slice());
     let above = stack.as_ptr() as usize;
-    // Below what was mapped before: no hole has so much room.
+    // The size places this stack below earlier mappings, because no gap between them is large enough.
     let builder = std::thread::Builder::new().stack_size(64 << 20);
     let waiting = builder.spawn(move || -> Result<()> {
         let here = 0u8;
@@ -422,7 +422,7 @@ fn handler_above(id: i32) -> Result<()> {
     waiting.join().ok().context("a panic")?
 }
 
-/// A WAIT that is stopped, and ended by SIGCONT's handler; later another one, which has all its time.
+/// A WAIT is stopped and then ended by SIGCONT's handler. A later WAIT must have its full time.
 fn waits_twice() -> Result<String> {
     raw::on_signal(SIGCONT, false, in_handler)?;
     let device = Device::open()?;
@@ -448,7 +448,7 @@ fn waits_twice() -> Result<String> {
     Ok(format!("{first} {second} {is_whole}"))
 }
 
-/// The next WAIT after one that a stop has ended is another one.
+/// The WAIT after one that a stop has ended is a new one.
 fn wait_after_stop() -> Result<()> {
     let mut other = Other::start(Abi::own())?;
     let pid = Pid::from_raw(other.id()).context("its number")?;
@@ -460,7 +460,7 @@ fn wait_after_stop() -> Result<()> {
     same("WAITs", other.answer()?.as_str(), "false true true")
 }
 
-/// Is another process, which keeps the core busy till it is told to stop.
+/// Runs in another process, which keeps the core busy until it is stopped.
 fn be_other(_: &'static Abi) -> Result<()> {
     other::serve(|words| match *words {
         ["busy", seconds] => other::keep_busy(seconds),
@@ -488,7 +488,8 @@ fn be_other(_: &'static Abi) -> Result<()> {
     })
 }
 
-/// A STALL that a handler ends, and then one behind another job, from the same place: whether that has ended.
+/// A handler ends a STALL. Then another STALL follows another job, from the same place. Replies whether that job has
+/// ended.
 fn stalls() -> Result<String> {
     raw::on_signal(SIGCONT, false, in_handler)?;
     let mut paint = Paint::new()?;
@@ -504,7 +505,7 @@ fn stalls() -> Result<String> {
         if colour == 1 {
             println!("begun");
         }
-        // The client library's own would begin it again.
+        // The client library's STALL would restart it.
         let mut stall = Interface::new(Command::STALL);
         stall.set_hardware_type(paint.device().hardware_type());
         let file = paint.device().file().as_fd();
@@ -514,7 +515,7 @@ fn stalls() -> Result<String> {
     Ok(format!("{ends:?} {has_ended}"))
 }
 
-/// A stopped STALL whose handler has it end with EINTR: the next one waits for what was committed between them.
+/// A handler ends a stopped STALL with EINTR. The next STALL must wait for the job committed between them.
 fn stall_after_stop() -> Result<()> {
     let control = Control::open()?;
     let mut other = Other::start(Abi::own())?;
@@ -532,7 +533,7 @@ fn stall_after_stop() -> Result<()> {
     )
 }
 
-/// A stop has no handler: the wait goes on with the time that is left, however long the thread was stopped.
+/// A stop has no handler: the wait continues with its remaining time, however long the thread was stopped.
 fn long_stops() -> Result<()> {
     let mut other = Other::start(Abi::own())?;
     let pid = Pid::from_raw(other.id()).context("its number")?;
@@ -549,20 +550,20 @@ fn long_stops() -> Result<()> {
     Ok(())
 }
 
-/// STALL waits for what was there when it was called, and not, with each tick, for what has come since.
+/// STALL waits for the jobs that existed at the call, and not, after each tick, for later ones.
 fn stall_behind_others() -> Result<()> {
     let control = Control::open()?;
     let mut other = Other::start(Abi::own())?;
     let paint = Paint::new()?;
     let armed = control.arm(fault::SLOW_DRAWS, 20_000);
     same("it", other.ask("busy 15")?, "busy".to_string())?;
-    // The ring is full of its jobs.
+    // By then the other process's jobs fill the ring.
     std::thread::sleep(Duration::from_secs(1));
     let begin = Instant::now();
     paint.device().stall()?;
     let usual = begin.elapsed();
     println!("# {usual:?} without ticks");
-    // The handler calls the driver, too.
+    // The handler also calls the driver.
     let beside = Device::open()?;
     let id = beside.create_signal(false)?;
     let look = move || {
@@ -580,8 +581,8 @@ fn stall_behind_others() -> Result<()> {
     Ok(())
 }
 
-/// What the vendor's drivers do at once does not fail, though it may wait here, and a handler may not have the kernel restart
-/// it.
+/// UNMAP_USER_MEMORY must not fail. The vendor's drivers do it at once, but here it may wait, and the handler may
+/// prevent the kernel from restarting it.
 fn unmap_user() -> Result<()> {
     let control = Control::open()?;
     let mut paint = Paint::new()?;
@@ -606,7 +607,7 @@ fn unmap_user() -> Result<()> {
         sys::exchange(file, IOCTL_INTERFACE, interface.bytes_mut())?;
         anyhow::Ok(interface.status())
     };
-    // What it refuses it refuses at once.
+    // Invalid requests are refused at once.
     same("no memory", unmap(0)?, Status::INVALID_ARGUMENT)?;
     same(
         "no such memory",
@@ -627,7 +628,7 @@ fn unmap_user() -> Result<()> {
     result.map(|_| ())
 }
 
-/// The same of ALLOCATE, which waits for memory that a job frees as it ends.
+/// The same for ALLOCATE, which waits for memory that a job frees at its end.
 fn allocate() -> Result<()> {
     let control = Control::open()?;
     let mut paint = Paint::new()?;
@@ -656,9 +657,9 @@ fn allocate() -> Result<()> {
     Ok(paint.client.finish()?)
 }
 
-/// The same of COMMIT and EVENT_COMMIT, which wait for their turn.
+/// The same for COMMIT and EVENT_COMMIT, which wait for their turn.
 fn commit() -> Result<()> {
-    // More than have places of jobs that take so long.
+    // More than the places for such long jobs.
     const JOBS: usize = 10;
     let control = Control::open()?;
     for has_commands in [true, false] {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! debugfs `galcore/ring`: the words that the front end was given are those that a client has committed and those that the
-//! front end has fetched, galcore-info decodes them, also when the ring has gone round, while others commit, and of
-//! a core for vector graphics; and only who may administer the machine sees them.
+//! debugfs `galcore/ring`: the words in the file match those that the client committed and those that the front end
+//! fetched. galcore-info must decode them, also after the ring has wrapped, while other processes commit, and for a
+//! vector graphics core. Only an administrator can read the file.
 //!
-//! Needs the module to be loaded. With `--refused USER` instead: says whether that user is refused, or, with
-//! `--refused 0`, root without CAP_SYS_ADMIN.
+//! Needs the module to be loaded. `--refused USER`: only checks that this user cannot open the file. `--refused 0`:
+//! checks root without CAP_SYS_ADMIN.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -44,14 +44,14 @@ use galcore_selftests::vg;
 use gpu_control::fault;
 use rustix::thread::CapabilitySet;
 
-/// Bytes of the ring, and those of it that hold jobs at least.
+/// Bytes of the ring, and the part of it that jobs can fill at least.
 const RING: usize = 1 << 20;
 const MOST: usize = RING - (16 << 10);
 
-/// `NOP`, whose second word may be anything.
+/// `NOP`, whose second word is ignored.
 const NOP: u32 = 0x1800_0000;
 
-/// A job of the file, and the words that the front end comes to.
+/// A job in the file, with the words that the front end reaches.
 #[derive(Debug)]
 struct Job {
     job: ring::Job,
@@ -76,7 +76,7 @@ impl Deref for Job {
     }
 }
 
-/// The file, job by job.
+/// Reads the file, job by job.
 fn read() -> Result<Vec<Job>> {
     let jobs = ring::parse(&fs::read_to_string(FILE).context(FILE)?)?;
     let decoded = |job: ring::Job| Job {
@@ -86,7 +86,7 @@ fn read() -> Result<Vec<Job>> {
     Ok(jobs.into_iter().map(decoded).collect())
 }
 
-/// The jobs of this process with commands on a core, oldest first.
+/// This process's jobs with commands on a core, oldest first.
 fn own_jobs(core: usize) -> Result<Vec<Job>> {
     let id = std::process::id() as i32;
     let mut jobs = read()?;
@@ -94,7 +94,7 @@ fn own_jobs(core: usize) -> Result<Vec<Job>> {
     Ok(jobs)
 }
 
-/// A core with a ring, by the number that a client has for it.
+/// A core with a ring, by the client's number for it.
 struct Core {
     number: usize,
     place: usize,
@@ -139,7 +139,7 @@ impl Bench {
     }
 }
 
-/// Committed words are there, exactly, between the driver's, and decoded.
+/// The file contains the exact committed words, between the driver's, and decodes them.
 fn committed(core: &Core) -> Result<()> {
     let bench = Bench::of(core)?;
     let control = Control::open_core(core.number)?;
@@ -149,7 +149,7 @@ fn committed(core: &Core) -> Result<()> {
         .allocate_contiguous(gpu_control::FETCH_DUMP_BYTES as u64)?;
     let base = bench.paint.client.base_address();
     let fetched = || -> Result<BTreeMap<u32, [u32; 2]>> {
-        // The whole idle loop, too.
+        // Waits for the whole idle loop.
         std::thread::sleep(Duration::from_millis(20));
         dump.memory.fill(0);
         control.write(gpu_control::FETCH_DUMP, dump.address + base);
@@ -172,7 +172,7 @@ fn committed(core: &Core) -> Result<()> {
     bench.paint.expect(|_, _| colour)?;
     let jobs = own_jobs(core.place)?;
     let job = jobs.last().context("no job of this process")?;
-    // Before them the driver may load states that say how far a draw goes.
+    // The driver may first load states that define the extent of a draw.
     let own = job.own_words();
     let lent = own.len().saturating_sub(stream.words().len());
     same("its words", hex(&own[lent..]), hex(stream.words()))?;
@@ -181,7 +181,7 @@ fn committed(core: &Core) -> Result<()> {
     for (word, address) in job.words.iter().zip((job.address..).step_by(4)) {
         same_word("address", word.address, address)?;
     }
-    // What was fetched is what is shown; the idle loop is written while it is fetched.
+    // The file must match the fetched words. The idle loop is excluded, because it changes while it is fetched.
     let end = job.address + 4 * job.count as u32 - 16;
     let mut compared = 0;
     for words in job
@@ -236,13 +236,13 @@ fn committed(core: &Core) -> Result<()> {
     )
 }
 
-/// Behind the process's words all caches of the core are flushed, that of tile status too, and the front end waits; behind
-/// that comes the event.
+/// After the process's words all caches of the core are flushed, including the tile status cache, and the front end
+/// waits. The event follows.
 fn flushed(core: &Core, words: &[Word]) -> Result<()> {
     const FEATURE_FAST_CLEAR: u32 = 1 << 0;
     let features = Device::open_core(core.number)?.identity()?.chip_features;
     let has_3d = features & feature::PIPE_3D != 0;
-    // Depth, colour, the first level of shaders.
+    // Depth, color, and the first shader level.
     let caches = if has_3d { 0x23 } else { 0 };
     let caches = caches
         | if features & feature::PIPE_2D != 0 {
@@ -276,7 +276,7 @@ fn hex(words: &[u32]) -> String {
     format!("{words:08x?}")
 }
 
-/// A stream that is full of `marker`.
+/// A stream full of `marker`.
 fn marked(marker: u32, units: usize) -> Stream {
     let mut stream = Stream::new();
     for _ in 0..units {
@@ -285,7 +285,7 @@ fn marked(marker: u32, units: usize) -> Stream {
     stream
 }
 
-/// The marker of a job's words, which all have the same.
+/// The marker of a job, which must be the same in all of its words.
 fn marker_of(job: &Job) -> Result<u32> {
     let words = job.own_words();
     let marker = words.get(1).copied().context("no marker")?;
@@ -294,8 +294,7 @@ fn marker_of(job: &Job) -> Result<u32> {
     Ok(marker)
 }
 
-/// When the ring has gone round, the newest jobs are there, whole, one behind the other, and no word of those that others
-/// lie on.
+/// After the ring has wrapped, the file shows the newest jobs as a whole, without overlap, and no overwritten jobs.
 fn gone_round(core: &Core) -> Result<()> {
     let bench = Bench::of(core)?;
     const UNITS: usize = 9000;
@@ -314,7 +313,7 @@ fn gone_round(core: &Core) -> Result<()> {
         .map(|job| 4 * job.count)
         .sum();
     println!("# {} of {COMMITS} jobs, {bytes} bytes", jobs.len());
-    // A job more does not fit.
+    // Another job would not fit.
     ensure!(
         bytes <= RING && bytes + 2 * 8 * UNITS + 4096 > MOST,
         "{bytes} bytes"
@@ -333,14 +332,14 @@ fn gone_round(core: &Core) -> Result<()> {
     Ok(())
 }
 
-/// While words are written over, a reader sees those of each job or none; and the file ends.
+/// While words are overwritten, a reader sees all words of a job or none, and the read ends.
 fn while_written(core: &Core) -> Result<()> {
     let bench = Bench::of(core)?;
     let is_over = AtomicBool::new(false);
     let (mut jobs_seen, mut gone, mut longest) = (0, 0, Duration::ZERO);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| -> Result<u32> {
-            // Behind those of before.
+            // Larger than the earlier markers.
             let mut marker = 1000;
             while !is_over.load(Ordering::Relaxed) {
                 bench.commit(&marked(marker, 4000))?;
@@ -376,7 +375,7 @@ fn while_written(core: &Core) -> Result<()> {
     })
 }
 
-/// Of a job that was dropped as it hung the core, only what the front end was led around it by.
+/// Of a job that was dropped because it hung the core, the file shows only the words that led the front end around it.
 fn dropped(core: &Core) -> Result<()> {
     const BAD: u32 = 0x0bad_c0de;
     let bench = Bench::of(core)?;
@@ -384,7 +383,7 @@ fn dropped(core: &Core) -> Result<()> {
     let control = Control::open_core(core.number)?;
     let hang = control.arm(fault::HANG_AT_COLOUR, BAD);
     bench.commit(&bench.paint.fill_all(BAD))?;
-    // It has ended when the core was reset; with what status is others' concern.
+    // STALL returns after the reset. Other tests check its status.
     let _ = bench.paint.device().stall();
     drop(hang);
     let id = std::process::id() as i32;
@@ -403,7 +402,7 @@ fn dropped(core: &Core) -> Result<()> {
     same("an event", event, Some(true))
 }
 
-/// The same of a core for vector graphics, which has no ring.
+/// The same for a core for vector graphics, which has no ring.
 fn vector() -> Result<()> {
     let Some(core) = vg::place()? else {
         return skip("no core for vector graphics");
@@ -444,7 +443,7 @@ fn vector() -> Result<()> {
     client.close()
 }
 
-/// Whether the file cannot be opened.
+/// Fails unless `user` cannot open the file.
 fn refused(user: u32) -> Result<()> {
     if user == 0 {
         let mut own = rustix::thread::capabilities(None)?;
@@ -452,7 +451,7 @@ fn refused(user: u32) -> Result<()> {
         own.permitted.remove(CapabilitySet::SYS_ADMIN);
         own.inheritable = CapabilitySet::empty();
         rustix::thread::set_capabilities(None, own)?;
-        // Others in the folder can be read as before.
+        // Other files of the directory stay readable.
         fs::read("/sys/kernel/debug/galcore/usage").context("usage")?;
     } else {
         become_user(user)?;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The runner's ports on a machine without virtio: all of them on one UART of an i.MX SoC, in frames.
+//! The runner's ports on a machine without virtio: all of them share one UART of an i.MX SoC, in frames.
 //!
-//! PID 1 of such a machine: starts `/init` once more, as its child, with the ports' paths in its environment, carries their
-//! bytes to and fro, and reaps what is left. So no signal of `/init` to all processes ends it. The UART is one that the
-//! board's tree does not use; its registers are polled through `/dev/mem`, as no driver of the kernel's has it.
+//! Runs as PID 1 of such a machine: starts `/init` again as its child, passes the ports' paths in its environment,
+//! carries the ports' data, and reaps orphans. A signal from `/init` to all processes therefore does not end this
+//! program. The board's device tree does not use the UART, so no kernel driver owns it: the program polls its registers
+//! through `/dev/mem`.
 //!
 //! Arguments: ADDRESS PROGRAM
 
@@ -34,16 +35,16 @@ use rustix::pty::OpenptFlags;
 use rustix::termios;
 use rustix::termios::OptionalActions;
 
-/// How often the UART is looked at when nothing is sent.
+/// Polling interval of the UART while nothing is sent.
 const TICK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 10_000_000,
 };
 
-/// Bytes that are sent before the other ports have their turn.
+/// Bytes that one port sends before the next port has its turn.
 const CHUNK: usize = 2048;
 
-// Registers of the UART, and their bits that are used here.
+// Registers of the UART, and the bits in use.
 const PAGE: usize = 4096;
 const URXD: usize = 0x00;
 const URXD_READY: u32 = 1 << 15;
@@ -87,18 +88,18 @@ impl Uart {
     }
 }
 
-/// A port: what the guest writes to and, if it has a terminal's path, reads from.
+/// A port. The guest writes to it and, if its path is a terminal, reads from it.
 struct Port {
     file: File,
-    /// Keeps a terminal from being hung up while no program has it open.
+    /// Keeps the terminal from a hang-up while no program has it open.
     _other_end: Option<File>,
     path: String,
-    /// What came for the guest and was not taken yet.
+    /// Bytes for the guest that it has not read yet.
     pending: Vec<u8>,
 }
 
 impl Port {
-    /// One for both directions, raw unless a shell sets it otherwise.
+    /// A port for both directions, raw unless a shell changes it.
     fn terminal() -> Result<Self> {
         let file = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
         rustix::pty::grantpt(&file)?;
@@ -128,7 +129,7 @@ impl Port {
         )?)
     }
 
-    /// One to the runner alone.
+    /// A port to the runner only.
     fn pipe(name: &str) -> Result<Self> {
         let path = format!("/galcore/{name}");
         rustix::fs::mknodat(
@@ -139,7 +140,7 @@ impl Port {
             0,
         )
         .with_context(|| path.clone())?;
-        // For writing as well: it has no end while no program writes to it.
+        // Also open for writing, so that there is no end of file while no program writes.
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -154,7 +155,7 @@ impl Port {
         })
     }
 
-    /// Some bytes of the guest's; none for now.
+    /// Reads some bytes from the guest. Returns 0 if there are none now.
     fn take(&mut self, buffer: &mut [u8]) -> Result<usize> {
         match self.file.read(buffer) {
             Ok(count) => Ok(count),
@@ -163,7 +164,7 @@ impl Port {
         }
     }
 
-    /// Hands on what came, as much as is taken now.
+    /// Writes pending bytes to the guest, as many as it accepts now.
     fn hand_on(&mut self) {
         while !self.pending.is_empty() {
             match self.file.write(&self.pending) {
@@ -182,7 +183,7 @@ fn main() -> Result<()> {
     let address = address.to_str().and_then(|text| text.strip_prefix("0x"));
     let address = address.and_then(|digits| u64::from_str_radix(digits, 16).ok());
     let uart = Uart::open(address.context("ADDRESS is hexadecimal, 0x...")?)?;
-    // In the order of the runner's.
+    // In the runner's order.
     let mut ports = [
         Port::terminal()?,
         Port::pipe("stdout")?,

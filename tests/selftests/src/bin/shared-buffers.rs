@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! SHBUF: small buffers that processes hand data over in.
+//! SHBUF: small buffers for data exchange between processes.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const MAP: u64 = 2;
 const WRITE: u64 = 3;
 const READ: u64 = 4;
 
-/// `gcvSTATUS_SKIP`: nobody has written yet.
+/// `gcvSTATUS_SKIP`: nothing has been written yet.
 const SKIP: Status = Status(13);
 
 fn open(abi: &'static Abi) -> Result<Device> {
@@ -65,7 +65,7 @@ fn read_at(device: &Device, id: u64, address: u64, bytes: u64) -> Result<(Status
     Ok(device.ask("SHBUF", &fields, "bytes")?)
 }
 
-/// What READ copies into `bytes` bytes of a buffer of 0xee; how many it says, and the buffer.
+/// READ into a buffer of `bytes` bytes, filled with 0xee. Returns the status, the byte count, and the buffer.
 fn read(device: &Device, id: u64, bytes: u64) -> Result<(Status, u64, Vec<u8>)> {
     let mut buffer = vec![0xeeu8; bytes as usize + 16];
     let address = buffer.as_mut_ptr() as usize as u64;
@@ -90,7 +90,7 @@ fn made(device: &Device, bytes: u64) -> Result<u64> {
     Ok(id)
 }
 
-/// What `command` says of a buffer that the process does not have: 6.4.11 names it as the vendor's driver.
+/// The status of `command` for a buffer that the process does not have. 6.4.11 uses the vendor driver's statuses.
 fn unknown(abi: &Abi, command: u64, id: u64) -> Status {
     match (abi.name, command) {
         ("6.4.11", _) if id as u32 == 0 => Status::INVALID_ARGUMENT,
@@ -106,7 +106,7 @@ fn one_process(abi: &'static Abi) -> Result<()> {
     same("READ of nothing", (status, count), (SKIP, 0))?;
     ensure!(found.iter().all(|byte| *byte == 0xee), "it wrote");
     same("WRITE", write(&device, id, &[7; 40])?, Status::OK)?;
-    // More than was written first: the rest of the buffer is 0, not somebody's.
+    // More bytes than were written: the rest of the buffer is 0, not stale data.
     let mut wanted = [0; 100];
     wanted[..40].fill(7);
     expect(&device, id, 1000, &wanted)?;
@@ -175,7 +175,7 @@ fn refusals(abi: &'static Abi) -> Result<()> {
     same("DESTROY", plain(&device, DESTROY, id)?, Status::OK)
 }
 
-/// Is the other process.
+/// Runs in the other process.
 fn be_other(abi: &'static Abi) -> Result<()> {
     let device = open(abi)?;
     other::serve(|words| {
@@ -200,7 +200,7 @@ fn two_processes(abi: &'static Abi) -> Result<()> {
         let answer = other.ask(&format!("{what} {id}"))?;
         same(what, answer, wanted.0.to_string())
     };
-    // It knows the number, and does not have the buffer.
+    // It knows the number, but has not mapped the buffer.
     for (what, command) in [("read", READ), ("write", WRITE), ("destroy", DESTROY)] {
         ask(what, unknown(abi, command, id))?;
     }
@@ -209,7 +209,7 @@ fn two_processes(abi: &'static Abi) -> Result<()> {
     ask("write", Status::OK)?;
     expect(&device, id, 8, &[0x5a; 8])?;
     same("DESTROY", plain(&device, DESTROY, id)?, Status::OK)?;
-    // It is the other's alone now, who may hand it back.
+    // Only the other process has it now. A new MAP gets it back.
     same("READ", read(&device, id, 8)?.0, Status::NOT_FOUND)?;
     same("MAP", plain(&device, MAP, id)?, Status::OK)?;
     expect(&device, id, 8, &[0x5a; 8])?;
@@ -226,7 +226,7 @@ fn two_processes(abi: &'static Abi) -> Result<()> {
     })
 }
 
-/// A process has so many at once and no more; they are back when it ends.
+/// A process may have a limited number of buffers, which are released when it exits.
 fn many(abi: &'static Abi) -> Result<()> {
     for _ in 0..2 {
         let device = open(abi)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! GET_SHARED_INFO and SET_SHARED_INFO: data of a process under a number, for itself and its user's processes; what is noted of a
-//! node; limits.
+//! GET_SHARED_INFO and SET_SHARED_INFO: numbered data of a process, readable by the process itself and other processes
+//! of its user, notes on a node, and limits.
 //!
 //! Needs the module to be loaded.
 
@@ -20,15 +20,15 @@ use galcore_selftests::harness::Suite;
 use galcore_selftests::other;
 use galcore_selftests::other::Other;
 
-/// Another user than root.
+/// A user other than root.
 const SOMEBODY: u32 = 1000;
-/// Numbers, and bytes of each, that a process may have.
+/// Most numbers of a process, and most bytes per number.
 const NUMBERS: u64 = 64;
 const BYTES: u64 = 4096;
 /// An address that is never mapped.
 const UNMAPPED: u64 = 0x10;
 
-/// The address of words.
+/// The address of the words.
 fn address(words: &mut [u32]) -> u64 {
     words.as_mut_ptr() as usize as u64
 }
@@ -40,13 +40,13 @@ fn bytes_name(device: &Device) -> &'static str {
     }
 }
 
-/// Leaves data.
+/// Stores data.
 fn set(device: &Device, id: u64, data: u64, bytes: u64) -> Result<Status> {
     let given = [("dataId", id), ("data", data), (bytes_name(device), bytes)];
     Ok(device.ask_for("SET_SHARED_INFO", &given, [])?.0)
 }
 
-/// Gets it.
+/// Reads data.
 fn get(device: &Device, process: u32, id: u64, data: u64, bytes: u64) -> Result<Status> {
     let given = [
         ("pid", process.into()),
@@ -57,7 +57,7 @@ fn get(device: &Device, process: u32, id: u64, data: u64, bytes: u64) -> Result<
     Ok(device.ask_for("GET_SHARED_INFO", &given, [])?.0)
 }
 
-/// Leaves or gets what is noted of a node.
+/// Stores or reads the notes on a node.
 fn note(device: &Device, command: &str, node: u64, at: u64, kind: u64) -> Result<Status> {
     let given = [("node", node), ("nodeData", at), ("infoType", kind)];
     Ok(device.ask_for(command, &given, [])?.0)
@@ -113,7 +113,7 @@ fn data(name: &str) -> Result<()> {
     same("nothing to do", set(&device, 9, UNMAPPED, 0)?, Status::OK)
 }
 
-/// A process may leave so much, and what it has left goes with it.
+/// Limits of one process. Its data is removed when it exits.
 fn limits(name: &'static str) -> Result<()> {
     let mut other = Other::start(Abi::named(name).context("a generation")?)?;
     same("limits", other.ask("limits")?.as_str(), "met")?;
@@ -127,7 +127,7 @@ fn limits(name: &'static str) -> Result<()> {
     })
 }
 
-/// Others of the same user may read it, and nobody else.
+/// Other processes of the same user may read the data, other users may not.
 fn of_others(name: &'static str) -> Result<()> {
     let device = open(name)?;
     let mut left = [11, 12, 13, 14];
@@ -146,7 +146,7 @@ fn of_others(name: &'static str) -> Result<()> {
     same("somebody's", other.ask(&read)?.as_str(), wanted.as_str())
 }
 
-/// What is noted of a node.
+/// Notes on a node.
 fn notes(name: &str) -> Result<()> {
     let device = open(name)?;
     let node = device.allocate(4096, 64, 4, Pool::DEFAULT)?;
@@ -201,7 +201,7 @@ fn notes(name: &str) -> Result<()> {
     same("no node any more", status, Status::INVALID_DATA)
 }
 
-/// A process that does what it is told.
+/// Runs in another process, on request.
 fn be_other(abi: &'static Abi) -> Result<()> {
     let device = Device::open_as(abi, true)?;
     other::serve(|words| {

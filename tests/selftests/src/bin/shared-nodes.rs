@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A node that one process has allocated, in the hands of another that was told its handle. With `--shared`: the
-//! module was loaded with `sharedNodes=1`, and it can be locked and freed there; else it is unknown.
+//! A node of one process, used by another that knows its handle. `--shared`: the module was loaded with
+//! `sharedNodes=1`, and the other process can lock and free it. Otherwise the handle is unknown there.
 
 use std::process::ExitCode;
 
@@ -35,7 +35,7 @@ const BYTES: u32 = 4 * 4096;
 
 const POOLS: [Pool; 3] = [Pool::SYSTEM, Pool::CONTIGUOUS, Pool::VIRTUAL];
 
-/// What the other process does with `node` must be answered so.
+/// Fails unless the other process's operation on `node` returns `wanted`.
 fn expect(other: &mut Other, verb: &str, node: Node, wanted: impl ToString) -> Result<()> {
     let found = other.ask(&format!("{verb} {} {}", node.handle, node.pool.0))?;
     same(
@@ -45,12 +45,12 @@ fn expect(other: &mut Other, verb: &str, node: Node, wanted: impl ToString) -> R
     )
 }
 
-/// What is printed for a status.
+/// The printed form of a status.
 fn number(status: Status) -> i32 {
     status.0
 }
 
-/// Is the other process.
+/// Runs in the other process.
 fn be_other() -> Result<()> {
     let mut client = Client::start()?;
     let mut views: Vec<(u64, Location, Memory)> = Vec::new();
@@ -182,7 +182,7 @@ fn shared_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
                 expect(&mut other, "draw", node, 0)?;
                 let block = memory.part(0, BLOCK).context("part")?;
                 expect_all("drawn by the other", &block, 0xd4a3_0001)?;
-                // Its locks are its own; a page-backed view is one for each process.
+                // Each process has its own locks. Each process has one view of a page-backed node.
                 match pool {
                     Pool::SYSTEM => {
                         expect(&mut other, "lock", node, address)?;
@@ -218,7 +218,7 @@ fn shared_tests<'a>(suite: &mut Suite<'a>, opened: &'a Opened) {
                 device.free(node)?;
                 refused("second FREE", device.free(node), Status::INVALID_DATA)?;
                 device.stall()?;
-                // Nobody gets its place: what is allocated now does not write into it.
+                // Its memory is not reused: a new node does not overwrite it.
                 let next = opened.allocate(BYTES, pool)?;
                 opened.memory(next)?.1.fill(0xbad0_0bad);
                 expect(&mut other, "read", node, 0x1234_5678)?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A signal that one process has made, in the hands of another that was told its number. With `--shared`: the module
-//! was loaded with `sharedSignals=1`, and it can be waited for and set there, also by events; else it is unknown.
+//! A signal of one process, used by another that knows its number. `--shared`: the module was loaded with
+//! `sharedSignals=1`, and the other process can wait for it and set it, also by events. Otherwise the number is unknown
+//! there.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -22,13 +23,13 @@ use galcore_selftests::harness::Suite;
 use galcore_selftests::other;
 use galcore_selftests::other::Other;
 
-/// What nobody has.
+/// The status for an unknown signal.
 const NOT_FOUND: &str = "-19";
 
-/// Milliseconds that something has to happen in.
+/// Timeout in milliseconds.
 const SOON: u32 = 5000;
 
-/// Is the other process.
+/// Runs in the other process.
 fn be_other(abi: &'static Abi) -> Result<()> {
     let client = Client::with_device(Device::open_as(abi, true)?)?;
     other::serve(|words| {
@@ -48,7 +49,7 @@ fn be_other(abi: &'static Abi) -> Result<()> {
             "destroy" => status(device.destroy_signal(value(1)?)),
             "set" => status(device.set_signal(value(1)?, value(2)? != 0)),
             "wait" => status(device.wait_signal(value(1)?, value(2)? as u32)),
-            // An event that sets the signal of that process.
+            // An event that sets a signal of the given process.
             "event" => {
                 let mut queue = Queue::new();
                 queue.signal_of(value(1)?, value(2)? as u32);
@@ -68,18 +69,18 @@ fn two(abi: &'static str) -> Result<(Client, Other)> {
     Ok((client, Other::start(abi)?))
 }
 
-/// What the other process answers.
+/// Fails unless the other process replies with `wanted`.
 fn expect(other: &mut Other, what: String, wanted: &str) -> Result<()> {
     same(&what, other.ask(&what)?.as_str(), wanted)
 }
 
-/// The number means nothing elsewhere.
+/// The number is unknown in another process.
 fn nothing_is_shared(abi: &'static str) -> Result<()> {
     let (client, mut other) = two(abi)?;
     let device = client.device();
     let id = device.create_signal(true)?;
     for what in ["map", "wait", "set"] {
-        // Its own have other numbers, or none; the status is the generation's.
+        // Its own signals have other numbers, if any. The status depends on the generation.
         let found = other.ask(&format!("{what} {id} 1"))?;
         ensure!(found.starts_with('-'), "{what}: {found}");
     }
@@ -95,7 +96,7 @@ fn nothing_is_shared(abi: &'static str) -> Result<()> {
     Ok(device.destroy_signal(id)?)
 }
 
-/// Waits and settings go both ways, by USER_SIGNAL and by events of either process.
+/// Both processes can wait and set, by USER_SIGNAL and by events.
 fn both_ways(abi: &'static str, maps: bool) -> Result<()> {
     let (client, mut other) = two(abi)?;
     let id = client.device().create_signal(false)?;
@@ -108,14 +109,14 @@ fn both_ways(abi: &'static str, maps: bool) -> Result<()> {
     expect(&mut other, format!("wait {id} 0"), "-15")?;
     expect(&mut other, format!("set {id} 1"), "0")?;
     client.device().wait_signal(id, SOON)?;
-    // Its event, this process's signal.
+    // The other process's event sets this process's signal.
     expect(
         &mut other,
         format!("event {id} {}", std::process::id()),
         "0",
     )?;
     client.device().wait_signal(id, SOON)?;
-    // This one's event, while the other one waits.
+    // This process's event sets it while the other one waits.
     other.tell(&format!("wait {id} {SOON}"))?;
     std::thread::sleep(Duration::from_millis(20));
     let mut queue = Queue::new();
@@ -126,12 +127,12 @@ fn both_ways(abi: &'static str, maps: bool) -> Result<()> {
     Ok(client.device().destroy_signal(id)?)
 }
 
-/// It lasts until the last one that has it has given it back, and each can only give back what it has.
+/// The signal lasts until every process that has it has released it, and each can only release its own reference.
 fn lasts() -> Result<()> {
     let (client, mut other) = two("4.6.9")?;
     let device = client.device();
     let id = device.create_signal(true)?;
-    // Not the other's to destroy.
+    // The other process cannot destroy it.
     expect(&mut other, format!("destroy {id}"), NOT_FOUND)?;
     device.set_signal(id, true)?;
     expect(&mut other, format!("map {id}"), "0")?;
@@ -147,7 +148,7 @@ fn lasts() -> Result<()> {
         device.wait_signal(id, 0),
         Status::NOT_FOUND,
     )?;
-    // The last one's end ends waits of who has not mapped it.
+    // The release of the last reference ends waits of processes that have not mapped it.
     let id = device.create_signal(true)?;
     other.tell(&format!("wait {id} {}", 20 * SOON))?;
     std::thread::sleep(Duration::from_millis(20));
@@ -162,7 +163,7 @@ fn lasts() -> Result<()> {
     Ok(())
 }
 
-/// A process that ends gives back what it has, and takes nothing from others.
+/// A process that exits releases its references and no others.
 fn ends() -> Result<()> {
     let (client, mut other) = two("4.6.9")?;
     let device = client.device();
@@ -175,7 +176,7 @@ fn ends() -> Result<()> {
     expect(&mut other, format!("set {its} 1"), "0")?;
     other.kill()?;
     device.wait_signal(its, 0)?;
-    // Its end may take a moment.
+    // Its exit may take a moment.
     let begin = Stopwatch::start();
     while device
         .wait_signal(lost, 0)
@@ -192,7 +193,7 @@ fn ends() -> Result<()> {
     Ok(())
 }
 
-/// Two processes map, set and destroy each other's signals at random, and are killed.
+/// Two processes map, set, and destroy each other's signals at random, and are killed.
 fn at_random() -> Result<()> {
     for round in 0..8u32 {
         let (client, mut other) = two("4.6.9")?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A core for each driver: some of the board's cores are etnaviv's and the others galcore's, in the same boot. Both
-//! draw, buffers of either are drawn on by the other's core, and cores change hands.
+//! etnaviv and galcore in the same boot: some of the board's cores belong to etnaviv and the others to galcore. Both
+//! draw, each core draws on buffers of the other driver, and cores move between the drivers.
 //!
-//! etnaviv of Linux 7.3 cannot be unloaded, nor can a core be taken from it once it has a device node: it follows a
-//! null pointer. So each boot loads it once, and it stays.
+//! etnaviv of Linux 7.3 cannot be unloaded, and a core cannot be unbound from it once etnaviv has a device node: it
+//! dereferences a null pointer. So each boot loads it once and keeps it loaded.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -46,13 +46,13 @@ use galcore_selftests::video::unlock;
 use gpu_control::Board;
 use gpu_control::PLACES;
 
-/// Where drivers' devices are bound and unbound.
+/// Directory in which devices are bound and unbound.
 const DRIVERS: &str = "/sys/bus/platform/drivers";
 /// The driver of etnaviv's cores.
 const ETNAVIV_CORES: &str = "etnaviv-gpu";
 const GALCORE: &str = "galcore";
 
-/// A generation of the interface that knows dma-bufs both ways.
+/// A generation that can import and export dma-bufs.
 const GENERATION: &str = "5.0.11.p8";
 
 const ALL: Rect = Rect::new(0, 0, WIDTH, HEIGHT);
@@ -62,17 +62,17 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// The models of the cores.
 const GC320: u32 = 0x320;
 
-/// The cores by their places on the board.
+/// The cores' places on the board.
 const CORE_3D: usize = 0;
 const CORE_2D: usize = 1;
 const CORE_VG: usize = 2;
 
-/// The name of the device that is the core at that place.
+/// The device name of the core at that place.
 fn device_name(place: usize) -> String {
     format!("{:x}.gpu", PLACES[place].registers)
 }
 
-/// Unbinds a device, or binds it.
+/// Unbinds or binds a device.
 fn write(driver: &str, file: &str, device: &str) -> Result<()> {
     let path = Path::new(DRIVERS).join(driver).join(file);
     fs::write(&path, device).with_context(|| format!("{device} to {}", path.display()))
@@ -95,25 +95,25 @@ fn model_3d() -> Result<u32> {
     }
 }
 
-/// galcore with one kind of cores, which are found as `parameters` say.
+/// Loads galcore. `parameters` select its cores.
 fn load_galcore(parameters: &[&str]) -> Result<()> {
     Module::from_words(&[])?.with(parameters).load_or_fail()
 }
 
-/// Both drivers, galcore first, with the kind of cores that `cores` names, and with a node of etnaviv's interface.
+/// Loads both drivers, galcore first. galcore gets the kind of cores in `cores`, and a node of etnaviv's interface.
 fn load(cores: &str) -> Result<()> {
     etnaviv::load_galcore(&[cores])?;
     etnaviv::load(Path::new(etnaviv::FOLDER))?;
     wait_for_etnaviv()
 }
 
-/// Waits until etnaviv has all cores that it waits for.
+/// Waits until etnaviv has all of its cores.
 fn wait_for_etnaviv() -> Result<()> {
     etnaviv::wait_for_node_of(etnaviv::ITS_OWN)?;
     etnaviv::stay_awake()
 }
 
-/// Unloads galcore as soon as what clients have left behind is back.
+/// Unloads galcore as soon as all client resources are released.
 fn unload_galcore() -> Result<()> {
     harness::eventually(
         "galcore is unloaded",
@@ -163,7 +163,7 @@ impl Ours {
         self.run(&stream)
     }
 
-    /// Draws on a surface of its own, copies that to another, and looks at each pixel.
+    /// Draws on a surface of its own, copies it to another, and checks each pixel.
     fn prove(&mut self, colour: u32) -> Result<()> {
         let from = self.client.create_surface(WIDTH, HEIGHT)?;
         let to = self.client.create_surface(WIDTH, HEIGHT)?;
@@ -175,7 +175,7 @@ impl Ours {
         Ok(self.client.finish()?)
     }
 
-    /// A buffer of etnaviv's as a surface of ours.
+    /// Imports a buffer of etnaviv as a surface.
     fn import(&self, buffer: &Buffer<'_>) -> Result<Surface> {
         let device = self.client.device();
         let descriptor = buffer.export()?;
@@ -206,7 +206,7 @@ impl Ours {
     }
 }
 
-/// etnaviv's side, or a node of ours with its interface: a file, and one of its cores.
+/// etnaviv's side, or galcore's node with its interface: a file, and one of its cores.
 struct Theirs {
     etnaviv: Etnaviv,
     core: u32,
@@ -219,7 +219,7 @@ impl Theirs {
         Self::by(etnaviv::ITS_OWN, model)
     }
 
-    /// The same of one of the devices.
+    /// The same for one of the devices.
     fn by(device: &str, model: u32) -> Result<Self> {
         let node = etnaviv::node_of(device).with_context(|| format!("no node of {device}"))?;
         let etnaviv = Etnaviv::open_node(&node)?;
@@ -243,7 +243,7 @@ impl Theirs {
         self.etnaviv.wait(self.core, fence)
     }
 
-    /// Does not wait for its end; the number of its fence.
+    /// Does not wait for completion. Returns the fence number.
     fn begin_fill(&self, target: &Buffer<'_>, colour: u32) -> Result<u32> {
         let stream = fill(self.engine, &target.at(0, WIDTH, HEIGHT), colour);
         let pipe = self.engine.pipe();
@@ -262,7 +262,7 @@ impl Theirs {
         buffer.with_processor(|| expect_pixels(&surface, |_, _| colour))
     }
 
-    /// As [`Ours::prove`].
+    /// Like [`Ours::prove`].
     fn prove(&self, colour: u32) -> Result<()> {
         let (from, to) = (self.create()?, self.create()?);
         self.fill(&from, colour)?;
@@ -270,7 +270,7 @@ impl Theirs {
         self.expect(&to, colour)
     }
 
-    /// Draws until `stop` is set, and `rounds` times at least.
+    /// Draws until `stop` is set, at least `rounds` times.
     fn draw(&self, rounds: u32, stop: &AtomicBool) -> Result<()> {
         let mut round = 0;
         while round < rounds || !stop.load(Relaxed) {
@@ -282,7 +282,7 @@ impl Theirs {
     }
 }
 
-/// Does `work` while etnaviv draws, `rounds` times at least.
+/// Runs `work` while etnaviv draws, at least `rounds` times.
 fn beside<T>(theirs: &Theirs, rounds: u32, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -295,8 +295,8 @@ fn beside<T>(theirs: &Theirs, rounds: u32, work: impl FnOnce() -> Result<T>) -> 
     })
 }
 
-/// etnaviv draws with its core, and a client of our node with ours, which has the model `our_model`; then each draws on
-/// buffers of the other's. Nobody waits for what the other has begun: the drivers do.
+/// etnaviv draws with its core, and a client of our node draws with ours, which has the model `our_model`. Then each
+/// draws on buffers of the other. The clients do not wait for each other's jobs: the drivers synchronize them.
 fn nodes(their_model: u32, our_model: u32, rounds: u32) -> Result<()> {
     let theirs = Theirs::start(their_model)?;
     let ours = Theirs::by(etnaviv::OF_GALCORE, our_model)?;
@@ -340,7 +340,7 @@ fn both_draw(theirs_is: usize, model: u32, rounds: u32) -> Result<()> {
     Ok(())
 }
 
-/// A buffer of etnaviv's is drawn on by our core, and read by it.
+/// Our core draws on a buffer of etnaviv, and reads it.
 fn their_buffer(model: u32, rounds: u32) -> Result<()> {
     let theirs = Theirs::start(model)?;
     let mut ours = Ours::start()?;
@@ -358,7 +358,7 @@ fn their_buffer(model: u32, rounds: u32) -> Result<()> {
             .expect(&other, second)
             .with_context(|| format!("etnaviv's, round {round}"))?;
     }
-    // It stays while we have it, whoever made it.
+    // The buffer lives while we use it, even after its creator has closed it.
     drop(buffer);
     ours.fill(&surface, 0x3333_0000)?;
     expect_pixels(&surface, |_, _| 0x3333_0000)?;
@@ -367,7 +367,7 @@ fn their_buffer(model: u32, rounds: u32) -> Result<()> {
     Ok(ours.client.finish()?)
 }
 
-/// A node of ours is read by etnaviv's core, and drawn on by it.
+/// etnaviv's core reads one of our nodes, and draws on it.
 fn our_node(model: u32, pool: Pool, rounds: u32) -> Result<()> {
     let theirs = Theirs::start(model)?;
     let mut ours = Ours::start()?;
@@ -392,7 +392,7 @@ fn our_node(model: u32, pool: Pool, rounds: u32) -> Result<()> {
         ours.copy(&surface, &mine)?;
         expect_pixels(&mine, |_, _| second).with_context(|| format!("ours, round {round}"))?;
     }
-    // It stays while etnaviv has it, and is not given to anybody else.
+    // The node lives while etnaviv uses it, and its memory is not reused.
     ours.client.release_surface(surface)?;
     ours.client.finish()?;
     theirs.fill(&buffer, 0x7777_0000)?;
@@ -405,7 +405,7 @@ fn our_node(model: u32, pool: Pool, rounds: u32) -> Result<()> {
     Ok(ours.client.finish()?)
 }
 
-/// Our core goes and comes back. etnaviv, which has one of its own, draws on.
+/// Our core is unbound and bound again. etnaviv continues to draw with its own core.
 fn ours_goes(place: usize, model: u32, binds: u32) -> Result<()> {
     let theirs = Theirs::start(model)?;
     let name = device_name(place);
@@ -423,7 +423,7 @@ fn ours_goes(place: usize, model: u32, binds: u32) -> Result<()> {
     })
 }
 
-/// The module stays as long as etnaviv has what stands for our core.
+/// The module cannot be unloaded while etnaviv holds the device that represents our core.
 fn module_stays(model: u32) -> Result<()> {
     let theirs = Theirs::start(model)?;
     beside(&theirs, 3, || {
@@ -433,9 +433,9 @@ fn module_stays(model: u32) -> Result<()> {
     })
 }
 
-/// Cores go to and fro while etnaviv waits for those that it has not; in the end each driver has one.
+/// Cores move between the drivers while etnaviv waits for missing ones. In the end each driver has one.
 fn to_and_fro(model_3d: u32, binds: u32) -> Result<()> {
-    // Nobody is told that other drivers may have cores.
+    // No parameter announces that other drivers may have cores.
     load_galcore(&[])?;
     etnaviv::load(Path::new(etnaviv::FOLDER))?;
     let names = [CORE_3D, CORE_2D].map(device_name);
@@ -458,7 +458,7 @@ fn to_and_fro(model_3d: u32, binds: u32) -> Result<()> {
         }
     }
     unload_galcore()?;
-    // What nobody has is for who comes first, but for a core that is kept for one of them.
+    // An unbound core goes to the first driver, unless it is reserved for one of them.
     let kept = Path::new("/sys/bus/platform/devices").join(&names[CORE_3D]);
     fs::write(kept.join("driver_override"), ETNAVIV_CORES).context("driver_override")?;
     load_galcore(&["cores=3d,2d"])?;
@@ -472,7 +472,7 @@ fn to_and_fro(model_3d: u32, binds: u32) -> Result<()> {
     both_draw(CORE_3D, model_3d, 3)
 }
 
-/// etnaviv was first, and has all: the log says so, and of which cores.
+/// etnaviv was loaded first and has all cores: the log must say so, and list them.
 fn late() -> Result<()> {
     etnaviv::load(Path::new(etnaviv::FOLDER))?;
     wait_for_etnaviv()?;
@@ -491,7 +491,7 @@ fn late() -> Result<()> {
     unload_galcore()
 }
 
-/// The parameter that says: the core at that place.
+/// The parameter that selects the core at that place.
 fn kinds(place: usize) -> &'static str {
     match place {
         CORE_3D => "cores=3d",
@@ -499,7 +499,7 @@ fn kinds(place: usize) -> &'static str {
     }
 }
 
-/// Both with cores of their own; the tests of the one at `place` being ours.
+/// Both drivers have cores of their own, and the one at `place` is ours.
 fn shared(suite: &mut Suite<'_>, place: usize, model_3d: u32, rounds: u32, binds: u32) {
     let theirs = match place {
         CORE_3D => GC320,
@@ -547,7 +547,7 @@ fn exchange(suite: &mut Suite<'_>, cores: &str, theirs: u32, rounds: u32) {
     }
 }
 
-/// Our core is described by parameters alone: galcore comes and goes as it likes.
+/// Only parameters describe our core: galcore can be loaded and unloaded at any time.
 fn apart(suite: &mut Suite<'_>, model_3d: u32, rounds: u32, binds: u32) {
     let place = PLACES[CORE_2D];
     let parameters = [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! User signals: both kinds, waits, references, owners, threads, processes, Unix signals.
+//! User signals: both kinds, waits, references, owners, threads, processes, and Unix signals.
 
 use std::fs::File;
 use std::io::BufRead;
@@ -37,7 +37,7 @@ use rustix::process::kill_process;
 use rustix::process::Pid;
 use rustix::process::Signal;
 
-/// Waits and says how long it took.
+/// Waits and returns the duration.
 fn timed(
     device: &Device,
     id: i32,
@@ -48,7 +48,7 @@ fn timed(
     (begin.elapsed(), result)
 }
 
-/// This program as a child with the device's own file as its standard input.
+/// Starts this program as a child, with the device's file as its standard input.
 fn child(device: &Device, arguments: &[&str]) -> Result<Child> {
     let file = device.as_fd().try_clone_to_owned()?;
     Ok(system::again(arguments)?
@@ -61,7 +61,7 @@ fn child(device: &Device, arguments: &[&str]) -> Result<Child> {
 fn line(child: &mut Child) -> Result<String> {
     let output = child.stdout.as_mut().context("no pipe")?;
     let mut text = String::new();
-    // One byte at a time would do as well: there is never more than one line under way.
+    // Reads byte by byte, so that no data of a later line is lost with the reader.
     BufReader::with_capacity(1, output).read_line(&mut text)?;
     Ok(text.trim_end().to_string())
 }
@@ -70,7 +70,7 @@ fn pid(child: &Child) -> Result<Pid> {
     Pid::from_raw(child.id() as i32).context("pid")
 }
 
-/// What the children do. The device is their standard input.
+/// The children's actions. The device is their standard input.
 fn child_main(words: &[String]) -> Result<()> {
     let file = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     let device = Device::of_file(file)?;
@@ -94,7 +94,7 @@ fn child_main(words: &[String]) -> Result<()> {
             );
         }
         "hold" => {
-            // Things only this process's own file has; it is killed while it waits.
+            // Uses objects that only this process's own file has, and is killed while it waits.
             let own = Device::open()?;
             let never = own.create_signal(false)?;
             own.allocate(1 << 20, 64, uapi::surface::BITMAP, uapi::Pool::SYSTEM)?;
@@ -104,7 +104,7 @@ fn child_main(words: &[String]) -> Result<()> {
             own.wait_signal(never, INFINITE)?;
         }
         "crowd" => {
-            // As many threads as fit wait for ever, on two signals.
+            // The largest possible number of threads waits forever, on two signals.
             let own = Device::open()?;
             let (one, all) = (own.create_signal(false)?, own.create_signal(true)?);
             thread::scope(|scope| {
@@ -129,12 +129,12 @@ fn child_main(words: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Threads that wait at once.
+/// Number of concurrent waiting threads.
 const CROWD: usize = 48;
-/// The most signals of a process.
+/// Most signals of a process.
 const LIMIT: u32 = 16_384;
 
-/// Makes `count` signals, or as many as there may be; then all that there are must work.
+/// Creates `count` signals, or as many as the limit allows. All of them must then work.
 fn many(count: u32) -> Result<String> {
     let device = Device::open()?;
     let begin = Instant::now();
@@ -156,7 +156,7 @@ fn many(count: u32) -> Result<String> {
     let made = begin.elapsed();
     same("signals", ids.len() as u32, LIMIT.min(count))?;
     same("refusals", refusals, count.saturating_sub(LIMIT))?;
-    // Other things can still be had.
+    // Other objects can still be allocated.
     let buffer = device.allocate_contiguous(4096)?;
     let mut queue = Queue::new();
     let spread: Vec<i32> = ids.iter().step_by(997).copied().collect();
@@ -169,7 +169,7 @@ fn many(count: u32) -> Result<String> {
         device.wait_signal(*id, 0)?;
     }
     device.free_contiguous(&buffer)?;
-    // One goes, one comes.
+    // After one is destroyed, another can be created.
     for _ in 0..10 {
         let gone = ids.pop().context("no signals")?;
         device.destroy_signal(gone)?;
@@ -465,7 +465,7 @@ fn thread_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
                                 device.map_signal(id)?;
                                 device.unmap_signal(id)?;
                             }
-                            // One reference of each thread stays.
+                            // Each thread keeps one reference.
                             Ok(device.map_signal(id)?)
                         })
                     })
@@ -481,7 +481,7 @@ fn thread_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
                 Ok::<_, anyhow::Error>(())
             })?;
             refused("one more wait", device.wait_signal(id, 0), Status::TIMEOUT)?;
-            // A queue holds it beyond its last reference.
+            // A queue keeps the signal after its last reference.
             for _ in 0..8 {
                 device.unmap_signal(id)?;
             }
@@ -551,7 +551,7 @@ fn thread_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
                 let waiter = scope.spawn(move || device.wait_signal(id, 3));
                 thread::sleep(Duration::from_micros(8000 + round % 20 * 800));
                 device.set_signal(id, true)?;
-                // Either that wait took it, or it is still there.
+                // Either this wait consumed the set, or the signal is still set.
                 match waiter.join().expect("no panic") {
                     Ok(()) => taken += 1,
                     Err(error) => {
@@ -574,7 +574,7 @@ fn thread_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
                     let id = device.create_signal(false)?;
                     let waiter = scope.spawn(move || device.wait_signal(id, 20));
                     device.destroy_signal(id)?;
-                    // Whichever was first, the wait ends.
+                    // The wait must end in either order.
                     let result = waiter.join().expect("no panic");
                     let status = result.err().and_then(|error| error.status());
                     ensure!(
@@ -724,8 +724,7 @@ fn process_tests<'a>(suite: &mut Suite<'a>, device: &'a Device, count: u32) {
                 let status = child(device, &["--child", "leave", "0"])?.wait()?;
                 same("child", status.code(), Some(0))
             };
-            // A leak takes 4 MiB in ten rounds; what the kernel's caches keep moves by 1 MiB when every slab object
-            // is debugged.
+            // A leak takes 4 MiB in ten rounds. The kernel's caches vary by 1 MiB when every slab object is debugged.
             for _ in 0..4 {
                 leave()?;
             }

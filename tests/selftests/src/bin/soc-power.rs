@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! On an i.MX6: what its own drivers switch for the cores. The gates of their clocks and the regulator of their power domain
-//! are read from the SoC's registers, the domain's state and the clocks' users from the kernel.
+//! Power on an i.MX6: the clocks and the power domain that the SoC's drivers switch for the cores. Clock gates and the
+//! regulator of the power domain are read from the SoC's registers, the domain's state and the clocks' users from the
+//! kernel.
 //!
 //! Needs the module not to be in use. Arguments: MODULE PARAMETERS..., with `autosuspend` among them.
 
@@ -24,20 +25,20 @@ use galcore_selftests::system;
 use galcore_selftests::system::Module;
 use gpu_control::fault;
 
-/// The clock controller's registers, and there the words of clock gates that cores have.
+/// The clock controller's registers, and the words of them that contain gates of the cores' clocks.
 const CLOCKS: u64 = 0x020c_4000;
 const CCGR1: usize = 0x6c;
 const CCGR3: usize = 0x74;
-/// The regulators' registers. The word that has the voltage of the cores' domain, and its bits there; 0 is off.
+/// The regulators' registers. The word with the voltage of the cores' domain, and its bits. 0 means off.
 const REGULATORS: u64 = 0x020c_8000;
 const CORE: usize = 0x140;
 const CORE_PU: u32 = 0x1f << 9;
 const PAGE: usize = 4096;
 
-/// A clock's gate: the word and the lower of its two bits there, and the clock's name.
+/// A clock's gate: the word, the lower of its two bits, and the clock's name.
 type Gate = (usize, u32, &'static str);
 
-/// Each core's device, with its gates.
+/// Each core's device and gates.
 const CORES: [(&str, &[Gate]); 3] = [
     ("130000.gpu", &[(CCGR1, 26, "gpu3d_core")]),
     ("134000.gpu", &[(CCGR1, 24, "gpu2d_core")]),
@@ -47,7 +48,7 @@ const CORES: [(&str, &[Gate]); 3] = [
     ),
 ];
 
-/// How long a core may take to go off, or a job to begin.
+/// Longest time until a core powers off, or a job starts.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 struct Soc {
@@ -71,12 +72,12 @@ impl Soc {
         })
     }
 
-    /// Whether a gate lets its clock through.
+    /// Whether a gate passes its clock.
     fn is_open(&self, word: usize, bit: u32) -> bool {
         self.clocks.read(word) >> bit & 3 != 0
     }
 
-    /// The same for all gates of a core; an error if they, or what the kernel counts, differ.
+    /// Whether all gates of a core are open. Fails if the gates and the kernel's use counts differ.
     fn has_clocks(&self, core: &str) -> Result<bool> {
         let (_, gates) = CORES
             .iter()
@@ -95,7 +96,7 @@ impl Soc {
         Ok(all)
     }
 
-    /// Whether the cores' domain has power, by its regulator; an error if the kernel sees it otherwise.
+    /// Whether the cores' domain has power, by its regulator. Fails if the kernel's view differs.
     fn has_power(&self) -> Result<bool> {
         let is_on = self.regulators.read(CORE) & CORE_PU != 0;
         let domain = text("/sys/kernel/debug/pm_genpd/PU/current_state")?;
@@ -108,12 +109,12 @@ impl Soc {
         Ok(is_on)
     }
 
-    /// Waits until all cores are off, with all that they have.
+    /// Waits until all cores, their clocks, and their domain are off.
     fn wait_until_off(&self) -> Result<()> {
         eventually("the domain has no power", PATIENCE, || {
             Ok(self.regulators.read(CORE) & CORE_PU == 0)
         })?;
-        // The kernel takes some more instructions for its own records.
+        // The kernel updates its own state a little later.
         eventually("the kernel says so", PATIENCE, || {
             Ok(self.has_power().is_ok())
         })?;
@@ -170,7 +171,7 @@ fn main() -> ExitCode {
                 let armed = control.arm(fault::SLOW_DRAWS, 1_500_000);
                 let stream = paint.fill_all(0xff0a_0b00 + round);
                 paint.commit(&stream, &mut galcore_client::Queue::new())?;
-                // COMMIT returns while a worker switches the core on. Until then the registers and the kernel may differ.
+                // COMMIT returns while a worker powers on the core. Until then the registers and the kernel may differ.
                 eventually("the core has power and clocks", PATIENCE, || {
                     Ok(soc.has_power().unwrap_or(false) && soc.has_clocks(&first).unwrap_or(false))
                 })?;
@@ -191,7 +192,7 @@ fn main() -> ExitCode {
                     cores.iter().map(|other| soc.has_clocks(other)).collect();
                 write(&file, "auto")?;
                 ensure!(power?, "{core} is on without power");
-                // 2D and VG have a clock together, which VG's others do not follow.
+                // 2D and VG share a clock, but VG's other clocks stay off.
                 let wanted: Vec<_> = cores
                     .iter()
                     .map(|other| other == core || core == "2204000.gpu" && other == "134000.gpu")

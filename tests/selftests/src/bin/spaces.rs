@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! With MMU version 2 a process's commands reach its own memory and no other's, whatever they name: the checks of
-//! addresses are off (`streamCheck=1`).
+//! With MMU version 2, the commands of a process reach only its own memory, whatever addresses they contain. The
+//! address checks of the command stream are off (`streamCheck=1`).
 //!
-//! usage: `spaces [--own 1] [--count N]`: each process has addresses of its own once all are given out, as no core has
-//! version 1.
+//! usage: `spaces [--own 1] [--count N]`; `--own 1`: no core has MMU version 1, so each process has its own addresses
+//! once all addresses are in use.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -53,14 +53,14 @@ const BYTES: u32 = 4 * 4096;
 
 const POOLS: [Pool; 3] = [Pool::SYSTEM, Pool::CONTIGUOUS, Pool::VIRTUAL];
 
-/// What the other process has in its memory.
+/// The contents of the other process's memory.
 const SECRET: u32 = 0x5ec2_e701;
-/// What this one draws there.
+/// The value that this process draws there.
 const DRAWN: u32 = 0xd4a3_0002;
-/// What is where nothing has been drawn.
+/// The value of memory that was not drawn.
 const UNTOUCHED: u32 = 0x0000_7e57;
 
-/// A generation that has names.
+/// A generation with named nodes.
 fn abi() -> Result<&'static Abi> {
     Abi::named("5.0.11.p8").context("a generation")
 }
@@ -69,32 +69,32 @@ fn client() -> Result<Client> {
     Ok(Client::with_device(Device::open_as(abi()?, true)?)?)
 }
 
-/// Bytes from the screen's start on: past the first 4 MiB of it, wherever it begins.
+/// Offset in the screen: past its first 4 MiB, wherever the screen begins.
 const SECOND: usize = 0x40_0000;
 
-/// Processes of one user that may have tables (MAX_SPACES), and of all.
+/// Most processes with page tables of one user (MAX_SPACES), and of all users.
 const OF_ONE_USER: u32 = 128;
 const OF_ALL: u32 = 511;
-/// Those of the administrator's alone.
+/// The part that is reserved for the administrator.
 const RESERVED: u32 = 32;
 
 const NODE: &std::ffi::CStr = c"/dev/galcore";
 
-/// Processes at once.
+/// Number of concurrent processes.
 const CROWD: u32 = 64;
 
-/// Bytes that are mapped again and again until all addresses are given out, and at last.
+/// Bytes per mapping until all addresses are in use, and for the last mappings.
 const FILLER: usize = 16 << 20;
 const PAGE: usize = 4096;
 
-/// A process that has all addresses, so that others have their own.
+/// Starts a process that uses all shared addresses, so that other processes get their own.
 fn start_filler() -> Result<Other> {
     let mut filler = Other::start(abi()?)?;
     ask(&mut filler, "fill")?;
     Ok(filler)
 }
 
-/// Memory that a process has locked.
+/// A locked node.
 struct Held {
     node: Node,
     surface: Surface,
@@ -132,7 +132,7 @@ impl Held {
     }
 }
 
-/// The other process: has memory, and says what its commands reach of another's.
+/// Runs in the other process: allocates memory, and reports whether its commands reach other memory.
 fn be_other() -> Result<()> {
     let mut client = client()?;
     let mut held: Option<Held> = None;
@@ -141,7 +141,7 @@ fn be_other() -> Result<()> {
         let value =
             |index: usize| -> Result<u64> { Ok(words.get(index).context("word")?.parse()?) };
         let number = match words[0] {
-            // A node of its own: its GPU address.
+            // Allocates a node and replies with its GPU address.
             "have" => {
                 let new = Held::new(&client, Pool(value(1)? as u32))?;
                 new.surface.memory.fill(SECRET);
@@ -155,18 +155,18 @@ fn be_other() -> Result<()> {
                 same("NAME", status, Status::OK)?;
                 name
             }
-            // Draws by another core.
+            // Draws with another core.
             "core" => {
                 client = Client::with_device(Device::open_core(value(1)? as usize)?)?;
                 0
             }
-            // Draws what will hang the core: nothing.
+            // An empty draw, which will hang the core.
             "hang" => {
                 let surface = &held.as_ref().context("no node")?.surface;
                 let _ = gpu_fill(&mut client, surface, DRAWN);
                 0
             }
-            // It maps memory until there are no addresses.
+            // Maps memory until no addresses are left.
             "fill" => {
                 let memory = Memory::new(sys::Region::anonymous(FILLER)?);
                 for bytes in [FILLER, FILLER >> 4, FILLER >> 8, PAGE] {
@@ -179,20 +179,20 @@ fn be_other() -> Result<()> {
                 filler = Some(memory);
                 0
             }
-            // The word that all of its memory has.
+            // The word that fills all of its memory.
             "read" => {
                 let memory = &held.as_ref().context("no node")?.surface.memory;
                 let value = memory.read(0);
                 expect_all("all of it", memory, value)?;
                 value.into()
             }
-            // Its own commands draw on it.
+            // Its own commands draw on its node.
             "draw" => {
                 let surface = &held.as_ref().context("no node")?.surface;
                 gpu_fill(&mut client, surface, value(1)? as u32)?;
                 0
             }
-            // It maps the screen, draws there, and says where it is.
+            // Maps the screen, draws on it, and replies with its address.
             "screen" => {
                 let new = Screen::open()?;
                 let memory = new.map()?;
@@ -234,7 +234,7 @@ fn ask(other: &mut Other, what: &str) -> Result<u64> {
     Ok(other.ask(what)?.parse()?)
 }
 
-/// Memory at `address` that this process does not have.
+/// A surface at `address` that this process does not own.
 fn foreign(address: u32, like: &Surface) -> Surface {
     Surface {
         node: video::node(0),
@@ -247,12 +247,12 @@ fn foreign(address: u32, like: &Surface) -> Surface {
     }
 }
 
-/// Whether the MMU has refused something that `run` does.
+/// Whether the MMU blocks an access during `run`.
 fn is_refused(control: &Control, run: impl FnOnce() -> Result<()>) -> Result<bool> {
     Ok(control.exceptions(run)? > 0)
 }
 
-/// Neither a draw nor a copy of this process's reaches `address`; `memory` is what lies there, if it is seen.
+/// Fails unless both a draw to `address` and a copy from it are blocked.
 fn expect_apart(control: &Control, client: &mut Client, address: u32) -> Result<()> {
     let own = Held::new(client, Pool::SYSTEM)?;
     own.surface.memory.fill(UNTOUCHED);
@@ -274,7 +274,7 @@ fn expect_apart(control: &Control, client: &mut Client, address: u32) -> Result<
     own.end(client)
 }
 
-/// Memory of another process is out of reach, before and after both have drawn.
+/// Another process's memory is unreachable, before and after both have drawn.
 fn apart(control: &Control, pool: Pool) -> Result<()> {
     let mut client = client()?;
     let mut other = Other::start(abi()?)?;
@@ -293,7 +293,7 @@ fn apart(control: &Control, pool: Pool) -> Result<()> {
     same("the other's", ask(&mut other, "read")?, SECRET.into())
 }
 
-/// What is imported is in reach until it is freed, as often as it is, and for its owner all the time.
+/// An imported node is reachable until it is freed, in each round. Its owner can reach it all the time.
 fn imported(control: &Control, pool: Pool, is_own: bool) -> Result<()> {
     let mut client = client()?;
     let mut other = Other::start(abi()?)?;
@@ -311,7 +311,7 @@ fn imported(control: &Control, pool: Pool, is_own: bool) -> Result<()> {
         let held = Held::import(&client, name, pool)?;
         let place = held.address();
         same("whether it has another", place != address, has_others)?;
-        // Once more: it is the same, and has one place in the tables.
+        // A second import returns the same handle, which is in the tables once.
         let (status, again) = client.device().import_node(name)?;
         same("IMPORT", (status, again), (Status::OK, held.node.handle))?;
         client.device().free(held.node)?;
@@ -328,8 +328,8 @@ fn imported(control: &Control, pool: Pool, is_own: bool) -> Result<()> {
     own.end(&client)
 }
 
-/// Processes draw at once, on all cores whose MMU has version 2, at one address if it `is_own`, where each has other memory;
-/// another one hangs the core between, and the machine sleeps.
+/// Processes draw at the same time on all cores with MMU version 2. With `is_own` they use the same address for
+/// different memory. Meanwhile another process hangs the core, and the machine sleeps.
 fn at_once(control: &Control, rounds: u32, is_own: bool) -> Result<()> {
     let _filler = is_own.then(start_filler).transpose()?;
     let cores = if Control::open_core(1).is_ok() { 2 } else { 1 };
@@ -375,7 +375,7 @@ fn at_once(control: &Control, rounds: u32, is_own: bool) -> Result<()> {
     same("the culprit's", ask(&mut culprit, "read")?, SECRET.into())
 }
 
-/// What is freed is out of reach, and its addresses lead to what the next owner has.
+/// Freed memory is unreachable. Its addresses lead to the next owner's memory.
 fn freed(control: &Control, pool: Pool) -> Result<()> {
     let mut client = client()?;
     let held = Held::new(&client, pool)?;
@@ -383,7 +383,7 @@ fn freed(control: &Control, pool: Pool) -> Result<()> {
     gpu_fill(&mut client, &held.surface, DRAWN)?;
     held.end(&client)?;
     at_rest(|| Ok(()))?;
-    // Another process has what lies there now, or nobody.
+    // The memory may now belong to another process or be free.
     let mut other = Other::start(abi()?)?;
     for _ in 0..8 {
         if ask(&mut other, &format!("have {}", pool.0))? as u32 == address {
@@ -393,7 +393,7 @@ fn freed(control: &Control, pool: Pool) -> Result<()> {
     expect_apart(control, &mut client, address)
 }
 
-/// What is unmapped is out of reach.
+/// Unmapped user memory is unreachable.
 fn user_memory(control: &Control) -> Result<()> {
     let mut client = client()?;
     let region = sys::Region::anonymous(BYTES as usize)?;
@@ -416,7 +416,7 @@ fn user_memory(control: &Control) -> Result<()> {
     Ok(())
 }
 
-/// A framebuffer that no process has mapped any more is out of reach of all, whenever they have opened the device.
+/// A framebuffer that no process maps any more is unreachable for all processes, whenever they opened the device.
 fn framebuffer(control: &Control) -> Result<()> {
     let memory = Screen::open()?.map()?;
     let mut early = Other::start(abi()?)?;
@@ -434,7 +434,7 @@ fn framebuffer(control: &Control) -> Result<()> {
     expect_all("the screen", &part, SECRET)
 }
 
-/// Many processes draw in turn, with all that they have their own.
+/// Many processes, each with its own resources, draw in turn.
 fn crowd(rounds: u32) -> Result<()> {
     let children = (1..=CROWD).map(|number| {
         let arguments = [
@@ -463,12 +463,12 @@ fn draw(number: u32, rounds: u32) -> Result<()> {
     paint.close()
 }
 
-/// How many opened the device, and why the next one could not.
+/// The number of processes that opened the device, and the errno of the next open.
 fn said(orphans: &Orphans) -> (u32, i32) {
     (orphans.files.len() as u32, orphans.error)
 }
 
-/// One user has so many tables at most, and all together as many as the hardware lists; who has some draws meanwhile.
+/// Limits of page tables for one user and for all users. A process that has tables can still draw.
 fn limits() -> Result<()> {
     system::allow_files(1024)?;
     let mut paint = Paint::new()?;
@@ -483,7 +483,7 @@ fn limits() -> Result<()> {
         }
         let rest = attempt(OF_ONE_USER, 1004)?;
         same("why there are no more", rest.error, again)?;
-        // But for this process's.
+        // This process also has tables.
         let left = OF_ALL - RESERVED - 3 * OF_ONE_USER;
         ensure!(
             (left - 4..left).contains(&said(&rest).0),
@@ -502,11 +502,11 @@ fn limits() -> Result<()> {
     paint.close()
 }
 
-/// Fills that keep the core busy, and processes that have come and gone meanwhile: more than there may be at once.
+/// Fills that keep the core busy, and short-lived processes meanwhile, more than the limit allows at once.
 const LARGE_FILLS: u32 = 40;
 const COME: u32 = 200;
 
-/// A process that has ended counts until what all had under way has ended; `open` waits for that.
+/// An exited process counts until all jobs pending at that time have ended. `open` waits for that.
 fn come_and_go() -> Result<()> {
     let mut client = client()?;
     let (node, surface) = locked_surface(&client, 2 << 20, Pool::SYSTEM, false)?;

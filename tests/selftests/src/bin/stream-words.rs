@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The exact words that the front end fetches: of the idle loop, of commits with and without a context, of an event.
-//! They are those of the examples in the project's notes on the hardware (command-hw.md 10.9), with what this driver
-//! does otherwise: a client's words are copied behind each other, and each submission ends with a drain.
+//! The exact words that the front end fetches: the idle loop, commits with and without a context, an event. They match
+//! the examples in the project's notes on the hardware (command-hw.md 10.9), with this driver's differences: it copies
+//! a client's words into the ring one after the other, and each submission ends with a drain.
 //!
-//! Loads the module anew, to know what the driver knows at first. Arguments: `[MODULE PARAMETERS...]`.
+//! Reloads the module so that the driver's state is known. Arguments: `[MODULE PARAMETERS...]`.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -38,10 +38,10 @@ use gpu_control::FrontEndState;
 
 const WAIT: u32 = 0x3800_00c8;
 const LINK: u32 = 0x4000_0000;
-/// Two units: wait until the pixel engine has got there.
+/// Two units: wait until the pixel engine has reached this point.
 const STALL: [[u32; 2]; 2] = [[0x0801_0e02, 0x701], [0x4800_0000, 0x701]];
 
-/// A unit of 64 bits, and where it was fetched.
+/// A 64-bit unit and its fetch address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Unit {
     address: u32,
@@ -71,7 +71,7 @@ impl Bench {
         })
     }
 
-    /// What was fetched since the last time, up to a whole idle loop.
+    /// Units fetched since the last call, up to a complete idle loop.
     fn fetched(&self) -> Result<Vec<Unit>> {
         let begin = Stopwatch::start();
         let mut units = Vec::new();
@@ -83,7 +83,7 @@ impl Bench {
         Ok(units)
     }
 
-    /// What was fetched since the last time.
+    /// Units fetched since the last call.
     fn dumped(&self) -> Vec<Unit> {
         self.dump.memory.fill(0);
         let base = self.paint.client.base_address();
@@ -99,7 +99,7 @@ impl Bench {
             .collect()
     }
 
-    /// Flush bits of all caches that the core has, and what flushes its tile status.
+    /// Flush bits of all caches of the core, and the unit that flushes its tile status.
     fn caches(&self) -> (u32, [u32; 2]) {
         let tile_status = [0x0801_0594, 1];
         match self.board {
@@ -109,7 +109,7 @@ impl Bench {
         }
     }
 
-    /// Units that wait for everything and write it back.
+    /// Units that wait for all engines and write back all caches.
     fn drain(&self) -> Vec<[u32; 2]> {
         let (caches, tile_status) = self.caches();
         let mut units = vec![[0x0801_0e03, caches], tile_status];
@@ -123,8 +123,8 @@ impl Bench {
         units
     }
 
-    /// Units that load the scratch memory's address into all states of a pipe that take addresses, and 0 into those that
-    /// carry data: those behind each other with one command.
+    /// Units that load the scratch memory's address into all address states of a pipe, and 0 into its data states. One
+    /// command loads each run of adjacent states.
     fn scrub(&self, pipe: Pipe) -> Result<Vec<[u32; 2]>> {
         let scratch = Scratch::read()?;
         let data = states::data_of(self.board, pipe).into_iter();
@@ -140,7 +140,8 @@ impl Bench {
         Ok(loads(all.into_iter().map(value)))
     }
 
-    /// Units that clear a pipe's page of scratch memory: its address, what makes zeros of it, the start, and a drain.
+    /// Units that clear a pipe's page of scratch memory: its address, the states for a fill with zeros, the start, and
+    /// a drain.
     fn clear(&self, pipe: Pipe) -> Result<Vec<[u32; 2]>> {
         /// A rectangle of 64 x 16 pixels.
         const AREA: u32 = 16 << 16 | 64;
@@ -183,13 +184,13 @@ impl Bench {
         Ok(units)
     }
 
-    /// Commits `stream` and waits; what was fetched for it, with the idle loop before it.
+    /// Commits `stream` and waits. Returns the units fetched for it, after the idle loop before it.
     fn commit(&self, context: u32, pipe: Pipe, stream: &Stream) -> Result<Vec<Unit>> {
         let device = self.paint.device();
         device.stall()?;
-        // A flush of the MMU is a job, too.
+        // A flush of the MMU is also a job.
         let mut units = at_rest(|| self.fetched())?;
-        // The front end may be in that loop until the commit.
+        // The front end may stay in that loop until the commit.
         units.drain(..units.len() - 2);
         let record = place(&self.buffer, 0, pipe, stream);
         device.commit(&record, context, &mut Queue::new())?;
@@ -199,7 +200,7 @@ impl Bench {
     }
 }
 
-/// Units that load states, in their order: those behind each other with one command.
+/// Units that load states in order, with one command for each run of adjacent states.
 fn loads(states: impl Iterator<Item = (u32, u32)>) -> Vec<[u32; 2]> {
     let mut stream = Stream::new();
     let mut run: Vec<(u32, u32)> = Vec::new();
@@ -217,16 +218,16 @@ fn loads(states: impl Iterator<Item = (u32, u32)>) -> Vec<[u32; 2]> {
     units_of(&stream)
 }
 
-/// Whether these are the last, and a LINK to a WAIT before it is the very last or the one before that.
+/// Whether the last unit, or the one before it, is a LINK back to a WAIT.
 fn ends_in_loop(units: &[Unit]) -> bool {
     let is_link = |unit: &Unit| unit.words == [LINK | 2, unit.address.wrapping_sub(8)];
     matches!(units, [.., a, b] if is_link(a) || is_link(b))
 }
 
-/// Takes the idle loop off the front, WAIT and LINK to it: the WAIT's address, and what follows.
+/// Removes the idle loop from the front, a WAIT and a LINK to it. Returns the WAIT's address and the remaining units.
 fn idle_loop(units: &[Unit]) -> Result<(u32, &[Unit])> {
     let is_link = |unit: &Unit| unit.words == [LINK | 2, unit.address - 8];
-    // The address is written in before the WAIT becomes a LINK: a WAIT's second word may be anything.
+    // The driver writes the address before it turns the WAIT into a LINK. A WAIT's second word is ignored.
     let is_loop = |unit: &&Unit| unit.words[0] == WAIT || is_link(unit);
     let (these, rest) = units.split_at(units.iter().take_while(is_loop).count());
     let [first, ..] = these else {
@@ -240,7 +241,7 @@ fn idle_loop(units: &[Unit]) -> Result<(u32, &[Unit])> {
     Ok((wait, rest))
 }
 
-/// Takes these units off the front; they must lie behind each other.
+/// Removes these units from the front. They must be adjacent.
 fn expect<'a>(what: &str, units: &'a [Unit], wanted: &[[u32; 2]]) -> Result<&'a [Unit]> {
     ensure!(
         units.len() >= wanted.len(),
@@ -262,7 +263,7 @@ fn hex(words: [u32; 2]) -> String {
     format!("{:08x} {:08x}", words[0], words[1])
 }
 
-/// Takes the end of a submission off: an event, perhaps with what a GC600 needs behind it, and the next idle loop.
+/// Removes the end of a submission: an event, for a GC600 also the units that follow it, and the next idle loop.
 fn end<'a>(bench: &Bench, units: &'a [Unit]) -> Result<&'a [Unit]> {
     let [event, rest @ ..] = units else {
         anyhow::bail!("nothing behind the commands");
@@ -283,7 +284,7 @@ fn end<'a>(bench: &Bench, units: &'a [Unit]) -> Result<&'a [Unit]> {
     Ok(behind)
 }
 
-/// Takes a LINK off: it announces all of `bytes`, up to the next 64-byte boundary.
+/// Removes a LINK. Its prefetch count must cover all of `bytes`, up to the next 64-byte boundary.
 fn linked<'a>(what: &str, units: &'a [Unit], from: u32, bytes: u32) -> Result<&'a [Unit]> {
     let [link, first, ..] = units else {
         anyhow::bail!("{what}: no LINK, but {units:x?}");
@@ -296,25 +297,25 @@ fn linked<'a>(what: &str, units: &'a [Unit], from: u32, bytes: u32) -> Result<&'
     Ok(&units[1..])
 }
 
-/// Units of a client's stream.
+/// The units of a client's stream.
 fn units_of(stream: &Stream) -> Vec<[u32; 2]> {
     let pairs = stream.words().chunks(2);
     pairs.map(|pair| [pair[0], pair[1]]).collect()
 }
 
-/// What a commit has in front.
+/// The driver's units before the client's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Front {
-    /// Nothing.
+    /// None.
     Bare,
     /// A pipe switch.
     Switch,
-    /// A pipe switch, a clear of scratch memory, and loads of all states of the pipe that take addresses or carry data:
-    /// nobody has used it yet.
+    /// A pipe switch, a clear of scratch memory, and loads of all address and data states of the pipe, at its first
+    /// use.
     First,
 }
 
-/// A commit without a context in front: LINK, perhaps a pipe switch and a scrub, the client's words, drain, event, idle
+/// A commit without a context load: LINK, perhaps a pipe switch and a scrub, the client's words, drain, event, idle
 /// loop.
 fn plain(bench: &Bench, context: u32, pipe: Pipe, stream: &Stream, front: Front) -> Result<()> {
     let units = bench.commit(context, pipe, stream)?;
@@ -341,7 +342,7 @@ fn plain(bench: &Bench, context: u32, pipe: Pipe, stream: &Stream, front: Front)
     same("units too many", rest, &[])
 }
 
-/// Some words for the 3D pipe that do nothing.
+/// Some words for the 3D pipe without effect.
 fn some_3d() -> Stream {
     let mut stream = Stream::new();
     stream.nop().state(0xa14, 5).nop().states(0x1640, &[7; 4]);
@@ -361,7 +362,7 @@ fn tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             if bench.board == Board::Gc320 {
                 return skip("this core has no 3D pipe");
             }
-            // Which pipe is selected is not known at first.
+            // The selected pipe is unknown at first.
             plain(bench, 0, Pipe::Pipe3d, &some_3d(), Front::First)?;
             plain(bench, 0, Pipe::Pipe3d, &some_3d(), Front::Bare)
         },
@@ -391,7 +392,7 @@ fn tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             from_2d.push([0x0801_0e00, 0]);
             from_2d.extend(flush(7));
             for (round, context) in contexts.into_iter().cycle().take(4).enumerate() {
-                // The last was in the 3D pipe, except where the core has another.
+                // The last commit was in the 3D pipe, except on a core that also has the other one.
                 let is_2d = bench.board == Board::Dove && round % 2 == 1;
                 if is_2d {
                     bench.commit(0, Pipe::Pipe2d, &stream)?;
@@ -402,7 +403,7 @@ fn tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
                     anyhow::bail!("nothing was fetched");
                 };
                 same("where the LINK is", link.address, wait)?;
-                // It must announce a LINK at the least, and leads out of the ring.
+                // Its count must cover at least a LINK, and it leads out of the ring.
                 same("where the frame begins", first.address, link.words[1])?;
                 let [to_context, entry, ..] = &rest[1..] else {
                     anyhow::bail!("no context");
@@ -424,7 +425,8 @@ fn tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
                     })
                     .context("no stall and LINK at the context's end")?;
                 let wanted_bytes = match (bench.board, is_2d) {
-                    // bufferSize of the vendor's, and without the switch (2 units of stall, flush and select).
+                    // The vendor driver's bufferSize, and the same without the switch (2 units of stall, flush and
+                    // select).
                     (Board::Dove, true) => 0x39f8,
                     (Board::Dove, false) => 0x39f8 - 32,
                     (Board::Gc2000, _) => 0x3a78 - 32,
@@ -457,7 +459,7 @@ fn tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         }
         let mut stream = Stream::new();
         let all = Rect::new(0, 0, WIDTH, HEIGHT);
-        // DE_ROT_ANGLE, or the driver would load it before these commands.
+        // DE_ROT_ANGLE. Without it the driver would load this state before the commands.
         stream.state(0x12bc, 0);
         Engine::TwoD.fill(&mut stream, &bench.paint.surface, all, 0xff00_ff00);
         stream.state(0x380c, 8);
@@ -475,7 +477,7 @@ fn tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             &units[units.len() - 6..],
             &draw[..],
         )?;
-        // On a dove the 2D pipe has been used by now.
+        // On a dove, an earlier test has used the 2D pipe.
         let front = match bench.board {
             Board::Dove => Front::Switch,
             _ => Front::First,
@@ -495,7 +497,7 @@ fn main() -> ExitCode {
         if Module::is_loaded() {
             Module::unload()?;
         }
-        // A core that comes back begins with more words.
+        // A core that powers on starts with additional words.
         let module = Module::from_words(&options.rest)?;
         module.with(&["powerManagement=0"]).load_or_fail()?;
         let bench = Bench::new()?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The driver's trace events: two processes on all cores, waits, mappings, hangs, and cores that go off.
+//! The driver's trace events: two processes on all cores, waits, mappings, hangs, and cores that power off.
 //!
-//! With `--child SEED --jobs N`: draws on every core, N jobs each, and says what it has committed. With `--culprit CORE`:
-//! draws one job there, which hangs.
+//! `--child SEED --jobs N`: draws N jobs on every core and prints what it committed. `--culprit CORE`: draws one job on
+//! that core, which hangs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -42,10 +42,10 @@ use galcore_trace::Submit;
 use galcore_trace::Trace;
 use gpu_control::fault;
 
-/// Longer than anything takes, in milliseconds.
+/// Longer than any operation, in milliseconds.
 const LONG: u32 = 20_000;
 
-/// All events, and the fields that each has.
+/// All events, with the fields of each.
 const EVENTS: [(&str, &[&str]); 11] = [
     (
         "galcore_submit",
@@ -71,7 +71,7 @@ const EVENTS: [(&str, &[&str]); 11] = [
     ("galcore_speed", &["core", "speed"]),
 ];
 
-/// Draws on all cores at once, each from a thread of its own.
+/// Draws on all cores at once, each from its own thread.
 fn draw(seed: u32, jobs: u32) -> Result<()> {
     let count = Device::open()?.chip_info()?.count.max(0) as usize;
     let threads: Vec<_> = (0..count)
@@ -87,7 +87,7 @@ fn draw(seed: u32, jobs: u32) -> Result<()> {
     Ok(())
 }
 
-/// One job on `core`, and waits for its end.
+/// Commits one job on `core` and waits for its end.
 fn hang(core: usize) -> Result<()> {
     if vg::place()? == Some(core) {
         let mut client = vg::Client::start()?;
@@ -108,7 +108,7 @@ fn spawn(arguments: &[&str]) -> Result<Child> {
     Ok(system::again(arguments)?.stdout(Stdio::piped()).spawn()?)
 }
 
-/// What a child has said.
+/// The output of a child.
 fn finish(child: Child) -> Result<String> {
     let output = child.wait_with_output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -116,18 +116,18 @@ fn finish(child: Child) -> Result<String> {
     Ok(text)
 }
 
-/// The number of a process, as traces have it.
+/// The process id, in the form that traces use.
 fn number(child: &Child) -> Result<i32> {
     Ok(i32::try_from(child.id())?)
 }
 
-/// This process.
+/// This process's id.
 fn own() -> Result<i32> {
     Ok(i32::try_from(std::process::id())?)
 }
 
-/// All jobs of a trace that were submitted in it, by core and number, with the places in the trace of their submit, begin
-/// and end, and how they have ended.
+/// All jobs that a trace shows from their submission on, by core and number, with the positions of their submit, begin,
+/// and end events, and their outcome.
 struct Jobs<'a>(BTreeMap<(u32, u64), OneJob<'a>>);
 
 struct OneJob<'a> {
@@ -137,7 +137,8 @@ struct OneJob<'a> {
 }
 
 impl<'a> Jobs<'a> {
-    /// Fails where a job is submitted, begins or ends twice, or out of turn. What was under way before is left out.
+    /// Fails if a job is submitted, begins, or ends twice or out of order. Skips jobs that were submitted before the
+    /// trace.
     fn of(trace: &'a Trace) -> Result<Self> {
         let mut jobs: BTreeMap<(u32, u64), OneJob<'_>> = BTreeMap::new();
         for (at, record) in trace.records.iter().enumerate() {
@@ -172,7 +173,7 @@ impl<'a> Jobs<'a> {
         Ok(Self(jobs))
     }
 
-    /// Fails unless each has ended, and those that were done have begun, one behind the other.
+    /// Fails unless each job has ended, and completed jobs began one after the other.
     fn check(&self) -> Result<()> {
         let mut last: BTreeMap<u32, usize> = BTreeMap::new();
         for ((core, seqno), job) in &self.0 {
@@ -199,14 +200,14 @@ impl<'a> Jobs<'a> {
         Ok(())
     }
 
-    /// How many jobs with words of `process`'s there were with `pipe`.
+    /// Number of jobs with words of `process` in `pipe`.
     fn count(&self, process: i32, pipe: &str) -> usize {
         let jobs = self.0.values().map(|job| job.submit.1);
         jobs.filter(|job| job.process == process && job.pipe == pipe && job.words > 0)
             .count()
     }
 
-    /// How many of core `core` there were at all.
+    /// Number of all jobs of core `core`.
     fn of_core(&self, core: u32) -> usize {
         self.0.keys().filter(|job| job.0 == core).count()
     }
@@ -221,8 +222,8 @@ impl<'a> Jobs<'a> {
     }
 }
 
-/// Fails unless each thread's waits begin and end in turn, and are of one of `processes`. Returns how many there were that
-/// have ended.
+/// Fails unless the waits of each thread begin and end in turn and belong to one of `processes`. Returns the number of
+/// completed waits.
 fn check_waits(trace: &Trace, processes: &[i32]) -> Result<usize> {
     let mut waits = BTreeMap::new();
     let mut count = 0;
@@ -245,7 +246,8 @@ fn check_waits(trace: &Trace, processes: &[i32]) -> Result<usize> {
     Ok(count)
 }
 
-/// Whether cores are switched on and off in turn, and no job begins on one that is off; how often one went off.
+/// Fails unless cores power on and off in turn, and no job begins on a core that is off. Returns the number of
+/// power-offs.
 fn check_power(trace: &Trace) -> Result<usize> {
     let mut are_on: BTreeMap<u32, bool> = BTreeMap::new();
     let mut count = 0;
@@ -330,8 +332,8 @@ fn two_clients(jobs: u32) -> Result<()> {
             )?;
         }
     }
-    // The hardware has raised one event for each job of a ring, and for each of the other core's besides what its modules
-    // have.
+    // The hardware has raised one event for each job of a ring. On the other core it has raised one for each job in
+    // addition to those of its modules.
     for (core, pipe) in [(0, "3d"), (1, "2d")] {
         same(
             &format!("events of the {pipe} core, and jobs in the trace"),
@@ -401,7 +403,7 @@ fn mappings() -> Result<()> {
     client.release_surface(surface)?;
     client.finish()?;
     let process = own()?;
-    // The memory is free once the GPU has done the unlock's event; its mapping may end later.
+    // The memory is free once the GPU has run the unlock's event. Its mapping may end later.
     settles("mapped and unmapped", (1, 1), || {
         let (trace, _) = recording.read()?;
         let (mut mapped, mut unmapped) = (0, 0);
@@ -421,7 +423,7 @@ fn mappings() -> Result<()> {
     })
 }
 
-/// The core of the driver's that CHIP_INFO has at `place`.
+/// Hangs the core that CHIP_INFO lists at `place`.
 fn hang_on(place: usize) -> Result<()> {
     let recording = recording()?;
     let control = Control::open_core(place)?;
@@ -459,7 +461,7 @@ fn hang_on(place: usize) -> Result<()> {
     )
 }
 
-/// Whether the kernel has all cores off.
+/// Whether the kernel has suspended all cores.
 fn are_off() -> Result<bool> {
     for core in system::bound()? {
         let path = format!("/sys/bus/platform/devices/{core}/power/runtime_status");

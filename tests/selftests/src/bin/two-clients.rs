@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Two processes draw at the same time: right pixels for both, no signal lost.
+//! Two processes draw at the same time: both get the right pixels, and no signal is lost.
 
 use std::process::Child;
 use std::process::ExitCode;
@@ -28,8 +28,8 @@ use galcore_selftests::system;
 use galcore_selftests::system::ProcGc;
 use gpu_control::counter;
 
-/// Commits `count` cells in a tint of its own, each with a signal that it waits for. Every 16th commit goes without
-/// waiting, so that several are under way.
+/// Commits `count` cells in its own color, each with a signal that it waits for. Only for every 16th commit it does not
+/// wait, so that several are pending.
 fn draw(tint: u32, count: u32) -> Result<()> {
     let mut paint = Paint::new()?;
     let signal = paint.device().create_signal(false)?;
@@ -47,7 +47,7 @@ fn draw(tint: u32, count: u32) -> Result<()> {
     }
     paint.client.finish()?;
     paint.expect(|x, y| {
-        // The last commit that drew this cell; none: still 0.
+        // The last commit that drew this cell, or none: then it is still 0.
         let cell = cell_of(x, y);
         match count.checked_sub(cell + 1) {
             Some(rest) => tint + cell + rest / CELLS * CELLS,
@@ -65,7 +65,7 @@ fn child(tint: u32, count: u32) -> Result<Child> {
     )
 }
 
-/// Both at once; the seconds it took.
+/// Runs both at once. Returns the seconds.
 fn together(count: u32, clients: u32) -> Result<f64> {
     let begin = Instant::now();
     let children: Vec<_> = (1..=clients)
@@ -83,7 +83,7 @@ fn together(count: u32, clients: u32) -> Result<f64> {
     Ok(begin.elapsed().as_secs_f64())
 }
 
-/// Pixels that are written when scratch memory is cleared: a page, by each pixel pipe.
+/// Pixels written by a clear of scratch memory: a page by each pixel pipe.
 fn cleared() -> Result<u64> {
     let client = Client::start()?;
     Ok(match client.engine() {
@@ -122,7 +122,7 @@ fn main() -> ExitCode {
                 let after = counts();
                 let draws = after.0 - before.0;
                 println!("# {draws} draws in {seconds:.1} s");
-                // The others clear scratch memory, between commits of one client and the other.
+                // The additional clears of scratch memory come between commits of different clients.
                 let commits = u64::from(count) * 2;
                 let clears = draws.checked_sub(commits).context("too few draws")?;
                 let drawn = commits * u64::from(CELL_WIDTH * CELL_HEIGHT) + clears * cleared()?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is told of the use of cores and memory: jobs of known length count for their process and core, memory for its pool
-//! and kind; debugfs in our own format and in the vendor's, as imx-gputop reads it; fdinfo; and who may read what.
+//! Usage statistics of cores and memory. Jobs of known length must count for their process and core, and memory for its
+//! pool and kind. Covers debugfs in our own format and in the vendor's (for imx-gputop), fdinfo, and access rights.
 //!
 //! Needs the module to be loaded.
 
@@ -40,20 +40,20 @@ use galcore_selftests::vg;
 use gpu_control::counter;
 use gpu_control::fault;
 
-/// How long a slow draw takes.
+/// Duration of a slow draw.
 const SLOW: Duration = Duration::from_millis(400);
 
-/// How long one takes that another program looks at.
+/// Duration of a draw that another program observes.
 const LONG: Duration = Duration::from_millis(2500);
 
-/// How long what is to be seen may take.
+/// Longest time until an expected state is visible.
 const SOON: Duration = Duration::from_secs(20);
 
-/// What a job may seem to take longer: the way to its place, and until its end is seen. The next one seems to take as much
-/// less: the GPU has begun it before that.
+/// Longest apparent delay of a job: the way to its place, and the detection of its end. The next job can appear shorter
+/// by the same time, because the GPU started it before that.
 const SLACK: Duration = Duration::from_millis(60);
 
-/// What the test drives, by the number that CHIP_INFO and the model have for it.
+/// A core under test, with its number in CHIP_INFO and in the model.
 struct Core {
     number: usize,
     kind: String,
@@ -73,7 +73,7 @@ fn cores() -> Result<Vec<Core>> {
     Ok(found.enumerate().map(core).collect())
 }
 
-/// Another process, which draws on the core that it is told.
+/// Runs another process, which draws on the requested core.
 fn drawing(_: &'static Abi) -> Result<()> {
     let mut paint = None;
     other::serve(|words| {
@@ -95,7 +95,7 @@ fn drawing(_: &'static Abi) -> Result<()> {
 fn start(core: &Core) -> Result<Other> {
     let mut other = Other::start(Abi::own())?;
     other.ask(&format!("open {}", core.number))?;
-    // Its context and what else comes with the first job.
+    // Creates its context and other resources of the first job.
     other.ask("draw")?;
     Ok(other)
 }
@@ -110,7 +110,7 @@ fn about(what: &str, took: Duration, wanted: Duration) -> Result<()> {
     Ok(())
 }
 
-/// What has come since `before` for process `id`, and in all, on `core`.
+/// The increase since `before` on `core`: busy time and jobs of process `id`, and busy time of all.
 fn since(before: &Usage, id: i32, core: &Core) -> Result<(Duration, u64, Duration)> {
     let now = Usage::read()?;
     let (then, share) = (before.share(id, core.place), now.share(id, core.place));
@@ -131,14 +131,14 @@ fn known_length(core: &Core) -> Result<()> {
     let (busy, jobs, all) = since(&before, other.id(), core)?;
     about("the process", busy, SLOW)?;
     ensure!(busy >= SLOW, "{busy:?}: there was nothing in front of it");
-    // Both readings are of whole milliseconds.
+    // Both readings are in whole milliseconds.
     let rounded = took + Duration::from_millis(2);
     ensure!(busy <= rounded, "{busy:?} of {took:?}");
     ensure!(jobs >= 1, "{jobs} jobs");
     about("the core", all, SLOW)?;
     let after_fd = FdInfo::of(other.id())?.engine(&core.kind)?;
     same("fdinfo", after_fd - before_fd, busy)?;
-    // Nobody else's, and no other core's.
+    // No other process's usage and no other core's usage has changed.
     let now = Usage::read()?;
     for (&(id, place), share) in &now.shares {
         if id != other.id() {
@@ -149,7 +149,7 @@ fn known_length(core: &Core) -> Result<()> {
     Ok(())
 }
 
-/// What is under way counts as it goes on.
+/// A running job counts while it runs.
 fn under_way(core: &Core) -> Result<()> {
     let control = Control::open_core(core.number)?;
     let mut other = start(core)?;
@@ -160,7 +160,7 @@ fn under_way(core: &Core) -> Result<()> {
     let (busy, _, all) = since(&before, other.id(), core)?;
     println!("# half-way: {busy:?}, {all:?}");
     ensure!(busy > SLOW / 8 && busy < SLOW, "{busy:?} half-way");
-    // They are not read at the same moment.
+    // The two values are not read at the same moment.
     ensure!(all.abs_diff(busy) < SLOW / 8, "{all:?} half-way");
     other.answer()?;
     Ok(())
@@ -172,7 +172,7 @@ fn two_at_once(core: &Core) -> Result<()> {
     let before = Usage::read()?;
     let slow = control.arm(fault::SLOW_DRAWS, SLOW.as_micros() as u32);
     others[0].tell("draw")?;
-    // It is under way by then.
+    // The job is running by then.
     std::thread::sleep(SLOW / 4);
     others[1].tell("draw")?;
     for other in &mut others {
@@ -211,7 +211,7 @@ fn vector(core: &Core) -> Result<()> {
     client.close()
 }
 
-/// `load`, of a core that draws and of one that is off, which stays so.
+/// `load` of a core that draws, and of one that is off, which must stay off.
 fn load(core: &Core) -> Result<()> {
     let control = Control::open_core(core.number)?;
     let mut other = start(core)?;
@@ -249,7 +249,7 @@ fn load(core: &Core) -> Result<()> {
     same("switched on", woken, 0)
 }
 
-/// Times on and off add up to the time.
+/// Times on and off add up to the total time.
 fn power_times() -> Result<()> {
     let sum = |usage: &Usage| usage.cores[0].power.iter().sum::<Duration>();
     let before = Usage::read()?;
@@ -344,7 +344,7 @@ fn formats() -> Result<()> {
     ensure!(after.contains(&u64::from(context)), "{after:?}");
     device.detach(context)?;
     same("contexts", contexts()?, before)?;
-    // Others, none, and what is no process.
+    // Another process, no process, and invalid numbers.
     let none = format!("{}/vidmem", usage::GC);
     std::fs::write(&none, "999999")?;
     let text = usage::vendor_file("vidmem")?;
@@ -369,7 +369,7 @@ fn formats() -> Result<()> {
     ensure!(number.split('.').count() == 4, "{version}");
     let delay = usage::vendor_file("poweroff_timeout")?;
     same("timeout", delay.trim(), "power off timeout: 200 ms.")?;
-    // As the cores have clocks, or not.
+    // All lines must parse, whether the cores have clocks or not.
     let clocks = usage::vendor_file("clk")?;
     let complete = clocks.lines().count()
         == usage::clocks(&clocks, 0).iter().flatten().count()
@@ -400,7 +400,7 @@ fn clients_of_fdinfo() -> Result<()> {
     let core = cores()?.into_iter().next().context("no core")?;
     let other = start(&core)?;
     ensure!(client(&FdInfo::of(other.id())?)? != own, "client {own}");
-    // It is forgotten with its end.
+    // The statistics are removed when the process exits.
     let id = other.id();
     ensure!(Usage::read()?.share(id, core.place).jobs > 0, "no jobs");
     drop(other);
@@ -409,7 +409,7 @@ fn clients_of_fdinfo() -> Result<()> {
     })
 }
 
-/// What gctop prints as JSON.
+/// gctop's JSON output.
 fn gctop() -> Result<serde_json::Value> {
     let own = std::env::current_exe()?;
     let output = std::process::Command::new(own.with_file_name("gctop"))
@@ -420,12 +420,12 @@ fn gctop() -> Result<serde_json::Value> {
     Ok(serde_json::from_slice(text)?)
 }
 
-/// gctop sees a client that draws as it is.
+/// gctop shows the right values for a client that draws.
 fn watched() -> Result<()> {
     let core = cores()?.into_iter().next().context("no core")?;
     let control = Control::open_core(core.number)?;
     let mut other = start(&core)?;
-    // From before its first look until behind its second.
+    // The draw starts before its first sample and ends after its second.
     let slow = control.arm(fault::SLOW_DRAWS, LONG.as_micros() as u32);
     other.tell("draw")?;
     let report = gctop()?;
@@ -463,7 +463,7 @@ fn watched() -> Result<()> {
     same("what needs root", missing.len(), 0)
 }
 
-/// A client that begins and ends between two looks of gctop's: the core's time is not lost.
+/// A client starts and exits between two samples of gctop. The core's time must not be lost.
 fn too_short() -> Result<()> {
     let core = cores()?.into_iter().next().context("no core")?;
     let control = Control::open_core(core.number)?;
@@ -474,7 +474,7 @@ fn too_short() -> Result<()> {
         .spawn()?;
     let reports = BufReader::new(gctop.stdout.take().context("no output")?).lines();
     let mut most = Duration::ZERO;
-    // A look may come while the client is there: the next one is tried.
+    // A sample may fall into the client's lifetime. Then the test tries the next one.
     for report in reports.take(6) {
         let report: serde_json::Value = serde_json::from_str(&report?)?;
         let part = report["cores"][core.place]["ended_percent"].as_f64();
@@ -493,12 +493,12 @@ fn too_short() -> Result<()> {
     gctop.kill()?;
     gctop.wait()?;
     ensure!(most >= SLOW, "{most:?} of {SLOW:?}");
-    // What it draws first comes on top.
+    // Includes its first draw.
     ensure!(most < SLOW * 2, "{most:?} of {SLOW:?}");
     Ok(())
 }
 
-/// A program that gctop runs: its words, its exit status, and what it used.
+/// A program that gctop runs: its output, its exit status, and its usage.
 fn run_by_gctop() -> Result<()> {
     let core = cores()?.into_iter().next().context("no core")?;
     let control = Control::open_core(core.number)?;
@@ -520,8 +520,8 @@ fn run_by_gctop() -> Result<()> {
     let words = String::from_utf8(output.stdout)?;
     ensure!(words.contains("pixels are 0xff336699"), "{words:?}");
     let errors = String::from_utf8(output.stderr)?;
-    // How much of a report's time the program has depends on how the reports fall: on a busy machine it is in one of them
-    // only, and with little of its draw. Nobody else draws meanwhile, so that the core's busy time is the draw's.
+    // The program's share of a report's time depends on when the reports fall. On a busy machine only one report may
+    // show it, with little of its draw. No other process draws meanwhile, so the core's busy time is that of the draw.
     let (mut most, mut of_core): (f64, f64) = (0.0, 0.0);
     let mut busy = 0.0;
     for line in errors.lines() {
@@ -553,7 +553,7 @@ fn run_by_gctop() -> Result<()> {
     Ok(())
 }
 
-/// The same on a terminal: live, of any size, until a key is pressed.
+/// The same on a terminal: live, at any size, until a key is pressed.
 fn on_a_terminal() -> Result<()> {
     let core = cores()?.into_iter().next().context("no core")?;
     let control = Control::open_core(core.number)?;
@@ -582,7 +582,7 @@ fn on_a_terminal() -> Result<()> {
     drop(slow);
     drawing?;
     terminal.shows(SOON, |lines| load(lines) == Some(0.0))?;
-    // Who has ended is gone.
+    // A client that has exited disappears.
     drop(other);
     terminal.shows(SOON, |lines| load(lines).is_none() && head(lines))?;
     for (rows, columns) in [(3, 10), (1, 1), (40, 200)] {
@@ -596,7 +596,7 @@ fn on_a_terminal() -> Result<()> {
     let status = terminal.ends(SOON)?;
     ensure!(status.success(), "{status}");
     ensure!(!terminal.is_alternate(), "the shell's screen is not back");
-    // A serial line has no size.
+    // A serial line reports no size.
     let mut terminal = Terminal::start(&command, 0, 0)?;
     terminal.screen_is(24, 80);
     terminal.shows(SOON, |lines| {
@@ -605,7 +605,7 @@ fn on_a_terminal() -> Result<()> {
     terminal.press("\u{3}")?;
     let status = terminal.ends(SOON)?;
     ensure!(status.success(), "{status}");
-    // Not on a terminal it says what to do.
+    // Without a terminal it suggests what to do.
     let output = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -621,7 +621,7 @@ fn on_a_terminal() -> Result<()> {
     Ok(())
 }
 
-/// What an ordinary user may read: his own.
+/// An ordinary user may only read their own usage.
 fn ordinary(parent: i32) -> Result<()> {
     become_user(1000)?;
     for path in [
@@ -634,7 +634,7 @@ fn ordinary(parent: i32) -> Result<()> {
     }
     let error = FdInfo::all_of(parent).err().context("root's fdinfo")?;
     println!("# {error:#}");
-    // gctop shows what there is.
+    // gctop shows what the user may read.
     let report = gctop()?;
     same("cores", report["cores"].as_array().map(Vec::len), Some(0))?;
     ensure!(report["memory"]["reserved_kib"].is_u64(), "{report}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! MAP_USER_MEMORY, UNMAP_USER_MEMORY and CACHE: arguments, limits, what pins and what lets go.
+//! MAP_USER_MEMORY, UNMAP_USER_MEMORY, and CACHE: arguments, limits, pinning and unpinning.
 
 use std::fs;
 use std::process::ExitCode;
@@ -41,7 +41,7 @@ use rustix::process::Rlimit;
 
 const PAGE: usize = 4096;
 
-/// MAP with numbers of the test's making; what comes is given back.
+/// MAP with the given numbers. A mapping is released again.
 fn map_status(device: &Device, memory: u64, size: u64, physical: u32) -> Result<Status> {
     let asked = MapUserMemory {
         memory,
@@ -56,7 +56,7 @@ fn map_status(device: &Device, memory: u64, size: u64, physical: u32) -> Result<
     Ok(status)
 }
 
-/// What must be as before once everything is unmapped: pinned KiB, entries of the MMU.
+/// Values that must return to their start after all is unmapped: pinned KiB, and MMU entries.
 fn books() -> Result<(u64, u64)> {
     Ok((pinned()?, ProcGc::mmu_used_now()?))
 }
@@ -145,7 +145,7 @@ fn argument_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
     suite.test(
         "MAP: memory that is not all there and writable is OUT_OF_RESOURCES",
         move || {
-            // What the tests before have unmapped may still be going.
+            // Earlier tests' unmaps may still be pending.
             let before = (0, 0);
             settles("nothing mapped", before, books)?;
             let bytes = 8 * PAGE as u64;
@@ -348,7 +348,7 @@ fn argument_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
     });
 }
 
-/// This program with another role, which must end well.
+/// Runs this program in another role, which must succeed.
 fn child(role: &str) -> Result<()> {
     let output = system::again(&[role])?
         .output()
@@ -385,7 +385,7 @@ fn life_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
             let (at, bytes) = (own.address(), own.len());
             let mapping = device.map_user(at, bytes as u64)?;
             drop(own);
-            // Most likely at the same place.
+            // Most likely at the same address.
             let new = Memory::new(Region::anonymous(bytes)?);
             println!(
                 "# the new memory is at the {} place",
@@ -452,7 +452,7 @@ fn life_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
     suite.test(
         "the view of a VIRTUAL node, mapped or not, is given back whole",
         move || {
-            // What the case before has unmapped may still be on its way.
+            // The unmaps of the last case may still be pending.
             settles("pinned", 0, pinned)?;
             let before = (books()?, ProcGc::used_now()?);
             let node = device.allocate(4 * PAGE as u32, 64, 6, Pool::VIRTUAL)?;
@@ -460,7 +460,7 @@ fn life_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
             let mapped = device.map_user(location.logical, 4 * 4096);
             unlock(device, node)?;
             device.free(node)?;
-            // While the pages are pinned nobody else gets them.
+            // Pinned pages must not be reused.
             for _ in 0..4 {
                 let (next, client) = (
                     device.allocate(4 * PAGE as u32, 64, 6, Pool::VIRTUAL)?,
@@ -494,7 +494,7 @@ fn life_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
                 )
             };
             let before = at_rest(ProcGc::mmu_used_now)?;
-            // What the kernel keeps from the first time on is not to be missed later.
+            // Warms up the kernel's allocations before memory is measured.
             child()?;
             settles("MMU entries in use", before, ProcGc::mmu_used_now)?;
             let free = system::settled_free()?;
@@ -672,7 +672,7 @@ fn cache_tests<'a>(suite: &mut Suite<'a>, device: &'a Device) {
     });
 }
 
-/// A process that maps and just ends.
+/// A process that maps memory and exits without an unmap.
 fn leave() -> Result<()> {
     let device = Device::open()?;
     let own = Region::anonymous(1 << 20)?;
@@ -683,7 +683,7 @@ fn leave() -> Result<()> {
     Ok(())
 }
 
-/// The device, and from now on no capabilities, and a limit of so many pages to pin.
+/// Opens the device, drops all capabilities, and limits the pages that can be pinned.
 fn with_limit(pages: usize) -> Result<Device> {
     let device = Device::open()?;
     let limit = Rlimit {
@@ -695,13 +695,13 @@ fn with_limit(pages: usize) -> Result<Device> {
     Ok(device)
 }
 
-/// Such a process, whose records unmap nearly all that it may pin, again and again.
+/// A process with such a limit, whose records repeatedly unmap almost all pages that it may pin.
 fn limited_by_records() -> Result<()> {
     const LIMIT: usize = 512;
     const ROUNDS: u32 = 40;
     let device = with_limit(LIMIT)?;
     let own = Region::anonymous(LIMIT * PAGE)?;
-    // The driver gives little back at once, and much by and by.
+    // The driver releases small mappings at once, and large ones in steps.
     for pages in [LIMIT - 8, LIMIT] {
         let bytes = (pages * PAGE) as u64;
         let signal = device.create_signal(false)?;
@@ -720,7 +720,7 @@ fn limited_by_records() -> Result<()> {
             }
         }
     }
-    // Pieces that are given back at once.
+    // Pieces small enough to be released at once.
     const PIECE: u64 = 16 * PAGE as u64;
     let signal = device.create_signal(false)?;
     for round in 0..ROUNDS {
@@ -757,7 +757,7 @@ fn limited() -> Result<()> {
     let rest = device.map_user(own.address() + 20 * 4096, 6 * 4096)?;
     too_much("1 more", own.address() + 16 * 4096, 1)?;
     device.unmap_user(&half)?;
-    // What was unmapped just now must not stand in the way.
+    // Pages that were just unmapped must not count any more.
     let half = device
         .map_user(own.address() + 4096, 10 * 4096)
         .context("10 again")?;
@@ -766,11 +766,11 @@ fn limited() -> Result<()> {
     settles("pinned", 0, pinned)
 }
 
-/// Such a process with huge pages. A pinned page keeps all of its huge page, so that counts.
+/// Such a process with huge pages. A pinned page keeps its whole huge page in memory, so the whole huge page counts.
 fn limited_huge() -> Result<()> {
     const HUGE: usize = 512 * PAGE;
     const KIB: u64 = HUGE as u64 / 1024;
-    // Small pages besides.
+    // Additional small pages.
     const SPARE: usize = 8;
     let device = with_limit(3 * 512 + SPARE)?;
     let own = Region::anonymous(6 * HUGE)?;
@@ -799,7 +799,7 @@ fn limited_huge() -> Result<()> {
     too_much("a page of the fourth", page(3, 0), 1)?;
     too_much("the third's last and the fourth's first", page(2, 511), 2)?;
     same("as before: pinned", pinned()?, 3 * KIB)?;
-    // Those of the third count until the last of them goes.
+    // The pages of the third huge page count until the last one is unmapped.
     let also_third = map(page(2, 510), 2)?;
     device.unmap_user(&third)?;
     settles("one of two unmapped", 3 * KIB, pinned)?;
@@ -815,7 +815,7 @@ fn limited_huge() -> Result<()> {
     same("a page not touched before: pinned", pinned()?, KIB)?;
     device.unmap_user(&untouched)?;
     settles("unmapped too", 0, pinned)?;
-    // What fits is not refused for what it is counted as on the way.
+    // A request that fits is not refused for its temporary count.
     let fits = map(page(0, 0), 3 * 512)?;
     same(
         "three whole ones, one untouched: pinned",
@@ -840,7 +840,7 @@ fn limited_huge() -> Result<()> {
     settles("all unmapped again", 0, pinned)
 }
 
-/// The kernel has huge pages.
+/// Tests for a kernel with huge pages.
 fn huge_tests(suite: &mut Suite<'_>) {
     suite.test("RLIMIT_MEMLOCK: a huge page counts whole and once", || {
         const ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/enabled";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The vector graphics core: its COMMIT with contexts, command buffers and tasks, what of it is refused, and what happens
-//! when a client dies, the core hangs, or goes.
+//! The vector graphics core: its COMMIT with contexts, command buffers, and tasks, refusals, the death of a client, and
+//! the hang or removal of the core.
 
 use std::process::ExitCode;
 use std::process::Stdio;
@@ -34,7 +34,7 @@ use galcore_selftests::vg::*;
 use gpu_control::counter;
 use gpu_control::fault;
 
-/// Status of a command without arguments.
+/// The status of a command without arguments.
 fn plain(device: &Device, command: Command) -> Result<i32> {
     Ok(device.exchange(&mut Interface::new(command))?.0)
 }
@@ -108,7 +108,7 @@ fn sequence() -> Result<()> {
     let mut client = Client::start()?;
     let [of_context, second, third] = client.signals;
     client.target.memory.fill(0);
-    // The context draws too, so that it can be seen whether it ran.
+    // The context also draws, which shows whether it ran.
     let words = client.drawing((0, 0), (8, 8), 0xff00_0011);
     let context = client.put_static(0, &words);
     let words = client.drawing((8, 8), (8, 8), 0xff00_0022);
@@ -133,7 +133,7 @@ fn sequence() -> Result<()> {
     })?;
     let id = client.context.id();
     ensure!(id != 0, "the context has no name");
-    // Nobody has said that its buffer is done.
+    // No task has signaled that its buffer is done.
     same(
         "signal of the context",
         client.wait(of_context, 0)?,
@@ -150,7 +150,7 @@ fn sequence() -> Result<()> {
     }
     same("rectangles", rectangles(), before + 3)?;
     same("name", client.context.id(), id)?;
-    // More than there are events of the pixel engine.
+    // More than the events of the pixel engine.
     let one = Tasks::default().with(PIXEL, signal(third));
     for colour in 0..25 {
         let words = client.drawing((16, 16), (8, 8), colour);
@@ -161,7 +161,7 @@ fn sequence() -> Result<()> {
             OK,
         )?;
     }
-    // Its own signal comes behind theirs.
+    // Its signal is set after theirs.
     client.prove(7)?;
     client.device.wait_signal(third, 10_000)?;
     same("violations", control.violations(), 0)?;
@@ -192,7 +192,7 @@ fn contexts() -> Result<()> {
         same("name", names[round], names[round % 2])?;
     }
     ensure!(names[0] != names[1], "two contexts have one name");
-    // A name of nobody's is none.
+    // An unknown name counts as no name.
     client.context.words[..2].copy_from_slice(&[0x7777_7777, 0x77]);
     same(
         "status",
@@ -245,7 +245,7 @@ fn tasks() -> Result<()> {
         let used = harness::at_rest(ProcGc::used_now)?;
         same("memory in use", used, before)?;
     }
-    // Of nobody's signal, and of a node that is gone: left out.
+    // Records for an unknown signal and for a freed node are skipped.
     let gone = cluster(&[signal(0x7777), signal(done)]);
     same(
         "status",
@@ -253,7 +253,7 @@ fn tasks() -> Result<()> {
         OK,
     )?;
     client.device.wait_signal(done, 10_000)?;
-    // A table that says that it has no bytes has no tasks.
+    // A table with a size of 0 bytes has no tasks.
     let mut none = Tasks::default().with(PIXEL, signal(done));
     none.size = Some(0);
     same("status", client.send(&entries, &none)?, OK)?;
@@ -261,7 +261,7 @@ fn tasks() -> Result<()> {
     client.close()
 }
 
-/// What is refused: nothing of it starts, nothing is taken away, and the next COMMIT works.
+/// A refused commit starts nothing and releases nothing, and the next COMMIT works.
 fn hostile() -> Result<()> {
     let control = control()?;
     let mut client = Client::start()?;
@@ -294,7 +294,7 @@ fn hostile() -> Result<()> {
         let status = client.send_raw(context, queue, 2, tasks)?;
         same(what, status, OUT_OF_RESOURCES)?;
     }
-    // The heads of buffers: which word, and what.
+    // The heads of buffers: the word and its value.
     let (memory, at) = (&client.commands.memory, 0x400);
     let foreign = victim.address;
     for (what, word, value) in [
@@ -323,7 +323,7 @@ fn hostile() -> Result<()> {
         memory.write(place, was);
         same(what, status, INVALID_ARGUMENT)?;
     }
-    // Tasks.
+    // Bad tasks.
     let record =
         |words: &[u32]| Tasks::default().with(PIXEL, [of_victim(), words.to_vec()].concat());
     let mut hostile = vec![
@@ -354,7 +354,7 @@ fn hostile() -> Result<()> {
         same(what, status, INVALID_ARGUMENT)?;
         same("signal", client.wait(done, 0)?, TIMEOUT).context(what)?;
     }
-    // Commands.
+    // Bad commands.
     for (what, words, wanted) in [
         ("END", vec![0, 0], INVALID_DATA),
         (
@@ -429,12 +429,12 @@ fn hostile() -> Result<()> {
         control.counter(counter::VG_RECTANGLES),
         before,
     )?;
-    // What the tasks named is there still.
+    // The nodes in the tasks still exist.
     client.device.unlock(victim.node)?;
     client.device.free(victim.node)?;
     client.prove(9)?;
     same("violations", control.violations(), 0)?;
-    // Of the others' form, on the core that has it; and this one's on another.
+    // A COMMIT in the other cores' form on this core, and in this core's form on another.
     let mut interface = Interface::with(Command::COMMIT, &uapi::Commit::default());
     same(
         "a COMMIT of zeros",
@@ -444,7 +444,7 @@ fn hostile() -> Result<()> {
     client.close()
 }
 
-/// Another process's memory is nobody's here.
+/// Another process's memory is unknown here.
 fn foreign() -> Result<()> {
     let mut client = Client::start()?;
     let child = system::again(&["--hold", "1"])?
@@ -474,7 +474,7 @@ fn foreign() -> Result<()> {
     client.close()
 }
 
-/// Holds a locked node, and says where, until it is killed.
+/// Holds a locked node and prints its address, until it is killed.
 fn hold() -> Result<()> {
     let client = Client::start()?;
     println!("{} {}", client.target.address, client.target.node.handle);
@@ -483,7 +483,7 @@ fn hold() -> Result<()> {
     }
 }
 
-/// States keep what they hold: freed memory is not drawn to, nor another process's.
+/// States keep their values, but draws must not reach freed memory or another process's memory.
 fn stale() -> Result<()> {
     let mut client = Client::start()?;
     client.prove(1)?;
@@ -511,7 +511,7 @@ fn stale() -> Result<()> {
     let buffer = client.put_dynamic(0x400, &nowhere, 1);
     let status = client.send(&[(context, 0), (buffer, 1)], &tasks)?;
     same("a drawing at 0", status, INVALID_DATA)?;
-    // Another process, whose states are this one's but for the addresses.
+    // Another process, whose states differ only in the addresses.
     client.prove(2)?;
     let output = system::again(&["--draw-only", "1"])?.output()?;
     ensure!(
@@ -524,7 +524,7 @@ fn stale() -> Result<()> {
     client.close()
 }
 
-/// Draws where others have left their addresses.
+/// Draws without a target, while the core still has other processes' addresses.
 fn draw_only() -> Result<()> {
     let mut client = Client::start()?;
     let context = client.put_static(0, &state(0xa34, 0));
@@ -543,7 +543,7 @@ fn many_entries() -> Result<()> {
     let [_, done, _] = client.signals;
     let mut entries = vec![(client.put_static(0, &state(0xa34, 0)), 0)];
     for number in 0..600 {
-        // Each over the one before, but for a pixel.
+        // Each one overlaps the previous one, and is at most one pixel smaller.
         let side = SIDE - number / 10;
         let words = client.drawing((0, 0), (side, side), number + 1);
         entries.push((client.put_static(0x100 + 0x100 * number, &words), 0));
@@ -558,7 +558,7 @@ fn many_entries() -> Result<()> {
     same("rectangles", drawn, 601)?;
     client.expect(|x, y| match x.max(y) {
         63 if x == y => 0x7777,
-        // The last that reached so far.
+        // The last one that reached this pixel.
         far => 10 * (SIDE - far).min(60),
     })?;
     client.close()
@@ -602,7 +602,7 @@ fn calls() -> Result<()> {
         (0, 0) | (2, 2) | (4, 4) => 2,
         _ => 1,
     })?;
-    // What is called is looked at as well.
+    // Called words are checked, too.
     for (what, words) in [
         (
             "an address of nobody's",
@@ -618,7 +618,7 @@ fn calls() -> Result<()> {
         let status = client.send(&[(context, 0), (buffer, 1)], &tasks)?;
         same(what, status, INVALID_DATA)?;
     }
-    // Much that is called for little is too much.
+    // A large amount of called words in a small buffer is refused.
     put(&[0x7000_0000, 0]);
     let words = [0x6000_01f8, called.address + 0x40].repeat(8192);
     let large = client.put_dynamic(0x400, &words, 1);
@@ -651,7 +651,7 @@ fn faults() -> Result<()> {
     client.close()
 }
 
-/// A process that draws once when it is told, and says what resets have cost it.
+/// A process that draws once on request, and reports the cost of resets.
 fn neighbour() -> Result<()> {
     let mut client = Client::start()?;
     client.prove(7)?;
@@ -664,7 +664,7 @@ fn neighbour() -> Result<()> {
     client.close()
 }
 
-/// A hang is noticed, ends its job and what the process has behind it, and is over; what others have behind it runs.
+/// A hang is detected. The driver drops its job and later jobs of its process, and runs other processes' jobs.
 fn hang() -> Result<()> {
     let control = control()?;
     let mut client = Client::start()?;
@@ -691,7 +691,7 @@ fn hang() -> Result<()> {
         let tasks = Tasks::default().with(PIXEL, signal(id));
         same("status", client.send(entries, &tasks)?, OK)?;
     }
-    // The admin sees what it was given.
+    // The administrator sees the hung job's words.
     let mut log = KernelLog::from_now()?;
     std::fs::write(ProcGc::PATH, "dumpall")?;
     let lines = log.lines()?;
@@ -721,10 +721,10 @@ fn hang() -> Result<()> {
     let cost = |before: (u32, u32, u32)| (before.0 + 1, before.1, before.2 + 2);
     same("resets", client.device.resets()?, cost(before))?;
     client.prove(2)?;
-    // An error that the core itself tells of is noticed at once; and who does that again and again waits.
+    // An error that the core reports is noticed at once. A process that repeats it must wait.
     let armed = control.arm(fault::HANG_KIND, fault::HANG_BUS_ERROR);
     let tasks = Tasks::default().with(PIXEL, signal(done));
-    // The time is the core's and not that of a busy host: the best counts.
+    // Takes the best time, because a busy host adds delays.
     let mut took = Duration::MAX;
     for _ in 0..3 {
         control.write(fault::HANG_AT_DRAW, 1);
@@ -744,10 +744,10 @@ fn hang() -> Result<()> {
     client.close()
 }
 
-/// Commits without end.
+/// Commits in an endless loop.
 fn for_ever() -> Result<()> {
     let mut client = Client::start()?;
-    // Not the one that `prove` waits for: it would find it set by one of these.
+    // Not the signal that `prove` waits for, because these jobs would set it.
     let [_, _, done] = client.signals;
     for number in 0.. {
         let victim = piece(&client.device, &client.pool, 0x1_0000)?;
@@ -782,7 +782,7 @@ fn killed(rounds: u32) -> Result<()> {
         eventually("the client draws", Duration::from_secs(20), || {
             Ok(control.counter(counter::VG_RECTANGLES) > start + 3)
         })?;
-        // In the middle of a job, every other time.
+        // In every other round, in the middle of a job.
         let hold = (round % 2 == 0).then(|| control.arm(fault::HOLD, 1));
         std::thread::sleep(Duration::from_millis(20));
         if child.0.try_wait()?.is_some() {
@@ -814,7 +814,7 @@ fn unbound(rounds: u32) -> Result<()> {
         let context = client.put_static(0, &state(0xa34, 0));
         let buffer = client.put_dynamic(0x400, &client.drawing((0, 0), (8, 8), round), 0);
         let none = Tasks::default();
-        // Something is under way.
+        // Starts some jobs.
         for _ in 0..4 {
             same(
                 "status",
@@ -831,7 +831,7 @@ fn unbound(rounds: u32) -> Result<()> {
     client.close()
 }
 
-/// INCREMENT, DECREMENT and LOCKDOWN count in words of the process's, and nowhere else.
+/// INCREMENT, DECREMENT, and LOCKDOWN count in words of the process's own memory, and nowhere else.
 fn counting() -> Result<()> {
     let mut client = Client::start()?;
     client.prove(1)?;
@@ -864,7 +864,7 @@ fn counting() -> Result<()> {
     same_word("round", memory.read(0x100), 0)?;
     same_word("down", memory.read(0xffc), u32::MAX)?;
     same_word("its neighbour", memory.read(4), 0x1000)?;
-    // Three times, to what another word says.
+    // Three times, up to the value of another word.
     memory.write(0x100, 0x1005);
     for round in 0..3 {
         same("signal", client.wait(reached, 0)?, TIMEOUT)?;
@@ -876,7 +876,7 @@ fn counting() -> Result<()> {
     }
     same_word("counted", memory.read(0), 0x1005)?;
     same("signal", client.wait(reached, 1000)?, OK)?;
-    // Where nobody may count.
+    // Addresses at which counting is not allowed.
     for (what, address) in [
         ("a word that is none", first + 2),
         ("a word that is in no memory", 0x1000),
@@ -900,7 +900,7 @@ fn counting() -> Result<()> {
     }
     same_word("counted", memory.read(0), 0x1005)?;
     same("signal", client.wait(done, 0)?, TIMEOUT)?;
-    // What goes in the same commit is counted in until then.
+    // A node that the same commit frees can be used until then.
     let records = [increment(first), unlock(counters.node), free(counters.node)];
     let tasks = Tasks::default().with(PIXEL, [&records[..], &[signal(done)]].concat().concat());
     same("status", client.send(&entries, &tasks)?, OK)?;
@@ -915,7 +915,7 @@ fn counting() -> Result<()> {
     client.close()
 }
 
-/// All that is drawn to and read from must lie in the process's memory, to the last byte.
+/// All memory that a draw writes or reads must belong to the process, to the last byte.
 fn extents() -> Result<()> {
     let control = control()?;
     let mut client = Client::start()?;
@@ -927,7 +927,7 @@ fn extents() -> Result<()> {
     let bytes = STRIDE * SIDE;
     let rectangles = || control.counter(counter::VG_RECTANGLES);
     let before = rectangles();
-    // Images, and what a path needs: 16 KiB and two times 64 bytes.
+    // Images, and the memory that a path needs: 16 KiB and two times 64 bytes.
     let image = |address, states: [u32; 4]| {
         let [at, stride, size, control] = states;
         vec![
@@ -1079,7 +1079,7 @@ fn extents() -> Result<()> {
         if status == OK {
             client.device.wait_signal(done, 10_000).context(what)?;
         }
-        // What the core holds still is of no use to the next.
+        // The next commit cannot use the states that the core still holds.
         let words = rectangle((0, 0), (1, 1));
         let buffer = client.put_dynamic(0x400, &words, 1);
         client.send(&[(context, 0), (buffer, 1)], &tasks)?;
@@ -1087,7 +1087,7 @@ fn extents() -> Result<()> {
         client.prove(0xff00_0002)?;
     }
     ensure!(rectangles() > before, "nothing was drawn");
-    // Memory of the same place that is smaller.
+    // Smaller memory at the same address.
     let large = piece(&client.device, &client.pool, 4 * bytes)?;
     let states = [
         state(0xa11, large.address),
@@ -1116,7 +1116,7 @@ fn extents() -> Result<()> {
     same("what has become smaller", status, INVALID_DATA)?;
     client.device.unlock(small.node)?;
     client.device.free(small.node)?;
-    // A rectangle ends with the target.
+    // A rectangle is clipped at the end of the target.
     client.prove(3)?;
     let buffer = client.put_dynamic(0x400, &client.drawing((60, 62), (9, 9), 0xff00_0009), 1);
     same(
@@ -1133,8 +1133,8 @@ fn extents() -> Result<()> {
     client.close()
 }
 
-/// A context of all states, as a library keeps them: with those that nobody knows as a reset leaves them, and with
-/// addresses of memory that has gone since.
+/// A context with all states, as a library keeps it: unknown states have their reset values, and some addresses belong
+/// to freed memory.
 fn full_contexts() -> Result<()> {
     let control = control()?;
     let mut client = Client::start()?;
@@ -1163,7 +1163,7 @@ fn full_contexts() -> Result<()> {
     let mut words = vec![0x3000_0a00 | 0x79 << 16];
     words.extend(values);
     let context = client.put_static(0, &words);
-    // The target is all that has changed since.
+    // Only the target has changed since then.
     let mut words = state(0xa11, client.target.address).to_vec();
     words.extend(rectangle((0, 0), (SIDE, SIDE)));
     let buffer = client.put_dynamic(0x400, &words, 1);
@@ -1176,7 +1176,7 @@ fn full_contexts() -> Result<()> {
         same("status", status, OK)?;
         client.device.wait_signal(done, 10_000)?;
         client.expect(|_, _| 0xff00_0000)?;
-        // Another process, and all is to be loaded again.
+        // After another process's commit all states must be loaded again.
         let output = system::again(&["--draw-only", "1"])?.output()?;
         ensure!(
             output.status.success(),
@@ -1184,14 +1184,14 @@ fn full_contexts() -> Result<()> {
             String::from_utf8_lossy(&output.stdout)
         );
     }
-    // A state that nobody knows, with a value.
+    // An unknown state with a value.
     client
         .commands
         .memory
         .write(HEAD as usize + 4 + 4 * 0x14, 1);
     let status = client.send(&[(context, 0), (buffer, 1)], &tasks)?;
     same("an unknown state", status, INVALID_DATA)?;
-    // Memory that has gone is not drawn to: neither by the context nor behind it.
+    // Freed memory is not drawn to, neither by the context nor by the commands after it.
     client
         .commands
         .memory
@@ -1205,7 +1205,7 @@ fn full_contexts() -> Result<()> {
     client.close()
 }
 
-/// Memory of a process that nobody else may touch, until it is told to end.
+/// Memory that no other process may touch, until the guard is asked to end.
 fn guard() -> Result<()> {
     let mut device = Device::open()?;
     device.set_hardware_type(VG);
@@ -1226,8 +1226,8 @@ fn guard() -> Result<()> {
     Ok(())
 }
 
-/// Random commits: those that are good run, and draw what they say; of the others, which have words that are not in
-/// buffers, commands or tasks, each is refused or touches memory of its own.
+/// Random commits. Good ones run and draw the expected pixels. The others contain random words in buffers, commands, or
+/// tasks: each is refused, or touches only its own memory.
 fn random(seed: u32, count: u32) -> Result<()> {
     let control = control()?;
     let mut random = Random::new(seed);
@@ -1242,11 +1242,11 @@ fn random(seed: u32, count: u32) -> Result<()> {
     same("the guard", line.trim(), "ready")?;
     let (mut good, mut run, mut refused, mut early) = (0, 0, 0, 0);
     let mut is_doubtful = false;
-    // A SIGNAL of such a task may have set one of the client's, which a later wait then finds.
+    // A SIGNAL of such a task may have set one of the client's signals, so that a later wait ends early.
     let mut may_be_early = false;
     for number in 0..count {
         let is_good = random.below(3) == 0;
-        // A FREE of a task may have named the client's own nodes.
+        // A FREE of a task may have freed the client's own nodes.
         if is_good && std::mem::take(&mut is_doubtful) && client.prove(number).is_err() {
             let _ = client.close();
             client = Client::start()?;
@@ -1325,13 +1325,13 @@ fn random(seed: u32, count: u32) -> Result<()> {
             let value = match random.below(3) {
                 0 => random.below(u32::MAX),
                 1 => random.below(64),
-                // Somewhere in the client's memory.
+                // An address in the client's memory.
                 _ => entries[0].0 as u32 + random.below(COMMAND_BYTES),
             };
             tasks.spoilt = Some([random.below(8), random.below(32), value]);
         }
         for _ in 0..random.below(4) {
-            // Heads and commands alike.
+            // Changes heads and commands alike.
             let place = 0x400 + 4 * random.below(64);
             let value = match random.below(8) {
                 0 => random.below(u32::MAX),
@@ -1356,7 +1356,7 @@ fn random(seed: u32, count: u32) -> Result<()> {
             other => anyhow::bail!("commit {number}: status {other}"),
         }
         if number % 64 == 0 || random.below(16) == 0 {
-            // A FREE of a task may have named the client's own nodes.
+            // A FREE of a task may have freed the client's own nodes.
             if client.prove(number | 0xff00_0000).is_err() {
                 let _ = client.close();
                 client = Client::start()?;
@@ -1367,7 +1367,7 @@ fn random(seed: u32, count: u32) -> Result<()> {
     }
     println!("# {good} good ones, {run} more run, {refused} refused, {early} signalled too early");
     ensure!(good > 0 && run > 0 && refused > 0, "none of some kind");
-    // With signals of its own: what ran may have set the old ones, or be about to.
+    // With new signals, because the random tasks may have set the old ones, or may still do so.
     Client::start()?.prove(1)?;
     drop(guard.stdin.take());
     let output = guard.wait_with_output()?;
@@ -1396,7 +1396,7 @@ fn main() -> ExitCode {
             ("neighbour", neighbour),
         ] {
             if options.get(name).is_some() {
-                // As long as who has started it wants it.
+                // Runs until its parent ends it.
                 harness::allow(Duration::from_secs(6 * 3600));
                 part()?;
                 return Ok(true);
@@ -1414,7 +1414,7 @@ fn main() -> ExitCode {
         suite.test("who the core is, and what its buffers are like", identity);
         suite.test("commands that it does not know", other_commands);
         suite.test("addresses are physical", addresses);
-        // A core that has been off runs the context again.
+        // A core that was off would run the context again.
         let kept_on = |test: fn() -> Result<()>| move || system::awake(test)?;
         suite.test("commits draw, and say when", kept_on(sequence));
         suite.test("a context runs when it changes", kept_on(contexts));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the vendor's drivers answer and unmodified clients count on: parts of commands, fields that are written, statuses.
+//! Replies of the vendor's drivers that unmodified clients depend on: parts of commands, written fields, and statuses.
 
 use std::fs::OpenOptions;
 use std::os::fd::AsFd;
@@ -38,7 +38,7 @@ use galcore_selftests::system::KernelLog;
 use galcore_selftests::system::ProcGc;
 use gpu_control::Board;
 
-/// What a field holds that nobody has written.
+/// The initial value of a field, which shows that nothing was written.
 const UNWRITTEN: u64 = 0xa5a5_a5a5;
 
 /// Bits of LOCK's and UNLOCK's `op`.
@@ -51,13 +51,13 @@ fn abi(name: &str) -> Result<&'static Abi> {
     Abi::named(name).with_context(|| format!("no generation {name}"))
 }
 
-/// A client that speaks the generation of this name.
+/// A client of the generation with this name.
 fn client(name: &str) -> Result<Client> {
     Ok(Client::with_device(Device::open_as(abi(name)?, true)?)?)
 }
 
-/// A command with the fields `given`; all bytes of its structure else are [`UNWRITTEN`]. Returns the status, and what
-/// the fields of `wanted` hold then.
+/// Sends a command with the fields `given`. All other bytes of its structure are [`UNWRITTEN`]. Returns the status and
+/// the resulting fields of `wanted`.
 fn ask<const COUNT: usize>(
     device: &Device,
     command: &str,
@@ -98,10 +98,10 @@ fn unlock(device: &Device, node: Node, op: u64) -> Result<(Status, u64, u64, u64
     Ok((status, asynchronous, pool, bytes))
 }
 
-/// A field of 64 bits that nobody has written.
+/// A 64-bit field that was not written.
 const UNWRITTEN_LONG: u64 = UNWRITTEN << 32 | UNWRITTEN;
 
-/// The lock and the view of a page-backed node are counted apart.
+/// The lock and the view of a page-backed node are counted separately.
 fn parts_of_a_page_backed_node() -> Result<()> {
     const BYTES: u32 = 8192;
     let client = client("6.4.11")?;
@@ -154,7 +154,7 @@ fn parts_of_a_page_backed_node() -> Result<()> {
             client.finish()?;
             let found = unlock(device, node, UNLOCK)?.0;
             same("UNLOCK, not locked", found, Status::MEMORY_UNLOCKED)?;
-            // A view that no lock goes with ends with the node.
+            // A view without a lock ends with the node.
             let (_, _, view) = lock(device, node, MAP)?;
             system::expect_mapped(view, true)?;
             device.free(node)?;
@@ -166,7 +166,7 @@ fn parts_of_a_page_backed_node() -> Result<()> {
     Ok(())
 }
 
-/// The same of a node in the pool, whose view is part of the pool's.
+/// The same for a node in the pool, whose view is part of the pool's.
 fn parts_of_a_pool_node() -> Result<()> {
     const BYTES: u32 = 4096;
     let client = client("6.4.11")?;
@@ -215,7 +215,7 @@ fn parts_of_a_pool_node() -> Result<()> {
     Ok(device.free(node)?)
 }
 
-/// ALLOCATE_LINEAR_VIDEO_MEMORY of 5000 bytes: status, node, pool and bytes.
+/// ALLOCATE_LINEAR_VIDEO_MEMORY of 5000 bytes: status, node, pool, and bytes.
 fn allocate(device: &Device, pool: u64, kind: u64, flags: u64) -> Result<(Status, Node, u64, u64)> {
     let given = [
         ("bytes", 5000),
@@ -236,7 +236,7 @@ fn allocate(device: &Device, pool: u64, kind: u64, flags: u64) -> Result<(Status
     Ok((status, node, pool, bytes))
 }
 
-/// Which pools there are, which types they take, and what flags change.
+/// Valid pools, the surface types that they accept, and the effects of flags.
 fn allocations(name: &str) -> Result<()> {
     let client = client(name)?;
     let device = client.device();
@@ -311,7 +311,7 @@ fn allocations(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// A wait tells how it has ended besides its status.
+/// A wait reports its result in a field besides the status.
 fn waits() -> Result<()> {
     let client = client("6.4.11")?;
     let device = client.device();
@@ -329,7 +329,7 @@ fn waits() -> Result<()> {
     Ok(device.destroy_signal(signal as i32)?)
 }
 
-/// Questions that have an answer, and commands that have nothing to do.
+/// Queries that have an answer, and commands without an effect.
 fn questions(board: Board) -> Result<()> {
     let client = client("6.4.11")?;
     let device = client.device();
@@ -346,7 +346,7 @@ fn questions(board: Board) -> Result<()> {
         "enableNNClusters",
         "secureMode",
     ];
-    // The facts name the structure by the command's.
+    // The facts name the structure after the command's.
     let abi = device.abi();
     let read = |bytes: &[u8], field: &str| abi.get(bytes, "QueryChipOptions", field);
     let mut bytes = vec![0xa5; abi.sizes[0]];
@@ -356,7 +356,7 @@ fn questions(board: Board) -> Result<()> {
     abi.put_header(&mut bytes, "hardwareType", device.hardware_type().into());
     device.exchange_bytes(&mut bytes)?;
     let found = wanted.map(|field| read(&bytes, field));
-    // The vendor's driver was loaded with powerManagement=0, and has the profiler off.
+    // Unlike here, the vendor's driver was loaded with powerManagement=0, and has the profiler off.
     let l1_cache = match board {
         Board::Gc7000ul => 2,
         _ => 0,
@@ -375,7 +375,7 @@ fn questions(board: Board) -> Result<()> {
     )?;
 
     let frequency = ask(device, "QUERY_CHIP_FREQUENCY", &[], ["mcClk", "shClk"])?;
-    // The vendor's driver lets the core count, which the model's clock register does not offer.
+    // The vendor's driver makes the core count, which the model's clock register does not support.
     let (status, [core, shader]) = frequency;
     same("frequencies", status, Status::OK)?;
     ensure!(core.min(shader) >= 1_000_000, "{core} and {shader} Hz");
@@ -412,7 +412,7 @@ fn questions(board: Board) -> Result<()> {
     same("no such operation", found, Status::INVALID_ARGUMENT)?;
     device.free(node)?;
 
-    // Books count how often.
+    // DATABASE counts allocations and frees.
     let books = || {
         let given = [
             ("processID", u64::from(std::process::id())),
@@ -433,7 +433,7 @@ fn questions(board: Board) -> Result<()> {
     )
 }
 
-/// The pool is named, and mapped by its name; command buffers are allocated as such.
+/// The pool has a name and is mapped by it. Command buffers have their own kind of allocation.
 fn start_up(name: &str) -> Result<()> {
     let device = Device::open_as(abi(name)?, true)?;
     let abi = device.abi();
@@ -505,9 +505,9 @@ fn start_up(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Who the core is, as each family of generations tells it.
+/// The core's identity, in the form of each family of generations.
 fn identities(board: Board) -> Result<()> {
-    // Model and revision, the same as the register has them, flags, varyings, streams, date, minor features 4 and 5.
+    // Model and revision, the same as raw register values, flags, varyings, streams, date, minor features 4 and 5.
     let (model, raw, flags, varyings, streams, date, minor) = match board {
         Board::Dove => (
             (0x600, 0x19),
@@ -603,13 +603,13 @@ fn identities(board: Board) -> Result<()> {
     )
 }
 
-/// Another client.
+/// Runs another client.
 fn be_other(abi: &'static Abi) -> Result<()> {
     let _open = Device::open_as(abi, true)?;
     other::serve(|_| Ok(String::new()))
 }
 
-/// A SIGNAL record for another client leaves the caller's own signal of that number alone.
+/// A SIGNAL record for another client does not set the caller's own signal of that number.
 fn signals_of_others(name: &str) -> Result<()> {
     let client = client(name)?;
     let device = client.device();
@@ -624,7 +624,7 @@ fn signals_of_others(name: &str) -> Result<()> {
     };
     let me = std::process::id();
     let other = Other::start(abi(name)?)?;
-    // The signals of another client are its own. A number of nobody is a library's from before a fork.
+    // The signals of another client are separate. An unknown process id comes from a library that has forked since.
     for (process, wanted) in [
         (other.id() as u32, Status::TIMEOUT),
         (1, Status::OK),
@@ -646,8 +646,8 @@ fn signals_of_others(name: &str) -> Result<()> {
     Ok(device.destroy_signal(last)?)
 }
 
-/// Waits for a line of the kernel's log with all of `parts`, which `cause` brings about. Other processes of the user may
-/// have used up the lines of a window of 10 seconds.
+/// Waits for a line in the kernel log that contains all of `parts`, after repeated calls of `cause`. Other processes of
+/// the user may have used up the lines of a 10-second window.
 fn logged(
     log: &mut KernelLog,
     parts: &[&str],
@@ -666,7 +666,7 @@ fn logged(
     )
 }
 
-/// What fails, and what was guessed, is told in the log.
+/// Failures and guesses are logged.
 fn log_lines() -> Result<()> {
     let mut client = client("6.4.11")?;
     let mut log = KernelLog::from_now()?;
@@ -707,10 +707,10 @@ fn log_lines() -> Result<()> {
     })
 }
 
-/// The argument of a process that does not say which generation it speaks.
+/// The argument of a process that does not announce its generation.
 const GUESS: &str = "--guess";
 
-/// Is that process.
+/// Runs in that process.
 fn guess() -> Result<()> {
     let mut build = abi("4.0.0")?.clone();
     build.sizes = vec![168];
@@ -718,7 +718,7 @@ fn guess() -> Result<()> {
     Ok(())
 }
 
-/// What clients may leave as it was, and the profiler, in generations whose builds have one.
+/// Fields that clients may leave unset, and the profiler, in generations whose builds have one.
 fn unread(name: &str) -> Result<()> {
     let client = client(name)?;
     let device = client.device();
@@ -735,16 +735,16 @@ fn unread(name: &str) -> Result<()> {
         let status = Status(abi.header_of(&bytes, "status") as i32);
         Ok((status, u32::from_le_bytes(word)))
     };
-    // There is one, unlike in the vendor's driver without its own parameter, but nobody has put it on.
+    // The profiler exists, unlike in the vendor's driver without its own parameter, but it is off.
     let off = raw("GET_PROFILE_SETTING")?;
     same("the profiler is off", off, (Status::OK, 0))?;
     let (on, _) = raw("SET_PROFILE_SETTING")?;
     same("and can be put on", on, Status::OK)?;
     same("it is on", raw("GET_PROFILE_SETTING")?, (Status::OK, 1))?;
-    // The process, and with it the setting, may live on for the other generations.
+    // The process, and with it the setting, may continue for the other generations.
     let answer = profile::ask(device, "SET_PROFILE_SETTING", &[("enable", 0)])?;
     same("and can be put off", answer.status, Status::OK)?;
-    // Before 6.2.4.p2 CACHE is told the memory by its address alone.
+    // Before 6.2.4.p2, CACHE identifies the memory by its address only.
     let wanted = match name {
         "5.0.11.p8" | "6.2.2" | "6.2.3" => Status::OK,
         _ => Status::INVALID_OBJECT,
@@ -758,7 +758,7 @@ fn unread(name: &str) -> Result<()> {
     ];
     let (found, []) = ask(device, "CACHE", &given, [])?;
     same("CACHE of a node that is none", found, wanted)?;
-    // Memory for commands goes with a record, too.
+    // A record can also free command memory.
     let before = at_rest(ProcGc::used_now)?;
     let done = device.create_signal(false)?;
     for _ in 0..8 {
@@ -786,7 +786,7 @@ fn main() -> ExitCode {
     harness::program(|| {
         let board = reference::board(&Control::open()?)?;
         let mut suite = Suite::new();
-        // First: the other tests' refusals are more than the log has room for.
+        // Runs first: the refusals of the other tests would use up the log's limit.
         suite.test("failures and guesses are told in the log", log_lines);
         suite.test(
             "6.4.11: LOCK and UNLOCK by op, page-backed",

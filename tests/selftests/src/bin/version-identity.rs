@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! VERSION, CHIP_INFO, QUERY_CHIP_IDENTITY and the other questions about the driver and the core.
+//! VERSION, CHIP_INFO, QUERY_CHIP_IDENTITY, and the other queries about the driver and the core.
 //!
-//! With `--given 1`: on a GC3000 whose module was loaded with [`GIVEN`] in the parameter `identity`. With `--neural 1`: on
-//! a board with a neural core.
+//! `--given 1`: on a GC3000 whose module was loaded with [`GIVEN`] in the parameter `identity`. `--neural 1`: on a
+//! board with a neural core.
 
 use std::process::ExitCode;
 
@@ -29,7 +29,7 @@ use galcore_selftests::reference;
 use galcore_selftests::system;
 use gpu_control::counter;
 
-/// What the suite's parameter `identity` says of the core, by the names of QUERY_CHIP_IDENTITY.
+/// The contents of the suite's parameter `identity`, by the names of QUERY_CHIP_IDENTITY.
 const GIVEN: [(&str, u64); 6] = [
     ("productID", 0x4508_0009),
     ("ecoID", 1),
@@ -38,10 +38,10 @@ const GIVEN: [(&str, u64); 6] = [
     ("sRAMSizes", 0x8_0000),
     ("chipMinorFeatures6", 1),
 ];
-/// And `NNCoreCount`.
+/// `NNCoreCount` in the same parameter.
 const NEURAL_CORES: u64 = 8;
 
-/// Runs `body` for a client of each generation that has `command`; there are `least` at least.
+/// Runs `body` for a client of each generation with `command`. The total must be at least `least`.
 fn of_each(
     command: &str,
     least: usize,
@@ -57,7 +57,7 @@ fn of_each(
     Ok(())
 }
 
-/// A core that the administrator says more of than its registers.
+/// A core for which the administrator specifies more than its registers show.
 fn given() -> Result<bool> {
     let mut suite = Suite::new();
     suite.test("each generation tells what the parameter says", || {
@@ -69,7 +69,7 @@ fn given() -> Result<bool> {
                 }
                 let (status, found) = device.ask("QUERY_CHIP_IDENTITY", &[], name)?;
                 same("status", status, Status::OK)?;
-                // One of several pieces of memory, or the value.
+                // One of several memory sizes, or the value.
                 same(name, found & 0xffff_ffff, value)?;
                 told += 1;
             }
@@ -94,7 +94,7 @@ fn given() -> Result<bool> {
                 if abi.field("QueryChipOptions", NAME).is_none() {
                     return Ok(0);
                 }
-                // The facts name the structure by the command's.
+                // The facts name the structure after the command's.
                 let mut bytes = vec![0; abi.sizes[0]];
                 let (number, _) = abi.commands["QUERY_CHIP_OPTION"];
                 bytes[..4].copy_from_slice(&number.to_le_bytes());
@@ -133,14 +133,14 @@ fn given() -> Result<bool> {
     suite.run()
 }
 
-/// The neural core among the board's.
+/// Place of the neural core on the board.
 const NEURAL: usize = 2;
-/// And in CHIP_INFO's order: 3D cores, and neural ones with them, come first.
+/// Its place in CHIP_INFO, which lists 3D cores first, and neural cores with them.
 const NEURAL_INDEX: usize = 1;
 /// A state of the neural engines: GL_NN_CONFIG in Mesa's headers.
 const NN_CONFIG: u32 = 0x3930;
 
-/// A device whose requests are for the neural core.
+/// A device whose requests address the neural core.
 fn neural_device(abi: &'static Abi) -> Result<Option<Device>> {
     let Some(&kind) = abi.values.get("HARDWARE_VIP") else {
         return Ok(None);
@@ -151,7 +151,7 @@ fn neural_device(abi: &'static Abi) -> Result<Option<Device>> {
     Ok(Some(device))
 }
 
-/// Runs `body` for each generation that knows neural cores.
+/// Runs `body` for each generation that supports neural cores.
 fn of_neural(body: impl Fn(Device) -> Result<()>) -> Result<()> {
     let mut count = 0;
     for abi in Abi::all() {
@@ -231,7 +231,7 @@ fn neural() -> Result<bool> {
         })
     });
     suite.test("linear addresses end at 4 GiB", || {
-        // No contiguous memory lies above, and the board has memory below where they begin.
+        // Contiguous memory stays below the end, and the board has memory below their start.
         let base = Device::open()?.base_address()?;
         println!("# from {base:#x}");
         ensure!((1..=0x8000_0000).contains(&base), "{base:#x}");
@@ -280,7 +280,7 @@ fn main() -> ExitCode {
         suite.test(
             "CHIP_INFO sets the status whatever the hardware type",
             move || {
-                // By it a client asks which there are: also one that has not set it.
+                // Clients use it to find the hardware types, even before they set one.
                 for kind in (0..=8).chain([0x7fff_ffff, u32::MAX]) {
                     let mut interface = Interface::new(Command::CHIP_INFO);
                     interface.set_hardware_type(kind);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Hands the GPU to etnaviv, or with `--galcore` to galcore with its node of the same interface, and becomes another
-//! program: what `scripts/board run --mesa` starts.
+//! Binds the GPU to etnaviv (or with `--galcore`, to galcore with its node of the same interface) and then executes
+//! another program. `scripts/board run --mesa` starts it.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
