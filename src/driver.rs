@@ -89,7 +89,7 @@ crate::sys::platform::of_device_table!(
 /// The most flushes of the work queue at module unload.
 const END_ROUNDS: u32 = 64;
 
-/// The most nodes that are logged if no core is bound.
+/// The most device-tree nodes that are logged if no core is bound.
 const MAX_TOLD: u32 = 8;
 
 /// The driver.
@@ -97,9 +97,9 @@ pub(crate) struct Driver;
 
 /// The resources of a bound core; dropped in this order, while it is on.
 pub(crate) struct Bound<'bound> {
-    /// The component for other drivers: removed before they may bind the core.
+    /// The component for drivers that wait for all cores; removed before these may bind this core.
     _stand_in: Option<StandIn>,
-    /// The file `gpu_govern`, if it has operating points.
+    /// The file `gpu_govern`, if the core has operating points.
     _shown: Option<Shown<'bound>>,
     _governed: Option<Governed>,
     /// Makes the core visible to clients.
@@ -114,10 +114,10 @@ pub(crate) struct Bound<'bound> {
     power: Managed<'bound, PowerSwitch>,
     /// Switches its clocks off.
     _powered: Powered,
-    /// Then releases its voltage.
+    /// Releases its voltage, after the clocks are off.
     _points: Option<Arc<Points>>,
-    /// Releases its registers to other drivers. This driver no longer accesses them, even if the
-    /// core is still referenced.
+    /// Releases its registers to other drivers. After this, this driver does not access them, even
+    /// if the core is still referenced.
     _claim: Claim,
 }
 
@@ -128,7 +128,7 @@ impl Drop for Bound<'_> {
 }
 
 /// Removes the clients of the device when dropped: at module unload, or if the probe of the first
-/// core fails. Else they outlive cores.
+/// core fails. Otherwise the clients outlive the cores.
 pub(crate) struct ForGood;
 
 impl Drop for ForGood {
@@ -162,7 +162,7 @@ impl platform::Driver for Driver {
             dev_err!(dev, "{}", TRANSLATED);
             return Err(ENODEV);
         }
-        // A register read of a core without power hangs the machine.
+        // A read of a register of a core without power hangs the machine.
         if tree::count_domains(dev) > 1 {
             dev_err!(
                 dev,
@@ -278,8 +278,8 @@ impl platform::Driver for Driver {
     }
 }
 
-/// Sets the clock of `dev` to `wanted` Hz, if given, through its operating points, if any. A core
-/// that is left to another driver keeps its rate. `ENOMEM`.
+/// Sets the clock of `dev` to `wanted` Hz, if given, through its operating points, if any. Called
+/// only for a core that this driver takes. `ENOMEM`.
 fn set_clock(
     dev: &kernel::device::Device,
     clocks: &Clocks,
@@ -316,7 +316,7 @@ impl Attribute for Govern {
     }
 }
 
-/// Creates the file `gpu_govern`; the core works without it, too.
+/// Creates the file `gpu_govern`. On failure, logs it; the core works without the file.
 fn show_govern(dev: &kernel::device::Device<kernel::device::Bound>) -> Option<Shown<'_>> {
     let shown = Shown::new::<Govern>(dev);
     let shown = shown.inspect_err(|error| {
@@ -325,8 +325,8 @@ fn show_govern(dev: &kernel::device::Device<kernel::device::Bound>) -> Option<Sh
     shown.ok()
 }
 
-/// Registers a component for a core, where etnaviv may have others: etnaviv's device binds when
-/// each node has its component.
+/// Registers a component for the core `dev`, on a board where etnaviv may drive other cores:
+/// etnaviv's device binds only when each node has its component.
 fn stand_in(dev: &kernel::device::Device<kernel::device::Bound>) -> Option<StandIn> {
     let stand_in = StandIn::new(dev).inspect_err(|error| {
         dev_warn!(
@@ -340,7 +340,7 @@ fn stand_in(dev: &kernel::device::Device<kernel::device::Bound>) -> Option<Stand
 const TRANSLATED: &str = "an IOMMU is between it and memory, and it needs physical addresses: \
     boot with iommu.passthrough=1\n";
 
-/// Newly made clients of a device, if any, which are removed again unless a core is bound to it.
+/// Clients of a new device, if any. Dropping it removes them, unless a core is bound.
 struct Made(Option<Arc<Clients>>);
 
 impl Made {
@@ -387,7 +387,7 @@ fn find_clients(
     let given = parameters.base_address;
     let base_address = match version == MmuVersion::V2 || may_count {
         true => {
-            // The kernel allocates a single page anywhere.
+            // Two pages, because the kernel may allocate a single one outside the contiguous area.
             let contiguous = DmaBuffer::new(&dma, 2 * PAGE_SIZE)
                 .inspect_err(|_| dev_err!(dev, "no contiguous memory: give more cma=\n"))?;
             parameters.choose_base(contiguous.dma_address())
@@ -421,8 +421,8 @@ fn find_clients(
     Ok((CLIENTS.get().ok_or(EPROBE_DEFER)?, made))
 }
 
-/// Limits pages to addresses that an MMU of `version` reaches, and coherent memory, where the
-/// kernel supports that, to those that the GPU reaches without its MMU.
+/// Limits pages to addresses that an MMU of `version` reaches. Limits coherent memory, if the
+/// kernel accepts that, to addresses that the GPU reaches without its MMU.
 fn set_dma_masks(
     dev: &kernel::device::Device,
     dma: &mut Setup<'_>,
@@ -438,13 +438,13 @@ fn set_dma_masks(
     if !counts && dma.set_masks(pages, DmaMask::new::<31>()).is_ok() {
         return Ok(());
     }
-    // With memory above 2 GiB the kernel refuses that mask; memory that is too high fails later.
+    // The kernel refuses a 31-bit mask if memory lies above 2 GiB. Then buffers there fail later.
     dma.set_masks(pages, low).inspect_err(|error| {
         dev_err!(dev, "it cannot reach memory ({error:?})\n");
     })
 }
 
-/// Selects the source of the pool, and assigns a reusable region to all contiguous memory.
+/// Selects the source of the pool. A reusable region becomes the source of all contiguous memory.
 fn use_region(
     dev: &kernel::device::Device,
     dma: &mut Setup<'_>,
@@ -517,7 +517,7 @@ impl ParameterCores {
                 );
                 continue;
             }
-            // The first has a name without a number.
+            // The name of the first device has no number.
             let number = (described > 0).then_some(described);
             let device = new_device(location, node.map(|node| node.line), number)?;
             described += 1;
@@ -546,7 +546,7 @@ fn has_core() -> bool {
 #[cold]
 #[inline(never)]
 fn tell_of_nodes() {
-    // Bounded by `MAX_TOLD`; a tree has at most three nodes.
+    // A tree has at most three such nodes, fewer than `MAX_TOLD`.
     let mut nodes = (0..MAX_TOLD).map_while(NodeHolder::of).peekable();
     if nodes.peek().is_none() {
         pr_warn!(
@@ -570,7 +570,7 @@ fn tell_of_nodes() {
 }
 
 /// Creates a device for a core that the parameters describe. `line`: its interrupt in a disabled
-/// node, 0: none. Documents of old kernels may use other interrupt numbers.
+/// node, 0: none. Another `irqLine` is refused: documents of old kernels may use other numbers.
 fn new_device(location: &CoreLocation, line: Option<u32>, number: Option<u8>) -> Result<OwnDevice> {
     let (start, size) = (location.registers, location.size);
     if let Some(right) = line.filter(|&line| line != 0 && line != location.line) {

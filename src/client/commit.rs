@@ -165,16 +165,16 @@ impl Parts {
     }
 }
 
-/// Commands start and end on 64-bit units.
+/// Alignment in bytes of the start and the end of commands.
 const ALIGNMENT: u32 = 8;
 
 /// The largest buffer, in words, that a process keeps between COMMITs.
 const SPARE_WORDS: usize = 8192;
 
 impl Process {
-    /// Runs a COMMIT whose parts each name a core. Submits the parts in order; an error does not
-    /// undo the submitted ones. `InvalidArgument`: no such core, or too many parts. Other errors:
-    /// as [`Process::commit`].
+    /// Runs a COMMIT whose parts each name a core. Submits the parts in order. An error does not
+    /// undo submitted parts. `InvalidArgument`: no such core, or too many parts. Other errors: as
+    /// [`Process::commit`].
     pub(super) fn commit_parts(
         self: &Arc<Self>,
         selector: CoreSelector,
@@ -302,7 +302,7 @@ impl Process {
         }
         self.copy_commands(tables, &mut words, &buffer, commit)?;
         let context = match context {
-            // The context belongs to a core without states.
+            // The driver keeps no states for a core without 3D.
             Some(None) => {
                 return Err(mistake!(
                     Error::InvalidArgument,
@@ -310,7 +310,7 @@ impl Process {
                     commit.context
                 ))
             }
-            // The states of another core would be wrong here.
+            // The states of a context are valid on its own core only.
             Some(Some(context)) if context.core() != core.index() => {
                 return Err(mistake!(
                     Error::InvalidArgument,
@@ -358,7 +358,7 @@ impl Process {
         let (stale, data, lent, of_context);
         let (exit, removals, wipes) = {
             let mut tables = self.tables();
-            // If this fails, only FREEs become more expensive.
+            // On failure nothing is noted: FREEs cost more, and draws are lent no states.
             let _ = tables.per_core[core.index()].loaded.prepare();
             data = tables.per_core[core.index()].data(core.scrub());
             let loaded = &tables.per_core[core.index()].loaded;
@@ -401,7 +401,7 @@ impl Process {
             of_context,
             left: Cell::new(None),
         };
-        // The checker judges the draws by what the context loads, so load it first.
+        // The context loads some of the lent states: prepare it before the check of their values.
         if of_context != 0 {
             work.load()?;
         }
@@ -410,9 +410,9 @@ impl Process {
         Ok((submitted, work.switched.is_some()))
     }
 
-    /// Copies the commands of `buffer`, the buffer of `commit`, and of the chain of
-    /// `gcsHAL_COMMAND_LOCATION` after it to `words`. Unlocks the tables. Errors as
-    /// [`Process::commit`]; also `InvalidArgument`: the chain is too long.
+    /// Copies to `words` the commands of `buffer`, the buffer of `commit`, and then those of its
+    /// chain of `gcsHAL_COMMAND_LOCATION`. Unlocks the tables. Errors as [`Process::commit`]; also
+    /// `InvalidArgument`: the chain is too long.
     #[inline(always)]
     pub(super) fn copy_commands(
         &self,
@@ -474,7 +474,7 @@ impl Process {
     }
 
     /// Appends the commands between the reserved head and tail to `words`, up to `limit` words in
-    /// all. If `words` has no memory, it gets the spare one. Unlocks the tables.
+    /// all. Without memory of its own, `words` takes the spare one. Unlocks the tables.
     #[inline(always)]
     fn append_commands(
         &self,
@@ -525,10 +525,10 @@ impl Process {
         })
     }
 
-    /// Keeps the memory of copied commands for the next COMMIT, up to [`SPARE_WORDS`].
+    /// Keeps the memory of `words` for the next COMMIT, up to [`SPARE_WORDS`].
     pub(super) fn keep_room(&self, words: KVVec<u32>) {
         if words.capacity() <= SPARE_WORDS {
-            // Replaces the spare memory that another thread may have left. Drop that without the
+            // Another thread may have left spare memory, which this replaces. Drop it without the
             // lock.
             let other = self.tables().words.replace(words);
             drop(other);
@@ -547,7 +547,7 @@ impl Process {
         checked.map_err(|refusal| self.refuse("command buffer", refusal, tables))
     }
 
-    /// Logs what looks like a mistake in checked commands, if the zone is on.
+    /// Logs a probable mistake in checked commands, if [`Zone::Command`] is on.
     #[inline(never)]
     fn doubt(&self, core: &Core, tables: &Tables, words: &[u32]) {
         if !log::debugs(Zone::Command) {
@@ -588,8 +588,8 @@ impl Process {
     }
 }
 
-/// Prepends loads of the lent states to checked commands, which draw before they load all states
-/// that bound the draw. The ring drains both pipes before.
+/// Prepends loads of the lent states to checked commands that draw before they load all states that
+/// bound the draw. The ring drains both pipes first.
 #[cold]
 #[inline(never)]
 fn complete(words: &mut KVVec<u32>, entry: Pipe, caches: &Caches, loaded: &Loaded) -> Result {
@@ -722,7 +722,7 @@ pub(super) struct Submission<'a> {
     /// By pipe, states that hold freed memory, and the words that overwrite them. Usually `None`,
     /// so it is boxed.
     stale: Option<KBox<[Stale; PIPES]>>,
-    /// The 2D pipe's data that the process has loaded before.
+    /// The data that the process has loaded into the 2D pipe before.
     data: Option<Arc<OwnData>>,
     /// How often the GPU had to forget all of the process's addresses, at the last check.
     wipes: u64,
@@ -761,8 +761,8 @@ impl Submission<'_> {
         }
     }
 
-    /// Records what the commands load, for a context that keeps nothing. If there is no memory, it
-    /// records nothing. Threads that share such a context get no order.
+    /// Records the loads of the commands, for a context that keeps nothing. Without memory it
+    /// records nothing. The records of two threads may come in another order than their jobs.
     #[cold]
     #[inline(never)]
     fn keep(&self) {
@@ -782,7 +782,7 @@ impl Submission<'_> {
 }
 
 impl Submission<'_> {
-    /// The process whose addresses the commands name; `None`: addresses are not checked.
+    /// The author of the commands, and the core's scrub lists. `None`: addresses are not checked.
     fn author(&self) -> Option<(Author, &Scrub)> {
         if !self.process.device.parameters().check_addresses {
             return None;
@@ -796,9 +796,9 @@ impl Submission<'_> {
 }
 
 impl Process {
-    /// Finds the states that hold memory which the process has freed since its last commands.
-    /// Called before the new commands are noted. `own`: they have a context in the client's memory;
-    /// `hold`: they have an attached one.
+    /// Finds the states that hold addresses of memory that the process has freed since its last
+    /// commands. Called before the new commands are noted. `own`: these have a context in the
+    /// client's memory; `hold`: these have an attached one.
     fn find_stale(
         &self,
         core: &Core,
@@ -815,7 +815,7 @@ impl Process {
         let addresses = self.addresses(core, tables);
         let is_unsure = match hold.and_then(Hold::buffers) {
             Some(buffers) if !own => buffers.has_strays(Lookup::new(addresses)),
-            // The GPU may still hold what the context of earlier commands has loaded, even commands
+            // The GPU may still hold addresses from the context of earlier commands, even commands
             // of another file, whose generation has other contexts.
             _ => {
                 let last = last_context.as_ref();
@@ -838,7 +838,7 @@ impl Process {
             return Ok(None);
         }
         let all = KBox::new(all, sys::GFP_CLIENT)?;
-        // Forget these before the commands are noted, which may load the same states again. If the
+        // Forget these states before the new commands are noted, which may load them again. If the
         // submission fails, the states are in doubt. Nothing may fail from here on.
         for stale in all.iter() {
             loaded.forget(&stale.states);
@@ -855,11 +855,11 @@ impl Submission<'_> {
         // Another thread may have unlocked or freed what the commands name.
         let is_removed = removals != self.removals;
         if is_removed {
-            // The commands are noted already, so what the GPU holds is not known.
+            // The commands are noted already, so the contents of the GPU's states are unknown.
             let loaded = &tables.per_core[self.core.index()].loaded;
             loaded.forget_all();
             if self.own.is_some() {
-                // The context's states were noted after the commands, and may count as checked.
+                // The context's states are forgotten, too, and may not be noted again.
                 loaded.doubt();
             }
             self.wipes = loaded.wipes();
@@ -872,7 +872,7 @@ impl Submission<'_> {
         let lends_again = is_context_new && self.lent != 0;
         if is_removed || lends_again || is_context_new && self.own.is_some() {
             let loaded = &tables.per_core[self.core.index()].loaded;
-            // The commands begin with the lent states already.
+            // The commands already begin with loads of the lent states.
             loaded.stop_lending();
             if lends_again {
                 self.lend_again(loaded);
@@ -896,7 +896,7 @@ impl Submission<'_> {
         }
     }
 
-    /// Updates the loads of lent states from the context, which is loaded before the commands.
+    /// Updates the prepended loads of lent states with the values that the context loads.
     #[cold]
     #[inline(never)]
     fn lend_again(&mut self, loaded: &Loaded) {
@@ -967,8 +967,8 @@ impl Submission<'_> {
         if let Some(context) = self.hold.as_ref().map(Hold::context) {
             let is_last = |last: &Arc<_>| Arc::ptr_eq(last, context);
             if !last_context.as_ref().is_some_and(is_last) {
-                // The GPU still holds states that the last context has loaded and this one does not
-                // keep.
+                // The GPU still holds states that the last context has loaded and this context does
+                // not keep.
                 if last_context
                     .as_ref()
                     .is_some_and(|last| !last.keeps_as(context))
@@ -1014,7 +1014,7 @@ impl Submission<'_> {
     }
 
     /// Called when a place is reserved for a job that loads a context. Other submitters wait until
-    /// it is filled.
+    /// the place is filled.
     pub(super) fn begun(&mut self, place: &Reservation<'_, Events>) {
         if let (true, Some(own)) = (place.loads_states(), &mut self.own) {
             own.loaded();
@@ -1051,7 +1051,7 @@ pub(super) fn entry_pipe(core: &Core, name: &str, number: u32) -> Result<Pipe> {
 
 pub(super) type Description = UserWords<{ abi::MAX_COMMAND_BUFFER_BYTES / 4 }>;
 
-/// Reads the description of a command buffer to `room`. The caller decodes it in place, because
+/// Reads the description of a command buffer into `room`. The caller decodes it there, because
 /// moving the result costs time.
 pub(super) fn read_description(
     user: u64,
@@ -1086,7 +1086,7 @@ pub(super) fn read_description(
     }
 }
 
-/// Byte offsets of the commands in the buffer: from the end of the head to the start of the tail.
+/// Byte offsets in the buffer where the commands start and end, between reserved head and tail.
 #[inline(always)]
 fn command_range(buffer: &CommandBuffer) -> Result<(u64, u64)> {
     let offset = buffer.offset.map_err(|size| {

@@ -2,9 +2,9 @@
 
 //! The clients: processes that have the device open, their objects, and their requests.
 //!
-//! A [`Process`] has all files that one program of one process has open, because libraries open the
-//! device more than once and use a handle with any of the files. It ends with its last file, and
-//! releases its objects after the GPU's last use.
+//! A [`Process`] has all files of the device that one program of one process has open, because
+//! libraries open the device more than once and use a handle with any of the files. It ends with
+//! its last file, and releases its objects after the GPU's last use.
 //!
 //! A file can outlive the program that opened it, and reach others by fork, exec, or a socket. The
 //! [`Process`] serves only the memory map that opened it: see [`Process::check_caller`].
@@ -13,7 +13,7 @@
 //!
 //! [`Process::tables`] is held for look-ups and changes, never while waiting for the GPU or user
 //! space. The end of an object takes the locks of the heap, the MMU and the ring under it. Page
-//! faults of the pool's windows take it. Actions, in the interrupt's thread, do not: see
+//! faults in the pool's windows take it. Actions, which run in the interrupt thread, do not: see
 //! [`changes`].
 
 mod action;
@@ -179,7 +179,7 @@ pub(crate) type AnyCore = gpu::AnyCore<Events>;
 /// The interrupt of such a core.
 pub(crate) type Interrupt = gpu::core::Interrupt<Events>;
 
-/// What switches a core off and on.
+/// The switch by which runtime PM switches such a core off and on.
 pub(crate) type PowerSwitch = gpu::core::PowerSwitch<Events>;
 
 /// A device of such cores.
@@ -188,10 +188,10 @@ pub(crate) type Device = gpu::Device<Events>;
 /// A core whose operating points the file `gpu_govern` switches.
 pub(crate) use crate::gpu::Governed;
 
-/// A core that clients find.
+/// A core that clients can find, until dropped.
 pub(crate) type Published = gpu::Published<Events>;
 
-/// A core that has been started.
+/// A core that has been started, until dropped.
 pub(crate) type Running = gpu::Running<Events>;
 
 static PASSED_ON: RateLimit = RateLimit::new();
@@ -210,7 +210,7 @@ pub(crate) struct Process {
     space: Option<Space>,
     leader: ARef<Task>,
     /// The memory map of its user addresses, windows and pins. `exec` gives the leader another one.
-    /// The reference keeps only the structure, so that no other map gets its address.
+    /// The reference keeps only the `mm_struct`, so that no other map gets its address.
     mm: ARef<Mm>,
     /// The leader's id in the PID namespace of the process.
     own_id: i32,
@@ -220,8 +220,8 @@ pub(crate) struct Process {
     number: u64,
     /// How long STALL waits, in milliseconds.
     stall_timeout: Atomic<u32>,
-    /// The generation that the driver has detected last for a file of the process, and why: bits 0
-    /// to 15 are [`Choice::pack`], bits 16 to 31 the bytes of the interface.
+    /// The generation that the driver has last detected for a file of the process. Bits 0 to 15:
+    /// [`Choice::pack`], which also has the reason. Bits 16 to 31: the bytes of the interface.
     interface: Atomic<u32>,
     /// Mappings by the process's files.
     views: Arc<Views>,
@@ -237,10 +237,10 @@ pub(crate) struct Process {
     scales: [Atomic<u32>; MAX_CORES],
     /// The time that its jobs have kept the cores busy.
     usage: Arc<Usage>,
-    /// The core of its last COMMIT that named none: its place plus 1. 0: only the first so far. See
-    /// [`unnamed`].
+    /// Place plus 1 of the core of its last COMMIT that named no core. 0: all of these went to the
+    /// first core. See [`unnamed`].
     unnamed_core: Atomic<usize>,
-    /// The process's mappings at the last search for framebuffers: see [`framebuffers`].
+    /// The stamp of its mappings at the last search for framebuffers: see [`framebuffers`].
     mappings_seen: Atomic<usize>,
     /// By core, number of its last job; 0: none.
     last_jobs: [Atomic<u64>; MAX_CORES],
@@ -353,7 +353,7 @@ impl Process {
 
     /// Refuses `request` if it concerns memory or jobs and the caller has another memory map, where
     /// the process's addresses, windows and pins mean nothing. The caller's rights may differ, too.
-    /// `InvalidData`, as the vendor's driver answers a process that it does not know.
+    /// `InvalidData`, the vendor driver's error for an unknown process.
     #[inline]
     fn check_caller(&self, request: &Request) -> Result {
         match self.is_callers() || is_for_anybody(request) {
@@ -376,7 +376,7 @@ impl Process {
             .store(choice.pack() | u32::from(bytes) << 16, Relaxed);
     }
 
-    /// The generation and the bytes of the interface that were noted last.
+    /// The arguments of the last [`Process::note_interface`].
     pub(crate) fn interface(&self) -> Option<(Choice, u32)> {
         let noted = self.interface.load(Relaxed);
         Choice::unpack(noted & 0xFFFF).map(|choice| (choice, noted >> 16))
@@ -387,7 +387,7 @@ impl Process {
         sys::CommandName::of(&self.leader)
     }
 
-    /// Which kinds of objects that commands name it has.
+    /// The kinds of objects it has that commands can name.
     pub(crate) fn possessions(&self) -> Possessions {
         let tables = self.tables();
         Possessions {
@@ -403,7 +403,7 @@ impl Process {
         self.number
     }
 
-    /// Jobs that it has lost to resets, and its tolls.
+    /// Jobs that it has lost to resets, and its tolls for resets.
     pub(crate) fn resets(&self) -> &Resets {
         &self.resets
     }
@@ -612,7 +612,7 @@ impl Process {
                 signal,
             } => self.keep_graphic_buffer(nodes, piece, signal),
             Request::SharedBuffer(command) => self.shared_buffer(command),
-            // The core cannot use the GPU address.
+            // A core for vector graphics cannot use the GPU address.
             Request::MapUser { .. } if self.is_vector(selector) => Err(Error::NotSupported),
             Request::MapUser { user, bytes } => self.map_user(user, bytes),
             Request::MapPhysical { physical, bytes } => self.map_physical(physical, bytes),

@@ -105,16 +105,16 @@ pub(super) struct NodeEntry {
     granted: u32,
     pub(super) life: Life,
     pub(super) locks: u32,
-    /// A bit for each core, by place, for which it was locked since it had no locks.
+    /// Bit mask, by place, of the cores for which it was locked. Cleared with the last lock.
     locked_for: u8,
     /// The view of a page-backed node.
     pub(super) view: PagesView,
     /// The last LOCK asked for a cached view.
     pub(super) is_cached: bool,
-    /// Number of repeated imports. Each import needs a FREE of its own. Small, because entries are
-    /// moved often, and a move of more than 64 bytes is a call.
+    /// Number of repeated imports. Each import needs its own FREE. 16 bits, because entries are
+    /// moved often, and a move of more than 64 bytes calls `memcpy`.
     pub(super) imports: u16,
-    /// The process may free it. If not, the process has only handles of DRM files for it.
+    /// The process has a handle that FREE accepts, not only handles of DRM files.
     pub(super) is_numbered: bool,
     /// Number of handles of DRM files. FREE does not remove these.
     pub(super) objects: u16,
@@ -149,8 +149,8 @@ pub(super) struct Locking {
 #[derive(Clone, Copy)]
 pub(super) struct Unlocking {
     pub(super) parts: Parts,
-    /// The event takes the lock off for every kind of node. Commands that use the node may precede
-    /// it.
+    /// The event removes the lock of every kind of node, not only of a page-backed one: commands
+    /// that use the node may precede the event.
     pub(super) later: bool,
     /// By a handle of a DRM file.
     pub(super) of_object: bool,
@@ -159,7 +159,7 @@ pub(super) struct Unlocking {
 /// What [`Process::claim_node`] has claimed.
 pub(super) enum Claimed {
     Node,
-    /// One of several imports. The node stays.
+    /// One of several imports, or the handle of a node that DRM files also have. The node stays.
     Import,
 }
 
@@ -325,10 +325,10 @@ impl NodeEntry {
     }
 }
 
-/// How often an allocation waits for memory of other processes, which may free some forever.
+/// The most waits of an allocation for memory of other processes, which may free memory forever.
 const RECLAIMS: u32 = 4;
 
-/// How often each of these waits for memory that the process itself has freed.
+/// The most waits for memory that the process itself has freed, in each of [`RECLAIMS`].
 const STEPS: u32 = 3;
 
 impl Process {
@@ -380,7 +380,7 @@ impl Process {
         Ok((self.insert_node(entry)?, pool.number(), bytes))
     }
 
-    /// Tries `allocate` after memory that the process has freed is reclaimed. If that is not
+    /// Reclaims memory that the process has freed, and tries `allocate` again. If that is not
     /// enough, waits for memory of other and of ending processes, which may take long. Cores that
     /// hang return no memory.
     fn reclaim_and<T>(&self, allocate: impl Fn() -> Result<T>) -> Result<T> {
@@ -410,7 +410,7 @@ impl Process {
     /// Waits for memory that the process and ended jobs have freed. Returns whether the cores make
     /// progress. `Interrupted`. The caller holds no lock.
     pub(super) fn reclaim(&self) -> Result<bool> {
-        // First, because an ended job may have only noted what its records free.
+        // First, because this applies the changes that ended jobs have only noted.
         self.take_left_views();
         let reclaimer = self.device.reclaimer();
         // On any other error the memory comes back later.
@@ -463,7 +463,7 @@ impl Process {
             if !entry.is_alive() {
                 return Err(Error::InvalidObject);
             }
-            // Every LOCK of contiguous memory answers its physical address.
+            // Every LOCK of contiguous memory returns its physical address.
             let physical = entry.node.physical(base);
             let address = match how.physical {
                 true => physical.ok_or(Error::NotSupported)?,
@@ -509,8 +509,8 @@ impl Process {
                 entry.add_locks(&how)?;
                 return Ok(reply(address, None));
             }
-            // As in the C drivers, most clients lock without limit and get the same view, cached if
-            // the first LOCK has asked for that. A few may lock once for each core.
+            // As in the C drivers: in most generations a client may lock without limit and gets the
+            // same view, cached if the first LOCK asked for that. In a few, once for each core.
             match entry.view {
                 PagesView::None => {
                     // `object_locks` counts the lock when the view is made.
@@ -611,8 +611,8 @@ impl Process {
         start.checked_add(offset)
     }
 
-    /// The ioctl half of UNLOCK. It unlocks a node in the pool. Of a page-backed node it ends the
-    /// user's view; the event that must follow takes the lock off. `MemoryUnlocked`.
+    /// The ioctl half of UNLOCK. It unlocks a node in the pool. For a page-backed node it ends the
+    /// user's view, and the event that must follow removes the lock. `MemoryUnlocked`.
     pub(super) fn unlock(&self, handle: u32, how: Unlocking) -> Result<Reply<'_>> {
         let Unlocking {
             parts,
@@ -623,7 +623,7 @@ impl Process {
         self.import(handle)?;
         let (reply, view, over) = {
             let mut tables = self.tables();
-            // A view that another thread's LOCK is making could not end after the last unlock.
+            // Another thread's LOCK is making a view: nothing would end it after the last unlock.
             while parts.view && tables.nodes.get(handle).is_some_and(NodeEntry::gets_view) {
                 if self.view_made.wait_interruptible(&mut tables) {
                     return Err(Error::Interrupted);
@@ -639,7 +639,7 @@ impl Process {
                 self.end_if_over(handle);
                 return Err(Error::MemoryUnlocked);
             }
-            // Not in the event: a second UNLOCK before it would take another thread's lock.
+            // Not in the event: a second UNLOCK before the event would remove another lock.
             if of_object {
                 entry.object_locks = entry.object_locks.saturating_sub(1);
             }
@@ -680,8 +680,8 @@ impl Process {
         Ok(reply)
     }
 
-    /// Ends the caller's view of an unlocked page-backed node. Only records have unlocked it, and
-    /// these run where no view can be ended.
+    /// Ends the caller's view of an unlocked page-backed node. A record that removes the last lock
+    /// leaves the view, because records run where no view can be ended.
     pub(super) fn end_view(&self, handle: u32) {
         let idle = {
             let mut tables = self.tables();
@@ -693,8 +693,8 @@ impl Process {
         self.end_view_here(idle);
     }
 
-    /// Ends a view of the process. If the caller is another process, or there is no memory to end
-    /// it, [`Process::end_left_views`] will.
+    /// Ends a view of the process. If the caller is another process, or memory is short, leaves the
+    /// view to [`Process::end_left_views`].
     #[inline]
     pub(super) fn end_view_here(&self, view: Option<(Backing, usize)>) {
         if let Some(view) = view {
@@ -710,14 +710,14 @@ impl Process {
         }
     }
 
-    /// Notes a view that cannot be ended now. If there is no memory, it stays until the process
-    /// ends.
+    /// Notes a view that cannot be ended now. If there is no memory for the note, the view stays
+    /// until the process ends.
     pub(super) fn leave_view(&self, tables: &mut Tables, view: (Backing, usize)) {
         let _ = tables.left_views.push(view, crate::sys::GFP_CLIENT);
         self.has_left_views.store(true, Relaxed);
     }
 
-    /// Ends the views that records have left, which run where no view can be ended. The caller
+    /// Ends the views that records have left: records run where no view can be ended. The caller
     /// holds no lock.
     #[inline]
     pub(super) fn end_left_views(&self) {
@@ -800,9 +800,9 @@ impl Process {
         }
     }
 
-    /// The fast path of FREE, which takes the lock once: frees a node that only this process has,
-    /// that is no wrapped memory, and that has no view or is locked. `None`: the slow path must
-    /// free it. Else returns the node if it is over, for the caller to end without locks.
+    /// The fast path of FREE, which takes the lock once. It frees a node that only this process
+    /// has, that is not wrapped memory, and that is locked or has no view. `None`: the slow path
+    /// must free it. `Some`: the node if it is over, which the caller ends without locks.
     #[inline]
     fn free_plain_node(&self, handle: u32, if_unlocked: bool) -> Option<Option<NodeEntry>> {
         if self.registry().is_some() {
@@ -937,8 +937,8 @@ impl Tables {
         Some(view)
     }
 
-    /// The event half of UNLOCK, for page-backed nodes or for `all`. Returns the node if it is
-    /// over.
+    /// The event half of UNLOCK, for page-backed nodes; with `all`, for every kind of node. Returns
+    /// the node if it is over.
     pub(super) fn finish_unlock(&mut self, handle: u32, all: bool) -> Option<NodeEntry> {
         if let Some(entry) = self.nodes.get_mut(handle) {
             if all || entry.node.is_paged() {

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Contexts: the 3D states of a client, loaded when its commands follow another's.
+//! Contexts: the 3D states of a client, loaded when its commands follow another client's.
 //!
-//! A [`Context`] of the 4.x interface has two copies of a command stream ([`StateMap`]) in memory
-//! of its own, used in turn, so that one can be brought up to date while the GPU reads the other.
+//! A [`Context`] of the 4.x interface has two copies of a command stream ([`StateMap`]) in its own
+//! memory. The copies take turns, so that the driver can update one while the GPU reads the other.
 //! The ring links to a copy before the client's commands when another context was loaded last. The
 //! client passes later changes with each COMMIT as *deltas*: lists of states in its memory. In most
 //! generations a delta that comes with a switch is noted for both copies and read when a copy is
-//! used next, so a copy's address list of deltas is short. In the newest one it is read in that
-//! switch, and the other copy takes over what this one has ([`Buffers::follow`]) when it is used
-//! next. Reading deltas is the session's business.
+//! used next. So few deltas wait for a copy. In the newest generations, the delta is read in that
+//! switch, and the other copy takes its values over ([`Buffers::follow`]) when it is used next.
+//! `client/deltas` reads deltas.
 //!
-//! Only [`Buffers`] knows the stream; the ring sees a [`Load`]: where to go first. What it tells
-//! contexts apart by is the [`Owner`]: of these, and of those that clients of the oldest interfaces
-//! keep in their own memory, which are the session's business (`client/client_context`).
+//! Only [`Buffers`] knows the stream; the ring gets the copy's address, a [`Load`]. It identifies
+//! contexts by their [`Owner`], also those that clients of the oldest interfaces keep in their own
+//! memory (`client/client_context`).
 //!
 //! # Locks
 //!
-//! `galcore context` guards who has the [`Buffers`]: one COMMIT at a time, from before it looks
-//! whether it must switch until it is in the ring. Others wait interruptibly. It is held for
-//! moments and nothing is locked under it. Source: sources.md, contexts.
+//! `galcore context` guards the right to the [`Buffers`]. One COMMIT at a time has it, from before
+//! it checks whether it must switch until it is in the ring. Others wait interruptibly. The lock is
+//! held briefly, and no lock is taken under it. Source: sources.md, contexts.
 
 pub(crate) mod kept;
 mod loads;
@@ -68,31 +68,31 @@ use kernel::{
 use map::Group;
 pub(crate) use map::StateMap;
 
-/// Whose states the GPU has loaded.
+/// The identity of a context whose states the GPU may have loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A [`Context`], by its number.
     Attached(u64),
-    /// A context in a client's own memory. The client says the id, so it names only contexts of its
-    /// own process.
+    /// A context in a client's own memory. The client chooses the id, so the id is unique only in
+    /// its process.
     Client {
         /// The process's number.
         process: u64,
-        /// The context's id in there.
+        /// The context's id in that process.
         id: u64,
     },
 }
 
-/// Copies of a context's stream.
+/// Number of copies of a context's stream.
 const COPIES: usize = 2;
 
-/// Deltas that can wait for one copy. Two do at most: a copy is used every other time.
+/// The most deltas that can wait for a copy. At most two do: every second switch uses the copy.
 pub(crate) const PENDING: usize = 4;
 
-/// Bits of tile status' memory configuration that switch it off by themselves: never restored.
+/// Bits of `TS_MEM_CONFIG` by which tile status disables itself. Whole-word records clear them.
 const AUTO_DISABLE: u32 = 1 << 4 | 1 << 5 | 1 << 13;
 
-/// Words of the vertex elements' `LOAD_STATE` at most: header, 16 elements, padding.
+/// The most words of the `LOAD_STATE` of the vertex elements: header, 16 elements, padding.
 const ELEMENT_WORDS: usize = 18;
 
 /// A state's new value.
@@ -106,7 +106,7 @@ pub(crate) struct Record {
     pub(crate) data: u32,
 }
 
-/// What the word at `at` becomes for a record with `mask` that makes it `value`.
+/// The word to store at `at`, which has restrictions, if a record with `mask` results in `value`.
 #[inline(never)]
 fn special_value(map: &StateMap, at: usize, mask: u32, value: u32) -> u32 {
     match matches!(mask, 0 | u32::MAX) {
@@ -117,11 +117,11 @@ fn special_value(map: &StateMap, at: usize, mask: u32, value: u32) -> u32 {
     }
 }
 
-/// What the client wants the GPU to load: pure logic.
+/// The stream with the client's values, before the check of addresses. Pure logic.
 struct Image {
     map: Arc<StateMap>,
     words: KVVec<u32>,
-    /// How many vertex elements to load; 0: the client did not say, so all.
+    /// Number of vertex elements to load; 0: the client has not set it, so all.
     element_count: usize,
     /// The vertex elements have changed.
     elements_changed: bool,
@@ -142,8 +142,8 @@ impl Image {
         })
     }
 
-    /// Takes records over; tells of the words that have changed, but of those that are written
-    /// together. There may be thousands: what makes a state special is known with its place.
+    /// Applies records. Calls `changed` for each word that changes, except those of a [`Group`],
+    /// which are written together. Must be fast: there may be thousands of records.
     #[inline]
     fn apply_all(
         &mut self,
@@ -181,8 +181,8 @@ impl Image {
         }
     }
 
-    /// Takes a record over; returns the word that has changed, unless it is one of those that are
-    /// written together.
+    /// Applies a record. Returns the place of the word that has changed, unless the word is in a
+    /// [`Group`].
     #[cfg(CONFIG_KUNIT)]
     fn apply(&mut self, record: Record) -> Option<usize> {
         let mut changed = None;
@@ -190,8 +190,8 @@ impl Image {
         changed
     }
 
-    /// Becomes what `other` is; tells of the words that have changed by that, but of those that are
-    /// written together.
+    /// Takes over all values of `other`. Calls `changed` for each word that changes, except those
+    /// of a [`Group`].
     fn follow(&mut self, other: &Self, mut changed: impl FnMut(usize, u32)) {
         for slot in &self.map.addresses {
             let (word, wanted) = (&mut self.words[slot.word], other.words[slot.word]);
@@ -224,9 +224,10 @@ impl Image {
         }
     }
 
-    /// The `LOAD_STATE` of the vertex elements, and how many words it and the NOPs after it have.
+    /// The `LOAD_STATE` of the vertex elements with the NOPs after it, and the number of words.
     ///
-    /// Exactly those in use are loaded: the first switches all off, each further one itself on.
+    /// Only the elements in use are loaded: the first load disables all others, each further load
+    /// enables its element.
     fn element_words(&self) -> ([u32; ELEMENT_WORDS], usize) {
         let (first, all) = self.map.elements;
         let count = match self.element_count {
@@ -253,10 +254,10 @@ impl Image {
 struct Copy {
     buffer: Arc<Buffer>,
     image: Image,
-    /// For each state that is an address, what the GPU loads: the client's, or the scratch memory's
-    /// where that is 0 or no memory of its any more.
+    /// For each state that is an address, the value that the GPU loads: the client's, or the
+    /// scratch memory's if the client's is 0 or no longer names memory of the process.
     live: KVVec<u32>,
-    /// How often the process's addresses had changed when they were looked at last; `None`: never.
+    /// The number of changes of the process's addresses at the last check; `None`: no check yet.
     changes: Option<u64>,
     /// User addresses of deltas to read before it is used again.
     pending: [u64; PENDING],
@@ -291,7 +292,7 @@ impl Copy {
 
     fn note(&mut self, delta: u64) {
         if self.pending_count == PENDING {
-            // It cannot happen; then the oldest is the one that matters least.
+            // Cannot happen. If it did, the oldest delta would matter least.
             self.pending.rotate_left(1);
             self.pending_count -= 1;
         }
@@ -324,23 +325,23 @@ impl Buffers {
         &mut self.copies[self.next]
     }
 
-    /// The job that must have ended before the next copy may be changed; 0: none.
+    /// The job that must end before the next copy may change; 0: none.
     pub(crate) fn last_use(&mut self) -> u64 {
         self.copy().last_use
     }
 
-    /// The deltas that the next copy lacks, oldest first, and how many they are.
+    /// The deltas that the next copy lacks, oldest first, and their number.
     pub(crate) fn pending(&mut self) -> ([u64; PENDING], usize) {
         let copy = self.copy();
         (copy.pending, copy.pending_count)
     }
 
-    /// The highest state that can be kept, plus 1.
+    /// The highest state that a context can keep, plus 1.
     pub(crate) fn state_count(&self) -> usize {
         self.copies[0].image.map.state_count
     }
 
-    /// Takes records of a delta over into the next copy. Twice does no harm.
+    /// Applies records of a delta to the next copy. May be repeated.
     #[inline]
     pub(crate) fn apply(&mut self, records: impl Iterator<Item = Record>) {
         let copy = self.copy();
@@ -351,8 +352,8 @@ impl Buffers {
         });
     }
 
-    /// The next copy becomes what the other one is, which was loaded last. The deltas that both
-    /// have noted are done with.
+    /// Takes over all values of the other copy, which was loaded last, into the next copy. This
+    /// includes the deltas that wait for the next copy.
     pub(crate) fn follow(&mut self) {
         let [first, second] = &mut self.copies;
         let (copy, other) = match self.next {
@@ -367,7 +368,7 @@ impl Buffers {
         });
     }
 
-    /// Says how many vertex elements the next copy loads; 0: as before.
+    /// Sets the number of vertex elements that the next copy loads; 0: as before.
     pub(crate) fn set_element_count(&mut self, count: u32) {
         self.copy().image.set_element_count(count);
     }
@@ -385,9 +386,9 @@ impl Buffers {
         }
     }
 
-    /// Looks at the addresses that the next copy loads, if they or the process's memory, which has
-    /// changed `changes` times so far, have changed: what is not the process's is loaded as the
-    /// scratch memory.
+    /// Checks the addresses that the next copy loads, if they have changed since the last check, or
+    /// the process's addresses have, whose number of changes is `changes`. Replaces an address that
+    /// is not the process's with the scratch memory's.
     pub(crate) fn check_addresses(&mut self, mut lookup: Lookup<'_>, changes: u64) {
         let copy = self.copy();
         let changed = core::mem::take(&mut copy.image.addresses_changed);
@@ -406,7 +407,7 @@ impl Buffers {
         }
     }
 
-    /// What the next copy loads state `state` with, if contexts keep it.
+    /// The value that the next copy loads into `state`; `None`: contexts do not keep it.
     pub(crate) fn value(&mut self, state: u32) -> Option<u32> {
         let copy = self.copy();
         let map = &copy.image.map;
@@ -417,7 +418,7 @@ impl Buffers {
         }
     }
 
-    /// Whether the copy that was loaded last has an address that is not the process's any more.
+    /// Whether the copy that was loaded last has an address that the process no longer owns.
     pub(crate) fn has_strays(&self, mut lookup: Lookup<'_>) -> bool {
         let copy = &self.copies[(self.next + 1) % COPIES];
         let slots = copy.image.map.addresses.iter();
@@ -426,7 +427,7 @@ impl Buffers {
             .any(|(slot, &live)| live != 0 && lookup.resolve(slot.state, live).is_none())
     }
 
-    /// Notes what addresses the copy that was loaded last has.
+    /// Notes in `loaded` the addresses of the copy that was loaded last.
     fn leave_to(&self, loaded: &Loaded) {
         let copy = &self.copies[(self.next + 1) % COPIES];
         let slots = copy.image.map.addresses.iter();
@@ -437,7 +438,7 @@ impl Buffers {
         }
     }
 
-    /// Where the GPU loads the next copy.
+    /// The GPU addresses of the next copy.
     pub(crate) fn load(&mut self) -> Load {
         let copy = self.copy();
         Load {
@@ -447,14 +448,14 @@ impl Buffers {
         }
     }
 
-    /// Ends the next copy with a LINK: where the GPU goes on.
+    /// Writes the LINK at the end of the next copy, which leads back to the ring.
     pub(crate) fn set_link(&mut self, link: [u32; 2]) {
         let copy = self.copy();
         let at = copy.image.map.link * 4;
         let _ = copy.buffer.memory().write_words(at, &link);
     }
 
-    /// Job `number` has loaded the next copy, so it is the other's turn.
+    /// Notes that job `number` loads the next copy, and makes the other copy the next one.
     pub(crate) fn switched(&mut self, number: u64) {
         let copy = self.copy();
         copy.pending_count = 0;
@@ -468,7 +469,7 @@ impl Buffers {
     }
 }
 
-/// Where the states of a context are loaded from.
+/// The copy from which the GPU loads a context's states.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     address: u32,
@@ -476,7 +477,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Words of the LINK that goes there. `from_3d`: the 3D pipe is selected already.
+    /// The LINK to the copy. `from_3d`: the 3D pipe is selected already.
     pub(crate) fn link(self, from_3d: bool) -> [u32; 2] {
         // CAST: 32 bytes.
         let skipped = if from_3d {
@@ -493,13 +494,13 @@ impl Load {
         self.address
     }
 
-    /// Bytes of a copy.
+    /// Size of the copy in bytes.
     pub(crate) fn bytes(&self) -> usize {
         // CAST: 32 bits into at least 32.
         self.bytes as usize
     }
 
-    /// Offset in bytes of a GPU address from its start, if it is that of one of its words.
+    /// Byte offset of GPU address `address` in the copy, if it lies there.
     pub(crate) fn offset_of(&self, address: u32) -> Option<usize> {
         let offset = address.wrapping_sub(self.address);
         // CAST: 32 bits into at least 32.
@@ -507,7 +508,7 @@ impl Load {
     }
 }
 
-/// The last context's number.
+/// The number of the newest context.
 static LAST: Atomic<u64> = Atomic::new(0);
 
 /// A number that no context has had, from 1 up.
@@ -515,10 +516,10 @@ pub(crate) fn new_number() -> u64 {
     LAST.fetch_add(1, Relaxed) + 1
 }
 
-/// A client's context. Each job that loads it keeps it.
+/// A client's context. Each job that loads it holds a reference.
 #[pin_data]
 pub(crate) struct Context {
-    /// Never used again: what the ring tells contexts apart by.
+    /// Identifies the context in the ring. Never reused.
     number: u64,
     /// The core whose states it has.
     core: usize,
@@ -532,7 +533,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// A context of core `core` whose states are as after a reset, for a process with `space`.
+    /// A context of core `core` with the states of a reset, for a process with the tables `space`.
     /// `OutOfMemory`.
     pub(crate) fn new(
         memory: &VideoMemory,
@@ -554,7 +555,7 @@ impl Context {
         )?)
     }
 
-    /// What the ring knows it by.
+    /// Identifies the context in the ring.
     pub(crate) fn owner(&self) -> Owner {
         Owner::Attached(self.number)
     }
@@ -564,11 +565,10 @@ impl Context {
         self.core
     }
 
-    /// Whether the copy that was loaded last may have an address that is not the process's any
-    /// more.
+    /// Whether the copy that was loaded last may have an address that the process no longer owns.
     pub(crate) fn may_have_strays(&self, lookup: Lookup<'_>) -> bool {
         let buffers = self.buffers.lock();
-        // Another thread has them, and may be loading one.
+        // If another thread has the buffers, it may be loading a copy.
         buffers
             .as_ref()
             .is_none_or(|buffers| buffers.has_strays(lookup))
@@ -579,17 +579,17 @@ impl Context {
         Arc::ptr_eq(&self.map, &other.map)
     }
 
-    /// Notes what addresses the copy that was loaded last has.
+    /// Notes in `loaded` the addresses of the copy that was loaded last.
     pub(crate) fn leave_to(&self, loaded: &Loaded) {
         match self.buffers.lock().as_ref() {
             Some(buffers) => buffers.leave_to(loaded),
-            // Another thread has them, and may be loading one.
+            // Another thread has the buffers, and may be loading a copy.
             None => loaded.doubt(),
         }
     }
 
-    /// Copies the states that `load` is about to `to`. Does not wait. `EBUSY`: another thread has
-    /// them, or looks at them, now.
+    /// Copies the words of the copy `load` to `to`. Does not wait. `EBUSY`: another thread has the
+    /// buffers, or the lock.
     pub(crate) fn copy(&self, load: Load, to: &mut [u32]) -> kernel::error::Result {
         let buffers = self.buffers.try_lock().ok_or(EBUSY)?;
         let mut copies = buffers.as_ref().ok_or(EBUSY)?.copies.iter();
@@ -601,7 +601,7 @@ impl Context {
         Ok(())
     }
 
-    /// Waits until no other thread has its buffers and takes them. `Interrupted`: a Unix signal
+    /// Waits until no other thread has the buffers, and takes them. `Interrupted`: a Unix signal
     /// came.
     pub(crate) fn hold(self: Arc<Self>) -> Result<Hold> {
         let mut buffers = self.buffers.lock();
@@ -614,7 +614,7 @@ impl Context {
                 });
             }
             if self.back.wait_interruptible(&mut buffers) {
-                // It may have been the one that was woken, and takes nothing: the next is.
+                // The notification may have been for this thread, which takes nothing: pass it on.
                 self.back.notify_one();
                 return Err(Error::Interrupted);
             }
@@ -622,10 +622,10 @@ impl Context {
     }
 }
 
-/// The sole right to a context's buffers.
+/// Exclusive access to a context's buffers.
 pub(crate) struct Hold {
     context: Arc<Context>,
-    /// `None` only while being dropped.
+    /// `None` only during the drop.
     buffers: Option<KBox<Buffers>>,
 }
 
@@ -709,7 +709,7 @@ mod tests {
         let at = image.map.mem_config;
         assert_eq!(image.apply(record(0x1654, 0, !0)), Some(at));
         assert_eq!(image.words[at], !AUTO_DISABLE);
-        // As the vendor's: only for whole words.
+        // As in the vendor's driver, only for whole words.
         assert_eq!(image.apply(record(0x1654, 0x10, 0x10)), Some(at));
         assert_eq!(image.words[at], !AUTO_DISABLE | 0x10);
     }
@@ -747,19 +747,19 @@ mod tests {
             let (block, _) = image.element_words();
             let count = count as usize;
             assert_eq!((block[0], block[count]), (header, 0xFF + count as u32));
-            // Whole commands follow: NOPs up to the end.
+            // NOPs follow up to the end.
             let after = (1 + count).next_multiple_of(2);
             for (i, &word) in block.iter().enumerate().skip(after) {
                 assert_eq!(word, if i % 2 == 0 { words::NOP } else { 0 });
             }
         }
-        // More than there are; and none, which says nothing.
+        // More than there are; then 0, which changes nothing.
         image.set_element_count(1000);
         assert_eq!(image.element_words().0[0], 0x0810_0180);
         image.set_element_count(3);
         image.set_element_count(0);
         assert_eq!(image.element_words().0[0], 0x0803_0180);
-        // Those that were out come back.
+        // Elements that were left out are loaded again.
         image.set_element_count(16);
         assert_eq!(image.element_words().0[16], 0x10F);
     }
@@ -771,7 +771,7 @@ mod tests {
             other.apply(record(byte, 0, data));
         }
         other.set_element_count(2);
-        // What a merge has left that came to nothing.
+        // A change left by a merge whose switch has failed.
         copy.apply(record(0x0A14, 0, 10));
         let mut changes = 0;
         copy.follow(&other, |at, word| {

@@ -17,23 +17,23 @@
 //! With version 2 each process has tables of its own ([`AddressSpace`]), unless nodes are shared.
 //! They map the process's memory by [`GpuView`]s, and what the driver maps for all processes: rings
 //! (read-only), `allowedRanges`, framebuffers, scratch memory. The ring loads the tables of a job's
-//! process. An address means the same memory in all tables as long as there are addresses that no
-//! process uses, as clients exchange addresses. When these 2 GiB are used up, a process gets
-//! addresses of its own, which may mean other memory elsewhere; but not on a device of several
-//! cores, one of which may have version 1.
+//! process. Clients exchange addresses, so an address means the same memory in all tables while
+//! there are addresses that no process uses. When these 2 GiB are used up, a process gets addresses
+//! of its own, which may mean other memory in other tables. This does not happen on a device of
+//! several cores, because one of them may have version 1.
 //!
 //! # Scratch
 //!
-//! The last 64 MiB of addresses lead to scratch pages: states without an address of the client's
-//! point there. Version 2, where an unmapped access raises an exception, maps them, too: a client
-//! may leave a state 0.
+//! The last 64 MiB of addresses lead to scratch pages: states without a valid address of the client
+//! point there. With version 2 an unmapped access raises an exception, but a client may leave such
+//! a state at 0: so version 2 maps them, too.
 //!
 //! # Stale translations
 //!
-//! A core keeps translations in its TLB until its ring flushes that. So changes of the tables are
+//! A core keeps translations in its TLB until its ring flushes it. So changes of the tables are
 //! counted ([`Vm::changes`]), and a core flushes its TLB before its next job if there were changes
 //! since the last flush. Pages and addresses of an ended mapping are kept until every core has been
-//! flushed past its end ([`Tlb`]). Then the reaper, a work item, frees them; it also flushes the
+//! flushed past its end ([`Tlb`]). Then the reaper, a work item, frees them. It also flushes the
 //! TLBs of cores without jobs. This room does not know rings.
 //!
 //! Locks: `galcore mmu` guards the state and the making of tables. `galcore space` comes after it
@@ -131,14 +131,14 @@ pub(crate) use {
     stale::NO_TRANSLATIONS, //
 };
 
-/// Pages above bit 31: 2 GiB.
+/// Pages whose addresses have bit 31 set: 2 GiB.
 const PAGES: usize = 1 << 19;
 
 /// Number of the first of them. A page's number is its GPU address >> 12.
 const FIRST_PAGE: usize = 1 << 19;
 
-/// Each pipe of each core has its own scratch memory: the pipe that the next process uses clears
-/// what a process has drawn there by mistake.
+/// Each pipe of each core has its own scratch memory, and clears it before another process's
+/// commands, because the last process may have drawn there by mistake.
 const SCRATCH_PARTS: usize = 2 * MAX_CORES;
 
 /// Pages of GPU addresses that lead to one scratch page: 8 MiB, as engines walk upwards from an
@@ -146,7 +146,7 @@ const SCRATCH_PARTS: usize = 2 * MAX_CORES;
 const PART_PAGES: usize = 1 << 11;
 
 // CAST: 8 MiB.
-/// The same in bytes.
+/// The size of a part in bytes.
 pub(crate) const SCRATCH_BYTES: u32 = (PART_PAGES as u32) << PAGE_BITS;
 
 /// The last pages lead to scratch memory and are never allocated.
@@ -158,7 +158,7 @@ const FIRST_SCRATCH_PAGE: usize = FIRST_PAGE + FREE_PAGES;
 
 const PAGE_BITS: u32 = 12;
 
-// An entry is written for each page of the kernel's.
+// The driver writes one entry for each kernel page.
 const _: () = assert!(
     PAGE_SIZE == 1 << PAGE_BITS,
     "the driver wants a kernel with pages of 4 KiB"
@@ -170,7 +170,7 @@ type Pages = core::ops::Range<usize>;
 /// Tables for the MMU versions of the device's cores.
 struct Tables {
     flat: Option<Flat>,
-    /// Those of the device. What they map, each process's map, too.
+    /// The tables of the device. Each process's tables also map what these map.
     two_level: Option<TwoLevel>,
     /// Each process has tables of version 2.
     has_spaces: bool,
@@ -188,7 +188,7 @@ impl Tables {
         }
     }
 
-    /// Unmaps `count` pages from `first` there.
+    /// Unmaps `count` pages from `first` on in these tables.
     fn clear(&self, first: usize, count: usize) {
         if let Some(table) = &self.flat {
             table.clear(first, count);
@@ -214,11 +214,11 @@ impl Tables {
     }
 }
 
-/// What contiguous memory holds: decides whether the GPU may write it.
+/// The contents of contiguous memory, which decide whether the GPU may write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
-    /// Words that the GPU executes, or that the kernel trusts: read-only, where the MMU can do
-    /// that, as an engine that writes there would run unchecked words.
+    /// Words that the GPU executes, or that the kernel trusts. Read-only, where the MMU can do
+    /// that: otherwise an engine could write unchecked words for the GPU to run.
     Executed,
     Clients,
 }
@@ -232,7 +232,7 @@ impl Contents {
     }
 }
 
-/// What a mapping leads to. Kept until no TLB has a translation of it.
+/// The target of a mapping, kept until no TLB has a translation of it.
 enum Kept {
     Pages {
         _pages: Arc<Paged>,
@@ -293,7 +293,7 @@ impl Room {
         self.take_at(first, count)
     }
 
-    /// The same, from page `wanted` on if that is free.
+    /// As [`Room::take`], from page `wanted` on if that is free.
     fn take_near(&mut self, wanted: Option<usize>, count: usize) -> Result<usize> {
         match wanted.filter(|&first| self.free.free_at(first) >= count) {
             Some(first) => self.take_at(first, count),
@@ -314,13 +314,13 @@ impl Room {
     }
 }
 
-/// Which pages are in use.
+/// The pages in use, and the mappings that have ended.
 struct State {
-    /// Addresses at which all tables map the same pages, where they can.
+    /// Addresses common to all tables: each maps the same pages there, if it can.
     room: Room,
     /// Below [`FIRST_PAGE`], pages that may have several mappings, and stay mapped while one lives:
-    /// permanent ones, and each mapping of a framebuffer. If processes have tables, all pages that
-    /// these have in common.
+    /// permanent mappings, and each mapping of a framebuffer. If processes have tables, all pages
+    /// that these have in common.
     held: KVec<Held>,
     /// The processes' tables, by entry in the page table array; entry 0 is the device's. Empty if
     /// processes have none.
@@ -447,8 +447,8 @@ impl Vm {
     }
 
     /// A TLB may have been flushed: queues the reaper if needed. Takes no lock. The caller must
-    /// have changed what [`Tlb::flushed`] returns before this call, in full order: the reaper reads
-    /// that after this reads `has_stale`.
+    /// change the result of [`Tlb::flushed`] before this call, with full ordering: if this reads
+    /// that nothing is stale, the next run of the reaper reads the new result.
     pub(crate) fn flushed(self: &Arc<Self>) {
         if self.has_stale.load(Relaxed) {
             self.queue_reaper();
@@ -532,8 +532,8 @@ impl Vm {
         self.map_piece(address, memory.size(), contents, kept)
     }
 
-    /// The same for clients' memory of another driver at `range`, which is kept until no TLB has a
-    /// translation of it.
+    /// As [`Vm::map_linear`], for clients' memory of another driver at `range`, which is kept until
+    /// no TLB has a translation of it.
     pub(crate) fn map_framebuffer(
         self: &Arc<Self>,
         framebuffer: &Framebuffer,
@@ -560,7 +560,7 @@ impl Vm {
         let access = contents.access();
         let mut state = self.state.lock();
         let is_held = self.tables.has_spaces || stale.kept.may_be_mapped_again();
-        // For the push below.
+        // So that the push below cannot fail.
         state
             .held
             .reserve(usize::from(is_held), GFP_KERNEL)
@@ -659,7 +659,7 @@ impl Vm {
     }
 
     /// Maps pages at consecutive addresses; read-only pages only if [`Vm::has_read_only_pages`]. If
-    /// processes have tables of their own, these map the pages by a [`GpuView`], perhaps at other
+    /// processes have tables of their own, a [`GpuView`] maps the pages in these, perhaps at other
     /// addresses. `OutOfResources`: no such room, or no memory.
     pub(crate) fn map(self: &Arc<Self>, backing: Arc<Paged>) -> Result<Mapping> {
         let count = backing.dma_addresses().len();
@@ -687,7 +687,7 @@ impl Vm {
         Ok(Mapping::new(self, backing, stale))
     }
 
-    /// Ends a mapping; its pages wait for the flush.
+    /// Ends a mapping. Its pages are kept until the flush.
     fn unmap(self: &Arc<Self>, stale: ListArc<Stale<Kept>>) {
         let (first, count) = (stale.first(), stale.count);
         let is_linear = first < FIRST_PAGE;
@@ -696,7 +696,7 @@ impl Vm {
         }
         let mut state = self.state.lock();
         if !is_linear && self.tables.has_own_addresses() {
-            // Its views have ended, and no TLB has a translation.
+            // The views of these pages have ended, and no TLB has a translation.
             state.room.give(first, count);
             return;
         }
@@ -723,12 +723,12 @@ impl Vm {
         self.queue_reaper();
     }
 
-    /// Waits until all mappings that have ended so far are freed; stops when no more are.
-    /// `Interrupted`: a Unix signal came. Not to be called by a work item.
+    /// Waits until all mappings that have ended so far are freed. Gives up without progress.
+    /// `Interrupted`: a Unix signal came. A work item must not call it.
     pub(crate) fn wait_for_reclaim(&self) -> Result {
         self.wait_for_stale()?;
         match self.tables.has_spaces && self.tables.flat.is_some() {
-            // The end of a view may end a mapping, of which version 1 has translations.
+            // The end of a view may end a mapping, of which a TLB of version 1 has translations.
             true => self.wait_for_stale(),
             false => Ok(()),
         }
@@ -757,8 +757,8 @@ impl Vm {
     /// Frees what no TLB has translations of, and flushes the TLBs that may have some of the rest.
     fn reap(&self) {
         let flushed = {
-            // Before the TLBs are read: a core that starts meanwhile may load translations of what
-            // ends later.
+            // Read this before the TLBs: a core that starts meanwhile may load translations of
+            // mappings that end later.
             let newest = self.changes();
             let tlbs = self.tlbs.lock();
             flushed_by_all(newest, tlbs.iter().map(|(_, tlb)| tlb.flushed()))
@@ -779,7 +779,7 @@ impl Vm {
                 Kept::Space { space: over } => {
                     space = state.spaces.get_mut(over.entry()).and_then(Option::take);
                 }
-                // Their addresses are not allocated.
+                // Linear addresses are not allocated.
                 Kept::Memory { .. } | Kept::Framebuffer { .. } => {}
             }
             drop(state);

@@ -3,11 +3,11 @@
 //! The tables of one process, for MMU version 2, and what they map.
 //!
 //! An [`AddressSpace`] is made with the process and maps what all tables map. A [`GpuView`] adds an
-//! object of the process while it lives; several views of an object are one mapping. Pages have the
-//! address that they have in all tables, if that is free in these, else another. The ring loads the
-//! tables with the process's jobs, and names only tables of living processes, or the device's. The
-//! process drops [`Space`] when it has no jobs; the tables are kept until every core has loaded
-//! others.
+//! object of the process while it lives; several views of an object share one mapping. Pages get
+//! their common address, the one in the other tables, if that is free here; else another address.
+//! The ring loads the tables with the process's jobs, and names only tables of living processes, or
+//! the device's. The process drops [`Space`] when it has no jobs; the tables are kept until every
+//! core has loaded others.
 
 use super::{
     mapping::{
@@ -77,7 +77,7 @@ pub(crate) enum Lies<'a> {
 }
 
 impl Lies<'_> {
-    /// The first page, if all tables map it there where they can, and the number of pages.
+    /// The first page at the address common to all tables, if it has one, and the number of pages.
     fn pages(&self) -> (Option<usize>, usize) {
         match *self {
             Self::Linear { address, bytes, .. } => {
@@ -98,21 +98,21 @@ impl Lies<'_> {
 /// The key of an object's views.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
-    /// The first page, at the address that all tables use.
+    /// The first page, at the address common to all tables.
     At(usize),
-    /// Pages at an address of these tables' own: the kernel's address of their record.
+    /// Pages at an address that these tables choose: the kernel address of their record.
     Of(usize),
 }
 
 struct Views {
     first: usize,
     users: u32,
-    /// Views that begin, and views that have ended while a TLB may have translations. All of them
-    /// keep the addresses, and a view that begins meanwhile gets them again.
+    /// Number of views that begin, and of ended views of which a TLB may have translations. They
+    /// keep the addresses; a view that begins meanwhile gets the same ones.
     holds: u32,
 }
 
-/// The addresses of a view that has ended, while a TLB may have translations.
+/// The addresses of an ended view of which a TLB may have translations.
 pub(super) struct Given {
     space: Arc<AddressSpace>,
     key: Key,
@@ -132,8 +132,8 @@ struct Places {
 }
 
 impl Places {
-    /// Holds the addresses of an object of `count` pages, whose first is `wanted` if that is free;
-    /// returns the first. `OutOfResources`: no such room.
+    /// Reserves the addresses of an object of `count` pages, from page `wanted` on if that is free.
+    /// Returns the first page. `OutOfResources`: no such room.
     fn hold(
         &mut self,
         key: Key,
@@ -158,7 +158,7 @@ impl Places {
         Ok(first)
     }
 
-    /// The end of [`Places::hold`].
+    /// Reverts [`Places::hold`]. Frees the addresses after their last use.
     fn release(&mut self, key: Key, count: usize) {
         let Some(views) = self.views.get_mut(&key) else {
             return;
@@ -183,7 +183,7 @@ pub(crate) struct SpaceId {
     pub(crate) entry: u32,
 }
 
-/// The tables of one process.
+/// The tables of one process, and what they map.
 #[pin_data]
 pub(crate) struct AddressSpace {
     vm: Arc<Vm>,
@@ -229,7 +229,7 @@ impl AddressSpace {
         self.tables.end_linear(pages, held);
     }
 
-    /// The key of the views of an object that lies there.
+    /// The key of the views of an object at `lies`.
     fn key(&self, lies: &Lies<'_>) -> Key {
         match lies {
             Lies::Pages(mapping) if self.vm.tables.has_own_addresses() => {
@@ -303,13 +303,13 @@ impl AddressSpace {
         true
     }
 
-    /// Whether `bytes` of pages have room, if these tables allocate their own addresses.
+    /// Whether `bytes` of pages have room. `true` if these tables do not choose addresses.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let longest = || self.places.lock().room.free.longest_free();
         !self.vm.tables.has_own_addresses() || bytes.div_ceil(PAGE_SIZE) <= longest()
     }
 
-    /// GPU address of the first page of an object that lies there, if it has a view.
+    /// GPU address of the first page of an object at `lies`, if it has a view.
     pub(crate) fn address_of(&self, lies: &Lies<'_>) -> Option<u32> {
         let key = self.key(lies);
         let places = self.places.lock();
@@ -322,7 +322,7 @@ impl AddressSpace {
 /// A process's reference to its tables. Dropped when none of its jobs is under way.
 pub(crate) struct Space {
     space: Arc<AddressSpace>,
-    /// For the end. `None` only during the drop.
+    /// The record to retire at the end. `None` only during the drop.
     stale: Option<ListArc<Stale<Kept>>>,
 }
 
@@ -342,19 +342,19 @@ impl Drop for Space {
     }
 }
 
-/// An object in the tables of a process, until this is dropped. The object is kept until no TLB has
-/// a translation of it.
+/// Maps an object in the tables of a process until dropped. The object is kept until no TLB has a
+/// translation of it.
 pub(crate) struct GpuView {
     space: Arc<AddressSpace>,
     key: Key,
     /// Its address differs from that in other tables.
     is_apart: bool,
-    /// For the end. `None` only during the drop.
+    /// The record to retire at the end. `None` only during the drop.
     stale: Option<ListArc<Stale<Kept>>>,
 }
 
 impl GpuView {
-    /// Maps `object`, which lies there, in `space`. `OutOfResources`: no such room. `OutOfMemory`.
+    /// Maps `object`, which is at `lies`, in `space`. `OutOfResources`: no room. `OutOfMemory`.
     pub(crate) fn new<T: Send + Sync + 'static>(
         space: &Arc<AddressSpace>,
         lies: &Lies<'_>,
@@ -427,7 +427,7 @@ impl Vm {
     fn held(&self) -> Result<KVec<Held>, kernel::error::Error> {
         let count = self.state.lock().held.len();
         let mut held = KVec::with_capacity(count, GFP_CLIENT)?;
-        // The caller adds those that have come since.
+        // The caller adds the pages that have been mapped since.
         for one in self.state.lock().held.iter().take(count) {
             let _ = held.push_within_capacity(one.clone());
         }
@@ -441,13 +441,13 @@ impl Vm {
         spaces.find(|space| space.id() == id).cloned()
     }
 
-    /// Tables for a new process; `None`: processes have none. `ENOSPC`: no entry of the page table
-    /// array is free, or only [`RESERVED`] ones, and the caller is not the administrator. `ENOMEM`.
+    /// Tables for a new process; `None`: processes have none. `ENOMEM`. `ENOSPC`: no entry of the
+    /// page table array is free, or only [`RESERVED`] ones and the caller is not the administrator.
     pub(crate) fn new_space(self: &Arc<Self>) -> Result<Option<Space>, kernel::error::Error> {
         let Some(common) = self.tables.two_level.as_ref().filter(|_| self.has_spaces()) else {
             return Ok(None);
         };
-        // Before the lock, which all processes take.
+        // Do most of the work before the lock, which all processes take.
         let held = self.held()?;
         let tables = common.beside()?;
         held.iter().try_for_each(|held| tables.begin_held(held))?;
@@ -477,7 +477,7 @@ impl Vm {
         let spaces = state.spaces.iter().enumerate().skip(1);
         let mut free = spaces.filter(|(_, space)| space.is_none());
         let (entry, _) = free.nth(reserved).ok_or(ENOSPC)?;
-        // Changes since the copy.
+        // Apply the changes since the copy.
         for gone in held.iter().filter(|held| !state.held.contains(held)) {
             space.end_common(gone.pages.clone(), &state.held);
         }

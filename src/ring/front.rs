@@ -66,7 +66,7 @@ use kernel::{
     }, //
 };
 
-/// How often the front end is checked for its stop at an END, and the time between, in
+/// The most checks whether the front end has stopped at an END, and the time between them, in
 /// microseconds.
 const STOP_LOOKS: u32 = 100;
 const STOP_LOOK: i64 = 50;
@@ -106,15 +106,15 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     }
 
     fn end_raised(ring: &Arc<Ring<P>>) {
-        // Taken under the lock: bits kept outside could outlive their jobs.
+        // Under `completion`: event bits must not outlive their jobs.
         let fired = ring.hardware.take_events(|| ring.oldest_process());
         let (done, certain, before) = {
             let state = ring.state.lock();
             let flights = &state.jobs;
             (flights.done(fired), flights.certain(fired), state.completed)
         };
-        // Events come in order. If an earlier one is missing, either it has been lost or the newest
-        // is false: the position of the front end decides.
+        // Events come in order. If an earlier one is missing, it was lost, or the newest is
+        // spurious: the position of the front end decides.
         let done = if done > certain {
             done.min(certain.max(ring.passed()))
         } else {
@@ -122,7 +122,7 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
         };
         ring.end_oldest(done);
         if ring.hardware.has_failed() {
-            // Noted for the job that was under way before: an ended job may have caused the
+            // Blame the job that was under way before: a job that ended may have caused the
             // failure, a job that begins now has not.
             ring.state.lock().watch.note_failure(before);
         }
@@ -131,14 +131,14 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     fn settle(ring: &Arc<Ring<P>>) -> Progress {
         Self::end_raised(ring);
         ring.end_oldest(ring.passed());
-        // Called without the state's lock: it selects counters.
+        // Without the state's lock, because this selects and reads many counters.
         ring.progress()
     }
 
     #[inline(always)]
     fn ending(ring: &Ring<P>, job: &mut RingJob, _: Outcome) {
         if job.flushed > ring.front.flushed.load(Relaxed) {
-            // Before the address space checks whether a mapping waits for this flush.
+            // Store this before the address space checks whether a mapping waits for the flush.
             ring.front.flushed.xchg(job.flushed, Full);
         }
     }
@@ -173,7 +173,7 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     fn hold(ring: &Ring<P>) -> Result {
         ring.hold_front_end()?;
         sys::barrier::write();
-        // The front end has seen the idle loops by now: it runs nothing after them.
+        // After this sleep the front end has fetched the idle loops: it runs nothing after them.
         fsleep(Delta::from_millis(1));
         Ok(())
     }
@@ -255,17 +255,17 @@ impl StartAt {
 }
 
 impl<P: Payload> Ring<P> {
-    /// The TLB is empty, and makes no translations before the front end starts.
+    /// Counts the TLB as flushed: it is empty, and stays so until the front end starts.
     fn hold_translations(&self) {
         let changes = self.front.vm.changes();
         self.front.flushed.xchg(changes, Full);
     }
 
-    /// How many jobs, from the oldest, the front end has passed.
+    /// How many jobs, from the oldest, are done by the position of the front end.
     ///
-    /// In a job: the jobs before it are done, as their LINK follows a drain. In the idle loop after
-    /// a job, or in the first words of the next: that job is done only if the modules are idle, as
-    /// the front end may have fetched so far ahead. It fetches no farther.
+    /// Within a job: the jobs before it are done, because a drain precedes the LINK out of each. In
+    /// the idle loop after a job, or in the first words of the next one: the former is done only if
+    /// the modules are idle, because the front end prefetches that far, but no farther.
     pub(super) fn passed(&self) -> usize {
         let position = self.hardware.position();
         let idle = self.hardware.is_idle();
@@ -284,7 +284,7 @@ impl<P: Payload> Ring<P> {
         state.whereabouts(place, position)
     }
 
-    /// How far the core is. Turns in an idle loop are no progress.
+    /// How far the core is. Iterations of an idle loop are no progress.
     pub(super) fn progress(&self) -> Progress {
         let engines = self.front.setup.engines;
         let progress = self.hardware.progress(engines.pipe_3d, engines.pipe_2d);
@@ -304,20 +304,19 @@ impl<P: Payload> Ring<P> {
         }
     }
 
-    /// Keeps the front end from beginning and from leaving the oldest job. The ring is ours.
+    /// Makes the front end stay before the oldest job, or at its end. The ring is paused.
     fn hold_front_end(&self) -> Result {
         let state = self.state.lock();
         let Some((_, oldest)) = state.jobs.get(0) else {
             return Ok(());
         };
-        // The target words stay, for the release. Where the link is cut already this changes
-        // nothing.
+        // The target words stay, for the release. A link that is cut already does not change.
         self.memory.write(state.front.rest, words::WAIT)?;
         self.memory.write(oldest.mark, words::WAIT)
     }
 
-    /// Lets the running job end, with those that continue in its context, for [`REST_TIME`] at
-    /// most. No other job begins. The ring is ours.
+    /// Waits until the running job and those that continue in its context have ended, for
+    /// [`REST_TIME`] at most. No other job begins. The ring is paused.
     fn bring_to_rest(self: &Arc<Self>) -> Result {
         self.cut_links(&self.state.lock())?;
         sys::barrier::write();
@@ -339,8 +338,8 @@ impl<P: Payload> Ring<P> {
         Ok(())
     }
 
-    /// Ends the jobs that are done; returns whether nothing runs. By then the front end has seen
-    /// new idle loops.
+    /// Waits until the front end has fetched new idle loops, and ends the jobs that are done.
+    /// Returns whether nothing runs.
     fn is_at_rest(self: &Arc<Self>) -> bool {
         fsleep(Delta::from_millis(1));
         self.hardware.acknowledge();
@@ -351,7 +350,7 @@ impl<P: Payload> Ring<P> {
             && self.whereabouts(&self.state.lock(), position) == Whereabouts::Before
     }
 
-    /// Links each job from the idle loop before it. The ring is ours.
+    /// Makes the idle loop before each job a LINK to the job. The ring is paused.
     pub(super) fn link_up(&self, state: &State<RingEnd<P>>) -> Result {
         let mut wait = state.front.rest;
         for age in 0..state.jobs.len() {
@@ -371,7 +370,7 @@ impl<P: Payload> Ring<P> {
     }
 
     /// Writes all idle loops again: with MMU version 1 an engine may have overwritten them. The
-    /// ring is ours, and the front end is stopped.
+    /// ring is paused, and the front end is stopped.
     fn rest_again(&self, state: &State<RingEnd<P>>) -> Result {
         let mut wait = state.front.rest;
         for age in 0.. {
@@ -385,8 +384,8 @@ impl<P: Payload> Ring<P> {
         Ok(())
     }
 
-    /// Makes the words of the jobs follow their fates; returns the address where the front end
-    /// starts, and the number of units of 8 bytes there. The ring is ours, and the front end is
+    /// Rewrites the words of the jobs by their fates. Returns the address where the front end
+    /// starts, and the number of units of 8 bytes there. The ring is paused, and the front end is
     /// stopped.
     fn sentence(&self, fates: &[Fate; IDS]) -> Result<(u32, u32)> {
         let mut state = self.state.lock();
@@ -412,8 +411,8 @@ impl<P: Payload> Ring<P> {
         }
     }
 
-    /// Drops the job of this age. Of its words remain the event, the load of the tables that later
-    /// jobs of its process use, and a select of the pipe that the next job needs.
+    /// Drops the job of this age. Only these of its words run: the load of the tables that later
+    /// jobs of its process use, a select of the pipe that the next job needs, and the event.
     fn drop_job(&self, state: &mut State<RingEnd<P>>, age: usize) -> Result {
         let next = state.jobs.get(age + 1);
         let pipe = next.and_then(|(_, slot)| slot.load.own.basis.pipe);
@@ -429,7 +428,7 @@ impl<P: Payload> Ring<P> {
         };
         job.outcome = Outcome::Dropped;
         if !job.own.basis.has_commands {
-            // It has a flush and its event, nothing else.
+            // It consists of a flush and its event.
             return Ok(());
         }
         // Its flush is not run.
@@ -445,7 +444,7 @@ impl<P: Payload> Ring<P> {
             self.memory.write_words(at, &select)?;
             at += core::mem::size_of_val(&select);
         }
-        // The drain alone is longer than both.
+        // Cannot happen: the drain of the job is longer than the select and the LINK.
         if at + 4 * words::LINK_WORDS > event {
             return Err(EINVAL);
         }
@@ -464,7 +463,7 @@ impl<P: Payload> Ring<P> {
             data: None,
         };
         let mut words = self.start_words();
-        // The reset has made them 0, which is an address too.
+        // The reset has set the states that take addresses to 0, which is an address, too.
         for part in [Pipe::Pipe3d, Pipe::Pipe2d].map(Part::All) {
             if self.front.setup.engines.has(part.pipe()) && !lists.words(part).is_empty() {
                 words.put(&words::select_pipe(&self.front.caches, part.pipe()))?;
@@ -485,7 +484,7 @@ impl<P: Payload> Ring<P> {
         Ok(words.finish())
     }
 
-    /// Stops the front end. The ring is ours, and at rest.
+    /// Stops the front end. The ring is paused, and at rest.
     fn end_front_end(&self) {
         let rest = self.state.lock().front.rest;
         if self.memory.write(rest, words::END).is_ok() {
@@ -503,7 +502,7 @@ impl<P: Payload> Ring<P> {
         }
     }
 
-    /// Starts the front end where it rests. The ring is ours, and the core has been set up.
+    /// Starts the front end where it rests. The ring is paused, and the core has been set up.
     fn start_again(&self) -> Result {
         let (rest, held) = {
             let mut state = self.state.lock();
@@ -518,7 +517,7 @@ impl<P: Payload> Ring<P> {
         // CAST: 16 bytes.
         let units = (WAIT_LINK_BYTES / 8) as u32;
         let (address, units) = match held {
-            // It needs the state that the core had before.
+            // The held job needs the state that the core had before.
             Some(held) => self.start_at_job(held)?,
             None => (self.gpu(rest), units),
         };
@@ -526,20 +525,20 @@ impl<P: Payload> Ring<P> {
         self.hardware.enable_interrupts();
         self.hardware.run_front_end(address, units)?;
         if self.state.lock().phase.is_stopped() {
-            // Closing masks the interrupt after it sets the phase: it may have done so before this.
+            // Closing sets the phase, then masks the interrupt, perhaps before it was enabled here.
             self.hardware.disable_interrupts();
         }
         Ok(())
     }
 
-    /// Holds the jobs that can begin after the sleep; `Some` if nothing runs any more.
+    /// Holds the jobs that can begin after system sleep. `Some`: nothing runs any more.
     fn hold_jobs(self: &Arc<Self>) -> Option<()> {
         let _completing = self.completion.lock();
         RingEnd::end_raised(self);
         self.end_oldest(self.passed());
         {
             let mut state = self.state.lock();
-            // A core that is off is about to come on.
+            // Try again: a core that is off here is about to come on.
             if state.is_filling || state.is_off {
                 return None;
             }
@@ -549,7 +548,7 @@ impl<P: Payload> Ring<P> {
             let _ = self.cut_links(&state);
         }
         sys::barrier::write();
-        // The front end has seen the idle loops by then.
+        // After this sleep the front end has fetched the idle loops.
         fsleep(Delta::from_millis(1));
         RingEnd::end_raised(self);
         self.end_oldest(self.passed());

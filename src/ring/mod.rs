@@ -3,19 +3,19 @@
 //! The ring that a core's front end runs, and the jobs in it.
 //!
 //! One piece of coherent memory. The front end idles at its end, in a WAIT and a LINK back to that
-//! WAIT. A job's words go after this idle loop: what makes the GPU forget another process's
+//! WAIT. A job's words follow this idle loop: loads that make the GPU forget another process's
 //! addresses; a LINK to the client's context and back if another one is loaded, or the states of a
-//! context that the client keeps itself; a pipe switch if one is due; the client's checked words;
-//! an event; a new WAIT and LINK. Then the old WAIT becomes a LINK to the job: first the target, a
-//! barrier, then the opcode. So a client's words run from the kernel's memory, never from its own.
+//! context that the client keeps itself; a pipe switch if needed; the client's checked words; an
+//! event; a new WAIT and LINK. Then the old WAIT becomes a LINK to the job: first the target, a
+//! barrier, then the opcode. So client commands run from kernel memory only.
 //!
 //! The ring is generic over what a job does when it ends ([`Payload`]) and knows no clients. The
-//! part that it shares with the queue of cores for vector graphics is an [`Engine`]; the part that
+//! part that it shares with the queue of vector graphics cores is an [`Engine`]; the part that
 //! differs is a [`FrontEnd`].
 //!
 //! # Addresses that stay in the GPU
 //!
-//! The ring knows for each pipe whose commands used it last
+//! The ring knows for each pipe the author of the last commands
 //! ([`Author`](crate::context::scrub::Author)). Before commands of another author, the states that
 //! take addresses are loaded with harmless ones ([`crate::context::scrub`]), and the context is
 //! loaded again. After a process has freed memory, the states that hold addresses there
@@ -37,8 +37,8 @@
 //!
 //! # For debugging
 //!
-//! The admin may have the core reset ([`hang`]), every Nth LINK lead nowhere, and commands printed
-//! ([`crate::modes`]).
+//! The admin can reset the core ([`hang`]), make every Nth LINK lead to the [`TRAP`], and print
+//! commands ([`crate::modes`]).
 //!
 //! # A core that is off
 //!
@@ -46,15 +46,15 @@
 //!
 //! # Locks
 //!
-//! `galcore completion` lets one thread at a time end jobs: the interrupt's, the hang check's, or
-//! none while the core is recovered. Jobs run their actions under it, so it comes before all locks
+//! `galcore completion` lets one thread at a time end jobs: that of the interrupt or of the hang
+//! check. A recovery excludes both. Jobs run their actions under it, so it comes before all locks
 //! that these take.
 //!
 //! `galcore ring` ([`Engine::state`]) is a spinlock, as is every lock that clients and the
 //! interrupt's thread share: a preempted thread of low priority must not hold up the others. It is
-//! held for moments. A thread with a place to fill ([`Reservation`]) is not preempted either;
-//! others wait interruptibly. Under this lock come only the allocator's, and those that wake the
-//! first in the [line](turns).
+//! held briefly. A thread with a place to fill ([`Reservation`]) is not preempted either; others
+//! wait interruptibly. Only the allocator's locks, and those that wake the first in the
+//! [line](turns), are taken under it.
 
 mod complete;
 mod dump;
@@ -197,8 +197,8 @@ const PREFETCH_MARGIN: usize = 64;
 /// Bytes of the ring that hold jobs.
 const USABLE_BYTES: usize = RING_BYTES - PREFETCH_MARGIN - START_BYTES;
 
-/// Bytes after them for what the front end runs when it starts: it sets the core up, makes it as
-/// the oldest job needs it, and leads there. At their end is the [`TRAP`].
+/// Bytes after them for the words that the front end runs when it starts. These set the core up,
+/// load the state that the oldest job needs, and link to that job. At their end is the [`TRAP`].
 const START_BYTES: usize = (4
     * (words::USE_TABLES_WORDS
         + (PIPES + 1) * words::SELECT_PIPE_WORDS
@@ -224,20 +224,20 @@ const FRAME_BYTES: usize = 4
     + Section::MAX_BYTES
     + WAIT_LINK_BYTES;
 
-/// The most client's words in one job.
+/// The most client words in one job.
 pub(crate) const MAX_STREAM_WORDS: usize = (Space::largest(USABLE_BYTES) - FRAME_BYTES) / 4;
 
 /// The most state words of a context in a client's memory: 64 KiB.
 pub(crate) const MAX_STATE_WORDS: usize = 64 * 1024 / 4;
 
-/// The most client's words in one job that follow such states.
+/// The most client words in one job that follow such states.
 pub(crate) const MAX_WORDS_BEHIND_STATES: usize =
     MAX_STREAM_WORDS - MAX_STATE_WORDS - Section::MAX_BYTES / 4;
 
 /// How long a submitter waits while the GPU makes no progress, in milliseconds.
 pub(crate) const GPU_TIMEOUT: u32 = wait::TIMEOUT;
 
-/// What a ring must know of its core.
+/// Properties of a core that its ring needs.
 pub(crate) struct Setup {
     pub(crate) fast_clear: Choice,
     pub(crate) compression: Choice,
@@ -255,9 +255,9 @@ pub(crate) struct RingEnd<P> {
     event_padding: bool,
     caches: Caches,
     vm: Arc<Vm>,
-    /// The tables of no process.
+    /// The device's page tables, which belong to no process.
     tables: PageTables,
-    /// The change of the address space that the core's TLB has been flushed past.
+    /// The newest change of the address space past which the core's TLB has been flushed.
     flushed: Atomic<u64>,
     payload: PhantomData<fn() -> P>,
 }
@@ -313,9 +313,8 @@ impl<P: Payload> Ring<P> {
     }
 
     /// Sets up the registers of a core that has been reset, and its MMU. For MMU version 2 the
-    /// front end loads where the tables lie, while addresses are still physical; when it has
-    /// stopped, a register switches translation on. `ENODEV`: it does not stop, which has been
-    /// printed.
+    /// front end loads the addresses of the tables while addresses are still physical. When it has
+    /// stopped, a register enables translation. `ENODEV`: it does not stop; this has been printed.
     pub(crate) fn set_up(&self) -> Result<(), kernel::error::Error> {
         let version = self.hardware.mmu_version();
         let table = match version {
@@ -352,7 +351,7 @@ impl<P: Payload> Ring<P> {
         self.hardware.enable_mmu(physical, units)
     }
 
-    /// The words that the front end runs first.
+    /// Begins the words that the front end runs first.
     fn start_words(&self) -> StartWords<'_> {
         StartWords {
             memory: &self.memory,
@@ -377,7 +376,7 @@ impl<P: Payload> Ring<P> {
         Ok((self.address, (WAIT_LINK_BYTES / 8) as u32))
     }
 
-    /// What flushes the core's caches.
+    /// The words that flush the core's caches.
     pub(crate) fn caches(&self) -> &Caches {
         &self.front.caches
     }
@@ -449,12 +448,12 @@ impl<P: Payload> Tlb for Ring<P> {
             if self.flushed() == NO_TRANSLATIONS
                 || state.front.gpu.flushed == self.front.vm.changes()
             {
-                // The core is off, or a job that is under way or has just ended flushes.
+                // The core is off, or a job that is under way or has just ended flushes the TLB.
                 return;
             }
         }
         let mut attempt = self.reserve(None, &mut P::default(), &mut self.turn(None));
-        // A full ring is not idle: the next job flushes. A closed one is being stopped.
+        // A full ring is not idle: its next job flushes the TLB. A closed ring is being stopped.
         if let Ok(Attempt::Reserved(place)) = &mut attempt {
             let _ = self.fill(place, None);
         }

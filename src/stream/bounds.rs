@@ -3,37 +3,37 @@
 //! Bounds of the 2D engine's writes, and of the resolve engine's reads and writes: whether a draw
 //! stays in the memory that its source and its target begin in.
 //!
-//! Pure logic: the software GPU's tests compare it with what these engines touch.
+//! Pure logic: the software GPU's tests compare it with the bytes that these engines access.
 //!
-//! [`Target`] notes the loads of one stream in their order, and judges each kick by them. These are
-//! the values that the engine holds at the kick, whatever other threads, processes, resets or
-//! pauses do. A stream that kicks before it has loaded all of the states ([`Problem::Missing`]) is
-//! lent the rest: the driver loads the process's last values ([`load_of`]) before the stream. So
-//! these states keep their values for a client also across another process's draws.
+//! [`Target`] notes the loads of one stream in their order, and judges each kick, a command that
+//! starts an engine, by them. The engine holds these values at the kick, regardless of other
+//! threads, processes, resets or pauses. A stream that kicks before it has loaded all of the states
+//! ([`Problem::Missing`]) is *lent* the others: the driver loads the process's last values
+//! ([`load_of`]) before the stream. So a client's values survive another process's draws.
 //!
 //! For the resolve engine, see [`resolve`]. With one pixel pipe its target is `RS_DEST_ADDR`. With
 //! two, and with HALTI5, it is the first `RS_PIPE_DEST_ADDR`; also the second if the target is
 //! split, and `RS_DEST_ADDR` if the stream has loaded it. The same rule holds for the source. A
-//! kick in place fills a number of tiles of the color surface of tile status. A copy with fast
-//! clear of color on, and a kick in place, also read the status of these tiles: its last byte must
-//! lie in the memory that `TS_COLOR_STATUS_BASE` is in.
+//! kick in place fills a given number of tiles of the color surface that has tile status. A copy
+//! with fast clear of color on, and a kick in place, also read the status of these tiles: its last
+//! byte must lie in the memory that `TS_COLOR_STATUS_BASE` is in.
 //!
 //! A kick of the 2D engine is assumed to write, in the target's own coordinates:
 //!
 //! * for `DRAW_2D`: its rectangles, clipped to the clipping window. A line includes both ends. An
-//!   inverted rectangle counts as all between its corners;
+//!   inverted rectangle counts as the area between its corners;
 //! * for the filter: its window, which nothing clips.
 //!
-//! Mirrors stay within the same area. The pixels of a rotated target may lie anywhere within the
-//! width and height that states give it: all rows and columns up to these count, and the drawn area
-//! must lie in them. Tiles are 4 x 4 pixels. Sources give two meanings to the stride of tiled
-//! targets; the one that reaches farther counts.
+//! A mirrored draw stays within the same area. The pixels of a rotated target may lie anywhere
+//! within the width and height that states give it. So all rows and columns up to these count, and
+//! the drawn area must lie in them. Tiles are 4 x 4 pixels. Sources give two meanings to the stride
+//! of tiled targets; the one that reaches farther counts.
 //!
-//! The last byte must lie in the range that the target's address is in. Refused is what no source
-//! describes: targets in several planes or in minor tiles; unknown formats and rotations; blocks of
-//! a blit from several sources that rotate the target on their own; values that `LOAD_STATE`
-//! converts; strides of more bits than the state has. Without a fetch of the target the engine
-//! writes whole cache blocks: a load that disables the fetch is changed to enable it.
+//! The last byte must lie in the range that the target's address is in. The checker refuses uses
+//! that no source describes: targets in several planes or in minor tiles; unknown formats and
+//! rotations; blocks of a multi-source blit that rotate the target on their own; values that
+//! `LOAD_STATE` converts; strides of more bits than the state has. Without a fetch of the target
+//! the engine writes whole cache blocks: a load that disables the fetch is changed to enable it.
 //!
 //! Sources: the register database (state_2d.xml); sources.md, engines.
 
@@ -118,12 +118,12 @@ const COLOR_FAST_CLEAR: u32 = 1 << 1;
 /// Bit mask of those of [`STATES`] that belong to the 3D pipe.
 pub(crate) const OF_3D: u32 = (1 << STATES.len()) - (1 << RS_CONFIG);
 
-/// `DE_DEYUV_CONVERSION`: bit 1 is 0 if there is one plane.
+/// `DE_DEYUV_CONVERSION`: bit 1 is set if the target has several planes.
 const DEYUV: u32 = word(0x130C);
 const DEYUV_PLANES: u32 = 1 << 1;
 
-/// `DE_PE_CONFIG`: whether the engine fetches the target first. If not (0), it writes whole blocks
-/// of its cache, past the area that is drawn. With the mask bit a load leaves the field unchanged.
+/// `DE_PE_CONFIG`: whether the engine fetches the target first. Without the fetch (0), it writes
+/// whole cache blocks, past the drawn area. With the mask bit a load leaves the field unchanged.
 const PE_CONFIG: u32 = word(0x12B0);
 const FETCH: u32 = 3;
 const FETCH_DEFAULT: u32 = 1;
@@ -154,7 +154,8 @@ const STRIDE_BITS: u32 = 0x3_FFFF;
 const FIRST: u32 = STATES[ADDRESS];
 const NEAR: usize = (STATES[STATES.len() - 1] - FIRST + 1) as usize;
 
-/// For each state from [`FIRST`] on: its index in [`STATES`], or one of these.
+/// Values of [`PLACES`], which has for each state from [`FIRST`] on one of these or its index in
+/// [`STATES`].
 const NONE: u8 = 0xFF;
 const PLANES: u8 = 0xFE;
 const FETCHES: u8 = 0xFD;
@@ -276,14 +277,14 @@ struct Area {
 }
 
 fn signed(value: u32) -> i32 {
-    // CAST: that is what it means.
+    // CAST: a coordinate is a signed 16-bit number.
     i32::from(value as u16 as i16)
 }
 
 impl Area {
-    /// All between two corners of a rectangle. The second is exclusive, unless it is `inside`, or
-    /// not past the first. Not every engine is known to have signed coordinates: a negative one
-    /// makes the area unbounded.
+    /// The area between two corners of a rectangle. The second is exclusive, unless it is `inside`
+    /// or not past the first. A negative coordinate makes the area unbounded, because some engines
+    /// may have unsigned coordinates.
     fn between(first: u32, second: u32, inside: bool) -> Self {
         let span = |a: i32, b: i32| match (a < 0 || b < 0, b > a && !inside) {
             (true, _) => (a.min(b), i32::MAX),
@@ -300,7 +301,7 @@ impl Area {
         }
     }
 
-    /// The part of it in a clipping window, if any. A window that is empty or inverted does not
+    /// The part of the area in a clipping window, if any. An empty or inverted window does not
     /// clip.
     fn clipped(self, low: u32, high: u32) -> Option<Self> {
         // CAST: fifteen bits.
@@ -319,8 +320,8 @@ impl Area {
     }
 }
 
-/// Bytes of a pixel of a target's format, and the number of pixels in a group less 1. `None`: not
-/// known, or not in one plane.
+/// Bytes of a pixel of a target's format, and the number of pixels in a group, minus 1. `None`: an
+/// unknown format, or several planes.
 fn pixel(format: u32) -> Option<(u32, u32)> {
     Some(match format {
         0..=4 | 19 => (2, 0),
@@ -332,24 +333,24 @@ fn pixel(format: u32) -> Option<(u32, u32)> {
     })
 }
 
-/// What of a core's engines decides which states are their targets.
+/// Properties of a core's engines on which the bounds depend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Engines {
     /// The 2D engine is PE 2.0, which rotates by `DE_ROT_ANGLE`.
     pub(crate) turns: bool,
-    /// Pixel pipes.
+    /// Number of pixel pipes.
     pub(crate) pixel_pipes: u32,
     /// HALTI5: resolves use the addresses of pipes even with one pipe.
     pub(crate) halti5: bool,
     /// A tile of tile status has 128 or 256 bytes instead of 64.
     pub(crate) has_large_tiles: bool,
-    /// The status of a tile has 2 bits, else 4.
+    /// The status of a tile has 2 bits instead of 4.
     pub(crate) has_2_bits_per_tile: bool,
     /// The resolve engine has the YUV tiler.
     pub(crate) has_yuv_tiler: bool,
 }
 
-/// What a stream has loaded so far of [`STATES`].
+/// The values of [`STATES`] that a stream has loaded so far.
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
     values: [u32; STATES.len()],
@@ -357,9 +358,9 @@ pub(crate) struct Target {
     known: u32,
     /// Bit mask of the states whose value was converted.
     odd: u32,
-    /// Bit mask of the states that cannot be lent: the effect of a load of them is not known.
+    /// Bit mask of the states that the stream loads with unknown effect: they cannot be lent.
     lost: u32,
-    /// All within the 2D engine's clipping window is within the memory.
+    /// The 2D engine's whole clipping window is in the memory.
     is_roomy: bool,
     tiler: Tiler,
     engines: Engines,
@@ -379,7 +380,7 @@ impl Target {
         }
     }
 
-    /// The stream loads `state` (a word address) with `value`, which the hardware converts if
+    /// Notes a load of `state` (a word address) with `value`, which the hardware converts if
     /// `converted`. Without `in_pipe` the state's pipe is not selected, and the effect of the load
     /// is not known.
     #[inline(always)]
@@ -423,8 +424,8 @@ impl Target {
         }
     }
 
-    /// The driver loads the `missing` states with their `value_of` before the stream. `false`: the
-    /// stream itself loads one of them, to an unknown effect.
+    /// Notes that the driver loads the `missing` states with their `value_of` before the stream.
+    /// `false`: the stream itself loads one of them, with an unknown effect.
     pub(crate) fn lend(&mut self, missing: u32, mut value_of: impl FnMut(u32) -> u32) -> bool {
         for (place, (to, state)) in self.values.iter_mut().zip(STATES).enumerate() {
             if missing & 1 << place != 0 {
@@ -505,8 +506,7 @@ impl Target {
         }
     }
 
-    /// Bytes of the target's memory past its first byte. `needed`: the states that must be known
-    /// beside those of the target.
+    /// [`Self::room_of`] the 2D engine's target. `needed`: other states that must be known.
     fn room(
         &self,
         needed: u32,
@@ -524,8 +524,8 @@ impl Target {
         self.room_of(ADDRESS, needed, last_of)
     }
 
-    /// Bytes past the first one of the memory that the state at `place` names. `needed`: the states
-    /// that bound the access, none of which may be converted.
+    /// Bytes from the address in the state at `place` to the last byte of its memory. `needed`: the
+    /// states that bound the access, none of which may be converted.
     fn room_of(
         &self,
         place: usize,
@@ -565,7 +565,7 @@ impl Target {
         }
     }
 
-    /// The states that a resolve may need and that are not known: a bit for each of [`STATES`].
+    /// The unknown states that a resolve may need: a bit for each of [`STATES`].
     pub(crate) fn all_of_resolves(&self) -> u32 {
         let all = 1 << RS_CONFIG
             | 1 << RS_SOURCE_STRIDE
@@ -624,7 +624,7 @@ impl Target {
         let needed = 1 << TS_CONFIG | 1 << TS_STATUS | 1 << TS_SURFACE;
         self.check_known(needed)?;
         let surface = self.values[TS_SURFACE].wrapping_sub(status_base);
-        // Which status the engine reads for tiles before the surface is not known.
+        // No source says which status the engine reads for tiles before the surface.
         if first < surface {
             return Err(self.beyond(TS_SURFACE));
         }
@@ -772,7 +772,7 @@ impl Target {
         }
         let by_state = self.values[ROTATION] & 1 << 16 != 0;
         let turn = self.turn();
-        // With several sources the angle that counts is not known.
+        // With several sources it is not known which angle counts.
         let command = self.values[CONFIG] >> 12 & 0xF;
         if command == COMMAND_MULTI && matches!(turn, 4 | 6) {
             return None;

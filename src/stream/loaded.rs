@@ -2,13 +2,13 @@
 
 //! The addresses, and the data of the 2D pipe, that a process's commands have loaded into the GPU.
 //!
-//! Pure logic. An address stays in the GPU when its memory is freed. Then the states that hold such
-//! an address must be loaded with harmless ones. The others keep their values, as clients expect.
+//! Pure logic. An address stays in the GPU when its memory is freed. Then the states that hold it
+//! must be loaded with a harmless one. Other states keep their values, as clients expect.
 //!
 //! The check of a stream notes each address before the stream has its place in the ring. If another
 //! stream of the process is checked in between, or the stream is not placed, the notes are unsure,
-//! and the next stream starts with all states reset. Data is noted without such doubt: if it is
-//! wrong, it is still the process's own.
+//! and the next stream starts with all states reset. Notes of data are never unsure: wrong data is
+//! still the process's own.
 
 use super::{
     bounds::{
@@ -35,15 +35,15 @@ pub(crate) struct Loaded {
     is_open: Cell<bool>,
     /// The values may differ from the GPU's.
     is_unsure: Cell<bool>,
-    /// The count of ranges removed from the process's addresses when no value was stale.
+    /// The number of removed ranges of addresses at the last [`Loaded::verify`].
     verified: Cell<u64>,
     /// See [`Loaded::wipes`].
     wipes: Cell<u64>,
-    /// The first and the last state with data that was noted since [`Loaded::take_data`].
+    /// The first and the last state whose data was noted since [`Loaded::take_data`].
     data: Cell<Option<(u32, u32)>>,
-    /// Values by [`LAST`], [`PENDING`] and [`LENT`]. Allocated at the first check.
+    /// The rows [`LAST`], [`PENDING`] and [`LENT`]. Allocated at the first check.
     bounded: KVVec<Bounded>,
-    /// Bit mask of [`bounds::STATES`] that were loaded after the previous commands' context.
+    /// Bit mask of [`bounds::STATES`] that placed streams have loaded after their context.
     since: Cell<u32>,
     /// Bit mask of [`bounds::STATES`] that the last checked stream loads, until it is placed.
     pending: Cell<u32>,
@@ -96,7 +96,7 @@ impl Loaded {
         }
     }
 
-    /// Allocates memory. `OutOfMemory`: then nothing is noted, and all is unsure.
+    /// Allocates memory. `OutOfMemory`: then nothing is noted or lent, and all is unsure.
     pub(crate) fn prepare(&mut self) -> Result {
         if self.values.is_empty() {
             let zeros = [const { Cell::new(0) }; bounds::STATES.len()];
@@ -108,19 +108,19 @@ impl Loaded {
         Ok(())
     }
 
-    /// The check of a stream from `origin` begins.
+    /// Begins the notes of a stream with the context `origin`.
     pub(crate) fn begin(&self, origin: Origin) {
         self.origin.set(origin);
         self.pending.set(0);
         self.lent.set(0);
-        // Without room nothing has been noted.
+        // Without memory nothing has been noted.
         self.is_lending.set(!self.values.is_empty());
         if self.is_open.replace(true) {
             self.is_unsure.set(true);
         }
     }
 
-    /// The stream has its place in the ring. `loads_context`: its context is loaded before it.
+    /// Notes that the stream has its place in the ring, after its context if `loads_context`.
     pub(crate) fn placed(&self, loads_context: bool) {
         self.is_open.set(false);
         let known = self.pending.take();
@@ -138,7 +138,7 @@ impl Loaded {
         }
     }
 
-    /// The checked stream loads the values of `target` when it is placed.
+    /// Notes the values of `target`, which count as loaded when the stream is placed.
     pub(crate) fn set_pending(&self, target: &Target) {
         if let Some(pending) = self.bounded.get(PENDING) {
             self.pending.set(target.known());
@@ -146,7 +146,7 @@ impl Loaded {
         }
     }
 
-    /// The values of `target` are loaded.
+    /// Notes the values of `target`, which count as loaded now.
     pub(crate) fn keep(&self, target: &Target) {
         if let Some(last) = self.bounded.get(LAST) {
             target.put(last);
@@ -163,8 +163,8 @@ impl Loaded {
         value.map_or(0, Cell::get)
     }
 
-    /// Those of the `missing` states (a bit for each of [`bounds::STATES`]) that the stream's
-    /// context loads, and no stream after it.
+    /// Those of the `missing` states (a bit for each of [`bounds::STATES`]) whose last load is by
+    /// the stream's context, not by a stream after it.
     pub(crate) fn in_context(&self, missing: u32) -> u32 {
         missing
             & bounds::OF_3D
@@ -216,7 +216,7 @@ impl Loaded {
         let Some(place) = bounds::place_of(state) else {
             return 0;
         };
-        // Even an address that was reset: the process may still have the memory.
+        // Lend even an address that was reset: the process may still have the memory.
         let value = match states::takes_address(state) {
             true => resolved(self.last(place)),
             false => self.last(place),
@@ -233,12 +233,12 @@ impl Loaded {
         bounds::place_of(state).is_some_and(|place| self.lent.get() & 1 << place != 0)
     }
 
-    /// The check of the stream is repeated with the lent states in it.
+    /// Stops lending before a second check of the stream, which begins with the lent states.
     pub(crate) fn stop_lending(&self) {
         self.is_lending.set(false);
     }
 
-    /// What the last checked stream was lent: a bit for each of [`bounds::STATES`].
+    /// The states that the last checked stream was lent: a bit for each of [`bounds::STATES`].
     pub(crate) fn lent(&self) -> u32 {
         self.lent.get()
     }
@@ -310,7 +310,7 @@ impl Loaded {
         self.wipes.get()
     }
 
-    /// Adds the states of `pipe` whose value `is_allowed` rejects to `list`, and their values to
+    /// Adds to `list` the states of `pipe` whose value `is_allowed` rejects, and their values to
     /// `held`.
     pub(crate) fn stale(
         &self,
@@ -335,7 +335,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// The states in `list` are reset before the next checked stream.
+    /// Forgets the states in `list`, which are reset before the next checked stream.
     pub(crate) fn forget(&self, list: &[u32]) {
         for &state in list {
             // CAST: 32 bits into at least 32.
@@ -345,8 +345,8 @@ impl Loaded {
         }
     }
 
-    /// The states in `list` were not reset: they keep their values `held`, unless the stream has
-    /// loaded them.
+    /// Notes the values `held` of the states in `list` again, which were not reset, unless the
+    /// stream has loaded them.
     pub(crate) fn remember(&self, list: &[u32], held: &[u32]) {
         for (&state, &held) in list.iter().zip(held) {
             if self.value(state).is_none() {
@@ -404,11 +404,11 @@ mod tests {
         }
         loaded.forget(&[0x1608 / 4, 0x1610 / 4]);
         loaded.forget(&[0x1200 / 4]);
-        // The stream before which they are forgotten loads one of them: with the same, of new memory.
+        // The next stream loads one of them with the same address, which is new memory now.
         loaded.begin(Origin::Bare);
         loaded.note(0x1610 / 4, 2);
         loaded.placed(false);
-        // It did not use the other pipe.
+        // The stream did not use the other pipe.
         loaded.remember(&[0x1200 / 4], &[2]);
         assert_eq!(stale(&loaded, Pipe::Pipe3d, 2)[..], [0x1610 / 4]);
         assert_eq!(stale(&loaded, Pipe::Pipe2d, 2)[..], [0x1200 / 4]);
@@ -425,7 +425,7 @@ mod tests {
             loaded.note_data(byte / 4, value);
         }
         assert_eq!(loaded.take_data(), Some((0x1218 / 4, 0x1C04 / 4)));
-        // It is no address, and stays when those are forgotten.
+        // Data stays when addresses are forgotten.
         assert!(stale(&loaded, Pipe::Pipe2d, 3).is_empty());
         loaded.forget_all();
         let found = [0x1C04, 0x1218, 0x1C00, 0x1240].map(|byte| loaded.data(byte / 4));
@@ -450,7 +450,7 @@ mod tests {
         let loaded = loaded();
         load(&loaded, Origin::Bare, [7, 8], true);
         loaded.forget_all();
-        // What comes to nothing is not lent.
+        // Values of a stream that is not placed are not lent.
         load(&loaded, Origin::Bare, [9, 9], false);
         loaded.begin(Origin::Bare);
         assert_eq!(loaded.lend(0x1228 / 4, |value| value + 1), 8);
@@ -478,7 +478,7 @@ mod tests {
         assert_eq!(missing(Origin::Same), of_3d & !own);
         assert_eq!(missing(Origin::Other), of_3d);
         assert_eq!(missing(Origin::Bare), 0);
-        // After commands without a context it is loaded once more.
+        // After commands without a context, the context is loaded again.
         place(Origin::Bare, false);
         assert_eq!(missing(Origin::Same), of_3d);
         place(Origin::Same, false);
@@ -493,7 +493,7 @@ mod tests {
         loaded.placed(false);
         assert!(!loaded.is_unsure());
         loaded.begin(Origin::Bare);
-        // That one was not placed.
+        // The previous stream was not placed.
         loaded.begin(Origin::Bare);
         loaded.placed(false);
         assert!(loaded.is_unsure());

@@ -2,13 +2,13 @@
 
 //! How far the YUV tiler reads and writes.
 //!
-//! The tiler packs YUV planes into a tiled surface of YUY2, for textures of video. While its
-//! `YUV_CONFIG` is on, a kick of the resolve engine starts it in place of a resolve. So it must not
-//! stay on for kicks of another stream: a stream loads all of these states itself, and turns the
-//! tiler off.
+//! The tiler packs YUV planes into a tiled surface of YUY2, for video textures. While `YUV_CONFIG`
+//! enables the tiler, a kick of the resolve engine starts the tiler instead of a resolve. So it
+//! must not stay on for kicks of another stream: a stream loads all of these states itself, and
+//! turns the tiler off.
 //!
-//! Pure logic, without imports but [`Problem`]: the software GPU's tests compare it with what the
-//! tiler touches.
+//! Pure logic, which imports only [`Problem`]: the software GPU's tests compare it with the bytes
+//! that the tiler accesses.
 //!
 //! The window is rounded up to the resolve engine's blocks of 16 x 4 pixels. Sources give two
 //! meanings to the stride of tiled surfaces; the one that reaches farther counts.
@@ -20,7 +20,7 @@ use super::bounds::Problem;
 /// `YUV_CONFIG` (a word address), the first of the tiler's states.
 pub(crate) const CONFIG: u32 = 0x1678 >> 2;
 
-/// `YUV_CONFIG`: the next kick starts the tiler.
+/// Bit of `YUV_CONFIG`: kicks start the tiler.
 pub(crate) const ENABLE: u32 = 1;
 
 /// Number of the tiler's states.
@@ -32,13 +32,13 @@ const WINDOW: usize = 1;
 const PLANES: [usize; 3] = [2, 4, 6];
 const TARGET: usize = 8;
 
-/// Formats of `YUV_CONFIG` (bits 5:4): colors of 2 x 2 pixels in two planes, or in one.
+/// Formats of `YUV_CONFIG` (bits 5:4): chroma, subsampled 2 x 2, in two planes or in one.
 const THREE_PLANES: u32 = 0;
 const NV12: u32 = 1;
 
 const STRIDE_BITS: u32 = 0x3_FFFF;
 
-/// What a stream has loaded so far of the tiler's states.
+/// The tiler's states, as a stream has loaded them so far.
 #[derive(Clone, Copy)]
 pub(crate) struct Tiler {
     values: [u32; COUNT],
@@ -67,7 +67,7 @@ impl Tiler {
         }
     }
 
-    /// The stream loads `state`. Without `in_pipe` the effect of the load is not known.
+    /// Notes a load of `state` by the stream. Without `in_pipe` its effect is not known.
     pub(crate) fn load(&mut self, state: u32, value: u32, in_pipe: bool) {
         // CAST: 32 bits into at least 32.
         let place = state.wrapping_sub(CONFIG) as usize;
@@ -123,7 +123,7 @@ impl Tiler {
         }
         let stride = self.stride(TARGET)?;
         let as_rows = last(stride, rows, 2 * columns);
-        // A row of tiles has four times the pixels and the stride of a row.
+        // A row of tiles has four times the pixels and four times the stride of a row.
         let as_tiles = last(4 * stride, rows / 4, 8 * columns);
         let end = as_rows.zip(as_tiles).map(|(rows, tiles)| rows.max(tiles));
         self.check(TARGET, end, last_of)
