@@ -1,19 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# The software GPU and a kernel of your own in QEMU, without the board's runner: all
-# that it takes, to be read and changed. It needs cargo, dtc, cpio, QEMU 10.1 or newer,
-# and a static busybox for the guest; no root. What each step is for:
-# Documentation/gpu-model.md.
+# Runs the software GPU and your own kernel in QEMU, without the board's runner. The
+# script is complete and easy to change. It needs cargo, dtc, cpio, QEMU 10.1 or newer,
+# and a static busybox for the guest, but not root. Documentation/gpu-model.md explains
+# each step.
 #
 # usage: standalone.sh BUILD BUSYBOX [COMMAND]
 #
-# BUILD    the folder where a 32-bit ARM kernel was built: zImage, and etnaviv as modules
+# BUILD    the build folder of a 32-bit ARM kernel with zImage and with etnaviv as modules
 # BUSYBOX  a static busybox for armhf
-# COMMAND  what the guest's shell runs; default: what etnaviv says of the GPU
+# COMMAND  command for the guest's shell; default: print etnaviv's information on the GPU
 #
 # BOARD=gc2000|gc880|gc320|gc3000|dove, QEMU=PROGRAM, LIMIT=120
-# Exit status: the command's; 3 if the GPU saw a breach of the hardware's rules.
+# Exit status: that of COMMAND; 3 if the GPU model recorded violations.
 
 set -euo pipefail
 [ $# -ge 2 ] || { sed -n '3,/^$/s/^# \{0,1\}//p' "$0" >&2; exit 64; }
@@ -23,16 +23,16 @@ command=${3:-'dmesg | grep etnaviv; cat /sys/kernel/debug/dri/*/gpu'}
 tests=$(realpath "$(dirname "$0")/..")
 qemu=${QEMU:-qemu-system-arm}
 model=
-work=$(mktemp -d /tmp/gpu.XXXXXX) # a socket's path has 107 bytes at most
+work=$(mktemp -d /tmp/gpu.XXXXXX) # a socket's path has at most 107 bytes
 trap '[ -z "$model" ] || kill "$model" 2>/dev/null || true; rm -rf "$work"' EXIT
 
-# The GPU is a program of the host.
+# The GPU model runs on the host.
 (cd "$tests" && cargo build --quiet --release -p gpu-model)
 "${CARGO_TARGET_DIR:-$tests/target}/release/gpu-model" --socket "$work/socket" --report "$work/gpu.json" \
 	--board "${BOARD:-gc2000}" &
 model=$!
 
-# The guest's files: busybox, the modules in the order in which they are loaded, /init.
+# The guest's files: busybox, the modules in load order, /init.
 mkdir -p "$work"/root/{bin,dev,proc,sys,modules}
 cp "$busybox" "$work/root/bin/busybox"
 number=10
@@ -58,7 +58,7 @@ END
 chmod +x "$work/root/init"
 (cd "$work/root" && find . | cpio --quiet -o -H newc) >"$work/initrd"
 
-# The machine's device tree with the GPU as a platform device: the registers are at BAR 0 of PCI slot 1, and its
+# The machine's device tree with the GPU as a platform device. The registers are at BAR 0 of PCI slot 1, and the
 # interrupt is that slot's INTA.
 machine=virt,highmem=off,memory-backend=ram
 shared=(-m 512 -object "memory-backend-memfd,id=ram,size=512M,share=on" -nodefaults -display none)
@@ -87,7 +87,7 @@ END
 } >"$work/board.dts"
 dtc -q -I dts -O dtb -o "$work/board.dtb" "$work/board.dts"
 
-# The GPU sees the guest's memory only if that is shared (share=on, above).
+# The GPU can access the guest's memory only if it is shared (share=on, above).
 tries=0
 until [ -S "$work/socket" ]; do
 	tries=$((tries + 1))
@@ -101,7 +101,7 @@ timeout "${LIMIT:-120}" "$qemu" -M "$machine" -cpu cortex-a15 -smp 1 "${shared[@
 	-device "{\"driver\":\"vfio-user-pci\",\"socket\":{\"path\":\"$work/socket\",\"type\":\"unix\"},\"addr\":\"1\"}" |
 	tee "$work/log"
 
-# The model ends with the machine, and says what it saw.
+# The model exits when the machine does. Its exit status shows whether there were violations.
 status=0
 wait "$model" || status=$?
 model=

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What 3D draws cost the host: command streams through the whole model, on plain memory, as a GC880. For a frame on one
-//! thread, and on two: processor time of the thread that has more of it, and how long it takes. Each is the best of many,
-//! for what else runs on the host only adds to it; on a busy host only processor time means something. Both must draw
-//! the same, and count the same.
+//! Cost of 3D draws on the host: command streams through the whole model, on plain memory, as a GC880. Measures a frame
+//! on one thread and on two: processor time of the busier thread, and elapsed time. Each value is the best of many
+//! runs, because other load on the host only adds time. On a busy host only processor time is meaningful. Both runs
+//! must draw and count the same.
 //!
 //! usage: cargo bench -p gpu-model [-- NAME]
 
@@ -19,7 +19,7 @@ use gpu_model::registers::*;
 use rustix::time::clock_gettime;
 use rustix::time::ClockId;
 
-/// Guest RAM, where GPU address 0 is.
+/// Guest RAM, and the address of GPU address 0.
 const RAM: u32 = 0x4000_0000;
 const RAM_BYTES: usize = 16 << 20;
 const BUFFER: u32 = 0x1000;
@@ -29,11 +29,11 @@ const DEPTH: u32 = 0x40_0000;
 const VERTICES: u32 = 0x60_0000;
 const TEXTURE: u32 = 0x70_0000;
 const TEXELS: u32 = 256;
-/// Pixels, across and down.
+/// Width and height in pixels.
 const SIZE: [u32; 2] = [640, 480];
 const FRAMES: usize = 60;
 
-/// Processor time of this thread, and of the others.
+/// Processor time of this thread, and of all other threads.
 fn used() -> [Duration; 2] {
     let [this, all] = [ClockId::ThreadCPUTime, ClockId::ProcessCPUTime].map(|clock| {
         let now = clock_gettime(clock);
@@ -42,16 +42,16 @@ fn used() -> [Duration; 2] {
     [this, all.saturating_sub(this)]
 }
 
-/// What is drawn: the pixel shader, vertices of place and colour, and how many triangles.
+/// A scene: pixel shader, vertices of position and color, and number of triangles.
 struct Scene {
     name: &'static str,
     pixel_shader: String,
     vertices: Vec<[f32; 8]>,
-    /// Pixels that it draws at least, and at most.
+    /// Minimum and maximum number of pixels drawn.
     pixels: [u64; 2],
 }
 
-/// A quadrangle over so much of the target, from its left top corner on.
+/// A quadrangle over this fraction of the target, from its top left corner.
 fn sheet([right, bottom]: [f32; 2]) -> Vec<[f32; 8]> {
     let corner = |x: f32, y: f32| [2.0 * x - 1.0, 2.0 * y - 1.0, 0.0, 1.0, x, y, 0.5, 1.0];
     [
@@ -66,7 +66,7 @@ fn sheet([right, bottom]: [f32; 2]) -> Vec<[f32; 8]> {
     .to_vec()
 }
 
-/// The whole target in so many columns and rows of quadrangles.
+/// The whole target as columns and rows of quadrangles.
 fn mesh([columns, rows]: [usize; 2]) -> Vec<[f32; 8]> {
     let cells = (0..rows).flat_map(|row| (0..columns).map(move |column| [column, row]));
     let corners = cells.flat_map(|[column, row]| {
@@ -80,7 +80,7 @@ fn mesh([columns, rows]: [usize; 2]) -> Vec<[f32; 8]> {
     corners.collect()
 }
 
-/// A cube as kmscube has it: turned, seen from not far, some eighth of the target.
+/// The cube of kmscube: rotated and seen from nearby, about an eighth of the target.
 fn cube() -> Vec<[f32; 8]> {
     let mut vertices = Vec::new();
     for axis in 0..3 {
@@ -167,7 +167,7 @@ fn scenes() -> Vec<Scene> {
     ]
 }
 
-/// Words of an instruction.
+/// Words per instruction.
 const WORDS: u32 = 4;
 
 const fn load(address: u32, count: u32) -> u32 {
@@ -206,7 +206,7 @@ fn commands(scene: &Scene) -> Vec<u32> {
         (PA_VIEWPORT_SCALE, &[half[0], half[1], one]),
         (PA_VIEWPORT_OFFSET, &[half[0], half[1], 0]),
         (PA_SYSTEM_MODE, &[0x11]),
-        // What looks away is left out.
+        // Back faces are culled.
         (PA_CONFIG, &[2 << 12 | 1 << 16]),
         (GL_VARYING_NUM_COMPONENTS, &[4]),
         (SE_SCISSOR, &[0, 0, edge[0], edge[1]]),
@@ -268,9 +268,9 @@ impl Rig {
         memory.write(RAM + address, &bytes).expect("memory");
     }
 
-    /// Draws a frame, on what is far: the processor time that the busier thread took, and how long.
+    /// Draws a frame over the farthest depth. Returns the processor time of the busier thread, and the elapsed time.
     fn frame(&self, words: u32) -> [Duration; 2] {
-        // Supertiles are of 64 rows.
+        // Supertiles have 64 rows.
         let bytes = SIZE[0] * SIZE[1].next_multiple_of(64) * 4;
         self.put(DEPTH, vec![0xffff_ff00; bytes as usize / 4]);
         let (start, before) = (Instant::now(), used());
@@ -285,7 +285,7 @@ impl Rig {
         [busier, elapsed]
     }
 
-    /// Draws a scene often. The best times of a frame, and all that memory holds in the end.
+    /// Draws a scene repeatedly. Returns the best times of a frame, and the final contents of memory.
     fn draw(&self, scene: &Scene) -> ([Duration; 2], Vec<u8>) {
         let vertices = scene.vertices.iter().flatten();
         self.put(VERTICES, vertices.map(|value| value.to_bits()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory through the MMU, as commands and jobs see it, and the findings about what went wrong there.
+//! Memory access of commands and jobs through the MMU, and reports of failed accesses.
 
 use std::collections::VecDeque;
 use std::fmt::LowerHex;
@@ -25,19 +25,19 @@ use crate::strict::hex;
 use crate::strict::Fetched;
 use crate::strict::Finding;
 
-/// Commands that a report shows before the one at fault.
+/// Number of earlier commands that a report shows.
 const HISTORY: usize = 12;
 /// Bytes at MMU v2's safe address.
 const SAFE_BYTES: u32 = 64;
 
-/// The commands that a front end executed last: address and first two words.
+/// The last commands that a front end executed: address and first two words.
 pub(crate) struct History {
     commands: VecDeque<(u32, u64)>,
     describe: fn(u32, u32) -> String,
 }
 
 impl History {
-    /// None so far. `describe` puts the two words of a command into those of the field.
+    /// An empty history. `describe` converts the two words of a command to text.
     pub(crate) fn new(describe: fn(u32, u32) -> String) -> Self {
         Self {
             commands: VecDeque::new(),
@@ -53,12 +53,12 @@ impl History {
         self.commands.push_back((address, unit));
     }
 
-    /// Forgets all.
+    /// Removes all commands.
     pub(crate) fn clear(&mut self) {
         self.commands.clear();
     }
 
-    /// What a report says about the command at a position.
+    /// A report about the command at a position.
     pub(crate) fn finding(&self, detail: String, (address, unit): (u32, u64)) -> Finding {
         let recent = self.commands.iter().map(|(address, unit)| {
             let (word0, word1) = (*unit as u32, (*unit >> 32) as u32);
@@ -77,18 +77,18 @@ impl History {
     }
 }
 
-/// Memory through the MMU, as one command or job sees it.
+/// Memory access of one command or job through the MMU.
 pub(crate) struct MemoryBus<'a> {
     gpu: &'a Gpu,
     mmu: &'a mut dyn Mmu,
     setup: &'a Setup,
     memory: &'a Snapshot,
     history: &'a History,
-    /// Stream position to report, and the words there.
+    /// Stream position for reports, and the words there.
     position: (u32, u64),
-    /// The two low bits of every address, on cores that have a tag there.
+    /// The tag for the two low bits of every address, on cores with tags.
     tag: Option<u32>,
-    /// Each kind of mistake is reported once a job.
+    /// Kinds of mistakes already reported. Each is reported once per job.
     reported: Vec<(ViolationKind, bool)>,
     /// Bytes read so far.
     pub(crate) read: u64,
@@ -97,7 +97,7 @@ pub(crate) struct MemoryBus<'a> {
 }
 
 impl<'a> MemoryBus<'a> {
-    /// Memory as the command at a position sees it.
+    /// Memory access for the command at a position.
     pub(crate) fn new(
         gpu: &'a Gpu,
         mmu: &'a mut dyn Mmu,
@@ -121,7 +121,7 @@ impl<'a> MemoryBus<'a> {
         }
     }
 
-    /// Gives all addresses from now on this tag.
+    /// Sets the tag of all further addresses.
     pub(crate) fn set_tag(&mut self, tag: u32) {
         self.tag = Some(tag);
     }
@@ -147,7 +147,7 @@ impl MemoryBus<'_> {
         }
     }
 
-    /// Physical address and bytes that it is good for; `None` after a fault, which is reported.
+    /// Physical address and number of bytes that the translation covers. `None` after a fault, which is reported.
     pub(crate) fn translate(
         &mut self,
         port: Port,
@@ -157,7 +157,7 @@ impl MemoryBus<'_> {
         let Some(tag) = self.tag else {
             return self.translate_whole(port, address, write);
         };
-        // The tag takes the place of the two low bits, which need no translation.
+        // The tag replaces the two low bits, which need no translation.
         let low = address % 4;
         let (physical, span) = self.translate_whole(port, address - low | tag, write)?;
         Some((physical + u64::from(low), span - low))
@@ -227,7 +227,7 @@ impl MemoryBus<'_> {
         }
     }
 
-    /// MMU v2 does not let an access through: reads see the 64 bytes at the safe address, writes are lost.
+    /// Handles an access that MMU v2 refuses: reads return the 64 bytes at the safe address, writes are lost.
     fn refused(
         &mut self,
         port: Port,
@@ -256,7 +256,7 @@ impl MemoryBus<'_> {
         Some((u64::from(safe + offset), SAFE_BYTES - offset))
     }
 
-    /// Calls `access` for each stretch that one translation covers; `None` = no translation.
+    /// Calls `access` for each range that one translation covers; `None` = no translation.
     fn stretches(
         &mut self,
         port: Port,
@@ -301,7 +301,7 @@ impl Bus for MemoryBus<'_> {
     }
 
     fn write(&mut self, port: Port, address: u32, data: &[u8]) {
-        // A reset that came in the middle must not be followed by writes.
+        // Do not write after a reset that came during the work.
         if self.aborted() {
             return;
         }
@@ -363,7 +363,7 @@ impl Bus for MemoryBus<'_> {
     }
 
     fn peek(&self) -> Option<&dyn Peek> {
-        // Without TLBs each access looks into the tables, and is counted.
+        // Without TLBs, each access reads the tables and is counted.
         let has_tlbs = self.gpu.faults.tlb_off.load(Relaxed) == 0;
         (has_tlbs && self.tag.is_none()).then_some(self)
     }
@@ -372,7 +372,7 @@ impl Bus for MemoryBus<'_> {
         for touched in &part.touched {
             let now = self.translate(touched.port, touched.address, touched.write);
             let now = now.map_or(0, |(physical, _)| physical);
-            // The table was changed while the draw was under way.
+            // The table changed during the draw.
             let stale = (now != touched.physical).then_some((touched.physical, now));
             self.check_stale(touched.port, touched.address, touched.write, stale);
         }

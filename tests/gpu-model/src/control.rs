@@ -36,12 +36,12 @@ impl Counters {
         self.cell(offset).store(value, Relaxed);
     }
 
-    /// All to 0.
+    /// Sets all counters to 0.
     pub fn reset(&self) {
         self.0.iter().for_each(|cell| cell.store(0, Relaxed));
     }
 
-    /// Names and values.
+    /// Names and values of all counters.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         counter::ALL
             .iter()
@@ -49,57 +49,57 @@ impl Counters {
     }
 }
 
-/// Faults that the guest armed; the fields are registers of [`gpu_control::fault`].
+/// Faults that the guest armed. The fields are registers of [`gpu_control::fault`].
 #[derive(Default)]
 pub struct Faults {
     /// Commands until the front end hangs.
     pub hang_at_command: AtomicU32,
     /// Draws until the front end hangs.
     pub hang_at_draw: AtomicU32,
-    /// Events that raise no interrupt.
+    /// Number of events that raise no interrupt.
     pub drop_interrupts: AtomicU32,
     /// Delay of interrupts in microseconds.
     pub delay_interrupts: AtomicU32,
-    /// Late interrupts wait for further events.
+    /// Delayed interrupts wait for further events.
     pub gather_interrupts: AtomicU32,
-    /// Events that raise one interrupt too many.
+    /// Number of events that raise an additional interrupt.
     pub duplicate_interrupts: AtomicU32,
-    /// Resets that never become idle.
+    /// Number of resets that never become idle.
     pub reset_stuck: AtomicU32,
-    /// What the model register shows.
+    /// Value of the model register.
     pub identity: AtomicU32,
     /// The register block is dead.
     pub dead: AtomicU32,
-    /// Microseconds that idle bits lag.
+    /// Microseconds by which idle bits lag.
     pub idle_delay: AtomicU32,
     /// TLBs keep nothing.
     pub tlb_off: AtomicU32,
-    /// Events that are lost.
+    /// Number of lost events.
     pub lose_events: AtomicU32,
-    /// The front end stands still.
+    /// The front end does not run.
     pub hold: AtomicU32,
-    /// How a VG core's events come.
+    /// Order of a VG core's events.
     pub event_order: AtomicU32,
-    /// How the front end hangs.
+    /// Kind of the front end's hang.
     pub hang_kind: AtomicU32,
-    /// Draws until the one that never ends.
+    /// Draws until one that never ends.
     pub endless_draw: AtomicU32,
-    /// Microseconds more for each draw.
+    /// Additional microseconds for each draw.
     pub slow_draws: AtomicU32,
-    /// What the model register shows from the next reset on.
+    /// Value of the model register after the next reset.
     pub identity_after_reset: AtomicU32,
-    /// Draws of this colour hang.
+    /// Draws of this color hang.
     pub hang_at_colour: AtomicU32,
-    /// Soft resets do not become idle.
+    /// Soft resets do not become idle until the reset line resets the core.
     pub reset_needs_line: AtomicU32,
-    /// The same until it has lost its power.
+    /// Soft resets do not become idle until the core has lost its power.
     pub reset_needs_power: AtomicU32,
-    /// Bytes that the front end's address runs ahead of a stall.
+    /// Bytes by which the front end's address runs ahead of a stall.
     pub fetch_ahead: AtomicU32,
 }
 
 impl Faults {
-    /// Counts a fault that is armed for the next n occasions down. True if it was armed.
+    /// Counts down a fault that is armed for the next n occasions. Returns true if it was armed.
     pub fn take(cell: &AtomicU32) -> bool {
         let less = |left| match left {
             0 => None,
@@ -109,7 +109,7 @@ impl Faults {
         cell.fetch_update(Relaxed, Relaxed, less).is_ok()
     }
 
-    /// Counts a fault that is armed for the n-th occasion down. True at that occasion.
+    /// Counts down a fault that is armed for the n-th occasion. Returns true at that occasion.
     pub fn reached(cell: &AtomicU32) -> bool {
         cell.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)) == Ok(1)
     }
@@ -170,7 +170,7 @@ impl Faults {
     }
 }
 
-/// The registers of the control BAR that hold something of their own.
+/// State of the control BAR's own registers.
 #[derive(Default)]
 pub struct ControlBar {
     state_index: AtomicU32,
@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(bar.read(&gpu, fault::RESET_NEEDS_LINE), 0);
         assert!(soft_reset());
         assert_eq!(bar.read(&gpu, counter::LINE_RESETS), 1);
-        // One that never resets does not by its line either.
+        // If the core never resets, its reset line does not help either.
         bar.write(&gpu, fault::RESET_STUCK, u32::MAX);
         pulse();
         assert!(!soft_reset());
@@ -378,7 +378,7 @@ mod tests {
             layout::POWER_CLOCK | layout::POWER_DOMAIN
         );
         gpu.mmio_write(MC_MEMORY_BASE_ADDR_FE, 0x1000);
-        // The clock alone: it keeps its state.
+        // The clock alone: the core keeps its state.
         bar.write(&gpu, layout::POWER, layout::POWER_DOMAIN);
         assert_eq!(last(), None);
         gpu.mmio_read(HI_IDLE_STATE);
@@ -389,7 +389,7 @@ mod tests {
             layout::POWER_DOMAIN | layout::POWER_CLOCK,
         );
         assert_eq!(gpu.mmio_read(MC_MEMORY_BASE_ADDR_FE), 0x1000);
-        // Power: it does not.
+        // Power: the core loses its state.
         bar.write(&gpu, layout::POWER, 0);
         gpu.mmio_write(MC_MEMORY_BASE_ADDR_FE, 0x2000);
         bar.write(
@@ -467,7 +467,7 @@ mod tests {
         );
         assert_eq!(memory.read_u32(0x2000u32 + 4 * 0xffff).ok(), Some(9));
         assert_eq!(memory.read_u32(0x2000u32 + 4 * 0x482).ok(), Some(0));
-        // Nothing is there.
+        // No memory at this address.
         bar.write(&gpu, layout::STATE_DUMP, 0x9000_0000);
     }
 

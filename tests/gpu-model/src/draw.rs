@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Drawing in 3D: from a draw command to pixels (sources.md, 3D).
+//! 3D drawing, from a draw command to pixels (sources.md, 3D).
 //!
-//! A draw has a copy of all states that it looks at, taken when its command was fetched. It fetches vertices ([`fetch`]),
-//! shades 64 at once, puts primitives together ([`assemble`]), clips them and sets them up ([`setup`]), finds their
-//! pixels in blocks of 8 x 8 ([`raster`]), shades those, and tests, blends and writes them ([`pixel`]).
+//! A draw has a copy of all states that it uses, taken when its command was fetched. It fetches vertices ([`fetch`]),
+//! shades 64 at once, assembles primitives ([`assemble`]), clips them and sets them up ([`setup`]), finds their pixels
+//! in blocks of 8 x 8 ([`raster`]), shades those, and tests, blends and writes them ([`pixel`]).
 //!
-//! Where much is to be drawn it is cut into [`PARTS`], each with a texture cache of its own and copies of the memory that it
-//! touches ([`view`]). How many threads draw the parts changes nothing but the time.
+//! Large draws are split into [`PARTS`]. Each part has its own texture cache and copies of the memory that it accesses
+//! ([`view`]). The number of threads that draw the parts affects only the time.
 //!
-//! Not modelled and refused by [`Draw::new`]: several render targets, several samples a pixel, targets of floating
-//! point and sRGB, rectangles, vertices of other endianness.
+//! Not modeled and refused by [`Draw::new`]: several render targets, several samples per pixel, floating-point and sRGB
+//! targets, rectangles, vertices of other endianness.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -67,9 +67,9 @@ pub use view::Peek;
 pub(crate) use view::Traffic;
 pub use view::PAGE;
 
-/// Most varyings.
+/// Maximum number of varyings.
 pub const VARYINGS: usize = 16;
-/// States that every draw looks at: first and one past the last.
+/// States that every draw uses: first, and one past the last.
 const STATES: [(u32, u32); 10] = [
     (FE_VERTEX_ELEMENT_CONFIG, 0x06c0),
     (VS_END_PC, 0x0870),
@@ -82,40 +82,40 @@ const STATES: [(u32, u32); 10] = [
     (GL_MULTI_SAMPLE_CONFIG, 0x3858),
     (NFE_VERTEX_STREAMS_BASE_ADDR, 0x1_46c0),
 ];
-/// Vertices that are shaded before their primitives are set up.
+/// Number of vertices that are shaded before their primitives are set up.
 const CHUNK: usize = 1024;
-/// Shapes that are set up before they are drawn.
+/// Number of shapes that are set up before they are drawn.
 const SHAPES: usize = 4096;
-/// Parts that much drawing is cut into: bands of [`BAND`] rows belong to one after the other.
+/// Number of parts of a large draw. Bands of [`BAND`] rows are assigned to the parts in turn.
 pub const PARTS: usize = 4;
-/// A multiple of the blocks' rows, so that no block is in two parts; and of what a word of tile status is for, so that they
-/// rarely meet there.
+/// A multiple of the height of a block, so that no block is in two parts. Also a multiple of the rows covered by a word
+/// of tile status, so that parts rarely share such a word.
 const BAND: i32 = 16;
-/// Pixels, by the shapes' bounds, from which on it is cut: below, threads cost more than they save.
+/// Number of pixels, by the shapes' bounds, from which a draw is split. Below it, threads cost more than they save.
 const LARGE: u64 = 16 << 10;
-/// Vectors of constants that a shader can name.
+/// Number of constant vectors that a shader can address.
 const CONSTANTS: u32 = 256;
-/// Words of an instruction.
+/// Words per instruction.
 const WORDS: u32 = 4;
-/// Instructions of a shader in memory of its own.
+/// Number of instructions of a shader that has its own memory.
 const OWN_INSTRUCTIONS: u32 = 256;
 
-/// What a core's feature words say about 3D.
+/// A core's 3D capabilities, from its feature words.
 #[derive(Clone, Copy, Debug)]
 pub struct Core {
-    /// What its shaders can do.
+    /// Capabilities of its shaders.
     pub features: Features,
-    /// What its texture units can do.
+    /// Capabilities of its texture units.
     pub textures: texture::Features,
-    /// Samplers of both shaders.
+    /// Number of samplers of both shaders.
     samplers: u32,
-    /// How it keeps the status of tiles.
+    /// Format of its tile status.
     pub status: StatusFormat,
-    /// Its pixel pipes.
+    /// Number of its pixel pipes.
     pub pixel_pipes: usize,
     /// Both shaders' instructions are in one memory.
     has_common_instructions: bool,
-    /// Instructions may come from the memory of the machine.
+    /// Instructions may come from the machine's memory.
     has_instruction_cache: bool,
     /// Both shaders' constants are in one memory (HALTI1).
     has_common_constants: bool,
@@ -125,7 +125,7 @@ pub struct Core {
     has_new_streams: bool,
     /// Indices of 32 bits.
     has_long_indices: bool,
-    /// Depth goes from -w to w, and is converted.
+    /// Depth ranges from -w to w and is converted.
     converts_depth: bool,
     /// Logic operations.
     has_logic_op: bool,
@@ -136,7 +136,7 @@ pub struct Core {
 }
 
 impl Core {
-    /// Those of a core.
+    /// The capabilities of a core.
     pub fn of(core: &Personality, status: StatusFormat) -> Self {
         let minor = |word: usize, bit: u32| core.minor[word] >> bit & 1 != 0;
         Self {
@@ -158,12 +158,13 @@ impl Core {
         }
     }
 
-    /// Whether the shaders' code is in the memory of the machine.
+    /// Whether the shaders' code is in the machine's memory.
     fn has_code_in_memory(&self, states: &StateBlock) -> bool {
         self.has_instruction_cache && states.get(VS_ICACHE_CONTROL) & 1 != 0
     }
 
-    /// Where a shader's code is: the first word's byte address, of a state or in memory, and how many instructions.
+    /// The location of a shader's code: byte address of the first word (of a state or in memory), and number of
+    /// instructions.
     fn code(&self, states: &StateBlock, is_pixel: bool) -> Result<(u32, u32), String> {
         let [range, start, end, address] = match is_pixel {
             false => [VS_RANGE, VS_START_PC, VS_END_PC, VS_INST_ADDR],
@@ -188,18 +189,18 @@ impl Core {
     }
 }
 
-/// What a draw command says.
+/// A decoded draw command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// What is drawn, as the command has it.
+    /// Primitive type, as encoded in the command.
     pub kind: u32,
-    /// The first vertex, or index.
+    /// The first vertex or index.
     pub start: u32,
-    /// Vertices.
+    /// Number of vertices.
     pub vertices: u32,
-    /// What is added to an index, if there are indices.
+    /// Base added to each index; `None`: the draw has no indices.
     pub indexed: Option<u32>,
-    /// How often.
+    /// Number of instances.
     pub instances: u32,
 }
 
@@ -228,10 +229,10 @@ impl Command {
     }
 }
 
-/// A shader with what it runs on.
+/// A shader with its constants.
 #[derive(Clone, Debug)]
 pub struct Stage {
-    /// Decoded.
+    /// The decoded shader.
     pub program: Arc<Program>,
     constants: Vec<[f32; 4]>,
     temporaries: usize,
@@ -242,7 +243,7 @@ impl Stage {
         Wave::new(self.temporaries.max(least))
     }
 
-    /// Runs the shader for a wave: with derivatives if that is of pixels.
+    /// Runs the shader for a wave, with derivatives if the wave consists of pixels.
     fn run(
         &self,
         samplers: &[Option<Setup>],
@@ -275,37 +276,37 @@ impl Stage {
     }
 }
 
-/// Why a draw does not end.
+/// Reason why a draw did not finish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// A shader that never ends, at this instruction.
     Endless(usize),
-    /// What silicon hangs at.
+    /// Silicon would hang for this reason.
     Hang(String),
-    /// A reset.
+    /// A reset aborted the draw.
     Aborted,
 }
 
-/// What a draw did.
+/// Work done by a draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Vertices shaded.
     pub vertices: u64,
-    /// Primitives put together.
+    /// Primitives assembled.
     pub primitives: u64,
-    /// Primitives that face away, or cover nothing.
+    /// Primitives that face away or cover nothing.
     pub culled: u64,
-    /// Primitives that were cut by, or are outside of, the view.
+    /// Primitives that cross the view's boundary or lie outside.
     pub clipped: u64,
     /// Squares of 2 x 2 pixels shaded.
     pub quads: u64,
     /// Pixels that passed all tests.
     pub pixels: u64,
-    /// Instructions of vertices and of pixels.
+    /// Instructions for vertices and for pixels.
     pub instructions: [u64; 2],
-    /// Texture instructions of vertices and pixels.
+    /// Texture instructions for vertices and pixels.
     pub requests: u64,
-    /// Texels that they took.
+    /// Texels that they read.
     pub texels: u64,
 }
 
@@ -325,16 +326,16 @@ impl Counts {
     }
 }
 
-/// What a part has from one draw to the next.
+/// Data that a part keeps between draws.
 #[derive(Default)]
 struct Part {
     textures: Cache,
     room: Vec<Box<view::Page>>,
 }
 
-/// Who draws, and with what.
+/// The threads that draw, and their data.
 pub struct Workers {
-    /// What is drawn whole, and vertices, use the first.
+    /// Draws that are not split, and vertices, use the first part.
     parts: [Part; PARTS],
     threads: usize,
     /// See [`LARGE`].
@@ -342,7 +343,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// So many threads, the caller's included.
+    /// Workers with this number of threads, including the caller's.
     pub fn new(threads: usize) -> Self {
         Self {
             parts: Default::default(),
@@ -351,7 +352,7 @@ impl Workers {
         }
     }
 
-    /// The texture caches forget all.
+    /// Clears the texture caches.
     pub fn drop_textures(&mut self) {
         for part in &mut self.parts {
             part.textures.drop_all();
@@ -359,18 +360,18 @@ impl Workers {
     }
 }
 
-/// Memory as the texture units see it.
+/// Memory as seen by the texture units.
 struct TextureMemory<'a>(&'a mut dyn Bus);
 
 impl Memory for TextureMemory<'_> {
     fn read(&mut self, address: u32, bytes: &mut [u8]) -> Result<(), Fault> {
-        // What is not there is reported by the bus, and reads as 0.
+        // The bus reports memory that does not exist, and it reads as 0.
         self.0.read(Port::Texture, address, bytes);
         Ok(())
     }
 }
 
-/// A draw, ready to be done.
+/// A draw, ready to run.
 #[derive(Clone, Debug)]
 pub struct Draw {
     core: Core,
@@ -378,20 +379,20 @@ pub struct Draw {
     command: Command,
     vertex: Stage,
     pixel: Stage,
-    /// By number; those that no shader names are `None`.
+    /// By number; `None` for samplers that no shader uses.
     samplers: Vec<Option<Setup>>,
 }
 
-/// What is wrong with a draw.
+/// Reason why a draw is refused.
 type Wrong = (ViolationKind, String);
 
 impl Draw {
-    /// The draw that a command asks for, with `state` as the states are now (by byte address). `elements` vertex elements
-    /// were loaded. `fetch` reads so many words of memory; `decode` decodes shaders, or has done so before.
+    /// Prepares the draw of a command. `state` gives the current states by byte address. `elements` vertex elements
+    /// were loaded. `fetch` reads a number of words from memory. `decode` decodes shaders or returns a cached result.
     ///
     /// # Errors
     ///
-    /// What silicon hangs at, or the model lacks.
+    /// A reason for which silicon hangs, or a feature that the model lacks.
     pub fn new(
         core: Core,
         command: Command,
@@ -463,7 +464,7 @@ impl Draw {
         Ok(draw)
     }
 
-    /// The samplers that programs name.
+    /// The samplers that the shaders use.
     fn samplers(
         core: &Core,
         programs: &[&Program; 2],
@@ -519,12 +520,13 @@ impl Draw {
         .or_else(unsupported)
     }
 
-    /// Does it, with the tiles that the texture caches have. Returns what it did, and why it does not end, if it does not.
+    /// Runs the draw with the tiles in the texture caches. Returns the work done, and the reason if the draw does not
+    /// finish.
     pub fn run(&self, workers: &mut Workers, bus: &mut dyn Bus) -> (Counts, Result<(), Stop>) {
         let mut run = Run::new(self, workers);
         let result =
             (0..self.command.instances).try_for_each(|instance| run.instance(instance, bus));
-        // What came before a vertex that never ends is drawn.
+        // Draw everything before the vertex whose shader never ends.
         let result = match result {
             Err(Stop::Aborted) => Err(Stop::Aborted),
             result => run.paint(bus).and(result),
@@ -536,7 +538,7 @@ impl Draw {
     }
 }
 
-/// A draw under way.
+/// A draw in progress.
 struct Run<'a> {
     draw: &'a Draw,
     workers: &'a mut Workers,
@@ -545,14 +547,14 @@ struct Run<'a> {
     painter: Painter<'a>,
     counts: Counts,
     vertex_wave: Wave,
-    /// Of the present chunk: vertices, where each is, those that were shaded, and the primitives.
+    /// For the current chunk: vertices to shade, their positions in the list, shaded vertices, and primitives.
     wanted: Vec<u32>,
     places: HashMap<u32, usize>,
     shaded: Vec<Vertex>,
     primitives: Vec<Primitive>,
-    /// Not drawn yet.
+    /// Shapes that are not drawn yet.
     shapes: Vec<Shape>,
-    /// Temporaries of the vertex shader's outputs, position first.
+    /// Temporaries that hold the vertex shader's outputs, position first.
     outputs: Vec<usize>,
     has_size: bool,
 }
@@ -612,7 +614,7 @@ impl<'a> Run<'a> {
         self.chunk(instance, bus)
     }
 
-    /// Gives the vertices of new primitives their places.
+    /// Assigns list positions to the vertices of new primitives.
     fn collect(&mut self) {
         for primitive in self.primitives.iter_mut().rev() {
             if primitive.is_placed {
@@ -630,7 +632,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Shades the vertices and makes shapes of the primitives.
+    /// Shades the vertices and sets up the primitives as shapes.
     fn chunk(&mut self, instance: u32, bus: &mut dyn Bus) -> Result<(), Stop> {
         let wanted = std::mem::take(&mut self.wanted);
         self.places.clear();
@@ -674,7 +676,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Draws shapes in parts.
+    /// Splits the shapes into parts and draws them.
     fn cut(&mut self, shapes: &[Shape], bus: &mut dyn Bus) -> Cut {
         let Some(peek) = bus.peek() else {
             return Cut::Dropped(0);
@@ -710,7 +712,7 @@ impl<'a> Run<'a> {
         };
         thread::scope(|scope| {
             for _ in 1..threads {
-                // Where there is no thread to be had, this one draws all.
+                // If no thread can be started, this one draws everything.
                 let _ = thread::Builder::new().spawn_scoped(scope, work);
             }
             work();
@@ -728,7 +730,7 @@ impl<'a> Run<'a> {
         if is_drawn {
             return Cut::Drawn;
         }
-        // What they hold depends on who came how far.
+        // Their contents depend on the timing of the parts.
         self.workers.drop_textures();
         Cut::Dropped(shown)
     }
@@ -772,20 +774,21 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What came of a cut.
+/// Result of a split draw.
 enum Cut {
     Drawn,
-    /// All that the parts did: it is to be drawn in order. The counters have moved so often.
+    /// The results of all parts were dropped, and the draw must run in order. The progress counters have already
+    /// advanced this often.
     Dropped(u64),
 }
 
-/// Draws shapes, all of each or a part's bands.
+/// Draws shapes: all rows, or only a part's bands.
 struct Painter<'a> {
     draw: &'a Draw,
     pixels: PixelEngine,
     counts: Counts,
     wave: Wave,
-    /// Which temporary the colour is.
+    /// The temporary with the color.
     colour: usize,
 }
 
@@ -803,7 +806,7 @@ impl<'a> Painter<'a> {
         }
     }
 
-    /// Tells the bus the rest. Returns what was done.
+    /// Reports the remaining pixels to the bus. Returns the work done.
     fn finish(&mut self, bus: &mut dyn Bus) -> Counts {
         self.pixels.tell(bus);
         Counts {
@@ -813,7 +816,7 @@ impl<'a> Painter<'a> {
         }
     }
 
-    /// Draws blocks of a shape. The counters have moved `shown` times ahead.
+    /// Draws blocks of a shape. The progress counters are `shown` steps ahead.
     fn shape(
         &mut self,
         shape: &Shape,
@@ -824,7 +827,7 @@ impl<'a> Painter<'a> {
         let mut row = None;
         for block in blocks {
             if row.replace(block.y) != Some(block.y) {
-                // The counters show that the draw goes on.
+                // Show progress in the counters.
                 self.pixels.tell(bus);
                 match shown.checked_sub(1) {
                     Some(left) => *shown = left,
@@ -851,7 +854,7 @@ impl<'a> Painter<'a> {
         let mut mask = block.mask;
         let program = &self.draw.pixel.program;
         let moves_depth = program.moves_depth() && self.pixels.tests_depth_late();
-        // Where nothing that comes later discards or moves a pixel, the test may come first, and saves work.
+        // If no later stage discards pixels or changes their depth, test early to save work.
         let is_early = !program.kills() && !moves_depth && !self.pixels.tests_alpha();
         if is_early {
             mask = self
@@ -868,7 +871,7 @@ impl<'a> Painter<'a> {
         if !is_early {
             if moves_depth {
                 for (depth, moved) in depths.iter_mut().zip(wave.temps[0][2].iter()) {
-                    // As it went in, it is that of the rasteriser. Not a number is 0.
+                    // Keep the rasterizer's depth if the shader did not change it. NaN becomes 0.
                     if moved.to_bits() != (*depth as f32).to_bits() {
                         *depth = f64::from(if *moved > 0.0 { moved.min(1.0) } else { 0.0 });
                     }

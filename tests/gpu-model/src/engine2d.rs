@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The 2D engine (sources.md, engines; the register database's state_2d.xml): clear, line, bit blit and stretch blit
-//! of rectangles, and the video rasteriser's filter blit.
+//! The 2D engine (sources.md, engines; the register database's state_2d.xml): clear, line, bit blit and stretch blit of
+//! rectangles, and the video rasterizer's filter blit.
 //!
-//! What is not modelled (tiling, dithering, endianness, multi-source blit, one-pass filter blit) is refused by the
-//! checks ([`Engine::check`], [`Engine::check_filter`]) and leaves memory as it was. Of tiled surfaces the sources disagree
-//! whether the stride is that of a row of pixels (Mesa, Weston) or of a row of tiles (xf86-video-armada).
+//! Unsupported operations (tiling, dithering, endianness, multi-source blit, one-pass filter blit) are refused by the
+//! checks ([`Engine::check`], [`Engine::check_filter`]) and leave memory unchanged. For tiled surfaces the sources
+//! disagree on the stride: of a row of pixels (Mesa, Weston) or of a row of tiles (xf86-video-armada).
 //!
-//! Nothing public says what silicon does in these cases; here is what the sources make likeliest:
-//! * A stretch blit takes the pixel at the whole part of (pixels from the rectangle's corner) x factor.
-//! * DE_CONFIG and the mirror fields of DE_ROT_ANGLE mirror within the rectangle: "roughly equivalent", says etna_viv's
-//!   2d.md, and a renderer of Weston (Pengutronix, 2024) gives the left top of the part that it wants mirrored. Mirrored
-//!   by both, or by source and destination, is as not mirrored.
-//! * Rectangles, clipping and pattern are in the turned coordinates of the destination.
+//! No public source documents silicon's behavior in these cases. The model uses the most likely reading of the sources:
+//! * A stretch blit takes the pixel at the integer part of (pixels from the rectangle's corner) x factor.
+//! * DE_CONFIG and the mirror fields of DE_ROT_ANGLE mirror within the rectangle: etna_viv's 2d.md calls them "roughly
+//!   equivalent", and a renderer of Weston (Pengutronix, 2024) passes the top left corner of the part to mirror.
+//!   Mirroring by both, or by source and destination, cancels out.
+//! * Rectangles, clipping and pattern use the rotated coordinates of the destination.
 
 mod blend;
 mod blit;
@@ -40,51 +40,51 @@ use crate::personality::Personality;
 use crate::pixel::Format;
 use crate::registers::state::*;
 
-/// How an engine reaches memory.
+/// An engine's access to memory.
 pub trait Bus {
-    /// Reads through a port; what cannot be read is 0.
+    /// Reads through a port. Unreadable bytes are 0.
     fn read(&mut self, port: Port, address: u32, data: &mut [u8]);
-    /// Writes through a port; what cannot be written is lost.
+    /// Writes through a port. Writes that fail are lost.
     fn write(&mut self, port: Port, address: u32, data: &[u8]);
-    /// Reads a physical address, past any translation.
+    /// Reads a physical address without translation.
     fn read_physical(&mut self, address: u32, data: &mut [u8]);
-    /// Writes to a physical address, past any translation.
+    /// Writes a physical address without translation.
     fn write_physical(&mut self, address: u32, data: &[u8]);
-    /// A part of long work was done.
+    /// Notes progress in long work.
     fn progress(&mut self) {}
-    /// A reset came; the work is to be dropped.
+    /// Whether a reset requires the engine to drop its work.
     fn aborted(&self) -> bool;
-    /// What came since the last such call was a pixel pipe's, which has written so many pixels.
+    /// Assigns the traffic since the last call to a pixel pipe, which has written `_pixels` pixels.
     fn end_pipe(&mut self, _pipe: usize, _pixels: u64) {}
-    /// Memory for the parts of a cut draw, if it can be looked at without a trace.
+    /// Memory for the parts of a split draw, if access without side effects is possible.
     fn peek(&self) -> Option<&dyn Peek> {
         None
     }
-    /// Does what a part did besides its writes to memory ([`Peek::put`]).
+    /// Applies everything that a part did except its writes to memory ([`Peek::put`]).
     fn commit(&mut self, _part: &Done) {}
 }
 
-/// A copy of states, taken when a command was fetched.
+/// A copy of the states, taken when a command was fetched.
 #[derive(Clone, Debug)]
 pub struct StateBlock {
     parts: Vec<(u32, Vec<u32>)>,
 }
 
 impl StateBlock {
-    /// States from byte address `first` on.
+    /// States starting at byte address `first`.
     pub fn new(first: u32, words: Vec<u32>) -> Self {
         Self {
             parts: vec![(first, words)],
         }
     }
 
-    /// Besides, states from byte address `first` on.
+    /// Adds states starting at byte address `first`.
     pub fn with(mut self, first: u32, words: Vec<u32>) -> Self {
         self.parts.push((first, words));
         self
     }
 
-    /// The state at a byte address; 0 outside.
+    /// The state at a byte address; 0 outside the block.
     pub fn get(&self, address: u32) -> u32 {
         self.parts
             .iter()
@@ -139,13 +139,13 @@ impl Rectangle {
         (both.left < both.right && both.top < both.bottom).then_some(both)
     }
 
-    /// Width and height; nothing where it is inside out.
+    /// Width and height; 0 for an inverted rectangle.
     fn size(self) -> (u32, u32) {
         let length = |from: i32, to: i32| (to - from).max(0) as u32;
         (length(self.left, self.right), length(self.top, self.bottom))
     }
 
-    /// Its four outermost pixels.
+    /// The four corner pixels.
     fn corners(self) -> [(i32, i32); 4] {
         let (right, bottom) = (self.right - 1, self.bottom - 1);
         [
@@ -168,7 +168,7 @@ fn signed_pair(word: u32) -> (i32, i32) {
     )
 }
 
-/// What a core's 2D engine has, by its feature words; names are the register database's.
+/// Capabilities of a core's 2D engine from its feature words. Names are the register database's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// Minor features 0, 2D_A8_TARGET.
@@ -187,14 +187,14 @@ pub struct Features {
     pub yuv_blit: bool,
 }
 
-/// What differs between cores and runs.
+/// Differences between cores and runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Engine {
-    /// Pixel engine 2.0 (else 1.0): another clear colour and another source format field.
+    /// Pixel engine 2.0 (otherwise 1.0): another clear color and another source format field.
     pub pe20: bool,
-    /// Lines draw their last pixel too. The register database's documents disagree.
+    /// Lines include their last pixel. The register database's documents disagree.
     pub line_inclusive: bool,
-    /// What the core has.
+    /// Capabilities of the core.
     pub features: Features,
 }
 
@@ -249,7 +249,7 @@ impl Engine {
         Format::from_code(code).filter(|format| self.pe20 || *format != Format::A8)
     }
 
-    /// Says what is wrong with a draw in these states, before anything is drawn.
+    /// Checks the states of a draw before anything is drawn.
     pub fn check(&self, states: &StateBlock) -> Result<(), Refusal> {
         match states.bits(DE_DEST_CONFIG, 15, 12) {
             command @ (CLEAR | LINE) => {
@@ -412,7 +412,7 @@ fn paint_pixel(
     source::store(target, x, y, painter.paint(sample, old, x, y), bus);
 }
 
-/// A ROP3: bit (pattern << 2 | source << 1 | destination) of it is the result bit.
+/// A ROP3: its bit (pattern << 2 | source << 1 | destination) is the result bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rop(pub u8);
 
@@ -432,7 +432,7 @@ impl Rop {
         (self.0 ^ (self.0 >> 1)) & 0x55 != 0
     }
 
-    /// The operation on all bits of a word.
+    /// Applies the operation to all bits of a word.
     pub fn apply(self, pattern: u32, source: u32, destination: u32) -> u32 {
         if self == Rop::COPY {
             return source;
@@ -447,7 +447,7 @@ impl Rop {
     }
 }
 
-/// The pixels of a line from its first point on; the last one only if `inclusive`.
+/// The pixels of a line from its first point. Includes the last one only if `inclusive`.
 fn bresenham(
     from: (i32, i32),
     to: (i32, i32),

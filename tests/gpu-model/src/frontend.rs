@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The front end: fetches the command stream, executes it, and feeds the pixel engine's queue.
 //!
-//! The pixel engine lags behind on purpose, by a random amount: draws, resolves, its events and semaphores wait in a
-//! queue that is worked off in order. It is empty for certain only where silicon guarantees it too: after a stall,
-//! and before an event from the pixel engine fires. A stream that forgets to synchronise is thus found out.
+//! The pixel engine lags by a random amount on purpose: draws, resolves, its events and semaphores wait in a queue that
+//! is processed in order. The queue is certain to be empty only where silicon guarantees it too: after a stall, and
+//! before an event from the pixel engine fires. This detects streams without the necessary synchronization.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -65,26 +65,27 @@ use crate::strict::Finding;
 use crate::tile_status::TileStatus;
 use crate::tiler::Tiler;
 
-/// Jobs that fit into the pixel engine's queue.
+/// Capacity of the pixel engine's queue, in jobs.
 const QUEUE: usize = 512;
-/// Decoded shaders that are kept.
+/// Number of decoded shaders kept.
 const PROGRAMS: usize = 16;
 /// Pixels of 32 bits in a tile that has a status.
 const PIXELS_OF_TILE: u64 = 16;
-/// Words that must pass between two events from the pixel engine on cores that need it.
+/// Words required between two events from the pixel engine on cores that need a delay.
 const DELAY_WORDS: u32 = 5;
-/// First word address of the delay loads: numerically the page-table registers, without effect from a stream.
+/// First word address of the delay loads. These are the addresses of the page-table registers; loads from a stream have
+/// no effect on them.
 const DELAY_FIRST: u32 = 0x100;
 /// Flush bits of all ports.
 const ALL_TLBS: u32 = 0x1f;
-/// Word addresses of the host registers of MMU v2 that the front end loads.
+/// Word addresses of the MMU v2 host registers that the front end loads.
 const MMUV2_WORD_SAFE_ADDRESS: u32 = MMUV2_SAFE_ADDRESS / 4;
 const MMUV2_WORD_CONFIGURATION: u32 = MMUV2_CONFIGURATION / 4;
 const MMUV2_WORD_PTA_CONFIG: u32 = MMUV2_PTA_CONFIG / 4;
 /// FROM and TO of a semaphore token.
 const TOKEN: u32 = 0x1f1f;
 
-/// Bits of a state that keep their old value when a mask bit is set: each field with its mask bit.
+/// Fields of a state that keep their old value when a mask bit is set, each with its mask bit.
 fn masked(state: u32) -> &'static [(u32, u32)] {
     match state {
         DE_PE_CONFIG | DE_VR_CONFIG => &[(0x3, 1 << 3)],
@@ -161,62 +162,62 @@ fn masked(state: u32) -> &'static [(u32, u32)] {
     }
 }
 
-/// What a step came to.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Something was done and more is to do.
+    /// The step did work, and more remains.
     Busy,
-    /// In a WAIT, or behind an engine that takes its time: nothing to do before some passes.
+    /// In a WAIT, or waiting for a slow engine: nothing to do for some time.
     Waiting,
     /// Stopped or hung, with an empty queue.
     Idle,
 }
 
-/// A front end with the engines behind it.
+/// A front end with its engines.
 pub trait Processor: Send {
     /// Executes at most one command, or one job of an engine.
     fn step(&mut self, gpu: &Gpu) -> Step;
 
-    /// Drops everything but the random phase.
+    /// Drops all state except the random phase.
     fn reset(&mut self);
 }
 
-/// Where the front end is.
+/// State of the front end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Stopped,
     Running,
     Waiting,
-    /// Until the queue got past this mark.
+    /// Until the queue has passed this mark.
     Stalled(u64),
     Hung,
 }
 
-/// The command stream cannot go on.
+/// The command stream cannot continue.
 struct Hang;
 
-/// What came of an engine's queue.
+/// Result of running an engine's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ran {
-    /// A job was done.
+    /// A job was completed.
     Job,
-    /// There is none.
+    /// The queue is empty.
     Nothing,
-    /// The draw that is under way is not over.
+    /// The current draw has not finished.
     NotOver,
 }
 
-/// What a test makes of a draw.
+/// A fault that a test injects into a draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Burden {
-    /// It never ends.
+    /// The draw never ends.
     Endless,
-    /// It takes this much more.
+    /// The draw takes this much longer.
     Slow(Duration),
 }
 
 impl Burden {
-    /// What a test makes of the draw that starts now.
+    /// The fault that a test armed for the draw that starts now.
     pub(crate) fn of_draw(gpu: &Gpu) -> Option<Self> {
         if Faults::reached(&gpu.faults.endless_draw) {
             gpu.endless.store(true, SeqCst);
@@ -226,7 +227,7 @@ impl Burden {
         (micros != 0).then(|| Burden::Slow(Duration::from_micros(micros.into())))
     }
 
-    /// Whether it still weighs, on a draw that has been under way since `since`.
+    /// Whether the fault still delays a draw that started at `since`.
     pub(crate) fn weighs(self, gpu: &Gpu, since: &mut Option<Instant>) -> bool {
         let since = *since.get_or_insert_with(Instant::now);
         match self {
@@ -259,7 +260,7 @@ enum Job {
         tiler: Box<Tiler>,
         position: u32,
     },
-    /// A resolve in place.
+    /// An in-place resolve.
     Fill {
         status: TileStatus,
         tiles: u32,
@@ -269,7 +270,7 @@ enum Job {
         draw: Box<Draw>,
         position: u32,
     },
-    /// An occlusion query that goes to an address begins, or one ends.
+    /// Start of an occlusion query that writes to an address, or (`None`) its end.
     Query(Option<u32>),
     FlushTextures,
     Event(u32),
@@ -278,7 +279,7 @@ enum Job {
     Burden(Burden),
 }
 
-/// The shaders that were decoded last, by their code.
+/// The most recently decoded shaders, by code.
 #[derive(Default)]
 struct Programs(VecDeque<(Vec<u32>, Arc<Program>)>);
 
@@ -296,30 +297,31 @@ impl Programs {
     }
 }
 
-/// The front end with its stream position, and the pixel engine's queue.
+/// The front end with its stream position and the pixel engine's queue.
 pub struct FrontEnd {
     phase: Phase,
     /// GPU address of the next unit to fetch.
     next: u32,
-    /// Bytes that may still be fetched.
+    /// Bytes that it may still fetch.
     window: u32,
-    /// GPU address of the command being executed, and its first words.
+    /// GPU address and first words of the current command.
     current: (u32, u64),
     return_to: Option<(u32, u32)>,
     pipe_2d: bool,
     mmu: Box<dyn Mmu>,
     semaphores: HashMap<u32, u64>,
     queue: VecDeque<Job>,
-    /// Since when the draw under way is.
+    /// Start time of the current draw.
     drawing_since: Option<Instant>,
-    /// Marks and draws are numbered; these are the last ones given out, drawn, stalled for and passed.
+    /// Marks and draws share one numbering. These are the last number assigned, the last draw, the last mark stalled
+    /// for, and the last mark passed.
     last_number: u64,
     last_draw: u64,
     stalled_for: u64,
     passed: u64,
-    /// The pixel engine's caches hold data that no flush wrote back.
+    /// The pixel engine's caches hold data that was not flushed.
     dirty: bool,
-    /// So does the cache of tile status.
+    /// The tile status cache holds data that was not flushed.
     status_dirty: bool,
     /// Delay words since the last event from the pixel engine.
     delay_words: u32,
@@ -327,13 +329,13 @@ pub struct FrontEnd {
     random: Random,
     engine: Engine,
     links: u32,
-    /// Vertex elements that were loaded since the first was, a bit each.
+    /// Vertex elements loaded since the first element was, one bit each.
     elements: u32,
     programs: Programs,
     workers: Box<Workers>,
-    /// The occlusion query under way: where it goes, and samples so far.
+    /// The current occlusion query: its target address and the samples so far.
     query: Option<(u32, u64)>,
-    /// The hang that a test wants is a stall.
+    /// The hang that a test armed is a stall.
     hangs_in_stall: bool,
 }
 
@@ -374,7 +376,7 @@ impl FrontEnd {
         }
     }
 
-    /// A job of the pixel engine while the front end executes nothing.
+    /// Runs a job of the pixel engine while the front end executes nothing.
     fn run_engines(&mut self, gpu: &Gpu) -> Step {
         match self.run_job(gpu) {
             Ran::Job => Step::Busy,
@@ -505,7 +507,7 @@ impl FrontEnd {
         }
     }
 
-    /// A command that is no idle loop: counted, traced, remembered; and perhaps the one that a test made fatal.
+    /// Counts, traces and remembers a command outside the idle loop. Hangs if a test armed a hang for it.
     fn note(&mut self, gpu: &Gpu, command: Command, position: u32, unit: u64) -> Result<(), Hang> {
         if Faults::reached(&gpu.faults.hang_at_command) {
             self.hangs_in_stall = gpu.hang_as_armed(position);
@@ -574,7 +576,7 @@ impl FrontEnd {
         Ok(())
     }
 
-    /// A loop of nothing but LINKs must not take a processor for itself.
+    /// Limits the processor time of a loop that consists only of LINKs.
     fn breathe_between_links(&mut self, from: u32, to: u32) {
         if to > from || from - to > 64 {
             self.links = 0;
@@ -588,14 +590,14 @@ impl FrontEnd {
 
     fn stop(&mut self, gpu: &Gpu) {
         self.phase = Phase::Stopped;
-        // A start that came in the meantime stays visible.
+        // Keep a start visible that arrived in the meantime.
         let slot = lock(&gpu.request);
         if slot.is_none() {
             gpu.publish(FrontEndState::Stopped, dma_state::END);
         }
     }
 
-    /// What a report says about the present position.
+    /// A report about the current position.
     fn finding(&self, detail: String) -> Finding {
         self.history.finding(detail, self.current)
     }
@@ -605,13 +607,13 @@ impl FrontEnd {
         gpu.recorder.violation(kind, self.finding(detail));
     }
 
-    /// A violation that hangs silicon.
+    /// Reports a violation that hangs silicon.
     fn hang<T>(&self, gpu: &Gpu, kind: ViolationKind, detail: String) -> Result<T, Hang> {
         self.report(gpu, kind, detail);
         Err(Hang)
     }
 
-    /// A violation that hangs a strict model, while silicon may get away with it.
+    /// Reports a violation that silicon may survive. The strict model hangs.
     fn survivable(&self, gpu: &Gpu, kind: ViolationKind, detail: String) -> Result<(), Hang> {
         self.report(gpu, kind, detail);
         if gpu.recorder.lenient() {
@@ -632,7 +634,7 @@ impl FrontEnd {
         gpu.counters.add(counter::STATE_WORDS, count.into());
         let mut unit = u64::from(first) << 32;
         for index in 0..count {
-            // Words come two a unit; the first one shares its unit with the header.
+            // A unit has two words. The first value shares its unit with the header.
             let value = if index % 2 == 0 {
                 (unit >> 32) as u32
             } else {
@@ -684,10 +686,10 @@ impl FrontEnd {
                 }
             }
             TS_FLUSH_CACHE if value & 1 != 0 => self.status_dirty = false,
-            // It is MMU v1's; the states of MMU v2 are host registers.
+            // This state belongs to MMU v1. The states of MMU v2 are host registers.
             GL_FLUSH_MMU if !gpu.personality.has_mmu_v2() => self.flush_mmu(gpu, value),
             GL_STALL_TOKEN
-                // Another module waits, not the front end; the queue keeps its order anyway.
+                // Another module waits, not the front end. The queue keeps its order anyway.
                 if self.semaphores.remove(&(value & TOKEN)).is_none() => {
                     return self.hang(
                         gpu,
@@ -713,8 +715,8 @@ impl FrontEnd {
         Ok(())
     }
 
-    /// Loads into the host's registers have no effect, but for two of MMU v2's. Clients load words 0 and 1, and the
-    /// kernel the delay words, just to pass time; anything else is a mistake.
+    /// Loads into host registers have no effect, except for those of MMU v2 below. Clients load words 0 and 1, and the
+    /// kernel loads the delay words, only to pass time. Any other load is a mistake.
     fn load_host_register(&mut self, gpu: &Gpu, word: u32, value: u32) {
         let is_v2 = gpu.personality.has_mmu_v2();
         let is_secure = gpu.personality.has_secure_mmu();
@@ -731,8 +733,8 @@ impl FrontEnd {
         }
     }
 
-    /// MMU v2's configuration: fields whose mask bit is clear change. A flush comes to the pixel engine's side in the
-    /// order of its queue.
+    /// Loads MMU v2's configuration: fields whose mask bit is clear change. A flush reaches the pixel engine's side in
+    /// queue order.
     fn configure_mmu(&mut self, gpu: &Gpu, value: u32) {
         use mmuv2_configuration::*;
         let mut word = gpu.registers.get(MMUV2_CONFIGURATION);
@@ -766,8 +768,8 @@ impl FrontEnd {
         }
     }
 
-    /// A secure MMU takes its tables from an entry of 64 bits of the page table array, and the safe address from its own
-    /// register.
+    /// Loads the page tables of a secure MMU from a 64-bit entry of the page table array. The safe address comes from
+    /// its own register.
     fn load_page_tables(&mut self, gpu: &Gpu, entry: u32) {
         let registers = &gpu.registers;
         let array = registers.get(MMUV2_PTA_ADDRESS_LOW);
@@ -795,7 +797,7 @@ impl FrontEnd {
         self.report(gpu, ViolationKind::MmuSetup, text);
     }
 
-    /// MMU v2's safe address: once for each reset.
+    /// Sets MMU v2's safe address, once per reset.
     fn set_safe_address(&mut self, gpu: &Gpu, value: u32) {
         let problem = if value % 64 != 0 {
             "not on 64 bytes"
@@ -898,7 +900,7 @@ impl FrontEnd {
         Ok(())
     }
 
-    /// What the address register shows in a stall: on silicon it may run ahead along the stream.
+    /// The address register's value during a stall. On silicon it may run ahead along the stream.
     fn fetched_ahead(&mut self, gpu: &Gpu) -> u32 {
         let units = gpu.faults.fetch_ahead.load(Relaxed).min(64) / 8;
         let (setup, memory) = (gpu.setup(), gpu.memory.snapshot());
@@ -915,7 +917,7 @@ impl FrontEnd {
         address
     }
 
-    /// The cache of tile status has nothing that is not in memory.
+    /// Checks that the tile status cache holds nothing that is not in memory.
     fn expect_written_back(&mut self, gpu: &Gpu, what: &str) {
         if mem::take(&mut self.status_dirty) {
             let text = format!("{what} without a flush of tile status after the drawing");
@@ -935,7 +937,7 @@ impl FrontEnd {
         self.push(gpu, Job::FlushMmu(bits & !front_end));
     }
 
-    /// Checks that apply to every draw before it may start. `target`: where it goes; 0: not known.
+    /// Checks and bookkeeping before every draw. `target`: the address that the draw writes; 0: not known.
     fn start_draw(
         &mut self,
         gpu: &Gpu,
@@ -987,7 +989,7 @@ impl FrontEnd {
         (first / 4..end / 4).map(|word| gpu.state(word)).collect()
     }
 
-    /// A 3D draw, by all words of its command.
+    /// Starts a 3D draw from all words of its command.
     fn draw_3d(&mut self, gpu: &Gpu, command: Command, words: &[u32]) -> Result<(), Hang> {
         self.start_draw(gpu, false, command.name(), 0)?;
         gpu.counters.add(counter::DRAWS_3D, 1);
@@ -1035,7 +1037,7 @@ impl FrontEnd {
         Ok(())
     }
 
-    /// Words of a shader in memory.
+    /// Reads a shader's words from memory.
     fn code(&mut self, gpu: &Gpu, address: u32, count: u32) -> Vec<u32> {
         let mut bytes = vec![[0; 4]; count as usize];
         self.on_bus(gpu, self.current.0, |bus| {
@@ -1045,14 +1047,14 @@ impl FrontEnd {
         bytes.into_iter().map(u32::from_le_bytes).collect()
     }
 
-    /// Does a 3D draw, or begins one that does not end.
+    /// Runs a 3D draw. If the draw does not end, leaves an endless one in the queue.
     fn run_draw(&mut self, gpu: &Gpu, draw: &Draw, position: u32) {
         let (setup, memory) = (gpu.setup(), gpu.memory.snapshot());
         let at = (position, self.current.1);
         let mmu = self.mmu.as_mut();
         let mut bus = MemoryBus::new(gpu, mmu, &setup, &memory, &self.history, at);
         let (counts, result) = draw.run(&mut self.workers, &mut bus);
-        // What the draw has not told of yet.
+        // Account for traffic that the draw has not reported yet.
         bus.end_pipe(0, 0);
         if let Some((_, samples)) = &mut self.query {
             *samples += counts.pixels;
@@ -1135,10 +1137,10 @@ impl FrontEnd {
         Ok(())
     }
 
-    /// The states that a 2D draw looks at.
+    /// The states that a 2D draw uses.
     fn states_2d(&self, gpu: &Gpu) -> StateBlock {
         let mut states = self.block(gpu, DE_FIRST, DE_END);
-        // The colours are many, and few draws want them.
+        // The color tables are large, and few draws use them.
         if self.engine.is_indexed(&states) {
             for first in [DE_INDEX_COLOR_TABLE, DE_INDEX_COLOR_TABLE32] {
                 states = states.with(first, self.words(gpu, first, first + 0x400));
@@ -1206,7 +1208,7 @@ impl FrontEnd {
         Ok(())
     }
 
-    /// Resolves the first so many tiles in place.
+    /// Resolves the first `tiles` tiles in place.
     fn fill_tiles(&mut self, gpu: &Gpu, tiles: u32) -> Result<(), Hang> {
         self.start_draw(gpu, false, "in-place resolve", 0)?;
         if !gpu.personality.has_single_buffer() {
@@ -1234,7 +1236,7 @@ impl FrontEnd {
         while self.queue.len() > QUEUE && self.run_job(gpu) == Ran::Job {}
     }
 
-    /// Does the oldest job of the queue.
+    /// Runs the oldest job of the queue.
     fn run_job(&mut self, gpu: &Gpu) -> Ran {
         if let Some(Job::Burden(burden)) = self.queue.front() {
             if burden.weighs(gpu, &mut self.drawing_since) {
@@ -1289,7 +1291,7 @@ impl FrontEnd {
             Job::FlushTextures => self.workers.drop_textures(),
             Job::Query(begins) => self.run_query(gpu, begins),
             Job::Event(id) => {
-                // The queue must look empty to whoever the event wakes.
+                // The queue must look empty to the process that the event wakes.
                 gpu.set_work(self.queue.len());
                 if !gpu.abort.load(SeqCst) {
                     gpu.fire_event(id);
@@ -1367,7 +1369,7 @@ impl Processor for FrontEnd {
             }
             Phase::Stalled(mark) => {
                 if self.passed < mark {
-                    // A semaphore that is not even in the queue never comes.
+                    // A semaphore that is not in the queue never arrives.
                     return match self.run_job(gpu) {
                         Ran::Job => Step::Busy,
                         Ran::Nothing => Step::Idle,
@@ -1379,7 +1381,7 @@ impl Processor for FrontEnd {
                 Step::Busy
             }
             Phase::Waiting if !self.queue.is_empty() => match self.run_job(gpu) {
-                // The idle loop goes on meanwhile.
+                // The idle loop continues in the meantime.
                 Ran::NotOver => {
                     self.phase = Phase::Running;
                     self.run_command(gpu)
@@ -1405,7 +1407,7 @@ impl Processor for FrontEnd {
     }
 }
 
-/// A rectangle of the 2D engine has been drawn.
+/// Counts a drawn rectangle of the 2D engine.
 fn count_2d(gpu: &Gpu, pixels: u64) {
     gpu.counters.add(counter::DRAWS_2D, 1);
     gpu.counters.add(counter::PIXELS, pixels);

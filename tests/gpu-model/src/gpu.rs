@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One GPU: what the server thread, the front end's thread and the interrupt thread share.
+//! One GPU: the state that the server, front end and interrupt threads share.
 //!
-//! The server thread never waits for the front end, with one exception: a soft reset raises `abort` and waits until
-//! the front end let go of `engine`, which it does within one row of pixels. Order of locks: `engine`, `request`,
-//! `pending`, `fetched`, then those inside [`InterruptLine`] and [`Recorder`].
+//! The server thread never waits for the front end, with one exception: a soft reset raises `abort` and waits until the
+//! front end releases `engine`, which takes at most one row of pixels. Lock order: `engine`, `request`, `pending`,
+//! `fetched`, then the locks inside [`InterruptLine`] and [`Recorder`].
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -58,31 +58,31 @@ use crate::vg::VgFrontEnd;
 use crate::waits;
 use crate::written::Written;
 
-/// Word of an opcode that no core has.
+/// An opcode word that no core has.
 const ILLEGAL_WORD: u32 = 0xf800_0000;
 /// Bit of [`HI_AXI_STATUS`].
 const AXI_READ_ERROR: u32 = 1 << 9;
 
-/// What a model is started with.
+/// Start options of a model.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which board to be.
+    /// The board to model.
     pub board: Board,
-    /// Where the report goes.
+    /// Path of the report.
     pub report: Option<PathBuf>,
-    /// Where the trace of commands and register accesses goes.
+    /// Path of the trace of commands and register accesses.
     pub trace: Option<PathBuf>,
-    /// Seed of the random phases.
+    /// Seed for the random phases.
     pub seed: u64,
-    /// Violations do not fail the run, and those that silicon may survive do not hang the front end.
+    /// Violations do not fail the run, and violations that silicon may survive do not hang the front end.
     pub lenient: bool,
-    /// Lines draw their last pixel.
+    /// Lines include their last pixel.
     pub line_inclusive: bool,
-    /// A file with the number of the machine's process, once it runs.
+    /// A file with the process number of the virtual machine, once it runs.
     pub machine: Option<PathBuf>,
-    /// What the engines of all cores of the machine have written.
+    /// Memory written by the engines of all cores of the machine.
     pub written: Arc<Written>,
-    /// Threads that draw in 3D.
+    /// Number of threads for 3D draws.
     pub threads: usize,
 }
 
@@ -103,7 +103,7 @@ impl Options {
     }
 }
 
-/// What the host asked the front end to do.
+/// The host's request to the front end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// Start fetching.
@@ -117,7 +117,7 @@ pub(crate) enum Request {
     Stop,
 }
 
-/// The registers that are plain words.
+/// Storage of the registers: one word each, and whether it was written since reset.
 pub(crate) struct RegisterFile {
     words: Vec<AtomicU32>,
     written: Vec<AtomicBool>,
@@ -158,7 +158,7 @@ impl RegisterFile {
     }
 }
 
-/// What the host can see of the front end without stopping it.
+/// The front end's state that the host can read without stopping it.
 #[derive(Default)]
 pub(crate) struct Visible {
     pub(crate) state: AtomicU32,
@@ -166,37 +166,37 @@ pub(crate) struct Visible {
     pub(crate) dma_state: AtomicU32,
     pub(crate) low: AtomicU32,
     pub(crate) high: AtomicU32,
-    /// Turns over with each look at a waiting front end.
+    /// Changes with each read of a waiting front end.
     pub(crate) looks: AtomicU32,
 }
 
 #[derive(Default)]
 pub(crate) struct Pending {
     pub(crate) bits: u32,
-    /// Bits that must not raise the line, because a fault dropped their interrupt.
+    /// Bits that must not raise the line because a fault dropped their interrupt.
     pub(crate) silent: u32,
 }
 
 /// A GPU.
 pub struct Gpu {
-    /// What core it is.
+    /// The core's identity.
     pub personality: Personality,
     /// The guest's memory.
     pub memory: GuestMemory,
-    /// Its counters.
+    /// The core's counters.
     pub counters: Arc<Counters>,
     /// Faults that the guest armed.
     pub faults: Faults,
-    /// Its violations.
+    /// Recorder of violations.
     pub recorder: Recorder,
-    /// Its interrupt line.
+    /// The core's interrupt line.
     pub interrupts: InterruptLine,
     pub(crate) registers: RegisterFile,
     pub(crate) states: Vec<AtomicU32>,
-    /// Where the vertex shader's instructions are, and the pixel shader's, was loaded last in the form of HALTI1.
+    /// Whether the instruction range of the vertex shader, and of the pixel shader, was last loaded in HALTI1's form.
     newer_ranges: [AtomicBool; 2],
     pub(crate) visible: Visible,
-    /// The units that were fetched last, with their addresses.
+    /// The last fetched units with their addresses.
     fetched: Mutex<VecDeque<(u32, u64)>>,
     pub(crate) pending: Mutex<Pending>,
     pub(crate) abort: AtomicBool,
@@ -204,15 +204,15 @@ pub struct Gpu {
     pub(crate) request: Mutex<Option<Request>>,
     pub(crate) new_seed: AtomicU32,
     pub(crate) stuck: AtomicBool,
-    /// The line holds it in its reset.
+    /// The reset line holds the core in reset.
     is_held: AtomicBool,
-    /// What it gets from the power controller.
+    /// Clock and domain bits from the power controller.
     power: AtomicU32,
-    /// 64ths of its clock that it runs at.
+    /// Current clock in 64ths of the full clock.
     pub(crate) scale: AtomicU32,
-    /// A draw that never ends is in the queue; false lets it end.
+    /// The queue contains a draw that never ends; false lets it end.
     pub(crate) endless: AtomicBool,
-    /// Moves while a slow draw is under way.
+    /// Changes while a slow draw is in progress.
     pub(crate) progress: AtomicU32,
     pub(crate) work: AtomicU32,
     pub(crate) busy_until: AtomicU64,
@@ -231,7 +231,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Gpu {
-    /// A GPU fresh from power-on, without memory.
+    /// A GPU after power-on, without memory.
     pub fn new(options: Options) -> anyhow::Result<Self> {
         let personality = Personality::of(options.board);
         let counters = Arc::new(Counters::default());
@@ -290,7 +290,7 @@ impl Gpu {
         })
     }
 
-    /// Starts the front end's and the interrupt line's threads; they last as long as the process.
+    /// Starts the threads of the front end and the interrupt line. They run until the process ends.
     pub fn spawn_threads(self: &Arc<Self>) -> anyhow::Result<()> {
         let gpu = self.clone();
         let handle = thread::Builder::new()
@@ -306,7 +306,7 @@ impl Gpu {
         Ok(())
     }
 
-    /// One step of the front end and the pixel engine: at most one command.
+    /// One step of the front end and the pixel engine: executes at most one command.
     pub fn step(&self) -> Step {
         if self.abort.load(SeqCst) {
             return Step::Idle;
@@ -314,7 +314,7 @@ impl Gpu {
         lock(&self.engine).step(self)
     }
 
-    /// Steps until the front end waits in its idle loop, stops or hangs, and the pixel engine is done. For tests.
+    /// Steps until the front end waits in its idle loop, stops or hangs, and the pixel engine is idle. For tests.
     pub fn run_until_idle(&self) {
         for _ in 0..10_000_000 {
             match self.step() {
@@ -338,15 +338,15 @@ impl Gpu {
         }
     }
 
-    /// Lets a sleeping front end look again.
+    /// Wakes a sleeping front end.
     pub(crate) fn wake(&self) {
         if let Some(thread) = self.thread.get() {
             thread.unpark();
         }
     }
 
-    /// Resets everything but the identity and the clock register. Work in flight is dropped, and nothing of it
-    /// reaches memory after this returns.
+    /// Resets everything except the identity and the clock register. Work in flight is dropped: none of it reaches
+    /// memory after this function returns.
     pub fn reset(&self) {
         self.abort.store(true, SeqCst);
         let mut engine = lock(&self.engine);
@@ -378,7 +378,7 @@ impl Gpu {
         self.abort.store(false, SeqCst);
     }
 
-    /// Back to what it was at power-on, clocks on. Counters, faults and violations stay.
+    /// Restores the power-on state with clocks on. Keeps counters, faults and violations.
     pub fn power_on_reset(&self) {
         self.registers.set(HI_CLOCK_CONTROL, 0);
         self.scale.store(FULL_SCALE, SeqCst);
@@ -386,12 +386,12 @@ impl Gpu {
         self.stuck.store(false, SeqCst);
     }
 
-    /// Whether the line holds it in its reset.
+    /// Whether the reset line holds the core in reset.
     pub(crate) fn reset_line(&self) -> bool {
         self.is_held.load(SeqCst)
     }
 
-    /// The reset line rises or falls.
+    /// Sets the reset line. Asserting it resets the core, and releasing it restores the power-on state.
     pub(crate) fn drive_reset_line(&self, is_held: bool) {
         let was_held = self.is_held.swap(is_held, SeqCst);
         if is_held {
@@ -406,17 +406,17 @@ impl Gpu {
         }
     }
 
-    /// What it gets from the power controller.
+    /// Clock and domain bits from the power controller.
     pub(crate) fn power(&self) -> u32 {
         self.power.load(SeqCst)
     }
 
-    /// Whether it has registers.
+    /// Whether the registers are accessible: both clock and power domain are on.
     pub(crate) fn has_power(&self) -> bool {
         self.power() == (POWER_CLOCK | POWER_DOMAIN)
     }
 
-    /// The power controller gives it this.
+    /// Applies the power controller's clock and domain bits.
     pub(crate) fn set_power(&self, power: u32) {
         let power = power & (POWER_CLOCK | POWER_DOMAIN);
         let before = self.power.swap(power, SeqCst);
@@ -454,7 +454,7 @@ impl Gpu {
         }
     }
 
-    /// As if the front end ran.
+    /// Publishes the state of a running front end.
     #[cfg(test)]
     pub(crate) fn publish_running_for_test(&self) {
         self.visible
@@ -462,13 +462,13 @@ impl Gpu {
             .store(FrontEndState::Running as u32, SeqCst);
     }
 
-    /// Lets a draw that never ends end.
+    /// Ends a draw that never ends by itself.
     pub(crate) fn end_endless_draw(&self) {
         self.endless.store(false, SeqCst);
         self.wake();
     }
 
-    /// The front end hangs because a test wants it, in the way that it wants. True if it is a stall.
+    /// Hangs the front end in the way that a test armed. Returns true if the hang is a stall.
     pub(crate) fn hang_as_armed(&self, address: u32) -> bool {
         let kind = self.faults.hang_kind.load(Relaxed);
         self.trace(|| format!("armed hang of kind {kind}"));
@@ -485,7 +485,7 @@ impl Gpu {
         kind == fault::HANG_STALL
     }
 
-    /// Ends a reset that was armed never to complete.
+    /// Ends a reset that a test armed never to complete.
     pub(crate) fn unstick(&self) {
         self.stuck.store(false, SeqCst);
     }
@@ -518,12 +518,12 @@ impl Gpu {
         self.epoch.elapsed().as_micros() as u64
     }
 
-    /// What the front end is doing.
+    /// State of the front end.
     pub fn front_end_state(&self) -> FrontEndState {
         FrontEndState::from_code(self.visible.state.load(SeqCst)).unwrap_or(FrontEndState::Stopped)
     }
 
-    /// GPU address that the front end is at.
+    /// GPU address of the front end's current command.
     pub fn front_end_address(&self) -> u32 {
         self.visible.address.load(Relaxed)
     }
@@ -533,7 +533,7 @@ impl Gpu {
         self.work.load(SeqCst) != 0
     }
 
-    /// Milliseconds for which the host has kept the machine and the model waiting.
+    /// Milliseconds that the virtual machine and the model have waited for the host's processors.
     pub fn host_wait(&self) -> u32 {
         let waited = waits::so_far(self.options.machine.as_deref());
         waited.as_millis() as u32
@@ -551,7 +551,8 @@ impl Gpu {
             .map_or(0, |word| word.load(Relaxed))
     }
 
-    /// The other byte address of a state that has two: shaders' instructions, and HALTI5's samplers and uniforms.
+    /// The other byte address of a state that has two addresses: shader instructions, and HALTI5's samplers and
+    /// uniforms.
     pub(crate) fn twin(&self, address: u32) -> Option<u32> {
         let distance = state::SH_INST_MEM - state::SH_INST_MEM_MIRROR;
         let has_twins = self.personality.has_3d() && self.personality.has_more_minor_features();
@@ -570,8 +571,7 @@ impl Gpu {
         }
     }
 
-    /// A state is loaded: if it says where a shader's instructions are, it counts from now on, and not the one that says the
-    /// same in the other form.
+    /// Notes the load of a state. Shaders have two states for the instruction range; the one loaded last applies.
     pub(crate) fn note_range(&self, address: u32) {
         let (shader, is_newer) = match address {
             state::VS_RANGE => (0, false),
@@ -580,12 +580,12 @@ impl Gpu {
             state::PS_NEWRANGE_LOW | state::PS_NEWRANGE_HIGH => (1, true),
             _ => return,
         };
-        // HALTI1; Mesa 26 loads these on a GC3000, and its pixel shader right behind the vertex shader.
+        // HALTI1. Mesa 26 loads these states on a GC3000 and places the pixel shader directly after the vertex shader.
         let has_newer = self.personality.has_3d() && self.personality.minor[2] >> 11 & 1 != 0;
         self.newer_ranges[shader].store(is_newer && has_newer, Relaxed);
     }
 
-    /// The state at byte address `address` as a draw finds it.
+    /// The state at byte address `address` as a draw uses it.
     pub fn drawn_state(&self, address: u32) -> u32 {
         let (shader, low) = match address {
             state::VS_RANGE => (0, state::VS_NEWRANGE_LOW),
@@ -606,11 +606,11 @@ impl Gpu {
             .iter()
             .flat_map(|word| word.load(Relaxed).to_le_bytes())
             .collect();
-        // Who dumps to where nothing is finds nothing there.
+        // A dump to an address outside memory is lost.
         let _ = self.memory.snapshot().write(address, &bytes);
     }
 
-    /// Writes to guest memory at a physical address where the page tables let engines write.
+    /// Writes the ranges that the page tables let engines write to guest memory at a physical address.
     pub(crate) fn dump_writeable(&self, address: u32) {
         let memory = self.memory.snapshot();
         let table = self.setup().v2.table;
@@ -626,16 +626,16 @@ impl Gpu {
         });
         let mut bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
         bytes.resize(WRITEABLE_DUMP_BYTES, 0);
-        // Who dumps to where nothing is finds nothing there.
+        // A dump to an address outside memory is lost.
         let _ = memory.write(address, &bytes);
     }
 
-    /// An engine writes to memory.
+    /// Notes an engine's write to memory.
     pub(crate) fn note_write(&self, physical: u64, data: &[u8]) {
         self.options.written.note(physical, data);
     }
 
-    /// The front end has fetched a unit: what an engine wrote is no command.
+    /// Checks a unit that the front end fetched: data that an engine wrote must not be executed.
     pub(crate) fn check_fetch(
         &self,
         physical: u64,
@@ -650,7 +650,7 @@ impl Gpu {
         }
     }
 
-    /// Remembers that the front end fetched a unit. A loop of two is remembered once.
+    /// Remembers a unit that the front end fetched. A loop of two units is remembered once.
     pub(crate) fn note_fetch(&self, address: u32, unit: u64) {
         let mut fetched = lock(&self.fetched);
         if fetched
@@ -667,7 +667,7 @@ impl Gpu {
         fetched.push_back((address, unit));
     }
 
-    /// Writes what was fetched to guest memory at a physical address, and forgets it.
+    /// Writes the remembered units to guest memory at a physical address and clears the list.
     pub(crate) fn dump_fetched(&self, address: u32) {
         let fetched = std::mem::take(&mut *lock(&self.fetched));
         let words = fetched
@@ -675,22 +675,22 @@ impl Gpu {
             .flat_map(|(address, unit)| [address, unit as u32, (unit >> 32) as u32, 1]);
         let mut bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
         bytes.resize(FETCH_DUMP_BYTES, 0);
-        // Who dumps to where nothing is finds nothing there.
+        // A dump to an address outside memory is lost.
         let _ = self.memory.snapshot().write(address, &bytes);
     }
 
-    /// Sows the random phases anew.
+    /// Sets a new seed for the random phases.
     pub(crate) fn reseed(&self, seed: u32) {
         self.new_seed.store(seed.max(1), Relaxed);
     }
 
-    /// Brings counters that live elsewhere up to date.
+    /// Updates the counters that other modules keep.
     pub(crate) fn sync_counters(&self) {
         self.counters
             .set(counter::INTERRUPTS, self.interrupts.delivered());
     }
 
-    /// The memory setup that the host programmed.
+    /// The memory setup as programmed by the host.
     pub(crate) fn setup(&self) -> Setup {
         let written = |register| {
             let registers = &self.registers;
@@ -712,7 +712,7 @@ impl Gpu {
         }
     }
 
-    /// Sets interrupt bits that are no events.
+    /// Sets interrupt bits that are not events.
     pub(crate) fn raise(&self, bits: u32) {
         let mut pending = lock(&self.pending);
         pending.bits |= bits;
@@ -720,7 +720,7 @@ impl Gpu {
         self.update_line(&pending);
     }
 
-    /// An event fires.
+    /// Fires an event.
     pub(crate) fn fire_event(&self, id: u32) {
         self.trace(|| format!("event {id}"));
         if Faults::take(&self.faults.lose_events) {
@@ -738,7 +738,7 @@ impl Gpu {
         }
         pending.bits |= bit;
         self.update_line(&pending);
-        // After the true one, so that this one finds nothing pending.
+        // The duplicate follows the real interrupt, so it has no pending bit.
         if Faults::take(&self.faults.duplicate_interrupts) {
             self.interrupts.add_double();
         }
@@ -754,7 +754,7 @@ impl Gpu {
         }
     }
 
-    /// An access missed memory: the error register, its interrupt and a violation.
+    /// Reports an access outside memory: sets the error register and its interrupt, and records a violation.
     pub(crate) fn bus_error(&self, port: Port, write: bool, finding: Finding) {
         let id = port as u32;
         let status = if write {
@@ -768,7 +768,7 @@ impl Gpu {
         self.raise(INTR_AXI_BUS_ERROR);
     }
 
-    /// MMU v2 refused an access, and tells of it: status, address and interrupt. All units share one MMU here.
+    /// Reports an access that MMU v2 refused: status, address and interrupt. All units share one MMU here.
     pub(crate) fn mmu_exception(&self, cause: Cause, address: u32) {
         self.trace(|| format!("MMU exception {cause:?} at {address:#010x}"));
         let (place, causes) = match self.personality.has_secure_mmu() {
@@ -789,14 +789,14 @@ impl Gpu {
         }
     }
 
-    /// Writes out what the trace holds back.
+    /// Writes out the buffered trace.
     pub(crate) fn flush_trace(&self) {
         if let Some(trace) = &self.trace {
             let _ = lock(trace).flush();
         }
     }
 
-    /// Writes report and trace out. Returns the exit status of the run: 0, or 3 after violations.
+    /// Writes the report and the trace. Returns the exit status of the run: 0, or 3 after violations.
     pub fn finish(&self) -> i32 {
         self.sync_counters();
         self.flush_trace();
@@ -809,8 +809,8 @@ impl Gpu {
     }
 }
 
-/// Gives the calling thread a finer timer: the default slack of 50 us is longer than the poll interval. Does
-/// without where the kernel does not let it.
+/// Sets a finer timer slack for the calling thread: the default of 50 us is longer than the poll interval. Does nothing
+/// if the kernel denies it.
 fn shorten_timer_slack() {
     let Ok(link) = std::fs::read_link("/proc/thread-self") else {
         return;
@@ -821,12 +821,12 @@ fn shorten_timer_slack() {
     }
 }
 
-/// Random numbers, xorshift: enough to move phases about, the same for the same seed.
+/// Random numbers by xorshift, only for varying phases. The same seed gives the same sequence.
 pub(crate) struct Random(u64);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Self {
-        // Spread the seed's bits; a state of 0 would stay there.
+        // Spread the seed's bits. A state of 0 would never change.
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
@@ -838,13 +838,13 @@ impl Random {
     }
 }
 
-/// Busy steps of a round of the idle loop: its LINK.
+/// Busy steps in one round of the idle loop: its LINK.
 pub const IDLE_ROUND: u32 = 1;
 
-/// A sleep in the idle loop is at most this part of the time that was idle: it adds little to any wait.
+/// A sleep in the idle loop lasts at most the idle time divided by this, so it adds little to any wait.
 const IDLE_SHARE: u128 = 8;
 
-/// How long the front end sleeps in its idle loop: short while there was something to do lately.
+/// Sleep time of the front end in its idle loop: short after recent activity.
 struct Poll {
     random: Random,
     last_activity: Instant,
@@ -860,7 +860,7 @@ impl Poll {
         }
     }
 
-    /// A command was executed. Now and then lets others run, so that no stream can hog a processor.
+    /// Notes an executed command. Yields now and then, so that no stream can hog a processor.
     fn active(&mut self) {
         self.busy += 1;
         if self.busy % 256 == 0 {
@@ -873,7 +873,7 @@ impl Poll {
         if std::mem::take(&mut self.busy) > IDLE_ROUND {
             self.last_activity = Instant::now();
         }
-        // A poll is two system calls and, on a virtual machine, an exit for the timer.
+        // Each poll costs two system calls and, on a virtual machine, an exit for the timer.
         let idle = self.last_activity.elapsed().as_micros();
         let most = (idle / IDLE_SHARE).clamp(40, 1000) as u32;
         let least = most / 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The register block as the host's loads and stores see it (sources.md, engines).
+//! The register block as seen by the host's loads and stores (sources.md, engines).
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::Ordering::SeqCst;
@@ -21,9 +21,9 @@ use crate::strict::hex;
 use crate::strict::Finding;
 use crate::tile_status::StatusFormat;
 
-/// A model that no board has.
+/// A model number that no board has.
 const ANOTHER_MODEL: u32 = 0x1000;
-/// Bytes that the front end's prefetch counts as one.
+/// Bytes per unit of the front end's prefetch count.
 const UNIT: u32 = 8;
 
 impl Gpu {
@@ -79,7 +79,7 @@ impl Gpu {
         self.poke_front_end();
     }
 
-    /// An access to BAR 0 that is not an aligned 32-bit one.
+    /// Handles an access to BAR 0 that is not an aligned 32-bit access.
     pub fn bad_access(&self, offset: u64, bytes: usize, write: bool) {
         let direction = if write { "write" } else { "read" };
         let detail = format!("{direction} of {bytes} bytes");
@@ -111,7 +111,7 @@ impl Gpu {
             .violation(ViolationKind::UnknownRegister, finding);
     }
 
-    /// A front end in its idle loop looks at memory whenever the host touches the GPU.
+    /// Wakes a front end in its idle loop, which polls memory whenever the host accesses the GPU.
     fn poke_front_end(&self) {
         if self.front_end_state() == FrontEndState::Waiting {
             self.wake();
@@ -142,7 +142,7 @@ impl Gpu {
         idle
     }
 
-    /// How tile status is kept, with the memory base that the host has set.
+    /// The format of tile status, with the memory base that the host has set.
     pub(crate) fn status_format(&self) -> StatusFormat {
         StatusFormat::of(
             &self.personality,
@@ -181,7 +181,7 @@ impl Gpu {
                 .wrapping_add(self.cycles_since(self.cycle_base.load(Relaxed))),
             MC_PROFILE_RA_READ..=MC_PROFILE_HI_READ => self.profile_port(offset),
             VG_FETCH_CURRENT => self.front_end_address(),
-            // The start address cannot be read back.
+            // The start address is write-only.
             FE_COMMAND_ADDRESS => 0,
             FE_DMA_DEBUG_STATE => self.look(
                 || self.visible.dma_state.load(Relaxed),
@@ -197,7 +197,7 @@ impl Gpu {
         }
     }
 
-    /// A waiting front end goes back and forth between its WAIT and its LINK with every look.
+    /// Reads a register of a waiting front end, which alternates between its WAIT and its LINK with each read.
     fn look(&self, otherwise: impl FnOnce() -> u32, waiting: [u32; 2]) -> u32 {
         if self.front_end_state() != FrontEndState::Waiting {
             return otherwise();
@@ -244,7 +244,7 @@ impl Gpu {
             }
             MMUV2_CONTROL | MMUV2_SEC_CONTROL => self.control_mmu(value),
             MMUV2_AHB_CONTROL => self.control_ahb(value),
-            // It waits for the other one.
+            // The start waits for the write of the other register.
             FE_COMMAND_CONTROL if self.personality.has_secure_mmu() => {
                 self.registers.set(offset, value);
             }
@@ -268,7 +268,7 @@ impl Gpu {
         }
     }
 
-    /// MMU v2 is switched on when nothing is under way, with its tables known, and off by a reset only.
+    /// Controls MMU v2. It may be enabled only if the core is idle and the tables are set. Only a reset disables it.
     fn control_mmu(&self, value: u32) {
         let setup = self.setup().v2;
         let state = self.front_end_state();
@@ -303,7 +303,7 @@ impl Gpu {
             .set(control, value & MMUV2_CONTROL_ENABLE | kept);
     }
 
-    /// A secure core is reset here, and not by the clock register.
+    /// Resets a secure core. The clock register does not.
     fn control_ahb(&self, value: u32) {
         self.registers
             .set(MMUV2_AHB_CONTROL, value & AHB_CONTROL_NONSEC_ACCESS);
@@ -322,7 +322,7 @@ impl Gpu {
         self.end_reset();
     }
 
-    /// Soft reset stops everything when it is set and takes effect when it is cleared.
+    /// The soft reset bit stops all work when set. The reset takes effect when the bit is cleared.
     fn write_clock_control(&self, value: u32) {
         let before = self.registers.get(HI_CLOCK_CONTROL);
         self.registers
@@ -398,7 +398,7 @@ impl Gpu {
                 "while it runs",
             ),
             (
-                // With MMU version 2 there is nothing to count from.
+                // MMU v2 does not use the memory base.
                 !is_vg
                     && !self.personality.has_mmu_v2()
                     && !self.registers.was_written(MC_MEMORY_BASE_ADDR_FE),
@@ -419,7 +419,7 @@ impl Gpu {
         .find_map(|(wrong, text)| wrong.then_some(text))
     }
 
-    /// Tells of a start that is wrong.
+    /// Reports a wrong start.
     fn refuse_start(&self, problem: Option<&'static str>) {
         if let Some(problem) = problem {
             let finding = Finding {
@@ -467,7 +467,7 @@ impl Gpu {
         self.wake();
     }
 
-    /// Counts memory traffic of the GPU, for the registers and the control BAR.
+    /// Counts memory traffic of the GPU for the registers and the control BAR.
     pub(crate) fn count_traffic(&self, mover: Mover, read: u64, written: u64) {
         self.counters.add(counter::BYTES_READ, read);
         self.counters.add(counter::BYTES_WRITTEN, written);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The interrupt line: level inside, edges of an eventfd outside, as vfio does INTx.
+//! The interrupt line: a level inside the model, edges of an eventfd outside, like vfio's INTx.
 //!
-//! vfio masks INTx by itself when it fires: the model writes the eventfd once, counts the line as masked and looks
-//! again at UNMASK. QEMU unmasks at any access to a BAR, so a handler that reads another register before the
-//! acknowledge register would see a second interrupt at once; the line therefore holds back for [`HOLD_BACK`]
-//! when UNMASK comes before the acknowledge.
+//! vfio masks INTx itself when it fires. So the model writes the eventfd once, treats the line as masked, and checks
+//! the level again at UNMASK. QEMU unmasks at any access to a BAR. A handler that reads another register before the
+//! acknowledge register would therefore see a second interrupt at once. To avoid this, the line waits for [`HOLD_BACK`]
+//! if UNMASK comes before the acknowledge.
 //!
-//! An edge that QEMU has not seen when the level falls is taken back: a line that has fallen interrupts nobody, and
-//! one that QEMU raised late would stay up until the next access, which a core that was switched off never has.
+//! If the level falls before QEMU has seen the edge, the edge is withdrawn: a line that is low must not interrupt. QEMU
+//! would keep a late edge raised until the next access, and a core without power gets no accesses.
 
 use std::sync::Condvar;
 use std::sync::Mutex;
@@ -15,43 +15,43 @@ use std::sync::MutexGuard;
 use std::time::Duration;
 use std::time::Instant;
 
-/// How long a line that was unmasked but not acknowledged stays quiet.
+/// Time for which a line that was unmasked but not acknowledged stays quiet.
 pub const HOLD_BACK: Duration = Duration::from_millis(2);
 
-/// Where interrupts go.
+/// Destination of interrupts.
 pub trait Sink: Send {
     /// Delivers one interrupt.
     fn fire(&mut self);
 
-    /// Takes back the one that was delivered last; `false`: it has been seen.
+    /// Withdraws the interrupt delivered last. Returns `false` if it has been seen.
     fn withdraw(&mut self) -> bool;
 }
 
-/// The line's state. Time comes from outside, so that it can be tested without waiting.
+/// State of the line. The caller passes the time, so tests need not wait.
 #[derive(Default)]
 struct Line {
     sink: Option<Box<dyn Sink>>,
     level: bool,
     masked: bool,
     acknowledged: bool,
-    /// The last one was delivered since the level was high, which it still is.
+    /// The last interrupt was delivered for the current high level.
     raised: bool,
-    /// When a high level may fire.
+    /// Earliest time at which a high level may fire.
     not_before: Option<Instant>,
-    /// Interrupts with nothing pending that follow an acknowledge at once.
+    /// Number of interrupts with nothing pending that directly follow an acknowledge.
     doubles: u32,
-    /// Interrupts with nothing pending, and when the next of them may fire.
+    /// Number of interrupts with nothing pending, and the earliest time of the next one.
     spurious: u32,
     spurious_not_before: Option<Instant>,
-    /// The level that it has whatever it should be.
+    /// A fixed level that overrides the real one.
     stuck: Option<bool>,
-    /// The core has no power: it raises nothing by itself.
+    /// The core has no power and raises no interrupts.
     is_off: bool,
     delivered: u64,
 }
 
 impl Line {
-    /// Fires if it is time. Returns when to look again if that depends on time alone.
+    /// Fires if an interrupt is due. Returns the time of the next check if that depends only on time.
     fn service(&mut self, now: Instant) -> Option<Instant> {
         if self.masked || self.sink.is_none() {
             return None;
@@ -102,7 +102,7 @@ impl Line {
         }
     }
 
-    /// The level has fallen: what nobody has seen yet of it is no interrupt.
+    /// Handles a falling level: withdraws an interrupt that has not been seen yet.
     fn withdraw(&mut self) {
         let raised = std::mem::take(&mut self.raised);
         if raised && self.sink.as_mut().is_some_and(|sink| sink.withdraw()) {
@@ -111,7 +111,7 @@ impl Line {
         }
     }
 
-    /// The core loses its power, or gets it: what it has raised without a cause goes with it, too.
+    /// Sets the core's power state. Loss of power also withdraws interrupts without a cause.
     fn set_off(&mut self, is_off: bool) {
         self.is_off = is_off;
         if is_off && self.stuck.is_none() {
@@ -120,7 +120,7 @@ impl Line {
         }
     }
 
-    /// Makes an interrupt that is late already late anew.
+    /// Restarts the delay of an interrupt that is already delayed.
     fn postpone(&mut self, delay: Duration, now: Instant) {
         if self.not_before.is_some() {
             self.not_before = Some(now + delay);
@@ -169,22 +169,22 @@ impl InterruptLine {
             .unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// Sets the level; a rise takes effect after `delay`.
+    /// Sets the level. A rising edge takes effect after `delay`.
     pub fn set_level(&self, level: bool, delay: Duration) {
         self.with(|line, now| line.set_level(level, delay, now));
     }
 
-    /// The core loses its power, or gets it.
+    /// Sets the core's power state: `true` means no power.
     pub fn set_off(&self, is_off: bool) {
         self.with(|line, _| line.set_off(is_off));
     }
 
-    /// An interrupt that is late already comes after `delay` from now.
+    /// Restarts the delay of an interrupt that is already delayed: it comes after `delay` from now.
     pub fn postpone(&self, delay: Duration) {
         self.with(|line, now| line.postpone(delay, now));
     }
 
-    /// The acknowledge register was read: the level falls.
+    /// Handles a read of the acknowledge register: the level falls.
     pub fn acknowledge(&self) {
         self.with(|line, _| line.acknowledge());
     }
@@ -194,34 +194,34 @@ impl InterruptLine {
         self.with(|line, _| line.spurious = line.spurious.saturating_add(count));
     }
 
-    /// Adds an interrupt with nothing pending that follows the next acknowledge at once.
+    /// Adds an interrupt with nothing pending that directly follows the next acknowledge.
     pub fn add_double(&self) {
         self.with(|line, _| line.doubles = line.doubles.saturating_add(1));
     }
 
-    /// Interrupts with nothing pending that are still to come, doubles not counted.
+    /// Remaining interrupts with nothing pending, without doubles.
     pub fn spurious(&self) -> u32 {
         self.lock().spurious
     }
 
-    /// Takes back what is still to come without anything pending.
+    /// Drops the remaining interrupts with nothing pending.
     pub fn clear_spurious(&self) {
         let mut line = self.lock();
         line.spurious = 0;
         line.doubles = 0;
     }
 
-    /// Makes the line stick at a level, or work again.
+    /// Makes the line stick at a level; `None`: makes it work again.
     pub fn set_stuck(&self, stuck: Option<bool>) {
         self.with(|line, _| line.stuck = stuck);
     }
 
-    /// The level that it is stuck at.
+    /// The level at which the line sticks.
     pub fn stuck(&self) -> Option<bool> {
         self.lock().stuck
     }
 
-    /// Connects the line, or disconnects it.
+    /// Connects or disconnects the line.
     pub fn connect(&self, sink: Option<Box<dyn Sink>>) {
         self.with(|line, _| {
             line.sink = sink;
@@ -245,12 +245,12 @@ impl InterruptLine {
         self.lock().delivered
     }
 
-    /// Counts delivered interrupts from 0 again.
+    /// Restarts the count of delivered interrupts from 0.
     pub fn reset_delivered(&self) {
         self.lock().delivered = 0;
     }
 
-    /// Fires what was delayed, for ever. Runs in a thread of its own.
+    /// Fires delayed interrupts. Never returns; runs in its own thread.
     pub fn run(&self) -> ! {
         let mut line = self.lock();
         loop {
@@ -280,7 +280,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts what was delivered; the second tells whether that can be taken back.
+    /// Counts delivered interrupts. The second field: whether an interrupt can be withdrawn.
     struct Count(Arc<AtomicU32>, bool);
 
     impl Sink for Count {
@@ -304,7 +304,7 @@ mod tests {
             Self::with(false)
         }
 
-        /// `is_slow`: nobody sees an interrupt before it is taken back.
+        /// `is_slow`: no interrupt is seen before it is withdrawn.
         fn with(is_slow: bool) -> Self {
             let fired = Arc::new(AtomicU32::new(0));
             let line = Line {
@@ -348,7 +348,7 @@ mod tests {
         bench.line.unmask(bench.now);
         assert_eq!(bench.fired_after(HOLD_BACK / 2), 1);
         assert_eq!(bench.fired_after(HOLD_BACK), 2);
-        // Acknowledged within the time: nothing comes.
+        // Acknowledged in time: no interrupt comes.
         bench.line.unmask(bench.now);
         bench.line.acknowledge();
         assert_eq!(bench.fired_after(HOLD_BACK * 2), 2);
@@ -363,7 +363,7 @@ mod tests {
             bench.line.set_level(false, AT_ONCE, bench.now);
             assert_eq!(bench.line.masked, !is_slow);
             assert_eq!(bench.line.delivered, u64::from(!is_slow));
-            // It is the next one's turn at once, without an UNMASK.
+            // The next one may fire at once, without an UNMASK.
             bench.line.set_level(true, AT_ONCE, bench.now);
             assert_eq!(bench.fired_after(AT_ONCE), 1 + u32::from(is_slow));
             bench.line.acknowledge();
@@ -408,7 +408,7 @@ mod tests {
     fn what_is_late_can_be_late_again() {
         let mut bench = Bench::new();
         let delay = Duration::from_micros(500);
-        // Nothing is late.
+        // No interrupt is delayed.
         bench.line.postpone(delay, bench.now);
         bench.line.set_level(true, delay, bench.now);
         assert_eq!(bench.fired_after(delay / 2), 0);

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A strict software model of Vivante GPU cores.
 //!
-//! It behaves as silicon does towards a correct driver and takes down everything that silicon forbids. The program
-//! `gpu-model` serves it to a virtual machine over vfio-user; without that, [`gpu::Gpu`] runs on plain memory.
+//! A correct driver sees the behavior of silicon. The model records everything that silicon forbids. The program
+//! `gpu-model` serves the model to a virtual machine over vfio-user. Without a virtual machine, [`gpu::Gpu`] runs on
+//! plain memory.
 //!
-//! Rooms: [`server`] (vfio-user, PCI), [`host`] (register block), [`frontend`] (command stream) with [`stream`]
-//! (decoding), [`vg`] (the same of VG cores), [`mmu`] with [`mmu_v2`] and [`mmu_vg`], [`bus`] (memory through it),
-//! [`engine2d`], [`draw`] (3D) with [`shader`] (instructions over waves) and [`texture`],
-//! [`resolve`] with [`surface`] and [`tile_status`], and [`pixel`]; [`irq`], [`memory`], [`control`] (second BAR),
-//! [`written`] (what must not be executed),
-//! [`strict`] (violations and report), [`personality`] and [`registers`] (what a core is).
+//! Modules:
 //!
-//! # In a process of one's own
+//! * [`server`] (vfio-user, PCI), [`host`] (register block), [`control`] (second BAR), [`irq`], [`memory`];
+//! * [`frontend`] (command stream) with [`stream`] (decoding), [`vg`] (the same for VG cores);
+//! * [`mmu`] with [`mmu_v2`] and [`mmu_vg`], [`bus`] (memory access through the MMU), [`written`] (memory that must not
+//!   be executed);
+//! * [`engine2d`], [`draw`] (3D) with [`shader`] (instructions over waves) and [`texture`], [`resolve`] with
+//!   [`surface`], [`tile_status`] and [`tiler`], and [`pixel`];
+//! * [`strict`] (violations and report), [`personality`] and [`registers`] (identity and registers of a core).
 //!
-//! No machine is needed: memory is a file that the program maps, too (a memfd), commands are words in it. This is a
-//! triangle in one colour, on a GC880:
+//! # In your own process
+//!
+//! No virtual machine is needed. Memory is a file that the program also maps (a memfd), and commands are words in it.
+//! This example draws a triangle in one color on a GC880:
 //!
 //! ```
 //! use std::fs::File;
@@ -37,7 +41,7 @@
 //!     memory.write_all_at(&bytes, address.into())
 //! };
 //!
-//! // What a kernel driver does after a reset: clocks, and where the memory of each engine begins.
+//! // A kernel driver does this after a reset: it sets clocks and the memory base of each engine.
 //! assert_eq!(gpu.mmio_read(HI_CHIP_MODEL), 0x880);
 //! gpu.mmio_write(HI_CLOCK_CONTROL, 0x100);
 //! for base in [MC_MEMORY_BASE_ADDR_FE, MC_MEMORY_BASE_ADDR_PE] {
@@ -95,7 +99,7 @@
 //! # }
 //! ```
 //!
-//! "spec" in comments is the project's specification of command submission and hardware behaviour.
+//! "spec" in comments means the project's specification of command submission and hardware behavior.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

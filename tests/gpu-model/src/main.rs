@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The program: reads the command line, serves one machine, reports, and exits 0 (clean), 3 (violations), 4 (the
-//! machine's memory is not shared) or 1 (could not work at all).
+//! The program: reads the command line, serves one machine and writes the report. Exit status: 0 (clean), 3
+//! (violations), 4 (the machine's memory is not shared) or 1 (the program could not work).
 
 use std::path::Path;
 use std::path::PathBuf;
@@ -23,17 +23,17 @@ use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
 use signal_hook::iterator::Signals;
 
-/// How long the other cores' connections may last once one has ended: the machine is gone.
+/// Maximum lifetime of the other cores' connections after one has closed: the machine has exited.
 const LEFTOVERS: Duration = Duration::from_secs(2);
 
 /// A strict software GPU for a virtual machine, over vfio-user. Serves one connection for each core.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
-    /// Socket to make and listen on. The second core has NAME-1, the third NAME-2; report and trace likewise.
+    /// Socket to create and listen on. The second core has NAME-1, the third NAME-2; report and trace likewise
     #[arg(long)]
     socket: PathBuf,
-    /// Which core to be; given again for a machine with several.
+    /// Core to model; repeat for a machine with several
     #[arg(
         long,
         required = true,
@@ -41,31 +41,30 @@ struct Arguments {
             .try_map(|name| Board::from_name(&name).ok_or("unknown"))
     )]
     board: Vec<Board>,
-    /// Where to write the report (JSON).
+    /// Path of the report (JSON)
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Where to write every command and register access.
+    /// Path of the trace of every command and register access
     #[arg(long)]
     trace: Option<PathBuf>,
-    /// Seed of the random phases of polling and of the pixel engine's lag.
+    /// Seed for the random phases of polling and of the pixel engine's lag
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Report violations without failing, and go on where silicon might.
+    /// Report violations without failing, and continue where silicon might
     #[arg(long)]
     lenient: bool,
-    /// 2D lines draw their last pixel too.
+    /// Include the last pixel of 2D lines
     #[arg(long)]
     line_inclusive: bool,
-    /// Threads that draw in 3D, up to 4: by default one for each processor. Their number changes only the time.
+    /// Threads for 3D draws, up to 4. Default: one per processor. The number affects only the time
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=PARTS as i64))]
     threads: Option<u8>,
-    /// A file with the number of the machine's process, once it runs: for the register that says how long the host kept it
-    /// waiting.
+    /// File with the machine's process number, for the register of the time that the host kept the machine waiting
     #[arg(long)]
     machine: Option<PathBuf>,
 }
 
-/// The file of core `number` where the first core has `path`.
+/// The file name for core `number`, if the first core uses `path`.
 fn numbered(path: &Path, number: usize) -> PathBuf {
     if number == 0 {
         return path.to_path_buf();
@@ -130,13 +129,13 @@ fn run(arguments: Arguments) -> anyhow::Result<i32> {
             .name("server".into())
             .spawn(move || {
                 server.serve();
-                // Fails when nobody waits any more.
+                // Fails if the receiver is gone.
                 let _ = ended.send(());
             })
             .context("cannot start a server's thread")?;
     }
     drop(ended);
-    // Fails once the last server, or a server by a panic, has let go of its end.
+    // Fails once all servers have ended, normally or by a panic.
     let _ = end.recv();
     while end.recv_timeout(LEFTOVERS).is_ok() {}
     Ok(finish(&cores))

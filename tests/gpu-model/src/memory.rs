@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Guest memory as the GPU sees it: the regions that the machine mapped for DMA, shared with the guest.
+//! Guest memory as seen by the GPU: the regions that the machine mapped for DMA, shared with the guest.
 //!
-//! All `unsafe` of the mapping lives in the `vm-memory` crate; this file has none.
+//! All `unsafe` code for the mapping is in the `vm-memory` crate. This file has none.
 
 use std::fs::File;
 use std::io;
@@ -23,7 +23,7 @@ use vm_memory::Permissions;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutsideMemory;
 
-/// The regions mapped now. Cheap to clone; a clone keeps the mappings alive.
+/// The currently mapped regions. Cheap to clone. A clone keeps the mappings alive.
 #[derive(Clone, Default)]
 pub struct Snapshot(Arc<GuestMemoryMmap>);
 
@@ -35,7 +35,7 @@ impl Snapshot {
             .map_err(|_| OutsideMemory)
     }
 
-    /// Writes `data` at a physical address; writes nothing when any byte lies outside.
+    /// Writes `data` at a physical address. Writes nothing if any byte lies outside.
     pub fn write(&self, address: impl Into<u64>, data: &[u8]) -> Result<(), OutsideMemory> {
         let base = GuestAddress(address.into());
         if !self.0.check_range(base, data.len(), Permissions::Write) {
@@ -61,7 +61,7 @@ impl Snapshot {
     }
 }
 
-/// The set of mapped regions; changes replace it as a whole.
+/// The set of mapped regions. Each change replaces the whole set.
 #[derive(Default)]
 pub struct GuestMemory {
     mapped: RwLock<Mapped>,
@@ -74,12 +74,12 @@ struct Mapped {
 }
 
 impl GuestMemory {
-    /// No memory at all.
+    /// Guest memory without regions.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The regions mapped now.
+    /// The currently mapped regions.
     pub fn snapshot(&self) -> Snapshot {
         let mapped = self
             .mapped
@@ -93,7 +93,7 @@ impl GuestMemory {
         self.insert(base, MmapRegion::new(bytes).map_err(io::Error::other)?)
     }
 
-    /// Maps `bytes` bytes of `file` from `offset` on, shared, at physical address `base`.
+    /// Maps `bytes` bytes of `file`, starting at `offset`, shared, at physical address `base`.
     pub fn map_file(&self, base: u64, bytes: u64, file: File, offset: u64) -> io::Result<()> {
         let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
         let region = MmapRegion::from_file(FileOffset::new(file, offset), bytes)
@@ -101,7 +101,7 @@ impl GuestMemory {
         self.insert(base, region)
     }
 
-    /// Removes every region that lies in the range. Returns how many there were.
+    /// Removes every region in the range. Returns the number of removed regions.
     pub fn unmap(&self, base: u64, bytes: u64) -> io::Result<usize> {
         let end = base.saturating_add(bytes);
         let mut mapped = self

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Address translation: GPU address in, physical address out, through TLBs that keep stale entries.
+//! Address translation from GPU addresses to physical addresses, through TLBs that keep stale entries.
 //!
-//! MMU v1 (sources.md, engines): bit 31 clear adds the port's memory base; bit 31 set looks up the port's flat
-//! page table. The TLB has no limit and forgets nothing until a flush or a reset, so a driver that changes an
-//! entry without flushing is found out. MMU v2 is in [`crate::mmu_v2`].
+//! MMU v1 (sources.md, engines): with bit 31 clear, the port's memory base is added; with bit 31 set, the port's flat
+//! page table is used. The TLB has no size limit and keeps every entry until a flush or a reset, so the model detects a
+//! driver that changes an entry without a flush. MMU v2 is in [`crate::mmu_v2`].
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,7 +11,7 @@ use std::hash::Hash;
 use crate::memory::Snapshot;
 use crate::registers::*;
 
-/// A module's way to memory. Each has its own page-table register, memory base and TLB.
+/// A module's path to memory. Each port has its own page-table register, memory base and TLB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Port {
@@ -19,16 +19,16 @@ pub enum Port {
     FrontEnd = 0,
     /// Textures; sources of 2D blits and resolves.
     Texture = 1,
-    /// Colour; destinations of 2D draws and resolves.
+    /// Color; destinations of 2D draws and resolves.
     Pixel = 2,
     /// Depth.
     Depth = 3,
-    /// Rasteriser.
+    /// Rasterizer.
     Raster = 4,
 }
 
 impl Port {
-    /// All ports in the order of the page-table registers, which is also that of the flush bits.
+    /// All ports in the order of the page-table registers and of the flush bits.
     pub const ALL: [Port; 5] = [
         Port::FrontEnd,
         Port::Texture,
@@ -37,12 +37,12 @@ impl Port {
         Port::Raster,
     ];
 
-    /// Its page-table register.
+    /// The port's page-table register.
     pub fn table_register(self) -> u32 {
         MC_MMU_FE_PAGE_TABLE + 4 * self as u32
     }
 
-    /// Its memory base register.
+    /// The port's memory base register.
     pub fn base_register(self) -> u32 {
         match self {
             Port::FrontEnd => MC_MEMORY_BASE_ADDR_FE,
@@ -53,8 +53,8 @@ impl Port {
         }
     }
 
-    /// Bit of GL_FLUSH_MMU that flushes its TLB. Bits 0 and 3 (FE, PE) are documented; which of 1, 2 and 4 is
-    /// which is not, and drivers always write all five.
+    /// The bit of GL_FLUSH_MMU that flushes the port's TLB. Bits 0 and 3 (FE, PE) are documented. The assignment of 1,
+    /// 2 and 4 is not, and drivers always write all five.
     pub fn flush_bit(self) -> u32 {
         1 << match self {
             Port::FrontEnd => 0,
@@ -66,7 +66,7 @@ impl Port {
     }
 }
 
-/// What the host programmed for one port.
+/// Host setup of one port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortSetup {
     /// Physical address of the page table; `None` = not written since reset.
@@ -75,18 +75,18 @@ pub struct PortSetup {
     pub base: u32,
 }
 
-/// What was programmed for MMU v2.
+/// Host setup of MMU v2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct V2Setup {
-    /// It translates; without that, addresses are physical as those of MMU v1 below bit 31.
+    /// Translation is enabled. Otherwise addresses are physical, like those of MMU v1 below bit 31.
     pub enabled: bool,
     /// Physical address of the first-level table; `None` = not loaded since reset.
     pub table: Option<u32>,
-    /// Physical address of the 64 bytes that reads without a page see; `None` = not loaded since reset.
+    /// Physical address of the 64 bytes returned by reads without a page; `None` = not loaded since reset.
     pub safe: Option<u32>,
 }
 
-/// All that translations depend on beside the tables.
+/// All inputs of a translation except the tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Setup {
     /// By [`Port`] number.
@@ -100,9 +100,9 @@ pub struct Setup {
 pub struct Translated {
     /// Physical address, of 40 bits.
     pub physical: u64,
-    /// Bytes from there on that this translation covers.
+    /// Bytes from `physical` on that this translation covers.
     pub span: u32,
-    /// A TLB entry differed from the page table: (used, in the table).
+    /// A TLB entry that differs from the page table: (used, in the table).
     pub stale: Option<(u32, u32)>,
     /// The page table was read.
     pub filled: bool,
@@ -113,22 +113,22 @@ pub struct Translated {
 pub enum Fault {
     /// No page table was programmed.
     NoTable,
-    /// The entry lies outside memory, at this physical address.
+    /// The entry at this physical address lies outside memory.
     TableOutside(u32),
     /// MMU v2: an exception.
     Exception(Exception),
-    /// VG cores: no address at all, because of this.
+    /// VG cores: the address is invalid for this reason.
     Address(&'static str),
 }
 
-/// What MMU v2 makes of an access that it does not let through.
+/// An access that MMU v2 refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exception {
-    /// Why.
+    /// The reason.
     pub cause: Cause,
-    /// The entry asks for the exception to be told; else the access goes to the safe address in silence.
+    /// The entry requests an exception. Otherwise the access silently uses the safe address.
     pub told: bool,
-    /// A TLB entry differed from the tables: (used, in the tables).
+    /// A TLB entry that differs from the tables: (used, in the tables).
     pub stale: Option<(u32, u32)>,
 }
 
@@ -136,9 +136,9 @@ pub struct Exception {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Cause {
-    /// The first-level entry leads nowhere.
+    /// The first-level entry is not present.
     NoSecondLevel = 1,
-    /// The second-level entry leads nowhere.
+    /// The second-level entry is not present.
     NoPage = 2,
     /// A write to a page that is not writeable.
     ReadOnly = 3,
@@ -156,7 +156,7 @@ pub trait Mmu: Send + Sync {
         memory: &Snapshot,
     ) -> Result<Translated, Fault>;
 
-    /// The same without a trace: no TLB is filled. `None`: nothing that engines for 3D could use.
+    /// Translates without side effects: fills no TLB. `None`: nothing that 3D engines could use.
     fn peek(
         &self,
         _port: Port,
@@ -168,10 +168,10 @@ pub trait Mmu: Send + Sync {
         None
     }
 
-    /// Its TLBs.
+    /// The TLBs.
     fn tlbs(&mut self) -> &mut dyn Cache;
 
-    /// Drops the TLBs whose flush bit is set. Returns how many were dropped.
+    /// Drops the TLBs whose flush bit is set. Returns their number.
     fn flush(&mut self, bits: u32) -> u32 {
         self.tlbs().flush(bits)
     }
@@ -187,9 +187,9 @@ pub trait Mmu: Send + Sync {
     }
 }
 
-/// TLBs, whatever is in them.
+/// TLBs, independent of their contents.
 pub trait Cache {
-    /// Drops those whose flush bit is set. Returns how many were dropped.
+    /// Drops the TLBs whose flush bit is set. Returns their number.
     fn flush(&mut self, bits: u32) -> u32;
 
     /// Drops everything.
@@ -199,7 +199,8 @@ pub trait Cache {
     fn set_caching(&mut self, on: bool);
 }
 
-/// A TLB for each port, by page, of what was found for it. They have no limit and forget nothing until a flush.
+/// A TLB for each port that keeps the look-up result of each page. It has no size limit and drops nothing until a
+/// flush.
 pub struct Tlbs<K, V> {
     ports: [HashMap<K, V>; 5],
     caching: bool,
@@ -215,15 +216,15 @@ impl<K, V> Default for Tlbs<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V: Copy> Tlbs<K, V> {
-    /// What a port uses for an access to one of `pages`, now that the tables say `now`: that, or what it has kept for
-    /// the first of them; and whether it has to look into the tables.
+    /// The result that a port uses for an access to one of `pages`, and whether it must read the tables. The result is
+    /// the TLB's entry for the first page that has one, or else `now`, the result from the tables.
     pub fn look(&self, port: Port, pages: impl IntoIterator<Item = K>, now: V) -> (V, bool) {
         let tlb = &self.ports[port as usize];
         let kept = pages.into_iter().find_map(|page| tlb.get(&page)).copied();
         (kept.unwrap_or(now), kept.is_none())
     }
 
-    /// Keeps what a port found in the tables for a page.
+    /// Stores a port's look-up result for a page.
     pub fn keep(&mut self, port: Port, page: K, now: V) {
         if self.caching {
             self.ports[port as usize].insert(page, now);
@@ -259,7 +260,7 @@ const PAGE: u32 = 4096;
 /// GPU addresses with this bit go through the page table.
 pub const VIRTUAL: u32 = 1 << 31;
 
-/// MMU v1: flat table of 4 KiB pages.
+/// MMU v1: a flat table of 4 KiB pages.
 #[derive(Default)]
 pub struct MmuV1 {
     tlbs: Tlbs<u32, u32>,
@@ -299,7 +300,7 @@ impl Mmu for MmuV1 {
 }
 
 impl MmuV1 {
-    /// What an access comes to, and the entry in the table.
+    /// The translation of an access, and the entry in the table.
     fn find(
         &self,
         port: Port,
@@ -329,7 +330,7 @@ impl MmuV1 {
         let translated = Translated {
             physical: ((entry & !(PAGE - 1)) | offset).into(),
             span: PAGE - offset,
-            // Only the page counts: the low bits mean nothing to the hardware.
+            // Compare only the page: the hardware ignores the low bits.
             stale: ((entry ^ now) & !(PAGE - 1) != 0).then_some((entry, now)),
             filled,
         };
@@ -428,12 +429,12 @@ mod tests {
         assert_eq!(stale.physical, 0x4000_5000);
         assert_eq!(stale.stale, Some((0x4000_5000, 0x4000_6000)));
         assert!(!stale.filled);
-        // Another port has a TLB of its own.
+        // Another port has its own TLB.
         let other = mmu
             .translate(Port::Texture, VIRTUAL, false, &setup, &snapshot)
             .unwrap();
         assert_eq!((other.physical, other.stale), (0x4000_6000, None));
-        // Flushing other ports does not help.
+        // A flush of other ports has no effect on this one.
         assert_eq!(mmu.flush(0x1f & !Port::Pixel.flush_bit()), 4);
         assert!(mmu
             .translate(Port::Pixel, VIRTUAL, false, &setup, &snapshot)

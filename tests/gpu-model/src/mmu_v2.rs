@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! MMU v2: two levels of tables, pages of four sizes, exceptions (sources.md, engines, MMU).
 //!
-//! Address bits 31:22 choose one of 1024 first-level entries. An entry says how large the pages of its 4 MiB are and
-//! where their second-level table lies. Until it is enabled, addresses are physical, counted from the memory base.
-//! As with MMU v1 the TLBs have no limit and keep all that they have seen, missing pages included, until a flush.
+//! Address bits 31:22 select one of 1024 first-level entries. An entry holds the page size of its 4 MiB and the address
+//! of their second-level table. Until the MMU is enabled, addresses are physical, relative to the memory base. As with
+//! MMU v1, the TLBs have no size limit and keep all results, missing pages included, until a flush.
 
 use crate::memory::Snapshot;
 use crate::mmu::Cache;
@@ -16,31 +16,31 @@ use crate::mmu::Setup;
 use crate::mmu::Tlbs;
 use crate::mmu::Translated;
 
-/// First-level entries choose by these bits up.
+/// Lowest address bit of the first-level index.
 const FIRST_SHIFT: u32 = 22;
-/// The entry leads somewhere.
+/// The entry is present.
 const PRESENT: u32 = 1 << 0;
-/// An entry that leads nowhere tells of accesses.
+/// Accesses through an entry that is not present raise an exception.
 const EXCEPTION: u32 = 1 << 1;
-/// The page may be written.
+/// The page is writeable.
 const WRITEABLE: u32 = 1 << 2;
-/// Binary logarithms of the page sizes that bits 3:2 of a first-level entry stand for.
+/// Binary logarithms of the page sizes in bits 3:2 of a first-level entry.
 const PAGE_SHIFTS: [u32; 4] = [12, 16, 20, 24];
-/// Bits of a second-level entry that are bits 39:32 of the page's address, and where they begin.
+/// Bits of a second-level entry that hold bits 39:32 of the page's address: mask and shift.
 const HIGH: (u32, u32) = (0xff, 4);
-/// Bits of a first-level entry that are no address: second-level tables lie on 64 bytes.
+/// Bits of a first-level entry outside the address: second-level tables are aligned to 64 bytes.
 const FIRST_FLAGS: u32 = 0x3f;
-/// Key of a TLB entry: binary logarithm of a page's size, and its number. A walk holds for the whole page.
+/// Key of a TLB entry: binary logarithm of the page size, and page number. A walk applies to the whole page.
 type Page = (u32, u32);
 
-/// Where the tables lead.
+/// Result of a table walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Walk {
-    /// Binary logarithm of the page's size.
+    /// Binary logarithm of the page size.
     shift: u32,
-    /// The entry that decided: the second level's, or the first's if that leads nowhere.
+    /// The deciding entry: the second-level entry, or the first-level entry if that is not present.
     entry: u32,
-    /// There is no second level.
+    /// The first-level entry is not present.
     ends_early: bool,
 }
 
@@ -49,7 +49,7 @@ impl Walk {
         (self.shift, address >> self.shift)
     }
 
-    /// Where an access comes to that uses this, now that the tables say `now`.
+    /// The translation of an access that uses this walk, while the tables give `now`.
     fn leads(self, address: u32, write: bool, now: Self) -> Result<Translated, Fault> {
         let stale = (self != now).then_some((self.entry, now.entry));
         let refuse = |cause, told| Err(Fault::Exception(Exception { cause, told, stale }));
@@ -80,7 +80,7 @@ pub struct MmuV2 {
     tlbs: Tlbs<Page, Walk>,
 }
 
-/// Physical address, of 40 bits, of the page that a second-level entry leads to.
+/// Physical address (40 bits) of the page in a second-level entry.
 fn page_address(entry: u32, shift: u32) -> u64 {
     let (mask, begin) = HIGH;
     u64::from(entry >> begin & mask) << 32 | u64::from(entry >> shift << shift)
@@ -90,7 +90,7 @@ fn entry(memory: &Snapshot, slot: u32) -> Result<u32, Fault> {
     memory.read_u32(slot).map_err(|_| Fault::TableOutside(slot))
 }
 
-/// Reads the tables.
+/// Walks the tables.
 fn walk(table: u32, address: u32, memory: &Snapshot) -> Result<Walk, Fault> {
     let first = entry(memory, table.wrapping_add(4 * (address >> FIRST_SHIFT)))?;
     if first & PRESENT == 0 {
@@ -101,7 +101,7 @@ fn walk(table: u32, address: u32, memory: &Snapshot) -> Result<Walk, Fault> {
         });
     }
     let shift = PAGE_SHIFTS[(first >> 2 & 3) as usize];
-    // A page of 16 MiB is all that its second-level table has, whichever 4 MiB of it are meant.
+    // A second-level table for pages of 16 MiB has one entry, whichever 4 MiB of the page are addressed.
     let index = (address & ((1 << FIRST_SHIFT) - 1)) >> shift;
     let slot = (first & !FIRST_FLAGS).wrapping_add(4 * index);
     Ok(Walk {
@@ -111,18 +111,19 @@ fn walk(table: u32, address: u32, memory: &Snapshot) -> Result<Walk, Fault> {
     })
 }
 
-/// Memory that engines may write.
+/// A memory range that engines may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Writeable {
     /// Physical address.
     pub physical: u64,
-    /// The lowest GPU address that leads there.
+    /// The lowest GPU address that maps to it.
     pub address: u32,
     /// Bytes.
     pub bytes: u32,
 }
 
-/// All memory that the tables let engines write, by physical address; what lies behind each other for the GPU too is one.
+/// All memory that the tables let engines write, sorted by physical address. Ranges that are adjacent for the GPU too
+/// are merged.
 pub fn writeable(table: u32, memory: &Snapshot) -> Vec<Writeable> {
     let mut pages = Vec::new();
     for first in 0..1u32 << (32 - FIRST_SHIFT) {
@@ -152,7 +153,7 @@ pub fn writeable(table: u32, memory: &Snapshot) -> Vec<Writeable> {
     let mut ranges: Vec<Writeable> = Vec::new();
     for page in pages {
         match ranges.last_mut() {
-            // Many addresses may lead to one page.
+            // Several addresses may map to one page.
             Some(last) if last.physical == page.physical && last.bytes == page.bytes => {}
             Some(last)
                 if last.physical + u64::from(last.bytes) == page.physical
@@ -199,7 +200,7 @@ impl Mmu for MmuV2 {
 }
 
 impl MmuV2 {
-    /// What an access comes to, and what the TLB has to keep of it.
+    /// The translation of an access, and the result that the TLB must keep.
     fn find(
         &self,
         port: Port,
@@ -358,7 +359,7 @@ mod tests {
         bench.mmu.flush(0x1f);
         let exception = bench.refused(0x0040_0000, true);
         assert_eq!((exception.cause, exception.told), (Cause::NoPage, true));
-        // Without the bit nobody is told.
+        // Without the bit, no exception is raised.
         assert!(!bench.refused(0x0040_1000, true).told);
         assert!(!bench.refused(0x0080_0000, true).told);
     }
@@ -382,12 +383,12 @@ mod tests {
         let stale = bench.translate(0x0040_0000, true).unwrap();
         assert_eq!(stale.physical, 0x4123_4000);
         assert_eq!(stale.stale, Some((0x4123_4005, EXCEPTION)));
-        // Other ports' flushes do not help.
+        // A flush of other ports has no effect.
         assert_eq!(bench.mmu.flush(0x1f & !Port::Pixel.flush_bit()), 4);
         assert!(bench.translate(0x0040_0000, true).is_ok());
         assert_eq!(bench.mmu.flush(0x1f), 5);
         assert_eq!(bench.refused(0x0040_0000, true).stale, None);
-        // That a page is missing is remembered too.
+        // The TLB keeps a missing page too.
         bench.set(SECOND, 0, 0x4123_4000 | WRITEABLE | PRESENT);
         assert!(bench.refused(0x0040_0000, true).stale.is_some());
         bench.mmu.flush(0x1f);

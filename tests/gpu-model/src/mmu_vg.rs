@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The MMU of VG cores: the two low bits of an address say what it is. 0 is physical; 2 goes through a flat table of 8192
-//! pages of 4 KiB, whose entries are physical addresses without any flag; 1 and 3 are nothing.
+//! The MMU of VG cores. The two low bits of an address are its tag. Tag 0 is a physical address. Tag 2 goes through a
+//! flat table of 8192 pages of 4 KiB, whose entries are physical addresses without flags. Tags 1 and 3 are invalid.
 
 use crate::memory::Snapshot;
 use crate::mmu::Cache;
@@ -12,19 +12,19 @@ use crate::mmu::Setup;
 use crate::mmu::Translated;
 use crate::mmu::VIRTUAL;
 
-/// Bits of an address that are its tag.
+/// Address bits that hold the tag.
 pub const TAG: u32 = 3;
 /// Tag of addresses that go through the table.
 pub const TAG_VIRTUAL: u32 = 2;
-/// Bytes that the table reaches.
+/// Bytes that the table covers.
 pub const REACH: u32 = 32 << 20;
 
-/// Tags that mean something.
+/// Whether the tag is valid.
 pub fn is_tag(tag: u32) -> bool {
     tag == 0 || tag == TAG_VIRTUAL
 }
 
-/// Page table and TLBs are as those of MMU v1.
+/// Uses the page table and TLBs of MMU v1.
 #[derive(Default)]
 pub struct MmuVg(MmuV1);
 
@@ -74,7 +74,7 @@ mod tests {
     fn setup(table: Option<u32>) -> Setup {
         let port = PortSetup {
             table,
-            // Means nothing here.
+            // Not used here.
             base: 0x1000_0000,
         };
         Setup {

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The cores that the model can be: raw identity words, what they imply, and which registers exist.
+//! The cores that the model supports: raw identity words, the properties derived from them, and the registers present.
 //!
-//! Sources: sources.md, bring-up: how drivers read the words, and the values that must come out.
+//! Sources: sources.md, bring-up: how drivers read the words, and the values that they must get.
 
 use gpu_control::Board;
 
 use crate::registers::*;
 
-/// How a register may be used.
+/// Permitted use of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Reads and writes have a meaning.
+    /// Reads and writes have an effect.
     ReadWrite,
-    /// Writing it is a mistake.
+    /// A write is a mistake.
     ReadOnly,
-    /// The core does not have it.
+    /// The core does not have the register.
     Absent,
 }
 
 /// A core: its identity words as the registers show them.
 #[derive(Clone, Debug)]
 pub struct Personality {
-    /// Which board it sits on.
+    /// The board that has the core.
     pub board: Board,
-    /// What people call the core.
+    /// Common name of the core.
     pub core: &'static str,
-    /// HI_CHIP_IDENTITY; the family is never 1, so that drivers go on to model and revision.
+    /// HI_CHIP_IDENTITY. The family is never 1, so drivers continue with model and revision.
     pub chip_identity: u32,
     /// HI_CHIP_MODEL.
     pub model: u32,
@@ -45,7 +45,7 @@ pub struct Personality {
     pub design: [u32; 3],
 }
 
-/// Packs HI_CHIP_SPECS: logarithms where the field holds one.
+/// Packs HI_CHIP_SPECS. Fields that hold a logarithm take one.
 const fn specs_1(
     streams: u32,
     registers_log2: u32,
@@ -91,7 +91,7 @@ impl Personality {
                 time: 0x0901_2700,
                 features: 0xe029_6cad,
                 minor: [0xc979_9eff, 0x2efb_f2d9, 0, 0, 0, 0, 0],
-                // Field instructionCount 0 reads as 256 and drivers raise it to 512 for this core.
+                // A 0 in the field instructionCount reads as 256, and drivers raise it to 512 for this core.
                 specs: [specs_1(8, 6, 10, 16, 4, 2, 9), 168 << 16, 0, 0],
                 design: [0; 3],
             },
@@ -115,18 +115,18 @@ impl Personality {
                 model: 0x320,
                 revision: 0x5007,
                 date: 0x2012_0617,
-                // Not 0x02062400, so drivers apply this core's limit of outstanding requests.
+                // Not 0x02062400, so drivers apply this core's limit on outstanding requests.
                 time: 0x0206_2300,
                 features: 0xe02c_7eca,
                 minor: [0xc139_9eff, 0x020f_b2db, 0, 0, 0, 0, 0],
                 specs: [specs_1(1, 6, 10, 16, 4, 1, 10), 0, 0, 0],
                 design: [0; 3],
             },
-            // Identity as etna_viv's gpus.json has it; what it calls minor features 2 is this core's second word.
+            // Identity from etna_viv's gpus.json. Its minor features 2 are this core's second word.
             Board::Gc355 => Self::gc355(board, 0x1215, 0x0001_0104),
             Board::Gc355Qp => Self::gc355(board, 0x1216, 0x0101_0104),
-            // Identity and feature words as Mesa's drm-shim of etnaviv has them. This core calls itself a GC2000
-            // with an odd revision; the field of the streams is too short for its 16, which are in the fourth word.
+            // Identity and feature words from the drm-shim of etnaviv in Mesa. This core identifies itself as a GC2000
+            // with an odd revision. The streams field is too short for its 16 streams; they are in the fourth word.
             Board::Gc3000 => Self {
                 board,
                 core: "GC3000",
@@ -153,7 +153,7 @@ impl Personality {
                 ],
                 design: [0; 3],
             },
-            // Identity and features as etna_viv's gpus.json has them; the specification of the GC320 before it.
+            // Identity and features from etna_viv's gpus.json. The specification words are those of the older GC320.
             Board::Gc320Qp => Self {
                 board,
                 core: "GC320",
@@ -167,7 +167,7 @@ impl Personality {
                 specs: [specs_1(1, 6, 10, 16, 4, 1, 10), 0, 0, 0],
                 design: [0; 3],
             },
-            // Identity, features and specification as Linux's etnaviv has them (etnaviv_hwdb.c); it has no dates.
+            // Identity, features and specification from Linux's etnaviv (etnaviv_hwdb.c), which has no dates.
             Board::Gc520l => Self {
                 board,
                 core: "GC520L",
@@ -189,7 +189,7 @@ impl Personality {
                 specs: [specs_1(1, 6, 8, 8, 1, 1, 9), 168 << 16, 0, 0],
                 design: [0x5202, 0x204, 0],
             },
-            // The same. No register has how many neural engines there are, and the model has none of them.
+            // From the same source. No register has the number of neural engines, and the model has none.
             Board::Npu => Self {
                 board,
                 core: "GC8000",
@@ -211,7 +211,8 @@ impl Personality {
                 specs: [specs_1(8, 6, 8, 16, 1, 1, 10), 320 << 16, 16 << 4, 0],
                 design: [0x0508_0009, 0x9f, 0x0600_0000],
             },
-            // The same, with the customer of the vendor's list of cores. Fields of the streams as the GC3000's.
+            // From the same source, with the customer from the vendor's list of cores. The streams fields are those of
+            // the GC3000.
             Board::Gc7000ul => Self {
                 board,
                 core: "GC7000UL",
@@ -257,7 +258,7 @@ impl Personality {
         self.features & (1 << 26) != 0
     }
 
-    /// HI_IDLE_STATE of the core when all is idle.
+    /// HI_IDLE_STATE of the idle core.
     pub fn idle_bits(&self) -> u32 {
         match self.model {
             _ if self.has_vg() => IDLE_STATE_VG_ALL,
@@ -277,13 +278,13 @@ impl Personality {
         self.features & (1 << 9) != 0
     }
 
-    /// Minor feature 0 bit 7: the 2D pixel engine is version 2.0, else 1.0.
+    /// Minor feature 0 bit 7: the 2D pixel engine is version 2.0, otherwise 1.0.
     pub fn has_pe20(&self) -> bool {
         self.minor[0] & (1 << 7) != 0
     }
 
     /// Minor feature 0 bit 21: minor features 1 and up and the specification words exist. Some GC7000 have them without
-    /// it.
+    /// this bit.
     pub fn has_more_minor_features(&self) -> bool {
         self.minor[0] & (1 << 21) != 0 || self.model >= 0x7000
     }
@@ -293,7 +294,7 @@ impl Personality {
         self.minor[0] & (1 << 22) != 0
     }
 
-    /// Minor feature 0 bit 10: the status of a tile has two bits, else four.
+    /// Minor feature 0 bit 10: the status of a tile has two bits, otherwise four.
     pub fn has_2_bits_per_tile(&self) -> bool {
         self.minor[0] & (1 << 10) != 0
     }
@@ -323,17 +324,17 @@ impl Personality {
         self.minor[1] & (1 << 28) != 0
     }
 
-    /// MMU v2 is secure, and has registers of its own; none of the feature words says so.
+    /// MMU v2 is secure and has its own registers. No feature word indicates it.
     pub fn has_secure_mmu(&self) -> bool {
         matches!(self.board, Board::Npu | Board::Gc7000ul)
     }
 
-    /// Minor feature 5 bit 29: HALTI5, whose draws have other states.
+    /// Minor feature 5 bit 29: HALTI5, whose draws use other states.
     pub fn has_halti5(&self) -> bool {
         self.minor[5] & (1 << 29) != 0
     }
 
-    /// The register that switches MMU v2 on.
+    /// The register that enables MMU v2.
     pub fn mmu_control(&self) -> u32 {
         match self.has_secure_mmu() {
             true => MMUV2_SEC_CONTROL,
@@ -346,7 +347,7 @@ impl Personality {
         (((self.specs[0] >> 25) & 7) as usize).max(1)
     }
 
-    /// Whether it is older than what the drivers of i.MX6 know: Dove's is the driver of its time.
+    /// Whether the core is older than the cores known to the drivers of i.MX6. Dove's driver is as old as the core.
     fn is_early(&self) -> bool {
         self.revision < 0x4600
     }
@@ -356,11 +357,11 @@ impl Personality {
         self.minor[0] & (1 << 27) != 0
     }
 
-    /// How the register at this byte offset may be used on this core.
+    /// Permitted use of the register at this byte offset on this core.
     ///
-    /// GC600 on Dove answers unknown registers of the HI block with a bus error, so there everything that the
-    /// Dove driver does not read counts as absent; and what it does not write, of what newer drivers set at bring-up,
-    /// is read-only.
+    /// The GC600 on Dove answers unknown registers of the HI block with a bus error. So everything in that block that
+    /// the Dove driver does not read counts as absent. Registers that newer drivers set at bring-up and the Dove driver
+    /// does not are read-only.
     pub fn access(&self, offset: u32) -> Access {
         use Access::*;
         if self.has_vg() {
@@ -370,7 +371,7 @@ impl Personality {
         let newer = self.has_more_minor_features();
         match offset {
             HI_AXI_CONFIG | PM_PULSE_EATER | MC_BUS_CONFIG if self.is_early() => ReadOnly,
-            // It has an exception to make where there is hierarchical Z.
+            // With hierarchical Z, the driver must make an exception in this register.
             PM_MODULE_CONTROLS if self.is_early() && !self.has_hierarchical_z() => ReadOnly,
             HI_CLOCK_CONTROL | HI_AXI_CONFIG | HI_INTR_ENBL | HI_MEMORY_COUNTER_RESET => ReadWrite,
             HI_IDLE_STATE | HI_AXI_STATUS | HI_INTR_ACKNOWLEDGE => ReadOnly,
@@ -407,7 +408,7 @@ impl Personality {
         }
     }
 
-    /// The registers of a VG core: what its drivers use, and what etnaviv reads before it lets go of it.
+    /// The registers of a VG core: those that its drivers use, and those that etnaviv reads before it ignores the core.
     fn vg_access(&self, offset: u32) -> Access {
         use Access::*;
         match offset {
@@ -420,7 +421,7 @@ impl Personality {
         }
     }
 
-    /// The constant that an identity, feature or specification register shows, if `offset` is one.
+    /// The constant in an identity, feature or specification register, if `offset` is one.
     pub fn identity_word(&self, offset: u32) -> Option<u32> {
         Some(match offset {
             HI_CHIP_IDENTITY => self.chip_identity,
@@ -453,7 +454,7 @@ impl Personality {
 mod tests {
     use super::*;
 
-    /// What a driver makes of HI_CHIP_SPECS: streams, registers, threads, cores, vertex cache, output buffer.
+    /// A driver's decoding of HI_CHIP_SPECS: streams, registers, threads, cores, vertex cache, output buffer.
     fn decode(personality: &Personality) -> [u32; 6] {
         if !personality.has_more_minor_features() {
             return [1, 64, 256, 1, 8, 512];

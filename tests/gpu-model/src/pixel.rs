@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Pixel formats that 2D engine and resolve share: codes, sizes, conversion through A8R8G8B8.
+//! Pixel formats shared by 2D engine and resolve: codes, sizes, conversion through A8R8G8B8.
 
 /// A pixel format; the codes 0 to 6 are the same for 2D (DE_FORMAT) and resolve (RS_FORMAT).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format with this code, if the model has it.
+    /// The format with this code, if the model supports it.
     pub fn from_code(code: u32) -> Option<Self> {
         Some(match code {
             0 => Format::X4R4G4B4,
@@ -38,7 +38,7 @@ impl Format {
         })
     }
 
-    /// Bytes for each pixel.
+    /// Bytes per pixel.
     pub fn bytes(self) -> u32 {
         match self {
             Format::X8R8G8B8 | Format::A8R8G8B8 => 4,
@@ -47,7 +47,7 @@ impl Format {
         }
     }
 
-    /// Widens a pixel to A8R8G8B8 by repeating its high bits; formats without alpha read as opaque.
+    /// Widens a pixel to A8R8G8B8 by repeating its high bits. Formats without alpha are opaque.
     pub fn unpack(self, pixel: u32) -> u32 {
         let four = |shift: u32| ((pixel >> shift) & 0xf) * 0x11;
         let five = |shift: u32| widen((pixel >> shift) & 0x1f, 5);
@@ -64,13 +64,13 @@ impl Format {
         }
     }
 
-    /// Narrows A8R8G8B8 to this format by dropping low bits. Ignored bits carry the alpha bits.
+    /// Narrows A8R8G8B8 to this format by dropping low bits. Ignored bits receive the alpha bits.
     pub fn pack(self, argb: u32) -> u32 {
         let channel = |shift: u32, bits: u32| (argb >> (shift + 8 - bits)) & ((1 << bits) - 1);
         self.pack_channels(argb, channel)
     }
 
-    /// Narrows A8R8G8B8 to this format; `dither`, in 32nds of a step, is added before the rest is dropped.
+    /// Narrows A8R8G8B8 to this format. Adds `dither`, in 32nds of a step, before truncation.
     pub fn pack_dithered(self, argb: u32, dither: u32) -> u32 {
         self.pack_channels(argb, |shift, bits| {
             let steps = (argb >> shift & 0xff) * ((1 << bits) - 1);
@@ -78,7 +78,7 @@ impl Format {
         })
     }
 
-    /// `channel` narrows the channel at a place of A8R8G8B8 to so many bits, fewer than 8.
+    /// Packs the channels. `channel` narrows the channel at a bit position of A8R8G8B8 to a number of bits below 8.
     fn pack_channels(self, argb: u32, channel: impl Fn(u32, u32) -> u32) -> u32 {
         match self {
             Format::X4R4G4B4 | Format::A4R4G4B4 => {
@@ -99,7 +99,7 @@ impl Format {
         }
     }
 
-    /// One pixel from its bytes (little-endian).
+    /// Loads one pixel from its bytes (little-endian).
     pub fn load(self, bytes: &[u8]) -> u32 {
         let mut word = [0; 4];
         let count = self.bytes() as usize;
@@ -107,13 +107,13 @@ impl Format {
         u32::from_le_bytes(word)
     }
 
-    /// One pixel to its bytes (little-endian).
+    /// Stores one pixel as bytes (little-endian).
     pub fn store(self, pixel: u32, bytes: &mut [u8]) {
         let count = self.bytes() as usize;
         bytes[..count].copy_from_slice(&pixel.to_le_bytes()[..count]);
     }
 
-    /// A pixel of this format as one of another; the same format passes through untouched.
+    /// Converts a pixel to another format. The same format leaves it unchanged.
     pub fn convert(self, pixel: u32, to: Format) -> u32 {
         if self == to {
             pixel

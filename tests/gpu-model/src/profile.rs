@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a core counts of its work, and the ports that show it (sources.md, profiling).
+//! Profile counters of a core, and the ports that show them (sources.md, profiling).
 //!
-//! The pixel engine counts the pixels that it has written, each pipe its own: those of resolves and clears as drawn
-//! by colour, those of the 2D engine as such. The memory controller counts units of 8 bytes: read and written by the
-//! engines, and read by the front end; the host interface the same, by pixel pipe, where the front end's are the
-//! first one's. What the host sees of the pipes is what [`HI_CLOCK_CONTROL`] selects. Cycles are microseconds of the
-//! host's clock times [`CYCLES_PER_MICROSECOND`]. Shaders, assembly, setup, rasteriser and texture units count what
-//! 3D draws do, as a whole: what a core counts by pipe there is the first one's. Caches have no misses here.
+//! The pixel engine counts the pixels that it has written, per pipe. Pixels of resolves and clears count as drawn by
+//! color, those of the 2D engine as 2D. The memory controller counts units of 8 bytes: read and written by the engines,
+//! and read by the front end. The host interface counts the same units per pixel pipe; the front end's units count for
+//! the first pipe. [`HI_CLOCK_CONTROL`] selects the pipe that the host sees. Cycles are microseconds of the host's
+//! clock times [`CYCLES_PER_MICROSECOND`]. Shaders, assembly, setup, rasterizer and texture units count the work of 3D
+//! draws as a whole: counters that exist per pipe show it for the first pipe. Caches count no misses.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,31 +15,31 @@ use crate::draw::Counts;
 use crate::gpu::Gpu;
 use crate::registers::*;
 
-/// Core clock in cycles for each microsecond, for the cycle counters.
+/// Core clock in cycles per microsecond, for the cycle counters.
 pub const CYCLES_PER_MICROSECOND: u64 = 528;
 /// Pixel pipes of the largest core.
 pub const MAX_PIPES: usize = 2;
-/// What a selector shows besides counters; selecting it resets the block.
+/// Selector value that shows the signature. Selecting it resets the block.
 const SIGNATURE: u32 = 15;
 /// Bits of [`HI_CLOCK_CONTROL`]: the pixel pipe whose counters the host sees.
 const PIPE_SELECT: (u32, u32) = (20, 0xf);
 
-/// Who moves data.
+/// Source of memory traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mover {
-    /// The front end fetches.
+    /// Fetches of the front end.
     FrontEnd,
     /// An engine, in a pixel pipe.
     Pipe(usize),
 }
 
-/// One pixel pipe's counters.
+/// Counters of one pixel pipe.
 #[derive(Default)]
 struct Pipe {
     /// Bytes.
     read: AtomicU64,
     written: AtomicU64,
-    /// Pixels drawn by colour, and in 2D.
+    /// Pixels drawn by color, and in 2D.
     drawn: AtomicU64,
     drawn_2d: AtomicU64,
 }
@@ -48,28 +48,28 @@ struct Pipe {
 #[derive(Default)]
 pub(crate) struct Profile {
     pipes: [Pipe; MAX_PIPES],
-    /// Of the memory controller, in bytes.
+    /// Memory controller, in bytes.
     engines_read: AtomicU64,
     engines_written: AtomicU64,
     front_end_read: AtomicU64,
     drawn: Drawn,
 }
 
-/// What blocks between front end and pixel engine count, each until its own reset.
+/// Counters of the blocks between front end and pixel engine. Each block has its own reset.
 #[derive(Default)]
 struct Drawn {
-    /// Of the front end: primitives.
+    /// Front end: primitives.
     sent: AtomicU64,
-    /// Of the shaders: instructions and runs, of pixels and of vertices.
+    /// Shaders: instructions and runs, for pixels and for vertices.
     instructions: [AtomicU64; 2],
     runs: [AtomicU64; 2],
-    /// Of the assembly: vertices, primitives, those drawn, clipped and culled.
+    /// Assembly: vertices, primitives, and primitives drawn, clipped and culled.
     assembled: [AtomicU64; 5],
-    /// Of setup: those culled.
+    /// Setup: culled primitives.
     set_up: AtomicU64,
-    /// Of the rasteriser: pixels, squares, primitives.
+    /// Rasterizer: pixels, squares, primitives.
     rasterized: [AtomicU64; 3],
-    /// Of the texture units: requests.
+    /// Texture units: requests.
     requests: AtomicU64,
 }
 
@@ -80,12 +80,12 @@ fn add_all<const N: usize>(counters: &[AtomicU64; N], amounts: [u64; N]) {
 }
 
 impl Profile {
-    /// The front end has sent a primitive, or something of one was drawn.
+    /// Counts a primitive sent by the front end, or progress in drawing one.
     pub(crate) fn count_progress(&self) {
         self.drawn.sent.fetch_add(1, Relaxed);
     }
 
-    /// What a 3D draw did.
+    /// Counts the work of a 3D draw.
     pub(crate) fn count_draw(&self, counts: &Counts) {
         let drawn = &self.drawn;
         let pixels = 4 * counts.quads;
@@ -110,7 +110,7 @@ impl Profile {
         drawn.requests.fetch_add(counts.requests, Relaxed);
     }
 
-    /// What a block shows of 3D draws.
+    /// A block's counter of 3D draws.
     fn of_draws(&self, port: u32, select: u32) -> u64 {
         let drawn = &self.drawn;
         let counter = match (port, select) {
@@ -134,7 +134,7 @@ impl Profile {
         counter.load(Relaxed)
     }
 
-    /// A block forgets what it has counted of 3D draws.
+    /// Clears a block's counters of 3D draws.
     fn clear_block(&self, port: u32) {
         let drawn = &self.drawn;
         let clear = |counters: &[AtomicU64]| {
@@ -155,7 +155,7 @@ impl Profile {
         }
     }
 
-    /// Bytes that were moved; `total`: the host interface counts, too.
+    /// Counts moved bytes. `total`: the host interface counts them too.
     pub(crate) fn count_traffic(&self, mover: Mover, read: u64, written: u64, total: bool) {
         let pipe = match mover {
             Mover::FrontEnd => {
@@ -174,14 +174,14 @@ impl Profile {
         }
     }
 
-    /// Pixels that a pipe has drawn, in 2D or by colour.
+    /// Counts pixels drawn by a pipe, in 2D or by color.
     pub(crate) fn count_pixels(&self, pipe: usize, is_2d: bool, pixels: u64) {
         let pipe = &self.pipes[pipe];
         let counter = if is_2d { &pipe.drawn_2d } else { &pipe.drawn };
         counter.fetch_add(pixels, Relaxed);
     }
 
-    /// Clears what the host interface has counted.
+    /// Clears the host interface's counters.
     pub(crate) fn clear_totals(&self) {
         for pipe in &self.pipes {
             pipe.read.store(0, Relaxed);
@@ -202,7 +202,7 @@ impl Profile {
         self.front_end_read.store(0, Relaxed);
     }
 
-    /// As behind a reset.
+    /// Clears all counters, as a reset does.
     pub(crate) fn clear(&self) {
         for (port, _, _) in BLOCKS {
             self.clear_block(port);
@@ -214,7 +214,7 @@ impl Profile {
     }
 }
 
-/// Blocks that count 3D draws: port, selector's register and first bit.
+/// Blocks that count 3D draws: port, selector register and first bit of the selector.
 const BLOCKS: [(u32, u32, u32); 5] = [
     (MC_PROFILE_SH_READ, MC_PROFILE_CONFIG0, 24),
     (MC_PROFILE_PA_READ, MC_PROFILE_CONFIG1, 0),
@@ -223,7 +223,7 @@ const BLOCKS: [(u32, u32, u32); 5] = [
     (MC_PROFILE_TX_READ, MC_PROFILE_CONFIG1, 24),
 ];
 
-/// A port's selector (register and first bit), and its signature.
+/// A port's selector (register and first bit), and the port's signature.
 fn port(offset: u32) -> (u32, u32, u32) {
     match offset {
         MC_PROFILE_FE_READ => (MC_PROFILE_CONFIG0, 0, 0xbabe_f00d),
@@ -246,7 +246,7 @@ impl Gpu {
         (self.registers.get(HI_CLOCK_CONTROL) >> shift & mask) as usize
     }
 
-    /// A counter of the selected pixel pipe; one that the core lacks counts nothing.
+    /// A counter of the selected pixel pipe; 0 if the core lacks the pipe.
     fn of_pipe(&self, counter: impl FnOnce(&Pipe) -> u64) -> u64 {
         let pipe = self.selected_pipe();
         match self.profile.pipes.get(pipe) {
@@ -255,22 +255,22 @@ impl Gpu {
         }
     }
 
-    /// What the host interface has read, in units of 8 bytes.
+    /// Data read through the host interface, in units of 8 bytes.
     pub(crate) fn total_read(&self) -> u32 {
         (self.of_pipe(|pipe| pipe.read.load(Relaxed)) / 8) as u32
     }
 
-    /// What it has written.
+    /// Data written through the host interface, in units of 8 bytes.
     pub(crate) fn total_written(&self) -> u32 {
         (self.of_pipe(|pipe| pipe.written.load(Relaxed)) / 8) as u32
     }
 
-    /// A profile port shows what its selector chooses.
+    /// Value of a profile port, according to its selector.
     pub(crate) fn profile_port(&self, offset: u32) -> u32 {
         let (config, shift, signature) = port(offset);
         let select = (self.registers.get(config) >> shift) & 0xf;
         let units = |bytes: &AtomicU64| (bytes.load(Relaxed) / 8) as u32;
-        // A slow draw moves them all the time.
+        // A slow draw changes the counters all the time.
         let pixels = |pixels: u64| (pixels as u32).wrapping_add(self.progress.load(Relaxed));
         match (offset, select) {
             (_, SIGNATURE) => signature,
@@ -279,13 +279,13 @@ impl Gpu {
             (MC_PROFILE_MC_READ, 1) => units(&self.profile.engines_read),
             (MC_PROFILE_MC_READ, 2) => units(&self.profile.front_end_read),
             (MC_PROFILE_MC_READ, 3) => units(&self.profile.engines_written),
-            // All is the first pipe's.
+            // The other counters belong to the first pipe.
             _ if self.selected_pipe() != 0 => 0,
             _ => self.profile.of_draws(offset, select) as u32,
         }
     }
 
-    /// A selector was written: a block whose signature is selected forgets what it has counted.
+    /// Handles a write of selectors: clears each block whose signature is selected.
     pub(crate) fn select_counters(&self, config: u32, value: u32) {
         let resets = |shift: u32| value >> shift & 0xf == SIGNATURE;
         if config == MC_PROFILE_CONFIG0 && resets(16) {

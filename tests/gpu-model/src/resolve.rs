@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The resolve engine (sources.md, engines): copies and fills windows between linear, tiled and supertiled
-//! surfaces, converting formats, and taking the mean of neighbours.
+//! The resolve engine (sources.md, engines): copies and fills windows between linear, tiled and supertiled surfaces,
+//! converts formats, and averages neighboring pixels.
 //!
-//! Endian swaps, anti-aliasing, and flipping by several pipes, are not modelled and refused by [`Resolve::check`].
+//! Endian swaps, anti-aliasing, and flipping by several pipes are not modeled. [`Resolve::check`] refuses them.
 //!
-//! No source says how it dithers. It is taken to be as the pixel engine does, with the same table, wherever 8 bits become
-//! fewer, in place of dropping the others.
+//! No source documents its dithering. The model assumes the method and table of the pixel engine: where 8 bits become
+//! fewer, dithering replaces truncation.
 
 use gpu_control::ViolationKind;
 
@@ -20,10 +20,10 @@ use crate::surface::Surface;
 use crate::tile_status::StatusFormat;
 use crate::tile_status::TileStatus;
 
-/// Most samples that become a pixel.
+/// Maximum number of samples per pixel.
 const MOST_SAMPLES: usize = 4;
 
-/// A resolve: the states it was kicked with, on a core with so many pixel pipes.
+/// A resolve: the states at its kick, on a core with this number of pixel pipes.
 #[derive(Clone, Debug)]
 pub struct Resolve {
     states: StateBlock,
@@ -31,7 +31,7 @@ pub struct Resolve {
     status: Option<TileStatus>,
 }
 
-/// A surface with the format of its pixels.
+/// A surface with its pixel format.
 #[derive(Clone, Copy, Debug)]
 struct Image {
     surface: Surface,
@@ -48,8 +48,9 @@ impl Resolve {
         }
     }
 
-    /// What the states say of a surface. With one pipe the plain address registers count. With two, a split surface
-    /// has a base for each, and any other one the first for both; a base that is 0 stands for the plain register.
+    /// A surface as set in the states. With one pipe, the plain address registers apply. With two pipes, a split
+    /// surface has a base for each pipe, and any other surface uses the first base for both. A base of 0 selects the
+    /// plain register.
     fn surface(
         &self,
         plain: u32,
@@ -101,12 +102,12 @@ impl Resolve {
         (word & 0xffff, word >> 16)
     }
 
-    /// Whether the window's last row becomes the first.
+    /// Whether the window is flipped vertically.
     fn flips(&self) -> bool {
         self.states.get(RS_CONFIG) & 1 << 30 != 0
     }
 
-    /// In 32nds of a step of the target, what is added to a pixel there before the rest is dropped, if it dithers.
+    /// The amount, in 32nds of a step of the target, to add to a pixel before truncation; `None`: no dithering.
     fn dither(&self, x: u32, y: u32) -> Option<u32> {
         let words = [0, 4].map(|at| self.states.get(RS_DITHER + at));
         let at = (y % 4) * 4 + x % 4;
@@ -118,7 +119,7 @@ impl Resolve {
         (self.states.get(RS_CLEAR_CONTROL) >> 16) & 3
     }
 
-    /// How many pixels of the source, beside each other and one below the other, become one.
+    /// Number of source pixels, horizontally and vertically, that become one pixel.
     fn samples(&self) -> (u32, u32) {
         let config = self.states.get(RS_CONFIG);
         match self.clear_mode() {
@@ -127,8 +128,8 @@ impl Resolve {
         }
     }
 
-    /// Where the window of each pixel pipe begins, in the picture, whatever the surfaces are made of. With one
-    /// buffer for both, the first does it all.
+    /// The start of each pixel pipe's window in the picture, independent of the surfaces' layout. With one buffer for
+    /// both pipes, the first pipe does all the work.
     fn origins(&self) -> Vec<(u32, u32)> {
         if self.pixel_pipes == 1 {
             return vec![(0, 0)];
@@ -143,7 +144,7 @@ impl Resolve {
             .collect()
     }
 
-    /// Says what is wrong with the states before anything is written.
+    /// Checks the states before anything is written.
     pub fn check(&self) -> Result<(), (ViolationKind, String)> {
         let window = |text: String| Err((ViolationKind::ResolveWindow, format!("resolve: {text}")));
         let unsupported =
@@ -201,7 +202,7 @@ impl Resolve {
         Ok(())
     }
 
-    /// Does it. The states must have passed [`Resolve::check`]. Returns the pixels written.
+    /// Runs the resolve. The states must have passed [`Resolve::check`]. Returns the number of pixels written.
     pub fn run(&self, bus: &mut dyn Bus) -> u64 {
         let mut all = 0;
         for (pipe, origin) in self.origins().into_iter().enumerate() {
@@ -212,7 +213,7 @@ impl Resolve {
         all
     }
 
-    /// What a pixel pipe does of it, from `origin` on. Returns the pixels that it has written.
+    /// Runs a pixel pipe's part, which starts at `origin`. Returns the number of pixels written.
     fn run_pipe(&self, origin: (u32, u32), bus: &mut dyn Bus) -> u64 {
         let Some(target) = self.target() else {
             return 0;
@@ -243,12 +244,12 @@ impl Resolve {
         pixels
     }
 
-    /// Fills four pixels of a row; they are consecutive in every layout.
+    /// Fills four pixels of a row. They are consecutive in every layout.
     fn fill(&self, target: &Image, at: (u32, u32), bus: &mut dyn Bus) {
         let address = target.surface.address(at.0, at.1);
         let group = match self.clear_mode() {
             1 => 0,
-            // The four values take turns with every 16 pixels of memory.
+            // The four values alternate every 16 pixels of memory.
             _ => address.wrapping_sub(target.surface.bases[0]) / (16 * target.format.bytes()) % 4,
         };
         let value = self.states.get(RS_FILL_VALUE + 4 * group).to_le_bytes();
@@ -267,7 +268,7 @@ impl Resolve {
         bus.write(Port::Pixel, address, bytes);
     }
 
-    /// Makes four pixels of a row of the target, out of a row of pixels of the source.
+    /// Makes four pixels of a target row from a row of source pixels.
     fn copy(
         &self,
         (source, from): (&Image, u32),
@@ -317,7 +318,8 @@ impl Resolve {
         bus.write(Port::Pixel, address, &written[..4 * bytes]);
     }
 
-    /// One pixel out of several, as A8R8G8B8: the mean of each channel, halves rounded up, or the first as it is.
+    /// Makes one A8R8G8B8 pixel from several: the mean of each channel, with halves rounded up, or the first pixel
+    /// unchanged.
     fn mean(&self, samples: &[u32], format: Format) -> u32 {
         let only_one = self.states.get(RS_SINGLE_BUFFER) & (1 << 1) != 0;
         let samples = if only_one { &samples[..1] } else { samples };

@@ -41,7 +41,7 @@ impl ConfigSpace {
         let mut bytes = [0; 256];
         bytes[0..2].copy_from_slice(&PCI_VENDOR_ID.to_le_bytes());
         bytes[2..4].copy_from_slice(&PCI_DEVICE_ID.to_le_bytes());
-        // Class 0xff: fits no defined class, so that no driver binds by class.
+        // Class 0xff matches no defined class, so no driver binds by class.
         bytes[0x0b] = 0xff;
         bytes[0x2c..0x2e].copy_from_slice(&PCI_VENDOR_ID.to_le_bytes());
         bytes[0x2e..0x30].copy_from_slice(&PCI_DEVICE_ID.to_le_bytes());
@@ -56,7 +56,7 @@ impl ConfigSpace {
         }
     }
 
-    /// Bits of a byte that the host may change.
+    /// Writable bits of a byte.
     fn writable(offset: usize) -> u8 {
         let bar_bits = |size: u64, byte: usize| !(size as u32 - 1).to_le_bytes()[byte];
         match offset {
@@ -81,7 +81,7 @@ impl ConfigSpace {
     }
 }
 
-/// Writes the eventfd that the machine gave for INTx.
+/// The eventfd that the machine supplied for INTx.
 struct EventFd(File);
 
 impl Sink for EventFd {
@@ -92,7 +92,7 @@ impl Sink for EventFd {
     }
 
     fn withdraw(&mut self) -> bool {
-        // One that blocks cannot be asked. QEMU's do not.
+        // A read of a blocking eventfd could hang. QEMU's eventfds do not block.
         let is_asked = rustix::fs::fcntl_getfl(&self.0)
             .is_ok_and(|flags| flags.contains(rustix::fs::OFlags::NONBLOCK));
         is_asked && self.0.read_exact(&mut [0; size_of::<u64>()]).is_ok()
@@ -115,7 +115,7 @@ impl Device {
         }
     }
 
-    /// Ends the program: without the guest's memory it is of no use.
+    /// Ends the program, which cannot work without the guest's memory.
     fn refuse_memory(&self, address: u64, size: u64, why: &str) -> ! {
         eprintln!("gpu-model: guest memory of {size:#x} bytes at {address:#x} {why}");
         self.gpu.finish();
@@ -135,7 +135,7 @@ impl ServerBackend for Device {
                 data.fill(0);
             }
             BAR_INDEX => {
-                // A compiler may merge or split loads; every byte comes from the word that it lies in.
+                // A compiler may merge or split loads. Each byte comes from the word that contains it.
                 let mut word = [0; 4];
                 for (index, byte) in data.iter_mut().enumerate() {
                     let at = offset as usize + index;
@@ -186,7 +186,7 @@ impl ServerBackend for Device {
             log::info!("ignoring a mapping that is not writable: {size:#x} bytes at {address:#x}");
             return Ok(());
         }
-        // The crate passes errors on as success, and the guest would hang much later: end here instead.
+        // The crate reports errors as success, and the guest would hang much later. So end here.
         let Some(file) = fd else {
             let text = "has no file descriptor. Start QEMU with -object \
                         memory-backend-memfd,id=ram,size=...,share=on and -M ...,memory-backend=ram";
@@ -228,7 +228,7 @@ impl ServerBackend for Device {
         if flags & VFIO_IRQ_SET_ACTION_MASK != 0 {
             line.mask();
         } else if flags & VFIO_IRQ_SET_ACTION_UNMASK != 0 {
-            // With an eventfd this would set up resampling, which only KVM uses.
+            // With an eventfd, this would set up resampling, which only KVM uses.
             if flags & VFIO_IRQ_SET_DATA_EVENTFD == 0 {
                 line.unmask();
             }
@@ -298,7 +298,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Makes the socket.
+    /// Creates the socket.
     pub fn new(gpu: Arc<Gpu>, socket: &Path) -> anyhow::Result<Self> {
         let server = vfio_user::Server::new(socket, true, irqs(), regions())
             .with_context(|| format!("cannot listen on {}", socket.display()))?;
@@ -308,7 +308,7 @@ impl Server {
     /// Serves one connection until it closes.
     pub fn serve(self) {
         if let Err(error) = self.server.run(&mut Device::new(self.gpu)) {
-            // A machine that is killed may leave a broken connection behind; the report tells what matters.
+            // A killed machine may leave a broken connection. The report has the relevant results.
             log::warn!("the connection broke: {error}");
         }
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The words of the command stream (sources.md, command stream): header word in, command out. No state, no memory.
+//! Decoding of the command stream's words (sources.md, command stream): header word in, command out. No state, no
+//! memory.
 
-/// What a header word asks for.
+/// A decoded command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Loads consecutive states.
@@ -15,7 +16,7 @@ pub enum Command {
     },
     /// Stops the front end.
     End,
-    /// Nothing.
+    /// Does nothing.
     Nop,
     /// Draws rectangles with the 2D engine.
     Draw2d {
@@ -35,23 +36,23 @@ pub enum Command {
         /// Core clock cycles.
         cycles: u32,
     },
-    /// Goes on at the address in word 1.
+    /// Continues at the address in word 1.
     Link {
-        /// Window from there on in units of 8 bytes.
+        /// Window at the target in units of 8 bytes.
         prefetch: u32,
     },
     /// Waits for the semaphore whose token is word 1.
     Stall,
-    /// Goes on at the address in word 1 and comes back to the address in word 3.
+    /// Continues at the address in word 1 and returns to the address in word 3.
     Call {
         /// Window at the target in units of 8 bytes.
         prefetch: u32,
     },
-    /// Comes back from a call.
+    /// Returns from a call.
     Return,
     /// Selects chips of a multi-chip core.
     ChipSelect,
-    /// No opcode of these cores.
+    /// Not an opcode of these cores.
     Illegal {
         /// Bits 31:27.
         opcode: u32,
@@ -61,7 +62,7 @@ pub enum Command {
 impl Command {
     /// Decodes a header word.
     pub fn decode(word: u32) -> Self {
-        // A count of 0 stands for the field's whole range.
+        // A count of 0 means the field's whole range.
         let or_all = |value: u32, all: u32| if value == 0 { all } else { value };
         match word >> 27 {
             1 => Command::LoadState {
@@ -94,7 +95,7 @@ impl Command {
         }
     }
 
-    /// Length in 64-bit units, header and padding included.
+    /// Length in 64-bit units, including header and padding.
     pub fn units(self) -> u32 {
         match self {
             Command::LoadState { count, .. } => (1 + count).div_ceil(2),
@@ -125,7 +126,7 @@ impl Command {
         }
     }
 
-    /// The command in words, with what its header and second word say.
+    /// The command as text, with the fields of its header and second word.
     pub fn describe(self, word1: u32) -> String {
         let name = self.name();
         match self {
@@ -144,7 +145,7 @@ impl Command {
     }
 }
 
-/// What FIXP makes of a state value: 16.16 fixed point to the bits of a 32-bit float.
+/// The conversion by FIXP: from 16.16 fixed point to the bits of a 32-bit float.
 pub fn fixed_to_float(value: u32) -> u32 {
     (value as i32 as f32 / 65536.0).to_bits()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Violations: what was done that silicon forbids, where in the stream, and the report about it.
+//! Violations: what silicon forbids, with the position in the stream, and the report about it.
 
 use std::collections::BTreeMap;
 use std::collections::HashSet;
@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::control::Counters;
 
-/// Violations kept in full; later ones are only counted.
+/// Violations kept in full. Later ones are only counted.
 const KEPT: usize = 100;
 
 /// A command that the front end fetched.
@@ -26,7 +26,7 @@ pub struct Fetched {
     pub address: String,
     /// Its first words.
     pub words: Vec<String>,
-    /// The same in words of the field.
+    /// The decoded command as text.
     pub command: String,
 }
 
@@ -41,11 +41,11 @@ pub struct Violation {
     pub address: String,
     /// Words at that position.
     pub words: Vec<String>,
-    /// Commands fetched before, oldest first.
+    /// Commands fetched before it, oldest first.
     pub recent: Vec<Fetched>,
 }
 
-/// A violation on its way into the report.
+/// A violation to report.
 #[derive(Clone, Debug, Default)]
 pub struct Finding {
     /// What happened.
@@ -54,32 +54,32 @@ pub struct Finding {
     pub address: u32,
     /// Words at that position.
     pub words: Vec<u32>,
-    /// Commands fetched before, oldest first.
+    /// Commands fetched before it, oldest first.
     pub recent: Vec<Fetched>,
 }
 
-/// What a run ends with, as JSON.
+/// The result of a run, as JSON.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// Board name.
     pub board: &'static str,
     /// Counters by the names of [`gpu_control::counter::ALL`].
     pub counters: BTreeMap<&'static str, u64>,
-    /// How many violations nobody had declared.
+    /// Number of violations that no test declared.
     pub violation_count: u32,
-    /// The first of them.
+    /// The first of these violations.
     pub violations: Vec<Violation>,
-    /// How many a test had declared.
+    /// Number of violations that a test declared.
     pub expected_count: u32,
-    /// The first of those.
+    /// The first of the declared violations.
     pub expected: Vec<Violation>,
-    /// Declared violations that never came.
+    /// Declared violations that did not occur.
     pub unmet_expectations: Vec<String>,
-    /// How many warnings.
+    /// Number of warnings.
     pub warning_count: u32,
     /// Each different warning once.
     pub warnings: Vec<String>,
-    /// Whether the violations fail the run.
+    /// Whether violations leave the run successful.
     pub lenient: bool,
 }
 
@@ -87,7 +87,7 @@ pub struct Report {
 struct Inner {
     violations: Vec<Violation>,
     expected: Vec<Violation>,
-    /// Kind to how many more; `u32::MAX` = any number.
+    /// Expected number per kind; `u32::MAX` = any number.
     expectations: BTreeMap<ViolationKind, u32>,
     warnings: Vec<String>,
     seen_warnings: HashSet<String>,
@@ -108,7 +108,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder for a board that writes its report to `path`, if there is one.
+    /// A recorder for a board. Writes its report to `path`, if given.
     pub fn new(
         board: &'static str,
         path: Option<PathBuf>,
@@ -135,7 +135,7 @@ impl Recorder {
             .unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// Takes down a violation. Writes the report at once, so that a killed model leaves it.
+    /// Records a violation. Writes the report at once, so a killed model leaves one.
     pub fn violation(&self, kind: ViolationKind, finding: Finding) {
         let mut inner = self.lock();
         self.last_kind.store(kind as u32, Relaxed);
@@ -185,7 +185,7 @@ impl Recorder {
         }
     }
 
-    /// Takes down something odd that is no violation. Equal texts are kept once.
+    /// Records a suspicious event that is not a violation. Equal texts are kept once.
     pub fn warning(&self, text: impl Into<String>) {
         let text = text.into();
         self.warnings.fetch_add(1, Relaxed);
@@ -196,7 +196,7 @@ impl Recorder {
         }
     }
 
-    /// Declares violations as [`gpu_control::EXPECT_VIOLATION`] says. Unknown kinds are ignored.
+    /// Declares violations in the format of [`gpu_control::EXPECT_VIOLATION`]. Unknown kinds are ignored.
     pub fn expect(&self, word: u32) {
         let Some(kind) = ViolationKind::from_code(word & 0xffff) else {
             self.warning(format!(
@@ -215,12 +215,12 @@ impl Recorder {
         *left = left.saturating_add(count);
     }
 
-    /// Forgets what was declared.
+    /// Drops all expectations.
     pub fn clear_expectations(&self) {
         self.lock().expectations.clear();
     }
 
-    /// Expectations still open, those of any number not counted.
+    /// Number of open expectations, without those of any number.
     pub fn open_expectations(&self) -> u32 {
         self.lock()
             .expectations
@@ -229,17 +229,17 @@ impl Recorder {
             .sum()
     }
 
-    /// Violations that nobody had declared.
+    /// Number of violations that no test declared.
     pub fn violation_count(&self) -> u32 {
         self.violations.load(Relaxed)
     }
 
-    /// Violations that were declared.
+    /// Number of violations that a test declared.
     pub fn expected_count(&self) -> u32 {
         self.expected.load(Relaxed)
     }
 
-    /// Warnings.
+    /// Number of warnings.
     pub fn warning_count(&self) -> u32 {
         self.warnings.load(Relaxed)
     }
@@ -254,7 +254,7 @@ impl Recorder {
         self.last_address.load(Relaxed)
     }
 
-    /// Whether violations that silicon survives should not stop the front end.
+    /// Whether the front end continues after violations that silicon may survive.
     pub fn lenient(&self) -> bool {
         self.lenient
     }
@@ -264,7 +264,7 @@ impl Recorder {
         !self.lenient && self.violation_count() > 0
     }
 
-    /// The report as it stands.
+    /// The report at this time.
     pub fn report(&self) -> Report {
         let inner = self.lock();
         Report {
@@ -286,7 +286,7 @@ impl Recorder {
         }
     }
 
-    /// Writes the report beside its place and moves it there, so that a reader never sees half of it.
+    /// Writes the report to a temporary file and renames it, so a reader never sees a partial report.
     pub fn write_report(&self) {
         let Some(path) = &self.path else { return };
         let mut partial = path.clone().into_os_string();
@@ -304,7 +304,7 @@ impl Recorder {
     }
 }
 
-/// The way addresses and words are shown in reports.
+/// Formats addresses and words for reports.
 pub fn hex(word: u32) -> String {
     format!("{word:#010x}")
 }

@@ -1,48 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How the pixels of a 3D core's surfaces lie in memory.
+//! Pixel layout of a 3D core's surfaces in memory.
 
-/// How pixels lie in memory.
+/// Layout of pixels in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Row after row.
+    /// Row by row.
     Linear,
-    /// Tiles of 4 x 4 pixels; the stride is the bytes of a row of tiles.
+    /// Tiles of 4 x 4 pixels. The stride is the size of a row of tiles in bytes.
     Tiled,
-    /// Blocks of 64 x 64 pixels made of such tiles; the stride still is that of a row of 4 x 4 tiles.
+    /// Blocks of 64 x 64 pixels made of such tiles. The stride is still that of a row of 4 x 4 tiles.
     Supertiled,
 }
 
-/// A surface, as an engine is told of it.
+/// A surface as set up for an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Surface {
-    /// GPU addresses: of each pixel pipe's half if it is split, else the first.
+    /// GPU addresses of the pixel pipes' halves if the surface is split, otherwise of the whole surface (first entry).
     pub bases: [u32; 2],
-    /// Bytes of a row of pixels (linear) or of a row of 4 x 4 tiles.
+    /// Bytes per row of pixels (linear) or per row of 4 x 4 tiles.
     pub stride: u32,
-    /// Bytes of a pixel.
+    /// Bytes per pixel.
     pub bytes: u32,
-    /// Layout; of a split surface that of each half.
+    /// Layout of the surface, or of each half of a split surface.
     pub layout: Layout,
-    /// Two pixel pipes share it: blocks of 8 x 4 pixels belong to one and the other, as on a checkerboard, and each
-    /// has its blocks in a half of its own, half as high as the surface.
+    /// Two pixel pipes share the surface. Blocks of 8 x 4 pixels belong to them in a checkerboard pattern. The blocks
+    /// of each pipe are in its own half, which is half as high as the surface.
     pub is_split: bool,
 }
 
 impl Surface {
-    /// GPU address of a pixel. The four from a column that is a multiple of 4 on are consecutive.
+    /// GPU address of a pixel. Four pixels that start at a column that is a multiple of 4 are consecutive.
     pub fn address(&self, x: u32, y: u32) -> u32 {
         if !self.is_split {
             return self.bases[0].wrapping_add(self.offset(x, y));
         }
-        // Of two rows of blocks, a half has the first one's in the left and the second one's in the right of each 16
-        // pixels of one row.
+        // A half combines two rows of blocks into one: each 16 pixels hold the block of the first row on the left and
+        // that of the second row on the right.
         let row = y >> 2 & 1;
         let pipe = x >> 3 & 1 ^ row;
         let offset = self.offset(x & !8 | row << 3, y >> 3 << 2 | y & 3);
         self.bases[pipe as usize].wrapping_add(offset)
     }
 
-    /// Byte offset of a pixel from the base of the surface, or of the half that it is in.
+    /// Byte offset of a pixel from the base of the surface or of its half.
     fn offset(&self, x: u32, y: u32) -> u32 {
         let bytes = self.bytes;
         let in_tile = ((y % 4) * 4 + x % 4) * bytes;
@@ -67,8 +67,8 @@ impl Surface {
 pub(crate) mod tests {
     use super::*;
 
-    /// Which pixel each byte of a surface belongs to, told the other way round: from the place in memory (the part,
-    /// and the index of the pixel in it) to the pixel. `width` is that of the surface, padded.
+    /// The inverse mapping, independent of the code above: from a position in memory (the part, and the index of the
+    /// pixel in it) to the pixel. `width` is the surface's padded width.
     pub(crate) fn pixel_at(surface: &Surface, width: u32, part: u32, index: u32) -> (u32, u32) {
         let (x, y) = match surface.layout {
             Layout::Linear => (index % width, index / width),
@@ -95,7 +95,7 @@ pub(crate) mod tests {
         (x & !8 | swapped << 3, 2 * (y & !3) + 4 * second + y % 4)
     }
 
-    /// A surface that begins at 0, in one piece.
+    /// A surface at address 0 that is not split.
     pub(crate) fn surface(layout: Layout, stride: u32) -> Surface {
         Surface {
             bases: [0; 2],
@@ -125,11 +125,11 @@ pub(crate) mod tests {
         );
         assert_eq!([tile(0, 1), tile(1, 1), tile(15, 3)], [2, 3, 63]);
         assert_eq!([tile(0, 4), tile(15, 4), tile(15, 15)], [64, 121, 255]);
-        // The next supertile to the right, and the next row of them (two a row here).
+        // The next supertile to the right, and the next row of supertiles (two per row here).
         assert_eq!([tile(16, 0), tile(0, 16)], [256, 512]);
     }
 
-    /// Two rows of tiles, of 64 pixels, as dumps of GC2000 have them: which half, and which of its tiles.
+    /// Two rows of tiles, of 64 pixels, from dumps of GC2000: the half of each tile, and its number in the half.
     #[test]
     fn halves_lie_as_dumps_have_them() {
         let halves = Surface {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tile status of colour and depth: which tiles of a surface were cleared, and not filled.
+//! Tile status of color and depth: the tiles of a surface that were cleared and not filled.
 
 use crate::engine2d::Bus;
 use crate::engine2d::StateBlock;
@@ -7,24 +7,24 @@ use crate::mmu::Port;
 use crate::personality::Personality;
 use crate::registers::state::*;
 
-/// Bytes of a surface that a status stands for.
+/// Bytes of a surface per status.
 pub const TILE: u32 = 64;
 /// The status of a tile that reads as the clear value.
 const CLEARED: u8 = 1;
 
-/// How a core keeps the status of tiles.
+/// A core's format of tile status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusFormat {
-    /// Bits for each tile: 2 or 4.
+    /// Bits per tile: 2 or 4.
     pub bits: u32,
-    /// Its addresses go through the memory base (memory controller 2.0), else they are physical.
+    /// Addresses go through the memory base (memory controller 2.0). Otherwise they are physical.
     pub is_translated: bool,
-    /// The memory base that the pixel engine's addresses go through.
+    /// The memory base of the pixel engine's addresses.
     pub memory_base: u32,
 }
 
 impl StatusFormat {
-    /// That of a core whose pixel engine's memory base is `memory_base`.
+    /// The format of a core whose pixel engine's memory base is `memory_base`.
     pub fn of(personality: &Personality, memory_base: u32) -> Self {
         Self {
             memory_base,
@@ -38,28 +38,28 @@ impl StatusFormat {
     }
 }
 
-/// The tile status that the states name, if it is on.
+/// The tile status set in the states, if enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TileStatus {
     format: StatusFormat,
     status: u32,
-    /// As the pixel engine addresses it.
+    /// The surface's address as the pixel engine uses it.
     surface: u32,
     clear_value: u32,
 }
 
 impl TileStatus {
-    /// What the states name; `None` if fast clear of colour is off.
+    /// The tile status of color from the states; `None`: fast clear of color is off.
     pub fn new(states: &StateBlock, format: StatusFormat) -> Option<Self> {
         Self::named(states, format, TS_COLOR_FAST_CLEAR, TS_COLOR_STATUS_BASE)
     }
 
-    /// The same of depth.
+    /// The tile status of depth from the states; `None`: fast clear of depth is off.
     pub fn of_depth(states: &StateBlock, format: StatusFormat) -> Option<Self> {
         Self::named(states, format, TS_DEPTH_FAST_CLEAR, TS_DEPTH_STATUS_BASE)
     }
 
-    /// `first`: where the status lies, whose it is, and what a cleared tile reads as.
+    /// `first`: the first of three states: address of the status, address of the surface, clear value.
     fn named(states: &StateBlock, format: StatusFormat, bit: u32, first: u32) -> Option<Self> {
         let surface = states.get(first + 4);
         (states.get(TS_MEM_CONFIG) & bit != 0).then(|| Self {
@@ -73,8 +73,8 @@ impl TileStatus {
         })
     }
 
-    /// Whether the tile in which `address` is was cleared. Tiles are counted from the surface's base on, through both
-    /// halves of a split one; nothing says where it ends. What is before it has no status.
+    /// Whether the tile at `address` was cleared. Tiles are counted from the surface's base, through both halves of a
+    /// split surface. No source documents where the status ends. Addresses before the base have no status.
     pub fn is_cleared(&self, address: u32, bus: &mut dyn Bus) -> bool {
         let Some((at, shift)) = self.place(address) else {
             return false;
@@ -82,7 +82,7 @@ impl TileStatus {
         self.read(at, bus) >> shift & self.mask() == CLEARED
     }
 
-    /// The tile in which `address` is was written: it is plain data.
+    /// Marks the tile at `address` as written: it holds plain data.
     pub fn set_drawn(&self, address: u32, bus: &mut dyn Bus) {
         if let Some((at, shift)) = self.place(address) {
             let byte = [self.read(at, bus) & !(self.mask() << shift)];
@@ -94,7 +94,7 @@ impl TileStatus {
         }
     }
 
-    /// Which byte has the status of a tile, and from which bit on.
+    /// The byte that holds the status of a tile, and its first bit.
     fn place(&self, address: u32) -> Option<(u32, u32)> {
         let tile = address.checked_sub(self.surface)? / TILE;
         let in_byte = 8 / self.format.bits;
@@ -116,7 +116,7 @@ impl TileStatus {
         (1 << self.format.bits) - 1
     }
 
-    /// The bytes of a cleared tile from `address` on.
+    /// The bytes of a cleared tile, starting at `address`.
     pub fn clear(&self, address: u32, bytes: &mut [u8]) {
         let value = self.clear_value.to_le_bytes();
         for (index, byte) in bytes.iter_mut().enumerate() {
@@ -124,11 +124,11 @@ impl TileStatus {
         }
     }
 
-    /// Fills the first `tiles` tiles of the surface, where they are cleared. Their status stays, so they may be filled
-    /// again. Returns how many it has filled.
+    /// Fills the cleared ones of the surface's first `tiles` tiles. Their status stays, so they may be filled again.
+    /// Returns the number of filled tiles.
     pub fn fill(&self, tiles: u32, bus: &mut dyn Bus) -> u64 {
         let mut filled = 0;
-        // More than these are beyond all addresses.
+        // More tiles would exceed the address space.
         let most = (u32::MAX - self.surface) / TILE;
         for tile in 0..tiles.min(most) {
             if bus.aborted() {
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(status(2, &[(TS_MEM_CONFIG, !TS_COLOR_FAST_CLEAR)]), None);
     }
 
-    /// What drivers fill the status with is: all is cleared.
+    /// Drivers fill the status with this word: all tiles are cleared.
     #[test]
     fn all_are_cleared_by_the_word_of_the_core() {
         for (bits, word) in [(2, 0x5555_5555u32), (4, 0x1111_1111)] {
@@ -216,7 +216,7 @@ mod tests {
                     "{tile}"
                 );
             }
-            // FlatBus is full of 0xee.
+            // FlatBus is filled with 0xee.
             assert!(!status.is_cleared(SURFACE + TILE * tiles, &mut bus));
             assert!(!status.is_cleared(SURFACE - TILE, &mut bus));
         }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The YUV tiler (the register database; Mesa's etnaviv_yuv.c): a kick of the resolve engine packs YUV planes into
-//! tiles of YUY2 while it is on.
+//! The YUV tiler (the register database; Mesa's etnaviv_yuv.c). While it is enabled, a kick of the resolve engine packs
+//! YUV planes into tiles of YUY2.
 //!
-//! Nothing public says what silicon does in these cases; here is what the sources make likeliest:
-//! * The kick does not resolve besides: Mesa leaves the resolve engine's addresses and window as they are.
-//! * The stride of the target is that of a row of pixels, as Mesa gives it: a row of tiles is four times as long.
-//! * The colour of two rows of pixels goes to both.
+//! No public source documents silicon's behavior in these cases. The model uses the most likely reading of the sources:
+//! * The kick does not also resolve: Mesa leaves the resolve engine's addresses and window unchanged.
+//! * The stride of the target is that of a row of pixels, as in Mesa. A row of tiles is four times as long.
+//! * The chroma of two rows of pixels applies to both.
 
 use gpu_control::ViolationKind;
 
@@ -19,7 +19,7 @@ use crate::surface::Surface;
 /// Bit of [`YUV_CONFIG`].
 pub const ENABLE: u32 = 1;
 
-/// The states of a kick.
+/// The states of a kick of the tiler.
 #[derive(Clone, Debug)]
 pub struct Tiler(StateBlock);
 
@@ -29,12 +29,12 @@ impl Tiler {
         states.get(YUV_CONFIG) & ENABLE != 0
     }
 
-    /// A kick with these states.
+    /// The tiler with the states of a kick.
     pub fn new(states: StateBlock) -> Self {
         Self(states)
     }
 
-    /// Whether U and V share a plane.
+    /// Whether U and V share a plane (NV12).
     fn is_nv12(&self) -> bool {
         self.0.get(YUV_CONFIG) >> 4 & 3 == 1
     }
@@ -44,7 +44,7 @@ impl Tiler {
         (word & 0xffff, word >> 16)
     }
 
-    /// Says what is wrong with the states before anything is written.
+    /// Checks the states before anything is written.
     pub fn check(&self) -> Result<(), (ViolationKind, String)> {
         let unsupported = |text: String| {
             let text = format!("YUV tiler: not modelled: {text}");
@@ -68,7 +68,7 @@ impl Tiler {
         Ok(())
     }
 
-    /// Does it. The states must have passed [`Tiler::check`]. Returns the pixels written.
+    /// Runs the tiler. The states must have passed [`Tiler::check`]. Returns the number of pixels written.
     pub fn run(&self, bus: &mut dyn Bus) -> u64 {
         let (width, height) = self.size();
         let target = Surface {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A VG core: front end 2.0, the queues of its modules, and their interrupts (sources.md, vector graphics).
 //!
-//! Tessellator, VG and pixel engine lag behind the front end by a random amount. What is sent through them passes one
-//! after the other, so a module's event never overtakes what was sent before it; the interrupt of END, which is the front
-//! end's, overtakes and is overtaken as it happens, or as a test wants it (fault `EVENT_ORDER`).
+//! Tessellator, VG and pixel engine lag behind the front end by a random amount. Data passes through them in sequence,
+//! so a module's event never overtakes data that was sent before it. END's interrupt belongs to the front end. Its
+//! order relative to the modules' events is random, or set by a test (fault `EVENT_ORDER`).
 
 mod draw;
 mod stream;
@@ -49,26 +49,26 @@ use crate::vg::draw::Rectangle;
 use crate::vg::draw::Target;
 use crate::vg::stream::Command;
 
-/// Jobs that fit into a module's queue.
+/// Capacity of a module's queue, in jobs.
 const QUEUE: usize = 512;
-/// Words of a pipe.
+/// State words per pipe.
 const PIPE_WORDS: u32 = 0x1000;
 /// Flush bits of all ports.
 const ALL_TLBS: u32 = 0x1f;
 /// FROM and TO of a semaphore between modules.
 const TOKEN: u32 = 0x1f1f;
-/// Bits of a state that raises an event.
+/// Fields of the state that raises an event.
 const EVENT_BITS: u32 = 0x1f1f;
-/// An event that only the kernel raises, where no data came before.
+/// An event that only the kernel raises. It is valid only without data before it.
 const POWER_STALL: u32 = 30;
-/// Events that are others' bits: overflow, the front end's, the bus error's.
+/// Events whose bits have another use: overflow, the front end's interrupt, bus error.
 const FOREIGN: [u32; 3] = [0, 13, 31];
-/// How long the modules wait for the acknowledge of END at most, where events come last.
+/// Maximum time that the modules wait for END's acknowledge if events come last.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Bits of a start's or a jump's address that must be 0.
+/// Bits that must be 0 in the address of a start or a jump.
 const MISALIGNED: u32 = 4;
 
-/// A module behind the front end, in the order in which data passes them.
+/// A module after the front end, in data flow order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(usize)]
 enum Module {
@@ -90,14 +90,14 @@ impl Module {
     }
 }
 
-/// What a module does.
+/// A job of a module.
 enum Job {
     Fill {
         target: Target,
         rectangle: Rectangle,
         position: u32,
     },
-    /// Looks whether memory is where it would be used.
+    /// Checks whether the memory that would be used exists.
     Probe {
         port: Port,
         places: [Place; 3],
@@ -112,44 +112,44 @@ enum Job {
     Burden(Burden),
 }
 
-/// Where the front end is.
+/// State of the front end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Stopped,
     Running,
     /// Until the module has passed this mark.
     Stalled(Module, u64),
-    /// Until all modules have drained: then it stops, with this interrupt.
+    /// Until all modules have drained. The front end then stops with this interrupt.
     Ending(u32),
     Hung,
 }
 
-/// Why the front end cannot go on.
+/// Reason why the front end cannot continue.
 enum Halt {
-    /// Only a reset helps.
+    /// Hangs until a reset.
     Hang,
-    /// It stops, without a word.
+    /// Stops without an interrupt.
     Stop,
-    /// It stalls for ever.
+    /// Stalls forever.
     Stall,
 }
 
-/// The front end with its stream position, and the modules' queues.
+/// The front end with its stream position and the modules' queues.
 pub struct VgFrontEnd {
     phase: Phase,
-    /// Address of the next unit, without its tag.
+    /// Address of the next unit, without the tag.
     next: u32,
     tag: u32,
-    /// Units that may still be fetched.
+    /// Units that it may still fetch.
     left: u32,
-    /// Address of the command being executed, with its tag, and its first words.
+    /// Address (with tag) and first words of the current command.
     current: (u32, u64),
     return_to: Option<(u32, u32, u32)>,
-    /// Data came since the start.
+    /// Data has been sent since the start.
     data_seen: bool,
-    /// Pixels that no flush wrote back.
+    /// The pixel engine has unflushed pixels.
     dirty: bool,
-    /// Since when the draw under way is.
+    /// Start time of the current draw.
     drawing_since: Option<Instant>,
     mmu: MmuVg,
     queues: [VecDeque<(u64, Job)>; 3],
@@ -157,9 +157,9 @@ pub struct VgFrontEnd {
     last_number: u64,
     passed: [u64; 3],
     semaphores: HashMap<Module, u64>,
-    /// Armed between modules.
+    /// Semaphores armed between modules.
     tokens: HashSet<u32>,
-    /// The bit of the last END, and when it was.
+    /// Interrupt bit and time of the last END.
     ended: Option<(u32, Instant)>,
     history: History,
     random: Random,
@@ -222,7 +222,7 @@ impl VgFrontEnd {
         gpu.publish(FrontEndState::Hung, dma_state::DEC);
     }
 
-    /// Stops; a start that came in the meantime stays visible.
+    /// Stops the front end. A start that arrived in the meantime stays visible.
     fn stop(&mut self, gpu: &Gpu) {
         self.phase = Phase::Stopped;
         let slot = lock(&gpu.request);
@@ -250,7 +250,7 @@ impl VgFrontEnd {
         gpu.recorder.violation(kind, finding);
     }
 
-    /// A violation that hangs silicon.
+    /// Reports a violation that hangs silicon.
     fn fatal<T>(&self, gpu: &Gpu, kind: ViolationKind, detail: String) -> Result<T, Halt> {
         self.report(gpu, kind, detail);
         Err(Halt::Hang)
@@ -365,7 +365,8 @@ impl VgFrontEnd {
             },
             Command::Nop => Ok(()),
             Command::Restart { units } => {
-                // Nobody knows what silicon does: told, and taken for the end of a loop, or its next turn.
+                // Silicon's behavior is not known. The model reports it and treats it as the end of a loop, or as its
+                // next iteration.
                 self.report(gpu, ViolationKind::Unsupported, "RESTART".into());
                 match units {
                     0 => Err(Halt::Stop),
@@ -425,7 +426,7 @@ impl VgFrontEnd {
         gpu.counters.add(counter::STATE_WORDS, count.into());
         let mut unit = u64::from(first) << 32;
         for index in 0..count {
-            // Words come two a unit; the first one shares its unit with the header.
+            // A unit has two words. The first value shares its unit with the header.
             let value = if index % 2 == 0 {
                 (unit >> 32) as u32
             } else {
@@ -455,7 +456,7 @@ impl VgFrontEnd {
             states::SEMAPHORE => {
                 self.tokens.insert(value & TOKEN);
             }
-            // Another module waits, not the front end; the queues keep their order anyway.
+            // Another module waits, not the front end. The queues keep their order anyway.
             states::STALL if !self.tokens.remove(&(value & TOKEN)) => {
                 let text = format!("stall token {:#x}", value & TOKEN);
                 return self.fatal(gpu, ViolationKind::UnarmedStall, text);
@@ -490,7 +491,7 @@ impl VgFrontEnd {
         self.push(gpu, module, Job::Event { id, position });
     }
 
-    /// Data: a path while the tessellator is on, else rectangles.
+    /// Handles data: a path while the tessellator is on, otherwise rectangles.
     fn data(&mut self, gpu: &Gpu, units: u32) -> Result<(), Halt> {
         let bad = gpu.faults.hang_at_colour.load(Relaxed);
         let is_bad = bad != 0 && bad == draw::argb(gpu.state(states::COLOR));
@@ -530,7 +531,7 @@ impl VgFrontEnd {
         }
         let target = match Target::new(state) {
             Ok(target) => Some(target),
-            // Nothing is drawn here, but what would be touched must be there.
+            // The model draws nothing here, but the memory that the draw would use must exist.
             Err((ViolationKind::Unsupported, text)) => {
                 gpu.recorder.warning(text);
                 let places = draw::surfaces(state);
@@ -569,7 +570,8 @@ impl VgFrontEnd {
         while self.queues[module as usize].len() > QUEUE && self.run_job(gpu) == Ran::Job {}
     }
 
-    /// The module whose oldest job is done next: any whose job was sent before all that wait in the modules above it.
+    /// The module that runs the next job: any module whose job was sent before all jobs waiting in the modules above
+    /// it.
     fn next_module(&mut self, gpu: &Gpu) -> Result<Module, Ran> {
         let mut above = u64::MAX;
         let mut ready = Vec::new();
@@ -594,7 +596,7 @@ impl VgFrontEnd {
         }
     }
 
-    /// Does a job of a module.
+    /// Runs a job of a module.
     fn run_job(&mut self, gpu: &Gpu) -> Ran {
         let module = match self.next_module(gpu) {
             Ok(module) => module,
@@ -622,7 +624,7 @@ impl VgFrontEnd {
                 position,
             } => self.on_bus(gpu, position, |bus| probe(bus, port, places)),
             Job::Event { id, position } => {
-                // The queues must look empty to whoever the event wakes.
+                // The queues must look empty to the process that the event wakes.
                 gpu.set_work(self.jobs());
                 if !gpu.abort.load(SeqCst) {
                     let taken = gpu.pending_interrupts() & (1 << id) != 0;
@@ -660,7 +662,7 @@ impl VgFrontEnd {
         result
     }
 
-    /// Whether the modules wait for the acknowledge of END, as a test wants it.
+    /// Whether the modules wait for END's acknowledge because of a test.
     fn held_back(&self, gpu: &Gpu) -> bool {
         if gpu.faults.event_order.load(Relaxed) != fault::EVENTS_LAST {
             return false;
@@ -674,7 +676,7 @@ impl VgFrontEnd {
         }
     }
 
-    /// The modules go on while the front end does nothing.
+    /// Runs the modules while the front end is idle.
     fn run_modules(&mut self, gpu: &Gpu) -> Step {
         if self.jobs() != 0 && self.held_back(gpu) {
             return Step::Waiting;
@@ -749,7 +751,7 @@ impl Processor for VgFrontEnd {
     }
 }
 
-/// Reads first and last words of places; what is not there is reported.
+/// Reads the first and last words of each place. The bus reports places outside memory.
 fn probe(bus: &mut MemoryBus<'_>, port: Port, places: [Place; 3]) {
     for (address, bytes) in places {
         if bytes < 4 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How long the host keeps the machine and this model waiting for a processor.
+//! Time that the virtual machine and this model wait for a host processor.
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long the threads of this process and of the machine's, whose number is in the file `machine`, have waited so far.
-/// A thread's waits go with it.
+/// Total time that the threads of this process and of the machine have waited so far. The file `machine` holds the
+/// machine's process number. Waits of threads that have ended do not count.
 pub fn so_far(machine: Option<&Path>) -> Duration {
     let own = of_process("self");
     let number = machine.and_then(|file| fs::read_to_string(file).ok());
@@ -42,7 +42,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("machine");
         let alone = so_far(Some(&file));
-        // This process stands for the machine.
+        // This process represents the machine.
         fs::write(&file, format!("{}\n", std::process::id())).unwrap();
         assert!(so_far(Some(&file)) >= 2 * alone);
     }

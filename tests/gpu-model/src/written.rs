@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the engines have written, so that a front end that executes it is found out.
+//! Memory written by the engines, to detect a front end that executes it.
 //!
-//! Whatever a front end executes comes from the kernel, which has written it with the processor. A word there that an
-//! engine wrote is a process's way around every check. The processor's writes are not seen here, so memory that changes
-//! hands must not be mistaken: a page in which a front end meets another word than the engine left has been written by
-//! the processor since, and counts as its own again. Zeros say nothing.
+//! The kernel writes every command that a front end executes, with the processor. If an engine wrote a word of the
+//! stream, a process has bypassed every check. The model does not see the processor's writes, so it must not misjudge
+//! memory that changes hands. If a front end fetches a word that differs from the engine's, the processor has written
+//! the page since, and the page no longer counts as the engine's. Zero words never count as executed.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -14,19 +14,19 @@ use crate::gpu::lock;
 
 const PAGE: usize = 4096;
 const WORDS: usize = PAGE / 4;
-/// Locks that the pages share: threads that draw one picture do not wait for each other.
+/// Number of locks that the pages share, so that threads that draw one picture do not wait for each other.
 const LOCKS: usize = 64;
 
 struct Page {
     bytes: [u8; PAGE],
-    /// By word, whether an engine wrote it.
+    /// Per word: whether an engine wrote it.
     written: [bool; WORDS],
 }
 
-/// By number.
+/// Pages by number.
 type Pages = HashMap<u64, Box<Page>>;
 
-/// What engines wrote, by physical address. The cores of a machine share it.
+/// Memory written by engines, by physical address. The cores of a machine share it.
 pub struct Written {
     pages: [Mutex<Pages>; LOCKS],
 }
@@ -46,12 +46,12 @@ impl std::fmt::Debug for Written {
 }
 
 impl Written {
-    /// Those that share a lock with page `number`.
+    /// The pages that share a lock with page `number`.
     fn pages_of(&self, number: u64) -> MutexGuard<'_, Pages> {
         lock(&self.pages[number as usize % LOCKS])
     }
 
-    /// An engine writes `data` at a physical address.
+    /// Notes a write of `data` by an engine at a physical address.
     pub fn note(&self, address: u64, data: &[u8]) {
         let (mut at, mut rest) = (address, data);
         while !rest.is_empty() {
@@ -73,7 +73,7 @@ impl Written {
         }
     }
 
-    /// Whether the unit that a front end fetches at a physical address is an engine's work.
+    /// Whether an engine wrote the unit that a front end fetches at a physical address.
     pub fn is_executed(&self, address: u64, unit: u64) -> bool {
         let number = address / PAGE as u64;
         let mut pages = self.pages_of(number);
@@ -114,7 +114,7 @@ mod tests {
     fn memory_that_the_processor_wrote_since_is_its_own() {
         let written = Written::default();
         written.note(0x1000, &[0xff; PAGE]);
-        // A header of the kernel's; a mask behind it that happens to be as before.
+        // The kernel's header, followed by a mask that happens to equal the engine's word.
         assert!(!written.is_executed(0x1000, 0xffff_ffff_0801_0180));
         assert!(!written.is_executed(0x1008, 0xffff_ffff));
         written.note(0x1000, &[0; 16]);

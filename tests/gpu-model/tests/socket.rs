@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The program as a machine sees it: over its socket, with shared memory and an eventfd.
+//! The program as seen by a machine: over its socket, with shared memory and an eventfd.
 
 use std::fs::File;
 use std::io::BufRead;
@@ -125,7 +125,7 @@ impl Machine {
         self.cores[0].start(0, words.len() as u32 / 2);
     }
 
-    /// Hangs up. Returns exit status and report.
+    /// Disconnects. Returns exit status and report.
     fn finish(mut self) -> (i32, serde_json::Value) {
         self.cores.clear();
         let status = self.model.wait().unwrap().code().unwrap();
@@ -192,7 +192,7 @@ fn an_event_becomes_an_interrupt_and_a_clean_report() {
     assert!(machine.interrupted());
     assert_eq!(machine.read(0, HI_INTR_ACKNOWLEDGE), 1 << 4);
     machine.unmask();
-    // The next one comes by patching the idle loop, which the model sees in shared memory.
+    // The next event comes by patching the idle loop, which the model reads from shared memory.
     machine.put(0x100, &event_then_idle());
     machine.put(0x114, &[0x108]);
     machine.put(12, &[0x100]);
@@ -213,7 +213,7 @@ fn cores_of_a_machine_share_nothing_but_memory() {
     let mut machine = Machine::with_cores(&["gc2000", "gc320"]);
     assert_eq!(machine.cores[0].read(0, HI_CHIP_MODEL), 0x2000);
     assert_eq!(machine.cores[1].read(0, HI_CHIP_MODEL), 0x320);
-    // The first one is held: the second one's event comes, its own does not until it is let go.
+    // The first core is held: the second core's event comes, the first core's only after its release.
     machine.cores[0].write(BAR_INDEX, fault::HOLD as u32, 1);
     machine.start_ring(&event_then_idle());
     machine.put(0x200, &event_then_idle());
@@ -227,7 +227,7 @@ fn cores_of_a_machine_share_nothing_but_memory() {
     machine.cores[0].write(BAR_INDEX, fault::HOLD as u32, 0);
     assert!(machine.interrupted());
     assert_eq!(machine.read(0, HI_INTR_ACKNOWLEDGE), 1 << 4);
-    // A breach is in the report of the core that it is of, and in the exit status.
+    // A violation is in the report of its core, and in the exit status.
     machine.cores[1].read(0, 0x900);
     let second = machine.report.with_file_name("report-1.json");
     while !second.exists() {
@@ -253,7 +253,7 @@ fn a_violation_makes_the_exit_status_3() {
     while machine.read(BAR_INDEX, gpu_control::VIOLATIONS as u32) == 0 || !machine.report.exists() {
         assert!(begun.elapsed() < Duration::from_secs(5));
     }
-    // The report is there before the end.
+    // The report exists before the end.
     let report = std::fs::read(&machine.report).unwrap();
     let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
     assert_eq!(report["violations"][0]["kind"], "illegal-opcode");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Command streams through the whole model, on plain memory: what a driver does, and what it must not do.
+//! Command streams through the whole model, on plain memory: valid driver behavior, and forbidden behavior.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use gpu_model::irq::Sink;
 use gpu_model::irq::HOLD_BACK;
 use gpu_model::registers::*;
 
-/// Guest RAM, and so where GPU address 0 is (the memory base registers say so).
+/// Guest RAM, and the address of GPU address 0 (set in the memory base registers).
 const RAM: u32 = 0x4000_0000;
 const RAM_BYTES: usize = 4 << 20;
 /// GPU addresses.
@@ -61,7 +61,7 @@ impl Rig {
         rig
     }
 
-    /// What a driver writes after reset.
+    /// Writes a driver's register setup after reset.
     fn initialise(&self) {
         self.gpu.mmio_write(HI_CLOCK_CONTROL, 0x100);
         for offset in [
@@ -119,7 +119,7 @@ impl Rig {
         self.gpu.run_until_idle();
     }
 
-    /// The same with the model's own thread.
+    /// The same on the model's own thread.
     fn run_on_thread(&self, words: &[u32]) {
         let stream = [words, &[END, 0]].concat();
         self.put(BUFFER, &stream);
@@ -145,13 +145,13 @@ impl Rig {
         assert_eq!(self.kinds(), [""; 0]);
     }
 
-    /// The one violation was this, and the front end hangs.
+    /// Expects this as the only violation, and a hung front end.
     fn hung_by(&self, kind: ViolationKind) {
         assert_eq!(self.kinds(), [kind.name()]);
         assert_eq!(self.gpu.front_end_state(), FrontEndState::Hung);
     }
 
-    /// The one violation was this, and the front end went on.
+    /// Expects this as the only violation, and a front end that continued.
     fn survived(&self, kind: ViolationKind) {
         assert_eq!(self.kinds(), [kind.name()]);
         assert_eq!(self.gpu.front_end_state(), FrontEndState::Stopped);
@@ -237,7 +237,7 @@ fn the_ring_idles_and_takes_a_commit() {
     assert_eq!(rig.gpu.mmio_read(HI_CLOCK_CONTROL) & CLOCK_CONTROL_IDLE, 0);
     let addresses = [(); 4].map(|()| rig.gpu.mmio_read(FE_DMA_ADDRESS));
     assert_eq!(addresses, [RING, RING + 8, RING, RING + 8]);
-    // A buffer that ends with a LINK to a new WAIT, then the old WAIT becomes a LINK: word 1 first.
+    // A buffer that ends with a LINK to a new WAIT. Then the old WAIT becomes a LINK, word 1 first.
     let mut words = select_2d();
     words.extend(clear_square(SURFACE, false));
     words.extend(flush_and_event(3));
@@ -354,7 +354,7 @@ fn fetching_past_the_window_hangs() {
     assert_eq!(violation.address, "0x00001010");
     assert_eq!(violation.recent.len(), 2);
     assert_eq!(violation.recent[1].command, "NOP");
-    // A command must fit too, not only its header.
+    // The whole command must fit, not only its header.
     let rig = Rig::new(Board::Gc2000);
     rig.put(BUFFER, &[load(0xa00, 3), 1, 2, 3, END, 0]);
     rig.start(BUFFER, 8);
@@ -391,7 +391,7 @@ fn illegal_opcodes_hang_with_a_frozen_position() {
         rig.gpu.recorder.report().violations[0].words,
         ["0xf8000000", "0x00000007"]
     );
-    // Only a reset brings it back.
+    // Only a reset recovers it.
     rig.start_ring();
     assert_eq!(rig.gpu.front_end_state(), FrontEndState::Hung);
     rig.soft_reset();
@@ -467,8 +467,8 @@ fn draws_in_3d_are_consumed() {
     assert_eq!(rig.counter(counter::DRAWS_3D), 3);
 }
 
-/// States of a sheet over all of 64 x 64 pixels of [`SURFACE`], of which GC880's two shaders make the constant colour
-/// 0xff336699, then its draw.
+/// States of a sheet over all 64 x 64 pixels of [`SURFACE`], which GC880's two shaders fill with the constant color
+/// 0xff336699, followed by the draw.
 fn sheet() -> Vec<u32> {
     use state::*;
     let float = |value: f32| value.to_bits();
@@ -543,13 +543,13 @@ fn triangles_are_drawn_and_counted() {
         (counter::CULLED, 0),
         (counter::CLIPPED, 0),
         (counter::PIXELS_3D, 64 * 64),
-        // The squares on the diagonal are shaded twice.
+        // Each square on the diagonal is shaded twice.
         (counter::QUADS, 32 * 33),
         (counter::INSTRUCTIONS, 4 + 4 * 32 * 33),
     ] {
         assert_eq!(rig.counter(counter), wanted, "{counter:#x}");
     }
-    // Each is shown by the port and the selector of its block, and that alone.
+    // Only the port and selector of a counter's block show it.
     for (config, shift, port, select, wanted) in [
         (MC_PROFILE_CONFIG0, 16, MC_PROFILE_PE_READ, 2, 64 * 64),
         (MC_PROFILE_CONFIG0, 24, MC_PROFILE_SH_READ, 7, 4 * 32 * 33),
@@ -565,13 +565,13 @@ fn triangles_are_drawn_and_counted() {
         rig.gpu.mmio_write(config, select << shift);
         assert_eq!(rig.gpu.mmio_read(port), wanted, "{port:#x} {select}");
     }
-    // Drivers add up what they see of the pixel pipes.
+    // Drivers add up the counters of all pixel pipes.
     rig.gpu.mmio_write(MC_PROFILE_CONFIG0, 9 << 24);
     for (pipe, wanted) in [(1, 0), (0, 4)] {
         rig.gpu.mmio_write(HI_CLOCK_CONTROL, 0x100 | pipe << 20);
         assert_eq!(rig.gpu.mmio_read(MC_PROFILE_SH_READ), wanted);
     }
-    // The signature resets a block.
+    // Selecting the signature resets a block.
     rig.gpu.mmio_write(MC_PROFILE_CONFIG0, 15 << 24);
     rig.gpu.mmio_write(MC_PROFILE_CONFIG0, 9 << 24);
     assert_eq!(rig.gpu.mmio_read(MC_PROFILE_SH_READ), 0);
@@ -579,7 +579,7 @@ fn triangles_are_drawn_and_counted() {
     assert_eq!(rig.gpu.mmio_read(MC_PROFILE_PA_READ), 2);
 }
 
-/// The sheet over 128 x 128 pixels, which is enough to be cut into parts, through the page table.
+/// The sheet over 128 x 128 pixels, large enough to be split into parts, through the page table.
 fn large_sheet() -> Vec<u32> {
     use state::*;
     let mut words = sheet();
@@ -600,7 +600,7 @@ fn large_sheet() -> Vec<u32> {
     words
 }
 
-/// A rig with the sheet's vertices, the pages of its target, and so many threads.
+/// A rig with the sheet's vertices, the pages of its target, and this number of threads.
 fn cut_rig(threads: usize) -> Rig {
     let rig = Rig::with(Options {
         threads,
@@ -613,7 +613,7 @@ fn cut_rig(threads: usize) -> Rig {
     rig
 }
 
-/// However many threads draw, memory, counters and what is told of mistakes are the same.
+/// Memory, counters and reported violations do not depend on the number of threads.
 #[test]
 fn threads_change_nothing_but_the_time() {
     let pixels = |rig: &Rig, from: u32| {
@@ -623,11 +623,11 @@ fn threads_change_nothing_but_the_time() {
     type Change<'a> = &'a dyn Fn(&Rig);
     let cases: [(&[&str], [usize; 2], u64, Change<'_>); 3] = [
         (&[], [16 * 1024, 0], 16, &|_| {}),
-        // The table has another page than the TLB.
+        // The table's page differs from the TLB's.
         (&["stale-tlb"], [16 * 1024, 0], 16, &|rig| {
             rig.put(TABLE + 4 * 5, &[RAM + SURFACE + 0x2_0000]);
         }),
-        // A page that is not in memory, and was not used yet.
+        // A page outside memory that was not used before.
         (&["bus-error"], [15 * 1024, 0], 32, &|rig| {
             rig.put(TABLE + 4 * 5, &[0x1000]);
             let flush = [load(state::GL_FLUSH_CACHE, 1), 3];
@@ -664,8 +664,9 @@ fn threads_change_nothing_but_the_time() {
     }
 }
 
-/// As Mesa 26 loads them on a GC3000: first and last instruction apart, the pixel shader's code right behind the vertex
-/// shader's, by the other address of that memory. On a core without these states they say nothing.
+/// Mesa 26 loads these states on a GC3000: first and last instructions separately, with the pixel shader's code
+/// directly after the vertex shader's, through the other address of that memory. On a core without these states they
+/// have no effect.
 #[test]
 fn shaders_are_where_their_new_ranges_say() {
     for (board, wanted) in [(Board::Gc3000, 7 << 16 | 4), (Board::Gc880, 0x100_0100)] {
@@ -679,9 +680,9 @@ fn shaders_are_where_their_new_ranges_say() {
             7,
         ]);
         assert_eq!(rig.gpu.drawn_state(state::PS_RANGE), wanted, "{board:?}");
-        // The states themselves are as they were loaded.
+        // The states themselves keep their loaded values.
         assert_eq!(rig.gpu.state(state::PS_RANGE / 4), 0x100_0100);
-        // What is loaded last counts.
+        // The last loaded form applies.
         rig.run(&[load(state::PS_RANGE, 1), 0x120_0110]);
         assert_eq!(rig.gpu.drawn_state(state::PS_RANGE), 0x120_0110);
     }
@@ -690,7 +691,7 @@ fn shaders_are_where_their_new_ranges_say() {
 #[test]
 fn states_of_3d_draws_that_hang_are_found_at_the_draw() {
     for change in [
-        // One more element, one temporary less, a scissor of whole pixels.
+        // One more element, one temporary less, a scissor on whole pixels.
         [load(state::FE_VERTEX_ELEMENT_CONFIG + 4, 1), 8],
         [load(state::PS_TEMP_REGISTER_CONTROL, 1), 1],
         [load(state::SE_SCISSOR + 8, 1), 64f32.to_bits()],
@@ -738,7 +739,7 @@ fn masked_states_of_3d_keep_their_fields() {
     let set = |address: u32, value: u32| [load(address, 1), value];
     let words = [
         set(state::PE_DEPTH_CONFIG, 0x0001_1711),
-        // Nothing but the function.
+        // Change only the function.
         set(state::PE_DEPTH_CONFIG, !0x700 & !0x800 | 0x300),
         set(state::PA_CONFIG, 0x0040_2000),
         set(state::PA_CONFIG, 0xffff_fbff & !0x300 | 0x200),
@@ -758,7 +759,7 @@ fn a_stall_needs_its_semaphore() {
     let rig = Rig::new(Board::Gc2000);
     rig.run(&[STALL, FE_TO_PE]);
     rig.hung_by(ViolationKind::UnarmedStall);
-    // Armed once is good for one stall.
+    // One semaphore allows one stall.
     let rig = Rig::new(Board::Gc2000);
     rig.run(&[
         load(state::GL_SEMAPHORE_TOKEN, 1),
@@ -769,7 +770,7 @@ fn a_stall_needs_its_semaphore() {
         FE_TO_PE,
     ]);
     rig.hung_by(ViolationKind::UnarmedStall);
-    // Another module's stall as well.
+    // The same applies to another module's stall.
     let rig = Rig::new(Board::Gc2000);
     rig.run(&[
         load(state::GL_SEMAPHORE_TOKEN, 1),
@@ -784,7 +785,7 @@ fn a_stall_needs_its_semaphore() {
 
 #[test]
 fn a_stall_waits_for_the_pixel_engine() {
-    // Whatever the lag, after the stall the pixels are there.
+    // After the stall the pixels are in memory, independent of the lag.
     for seed in 1..40 {
         let rig = Rig::with(Options {
             seed,
@@ -870,7 +871,7 @@ fn gc600_needs_delay_words_between_events() {
     let rig = Rig::new(Board::Dove);
     rig.run(&[flush_and_event(1), flush_and_event(2)].concat());
     rig.clean();
-    // The delay words are no loads of the page-table registers.
+    // The delay words must not load the page-table registers.
     assert_eq!(rig.gpu.mmio_read(MC_MMU_FE_PAGE_TABLE), RAM + TABLE);
     let rig = Rig::new(Board::Gc2000);
     rig.run(&[event(1), event(2)].concat());
@@ -878,13 +879,13 @@ fn gc600_needs_delay_words_between_events() {
     assert_eq!(rig.gpu.mmio_read(HI_INTR_ACKNOWLEDGE), 0b110);
 }
 
-/// What the caches hold must be in memory before somebody is told that the drawing is over, or addresses change.
+/// Cache contents must be in memory before an event reports the end of drawing, and before addresses change.
 #[test]
 fn caches_are_written_back_before_events_and_flushes() {
     let with_status = |behind: &[u32]| {
         let rig = Rig::new(Board::Gc2000);
         let mut words = fill(SURFACE, 5);
-        // Of colour and depth.
+        // Color and depth.
         words.splice(0..0, [load(state::TS_MEM_CONFIG, 1), 3]);
         words.extend(behind);
         rig.run(&words);
@@ -900,7 +901,7 @@ fn caches_are_written_back_before_events_and_flushes() {
         assert!(with_status(&[pixels, status, last].concat()).is_empty());
     }
     assert_eq!(with_status(&[status, translations].concat()), unflushed);
-    // Without tile status there is nothing of it.
+    // Without tile status, its cache needs no flush.
     let rig = Rig::new(Board::Gc2000);
     rig.run(&[fill(SURFACE, 5), pixels.into(), event.into()].concat());
     rig.clean();
@@ -983,7 +984,7 @@ fn a_filter_blit_is_a_draw() {
     let rig = Rig::new(Board::Gc2000);
     rig.run(&[load(state::DE_VR_CONFIG, 1), 0]);
     rig.hung_by(ViolationKind::MissingEngine);
-    // A value whose mask bit is set starts nothing; a window of nothing is a mistake.
+    // A value whose mask bit is set starts nothing. An empty window is a mistake.
     let rig = Rig::new(Board::Gc320);
     let mut words = select_2d();
     words.extend([load(state::DE_VR_CONFIG, 1), 1 << 3]);
@@ -1046,14 +1047,14 @@ fn pages_are_followed_and_stale_ones_found() {
     rig.clean();
     assert_eq!(rig.word(SURFACE + 64 + 4), 0xff12_3456);
     assert_eq!(rig.counter(counter::TLB_FILLS), 1);
-    // The table changes; without a flush the old page is drawn to, and that is a violation.
+    // The table changes. A draw to the old page without a flush is a violation.
     rig.put(TABLE, &[RAM + SURFACE + 0x8000]);
     rig.put(SURFACE + 64 + 4, &[0]);
     rig.run(&clear_square(virtual_surface, true));
     assert_eq!(rig.kinds(), ["stale-tlb"]);
     assert_eq!(rig.word(SURFACE + 64 + 4), 0xff12_3456);
     assert_eq!(rig.word(SURFACE + 0x8000 + 64 + 4), 0);
-    // After a flush through the stream it is right.
+    // After a flush through the stream, the new page is used.
     let mut words = vec![
         load(state::GL_FLUSH_CACHE, 1),
         8,
@@ -1089,13 +1090,13 @@ fn a_missing_page_table_is_found() {
     rig.survived(ViolationKind::NoPageTable);
 }
 
-/// Second-level tables, behind the first-level one at TABLE.
+/// Second-level tables, after the first-level table at TABLE.
 const LARGE: u32 = TABLE + 0x1000;
 const SMALL: u32 = TABLE + 0x2000;
 const SAFE: u32 = TABLE + 0x3000;
 const VIRTUAL: u32 = 0x8000_0000;
 
-/// A core whose MMU v2 maps RAM at 0 in pages of 64 KiB, and at 2 GiB what the test puts into SMALL.
+/// A core whose MMU v2 maps RAM at 0 in pages of 64 KiB, and the test's entries in SMALL at 2 GiB.
 fn mmu_v2_rig_of(board: Board) -> Rig {
     let rig = Rig::new(board);
     rig.put(TABLE, &[2; 1024]);
@@ -1133,12 +1134,12 @@ fn fill(target: u32, value: u32) -> Vec<u32> {
     words
 }
 
-/// The status of tiles goes through the MMU as the surface does.
+/// Tile status goes through the MMU, as the surface does.
 #[test]
 fn tiles_are_filled_in_place_where_the_core_can() {
     let rig = mmu_v2_rig();
     enable_mmu_v2(&rig);
-    // Tiles 0, 2 and 4 are cleared; the last is beyond the count.
+    // Tiles 0, 2 and 4 are cleared. The last one is beyond the count.
     rig.put(SURFACE + 0x1000, &[0x111]);
     let mut words = Vec::new();
     let mut set = |address, value| words.extend([load(address, 1), value]);
@@ -1187,7 +1188,7 @@ fn mmu_v2_translates_pages_of_both_kinds() {
     rig.clean();
     assert_eq!(rig.word(SURFACE + 0x3000), 0x1122_3344);
     assert_eq!(rig.word(SURFACE), 0x5566_7788);
-    // The state of MMU v1's flush is not its own.
+    // The flush state of MMU v1 does not apply.
     rig.put(SMALL + 4, &[(RAM + SURFACE + 0x4000) | 5]);
     let words = [
         vec![load(state::GL_FLUSH_MMU, 1), 0x1f],
@@ -1218,12 +1219,12 @@ fn mmu_v2_tells_of_what_it_does_not_let_through() {
     }
     assert_eq!(rig.word(SURFACE), 0);
     assert_eq!(rig.word(SAFE), 0);
-    // An entry that does not ask for it is silent towards the host.
+    // An entry that requests no exception is silent towards the host.
     rig.put(SMALL + 4 * 7, &[0]);
     rig.run(&fill(VIRTUAL + 0x7000, 1));
     assert_eq!(rig.kinds().len(), 4);
     assert_eq!(rig.gpu.mmio_read(HI_INTR_ACKNOWLEDGE), 0);
-    // A stream that is not there reads as the safe address: zeros are no command.
+    // A stream that does not exist reads from the safe address. Zeros are not a command.
     rig.start(0x9000_0000, 16);
     rig.gpu.run_until_idle();
     assert_eq!(rig.gpu.front_end_state(), FrontEndState::Hung);
@@ -1233,7 +1234,7 @@ fn mmu_v2_tells_of_what_it_does_not_let_through() {
     }
 }
 
-/// An NPU whose page table array has the same tables, with what a driver writes before the front end loads it.
+/// An NPU whose page table array has the same tables, with a driver's register setup before the front end loads it.
 fn secure_rig() -> Rig {
     let rig = mmu_v2_rig_of(Board::Npu);
     rig.put(SAFE + 0x1000, &[RAM + TABLE, 0]);
@@ -1279,12 +1280,12 @@ fn a_secure_mmu_takes_its_tables_from_an_array() {
     rig.run_secure(&[load(0xa14, 1), 9]);
     rig.clean();
     assert_eq!(rig.gpu.state(0xa14 / 4), 9);
-    // What it does not let through is told in registers of its own.
+    // Refused accesses are reported in separate registers.
     rig.run_secure(&[link(16), VIRTUAL]);
     assert_eq!(rig.gpu.mmio_read(MMUV2_SEC_STATUS), 2);
     assert_eq!(rig.gpu.mmio_read(MMUV2_SEC_EXCEPTION_ADDR), VIRTUAL);
     assert_eq!(rig.gpu.mmio_read(MMUV2_STATUS), 0);
-    // The clock register resets nothing.
+    // The clock register does not reset a secure core.
     rig.soft_reset();
     assert_eq!(rig.gpu.mmio_read(MMUV2_SEC_CONTROL), 1);
     rig.gpu
@@ -1363,7 +1364,7 @@ fn access_outside_memory_is_a_bus_error() {
     rig.survived(ViolationKind::BusError);
     assert_eq!(rig.gpu.mmio_read(HI_AXI_STATUS) & 0x300, 0x100);
     assert_eq!(rig.gpu.mmio_read(HI_INTR_ACKNOWLEDGE), 1 << 31);
-    // The stream itself outside memory: nothing sensible can follow.
+    // The stream itself is outside memory: the front end cannot continue.
     let rig = Rig::new(Board::Gc320);
     rig.start(RAM_BYTES as u32, 16);
     rig.gpu.run_until_idle();
@@ -1395,7 +1396,7 @@ fn soft_reset_clears_what_it_should() {
     assert_eq!(rig.gpu.state(state::GL_PIPE_SELECT / 4), 0);
     assert_eq!(rig.counter(counter::RESETS), 1);
     rig.clean();
-    // The pipe is 3D again, the semaphores are gone.
+    // The reset selected the 3D pipe and cleared the semaphores.
     rig.initialise();
     rig.run(&clear_square(SURFACE, true));
     rig.hung_by(ViolationKind::WrongPipe);
@@ -1451,7 +1452,7 @@ fn reset_without_isolation_is_found() {
     assert_eq!(rig.kinds(), ["reset-sequence"]);
 }
 
-/// Draws, then a reset in the middle of it: as soon as a pixel is `drawn`.
+/// Draws, and resets during the draw, as soon as a pixel is `drawn`.
 fn nothing_survives(rig: &Rig, draws: &[u32], drawn: u32) {
     rig.gpu.spawn_threads().unwrap();
     let words = [draws, &[END, 0]].concat();
@@ -1571,7 +1572,7 @@ fn profile_ports_show_signatures() {
     rig.clean();
 }
 
-/// What a profile port shows for a select value.
+/// Value of a profile port for a selector.
 fn counter(rig: &Rig, config: u32, shift: u32, port: u32, select: u32) -> u32 {
     rig.gpu.mmio_write(config, select << shift);
     rig.gpu.mmio_read(port)
@@ -1692,7 +1693,7 @@ fn a_hang_can_be_of_any_kind() {
         rig.clean();
         assert_eq!(rig.gpu.mmio_read(HI_IDLE_STATE) & 1, 0);
         assert_eq!(rig.gpu.front_end_address(), BUFFER + 8);
-        // Only a reset helps, and it does.
+        // Only a reset helps.
         rig.gpu.run_until_idle();
         rig
     };
@@ -1734,7 +1735,7 @@ fn a_hang_can_be_of_any_kind() {
     }
 }
 
-/// What the ring does next: a clear with its event, then the idle loop.
+/// Commits a clear with its event to the ring, followed by the idle loop.
 fn commit_a_clear(rig: &Rig, id: u32) {
     let mut words = select_2d();
     words.extend(clear_square(SURFACE, true));
@@ -1760,14 +1761,14 @@ fn a_draw_can_be_endless() {
     rig.start_ring();
     commit_a_clear(&rig, 3);
     run_for(&rig, Duration::from_millis(50));
-    // The front end idles in its loop; the event does not come.
+    // The front end idles in its loop, and the event does not come.
     assert_eq!(rig.gpu.front_end_state(), FrontEndState::Waiting);
     assert_eq!(rig.gpu.front_end_address(), RING + 16);
     assert_eq!(rig.gpu.pending_interrupts(), 0);
     assert_eq!(rig.word(SURFACE + 64 + 4), 0);
     let idle = rig.gpu.mmio_read(HI_IDLE_STATE);
     assert_eq!(idle & (IDLE_STATE_PE | IDLE_STATE_DE), 0);
-    // What comes behind it stalls.
+    // The commands after it stall.
     rig.put(BUFFER + 0x800, &select_2d());
     rig.put(BUFFER + 0x820, &[END, 0]);
     rig.put(RING + 20, &[BUFFER + 0x800]);
@@ -1780,7 +1781,7 @@ fn a_draw_can_be_endless() {
     assert_eq!(rig.word(SURFACE + 64 + 4), 0xff12_3456);
     rig.clean();
 
-    // A reset drops it.
+    // A reset drops the draw.
     let rig = Rig::new(Board::Gc320);
     bar.write(&rig.gpu, fault::ENDLESS_DRAW, 1);
     rig.start_ring();
@@ -1802,7 +1803,7 @@ fn draws_of_one_colour_can_hang() {
     let mut words = select_2d();
     words.extend(clear_square(SURFACE, true));
     words.extend(flush_and_event(3));
-    // The colour of that square, and another.
+    // The color of that square, then another one.
     bar.write(&rig.gpu, fault::HANG_AT_COLOUR, 0xff12_3455);
     rig.run(&words);
     assert_eq!(rig.gpu.pending_interrupts(), 1 << 3);
@@ -1942,14 +1943,14 @@ fn interrupts_can_be_dropped_doubled_and_invented() {
     event(1);
     assert_eq!((delivered(), answer()), (1, 1 << 1));
 
-    // Dropped: pending, but nobody is told, until the next event.
+    // Dropped: pending, but without an interrupt until the next event.
     bar.write(&rig.gpu, fault::DROP_INTERRUPTS, 1);
     event(2);
     assert_eq!(delivered(), 1);
     event(3);
     assert_eq!((delivered(), answer()), (2, (1 << 2) | (1 << 3)));
 
-    // Doubled: one more with nothing pending.
+    // Doubled: one more interrupt with nothing pending.
     bar.write(&rig.gpu, fault::DUPLICATE_INTERRUPTS, 1);
     event(4);
     assert_eq!((delivered(), answer()), (3, 1 << 4));
@@ -1962,7 +1963,7 @@ fn interrupts_can_be_dropped_doubled_and_invented() {
     bar.write(&rig.gpu, fault::RAISE_BITS, 1 << 30);
     assert_eq!((delivered(), answer()), (6, 1 << 30));
 
-    // Late: not at once, but it comes.
+    // Delayed: the interrupt comes later.
     bar.write(&rig.gpu, fault::DELAY_INTERRUPTS, 300_000);
     event(5);
     assert_eq!(delivered(), 6);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The VG core through the whole model, on plain memory: what a driver does, and what it must not do.
+//! The VG core through the whole model, on plain memory: valid driver behavior, and forbidden behavior.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use gpu_model::gpu::Options;
 use gpu_model::registers::state::vg::*;
 use gpu_model::registers::*;
 
-/// Guest RAM; addresses are physical.
+/// Guest RAM. Addresses are physical.
 const RAM: u32 = 0x4000_0000;
 const RAM_BYTES: usize = 4 << 20;
 const BUFFER: u32 = RAM + 0x1000;
@@ -53,7 +53,7 @@ fn semaphore_and_stall(module: u32) -> [u32; 4] {
     [0x1000_0000 | module, 0, 0x2000_0000 | module, 0]
 }
 
-/// The smallest drawing, without its END.
+/// The smallest drawing, without END.
 fn rectangle(address: u32, format: u32, color: u32) -> Vec<u32> {
     let mut words = vec![state(TARGET_FORMAT, 1), 0x200 | format];
     words.extend([state(TARGET_ADDRESS, 1), address]);
@@ -83,7 +83,7 @@ impl Rig {
         rig
     }
 
-    /// What a driver writes after reset.
+    /// Writes a driver's register setup after reset.
     fn initialise(&self) {
         self.gpu.mmio_write(HI_CLOCK_CONTROL, 0x100);
         for offset in (MC_MMU_FE_PAGE_TABLE..=MC_MMU_RA_PAGE_TABLE).step_by(4) {
@@ -106,14 +106,14 @@ impl Rig {
         self.gpu.mmio_write(VG_FETCH_COUNT, units);
     }
 
-    /// Starts words as they are.
+    /// Starts the words without changes.
     fn run_raw(&self, words: &[u32]) {
         self.put(BUFFER, words);
         self.start(BUFFER, words.len() as u32 / 2);
         self.gpu.run_until_idle();
     }
 
-    /// Starts words and END behind them.
+    /// Starts the words, followed by END.
     fn run(&self, words: &[u32]) {
         self.run_raw(&[words, &[END, 0]].concat());
     }
@@ -131,7 +131,7 @@ impl Rig {
         assert_eq!(self.kinds(), [""; 0]);
     }
 
-    /// The violations were these, and the front end is there.
+    /// Expects these violations and this state of the front end.
     fn broke(&self, kinds: &[ViolationKind], state: FrontEndState) {
         let names: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
         assert_eq!(self.kinds(), names);
@@ -171,7 +171,7 @@ fn identity_and_idle_are_the_cores() {
     let other = Gpu::new(Options::new(Board::Gc355Qp)).unwrap();
     assert_eq!(other.mmio_read(HI_CHIP_REV), 0x1216);
     assert_eq!(other.mmio_read(HI_CHIP_MINOR_FEATURE_1), 0x0101_0104);
-    // And the other way round.
+    // And the reverse.
     let other = Gpu::new(Options::new(Board::Gc2000)).unwrap();
     other.mmio_read(VG_FETCH_COUNT);
     assert_eq!(other.recorder.violation_count(), 1);
@@ -264,7 +264,7 @@ fn fetch_call_and_return_are_followed() {
     let words = [0xa40, 0xa41, 0xa42].map(|word| rig.gpu.state(word));
     assert_eq!(words, [1, 2, 3]);
     assert_eq!(rig.acknowledge(), 1 << END);
-    // What is behind END is not read.
+    // The words after END are not read.
     assert_eq!(rig.gpu.mmio_read(VG_FETCH_CURRENT), SECOND + 0x110);
 }
 
@@ -302,7 +302,7 @@ fn what_the_front_end_cannot_do_is_told() {
         let rig = Rig::new();
         rig.run(words);
         let kinds = match words {
-            // It is no module either.
+            // The module is invalid too.
             [_, value] if *value == 5 | 1 << 6 => vec![kind, kind],
             _ => vec![kind],
         };
@@ -313,7 +313,7 @@ fn what_the_front_end_cannot_do_is_told() {
 #[test]
 fn the_count_is_the_end() {
     for words in [
-        // Of all, of a command's rest, of a CALL.
+        // The end of the whole stream, within a command, within a CALL.
         vec![0x8000_0000, 0],
         vec![state(0xa40, 4), 1],
         vec![0x4000_0002, 0, 0, 0],
@@ -365,7 +365,7 @@ fn starts_that_cannot_work_are_told() {
     rig.run(&[]);
     rig.broke(&[ViolationKind::FrontEndStart], FrontEndState::Stopped);
 
-    // Its clock is another one than that of the 3D cores.
+    // The clock differs from that of the 3D cores.
     let rig = Rig::new();
     rig.gpu.mmio_write(HI_CLOCK_CONTROL, 1);
     rig.run(&[]);
@@ -388,7 +388,7 @@ fn addresses_go_by_their_tags() {
     assert_eq!(rig.word(at), 0xff11_2233);
     assert_eq!(rig.gpu.mmio_read(VG_FETCH_CURRENT) & 3, 2);
 
-    // The table changes behind the TLBs: told until they are flushed.
+    // The table changes while the TLBs keep the old entry: reported until a flush.
     rig.put(TABLE + 4 * 16, &[TARGET]);
     rig.run(&rectangle(0x1_0002, 3, 0xff33_2211));
     assert_eq!(rig.kinds(), ["stale-tlb"]);
@@ -418,7 +418,7 @@ fn a_free_entry_and_a_table_that_is_missing_are_told() {
 
 #[test]
 fn a_paths_addresses_are_looked_at() {
-    // STATE of four words has a pad word behind it.
+    // A STATE of four words ends with a pad word.
     let path = |buffer: u32, level_2: u32| {
         let parts = [buffer, TARGET, level_2, 1024, 0x8000_0000];
         let mut words = vec![state(TS_WRITE, 4)];
@@ -439,7 +439,7 @@ fn a_paths_addresses_are_looked_at() {
     assert_eq!(rig.gpu.counters.get(counter::VG_PATHS), 1);
     assert_eq!(rig.gpu.state(TS_WRITE_STRIDE), 1024);
     assert_eq!(rig.gpu.state(TS_READ_STRIDE), 1024);
-    // The buffer ends beyond memory; its second level is not there.
+    // The buffer extends beyond memory, or its second level is outside.
     for bad in [
         path(RAM + RAM_BYTES as u32 - 0x1000, RAM),
         path(RAM, 0x9000_0000),
@@ -550,7 +550,7 @@ fn a_stall_waits_for_its_module() {
             semaphore_and_stall(module).to_vec(),
         ];
         rig.run(&words.concat());
-        // The stall let the event pass before END.
+        // The stall lets the event come before END.
         assert_eq!(rig.acknowledge(), 1 << END | 1 << 3, "{module:#x}");
     }
     rig.clean();
@@ -654,7 +654,7 @@ fn a_draw_can_be_endless_or_slow() {
         rig.gpu.mmio_read(HI_IDLE_STATE),
         0xf05 & !(IDLE_STATE_VG | IDLE_STATE_PE | IDLE_STATE_TS)
     );
-    // Modules above it go on.
+    // The modules above it continue.
     rig.run(&event(VG, 2));
     while rig.gpu.pending_interrupts() & 1 << 2 == 0 {
         rig.gpu.step();

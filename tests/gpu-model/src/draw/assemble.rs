@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Vertices become points, lines and triangles.
+//! Assembly of vertices to points, lines and triangles.
 
-/// What is drawn.
+/// Primitive type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Points,
@@ -28,7 +28,7 @@ impl Kind {
         })
     }
 
-    /// Vertices of so many primitives.
+    /// Number of vertices for this number of primitives.
     pub(super) fn vertices(self, primitives: u32) -> u32 {
         let (each, more) = match self {
             Self::Points | Self::LineLoop => (1, 0),
@@ -49,19 +49,19 @@ impl Kind {
 pub(super) struct Primitive {
     /// Its vertices.
     pub(super) vertices: [u32; 3],
-    /// How many.
+    /// Number of vertices.
     pub(super) count: usize,
-    /// Which of them flat varyings come from.
+    /// Index of the vertex that supplies flat varyings.
     pub(super) provoking: usize,
-    /// The vertices are places among shaded ones, no longer numbers.
+    /// The vertices are positions in the list of shaded ones, no longer vertex numbers.
     pub(super) is_placed: bool,
 }
 
-/// Takes vertices one by one.
+/// Assembles primitives from a sequence of vertices.
 pub(super) struct Assembler {
     kind: Kind,
     is_last_provoking: bool,
-    /// Vertices since the last restart; the first, and the last two.
+    /// Number of vertices since the last restart, the first of them, and the last two.
     seen: usize,
     first: u32,
     last: [u32; 2],
@@ -92,7 +92,7 @@ impl Assembler {
         });
     }
 
-    /// The next vertex.
+    /// Adds the next vertex.
     pub(super) fn vertex(&mut self, new: u32, out: &mut Vec<Primitive>) {
         let [before, last] = self.last;
         if self.seen == 0 {
@@ -106,7 +106,7 @@ impl Assembler {
             Kind::Lines if number % 2 == 1 => self.push(&[last, new], 0, out),
             Kind::LineStrip | Kind::LineLoop if number >= 1 => self.push(&[last, new], 0, out),
             Kind::Triangles if number % 3 == 2 => self.push(&[before, last, new], 0, out),
-            // All of a strip face the same way.
+            // All triangles of a strip face the same way.
             Kind::TriangleStrip if number >= 2 && number % 2 == 1 => {
                 self.push(&[last, before, new], 1, out);
             }
@@ -116,7 +116,7 @@ impl Assembler {
         }
     }
 
-    /// The end of what hangs together; what is not whole is dropped.
+    /// Ends a strip, fan or loop. Incomplete primitives are dropped.
     pub(super) fn restart(&mut self, out: &mut Vec<Primitive>) {
         if self.kind == Kind::LineLoop && self.seen >= 2 {
             self.push(&[self.last[1], self.first], 0, out);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Vertices and indices from memory.
+//! Fetching vertices and indices from memory.
 
 use super::Core;
 use super::Draw;
@@ -10,17 +10,17 @@ use crate::registers::state::*;
 use crate::shader::half;
 use crate::shader::Lane;
 
-/// Most vertex elements.
+/// Maximum number of vertex elements.
 const ELEMENTS: u32 = 16;
-/// Bit of [`VS_INPUT_COUNT`]: one more input has the numbers of vertex and instance.
+/// Bit of [`VS_INPUT_COUNT`]: an additional input holds the numbers of vertex and instance.
 const ID_ENABLE: u32 = 1 << 31;
 
-/// How the components of an element are stored.
+/// Storage format of an element's components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Type {
     Signed(u32),
     Unsigned(u32),
-    /// Three of 10 bits and one of 2; `true`: the first is in the high bits.
+    /// Three components of 10 bits and one of 2. `true`: the first is in the high bits.
     SignedPacked(bool),
     UnsignedPacked(bool),
     Float,
@@ -48,7 +48,7 @@ impl Type {
         })
     }
 
-    /// Bytes of a component; of a packed one those of all.
+    /// Bytes per component. Packed types: bytes of all components.
     fn bytes(self) -> usize {
         match self {
             Self::Signed(bits) | Self::Unsigned(bits) => bits as usize / 8,
@@ -61,7 +61,7 @@ impl Type {
         matches!(self, Self::SignedPacked(_) | Self::UnsignedPacked(_))
     }
 
-    /// A component out of its bits.
+    /// Converts the bits of a component.
     fn value(self, word: u32, is_normalized: bool) -> f32 {
         match self {
             Self::Signed(bits) => signed(word, bits, is_normalized),
@@ -72,7 +72,7 @@ impl Type {
         }
     }
 
-    /// Component `number` of a packed word.
+    /// Extracts component `number` from a packed word.
     fn unpacked(self, word: u32, number: u32, is_normalized: bool) -> f32 {
         let bits = if number == 3 { 2 } else { 10 };
         let (is_high_first, is_signed) = match self {
@@ -92,7 +92,8 @@ impl Type {
     }
 }
 
-/// A number of two's complement. Normalized as OpenGL ES 2 says: the whole range is -1 to 1, and 0 is not in it.
+/// Converts a two's complement number. Normalized numbers follow OpenGL ES 2: the whole range maps to -1 to 1, without
+/// an exact 0.
 fn signed(field: u32, bits: u32, is_normalized: bool) -> f32 {
     let value = f64::from((field << (32 - bits)) as i32 >> (32 - bits));
     let most = (1u64 << bits) - 1;
@@ -112,25 +113,25 @@ fn unsigned(field: u32, bits: u32, is_normalized: bool) -> f32 {
 /// A vertex element.
 #[derive(Clone, Copy, Debug)]
 struct Element {
-    /// Where it is in the first vertex.
+    /// Address in the first vertex.
     address: u32,
     stride: u32,
-    /// Instances that have the same; 0: it is each vertex's own.
+    /// Number of instances that share the value; 0: each vertex has its own value.
     divisor: u32,
     kind: Type,
     components: usize,
     is_normalized: bool,
-    /// The temporary that it goes to.
+    /// The temporary that receives the element.
     input: usize,
 }
 
-/// Where vertices come from.
+/// Source of vertices.
 pub(super) struct Fetch {
     elements: Vec<Element>,
-    /// The temporary that gets the vertex's number and the instance's.
+    /// The temporary that receives the numbers of vertex and instance.
     ids: Option<usize>,
     start: u32,
-    /// Of indices: address, bytes of one, what is added, the one that means restart.
+    /// Location and format of the indices.
     indices: Option<Indices>,
 }
 
@@ -140,13 +141,13 @@ struct Indices {
     bytes: u32,
     base: u32,
     restart: Option<u32>,
-    /// Some were read at once: number of the first, and their bytes.
+    /// Number of the first cached index, and the cached bytes.
     first: u32,
     bytes_read: [u8; 64],
 }
 
 impl Fetch {
-    /// Says what the model lacks.
+    /// Reports features that the model lacks.
     pub(super) fn check(
         core: &Core,
         states: &StateBlock,
@@ -172,7 +173,7 @@ impl Fetch {
     pub(super) fn new(draw: &Draw) -> Self {
         let (core, states) = (&draw.core, &draw.states);
         let inputs = states.get(VS_INPUT_COUNT);
-        // 16 has no room in the field.
+        // The field cannot hold 16.
         let count = match inputs & 0xf {
             0 if states.get(FE_VERTEX_ELEMENT_CONFIG) != 0 => ELEMENTS,
             count => count,
@@ -234,19 +235,19 @@ impl Fetch {
         }
     }
 
-    /// The temporaries that inputs go to.
+    /// The temporaries that receive inputs.
     pub(super) fn inputs(&self) -> impl Iterator<Item = usize> + '_ {
         let inputs = self.elements.iter().map(|element| element.input);
         inputs.chain(self.ids)
     }
 
-    /// Which vertex is the draw's `number`-th; `None`: a new strip begins.
+    /// The vertex number at position `number` of the draw; `None`: primitive restart.
     pub(super) fn vertex_id(&mut self, number: u32, bus: &mut dyn Bus) -> Option<u32> {
         let at = self.start.wrapping_add(number);
         let Some(indices) = &mut self.indices else {
             return Some(at);
         };
-        // As a core does: what lies together in 64 bytes is read at once.
+        // Like a core, read an aligned line of 64 bytes at once.
         let address = indices.address.wrapping_add(at.wrapping_mul(indices.bytes));
         let line = address & !63;
         if indices.first != line {
@@ -261,7 +262,7 @@ impl Fetch {
         (indices.restart != Some(index)).then(|| index.wrapping_add(indices.base))
     }
 
-    /// Puts a vertex into a lane of the temporaries.
+    /// Stores a vertex in one lane of the temporaries.
     pub(super) fn vertex(
         &self,
         id: u32,

@@ -19,25 +19,25 @@ use crate::surface::Surface;
 use crate::tile_status::TileStatus;
 use crate::tile_status::TILE;
 
-/// Pixels of a tile, across and down.
+/// Width and height of a tile in pixels.
 const SIDE: usize = 4;
 /// Pixels of a tile.
 const PIXELS: usize = SIDE * SIDE;
-/// Mode of [`PE_LOGIC_OP`] `[9:8]`: one buffer for all pipes, whose rows are not tiled.
+/// Mode of [`PE_LOGIC_OP`] `[9:8]`: one buffer for all pipes, with rows that are not tiled.
 const LINEAR: u32 = 1;
-/// Logic operation that takes the new colour.
+/// The logic operation that copies the new color.
 const COPY: u32 = 12;
 /// Bits of [`PE_DEPTH_CONFIG`].
 const DEPTH_WRITE: u32 = 1 << 12;
 const EARLY_Z: u32 = 1 << 16;
 const ONLY_DEPTH: u32 = 1 << 20;
-/// Nothing is done behind the pixel shader: no stencil, and depth is not written. The rasteriser's test before it goes on
+/// Disables everything after the pixel shader: no stencil, no depth writes. The rasterizer's early test remains active
 /// (Mesa's `etna_update_zsa`).
 const DISABLE_ZS: u32 = 1 << 24;
 /// Bit of [`RA_EARLY_DEPTH`].
 const EARLY_TEST: u32 = 1;
 
-/// Whether `new` passes against `old`.
+/// Whether `new` passes the comparison with `old`.
 fn passes<T: PartialOrd>(function: u32, new: T, old: T) -> bool {
     match function & 7 {
         0 => false,
@@ -51,7 +51,7 @@ fn passes<T: PartialOrd>(function: u32, new: T, old: T) -> bool {
     }
 }
 
-/// What a stencil operation makes of a value.
+/// Applies a stencil operation to a value.
 fn stencil(operation: u32, old: u8, reference: u8) -> u8 {
     match operation & 7 {
         0 => old,
@@ -65,7 +65,7 @@ fn stencil(operation: u32, old: u8, reference: u8) -> u8 {
     }
 }
 
-/// A number as it is stored: 0 to 1, and 0 if it is none.
+/// Clamps a number to 0 to 1 for storage. NaN becomes 0.
 fn unit(value: f32) -> f32 {
     if value > 0.0 {
         value.min(1.0)
@@ -74,23 +74,23 @@ fn unit(value: f32) -> f32 {
     }
 }
 
-/// A number from 0 to 1 in so many bits, to the nearest. Not a number is 0.
+/// Converts a number from 0 to 1 to this number of bits, rounded to the nearest value. NaN becomes 0.
 fn normalized(value: f32, bits: u32) -> u32 {
     let most = (1u32 << bits) - 1;
     whole(unit(value) * most as f32 + 0.5)
 }
 
-/// The whole part of a number from 0 to 2^22, by steps that compilers make vector code of: not so the cast, which knows
-/// numbers that are too large.
+/// The integer part of a number from 0 to 2^22, in steps that compilers can vectorize. A cast cannot be vectorized,
+/// because it handles numbers that are too large.
 fn whole(value: f32) -> u32 {
-    // From here on floats have no fraction.
+    // Floats from this value on have no fraction.
     const WHOLE: f32 = 8_388_608.0;
     let near = (value + WHOLE) - WHOLE;
     let below = if near > value { near - 1.0 } else { near };
     (below + WHOLE).to_bits() & 0x7f_ffff
 }
 
-/// The same of one from 0 to 2^31.
+/// The same for numbers from 0 to 2^31.
 fn whole_of_double(value: f64) -> u32 {
     const WHOLE: f64 = 4_503_599_627_370_496.0;
     let near = (value + WHOLE) - WHOLE;
@@ -98,11 +98,11 @@ fn whole_of_double(value: f64) -> u32 {
     (below + WHOLE).to_bits() as u32
 }
 
-/// Where a component is in a pixel: first bit, bits. 0 bits: nowhere.
+/// Position of a component in a pixel: first bit and number of bits. 0 bits: absent.
 type Field = (u32, u32);
 
-/// A number without a sign in `bits` bits, of which five are its exponent, as of a half. What is not exact goes down, as
-/// in Mesa's software; what silicon does is not known.
+/// Encodes a float without sign in `bits` bits, with a 5-bit exponent like a half float. Rounds down, as Mesa's
+/// software does; silicon's rounding is not known.
 fn unsigned_float(value: f32, bits: u32) -> u32 {
     let mantissa = bits - 5;
     let infinite = 31 << mantissa;
@@ -125,7 +125,8 @@ fn unsigned_float(value: f32, bits: u32) -> u32 {
     }
 }
 
-/// A colour format: bytes of a pixel; red, green, blue, alpha; alpha counts; they are floating-point numbers.
+/// A color format: bytes per pixel; fields of red, green, blue, alpha; whether alpha is used; whether components are
+/// floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Format {
     bytes: u32,
@@ -178,7 +179,7 @@ impl Format {
         })
     }
 
-    /// The bits of the components in `components`, a bit each.
+    /// The bits of the components in `components` (one bit each).
     fn mask(&self, components: u32) -> u32 {
         let fields = self.fields.iter().enumerate();
         fields.fold(0, |mask, (at, (shift, bits))| {
@@ -191,7 +192,7 @@ impl Format {
         })
     }
 
-    /// `dither` is what is added before the rest is dropped: a half rounds.
+    /// `dither` is added before truncation: one half rounds.
     fn pack(&self, colour: [f32; 4], dither: f32) -> u32 {
         let fields = self.fields.iter().enumerate();
         fields.fold(0, |pixel, (at, (shift, bits))| {
@@ -213,7 +214,7 @@ impl Format {
         })
     }
 
-    /// The same for all lanes, one component after the other.
+    /// The same for all lanes, component by component.
     fn pack_all(&self, colours: &[Box<Lane>; 4], dither: &Lane) -> [u32; LANES] {
         let mut all = [0; LANES];
         for (at, (shift, bits)) in self.fields.iter().enumerate() {
@@ -239,7 +240,7 @@ impl Format {
     }
 }
 
-/// Blending of colour, or of alpha.
+/// Blending equation of color or of alpha.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Equation {
     source: u32,
@@ -248,7 +249,7 @@ struct Equation {
 }
 
 impl Equation {
-    /// Component `at` of what comes out.
+    /// Component `at` of the result.
     fn apply(&self, at: usize, new: &[f32; 4], old: &[f32; 4], constant: &[f32; 4]) -> f32 {
         let factor = |code: u32| match code {
             0 => 0.0,
@@ -280,7 +281,7 @@ impl Equation {
     }
 }
 
-/// A surface that pixels go to.
+/// A surface that receives pixels.
 struct Target {
     surface: Surface,
     port: Port,
@@ -288,7 +289,7 @@ struct Target {
 }
 
 impl Target {
-    /// By the states of its address with one pixel pipe, of those with two, and of its stride.
+    /// From three states: the address with one pixel pipe, the addresses with two, and the stride.
     fn new(
         core: &Core,
         states: &StateBlock,
@@ -328,8 +329,8 @@ impl Target {
         }
     }
 
-    /// Changes pixels of the tile of 4 x 4 at `x`, `y`. `change` gets them all, and says which it has changed, a bit each
-    /// by rows; without `needs_old` it gets zeros.
+    /// Changes pixels of the 4 x 4 tile at `x`, `y`. `change` gets all pixels of the tile and returns a mask of the
+    /// changed ones, by rows. Without `needs_old` it gets zeros.
     fn update(
         &self,
         x: u32,
@@ -339,7 +340,7 @@ impl Target {
         change: impl FnOnce(&mut [u32; PIXELS]) -> u16,
     ) {
         let each = self.surface.bytes as usize;
-        // Rows of tiles lie together, others do not.
+        // The rows of a tile are contiguous, other rows are not.
         let (rows, pixels) = match self.surface.layout {
             Layout::Linear => (SIDE, SIDE),
             _ => (1, PIXELS),
@@ -380,7 +381,7 @@ impl Target {
             let bytes = &bytes[row * pixels * each..][..pixels * each];
             match &self.status {
                 Some(status) if cleared[row] => {
-                    // What else is in the tile becomes plain data, too.
+                    // The other pixels of the tile become plain data too.
                     let first = at & !(TILE - 1);
                     let mut tile = [0; TILE as usize];
                     status.clear(first, &mut tile);
@@ -394,7 +395,7 @@ impl Target {
         }
     }
 
-    /// Writes the pixels in `changed`, those beside each other together.
+    /// Writes the pixels in `changed`. Adjacent pixels are written together.
     fn write_runs(&self, at: u32, changed: u16, bytes: &[u8], bus: &mut dyn Bus) {
         let each = self.surface.bytes as usize;
         let mut pixel = 0;
@@ -415,7 +416,7 @@ impl Target {
     }
 }
 
-/// Pixels of so many bytes each.
+/// Loads pixels of `EACH` bytes.
 fn load<const EACH: usize>(bytes: &[u8], pixels: &mut [u32; PIXELS]) {
     for (pixel, bytes) in pixels.iter_mut().zip(bytes.chunks_exact(EACH)) {
         let mut word = [0; 4];
@@ -430,7 +431,7 @@ fn store<const EACH: usize>(pixels: &[u32; PIXELS], bytes: &mut [u8]) {
     }
 }
 
-/// The lanes of the four tiles of a block: pixels by rows.
+/// The lanes of the four tiles of a block, in row order.
 const TILES: [[usize; PIXELS]; 4] = {
     let mut all = [[0; PIXELS]; 4];
     let mut at = 0;
@@ -443,7 +444,7 @@ const TILES: [[usize; PIXELS]; 4] = {
     all
 };
 
-/// The four tiles of a block: left column, top row, and the lanes of their pixels, by rows.
+/// The four tiles of a block: left column, top row, and the lanes of their pixels in row order.
 fn tiles(block: &Block) -> impl Iterator<Item = (u32, u32, &'static [usize; PIXELS])> {
     let (x, y) = (block.x as u32, block.y as u32);
     let tiles = TILES.iter().enumerate();
@@ -453,7 +454,7 @@ fn tiles(block: &Block) -> impl Iterator<Item = (u32, u32, &'static [usize; PIXE
     })
 }
 
-/// The lanes in `mask`, as pixels of a tile.
+/// Converts the lanes in `mask` to a mask of the tile's pixels.
 fn gather(mask: u64, lanes: &[usize; PIXELS]) -> u16 {
     if mask == u64::MAX {
         return u16::MAX;
@@ -464,21 +465,21 @@ fn gather(mask: u64, lanes: &[usize; PIXELS]) -> u16 {
     })
 }
 
-/// The set bits of a tile.
+/// Iterates over the set bits of a tile's mask.
 fn set(mask: u16) -> impl Iterator<Item = usize> {
     (0..PIXELS).filter(move |pixel| mask >> pixel & 1 != 0)
 }
 
-/// What depth and stencil tests are set to.
+/// Setup of the depth and stencil tests.
 struct DepthStencil {
     target: Target,
     is_long: bool,
-    /// Function, if depth is tested.
+    /// Comparison function, if depth is tested.
     depth: Option<u32>,
-    /// The rasteriser has tested it: what the pixel shader makes of it comes too late.
+    /// The rasterizer has tested depth. A depth from the pixel shader comes too late.
     is_early: bool,
     writes_depth: bool,
-    /// Front and back.
+    /// Front and back faces.
     stencil: Option<[Stencil; 2]>,
 }
 
@@ -538,13 +539,13 @@ impl DepthStencil {
         })
     }
 
-    /// Depths as they are stored.
+    /// Depths in their stored form.
     fn stored(&self, depths: &[f64; LANES]) -> [u32; LANES] {
         let most = if self.is_long { 16_777_215.0 } else { 65535.0 };
         depths.map(|depth| whole_of_double(depth * most + 0.5))
     }
 
-    /// Tests and changes the pixels in `live`. Returns those that it has changed, and those that pass.
+    /// Tests and updates the pixels in `live`. Returns the changed pixels and the passing ones.
     fn test(
         &self,
         pixels: &mut [u32; PIXELS],
@@ -564,7 +565,7 @@ impl DepthStencil {
             let old = pixels[pixel];
             let old_stencil = old & ((1 << shift) - 1);
             let (stencil_now, passes_stencil) = match &self.stencil {
-                // "Front" of the states is what is seen clockwise.
+                // "Front" in the states means clockwise on the screen.
                 Some(sides) => {
                     sides[usize::from(!is_clockwise)].test(old_stencil as u8, passes_depth[pixel])
                 }
@@ -591,7 +592,7 @@ impl DepthStencil {
 }
 
 impl Stencil {
-    /// What becomes of a value; whether it passes.
+    /// The new stencil value, and whether the test passes.
     fn test(&self, old: u8, passes_depth: bool) -> (u32, bool) {
         let of = |value: u8| value & self.mask;
         let passes_stencil = passes(self.operations, of(self.reference), of(old));
@@ -606,13 +607,13 @@ impl Stencil {
     }
 }
 
-/// What becomes of colours.
+/// Setup of color writes.
 struct Colour {
     target: Target,
     format: Format,
-    /// The bits that are written.
+    /// The bits to write.
     mask: u32,
-    /// Colour and alpha.
+    /// Equations of color and alpha.
     blend: Option<[Equation; 2]>,
     constant: [f32; 4],
     logic: u32,
@@ -624,7 +625,7 @@ impl Colour {
         let word = states.get(PE_COLOR_FORMAT);
         let format = Format::of(word)?;
         let components = word >> 8 & 0xf;
-        // What has no alpha is written whole.
+        // Formats without alpha are written completely.
         let components = components
             | if format.has_alpha {
                 0
@@ -674,7 +675,7 @@ impl Colour {
         self.blend.is_some() || self.logic != COPY || self.mask != whole
     }
 
-    /// What is added to each lane's colour before the rest is dropped.
+    /// The amount added to a lane's color before truncation.
     fn dither(&self, lane: usize) -> f32 {
         let Some(words) = self.dither else { return 0.5 };
         let [x, y] = [0, 1].map(|axis| PLACES[axis][lane] & 3);
@@ -683,7 +684,7 @@ impl Colour {
         (nibble as f32 + 0.5) / 16.0
     }
 
-    /// All lanes' colours in the format, without blending.
+    /// Packs the colors of all lanes without blending.
     fn pack(&self, colours: &[Box<Lane>; 4]) -> [u32; LANES] {
         let dither = match self.dither {
             None => [0.5; LANES],
@@ -692,7 +693,7 @@ impl Colour {
         self.format.pack_all(colours, &dither)
     }
 
-    /// A lane's colour, blended with what was there.
+    /// Packs a lane's color after blending with the old pixel.
     fn blended(&self, old: u32, colours: &[Box<Lane>; 4], lane: usize) -> u32 {
         let clamped = std::array::from_fn(|at| match self.format.is_float {
             true => colours[at][lane],
@@ -709,7 +710,7 @@ impl Colour {
         self.format.pack(colour, self.dither(lane))
     }
 
-    /// What is written of a new pixel.
+    /// The value to write for a new pixel.
     fn written(&self, old: u32, new: u32) -> u32 {
         let new = match self.logic {
             COPY => new,
@@ -719,7 +720,7 @@ impl Colour {
     }
 }
 
-/// A logic operation, by its bits: what comes of (new, old) = (0, 0), (0, 1), (1, 0), (1, 1).
+/// A logic operation. Its bits are the results for (new, old) = (0, 0), (0, 1), (1, 0), (1, 1).
 fn logic(operation: u32, new: u32, old: u32) -> u32 {
     let terms = [!new & !old, !new & old, new & !old, new & old];
     let table = match operation {
@@ -744,20 +745,20 @@ fn logic(operation: u32, new: u32, old: u32) -> u32 {
     chosen.fold(0, |all, at| all | terms[at])
 }
 
-/// The end of the pipeline.
+/// The last stage of the pipeline.
 pub(super) struct PixelEngine {
     depth: Option<DepthStencil>,
     colour: Option<Colour>,
     /// Function and reference of the alpha test.
     alpha: Option<(u32, u32)>,
     pipes: usize,
-    /// Pixels that passed all tests; those drawn that no pipe was told of.
+    /// Pixels that passed all tests, and drawn pixels that are not yet assigned to a pipe.
     pub(super) pixels: u64,
     untold: u64,
 }
 
 impl PixelEngine {
-    /// Says what the model lacks.
+    /// Reports features that the model lacks.
     pub(super) fn check(core: &Core, states: &StateBlock) -> Result<(), String> {
         let word = states.get(PE_COLOR_FORMAT);
         if Format::of(word).is_none() {
@@ -790,12 +791,12 @@ impl PixelEngine {
         self.alpha.is_some()
     }
 
-    /// Whether the depth is that which the pixel shader leaves.
+    /// Whether the depth test uses the depth after the pixel shader.
     pub(super) fn tests_depth_late(&self) -> bool {
         self.depth.as_ref().is_some_and(|depth| !depth.is_early)
     }
 
-    /// Whether colours go anywhere.
+    /// Whether colors are written.
     pub(super) fn draws_colour(&self) -> bool {
         self.colour.is_some()
     }
@@ -810,7 +811,7 @@ impl PixelEngine {
         }
     }
 
-    /// The lanes that pass the tests of stencil and depth, whose values change.
+    /// The lanes that pass the stencil and depth tests. Updates their values.
     pub(super) fn test_depth(
         &self,
         block: &Block,
@@ -876,7 +877,7 @@ impl PixelEngine {
                 });
                 self.untold += u64::from(live.count_ones());
             }
-            // A pipe has the upper half of a block, the other one the lower.
+            // One pipe draws the upper half of a block, the other one the lower half.
             if self.pipes > 1 && number % 2 == 1 && self.untold != 0 {
                 let pipe = (block.x / BLOCK ^ number as i32 / 2) & 1;
                 bus.end_pipe(pipe as usize, std::mem::take(&mut self.untold));
@@ -884,7 +885,7 @@ impl PixelEngine {
         }
     }
 
-    /// Counts what was drawn since the last time.
+    /// Reports the pixels drawn since the last call.
     pub(super) fn tell(&mut self, bus: &mut dyn Bus) {
         bus.end_pipe(0, std::mem::take(&mut self.untold));
     }
@@ -939,7 +940,7 @@ mod tests {
             (65024.0, (31 << 6) - 1),
             (f32::INFINITY, 31 << 6),
             (f32::NAN, 31 << 6 | 1),
-            // The smallest, and half of it.
+            // The smallest value, and half of it.
             (2f32.powi(-20), 1),
             (2f32.powi(-21), 0),
             (0.0, 0),
@@ -964,7 +965,7 @@ mod tests {
             short.pack([1.0, 0.5, 0.49, 0.0], 0.5),
             31 << 11 | 32 << 5 | 15
         );
-        // Dithered, what is between two values is one or the other.
+        // Dithering selects one of the two neighboring values.
         let shades =
             [0.03125, 0.96875].map(|dither| short.pack([0.49, 0.0, 0.0, 0.0], dither) >> 11);
         assert_eq!(shades, [15, 16]);

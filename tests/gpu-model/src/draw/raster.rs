@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which pixels belong to a shape, in blocks of 8 x 8, and what they get of it.
+//! Finding a shape's pixels in blocks of 8 x 8, and interpolating their inputs.
 
 use super::setup::Input;
 use super::setup::Plane;
@@ -9,14 +9,14 @@ use crate::registers::state::*;
 use crate::shader::Lane;
 use crate::shader::LANES;
 
-/// Pixels of a block, across and down.
+/// Width and height of a block in pixels.
 pub(super) const BLOCK: i32 = 8;
-/// What a pixel is divided into.
+/// Subpixel positions per pixel.
 pub(super) const SUBPIXELS: i64 = 16;
-/// No surface is larger.
+/// Maximum size of a surface.
 const MOST: i32 = 1 << 15;
 
-/// Column and row of each lane in its block: four in a row are a square of 2 x 2.
+/// Column and row of each lane in its block. Four lanes in a row are a square of 2 x 2.
 const fn places() -> [[i32; LANES]; 2] {
     let mut places = [[0; LANES]; 2];
     let mut lane = 0;
@@ -37,14 +37,14 @@ pub(super) const fn lane_at(x: usize, y: usize) -> usize {
     (y / 2 * 4 + x / 2) * 4 + y % 2 * 2 + x % 2
 }
 
-/// All pixels of the squares that have one of them.
+/// All pixels of the squares that have at least one pixel in `mask`.
 pub(super) fn whole_quads(mask: u64) -> u64 {
     let any = mask | mask >> 1;
     let any = (any | any >> 2) & 0x1111_1111_1111_1111;
     any * 0xf
 }
 
-/// A mask of the lanes for which something holds.
+/// A mask of the lanes for which `holds` is true.
 pub(super) fn lanes(holds: impl Fn(usize) -> bool) -> u64 {
     (0..LANES).fold(0, |mask, lane| mask | u64::from(holds(lane)) << lane)
 }
@@ -52,25 +52,25 @@ pub(super) fn lanes(holds: impl Fn(usize) -> bool) -> u64 {
 /// Some pixels of a block of 8 x 8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
-    /// Its left column and top row.
+    /// Left column and top row.
     pub(super) x: i32,
     pub(super) y: i32,
-    /// Lanes.
+    /// One bit per lane.
     pub(super) mask: u64,
 }
 
-/// A side of a triangle: positive inside.
+/// A side of a triangle, positive inside.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Edge {
-    /// At the corner of the surface, per sixteenth of a pixel to the right, and downwards.
+    /// Value at the surface's corner, change per sixteenth of a pixel to the right, and downwards.
     at: i64,
     across: i64,
     down: i64,
 }
 
 impl Edge {
-    /// From one corner to the next, clockwise, in sixteenths of pixels. Points on it belong to the triangle if it is
-    /// a left one, or the top.
+    /// An edge from one corner to the next, clockwise, in sixteenths of a pixel. Points on a left or top edge belong to
+    /// the triangle.
     pub(super) fn new(from: [i64; 2], to: [i64; 2]) -> Self {
         let (dx, dy) = (to[0] - from[0], to[1] - from[1]);
         let is_inside = dy < 0 || dy == 0 && dx > 0;
@@ -86,18 +86,18 @@ impl Edge {
     }
 }
 
-/// The form of a shape.
+/// Geometry of a shape.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Area {
     Triangle([Edge; 3]),
-    /// From `from` on, for each step along the longer axis `width` pixels in the other direction.
+    /// Starts at `from`. For each step along the longer axis, covers `width` pixels in the other direction.
     Line {
         from: [f64; 2],
         to: [f64; 2],
         width: f64,
         has_last: bool,
     },
-    /// From the left top corner on.
+    /// Starts at the top left corner.
     Square {
         corner: [f64; 2],
         size: f64,
@@ -105,7 +105,7 @@ pub(super) enum Area {
 }
 
 impl Area {
-    /// The lanes of a block that belong to it; pixels are where `centre` says, in sixteenths.
+    /// The lanes of a block that belong to the area. `centre` is the sample position within a pixel, in sixteenths.
     pub(super) fn mask(&self, x: i32, y: i32, centre: i64) -> u64 {
         let at = |lane: usize| {
             let place = |axis: usize, first: i32| {
@@ -170,14 +170,14 @@ pub(super) struct Scissor([i32; 4]);
 
 impl Scissor {
     pub(super) fn new(states: &StateBlock) -> Self {
-        // A pixel passes whose centre does, wherever its sample is.
+        // The pixel's center decides, independent of the sample position.
         Self([0, 4, 8, 12].map(|at| {
             let edge = f32::from_bits(states.get(SE_SCISSOR + at));
             ((edge - 0.5).ceil() as i32).clamp(0, MOST)
         }))
     }
 
-    /// What of a shape's bounds may be drawn.
+    /// The part of a shape's bounds that may be drawn.
     fn bounds(&self, shape: &Shape) -> [i32; 4] {
         std::array::from_fn(|side| match side {
             0 | 1 => self.0[side].max(shape.bounds[side]),
@@ -185,14 +185,14 @@ impl Scissor {
         })
     }
 
-    /// Pixels that a shape has at most.
+    /// Upper limit of a shape's number of pixels.
     pub(super) fn area(&self, shape: &Shape) -> u64 {
         let [left, top, right, bottom] = self.bounds(shape);
         let length = |from: i32, to: i32| (to - from).max(0) as u64;
         length(left, right) * length(top, bottom)
     }
 
-    /// The blocks of a shape that have pixels, in those rows of blocks that are wanted.
+    /// The non-empty blocks of a shape in the wanted rows of blocks.
     pub(super) fn blocks<'a>(
         &self,
         shape: &'a Shape,
@@ -219,7 +219,7 @@ impl Scissor {
 }
 
 impl Plane {
-    /// Its value for each lane.
+    /// The value for each lane.
     fn values(&self, shape: &Shape, block: &Block) -> [f64; LANES] {
         let centre = shape.centre as f64 / SUBPIXELS as f64;
         let at = self.value(f64::from(block.x) + centre, f64::from(block.y) + centre);
@@ -229,7 +229,7 @@ impl Plane {
         })
     }
 
-    /// The same in what shaders compute with.
+    /// The same in the shaders' precision.
     fn fill(&self, shape: &Shape, block: &Block, out: &mut Lane) {
         let centre = shape.centre as f64 / SUBPIXELS as f64;
         let at = self.value(f64::from(block.x) + centre, f64::from(block.y) + centre) as f32;
@@ -241,17 +241,17 @@ impl Plane {
 }
 
 impl Shape {
-    /// Depth of each lane, 0 to 1.
+    /// Depth of each lane, from 0 to 1.
     pub(super) fn depths(&self, block: &Block) -> [f64; LANES] {
         let mut depths = self.depth.values(self, block);
         for depth in &mut depths {
-            // Not a number is 0.
+            // NaN becomes 0.
             *depth = if *depth > 0.0 { depth.min(1.0) } else { 0.0 };
         }
         depths
     }
 
-    /// What a pixel shader finds in its temporaries: where the pixel is, then the varyings.
+    /// The pixel shader's inputs in its temporaries: the pixel's position, then the varyings.
     pub(super) fn inputs(
         &self,
         block: &Block,
@@ -309,13 +309,13 @@ mod tests {
         Area::Triangle(edges).mask(0, 0, 8)
     }
 
-    /// Triangles that share a side have no pixel in common, and leave none out.
+    /// Triangles that share a side have no pixel in common and leave no gap.
     #[test]
     fn triangles_share_sides_without_seams() {
         let mut random = crate::gpu::Random::new(3);
         for _ in 0..2000 {
-            // A square of 8 x 8 pixels, whose corners are at pixels' centres, cut into four at a point of it, also at
-            // such a centre.
+            // A square of 8 x 8 pixels with corners at pixel centers, cut into four at an inner point that is also a
+            // pixel center.
             let [x, y] = [0; 2].map(|_| 8 + 16 * i64::from(random.below(8)));
             let corners = [[-8, -8], [136, -8], [136, 136], [-8, 136]];
             let mut all = 0;
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn sides_at_the_left_and_top_belong_to_it() {
-        // From the centre of pixel 1, 1 to those of 5, 1 and 1, 5.
+        // From the center of pixel (1, 1) to those of (5, 1) and (1, 5).
         let mask = covered([[24, 24], [88, 24], [24, 88]]);
         let wanted = lanes(|lane| {
             let [x, y] = [0, 1].map(|axis| PLACES[axis][lane]);

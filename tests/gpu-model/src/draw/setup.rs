@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! From shaded vertices to shapes on the surface: clipping, viewport, culling, planes.
+//! Set-up of shaded vertices as shapes on the surface: clipping, viewport, culling, planes.
 
 use super::assemble::Primitive;
 use super::raster::Area;
@@ -12,24 +12,24 @@ use super::VARYINGS;
 use crate::engine2d::StateBlock;
 use crate::registers::state::*;
 
-/// Pixels from the surface's corner beyond which all is cut off, whatever the scissor says.
+/// Distance in pixels from the surface's corner beyond which everything is clipped, independent of the scissor.
 const GUARD: f32 = 32768.0;
-/// The smallest w, if the states name a smaller one.
+/// Lower limit of the smallest w from the states.
 const LEAST_W: f32 = 1e-12;
-/// Most corners of a triangle that was cut at all planes.
+/// Maximum number of corners of a triangle that was clipped at all planes.
 const CORNERS: usize = 3 + 7;
 
-/// A vertex as the shader left it.
+/// A vertex as output by the shader.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Vertex {
     pub(super) position: [f32; 4],
-    /// Of a point, if the shader says it.
+    /// Point size, if the shader sets it.
     pub(super) size: Option<f32>,
     pub(super) varyings: [[f32; 4]; VARYINGS],
 }
 
 impl Vertex {
-    /// The one at this part of the way to another.
+    /// The vertex at fraction `part` on the way to another one.
     fn towards(&self, other: &Self, part: f32) -> Self {
         let mix = |from: [f32; 4], to: [f32; 4]| {
             std::array::from_fn(|at| from[at] + part * (to[at] - from[at]))
@@ -42,10 +42,10 @@ impl Vertex {
     }
 }
 
-/// A value that changes evenly over the surface.
+/// A value that changes linearly over the surface.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Plane {
-    /// At the corner of the surface, for each pixel to the right, and downwards.
+    /// Value at the surface's corner, change per pixel to the right, and change per pixel downwards.
     at: f64,
     pub(super) across: f64,
     pub(super) down: f64,
@@ -60,7 +60,7 @@ impl Plane {
         }
     }
 
-    /// `value` at `place`.
+    /// A plane with `value` at `place`.
     fn through(place: [f64; 2], value: f64, across: f64, down: f64) -> Self {
         Self {
             at: value - across * place[0] - down * place[1],
@@ -74,12 +74,12 @@ impl Plane {
     }
 }
 
-/// What a component of a varying is over a shape.
+/// A component of a varying over a shape.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Input {
     Constant(f32),
     Linear(Plane),
-    /// To be multiplied by w.
+    /// A plane that must be multiplied by w.
     Perspective(Plane),
 }
 
@@ -89,19 +89,19 @@ pub(super) struct Shape {
     pub(super) area: Area,
     /// Left, top, and one past right and bottom.
     pub(super) bounds: [i32; 4],
-    /// Where in a pixel its sample is, in sixteenths.
+    /// Position of the sample within a pixel, in sixteenths.
     pub(super) centre: i64,
     pub(super) depth: Plane,
     pub(super) inverse_w: Plane,
     pub(super) inputs: Vec<[Input; 4]>,
-    /// As it is seen, the first row being at the top.
+    /// Orientation on the screen, with the first row at the top.
     pub(super) is_clockwise: bool,
 }
 
 /// A vertex on the surface.
 #[derive(Clone, Copy, Debug)]
 struct Corner {
-    /// In sixteenths of pixels.
+    /// In sixteenths of a pixel.
     place: [i64; 2],
     depth: f64,
     inverse_w: f64,
@@ -113,23 +113,23 @@ impl Corner {
     }
 }
 
-/// What a component of a varying is set up as.
+/// Use of a component of a varying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Varying,
-    /// The column, or row, in a point.
+    /// The column or row within a point.
     Point(usize),
     Absent(usize),
 }
 
-/// The states that matter here.
+/// The states that set-up uses.
 pub(super) struct Setup {
     scale: [f32; 3],
     offset: [f32; 3],
     least_w: f32,
     config: u32,
     mode: u32,
-    /// Depth goes from -w on.
+    /// The depth range starts at -w.
     is_symmetric: bool,
     is_converted: bool,
     half_line: f32,
@@ -211,7 +211,7 @@ impl Setup {
         }
     }
 
-    /// How far a vertex is inside of each plane that cuts.
+    /// Distance of a vertex from each clip plane, positive inside.
     fn distances(&self, [x, y, z, w]: [f32; 4]) -> [f32; 7] {
         let near = if self.is_symmetric { z + w } else { z };
         let column = x * self.scale[0] + self.offset[0] * w;
@@ -228,7 +228,7 @@ impl Setup {
         ]
     }
 
-    /// What of a polygon (or line) is in the view. The second: something was cut off.
+    /// The part of a polygon or line inside the view, and whether anything was clipped.
     fn clip(&self, vertices: &[Vertex]) -> (Vec<Vertex>, bool) {
         let mut polygon = vertices.to_vec();
         let is_inside = |vertex: &Vertex| {
@@ -253,7 +253,7 @@ impl Setup {
                     None => &polygon[0],
                 };
                 let there = distance(next);
-                // From the inside outwards, so that neighbours are cut at the same place.
+                // From the inside outwards, so that neighbors are cut at the same point.
                 if here >= 0.0 && there < 0.0 {
                     cut.push(vertex.towards(next, here / (here - there)));
                 } else if here < 0.0 && there >= 0.0 {
@@ -265,7 +265,7 @@ impl Setup {
         (polygon, true)
     }
 
-    /// Where a vertex comes to be.
+    /// Converts a vertex to its position on the surface.
     fn corner(&self, [x, y, z, w]: [f32; 4]) -> Corner {
         let depth = z / w;
         let depth = if self.is_converted {
@@ -282,7 +282,7 @@ impl Setup {
         }
     }
 
-    /// Makes shapes of a primitive.
+    /// Sets up a primitive as shapes.
     pub(super) fn primitive(
         &self,
         primitive: &Primitive,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Draws on plain memory, beside a renderer that knows nothing of blocks, planes and tiles.
+//! Draws on plain memory, compared with a simple renderer without blocks, planes and tiles.
 
 use std::collections::BTreeMap;
 
@@ -19,12 +19,12 @@ const STATUS: u32 = 0xe000;
 const DEPTH_STATUS: u32 = 0xf000;
 const COLOUR: u32 = 0x1_0000;
 const DEPTH: u32 = 0x8_0000;
-/// Pixels of the target, across and down.
+/// Width and height of the target in pixels.
 const SIDE: u32 = 64;
-/// From half to half of a split surface of 4 bytes a pixel.
+/// Distance between the halves of a split surface with 4 bytes per pixel.
 const HALF: u32 = SIDE * SIDE * 2;
 
-/// Where the first byte of a surface is, how it lies, and how wide a pixel is.
+/// A surface: address of the first byte, layout, bytes per pixel.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     base: u32,
@@ -43,7 +43,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// A core that draws into a target of 64 x 64 pixels of 32 bits: shaders that pass on position and one varying, no
+    /// A core that draws into a target of 64 x 64 pixels of 32 bits. Its shaders pass position and one varying on. No
     /// depth test, all components.
     fn new(board: Board, layout: Layout) -> Self {
         let is_split = board == Board::Gc2000;
@@ -146,7 +146,7 @@ impl Rig {
         }
     }
 
-    /// A constant of a shader.
+    /// Sets a constant of a shader.
     fn constant(&mut self, is_pixel: bool, number: u32, value: [f32; 4]) {
         let first = match (self.board, is_pixel) {
             (Board::Gc3000, false) => SH_UNIFORMS,
@@ -162,7 +162,7 @@ impl Rig {
         }
     }
 
-    /// Vertex elements of one stream, by type, components, normalization and offset.
+    /// Sets the vertex elements of one stream: type, components, normalization and offset.
     fn elements(&mut self, stride: u32, list: &[(u32, u32, u32, u32)]) {
         for (number, (kind, components, normalized, offset)) in (0..).zip(list) {
             let config = kind | components % 4 << 12 | normalized << 14 | offset << 16;
@@ -194,7 +194,7 @@ impl Rig {
         }
     }
 
-    /// Vertices of position (4 floats) and colour (4 floats).
+    /// Sets vertices with position (4 floats) and color (4 floats).
     fn vertices(&mut self, list: &[([f32; 4], [f32; 4])]) {
         self.elements(32, &[(8, 4, 0, 0), (8, 4, 0, 16)]);
         let floats = list
@@ -234,7 +234,7 @@ impl Rig {
 
     fn run_command(&mut self, command: Command) -> Counts {
         let draw = self.draw(command).unwrap();
-        // Whole, and in parts by one thread, and by two: all draw and count the same.
+        // Draw as a whole, in parts on one thread, and in parts on two threads. Results and counters must be the same.
         let before = self.bus.bytes.clone();
         let mut first = None;
         for (large, threads) in [(u64::MAX, 1), (0, 1), (0, 2)] {
@@ -247,7 +247,7 @@ impl Rig {
             assert_eq!(result, Ok(()));
             let mut pipes = self.bus.pipes;
             if draw.samplers.iter().any(Option::is_some) {
-                // Each part's texture cache reads for itself.
+                // Each part's texture cache reads separately.
                 pipes.iter_mut().for_each(|pipe| pipe.read = 0);
             }
             let done = (counts, pipes, self.bus.steps.load(Relaxed));
@@ -298,19 +298,19 @@ impl Rig {
     }
 }
 
-/// The colour of a word of A8R8G8B8.
+/// The color in an A8R8G8B8 word.
 fn rgba(argb: u32) -> [f32; 4] {
     [16, 8, 0, 24].map(|shift| (argb >> shift & 0xff) as f32 / 255.0)
 }
 
-/// Where a window position (in pixels) is in clip space, with w = 1.
+/// The clip space coordinates of a window position (in pixels), with w = 1.
 fn clip(x: f32, y: f32, z: f32) -> [f32; 4] {
     let half = SIDE as f32 / 2.0;
     [x / half - 1.0, y / half - 1.0, z, 1.0]
 }
 
-/// Whether the centre of a pixel is in a triangle of window positions, by which side of each edge it is on: those on an
-/// edge if it is a left or a top one.
+/// Whether the center of a pixel is in a triangle of window positions. Checks the side of each edge; points on a left
+/// or top edge are inside.
 fn is_inside(corners: [[f32; 2]; 3], x: u32, y: u32) -> bool {
     let snapped = corners.map(|at| at.map(|at| (f64::from(at) * 16.0).round()));
     let (px, py) = (f64::from(16 * x + 8), f64::from(16 * y + 8));
@@ -331,13 +331,13 @@ fn is_inside(corners: [[f32; 2]; 3], x: u32, y: u32) -> bool {
         if here != 0.0 {
             return here.signum() == inside.signum();
         }
-        // On the edge: a little to the right, and less downwards, it is inside or not.
+        // On the edge: move slightly to the right, and less downwards, and check again.
         let moved = side(a, b, px + 0.01, py + 0.0001);
         moved.signum() == inside.signum()
     })
 }
 
-/// Every core with the layouts that it can draw to.
+/// Every core with its supported layouts.
 fn cores() -> Vec<(Board, Layout)> {
     vec![
         (Board::Dove, Layout::Tiled),
@@ -350,7 +350,7 @@ fn cores() -> Vec<(Board, Layout)> {
     ]
 }
 
-/// Triangles at random, in sixteenths of pixels, many of them with corners at pixels' centres.
+/// Random triangles in sixteenths of a pixel. Many have corners at pixel centers.
 fn corners(random: &mut Random) -> [[f32; 2]; 3] {
     let coarse = random.below(2) == 0;
     let mut number = || match coarse {
@@ -411,7 +411,7 @@ fn the_nearest_is_seen_in_both_depth_formats() {
                 let corners = corners(&mut random);
                 let colour = random.below(u32::MAX);
                 let depth = (1 + random.below(1000)) as f32 / 1024.0;
-                // Cores that convert it do so from -1 to 1.
+                // Cores that convert depth do so from -1 to 1.
                 let z = if board == Board::Dove {
                     depth
                 } else {
@@ -433,7 +433,7 @@ fn the_nearest_is_seen_in_both_depth_formats() {
                 assert_eq!(picture[at as usize], *colour, "{what}");
                 let stored = rig.value(rig.depth, x, y);
                 let depth = f64::from(*depth);
-                // What was not drawn stays; so does the stencil, which is 0xff.
+                // Pixels that were not drawn keep their depth, and the stencil stays 0xff.
                 let wanted = match is_long {
                     true => ((depth * 16_777_215.0).round() as u32) << 8 | 0xff,
                     false => (depth * 65535.0).round() as u32,
@@ -447,7 +447,7 @@ fn the_nearest_is_seen_in_both_depth_formats() {
     }
 }
 
-/// Mesa switches the late tests off where the early one does.
+/// Mesa disables the late tests if the early test is on.
 #[test]
 fn depth_is_tested_early_where_nothing_is_late() {
     for is_early in [true, false] {
@@ -457,7 +457,7 @@ fn depth_is_tested_early_where_nothing_is_late() {
         rig.set(PE_DEPTH_CONFIG, config | 7 << 8 | 1 << 12);
         rig.vertices(&sheet(0xff00_0001, 0.5));
         rig.run(5, 2);
-        // Equal; with bits that would write depth and the stencil, if anything did.
+        // Equal. The other bits would write depth and stencil if the late tests were on.
         rig.set(
             PE_DEPTH_CONFIG,
             config | 2 << 8 | 1 << 12 | 1 << 16 | 1 << 24,
@@ -503,7 +503,7 @@ fn cleared_tiles_become_data_where_they_are_drawn() {
             rig.put(base, vec![status; (tiles * bits / 8) as usize]);
         }
         rig.bus.bytes[COLOUR as usize..].fill(0xdb);
-        // The first is nearer than what depth was cleared to, the second is not.
+        // The first triangle is nearer than the cleared depth, the second one is not.
         let near = if board == Board::Dove { 0.25 } else { -0.5 };
         let far = 0.75;
         let corners = [[3.0, 2.0], [40.0, 9.0], [11.0, 50.0]];
@@ -546,14 +546,14 @@ fn cleared_tiles_become_data_where_they_are_drawn() {
     }
 }
 
-/// A grid of corners, 9 by 9, in a strip for each row; every other pixel block gets its own flat colour.
+/// A grid of 9 by 9 corners, with one strip per row. Every other pixel block gets its own flat color.
 #[test]
 fn indices_of_every_size_name_vertices() {
     let mut pictures = Vec::new();
     for (size, restart) in [(0, 0xff), (1, 0xffff), (2, u32::MAX)] {
         let mut rig = Rig::new(Board::Gc2000, Layout::Tiled);
         let mut list = Vec::new();
-        // Two vertices that no index names come first.
+        // The first two vertices are not indexed.
         list.extend([([f32::NAN; 4], [0.0; 4]); 2]);
         for at in 0..81u32 {
             let (x, y) = (8.0 * (at % 9) as f32, 8.0 * (at / 9) as f32);
@@ -565,7 +565,7 @@ fn indices_of_every_size_name_vertices() {
             indices.extend((0..9).flat_map(|column| [row * 9 + column, row * 9 + 9 + column]));
             indices.push(restart);
         }
-        // One that is skipped by the draw's start.
+        // The draw's start skips the first index.
         indices.insert(0, 3);
         let bytes = 1 << size;
         let all = indices
@@ -586,7 +586,7 @@ fn indices_of_every_size_name_vertices() {
         };
         let counts = rig.run_command(command);
         assert_eq!(counts.primitives, 8 * 16);
-        // Each is shaded once.
+        // Each vertex is shaded once.
         assert_eq!(counts.vertices, 81);
         assert_eq!(counts.pixels, 64 * 64);
         pictures.push(rig.picture());
@@ -599,7 +599,7 @@ fn indices_of_every_size_name_vertices() {
     assert_eq!(draw.map(drop).unwrap_err().0, ViolationKind::Unsupported);
 }
 
-/// A GC3000 takes code of any length from memory, and there each shader counts from its own beginning.
+/// A GC3000 reads code of any length from memory. Each shader then counts from its own start.
 #[test]
 fn code_is_taken_from_memory() {
     let colour = [0.25, 0.5, 0.75, 1.0];
@@ -625,7 +625,7 @@ fn code_is_taken_from_memory() {
         rig.run(4, 1);
         rig.pixel(8, 8)
     });
-    // The other one has no such states.
+    // The other core has no such states.
     assert_eq!(pictures, [0xffbf_8040, 0xff40_80bf]);
     let mut rig = Rig::new(Board::Gc3000, Layout::Tiled);
     rig.set(VS_RANGE, 599 << 16);
@@ -634,7 +634,7 @@ fn code_is_taken_from_memory() {
 
 #[test]
 fn triangles_that_face_away_are_culled() {
-    // Clockwise on the screen, its row 0 at the top.
+    // Clockwise on the screen, with row 0 at the top.
     let clockwise = [[8.0, 8.0], [40.0, 8.0], [8.0, 40.0]];
     let [a, b, c] = clockwise;
     for (mode, seen) in [(0, [true, true]), (1, [false, true]), (2, [true, false])] {
@@ -666,11 +666,11 @@ fn the_scissor_keeps_pixels_out() {
     }
 }
 
-/// A plane that goes through the eye: what is behind is cut off, and colours are right in perspective.
+/// Colors are perspective-correct, triangles are cut at the near plane, and those outside the view are dropped.
 #[test]
 fn triangles_are_cut_at_the_near_plane() {
     let mut rig = Rig::new(Board::Gc880, Layout::Tiled);
-    // Rows go from a w of 1 at the bottom to one of 3 further up; left of the screen to right.
+    // w ranges from 1 at the left to 3 at the right, and red from 0 to 1.
     let vertex =
         |x: f32, y: f32, w: f32, red: f32| ([x * w, y * w, 0.5 * w, w], [red, 0.0, 0.0, 1.0]);
     rig.vertices(&[
@@ -687,7 +687,7 @@ fn triangles_are_cut_at_the_near_plane() {
         let found = f64::from(rig.pixel(x, 31) >> 16 & 0xff);
         assert!((found - 255.0 * red).abs() <= 0.51, "{x}: {found} {red}");
     }
-    // Behind the eye: half of it is to be seen, left of the middle.
+    // The near plane is in the middle: only the left half is visible.
     let mut rig = Rig::new(Board::Gc880, Layout::Tiled);
     let vertex = |x: f32, y: f32, z: f32| ([x, y, z, 1.0], [1.0; 4]);
     rig.vertices(&[
@@ -700,7 +700,7 @@ fn triangles_are_cut_at_the_near_plane() {
     assert_eq!(counts.clipped, 2);
     assert_eq!(counts.pixels, 32 * 64);
     assert!((0..SIDE).all(|x| (rig.pixel(x, 20) != 0) == (x < 32)));
-    // All of it.
+    // Completely beyond the far plane.
     let mut rig = Rig::new(Board::Gc880, Layout::Tiled);
     rig.vertices(&[
         vertex(-1.0, -1.0, 1.5),
@@ -727,7 +727,7 @@ fn flat_varyings_are_the_provoking_vertexs() {
     }
 }
 
-/// The whole target in one colour.
+/// The whole target in one color.
 fn sheet(colour: u32, z: f32) -> [([f32; 4], [f32; 4]); 4] {
     let most = SIDE as f32;
     [[0.0, 0.0], [most, 0.0], [0.0, most], [most, most]].map(|[x, y]| (clip(x, y, z), rgba(colour)))
@@ -744,7 +744,7 @@ fn masks_and_blending_keep_what_was_there() {
     rig.vertices(&sheet(0x1112_1314, 0.0));
     rig.run(5, 2);
     assert!(rig.picture().iter().all(|pixel| *pixel == 0x1140_1320));
-    // Source alpha, and what is left of it.
+    // Source alpha and one minus source alpha.
     rig.set(PE_COLOR_FORMAT, format);
     rig.set(PE_ALPHA_CONFIG, 1 | 4 << 4 | 5 << 8);
     rig.vertices(&sheet(0x80ff_0000, 0.0));
@@ -766,7 +766,7 @@ fn the_stencil_counts_layers_and_discards() {
     let config = rig.states[&PE_DEPTH_CONFIG];
     rig.bus.bytes[DEPTH as usize..][..(SIDE * SIDE * 4) as usize].fill(0);
     rig.set(PE_DEPTH_CONFIG, config & !3);
-    // Always passes, and counts; both sides alike.
+    // Always passes and increments, on both sides.
     rig.set_all(&[
         (PE_STENCIL_OP, 0x0007 | 3 << 4),
         (PE_STENCIL_CONFIG, 1 | 0xffff << 16),
@@ -786,7 +786,7 @@ fn the_stencil_counts_layers_and_discards() {
     for (at, count) in (0..).zip(&layers) {
         assert_eq!(rig.value(rig.depth, at % SIDE, at / SIDE), *count, "{at}");
     }
-    // Where there are two layers.
+    // Draw only where there are two layers.
     rig.set_all(&[
         (PE_STENCIL_OP, 2),
         (PE_STENCIL_CONFIG, 1 | 2 << 8 | 0xffff << 16),
@@ -809,9 +809,9 @@ fn discarded_pixels_leave_nothing() {
         rig.set(PE_DEPTH_CONFIG, config | 1 | 7 << 8 | 1 << 12);
         rig.constant(true, 0, [31.0, 0.0, 0.0, 0.0]);
         match test {
-            // By the shader: left of the middle.
+            // Discarded by the shader: left of the middle.
             0 => rig.code("texkill.lt t0.xxxx, u0.xxxx", true),
-            // By alpha, which is 0 or 1 there.
+            // Discarded by alpha, which is 0 or 1.
             _ => {
                 rig.code("set.ge t1.___w, t0.xxxx, u0.xxxx", true);
                 rig.set(PE_ALPHA_OP, 1 | 4 << 4 | 0x80 << 8);
@@ -830,7 +830,7 @@ fn discarded_pixels_leave_nothing() {
 fn shaders_move_and_colour() {
     for (board, layout) in cores() {
         let mut rig = Rig::new(board, layout);
-        // Half as large, and moved; red is the column, green the row.
+        // Half size and moved. Red is the column, green the row.
         rig.code("mov t2, u0\nmad t0.xy__, t0, t2, u1", false);
         rig.code("mul t1, t0, u0", true);
         rig.constant(false, 0, [0.5, 0.5, 0.0, 0.0]);
@@ -857,7 +857,7 @@ fn vertices_come_from_several_streams_and_formats() {
     for board in [Board::Gc880, Board::Gc2000, Board::Gc3000] {
         let layout = Layout::Supertiled;
         let mut rig = Rig::new(board, layout);
-        // Positions are shorts of one stream, colours normalized bytes of another.
+        // Positions are shorts in one stream, colors are normalized bytes in another.
         rig.set_all(&[
             (FE_VERTEX_ELEMENT_CONFIG, 2 | 2 << 12 | 4 << 16),
             (FE_VERTEX_ELEMENT_CONFIG + 4, 1 | 1 << 8 | 1 << 14),
@@ -891,7 +891,7 @@ fn instances_have_rows_of_their_own() {
     rig.stream(0, VERTICES, 8, 0);
     rig.stream(1, MORE_VERTICES, 4, 2);
     rig.stream(2, MORE_VERTICES + 0x100, 8, 1);
-    // A square of 16 x 16 pixels, four times.
+    // A square of 16 x 16 pixels, drawn four times.
     let square = [[-1.0f32, -1.0], [-0.5, -1.0], [-1.0, -0.5], [-0.5, -0.5]];
     rig.put(
         VERTICES,
@@ -915,7 +915,7 @@ fn instances_have_rows_of_their_own() {
         assert_eq!(rig.pixel(x, y), colours[(y / 16) as usize], "{x},{y}");
     }
     assert_eq!(rig.pixel(32, 0), 0);
-    // Each is too small to be cut, and all are not.
+    // Each square is too small to be split, but all of them together are not.
     let draw = rig.draw(Command::of_instances([12 << 27 | 5 << 16 | 4, 4, 0]));
     let mut workers = Workers::new(2);
     workers.large = 4 * 256;
@@ -937,7 +937,7 @@ fn instances_have_rows_of_their_own() {
 #[test]
 fn points_are_squares_with_coordinates_of_their_own() {
     let mut rig = Rig::new(Board::Gc880, Layout::Tiled);
-    // The size is the shader's third output, the coordinates the first two components of the varying.
+    // The size is the shader's third output. The coordinates are the first two components of the varying.
     rig.set_all(&[
         (VS_OUTPUT_COUNT, 3),
         (VS_OUTPUT, 0x02_0100),
@@ -958,7 +958,7 @@ fn points_are_squares_with_coordinates_of_their_own() {
         };
         assert_eq!(rig.pixel(x, y), wanted, "{x},{y}");
     }
-    // The states have half of it.
+    // The state holds half of the size.
     rig.set(PA_CONFIG, 2 << 12 | 1 << 16);
     rig.float(PA_POINT_SIZE, 1.5);
     assert_eq!(rig.run(1, 1).pixels, 9);
@@ -990,7 +990,7 @@ fn polygon_offset_moves_depth() {
     assert_eq!(rig.value(rig.depth, 3, 3) >> 8, wanted);
 }
 
-/// gl_FragDepth, by which Mesa draws pixels of depth and copies them. What is tested before the shader comes too early.
+/// gl_FragDepth, which Mesa uses to draw and copy depth pixels. An early test does not see this depth.
 #[test]
 fn a_pixel_shader_moves_its_depth() {
     for (board, layout) in cores() {
@@ -1013,7 +1013,7 @@ fn a_pixel_shader_moves_its_depth() {
                 let what = format!("{board:?} {layout:?} {is_early} {x}");
                 assert_eq!(stored, (wanted * 16_777_215.0f64).round() as u32, "{what}");
             }
-            // Less than that: on the left only.
+            // With "less": passes only on the left.
             if !is_early {
                 rig.set(PE_DEPTH_CONFIG, config & !(7 << 8 | 1 << 12) | 1 << 8);
                 rig.code("mov t0.__z_, u0.yyyy", true);
@@ -1065,7 +1065,7 @@ fn textures_are_looked_up_by_varyings() {
     for (board, layout) in cores() {
         let mut rig = Rig::new(board, layout);
         rig.code("texld t1, tex0, t1", true);
-        // 16 x 16 texels, nearest, clamped: tiled, without levels.
+        // 16 x 16 texels, nearest, clamped, tiled, without levels.
         let [config, size, lod, more, address] = match board {
             Board::Gc3000 => [0x1_0000, 0x1_0080, 0x1_0180, 0x1_0380, 0x1_0800],
             _ => [0x2000, 0x2040, 0x20c0, 0x21c0, 0x2400],
@@ -1131,7 +1131,7 @@ fn a_shader_that_never_ends_stops_the_draw() {
     }
 }
 
-/// Rows of tiles that lie upon each other: which part draws first matters, so they are drawn in order.
+/// Rows of tiles that overlap: the order of the parts matters, so they are drawn in order.
 #[test]
 fn parts_that_meet_in_memory_are_drawn_in_order() {
     for (state, config) in [
@@ -1155,7 +1155,7 @@ fn parts_that_meet_in_memory_are_drawn_in_order() {
     }
 }
 
-/// What lies beyond memory is for the bus to tell of.
+/// The bus reports accesses outside memory.
 #[test]
 fn a_part_leaves_no_trace_where_something_is_to_be_told() {
     let mut rig = Rig::new(Board::Gc880, Layout::Tiled);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory as one part of a cut draw sees it: copies of pages, so that parts can be drawn on several threads.
+//! Memory as seen by one part of a split draw: copies of pages, so that several threads can draw the parts.
 //!
-//! A page is translated and copied when it is touched first, without a trace: no TLB is filled, nothing is reported. What
-//! a part writes stays in its copies. When all parts are done, each thread writes the copies of its own parts to memory,
-//! and the bus gets the rest ([`Bus::commit`]) and fills its TLBs. Whatever has to be reported, and parts that meet in
-//! memory, make the draw drop all copies and begin again, in order and on the bus itself.
+//! The first access to a page translates and copies it without side effects: it fills no TLB and reports nothing. A
+//! part's writes stay in its copies. When all parts are done, each thread writes the copies of its own parts to memory.
+//! The bus then applies the rest ([`Bus::commit`]) and fills its TLBs. If there is anything to report, or if two parts
+//! access the same memory, the draw drops all copies and starts again, in order and directly on the bus.
 
 use std::collections::HashMap;
 use std::ops::AddAssign;
@@ -22,24 +22,24 @@ use crate::gpu::lock;
 use crate::mmu::Port;
 use crate::profile::MAX_PIPES;
 
-/// Bytes of a page, of which none is smaller.
+/// Bytes per page. No page is smaller.
 pub const PAGE: usize = 4096;
-/// Bytes that a word of a mask is for.
+/// Bytes per word of a mask.
 const LINE: usize = 64;
-/// Pages that a part keeps room for from one draw to the next: 20 MiB.
+/// Maximum number of page buffers that a part keeps between draws: 20 MiB.
 const ROOM: usize = 4096;
-/// Accesses to pages that are found at once, for each port.
+/// Number of recent page accesses cached per port.
 const RECENT: usize = 64;
-/// How often a thread looks for the verdict before it sleeps: some 50 us.
+/// Number of polls of the verdict before a thread sleeps: about 50 us.
 const SPINS: usize = 2048;
 
-/// Memory that can be looked at without a trace, by several threads.
+/// Memory that several threads can read without side effects.
 pub trait Peek: Sync {
-    /// Where the page at a GPU address is, if there is nothing to report of an access to it.
+    /// Physical address of the page at a GPU address, if an access to it has nothing to report.
     fn page(&self, port: Port, address: u32, write: bool) -> Option<u64>;
-    /// Copies the page at a physical address; false: some of it is not there.
+    /// Copies the page at a physical address. Returns false if part of it does not exist.
     fn copy(&self, physical: u64, bytes: &mut [u8; PAGE]) -> bool;
-    /// Writes what a part has written, where it has copied a page from.
+    /// Writes a part's data to a page that it has copied before.
     fn put(&self, physical: u64, bytes: &[u8]);
     /// See [`Bus::progress`].
     fn goes_on(&self);
@@ -47,7 +47,7 @@ pub trait Peek: Sync {
     fn is_over(&self) -> bool;
 }
 
-/// A bit for each byte of a page.
+/// One bit per byte of a page.
 type Mask = [u64; PAGE / LINE];
 
 #[inline]
@@ -64,7 +64,7 @@ fn mark(mask: &mut Mask, offset: usize, bytes: usize) {
     }
 }
 
-/// Copies; whole tiles without a call.
+/// Copies bytes, whole tiles without a function call.
 #[inline]
 fn copy(to: &mut [u8], from: &[u8]) {
     if to.len() != LINE {
@@ -84,7 +84,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// Whether it matters which of two parts did its work first.
+    /// Whether the order of the two parts matters for this page.
     fn meets(&self, other: &Self) -> bool {
         (0..PAGE / LINE).any(|line| {
             let (ours, theirs) = (self.written[line], other.written[line]);
@@ -92,11 +92,11 @@ impl Page {
         })
     }
 
-    /// What was written: where, and the bytes.
+    /// The written ranges: address and bytes.
     fn changes(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let mut at = 0;
         let is_written = |at: usize| self.written[at / LINE] >> (at % LINE) & 1 != 0;
-        // The first byte from `at` on that is like this, or the page's end.
+        // The first byte from `at` with this state, or the end of the page.
         let find = move |mut at: usize, wanted: bool| {
             let whole = if wanted { 0 } else { u64::MAX };
             while at < PAGE && is_written(at) != wanted {
@@ -115,25 +115,25 @@ impl Page {
     }
 }
 
-/// What was translated.
+/// A translated access.
 #[derive(Clone, Copy, Debug)]
 pub struct Touched {
     pub port: Port,
-    /// Of the page.
+    /// GPU address of the page.
     pub address: u32,
     pub write: bool,
-    /// Where it led.
+    /// Physical address of the page.
     pub physical: u64,
 }
 
-/// What a pixel pipe moved and drew.
+/// Bytes and pixels of a pixel pipe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Bytes.
+    /// Bytes read.
     pub read: u64,
-    /// Bytes.
+    /// Bytes written.
     pub written: u64,
-    /// Pixels.
+    /// Pixels drawn.
     pub pixels: u64,
 }
 
@@ -145,12 +145,12 @@ impl AddAssign for Traffic {
     }
 }
 
-/// What all parts of a draw share.
+/// State shared by all parts of a draw.
 pub(super) struct Under<'a> {
     pub peek: &'a dyn Peek,
-    /// A part came to where only the bus itself can go on.
+    /// A part reached something that only the bus itself can handle.
     pub failed: AtomicBool,
-    /// How often the counters were shown that the draw goes on.
+    /// Number of progress steps shown in the counters.
     pub shown: AtomicU64,
 }
 
@@ -164,20 +164,20 @@ impl<'a> Under<'a> {
     }
 }
 
-/// A part that has been drawn: its number, what it did, and its copies.
+/// A finished part: its number, its work, and its copies.
 pub(super) type Drawn = (usize, Counts, Arc<Done>);
 
-/// Where threads wait until all parts are drawn.
+/// Synchronizes the threads: they wait here until all parts are drawn.
 pub(super) struct Gate {
     parts: usize,
     drawn: Mutex<Vec<Drawn>>,
-    /// Whether memory gets the copies.
+    /// Whether the copies go to memory.
     verdict: OnceLock<bool>,
     decided: Condvar,
 }
 
 impl Gate {
-    /// For so many parts.
+    /// A gate for this number of parts.
     pub fn new(parts: usize) -> Self {
         Self {
             parts,
@@ -187,7 +187,7 @@ impl Gate {
         }
     }
 
-    /// A part is drawn. With the last one it is decided what becomes of all.
+    /// Registers a finished part. The last one decides whether all parts are committed.
     pub fn pass(&self, part: Drawn, under: &Under<'_>) {
         let mut drawn = lock(&self.drawn);
         drawn.push(part);
@@ -202,8 +202,8 @@ impl Gate {
         self.decided.notify_all();
     }
 
-    /// Waits until all parts are drawn; says whether memory gets them. The threads end at about the same time, and to
-    /// sleep takes longer than most have to wait.
+    /// Waits until all parts are drawn. Returns whether they go to memory. Spins first: the threads end at about the
+    /// same time, and sleeping would take longer than most waits.
     pub fn wait(&self) -> bool {
         for _ in 0..SPINS {
             if let Some(keeps) = self.verdict.get() {
@@ -217,7 +217,7 @@ impl Gate {
         self.verdict.get() == Some(&true)
     }
 
-    /// All parts, in their order.
+    /// All parts in order.
     pub fn into_parts(self) -> Vec<Drawn> {
         let mut drawn = self
             .drawn
@@ -228,7 +228,7 @@ impl Gate {
     }
 }
 
-/// A thread that draws parts. If it panics, no other waits for its part.
+/// Guard of a thread that draws parts. If the thread panics, no other thread waits for its part.
 pub(super) struct AtGate<'a>(pub &'a Gate);
 
 impl Drop for AtGate<'_> {
@@ -240,16 +240,16 @@ impl Drop for AtGate<'_> {
     }
 }
 
-/// An access to a page that was there lately: the page's number and whether it was a write, and which copy.
+/// A recent access to a page: the page's number and whether it was a write, and the index of the copy.
 type Recent = [(u32, usize); RECENT];
 
-/// A part's memory.
+/// Memory of a part.
 pub(super) struct View<'a> {
     under: &'a Under<'a>,
-    /// Those from `used` on are only room.
+    /// Pages from `used` on are spare buffers.
     pages: Vec<Box<Page>>,
     used: usize,
-    /// Copies by physical address, and by port, page and whether it is written.
+    /// Indices of copies by physical address, and by port with page and write flag.
     copies: HashMap<u64, usize>,
     known: HashMap<(usize, u32), usize>,
     recent: [Recent; Port::ALL.len()],
@@ -259,7 +259,7 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Of untouched memory, with room of former ones.
+    /// A view without accesses yet, with spare buffers from earlier draws.
     pub fn new(under: &'a Under<'a>, room: Vec<Box<Page>>) -> Self {
         Self {
             under,
@@ -274,7 +274,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What it holds, for the bus.
+    /// The view's data for the bus.
     pub fn finish(self) -> Done {
         Done {
             pages: self.pages,
@@ -314,7 +314,7 @@ impl<'a> View<'a> {
         Some(place)
     }
 
-    /// The copy of the page that a GPU address is in.
+    /// The copy of the page that contains a GPU address.
     #[inline]
     fn find(&mut self, port: Port, address: u32, write: bool) -> Option<usize> {
         let number = address / PAGE as u32;
@@ -348,7 +348,7 @@ impl<'a> View<'a> {
         Some(place)
     }
 
-    /// Reads within a page's copy.
+    /// Reads from a page's copy.
     #[inline]
     fn read_copy(&mut self, place: Option<usize>, offset: usize, data: &mut [u8]) {
         let Some(place) = place else {
@@ -370,7 +370,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// The parts of an access that are in one page each: address, and which bytes.
+/// Splits an access at page boundaries: address and byte range of each piece.
 fn pieces(address: u32, bytes: usize) -> impl Iterator<Item = (u32, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -430,18 +430,18 @@ impl Bus for View<'_> {
     }
 }
 
-/// What a part did to memory.
+/// A part's effects on memory.
 pub struct Done {
     pages: Vec<Box<Page>>,
     used: usize,
-    /// Each once, in the order in which it came first.
+    /// Translations, each once, in order of first use.
     pub touched: Vec<Touched>,
     /// By pixel pipe.
     pub pipes: [Traffic; MAX_PIPES],
 }
 
 impl Done {
-    /// Writes to memory what was written, unless a reset came.
+    /// Writes the part's data to memory, unless a reset came.
     pub(super) fn write(&self, peek: &dyn Peek) {
         let pages = &self.pages[..self.used];
         for (physical, bytes) in pages.iter().flat_map(|page| page.changes()) {
@@ -452,14 +452,14 @@ impl Done {
         }
     }
 
-    /// Its room, for another one.
+    /// The part's buffers, for reuse.
     pub fn room(mut self) -> Vec<Box<Page>> {
         self.pages.truncate(ROOM);
         self.pages
     }
 }
 
-/// Whether two parts meet in memory: one has written what another one has read or written, too.
+/// Whether two parts conflict: one has written memory that another one has read or written.
 pub(super) fn meet<'a>(parts: impl Iterator<Item = &'a Done>) -> bool {
     let pages = parts.flat_map(|part| &part.pages[..part.used]);
     let mut pages: Vec<&Page> = pages.map(|page| &**page).collect();

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Alpha blending.
 //!
-//! Facts: DE_ALPHA_MODES and DE_COLOR_MULTIPLY_MODES of the register database. The factor of the source comes from
-//! the destination's alpha and the other way round, unless SRC_ALPHA_FACTOR or DST_ALPHA_FACTOR say otherwise: so X
-//! drivers for these cores write Porter and Duff's operators. Nothing public says how products are rounded; here
-//! each is rounded to the nearest, and sums are limited to 255. A pixel's own alpha is inverted before the global one
-//! comes to it. The factors by colour and the saturated ones are not modelled: of what they are made is not said.
+//! Facts: DE_ALPHA_MODES and DE_COLOR_MULTIPLY_MODES of the register database. The source's factor uses the
+//! destination's alpha and vice versa, unless SRC_ALPHA_FACTOR or DST_ALPHA_FACTOR specify otherwise. X drivers for
+//! these cores encode Porter and Duff's operators this way. No public source documents the rounding of products. The
+//! model rounds each product to the nearest value and limits sums to 255. A pixel's own alpha is inverted before the
+//! global alpha is applied. Factors by color and saturated factors are not modeled, because their operands are not
+//! documented.
 
 use gpu_control::ViolationKind;
 
 use super::StateBlock;
 use crate::registers::state::*;
 
-/// Where an alpha value comes from.
+/// Source of an alpha value.
 #[derive(Clone, Copy, Debug)]
 struct Alpha {
     inverted: bool,
-    /// 0: the pixel's, 1: the global one, 2: their product.
+    /// 0: the pixel's alpha, 1: the global alpha, 2: their product.
     mode: u32,
     global: u32,
 }
@@ -62,24 +63,24 @@ impl Factor {
     }
 }
 
-/// What blending does to a pixel.
+/// Blending parameters of a draw.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blend {
     source: Alpha,
     target: Alpha,
     source_factor: Factor,
     target_factor: Factor,
-    /// The factor is of the pixel's own side.
+    /// The factor uses the pixel's own side.
     own_source: bool,
     own_target: bool,
     multiply_source: bool,
     multiply_target: bool,
-    /// What the source's colours are multiplied with besides: red, green, blue.
+    /// Additional multiplier of the source's colors: red, green, blue.
     global_multiply: [u32; 3],
 }
 
 impl Blend {
-    /// What the states ask for; `None`: no blending.
+    /// Blending as set in the states; `None`: no blending.
     pub(super) fn of(
         states: &StateBlock,
         pe20: bool,
@@ -165,7 +166,7 @@ impl Blend {
         }))
     }
 
-    /// The colour of a source pixel over that of a destination pixel, all A8R8G8B8.
+    /// Blends the color of a source pixel with that of a destination pixel, all in A8R8G8B8.
     pub(super) fn apply(&self, source: u32, target: u32) -> u32 {
         let (source_alpha, target_alpha) =
             (self.source.of(source >> 24), self.target.of(target >> 24));
@@ -197,7 +198,7 @@ impl Blend {
     }
 }
 
-/// The product of two fractions of 255, rounded to the nearest.
+/// The product of two fractions of 255, rounded to the nearest value.
 fn product(a: u32, b: u32) -> u32 {
     let sum = a * b + 128;
     (sum + (sum >> 8)) >> 8

@@ -31,9 +31,9 @@ use crate::registers::state::*;
 pub(super) struct Blit {
     target: Surface,
     painter: Painter,
-    /// `None`: no raster operation wants it.
+    /// `None`: no raster operation uses it.
     source: Option<Texels>,
-    /// The bits that come from the command stream.
+    /// Packing of bits from the command stream.
     packing: Option<Packing>,
     /// Stretch factors, 15.16; `None`: a bit blit.
     factors: Option<(u32, u32)>,
@@ -43,7 +43,7 @@ pub(super) struct Blit {
 }
 
 impl Blit {
-    /// Where a pixel of the destination has its source. `left` to `bottom` are the unclipped rectangle.
+    /// The source position of a destination pixel. `rectangle` is not clipped.
     fn from(&self, rectangle: Rectangle, x: i32, y: i32) -> (i32, i32) {
         let (mut x, mut y) = (x, y);
         if self.mirror.0 {
@@ -63,7 +63,7 @@ impl Blit {
         (x + self.origin.0, y + self.origin.1)
     }
 
-    /// Its two surfaces, if it is no more than a copy of rows from one to the other.
+    /// The raster operation, pattern and source of a plain copy of rows; `None`: the blit does more.
     fn rows(&self) -> Option<(Rop, u32, &Surface)> {
         let (rop, pattern) = self.painter.plain()?;
         let source = match &self.source {
@@ -84,7 +84,7 @@ impl Blit {
 }
 
 impl Engine {
-    /// Says what is wrong with rectangles that come with so many words of data; the states are right.
+    /// Checks rectangles with `data` words of data. The states must have passed their check.
     pub fn check_rectangles(
         &self,
         states: &StateBlock,
@@ -105,7 +105,7 @@ impl Engine {
             };
             let (width, height) = rectangle.size();
             let needed = packing.words(width, height);
-            // CAST: 2047 at most.
+            // CAST: at most 2047.
             if (data as u32) < needed {
                 return bad(format!(
                     "{data} words of data for {width} x {height} pixels, which take {needed}"
@@ -134,7 +134,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A blit; what is wrong with it.
+    /// A blit, or the reason why it is refused.
     pub(super) fn blit_of(&self, states: &StateBlock) -> Result<Blit, Refusal> {
         let target = self.target(states)?;
         self.check_dither(states, target.layout.format)?;
@@ -142,7 +142,7 @@ impl Engine {
         let transparency = self.transparency(states)?;
         let painter = Painter::of(self, states, target.layout, transparency, blend)?;
         let from_stream = states.flag(DE_SRC_CONFIG, 8);
-        // A mask counts also where the source's colours do not.
+        // A mask matters even if the source's colors do not.
         let wants_source = painter.uses_source() || transparency != Transparency::None;
         let source = match wants_source {
             true => Some(self.texels(states, target.layout.format)?),
@@ -231,7 +231,7 @@ pub(super) fn draw_blit(
     pixels
 }
 
-/// A copy of rows, many pixels at once.
+/// Copies rows, many pixels at once.
 fn draw_rows(blit: &Blit, rectangle: Rectangle, area: Rectangle, bus: &mut dyn Bus) -> u64 {
     let Some((rop, pattern, source)) = blit.rows() else {
         return 0;
@@ -246,7 +246,7 @@ fn draw_rows(blit: &Blit, rectangle: Rectangle, area: Rectangle, bus: &mut dyn B
         let to = target.address(area.left, y);
         let (from_x, from_y) = blit.from(rectangle, area.left, y);
         let from = source.address(from_x, from_y);
-        // A row that overlaps its own source is done pixel by pixel, in ascending order.
+        // A row that overlaps its own source is copied pixel by pixel, in ascending order.
         let distance = to.wrapping_sub(from);
         let step = match distance != 0 && distance < width * source.layout.format.bytes() {
             true => 1,

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The video rasteriser: filter blits in one direction, by nine taps.
+//! The video rasterizer: filter blits in one direction, with nine taps.
 //!
-//! What is known of it, from the register database, etna_viv's test programs and xf86-video-armada:
-//! * It draws one window, by VR_TARGET_WINDOW, without clipping; the source's origin is VR_SOURCE_ORIGIN in 16.16.
-//! * A pass scales in one direction. The programs run each pass with both stretch factors loaded, and as many rows or
-//!   columns as the source has: so the other direction goes on pixel by pixel.
-//! * The upper five bits of the fraction choose one of 32 rows of coefficients in 1.14; 17 are stored, the others are
-//!   those mirrored. The tables of all programs have their middle in the fifth coefficient of row 16: so fraction 0.5 is
-//!   the middle of a pixel, and coefficient k belongs to pixel (whole part) + k - 4.
-//! * Pixels outside of VR_SOURCE_IMAGE are those of its edge (it is called a bounding box).
+//! Facts from the register database, etna_viv's test programs and xf86-video-armada:
+//! * A blit draws one window, VR_TARGET_WINDOW, without clipping. The source's origin is VR_SOURCE_ORIGIN in 16.16.
+//! * A pass scales in one direction. The programs run each pass with both stretch factors loaded, and with as many rows
+//!   or columns as the source has. So the other direction advances pixel by pixel.
+//! * The upper five bits of the fraction select one of 32 rows of coefficients in 1.14. 17 rows are stored; the others
+//!   are mirrored. In the tables of all programs, the center is the fifth coefficient of row 16. So fraction 0.5 is the
+//!   center of a pixel, and coefficient k belongs to pixel (integer part) + k - 4.
+//! * Pixels outside VR_SOURCE_IMAGE (called a bounding box) repeat those at its edge.
 //!
-//! Taken to be so: all channels are filtered alike, alpha too; sums are rounded to the nearest; YUV is filtered as YUV
-//! and converted then; into YUY2, a pixel in an even column writes its own U, one in an odd column its own V.
+//! Assumptions: all channels are filtered alike, alpha too. Sums are rounded to the nearest value. YUV is filtered as
+//! YUV and converted afterwards. Into YUY2, a pixel in an even column writes its own U, one in an odd column its own V.
 
 use gpu_control::ViolationKind;
 
@@ -34,24 +34,24 @@ use crate::registers::state::*;
 const FORMAT_YUY2: u32 = 7;
 
 const TAPS: i32 = 9;
-/// Of the rows of coefficients, the last that is stored.
+/// The last stored row of coefficients.
 const LAST_ROW: u32 = 16;
 
-/// Which direction a pass scales in.
+/// The direction in which a pass scales.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     Horizontal,
     Vertical,
 }
 
-/// What a pass writes.
+/// Target of a pass.
 #[derive(Clone, Copy, Debug)]
 enum Target {
     Colour(Surface),
     Yuy2 { base: u32, stride: u32 },
 }
 
-/// What a pass reads.
+/// Source of a pass.
 #[derive(Clone, Debug)]
 enum Source {
     Colour(Texels),
@@ -90,7 +90,7 @@ struct Pass {
 }
 
 impl Pass {
-    /// The coefficient of a tap at a fraction of 16 bits.
+    /// The coefficient of a tap at a 16-bit fraction.
     fn coefficient(&self, fraction: u32, tap: i32) -> i32 {
         let row = fraction >> 11;
         let (row, tap) = match row <= LAST_ROW {
@@ -101,7 +101,7 @@ impl Pass {
         self.coefficients.get(place).copied().unwrap_or(0).into()
     }
 
-    /// The filtered channels of the window's pixel that is (`column`, `row`) from its corner.
+    /// The filtered channels of the pixel at (`column`, `row`) in the window.
     fn filter(&self, column: i32, row: i32, rows: &mut Rows, bus: &mut dyn Bus) -> [u8; 4] {
         let along = match self.direction {
             Direction::Horizontal => column,
@@ -131,12 +131,12 @@ impl Pass {
     }
 }
 
-/// Rows of the source that have been read already.
+/// Cache of source rows.
 #[derive(Default)]
 struct Rows(Vec<(i32, Vec<[u8; 4]>)>);
 
 impl Rows {
-    /// The channels of a pixel, or of the nearest one in the source image.
+    /// The channels of a pixel, or of the nearest pixel in the source image.
     fn get(&mut self, pass: &Pass, x: i32, y: i32, bus: &mut dyn Bus) -> [u8; 4] {
         let [left, top, right, bottom] = pass.image;
         let (x, y) = (x.clamp(left, right - 1), y.clamp(top, bottom - 1));
@@ -157,7 +157,7 @@ impl Rows {
 }
 
 impl Engine {
-    /// Says what is wrong with a filter blit in these states.
+    /// Checks the states of a filter blit.
     pub fn check_filter(&self, states: &StateBlock) -> Result<(), (ViolationKind, String)> {
         self.pass(states).map(|_| ())
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What becomes of a destination pixel: pattern, raster operation, transparency, blending.
+//! Computing a destination pixel: pattern, raster operation, transparency, blending.
 
 use gpu_control::ViolationKind;
 
@@ -15,24 +15,24 @@ use crate::mmu::Port;
 use crate::pixel::Format;
 use crate::registers::state::*;
 
-/// What a pattern is made of.
+/// Contents of a pattern.
 #[derive(Clone, Debug)]
 enum Brush {
     Solid(u32),
-    /// Rows of bytes; the highest bit of a byte is the left pixel, as in bits from the command stream.
+    /// Rows of bytes. The highest bit of a byte is the left pixel, as in bits from the command stream.
     Bits(u64, [u32; 2]),
-    /// 8 x 8 pixels without gaps, and the layout of them.
+    /// 8 x 8 pixels without gaps, and their layout.
     Pixels(u32, Layout),
 }
 
-/// An 8 x 8 pattern whose pixel (0, 0) is repeated at its origin.
+/// An 8 x 8 pattern. Its pixel (0, 0) is at the origin, and the pattern repeats from there.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     brush: Brush,
     origin: (i32, i32),
-    /// Which pixels are opaque; `None`: all are.
+    /// Opaque pixels; `None`: all are opaque.
     mask: Option<u64>,
-    /// The pixels, once they have been read, in the destination's format.
+    /// The pixels in the destination's format, once they have been read.
     pixels: Vec<u32>,
 }
 
@@ -40,13 +40,13 @@ fn wide(states: &StateBlock, low: u32, high: u32) -> u64 {
     u64::from(states.get(high)) << 32 | u64::from(states.get(low))
 }
 
-/// The pixel's bit in 8 rows of bytes.
+/// A pixel's bit in 8 rows of bytes.
 fn bit_of(rows: u64, x: i32, y: i32) -> bool {
     rows >> (8 * y + 7 - x) & 1 != 0
 }
 
 impl Pattern {
-    /// The pattern of the states. On PE10 its colours are the destination's pixels, on PE20 A8R8G8B8.
+    /// The pattern of the states. Its colors are destination pixels on PE10, A8R8G8B8 on PE20.
     pub(super) fn of(
         engine: &Engine,
         states: &StateBlock,
@@ -94,7 +94,7 @@ impl Pattern {
             1 => true,
             _ => return unsupported("a transparent colour of the pattern"),
         };
-        // What switches the mask of PE10 on is not known.
+        // The switch for PE10's mask is not known.
         if !engine.pe20 && !is_solid && mask != u64::MAX {
             return unsupported("a pattern's mask on PE10");
         }
@@ -109,7 +109,7 @@ impl Pattern {
         })
     }
 
-    /// The colour, if it is the same everywhere.
+    /// The color, if it is the same everywhere.
     pub(super) fn solid(&self) -> Option<u32> {
         match (&self.brush, self.mask) {
             (Brush::Solid(colour), None) => Some(*colour),
@@ -117,7 +117,7 @@ impl Pattern {
         }
     }
 
-    /// Reads the pixels, if there are any in memory.
+    /// Reads the pixels if they are in memory.
     fn prepare(&mut self, target: Format, bus: &mut dyn Bus) {
         if let Brush::Pixels(base, layout) = self.brush {
             let bytes = layout.format.bytes() as usize;
@@ -131,7 +131,7 @@ impl Pattern {
         }
     }
 
-    /// The pattern's pixel at a place of the destination, and whether it is opaque.
+    /// The pattern's pixel at a destination position, and whether it is opaque.
     fn at(&self, x: i32, y: i32) -> (u32, bool) {
         let (x, y) = ((x - self.origin.0) & 7, (y - self.origin.1) & 7);
         let colour = match &self.brush {
@@ -146,13 +146,13 @@ impl Pattern {
     }
 }
 
-/// What is done with each pixel of a draw.
+/// Parameters for computing each pixel of a draw.
 #[derive(Clone, Debug)]
 pub(super) struct Painter {
     target: Format,
-    /// Of opaque pixels and of transparent ones.
+    /// For opaque pixels and for transparent ones.
     rops: [Rop; 2],
-    /// `None`: no raster operation wants it.
+    /// `None`: no raster operation uses it.
     pattern: Option<Pattern>,
     pub(super) transparency: Transparency,
     pub(super) blend: Option<Blend>,
@@ -222,7 +222,7 @@ impl Painter {
         self.blend.is_some() || self.rops.iter().any(|rop| rop.uses_destination())
     }
 
-    /// The raster operation and the pattern's colour, if all that is done is the same with each pixel.
+    /// The raster operation and the pattern's color, if all pixels are treated the same.
     pub(super) fn plain(&self) -> Option<(Rop, u32)> {
         let colour = match &self.pattern {
             Some(pattern) => pattern.solid()?,
@@ -232,14 +232,14 @@ impl Painter {
         is_plain.then_some((self.rops[0], colour))
     }
 
-    /// Reads what a draw needs once.
+    /// Reads data that a draw needs only once.
     pub(super) fn prepare(&mut self, bus: &mut dyn Bus) {
         if let Some(pattern) = &mut self.pattern {
             pattern.prepare(self.target, bus);
         }
     }
 
-    /// What becomes of `old`, the destination's pixel at (`x`, `y`); channels in order.
+    /// The new value of `old`, the destination's pixel at (`x`, `y`). Channels are in order.
     pub(super) fn paint(&self, sample: &Sample, old: u32, x: i32, y: i32) -> u32 {
         if let Some(blend) = &self.blend {
             return self

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The driver's arithmetic of how far this engine writes, and how far the resolve engine and the YUV tiler go, against
-//! the bytes that they touch.
+//! Compares the driver's calculation of the reach of this engine, the resolve engine and the YUV tiler with the bytes
+//! that they access.
 
 use super::*;
 use crate::resolve::Resolve;
@@ -19,16 +19,16 @@ mod tiler;
 use bounds::Problem;
 use bounds::Target;
 
-/// Random kicks that draw something, of each of two engines.
+/// Random kicks that draw something, for each of two engines.
 const KICKS: u64 = 1_000_000;
 
-/// Where targets begin; sources are read elsewhere.
+/// Start of targets. Sources are read from other addresses.
 const BASE: u32 = 0x4000_0000;
 
-/// Notes how far writes go from [`BASE`].
+/// Records how far writes go from [`BASE`].
 #[derive(Default)]
 struct Reach {
-    /// The byte after the last.
+    /// The byte after the last one.
     end: u64,
 }
 
@@ -37,7 +37,7 @@ impl Bus for Reach {
         data.fill(0);
     }
     fn write(&mut self, _port: Port, address: u32, data: &[u8]) {
-        // In front of the target is past everything.
+        // An address below the target wraps to a large offset.
         let end = u64::from(address.wrapping_sub(BASE)) + data.len() as u64;
         self.end = self.end.max(end);
     }
@@ -71,7 +71,7 @@ impl Random {
         of[self.below(of.len() as u32) as usize]
     }
 
-    /// A corner whose coordinates are below `limit`, or just around 0 if `signed`.
+    /// A corner with coordinates below `limit`, or also slightly below 0 if `signed`.
     fn corner(&mut self, limit: u32, signed: bool) -> u32 {
         let back = if signed { 4 } else { 0 };
         let mut number = || self.below(limit + back).wrapping_sub(back) & 0xffff;
@@ -79,7 +79,7 @@ impl Random {
     }
 }
 
-/// A draw: its states, and the corners of its rectangles; none: a filter blit.
+/// A draw: its states, and the corners of its rectangles (none for a filter blit).
 struct Kick {
     states: Vec<(u32, u32)>,
     corners: Vec<u32>,
@@ -99,7 +99,7 @@ impl Kick {
             (false, true) => random.pick(&[0, 0, 1, 2, 4, 5, 6]),
             _ => 0,
         };
-        // Where all is on a turned surface now and then.
+        // Sometimes all pixels fit on a rotated surface of this size.
         let size = |random: &mut Random| 12 + random.below(8);
         let by_state = !filters && command > LINE && turn == 0 && random.below(4) == 0;
         let clip = match random.below(3) {
@@ -121,7 +121,7 @@ impl Kick {
             (DE_VR_TARGET_WINDOW_HIGH, random.corner(10, false)),
             (DE_DEST_ROTATION_HEIGHT, size(random)),
             (DE_ROT_ANGLE, turn << 3),
-            // A pattern of one colour, so that nothing but the target counts.
+            // A pattern of one color: only the target matters.
             (DE_ROP, (3 << 20) | 0xf0f0),
             (DE_CLEAR_BYTE_MASK, 0xff),
             (DE_PE_DITHER_LOW, u32::MAX),
@@ -140,7 +140,7 @@ impl Kick {
         };
         let is_signed = turn == 0 && !by_state;
         let mut corners: Vec<_> = (0..corners).map(|_| random.corner(24, is_signed)).collect();
-        // Most are no more inside out than those of a client.
+        // Most rectangles are ordered, as a client's are.
         if random.below(4) != 0 {
             for pair in corners.chunks_mut(2) {
                 let ((left, top), (right, bottom)) = (signed_pair(pair[0]), signed_pair(pair[1]));
@@ -152,7 +152,7 @@ impl Kick {
         Self { states, corners }
     }
 
-    /// How far the engine goes; `None`: the model does not draw it.
+    /// The reach of the engine; `None`: the model does not draw the kick.
     fn touched(&self, engine: &Engine, block: &mut StateBlock) -> Option<u64> {
         for &(address, value) in &self.states {
             block.parts[0].1[((address - DE_FIRST) / 4) as usize] = value;
@@ -176,7 +176,7 @@ impl Kick {
         Some(reach.end)
     }
 
-    /// What the driver makes of it, with so many bytes of memory there.
+    /// The driver's verdict with this number of bytes in memory.
     fn judged(&self, engine: &Engine, bytes: u64) -> Result<(), Problem> {
         let mut target = Target::new(bounds::Engines {
             turns: engine.pe20,
@@ -192,7 +192,7 @@ impl Kick {
         }
     }
 
-    /// Whether what the driver reckons is no more than what is touched.
+    /// Whether the driver's reach equals the bytes accessed.
     fn is_exact(&self) -> bool {
         let state = |wanted| {
             let mut states = self.states.iter();
@@ -200,14 +200,14 @@ impl Kick {
         };
         let turned = state(DE_ROT_ANGLE) != 0 || state(DE_DEST_ROTATION_CONFIG) >> 16 != 0;
         let is_line = state(DE_DEST_CONFIG) >> 12 == LINE;
-        // Pairs of pixels go together, and what is inside out counts as if it were not.
+        // Pixels of YUY2 are in pairs. The driver orders inverted rectangles.
         let is_yuy2 = state(DE_DEST_CONFIG) & 0x1f == 7;
         let ordered = |first: u32, second: u32| {
             let rectangle = Rectangle::from_words(first, second);
             rectangle.left < rectangle.right && rectangle.top < rectangle.bottom
         };
         let all_ordered = self.corners.chunks(2).all(|pair| ordered(pair[0], pair[1]));
-        // What is negative may be far away for the driver.
+        // The driver may place negative coordinates far away.
         let is_negative = self.corners.iter().any(|corner| corner & 0x8000_8000 != 0);
         let window = ordered(state(DE_CLIP_TOP_LEFT), state(DE_CLIP_BOTTOM_RIGHT));
         let filters = self.corners.is_empty();
@@ -215,7 +215,7 @@ impl Kick {
     }
 }
 
-/// With one byte less than it touches no kick is let pass; with as many, none is refused falsely.
+/// With one byte less than it accesses, each kick is refused. With enough bytes, none is refused.
 #[test]
 fn the_driver_knows_how_far_each_kick_reaches() {
     let features = Features {
@@ -258,12 +258,12 @@ fn the_driver_knows_how_far_each_kick_reaches() {
     }
 }
 
-/// Where the second pipe's target is, the sources of both, and tile status.
+/// The second pipe's target, the sources of both pipes, and tile status.
 const SECOND: u32 = 0x8000_0000;
 const SOURCES: [u32; 2] = [0xc000_0000, 0xe000_0000];
 const STATUS: u32 = 0x1000_0000;
 
-/// A resolve: its states, on a core with so many pixel pipes and such tile status.
+/// A resolve: its states, on a core with this number of pixel pipes and this tile status.
 struct Window {
     states: Vec<(u32, u32)>,
     pipes: u32,
@@ -338,7 +338,7 @@ impl Window {
         states.find(|state| state.0 == wanted).unwrap().1
     }
 
-    /// How far the engine goes in sources, in targets and in tile status; `None`: the model does not do it.
+    /// The reach of the engine in sources, targets and tile status; `None`: the model does not run the resolve.
     fn touched(&self) -> Option<[u64; 3]> {
         let mut words = vec![0; ((RS_END - RS_FIRST) / 4) as usize];
         for &(address, value) in &self.states {
@@ -353,7 +353,7 @@ impl Window {
         Some([end(&areas.0[3..])?, end(&areas.0[1..3])?, areas.0[0].end])
     }
 
-    /// What the driver makes of it, with so many bytes of memory at each source, at each target and of tile status.
+    /// The driver's verdict with these numbers of bytes at each source, at each target and of tile status.
     fn judged(&self, bytes: [u64; 3]) -> Result<(), Problem> {
         let mut target = Target::new(bounds::Engines {
             pixel_pipes: self.pipes,
@@ -375,22 +375,22 @@ impl Window {
         })
     }
 
-    /// The most bytes by which the driver may take a surface for longer than what is touched; `None`: any.
+    /// The most bytes by which the driver may overestimate a surface; `None`: any number.
     fn slack(&self, stride: u32, tiled: u32) -> Option<u64> {
         let is_tiled = self.state(RS_CONFIG) & tiled != 0;
         let is_split = self.pipes > 1 && self.state(stride) & 1 << 30 != 0;
-        // The second pipe counts also where there is one buffer.
+        // The driver counts the second pipe even with a single buffer.
         let is_known = self.pipes == 1 || self.state(RS_SINGLE_BUFFER) == 0;
-        // Sources before the surface of tile status are refused.
+        // The driver refuses sources before the surface of tile status.
         let has_status = self.state(TS_MEM_CONFIG) & TS_COLOR_FAST_CLEAR != 0;
         let is_before = self.state(TS_COLOR_STATUS_BASE + 4) > SOURCES[0];
         let is_known = is_known && !(has_status && is_before);
         match (is_split, is_tiled) {
             _ if !is_known => None,
             (true, false) => None,
-            // The last row of a half goes on to where the blocks of 16 pixels end.
+            // The driver extends the last row of a half to the end of its blocks of 16 pixels.
             (true, true) => Some(1024),
-            // Tiles count whole.
+            // The driver counts whole tiles.
             (false, true) => Some(63),
             (false, false) => Some(0),
         }
@@ -412,7 +412,7 @@ impl Areas {
 
 impl Bus for Areas {
     fn read(&mut self, _port: Port, address: u32, data: &mut [u8]) {
-        // A fill reads its target.
+        // A fill reads its target, which does not count as a source.
         if !(BASE..SOURCES[0]).contains(&address) {
             self.touch(address, data.len());
         }
@@ -433,7 +433,7 @@ impl Bus for Areas {
     }
 }
 
-/// With one byte less than it touches no resolve is let pass; with as many, none is refused falsely.
+/// With one byte less than it accesses, each resolve is refused. With enough bytes, none is refused.
 #[test]
 fn the_driver_knows_how_far_each_resolve_reaches() {
     const MUCH: u64 = 1 << 29;
@@ -467,7 +467,7 @@ fn the_driver_knows_how_far_each_resolve_reaches() {
         );
         if let (Some(of_source), Some(of_target)) = (of_source, of_target) {
             exact += 1;
-            // A byte has the status of several tiles, of which the last may be past what is read.
+            // One byte has the status of several tiles, and the last of them may lie beyond the bytes read.
             let ends = [
                 source + of_source,
                 target + of_target,
@@ -482,7 +482,7 @@ fn the_driver_knows_how_far_each_resolve_reaches() {
     );
 }
 
-/// With one byte less than it touches no kick of the YUV tiler is let pass; with as many, none is refused falsely.
+/// With one byte less than it accesses, each kick of the YUV tiler is refused. With enough bytes, none is refused.
 #[test]
 fn the_driver_knows_how_far_the_tiler_reaches() {
     // The planes of Y, U and V, and the target.
@@ -536,7 +536,7 @@ fn the_driver_knows_how_far_the_tiler_reaches() {
             short[surface] = end - 1;
             assert!(judged(short).is_err(), "{}", text());
         }
-        // Of a target that is not as wide as the window rows of tiles count, and rows of pixels.
+        // If the target is narrower than the window, rows of tiles and rows of pixels both matter.
         let is_wide = states[9].1 >= 2 * width;
         if width % 16 == 0 && height % 4 == 0 && is_wide {
             exact += 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Random scenes of each kind, against the software that knows nothing of this engine.
+//! Random scenes of each kind, compared with software that shares no code with this engine.
 
 use std::collections::HashMap;
 
@@ -15,10 +15,10 @@ use super::*;
 /// Scenes of each kind and core.
 const ROUNDS: u64 = 300;
 
-/// Where the buffers of a scene are: so far apart.
+/// Distance between the buffers of a scene.
 const STEP: usize = 0x1_0000;
 
-/// Draws a scene; the whole memory afterwards must be as wanted.
+/// Draws a scene. All of memory must match the expected result.
 fn draw(engine: &Engine, scene: &Scene) -> Result<(), String> {
     let mut bus = FlatBus::new();
     let mut words = HashMap::new();

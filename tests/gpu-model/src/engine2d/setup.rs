@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What states say of destination and source, and what is wrong with that.
+//! Destination and source as set in the states, and their checks.
 
 use super::bad;
 use super::paint::Painter;
@@ -25,7 +25,7 @@ const FORMAT_INDEX8: u32 = 9;
 const FORMAT_MONOCHROME: u32 = 10;
 
 impl Engine {
-    /// Whether the source is one of [`Texels::Indexed`].
+    /// Whether the source is [`Texels::Indexed`].
     pub fn is_indexed(&self, states: &StateBlock) -> bool {
         self.source_format_code(states) == FORMAT_INDEX8
     }
@@ -62,7 +62,7 @@ impl Engine {
         Ok(surface)
     }
 
-    /// A surface, with what `turn` says of it: the states of its width and height, and DE_ROT_ANGLE's field.
+    /// A surface with its rotation from `turn`: the states of its width and height, and DE_ROT_ANGLE's field.
     pub(super) fn surface(
         &self,
         states: &StateBlock,
@@ -81,7 +81,7 @@ impl Engine {
                 "{name} at {base:#x} with stride {stride:#x} is misaligned"
             ));
         }
-        // As etna_viv has found out: PE10 has two of the four.
+        // Found by etna_viv: PE10 has two of the four.
         if !self.pe20 && matches!(layout.swizzle, Swizzle::Rgba | Swizzle::Bgra) {
             return bad(format!("a swizzle of the {name} that PE10 lacks"));
         }
@@ -113,7 +113,7 @@ impl Engine {
         })
     }
 
-    /// Dithering is not modelled; it matters where channels get fewer bits.
+    /// Refuses dithering, which is not modeled. It matters only if channels lose bits.
     pub(super) fn check_dither(&self, states: &StateBlock, format: Format) -> Result<(), Refusal> {
         let is_off = states.get(DE_PE_DITHER_LOW) & states.get(DE_PE_DITHER_HIGH) == u32::MAX;
         if self.features.dither && !is_off && format.bytes() == 2 {
@@ -218,7 +218,7 @@ impl Engine {
             return Ok(Texels::Yuv(self.yuv(states)?));
         }
         if code == FORMAT_INDEX8 {
-            // Bytes, whatever they mean.
+            // Read as bytes, whatever they mean.
             let surface = self.source_surface(states, Format::A8)?;
             let (first, is_raw) = match self.pe20 {
                 true => (DE_INDEX_COLOR_TABLE32, false),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where source pixels come from: surfaces, palettes, one bit a pixel, YUV planes, the command stream.
+//! Sources of pixels: surfaces, palettes, one bit per pixel, YUV planes, the command stream.
 
 use std::sync::Arc;
 
@@ -15,26 +15,26 @@ use crate::pixel::Format;
 pub(super) struct Sample {
     /// A8R8G8B8.
     pub(super) argb: u32,
-    /// In the destination's format, channels in order.
+    /// In the destination's format, with channels in order.
     pub(super) pixel: u32,
-    /// As it is in memory: what is compared with a transparent colour.
+    /// As in memory. This value is compared with a transparent color.
     pub(super) raw: u32,
     /// The bit of a monochrome source or of a mask.
     pub(super) bit: bool,
 }
 
-/// What the pixels of a source are.
+/// Pixels of a source.
 #[derive(Clone, Debug)]
 pub(super) enum Texels {
-    /// Colours, or alpha with the colour of the second field.
+    /// Colors, or alpha with the color in the second field.
     Colour(Surface, u32),
-    /// Bytes that choose one of 256 colours; on PE10 they are the destination's pixels.
+    /// Bytes that select one of 256 colors. On PE10 the colors are destination pixels.
     Indexed {
         surface: Surface,
         palette: Arc<[u32]>,
         is_raw: bool,
     },
-    /// Bits in rows of whole bytes, the highest is the left one; colours of 0 and 1, A8R8G8B8.
+    /// Bits in rows of whole bytes. The highest bit is the left pixel. The colors of 0 and 1 are A8R8G8B8.
     Bits {
         base: u32,
         stride: u32,
@@ -47,7 +47,7 @@ pub(super) enum Texels {
 }
 
 impl Texels {
-    /// A pixel, for a destination in `format`. `bit` is the command stream's, if it has any.
+    /// A pixel for a destination in `format`. `bit` comes from the command stream, if it has any.
     pub(super) fn sample(
         &self,
         x: i32,
@@ -116,7 +116,7 @@ impl Texels {
     }
 }
 
-/// Reads a pixel as it is in memory.
+/// Reads a pixel as stored in memory.
 pub(super) fn load(surface: &Surface, x: i32, y: i32, bus: &mut dyn Bus) -> u32 {
     let format = surface.layout.format;
     let mut bytes = [0; 4];
@@ -128,7 +128,7 @@ pub(super) fn load(surface: &Surface, x: i32, y: i32, bus: &mut dyn Bus) -> u32 
     format.load(&bytes)
 }
 
-/// Writes a pixel, given with its channels in order.
+/// Writes a pixel whose channels are in order.
 pub(super) fn store(surface: &Surface, x: i32, y: i32, straight: u32, bus: &mut dyn Bus) {
     let format = surface.layout.format;
     let mut bytes = [0; 4];
@@ -140,13 +140,14 @@ pub(super) fn store(surface: &Surface, x: i32, y: i32, straight: u32, bus: &mut 
     );
 }
 
-/// Which source pixels are transparent.
+/// Transparency of source pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transparency {
     None,
-    /// Those whose bit has this value.
+    /// Pixels whose bit has this value are transparent.
     Mask(bool),
-    /// Those whose channels all lie from those of the first colour to those of the second, as they are in memory.
+    /// Pixels are transparent if each channel, as stored in memory, lies between that of the first and the second
+    /// color.
     Key {
         first: u32,
         last: u32,
@@ -182,21 +183,21 @@ impl Transparency {
     }
 }
 
-/// How the bits of a source or mask follow each other in the command stream.
+/// The order of the bits of a source or mask in the command stream.
 ///
-/// etna_viv's text, which real cores draw, is packed by 8 x 4 pixels: its words go down the columns of words first, in
-/// a word the lowest byte is the top row, and in a byte the highest bit is the left pixel. Packed by 16 x 2 and 32 x 1 are
-/// taken to be alike. Unpacked words are taken to follow each other row by row.
+/// etna_viv's text, which real cores draw, is packed in blocks of 8 x 4 pixels. Its words go down the columns of words
+/// first. In a word the lowest byte is the top row, and in a byte the highest bit is the left pixel. The model assumes
+/// the same for 16 x 2 and 32 x 1. It assumes that unpacked words follow each other row by row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packing {
-    /// Pixels of a word.
+    /// Pixels per row of a word.
     width: u32,
     height: u32,
     by_rows: bool,
 }
 
 impl Packing {
-    /// SRC_CONFIG's PACK.
+    /// From SRC_CONFIG's PACK.
     pub(super) fn from_code(code: u32) -> Self {
         let (width, height, by_rows) = match code & 3 {
             0 => (8, 4, false),
@@ -211,7 +212,7 @@ impl Packing {
         }
     }
 
-    /// Words of a rectangle.
+    /// Number of words for a rectangle.
     pub(super) fn words(self, width: u32, height: u32) -> u32 {
         width.div_ceil(self.width) * height.div_ceil(self.height)
     }
@@ -237,11 +238,11 @@ pub(super) enum YuvFormat {
     Yuy2,
     /// U Y V Y.
     Uyvy,
-    /// Three planes, colours of 2 x 2 pixels.
+    /// Three planes, one color per 2 x 2 pixels.
     Yv12,
-    /// Two planes, colours of 2 x 2 pixels.
+    /// Two planes, one color per 2 x 2 pixels.
     Nv12,
-    /// Two planes, colours of 2 x 1 pixels.
+    /// Two planes, one color per 2 x 1 pixels.
     Nv16,
 }
 
@@ -258,7 +259,7 @@ impl YuvFormat {
     }
 }
 
-/// PE_CONTROL's colour space: etna_viv's formulas (doc/2d.md).
+/// PE_CONTROL's color space. The formulas are etna_viv's (doc/2d.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Space {
     Bt601,
@@ -266,7 +267,7 @@ pub(super) enum Space {
 }
 
 impl Space {
-    /// Opaque A8R8G8B8. Values outside of what video may hold are not limited first: nothing says so.
+    /// Converts to opaque A8R8G8B8. Values outside the video range are not clamped first: no source says so.
     pub(super) fn to_argb(self, y: u8, u: u8, v: u8) -> u32 {
         let (a, b, c) = (i32::from(y) - 16, i32::from(u) - 128, i32::from(v) - 128);
         let (red, green_u, green_v, blue) = match self {
@@ -282,14 +283,14 @@ impl Space {
     }
 }
 
-/// A YUV source. Each pixel takes the colour of its group, without interpolation.
+/// A YUV source. Each pixel takes the color of its group, without interpolation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Yuv {
     pub(super) format: YuvFormat,
     pub(super) space: Space,
     /// U and V are swapped.
     pub(super) swapped: bool,
-    /// Address and stride of the planes.
+    /// Addresses and strides of the planes.
     pub(super) planes: [(u32, u32); 3],
 }
 
@@ -306,7 +307,7 @@ impl Yuv {
             byte[0]
         };
         let column = x as u32;
-        // Of two pixels, the left one; where its group begins in a row of both.
+        // The left pixel of the pair, and the offset of its group in a row of an interleaved format.
         let pair = column & !1;
         let (pixel, group) = (column.wrapping_mul(2), pair.wrapping_mul(2));
         let half = (x >> 1) as u32;

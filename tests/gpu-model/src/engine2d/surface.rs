@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where the pixels of a 2D surface lie, and how their bits are ordered.
+//! The position of pixels of a 2D surface in memory, and the order of their bits.
 
 use crate::mmu::Port;
 use crate::pixel::Format;
 
-/// Order of the channels, DE_SWIZZLE. A pixel format names its channels from the highest bits down in order `Argb`.
+/// Order of the channels, DE_SWIZZLE. A pixel format names its channels from the highest bits down, in order `Argb`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Swizzle {
     Argb,
@@ -23,7 +23,7 @@ impl Swizzle {
         }
     }
 
-    /// Which channels (0 alpha, 1 red, 2 green, 3 blue) follow each other from the highest bits down.
+    /// The channels (0 alpha, 1 red, 2 green, 3 blue) from the highest bits down.
     fn order(self) -> [usize; 4] {
         match self {
             Swizzle::Argb => [0, 1, 2, 3],
@@ -34,7 +34,7 @@ impl Swizzle {
     }
 }
 
-/// Bits of alpha, red, green and blue. Bits that mean nothing count as alpha.
+/// Widths of alpha, red, green and blue in bits. Unused bits count as alpha.
 pub(super) fn widths(format: Format) -> [u32; 4] {
     match format {
         Format::X4R4G4B4 | Format::A4R4G4B4 => [4; 4],
@@ -53,7 +53,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// A pixel as it is in memory, in order `Argb`.
+    /// Converts a pixel from memory to order `Argb`.
     pub(super) fn straight(self, pixel: u32) -> u32 {
         let widths = widths(self.format);
         let mut channels = [0; 4];
@@ -71,7 +71,7 @@ impl Layout {
         straight
     }
 
-    /// A pixel in order `Argb`, as it is in memory.
+    /// Converts a pixel in order `Argb` to its form in memory.
     pub(super) fn stored(self, straight: u32) -> u32 {
         let widths = widths(self.format);
         let mut channels = [0; 4];
@@ -99,12 +99,12 @@ fn field(word: u32, shift: u32, width: u32) -> u32 {
     }
 }
 
-/// How the coordinates of commands lie on a surface, DE_ROT_MODE.
+/// Orientation of command coordinates on a surface, DE_ROT_MODE.
 ///
-/// The database says that 90 degrees need the surface's width, 180 and 270 its height: so 90 degrees have the
-/// command's rows run along the surface's columns from its right edge, and 270 degrees from its lower edge. A renderer
-/// of Weston for these cores (Pengutronix, 2024) places its sources just so. Width and height are those of the
-/// surface as it lies in memory.
+/// The database says that 90 degrees need the surface's width, and 180 and 270 degrees its height. So with 90 degrees
+/// the command's rows run along the surface's columns from its right edge, with 270 degrees from its lower edge. A
+/// renderer of Weston for these cores (Pengutronix, 2024) places its sources the same way. Width and height are those
+/// of the surface in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     None,
@@ -137,12 +137,12 @@ pub(super) struct Surface {
     pub(super) stride: u32,
     pub(super) layout: Layout,
     pub(super) turn: Turn,
-    /// Pixels, as far as [`Surface::turn`] needs them.
+    /// Size in pixels, if [`Surface::turn`] needs it.
     pub(super) size: (i32, i32),
 }
 
 impl Surface {
-    /// Where a command's coordinates are on the surface.
+    /// The surface position of a command's coordinates.
     pub(super) fn place(&self, x: i32, y: i32) -> (i32, i32) {
         let (width, height) = self.size;
         match self.turn {
@@ -155,7 +155,7 @@ impl Surface {
         }
     }
 
-    /// Whether a pixel is on a surface that is turned; of one that is not, the size is not known.
+    /// Whether a pixel is on a rotated surface. The size of a surface that is not rotated is unknown.
     pub(super) fn holds(&self, x: i32, y: i32) -> bool {
         let (x, y) = self.place(x, y);
         self.turn == Turn::None || (x >= 0 && y >= 0)
@@ -189,7 +189,7 @@ mod tests {
             assert_eq!(layout(wide, code).stored(0x1122_3344), stored);
             assert_eq!(layout(wide, code).straight(stored), 0x1122_3344);
         }
-        // One bit of alpha at the lower end; 565 has none to move.
+        // One bit of alpha at the low end. 565 has no alpha to move.
         assert_eq!(layout(Format::A1R5G5B5, 1).stored(0x8000), 1);
         assert_eq!(layout(Format::R5G6B5, 2).stored(0xf800), 0x001f);
         assert_eq!(layout(Format::R5G6B5, 1).stored(0x1234), 0x1234);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Each kind of draw by hand; random scenes are in `scenes`.
+//! Hand-written tests of each kind of draw. Random scenes are in `scenes`.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,16 +10,16 @@ use crate::draw::Traffic;
 use crate::draw::PAGE;
 use crate::gpu::lock;
 
-/// Memory of one megabyte from GPU address 0 on, without translation.
+/// One megabyte of memory from GPU address 0, without translation.
 pub(crate) struct FlatBus {
     pub(crate) bytes: Vec<u8>,
-    /// What each pixel pipe has done, and what none was told of.
+    /// Traffic of each pixel pipe, and traffic not assigned to a pipe yet.
     pub(crate) pipes: [Traffic; 2],
     since: Traffic,
     pub(crate) steps: AtomicU64,
-    /// What parts have written and [`Bus::commit`] has not seen.
+    /// Data that parts have written and [`Bus::commit`] has not seen.
     put: Mutex<Vec<(u64, Vec<u8>)>>,
-    /// Parts of cut draws.
+    /// Number of parts of split draws.
     pub(crate) parts: usize,
 }
 
@@ -111,7 +111,7 @@ const PE10: Engine = Engine {
         yuv_blit: false,
     },
 };
-/// With all that there is.
+/// An engine with all features.
 const PE20: Engine = Engine {
     pe20: true,
     line_inclusive: false,
@@ -128,7 +128,7 @@ const PE20: Engine = Engine {
 const TARGET: u32 = 0x1000;
 const SOURCE: u32 = 0x8000;
 
-/// States as after a reset, but for some.
+/// States after a reset, except those in `list`.
 fn states(list: &[(u32, u32)]) -> StateBlock {
     let mut block = StateBlock::new(DE_FIRST, vec![0; ((DE_END - DE_FIRST) / 4) as usize]);
     let defaults = [
@@ -237,7 +237,7 @@ fn blit_with_absolute_origin_counts_from_the_unclipped_corner() {
     assert_eq!(PE20.check(&states), Ok(()));
     PE20.draw(&states, &[], rectangle(4, 4, 8, 8), &mut bus);
     assert_eq!(pixel(&bus, 4, 4), 0xeeee_eeee);
-    // Target (5, 5) is one right and down of the corner: source (3, 4).
+    // Target (5, 5) is one pixel right of and one below the corner: source (3, 4).
     assert_eq!(pixel(&bus, 5, 5), 0xff00_0000 | (4 * 16 + 3));
     assert_eq!(pixel(&bus, 7, 7), 0xff00_0000 | (6 * 16 + 5));
 }
@@ -266,7 +266,7 @@ fn blit_converts_formats() {
 
 #[test]
 fn every_rop_matches_its_truth_table() {
-    // One bit of each combination in the low byte.
+    // The low byte has one bit of each combination.
     let (pattern, source, destination) = (0b1111_0000, 0b1100_1100, 0b1010_1010);
     for code in 0..=255u8 {
         assert_eq!(
@@ -354,7 +354,7 @@ fn lines_leave_out_their_last_pixel_unless_told() {
         draw(inclusive, rectangle(0, 0, 4, 2)),
         [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2)]
     );
-    // What leaves the clip rectangle is cut off.
+    // Pixels outside the clip rectangle are not drawn.
     assert_eq!(draw(PE20, rectangle(-2, 15, 2, 15)), [(0, 15), (1, 15)]);
 }
 
@@ -402,7 +402,7 @@ fn what_is_not_modelled_is_refused() {
         kind(&[(DE_DEST_CONFIG, (15 << 12) | 6)]),
         ViolationKind::BadDraw
     );
-    // A8 came with PE20; a clear does not look at the source.
+    // PE20 introduced A8. A clear does not use the source.
     assert!(PE10.check(&states(&[(DE_DEST_CONFIG, 16)])).is_err());
     assert!(PE20
         .check(&states(&[(DE_DEST_CONFIG, 16), (DE_SRC_CONFIG, u32::MAX)]))
@@ -493,7 +493,7 @@ fn a_turned_surface_is_not_left() {
     );
 }
 
-/// Memory everywhere, that keeps nothing.
+/// Memory at all addresses that keeps no data.
 struct Nothing;
 
 impl Bus for Nothing {
@@ -532,7 +532,7 @@ fn the_largest_numbers_are_drawn_with() {
             let list: Vec<_> = list.into_iter().chain(more).collect();
             let states = states(&list);
             let area = rectangle(-0x8000, -0x8000, 0x7fff, 0x7fff);
-            // Whether that is a mistake or not.
+            // The result does not matter here.
             let _ = PE20.check_rectangles(&states, &[area], 0);
             if PE20.check(&states).is_ok() {
                 assert_eq!(PE20.draw(&states, &[], area, &mut Nothing), 1, "{list:x?}");

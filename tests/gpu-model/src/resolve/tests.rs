@@ -100,7 +100,7 @@ fn copy_converts_formats_and_stays_in_the_window() {
         let at = TARGET as usize + y * 128 + 2 * x;
         u16::from_le_bytes([bus.bytes[at], bus.bytes[at + 1]])
     };
-    // Of 0xff0001df and 0xff000180: blue 27 and 16 of 31; the green is too little.
+    // Of 0xff0001df and 0xff000180: blue is 27 and 16 of 31; green is too small.
     assert_eq!(pixel(31, 7), 0x001b);
     assert_eq!(pixel(0, 6), 0x0010);
     assert_eq!(pixel(32, 0), 0xeeee);
@@ -174,7 +174,7 @@ fn two_pipes_share_the_window() {
     assert_eq!(bus.word(TARGET as usize + 8 * 256), 0xeeee_eeee);
 }
 
-/// The halves of a split surface have each other block of 8 x 4 pixels, and neither more rows than half of them.
+/// The halves of a split surface hold alternate blocks of 8 x 4 pixels, and each half has half of the rows.
 #[test]
 fn a_split_target_is_a_checkerboard() {
     let mut bus = FlatBus::new();
@@ -184,7 +184,7 @@ fn a_split_target_is_a_checkerboard() {
         (RS_DEST_STRIDE, 1024 | (1 << 30)),
         (RS_PIPE_DEST_ADDR, 0x8_0000),
         (RS_PIPE_DEST_ADDR + 4, 0x9_0000),
-        // Both pipes do all of it: the height is no multiple of 8.
+        // Both pipes process the whole window: the height is not a multiple of 8.
         (RS_WINDOW_SIZE, (12 << 16) | 64),
     ];
     resolve(2, &list).run(&mut bus);
@@ -193,7 +193,7 @@ fn a_split_target_is_a_checkerboard() {
     assert_eq!(bus.word(0x8_0000 + 2 * 64), pixel(8, 4));
     assert_eq!(bus.word(0x9_0000), pixel(8, 0));
     assert_eq!(bus.word(0x9_0000 + 2 * 64), pixel(0, 4));
-    // The third row of blocks is in the second row of each half, whose other blocks stay.
+    // The third row of blocks is in the second row of each half, whose other blocks stay unchanged.
     assert_eq!(bus.word(0x9_0000 + 1024), pixel(8, 8));
     assert_eq!(bus.word(0x9_0000 + 1024 + 2 * 64), 0xeeee_eeee);
     assert_eq!(bus.word(0x9_0000 + 2 * 1024), 0xeeee_eeee);
@@ -255,7 +255,7 @@ fn the_clients_warm_up_passes() {
     warm_up.run(&mut FlatBus::new());
 }
 
-/// The formats as the model has them, in the order of [`FORMATS`], which do not ask the model.
+/// The model's formats in the order of [`FORMATS`], which is independent of the model.
 const OF_MODEL: [Format; FORMATS.len()] = [
     Format::A4R4G4B4,
     Format::A1R5G5B5,
@@ -263,7 +263,7 @@ const OF_MODEL: [Format; FORMATS.len()] = [
     Format::A8R8G8B8,
 ];
 
-/// A surface with the size that its memory has.
+/// A surface and the size of its memory.
 struct Area {
     format: &'static resolve_formats::Format,
     surface: Surface,
@@ -272,7 +272,7 @@ struct Area {
 }
 
 impl Area {
-    /// One of a random layout and size at `base`.
+    /// A surface of a random layout and size at `base`.
     fn random(random: &mut Random, base: u32, can_split: bool) -> Self {
         let layouts = [Layout::Linear, Layout::Tiled, Layout::Supertiled];
         let layout = layouts[random.below(3) as usize];
@@ -303,7 +303,7 @@ impl Area {
         }
     }
 
-    /// Where each pixel lies: found from memory's side.
+    /// The position of each pixel, calculated from memory offsets.
     fn places(&self) -> Vec<((u32, u32), usize)> {
         let bytes = self.format.bytes;
         let parts = if self.surface.is_split { 2 } else { 1 };
@@ -338,7 +338,7 @@ impl Area {
 const STATUS: u32 = 0x400;
 const CLEAR_VALUE: u32 = 0x8765_4321;
 
-/// A random resolve, and memory as it must be afterwards.
+/// A random resolve, and the expected memory afterwards.
 fn random_case(random: &mut Random, bus: &mut FlatBus) -> (Resolve, Vec<u8>) {
     let pipes = 1 + random.below(2) as usize;
     let from = Area::random(random, SOURCE, pipes == 2);
@@ -359,7 +359,7 @@ fn random_case(random: &mut Random, bus: &mut FlatBus) -> (Resolve, Vec<u8>) {
         _ => [(); 2].map(|()| random.below(u32::MAX)),
     };
 
-    // The pipes share the window where they can.
+    // The pipes share the window if possible.
     let mut states = vec![0; ((RS_END - RS_FIRST) / 4) as usize];
     let mut set = |address: u32, value: u32| states[((address - RS_FIRST) / 4) as usize] = value;
     if pipes == 2 && height % 8 == 0 && !flips {
@@ -397,7 +397,7 @@ fn random_case(random: &mut Random, bus: &mut FlatBus) -> (Resolve, Vec<u8>) {
         set(target + 4, to.surface.bases[1]);
     }
 
-    // What is read: with tile status, of a surface that may begin before the source.
+    // The data that the resolve sees: with tile status, the status's surface may begin before the source.
     let bits = 2 + 2 * random.below(2);
     let mut seen = bus.bytes.clone();
     if random.below(2) == 0 {
@@ -485,7 +485,7 @@ fn downsampling_may_take_the_first_pixel() {
     assert_eq!(bus.word(TARGET as usize + 4 * 256), 0xeeee_eeee);
 }
 
-/// With one buffer for both pipes, the first does all of the window.
+/// With one buffer for both pipes, the first pipe does the whole window.
 #[test]
 fn a_single_buffer_is_resolved_once() {
     let mut bus = FlatBus::new();

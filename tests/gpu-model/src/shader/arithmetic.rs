@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What instructions compute, for one component of 64 lanes.
+//! Arithmetic of the instructions, for one component of 64 lanes.
 
 use std::f32::consts::FRAC_PI_2;
 
@@ -10,7 +10,7 @@ use gpu_isa::Type;
 use super::Lane;
 use super::LANES;
 
-/// The operand of one component: the same for all lanes, or not.
+/// One component of an operand: the same for all lanes, or one value per lane.
 #[derive(Clone, Copy)]
 pub(super) enum Lanes<'a> {
     Same(f32),
@@ -29,7 +29,7 @@ pub(super) fn each1(out: &mut Lane, a: Lanes<'_>, f: impl Fn(f32) -> f32) {
     }
 }
 
-/// Computes each lane's result from what is there and two operands.
+/// Computes each lane's result from the old result and two operands.
 #[inline(always)]
 pub(super) fn each2(out: &mut Lane, a: Lanes<'_>, b: Lanes<'_>, f: impl Fn(f32, f32, f32) -> f32) {
     match (a, b) {
@@ -40,17 +40,17 @@ pub(super) fn each2(out: &mut Lane, a: Lanes<'_>, b: Lanes<'_>, f: impl Fn(f32, 
     }
 }
 
-/// What arithmetic makes of a result: 0, if it is too small for a normal number. A GC2000 must do so, as it passes
-/// piglit's `fs-underflow-mul-compare-zero`, which the smallest numbers of IEEE 754 fail.
+/// Flushes a result below the normal range to 0. A GC2000 must do so: it passes piglit's
+/// `fs-underflow-mul-compare-zero`, which fails with the denormal numbers of IEEE 754.
 #[inline(always)]
 pub(super) fn normal(value: f32) -> f32 {
-    // By bits: vector code, and the sign stays.
+    // Operates on bits: vectorizes, and keeps the sign.
     let is_small = value.abs() < f32::MIN_POSITIVE;
     let keep = if is_small { 1 << 31 } else { u32::MAX };
     f32::from_bits(value.to_bits() & keep)
 }
 
-/// First times second, plus third, rounded twice.
+/// First times second plus third, rounded twice.
 pub(super) fn multiply_add(out: &mut Lane, a: Lanes<'_>, b: Lanes<'_>, c: Lanes<'_>) {
     match c {
         Same(c) => each2(out, a, b, |_, a, b| normal(a * b + c)),
@@ -80,7 +80,7 @@ fn compare(out: &mut Truth, a: Lanes<'_>, b: Lanes<'_>, f: impl Fn(f32, f32) -> 
     }
 }
 
-/// Tests a condition. Unary ones look at the first operand only.
+/// Evaluates a condition. Unary conditions use only the first operand.
 pub(super) fn test(out: &mut Truth, condition: Condition, kind: Type, a: Lanes<'_>, b: Lanes<'_>) {
     use Condition::*;
     let signed = |value: f32| value.to_bits() as i32;
@@ -128,9 +128,9 @@ pub(super) fn test(out: &mut Truth, condition: Condition, kind: Type, a: Lanes<'
     }
 }
 
-/// One of two operands.
+/// Selects one of two operands.
 pub(super) fn choose(out: &mut Lane, truth: &Truth, a: Lanes<'_>, b: Lanes<'_>) {
-    // By bits: integers must pass as they are.
+    // Operates on bits: integers must stay unchanged.
     let one =
         |truth: u32, a: f32, b: f32| f32::from_bits(a.to_bits() & truth | b.to_bits() & !truth);
     match (a, b) {
@@ -141,7 +141,7 @@ pub(super) fn choose(out: &mut Lane, truth: &Truth, a: Lanes<'_>, b: Lanes<'_>) 
     }
 }
 
-/// A bit for each lane.
+/// Packs the truth values into one bit per lane.
 pub(super) fn bits(truth: &Truth) -> u64 {
     let mut bits = 0;
     for (lane, truth) in truth.iter().enumerate() {
@@ -150,7 +150,7 @@ pub(super) fn bits(truth: &Truth) -> u64 {
     bits
 }
 
-/// 0 to 1; what is no number becomes 0.
+/// Clamps to 0 to 1. NaN becomes 0.
 pub(super) fn saturate(out: &mut Lane) {
     for value in out.iter_mut() {
         let above = if *value > 0.0 { *value } else { 0.0 };
@@ -158,7 +158,7 @@ pub(super) fn saturate(out: &mut Lane) {
     }
 }
 
-/// A float of half precision.
+/// Converts a half-precision float.
 pub(crate) fn half(bits: u16) -> f32 {
     let sign = u32::from(bits >> 15) << 31;
     let (exponent, fraction) = (u32::from(bits >> 10 & 31), u32::from(bits & 0x3ff));
@@ -172,14 +172,14 @@ pub(crate) fn half(bits: u16) -> f32 {
     }
 }
 
-/// Down to an integral number. The standard library's is a call, if the processor has no instruction for it.
+/// Rounds down to an integer. The standard library's function is a call if the processor has no instruction for it.
 pub(crate) fn floor(value: f32) -> f32 {
-    // From here on floats have no fraction: what is added rounds it away.
+    // Floats from this value on have no fraction: adding it rounds the fraction away.
     const WHOLE: f32 = 8_388_608.0;
     let shift = WHOLE.copysign(value);
     let near = (value + shift) - shift;
     let below = if near > value { near - 1.0 } else { near };
-    // What is no number is not below, either.
+    // NaN fails this test too.
     if value.abs() < WHOLE {
         below
     } else {
@@ -187,9 +187,9 @@ pub(crate) fn floor(value: f32) -> f32 {
     }
 }
 
-/// Sine of a number of quarter turns, and as many whole ones `ahead`.
+/// Sine of a number of quarter turns, plus `ahead` whole quarter turns.
 fn sine(quarters: f32, ahead: f32) -> f32 {
-    // The whole quarters go first: exact, so that large arguments keep what precision they have.
+    // Remove the whole quarters first. This is exact, so large arguments keep their precision.
     let whole = floor(quarters + 0.5);
     let quadrant = whole - 4.0 * floor(whole * 0.25) + ahead;
     let angle = (quarters - whole) * FRAC_PI_2;
@@ -219,9 +219,9 @@ fn sign(value: f32) -> f32 {
     }
 }
 
-/// Operations of one float; those that compute from the first component only are [`is_scalar`].
+/// Operations on one float. Operations that use only the first component are in [`is_scalar`].
 pub(super) fn unary(op: Op, in_factors: bool, out: &mut Lane, a: Lanes<'_>) {
-    // SIN and COS in two factors count in half turns.
+    // SIN and COS with two factors count in half turns.
     let quarters = if in_factors { 2.0 } else { 1.0 };
     match op {
         Op::Mov => each1(out, a, |a| a),
@@ -240,7 +240,7 @@ pub(super) fn unary(op: Op, in_factors: bool, out: &mut Lane, a: Lanes<'_>) {
     }
 }
 
-/// Whether the operation computes one number, for all components of its destination.
+/// Whether the operation computes one number for all components of its destination.
 pub(super) fn is_scalar(op: Op) -> bool {
     matches!(
         op,
@@ -248,7 +248,7 @@ pub(super) fn is_scalar(op: Op) -> bool {
     )
 }
 
-/// Whether the operation knows other types than floats. Of branches, the condition does.
+/// Whether the operation supports types other than floats. For branches, the condition does.
 pub(super) fn takes_integers(op: Op) -> bool {
     matches!(
         op,
@@ -271,7 +271,7 @@ pub(super) fn takes_integers(op: Op) -> bool {
     ) || is_integral(op)
 }
 
-/// Whether the operation is one of integers.
+/// Whether the operation works on integers.
 pub(super) fn is_integral(op: Op) -> bool {
     matches!(
         op,
@@ -308,7 +308,7 @@ fn is_unsigned(kind: Type) -> bool {
     matches!(kind, Type::U32 | Type::U16 | Type::U8)
 }
 
-/// Bits of an integer of this type.
+/// Width of an integer type in bits.
 fn width(kind: Type) -> u32 {
     match kind {
         Type::S8 | Type::U8 => 8,
@@ -317,7 +317,7 @@ fn width(kind: Type) -> u32 {
     }
 }
 
-/// The lowest and the highest value of a type.
+/// The lowest and the highest values of a type.
 fn limits(kind: Type) -> (i64, i64) {
     let width = width(kind);
     match is_unsigned(kind) {
@@ -326,7 +326,7 @@ fn limits(kind: Type) -> (i64, i64) {
     }
 }
 
-/// The value that a register holds, by type.
+/// The value of a register's bits, by type.
 fn value(kind: Type, bits: u32) -> i64 {
     let width = width(kind);
     let low = i64::from(bits) & ((1 << width) - 1);
@@ -336,7 +336,7 @@ fn value(kind: Type, bits: u32) -> i64 {
     }
 }
 
-/// Operations of integers: the bits that one lane gets.
+/// Integer operations: the resulting bits of one lane.
 pub(super) fn integral(op: Op, kind: Type, rounding: u8, [a, b, c]: [u32; 3]) -> u32 {
     let (x, y, z) = (value(kind, a), value(kind, b), value(kind, c));
     let (low, high) = limits(kind);
@@ -358,7 +358,7 @@ pub(super) fn integral(op: Op, kind: Type, rounding: u8, [a, b, c]: [u32; 3]) ->
         Op::Imullo0 => product,
         Op::Imulhi0 if is_unsigned(kind) => (product as u64 >> width) as i64,
         Op::Imulhi0 => product >> width,
-        // What division by zero gives is not known.
+        // The result of a division by zero is not known.
         Op::Idiv0 => x.checked_div(y).unwrap_or(-1),
         Op::Imod => x.checked_rem(y).unwrap_or(0),
         Op::Imadlo0 => product.wrapping_add(z),
@@ -392,17 +392,17 @@ pub(super) fn integral(op: Op, kind: Type, rounding: u8, [a, b, c]: [u32; 3]) ->
             bits => i64::from(bits.trailing_zeros()),
         },
         Op::BitFindmsb => {
-            // Of a negative number, the highest zero.
+            // For negative numbers, the highest zero bit.
             let bits = if x < 0 { !x } else { x } as u64 & ones;
             63 - i64::from(bits.leading_zeros())
         }
         _ => unreachable!("{op:?} is not one of integers"),
     };
-    // Short integers are held as integers of 32 bits.
+    // Short integers are stored as 32-bit integers.
     value(kind, result as u32) as u32
 }
 
-/// Operations of integers, for all lanes.
+/// Integer operations for all lanes.
 pub(super) fn each_integral(out: &mut Lane, op: Op, kind: Type, rounding: u8, all: [Lanes<'_>; 3]) {
     for (lane, out) in out.iter_mut().enumerate() {
         let operands = all.map(|operand| match operand {
@@ -413,7 +413,7 @@ pub(super) fn each_integral(out: &mut Lane, op: Op, kind: Type, rounding: u8, al
     }
 }
 
-/// The change in the square of pixels: from the lane without this bit of its number to the one with it.
+/// The difference within the square of pixels, from the lane with this bit of its number clear to the lane with it set.
 pub(super) fn derive(out: &mut Lane, a: Lanes<'_>, bit: usize) {
     match a {
         Same(_) => out.fill(0.0),
@@ -421,7 +421,7 @@ pub(super) fn derive(out: &mut Lane, a: Lanes<'_>, bit: usize) {
     }
 }
 
-/// The terms of a dot product.
+/// Number of terms of a dot product.
 pub(super) fn terms(op: Op) -> Option<usize> {
     match op {
         Op::Dp2 | Op::NormDp2 => Some(2),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Shaders: [`Program`] is one decoded for a core, [`run()`] executes it for 64 vertices or pixels at once.
+//! Shaders: [`Program`] is a shader decoded for a core, and [`run()`] executes it for 64 vertices or pixels at once.
 //!
-//! The interpreter keeps each component of a register as 64 floats side by side ([`Lane`]), so that an instruction is
-//! one loop that the compiler makes vector code of. Integers are the bits of the floats.
+//! The interpreter keeps each component of a register as an array of 64 floats ([`Lane`]). So an instruction is one
+//! loop that the compiler can vectorize. Integers are stored as the bits of the floats.
 //!
-//! Facts: sources.md, shaders. What no source says is chosen here: products by rules of IEEE 754, sums not fused,
-//! registers beyond the last read 0.
+//! Facts: sources.md, shaders. Choices where no source gives the behavior: products follow IEEE 754, multiply-add is
+//! not fused, registers beyond the last one read 0.
 
 use gpu_isa::Condition;
 use gpu_isa::Group;
@@ -26,19 +26,20 @@ pub(crate) use arithmetic::floor;
 pub(crate) use arithmetic::half;
 pub use run::run;
 
-/// Vertices or pixels of a wave. Of pixels, four in a row are a square of 2 x 2: left, right, and below them the same.
+/// Vertices or pixels per wave. Four consecutive pixels are a square of 2 x 2: left, right, then the same for the row
+/// below.
 pub const LANES: usize = 64;
 
-/// One component of a register, for each of the wave.
+/// One component of a register, for all lanes of a wave.
 pub type Lane = [f32; LANES];
 
-/// Instructions after which a shader of one wave counts as endless, if nothing else is said.
+/// Default limit of instructions per wave, after which a shader counts as endless.
 pub const BUDGET: u64 = 1 << 20;
 
-/// Calls within calls.
+/// Maximum depth of nested calls.
 const CALLS: usize = 16;
 
-/// What a core's shaders can do.
+/// Capabilities of a core's shaders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
     /// FLOOR, CEIL, SIGN.
@@ -47,16 +48,16 @@ pub struct Features {
     pub has_sqrt_trig: bool,
     /// DP2 and the normalizing dot products.
     pub has_halti0: bool,
-    /// Immediate operands, integers, memory, compared texels; MOVAR takes an integer.
+    /// Immediate operands, integers, memory access, texel comparison; MOVAR takes an integer.
     pub has_halti2: bool,
-    /// LOG, SIN, COS, DIV in two factors.
+    /// LOG, SIN, COS, DIV return two factors.
     pub has_fast_transcendentals: bool,
-    /// Temporaries of a shader.
+    /// Number of temporaries of a shader.
     pub registers: usize,
 }
 
 impl Features {
-    /// Those of a core.
+    /// The capabilities of a core.
     pub fn of(core: &Personality) -> Self {
         let minor = |word: usize, bit: u32| core.minor[word] >> bit & 1 != 0;
         Self {
@@ -109,10 +110,10 @@ impl Features {
     }
 }
 
-/// Why an instruction cannot be executed.
+/// Reason why an instruction cannot be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Its words have no meaning.
+    /// The words do not encode an instruction.
     Unknown(Unknown),
     /// The core lacks the operation.
     Lacks(Op),
@@ -120,15 +121,15 @@ pub enum Reason {
     Immediate,
     /// This source is missing.
     Source(usize),
-    /// The operation does not know operands of this type.
+    /// The operation does not support operands of this type.
     Type(Type),
-    /// The condition does not fit the operation: a comparison needs two sources.
+    /// The condition does not match the operation: a comparison needs two sources.
     Condition(Condition),
-    /// It has to do with half precision, which runs two threads as one.
+    /// It uses half precision, which runs two threads as one.
     HalfPrecision,
-    /// A temporary that the core does not have.
+    /// The core does not have this temporary.
     Register(u16),
-    /// The model does not know what the operation does.
+    /// The model does not implement the operation.
     NotModelled(Op),
     /// The code ends within an instruction.
     Cut,
@@ -154,9 +155,9 @@ impl std::fmt::Display for Reason {
 /// An instruction that the core cannot execute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Illegal {
-    /// Its number, from the first word of the code on.
+    /// Number of the instruction, counted from the first word of the code.
     pub instruction: usize,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
@@ -166,48 +167,48 @@ impl std::fmt::Display for Illegal {
     }
 }
 
-/// Where an operand comes from.
+/// Location of an operand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum From {
     Temp(usize),
     Uniform(usize),
     Internal,
-    /// Bits.
+    /// An immediate value.
     Value(u32),
 }
 
-/// A source as the interpreter wants it.
+/// A source, prepared for the interpreter.
 #[derive(Clone, Copy, Debug)]
 struct Operand {
     from: From,
     components: [u8; 4],
     is_negated: bool,
     is_absolute: bool,
-    /// The component of the address register that is added, if one is.
+    /// Component of the address register to add, if any.
     relative: Option<usize>,
 }
 
-/// An instruction as the interpreter wants it.
+/// An instruction, prepared for the interpreter.
 #[derive(Clone, Debug)]
 struct Step {
     op: Op,
     condition: Condition,
     saturates: bool,
     kind: Type,
-    /// Temporary, if the result goes to one.
+    /// Destination temporary, if the result goes to one.
     destination: Option<usize>,
     destination_relative: Option<usize>,
-    /// Components.
+    /// Components to write.
     mask: u8,
     sources: [Option<Operand>; 3],
     sampler: usize,
     sampler_relative: Option<usize>,
     sampler_components: [u8; 4],
     rounding: u8,
-    /// LOAD, STORE: the second source is shifted.
+    /// LOAD, STORE: left shift of the second source.
     shift: u32,
     target: usize,
-    /// The result comes in two factors.
+    /// The result consists of two factors.
     in_factors: bool,
 }
 
@@ -226,7 +227,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Decodes code, four words an instruction. Targets of branches count from its first word.
+    /// Decodes code of four words per instruction. Branch targets count from the first word of the code.
     ///
     /// # Errors
     ///
@@ -253,7 +254,7 @@ impl Program {
         Ok(this)
     }
 
-    /// Instructions.
+    /// Number of instructions.
     pub fn len(&self) -> usize {
         self.steps.len()
     }
@@ -263,32 +264,32 @@ impl Program {
         self.steps.is_empty()
     }
 
-    /// One more than the highest temporary that it names.
+    /// One more than the highest temporary that the program uses.
     pub fn temporaries(&self) -> usize {
         self.temporaries
     }
 
-    /// The samplers that it names, a bit each; with [`Self::has_relative_sampler`] it may use others, too.
+    /// The samplers that the program uses, one bit each. With [`Self::has_relative_sampler`] it may use others too.
     pub fn samplers(&self) -> u32 {
         self.samplers
     }
 
-    /// Whether it computes the number of a sampler.
+    /// Whether the program computes sampler numbers.
     pub fn has_relative_sampler(&self) -> bool {
         self.has_relative_sampler
     }
 
-    /// Whether it may discard pixels.
+    /// Whether the program may discard pixels.
     pub fn kills(&self) -> bool {
         self.kills
     }
 
-    /// Whether it may write `t0.z`, which is the pixel's depth.
+    /// Whether the program may write `t0.z`, the pixel's depth.
     pub fn moves_depth(&self) -> bool {
         self.moves_depth
     }
 
-    /// Whether it needs whole squares of 2 x 2 pixels.
+    /// Whether the program needs whole squares of 2 x 2 pixels.
     pub fn derives(&self) -> bool {
         self.derives
     }
@@ -413,7 +414,8 @@ impl Program {
     }
 }
 
-/// What no shader of OpenGL ES 2 needs, and what no source explains, is left out.
+/// Whether the model implements the operation. It omits operations that no OpenGL ES 2 shader needs, or that no source
+/// explains.
 fn is_modelled(op: Op) -> bool {
     !matches!(
         op,
@@ -439,24 +441,25 @@ fn components(swizzle: u8) -> [u8; 4] {
     [0, 2, 4, 6].map(|shift| swizzle >> shift & 3)
 }
 
-/// What 64 vertices or pixels hold. To be used again for the next ones.
+/// Registers of 64 vertices or pixels. Can be reused.
 #[derive(Clone, Debug)]
 pub struct Wave {
-    /// Temporaries: as many as the registers say that the shader has. Inputs go here first, and outputs are here.
+    /// Temporaries. The states set their number. They hold the inputs before a run and the outputs after
+    /// it.
     pub temps: Vec<[Box<Lane>; 4]>,
     /// The internal register: x is 1 for clockwise triangles.
     pub internal: [Box<Lane>; 4],
     /// The address register.
     address: [[i32; LANES]; 4],
-    /// Lanes to run, a bit each. Of pixels whole squares, so that there are derivatives.
+    /// Lanes to run, one bit each. Pixels run as whole squares, so that derivatives exist.
     pub mask: u64,
-    /// Lanes that the shader discarded.
+    /// Lanes that the shader has discarded.
     pub killed: u64,
-    /// Instructions executed, times lanes.
+    /// Number of executed instructions, times lanes.
     pub instructions: u64,
-    /// Instructions after which the shader counts as endless.
+    /// Number of instructions after which the shader counts as endless.
     pub budget: u64,
-    /// For results: what an instruction computes, before it goes to its place.
+    /// Buffer for the result of an instruction, before it is stored in its destination.
     result: Option<[Box<Lane>; 4]>,
 }
 
@@ -465,7 +468,7 @@ fn registers() -> [Box<Lane>; 4] {
 }
 
 impl Wave {
-    /// One with so many temporaries.
+    /// A wave with this number of temporaries.
     pub fn new(temporaries: usize) -> Self {
         Self {
             temps: (0..temporaries).map(|_| registers()).collect(),
@@ -479,7 +482,7 @@ impl Wave {
         }
     }
 
-    /// Sets all temporaries and the address register to 0, and forgets what was discarded.
+    /// Sets all temporaries and the address register to 0, and clears the mask of discarded lanes.
     pub fn clear(&mut self) {
         for component in self.temps.iter_mut().flatten() {
             component.fill(0.0);
@@ -489,57 +492,57 @@ impl Wave {
     }
 }
 
-/// How the level of detail of a texel is found.
+/// Source of the level of detail.
 #[derive(Clone, Copy, Debug)]
 pub enum Lod<'a> {
-    /// From the derivatives in the square of pixels, plus this.
+    /// From the derivatives in the square of pixels, plus this bias.
     Derived(Option<&'a Lane>),
-    /// It is given.
+    /// Given explicitly.
     Given(&'a Lane),
-    /// From these derivatives to the right, and downwards.
+    /// From the given derivatives to the right and downwards.
     Gradients([&'a Lane; 3], [&'a Lane; 3]),
 }
 
 /// A texture instruction.
 #[derive(Clone, Copy, Debug)]
 pub struct Lookup<'a> {
-    /// The sampler's number, of both stages together.
+    /// The sampler's number, counted over both stages.
     pub unit: usize,
-    /// Where: s, t, r, and a fourth that nobody reads here.
+    /// Coordinates: s, t, r, and a fourth that is not used here.
     pub coordinates: [&'a Lane; 4],
-    /// Which level.
+    /// Level of detail.
     pub lod: Lod<'a>,
-    /// What the texel is to be compared with, if the sampler compares.
+    /// Reference value, if the sampler compares.
     pub reference: Option<&'a Lane>,
-    /// For which lanes.
+    /// Lanes that execute the look-up.
     pub mask: u64,
 }
 
-/// Why a shader got no answer.
+/// Reason why a shader's request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The memory at this address. Its owner has reported it.
+    /// The memory at this address. The memory's owner has reported it.
     Memory(u32),
-    /// This sampler was never set up.
+    /// The sampler was never set up.
     Sampler(usize),
-    /// A call too deep, or a return without a call.
+    /// Calls nested too deeply, or a return without a call.
     Calls,
 }
 
-/// What shaders ask the rest of the core for.
+/// Interface from shaders to the rest of the core.
 pub trait Sampler {
-    /// Reads texels: red, green, blue, alpha. Lanes outside the mask may get anything.
+    /// Reads texels: red, green, blue, alpha. Lanes outside the mask may receive any value.
     ///
     /// # Errors
     ///
-    /// [`Fault`]: the core hangs or goes on with nothing; the caller knows.
+    /// [`Fault`]: the caller decides whether the core hangs or continues without data.
     fn sample(&mut self, lookup: &Lookup<'_>, out: &mut [Lane; 4]) -> Result<(), Fault>;
 
     /// LOAD: reads a word.
     ///
     /// # Errors
     ///
-    /// The address is not there.
+    /// The address is outside memory.
     fn load(&mut self, address: u32) -> Result<u32, Fault> {
         Err(Fault::Memory(address))
     }
@@ -548,22 +551,22 @@ pub trait Sampler {
     ///
     /// # Errors
     ///
-    /// The address is not there.
+    /// The address is outside memory.
     fn store(&mut self, address: u32, _value: u32) -> Result<(), Fault> {
         Err(Fault::Memory(address))
     }
 }
 
-/// How a shader ended.
+/// Result of a shader run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All lanes are through.
+    /// All lanes have finished.
     Done,
-    /// It ran for longer than the wave's budget; at this instruction it was stopped.
+    /// The shader exceeded the wave's budget and was stopped at this instruction.
     Endless(usize),
-    /// It uses so many temporaries, and the wave has fewer.
+    /// The shader uses this many temporaries, more than the wave has.
     Temporaries(usize),
-    /// At this instruction it got no answer.
+    /// A request failed at this instruction.
     Fault(usize, Fault),
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The interpreter: an instruction at a time, for all lanes that are at it.
+//! The interpreter. It executes one instruction at a time, for all lanes at that instruction.
 
 use std::mem::swap;
 use std::ops::Range;
@@ -26,7 +26,7 @@ use super::Wave;
 use super::CALLS;
 use super::LANES;
 
-/// Lanes that are at the same instruction, and came there by the same calls.
+/// Lanes at the same instruction with the same call stack.
 #[derive(Clone, Copy)]
 struct Flow {
     at: usize,
@@ -41,10 +41,10 @@ impl Flow {
     }
 }
 
-/// Runs a program for the lanes of a wave, from the first instruction of a range until all have left it. Lanes that
-/// are not in the wave's mask may end with anything in them.
+/// Runs a program for the lanes of a wave, from the first instruction of a range until all lanes have left the range.
+/// Lanes outside the wave's mask end with undefined contents.
 ///
-/// Diverging lanes are run from the lowest instruction on, so that they meet again after an `if` or a loop.
+/// Of diverged lanes, those at the lowest instruction run first, so that they rejoin after an `if` or a loop.
 pub fn run(
     program: &Program,
     range: Range<usize>,
@@ -68,7 +68,7 @@ pub fn run(
     outcome
 }
 
-/// Takes the lanes at the lowest instruction, all that have come there the same way.
+/// Takes the lanes at the lowest instruction, joined with all lanes there that have the same call stack.
 fn next(waiting: &mut Vec<Flow>) -> Option<Flow> {
     let (index, _) = waiting.iter().enumerate().min_by_key(|(_, flow)| flow.at)?;
     let mut first = waiting.swap_remove(index);
@@ -86,11 +86,11 @@ struct Machine<'a> {
     program: &'a Program,
     constants: &'a [[f32; 4]],
     sampler: &'a mut dyn Sampler,
-    /// Where operands are put together.
+    /// Buffers for operands.
     lanes: [Lane; 4],
-    /// Where conditions are tested.
+    /// Buffer for conditions.
     truth: Truth,
-    /// What an instruction computes, before it goes to its place.
+    /// Buffer for the result, before it is stored in its destination.
     result: [Box<Lane>; 4],
 }
 
@@ -102,7 +102,7 @@ struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// A component of a source; 0 if there is no such source.
+    /// A component of a source; 0 if the source is absent.
     fn get<'a>(&'a self, index: usize, component: usize, room: &'a mut Lane) -> Lanes<'a> {
         let Self {
             step,
@@ -116,7 +116,7 @@ impl Inputs<'_> {
     }
 }
 
-/// An operand's component, with its modifiers. What is not there already is put together in `scratch`.
+/// An operand's component with its modifiers. Uses a buffer if the value must be computed.
 fn fetch<'a>(
     operand: &Operand,
     component: usize,
@@ -165,7 +165,7 @@ fn fetch<'a>(
     match plain {
         Lanes::Same(value) => Lanes::Same(modified(operand, kind, value)),
         Lanes::Each(values) if kind == Type::F32 => {
-            // As bits, in one pass.
+            // Operates on bits, in one pass.
             let keep = if operand.is_absolute {
                 0x7fff_ffff
             } else {
@@ -209,7 +209,7 @@ fn modified(operand: &Operand, kind: Type, value: f32) -> f32 {
     f32::from_bits(value as u32)
 }
 
-/// A value for each lane.
+/// Expands a value to one per lane.
 fn spread<'a>(lanes: Lanes<'a>, room: &'a mut Lane) -> &'a Lane {
     match lanes {
         Lanes::Each(values) => values,
@@ -236,7 +236,7 @@ impl Machine<'_> {
         loop {
             let step = match steps.get(current.at) {
                 Some(step) if current.at >= range.start && current.mask != 0 => step,
-                // These are through.
+                // These lanes have finished.
                 _ => match next(&mut waiting) {
                     Some(flow) => {
                         current = flow;
@@ -274,7 +274,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Branches, calls, returns: moves the lanes, and gives those that go another way.
+    /// Executes branches, calls and returns: moves the lanes, and returns those that take another path.
     fn flow(
         &mut self,
         step: &Step,
@@ -314,7 +314,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The lanes for which the condition is true, in any of these components.
+    /// The lanes for which the condition is true in any of these components.
     fn holds(&mut self, step: &Step, wave: &Wave, components: u8) -> u64 {
         if step.condition == gpu_isa::Condition::True {
             return u64::MAX;
@@ -327,7 +327,7 @@ impl Machine<'_> {
         bits
     }
 
-    /// Tests the condition for a component, of the first two sources.
+    /// Evaluates the condition for one component of the first two sources.
     fn compare(&mut self, step: &Step, component: usize, wave: &Wave) {
         let [first, second, ..] = &mut self.lanes;
         let inputs = Inputs {
@@ -342,7 +342,8 @@ impl Machine<'_> {
         math::test(&mut self.truth, step.condition, step.kind, a, b);
     }
 
-    /// All but flow. `is_full`: all lanes of the wave are here, and what the others hold does not matter.
+    /// Executes everything except flow control. `is_full`: all lanes of the wave are here, so the other lanes' contents
+    /// do not matter.
     fn execute(
         &mut self,
         step: &Step,
@@ -391,7 +392,7 @@ impl Machine<'_> {
                 continue;
             };
             if is_full {
-                // The old value's place is for the next result.
+                // Reuse the old value's buffer for the next result.
                 swap(&mut register[component], result);
             } else {
                 for lane in 0..LANES {
@@ -427,7 +428,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Arithmetic: the results of all components that are written.
+    /// Arithmetic: computes the results of all written components.
     fn compute(&mut self, step: &Step, wave: &Wave) {
         let inputs = Inputs {
             step,
@@ -441,7 +442,7 @@ impl Machine<'_> {
             masked.for_each(|component| self.component(&inputs, component));
             return;
         }
-        // One number for all components.
+        // One result for all components.
         let [first, second, ..] = &mut self.lanes;
         let is_length = matches!(step.op, Op::NormDp2 | Op::NormDp3 | Op::NormDp4);
         let out = &mut self.result[lowest];
@@ -481,7 +482,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Arithmetic that takes each component by itself.
+    /// Arithmetic that treats each component separately.
     fn component(&mut self, inputs: &Inputs<'_>, component: usize) {
         let Step { op, kind, .. } = *inputs.step;
         let [first, second, third, _] = &mut self.lanes;
@@ -526,7 +527,7 @@ impl Machine<'_> {
         }
     }
 
-    /// LITP: a light that does not reach the front has no effect.
+    /// LITP: light that does not reach the front has no effect.
     fn light(&mut self, inputs: &Inputs<'_>, component: usize) {
         let [first, second, third, _] = &mut self.lanes;
         let out = &mut self.result[component];
@@ -553,7 +554,7 @@ impl Machine<'_> {
         });
     }
 
-    /// The word's address for a lane: the first source, plus the second one.
+    /// The word address for each lane: the first source plus the shifted second one.
     fn address(&mut self, step: &Step, wave: &Wave) -> [u32; LANES] {
         let [first, second, third, fourth] = &mut self.lanes;
         let inputs = Inputs {
@@ -599,7 +600,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// A texture instruction, for each sampler that its lanes name.
+    /// Executes a texture instruction once for each sampler that its lanes use.
     fn texture(&mut self, step: &Step, wave: &Wave, mask: u64) -> Result<(), Fault> {
         let mut rooms = [[[0.0; LANES]; 4]; 3];
         let [rooms_0, rooms_1, rooms_2] = &mut rooms;
@@ -626,7 +627,7 @@ impl Machine<'_> {
         }
         let three = |[x, y, z, _]: &'_ [Lane; 4]| [*x, *y, *z];
         let (to_right, downwards) = (three(rooms_1), three(rooms_2));
-        // A level, or its bias, may come by itself: so Mesa gives it beside a reference.
+        // The level or its bias may be a separate source. Mesa passes it this way together with a reference.
         let level = match step.sources[1] {
             Some(_) => &rooms_1[0],
             None => &rooms_0[3],

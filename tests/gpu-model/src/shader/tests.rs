@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Every operation against arithmetic of the host, one lane at a time; flow, addressing, what is illegal.
+//! Every operation compared with the host's arithmetic, one lane at a time; flow control, addressing, illegal code.
 
 use gpu_control::Board;
 use gpu_isa::assemble;
@@ -15,7 +15,7 @@ fn program(text: &str, board: Board) -> Program {
     Program::decode(&code, &features(board)).expect(text)
 }
 
-/// No texture, no memory.
+/// No textures and no memory.
 struct Nothing;
 
 impl Sampler for Nothing {
@@ -29,7 +29,7 @@ fn run_all(text: &str, board: Board, constants: &[[f32; 4]], wave: &mut Wave) ->
     run(&program, 0..program.len(), constants, wave, &mut Nothing)
 }
 
-/// Values of all kinds: small, large, of both signs, integral, not finite.
+/// Values of all kinds: small, large, of both signs, integers, not finite.
 fn value(seed: usize) -> f32 {
     const SPECIAL: [f32; 12] = [
         0.0,
@@ -61,8 +61,8 @@ fn same(a: f32, b: f32) -> bool {
     a == b || a.is_nan() && b.is_nan()
 }
 
-/// A wave whose temporaries 1 to 3 have values, the same constants, and the operands that `-t1.yzwx`, `|u1|.wzyx`
-/// and `t3` give a component of a lane.
+/// A wave with values in temporaries 1 to 3, the same values as constants, and the operands that `-t1.yzwx`,
+/// `|u1|.wzyx` and `t3` give for a component of a lane.
 fn scene() -> (Wave, Vec<[f32; 4]>) {
     let mut wave = Wave::new(8);
     for register in 1..4 {
@@ -79,8 +79,8 @@ fn scene() -> (Wave, Vec<[f32; 4]>) {
     (wave, constants)
 }
 
-/// Runs an instruction with `SOURCES` in it, and compares each component of t0 with what `expected` says of the three
-/// operands (all four components of each) and the component.
+/// Runs an instruction whose text contains `SOURCES`, and compares each component of t0 with `expected`, which gets the
+/// three operands (all four components of each) and the component.
 fn check(text: &str, slots: [usize; 3], expected: impl Fn([[f32; 4]; 3], usize) -> f32) {
     for variant in 0..3 {
         let (mut wave, constants) = scene();
@@ -118,7 +118,7 @@ fn check(text: &str, slots: [usize; 3], expected: impl Fn([[f32; 4]; 3], usize) 
             for component in 0..4 {
                 let found = wave.temps[0][component][lane];
                 let wanted = expected(slots.map(|slot| operands[slot]), component);
-                // What is too small is 0, see `results_are_normal_numbers`.
+                // Denormal results are 0, see `results_are_normal_numbers`.
                 let wanted = if wanted.is_subnormal() { 0.0 } else { wanted };
                 assert!(
                     same(found, wanted),
@@ -192,7 +192,7 @@ fn arithmetic_is_the_hosts() {
     });
 }
 
-/// Those too small are 0, of the same sign. Moves and choices leave all bits as they are.
+/// Denormal results are 0 with the same sign. Moves and selections keep all bits.
 #[test]
 fn results_are_normal_numbers() {
     let small = f32::from_bits(1);
@@ -296,7 +296,7 @@ fn angles_are_quarter_turns_or_half_turns() {
             let (sine, cosine) = (wave.temps[0][0][lane], wave.temps[2][0][lane]);
             assert!(near(sine, angle.sin()), "{text} {lane}: {sine}");
             assert!(near(cosine, angle.cos()), "{text} {lane}: {cosine}");
-            // In factors, the product is the result; else both components have it.
+            // With two factors, their product is the result. Otherwise both components hold it.
             let product = if turn == 1.0 { sine } else { sine * sine };
             assert_eq!(of(0), product, "{text}");
         }
@@ -319,7 +319,7 @@ fn quotients_and_logarithms_come_in_factors() {
     assert_eq!(at(1, 0), 2.5);
 }
 
-/// Operations of integers, against the host's of the same width.
+/// Integer operations compared with the host's of the same width.
 #[test]
 fn integers_are_the_hosts() {
     type Wanted = fn(u32, u32, u32) -> u32;
@@ -454,7 +454,7 @@ fn derivatives_are_of_the_square() {
         run_all("dsx t0.x, t1\ndsy t0.y, t1.x", Board::Dove, &[], &mut wave),
         Outcome::Done
     );
-    // Lanes 4, 5 and below them 6, 7.
+    // Lanes 4 and 5, and below them 6 and 7.
     let at =
         |component: usize| std::array::from_fn::<f32, 4, _>(|l| wave.temps[0][component][4 + l]);
     assert_eq!(at(0), [9.0, 9.0, 13.0, 13.0]);
@@ -516,7 +516,7 @@ fn addresses_are_each_lanes_own() {
     ] {
         let mut wave = Wave::new(4);
         let constants: Vec<[f32; 4]> = (0..4).map(|n| [n as f32 * 10.0; 4]).collect();
-        // Below the first constant, above the last one, and above the last temporary.
+        // Below the first constant, above the last constant, and above the last temporary.
         for lane in 0..LANES {
             wave.temps[0][0][lane] = lane as f32 % 8.0 - 2.0;
         }
@@ -535,7 +535,7 @@ fn addresses_are_each_lanes_own() {
 
 #[test]
 fn lanes_go_their_own_ways() {
-    // t0.x iterations of t1.x += 2, then those with an even number get 100 more by a function.
+    // t0.x iterations of t1.x += 2. Then a function adds 100 to those with an even number.
     let text = "
             mov t1, u0.xxxx
     loop:   branch.le t0.x, u0.x, out
@@ -600,7 +600,7 @@ fn any_component_takes_a_branch() {
         run_all(text, Board::Dove, &[[0.0, 3.0, 0.0, 0.0]], &mut wave),
         Outcome::Done
     );
-    // Constant y is above t0.y, so only component z of lane 5 is above its constant.
+    // Constant y is above t0.y. So only component z of lane 5 is above its constant.
     assert_eq!([wave.temps[1][0][5], wave.temps[1][0][6]], [0.0, 3.0]);
 }
 
@@ -618,7 +618,7 @@ fn pixels_are_discarded() {
         Outcome::Done
     );
     assert_eq!(wave.killed, 0x00ff_fe00_0000_ffff);
-    // They go on, so that there are derivatives.
+    // Discarded lanes continue, so that derivatives exist.
     assert_eq!(wave.temps[1][0][3], 1.0);
     wave.clear();
     assert_eq!((wave.killed, wave.temps[1][0][3]), (0, 0.0));
@@ -743,7 +743,7 @@ fn cores_lack_operations() {
     assert_eq!(words(&[0, 0, 0]), Some(Reason::Cut));
 }
 
-/// Texels that say how they were asked for; memory that is its own address.
+/// Texels that encode their request, and memory whose contents are its addresses.
 #[derive(Default)]
 struct Echo {
     lookups: Vec<(usize, u64, Option<f32>)>,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Formats of textures: their bytes, and what they mean.
+//! Texture formats: sizes and decoding.
 //!
-//! Facts: Mesa's texture formats in `common_3d.xml`, the compressed ones as OpenGL ES 3 and its extensions have them.
+//! Facts: Mesa's texture formats in `common_3d.xml`; the compressed formats as defined by OpenGL ES 3 and its
+//! extensions.
 
 use super::Features;
 use crate::shader::half;
@@ -12,24 +13,24 @@ pub type Texel = [f32; 4];
 /// 4 x 4 texels, row by row.
 pub type Tile = [Texel; 16];
 
-/// A format: the number in CONFIG0, or 64 and more, that of CONFIG1.
+/// A format: the number in CONFIG0, or 64 plus the number in CONFIG1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Format {
     code: u32,
     is_srgb: bool,
-    /// The core exchanges the two base colors of ETC2's T mode.
+    /// The core swaps the two base colors of ETC2's T mode.
     swaps_t_mode: bool,
 }
 
 const EXTENDED: u32 = 64;
 
 impl Format {
-    /// The format with these numbers, if the core has it and the model, too.
+    /// The format with these numbers, if both core and model support it.
     pub(super) fn new(base: u32, extended: u32, is_srgb: bool, core: &Features) -> Option<Self> {
         let code = if base == 0 { EXTENDED + extended } else { base };
         let is_there = match code {
             1..=13 | 16 | 17 | 19..=21 | 30 => true,
-            // ETC2, red with green, and 10 bits a colour.
+            // ETC2, formats with red and green, and 10 bits per color.
             64..=70 | 76 | 77 => core.has_halti0,
             // Half floats.
             71..=73 => core.has_half_floats,
@@ -43,7 +44,7 @@ impl Format {
         })
     }
 
-    /// Bytes of 4 x 4 texels, if they are compressed together.
+    /// Bytes per 4 x 4 texels, if they are compressed together.
     pub(super) fn block_bytes(self) -> Option<u32> {
         match self.code {
             19 | 30 | 64 | 65 | 67 | 77 => Some(8),
@@ -52,7 +53,7 @@ impl Format {
         }
     }
 
-    /// Bytes of a texel.
+    /// Bytes per texel.
     pub(super) fn bytes(self) -> u32 {
         match self.code {
             1..=3 | 78 | 97 => 1,
@@ -62,12 +63,12 @@ impl Format {
         }
     }
 
-    /// A number that no format shares.
+    /// A number that is unique for the format.
     pub(super) fn key(self) -> u64 {
         u64::from(self.code) << 2 | u64::from(self.swaps_t_mode) << 1 | u64::from(self.is_srgb)
     }
 
-    /// Decodes 4 x 4 texels. There are bytes for all of them.
+    /// Decodes 4 x 4 texels. `bytes` must hold all of them.
     pub(super) fn decode(self, bytes: &[u8], tile: &mut Tile) {
         match self.code {
             19 => dxt_colors(bytes, false, tile),
@@ -125,7 +126,7 @@ impl Format {
         }
     }
 
-    /// A texel of its own.
+    /// Decodes a single texel.
     fn texel(self, bytes: &[u8]) -> Texel {
         let word = bytes
             .iter()
@@ -171,7 +172,7 @@ impl Format {
             80 => [signed(0), signed(8), signed(16), 1.0],
             81 => [signed(0), signed(8), signed(16), signed(24)],
             91 => {
-                // A half without its sign and low bits.
+                // A half float without sign and low bits.
                 let color = |low: u32, bits: u32| {
                     let value = (word >> low) as u16 & ((1 << bits) - 1);
                     crate::shader::half(value << (15 - bits))
@@ -183,7 +184,7 @@ impl Format {
     }
 
     fn etc(self, bytes: &[u8], has_holes: bool, tile: &mut Tile) {
-        // Big endian, in contrast to all else.
+        // Big endian, unlike everything else.
         let word = bytes[..8]
             .iter()
             .fold(0u64, |word, byte| word << 8 | u64::from(*byte));
@@ -197,7 +198,7 @@ fn rgb565(color: u16) -> [f32; 3] {
     [part(11, 31), part(5, 63), part(0, 31)]
 }
 
-/// The colors of a DXT block; `is_opaque`: the format has its alpha elsewhere, and always four colors.
+/// The colors of a DXT block. `is_opaque`: the format stores alpha elsewhere and always has four colors.
 fn dxt_colors(bytes: &[u8], is_opaque: bool, tile: &mut Tile) {
     let ends = [0, 2].map(|at| u16::from_le_bytes([bytes[at], bytes[at + 1]]));
     let [a, b] = ends.map(rgb565);
@@ -235,7 +236,7 @@ fn dxt_alpha(bytes: &[u8], tile: &mut Tile) {
     }
 }
 
-/// What ETC's texels add to their half's color: by table, small and large.
+/// Modifiers that ETC texels add to the color of their half: small and large, by table.
 const ETC_STEPS: [[i32; 2]; 8] = [
     [2, 8],
     [5, 17],
@@ -259,17 +260,17 @@ fn etc_texel(color: [i32; 3]) -> Texel {
     [part(color[0]), part(color[1]), part(color[2]), 1.0]
 }
 
-/// The colors of an ETC block, its first byte highest.
+/// The colors of an ETC block. The block's first byte is the highest byte of `word`.
 fn etc_colors(word: u64, is_etc1: bool, has_holes: bool, swaps_t_mode: bool, tile: &mut Tile) {
     let field = |low: u32, bits: u32| (word >> low & ((1 << bits) - 1)) as i32;
-    // With holes, the bit of differential mode says that there are none, and all blocks are differential.
+    // In formats with holes, the differential bit means that the block is opaque, and all blocks are differential.
     let is_full = !has_holes || field(33, 1) != 0;
     let is_differential = has_holes || field(33, 1) != 0;
     let base = [59, 51, 43].map(|low| field(low, 5));
     let delta = [56, 48, 40].map(|low| field(low, 3) << 29 >> 29);
     let sum: [i32; 3] = std::array::from_fn(|c| base[c] + delta[c]);
     let index = |texel: usize| {
-        // Column by column: the high bits of all, then the low ones.
+        // Column by column: first the high bits of all texels, then the low bits.
         let at = (texel % 4 * 4 + texel / 4) as u32;
         (field(16 + at, 1) << 1 | field(at, 1)) as usize
     };
@@ -314,7 +315,7 @@ fn etc_colors(word: u64, is_etc1: bool, has_holes: bool, swaps_t_mode: bool, til
     }
 }
 
-/// The four colors of a block in T mode: one, and three around another.
+/// The four colors of a block in T mode: one color, and three around another.
 fn t_mode(word: u64, is_swapped: bool) -> [[i32; 3]; 4] {
     let field = |low: u32, bits: u32| (word >> low & ((1 << bits) - 1)) as i32;
     let first = [field(59, 2) << 2 | field(56, 2), field(52, 4), field(48, 4)];
@@ -334,7 +335,7 @@ fn t_mode(word: u64, is_swapped: bool) -> [[i32; 3]; 4] {
     ]
 }
 
-/// The four colors of a block in H mode: two around each of two.
+/// The four colors of a block in H mode: two around each of two colors.
 fn h_mode(word: u64) -> [[i32; 3]; 4] {
     let field = |low: u32, bits: u32| (word >> low & ((1 << bits) - 1)) as i32;
     let first = [
@@ -344,7 +345,7 @@ fn h_mode(word: u64) -> [[i32; 3]; 4] {
     ];
     let second = [field(43, 4), field(39, 4), field(35, 4)];
     let number = |color: [i32; 3]| color[0] << 8 | color[1] << 4 | color[2];
-    // The order of the two colors is a bit of the distance.
+    // The order of the two colors supplies one bit of the distance.
     let order = i32::from(number(first) >= number(second));
     let distance = ETC_DISTANCES[(field(34, 1) << 2 | field(32, 1) << 1 | order) as usize];
     let [first, second] = [first, second].map(|color| color.map(|color| color * 17));
@@ -356,7 +357,7 @@ fn h_mode(word: u64) -> [[i32; 3]; 4] {
     ]
 }
 
-/// ETC2's planar mode: three corners, and all between them.
+/// ETC2's planar mode: interpolates between three corners.
 fn etc_plane(word: u64, tile: &mut Tile) {
     let field = |low: u32, bits: u32| (word >> low & ((1 << bits) - 1)) as i32;
     let origin = [
@@ -383,7 +384,7 @@ fn etc_plane(word: u64, tile: &mut Tile) {
     }
 }
 
-/// What EAC's texels add, by table.
+/// Modifiers that EAC texels add, by table.
 const EAC_STEPS: [[i32; 8]; 16] = [
     [-3, -6, -9, -15, 2, 5, 8, 14],
     [-3, -7, -10, -13, 2, 6, 9, 12],
@@ -403,7 +404,8 @@ const EAC_STEPS: [[i32; 8]; 16] = [
     [-3, -5, -7, -9, 2, 4, 6, 8],
 ];
 
-/// The value of each texel in eighths of the base's unit: base, steps times multiplier. A multiplier of 0 is an eighth.
+/// The value of each texel in eighths of the base's unit: base plus step times multiplier. A multiplier of 0 means one
+/// eighth.
 fn eac_values(bytes: &[u8], base: i32) -> [i32; 16] {
     let word = bytes[..8]
         .iter()
@@ -424,7 +426,7 @@ fn eac_values(bytes: &[u8], base: i32) -> [i32; 16] {
 fn eac(bytes: &[u8], tile: &mut Tile, channel: usize, most: f32, end: impl Fn(i32) -> i32) {
     let mut values = eac_values(bytes, bytes[0].into());
     if most == 255.0 && bytes[1] >> 4 == 0 {
-        // Of 8 bits, a multiplier of 0 is just that.
+        // In 8-bit formats, a multiplier of 0 leaves only the base.
         values = [i32::from(bytes[0]) * 8; 16];
     }
     for (texel, value) in tile.iter_mut().zip(values) {

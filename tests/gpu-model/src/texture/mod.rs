@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Textures: [`Setup`] is the state of a sampler, [`Units`] read texels as it says, through a [`Cache`] of decoded
+//! Textures: [`Setup`] is the state of a sampler. [`Units`] read texels according to it, through a [`Cache`] of decoded
 //! tiles.
 //!
-//! Facts: sources.md, textures. What no source says is chosen here: the change from one filter to the other is at a
-//! level of detail of 0, borders are transparent black, depth goes to red, green and blue.
+//! Facts: sources.md, textures. Choices where no source gives the behavior: the switch between the two filters is at a
+//! level of detail of 0, borders are transparent black, depth is returned in red, green and blue.
 
 use crate::personality::Personality;
 use crate::shader::Fault;
@@ -27,7 +27,7 @@ use setup::LEVELS;
 pub use setup::Mistake;
 pub use setup::Setup;
 
-/// What a core's texture units can do.
+/// Capabilities of a core's texture units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
     has_halti0: bool,
@@ -44,7 +44,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// Those of a core.
+    /// The capabilities of a core.
     pub fn of(core: &Personality) -> Self {
         let minor = |word: usize, bit: u32| core.minor[word] >> bit & 1 != 0;
         Self {
@@ -69,15 +69,15 @@ pub trait Memory {
     ///
     /// # Errors
     ///
-    /// [`Fault::Memory`]: it is not there, which the implementation has reported.
+    /// [`Fault::Memory`]: the address is outside memory. The implementation has reported it.
     fn read(&mut self, address: u32, bytes: &mut [u8]) -> Result<(), Fault>;
 }
 
-/// Tiles that a cache keeps: four 64-bit lines of the largest format each.
+/// Tiles per cache: four 64-bit lines of the largest format each.
 const TILES: usize = 1024;
 
-/// Decoded tiles of 4 x 4 texels, by address and format. It notices no change of memory, as the hardware's: drop it
-/// when the command stream flushes the texture cache.
+/// Decoded tiles of 4 x 4 texels, by address and format. Like the hardware, it does not notice changes of memory: drop
+/// the tiles when the command stream flushes the texture cache.
 pub struct Cache {
     keys: Box<[u64; TILES]>,
     tiles: Vec<Tile>,
@@ -96,12 +96,12 @@ impl Default for Cache {
 }
 
 impl Cache {
-    /// Forgets all tiles.
+    /// Drops all tiles.
     pub fn drop_all(&mut self) {
         self.keys.fill(u64::MAX);
     }
 
-    /// A tile, which is read if it is not there.
+    /// Returns a tile. Reads it first if it is not in the cache.
     #[inline]
     fn find(
         &mut self,
@@ -114,7 +114,7 @@ impl Cache {
         let address = level.tile(slice, column, row);
         let mut key = u64::from(address) | setup.key;
         if level.stride().is_some() {
-            // At the right and lower edge, less is read.
+            // Fewer bytes are read at the right and lower edges.
             let left = |size: u32, tile: u32| u64::from(size.saturating_sub(4 * tile).min(4) & 3);
             key |= left(level.width, column) << 41 | left(level.height, row) << 61;
         }
@@ -132,7 +132,7 @@ impl Cache {
     }
 }
 
-/// Reads the bytes of a tile. Linear ones are read row by row, and no farther than the texture goes.
+/// Reads the bytes of a tile. Linear tiles are read row by row, only within the texture.
 #[inline(never)]
 fn read_tile(
     setup: &Setup,
@@ -153,7 +153,7 @@ fn read_tile(
         return Ok(());
     }
     if let Some(status) = setup.status {
-        // Two bits for 64 bytes; 1: the tile was cleared, and its memory not written since.
+        // Two bits per 64 bytes; 1: the tile was cleared, and its memory was not written since.
         let index = address.wrapping_sub(setup.levels[0].address) / 64;
         let mut byte = [0];
         memory.read(status.address.wrapping_add(index / 4), &mut byte)?;
@@ -169,19 +169,19 @@ fn read_tile(
     memory.read(address, bytes)
 }
 
-/// The texture units, as a shader sees them.
+/// The texture units as seen by a shader.
 pub struct Units<'a> {
-    /// Samplers by number; `None` is one that was not set up.
+    /// Samplers by number; `None`: the sampler was not set up.
     pub setups: &'a [Option<Setup>],
-    /// Where texels come from.
+    /// Source of texels.
     pub memory: &'a mut dyn Memory,
-    /// Tiles that are decoded already.
+    /// Decoded tiles.
     pub cache: &'a mut Cache,
-    /// Whether lanes are squares of pixels: else there are no derivatives, and level 0 is read.
+    /// Whether the lanes are squares of pixels. Otherwise there are no derivatives, and level 0 is read.
     pub has_derivatives: bool,
-    /// Requests so far: one for each lane.
+    /// Number of requests so far, one per lane.
     pub requests: u64,
-    /// Texels read so far.
+    /// Number of texels read so far.
     pub texels: u64,
 }
 
@@ -228,14 +228,14 @@ impl Sampler for Units<'_> {
     }
 }
 
-/// Where in a texture: 0 to 1 in each direction, of a face.
+/// A texture position: 0 to 1 in each direction, and the face.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Position {
     at: [f32; 3],
     face: u32,
 }
 
-/// The axis of a cube's face, and those of its two directions: number and sign. +x -x +y -y +z -z.
+/// The axis of each cube face, and the axes of its two directions: number and sign. Order: +x -x +y -y +z -z.
 const FACES: [[(usize, f32); 3]; 6] = [
     [(0, 1.0), (2, -1.0), (1, -1.0)],
     [(0, -1.0), (2, 1.0), (1, -1.0)],
@@ -245,7 +245,7 @@ const FACES: [[(usize, f32); 3]; 6] = [
     [(2, -1.0), (0, -1.0), (1, -1.0)],
 ];
 
-/// The face that a direction goes through.
+/// The cube face that a direction passes through.
 fn face(direction: [f32; 3]) -> u32 {
     let [x, y, z] = direction.map(f32::abs);
     let axis = if x >= y && x >= z {
@@ -258,7 +258,7 @@ fn face(direction: [f32; 3]) -> u32 {
     2 * axis + u32::from(direction[axis as usize] < 0.0)
 }
 
-/// A direction on a face: 0 to 1 in both directions.
+/// Projects a direction to a face: 0 to 1 in both directions.
 fn on_face(face: u32, direction: [f32; 3]) -> [f32; 3] {
     let [(axis, sign), s, t] = FACES[face as usize];
     let half = 0.5 / (direction[axis] * sign);
@@ -281,19 +281,19 @@ impl Position {
     }
 }
 
-/// Levels of detail of a wave's lanes.
+/// Levels of detail for the lanes of a wave.
 enum Lods<'a> {
-    /// All the same.
+    /// The same for all lanes.
     Same(f32),
-    /// One for each square of pixels, and what is added for a lane.
+    /// One per square of pixels, and an optional bias per lane.
     Squares([f32; LANES / 4], Option<&'a Lane>),
-    /// Each lane's.
+    /// One per lane.
     Each(Box<Lane>),
 }
 
 impl<'a> Lods<'a> {
     fn of(setup: &Setup, lookup: &Lookup<'a>, has_derivatives: bool) -> Self {
-        // Without levels, and with one filter for all, it does not matter.
+        // Without levels and with a single filter, the level of detail has no effect.
         if setup.mip == Filter::None && setup.min == setup.mag {
             return Self::Same(0.0);
         }
@@ -333,12 +333,12 @@ impl<'a> Lods<'a> {
     }
 }
 
-/// The level at which a step of one pixel is one of a texel: from the changes to the right and downwards.
+/// The level at which a step of one pixel equals one texel, from the changes to the right and downwards.
 fn detail(setup: &Setup, at: [f32; 3], right: [f32; 3], below: [f32; 3]) -> f32 {
     let size = [setup.width as f32, setup.height as f32, setup.depth as f32];
     let squared = |change: [f32; 3]| match setup.kind {
         Kind::Cube => {
-            // The change of a quotient.
+            // The derivative of a quotient.
             let [(axis, sign), s, t] = FACES[face(at) as usize];
             let depth = at[axis] * sign;
             let along = |(number, direction): (usize, f32), size: f32| {
@@ -457,7 +457,7 @@ impl Taps<'_> {
         let corner = |x: i32, y: i32| ((y & 3) << 2 | x & 3) as usize;
         let tile = (left as u32 / 4, top as u32 / 4);
         let [a, b, c, d] = match (is_plain, left & 3 == 3, top & 3 == 3) {
-            // Mostly all four are in one tile, or in two.
+            // Usually all four are in one tile, or in two.
             (true, false, false) => {
                 self.texels += 4;
                 let tile = self.cache.find(self.setup, place, tile, self.memory)?;
@@ -492,7 +492,7 @@ impl Taps<'_> {
         Ok(mix(mix(a, b, across), mix(c, d, across), down))
     }
 
-    /// One texel, which may lie outside.
+    /// One texel, which may lie outside the texture.
     fn texel(&mut self, (level, slice): (u32, u32), x: i32, y: i32) -> Result<Texel, Fault> {
         let setup = self.setup;
         let Level { width, height, .. } = setup.levels[level as usize];
@@ -515,8 +515,9 @@ impl Taps<'_> {
         let texel = tile[(y % 4 * 4 + x % 4) as usize];
         Ok(match (setup.compare, self.reference) {
             (Some(function), Some(reference)) => {
-                // Depth is a part of 1 in every format, and so is what it is compared with: GLES 3.0, 3.8.14. dEQP's
-                // shadows are looked up with references beyond, and Mesa leaves these to the GPU.
+                // In every format, depth is a fraction of 1, and the reference is clamped to the same range (GLES 3.0,
+                // 3.8.14). The shadow look-ups of dEQP use references beyond that range, and Mesa leaves the clamping
+                // to the GPU.
                 let is_true = compares(function, reference.clamp(0.0, 1.0), texel[0]);
                 let value = if is_true { 1.0 } else { 0.0 };
                 [value, value, value, 1.0]
@@ -525,7 +526,7 @@ impl Taps<'_> {
         })
     }
 
-    /// A texel beside a face: in it, or if the cube is seamless, on the neighbor.
+    /// A texel next to a face: clamped to the face, or on the neighboring face if the cube is seamless.
     fn beside(&self, level: u32, slice: u32, x: i32, y: i32) -> (u32, u32, u32) {
         let Level { width, height, .. } = self.setup.levels[level as usize];
         let edge = |at: i32, size: u32| at.clamp(0, size as i32 - 1) as u32;
@@ -547,12 +548,12 @@ impl Taps<'_> {
     }
 }
 
-/// Down to a whole number.
+/// Rounds down to an integer.
 fn whole(value: f32) -> i32 {
     crate::shader::floor(value) as i32
 }
 
-/// The texel in the place of one that may lie outside; `None` is the border.
+/// The texel that replaces one that may lie outside; `None`: the border.
 fn wrapped(wrap: Wrap, at: i32, size: u32) -> Option<u32> {
     let size = size as i32;
     match wrap {
@@ -566,7 +567,7 @@ fn wrapped(wrap: Wrap, at: i32, size: u32) -> Option<u32> {
     }
 }
 
-/// How a reference compares with depth, by the numbers of BASELOD.
+/// Compares a reference with depth. The function numbers are those of BASELOD.
 fn compares(function: u32, reference: f32, depth: f32) -> bool {
     match function {
         0 => reference <= depth,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The state of a sampler: what it reads, and how.
+//! The state of a sampler: texture, layout, filters and wrap modes.
 
 use super::format::Format;
 use super::Features;
 
-/// Levels of a texture.
+/// Maximum number of levels of a texture.
 pub(super) const LEVELS: u32 = 14;
 
-/// What a texture is.
+/// Texture type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Flat,
@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Cube,
 }
 
-/// What happens outside of 0 to 1.
+/// Wrap mode for coordinates outside 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wrap {
     Repeat,
@@ -25,7 +25,7 @@ pub(super) enum Wrap {
     Border,
 }
 
-/// Between texels, or levels.
+/// Filter between texels, or between levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Filter {
     None,
@@ -33,42 +33,42 @@ pub(super) enum Filter {
     Linear,
 }
 
-/// How texels lie in memory.
+/// Layout of texels in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// Bytes of a row.
+    /// Rows of texels, with this stride in bytes.
     Linear(u32),
-    /// Rows of 4 x 4 tiles, so many texels wide at least.
+    /// Rows of 4 x 4 tiles, at least this many texels wide.
     Tiled(u32),
     Supertiled,
-    /// Tiled, in two parts as pixel pipes have them.
+    /// Tiled, in two parts, one per pixel pipe.
     SplitTiled,
     SplitSupertiled,
 }
 
-/// The texture has a tile status.
+/// Tile status of the texture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) address: u32,
     pub(super) clear: [u32; 2],
 }
 
-/// A sampler that cannot be used as it was set up.
+/// Reason why a sampler's setup cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
-    /// The core has no such texture type.
+    /// The core lacks this texture type.
     Type(u32),
-    /// The core, or the model, does not have the format: its number, and the extended one.
+    /// The core or the model lacks the format: its number, and the extended number.
     Format(u32, u32),
-    /// The core reads textures of powers of two only, unless they are clamped and have no levels.
+    /// The core reads only textures whose sizes are powers of two, unless they are clamped and have no levels.
     Size(u32, u32),
-    /// A width or height of 0, or above what the core can.
+    /// A width or height is 0 or above the core's maximum.
     Empty,
-    /// The core does not read this layout.
+    /// The core cannot read this layout.
     Layout(u32),
-    /// It asks for bytes in another order, which the model does not know.
+    /// The setup uses another byte order, which the model does not support.
     Endian(u32),
-    /// A filter that does not exist there.
+    /// The filter does not exist.
     Filter(u32),
 }
 
@@ -91,7 +91,7 @@ impl std::fmt::Display for Mistake {
     }
 }
 
-/// A sampler as a draw has it.
+/// A sampler as a draw uses it.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub(super) kind: Kind,
@@ -106,13 +106,13 @@ pub struct Setup {
     pub(super) min_lod: f32,
     pub(super) max_lod: f32,
     pub(super) bias: f32,
-    /// Channel of each component: 4 is zero, 5 is one.
+    /// Channel for each component: 4 is zero, 5 is one.
     pub(super) swizzle: [usize; 4],
     pub(super) is_seamless: bool,
     pub(super) compare: Option<u32>,
     pub(super) status: Option<Status>,
     pub(super) levels: [Level; LEVELS as usize],
-    /// What tiles of this texture have in common: format and stride, for the cache.
+    /// Part of the cache key that the tiles of this texture share: format and stride.
     pub(super) key: u64,
 }
 
@@ -122,16 +122,16 @@ pub(super) struct Level {
     pub(super) width: u32,
     pub(super) height: u32,
     pub(super) address: u32,
-    /// Tiles of a row, padded.
+    /// Number of tiles per row, padded.
     columns: u32,
-    /// Bytes of a face or slice.
+    /// Bytes per face or slice.
     slice: u32,
-    /// Bytes of 4 x 4 texels.
+    /// Bytes per 4 x 4 texels.
     pub(super) tile_bytes: u32,
     layout: Layout,
 }
 
-/// Where the registers of a sampler are.
+/// Access to the registers of a sampler.
 struct Registers<'a> {
     sampler: u32,
     is_new: bool,
@@ -139,7 +139,8 @@ struct Registers<'a> {
 }
 
 impl Registers<'_> {
-    /// One of a sampler's own, by the addresses of both kinds of block. 0 is one that there is not.
+    /// Reads a register of the sampler. `old` and `new` are the addresses in the two kinds of block; at 0 there is
+    /// none.
     fn get(&self, old: u32, new: u32) -> u32 {
         match if self.is_new { new } else { old } {
             0 => 0,
@@ -156,7 +157,7 @@ impl Registers<'_> {
     }
 }
 
-/// A number with five bits of fraction.
+/// Converts a number with five fraction bits.
 fn fixed(word: u32, low: u32) -> f32 {
     (word >> low & 0x3ff) as f32 / 32.0
 }
@@ -165,17 +166,17 @@ fn filter(number: u32) -> Filter {
     match number {
         0 => Filter::None,
         1 => Filter::Nearest,
-        // Anisotropic ones, too.
+        // Includes anisotropic filters.
         _ => Filter::Linear,
     }
 }
 
 impl Setup {
-    /// Reads the state of a sampler; `read` gives the state at a byte address. `None`: it is switched off.
+    /// Reads the state of a sampler. `read` returns the state at a byte address. `None`: the sampler is off.
     ///
     /// # Errors
     ///
-    /// [`Mistake`]: the core cannot do it, or the model does not know how.
+    /// [`Mistake`]: the core or the model does not support the setup.
     pub fn read(
         core: &Features,
         sampler: u32,
@@ -290,7 +291,7 @@ impl Setup {
         read: &dyn Fn(u32) -> u32,
     ) -> Option<Status> {
         let register = |base: u32| read(base + 4 * sampler);
-        // Eight samplers have these registers.
+        // Only eight samplers have these registers.
         let is_there = core.has_status && sampler < 8 && more >> 30 & 1 != 0;
         (is_there && register(0x1720) & 1 != 0).then(|| Status {
             address: register(0x1740),
@@ -298,7 +299,7 @@ impl Setup {
         })
     }
 
-    /// Faces or slices of a level.
+    /// Number of faces or slices of a level.
     pub(super) fn slices(&self, level: u32) -> u32 {
         match self.kind {
             Kind::Flat => 1,
@@ -323,7 +324,7 @@ impl Level {
         let tile_bytes = format.block_bytes().unwrap_or(16 * format.bytes());
         let (columns, rows) = (up(width, align_x) / 4, up(height, align_y) / 4);
         let (layout, slice) = match layout {
-            // Compressed blocks lie row by row.
+            // Compressed blocks are stored row by row.
             _ if format.block_bytes().is_some() => (Layout::Tiled(4), columns * rows * tile_bytes),
             Layout::Linear(stride) => (layout, stride.wrapping_mul(4 * rows)),
             _ => (layout, columns * rows * tile_bytes),
@@ -339,7 +340,7 @@ impl Level {
         }
     }
 
-    /// The address of 4 x 4 texels: of a face or slice, a column and a row of tiles.
+    /// The address of 4 x 4 texels, by face or slice, and column and row of tiles.
     pub(super) fn tile(&self, slice: u32, mut x: u32, mut y: u32) -> u32 {
         let mut base = self.address.wrapping_add(slice.wrapping_mul(self.slice));
         if matches!(self.layout, Layout::SplitTiled | Layout::SplitSupertiled) {
@@ -363,7 +364,7 @@ impl Level {
         base.wrapping_add(index.wrapping_mul(self.tile_bytes))
     }
 
-    /// Bytes of a row, if its texels lie one after the other.
+    /// Stride in bytes, if the texels of a row are contiguous.
     pub(super) fn stride(&self) -> Option<u32> {
         match self.layout {
             Layout::Linear(stride) => Some(stride),

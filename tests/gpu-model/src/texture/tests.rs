@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Known texels of every format, layouts against the resolve engine's, filters, wrap modes, levels, cubes.
+//! Known texels of every format, layouts compared with the resolve engine's, filters, wrap modes, levels, cubes.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::surface;
 use crate::surface::Surface;
 
-/// Memory from an address on, which counts what is read.
+/// Memory that starts at an address and counts the bytes read.
 struct Plain {
     base: u32,
     bytes: Vec<u8>,
@@ -56,7 +56,7 @@ const NEAREST: u32 = 1;
 const LINEAR: u32 = 2;
 const IDENTITY: u32 = 0x0032_1000;
 
-/// What a sampler is set up with.
+/// Setup of a sampler.
 #[derive(Clone, Copy)]
 struct Wanted {
     board: Board,
@@ -72,7 +72,7 @@ struct Wanted {
     /// Of CONFIG1.
     more: u32,
     log_size: u32,
-    /// Lowest and highest level, and bias, in parts of 32.
+    /// Lowest and highest levels and bias, in 32nds.
     lod: (u32, u32, i32),
     stride: u32,
     base_lod: u32,
@@ -147,7 +147,7 @@ impl Wanted {
     }
 }
 
-/// What one lane gets, with all lanes' coordinates.
+/// The texel of one lane, from all lanes' coordinates.
 fn sample(
     wanted: &Wanted,
     addresses: &[u32],
@@ -192,7 +192,7 @@ fn near(a: Texel, b: Texel) -> bool {
     a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6)
 }
 
-/// The first texel of 4 x 4 with these bytes.
+/// The first of 4 x 4 texels with these bytes.
 fn first_texel(board: Board, format: (u32, u32), log_size: u32, bytes: &[u8]) -> Texel {
     let mut memory = Plain::new(256);
     memory.put(0x1000_0000, bytes);
@@ -313,7 +313,7 @@ fn formats_have_their_texels() {
         ((0, 15), vec![0x81, 127], [-1.0, 1.0, 0.0, 1.0]),
         ((0, 16), le(0x0000_7f81), [-1.0, 1.0, 0.0, 1.0]),
         ((0, 17), le(0x7f00_7f81), [-1.0, 1.0, 0.0, 1.0]),
-        // A half of 11 bits: exponent 5, fraction 6; of 10: fraction 5.
+        // Small floats: of 11 bits with exponent 5 and fraction 6, of 10 bits with fraction 5.
         (
             (0, 27),
             le(15 << 6 | (16 << 6) << 11 | (14 << 5) << 22),
@@ -330,7 +330,7 @@ fn formats_have_their_texels() {
     let dark = first_texel(Board::Gc2000, (9, 0), 1 << 31, &[10, 255, 128, 128]);
     let wanted = [10.0 / 255.0 / 12.92, 1.0, 0.215_860_5, f(128, 255)];
     assert!(near(dark, wanted), "{dark:?}");
-    // 10 bits a colour are there from HALTI0 on.
+    // Cores from HALTI0 on have 10 bits per color.
     for board in [Board::Gc880, Board::Gc2000] {
         let found = first_texel(board, (0, 12), 0, &le(1 << 30 | 1023 << 20 | 511));
         assert!(
@@ -367,7 +367,7 @@ fn block(board: Board, format: (u32, u32), bytes: &[u8]) -> Vec<[i32; 4]> {
 
 #[test]
 fn dxt_blocks_have_their_colors() {
-    // Red to blue, and row 0 has all four indices.
+    // Red to blue. Row 0 has all four indices.
     let opaque = [0x00, 0xf8, 0x1f, 0x00, 0xe4, 0, 0, 0xff];
     let red = [255, 0, 0, 255];
     let found = block(Board::Dove, (19, 0), &opaque);
@@ -376,11 +376,11 @@ fn dxt_blocks_have_their_colors() {
         [red, [0, 0, 255, 255], [170, 0, 85, 255], [85, 0, 170, 255]]
     );
     assert_eq!((found[4], found[15]), (red, [85, 0, 170, 255]));
-    // The other order has a hole.
+    // The opposite order has a hole.
     let holed = [0x1f, 0x00, 0x00, 0xf8, 0xe4, 0, 0, 0];
     let found = block(Board::Dove, (19, 0), &holed);
     assert_eq!(found[1..4], [red, [128, 0, 128, 255], [0; 4]]);
-    // DXT3: four bits of alpha for each; its colors are always four.
+    // DXT3: four bits of alpha per texel. It always has four colors.
     let alpha = [0x50, 0xfa, 0, 0, 0, 0, 0, 0x10];
     let found = block(Board::Gc2000, (20, 0), &[alpha, holed].concat());
     let alphas: Vec<i32> = found.iter().map(|texel| texel[3]).collect();
@@ -418,7 +418,7 @@ fn etc(fields: &[(u64, u32)]) -> [u8; 8] {
 
 #[test]
 fn etc1_blocks_have_their_colors() {
-    // Two halves of 4 bits a color, side by side; tables 0 and 7; all texels have index 0, the second column 3.
+    // Two halves with 4 bits per color, side by side; tables 0 and 7. All texels have index 0, the second column 3.
     let indices = [(0xf0, 16), (0xf0, 0)];
     let halves = [
         (1, 60),
@@ -438,7 +438,7 @@ fn etc1_blocks_have_their_colors() {
     let found = block(Board::Dove, (30, 0), &block_of(1));
     assert_eq!((found[3], found[5]), ([19, 36, 53, 255], [9, 26, 43, 255]));
     assert_eq!((found[8], found[9]), ([255, 47, 183, 255], [72, 0, 0, 255]));
-    // 5 bits a color, and the second half 3 bits of difference.
+    // 5 bits per color. The second half has a 3-bit difference.
     let fields = [
         (16, 59),
         (5, 56),
@@ -482,13 +482,13 @@ fn etc2_blocks_have_their_modes() {
         column(&found),
         [first, around(second, 6), second, around(second, -6)]
     );
-    // Cores before HALTI1 have the two colors the other way round.
+    // Cores before HALTI1 have the two colors in the opposite order.
     let found = block(Board::Gc2000, (0, 0), &etc(&fields));
     assert_eq!(
         column(&found),
         [second, around(first, 6), first, around(first, -6)]
     );
-    // The same without the bit of opaqueness, as a format with holes: index 2 is one.
+    // The same without the opaque bit, in a format with holes: index 2 is a hole.
     let holed: Vec<(u64, u32)> = fields
         .iter()
         .copied()
@@ -499,7 +499,8 @@ fn etc2_blocks_have_their_modes() {
         column(&found),
         [first, around(second, 6), [0; 4], around(second, -6)]
     );
-    // H: green beyond, as its 5 bits are 00010, and the difference is -3. Colors 2, 1, 2 and 4, 6, 8; distance 4 is 23.
+    // H mode: green overflows, because its 5 bits are 00010 and the difference is -3. Colors 2, 1, 2 and 4, 6, 8;
+    // distance 4 is 23.
     let fields = [
         (2, 59),
         (0, 56),
@@ -522,7 +523,7 @@ fn etc2_blocks_have_their_modes() {
         [45, 79, 113, 255],
     ];
     assert_eq!(column(&found), all);
-    // Planar: blue beyond. Origin 0, right full red, below full green.
+    // Planar mode: blue overflows. Origin 0, right full red, below full green.
     let fields = [
         // Blue: 5 bits 11100 and 3 of difference 100 is -4: bits 43 to 47 and 40 to 42.
         (1, 42),
@@ -533,7 +534,7 @@ fn etc2_blocks_have_their_modes() {
         (0b111_1111, 6),
     ];
     let found = block(Board::Gc3000, (0, 0), &etc(&fields));
-    // Blue of the origin has bits 48, 44, 43 and 41 to 39: none of them is set here.
+    // Blue of the origin is in bits 48, 44, 43 and 41 to 39; none of them is set here.
     assert_eq!(found[0], [0, 0, 0, 255]);
     assert_eq!(found[2], [128, 0, 0, 255]);
     assert_eq!(found[12], [0, 191, 0, 255]);
@@ -558,14 +559,14 @@ fn eac_blocks_have_their_values() {
         &[alpha, [0x81, 0, 0, 0, 0, 0, 0, 0]].concat(),
     );
     let first = ((100 * 8 - 16) as f32 / 1023.0 * 255.0).round() as i32;
-    // Base -127, and a multiplier of 0 is an eighth: -127 * 8 - 3.
+    // Base -127. A multiplier of 0 means one eighth: -127 * 8 - 3.
     assert_eq!(
         found[0][..2],
         [first, (-1019.0f32 / 1023.0 * 255.0).round() as i32]
     );
 }
 
-/// The resolve engine knows the layouts, too: each texel is where it has it.
+/// The resolve engine has the same layouts: each texel must be at its address.
 #[test]
 fn layouts_are_those_of_the_resolve_engine() {
     for (addressing, alignment, layout, is_split, board) in [
@@ -576,7 +577,7 @@ fn layouts_are_those_of_the_resolve_engine() {
         (0, 4, surface::Layout::Supertiled, true, Board::Gc2000),
     ] {
         let (width, height) = (100, 90);
-        // Padded to 128 x 128, 112 x 96, or not at all.
+        // Padded to 128 x 128 or 112 x 96, or not padded.
         let (padded_width, padded_height) = match layout {
             surface::Layout::Supertiled => (128, 128),
             _ => (112, 96),
@@ -633,7 +634,7 @@ fn layouts_are_those_of_the_resolve_engine() {
     }
 }
 
-/// A texture of bytes of luminance, 4 x 4 texels of 16 x 4 padded, whose texels are their number times 10.
+/// A luminance texture of one byte per texel: 4 x 4 texels, padded to 16 x 4. Each texel is its number times 10.
 fn luminance() -> (Wanted, Plain) {
     let mut memory = Plain::new(64);
     let bytes: Vec<u8> = (0..16).map(|number| number * 10).collect();
@@ -653,7 +654,7 @@ fn level(texel: Texel) -> f32 {
 #[test]
 fn texels_are_wrapped() {
     let (mut wanted, mut memory) = luminance();
-    // Columns -6 to 9, of row 0.
+    // Columns -6 to 9 of row 0.
     for (wrap, columns) in [
         (REPEAT, [2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1]),
         (MIRROR, [2, 3, 3, 2, 1, 0, 0, 1, 2, 3, 3, 2, 1, 0, 0, 1]),
@@ -695,7 +696,7 @@ fn texels_are_interpolated() {
         let texel = one(&wanted, &mut memory, [s, t, 0.0]);
         (level(texel) * 1000.0).round() / 1000.0
     };
-    // On a texel, between two, between four.
+    // On a texel, between two texels, between four texels.
     assert_eq!(at(EDGE, 1.5 / 4.0, 1.5 / 4.0), 50.0);
     assert_eq!(at(EDGE, 2.0 / 4.0, 1.5 / 4.0), 55.0);
     assert_eq!(at(EDGE, 1.75 / 4.0, 2.25 / 4.0), 50.0 + 2.5 + 30.0);
@@ -708,7 +709,7 @@ fn texels_are_interpolated() {
     assert_eq!(at(BORDER, 1.0, 0.5 / 4.0), 15.0);
 }
 
-/// A texture of 8 x 8 with four levels; the texels of level n are all 10 * (n + 1).
+/// A texture of 8 x 8 with four levels. All texels of level n are 10 * (n + 1).
 fn levels() -> (Wanted, Plain, [u32; 4]) {
     let mut memory = Plain::new(512);
     let addresses = [0, 256, 320, 384].map(|offset| 0x1000_0000 + offset);
@@ -723,7 +724,7 @@ fn levels() -> (Wanted, Plain, [u32; 4]) {
     (wanted, memory, addresses)
 }
 
-/// Luminance of the first lane where a step of a pixel is so many texels.
+/// Luminance of the first lane if a step of one pixel is this many texels.
 fn with_step(wanted: &Wanted, texels: (f32, f32), lod: Option<Lod<'_>>) -> f32 {
     let (_, mut memory, addresses) = levels();
     let at = |lane: usize| {
@@ -757,7 +758,7 @@ fn levels_follow_the_step() {
         [1.0, 64.0].map(|step| with_step(&wanted, (step, 0.0), None)),
         [20.0, 30.0]
     );
-    // A bias in the state, and one of the instruction.
+    // A bias in the state, and a bias of the instruction.
     wanted.lod = (0, 3 * 32, -32);
     assert_eq!(with_step(&wanted, (4.0, 0.0), None), 20.0);
     wanted.lod = (0, 3 * 32, 0);
@@ -773,7 +774,7 @@ fn levels_follow_the_step() {
     let (none, quarter) = ([0.0; LANES], [0.25; LANES]);
     let gradients = Lod::Gradients([&none; 3], [&none, &quarter, &none]);
     assert_eq!(with_step(&wanted, (8.0, 0.0), Some(gradients)), 20.0);
-    // Without levels, the lowest that is allowed.
+    // Without levels, the lowest permitted level.
     wanted.mip = 0;
     wanted.lod = (64, 64, 0);
     assert_eq!(with_step(&wanted, (1.0, 0.0), None), 30.0);
@@ -791,12 +792,12 @@ fn filters_change_where_texels_become_small() {
     };
     assert!((with(&wanted, 0.5) - 10.0).abs() < 1e-3);
     assert!((with(&wanted, 1.5) - 14.0).abs() < 1e-3);
-    // The lesson of GC3000: with no level above 0, the filter for small ones is never used.
+    // Learned from the GC3000: with no level above 0, the minification filter is never used.
     wanted.lod = (0, 0, 0);
     assert!((with(&wanted, 1.5) - 10.0).abs() < 1e-3);
 }
 
-/// A cube of 4 x 4 texels a face: luminance is 40 a face, and red and green its column and row.
+/// A cube with faces of 4 x 4 texels: luminance is 40 per face, red and green are column and row.
 fn cube() -> (Wanted, Plain) {
     let mut memory = Plain::new(6 * 256);
     for face in 0..6u32 {
@@ -813,7 +814,7 @@ fn cube() -> (Wanted, Plain) {
     (wanted, memory)
 }
 
-/// Face, column and row that a direction leads to.
+/// Face, column and row of a texel.
 fn place(texel: Texel) -> [i32; 3] {
     let [column, row, face, _] = texel.map(|c| (c * 255.0).round() as i32);
     [face / 40, column, row]
@@ -823,7 +824,7 @@ fn place(texel: Texel) -> [i32; 3] {
 fn directions_lead_to_faces() {
     let (wanted, mut memory) = cube();
     for (direction, wanted_place) in [
-        // On +x, s goes along -z and t along -y.
+        // On +x, s runs along -z and t along -y.
         ([1.0, 0.4, 0.9], [0, 0, 1]),
         ([2.0, -1.8, -1.8], [0, 3, 3]),
         ([-1.0, 0.9, -0.4], [1, 1, 0]),
@@ -844,14 +845,14 @@ fn only_seamless_cubes_mix_faces() {
     wanted.min = LINEAR;
     wanted.mag = LINEAR;
     wanted.board = Board::Gc3000;
-    // The edge of +z and +x: halfway between face 4 and face 0.
+    // The edge between +z and +x: halfway between face 4 and face 0.
     let edge = [1.0, 0.25, 1.0 + 1e-6];
     let found = one(&wanted, &mut memory, edge)[2] * 255.0;
     assert!((found - 160.0).abs() < 1e-2, "{found}");
     wanted.more |= 1 << 25;
     let texel = one(&wanted, &mut memory, edge).map(|c| c * 255.0);
     assert!((texel[2] - 80.0).abs() < 1e-2, "{texel:?}");
-    // Row 1 on both; column 3 of the one, and 0 of the other.
+    // Row 1 on both faces; column 3 of one face, and 0 of the other.
     assert!(
         (texel[1] - 1.0).abs() < 1e-2 && (texel[0] - 1.5).abs() < 1e-2,
         "{texel:?}"
@@ -956,7 +957,7 @@ fn depth_is_compared() {
         requests: 0,
         texels: 0,
     };
-    // Between the first two texels, of which the first is 0.5 deep and the other 0.25.
+    // Between the first two texels, with depths 0.5 and 0.25.
     let s: Lane = [1.0 / 4.0; LANES];
     let t: Lane = [0.0; LANES];
     let reference: Lane = std::array::from_fn(|lane| [0.2, 0.4, 0.6][lane % 3]);
@@ -971,7 +972,7 @@ fn depth_is_compared() {
     assert_eq!(units.sample(&lookup, &mut out), Ok(()));
     assert_eq!(out[0][..4], [1.0, 0.5, 0.0, 9.0]);
     assert_eq!((units.requests, units.texels), (3, 12));
-    // Between the next two, 1 and 0 deep: a reference above 1 equals the one, and one below 0 the other.
+    // Between the next two texels, with depths 1 and 0: a reference above 1 equals the first, one below 0 the second.
     let s: Lane = [3.0 / 4.0; LANES];
     let reference: Lane = std::array::from_fn(|lane| [2.0, -1.0, 0.5][lane % 3]);
     let lookup = Lookup {
@@ -1094,7 +1095,7 @@ fn mistakes_are_found() {
         }),
         None
     );
-    // Sizes that are no powers of two.
+    // Sizes that are not powers of two.
     let odd = Wanted {
         size: (6, 4),
         ..dove
@@ -1144,7 +1145,7 @@ fn mistakes_are_found() {
         }),
         Some(Mistake::Layout(0x10))
     );
-    // Formats: ETC2 came with HALTI0, half floats are GC3000's, and ASTC is not modelled.
+    // Formats: HALTI0 introduced ETC2, only the GC3000 has half floats, and ASTC is not modeled.
     for (format, has) in [
         ((30, 0), [true, true, true]),
         ((18, 0), [false, false, false]),

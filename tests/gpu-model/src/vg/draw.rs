@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a VG core draws here: rectangles of one colour. Paths leave memory alone; the addresses that they would use are
-//! looked at.
+//! Drawing of a VG core: rectangles of one color. Paths do not change memory; only the addresses that they would use
+//! are checked.
 
 use gpu_control::ViolationKind;
 
@@ -12,11 +12,11 @@ use crate::registers::state::vg::*;
 
 /// Primitive of [`CONTROL`]: a rectangle.
 const RECTANGLE: u32 = 1;
-/// Bits of [`CONTROL`] that a rectangle may have: primitive, blending, premultiply.
+/// Bits of [`CONTROL`] that are supported for a rectangle: primitive, blending, premultiply.
 const CONTROL_KNOWN: u32 = 0x1000_0f03;
 const BLEND: u32 = 0xf00;
 const PREMULTIPLY: u32 = 1 << 28;
-/// How an image is used (at 0 not; up to [`ONE_IMAGE`] only image 0), and what is painted with (other than 0: image 1).
+/// Use of images: with 0 no image is used; up to [`ONE_IMAGE`] only image 0. Paint other than 0 uses image 1.
 const IMAGE_MODE: u32 = 0x7000;
 const ONE_IMAGE: u32 = 0x3000;
 const PAINT: u32 = 0x300_0000;
@@ -37,7 +37,7 @@ pub struct Rectangle {
 }
 
 impl Rectangle {
-    /// Out of a unit of DATA.
+    /// From a unit of DATA.
     pub fn from_unit(unit: u64) -> Self {
         let half = |shift: u32| u32::from((unit >> shift) as u16);
         Self {
@@ -49,7 +49,7 @@ impl Rectangle {
     }
 }
 
-/// Where rectangles go, and what they are filled with.
+/// Target of rectangles, and their fill color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     address: u32,
@@ -60,11 +60,11 @@ pub struct Target {
     pixel: u32,
 }
 
-/// A place in memory: address and bytes.
+/// A range in memory: address and bytes.
 pub type Place = (u32, u32);
 
 impl Target {
-    /// As the states have it.
+    /// The target as set in the states.
     pub fn new(state: impl Fn(u32) -> u32) -> Result<Self, (ViolationKind, String)> {
         let unsupported = |text: String| Err((ViolationKind::Unsupported, format!("VG: {text}")));
         let (control, format) = (state(CONTROL), state(TARGET_FORMAT));
@@ -107,12 +107,12 @@ impl Target {
         })
     }
 
-    /// The tag of its address.
+    /// The tag of the target's address.
     pub fn tag(&self) -> u32 {
         self.address & TAG
     }
 
-    /// Fills a rectangle. `bus` puts the tag to addresses. Returns the pixels written.
+    /// Fills a rectangle. `bus` adds the tag to addresses. Returns the number of pixels written.
     pub fn fill(&self, rectangle: Rectangle, bus: &mut dyn Bus) -> u64 {
         let right = (rectangle.left + rectangle.width).min(self.width);
         let bottom = (rectangle.top + rectangle.height).min(self.height);
@@ -136,12 +136,12 @@ impl Target {
     }
 }
 
-/// A colour (`0xAABBGGRR`) as the other cores' states have it.
+/// Converts a color from `0xAABBGGRR` to the form of the other cores' states.
 pub fn argb(color: u32) -> u32 {
     color & 0xff00_ff00 | (color & 0xff) << 16 | (color >> 16) & 0xff
 }
 
-/// Bytes of a pixel, and a colour (`0xAABBGGRR`) as one, for a format: 565 and 8888, by their orders.
+/// Bytes per pixel, and a color (`0xAABBGGRR`) converted to the format: 565 and 8888, in their channel orders.
 fn pixel(format: u32, color: u32) -> Option<(u32, u32)> {
     let [red, green, blue, alpha] = color.to_le_bytes();
     Some(match format {
@@ -163,7 +163,7 @@ const fn align(value: u64, to: u64) -> u64 {
     value.div_ceil(to) * to
 }
 
-/// Where the tessellator writes for a path, and where VG reads.
+/// Buffers that the tessellator writes for a path, and those that VG reads.
 pub fn tessellation(state: impl Fn(u32) -> u32) -> [[Place; 3]; 2] {
     let height = u64::from(state(TS_SIZE) >> 16);
     let places = |first: u32, stride: u32| {
@@ -179,7 +179,7 @@ pub fn tessellation(state: impl Fn(u32) -> u32) -> [[Place; 3]; 2] {
     ]
 }
 
-/// Where the target lies, and the images that are used.
+/// The target and the used images.
 pub fn surfaces(state: impl Fn(u32) -> u32) -> [Place; 3] {
     let place = |address: u32, stride: u32, size: u32| {
         let (stride, size) = (state(stride), state(size));
@@ -257,7 +257,7 @@ mod tests {
         let unit = 0x0009_0004_0002_0006;
         let rectangle = Rectangle::from_unit(unit);
         assert_eq!((rectangle.left, rectangle.top), (6, 2));
-        // Two of four columns, two of nine rows.
+        // Two of four columns and two of nine rows.
         assert_eq!(target.fill(rectangle, &mut bus), 4);
         let word = |at: usize| u32::from_le_bytes(bus.bytes[at..at + 4].try_into().unwrap());
         let at = 0x1000 + 2 * 64 + 6 * 4;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The words of front end 2.0: header word in, command out. No state, no memory.
+//! Decoding of front end 2.0's words: header word in, command out. No state, no memory.
 
-/// What a header word asks for. Counts of units are of 8 bytes.
+/// A decoded command. Units are 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Stops the front end and raises an interrupt.
@@ -11,48 +11,48 @@ pub enum Command {
     },
     /// Arms the semaphore of a module.
     Semaphore {
-        /// Which.
+        /// Module number.
         module: u32,
     },
     /// Waits for the semaphore of a module.
     Stall {
-        /// Which.
+        /// Module number.
         module: u32,
     },
     /// Loads consecutive states.
     State {
         /// Word address of the first state, within its pipe.
         address: u32,
-        /// Which pipe's.
+        /// Pipe number.
         pipe: u32,
         /// Number of words.
         count: u32,
     },
     /// Data for the engine.
     Data {
-        /// Units behind the header.
+        /// Units after the header.
         units: u32,
     },
-    /// Goes on at the address in word 1.
+    /// Continues at the address in word 1.
     Fetch {
-        /// Units there.
+        /// Units at the target.
         units: u32,
     },
-    /// Goes on at the address in word 1 and comes back by RETURN.
+    /// Continues at the address in word 1 until RETURN.
     Call {
-        /// Units there.
+        /// Units at the target.
         units: u32,
     },
-    /// Comes back from a call.
+    /// Returns from a call.
     Return,
-    /// Nothing.
+    /// Does nothing.
     Nop,
-    /// Like a FETCH, perhaps.
+    /// Probably like a FETCH.
     Restart {
-        /// Units there.
+        /// Units at the target.
         units: u32,
     },
-    /// No opcode.
+    /// Not a valid opcode.
     Illegal {
         /// Bits 31:28.
         opcode: u32,
@@ -85,7 +85,7 @@ impl Command {
         }
     }
 
-    /// Length in units, header and padding included.
+    /// Length in units, including header and padding.
     pub fn units(self) -> u32 {
         match self {
             Command::State { count, .. } => (1 + count).div_ceil(2),
@@ -94,7 +94,7 @@ impl Command {
         }
     }
 
-    /// The command in words, for traces and reports.
+    /// The command as text, for traces and reports.
     pub fn describe(self, word1: u32) -> String {
         match self {
             Command::End { id } => format!("END {id}"),
