@@ -344,7 +344,7 @@ const CLEAR_2D: [(u32, &[u32]); 7] = [
 ];
 
 /// The same of the resolve engine: a fill.
-const CLEAR_3D: [(u32, &[u32]); 9] = [
+const CLEAR_3D: [(u32, &[u32]); 10] = [
     // RS.CONFIG: from and to A8R8G8B8.
     (0x1604, &[6 << 8 | 6]),
     // RS.SOURCE_STRIDE.
@@ -357,6 +357,8 @@ const CLEAR_3D: [(u32, &[u32]); 9] = [
     (0x1630, &[u32::MAX; 2]),
     // RS.CLEAR_CONTROL: one value, all bytes. RS.FILL_VALUE.
     (0x163C, &[1 << 16 | 0xFFFF, 0, 0, 0, 0]),
+    // YUV.CONFIG: off.
+    (0x1678, &[0]),
     // RS.EXTRA_CONFIG.
     (0x16A0, &[0]),
     // RS.SINGLE_BUFFER.
@@ -456,6 +458,7 @@ mod tests {
         stream::{
             lookup::PhysicalStates,
             states::cores,
+            tiler,
             words::state, //
         }, //
     };
@@ -620,6 +623,9 @@ mod tests {
                 }
                 let clear = &scrub.clears[part.pipe().index()];
                 assert!(all.starts_with(clear) && clear.ends_with(start));
+                let mut pairs = clear.chunks_exact(2);
+                let is_off = pairs.any(|pair| pair == tiler::OFF);
+                assert_eq!(is_off, part.pipe() == Pipe::Pipe3d);
                 // Before the configuration, all its targets.
                 let first = match part.pipe() {
                     Pipe::Pipe2d => CLEAR_2D[0].0,

@@ -43,10 +43,13 @@ use crate::{
         Progress, //
     },
     mmu::NO_TRANSLATIONS,
-    stream::words::{
-        self,
-        PageTables,
-        Pipe, //
+    stream::{
+        tiler,
+        words::{
+            self,
+            PageTables,
+            Pipe, //
+        }, //
     },
     sys,
     wait, //
@@ -468,6 +471,9 @@ impl<P: Payload> Ring<P> {
             if self.front.setup.engines.has(part.pipe()) && !lists.words(part).is_empty() {
                 words.put(&words::select_pipe(&self.front.caches, part.pipe()))?;
                 words.put(lists.words(part))?;
+                if part.pipe() == Pipe::Pipe3d {
+                    words.put(&tiler::OFF)?;
+                }
             }
         }
         match job.tables {

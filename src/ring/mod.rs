@@ -102,6 +102,7 @@ use crate::{
     params::Choice,
     stream::{
         checker::Engines,
+        tiler,
         words::{
             self,
             Caches,
@@ -203,6 +204,7 @@ const START_BYTES: usize = (4
     * (words::USE_TABLES_WORDS
         + (PIPES + 1) * words::SELECT_PIPE_WORDS
         + scrub::MAX_ADDRESS_WORDS
+        + tiler::OFF.len()
         + words::LINK_WORDS)
     + WAIT_LINK_BYTES)
     .next_multiple_of(64);

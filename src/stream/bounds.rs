@@ -404,7 +404,10 @@ impl Target {
             },
             TILES => {
                 self.tiler.load(state, value, in_pipe);
-                refused_if(converted || self.tiler.is_on() && !self.engines.has_yuv_tiler)
+                match converted || self.tiler.is_on() && !self.engines.has_yuv_tiler {
+                    true => Load::Refused,
+                    false => Load::Masked,
+                }
             }
             place => {
                 let place = usize::from(place);
@@ -591,6 +594,14 @@ impl Target {
         mut last_of: impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
         if self.tiler.is_on() {
+            // Mesa turns fills off before.
+            self.check_known(1 << RS_CLEAR)?;
+            if self.odd & 1 << RS_CLEAR != 0 || self.values[RS_CLEAR] & resolve::FILL != 0 {
+                return Err(self.unbounded(RS_CLEAR));
+            }
+            if self.engines.pixel_pipes > 2 {
+                return Err(Problem::Unbounded(tiler::CONFIG, self.tiler.config()));
+            }
             return self.tiler.judge(last_of);
         }
         let needed = 1 << RS_CONFIG | 1 << RS_STRIDE | 1 << RS_WINDOW | 1 << RS_CLEAR;

@@ -114,6 +114,8 @@ pub(crate) enum Fault {
     Unbounded(u32, u32),
     /// A draw without a state that bounds it, which cannot be lent.
     Missing,
+    /// A kick of the YUV tiler before the stream has loaded all of its states.
+    NoTiling,
     /// The stream leaves the YUV tiler on: its value of `YUV_CONFIG`.
     TilerOn(u32),
     /// A draw of one pipe while the other is selected.
@@ -162,7 +164,8 @@ impl Fault {
             ),
             Fault::Unbounded(address, _) => ("how far the engine goes with it is not known", Some(address)),
             Fault::Missing => ("it draws before it has loaded all states of its target and its source with that engine selected", None),
-            Fault::TilerOn(_) => ("it leaves the YUV tiler on", Some(tiler::CONFIG)),
+            Fault::NoTiling => ("it kicks the YUV tiler before it has loaded all of the tiler's states with the 3D engine selected", None),
+            Fault::TilerOn(_) => ("it leaves the YUV tiler on: load 0 after the last kick, with the 3D engine selected", Some(tiler::CONFIG)),
             Fault::Opcode => ("an opcode that is the kernel's, or unknown", None),
             Fault::Truncated => ("the command is longer than what is left of the buffer", None),
             Fault::WrongPipe => ("it draws with an engine that is not selected", None),
@@ -258,10 +261,11 @@ struct Checker<'a> {
 
 /// The target addresses of the 2D engine and of the resolve engine: for cores with one pixel pipe,
 /// and for the first pipe of others.
-const TARGETS: [u32; 3] = [
+const TARGETS: [u32; 4] = [
     state::DE_DEST_ADDRESS,
     state::RS_DEST_ADDR,
     state::RS_PIPE_DEST_ADDR,
+    tiler::TARGET_STATE,
 ];
 
 /// The bit of state `address` in [`Checker::nowhere`]. 0: it is not in [`TARGETS`].
@@ -395,7 +399,7 @@ impl Checker<'_> {
                     );
                 }
                 Err(Problem::Missing(missing)) => self.lend(missing)?,
-                Err(Problem::Unloaded) => return Err(Fault::Missing),
+                Err(Problem::Unloaded) => return Err(Fault::NoTiling),
             }
         }
         Err(Fault::Missing)
@@ -515,7 +519,10 @@ impl Checker<'_> {
                 self.draw(Pipe::Pipe3d)?;
                 // With several pixel pipes the vendor's clients load both kinds of targets, and
                 // Mesa loads those of the pipes. Which one counts if they differ is not known.
-                if address == state::RS_KICKER && !self.resolves_somewhere {
+                let target = self.target.as_ref();
+                if target.is_some_and(|target| target.tiler_left_on().is_some()) {
+                    self.draws_to(tiler::TARGET_STATE)?;
+                } else if address == state::RS_KICKER && !self.resolves_somewhere {
                     self.draws_to(self.states.resolve_target)?;
                 }
                 match address {
@@ -738,7 +745,7 @@ fn pass(
         return Err(refuse(rest, Fault::LeftArmed));
     }
     // Kicks of the next stream would start it.
-    let left_on = checker.target.and_then(|target| target.tiler_left_on());
+    let left_on = checker.target.as_ref().and_then(Target::tiler_left_on);
     if let Some(config) = left_on {
         return Err(refuse(rest, Fault::TilerOn(config)));
     }

@@ -26,7 +26,7 @@ const SUPERTILED_NEW: u32 = 1 << 27;
 const SPLIT: u32 = 1 << 30;
 
 /// `RS_CLEAR_CONTROL`: the kick is a fill.
-const FILL: u32 = 3 << 16;
+pub(crate) const FILL: u32 = 3 << 16;
 
 /// `RS_SOURCE_STRIDE`, `TS_MODE`: the tile size of tile status. It does not move pixels.
 pub(crate) const TS_MODE: u32 = 1 << 29;

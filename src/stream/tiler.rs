@@ -36,6 +36,15 @@ const TARGET: usize = 8;
 const THREE_PLANES: u32 = 0;
 const NV12: u32 = 1;
 
+/// The fields of `YUV_CONFIG`: enable, format, U and V swapped.
+const FIELDS: u32 = ENABLE | 3 << 4 | 1 << 8;
+
+/// `LOAD_STATE` that turns the tiler off.
+pub(crate) const OFF: [u32; 2] = [0x0801_0000 | CONFIG, 0];
+
+/// The target's address (a word address).
+pub(crate) const TARGET_STATE: u32 = CONFIG + TARGET as u32;
+
 const STRIDE_BITS: u32 = 0x3_FFFF;
 
 /// The tiler's states, as a stream has loaded them so far.
@@ -55,10 +64,11 @@ pub(crate) const fn is_surface(state: u32) -> bool {
 
 /// Whether `state` is the address of a plane.
 pub(crate) const fn is_read(state: u32) -> bool {
-    is_surface(state) && state != CONFIG + TARGET as u32
+    is_surface(state) && state != TARGET_STATE
 }
 
 impl Tiler {
+    /// For a stream that has not loaded anything.
     pub(crate) const fn new() -> Self {
         Self {
             values: [0; COUNT],
@@ -74,11 +84,16 @@ impl Tiler {
         let Some(to) = self.values.get_mut(place) else {
             return;
         };
-        *to = value;
         self.known = self.known & !(1 << place) | u32::from(in_pipe) << place;
         if place == 0 {
-            self.is_on = value & ENABLE != 0 || self.is_on && !in_pipe;
+            let was_on = self.is_on;
+            self.is_on = value & ENABLE != 0 || was_on && !in_pipe;
+            if was_on && !in_pipe {
+                // It may keep the value that has turned it on.
+                return;
+            }
         }
+        *to = value;
     }
 
     /// Whether a kick may start the tiler.
@@ -98,9 +113,9 @@ impl Tiler {
         mut last_of: impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
         self.check_known(1 | 1 << WINDOW)?;
-        let planes = match self.config() >> 4 & 3 {
-            THREE_PLANES => 3,
-            NV12 => 2,
+        let planes = match (self.config() & !FIELDS, self.config() >> 4 & 3) {
+            (0, THREE_PLANES) => 3,
+            (0, NV12) => 2,
             _ => return Err(self.unbounded(0)),
         };
         let window = self.values[WINDOW];

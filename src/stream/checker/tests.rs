@@ -860,6 +860,7 @@ mod cases {
         );
         // The YUV tiler: 32 x 16 pixels, of a plane at 0 and one at 0x400 to tiles at 0x800.
         let tiles = [
+            one(0x163C, 0),
             one(0x1678, 0x11),
             one(0x167C, 16 << 16 | 32),
             one(0x1680, OWN),
@@ -875,11 +876,11 @@ mod cases {
         assert_eq!(in_3d(&[tiles, &kick, &off]), Ok(()));
         assert_eq!(
             in_3d(&[tiles, &kick]),
-            Err((Fault::TilerOn(0x11), 18, Some(0x11)))
+            Err((Fault::TilerOn(0x11), 20, Some(0x11)))
         );
         assert_eq!(
-            in_3d(&[&tiles[..14], &kick, &off]),
-            Err((Fault::Missing, 14, None))
+            in_3d(&[&tiles[..16], &kick, &off]),
+            Err((Fault::NoTiling, 16, None))
         );
         // A load in the other pipe may turn it off or not.
         let to_2d = select_idle_pipe(Pipe::Pipe2d);
@@ -889,13 +890,13 @@ mod cases {
         let beyond = Fault::Beyond(state::word(0x1698), OWN + 0x800);
         assert_eq!(
             in_3d(&[tiles, &tall, &kick, &off]),
-            Err((beyond, 18, Some(OWN + 0x800)))
+            Err((beyond, 20, Some(OWN + 0x800)))
         );
         let in_place = in_place(1);
         let unbounded = Fault::Unbounded(state::word(0x1678), 0x11);
         assert_eq!(
             in_3d(&[tiles, in_place.as_flattened(), &off]),
-            Err((unbounded, 20, Some(0x11)))
+            Err((unbounded, 22, Some(0x11)))
         );
         let converted = [off[0] | FIXP, 0];
         assert!(in_3d(&[&converted]).is_err());

@@ -520,6 +520,7 @@ impl Tiling {
         stream
             .flush(Pipe::Pipe3d)
             .stall()
+            .state(state::RS_CLEAR_CONTROL, 0)
             .state(YUV_CONFIG, self.config | 1)
             .state(YUV_WINDOW_SIZE, point(self.size.0, self.size.1));
         for (state, surface) in YUV_BASES.into_iter().zip(self.surfaces) {
@@ -655,6 +656,14 @@ fn tile_yuv(paint: &mut Paint, has_kicker: bool) -> Result<()> {
         ),
         ("no plane of V", plane(three, 2, None)),
         ("no target", plane(whole, 3, None)),
+        ("a target at 0", plane(whole, 3, Some((0, 160)))),
+        (
+            "an unknown bit",
+            Tiling {
+                config: NV12 | 1 << 9,
+                ..whole
+            },
+        ),
         (
             "another format",
             Tiling {
@@ -668,6 +677,15 @@ fn tile_yuv(paint: &mut Paint, has_kicker: bool) -> Result<()> {
     }
     let result = paint.client.run(Pipe::Pipe3d, &whole.stream(true));
     refused("a tiler that stays on", result, Status::INVALID_DATA)?;
+    let mut fills = Stream::new();
+    fills
+        .raw(whole.stream(true).words())
+        .state(state::RS_CLEAR_CONTROL, 1 << 16);
+    fills
+        .state(state::RS_KICKER, state::RS_KICK)
+        .state(YUV_CONFIG, 0);
+    let result = paint.client.run(Pipe::Pipe3d, &fills);
+    refused("a fill", result, Status::INVALID_DATA)?;
     if has_kicker {
         let mut stream = Stream::new();
         stream
@@ -681,9 +699,14 @@ fn tile_yuv(paint: &mut Paint, has_kicker: bool) -> Result<()> {
         refused("a kick in place", result, Status::INVALID_DATA)?;
     }
     paint.expect(|_, _| BLANK)?;
-    // Up to the end of the planes.
+    // Up to the end of the planes; and the target of resolves does not count.
     let last = plane(whole, 0, Some((end - luma, 96)));
-    run(paint, &mut last.stream(false))?;
+    let mut stream = Stream::new();
+    for state in [state::RS_DEST_ADDR, state::RS_PIPE_DEST_ADDR] {
+        stream.state(state, 0);
+    }
+    stream.raw(last.stream(false).words());
+    run(paint, &mut stream)?;
     Ok(paint.client.device().free_contiguous(&planes)?)
 }
 

@@ -666,15 +666,18 @@ fn command_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         }
         Ok(())
     });
-    suite.test("tiler left on", move || {
-        if !has_3d(identity) {
-            bench.row("tiler left on")?;
-            return harness::skip("this core has no resolve engine");
-        }
-        bench
-            .told("tiler left on", || bench.send(&[load(0x1678), 1]))
-            .map(drop)
-    });
+    let (to_3d, fills) = ([load(0x3800), 0], [load(0x163c), 0]);
+    let (on, kick, off) = ([load(0x1678), 1], [load(0x1600), 1], [load(0x1678), 0]);
+    let tiles = [to_3d, fills, on, kick, off].concat();
+    for (name, stream) in [("tiler left on", on.to_vec()), ("half a tiling", tiles)] {
+        suite.test(name, move || {
+            if !has_3d(identity) {
+                bench.row(name)?;
+                return harness::skip("this core has no resolve engine");
+            }
+            bench.told(name, || bench.send(&stream)).map(drop)
+        });
+    }
     let draw: &[u32] = &[0x2800_0000, 1, 0, 1];
     let draw_2d: &[u32] = &[0x2000_0100, 0, 0, 0x0001_0001];
     let (own, others) = match bench.pipe() {

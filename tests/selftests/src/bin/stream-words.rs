@@ -163,7 +163,7 @@ impl Bench {
                 ];
                 values.extend([(0x1630, u32::MAX), (0x1634, u32::MAX), (0x163c, 0x1_ffff)]);
                 values.extend((0x1640..0x1650).step_by(4).map(|byte| (byte, 0)));
-                values.extend([(0x16a0, 0), (0x16b8, 0)]);
+                values.extend([(0x1678, 0), (0x16a0, 0), (0x16b8, 0)]);
                 values.extend((0x1700..0x1720).step_by(4).map(|byte| (byte, 0)));
                 (values, vec![[0x0801_0580, 1]])
             }
