@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
 #
-# What the scripts share. Source it; it runs nothing by itself.
-# Messages go to stderr: stdout belongs to each script's result.
+# Functions shared by the scripts. Source this file; it executes nothing by itself. Messages go to
+# stderr, because stdout is for each script's result.
 
-# The Linux releases that the driver has been built for.
-# shellcheck disable=SC2034 # for those who source this
+# The Linux releases that the driver was built for.
+# shellcheck disable=SC2034 # for the scripts that source this
 galcore_first=7.2 galcore_last=7.3
-# The suite of Debian's whose kernel the build environment itself can prepare.
+# The Debian suite with the kernel that the build environment itself can prepare.
 # shellcheck disable=SC2034
 galcore_backports=trixie-backports
 
-# The folder that holds everything made outside the checkout.
+# The folder of everything that is made outside the checkout.
 galcore_cache() {
 	printf '%s\n' "${XDG_CACHE_HOME:-$HOME/.cache}/galcore"
 }
 
-# The checkout this file belongs to.
+# The checkout of this file.
 galcore_top() {
 	(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 }
@@ -25,24 +25,24 @@ say() {
 	printf '%s: %s\n' "${0##*/}" "$*" >&2
 }
 
-# One sentence that says what is wrong and what mends it.
+# Prints one sentence with the error and its remedy, and exits.
 die() {
 	say "$*"
 	exit 1
 }
 
-# usage: what the head of the running script says of itself.
+# usage: prints the text at the head of the running script.
 usage() {
 	sed -n '4,/^$/s/^# \{0,1\}//p' "$0"
 }
 
-# usage_line: the forms of its command line alone.
+# usage_line: prints only the forms of its command line.
 usage_line() {
 	usage | sed -nE '/^usage:/,/^$/s/^(usage:)? *(scripts[^(]*[^( ]).*/\2/p' | sed 's/   .*//' | paste -sd';' | sed 's/;/; or /g'
 }
 
-# options_are 'OPTION...' WORD...: before anything else is done, prints the usage where
-# --help is among the words up to "--", and refuses options that are not those.
+# options_are 'OPTION...' WORD...: call this first. Prints the usage if --help is among the words
+# before "--", and refuses other options.
 options_are() {
 	local known=" $1 " word
 	shift
@@ -58,7 +58,7 @@ options_are() {
 	done
 }
 
-# no_arguments WORD...: for a script that takes none.
+# no_arguments WORD...: for a script without arguments.
 no_arguments() {
 	[ $# -eq 0 ] || refuse "$1"
 }
@@ -69,20 +69,19 @@ refuse() {
 	die "unknown $kind '$1'; usage: $(usage_line)"
 }
 
-# Is this shell inside the build environment already?
+# Is this shell already inside the build environment?
 in_env() {
 	[ -e /etc/galcore-env ]
 }
 
-# Where cargo and Kbuild put what they build from this checkout: a clone next
-# to it must not get the other's programs.
+# Key of the folder for build output of cargo and Kbuild, so that two clones do not use each
+# other's programs.
 checkout_key() {
 	galcore_top | short_hash
 }
 
-# commit_key PATH...: stands for the content of these paths of the checkout, in any
-# clone. Prints nothing where git does not have that very content: an edited tree
-# keeps what it builds to itself.
+# commit_key PATH...: prints a key of the content of these paths, equal in all clones. Prints
+# nothing if they have uncommitted changes; an edited tree keeps its build output private.
 commit_key() {
 	local top git
 	top=$(galcore_top)
@@ -91,21 +90,21 @@ commit_key() {
 	"${git[@]}" ls-tree HEAD "$@" 2>/dev/null | short_hash
 }
 
-# shared_output KIND KEY...: the folder for what was built of the content with these
-# keys; every clone finds it. Only the newest of a kind are kept.
+# shared_output KIND KEY...: prints the folder for build output of the content with these keys,
+# which all clones share. Only the newest folders of a kind are kept.
 shared_output() {
 	local kind=$1 keep=8 folder
 	shift
 	folder=$(galcore_cache)/built/$kind-$(short_hash <<<"$*")
 	mkdir -p "$folder"
 	touch "$folder"
-	# Not what another run may have begun with within the last three hours.
+	# Keeps folders from the last three hours, as another run may be using them.
 	find "${folder%/*}" -mindepth 1 -maxdepth 1 -name "$kind-*" -mmin +180 -printf '%T@ %p\n' |
 		sort -rn | tail -n +$((keep + 1)) | cut -d' ' -f2- | xargs -rd '\n' rm -rf
 	printf '%s\n' "$folder"
 }
 
-# publish FOLDER FILE...: puts copies there, each whole at any moment.
+# publish FOLDER FILE...: copies files there, each atomically.
 publish() {
 	local folder=$1 file new
 	shift
@@ -117,13 +116,13 @@ publish() {
 	done
 }
 
-# Which kernel is meant: a configuration of scripts/kernel-configs, or Debian's
-# own, debian[-SUITE][-lpae|-arm64].
+# The selected kernel: a configuration of scripts/kernel-configs, or Debian's own,
+# debian[-SUITE][-lpae|-arm64].
 kernel_choice() {
 	printf '%s\n' "${KERNEL:-armv7}"
 }
 
-# debian_suite NAME: the suite of a kernel of Debian's; fails for other names.
+# debian_suite NAME: prints the suite of a Debian kernel; fails for other names.
 debian_suite() {
 	local suite
 	case $1 in
@@ -136,7 +135,8 @@ debian_suite() {
 	printf '%s\n' "${suite:-forky}"
 }
 
-# debian_base SUITE: the suite that has the rest of the system, where SUITE has a part alone.
+# debian_base SUITE: prints the suite with the rest of the system, for a SUITE that is only a
+# part.
 debian_base() {
 	case $1 in
 	*-backports) printf '%s\n' "${1%-backports}" ;;
@@ -145,7 +145,7 @@ debian_base() {
 	esac
 }
 
-# debian_flavour NAME: Debian's name of that kernel.
+# debian_flavour NAME: prints Debian's name of that kernel.
 debian_flavour() {
 	case $1 in
 	*-lpae) echo armmp-lpae ;;
@@ -154,7 +154,7 @@ debian_flavour() {
 	esac
 }
 
-# debian_arch NAME: Debian's architecture of that kernel.
+# debian_arch NAME: prints Debian's architecture of that kernel.
 debian_arch() {
 	case $1 in
 	*-arm64) echo arm64 ;;
@@ -162,12 +162,14 @@ debian_arch() {
 	esac
 }
 
-# debian_release BUILD: what uname -r says on the kernel that scripts/kernel-debian has prepared.
+# debian_release BUILD: prints the output of uname -r on the kernel that scripts/kernel-debian has
+# prepared.
 debian_release() {
 	sed -nE 's/.*KERNELRELEASE=([^ ]+).*/\1/p' "$1/galcore-make"
 }
 
-# user_emulator ROOT ARCH: that root's program that runs those of Debian's architecture.
+# user_emulator ROOT ARCH: prints the path of that root's emulator for programs of Debian's
+# architecture.
 user_emulator() {
 	case $2 in
 	arm64) printf '%s\n' "$1/usr/bin/qemu-aarch64" ;;
@@ -175,7 +177,7 @@ user_emulator() {
 	esac
 }
 
-# gnu_triple ARCH: how the cross compiler for Debian's architecture begins its name.
+# gnu_triple ARCH: prints the name prefix of the cross compiler for Debian's architecture.
 gnu_triple() {
 	case $1 in
 	arm64) echo aarch64-linux-gnu ;;
@@ -183,12 +185,12 @@ gnu_triple() {
 	esac
 }
 
-# kernel_arch BUILD: the kernel's own name of the architecture of that build folder.
+# kernel_arch BUILD: prints the kernel's name of the architecture of that build folder.
 kernel_arch() {
 	if grep -q '^CONFIG_ARM64=y' "$1/.config"; then echo arm64; else echo arm; fi
 }
 
-# kernel_image BUILD: the path of what boots.
+# kernel_image BUILD: prints the path of the bootable image.
 kernel_image() {
 	case $(kernel_arch "$1") in
 	arm64) printf '%s\n' "$1/arch/arm64/boot/Image" ;;
@@ -196,7 +198,7 @@ kernel_image() {
 	esac
 }
 
-# run_in_env NAME ARGS...: go on as scripts/NAME inside the environment.
+# run_in_env NAME ARGS...: continues as scripts/NAME inside the environment.
 run_in_env() {
 	local name=$1
 	shift
@@ -204,7 +206,7 @@ run_in_env() {
 		GALCORE_INSIDE=1 exec "$(galcore_top)/scripts/env" "$(galcore_top)/scripts/$name" "$@"
 }
 
-# run_in_debian SUITE NAME ARGS...: go on as scripts/NAME in a root of that suite.
+# run_in_debian SUITE NAME ARGS...: continues as scripts/NAME in a root of that suite.
 run_in_debian() {
 	local suite=$1 name=$2
 	shift 2
@@ -212,8 +214,8 @@ run_in_debian() {
 		GALCORE_INSIDE=1 exec "$(galcore_top)/scripts/env" --debian "$suite" "$(galcore_top)/scripts/$name" "$@"
 }
 
-# run_with_compilers SUITE NAME ARGS...: go on as scripts/NAME where that suite's compilers are. Those
-# of the environment's own backports are its own.
+# run_with_compilers SUITE NAME ARGS...: continues as scripts/NAME in the root with that suite's
+# compilers. For the environment's own backports, this is the environment itself.
 run_with_compilers() {
 	if [ "$1" = "$galcore_backports" ]; then
 		shift
@@ -223,14 +225,14 @@ run_with_compilers() {
 	fi
 }
 
-# galcore_version: that of CHANGELOG.md; of a commit that has no such tag, one before it that sorts by time.
-# $GALCORE_VERSION goes before both.
+# galcore_version: prints $GALCORE_VERSION if it is set, else the version in CHANGELOG.md. For a
+# commit without that tag, prints an earlier version that sorts by time.
 galcore_version() {
 	local top version commit
 	top=$(galcore_top)
 	version=$(sed -nE 's/^## ([0-9.]+).*/\1/p' "$top/CHANGELOG.md" | head -n 1)
 	[ -n "$version" ] || die "CHANGELOG.md has no line '## VERSION'"
-	# Short, as names of files are not to be long.
+	# Short, to keep file names short.
 	commit=$(git -C "$top" log -1 --format=%cd --date=format:%y%m%d%H%M 2>/dev/null) || commit=
 	if [ -n "$commit" ] && ! git -C "$top" tag --points-at HEAD | grep -qxF "v$version"; then
 		version=$version~git$commit
@@ -238,21 +240,21 @@ galcore_version() {
 	printf '%s\n' "${GALCORE_VERSION:-$version}"
 }
 
-# First 12 digits of the SHA-256 of standard input: part of folder names.
+# The first 12 digits of the SHA-256 of standard input, for folder names.
 short_hash() {
 	sha256sum | cut -c1-12
 }
 
-# free_gib DIR: whole GiB that can still be written below DIR.
+# free_gib DIR: prints the whole GiB of free space below DIR.
 free_gib() {
 	local kib
 	kib=$(df -Pk "$1" | awk 'NR == 2 { print $4 }')
 	printf '%s\n' $((kib / 1048576))
 }
 
-# namespace: the words for unshare by which this user has mounts of its own: as root, as
-# root of a user namespace with a range of ids, or, where newuidmap or the range is
-# missing, with one id alone. Fails where none of them works.
+# namespace: prints the options for unshare that give this user private mounts: as root, as root
+# of a user namespace with a range of ids, or, if newuidmap or the range is missing, with a single
+# id. Fails if none of them works.
 namespace() {
 	local words
 	for words in --mount '--mount --map-root-user --map-auto' '--mount --map-root-user'; do
@@ -265,12 +267,12 @@ namespace() {
 	return 1
 }
 
-# Has this user only one id there?
+# Does this user have only one id there?
 has_one_id() {
 	[ "$(namespace)" = '--mount --map-root-user' ]
 }
 
-# as_root CMD...: CMD with mounts of its own, as root or as a namespace's.
+# as_root CMD...: runs CMD with private mounts, as root or as root of a namespace.
 as_root() {
 	local words
 	words=$(namespace) || return
@@ -278,20 +280,19 @@ as_root() {
 	unshare "${words[@]}" -- "$@"
 }
 
-# The root's files belong to ids that an ordinary user cannot remove alone.
-# --one-file-system: never reach through a mount.
+# An ordinary user alone cannot remove the root's files, which belong to other ids.
+# --one-file-system: never cross a mount.
 remove_tree() {
 	[ ! -e "$1" ] || as_root rm -rf --one-file-system "$1" || rm -rf --one-file-system "$1"
 }
 
-# run_logged LABEL LOG CMD...: CMD with its output in LOG, and its progress on
-# stderr: every second in place on a terminal, else a line each 15 seconds.
-# Returns CMD's status. progress_line LOG, where the caller defines it, says
-# how far it is; else the log's last line does.
+# run_logged LABEL LOG CMD...: runs CMD with its output in LOG and its progress on stderr: every
+# second in place on a terminal, otherwise a line every 15 seconds. Returns CMD's status. The
+# progress is the output of progress_line LOG if the caller defines it, or the log's last line.
 run_logged() {
 	local label=$1 log=$2 start=$SECONDS status=0 last=0 job
 	shift 2
-	# A process group of its own, so that an interrupt can end all of it.
+	# A separate process group, so that an interrupt ends all of it.
 	set -m
 	"$@" >"$log" 2>&1 </dev/null &
 	job=$!

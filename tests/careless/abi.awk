@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Turns the facts of a generation (tests/abi/NAME.txt, and the base that it names) into a C header
-# of its own: structures with what lies between fields as padding, sizes, numbers of commands,
-# values. HAS_STRUCTURE_FIELD, CMD_NAME and VALUE_NAME are there where the generation has them; dots
-# and brackets in a name are underscores.
+# Converts the facts of a generation (tests/abi/NAME.txt, and its base) into a C header:
+# structures with padding between the fields, sizes, command numbers, and values.
+# HAS_STRUCTURE_FIELD, CMD_NAME and VALUE_NAME are defined if the generation has them. Dots and
+# brackets in names become underscores.
 #
 # usage: awk -f abi.awk ../abi/4.0.0.txt
 
 FNR == 1 { folder = FILENAME; sub(/[^\/]*$/, "", folder) }
 { take($0) }
 
-# One line; those of a base come first, and later ones take their place.
+# Parses one line. Lines of the base come first, and later lines override them.
 function take(line,    word, count, file, base) {
 	count = split(line, word)
 	if (word[1] == "base") {
@@ -51,7 +51,7 @@ function take(line,    word, count, file, base) {
 	}
 }
 
-# A member takes its fields along.
+# Removing a member removes its fields.
 function drop(kind, what,    key, part) {
 	delete fields[kind, what]
 	delete numbers[kind, what]
@@ -65,7 +65,7 @@ function drop(kind, what,    key, part) {
 	}
 }
 
-# The fields of a structure, by their places: sorted[1] and so on; returns how many.
+# Sorts the fields of a structure by offset: sorted[1] and so on. Returns their number.
 function sort(kind, prefix,    key, part, n, at, fact) {
 	n = 0
 	for (key in fields) {
@@ -85,13 +85,13 @@ function place_of(fact,    part) {
 	return part[2] + 0
 }
 
-# Pads up to offset, and declares what lies there.
+# Pads up to offset, and declares the field there.
 function put(struct_, field, offset, length_, element,    plain, moved) {
 	plain = field
 	gsub(/[][.]+/, "_", plain)
 	pad(offset)
 	moved = ""
-	# In programs of few bits words of features come before the fields that follow.
+	# In programs with few bits, feature words come before the later fields.
 	if (features != "" && struct_ == "QueryChipIdentity" && offset >= 12) {
 		moved = " + 32 * ABI_MOVES"
 		if (offset == 12) {
@@ -105,7 +105,8 @@ function put(struct_, field, offset, length_, element,    plain, moved) {
 				struct_, field)
 	if (element == "")
 		element = 4
-	# Where the interface of a record begins: its command. What comes of it from its union on.
+	# Only the start of a record's interface is declared: its command. The part from the union on
+	# comes from the interface.
 	if (field == "iface") {
 		print "\tuint32_t iface;"
 		length_ = 4
@@ -142,7 +143,7 @@ function structure(struct_,    n, count, part) {
 	       checks, has
 }
 
-# All of it: in some generations a part of the header follows the union.
+# The whole interface. In some generations, a part of the header follows the union.
 function interface(    n, count, part, end) {
 	print "struct abi_interface {"
 	at = 0
@@ -157,7 +158,7 @@ function interface(    n, count, part, end) {
 	}
 	pad(union_at)
 	print "\tunion {"
-	# The profiler's are larger than the union of a build without it.
+	# The profiler's members are larger than the union of a build without profiler.
 	for (n = 1; n <= count_of_members; n++)
 		if (order[n] in size && order[n] !~ /^gc[so]/ && size[order[n]] + 0 <= end - union_at)
 			printf "\t\tstruct abi_%s %s;\n", order[n], order[n]

@@ -38,7 +38,7 @@ void flush(struct painter *painter)
 	state(painter, 0x380c, painter->engine == ENGINE_2D ? 8 : 3);
 }
 
-/* Destination, raster operation, clipping: the same for what fills and what copies. */
+/* Destination, raster operation, and clipping: the same for fills and copies. */
 static void destination(struct painter *painter, uint32_t target, uint32_t command)
 {
 	state(painter, 0x1228, target);
@@ -65,7 +65,7 @@ static void draw_2d(struct painter *painter, struct rect rect)
 		state(painter, 0, 0);
 }
 
-/* Addresses and window of the resolve engine. */
+/* Sets addresses and window of the resolve engine. */
 static void resolve(struct painter *painter, uint32_t from, uint32_t to, uint32_t width,
 		    uint32_t height)
 {
@@ -73,7 +73,7 @@ static void resolve(struct painter *painter, uint32_t from, uint32_t to, uint32_
 	state(painter, 0x160c, STRIDE);
 	state(painter, 0x1614, STRIDE);
 	if (painter->pixel_pipes == 2) {
-		/* Each does half of the rows. */
+		/* Each pipe processes half of the rows. */
 		height /= 2;
 		state(painter, 0x16c0, from);
 		state(painter, 0x16c4, from);
@@ -127,7 +127,7 @@ void fill(struct painter *painter, uint32_t target, struct rect rect, uint32_t c
 void copy(struct painter *painter, uint32_t source, struct rect from, uint32_t target, uint32_t x,
 	  uint32_t y)
 {
-	/* It may have been drawn just now. */
+	/* The source may have been drawn just before. */
 	flush(painter);
 	wait_for_pixels(painter);
 	if (painter->engine == ENGINE_2D) {
@@ -167,7 +167,7 @@ void soft_copy(const uint32_t *source, struct rect from, uint32_t *target, uint3
 
 struct rect any_rect(enum engine engine)
 {
-	/* The resolve engine's windows are made of pieces of this size. */
+	/* Windows of the resolve engine are multiples of this size. */
 	const uint32_t wide = engine == ENGINE_2D ? 1 : 16, high = engine == ENGINE_2D ? 1 : 8;
 	const uint32_t columns = WIDTH / wide, rows = HEIGHT / high;
 	struct rect rect;

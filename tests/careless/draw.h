@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Pictures of a few rectangles, in commands and in plain software. */
+/* Pictures of a few rectangles, as commands and in software. */
 #include "library.h"
 
 #define WIDTH 128u
@@ -16,7 +16,7 @@ struct stream {
 	uint32_t words[2048];
 };
 
-/* What the stream draws with. */
+/* State of drawing into a stream. */
 struct painter {
 	enum engine engine;
 	unsigned int pixel_pipes;
@@ -24,15 +24,15 @@ struct painter {
 };
 
 void fill(struct painter *painter, uint32_t target, struct rect rect, uint32_t colour);
-/* By the resolve engine: another fill where the last one was, with all states but the colour. */
+/* With the resolve engine: repeats the last fill with another color. Loads no other states. */
 void fill_again(struct painter *painter, uint32_t colour);
 void copy(struct painter *painter, uint32_t source, struct rect from, uint32_t target, uint32_t x,
 	  uint32_t y);
-/* What belongs behind all that is drawn. */
+/* Commands that must follow all drawing. */
 void flush(struct painter *painter);
 
 void soft_fill(uint32_t *target, struct rect rect, uint32_t colour);
 void soft_copy(const uint32_t *source, struct rect from, uint32_t *target, uint32_t x, uint32_t y);
 
-/* A rectangle that any engine draws, somewhere. */
+/* A random rectangle that any engine can draw. */
 struct rect any_rect(enum engine engine);

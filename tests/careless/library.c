@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A client library of one generation, whose structures ABI names: a header that abi.awk has made.
- * LIBRARY is what it is called.
+ * A client library of one generation. ABI is the name of the header with the structures, which
+ * abi.awk generated; LIBRARY is the name of the library.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,7 +27,7 @@ const struct library LIBRARY = {
 
 #else
 
-/* As the vendor's libraries have it in a program of 32 bits: the sign goes into the high half. */
+/* Like the vendor's libraries in a 32-bit program: sign-extended to 64 bits. */
 #define PTR(pointer) ((uint64_t)(int64_t)(intptr_t)(pointer))
 #define POINTER(field) ((void *)(uintptr_t)(field))
 
@@ -40,15 +40,15 @@ const struct library LIBRARY = {
 #define OBJECT_COMMANDS 0x42444d43u
 #define OBJECT_CONTEXT 0x54585443u
 
-/* What the ioctl itself has refused. */
+/* Added to the errno of a failed ioctl. */
 #define ERRNO 1000
 
 #define INTERFACE 30000
 
-/* The driver's own: the name of a generation. */
+/* This driver's own request: selects a generation by name. */
 #define SAY _IOW('G', 1, char[16])
 
-/* The first of the list are told apart by what their programs do. */
+/* The driver recognizes the first generations of the list by their programs' behavior. */
 #define IS_SILENT (ABI_PLACE >= 16)
 
 #if defined(CMD_BOTTOM_HALF_UNLOCK_VIDEO_MEMORY)
@@ -59,14 +59,14 @@ const struct library LIBRARY = {
 #define unlock_record abi_UnlockVideoMemory
 #endif
 
-/* Types behind those of surfaces: the first is memory for commands. */
+/* Types after those of surfaces: the first is command memory. */
 #if defined(VALUE_SURF_NUM_TYPES)
 #define TYPE_COMMAND VALUE_SURF_NUM_TYPES
 #endif
 
 /*
- * Up to 5.0.11 the driver's table of cores has the first one at 0, and a program that knows of one
- * core alone says nothing.
+ * Up to 5.0.11, the driver's table of cores has the first one at index 0, and a program that
+ * knows only one core leaves the field unset.
  */
 #if defined(HAS_header_hardwareType) && !defined(HAS_header_coreIndex)
 #define MAY_LEAVE_HARDWARE 1
@@ -74,14 +74,14 @@ const struct library LIBRARY = {
 #define MAY_LEAVE_HARDWARE 0
 #endif
 
-/* From 4.0.0 to 4.6.9 signals are numbers of all processes, and nobody looks whose one is. */
+/* From 4.0.0 to 4.6.9, signal numbers are global, and the process is not checked. */
 #if ABI_ARGUMENT == 32 && !defined(CMD_RELEASE_VIDEO_MEMORY)
 #define MAY_LEAVE_PROCESS 1
 #else
 #define MAY_LEAVE_PROCESS 0
 #endif
 
-/* The status, or what the ioctl itself says. */
+/* Returns the status, or the errno of the ioctl. */
 static int send_as_it_is(struct session *s, struct abi_interface *i, uint32_t command)
 {
 #if ABI_ARGUMENT == 16
@@ -111,7 +111,7 @@ static int call(struct session *s, struct abi_interface *i, uint32_t command)
 	return send_as_it_is(s, i, command);
 }
 
-/* Whatever was on the stack. */
+/* Fills the request with random data, like an uninitialized variable. */
 static void begin(struct abi_interface *i)
 {
 	scribble(i, sizeof(*i));
@@ -170,7 +170,7 @@ static int query_identity(struct session *s)
 	TELL(IDENTITY_INSTRUCTIONS, instructionCount);
 #endif
 #ifdef CMD_QUERY_CHIP_OPTION
-	/* What the last call has left is there still. */
+	/* The data of the last call is still in the structure. */
 	MUST(call(s, &i, CMD_QUERY_CHIP_OPTION));
 #endif
 	MUST(call(s, &i, CMD_GET_BASE_ADDRESS));
@@ -182,7 +182,7 @@ static int query(struct session *s)
 	return query_memory(s) || query_identity(s) ? -1 : 0;
 }
 
-/* Which core, as a library asks for the one that it wants. */
+/* Selects a core, like a library that needs a certain engine. */
 static int choose(struct session *s)
 {
 #ifdef HAS_ChipInfo_types
@@ -216,9 +216,9 @@ static int choose(struct session *s)
 	return 0;
 }
 
-/* Where LOCK does not map. */
+/* For generations where LOCK does not map. */
 #ifndef HAS_LockVideoMemory_op
-/* A pool that has a handle is mapped once in a process, for all of its sessions. */
+/* A pool with a handle is mapped once per process, for all of its sessions. */
 static struct {
 	pthread_mutex_t mutex;
 	pid_t process;
@@ -230,7 +230,7 @@ static int map_by_handle(struct session *s)
 {
 	struct abi_interface i;
 
-	/* A child's, not its parent's. */
+	/* This is a child process; the mapping belongs to its parent. */
 	if (mapped.process != getpid()) {
 		mapped.process = getpid();
 		mapped.sessions = 0;
@@ -270,7 +270,7 @@ static int unmap_by_handle(struct session *s)
 
 static int map_pool(struct session *s)
 {
-	/* Where there is room. */
+	/* A free address range. */
 	void *const wish = WISH(0x90000000u);
 	int result;
 
@@ -339,7 +339,7 @@ static int allocate(struct session *s, struct memory *m, uint32_t bytes, enum po
 			     pool);
 }
 
-/* The parts of LOCK and UNLOCK, where a library says which it wants. */
+/* Parts of LOCK and UNLOCK, if a library selects them. */
 enum { PART_LOCK = 1, PART_MAP = 2, PART_UNLOCK = 4, PART_UNMAP = 8 };
 
 static int lock_parts(struct session *s, struct memory *m, uint32_t parts)
@@ -369,7 +369,7 @@ static int lock(struct session *s, struct memory *m)
 #ifdef HAS_LockVideoMemory_op
 	in_parts = any() % 3 == 0;
 #endif
-	/* Nothing at all, then one behind the other. */
+	/* No part, then one part after the other. */
 	if (in_parts ? lock_parts(s, m, 0) || lock_parts(s, m, PART_LOCK) ||
 			       lock_parts(s, m, PART_MAP) :
 		       lock_parts(s, m, PART_LOCK | PART_MAP))
@@ -520,7 +520,7 @@ static int cache(struct session *s, const struct memory *m, enum cache what)
 
 static int signal_command(struct session *s, struct abi_interface *i, uint32_t command)
 {
-	/* gcvUSER_SIGNAL_CREATE, DESTROY, SIGNAL, WAIT: 0 to 3 in all generations. */
+	/* gcvUSER_SIGNAL_CREATE, DESTROY, SIGNAL, WAIT are 0 to 3 in all generations. */
 	i->u.UserSignal.command = command;
 	return call(s, i, CMD_USER_SIGNAL);
 }
@@ -559,7 +559,7 @@ static int wait_signal(struct session *s, int32_t signal, uint32_t milliseconds)
 	return signal_command(s, &i, 3);
 }
 
-/* Records in memory that goes as soon as the call is back. */
+/* Records in memory that is freed right after the call. */
 static struct abi_gcsQUEUE *records(const struct event *events, unsigned int number)
 {
 	struct abi_gcsQUEUE *first = take((number + !number) * sizeof(*first));
@@ -645,7 +645,7 @@ static int commit_queue(struct session *s, const struct event *events, unsigned 
 	return 0;
 }
 
-/* Waits for all that the session has committed. */
+/* Waits for all commits of the session. */
 static int idle(struct session *s)
 {
 	const struct event done = { .kind = EVENT_SIGNAL, .signal = s->done };
@@ -656,7 +656,7 @@ static int idle(struct session *s)
 	return 0;
 }
 
-/* Memory for commands, of the kind that drivers of the generation run. */
+/* Allocates command memory of the kind that the generation's drivers execute. */
 static int command_memory(struct session *s, struct memory *m, uint32_t *handle)
 {
 #if defined(CMD_RELEASE_VIDEO_MEMORY) && defined(CMD_ALLOCATE_VIRTUAL_COMMAND_BUFFER)
@@ -753,7 +753,7 @@ static void put_record(struct abi_gcsSTATE_DELTA_RECORD *records, uint32_t *coun
 	records[n].data = value;
 }
 
-/* Puts into a delta what has been loaded since the last one. */
+/* Adds the states loaded since the last delta to a delta. */
 static void collect(struct session *s, unsigned int which)
 {
 	struct abi_gcsSTATE_DELTA *delta = s->deltas[which].delta;
@@ -764,7 +764,7 @@ static void collect(struct session *s, unsigned int which)
 		put_record(s->deltas[which].records, &count, s->states_loaded[n].address,
 			   s->states_loaded[n].value);
 	delta->recordCount = count;
-	/* From 6.2 on one more, so that none can be told from no change. */
+	/* From 6.2 on the number is one larger, to distinguish zero elements from no change. */
 	if (s->elements)
 #ifdef HAS_header_coreIndex
 		delta->elementCount = s->elements + 1;
@@ -773,7 +773,7 @@ static void collect(struct session *s, unsigned int which)
 #endif
 }
 
-/* What has changed. */
+/* The delta with all changes. */
 static uint64_t delta(struct session *s)
 {
 	struct abi_gcsSTATE_DELTA *delta = s->deltas[s->current].delta;
@@ -797,7 +797,7 @@ static uint64_t delta(struct session *s)
 	return PTR(delta);
 }
 
-/* After a COMMIT, which may have switched contexts. */
+/* Called after a COMMIT, which may have switched contexts. */
 static int let_go_of_delta(struct session *s, int has_switched)
 {
 #ifdef HAS_gcsSTATE_DELTA_refCount
@@ -808,7 +808,7 @@ static int let_go_of_delta(struct session *s, int has_switched)
 	if ((int32_t)delta->refCount > 0) {
 		s->previous = s->current;
 		s->has_previous = 1;
-		/* Those that the driver has let go of are gone. */
+		/* Frees the deltas that the driver has released. */
 		for (n = 0; n < MOST_DELTAS; n++) {
 			delta = s->deltas[n].delta;
 			if (delta && (int32_t)delta->refCount <= 0)
@@ -819,7 +819,8 @@ static int let_go_of_delta(struct session *s, int has_switched)
 		if (s->current == s->previous)
 			return because("the driver keeps all of %u deltas", MOST_DELTAS);
 	} else {
-		/* The driver has not seen it: it goes with what the driver has, or with the next one. */
+		/* The driver did not take it: add its records to the delta that the driver has, or to the next
+		 * one. */
 		drop_delta(s, s->current);
 		if (!s->has_previous)
 			return 0;
@@ -829,7 +830,7 @@ static int let_go_of_delta(struct session *s, int has_switched)
 	s->elements = 0;
 #else
 	drop_delta(s, s->current);
-	/* Else it goes on collecting. */
+	/* Without a switch, the states are collected further. */
 	if (has_switched) {
 		s->states_count = 0;
 		s->elements = 0;
@@ -860,7 +861,7 @@ static int attach(struct session *s)
 
 	if (command_memory(s, &s->states, &s->states_handle))
 		return -1;
-	/* 32 bytes for a pipe switch, one state, room for a LINK. */
+	/* 32 bytes for a pipe switch, one state, and space for a LINK. */
 	words = s->states.words;
 	for (n = 0; n < 12; n++)
 		words[n] = any();
@@ -881,7 +882,7 @@ static int attach(struct session *s)
 	return 0;
 }
 
-/* Says what it is. */
+/* Selects the generation. */
 static int say(int fd)
 {
 	char name[16] = ABI_NAME;
@@ -891,7 +892,7 @@ static int say(int fd)
 	return 0;
 }
 
-/* A library of another build is none: what follows would be anything. */
+/* Rejects the version of another build, whose interface would be incompatible. */
 static int is_own_version(struct session *s)
 {
 #ifdef CMD_VERSION
@@ -924,7 +925,7 @@ static int start(struct session *s, enum engine engine, int fd)
 		return -1;
 	if (manner != PLAIN && is_own_version(s))
 		return -1;
-	/* The pool is mapped before anything is asked of the cores. */
+	/* The pool is mapped before the first question about the cores. */
 	if (query_memory(s))
 		return -1;
 #ifndef HAS_LockVideoMemory_op
@@ -992,7 +993,7 @@ static void use_elements(struct session *s, unsigned int count)
 }
 
 #ifndef CMD_ATTACH
-/* The context's buffer as the next commands find the states. */
+/* Writes the context's buffer with the states that the next commands find. */
 static void rewrite_states(struct session *s)
 {
 	struct abi_gcoCONTEXT *context = s->own_context;
@@ -1011,7 +1012,8 @@ static void rewrite_states(struct session *s)
 }
 #endif
 
-/* Describes commands of bytes bytes from start on, in the generation's way, and sends them. */
+/* Describes and sends the commands from start on, with this number of bytes, in the generation's
+ * format. */
 static int send(struct session *s, uint32_t start, uint32_t bytes, enum entry entry,
 		const struct event *events, unsigned int number)
 {
@@ -1024,7 +1026,7 @@ static int send(struct session *s, uint32_t start, uint32_t bytes, enum entry en
 #endif
 #if !defined(HAS_Commit_subCommit_context)
 	struct abi_gcoCMDBUF on_stack, *b = &on_stack;
-	/* On the stack, or in memory of its own. */
+	/* On the stack or in separate memory. */
 	struct abi_gcoCMDBUF *apart = take(sizeof(*apart));
 
 	if (s->commits % 2)
@@ -1065,7 +1067,8 @@ static int send(struct session *s, uint32_t start, uint32_t bytes, enum entry en
 	i.engine = 0;
 #endif
 #if defined(HAS_Commit_subCommit_context)
-	/* What one author writes by name, others leave as it was: no core is of several here. */
+	/* Some authors set these fields by name, and others leave them unset. No core here is one of
+	 * several. */
 	i.u.Commit.subCommit_coreId = 0;
 	i.u.Commit.subCommit_delta = delta(s);
 	i.u.Commit.subCommit_context = s->context;
@@ -1090,7 +1093,7 @@ static int send(struct session *s, uint32_t start, uint32_t bytes, enum entry en
 	i.u.Commit.queue = number ? PTR(queue) : 0;
 #ifdef HAS_Commit_commandBuffers
 	{
-		/* Arrays of 64-bit words, one a core; the single fields name them. */
+		/* Arrays of 64-bit words, one per core; the single fields point to them. */
 		uint64_t one;
 
 		one = s->context;
@@ -1149,7 +1152,7 @@ static int send(struct session *s, uint32_t start, uint32_t bytes, enum entry en
 static int commit(struct session *s, const uint32_t *words, unsigned int count, enum entry entry,
 		  const struct event *events, unsigned int number)
 {
-	/* Flush of the engine before, wait for it, select. */
+	/* Flush of the previous engine, wait, select. */
 	const uint32_t select[] = { 0x08010e03, 3,     0x08010e02, 0x701,
 				    0x48000000, 0x701, 0x08010e00, 1 };
 	const uint32_t back[] = { 0x08010e03, 8,     0x08010e02, 0x701,
@@ -1183,7 +1186,7 @@ static int commit(struct session *s, const uint32_t *words, unsigned int count, 
 	return send(s, start, n, entry, events, number);
 }
 
-/* Words that may mean something, in place of what calls have. */
+/* Random but plausible words, in place of the real arguments. */
 #define SCRATCH_BYTES 16384u
 
 static uint64_t word(const char *scratch)
@@ -1213,7 +1216,7 @@ static uint64_t word(const char *scratch)
 
 static void put_words(void *to, size_t bytes, const char *scratch)
 {
-	/* Words of both sizes, at places of both. */
+	/* 32-bit and 64-bit words, at multiples of 4. */
 	char *at = to;
 
 	while (bytes >= 4) {
@@ -1226,13 +1229,13 @@ static void put_words(void *to, size_t bytes, const char *scratch)
 	}
 }
 
-/* Less than most, or more than there can be. */
+/* Less than most, or more than can exist. */
 static uint32_t some(uint32_t most)
 {
 	return any() % 8 ? any() % most : -(any() % 0x10000000);
 }
 
-/* What would take nothing but time, or all of the memory, stays small. */
+/* Limits values that would only take time, or all of the memory. */
 static void restrain(struct abi_interface *i, uint32_t command, const char *scratch)
 {
 	(void)scratch;
@@ -1305,7 +1308,7 @@ static int fuzz(unsigned int calls, uint32_t *statuses)
 	for (n = 0; n < SCRATCH_BYTES / 512; n++)
 		memcpy(scratch + any() % (SCRATCH_BYTES / 64) * 64, &marks[any() % 2], 4);
 	for (n = 0; n < calls; n++) {
-		/* One more than there are. */
+		/* One more than the number of commands. */
 		const uint32_t command = any() % (CMD_LAST + 2);
 		struct abi_interface i;
 		int status;
@@ -1322,7 +1325,7 @@ static int fuzz(unsigned int calls, uint32_t *statuses)
 		status = send_as_it_is(s, &i, command);
 		if (status == ERRNO + ENOTTY)
 			*statuses |= 1u << 31;
-		/* The register of a core that is off; nothing that could be read. */
+		/* A register of a core that is off; unreadable memory. */
 		else if (status == 11 || status == 13)
 			*statuses |= 1u << (status + 16);
 		else if (status <= 0 && status >= -26)
@@ -1331,7 +1334,7 @@ static int fuzz(unsigned int calls, uint32_t *statuses)
 			return because("command %u: %d", command, status);
 	}
 	give_back(scratch, SCRATCH_BYTES);
-	/* With what calls have given. */
+	/* Also closes the descriptors that calls returned. */
 	close_range(s->fd, ~0u, 0);
 	return 0;
 }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What programs do that are careless, but reasonable, by a library of each generation: pictures, by
- * the 2D engine and by the resolve engine, in every kind of memory; calls in unusual orders; threads;
- * processes that fork. Every pixel is compared with plain software.
+ * Tests of careless but reasonable programs, with a client library for each generation: pictures
+ * drawn with the 2D engine and the resolve engine, in every kind of memory; calls in unusual
+ * orders; threads; processes that fork. Every pixel is compared with a software rendering.
  *
- * With --random the same calls come at random from several threads, for so long in each generation;
- * with --fuzz all commands of each generation with payloads at random, so many in all.
+ * With --random, several threads make the same calls in random order, for this time in each
+ * generation. With --fuzz, all commands of each generation are sent with random payloads, this
+ * many in total.
  *
- * --named PROGRAM:GENERATION:VERSION is a program that the module's parameters name, to speak the
- * generation and be answered the version.
+ * --named PROGRAM:GENERATION:VERSION describes a program in the module's parameters, which must
+ * use this generation and get this version as the answer.
  *
- * Generations that only their names tell from others do the main part of that, and with --all as
- * much as the others.
+ * Generations that only their name distinguishes run only the main part of the tests; with --all,
+ * they run all tests.
  *
  * usage: careless [--all] [--named PROGRAM:GENERATION:VERSION]...
  *        careless --random MILLISECONDS
@@ -36,11 +37,11 @@
 #define FOREVER 20000u
 #define THREADS 4
 
-/* What the board has, whatever a generation can tell of it. */
+/* Properties of the board, even if a generation cannot report them. */
 static struct {
 	uint32_t model;
 	int has_2d, has_3d;
-	/* One core has both. */
+	/* One core has both engines. */
 	int has_both;
 	uint32_t identity[2][IDENTITY_WORDS];
 } board;
@@ -79,14 +80,16 @@ void scribble(void *memory, size_t bytes)
 }
 
 /*
- * What a generation is taken for by what its programs ask. Nothing that a program of these sends is
- * another's: their identities differ, which are asked for before that would show. Documentation/
- * generations.md says what is lost of them, and how a user says what they are.
+ * The generation that the driver detects from a program's requests. Requests of these programs
+ * never conflict with the detected generation, except in the identity, which the programs ask for
+ * before the driver could notice. Documentation/generations.md describes what these programs
+ * lose, and how a user can select the generation.
  */
 static const struct {
 	const char *name, *taken, *on_gc600;
 } alike[] = {
-	/* What Dove's are as long as nothing tells; its programs' signals and contexts do. */
+	/* Without any difference, programs of dove_old are taken for Dove's; their signals and contexts
+	 * differ. */
 	{ "dove_old", "v2", "dove_old" },
 	{ "v2", "v2", "dove_old" },
 	{ "4.1.0", "4.0.0", "4.0.0" },
@@ -103,7 +106,7 @@ static const char *taken_for(const char *name)
 	return name;
 }
 
-/* Whether its identity is another's. */
+/* Whether its identity is that of another generation. */
 static int has_lost_identity(const char *name)
 {
 	if (strcmp(name, "dove") == 0 || strcmp(name, "dove_old") == 0)
@@ -141,7 +144,7 @@ static enum entry an_entry(enum engine engine)
 	return any() % (board.has_both ? 3 : 2);
 }
 
-/* A surface, and what it should look like. */
+/* A surface and its expected pixels. */
 struct surface {
 	struct memory memory;
 	uint32_t *soft;
@@ -184,7 +187,7 @@ static int make_own_surface(struct session *s, struct surface *surface, int is_w
 	return l->cache(s, &surface->memory, CACHE_FLUSH);
 }
 
-/* Gives a surface back: what is left of it goes into a queue, as events of the returned number. */
+/* Frees a surface. The remaining work goes into a queue, as events; returns their number. */
 static int drop_surface(struct session *s, struct surface *surface, struct event *events)
 {
 	const struct library *l = s->library;
@@ -209,7 +212,7 @@ static int drop_surface(struct session *s, struct surface *surface, struct event
 	return n;
 }
 
-/* The same, with an end. */
+/* Frees a surface and waits for the end. */
 static int end_surface(struct session *s, struct surface *surface)
 {
 	const struct library *l = s->library;
@@ -279,7 +282,7 @@ static void copy_both(struct painter *p, struct surface *from, struct surface *t
 	soft_copy(from->soft, rect, to->soft, x, y);
 }
 
-/* Clears, rectangles, copies, in a few commits; the last one with a signal. */
+/* Clears, rectangles, and copies, in a few commits; the last one has a signal. */
 static int draw(struct session *s, struct surface *source, struct surface *target)
 {
 	const struct rect all = { 0, 0, WIDTH, HEIGHT };
@@ -356,16 +359,16 @@ static int pictures(const struct library *l, enum engine engine)
 	return l->stop(s);
 }
 
-/* Commits what is drawn, and has the context remember the states that it has loaded. */
+/* Commits the drawing, and records the loaded states in the context. */
 static int submit_and_remember(struct session *s, struct painter *p)
 {
 	const struct event done = { .kind = EVENT_SIGNAL, .signal = s->done };
-	/* FE_VERTEX_ELEMENT_CONFIG: three floats from 0 to 12, two from 12 to 20. */
+	/* FE_VERTEX_ELEMENT_CONFIG: three floats at bytes 0 to 12, two at 12 to 20. */
 	const uint32_t element[] = { 0x0c003008, 0x140c2008 };
 	const uint32_t *words = p->stream.words;
 	unsigned int n;
 
-	/* Nothing that is drawn here has vertices, but the program has had them. */
+	/* This drawing uses no vertices, but the program had some before. */
 	if (s->commits == 0) {
 		for (n = 0; n < 2; n++) {
 			p->stream.words[p->stream.count++] = 0x08010000 | (0x600 / 4 + n);
@@ -378,7 +381,7 @@ static int submit_and_remember(struct session *s, struct painter *p)
 	for (n = 0; n < p->stream.count; n += 2) {
 		const uint32_t address = (words[n] & 0xffff) * 4;
 
-		/* The resolve engine's, but for its start. */
+		/* All states of the resolve engine except its start. */
 		if (words[n] >> 27 == 1 && address > 0x1600 && address < 0x1800)
 			s->library->remember(s, address, words[n + 1]);
 	}
@@ -389,7 +392,7 @@ static int submit_and_remember(struct session *s, struct painter *p)
 	return 0;
 }
 
-/* Two contexts in turn: what one has loaded once, it finds again. */
+/* Two contexts in turn: states loaded in one context are still there later. */
 static int contexts(const struct library *l)
 {
 	const struct rect all = { 0, 0, WIDTH, HEIGHT }, corner = { 16, 8, 32, 16 };
@@ -416,7 +419,7 @@ static int contexts(const struct library *l)
 		fill_both(p, &b, corner);
 		if (submit_and_remember(&second, p))
 			return -1;
-		/* Addresses, strides, window: as they were. */
+		/* Addresses, strides, and window are unchanged. */
 		p = painter(ENGINE_3D);
 		fill_again(p, colour);
 		soft_fill(a.soft, all, colour);
@@ -429,7 +432,7 @@ static int contexts(const struct library *l)
 	return l->stop(&second) || l->stop(&first) ? -1 : 0;
 }
 
-/* What a program commits, it may give back at once, and hear of later. */
+/* A program may free memory right after the commit, with a signal for later. */
 static int gives_back_early(struct session *s)
 {
 	const struct library *l = s->library;
@@ -445,7 +448,7 @@ static int gives_back_early(struct session *s)
 	fill_both(p, &source, any_rect(p->engine));
 	copy(p, source.memory.address, all, target.memory.address, 0, 0);
 	soft_copy(source.soft, all, target.soft, 0, 0);
-	/* From 5.0.11 on the source is given back before it is used. */
+	/* From 5.0.11 on, the source is released before its use. */
 	n = l->releases ? drop_surface(s, &source, events) : 0;
 	if (n < 0)
 		return -1;
@@ -463,7 +466,7 @@ static int gives_back_early(struct session *s)
 	return look("the target", &target) || end_surface(s, &target) ? -1 : 0;
 }
 
-/* Locked twice, given back once in between, and used all the same. */
+/* Locks memory twice, unlocks it once in between, and still uses it. */
 static int locks_twice(struct session *s, enum pool pool)
 {
 	const struct library *l = s->library;
@@ -489,7 +492,7 @@ static int locks_twice(struct session *s, enum pool pool)
 	return end_surface(s, &target) || end_surface(s, &source) ? -1 : 0;
 }
 
-/* Freed while it is locked, and drawn to until it is unlocked. */
+/* Frees memory while it is locked, and draws to it until the unlock. */
 static int frees_locked(struct session *s)
 {
 	const struct library *l = s->library;
@@ -500,7 +503,7 @@ static int frees_locked(struct session *s)
 	if (make_surface(s, &source, POOL_DEFAULT) || make_surface(s, &target, POOL_VIRTUAL))
 		return -1;
 	status = l->release(s, &target.memory);
-	/* Contexts came with drivers that wait. */
+	/* The drivers that have contexts also wait. */
 	if (l->has_contexts && status)
 		return because("freed while locked: %d", status);
 	if (!l->has_contexts && status == 0)
@@ -532,16 +535,16 @@ static int orders(const struct library *l)
 	if (l->start(s, an_engine(), -1) || gives_back_early(s) || locks_twice(s, POOL_SYSTEM) ||
 	    (l->counts_locks && locks_twice(s, POOL_VIRTUAL)) || frees_locked(s))
 		return -1;
-	/* The same queue twice, with records that are none. */
+	/* Sends the same queue twice, with invalid records. */
 	memcpy(events, done, sizeof(done));
 	events[1].signal = s->done;
 	if (l->queue(s, events, 3) || l->queue(s, events, 3))
 		return -1;
 	if (l->wait(s, s->done, FOREVER))
 		return because("the records behind an unknown one do not run");
-	/* The second signal, if it came later. */
+	/* Consumes the second signal, if it came later. */
 	l->wait(s, s->done, 10);
-	/* Nothing at all. */
+	/* Empty queue, empty commit. */
 	if (l->queue(s, NULL, 0) || l->commit(s, NULL, 0, ENTRY_NAMED, NULL, 0))
 		return -1;
 	if (l->wait(s, 0x7fffffff, 10) == 0)
@@ -554,7 +557,7 @@ static int orders(const struct library *l)
 struct worker {
 	pthread_t thread;
 	const struct library *library;
-	/* Of another thread's session, or -1. */
+	/* Descriptor of another thread's session, or -1. */
 	int fd;
 	uint32_t seed;
 	unsigned int milliseconds;
@@ -585,7 +588,7 @@ static void *work(void *argument)
 	return NULL;
 }
 
-/* Runs body in threads: half of them on one file. */
+/* Runs body in threads. Half of them share one file. */
 static int in_threads(struct session *s, void *(*body)(void *), unsigned int milliseconds)
 {
 	struct worker workers[THREADS];
@@ -618,7 +621,7 @@ static int threads(const struct library *l)
 	return l->stop(s);
 }
 
-/* Memory that any thread does anything with; the lock is for the description alone. */
+/* Memory that all threads use in any way. The lock protects only the descriptions. */
 #define SHARED 8
 static struct memory shared[SHARED];
 static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -641,7 +644,7 @@ static void put_shared(unsigned int which, struct memory memory)
 	pthread_mutex_unlock(&shared_lock);
 }
 
-/* One call of any kind, by right or not: whoever is refused has asked for it. */
+/* Makes one call of any kind, valid or not. The driver may refuse it. */
 static void any_call(struct session *s)
 {
 	const struct library *l = s->library;
@@ -726,7 +729,7 @@ static void *call_anything(void *argument)
 		s, any() % 2 && board.has_3d ? ENGINE_3D : an_engine(), worker->fd);
 	while (worker->result == 0 && now() < end)
 		any_call(s);
-	/* What a session has of its own is as it was: nobody else had its handles. */
+	/* The session's own objects must be unchanged: no other thread had their handles. */
 	if (worker->result == 0)
 		worker->result = worker->library->stop(s);
 	memcpy(worker->reason, reason, sizeof(reason));
@@ -755,8 +758,8 @@ static int at_random(const struct library *l, unsigned int milliseconds)
 }
 
 /*
- * In a process of its own: a thread loses the node that another one has put its own in the place of,
- * and what a process has lost is there as long as it, for its views keep the file open.
+ * Runs in a separate process: threads overwrite each other's nodes and leak them. The leaks last
+ * until the process ends, because its views keep the file open.
  */
 static int at_random_apart(const struct library *l, unsigned int milliseconds)
 {
@@ -779,7 +782,7 @@ static int at_random_apart(const struct library *l, unsigned int milliseconds)
 	return WEXITSTATUS(status) ? because("see above") : 0;
 }
 
-/* A child has its parent's files, memory that was mapped for the GPU, and a library of its own. */
+/* The child has its parent's files and GPU mappings, and starts its own library. */
 static int forks(const struct library *l)
 {
 	struct session session, *s = &session, own;
@@ -795,7 +798,7 @@ static int forks(const struct library *l)
 	if (child < 0)
 		return because("no process");
 	if (child == 0) {
-		/* Whatever that answers. */
+		/* Any answer is acceptable. */
 		l->query(s);
 		if (l->start(&own, an_engine(), -1) ||
 		    pool_picture(&own, POOL_VIRTUAL, POOL_DEFAULT)) {
@@ -803,7 +806,7 @@ static int forks(const struct library *l)
 			fflush(stdout);
 			_exit(1);
 		}
-		/* What it has taken goes with it. */
+		/* Its resources are freed with it. */
 		_exit(0);
 	}
 	if (picture(s, &source, &target))
@@ -815,7 +818,8 @@ static int forks(const struct library *l)
 	return l->stop(s);
 }
 
-/* Its registers, instructions and so on are the core's, or it is known that they are not. */
+/* Checks that registers, instructions and so on are those of the core, unless the generation is
+ * known to lose them. */
 static int is_identity_true(const struct library *l, enum engine engine)
 {
 	struct session session, *s = &session;
@@ -823,7 +827,7 @@ static int is_identity_true(const struct library *l, enum engine engine)
 
 	if (l->start(s, engine, -1))
 		return -1;
-	/* Who names no core is told of the first one. */
+	/* A program that cannot select a core gets the identity of the first one. */
 	for (n = 0; n < IDENTITY_WORDS && (l->names_cores || board.has_both); n++)
 		if (s->identity_has & 1u << n && s->identity[n] != board.identity[engine][n] &&
 		    !has_lost_identity(l->name))
@@ -832,7 +836,7 @@ static int is_identity_true(const struct library *l, enum engine engine)
 	return l->stop(s);
 }
 
-/* What the driver has made of the process's requests. */
+/* Checks the generation that the driver detected for the process. */
 static int is_taken_right(const struct library *l)
 {
 	const char *wanted = l->is_silent ? l->name : taken_for(l->name);
@@ -888,7 +892,7 @@ static int probe(void)
 	return l->stop(&s);
 }
 
-/* What the driver says of its memory, as remarks. */
+/* Prints the driver's memory statistics as comments. */
 static void tell_memory(void)
 {
 	static const char *const files[] = { "/proc/driver/gc", "/sys/kernel/debug/gc/vidmem",
@@ -906,7 +910,7 @@ static void tell_memory(void)
 	}
 }
 
-/* All of the pool but little can be had. */
+/* Checks that almost the whole pool can be allocated. */
 static int is_all_back(void)
 {
 	const struct library *l = named("6.4.11");
@@ -925,7 +929,7 @@ static int is_all_back(void)
 	return l->stop(s);
 }
 
-/* Ends unless the driver answers its own version, and draws. */
+/* Exits unless the driver answers with its own version; draws otherwise. */
 static int insists(const struct library *l)
 {
 	struct session session, *s = &session;
@@ -978,7 +982,8 @@ static int end_of(pid_t child)
 	return WEXITSTATUS(status);
 }
 
-/* A process of its own, since one process has one library: what it has been taken for, it stays. */
+/* Runs in a separate process: a process has one library, and the driver keeps the generation that
+ * it detected. */
 static void all_apart(const struct library *l)
 {
 	pid_t child;
@@ -1000,7 +1005,7 @@ static void all_apart(const struct library *l)
 	number += tests_of(l);
 }
 
-/* Draws again and again as soon as the other one does, too; in a process of its own. */
+/* Draws repeatedly, in a separate process, after the other process is also ready. */
 static int draw_beside(const struct library *l, unsigned int rounds, int ready, int go)
 {
 	struct session session, *s = &session;
@@ -1023,7 +1028,7 @@ struct beside {
 	int ready;
 };
 
-/* program: NULL is this one. Nothing but its two ends of pipes stays with it. */
+/* program: NULL means this program. The new process has only its two pipe ends. */
 static struct beside draws(const char *program, const char *generation, int go)
 {
 	struct beside beside = { .process = -1, .ready = -1 };
@@ -1045,7 +1050,7 @@ static struct beside draws(const char *program, const char *generation, int go)
 	return beside;
 }
 
-/* Programs of two generations at once; of two widths, where program is the other's. */
+/* Programs of two generations at the same time, of two widths if program has the other one. */
 static int at_once(const char *program, const char *first, const char *second)
 {
 	const char *const names[] = { first, second };
@@ -1059,7 +1064,7 @@ static int at_once(const char *program, const char *first, const char *second)
 	both[1] = draws(program, second, go[0]);
 	for (n = 0; n < 2; n++)
 		started += read(both[n].ready, bytes, 1) == 1;
-	/* One alone has no sense: it reads nothing then. */
+	/* A single program would be useless. Without a byte, it ends. */
 	if (started == 2 && write(go[1], bytes, 2) != 2)
 		result = because("the pipe takes nothing");
 	close(go[1]);
@@ -1072,7 +1077,7 @@ static int at_once(const char *program, const char *first, const char *second)
 	return result;
 }
 
-/* The 32-bit form of a 64-bit program, beside it; "" where there is none. */
+/* Path of the 32-bit build of a 64-bit program, in the same folder; "" if there is none. */
 static const char *narrow_form(void)
 {
 	static char path[300];
@@ -1110,7 +1115,7 @@ static void two_at_once(const char *narrow)
 	}
 }
 
-/* A program that the module's parameters name, and the same by another name. */
+/* A program that the module's parameters name, and the same under another name. */
 static int is_named(const char *description)
 {
 	char name[16], generation[16];
@@ -1131,7 +1136,7 @@ static int is_named(const char *description)
 		return because("any program is answered its version");
 	if (strncmp(reason, "VERSION", 7))
 		return -1;
-	/* As a library that ends, and with it its file. */
+	/* Closes the file, like a library that exits. */
 	close(s->fd);
 	prctl(PR_SET_NAME, name);
 	if (l->start(s, an_engine(), -1) || pool_picture(s, POOL_DEFAULT, POOL_VIRTUAL))
@@ -1157,7 +1162,7 @@ static void named_apart(const char *description)
 	report("by parameter", description, result > 0 ? because("see above") : result);
 }
 
-/* Commands of a generation with anything in them, then a picture. */
+/* Commands of a generation with random contents, then a picture. */
 static int fuzz(const struct library *l, unsigned int calls)
 {
 	const unsigned int calls_of_a_file = 250;
@@ -1178,7 +1183,7 @@ static int fuzz(const struct library *l, unsigned int calls)
 	return l->stop(s);
 }
 
-/* What it has mapped by chance keeps a file open until the process ends. */
+/* Random mappings keep a file open until the process ends. */
 static int fuzz_apart(const struct library *l, unsigned int calls)
 {
 	pid_t child;
@@ -1214,7 +1219,7 @@ static int draw_alone(const char *generation, unsigned int rounds)
 	return result != 0;
 }
 
-/* Tests the programs that the arguments name, unless they are only counted; returns how many. */
+/* Tests the programs named in the arguments, or only counts them. Returns their number. */
 static unsigned int test_named(int count, char **arguments, int is_counted)
 {
 	unsigned int found = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory for what calls point to: in high places; with nothing behind it, so that nobody reads more
- * than there is; and gone as soon as it is given back.
+ * Memory for structures that calls point to: at high addresses, followed by an unmapped page to
+ * detect reads beyond the end, and unmapped as soon as it is freed.
  */
 #include <stdlib.h>
 #include <sys/mman.h>

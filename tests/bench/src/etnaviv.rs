@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The peer: the kernel's own driver for this hardware, etnaviv, on the same GPU in the same boot, through the ioctls
-//! that its clients use (`include/uapi/drm/etnaviv_drm.h` of the kernel); and galcore's node that has the same ioctls.
+//! The other driver: etnaviv, the kernel's own driver for this hardware, on the same GPU in the same boot, through
+//! the ioctls of its clients (`include/uapi/drm/etnaviv_drm.h` of the kernel). Also galcore's node with the same
+//! ioctls.
 //!
-//! etnaviv's rows have the names of those of galcore that they compare with. The node's have `node-` before that.
+//! etnaviv's rows have the names of the galcore rows that they compare with. The node's rows have the prefix `node-`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -27,12 +28,12 @@ use crate::operations::plan;
 use crate::operations::sixteen;
 use crate::operations::IN_FLIGHT;
 
-/// How long it may take to unload galcore.
+/// Time limit for unloading galcore.
 const UNLOAD_LIMIT: Duration = Duration::from_secs(10);
-/// Deadline of waits: seconds of the monotonic clock, far away.
+/// Deadline of waits: seconds of the monotonic clock in the distant future.
 const NEVER: u64 = 1 << 30;
 
-/// A file, a command stream of one NOP, and the requests that submit it and wait for its fence.
+/// A file, a command stream of one NOP, and the requests that submit the stream and wait for its fence.
 struct Submits {
     device: Etnaviv,
     _stream: Box<[u32; 2]>,
@@ -55,7 +56,7 @@ impl Submits {
         })
     }
 
-    /// The number of the submission's fence.
+    /// Submits the stream. Returns the number of the submission's fence.
     fn submit(&mut self) -> Result<u32> {
         self.submit.send(self.device.file()).context("GEM_SUBMIT")?;
         Ok(self.submit.words[0])
@@ -88,7 +89,8 @@ pub fn ours(meter: &mut Meter) -> Result<()> {
     Ok(())
 }
 
-/// All rows of the peer, whose modules are in `folder`, in the order of their names. galcore is not loaded afterwards.
+/// All rows of etnaviv. Its modules are in `folder` and load in the order of their names. galcore is unloaded
+/// afterwards.
 pub fn all(meter: &mut Meter, folder: &Path) -> Result<()> {
     unload()?;
     etnaviv::expect_breaches()?;
@@ -172,8 +174,8 @@ fn contexts(meter: &mut Meter) -> Result<()> {
     )
 }
 
-/// What a client does with a buffer for the processor: GEM_NEW, CPU_PREP to write, CPU_FINI, GEM_CLOSE. It has pages
-/// then, but no address of the GPU's, nor one of the client's.
+/// A client's operations on a buffer for the processor: GEM_NEW, CPU_PREP to write, CPU_FINI, GEM_CLOSE. The buffer
+/// gets pages, but no GPU address and no address in the client.
 fn memory(meter: &mut Meter) -> Result<()> {
     const WRITE_COMBINED: u32 = 0x2_0000;
     const PREP_WRITE: u32 = 2;

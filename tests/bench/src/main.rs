@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Measures on the virtual board what the driver's operations cost: `make bench` runs it there.
+//! Measures the cost of the driver's operations on the virtual board: `make bench` runs it there.
 //!
-//! With `-icount` it counts retired instructions, else it measures time. The results go to `results.json` in the
-//! current folder, what is being done to stderr.
+//! With `-icount` it counts retired instructions; otherwise it measures time. The results are in `results.json` of
+//! the current folder, and progress messages on stderr.
 
 mod counter;
 mod etnaviv;
@@ -20,13 +20,13 @@ use serde::Serialize;
 use meter::Cost;
 use meter::Meter;
 
-/// Where the results go.
+/// File for the results.
 const RESULTS: &str = "results.json";
 
-/// Where the kernel's symbols go, for a profile.
+/// File for the kernel's symbols, for a profile.
 const SYMBOLS: &str = "kallsyms";
 
-/// What is left behind.
+/// The results.
 #[derive(Serialize)]
 struct Results {
     galcore: Vec<Cost>,

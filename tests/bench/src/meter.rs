@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Measuring: an operation many times over, and what its samples come to.
+//! Measurement: repeats an operation and computes statistics of the samples.
 
 use std::time::Duration;
 use std::time::Instant;
@@ -12,54 +12,55 @@ use serde::Serialize;
 
 use crate::counter::Counter;
 
-/// How long the last interrupt's end and the freeing of memory may take before the GPU's counters are read.
+/// Time for the end of the last interrupt and for freeing memory before the GPU's counters are read.
 const SETTLE: Duration = Duration::from_millis(30);
 
-/// How late behind the last event the GPU's interrupts come while instructions are counted, in microseconds. A guest
-/// that waits has then gone idle, and what is to be in flight at once is, and has one interrupt, however busy the host
-/// is: else what an operation comes to would depend on where in it the interrupt happens to arrive.
+/// Delay of the GPU's interrupts after the last event while instructions are counted, in microseconds. With the
+/// delay, a waiting guest is always idle, and simultaneous submissions are really in flight together and share one
+/// interrupt, however busy the host is. Without it, the cost of an operation would depend on the time at which the
+/// interrupt arrives.
 pub const LATE: u32 = 3000;
 
-/// How often an operation is done before it is measured, however quick that is to be: caches of the kernel's allocators,
-/// page tables and predicted sizes are warm then, and the driver looks no longer at which generation a file's first 250
-/// requests are of.
+/// Number of repetitions before the measurement, even for fast runs. They warm the caches of the kernel's allocators,
+/// page tables, and predicted sizes, and the driver stops checking which generation a file's first 250 requests
+/// belong to.
 const WARM: usize = 256;
 
-/// How long an operation is repeated while it is profiled, in the guest's time.
+/// Time for which an operation is repeated while it is profiled, in guest time.
 const PROFILED: Duration = Duration::from_secs(1);
 
-/// The samples' order statistics, and the mean over all that happened.
+/// Order statistics of the samples, and the overall mean.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
-    /// Half of the samples are not above this.
+    /// Half of the samples are not above this value.
     pub median: u64,
-    /// The least.
+    /// The smallest sample.
     pub least: u64,
-    /// 9 of 10 are not above this.
+    /// 9 of 10 samples are not above this value.
     pub most: u64,
-    /// All samples together with what went on between them (the freeing of memory behind the GPU, say), for each.
+    /// The mean per operation, including work between the samples, such as freeing memory after the GPU is done.
     pub mean: u64,
 }
 
-/// What an operation costs.
+/// The cost of an operation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cost {
-    /// Name, unique.
+    /// Unique name.
     pub name: String,
-    /// What it is.
+    /// Description.
     pub title: String,
-    /// Samples.
+    /// Number of samples.
     pub samples: usize,
-    /// Instructions retired, user space and kernel; none where the processor does not count them.
+    /// Retired instructions in user space and kernel. `None` if the processor does not count them.
     pub instructions: Option<Figures>,
-    /// Nanoseconds; none where instructions are counted.
+    /// Nanoseconds. `None` if instructions are counted.
     pub wall: Option<Figures>,
-    /// Accesses to the GPU's registers and interrupts, on average.
+    /// Average register accesses and interrupts of the GPU.
     #[serde(flatten)]
     pub gpu: Option<Gpu>,
 }
 
-/// What the GPU counts for one operation.
+/// The GPU's counters for one operation.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Gpu {
     /// Register reads.
@@ -70,30 +71,30 @@ pub struct Gpu {
     pub interrupts: f64,
 }
 
-/// How an operation is measured.
+/// Parameters of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Name, unique.
+    /// Unique name.
     pub name: &'static str,
-    /// Samples to take.
+    /// Number of samples to take.
     pub samples: usize,
-    /// Operations in one sample.
+    /// Operations per sample.
     pub per: u64,
-    /// If the GPU takes part: how late its interrupts come, in microseconds; see [`LATE`].
+    /// Delay of the GPU's interrupts in microseconds, if the GPU takes part: see [`LATE`].
     pub late: u32,
-    /// Whether all that the GPU counts belongs to the operation.
+    /// Whether all of the GPU's counts belong to the operation.
     pub whole: bool,
 }
 
-/// Something to be measured, in three parts of which the middle one counts.
+/// An operation with three steps. Only the middle one is measured.
 pub trait Operation {
-    /// Before each sample.
+    /// Runs before each sample.
     fn before(&mut self) -> Result<()> {
         Ok(())
     }
-    /// What is measured.
+    /// The measured step.
     fn body(&mut self) -> Result<()>;
-    /// After each sample.
+    /// Runs after each sample.
     fn after(&mut self) -> Result<()> {
         Ok(())
     }
@@ -105,7 +106,7 @@ impl<F: FnMut() -> Result<()>> Operation for F {
     }
 }
 
-/// An operation made of two: what is measured, and what follows each sample.
+/// An operation made from two functions: the measured step, and the step after each sample.
 pub struct Then<B, A>(pub B, pub A);
 
 impl<B: FnMut() -> Result<()>, A: FnMut() -> Result<()>> Operation for Then<B, A> {
@@ -118,7 +119,7 @@ impl<B: FnMut() -> Result<()>, A: FnMut() -> Result<()>> Operation for Then<B, A
     }
 }
 
-/// Counts or times, whichever this boot can.
+/// Counts instructions or measures time, whichever is possible in this boot.
 enum Clock {
     Instructions(Counter),
     Wall(Instant),
@@ -137,21 +138,21 @@ impl Clock {
 pub struct Meter {
     control: Control,
     clock: Clock,
-    /// What a sample of nothing shows.
+    /// The result of an empty sample.
     overhead: u64,
-    /// Divides the numbers of samples.
+    /// Divisor for the numbers of samples.
     quick: usize,
-    /// Whether operations are only repeated, for somebody outside who watches.
+    /// Whether operations are only repeated, for an external profiler.
     profile: bool,
     only: Option<String>,
-    /// What names of operations begin with, besides those of their plans.
+    /// Prefix for the names of operations.
     pub prefix: &'static str,
-    /// What was measured so far.
+    /// The results so far.
     pub costs: Vec<Cost>,
 }
 
 impl Meter {
-    /// Counts instructions where the processor can, else measures time.
+    /// Counts instructions if the processor can; otherwise measures time.
     pub fn new(quick: bool, profile: bool, only: Option<String>) -> Result<Self> {
         let clock = match Counter::running() {
             Ok(Some(counter)) => Clock::Instructions(counter),
@@ -176,7 +177,7 @@ impl Meter {
         Ok(meter)
     }
 
-    /// Whether an operation is to be measured.
+    /// Whether to measure an operation.
     pub fn wants(&self, name: &str) -> bool {
         self.only
             .as_ref()
@@ -205,7 +206,7 @@ impl Meter {
         .map(|offset| self.control.counter(offset))
     }
 
-    /// Repeats an operation for a while, and says so.
+    /// Repeats an operation for a while, and prints its name.
     fn repeat(&mut self, name: &str, operation: &mut dyn Operation) -> Result<()> {
         eprintln!("profile of {name}");
         let start = Instant::now();
@@ -255,7 +256,7 @@ impl Meter {
             median: order(&mut samples, 1, 2),
             least: order(&mut samples, 0, 1),
             most: order(&mut samples, 9, 10),
-            // The clock is read twice for each.
+            // Each operation includes two reads of the clock.
             mean: all.saturating_sub(2 * self.overhead * samples_taken) / (samples_taken * per),
         };
         let each = |index: usize| {
@@ -295,7 +296,7 @@ impl Meter {
     }
 }
 
-/// The sample that `part` of `whole` are below; sorts them.
+/// Sorts the samples and returns the one at position `part` of `whole`.
 fn order(samples: &mut [u64], part: usize, whole: usize) -> u64 {
     samples.sort_unstable();
     let last = samples.len().saturating_sub(1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The operations that are measured. What a client needs not do again each time is prepared before, so that what is
-//! counted is the driver and the kernel's way to it.
+//! The measured operations. Work that a client does only once is done before the measurement, so that the results
+//! include only the driver and the kernel's path to it.
 
 use std::io::Read;
 use std::io::Write;
@@ -36,10 +36,10 @@ use crate::meter::LATE;
 /// The argument that makes this program the other end of the pipe.
 pub const ECHO: &str = "--echo";
 
-/// How long a wait may take, in milliseconds.
+/// Limit for a wait, in milliseconds.
 const WAIT_LIMIT: u32 = 20_000;
 
-/// A request that is sent again and again: the input stays, the answer goes elsewhere.
+/// A request that is sent repeatedly: the input is constant, and the answer is in a separate buffer.
 struct Call {
     input: Interface,
     output: Interface,
@@ -66,12 +66,12 @@ impl Call {
         Ok(())
     }
 
-    /// Word `index` of the answer's member of the union.
+    /// Word `index` of the answer's union member.
     fn answer(&self, index: usize) -> u32 {
         word(self.output.bytes(), uapi::UNION_OFFSET + 4 * index)
     }
 
-    /// Sets word `index` of the request's member of the union.
+    /// Sets word `index` of the request's union member.
     fn ask(&mut self, index: usize, value: u32) {
         let bytes = &mut self.input.bytes_mut()[uapi::UNION_OFFSET + 4 * index..];
         if let Some(chunk) = bytes.first_chunk_mut() {
@@ -80,7 +80,7 @@ impl Call {
     }
 }
 
-/// A word of an interface: what is counted is the driver, so it is not read by the client's tables.
+/// A word of an interface. The client library's tables are not used, to measure only the driver.
 #[inline]
 fn word(bytes: &[u8], at: usize) -> u32 {
     bytes[at..]
@@ -88,16 +88,16 @@ fn word(bytes: &[u8], at: usize) -> u32 {
         .map_or(0, |chunk| u32::from_ne_bytes(*chunk))
 }
 
-/// Word of a USER_SIGNAL that is the signal's id.
+/// Word of USER_SIGNAL with the signal's id.
 const SIGNAL_ID: usize = 1;
 
-/// Word of the node's handle in every request about a node.
+/// Word with the node's handle in all requests about a node.
 const NODE: usize = 0;
 
-/// Word of ALLOCATE_LINEAR_VIDEO_MEMORY's answer that is the node's handle.
+/// Word of ALLOCATE_LINEAR_VIDEO_MEMORY's answer with the node's handle.
 const NEW_NODE: usize = 4;
 
-/// Word of UNLOCK_VIDEO_MEMORY's answer that says whether there is a second half.
+/// Word of UNLOCK_VIDEO_MEMORY's answer that shows whether a second half is necessary.
 const ASYNCHRONOUS: usize = 3;
 
 fn signal_call(device: &Device, command: u32, id: i32, wait: u32) -> Call {
@@ -111,7 +111,7 @@ fn signal_call(device: &Device, command: u32, id: i32, wait: u32) -> Call {
     Call::new(device, Command::USER_SIGNAL, &payload)
 }
 
-/// A list of one record, at a place of its own.
+/// A list with one record, at a fixed address.
 struct Record {
     words: Box<[u64; uapi::QUEUE_RECORD_SIZE / 8]>,
 }
@@ -143,15 +143,15 @@ impl Record {
     }
 }
 
-/// A command buffer that can be committed again and again, and its calls.
+/// A command buffer for repeated commits, and its requests.
 struct Commits {
     device: Device,
     buffer: Buffer,
     _record: Box<[u8; uapi::CommandBufferRecord::SIZE]>,
     _queue: Record,
-    /// With the signal.
+    /// With a signal.
     full: Call,
-    /// Without.
+    /// Without a signal.
     bare: Call,
     wait: Call,
     context: u32,
@@ -201,7 +201,7 @@ impl Commits {
         self.wait.send(&self.device)
     }
 
-    /// Gives a delta with each commit.
+    /// Adds a delta to each commit.
     fn set_delta(&mut self, delta: &Delta) {
         for call in [&mut self.full, &mut self.bare] {
             let mut commit: uapi::Commit = call.input.get();
@@ -210,7 +210,7 @@ impl Commits {
         }
     }
 
-    /// The same with another context of the same file.
+    /// Switches the commits to another context of the same file.
     fn other_context(&mut self) -> Result<()> {
         let context = self.device.attach()?.context;
         for call in [&mut self.full, &mut self.bare] {
@@ -227,19 +227,20 @@ impl Commits {
 
 impl Drop for Commits {
     fn drop(&mut self) {
-        // What is mapped holds the module, until it is freed. It is never reused before the GPU has done with it.
+        // The mapping keeps the module in use until it is freed. The GPU has completed its commands before the memory
+        // is reused.
         if let Err(error) = self.device.free_contiguous(&self.buffer) {
             eprintln!("a command buffer: {error}");
         }
     }
 }
 
-/// One NOP.
+/// A stream with one NOP.
 fn minimal() -> Stream {
     Stream::new().nop().clone()
 }
 
-/// A plan for what is done by the processor alone.
+/// A plan for an operation of the processor only.
 pub fn plan(name: &'static str, samples: usize) -> Plan {
     Plan {
         name,
@@ -250,7 +251,7 @@ pub fn plan(name: &'static str, samples: usize) -> Plan {
     }
 }
 
-/// A plan for what the GPU takes part in.
+/// A plan for an operation with the GPU.
 pub fn gpu_plan(name: &'static str, samples: usize) -> Plan {
     Plan {
         late: LATE,
@@ -258,7 +259,7 @@ pub fn gpu_plan(name: &'static str, samples: usize) -> Plan {
     }
 }
 
-/// All of them.
+/// Measures all operations.
 pub fn all(meter: &mut Meter) -> Result<()> {
     system(meter)?;
     queries(meter)?;
@@ -274,7 +275,7 @@ pub fn all(meter: &mut Meter) -> Result<()> {
     memory(meter)
 }
 
-/// What the system itself costs: the yardstick.
+/// Costs of the system itself, as a reference.
 fn system(meter: &mut Meter) -> Result<()> {
     meter.measure(plan("getppid", 2000), "getppid", || {
         ensure!(counter::parent() > 0);
@@ -304,7 +305,7 @@ fn system(meter: &mut Meter) -> Result<()> {
     Ok(())
 }
 
-/// The other end of the pipe.
+/// Runs the other end of the pipe.
 pub fn echo() -> Result<()> {
     let (mut stdin, mut stdout) = (
         std::fs::File::from(std::io::stdin().as_fd().try_clone_to_owned()?),
@@ -397,7 +398,7 @@ fn commits(meter: &mut Meter) -> Result<()> {
     )
 }
 
-/// A commit to a core that has just gone off, and what it takes to have it go off.
+/// A commit to a core that has just been powered off, and the cost of powering it off.
 fn first_commit(meter: &mut Meter) -> Result<()> {
     const OFF: u32 = 1;
     let commits = std::cell::RefCell::new(Commits::new(&minimal())?);
@@ -418,10 +419,10 @@ fn first_commit(meter: &mut Meter) -> Result<()> {
     )
 }
 
-/// Submissions at once.
+/// Number of simultaneous submissions.
 pub const IN_FLIGHT: usize = 16;
 
-/// A plan for [`IN_FLIGHT`] submissions, counted for each. They share an interrupt: see [`LATE`].
+/// A plan for [`IN_FLIGHT`] submissions; results are per submission. They share an interrupt: see [`LATE`].
 pub fn sixteen(name: &'static str) -> Plan {
     Plan {
         per: IN_FLIGHT as u64,
@@ -433,7 +434,7 @@ fn in_flight(meter: &mut Meter) -> Result<()> {
     let mut commits = (0..IN_FLIGHT)
         .map(|_| Commits::new(&minimal()))
         .collect::<Result<Vec<_>>>()?;
-    // One file, as a client has: the first one's.
+    // One file, as in a client: that of the first.
     let (first, others) = commits.split_at_mut(1);
     let first = &mut first[0];
     let device = &first.device;
@@ -495,19 +496,19 @@ fn contexts(meter: &mut Meter) -> Result<()> {
     )
 }
 
-/// A `gcsSTATE_DELTA` of 4.0.0 with its records behind it, in 32-bit words.
+/// A `gcsSTATE_DELTA` of 4.0.0, followed by its records, in 32-bit words.
 struct Delta {
     words: Box<[u32]>,
 }
 
 impl Delta {
-    /// Words in front of the records.
+    /// Words before the records.
     const HEAD: usize = 16;
-    /// The word that counts the records, and the one with their address.
+    /// The word with the number of records, and the one with their address.
     const COUNT: usize = 3;
     const RECORDS: usize = 4;
 
-    /// `count` records, for the uniforms of the vertex shader in turn.
+    /// `count` records, for consecutive uniforms of the vertex shader.
     fn new(count: u32) -> Result<Self> {
         let mut words = vec![0; Self::HEAD];
         words[Self::COUNT] = count;
@@ -525,7 +526,7 @@ impl Delta {
     }
 }
 
-/// The COMMIT that switches contexts, with deltas. Each delta is merged twice, once into each copy of its context.
+/// A COMMIT that switches contexts, with deltas. Each delta is merged twice, once into each copy of its context.
 fn switches(meter: &mut Meter) -> Result<()> {
     for (name, title, records) in [
         ("switch-0", "switch of contexts without delta, the ioctl", 0),
@@ -568,7 +569,7 @@ fn switches(meter: &mut Meter) -> Result<()> {
     Ok(())
 }
 
-/// COMMIT and wait, by several processes at once.
+/// COMMIT and wait, in several processes at the same time.
 fn clients(meter: &mut Meter) -> Result<()> {
     for (name, title, count) in [
         ("clients-1", "commit + wait, 1 other client, each", 1),
@@ -583,8 +584,8 @@ fn clients(meter: &mut Meter) -> Result<()> {
             .collect::<Result<Vec<_>>>()?;
         let plan = Plan {
             per: u64::from(CLIENT_COMMITS) * count as u64,
-            // One interrupt for a commit of each; but as a sample is long, not more of the kernel's ticks
-            // in it than must be.
+            // One interrupt for the commits of all clients. The delay is short because a sample is long and should
+            // contain few of the kernel's ticks.
             late: LATE / 3 * count as u32,
             ..gpu_plan(name, 160)
         };
@@ -604,13 +605,13 @@ fn clients(meter: &mut Meter) -> Result<()> {
     Ok(())
 }
 
-/// Commits of a client each time it is told to go.
+/// Commits of a client per start signal.
 const CLIENT_COMMITS: u32 = 16;
 
 /// The argument that makes this program such a client.
 pub const CLIENT: &str = "--client";
 
-/// Another process that commits when it is told to.
+/// A process that commits on request.
 struct Client {
     child: std::process::Child,
     to: std::process::ChildStdin,
@@ -637,7 +638,7 @@ impl Client {
     }
 }
 
-/// A client that is told by its standard input when to commit.
+/// Runs a client that commits when it receives a request on standard input.
 pub fn client() -> Result<()> {
     let (mut stdin, mut stdout) = (std::io::stdin(), std::io::stdout());
     let mut commits = Commits::new(&minimal())?;
@@ -653,13 +654,13 @@ pub fn client() -> Result<()> {
     Ok(())
 }
 
-/// The first of the vertex shader's uniforms (VS_UNIFORMS): states that only hold a value until a draw.
+/// The first uniform of the vertex shader (VS_UNIFORMS): these states only hold a value until a draw.
 const UNIFORMS: u32 = 0x5000;
 
-/// How many words of them every core has.
+/// Number of words of them on every core.
 const UNIFORM_WORDS: u32 = 4 * 168;
 
-/// A stream of `bytes` that sets states, 15 at a time.
+/// A stream of `bytes` that loads states, 15 at a time.
 fn states(bytes: usize) -> Stream {
     let mut stream = Stream::new();
     while stream.bytes() + 64 <= bytes {
@@ -681,7 +682,7 @@ fn sizes(meter: &mut Meter) -> Result<()> {
             "commit of 32 KiB of states, the ioctl",
             32 << 10,
         ),
-        // The ring's 1 MiB has room for two of these, so every other one begins at its start again.
+        // The ring of 1 MiB has space for two of these, so every other one starts at the ring's beginning again.
         (
             "commit-wrap",
             "commit of 400 KiB of states, the ring goes round, the ioctl",
@@ -708,14 +709,14 @@ fn sizes(meter: &mut Meter) -> Result<()> {
     Ok(())
 }
 
-/// Allocate, lock, unlock and free of a node.
+/// Requests to allocate, lock, unlock, and free a node.
 struct NodeCalls<'a> {
     device: &'a Device,
     allocate: Call,
     lock: Call,
     unlock: Call,
     free: Call,
-    /// The second half of an unlock, where one is asked for.
+    /// The second half of an unlock, if requested.
     record: Record,
     event: Call,
 }
@@ -765,7 +766,7 @@ impl<'a> NodeCalls<'a> {
         self.lock.send(self.device)?;
         self.unlock.send(self.device)?;
         if self.unlock.answer(ASYNCHRONOUS) != 0 {
-            // The node's handle is the first field of the member, behind the header.
+            // The node's handle is the first field of the union member, after the header.
             self.record.words[1 + uapi::UNION_OFFSET / 8] = node.into();
             self.event.send(self.device)?;
         }
@@ -808,7 +809,7 @@ fn memory(meter: &mut Meter) -> Result<()> {
     ];
     for (pool, bytes, samples, names, title) in kinds {
         let device = Device::open()?;
-        // As long as nodes are locked in it: else the driver maps it, for good.
+        // Keep the pool mapped while nodes are locked in it. Otherwise the driver maps it permanently.
         let mapped = device.map_pool()?;
         let mut live: Vec<Node> = Vec::new();
         for (name, wanted) in names.into_iter().zip([1, 1000, 10_000]) {
@@ -820,7 +821,7 @@ fn memory(meter: &mut Meter) -> Result<()> {
             }
             let mut calls = NodeCalls::new(&device, pool, bytes);
             let title = format!("{title}, {} KiB, {wanted} live", bytes >> 10);
-            // What goes on behind the GPU's back is in the mean.
+            // The mean includes deferred work.
             let operation = Then(|| calls.once(), || Ok(device.stall()?));
             let plan = match pool {
                 Pool::VIRTUAL => gpu_plan(name, samples),

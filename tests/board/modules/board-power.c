@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The virtual board's power controller: the clock and the power domain of one core. Both are bits of a
- * word of the core's control BAR (POWER in tests/control), which tells the software GPU. A node without a
- * slot is of no core: only a clock that takes rates. It stays until the machine goes, as it has no exit.
+ * The virtual board's power controller: clock and power domain of one core. Both are bits of a word in
+ * the core's control BAR (POWER in tests/control), which informs the software GPU. A node without a
+ * slot belongs to no core and is only a clock with a settable rate. The module has no exit function, so
+ * it stays loaded.
  */
 #include <linux/clk-provider.h>
 #include <linux/io.h>
@@ -25,9 +26,9 @@ struct board_power {
 	struct clk_hw clock;
 	struct dev_pm_domain domain;
 	struct device_node *node;
-	/* NULL: of no core. */
+	/* NULL if it belongs to no core. */
 	void __iomem *word;
-	/* Of the clock, in Hz; 0: its parent's. */
+	/* Clock rate in Hz; 0 means the parent's rate. */
 	unsigned long rate;
 	spinlock_t lock;
 };
@@ -38,7 +39,7 @@ static void board_power_change(struct board_power *power, u32 clear, u32 set)
 		return;
 	guard(spinlock_irqsave)(&power->lock);
 	writel((readl(power->word) & ~clear) | set, power->word);
-	/* It has arrived when this returns. */
+	/* The read completes only after the write has arrived. */
 	readl(power->word);
 }
 
@@ -58,7 +59,7 @@ static unsigned long board_power_rate(struct clk_hw *clock, unsigned long parent
 	return container_of(clock, struct board_power, clock)->rate ?: parent;
 }
 
-/* Any rate up to its parent's. */
+/* Accepts any rate up to the parent's. */
 static int board_power_round(struct clk_hw *clock, struct clk_rate_request *request)
 {
 	request->rate = min(request->rate, request->best_parent_rate);
@@ -84,7 +85,7 @@ static int board_power_suspend(struct device *dev)
 	struct board_power *power = container_of(dev->pm_domain, struct board_power, domain);
 	int error = pm_generic_runtime_suspend(dev);
 
-	/* As the kernel's generic domains have it. */
+	/* The kernel's generic power domains do the same. */
 	if (!error && dev_pm_qos_flags(dev, PM_QOS_FLAG_NO_POWER_OFF) <= PM_QOS_FLAGS_NONE)
 		board_power_change(power, POWER_DOMAIN, 0);
 	return error;
@@ -98,7 +99,7 @@ static int board_power_resume(struct device *dev)
 	return pm_generic_runtime_resume(dev);
 }
 
-/* Not a generic one: not every kernel has these. To the core's driver they are the same. */
+/* Not a generic power domain: not every kernel has these. The core's driver sees no difference. */
 static const struct dev_pm_domain board_power_domain = {
 	.ops = {
 		RUNTIME_PM_OPS(board_power_suspend, board_power_resume, NULL)
@@ -111,7 +112,7 @@ static const struct dev_pm_domain board_power_domain = {
 	},
 };
 
-/* Puts a device whose node names this power domain into it. */
+/* Adds a device to this power domain if its node refers to it. */
 static int board_power_add(struct device *dev, void *data)
 {
 	struct board_power *power = data;
@@ -124,7 +125,7 @@ static int board_power_add(struct device *dev, void *data)
 	return 0;
 }
 
-/* Maps the word of the core in the slot that the node names. */
+/* Maps the word of the core in the node's slot. */
 static int board_power_map(struct device *dev, struct board_power *power)
 {
 	struct pci_dev *gpu;
@@ -189,7 +190,7 @@ static struct platform_driver board_power_driver = {
 	},
 };
 
-/* The device, and what hangs on it, stays as it is when the machine sleeps. */
+/* Excludes the device and everything below it from system suspend. */
 static int board_power_keep_awake(struct device *dev, void *data)
 {
 	dev_pm_syscore_device(dev, true);
@@ -198,7 +199,7 @@ static int board_power_keep_awake(struct device *dev, void *data)
 
 static int __init board_power_init(void)
 {
-	/* The ports that the board tells its runner by: behind a sleep they would be deaf. */
+	/* The ports between board and runner would not work after a suspend. */
 	struct pci_dev *console = pci_get_domain_bus_and_slot(0, 0, PCI_DEVFN(CONSOLE_SLOT, 0));
 
 	if (console)

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Opens a trace by Perfetto's trace processor, as its web page does, and asks it: prints one JSON object for each
-// row of each query. `scripts/perfetto` calls it, with the folder of the page's files:
+// Opens a trace with Perfetto's trace processor, like its web page, and runs queries: prints one JSON object for each
+// row of each query. `scripts/perfetto` calls it with the folder of the page's files:
 //
 //	node query.mjs FOLDER TRACE SQL...
 //
-// The processor is a WebAssembly module behind a worker's script, which is spoken to by messages of
-// `trace_processor.proto`. Only what is used of these is made and read here.
+// The processor is a WebAssembly module inside a worker's script. Requests and answers are messages of
+// `trace_processor.proto`; this file encodes and decodes only the parts that it uses.
 
 import fs from 'node:fs';
 import path from 'node:path';
 import vm from 'node:vm';
 
 const APPEND = 1, FINALIZE = 2, QUERY = 3;
-// Bytes of a trace in one message.
+// Bytes of a trace per message.
 const CHUNK = 1 << 20;
 
 function varint(value) {
@@ -30,7 +30,7 @@ function bytes(field, content) {
 	return Buffer.concat([varint(field * 8 + 2), varint(content.length), content]);
 }
 
-// The fields of a message: [number, value], where a value is a BigInt or bytes.
+// Decodes the fields of a message as [number, value]. A value is a BigInt or bytes.
 function* fields(message) {
 	let at = 0;
 	const read = () => {
@@ -67,7 +67,7 @@ function* varints(packed) {
 	}
 }
 
-// What the processor answers, in turn.
+// The processor's answers, in order.
 const answers = [];
 let answered = null;
 function reply(stream) {
@@ -86,13 +86,13 @@ async function answer() {
 async function start(folder) {
 	const script = path.join(folder, 'engine_bundle.js');
 	const worker = {
-		// What it says of itself is no row.
+		// The processor's own messages are not rows.
 		console: { ...console, log: () => {}, warn: () => {} },
 		WebAssembly, TextDecoder, TextEncoder, performance, URL, setTimeout, clearTimeout,
 		crypto, queueMicrotask, TypeError,
 		WorkerGlobalScope: function () {},
 		location: { href: `file://${script}` },
-		// It reads its module by this.
+		// The script loads its module with this.
 		XMLHttpRequest: class {
 			open(method, url) { this.file = path.join(folder, path.basename(url)); }
 			send() { this.response = new Uint8Array(fs.readFileSync(this.file)).buffer; this.status = 200; }
@@ -102,7 +102,7 @@ async function start(folder) {
 	vm.runInNewContext(fs.readFileSync(script, 'utf8'), worker, { filename: script });
 	const port = { postMessage: reply };
 	worker.onmessage({ data: port });
-	// It makes the module at once, and is ready behind that.
+	// The script creates the module at once. It is ready after this.
 	await new Promise((resolve) => setTimeout(resolve, 0));
 	return { port, Bytes: vm.runInContext('Uint8Array', worker) };
 }
@@ -113,7 +113,7 @@ function ask(engine, method, ...more) {
 	engine.port.onmessage({ data: engine.Bytes.from(bytes(1, message)) });
 }
 
-// The rows of an answer to a query; what is wrong with it is thrown.
+// Decodes the rows of a query's answer. Throws if the answer has an error.
 function rows(result, columns, found) {
 	for (const [field, value] of fields(result)) {
 		if (field === 1)
@@ -157,7 +157,7 @@ function batch(message, columns, found) {
 }
 
 const [folder, trace, ...queries] = process.argv.slice(2);
-// The script is one line: what node prints of an error in it is no help.
+// The script is one line, so node's report of an error in it would be useless.
 process.on('uncaughtException', (error) => {
 	console.error(`trace processor: ${error?.message ?? error}`);
 	process.exit(1);

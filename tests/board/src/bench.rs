@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `scripts/board bench`: boots that measure, a table, and a file of figures.
+//! `scripts/board bench`: runs boots that measure, prints a table, and writes a file of results.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -29,18 +29,18 @@ use crate::machine::Work;
 use crate::plot;
 use crate::signals::Signals;
 
-/// How long the measuring program may take.
+/// Time limit of the measuring program.
 const LIMIT: Duration = Duration::from_secs(900);
-/// The file it leaves.
+/// The file that it writes.
 const RESULTS: &str = "results.json";
-/// What operations may cost, and what other drivers take for them.
+/// Limits for operations, and the costs of other drivers.
 const TARGETS: &str = include_str!("../../bench/targets.toml");
-/// How much runs may differ in what an operation costs: one part in so many.
+/// Tolerated difference between runs: one part in this many.
 const TOLERANCE: u64 = 100;
-/// How much more an operation may cost than was noted: one part in so many.
+/// Tolerated increase over the recorded cost of an operation: one part in this many.
 const GUARD: u64 = 50;
 
-/// What names of operations of galcore's own node of etnaviv's interface begin with.
+/// Name prefix of operations on galcore's own node with etnaviv's interface.
 pub const NODE: &str = "node-";
 
 /// Order statistics of an operation's samples.
@@ -52,7 +52,7 @@ struct Figures {
     mean: u64,
 }
 
-/// What the measuring program says of an operation.
+/// The measuring program's results for an operation.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 struct Cost {
     name: String,
@@ -65,29 +65,29 @@ struct Cost {
     interrupts: Option<f64>,
 }
 
-/// What an operation may cost and costs others.
+/// Limits and other drivers' costs of an operation.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Target {
-    /// Instructions at most.
+    /// Limit of instructions.
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<u64>,
-    /// Instructions when that was noted last: the guard's.
+    /// Instructions when last recorded. The guard uses this.
     #[serde(skip_serializing_if = "Option::is_none")]
     now: Option<u64>,
-    /// Register reads at most.
+    /// Limit of register reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     target_reads: Option<f64>,
-    /// Register writes at most.
+    /// Limit of register writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     target_writes: Option<f64>,
-    /// Instructions at most, in percent of what the kernel's own driver takes in the same boot.
+    /// Limit of instructions, in percent of the cost in the kernel's own driver in the same boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     share: Option<u64>,
-    /// Instructions of the vendor's driver.
+    /// Instructions in the vendor's driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     vendor: Option<u64>,
-    /// Instructions on the board where the others were measured, of what is no driver's.
+    /// Instructions outside any driver on the board where the others were measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     yardstick: Option<u64>,
 }
@@ -98,28 +98,28 @@ impl Cost {
     }
 }
 
-/// What the measuring program leaves.
+/// The measuring program's results.
 #[derive(Debug, Clone, Default, Deserialize)]
 struct Results {
     galcore: Vec<Cost>,
-    /// The peer's; its operations have the names of those that they stand beside.
+    /// Results of the other driver. Its operations have the same names as galcore's.
     etnaviv: Vec<Cost>,
 }
 
-/// An operation in the file of figures.
+/// An operation in the file of results.
 #[derive(Debug, Serialize)]
 struct Row {
     name: String,
     title: String,
     samples: u64,
-    /// Of each run.
+    /// Instructions in each run.
     instructions: Vec<Figures>,
     reads: Option<f64>,
     writes: Option<f64>,
     interrupts: Option<f64>,
-    /// Nanoseconds on this machine; says nothing of another.
+    /// Nanoseconds on this machine; not comparable with other machines.
     wall: Option<Figures>,
-    /// What the kernel's own driver takes for the like, in the first run.
+    /// The cost of the same operation in the kernel's own driver, in the first run.
     #[serde(skip_serializing_if = "Option::is_none")]
     etnaviv: Option<Cost>,
     #[serde(flatten)]
@@ -127,19 +127,19 @@ struct Row {
 }
 
 impl Row {
-    /// The largest and the least median of the runs.
+    /// The largest and the smallest median of the runs.
     fn spread(&self) -> Option<(u64, u64)> {
         let medians = || self.instructions.iter().map(|figures| figures.median);
         Some((medians().min()?, medians().max()?))
     }
 
-    /// Whether the runs' medians agree.
+    /// Whether the medians of the runs agree.
     fn steady(&self) -> bool {
         self.spread()
             .is_none_or(|(least, most)| most - least <= least / TOLERANCE)
     }
 
-    /// What is wrong with what it costs, beside the kernel's own driver.
+    /// An error if it costs too much compared with the kernel's own driver.
     fn excess(&self) -> Option<String> {
         let (share, (found, _)) = (self.target.share?, self.spread()?);
         let (name, theirs) = (&self.name, self.etnaviv.as_ref()?.median()?);
@@ -148,7 +148,7 @@ impl Row {
         })
     }
 
-    /// What is wrong with what it costs, beside what was noted; and whether it costs more.
+    /// An error if the cost differs from the recorded one, and whether it is higher.
     fn drift(&self) -> Option<(String, bool)> {
         let (now, (found, _)) = (self.target.now?, self.spread()?);
         let (name, most) = (&self.name, now / GUARD);
@@ -228,7 +228,7 @@ pub fn bench(tools: &Tools, arguments: &BenchArgs, signals: &Signals) -> Result<
     Ok(u8::from(is_worse || !unsteady.is_empty()))
 }
 
-/// One boot; what it found, or the exit status of a boot that went wrong.
+/// Boots once. Returns the results, or the exit status of a failed boot.
 fn measure(
     tools: &Tools,
     arguments: &BenchArgs,
@@ -237,7 +237,7 @@ fn measure(
     signals: &Signals,
 ) -> Result<std::result::Result<Results, u8>> {
     let results = out.join(RESULTS);
-    // Old figures must not pass for new ones.
+    // Do not take old results for new ones.
     if results.exists() {
         fs::remove_file(&results)
             .with_context(|| format!("cannot remove the old {}", results.display()))?;
@@ -299,7 +299,7 @@ fn read(path: &Path) -> Result<Results> {
     serde_json::from_str(&text).with_context(|| format!("{} is broken", path.display()))
 }
 
-/// What the boots found, operation by operation.
+/// The results of all boots, by operation.
 fn rows(runs: &[Results], wall: &Results) -> Result<Vec<Row>> {
     let mut targets: BTreeMap<String, Target> =
         toml::from_str(TARGETS).context("tests/bench/targets.toml")?;
@@ -334,7 +334,7 @@ fn rows(runs: &[Results], wall: &Results) -> Result<Vec<Row>> {
         .collect())
 }
 
-/// For people.
+/// Formats the results as a table.
 fn table(rows: &[Row]) -> String {
     let width = rows.iter().map(|row| row.title.len()).max().unwrap_or(0);
     let mut text = format!(
@@ -364,7 +364,7 @@ fn table(rows: &[Row]) -> String {
         let wall = row.wall.map_or(String::new(), |figures| {
             format!("{:.1}", figures.median as f64 / 1000.0)
         });
-        // Into a string: cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "{:width$} {:>11}{over} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6} {:>6} {:>6} {wall:>10}",
@@ -384,7 +384,7 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-/// What the peer does beside these, for people.
+/// Formats the comparison with the other driver as a table.
 fn peer_table(rows: &[Row]) -> String {
     let peers: Vec<(&str, &Cost)> = rows
         .iter()
@@ -404,7 +404,7 @@ fn peer_table(rows: &[Row]) -> String {
         let wall = cost.wall.map_or(String::new(), |figures| {
             format!("{:.1}", figures.median as f64 / 1000.0)
         });
-        // Into a string: cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "{title:width$} {:>12} {:>8} {:>6} {:>6} {:>6} {wall:>10}  {}",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The boards: their GPU cores, a flavour of device tree, default parameters.
+//! The boards: their GPU cores, device tree variants, and default parameters.
 
 use anyhow::bail;
 use anyhow::Result;
@@ -15,14 +15,14 @@ use crate::soc::Soc;
 /// Where the machine's RAM starts.
 const RAM_BASE: u64 = 0x4000_0000;
 
-/// Size of the RAM at the end that the kernel does not get: the contiguous pool.
+/// Size of the contiguous pool: RAM at the end that the kernel does not use.
 const POOL_MIB: u32 = 128;
 
 /// A board of the virtual machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Board {
-    /// Marvell Dove: GC600, 2D and 3D in one core.
+    /// Marvell Dove: GC600, with 2D and 3D in one core.
     Dove,
     /// i.MX6 Quad: GC2000, GC320 and GC355.
     Imx6q,
@@ -32,15 +32,15 @@ pub enum Board {
     Imx6sl,
     /// i.MX6 QuadPlus: GC3000 and its GC320, both with MMU version 2, and its GC355.
     Imx6qp,
-    /// The 3D core of the i.MX6 Quad alone.
+    /// Only the 3D core of the i.MX6 Quad.
     Gc2000,
-    /// The 3D core of the i.MX6 DualLite alone.
+    /// Only the 3D core of the i.MX6 DualLite.
     Gc880,
-    /// The 2D core of the i.MX6 alone.
+    /// Only the 2D core of the i.MX6.
     Gc320,
-    /// The 3D core of the i.MX6 QuadPlus alone, with MMU version 2.
+    /// Only the 3D core of the i.MX6 QuadPlus, with MMU version 2.
     Gc3000,
-    /// The 3D core of the i.MX8M Plus alone, with the secure MMU version 2.
+    /// Only the 3D core of the i.MX8M Plus, with the secure MMU version 2.
     Gc7000ul,
     /// i.MX6 Quad on QEMU's own machine, with the device tree of a real board.
     Sabrelite,
@@ -54,7 +54,7 @@ pub enum Board {
     Imx8mpEvk,
 }
 
-/// What the names of real boards' trees begin with, and the board with that SoC.
+/// Prefixes of real boards' tree names, and the board with that SoC.
 const SOC_OF_TREE: [(&str, Board); 5] = [
     ("imx6q-", Board::Sabrelite),
     ("imx6dl-", Board::SabreliteDl),
@@ -85,8 +85,8 @@ impl Board {
         }
     }
 
-    /// The SoC for which QEMU has a machine, and the device tree of a real board that it has unless another one is named;
-    /// none: it is a "virt" machine.
+    /// The SoC, if QEMU has a machine for it, and the default device tree, which is that of a real board. `None` for
+    /// a "virt" machine.
     pub fn real(self) -> Option<(&'static Soc, &'static str)> {
         match self {
             Board::Sabrelite => Some((&soc::IMX6, "imx6q-sabrelite")),
@@ -103,7 +103,7 @@ impl Board {
         self.real().map(|(soc, _)| soc)
     }
 
-    /// The board with the cores of the SoC that a real board's tree is for, by the tree's name.
+    /// The board with the cores of the SoC that a real board's tree describes. The tree's name selects it.
     pub fn with_real_tree(self, tree: &str) -> Result<Board> {
         let name = tree.rsplit('/').next().unwrap_or(tree);
         if self.soc().is_none() {
@@ -121,7 +121,7 @@ impl Board {
         }
     }
 
-    /// RAM in MiB unless something else is asked for.
+    /// Default RAM in MiB.
     pub fn memory(self) -> u32 {
         match self.soc() {
             Some(_) => 1024,
@@ -129,8 +129,8 @@ impl Board {
         }
     }
 
-    /// How many processors it has in tests. Two find more races, and cost a third more: QEMU stops all of them for
-    /// each page that ARM's Linux takes from the TLB.
+    /// Number of processors in tests. Two processors find more races but cost a third more time: QEMU stops all of
+    /// them for each page that ARM's Linux flushes from the TLB.
     pub fn processors(self) -> u32 {
         match self {
             Board::Dove | Board::Imx6q | Board::Imx6qp => 2,
@@ -138,7 +138,8 @@ impl Board {
         }
     }
 
-    /// Whether `make test` runs it with the kernel's checks, unless a suite says otherwise: it locks the most.
+    /// Whether `make test` uses the kernel with checks on this board, unless a suite selects a kernel. The board that
+    /// takes most locks is checked.
     pub fn is_checked(self) -> bool {
         self == Board::Imx6q
     }
@@ -159,7 +160,7 @@ impl Board {
             Board::Sabrelite => Board::Imx6q.cores(),
             Board::SabreliteDl => Board::Imx6dl.cores(),
             Board::SabreliteQp => Board::Imx6qp.cores(),
-            // Of the i.MX8M's cores the model has the Plus's; the Mini's are of these generations.
+            // The model has only the i.MX8M Plus's cores. The Mini's cores belong to these generations.
             Board::Imx8mmEvk => &[Core::Gc2000, Core::Gc320],
             Board::Imx8mpEvk => &[Core::Gc7000ul, Core::Gc520l, Core::Npu],
         }
@@ -171,14 +172,14 @@ impl Board {
         self.cores().iter().copied().zip(places.iter().copied())
     }
 
-    /// Bytes of a core's registers.
+    /// Bytes of a core's register block.
     fn register_bytes(self) -> u64 {
         let of_soc = |soc: &Soc| soc.register_bytes.into();
         self.soc().map_or(gpu_control::REGISTER_BAR_SIZE, of_soc)
     }
 
-    /// Sources of the overlays that add the cores to the machine's device tree. fdtoverlay puts each new node before
-    /// those that it has put already: what is last here is probed first.
+    /// Sources of the overlays that add the cores to the machine's device tree. fdtoverlay inserts each new node
+    /// before the earlier ones, so the driver probes the last overlay of this list first.
     pub fn overlays(self) -> &'static [&'static str] {
         const DOVE: &str = include_str!("../dts/dove.dts");
         const GC2000: &str = include_str!("../dts/gc2000.dts");
@@ -204,15 +205,15 @@ impl Board {
     }
 }
 
-/// The tree that needs an IOMMU in the machine, which a 64-bit kernel alone drives.
+/// The tree that needs an IOMMU in the machine. Only a 64-bit kernel drives the IOMMU.
 pub const BEHIND_IOMMU: &str = "behind-iommu";
 
-/// Whether the tree names places in the memory of a machine that has as much as usual.
+/// Whether the tree contains memory addresses that assume the default memory size.
 pub fn has_places(tree: &str) -> bool {
     matches!(tree, "pool-regions" | "framebuffer" | "framebuffer-large")
 }
 
-/// Source of an overlay that goes on top of a board's.
+/// Source of an extra overlay, applied after a board's overlays.
 pub fn extra_overlay(name: &str) -> Result<&'static str> {
     match name {
         "pool-regions" => Ok(include_str!("../dts/pool-regions.dts")),
@@ -229,13 +230,13 @@ pub fn extra_overlay(name: &str) -> Result<&'static str> {
     }
 }
 
-/// How the driver learns of the GPU.
+/// How the driver finds the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Binding {
     /// A `vivante,gc` node in the device tree.
     Dt,
-    /// Module parameters alone.
+    /// Module parameters only.
     Params,
 }
 
@@ -249,7 +250,8 @@ impl Binding {
     }
 }
 
-/// The pool in MiB on a machine with `memory` MiB: the kernel and its initramfs need the rest of a small one.
+/// The pool in MiB on a machine with `memory` MiB. It is smaller on a small machine, where the kernel and its
+/// initramfs need the memory.
 fn pool_mib(memory: u32) -> u32 {
     match memory {
         0..384 => POOL_MIB / 2,
@@ -257,8 +259,8 @@ fn pool_mib(memory: u32) -> u32 {
     }
 }
 
-/// MiB of memory that a machine needs whose files are `mib` MiB: for them twice, as they are unpacked, contiguous memory,
-/// the kernel, and the pool.
+/// MiB of memory that a machine needs for guest files of `mib` MiB: twice the files, because they are unpacked, plus
+/// contiguous memory, the kernel, and the pool.
 pub fn memory_for_files(mib: u64) -> u64 {
     let own = 2 * mib + u64::from(CMA_MIB) + 96;
     let pool = match own + u64::from(POOL_MIB / 2) {
@@ -268,23 +270,23 @@ pub fn memory_for_files(mib: u64) -> u64 {
     own + u64::from(pool)
 }
 
-/// MiB of contiguous memory, as the kernels' configurations have it.
+/// MiB of contiguous memory (CMA) in the kernels' configurations.
 const CMA_MIB: u32 = 64;
 
-/// MiB of RAM that the GPU reaches: what it has behind lies at 0x80000000 and above.
+/// MiB of RAM that the GPU reaches. RAM above them is at 0x80000000 and higher.
 pub const REACHED_MIB: u32 = 1024;
 
-/// MiB of RAM below 4 GiB. A machine that has more has a 64-bit kernel, and its pool in contiguous memory.
+/// MiB of RAM below 4 GiB. A machine with more RAM has a 64-bit kernel, and its pool is in contiguous memory.
 pub const LOW_MIB: u32 = 3072;
 
-/// Where the pool of a machine with `memory` MiB lies: at the end of its RAM, as far as the GPU reaches.
+/// Start of the pool on a machine with `memory` MiB: at the end of the RAM that the GPU reaches.
 fn pool_start(memory: u32) -> u64 {
     RAM_BASE + (u64::from(memory.min(REACHED_MIB) - pool_mib(memory)) << 20)
 }
 
-/// The kernel's arguments that leave the pool alone on a machine with `memory` MiB. Of a machine with more than
-/// [`REACHED_MIB`] it is in the middle: that a 64-bit kernel has no arguments for. Beyond [`LOW_MIB`] the driver gets it from
-/// contiguous memory.
+/// The kernel arguments that keep the pool out of use on a machine with `memory` MiB. With more than [`REACHED_MIB`],
+/// the pool is in the middle of RAM; a 64-bit kernel has no arguments for this. With more than [`LOW_MIB`], the
+/// driver allocates the pool from contiguous memory.
 pub fn memory_arguments(memory: u32) -> String {
     let pool = pool_mib(memory);
     if memory > LOW_MIB {
@@ -296,7 +298,7 @@ pub fn memory_arguments(memory: u32) -> String {
     }
     match memory.checked_sub(REACHED_MIB) {
         None | Some(0) => format!("mem={}M", memory - pool),
-        // Contiguous memory, for the ring, would be at the end.
+        // Otherwise contiguous memory, which holds the ring, would be at the end.
         Some(behind) => format!(
             "mem={}M@{RAM_BASE:#x} mem={behind}M@{:#x} cma={CMA_MIB}M@{RAM_BASE:#x}-{:#x}",
             REACHED_MIB - pool,
@@ -306,7 +308,7 @@ pub fn memory_arguments(memory: u32) -> String {
     }
 }
 
-/// What the parameters of a board's core end in. A core that is alone has the first names, whatever it is.
+/// Suffix of the parameters of a board's core. A single core uses the first names, whatever its type.
 fn suffix(board: Board, core: Core) -> &'static str {
     match core {
         _ if board.cores().len() == 1 => "",
@@ -316,15 +318,15 @@ fn suffix(board: Board, core: Core) -> &'static str {
     }
 }
 
-/// The first of the GIC's lines that is a shared interrupt.
+/// Number of the first GIC interrupt that is a shared one.
 const FIRST_SPI: u32 = 32;
 
-/// The parameters `galcore.ko` is loaded with: the binding's defaults, then
-/// `extra` ("name=value ..."), in which a name replaces the default of that name.
+/// Parameters of `galcore.ko`: the defaults of the binding, then `extra` ("name=value ..."). A name in `extra`
+/// replaces the default of the same name.
 pub fn module_parameters(board: Board, binding: Binding, memory: u32, extra: &str) -> Vec<String> {
     let mut parameters = Vec::new();
     if binding == Binding::Params {
-        // No parameter of those names is for a neural core.
+        // The neural core has no parameters of these names.
         let placed = board.placed().filter(|(core, _)| *core != Core::Npu);
         for (core, place) in placed {
             let suffix = suffix(board, core);

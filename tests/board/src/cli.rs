@@ -17,15 +17,14 @@ use crate::machine::Assets;
 use crate::process;
 use crate::processor::Processor;
 
-/// The virtual board: boots Linux with galcore.ko on a software GPU in QEMU,
-/// and runs programs and tests on it.
+/// The virtual board: boots Linux with galcore.ko on a software GPU in QEMU, and runs programs and tests on it.
 #[derive(Debug, Parser)]
 #[command(name = "board", bin_name = "scripts/board", max_term_width = 100)]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
-    /// What it is done with.
+    /// Paths of the board's parts.
     #[command(flatten)]
     pub tools: Tools,
 }
@@ -35,50 +34,50 @@ pub struct Cli {
 pub enum Command {
     /// Run a static armhf program on the board.
     ///
-    /// The program starts in an empty folder; what it leaves there is copied to
-    /// DIR. Exit status: the program's own (128 + signal if killed); 70 the
-    /// kernel complained or the GPU model saw a breach of the hardware's rules;
-    /// 71 the GPU model died; 72 time is up; 73 the board did not come up or
-    /// the module did not load; 69 no boot was possible; 64 wrong usage.
+    /// The program starts in an empty folder. Files that it leaves there are copied to DIR. Exit status: the
+    /// program's own (128 + signal if killed); 70 the kernel reported an error or the GPU model saw a violation of
+    /// the hardware's rules; 71 the GPU model died; 72 time limit; 73 the board did not come up or the module did not
+    /// load; 69 no boot was possible; 64 wrong usage.
     Run(RunArgs),
-    /// A shell on the board.
+    /// Run a shell on the board.
     ///
-    /// Ctrl-A x ends the board at once, Ctrl-A a types a Ctrl-A. The board
-    /// powers off when the shell exits.
+    /// Ctrl-A x ends the board at once, Ctrl-A a sends a Ctrl-A. The board powers off when the shell exits.
     Shell(ShellArgs),
-    /// Draw the demonstration's picture and say where it is.
+    /// Draw the demonstration's picture and print its path.
     Demo(DemoArgs),
-    /// Run tests: all of them, or the suites named.
+    /// Run tests: all, or the named suites.
     Test(TestArgs),
-    /// Run the suites that are made for hours, with their long parameters.
+    /// Run the suites that take hours, with their long parameters.
     Soak(TestArgs),
-    /// Run a program and draw what the GPU did meanwhile: cores, processes, jobs and waits on one axis of time.
+    /// Run a program and draw a timeline of the GPU: cores, processes, jobs, and waits.
     ///
-    /// Writes DIR/timeline.svg, DIR/timeline.pftrace for Perfetto, and DIR/trace.txt, the kernel's text, and says which
-    /// jobs were late and why. With --from, of a trace that was recorded on a real board. Exit status: as for `run`.
+    /// Writes DIR/timeline.svg, DIR/timeline.pftrace for Perfetto, and DIR/trace.txt with the kernel's trace, and
+    /// prints the jobs with the longest delays and their causes. With --from, it uses a trace recorded on a real
+    /// board. Exit status: as for `run`.
     Timeline(TimelineArgs),
-    /// Run a program, and show what it uses of the GPU meanwhile: reports of gctop, on stderr.
+    /// Run a program and show its use of the GPU: gctop's reports, on stderr.
     ///
     /// Exit status: as for `run`.
     Top(TopArgs),
-    /// Draw the demonstration's picture with each real board's device tree of the kernel's, on QEMU's machine for its SoC.
+    /// Draw the demonstration's picture with the kernel's device tree of each real board, on QEMU's machine for its
+    /// SoC.
     ///
-    /// Writes DIR/trees.md: the cores, the picture, what was refused. A tree without a core is tried once more without the
-    /// supplies of the SoC's regulators, which a PMIC gives that QEMU lacks. Exit status: 1 if the kernel or the GPU model
-    /// complained, or pixels differ.
+    /// Writes DIR/trees.md with the cores, the picture, and the reasons for refused cores. A tree without a core is
+    /// tried again without the supplies of the SoC's regulators, as they come from a PMIC that QEMU lacks. Exit
+    /// status: 1 if the kernel or the GPU model reported an error, or pixels differ.
     Trees(TreesArgs),
-    /// Measure what the driver's operations cost, in instructions and register accesses.
+    /// Measure the cost of the driver's operations in instructions and register accesses.
     ///
-    /// Prints a table and writes it to DIR/bench/bench.json. Exit status: 1 if
-    /// runs differ by more than 1%, else as for `run`.
+    /// Prints a table and writes the results to DIR/bench/bench.json. Exit status: 1 if runs differ by more than 1%,
+    /// else as for `run`.
     Bench(BenchArgs),
-    /// Show where the instructions of an operation of `bench` go, function by function.
+    /// Show the instructions of an operation of `bench` by function.
     ///
-    /// Figures are per system call, the idle loop and interrupts included.
+    /// Numbers are per system call and include the idle loop and interrupts.
     Profile(ProfileArgs),
 }
 
-/// Where the parts of the board are; scripts/board sets all of it.
+/// Paths of the board's parts. scripts/board sets all of them.
 #[derive(Debug, Args)]
 pub struct Tools {
     /// The checkout.
@@ -90,8 +89,8 @@ pub struct Tools {
         global = true
     )]
     pub top: PathBuf,
-    /// Which kernel runs: armv7 (our own), debian, debian-lpae, debian-SUITE, ... (see
-    /// scripts/kernel); or the path of one of yours, the folder where it was built or its image.
+    /// The kernel: armv7 (the project's own), debian, debian-lpae, debian-SUITE, ... (see scripts/kernel), or the
+    /// path of your own kernel: its build folder or its image.
     #[arg(
         long,
         env = "KERNEL",
@@ -112,7 +111,7 @@ pub struct Tools {
     /// The folder where that kernel was built.
     #[arg(long, env = "GALCORE_KERNEL_BUILD", hide = true, global = true)]
     pub build: Option<PathBuf>,
-    /// Other kernels, and the module for each: NAME=IMAGE=MODULE, separated by spaces.
+    /// Other kernels with their modules: NAME=IMAGE=MODULE, separated by spaces.
     #[arg(
         long,
         env = "GALCORE_KERNELS",
@@ -121,7 +120,7 @@ pub struct Tools {
         global = true
     )]
     pub kernels: String,
-    /// Set where the kernel has no KUnit.
+    /// Set if the kernel has no KUnit.
     #[arg(long, env = "GALCORE_NO_KUNIT", hide = true, global = true)]
     pub no_kunit: Option<String>,
     /// galcore.ko.
@@ -136,7 +135,7 @@ pub struct Tools {
         global = true
     )]
     pub gpu_model: String,
-    /// QEMU [default: the one that has the kernel's processor].
+    /// QEMU [default: the one that emulates the kernel's processor].
     #[arg(long, env = "GALCORE_QEMU", hide = true, global = true)]
     pub qemu: Option<String>,
     /// A static armhf busybox.
@@ -157,10 +156,10 @@ pub struct Tools {
         global = true
     )]
     pub programs: PathBuf,
-    /// Mesa as scripts/mesa has fetched it.
+    /// Mesa as downloaded by scripts/mesa.
     #[arg(long, env = "GALCORE_MESA", hide = true, global = true)]
     pub mesa_folder: Option<PathBuf>,
-    /// The folder for things worth keeping.
+    /// The folder for files that are kept between runs.
     #[arg(
         long,
         env = "GALCORE_BOARD_CACHE",
@@ -185,7 +184,7 @@ impl Tools {
         self.other_kernel(name).is_some()
     }
 
-    /// `assets` with another kernel and the module that was built for it.
+    /// `assets` with another kernel and its module.
     pub fn with_kernel(&self, assets: &Assets, name: &str) -> Result<Assets> {
         let Some((kernel, module)) = self.other_kernel(name) else {
             bail!("there is no kernel '{name}': start the board by scripts/board, which makes it");
@@ -201,19 +200,19 @@ impl Tools {
         })
     }
 
-    /// Whether the kernel is the user's own, whose path is named.
+    /// Whether the user gave a path to a kernel.
     pub fn has_own_kernel(&self) -> bool {
         self.kernel.contains('/')
     }
 
-    /// Whether the usual kernel says that it has `option`.
+    /// Whether the usual kernel has `option` in its configuration.
     pub fn kernel_has(&self, option: &str) -> bool {
         let config = self.build.as_ref().map(|build| build.join(".config"));
         let text = config.and_then(|config| fs::read_to_string(config).ok());
         text.is_some_and(|text| text.lines().any(|line| line == format!("{option}=y")))
     }
 
-    /// What the usual kernel is for.
+    /// The processor of the usual kernel.
     pub fn processor(&self) -> Result<Processor> {
         Processor::of_kernel(&self.image)
     }
@@ -222,7 +221,7 @@ impl Tools {
         program(self.qemu.as_deref().unwrap_or(processor.qemu()))
     }
 
-    /// The parts of a boot; `module` says whether galcore.ko is among them.
+    /// The parts of a boot, with galcore.ko if `module` is true.
     pub fn assets(&self, module: bool) -> Result<Assets> {
         let file = |path: &PathBuf, what: &str| match path.is_file() {
             true => Ok(path.clone()),
@@ -233,7 +232,7 @@ impl Tools {
         };
         let module = match (&self.module, module) {
             (Some(path), true) => Some(file(path, "galcore.ko")?),
-            // That of a kernel without Rust cannot be.
+            // A kernel without Rust cannot have the module.
             (None, true) if self.has_own_kernel() => None,
             (None, true) => bail!("no galcore.ko is named (GALCORE_MODULE): scripts/board does it"),
             (_, false) => None,
@@ -253,7 +252,7 @@ impl Tools {
     }
 }
 
-/// The path of a program of the host's.
+/// The path of a host program.
 fn program(name: &str) -> Result<PathBuf> {
     match process::find(name) {
         Some(path) if path.is_file() => Ok(path),
@@ -261,61 +260,61 @@ fn program(name: &str) -> Result<PathBuf> {
     }
 }
 
-/// What the board is like.
+/// Properties of the board.
 #[derive(Debug, Clone, Args)]
 pub struct MachineArgs {
-    /// GPU personality and flavour of device tree.
+    /// GPU and device tree variant.
     #[arg(long, value_enum, default_value_t = Board::Dove)]
     pub board: Board,
     /// The driver finds the GPU in the device tree (default).
     #[arg(long, conflicts_with = "params")]
     pub dt: bool,
-    /// The driver is told of the GPU by module parameters alone.
+    /// The driver finds the GPU by module parameters only.
     #[arg(long)]
     pub params: bool,
     /// Number of processors.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4))]
     pub smp: u32,
-    /// RAM in MiB; the last 128 of the first 1024 are the contiguous pool (64 with less than 384) [default: 512, of a
-    /// real board 1024].
+    /// RAM in MiB; the last 128 of the first 1024 are the contiguous pool (64 with less than 384) [default: 512; 1024
+    /// for a real board].
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(256..=8192))]
     pub memory: Option<u32>,
-    /// Module parameters beside the board's own, which they replace.
+    /// Additional module parameters. They replace the board's own of the same name.
     #[arg(long, value_name = "K=V ...", allow_hyphen_values = true)]
     pub insmod: Vec<String>,
     /// Do not load the module.
     #[arg(long)]
     pub no_insmod: bool,
-    /// The kernel's DRM is loaded before the module, where the kernel has it as modules. With --mesa, Mesa draws on
-    /// galcore's node of etnaviv's interface (run).
+    /// Load the kernel's DRM before the module, if the kernel has DRM as modules. With --mesa, Mesa draws on
+    /// galcore's node with etnaviv's interface (run).
     #[arg(long)]
     pub drm: bool,
-    /// More kernel arguments.
+    /// Additional kernel arguments.
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     pub append: Vec<String>,
-    /// What is added to the board's device tree: a file of tests/board/dts, without ".dts".
+    /// Extra overlay for the board's device tree: a file of tests/board/dts, without ".dts".
     #[arg(long, value_name = "NAME", default_value = "")]
     pub tree: String,
-    /// The device tree of a sabrelite, imx8mm-evk or imx8mp-evk: the name of a board's in the kernel (imx6q-cubox-i), or the
-    /// path of a file; its name tells the SoC, and so the cores.
+    /// Device tree for a sabrelite, imx8mm-evk or imx8mp-evk: the name of a board's tree in the kernel
+    /// (imx6q-cubox-i), or the path of a file. The name determines the SoC and its cores.
     #[arg(long, value_name = "NAME", default_value = "")]
     pub dtb: String,
-    /// Another file to have in the guest, at the path GUEST or in /files.
+    /// Copy another file to the guest, to the path GUEST or to /files.
     #[arg(long = "file", value_name = "HOST[:GUEST]")]
     pub files: Vec<String>,
     /// Seed for the GPU model's random choices.
     #[arg(long)]
     pub seed: Option<u64>,
-    /// The guest's time counts instructions: its processor's INST_RETIRED counter works.
+    /// Make guest time count instructions; the processor's INST_RETIRED counter works.
     #[arg(long)]
     pub icount: bool,
-    /// Have the GPU model write every command and register access to DIR/gpu.trace.
+    /// Make the GPU model write every command and register access to DIR/gpu.trace.
     #[arg(long)]
     pub trace: bool,
 }
 
 impl MachineArgs {
-    /// How the driver learns of the GPU.
+    /// How the driver finds the GPU.
     pub fn binding(&self) -> Binding {
         match self.params {
             true => Binding::Params,
@@ -323,13 +322,13 @@ impl MachineArgs {
         }
     }
 
-    /// The files that `--file` names.
+    /// The files given by `--file`.
     pub fn guest_files(&self) -> Result<Vec<GuestFile>> {
         self.files.iter().map(|text| guest_file(text)).collect()
     }
 }
 
-/// Reads HOST or HOST:GUEST.
+/// Parses HOST or HOST:GUEST.
 fn guest_file(text: &str) -> Result<GuestFile> {
     if let Some((host, guest)) = text.split_once(":/") {
         return Ok(GuestFile {
@@ -353,29 +352,29 @@ pub struct RunArgs {
     /// The board.
     #[command(flatten)]
     pub machine: MachineArgs,
-    /// Mesa is in the guest, and etnaviv has the GPU in galcore's place.
+    /// Put Mesa into the guest, and let etnaviv drive the GPU instead of galcore.
     #[arg(long)]
     pub mesa: bool,
-    /// The same with a Mesa of yours: a folder with its files as they are to lie in the guest (DESTDIR of 'meson
-    /// install'), which take the place of Debian's; or a folder like those of scripts/mesa.
+    /// The same with your own Mesa: a folder with its files at their paths in the guest (DESTDIR of 'meson install'),
+    /// which replace Debian's; or a folder like those of scripts/mesa.
     #[arg(long, value_name = "DIR")]
     pub mesa_dir: Option<PathBuf>,
-    /// Show the driver's lines of the kernel log when the program has ended; else only if it failed.
+    /// Show the driver's lines of the kernel log after the program; without this, only if it failed.
     #[arg(long)]
     pub log: bool,
-    /// Show the command lines that the software GPU and QEMU are started with.
+    /// Show the command lines of the software GPU and QEMU.
     #[arg(long)]
     pub print_command: bool,
-    /// Seconds that the program may take.
+    /// Time limit of the program in seconds.
     #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: u64,
     /// Folder for the program's files, kernel.log and gpu.json [default: out/run].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Say nothing beside what the program says, unless something is wrong.
+    /// Print only the program's output, unless something is wrong.
     #[arg(long, short)]
     pub quiet: bool,
-    /// The program, or a command of the guest's busybox, and its arguments.
+    /// The program, or a command of the guest's busybox, with its arguments.
     #[arg(required = true, last = true, value_name = "PROGRAM ARGS")]
     pub command: Vec<String>,
 }
@@ -386,7 +385,7 @@ pub struct ShellArgs {
     /// The board.
     #[command(flatten)]
     pub machine: MachineArgs,
-    /// Folder for what is left in /work/0, kernel.log and gpu.json [default: out/shell].
+    /// Folder for the files in /work/0, kernel.log and gpu.json [default: out/shell].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
@@ -394,13 +393,13 @@ pub struct ShellArgs {
 /// Arguments of `demo`.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// GPU personality and flavour of device tree.
+    /// GPU and device tree variant.
     #[arg(long, value_enum, default_value_t = Board::Imx6q)]
     pub board: Board,
     /// The driver finds the GPU in the device tree (default).
     #[arg(long, conflicts_with = "params")]
     pub dt: bool,
-    /// The driver is told of the GPU by module parameters alone.
+    /// The driver finds the GPU by module parameters only.
     #[arg(long)]
     pub params: bool,
     /// Folder for picture.png, turning.png, kernel.log and gpu.json [default: out/demo].
@@ -417,21 +416,21 @@ pub struct TreesArgs {
     /// Only list the trees.
     #[arg(long)]
     pub list: bool,
-    /// Only each N-th of them.
+    /// Only every N-th tree.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = step)]
     pub every: usize,
-    /// Boots at once.
+    /// Number of parallel boots.
     #[arg(long, short, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub jobs: u8,
     /// Folder for the table and the logs [default: out/trees].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Trees, or what the names of several begin with.
+    /// Trees, or prefixes of tree names.
     #[arg(value_name = "TREE")]
     pub names: Vec<String>,
 }
 
-/// A step that is not 0.
+/// A step other than 0.
 fn step(text: &str) -> Result<usize> {
     let number: std::num::NonZeroUsize = text.parse()?;
     Ok(number.get())
@@ -443,19 +442,19 @@ pub struct TimelineArgs {
     /// The board.
     #[command(flatten)]
     pub machine: MachineArgs,
-    /// Seconds that the program may take.
+    /// Time limit of the program in seconds.
     #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: u64,
-    /// No boot: draw this trace, the text of /sys/kernel/tracing/trace or of `trace-cmd report`.
+    /// Do not boot: draw this trace, the text of /sys/kernel/tracing/trace or of `trace-cmd report`.
     #[arg(long, value_name = "TRACE", conflicts_with = "command")]
     pub from: Option<PathBuf>,
-    /// Draw only this part: milliseconds from the first event.
+    /// Draw only this range: milliseconds from the first event.
     #[arg(long, value_name = "FROM-TO", value_parser = window)]
     pub window: Option<(f64, f64)>,
     /// Folder for the picture, the traces, the program's files, kernel.log and gpu.json [default: out/timeline].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// The program, or a command of the guest's busybox, and its arguments.
+    /// The program, or a command of the guest's busybox, with its arguments.
     #[arg(
         required_unless_present = "from",
         last = true,
@@ -470,12 +469,12 @@ pub struct TopArgs {
     /// Seconds between two reports, from 0.05 to 3600.
     #[arg(long, short, default_value = "0.5", value_name = "SECONDS")]
     pub interval: String,
-    /// The rest is as for `run`.
+    /// All other arguments are those of `run`.
     #[command(flatten)]
     pub run: RunArgs,
 }
 
-/// Reads FROM-TO, in milliseconds.
+/// Parses FROM-TO, in milliseconds.
 fn window(text: &str) -> Result<(f64, f64), String> {
     let parts = text.split_once('-').and_then(|(from, to)| {
         let (from, to): (f64, f64) = (from.parse().ok()?, to.parse().ok()?);
@@ -487,25 +486,25 @@ fn window(text: &str) -> Result<(f64, f64), String> {
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// GPU personality and flavour of device tree.
+    /// GPU and device tree variant.
     #[arg(long, value_enum, default_value_t = Board::Dove)]
     pub board: Board,
-    /// Boots in which instructions are counted; their figures are compared.
+    /// Number of boots that count instructions; their results are compared.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=9))]
     pub runs: u8,
-    /// No boot for wall time.
+    /// Skip the boot that measures wall time.
     #[arg(long)]
     pub no_wall: bool,
-    /// A tenth of the samples.
+    /// Take a tenth of the samples.
     #[arg(long)]
     pub quick: bool,
-    /// Fail if an operation costs more than 2% more than tests/bench/targets.toml has under `now`.
+    /// Fail if an operation costs over 2% more than its `now` value in tests/bench/targets.toml.
     #[arg(long)]
     pub guard: bool,
-    /// Only operations whose names begin so.
+    /// Only operations whose names begin with NAME.
     #[arg(long, value_name = "NAME")]
     pub only: Option<String>,
-    /// Parameters of the module, NAME=VALUE; may be given more than once.
+    /// Module parameters, NAME=VALUE; may be given more than once.
     #[arg(long, value_name = "PARAMETERS")]
     pub insmod: Vec<String>,
     /// Folder for the results [default: out].
@@ -516,19 +515,19 @@ pub struct BenchArgs {
 /// Arguments of `profile`.
 #[derive(Debug, Args)]
 pub struct ProfileArgs {
-    /// GPU personality and flavour of device tree.
+    /// GPU and device tree variant.
     #[arg(long, value_enum, default_value_t = Board::Dove)]
     pub board: Board,
-    /// Functions to show.
+    /// Number of functions to show.
     #[arg(long, default_value_t = 40, value_name = "N")]
     pub lines: usize,
-    /// Show each instruction of the functions whose names have this in them.
+    /// Show each instruction of the functions whose names contain NAME.
     #[arg(long, value_name = "NAME")]
     pub function: Option<String>,
     /// Folder for the results [default: out].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Operations whose names begin so; `bench` says which there are.
+    /// Operations whose names begin with this; `bench` lists them.
     pub operation: String,
 }
 
@@ -538,29 +537,29 @@ pub struct TestArgs {
     /// Only list the suites.
     #[arg(long)]
     pub list: bool,
-    /// Only say whether the suites need a board: for scripts/board.
+    /// Only print whether the suites need a board: for scripts/board.
     #[arg(long, hide = true)]
     pub needs: bool,
     /// Folder for logs and results [default: out].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Only what runs on this board.
+    /// Only suites that run on this board.
     #[arg(long, value_enum)]
     pub board: Option<Board>,
-    /// Each suite once: on its first board, or that of --board, its first kernel and binding; a whole name means that
-    /// suite alone, and what fails is not run again.
+    /// Run each suite once: on its first board or that of --board, with its first kernel and binding. A full name
+    /// selects only that suite. Failures are not repeated.
     #[arg(long)]
     pub once: bool,
-    /// With lockdep, and two processors where a board has them, as in soak: on armv7 everywhere.
+    /// Use lockdep, and two processors where a board has them, as in soak. This uses the armv7 kernel everywhere.
     #[arg(long)]
     pub checked: bool,
-    /// Boots at once [default: the number of processors, 4 at most].
+    /// Number of parallel boots [default: the number of processors, at most 4].
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub jobs: Option<u8>,
-    /// Names of suites, or the beginnings of names.
+    /// Suites, or prefixes of suite names.
     #[arg(value_name = "SUITE")]
     pub suites: Vec<String>,
-    /// What the suites' programs get in place of their own arguments.
+    /// Arguments for the suites' programs, in place of their own.
     #[arg(last = true, value_name = "ARGS")]
     pub arguments: Vec<String>,
 }

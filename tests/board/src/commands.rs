@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The commands that boot once: run, shell, demo.
+//! The commands that boot once: run, shell, and demo.
 
 use std::fs;
 use std::io;
@@ -38,21 +38,21 @@ use crate::mesa;
 use crate::processor::Processor;
 use crate::signals::Signals;
 
-/// Most lines of the driver's that are shown of a program that failed.
+/// Maximum number of driver log lines shown for a failed program.
 const MOST_LINES: usize = 20;
 
-/// How long the demonstration may take.
+/// Time limit of the demonstration.
 const DEMO_LIMIT: Duration = Duration::from_secs(60);
 
-/// Words of the runner itself, which go to stderr.
+/// Prints a message of the runner to stderr.
 pub fn say(text: &str) {
     eprintln!("board: {text}");
 }
 
-/// Passes a program's output on as it comes.
+/// Passes a program's output on immediately.
 #[derive(Default)]
 pub struct PassOn {
-    /// Shows what is started on the host, too.
+    /// Whether to show the commands started on the host too.
     pub commands: bool,
 }
 
@@ -64,7 +64,7 @@ impl Watcher for PassOn {
     }
 
     fn output(&mut self, _task: usize, stream: Stream, bytes: &[u8]) {
-        // Nobody may listen any more; the program's status still counts.
+        // The output may be closed; the program's status still counts.
         let _ = match stream {
             Stream::Out => write_out(bytes),
             Stream::Err => io::stderr().write_all(bytes),
@@ -76,7 +76,7 @@ impl Watcher for PassOn {
     }
 }
 
-/// A command as one types it.
+/// A command in shell syntax.
 fn shell_line(program: &Path, arguments: &[String]) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=,.:/".contains(c);
     let mut line = program.display().to_string();
@@ -96,7 +96,7 @@ fn write_out(bytes: &[u8]) -> io::Result<()> {
     stdout.flush()
 }
 
-/// A boot of `machine` that does `work`.
+/// Describes a boot of `machine` that does `work`.
 pub fn boot_of(machine: &MachineArgs, work: Work, out: PathBuf) -> Result<Boot> {
     Ok(Boot {
         board: match machine.dtb.as_str() {
@@ -123,8 +123,8 @@ pub fn boot_of(machine: &MachineArgs, work: Work, out: PathBuf) -> Result<Boot> 
     })
 }
 
-/// What a command of the user's becomes in the guest: a program of the host is
-/// taken there; a bare name is left to the guest's shell commands.
+/// Converts a user's command for the guest: a host program is copied to the guest; a bare name is a command of the
+/// guest.
 pub fn guest_command(
     command: &[String],
     processor: Processor,
@@ -132,7 +132,7 @@ pub fn guest_command(
     guest_command_with(command, processor, false)
 }
 
-/// The same, in a guest that has libraries or not.
+/// Like [`guest_command`], for a guest with or without shared libraries.
 fn guest_command_with(
     command: &[String],
     processor: Processor,
@@ -169,7 +169,7 @@ pub fn run(tools: &Tools, arguments: &RunArgs, signals: &Signals) -> Result<u8> 
     let has_mesa = arguments.mesa || arguments.mesa_dir.is_some();
     let (mut command, file) = guest_command_with(&arguments.command, tools.processor()?, has_mesa)?;
     let assets = tools.assets(true)?;
-    // A kernel without galcore.ko has etnaviv, unless it is left to the program.
+    // A kernel without galcore.ko uses etnaviv, unless the program loads a driver.
     let has_etnaviv = has_mesa
         || assets.module.is_none()
             && !arguments.machine.no_insmod
@@ -222,7 +222,8 @@ pub fn run(tools: &Tools, arguments: &RunArgs, signals: &Signals) -> Result<u8> 
     Ok(status)
 }
 
-/// What differs where somebody looks on: the driver says why it refuses what. And with a kernel of the user's own.
+/// Settings for interactive use: the driver logs why it refuses a request. Also adapts the boot to the user's own
+/// kernel.
 fn adapt(tools: &Tools, assets: &Assets, boot: &mut Boot) {
     let debugs = ["CONFIG_DYNAMIC_DEBUG", "CONFIG_DYNAMIC_DEBUG_CORE"];
     if !boot.insmod.contains("dyndbg") && debugs.iter().any(|option| tools.kernel_has(option)) {
@@ -234,7 +235,7 @@ fn adapt(tools: &Tools, assets: &Assets, boot: &mut Boot) {
     }
 }
 
-/// Shows what the driver said while the program ran, the last `most` lines.
+/// Shows the last `most` lines that the driver logged while the program ran.
 fn show_driver(log: &str, most: usize, out: &Path) {
     let lines = kernel_log::of_driver(&kernel_log::of_task(log, 0));
     let left_out = lines.len().saturating_sub(most);
@@ -249,7 +250,7 @@ fn show_driver(log: &str, most: usize, out: &Path) {
     }
 }
 
-/// Explains a bad end; returns the exit status.
+/// Explains a failure. Returns the exit status.
 pub fn conclude(outcome: &Outcome, out: &Path) -> u8 {
     for line in judgement::explain(outcome, out) {
         say(&line);
@@ -292,7 +293,7 @@ pub fn shell(tools: &Tools, arguments: &ShellArgs, signals: &Signals) -> Result<
     Ok(judgement::status_of_boot(&outcome).unwrap_or(0))
 }
 
-/// A boot that draws the demonstration's picture, and leaves it in `out`.
+/// Describes a boot that draws the demonstration's picture into `out`.
 pub fn demo_boot(tools: &Tools, board: Board, words: &[&str], out: PathBuf) -> Result<Boot> {
     let program = tools.programs.join("galcore-demo");
     let mut line = vec![program.to_string_lossy().into_owned()];
@@ -332,9 +333,9 @@ pub fn demo(tools: &Tools, arguments: &DemoArgs, signals: &Signals) -> Result<u8
         .clone()
         .unwrap_or_else(|| tools.top.join("out/demo"));
     let picture = out.join("picture.png");
-    // What a 3D core turns in it.
+    // The animation that a 3D core draws.
     let turning = out.join("turning.png");
-    // An old picture must not pass for a new one.
+    // Remove old pictures so that they are not taken for new ones.
     for old in [&picture, &turning] {
         if old.exists() {
             fs::remove_file(old)

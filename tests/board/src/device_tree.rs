@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The machine's device tree with the board's GPU in it.
+//! The machine's device tree with the board's GPU.
 //!
-//! QEMU makes the tree of its "virt" machine; it depends on the number of
-//! processors and the memory only, so it is dumped once and kept. The GPU
-//! comes in by an overlay out of `dts/`.
+//! QEMU generates the tree of its "virt" machine. The tree depends only on the number of processors and the memory,
+//! so the runner dumps it once and caches it. Overlays from `dts/` add the GPU.
 
 use std::fs;
 use std::hash::DefaultHasher;
@@ -25,7 +24,7 @@ use crate::boards::LOW_MIB;
 use crate::machine::Assets;
 use crate::machine::Boot;
 
-/// Options of QEMU that choose the machine with this much RAM in MiB, for the dump and for most boots. Devices stay below 4 GiB.
+/// QEMU options for the machine with this much RAM in MiB, for the dump and for most boots. Devices stay below 4 GiB.
 fn virt(memory: u32) -> &'static str {
     match memory {
         0..=LOW_MIB => "virt,highmem=off,memory-backend=ram",
@@ -33,10 +32,11 @@ fn virt(memory: u32) -> &'static str {
     }
 }
 
-/// What puts the IOMMU of [`BEHIND_IOMMU`] into the machine, with nothing behind it: QEMU's refuses the GPU model.
+/// Option for the IOMMU of [`BEHIND_IOMMU`], without devices that use it: QEMU's IOMMU does not work with the GPU
+/// model.
 const IOMMU: &str = ",iommu=smmuv3,default-bus-bypass-iommu=on";
 
-/// Options of QEMU that choose the machine of `boot`.
+/// QEMU options for the machine of `boot`.
 pub fn machine(boot: &Boot) -> String {
     let virt = virt(boot.memory);
     match boot.tree.as_str() {
@@ -45,10 +45,10 @@ pub fn machine(boot: &Boot) -> String {
     }
 }
 
-/// What is added to QEMU's tree for the overlays' sake.
+/// Addition to QEMU's tree that the overlays need.
 const LABELS: &str = "/ { __symbols__ { intc = \"/intc@8000000\"; }; };\n";
 
-/// Makes the tree of `boot` in `dir`; returns its path.
+/// Makes the tree of `boot` in `dir`. Returns its path.
 pub fn make(assets: &Assets, boot: &Boot, dir: &Path) -> Result<PathBuf> {
     let base = base_tree(assets, boot)?;
     let extra = boot.tree.as_str();
@@ -63,7 +63,7 @@ pub fn make(assets: &Assets, boot: &Boot, dir: &Path) -> Result<PathBuf> {
     Ok(tree)
 }
 
-/// The tree for cores that parameters describe: none where QEMU's own is as the board's.
+/// The tree for cores that parameters describe. `None` if QEMU's own tree suits the board.
 pub fn without_cores(assets: &Assets, boot: &Boot) -> Result<Option<PathBuf>> {
     match parent_place(boot.board) {
         ParentPlace::Root => Ok(None),
@@ -103,19 +103,19 @@ fn base_tree(assets: &Assets, boot: &Boot) -> Result<PathBuf> {
     run(dump)?;
     let labelled = tempfile::NamedTempFile::new_in(cache)?;
     label(dumped.path(), labelled.path(), place)?;
-    // Another run may do the same; the last rename wins with the same content.
+    // Another run may do the same; both rename files with equal content.
     labelled
         .persist(&kept)
         .with_context(|| format!("cannot make {}", kept.display()))?;
     Ok(kept)
 }
 
-/// Where a tree names the parent of interrupts that have none of their own.
+/// The node with the interrupt parent of nodes that have none of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ParentPlace {
-    /// In the root node, as QEMU's and Dove's trees.
+    /// In the root node, like in QEMU's and Dove's trees.
     Root,
-    /// In the SoC's bus, as i.MX6's. The root has none.
+    /// In the SoC's bus, like in i.MX6's trees. The root has none.
     Bus,
 }
 
@@ -126,7 +126,7 @@ fn parent_place(board: Board) -> ParentPlace {
     }
 }
 
-/// Moves the root's interrupt parent into a bus. Nodes that relied on it name it themselves.
+/// Moves the root's interrupt parent into a bus. Nodes with interrupts get their own copy of it.
 fn parent_in_bus(source: &str) -> Result<String> {
     let is_parent = |line: &&str| line.starts_with("\tinterrupt-parent = ");
     let Some(parent) = source.lines().find(is_parent).map(str::trim) else {
@@ -146,7 +146,7 @@ fn parent_in_bus(source: &str) -> Result<String> {
     Ok(moved)
 }
 
-/// Gives the nodes that overlays refer to their labels, which QEMU does not.
+/// Adds the labels that overlays refer to, which QEMU's tree lacks.
 fn label(dumped: &Path, labelled: &Path, place: ParentPlace) -> Result<()> {
     let mut source = source(dumped)?;
     if place == ParentPlace::Bus {
@@ -160,12 +160,12 @@ fn label(dumped: &Path, labelled: &Path, place: ParentPlace) -> Result<()> {
         .args(["-q", "-I", "dts", "-O", "dtb", "-o"])
         .args([labelled, &text]);
     let result = run(compile);
-    // Left behind it would only be one small file more in the cache.
+    // A leftover file in the cache does no harm.
     let _ = fs::remove_file(&text);
     result.map(drop)
 }
 
-/// A number that changes when QEMU is another one.
+/// A number that changes with the QEMU binary.
 fn stamp(qemu: &Path) -> Result<u64> {
     let facts = fs::metadata(qemu).with_context(|| format!("no {}", qemu.display()))?;
     let mut hasher = DefaultHasher::new();
@@ -177,7 +177,8 @@ fn stamp(qemu: &Path) -> Result<u64> {
     Ok(hasher.finish())
 }
 
-/// The overlays of a board; `controls_power` says whether what drives its power controller is there, beside galcore.ko.
+/// Compiles a board's overlays. `controls_power` is true if the driver of the board's power controller is in the
+/// guest, next to galcore.ko.
 fn compile_overlays(dir: &Path, board: Board, controls_power: bool) -> Result<Vec<PathBuf>> {
     let texts = board.overlays().iter().enumerate();
     texts
@@ -191,7 +192,8 @@ fn compile_overlays(dir: &Path, board: Board, controls_power: bool) -> Result<Ve
         .collect()
 }
 
-/// An overlay whose core has its clock from the oscillator itself, and no power domain: a driver would wait for what
+/// Changes an overlay so that the core's clock comes directly from the oscillator, and the core has no power domain.
+/// Without the controller's driver, the core's driver would otherwise wait for it.
 /// drives the controller.
 fn without_power(overlay: &str) -> String {
     let mut text = String::new();
@@ -225,14 +227,14 @@ fn compile_overlay(dir: &Path, name: &str, text: &str) -> Result<PathBuf> {
     Ok(overlay)
 }
 
-/// The source of a tree.
+/// Decompiles a tree.
 pub fn source(tree: &Path) -> Result<String> {
     let mut decompile = Command::new("dtc");
     decompile.args(["-q", "-I", "dtb", "-O", "dts"]).arg(tree);
     run(decompile)
 }
 
-/// Runs a tool that is quick. Returns what it printed; its complaints become the error.
+/// Runs a short command. Returns its output, or its stderr as the error.
 pub fn run(mut command: Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| {
@@ -251,7 +253,7 @@ mod tests {
 
     use super::*;
 
-    /// A stand-in for QEMU's tree with what the overlays rely on.
+    /// A replacement for QEMU's tree with the nodes that the overlays need.
     const BASE: &str = "/dts-v1/; / { #address-cells = <2>; #size-cells = <2>;
         interrupt-parent = <1>; timer { interrupts = <1 13 4>; }; intc@8000000 { #interrupt-cells = <3>; interrupt-controller;
         phandle = <1>; }; };";

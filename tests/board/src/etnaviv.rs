@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel's own driver for GPUs of this kind, etnaviv, and other modules out of the folder where a kernel was built.
+//! etnaviv, the kernel's own driver for these GPUs, and other modules from a kernel's build folder.
 
 use std::fs;
 use std::path::Path;
@@ -7,33 +7,33 @@ use std::path::PathBuf;
 
 use crate::initramfs::GuestFile;
 
-/// Where its modules are in the guest; the order of their names is that in which they are loaded.
+/// Folder of its modules in the guest. They load in the order of their names.
 pub const FOLDER: &str = "/galcore/etnaviv";
 
-/// Where `/init` looks for what it needs itself.
+/// Folder of the modules that `/init` itself needs.
 const EARLY: &str = "/galcore/early";
 
-/// Etnaviv and what it needs out of the folder where a kernel was built: nothing where it is built in. `None`: that
-/// kernel does not have it.
+/// etnaviv and its dependencies from a kernel's build folder. Empty if they are built in; `None` if the kernel does
+/// not have etnaviv.
 pub fn modules(build: &Path) -> Option<Vec<GuestFile>> {
     Some(in_guest(FOLDER, of_build(build, &["etnaviv"])?))
 }
 
-/// Where the kernel's DRM is, for galcore's own nodes.
+/// Folder of the kernel's DRM in the guest, for galcore's own nodes.
 const DRM: &str = "/galcore/drm";
 
-/// What the board's own devices need of a kernel that has them as modules.
+/// Modules for the board's own devices, if the kernel does not have these drivers built in.
 pub const OF_VIRT: &[&str] = &["virtio_pci", "virtio_console"];
 
-/// What the devices of its trees need besides: regulators.
+/// Additional modules for the devices of its trees: regulators.
 pub const OF_TREES: &[&str] = &["fixed"];
 
-/// The kernel's DRM; nothing where it is built in, or not there at all.
+/// The kernel's DRM. Empty if it is built in or missing.
 pub fn drm(build: &Path) -> Vec<GuestFile> {
     in_guest(DRM, of_build(build, &["drm"]).unwrap_or_default())
 }
 
-/// Those of the modules `names` that the kernel has, with what they depend on, for `/init`.
+/// Those of the modules `names` that the kernel has, with their dependencies, for `/init`.
 pub fn early(build: &Path, names: &[&str]) -> Vec<GuestFile> {
     let mut modules = Vec::new();
     for name in names {
@@ -57,8 +57,8 @@ fn in_guest(folder: &str, modules: Vec<PathBuf>) -> Vec<GuestFile> {
     files.collect()
 }
 
-/// The modules `names` and what they depend on, in the order in which they are loaded, without what is built in.
-/// `None`: one of them is not there.
+/// The modules `names` and their dependencies in load order, without drivers that are built in. `None` if a module is
+/// missing.
 fn of_build(build: &Path, names: &[&str]) -> Option<Vec<PathBuf>> {
     let list = |name: &str| fs::read_to_string(build.join(name)).unwrap_or_default();
     let (modules, builtin) = (list("modules.order"), list("modules.builtin"));
@@ -69,7 +69,7 @@ fn of_build(build: &Path, names: &[&str]) -> Option<Vec<PathBuf>> {
     Some(found)
 }
 
-/// Adds the module `name` behind what it depends on. The kernel's modules do not depend on each other in circles.
+/// Adds the module `name` after its dependencies. Dependencies of the kernel's modules have no cycles.
 fn add(
     build: &Path,
     modules: &str,
@@ -84,7 +84,7 @@ fn add(
     if builtin.lines().any(|line| is_it(&line)) {
         return Some(());
     }
-    // Its lines name objects or modules, by the kernel's version.
+    // Depending on the kernel's version, the lines name objects or modules.
     let file = build
         .join(modules.lines().find(is_it)?)
         .with_extension("ko");
@@ -98,7 +98,7 @@ fn add(
     Some(())
 }
 
-/// What a module says that it depends on: in its `.modinfo` section, which is made of texts.
+/// The dependencies in a module's `.modinfo` section, which consists of strings.
 fn dependencies(module: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
     let Some(at) = module.windows(KEY.len()).position(|bytes| bytes == KEY) else {
@@ -137,7 +137,7 @@ mod tests {
         );
         write(build, "drm/gpu-sched.ko", "\0depends=drm\0");
         write(build, "drm/drm.ko", "\0depends=\0");
-        // Neither a module nor built in.
+        // It is neither a module nor built in.
         assert!(modules(build).is_none());
         write(build, "modules.builtin", "kernel/drivers/i2c/i2c-core.ko\n");
         let files = modules(build).unwrap();

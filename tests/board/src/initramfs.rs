@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The guest's file system: busybox, `/init`, the plan of this boot, the files.
+//! The guest's file system: busybox, `/init`, the plan of this boot, and files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,26 +19,26 @@ use crate::processor::Processor;
 /// PID 1 of the guest.
 const INIT: &str = include_str!("../guest/init");
 
-/// Commands of busybox that are there without `all_commands` of `/init`: what
-/// `/init` itself uses, and what programs are likely to call.
+/// busybox commands that exist without `all_commands` of `/init`: those that `/init` itself uses, and those that
+/// programs are likely to call.
 const COMMANDS: &[&str] = &[
     "cat", "chmod", "cp", "dmesg", "echo", "grep", "insmod", "kill", "ls", "mkdir", "mknod",
     "mount", "mv", "poweroff", "ps", "reboot", "rm", "rmdir", "rmmod", "setsid", "sh", "sleep",
     "stty", "sync", "tar", "test", "true", "umount", "wc",
 ];
 
-/// A file of the host to have in the guest.
+/// A host file to copy to the guest.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GuestFile {
-    /// Where it is on the host.
+    /// Its path on the host.
     pub host: PathBuf,
     /// Its absolute path in the guest.
     pub guest: String,
 }
 
-/// Writes an archive with `plan` for `/init` and `files` to `path`.
+/// Writes an archive with `files` and the `plan` for `/init` to `path`.
 ///
-/// It is not compressed: to unpack costs emulated instructions, to load does not.
+/// The archive is not compressed: unpacking costs emulated instructions, but loading does not.
 pub fn write(path: &Path, busybox: &Path, plan: &str, files: &[GuestFile]) -> Result<()> {
     let file = fs::File::create(path).with_context(|| format!("cannot make {}", path.display()))?;
     let mut archive = Archive {
@@ -76,7 +76,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 }
 
 struct Archive<W: Write> {
-    // None after a failed write only.
+    // `None` only after a failed write.
     out: Option<W>,
     directories: BTreeSet<String>,
     inode: u32,
@@ -110,7 +110,7 @@ impl<W: Write> Archive<W> {
         self.entry(entry, target.as_bytes())
     }
 
-    /// The kernel opens /dev/console for `/init` before that can mount anything.
+    /// The kernel opens /dev/console for `/init` before `/init` can mount anything.
     fn console(&mut self) -> Result<()> {
         let entry = newc::Builder::new("dev/console")
             .mode(0o600)
@@ -137,7 +137,7 @@ impl<W: Write> Archive<W> {
     }
 }
 
-/// Says what is wrong if `path` is no program that the guest can run; it has libraries or not.
+/// Returns an error if `path` is not a program that the guest can run, with or without shared libraries.
 pub fn check_program(path: &Path, processor: Processor, libraries: bool) -> Result<()> {
     let content = read(path)?;
     if let Some(problem) = problem_of_program(&content, processor, libraries) {
@@ -161,8 +161,8 @@ fn problem_of_program(
     if !content.starts_with(b"\x7fELF") {
         return Some("is no program: an ELF file or a script with #! is wanted");
     }
-    // e_machine 40 is ARM, 183 is AArch64. A dynamic program names its loader in a header of type PT_INTERP (3);
-    // where the headers are depends on EI_CLASS, 1 for 32 bit and 2 for 64.
+    // e_machine is 40 for ARM and 183 for AArch64. A dynamic program names its loader in a header of type PT_INTERP
+    // (3). The position of the headers depends on EI_CLASS: 1 for 32 bit, 2 for 64 bit.
     let (table, headers) = match (content.get(4), half(18)) {
         (Some(1), Some(40)) => (28, 42),
         (Some(2), Some(183)) if processor.is_64_bit() => (32, 54),
@@ -178,7 +178,7 @@ fn problem_of_program(
     (dynamic && !libraries).then_some("is linked dynamically, and the guest has no libraries: link it with -static (Rust: -C target-feature=+crt-static)")
 }
 
-/// A word for the plan, which is a shell script.
+/// Quotes a word for the plan, which is a shell script.
 pub fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

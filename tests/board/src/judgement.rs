@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a boot comes to: the exit status, and the words that explain it.
+//! The result of a boot: the exit status, and the text that explains it.
 
 use std::path::Path;
 
@@ -7,21 +7,20 @@ use crate::kernel_log::Finding;
 use crate::machine::End;
 use crate::machine::Outcome;
 
-/// Exit status: the board could not be set up (nothing was booted).
+/// Exit status: the board could not be set up, and nothing was booted.
 pub const SETUP: u8 = 69;
-/// Exit status: the kernel complained, or the GPU model saw a breach of the
-/// hardware's rules.
+/// Exit status: the kernel reported an error, or the GPU model saw a violation of the hardware's rules.
 pub const COMPLAINTS: u8 = 70;
 /// Exit status: the GPU model died.
 pub const MODEL_DIED: u8 = 71;
-/// Exit status: the guest or the program took longer than it may.
+/// Exit status: the guest or the program exceeded its time limit.
 pub const TIMEOUT: u8 = 72;
 /// Exit status: the board did not come up, or the module did not load.
 pub const BOARD: u8 = 73;
 /// Exit status: wrong command line.
 pub const USAGE: u8 = 64;
 
-/// A boot's exit status apart from the program's own, if there is one.
+/// The exit status of a boot, if it overrides the program's status.
 pub fn status_of_boot(outcome: &Outcome) -> Option<u8> {
     let complaints = !outcome.findings.is_empty() || !outcome.violations().is_empty();
     match &outcome.end {
@@ -36,7 +35,7 @@ pub fn status_of_boot(outcome: &Outcome) -> Option<u8> {
     }
 }
 
-/// The lines that explain a bad end; none for a good one.
+/// The lines that explain a failure; empty after success.
 pub fn explain(outcome: &Outcome, out: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     for finding in &outcome.findings {
@@ -70,7 +69,7 @@ pub fn explain(outcome: &Outcome, out: &Path) -> Vec<String> {
     lines
 }
 
-/// A finding's heading and its lines.
+/// The heading and the lines of a finding.
 pub fn explain_finding(finding: &Finding, out: &Path) -> Vec<String> {
     let place = out.join("kernel.log");
     let mut lines = vec![format!(

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reading the guest's kernel log: what does not belong there, and where.
+//! Searches the guest's kernel log for messages that must not occur.
 
-/// Lines that mean the kernel found something wrong, and what to call it.
-/// None of them appears in a clean boot.
+/// Messages that mean an error in the kernel, and their names. None of them appears in a clean boot.
 const TROUBLE: &[(&str, &str)] = &[
     (PANIC, "panic"),
     ("Internal error: ", "oops"),
@@ -44,36 +43,36 @@ const TROUBLE: &[(&str, &str)] = &[
     ("------------[ cut here ]------------", "WARNING"),
 ];
 
-/// Warnings of races in the kernel itself, of which the driver has no part. printk (Linux 7.3): one CPU looks whether the
-/// consoles are suspended, another suspends them, and the first wakes their threads.
+/// Warnings about races in the kernel itself. printk (Linux 7.3): one CPU finds the consoles running, another suspends
+/// them, and the first wakes their threads.
 const OF_KERNEL: &[&str] = &[" at nbcon_kthreads_wake+"];
 
-/// What the kernel says when it gives up.
+/// The kernel's panic message.
 const PANIC: &str = "Kernel panic - not syncing";
 
-/// Lines of context shown before a finding.
+/// Number of lines shown before a finding.
 const BEFORE: usize = 3;
 
-/// Most lines of a finding; lockdep's reports and oopses are the longest.
+/// Maximum number of lines of a finding. Reports of lockdep and oopses are the longest.
 const MOST: usize = 200;
 
-/// How the guest's `/init` marks its own lines in the log.
+/// Prefix of the lines of the guest's `/init` in the log.
 const MARK: &str = "galcore-board: ";
 
-/// One report of the kernel, with context.
+/// A report of the kernel, with context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What it is, in one word or two.
+    /// Its kind, in one or two words.
     pub kind: &'static str,
-    /// Index of the line that gave it away, from 0.
+    /// Index of the line that was recognized, from 0.
     pub line: usize,
-    /// The program that ran at that time.
+    /// The program that was running.
     pub task: Option<usize>,
     /// The lines to show.
     pub text: Vec<String>,
 }
 
-/// A line without the time stamp and caller that printk puts before it.
+/// A line without printk's time stamp and caller.
 pub fn message(line: &str) -> &str {
     let mut rest = line;
     while let Some(after) = rest.strip_prefix('[') {
@@ -108,20 +107,19 @@ fn trouble(line: &str) -> Option<&'static str> {
         .map(|&(_, kind)| kind)
 }
 
-/// What the guest's `/init` said on this line.
+/// The message of the guest's `/init` on this line.
 fn mark(line: &str) -> Option<&str> {
     message(line).strip_prefix(MARK)
 }
 
-/// The release of the kernel that wrote `log`, as uname says it.
+/// The release of the kernel that wrote `log`, in the format of uname.
 pub fn release(log: &str) -> Option<&str> {
     log.lines()
         .find_map(|line| message(line).strip_prefix("Linux version "))
         .and_then(|rest| rest.split_whitespace().next())
 }
 
-/// The reports in `log`, in order. A report that follows within another one's
-/// lines counts to it.
+/// The reports in `log`, in order. A report inside the lines of another one is part of it.
 pub fn scan(log: &str) -> Vec<Finding> {
     let lines: Vec<&str> = log.lines().collect();
     let tasks = tasks_of_lines(&lines);
@@ -142,7 +140,7 @@ pub fn scan(log: &str) -> Vec<Finding> {
             next = end;
             continue;
         }
-        // "cut here" comes before every kind of report; the next lines know better.
+        // "cut here" precedes every kind of report; the following lines are more specific.
         if lines[next].contains("[ cut here ]") {
             kind = lines[next + 1..end]
                 .iter()
@@ -164,8 +162,8 @@ pub fn scan(log: &str) -> Vec<Finding> {
     findings
 }
 
-/// Whether a line is one of a dump of raw memory or of registers' meanings,
-/// which ARM prints a screenful of; kernel.log has them.
+/// Whether a line belongs to a dump of raw memory or of decoded registers. ARM prints many of these lines; kernel.log
+/// has them all.
 fn is_dump(line: &str) -> bool {
     let message = message(line);
     if message.starts_with("Register r") && message.contains(" information:") {
@@ -180,7 +178,7 @@ fn is_dump(line: &str) -> bool {
     })
 }
 
-/// One past the last line of the report that starts at `start`.
+/// Index after the last line of the report that starts at `start`.
 fn end_of_report(lines: &[&str], start: usize) -> usize {
     let limit = lines.len().min(start + MOST);
     for (index, line) in lines.iter().enumerate().take(limit).skip(start + 1) {
@@ -188,7 +186,7 @@ fn end_of_report(lines: &[&str], start: usize) -> usize {
             return index;
         }
         if message(line).starts_with("---[ end ") {
-            // An oops may end in a panic, which is no other trouble.
+            // A panic after an oops is part of the same report.
             let then = lines.get(index + 1).is_some_and(|l| l.contains(PANIC));
             return if then { index + 2 } else { index + 1 };
         }
@@ -196,8 +194,8 @@ fn end_of_report(lines: &[&str], start: usize) -> usize {
     limit
 }
 
-/// For each line the program that ran when it was written. To unload the module is the end of the program before, to load
-/// it for a program is that one's beginning.
+/// The program that was running at each line. Unloading the module counts to the program before, and loading it to
+/// the program after.
 fn tasks_of_lines(lines: &[&str]) -> Vec<Option<usize>> {
     let (mut current, mut last) = (None, None);
     lines
@@ -225,7 +223,7 @@ fn tasks_of_lines(lines: &[&str]) -> Vec<Option<usize>> {
         .collect()
 }
 
-/// The part of `log` that was written while program `task` ran.
+/// The part of `log` from the time when program `task` ran.
 pub fn of_task(log: &str, task: usize) -> String {
     let lines: Vec<&str> = log.lines().collect();
     let tasks = tasks_of_lines(&lines);
@@ -239,8 +237,7 @@ pub fn of_task(log: &str, task: usize) -> String {
     text
 }
 
-/// The messages (no time stamps) between "loading" and "loaded", in which the
-/// KUnit suites of the module report.
+/// The messages between "loading" and "loaded", without time stamps. The module's KUnit suites report there.
 pub fn of_loading(log: &str) -> String {
     let mut text = String::new();
     let mut inside = false;
@@ -258,7 +255,7 @@ pub fn of_loading(log: &str) -> String {
     text
 }
 
-/// The driver's own lines, which say why it did not load.
+/// The driver's own lines, which explain why it did not load.
 pub fn of_driver(log: &str) -> Vec<String> {
     log.lines()
         .filter(|line| mark(line).is_none() && message(line).contains("galcore"))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The user's terminal while the guest's shell is on it.
+//! The user's terminal while it shows the guest's shell.
 
 use std::io;
 use std::io::IsTerminal;
@@ -8,13 +8,13 @@ use rustix::termios;
 use rustix::termios::OptionalActions;
 use rustix::termios::Termios;
 
-/// Ctrl-A, which begins a command to the runner.
+/// Ctrl-A, the prefix of commands to the runner.
 const ESCAPE: u8 = 0x01;
 
 /// Ctrl-D, which ends a shell.
 const END_OF_INPUT: u8 = 0x04;
 
-/// Size taken where the terminal does not tell one.
+/// Size for a terminal that reports none.
 const DEFAULT_SIZE: (u16, u16) = (24, 80);
 
 /// Rows and columns of the terminal.
@@ -25,14 +25,13 @@ pub fn size() -> (u16, u16) {
     }
 }
 
-/// A terminal without line editing and signals of its own; as before when
-/// this value goes.
+/// A terminal in raw mode: without line editing and signals. Dropping this value restores the old mode.
 pub struct RawTerminal {
     before: Option<Termios>,
 }
 
 impl RawTerminal {
-    /// Changes the terminal on stdin, if stdin is one.
+    /// Switches the terminal on stdin to raw mode, if stdin is a terminal.
     pub fn enter() -> io::Result<RawTerminal> {
         let stdin = io::stdin();
         if !stdin.is_terminal() {
@@ -51,24 +50,23 @@ impl RawTerminal {
 impl Drop for RawTerminal {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            // Nothing can be done about a terminal that is gone.
+            // An error here means that the terminal is gone.
             let _ = termios::tcsetattr(io::stdin(), OptionalActions::Drain, before);
         }
     }
 }
 
-/// What is typed on the way to the guest: held until the shell is there, with
-/// the runner's own commands taken out.
+/// Input on the way to the guest. It is held until the shell is ready, and commands to the runner are removed.
 #[derive(Default)]
 pub struct Keyboard {
     held: Vec<u8>,
     escaped: bool,
-    /// Ctrl-A x was typed.
+    /// Whether the user typed Ctrl-A x.
     pub quit: bool,
 }
 
 impl Keyboard {
-    /// Takes what was typed. Commands are known on a terminal only.
+    /// Adds input. Commands are recognized only on a terminal.
     pub fn typed(&mut self, bytes: &[u8], terminal: bool) {
         if !terminal {
             self.held.extend_from_slice(bytes);
@@ -88,12 +86,12 @@ impl Keyboard {
         }
     }
 
-    /// Nothing more will be typed.
+    /// Marks the end of input.
     pub fn ended(&mut self) {
         self.held.push(END_OF_INPUT);
     }
 
-    /// What may go to the guest.
+    /// Takes the input that may go to the guest.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.held)
     }

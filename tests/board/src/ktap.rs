@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reading KTAP, the kernel's test output, from programs and from KUnit.
+//! Parser for KTAP, the kernel's test output format, from programs and from KUnit.
 
-/// How one test ended.
+/// The outcome of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It held.
+    /// The test passed.
     Passed,
-    /// It did not.
+    /// The test failed.
     Failed,
-    /// It could not be tried here.
+    /// The test could not run here.
     Skipped,
 }
 
-/// One test that has no tests below it.
+/// A test without subtests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
-    /// Names from the outermost suite down, joined by '/'.
+    /// Names from the outermost suite inward, joined by '/'.
     pub name: String,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// What was said before its result, or the reason for skipping.
+    /// Lines before its result, or the reason for skipping.
     pub detail: Vec<String>,
 }
 
-/// Most lines of detail that are kept for a case.
+/// Maximum number of detail lines kept per case.
 const MOST_DETAIL: usize = 40;
 
 #[derive(Default)]
@@ -36,7 +36,7 @@ struct Level {
 }
 
 impl Level {
-    /// Adds a failure where fewer or more results came than the plan says.
+    /// Adds a failure if the number of results differs from the plan.
     fn check_plan(&mut self) {
         if let Some(plan) = self.plan.take() {
             if plan != self.results {
@@ -60,8 +60,7 @@ impl Level {
     }
 }
 
-/// All cases in `text`, in order. Lines that are no KTAP count as detail of
-/// the result after them.
+/// Parses all cases in `text`, in order. Lines that are not KTAP become details of the next result.
 pub fn parse(text: &str) -> Vec<Case> {
     let mut levels = vec![Level::default()];
     for line in text.lines() {
@@ -107,7 +106,7 @@ pub fn parse(text: &str) -> Vec<Case> {
     cases
 }
 
-/// The level of that indentation, opened if it is deeper than the present one.
+/// The level with this indentation. Opens it if it is deeper than the current one.
 fn level_at(levels: &mut Vec<Level>, indent: usize) -> &mut Level {
     let position = match levels.iter().position(|level| level.indent >= indent) {
         Some(position) => position,
@@ -122,7 +121,7 @@ fn level_at(levels: &mut Vec<Level>, indent: usize) -> &mut Level {
     &mut levels[position]
 }
 
-/// Ends the levels deeper than `indent`; their cases belong to the next result.
+/// Ends the levels deeper than `indent`. Their cases belong to the next result.
 fn close_below(levels: &mut Vec<Level>, indent: usize) -> Vec<Case> {
     let mut cases = Vec::new();
     while levels.len() > 1 && levels[levels.len() - 1].indent > indent {

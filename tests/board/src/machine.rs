@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One boot of the virtual board: what goes in, what comes out.
+//! One boot of the virtual board: its inputs and its results.
 //!
-//! The GPU model and QEMU run as processes; the guest's `/init` tells what it
-//! does on virtio-serial ports. [`boot`] starts all of it, watches, and ends it.
+//! The GPU model and QEMU run as processes. The guest's `/init` reports its progress on virtio-serial ports. [`boot`]
+//! starts the processes, watches them, and ends them.
 
 mod clock;
 mod launch;
@@ -26,16 +26,16 @@ use crate::processor::Processor;
 
 pub use run::boot;
 
-/// The programs and files a boot is made of.
+/// The programs and files of a boot.
 #[derive(Debug, Clone)]
 pub struct Assets {
-    /// QEMU with this processor.
+    /// QEMU for this processor.
     pub qemu: PathBuf,
-    /// What the kernel is for.
+    /// The processor that the kernel is built for.
     pub processor: Processor,
-    /// The software GPU.
+    /// The software GPU's program.
     pub gpu_model: PathBuf,
-    /// Its image.
+    /// The kernel image.
     pub kernel: PathBuf,
     /// `galcore.ko`.
     pub module: Option<PathBuf>,
@@ -43,7 +43,7 @@ pub struct Assets {
     pub busybox: PathBuf,
     /// The folder with the project's own guest programs.
     pub programs: PathBuf,
-    /// Folder for things worth keeping between runs.
+    /// Folder for files that are kept between runs.
     pub cache: PathBuf,
 }
 
@@ -52,38 +52,38 @@ pub struct Assets {
 pub struct Task {
     /// Command and arguments, as seen in the guest.
     pub command: Vec<String>,
-    /// How long it may run.
+    /// Time limit.
     pub limit: Duration,
-    /// Where the files go that it left in its work folder.
+    /// Folder on the host for the files from its work folder.
     pub files_to: PathBuf,
-    /// What it finds of the module; none: what the programs before it left of the boot's.
+    /// The state of the module when the program starts. `None`: the state that earlier programs left.
     pub module: Option<Module>,
 }
 
-/// What a program finds of the module.
+/// The state of the module when a program starts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Module {
-    /// Whether it is loaded, or left to the program.
+    /// Whether the board loads the module. Otherwise the program does.
     pub load: bool,
-    /// Whether the kernel's DRM is loaded before it.
+    /// Whether the kernel's DRM is loaded before the module.
     pub drm: bool,
     /// Parameters to load it with; `extra` of [`crate::boards::module_parameters`].
     pub parameters: String,
 }
 
-/// What to do once the guest is up.
+/// Work for the guest.
 #[derive(Debug, Clone)]
 pub enum Work {
-    /// Run these, one after another.
+    /// Run these programs, one after another.
     Programs(Vec<Task>),
-    /// A shell on the terminal: rows and columns; its files go to the folder.
+    /// Run a shell on a terminal of this many rows and columns. Its files go to the folder.
     Shell(u16, u16, PathBuf),
 }
 
-/// A boot to be made.
+/// Description of a boot.
 #[derive(Debug, Clone)]
 pub struct Boot {
-    /// GPU personality and flavour of device tree.
+    /// GPU and device tree variant.
     pub board: Board,
     /// Device tree node or parameters.
     pub binding: Binding,
@@ -93,50 +93,50 @@ pub struct Boot {
     pub memory: u32,
     /// More kernel arguments.
     pub append: String,
-    /// What is added to the board's device tree (see [`crate::boards::extra_overlay`]); empty: nothing.
+    /// An extra overlay for the board's device tree (see [`crate::boards::extra_overlay`]), or empty.
     pub tree: String,
-    /// The real board's tree, by name or path; empty: the usual one of [`Board::real`], or none.
+    /// The real board's tree, by name or path. Empty: the default of [`Board::real`], if there is one.
     pub dtb: String,
-    /// Whether KUnit suites run when the module is loaded.
+    /// Whether KUnit suites run when the module loads.
     pub kunit: bool,
     /// Seed for the GPU model's random choices.
     pub seed: Option<u64>,
-    /// Whether the guest's time counts instructions, a nanosecond each, so that they can be counted.
+    /// Whether guest time counts instructions, one nanosecond each, so that tests can count them.
     pub icount: bool,
-    /// Whether the GPU model writes down every command and register access.
+    /// Whether the GPU model logs every command and register access.
     pub trace: bool,
-    /// Where QEMU's monitor is to listen.
+    /// Socket of QEMU's monitor.
     pub monitor: Option<PathBuf>,
     /// Parameters to load the module with; `extra` of [`crate::boards::module_parameters`].
     pub insmod: String,
-    /// Whether the board loads the module, or leaves it to the programs.
+    /// Whether the board loads the module. Otherwise the programs do.
     pub load: bool,
     /// Whether the kernel's DRM is loaded before the module.
     pub drm: bool,
-    /// Files to have in the guest.
+    /// Files that are copied to the guest.
     pub files: Vec<GuestFile>,
-    /// What to do.
+    /// The work.
     pub work: Work,
     /// Folder for kernel.log, gpu.json and gpu-model.log.
     pub out: PathBuf,
 }
 
-/// How a boot came to its end.
+/// How a boot ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// As planned.
+    /// Normally.
     Done,
-    /// The guest could not go on: its own words.
+    /// The guest could not continue, with its message.
     GuestFailed(String),
     /// The kernel panicked.
     Panicked,
-    /// What was waited for in vain.
+    /// A wait timed out, with the event that it waited for.
     Hung(String),
-    /// The GPU model is gone: how, and its last words.
+    /// The GPU model ended, with its status and last output.
     ModelDied(String),
-    /// QEMU is gone: how, and its last words.
+    /// QEMU ended, with its status and last output.
     QemuDied(String),
-    /// By this signal to the runner.
+    /// The runner received this signal.
     Interrupted(usize),
 }
 
@@ -154,54 +154,55 @@ impl fmt::Display for End {
     }
 }
 
-/// What became of a program.
+/// The result of a program.
 #[derive(Debug, Clone, Default)]
 pub struct TaskOutcome {
     /// Whether it was started.
     pub started: bool,
-    /// Its exit status, 128 + signal if it was killed.
+    /// Its exit status, or 128 + signal if a signal killed it.
     pub status: Option<i32>,
-    /// Whether it was ended because its time was up.
+    /// Whether it was killed because of its time limit.
     pub late: bool,
-    /// What it wrote to stdout.
+    /// Its stdout.
     pub stdout: Vec<u8>,
-    /// What it wrote to stderr.
+    /// Its stderr.
     pub stderr: Vec<u8>,
-    /// Why it could not be started, in the guest's words.
+    /// Why it could not start, as the guest reports it.
     pub refused: Option<String>,
-    /// How long it ran.
+    /// Its run time.
     pub time: Duration,
-    /// How much of the host's processors the board took meanwhile, all of them together.
+    /// Host processor time of the board in this time, summed over all processors.
     pub processor_time: Duration,
 }
 
 impl TaskOutcome {
-    /// Whether it ran, or the module was loaded for it, when the board came to its end.
+    /// Whether the program was running, or the module was being loaded for it, when the board ended.
     pub fn did_not_end(&self) -> bool {
         self.started && self.status.is_none() && self.refused.is_none()
     }
 }
 
-/// A breach of the hardware's rules that the GPU model saw.
+/// A violation of the hardware's rules that the GPU model saw.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Violation {
-    /// Which rule.
+    /// The rule.
     pub kind: String,
-    /// What happened where.
+    /// Details.
     #[serde(default)]
     pub detail: String,
 }
 
-/// The GPU model's report, as far as it is read here.
+/// The part of the GPU model's report that the runner reads.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Report {
-    /// What real silicon would not have forgiven.
+    /// Violations, which real silicon would not tolerate.
     #[serde(default)]
     pub violations: Vec<Violation>,
 }
 
 impl Report {
-    /// The board's, out of its cores'; none if one is missing and the others have no violation. What is of another core than the first says so.
+    /// The report of the board, combined from its cores' reports. `None` if a core's report is missing and the others
+    /// have no violation. Violations of a core other than the first name the core.
     fn of_board(cores: &[Core], reports: Vec<Option<Report>>) -> Option<Report> {
         let mut all = Report::default();
         let complete = reports.iter().all(Option::is_some);
@@ -217,7 +218,7 @@ impl Report {
     }
 }
 
-/// What came of a boot.
+/// The result of a boot.
 #[derive(Debug)]
 pub struct Outcome {
     /// How it ended.
@@ -226,28 +227,28 @@ pub struct Outcome {
     pub tasks: Vec<TaskOutcome>,
     /// The kernel log.
     pub log: String,
-    /// What does not belong into the kernel log.
+    /// Kernel messages that must not occur.
     pub findings: Vec<Finding>,
     /// The GPU model's report.
     pub report: Option<Report>,
-    /// From the start of the processes to `/init`; 0: it was not reached.
+    /// Time from the start of the processes to `/init`; 0 if the guest did not reach it.
     pub boot_time: Duration,
-    /// From the start of the processes to their end.
+    /// Time from the start of the processes to their end.
     pub total_time: Duration,
-    /// How much of the host's processors they took, all of them together.
+    /// Host processor time of the processes, summed over all processors.
     pub processor_time: Duration,
-    /// The model's complaints as it said them, each with the program that ran.
+    /// Violations in the model's log, each with the program that was running.
     pub said: Vec<(Option<usize>, String)>,
 }
 
 impl Outcome {
-    /// Whether the kernel hung, without a complaint, before it had anything of this project's.
+    /// Whether the kernel hung without an error message before it ran any code of this project.
     pub fn hung_before_init(&self) -> bool {
         let hung = matches!(self.end, End::Hung(_)) && self.boot_time.is_zero();
         hung && self.findings.is_empty() && self.violations().is_empty()
     }
 
-    /// The model's complaints.
+    /// The violations that the model reported.
     pub fn violations(&self) -> &[Violation] {
         self.report.as_ref().map_or(&[], |r| &r.violations)
     }
@@ -262,15 +263,15 @@ pub enum Stream {
     Err,
 }
 
-/// Somebody who watches a boot.
+/// Observer of a boot.
 pub trait Watcher {
-    /// A program of the host is about to be started.
+    /// A host program is about to start.
     fn starts(&mut self, _program: &Path, _arguments: &[String]) {}
-    /// Output of a program, as it comes.
+    /// Output of a program, in pieces.
     fn output(&mut self, _task: usize, _stream: Stream, _bytes: &[u8]) {}
     /// A program starts.
     fn started(&mut self, _task: usize) {}
-    /// A program has ended; its output may not be complete yet.
+    /// A program has ended. Its output may not be complete yet.
     fn ended(&mut self, _task: usize, _outcome: &TaskOutcome) {}
     /// Output of the guest's shell.
     fn terminal(&mut self, _bytes: &[u8]) {}

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The virtual board's runner.
 //!
-//! It boots Linux with `galcore.ko` in stock QEMU, with a software GPU attached
-//! over vfio-user, runs programs there, gathers what they print and leave, and
-//! judges the kernel log and the GPU model's report. The test runner is built
-//! on that. `scripts/board` is its front door.
+//! It boots Linux with `galcore.ko` in stock QEMU with a software GPU attached over vfio-user, runs programs there,
+//! and collects their output and files. It then checks the kernel log and the GPU model's report. The test runner
+//! uses the same code. Call it through `scripts/board`.
 
 mod bench;
 mod boards;
@@ -44,7 +43,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help goes to stdout and is no error.
+            // Help goes to stdout and is not an error.
             let _ = error.print();
             return match error.use_stderr() {
                 true => ExitCode::from(judgement::USAGE),

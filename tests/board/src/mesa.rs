@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Debian's Mesa for the guest, on the kernel's own driver: what scripts/mesa has fetched, etnaviv's modules, and the
-//! program that hands the GPU over to it.
+//! Debian's Mesa for the guest, on the kernel's own driver: the files that scripts/mesa downloads, etnaviv's modules,
+//! and the program that moves the GPU to etnaviv.
 
 use std::fs;
 use std::path::Path;
@@ -13,17 +13,18 @@ use crate::cli::Tools;
 use crate::etnaviv;
 use crate::initramfs::GuestFile;
 
-/// The program that loads etnaviv and becomes another one.
+/// The program that loads etnaviv and then executes another program.
 pub const LAUNCHER: &str = "with-etnaviv";
 
-/// All of it for the guest.
+/// All of these files.
 pub fn files(tools: &Tools) -> Result<Vec<GuestFile>> {
     let mut files = launcher(tools)?;
     files.extend(libraries(tools, None)?);
     Ok(files)
 }
 
-/// What hands the GPU to etnaviv. Of an image alone nobody knows what is built in: the guest finds out.
+/// The files that move the GPU to etnaviv. An image alone does not show which drivers are built in, so the guest
+/// checks.
 pub fn launcher(tools: &Tools) -> Result<Vec<GuestFile>> {
     let modules = match &tools.build {
         Some(build) => etnaviv::modules(build),
@@ -42,8 +43,8 @@ pub fn launcher(tools: &Tools) -> Result<Vec<GuestFile>> {
     Ok(files)
 }
 
-/// Debian's Mesa with what it needs, and in place of its files those of the folder `own`, which lie there as in the
-/// guest. One that has all in `guest/`, as scripts/mesa makes it, stands alone.
+/// Debian's Mesa and its libraries. Files of the folder `own` at the same guest paths replace them. If `own` contains
+/// `guest/`, as from scripts/mesa, it is used alone.
 pub fn libraries(tools: &Tools, own: Option<&Path>) -> Result<Vec<GuestFile>> {
     let whole = own.map(|own| own.join("guest")).filter(|all| all.is_dir());
     let debians = tools
@@ -76,7 +77,7 @@ fn is_of_use(guest: &str) -> bool {
     !is_for_builds
 }
 
-/// Adds the files below a folder, at their paths in it. Links become what they lead to.
+/// Adds the files below a folder at their relative paths. Symbolic links are replaced by their targets.
 fn below(folder: &Path, guest: &str, files: &mut Vec<GuestFile>) -> Result<()> {
     let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
     for entry in entries {

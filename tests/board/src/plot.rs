@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Draws how costs grow: with a commit's size, a delta's records, live nodes and clients.
+//! Plots how costs grow with the size of a commit, the records of a delta, live nodes, and clients.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use anyhow::Result;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-/// One diagram: what is counted to the right, and its lines.
+/// A diagram: the label of its x axis, and its lines.
 struct Diagram {
     title: &'static str,
     across: &'static str,
     lines: &'static [Line],
 }
 
-/// Operations by what is counted to the right.
+/// The operations of a line, by their x value.
 struct Line {
     name: &'static str,
     points: &'static [(u32, &'static str)],
@@ -75,7 +75,7 @@ const DIAGRAMS: [Diagram; 4] = [
     },
 ];
 
-/// Writes an SVG of the medians, by names of operations. What was not measured is left out.
+/// Writes an SVG of the medians, by operation name. Operations without a measurement are left out.
 pub fn plot(path: &Path, median: impl Fn(&str) -> Option<u64>) -> Result<()> {
     let root = SVGBackend::new(path, (1200, 800)).into_drawing_area();
     let wrong = |error: &dyn std::fmt::Display| anyhow!("{}: {error}", path.display());

@@ -19,20 +19,19 @@ use std::time::Instant;
 use anyhow::Context;
 use anyhow::Result;
 
-/// How often a wait looks again.
+/// Poll interval of a wait.
 const POLL: Duration = Duration::from_millis(5);
 
-/// A child that is killed when this value goes.
+/// A child that is killed when this value is dropped.
 pub struct Process {
     child: Child,
 }
 
 impl Process {
-    /// Starts `program` with pipes for its stdout and stderr and no stdin.
+    /// Starts `program` with pipes for stdout and stderr, and without stdin.
     ///
-    /// It gets a process group of its own, so that Ctrl-C reaches the runner
-    /// alone, which then ends things in order; and the kernel kills it should
-    /// the runner die without a chance to.
+    /// The child gets its own process group, so that Ctrl-C reaches only the runner, which then shuts down in order.
+    /// If the runner dies, the kernel kills the child.
     pub fn start<S: AsRef<OsStr>>(program: &Path, arguments: &[S]) -> Result<Process> {
         use std::os::unix::process::CommandExt;
 
@@ -55,27 +54,27 @@ impl Process {
         Ok(Process { child })
     }
 
-    /// Its number.
+    /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its stdout; there once.
+    /// Its stdout. Available once.
     pub fn stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// Its stderr; there once.
+    /// Its stderr. Available once.
     pub fn stderr(&mut self) -> Option<ChildStderr> {
         self.child.stderr.take()
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Waits for its end, `limit` at most.
+    /// Waits for its end, at most `limit`.
     pub fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
         let start = Instant::now();
         loop {
@@ -87,9 +86,9 @@ impl Process {
         }
     }
 
-    /// Ends it now.
+    /// Kills it.
     pub fn kill(&mut self) {
-        // Fails only if it has ended already.
+        // This fails only if the child has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -101,7 +100,7 @@ impl Drop for Process {
     }
 }
 
-/// The program of that name in `PATH`.
+/// Finds a program in `PATH`.
 pub fn find(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         return Some(PathBuf::from(name));
@@ -111,8 +110,8 @@ pub fn find(name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Sends what `source` gives to `sender`, wrapped by `wrap`, until it ends or
-/// nobody listens any more; then `last`.
+/// Sends the data of `source` to `sender`, wrapped by `wrap`, until it ends or the receiver is gone. Then it sends
+/// `last`.
 pub fn forward<E: Send + 'static>(
     mut source: impl Read + Send + 'static,
     sender: SyncSender<E>,
@@ -133,7 +132,7 @@ pub fn forward<E: Send + 'static>(
                 Err(_) => break,
             }
         }
-        // Fails only if nobody listens.
+        // This fails only if the receiver is gone.
         let _ = sender.send(last);
     });
 }

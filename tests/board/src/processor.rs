@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The machine's processor: the kernel that is to run on it decides.
+//! The machine's processor, which the kernel determines.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,20 +8,20 @@ use std::path::Path;
 use anyhow::Context;
 use anyhow::Result;
 
-/// What QEMU emulates.
+/// A processor that QEMU emulates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Processor {
     /// 32-bit ARM.
     CortexA15,
-    /// 64-bit ARM, which runs 32-bit programs too.
+    /// 64-bit ARM, which also runs 32-bit programs.
     CortexA76,
 }
 
-/// Bytes of an arm64 kernel's header, as far as it is read here.
+/// Number of bytes of an arm64 kernel's header that are read here.
 const HEADER: usize = 60;
 
 impl Processor {
-    /// The one that a kernel is for, by its image.
+    /// Reads a kernel image and returns the processor that it needs.
     pub fn of_kernel(image: &Path) -> Result<Self> {
         let mut header = [0; HEADER];
         File::open(image)
@@ -37,7 +37,7 @@ impl Processor {
         }
     }
 
-    /// QEMU's name of it.
+    /// QEMU's name of the processor.
     pub fn model(self) -> &'static str {
         match self {
             Processor::CortexA15 => "cortex-a15",
@@ -45,7 +45,7 @@ impl Processor {
         }
     }
 
-    /// QEMU's program that has it.
+    /// The QEMU program that emulates it.
     pub fn qemu(self) -> &'static str {
         match self {
             Processor::CortexA15 => "qemu-system-arm",

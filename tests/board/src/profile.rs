@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `scripts/board profile`: where the instructions of an operation go, function by function.
+//! `scripts/board profile`: counts the instructions of an operation by function.
 //!
-//! The operation is repeated in the guest while QEMU, told so by its monitor, writes down the address of each
-//! instruction for a moment. Symbols come from the guest's `/proc/kallsyms`.
+//! The guest repeats the operation. The runner makes QEMU's monitor log the address of each instruction for a few
+//! seconds. Symbols come from the guest's `/proc/kallsyms`.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -41,29 +41,29 @@ use crate::machine::Watcher;
 use crate::machine::Work;
 use crate::signals::Signals;
 
-/// How long the measuring program may take.
+/// Time limit of the measuring program.
 const LIMIT: Duration = Duration::from_secs(900);
-/// What the measuring program says before it repeats an operation, and its name follows.
+/// Line of the measuring program before it repeats an operation. The name follows.
 const BEGINS: &str = "profile of ";
-/// The guest's symbols, a file that the program leaves.
+/// A file that the program writes: the guest's symbols.
 const SYMBOLS: &str = "kallsyms";
-/// How long QEMU writes down what it executes, and how much of it.
+/// Length of the log in time and in bytes.
 const WATCHED: Duration = Duration::from_secs(3);
 const ENOUGH: u64 = 256 << 20;
-/// Below it is user space: the kernel's modules, then the kernel, are above.
+/// User space is below this address; the kernel's modules and the kernel are above.
 const KERNEL: u64 = 0xBF00_0000;
-/// Where system calls enter the kernel.
+/// Entry of system calls in the kernel.
 const ENTRY: &str = "vector_swi";
-/// What stands for all of user space, and its addresses are from 0.
+/// Name for all of user space, at address 0.
 const USER: &str = "(user space)";
 
-/// How often each address was executed.
+/// Execution count of each address.
 type Counts = HashMap<u64, u64>;
 
-/// A function: its address, its name.
+/// Function names by address.
 type Symbols = BTreeMap<u64, String>;
 
-/// What a function takes.
+/// Cost of a function.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Share {
     instructions: u64,
@@ -152,7 +152,7 @@ pub fn profile(tools: &Tools, arguments: &ProfileArgs, signals: &Signals) -> Res
     Ok(0)
 }
 
-/// Counts while the guest repeats an operation.
+/// Counts instructions while the guest repeats an operation.
 struct Profiler<'a> {
     monitor: &'a Path,
     log: PathBuf,
@@ -165,7 +165,7 @@ impl Watcher for Profiler<'_> {
         if stream != Stream::Err {
             return;
         }
-        // For people; nobody may listen.
+        // For the user only; stderr may be closed.
         let _ = io::stderr().write_all(bytes);
         for &byte in bytes {
             if byte != b'\n' {
@@ -185,13 +185,13 @@ impl Watcher for Profiler<'_> {
     }
 }
 
-/// Has QEMU write down what it executes for a while, and counts it.
+/// Makes QEMU log executed instructions for a while, and counts them.
 fn watch(monitor: &Path, log: &Path) -> Result<Counts> {
     let mut monitor = UnixStream::connect(monitor).context("QEMU's monitor")?;
     let mut answers = monitor.try_clone()?;
-    // What it answers must not fill up its pipe.
+    // Read its answers so that the pipe does not fill up.
     let reader = thread::spawn(move || io::copy(&mut answers, &mut io::sink()));
-    // Never before: the log starts anew.
+    // Removes an old log, if there is one.
     let _ = fs::remove_file(log);
     writeln!(monitor, "logfile {}", log.display())?;
     writeln!(monitor, "one-insn-per-tb on")?;
@@ -205,7 +205,7 @@ fn watch(monitor: &Path, log: &Path) -> Result<Counts> {
     monitor.flush()?;
     thread::sleep(Duration::from_millis(200));
     monitor.shutdown(std::net::Shutdown::Both)?;
-    // Its result is the monitor's chatter.
+    // The result is only the monitor's output.
     let _ = reader.join();
     let file = File::open(log).context("QEMU wrote nothing down")?;
     let counts = counts(BufReader::new(file.take(2 * ENOUGH)))?;
@@ -213,7 +213,7 @@ fn watch(monitor: &Path, log: &Path) -> Result<Counts> {
     Ok(counts)
 }
 
-/// Reads what QEMU writes with `-d exec`: "Trace 0: HOST [CS/PC/FLAGS/CFLAGS] ".
+/// Parses the output of QEMU's `-d exec`: "Trace 0: HOST [CS/PC/FLAGS/CFLAGS] ".
 fn counts(log: impl BufRead) -> Result<Counts> {
     let mut counts = Counts::new();
     for line in log.split(b'\n') {
@@ -231,7 +231,7 @@ fn counts(log: impl BufRead) -> Result<Counts> {
     Ok(counts)
 }
 
-/// The functions of a `/proc/kallsyms`.
+/// Parses the functions of `/proc/kallsyms`.
 fn symbols(text: &str) -> Result<Symbols> {
     let mut symbols = Symbols::new();
     for line in text.lines() {
@@ -240,7 +240,7 @@ fn symbols(text: &str) -> Result<Symbols> {
         else {
             continue;
         };
-        // "$a" and the like mark what kind of code follows.
+        // Names like "$a" mark the type of the code that follows.
         if !"tTwW".contains(kind) || name.starts_with('$') {
             continue;
         }
@@ -253,7 +253,7 @@ fn symbols(text: &str) -> Result<Symbols> {
     Ok(symbols)
 }
 
-/// The function that an address is in, and its start; all of user space is one.
+/// The function that contains an address, and its start. User space counts as one function.
 fn function(symbols: &Symbols, pc: u64) -> (u64, &str) {
     let kernel = (pc >= KERNEL).then(|| symbols.range(..=pc).next_back());
     match kernel.flatten() {
@@ -262,7 +262,7 @@ fn function(symbols: &Symbols, pc: u64) -> (u64, &str) {
     }
 }
 
-/// The name that people write, without hashes.
+/// The demangled name, without hashes.
 fn demangled(name: &str) -> String {
     format!("{:#}", rustc_demangle::demangle(name))
 }
@@ -280,7 +280,7 @@ fn shares(counts: &Counts, symbols: &Symbols) -> HashMap<String, Share> {
     shares
 }
 
-/// For people: what a system call takes, on average.
+/// Formats the average cost of a system call as a table.
 fn table(name: &str, shares: &HashMap<String, Share>, lines: usize) -> Result<String> {
     let calls = shares.get(ENTRY).map_or(0, |share| share.entries);
     ensure!(calls > 0, "{name}: no system call was seen");
@@ -295,7 +295,7 @@ fn table(name: &str, shares: &HashMap<String, Share>, lines: usize) -> Result<St
         "entries"
     );
     for (name, share) in rows.into_iter().take(lines) {
-        // Into a string: cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "{:>12.1} {:>8.2}  {name}",
@@ -306,7 +306,7 @@ fn table(name: &str, shares: &HashMap<String, Share>, lines: usize) -> Result<St
     Ok(text)
 }
 
-/// For people with a disassembly: how often each instruction of a function is executed in a system call.
+/// Formats the execution count per system call of each instruction of a function, for use with a disassembly.
 fn addresses(counts: &Counts, symbols: &Symbols, wanted: &str) -> String {
     let calls: u64 = counts
         .iter()

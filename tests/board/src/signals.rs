@@ -10,7 +10,7 @@ use signal_hook::consts::SIGHUP;
 use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
 
-/// Signals to the runner, noticed in the main loop.
+/// Signals to the runner, which the main loop polls.
 #[derive(Debug, Clone)]
 pub struct Signals {
     caught: Arc<AtomicUsize>,
@@ -27,7 +27,7 @@ impl Signals {
         Ok(Signals { caught })
     }
 
-    /// The last signal that came, 0 for none.
+    /// The last signal received; 0 means none.
     pub fn last(&self) -> usize {
         self.caught.load(Ordering::Relaxed)
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! QEMU's machines for the i.MX6, the i.MX8M Mini and Plus, with the software GPU where the SoC has its cores.
 //!
-//! The cores are PCI devices of the machine's DesignWare host. Before the first instruction of the guest, from outside:
-//! the host's interrupt outputs are connected to the GPU's interrupts (QMP), and its outbound windows, which map any CPU
-//! address to a bus address, put the cores' registers to the SoC's addresses (qtest). The guest has a real board's tree,
-//! in which nothing is changed, and must not have a driver for the host.
+//! The cores are PCI devices of the machine's DesignWare host. Before the guest's first instruction, the runner sets
+//! up the host: it connects the host's interrupt outputs to the GPU's interrupts (QMP), and uses the host's outbound
+//! windows, which map any CPU address to a bus address, to put the cores' registers at the SoC's addresses (qtest).
+//! The guest gets a real board's tree, unchanged, and must not have a driver for the host.
 
 use std::fs;
 use std::io::BufRead;
@@ -41,29 +41,31 @@ use crate::process::Process;
 pub struct Soc {
     /// QEMU's name of the machine.
     machine: &'static str,
-    /// Where it has its cores, in the order 3D, 2D, VG or neural. The slot's INTA is the host's output of that number.
+    /// The cores' addresses, in the order 3D, 2D, VG or neural. INTA of a slot is the host's output with the slot's
+    /// number.
     pub places: &'static [Place],
-    /// Bytes of a core's registers.
+    /// Bytes of a core's register block.
     pub register_bytes: u32,
-    /// The tree's bus with the cores.
+    /// The bus of the cores in the tree.
     bus: &'static str,
     /// The UARTs, in QEMU's order.
     uarts: &'static [u32],
     /// Registers of the PCI host.
     dbi: u32,
-    /// Where the host maps what is written for the devices' configuration first, and their control BARs at last.
+    /// Addresses that the host maps first to the devices' configuration space, and later to their control BARs.
     scratch: u32,
-    /// Bus addresses of the cores' BARs: first the registers, and behind those the control BARs.
+    /// Bus addresses of the cores' BARs: the registers first, then the control BARs.
     bars: u32,
-    /// The interrupt controller's shared interrupts in QEMU's tree of objects.
+    /// The interrupt controller's shared interrupts, as a path in QEMU's object tree.
     interrupts: &'static str,
-    /// The device trees in a kernel's build folder.
+    /// Folder of the device trees in a kernel's build folder.
     trees: &'static str,
-    /// Its own regulators in a tree, which may have supplies of the board's.
+    /// Its own regulators in a tree. Their supplies may be on the board.
     regulators: &'static [&'static str],
-    /// Modules of the kernel that the cores, and the machine's end, need.
+    /// Kernel modules for the cores and for powering the machine off.
     modules: &'static [&'static str],
-    /// Where parameters put the pool of a board with 1 GiB, and the kernel's arguments that leave it alone.
+    /// For a board with 1 GiB and a GPU described by parameters: the start of the pool, and the kernel arguments that
+    /// reserve it.
     reserved: (u64, &'static str),
 }
 
@@ -115,7 +117,7 @@ pub const IMX8MM: Soc = Soc {
     reserved: (0x7400_0000, "mem=832M"),
 };
 
-/// i.MX8M Plus: at the same addresses, and a neural core.
+/// i.MX8M Plus. It uses the same addresses, and has a neural core.
 pub const IMX8MP: Soc = Soc {
     machine: "imx8mp-evk",
     places: &[
@@ -134,37 +136,37 @@ const fn place(slot: u32, registers: u32, interrupt: u32) -> Place {
     }
 }
 
-/// The bus that the cores are on.
+/// The bus of the cores.
 pub const BUS: &str = "dw-pcie";
 
-/// Between the bus addresses of two cores' registers.
+/// Distance between the bus addresses of two cores' registers.
 const BAR_STEP: u32 = 0x4_0000;
-/// How far behind the first ones the control BARs are.
+/// Distance from the first registers to the control BARs.
 const CONTROL_BARS: u32 = 3 * BAR_STEP;
 /// Bytes of a control BAR.
 const CONTROL_STEP: u32 = 0x1000;
-/// Bus number of the devices.
+/// Bus number of the cores' devices.
 const BUS_NUMBER: u32 = 1;
 
-/// The host in QEMU's tree of objects.
+/// The host's path in QEMU's object tree.
 const HOST_PATH: &str = "/machine/soc/pcie";
 
-/// The machine's two sockets for the set-up, in the folder of the boot.
+/// The machine's two sockets for the setup, in the boot's folder.
 pub const QMP: &str = "qmp";
 /// See [`QMP`].
 pub const QTEST: &str = "qtest";
 
-/// How long QEMU may take for an answer.
+/// Time limit for an answer of QEMU.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Soc {
-    /// Option of QEMU that chooses the machine. Its on-chip RAM is shared, too: the GPU model maps all memory.
+    /// QEMU option for the machine. Its on-chip RAM is shared too, because the GPU model maps all memory.
     pub fn machine(&self) -> String {
         format!("{},memory-backend=ram,aux-ram-share=on", self.machine)
     }
 
-    /// Where the pool begins, if the driver does not look for it, and its bytes: of contiguous memory, or, where parameters
-    /// say all, at the end of what the GPU reaches.
+    /// Start of the pool, or `None` if the driver allocates it from contiguous memory, and its size. If parameters
+    /// describe the GPU, the pool is at the end of the GPU's reach.
     pub fn pool(&self, binding: Binding) -> (Option<u64>, u64) {
         match binding {
             Binding::Dt => (None, 64 << 20),
@@ -172,7 +174,7 @@ impl Soc {
         }
     }
 
-    /// The kernel's arguments for its memory.
+    /// The kernel arguments for memory.
     pub fn memory_arguments(&self, binding: Binding) -> &'static str {
         match binding {
             Binding::Dt => "cma=192M",
@@ -180,7 +182,7 @@ impl Soc {
         }
     }
 
-    /// The environment variable's value by which the guest's programs find the cores' control BARs.
+    /// Value of the environment variable that gives the guest's programs the addresses of the cores' control BARs.
     pub fn control_bars(&self, boot: &Boot) -> String {
         let bars = boot
             .board
@@ -189,7 +191,7 @@ impl Soc {
         bars.collect::<Vec<_>>().join(" ")
     }
 
-    /// A window's registers and their values, in the order of the writes: the last one applies them.
+    /// A window's registers and values, in write order. The last write activates the window.
     fn window(
         &self,
         number: u32,
@@ -211,7 +213,7 @@ impl Soc {
         ]
     }
 
-    /// The root port's buses, its memory, and that it passes accesses on in both directions.
+    /// Registers of the root port: its buses, its memory, and forwarding in both directions.
     fn root_port(&self) -> [(u32, u32); 3] {
         [
             (self.dbi + 0x18, BUS_NUMBER << 16 | BUS_NUMBER << 8),
@@ -220,7 +222,7 @@ impl Soc {
         ]
     }
 
-    /// What a slot's device is told, in the window at `scratch`.
+    /// Registers of a slot's device, written through the window at `scratch`.
     fn device(&self, slot: u32) -> [(u32, u32); 3] {
         let control = self.bars + CONTROL_BARS + slot * CONTROL_STEP;
         [
@@ -230,7 +232,8 @@ impl Soc {
         ]
     }
 
-    /// Waits for QEMU, sets up its machine, and lets it run. Nothing is done if QEMU ends: that is noticed elsewhere.
+    /// Waits for QEMU, sets up its machine, and starts the guest. If QEMU ends, this returns without an error; the
+    /// main loop detects that.
     pub fn set_up(&self, boot: &Boot, sockets: Sockets, qemu: &mut Process) -> Result<()> {
         let Some((qmp, qtest)) = sockets.connected(qemu)? else {
             return Ok(());
@@ -303,22 +306,22 @@ impl Soc {
     }
 }
 
-/// The device tree of a boot and what it says of the UARTs.
+/// The device tree of a boot, and the UARTs that it describes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
-    /// What it is for.
+    /// The SoC that the tree describes.
     pub soc: &'static Soc,
     /// The file.
     pub path: PathBuf,
-    /// The UART of the kernel's messages, by its place in [`Soc::uarts`].
+    /// The UART of the kernel's console, as an index into [`Soc::uarts`].
     pub console: usize,
-    /// The one that carries the runner's ports.
+    /// The UART of the runner's ports.
     pub ports: usize,
 }
 
 impl Tree {
-    /// That of `boot`, which has a real board's: `usual`, unless it names one. Changed, in `dir`, only where parameters are
-    /// to describe the cores.
+    /// The tree of `boot` on a real board's machine: `usual`, unless the boot names another. If parameters describe
+    /// the cores, a changed copy is made in `dir`.
     pub fn of_boot(
         soc: &'static Soc,
         usual: &str,
@@ -352,14 +355,14 @@ impl Tree {
         })
     }
 
-    /// Those of the SoC's modules that the kernel does not have built in.
+    /// The SoC's modules that the kernel does not have built in.
     pub fn modules(&self, assets: &Assets) -> Vec<GuestFile> {
         let build = build(assets);
         build.map_or_else(Vec::new, |build| etnaviv::early(build, self.soc.modules))
     }
 
-    /// As kernel arguments the console's name, the address that carries the ports, and that the host has no driver, which
-    /// Debian's kernels have; and that /dev/mem has a UART's registers whose driver is bound.
+    /// Kernel arguments: the console's name, the address of the ports' UART, no driver for the host (Debian's kernels
+    /// have one), and access through /dev/mem to the registers of a UART with a driver.
     pub fn arguments(&self) -> String {
         let uarts = self.soc.uarts;
         format!(
@@ -369,7 +372,7 @@ impl Tree {
         )
     }
 
-    /// QEMU's -serial, one for each UART: the console is ours on stdio, the ports on the chardev of that name.
+    /// QEMU's -serial options, one per UART: the console is on stdio, the ports are on the chardev with that name.
     pub fn serial(&self, chardev: &str) -> Vec<String> {
         let of_uart = |number| match number {
             _ if number == self.console => "stdio".to_string(),
@@ -380,13 +383,13 @@ impl Tree {
     }
 }
 
-/// The folder where the kernel was built, by the path of its image: BUILD/arch/ARCH/boot/IMAGE.
+/// The kernel's build folder, from the path of its image: BUILD/arch/ARCH/boot/IMAGE.
 pub fn build(assets: &Assets) -> Option<&Path> {
     assets.kernel.ancestors().nth(4)
 }
 
 impl Soc {
-    /// The file of the tree `name`: among those of the kernel's build, or the one at that path.
+    /// The file of tree `name`: one of the kernel's build, or the file at that path.
     fn file(&self, assets: &Assets, name: &str) -> Result<PathBuf> {
         let path = match name.contains('/') {
             true => PathBuf::from(name),
@@ -401,13 +404,14 @@ impl Soc {
         Ok(path)
     }
 
-    /// The folder of the boards' trees in the kernel's build.
+    /// The folder of the boards' trees in the kernel's build folder.
     pub fn folder(&self, assets: &Assets) -> Result<PathBuf> {
         let build = build(assets).context("the kernel has a build folder")?;
         Ok(build.join(self.trees))
     }
 
-    /// The tree `name` in `dir`, its SoC's regulators without a supply of the board's; none if they have none.
+    /// Makes a copy of tree `name` in `dir` with the SoC's regulators without their board supplies. `None` if they
+    /// have none.
     pub fn without_supplies(
         &self,
         assets: &Assets,
@@ -438,7 +442,7 @@ impl Soc {
         Ok(is_changed.then_some(changed))
     }
 
-    /// The tree, with the cores' nodes disabled.
+    /// A copy of the tree with the cores' nodes disabled.
     fn without_cores(&self, tree: &Path, boot: &Boot, dir: &Path) -> Result<PathBuf> {
         let changed = dir.join("params.dtb");
         fs::copy(tree, &changed).with_context(|| format!("cannot copy {}", tree.display()))?;
@@ -453,7 +457,8 @@ impl Soc {
         Ok(changed)
     }
 
-    /// The UART that the tree has for the console; where it leaves that to the boot loader, the first that the board uses.
+    /// The UART of the console in the tree. If the boot loader selects it, this is the first UART that the board
+    /// uses.
     fn console(&self, source: &str) -> Option<usize> {
         let Some(path) = property(source, "\tchosen", "stdout-path") else {
             return (0..self.uarts.len())
@@ -469,7 +474,7 @@ impl Soc {
         self.uarts.iter().position(|&uart| uart == address)
     }
 
-    /// What the tree says of a UART.
+    /// The status property of a UART in the tree.
     fn status<'a>(&self, source: &'a str, number: usize) -> Option<&'a str> {
         property(
             source,
@@ -478,7 +483,7 @@ impl Soc {
         )
     }
 
-    /// A UART that the board does not use; if it uses all of them, one that is not the console.
+    /// A UART that the board does not use. If it uses all, one that is not the console.
     fn unused(&self, source: &str, console: usize) -> usize {
         let is_off = |&number: &usize| self.status(source, number) == Some("disabled");
         let others = || {
@@ -491,7 +496,7 @@ impl Soc {
     }
 }
 
-/// A node's property in the source of a tree, as it is written there.
+/// A node's property in the source of a tree, as text.
 fn property<'a>(source: &'a str, node: &str, name: &str) -> Option<&'a str> {
     let body = source.split(&format!("{node} {{\n")).nth(1)?;
     let body = body.split("};").next()?;
@@ -501,21 +506,21 @@ fn property<'a>(source: &'a str, node: &str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// What a window of the host maps to.
+/// The target of a window of the host.
 #[derive(Clone, Copy)]
 enum Kind {
     Memory = 0,
     Configuration = 4,
 }
 
-/// Where QEMU connects to.
+/// The sockets that QEMU connects to.
 pub struct Sockets {
     qmp: UnixListener,
     qtest: UnixListener,
 }
 
 impl Sockets {
-    /// Makes them in `dir`.
+    /// Creates them in `dir`.
     pub fn new(dir: &Path) -> Result<Sockets> {
         let listen = |name: &str| -> Result<UnixListener> {
             let listener = UnixListener::bind(dir.join(name))
@@ -529,7 +534,7 @@ impl Sockets {
         })
     }
 
-    /// Both connections; none if QEMU has ended.
+    /// Both connections. `None` if QEMU has ended.
     fn connected(self, qemu: &mut Process) -> Result<Option<(UnixStream, UnixStream)>> {
         let mut found = (None, None);
         let begun = Instant::now();
@@ -550,7 +555,7 @@ impl Sockets {
     }
 }
 
-/// A connection on which each line is answered by a line.
+/// A connection where each line gets a line as its answer.
 struct Lines {
     reader: BufReader<UnixStream>,
 }
@@ -574,12 +579,12 @@ impl Lines {
         Ok(line)
     }
 
-    /// QMP's first line.
+    /// Reads QMP's greeting.
     fn greeted(&mut self) -> Result<()> {
         self.line().map(drop)
     }
 
-    /// A command of QMP; events between it and the answer are of no interest.
+    /// Executes a QMP command. Events before the answer are skipped.
     fn execute(&mut self, command: &str, arguments: Value) -> Result<()> {
         let request = json!({ "execute": command, "arguments": arguments });
         writeln!(self.reader.get_mut(), "{request}")?;
@@ -594,7 +599,7 @@ impl Lines {
         }
     }
 
-    /// A command of qtest; lines that tell of interrupts are of no interest.
+    /// Executes a qtest command. Lines about interrupts are skipped.
     fn command(&mut self, command: &str) -> Result<String> {
         writeln!(self.reader.get_mut(), "{command}")?;
         loop {
@@ -620,7 +625,7 @@ impl Lines {
     fn readl(&mut self, address: u32) -> Result<u32> {
         let answer = self.command(&format!("readl {address:#x}"))?;
         let digits = answer.strip_prefix("0x").unwrap_or(&answer);
-        // A word of 64 bits, of which the upper half is 0.
+        // A 64-bit word with an upper half of 0.
         let value = u64::from_str_radix(digits, 16).context("qtest's answer to readl")?;
         Ok(u32::try_from(value)?)
     }
@@ -653,7 +658,7 @@ mod tests {
                 (0x01ff_c004, 6)
             ]
         );
-        // Base and limit name the same MiB.
+        // Base and limit are in the same MiB.
         let last = IMX6.device(2)[1].1 + CONTROL_STEP - 1;
         assert_eq!((last >> 20, last), (IMX6.bars >> 20, 0x010c_2fff));
         assert_eq!(IMX8MP.root_port()[1], (0x3380_0020, 0x1800_1800));

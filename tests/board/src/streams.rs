@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Cutting the guest's output streams by program, and its messages by line.
+//! Splits the guest's output streams by program, and its messages by line.
 
-/// Cuts a stream at the marks that `/init` writes after each program.
+/// Splits a stream at the marks that `/init` writes after each program.
 pub struct Splitter {
-    /// What a mark starts with: separator, nonce, blank.
+    /// Start of a mark: separator, nonce, blank.
     start: Vec<u8>,
     pending: Vec<u8>,
 }
@@ -11,20 +11,20 @@ pub struct Splitter {
 /// What a [`Splitter`] found.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Output of the present program.
+    /// Output of the current program.
     Bytes(Vec<u8>),
-    /// The program of that number has ended; what follows is the next one's.
+    /// The program with this number has ended. Later output belongs to the next one.
     Mark(usize),
 }
 
-/// Encloses a mark.
+/// Delimiter of a mark.
 const SEPARATOR: u8 = 0x1e;
 
-/// Most digits of a program's number in a mark.
+/// Maximum number of digits of a program's number in a mark.
 const MOST_DIGITS: usize = 8;
 
 impl Splitter {
-    /// For marks with that nonce, which the programs cannot guess.
+    /// Creates a splitter for marks with this nonce, which programs cannot guess.
     pub fn new(nonce: &str) -> Splitter {
         let mut start = vec![SEPARATOR];
         start.extend_from_slice(nonce.as_bytes());
@@ -35,7 +35,7 @@ impl Splitter {
         }
     }
 
-    /// Takes the next bytes. What could be the beginning of a mark is held back.
+    /// Processes bytes. Bytes that may start a mark are held back.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<Piece> {
         self.pending.extend_from_slice(bytes);
         let mut pieces = Vec::new();
@@ -54,7 +54,7 @@ impl Splitter {
         pieces
     }
 
-    /// The bytes held back, at the stream's end.
+    /// Returns the bytes held back, at the end of the stream.
     pub fn rest(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.pending)
     }
@@ -70,7 +70,7 @@ impl Splitter {
         }
     }
 
-    /// What stands at the start of the pending bytes.
+    /// Classifies the start of the pending bytes.
     fn mark(&self) -> Mark {
         let common = self.start.len().min(self.pending.len());
         if self.pending[..common] != self.start[..common] {
@@ -95,14 +95,14 @@ enum Mark {
     No,
 }
 
-/// Cuts bytes into lines.
+/// Splits bytes into lines.
 #[derive(Default)]
 pub struct Lines {
     pending: Vec<u8>,
 }
 
 impl Lines {
-    /// Takes the next bytes; returns the lines they complete, without line ends.
+    /// Processes bytes. Returns the lines that they complete, without line ends.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<String> {
         let mut lines = Vec::new();
         for &byte in bytes {
@@ -118,7 +118,7 @@ impl Lines {
         lines
     }
 
-    /// The unfinished last line, at the stream's end.
+    /// Returns the unfinished last line, at the end of the stream.
     pub fn rest(&mut self) -> Option<String> {
         let line = std::mem::take(&mut self.pending);
         (!line.is_empty()).then(|| String::from_utf8_lossy(&line).into_owned())

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The test runner: what `make test` calls.
+//! The test runner, which `make test` calls.
 //!
-//! Runs the host's unit tests, the module's KUnit suites and the guest's
-//! programs (as many in one boot as want the same board), and counts.
+//! It runs the host's unit tests, the module's KUnit suites, and the guest's programs, and counts the results.
+//! Programs that need the same board share a boot.
 
 mod estimate;
 mod guest;
@@ -37,7 +37,7 @@ use results::BOOT;
 use suites::Group;
 use suites::Table;
 
-/// `scripts/board test` and, with `soak`, `scripts/board soak`.
+/// `scripts/board test`, and with `soak`, `scripts/board soak`.
 pub fn test(tools: &Tools, arguments: &TestArgs, soak: bool, signals: &Signals) -> Result<u8> {
     let table = Table::load(soak)?.on_kernel(&tools.kernel);
     let mut table = table.select(&arguments.suites)?;
@@ -90,7 +90,7 @@ pub fn test(tools: &Tools, arguments: &TestArgs, soak: bool, signals: &Signals) 
     let begin = Instant::now();
     let jobs = arguments.jobs.map_or_else(default_jobs, usize::from);
     let mut suites = run.all(jobs)?;
-    // What runs for hours is not run again, nor what somebody wants to see once.
+    // Do not repeat soak runs, nor a run that the user limited to one.
     if !soak && !arguments.once {
         run.again(&mut suites, has_to_be_steady(&tools.top))?;
     }
@@ -106,7 +106,8 @@ pub fn test(tools: &Tools, arguments: &TestArgs, soak: bool, signals: &Signals) 
     conclude(&results, signals)
 }
 
-/// Whether a suite that passes in a second run counts as failed: in continuous integration, and on the main branch.
+/// Whether a suite that passes only in a second run counts as failed. True in continuous integration and on the main
+/// branch.
 fn has_to_be_steady(top: &Path) -> bool {
     let head = fs::read_to_string(top.join(".git/HEAD")).unwrap_or_default();
     is_main(&head) || std::env::var("CI").is_ok_and(|value| !matches!(&*value, "" | "0" | "false"))
@@ -116,19 +117,19 @@ fn is_main(head: &str) -> bool {
     head.trim() == "ref: refs/heads/main"
 }
 
-/// Boots at once: a boot keeps half of a processor busy, as suites wait for timeouts.
+/// Default number of parallel boots. A boot keeps half of a processor busy, because suites wait for timeouts.
 fn default_jobs() -> usize {
     let processors = thread::available_parallelism().map_or(1, |count| count.get());
     (processors * 2).clamp(1, MOST_JOBS)
 }
 
-/// Each boot takes about half a GiB of the host's memory.
+/// Each boot needs about half a GiB of the host's memory.
 const MOST_JOBS: usize = 4;
 
 /// A run of the tests.
 struct Run<'a> {
     tools: &'a Tools,
-    /// What the kernel called itself, once one has run.
+    /// The kernel's release string, known after the first boot.
     kernel: &'a Mutex<Option<String>>,
     table: &'a Table,
     logs: &'a Path,
@@ -136,16 +137,16 @@ struct Run<'a> {
     signals: &'a Signals,
 }
 
-/// A part of the work that one thread does.
+/// A unit of work for one thread.
 enum Job<'a> {
-    /// The host's suites, which wait for each other's builds.
+    /// The host's suites. They wait for each other's builds.
     Host,
     /// A boot, with its number.
     Boot(usize, &'a Group),
 }
 
 impl Run<'_> {
-    /// Does all, `jobs` things at once, what takes longest first.
+    /// Runs everything with `jobs` threads, the longest parts first.
     fn all(&self, jobs: usize) -> Result<Vec<SuiteResult>> {
         let groups = self.table.groups();
         let mut estimates = Estimates::load(&self.tools.cache);
@@ -159,7 +160,7 @@ impl Run<'_> {
             Job::Host => std::cmp::Reverse(std::time::Duration::ZERO),
         });
         if !self.table.host.is_empty() {
-            // They are many small things: the second thread boots meanwhile.
+            // The host suites are many small steps; the second thread boots in parallel.
             work.insert(0, Job::Host);
         }
         let suites = self.work_off(work, jobs)?;
@@ -190,8 +191,8 @@ impl Run<'_> {
         Ok(results)
     }
 
-    /// Runs what failed once more, each suite in a boot of its own and alone on the host; with `steady` that decides
-    /// nothing. More than some failures are no accident.
+    /// Repeats failed suites once, each in its own boot with nothing else running. With `steady`, the second result
+    /// does not count. Many failures are not repeated, as they are no coincidence.
     fn again(&self, suites: &mut [SuiteResult], steady: bool) -> Result<()> {
         let failed = |suite: &&mut SuiteResult| suite.count().failed > 0;
         if suites.iter_mut().filter(failed).count() > MOST_AGAIN {
@@ -220,14 +221,15 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Does the work with `jobs` threads, which take the next part when they are free. Results are in the table's order.
+    /// Runs the work with `jobs` threads; each takes the next part when it is free. Results are in the order of the
+    /// table.
     fn work_off(&self, work: Vec<Job>, jobs: usize) -> Result<Vec<SuiteResult>> {
         let jobs = jobs.min(work.len());
         let queue = Mutex::new(work.into_iter());
         let work = || {
             let mut done = Vec::new();
             while self.signals.last() == 0 {
-                // A thread that panicked has not left the iterator in a bad state.
+                // A panic in another thread leaves the iterator intact.
                 let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
                 match next {
                     Some(Job::Host) => done.push((0, self.host()?)),
@@ -261,7 +263,7 @@ impl Run<'_> {
     }
 }
 
-/// Suites that are run again at most.
+/// Maximum number of suites to repeat.
 const MOST_AGAIN: usize = 10;
 
 fn conclude(results: &Results, signals: &Signals) -> Result<u8> {
@@ -284,7 +286,7 @@ fn conclude(results: &Results, signals: &Signals) -> Result<u8> {
     Ok(u8::from(results.count().failed > 0))
 }
 
-/// Makes `dir` an empty folder. Refuses what does not look like its own.
+/// Makes `dir` an empty folder. Refuses a folder that the runner did not make.
 fn empty_folder(dir: &Path) -> Result<()> {
     if dir.exists() {
         if !dir.join(MARK).is_file() && fs::read_dir(dir)?.next().is_some() {
@@ -299,7 +301,7 @@ fn empty_folder(dir: &Path) -> Result<()> {
     fs::write(dir.join(MARK), "").with_context(|| format!("cannot write to {}", dir.display()))
 }
 
-/// A file by which the runner knows a folder of its own.
+/// A file that marks a folder as the runner's.
 const MARK: &str = ".galcore-test";
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `scripts/board top`: a program on the board, run by gctop, which shows what the program uses of the GPU.
+//! `scripts/board top`: runs gctop on the board, which runs a program and shows its use of the GPU.
 
 use anyhow::bail;
 use anyhow::Result;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `scripts/board trees`: each real board's device tree of the kernel's on QEMU's machine for its SoC.
+//! `scripts/board trees`: boots QEMU's machine for a SoC with the kernel's device tree of each of its real boards.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -26,19 +26,20 @@ use crate::machine::Outcome;
 use crate::machine::Watcher;
 use crate::signals::Signals;
 
-/// The demonstration's picture has what the 3D core draws twice here: a whole turn would be most of a boot's time.
+/// Draws two frames of the 3D animation; the frames of a full turn would take most of a boot's time.
 const FRAMES: &[&str] = &["--frames", "2"];
 
-/// What came of a tree.
+/// The result of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Row {
     tree: String,
     cores: String,
     picture: String,
     told: String,
-    /// Whether the kernel, the GPU model or the picture is wrong. A board whose parts QEMU lacks is not.
+    /// Whether the kernel, the GPU model, or the picture is wrong. A board with parts that QEMU lacks does not count
+    /// as wrong.
     is_wrong: bool,
-    /// Of the kernel.
+    /// The kernel's release.
     release: Option<String>,
 }
 
@@ -54,7 +55,7 @@ impl Row {
         format!("| `{tree}` | {cores} | {picture} | {told} |")
     }
 
-    /// What the boot with that tree tells; `changed` says what was changed in it.
+    /// The result of a boot with that tree. `changed` describes changes to the tree.
     fn of(tree: &str, outcome: &Outcome, changed: &str) -> Row {
         let printed = outcome.tasks.first().map_or(&[][..], |task| &task.stdout);
         let printed = String::from_utf8_lossy(printed);
@@ -90,19 +91,19 @@ fn or_none(text: String) -> String {
     }
 }
 
-/// GC2000 of the demonstration's "core     GC2000 revision 0x5108, 3D with ...".
+/// Extracts "GC2000" from the demonstration's "core     GC2000 revision 0x5108, 3D with ...".
 fn core(line: &str) -> Option<&str> {
     line.strip_prefix("core ")?.split_whitespace().next()
 }
 
-/// "0 differ" of its "checked  153600 pixels against software, 0 differ".
+/// Extracts "0 differ" from its "checked  153600 pixels against software, 0 differ".
 fn picture(line: &str) -> Option<&str> {
     line.strip_prefix("checked ")?
         .rsplit_once(", ")
         .map(|(_, found)| found)
 }
 
-/// Why there is no core, in the driver's words or the kernel's about its devices.
+/// Why there is no core, from the log of the driver or of the kernel's devices.
 fn reason(log: &str) -> String {
     let is_ours = |line: &&str| line.contains("galcore") && !line.contains("galcore-board");
     let tells = |line: &&str| {
@@ -115,12 +116,12 @@ fn reason(log: &str) -> String {
     last.unwrap_or("the driver says nothing").to_string()
 }
 
-/// Nothing is shown while boots run beside each other.
+/// Shows no output while boots run in parallel.
 struct Quiet;
 
 impl Watcher for Quiet {}
 
-/// The trees of that SoC among the kernel's, by name.
+/// The names of the kernel's trees for that SoC.
 fn all_trees(assets: &Assets, board: Board) -> Result<Vec<String>> {
     let soc = board
         .soc()
@@ -145,7 +146,7 @@ fn all_trees(assets: &Assets, board: Board) -> Result<Vec<String>> {
     Ok(trees)
 }
 
-/// What all boots of a run have in common.
+/// Data that all boots of a run share.
 struct Sweep<'a> {
     tools: &'a Tools,
     arguments: &'a TreesArgs,
@@ -155,7 +156,7 @@ struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    /// Boots with the tree; once more without its board's supplies, if there was no core.
+    /// Boots with the tree. If there is no core, boots again without the board's supplies.
     fn row(&self, tree: &str) -> Result<Row> {
         let row = Row::of(tree, &self.boot(tree, tree)?, "");
         let board = self.arguments.board.with_real_tree(tree)?;
@@ -240,13 +241,13 @@ pub fn trees(tools: &Tools, arguments: &TreesArgs, signals: &Signals) -> Result<
     Ok(u8::from(wrong > 0 || rows.len() < wanted.len()))
 }
 
-/// The rows of all trees, in their order; boots `--jobs` at once.
+/// The rows of all trees, in order, with `--jobs` parallel boots.
 fn sweep_all(sweep: &Sweep, trees: &[String]) -> Result<Vec<Row>> {
     let queue: Mutex<VecDeque<(usize, &String)>> = Mutex::new(trees.iter().enumerate().collect());
     let work = || -> Result<Vec<(usize, Row)>> {
         let mut rows = Vec::new();
         while sweep.signals.last() == 0 {
-            // A thread that panicked has left the queue whole.
+            // A panic in another thread leaves the queue intact.
             let next = queue
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Generations of the interface, and what a request of this crate's own ([`crate::uapi`], 4.0.0) is in another one.
+//! Generations of the interface, and the conversion of this crate's requests ([`crate::uapi`], 4.0.0) to other
+//! generations.
 //!
-//! The layouts are read from the facts in `tests/abi`, field by field and by name; nothing here knows the driver's tables.
+//! The layouts come from the facts in `tests/abi`, by field name. This file does not use the driver's tables.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -33,52 +34,52 @@ facts! {
     "4.6.9-marvell"
 }
 
-/// How many of these the driver tells apart by what their clients do, too: those that come first.
+/// Number of the generations that the driver also recognizes by their clients' behavior. They come first in the list.
 const FAMILIAR: usize = 16;
 
-/// The generation that [`crate::uapi`] is written in.
+/// The generation of [`crate::uapi`].
 pub const OWN: &str = "4.0.0";
 
 /// Marks a `gcoCONTEXT`: "CTXT".
 const OBJECT_CONTEXT: u32 = 0x5458_5443;
 
-/// Offset and bytes of a field.
+/// Offset and size of a field, in bytes.
 pub type Place = (usize, usize);
 
 /// One generation of the interface.
 #[derive(Clone, Debug, Default)]
 pub struct Abi {
-    /// Its name, as the driver's parameter has it.
+    /// Its name, as in the driver's parameter.
     pub name: &'static str,
-    /// What VERSION answers; empty where there is no such command.
+    /// The answer of VERSION; empty if the generation does not have this command.
     pub version: &'static str,
     /// Versions of other builds with the same layout.
     pub also: Vec<&'static str>,
-    /// Bytes of the ioctl's argument.
+    /// Size of the ioctl's argument, in bytes.
     pub argument: usize,
-    /// Bytes of the interface, of the usual build first.
+    /// Sizes of the interface structure in bytes; the usual build is first.
     pub sizes: Vec<usize>,
     /// Offset of the union.
     pub union_at: usize,
     /// Fields of the header.
     pub header: HashMap<&'static str, Place>,
-    /// Number and member of each command.
+    /// Number and union member of each command.
     pub commands: HashMap<&'static str, (u32, &'static str)>,
-    /// Bytes of each structure.
+    /// Size of each structure in bytes.
     pub members: HashMap<&'static str, usize>,
     /// Fields, as `Member.field`.
     pub fields: HashMap<&'static str, Place>,
-    /// QUERY_CHIP_IDENTITY has words of features in programs of this many bits or fewer.
+    /// In programs with at most this many bits, QUERY_CHIP_IDENTITY contains feature words.
     pub features: usize,
     /// Values of enumerations.
     pub values: HashMap<&'static str, u32>,
-    /// Bytes of the interface that the profiler's commands have to themselves; 0: none.
+    /// Size in bytes of the separate interface structure for profiler commands; 0 if there is none.
     pub profiler: usize,
-    /// Where the union begins in that.
+    /// Offset of the union in that structure.
     pub profiler_union_at: usize,
-    /// Bytes of an array's elements, where they are not words.
+    /// Element size in bytes of arrays whose elements are not words.
     pub elements: HashMap<&'static str, usize>,
-    /// Offset of the first counter of a member, and their names.
+    /// For each member: the offset of the first counter, and the counters' names.
     pub counters: HashMap<&'static str, (usize, Vec<&'static str>)>,
 }
 
@@ -94,7 +95,7 @@ impl Abi {
             let words: Vec<&'static str> = line.split_whitespace().collect();
             match words[..] {
                 ["generation", found] => assert_eq!(found, name),
-                // What follows replaces what the base has.
+                // Later lines override the base.
                 ["base", base] => {
                     abi = Self::named(base)
                         .unwrap_or_else(|| panic!("no facts of {base}"))
@@ -143,7 +144,7 @@ impl Abi {
                 ["value", value, is] => {
                     abi.values.insert(value, number(is) as u32);
                 }
-                // What the driver does of its own.
+                // Facts about the driver only.
                 ["place" | "about" | "alias" | "like" | "model" | "shorter" | "vector" | "word"
                 | "quirk", ..] => {}
                 _ => panic!("{name}: {line:?} is no fact"),
@@ -154,8 +155,8 @@ impl Abi {
         abi
     }
 
-    /// Puts the words of features into QUERY_CHIP_IDENTITY that this program has there (see tests/abi/README.md), or takes
-    /// them out.
+    /// Inserts the feature words that this program's QUERY_CHIP_IDENTITY has (see tests/abi/README.md), or removes
+    /// them.
     fn move_features(&mut self, come: bool) {
         const NAMES: [&str; 8] = [
             "QueryChipIdentity.chipFeatures",
@@ -213,7 +214,7 @@ impl Abi {
         assert!(is_known, "the base has no {kind} {name}");
     }
 
-    /// Where the union begins in the profiler's interface.
+    /// Offset of the union in the profiler's interface structure.
     pub fn profiler_union(&self) -> usize {
         match self.profiler_union_at {
             0 => self.union_at,
@@ -221,23 +222,23 @@ impl Abi {
         }
     }
 
-    /// The generations that the driver tells apart by what their clients do, too, oldest first.
+    /// The generations that the driver also recognizes by their clients' behavior, oldest first.
     pub fn familiar() -> Vec<&'static Self> {
         (0..FAMILIAR).map(Self::at).collect()
     }
 
-    /// All generations: first [`Abi::familiar`], then the others.
+    /// All generations: those of [`Abi::familiar`] first.
     pub fn all() -> Vec<&'static Self> {
         (0..FACTS.len()).map(Self::at).collect()
     }
 
-    /// Each is read when it is asked for first: all of them take a guest half a second.
+    /// Parses each generation on first use, because a guest needs half a second for all of them.
     fn at(place: usize) -> &'static Self {
         static READ: [OnceLock<Abi>; FACTS.len()] = [const { OnceLock::new() }; FACTS.len()];
         READ[place].get_or_init(|| Self::read(FACTS[place]))
     }
 
-    /// The generation of a name.
+    /// The generation with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         let place = FACTS.iter().position(|(known, _)| *known == name)?;
         Some(Self::at(place))
@@ -248,22 +249,22 @@ impl Abi {
         Self::named(OWN).expect("it is in the list")
     }
 
-    /// Whether it is that generation, in the usual build.
+    /// Whether this is the generation of [`crate::uapi`], in the usual build.
     pub fn is_own(&self) -> bool {
         self.name == OWN && self.sizes[0] == uapi::INTERFACE_SIZE
     }
 
-    /// Whether there is such a command.
+    /// Whether the generation has this command.
     pub fn has(&self, command: &str) -> bool {
         self.commands.contains_key(command)
     }
 
-    /// Whether contexts are in the driver: ATTACH.
+    /// Whether the driver keeps contexts: ATTACH exists.
     pub fn attaches(&self) -> bool {
         self.has("ATTACH")
     }
 
-    /// Number and member of what `command` is here.
+    /// The number and the union member of `command` in this generation.
     pub fn command(&self, command: Command) -> Result<(u32, &'static str)> {
         let name = command
             .name()
@@ -279,7 +280,7 @@ impl Abi {
             .ok_or(Error::Usage("the generation has no such command"))
     }
 
-    /// A field of a structure, by the name that 4.0.0 or a later generation gives it.
+    /// A field of a structure, by its name in 4.0.0 or in a later generation.
     pub fn field(&self, member: &str, field: &str) -> Option<Place> {
         let other = match field {
             "physical" => "physName",
@@ -297,7 +298,7 @@ impl Abi {
             .copied()
     }
 
-    /// Writes a structure of 4.0.0 at `at` the way this generation has it.
+    /// Writes a structure of 4.0.0 at `at` in this generation's layout.
     pub fn put<T: Structure>(&self, member: &str, value: &T, into: &mut [u8]) {
         let mut bytes = vec![0; T::SIZE];
         value.put(&mut bytes);
@@ -321,7 +322,7 @@ impl Abi {
         }
     }
 
-    /// The bytes of a request. Fields that the generation does not have are left out.
+    /// Encodes a request. Fields that the generation does not have are left out.
     pub fn encode(&self, interface: &Interface) -> Result<Vec<u8>> {
         let command = interface.command();
         let (value, member) = self.command(command)?;
@@ -337,7 +338,7 @@ impl Abi {
         Ok(bytes)
     }
 
-    /// Sets what a client must say in later generations alone.
+    /// Sets fields that only later generations require.
     fn complete(&self, command: Command, bytes: &mut [u8]) {
         let parts = match command {
             Command::LOCK_VIDEO_MEMORY => ("LockVideoMemory", uapi::LOCK_PARTS),
@@ -349,7 +350,7 @@ impl Abi {
         }
     }
 
-    /// Takes an answer.
+    /// Decodes an answer.
     pub fn decode(&self, bytes: &[u8], interface: &mut Interface) -> Result<()> {
         let command = interface.command();
         let (_, member) = self.command(command)?;
@@ -365,7 +366,7 @@ impl Abi {
             let (from, to) = (&union[place.0..place.0 + place.1], &mut own[*at..at + size]);
             match self.elements.get(format!("{member}.{field}").as_str()) {
                 None => copy(from, to),
-                // Each has 32 bits of its own in 4.0.0.
+                // In 4.0.0, each element has 32 bits.
                 Some(&element) => {
                     for (from, to) in from.chunks(element).zip(to.chunks_mut(4)) {
                         copy(from, to);
@@ -376,14 +377,14 @@ impl Abi {
         Ok(())
     }
 
-    /// Sets a field of the header, if the generation has it.
+    /// Sets a header field, if the generation has it.
     pub fn put_header(&self, bytes: &mut [u8], field: &str, value: u64) {
         if let Some((at, size)) = self.header.get(field) {
             copy(&value.to_le_bytes(), &mut bytes[*at..at + size]);
         }
     }
 
-    /// A field of the header; 0 where there is none.
+    /// A header field; 0 if the generation does not have it.
     pub fn header_of(&self, bytes: &[u8], field: &str) -> u64 {
         let mut value = [0; 8];
         if let Some((at, size)) = self.header.get(field) {
@@ -392,17 +393,17 @@ impl Abi {
         u64::from_le_bytes(value)
     }
 
-    /// Sets a field of a request's bytes.
+    /// Sets a field in the bytes of a request.
     ///
     /// # Panics
     ///
-    /// When the generation has no such field.
+    /// If the generation has no such field.
     pub fn set(&self, bytes: &mut [u8], member: &str, field: &str, value: u64) {
         let (at, size) = self.place(member, field);
         copy(&value.to_le_bytes(), &mut bytes[at..at + size]);
     }
 
-    /// A field of an answer's bytes.
+    /// A field in the bytes of an answer.
     ///
     /// # Panics
     ///
@@ -421,7 +422,7 @@ impl Abi {
         (at + self.union_at, size)
     }
 
-    /// An event queue in this process's memory, the way this generation has it.
+    /// An event queue in this process's memory, in this generation's layout.
     pub fn queue(&self, queue: &Queue) -> Result<WireQueue> {
         let record_bytes = self.members["gcsQUEUE"];
         let (next_at, next_size) = self.fields["gcsQUEUE.next"];
@@ -462,7 +463,7 @@ impl Abi {
         Ok(wire)
     }
 
-    /// COMMIT's bytes, and the memory that they point to.
+    /// The bytes of COMMIT, and the memory that they point to.
     pub fn commit(
         &self,
         record: &uapi::CommandBufferRecord,
@@ -489,7 +490,7 @@ impl Abi {
             self.set(bytes, "Commit", field, value);
         };
         if self.field("Commit", "commandBuffers").is_some() {
-            // What has the name of one is where the client has the array, which no kernel reads for drawing.
+            // The member with this name is at the position of the client's array, which no kernel reads for drawing.
             let start = bytes.as_ptr() as usize as u64;
             for (array, own, value) in [
                 ("contexts", "context", context.into()),
@@ -507,7 +508,7 @@ impl Abi {
             set(&mut bytes, "queue", queue.head());
             set(&mut bytes, "count", 1);
             if self.field("Commit", "engine1").is_some() {
-                // Left as it was on the stack.
+                // Clients leave uninitialized stack data here.
                 set(&mut bytes, "engine1", 0xbebe_bebe);
             }
         } else if self.field("Commit", "commandBuffer").is_some() {
@@ -549,7 +550,7 @@ impl Abi {
         })
     }
 
-    /// The field of COMMIT with the state delta, the first core's.
+    /// The field of COMMIT with the state delta of the first core.
     pub fn delta_field(&self) -> &'static str {
         let names = ["deltas", "delta", "subCommit.delta"];
         let known = names
@@ -558,7 +559,7 @@ impl Abi {
         known.unwrap_or("delta")
     }
 
-    /// A `gcoCONTEXT` that is new each time and holds no state; empty where contexts are the driver's.
+    /// A new, empty `gcoCONTEXT`. No words if the driver keeps contexts.
     fn own_context(&self, record: &uapi::CommandBufferRecord) -> Vec<u64> {
         let Some(bytes) = self.members.get("gcoCONTEXT") else {
             return Vec::new();
@@ -585,7 +586,7 @@ pub struct WireQueue {
 }
 
 impl WireQueue {
-    /// The first one's address, or 0.
+    /// The address of the first record, or 0.
     pub fn head(&self) -> u64 {
         self.records
             .first()
@@ -593,7 +594,7 @@ impl WireQueue {
     }
 }
 
-/// A COMMIT with what it points to.
+/// A COMMIT and the memory that it points to.
 #[derive(Debug)]
 pub struct WireCommit {
     /// The request.
@@ -603,14 +604,14 @@ pub struct WireCommit {
     _queue: WireQueue,
 }
 
-/// Little-endian: what is longer is cut, what is shorter gets zeros.
+/// Copies little-endian bytes: truncates longer values and zero-extends shorter ones.
 fn copy(from: &[u8], to: &mut [u8]) {
     to.fill(0);
     let bytes = from.len().min(to.len());
     to[..bytes].copy_from_slice(&from[..bytes]);
 }
 
-/// Bytes in memory that is aligned for 64-bit fields.
+/// Copies bytes into memory aligned for 64-bit fields.
 fn in_words(bytes: &[u8]) -> Vec<u64> {
     bytes
         .chunks(8)
@@ -638,7 +639,7 @@ fn own_fields(command: Command) -> &'static [(&'static str, usize, usize)] {
         .map_or(&[], |(_, _, fields)| *fields)
 }
 
-/// chip_minor_features1 becomes chipMinorFeatures1.
+/// Converts chip_minor_features1 to chipMinorFeatures1.
 fn camel(name: &str) -> String {
     match name {
         "surface_type" => return "type".into(),
@@ -678,7 +679,7 @@ mod tests {
     #[test]
     fn facts_are_those_of_the_base_but_for_the_difference() {
         let abi = |name| Abi::named(name).unwrap();
-        // Two releases further: its own field, one of its base, one of the base of that.
+        // Two releases later: a field of its own, one of its base, and one of the base's base.
         let newest = abi("6.4.13");
         assert_eq!((newest.union_at, newest.sizes[0]), (48, 376));
         assert_eq!(newest.fields["UnlockVideoMemory.mmu"], (32, 8));
@@ -686,7 +687,7 @@ mod tests {
         assert_eq!(newest.fields["LockVideoMemory.op"], (40, 4));
         assert_eq!(newest.elements["ChipInfo.coreIndexs"], 2);
         assert_eq!((newest.profiler, newest.profiler_union()), (400, 40));
-        // What is not there any more.
+        // A command that was removed.
         assert!(!abi("6.2.4.p1.0").has("DEVICE_MUTEX") && abi("6.2.4.p2").has("DEVICE_MUTEX"));
         assert!(!abi("6.3.0").header.contains_key("commitMutex"));
         assert!(!abi("6.3.0").members.contains_key("SetVidMemMetadata"));

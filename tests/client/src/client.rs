@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a client of this generation does at start-up, and what it keeps: command buffers that it fills in turn, and
-//! surfaces.
+//! Start-up like a vendor client of the generation, a ring of command buffers, and surfaces.
 
 use crate::device::Buffer;
 use crate::device::Device;
@@ -16,47 +15,47 @@ use crate::stream::Stream;
 use crate::uapi;
 use crate::uapi::Pool;
 
-/// Command buffers a client has.
+/// Number of command buffers of a client.
 pub const COMMAND_BUFFERS: usize = 4;
-/// Bytes of each.
+/// Size of a command buffer in bytes.
 pub const COMMAND_BUFFER_BYTES: u32 = 0x8000;
-/// Longest wait for the GPU, in milliseconds: a broken driver gives an error instead of a hang.
+/// Longest wait for the GPU, in milliseconds. A broken driver gives an error instead of a hang.
 pub const WAIT_LIMIT: u32 = 20_000;
 
 #[derive(Debug)]
 struct Slot {
     buffer: Buffer,
     memory: CommandMemory,
-    /// Auto-reset; set once the GPU is done with all that was committed from the buffer.
+    /// Auto-reset signal. It is set when the GPU has completed all commands from this buffer.
     signal: i32,
     used: u32,
     pending: bool,
 }
 
-/// A surface of A8R8G8B8 pixels, locked for its whole life.
+/// A surface of A8R8G8B8 pixels, locked for its whole lifetime.
 #[derive(Clone, Debug)]
 pub struct Surface {
-    /// Video memory.
+    /// Its video memory node.
     pub node: Node,
-    /// Where it is.
+    /// Its GPU address and its address in this process.
     pub location: Location,
-    /// Its bytes.
+    /// Its memory, mapped.
     pub memory: Memory,
-    /// Pixels a row.
+    /// Pixels per row.
     pub width: u32,
     /// Rows.
     pub height: u32,
-    /// Bytes a row.
+    /// Bytes per row.
     pub stride: u32,
 }
 
 impl Surface {
-    /// A pixel as the GPU left it.
+    /// Reads a pixel from memory.
     pub fn pixel(&self, x: u32, y: u32) -> u32 {
         self.memory.read((y * self.stride + x * 4) as usize)
     }
 
-    /// All pixels, row by row.
+    /// Reads all pixels, row by row.
     pub fn pixels(&self) -> Vec<u32> {
         (0..self.height)
             .flat_map(|y| (0..self.width).map(move |x| (x, y)))
@@ -70,7 +69,7 @@ impl Surface {
     }
 }
 
-/// A client that has gone through start-up.
+/// A client that has completed start-up.
 #[derive(Debug)]
 pub struct Client {
     device: Device,
@@ -86,19 +85,19 @@ pub struct Client {
 }
 
 impl Client {
-    /// Opens the device and goes through start-up.
+    /// Opens the device and runs start-up.
     pub fn start() -> Result<Self> {
         Self::with_device(Device::open()?)
     }
 
-    /// Start-up on a device that is open already.
+    /// Runs start-up on an open device.
     pub fn with_device(device: Device) -> Result<Self> {
         let pool = device.map_pool()?;
         Self::with_pool(device, pool)
     }
 
-    /// Start-up on a device of which only the first `bytes` of the pool are mapped: quicker than all of it, and
-    /// enough for a client that is alone and needs little.
+    /// Runs start-up on an open device, but maps only the first `bytes` of the pool. This is faster, and enough for a
+    /// single client that needs little memory.
     pub fn with_pool_bytes(device: Device, bytes: usize) -> Result<Self> {
         let pool = device.map(bytes, 0)?;
         Self::with_pool(device, pool)
@@ -146,7 +145,7 @@ impl Client {
         })
     }
 
-    /// Whether its memory for commands has this GPU address.
+    /// Whether its command memory contains this GPU address.
     pub fn has_command_memory(&self, address: u32) -> bool {
         self.slots.iter().any(|slot| slot.buffer.has(address))
     }
@@ -156,17 +155,17 @@ impl Client {
         &self.device
     }
 
-    /// What VERSION said.
+    /// The answer to VERSION.
     pub fn version(&self) -> &uapi::Version {
         &self.version
     }
 
-    /// What QUERY_CHIP_IDENTITY said.
+    /// The answer to QUERY_CHIP_IDENTITY.
     pub fn identity(&self) -> &uapi::QueryChipIdentity {
         &self.identity
     }
 
-    /// What GET_BASE_ADDRESS said.
+    /// The answer to GET_BASE_ADDRESS.
     pub fn base_address(&self) -> u32 {
         self.base_address
     }
@@ -176,27 +175,27 @@ impl Client {
         &self.pool
     }
 
-    /// The context from ATTACH.
+    /// The context that ATTACH returned.
     pub fn context(&self) -> u32 {
         self.context
     }
 
-    /// Command buffers committed so far.
+    /// Number of command buffers committed so far.
     pub fn commits(&self) -> u64 {
         self.commits
     }
 
-    /// The engine this core draws pictures with.
+    /// The engine that this core draws pictures with.
     pub fn engine(&self) -> Engine {
         Engine::of(&self.identity)
     }
 
-    /// A surface, all pixels 0.
+    /// Creates a surface with all pixels 0.
     pub fn create_surface(&self, width: u32, height: u32) -> Result<Surface> {
         self.create_surface_in(width, height, Pool::DEFAULT)
     }
 
-    /// A surface in a pool of the caller's choice, all 0.
+    /// Creates a surface in a given pool, with all pixels 0.
     pub fn create_surface_in(&self, width: u32, height: u32, pool: Pool) -> Result<Surface> {
         let surface_type = match self.engine().pipe() {
             Pipe::Pipe2d => uapi::surface::BITMAP,
@@ -208,7 +207,7 @@ impl Client {
             .allocate(stride * height, 64, surface_type, pool)?;
         let location = self.device.lock(node)?;
         let memory = self.device.memory(node, location, &self.pool)?;
-        // The process may have had the same memory before; then it holds what was drawn there.
+        // The process may have used this memory before; it then still holds old pixels.
         memory.fill(0);
         Ok(Surface {
             node,
@@ -220,13 +219,13 @@ impl Client {
         })
     }
 
-    /// Unlocks and frees a surface, both behind what was committed so far.
+    /// Unlocks and frees a surface. Both take effect after everything committed so far.
     pub fn release_surface(&self, surface: Surface) -> Result<()> {
         let mut queue = Queue::new();
         if self.device.unlock(surface.node)? {
             queue.unlock(surface.node);
         }
-        // Newer generations free by a command of its own; the driver waits for the unlock.
+        // Newer generations can free in the queue; the driver frees the node after the unlock.
         if self.device.abi().has("FREE_VIDEO_MEMORY") {
             queue.free(surface.node);
             return self.device.commit_queue(&mut queue);
@@ -235,7 +234,7 @@ impl Client {
         self.device.commit_queue(&mut queue)
     }
 
-    /// Commits `stream`, with `queue` to run behind it.
+    /// Commits `stream`. The driver runs `queue` after it.
     pub fn commit(&mut self, pipe: Pipe, stream: &Stream, queue: &mut Queue) -> Result<()> {
         let room = uapi::RESERVED_HEAD + stream.bytes() as u32 + uapi::RESERVED_TAIL;
         if room > COMMAND_BUFFER_BYTES {
@@ -252,7 +251,8 @@ impl Client {
         Ok(())
     }
 
-    /// Goes on to the next command buffer: asks for the full one's signal and waits for the next one's.
+    /// Switches to the next command buffer: requests the signal of the full one and waits for the signal of the next
+    /// one.
     fn turn(&mut self) -> Result<()> {
         let full = &mut self.slots[self.current];
         self.device.commit_queue(Queue::new().signal(full.signal))?;
@@ -267,13 +267,13 @@ impl Client {
         Ok(())
     }
 
-    /// Waits until the GPU has done everything committed so far.
+    /// Waits until the GPU has completed everything committed so far.
     pub fn finish(&self) -> Result<()> {
         self.device.commit_queue(Queue::new().signal(self.done))?;
         self.device.wait_signal(self.done, WAIT_LIMIT)
     }
 
-    /// Commits `stream` and waits for it by the signal that goes with it.
+    /// Commits `stream` and waits for the signal that follows it.
     pub fn run(&mut self, pipe: Pipe, stream: &Stream) -> Result<()> {
         let done = self.done;
         self.commit(pipe, stream, Queue::new().signal(done))?;
@@ -282,9 +282,9 @@ impl Client {
 }
 
 impl Drop for Client {
-    /// Gives back what start-up took. The mappings of command buffers would keep the file open otherwise.
+    /// Releases the resources of start-up. Mappings of command buffers would otherwise keep the file open.
     fn drop(&mut self) {
-        // Nobody is left to hear of an error.
+        // An error cannot be reported from here.
         for slot in &self.slots {
             let _ = slot.memory.free(&self.device, &slot.buffer);
             let _ = self.device.destroy_signal(slot.signal);
@@ -296,7 +296,7 @@ impl Drop for Client {
     }
 }
 
-/// QUERY_CHIP_IDENTITY; where that does not name the features, those that CHIP_INFO tells of.
+/// QUERY_CHIP_IDENTITY. If its answer lacks the feature words, they come from CHIP_INFO.
 fn identity(device: &Device) -> Result<uapi::QueryChipIdentity> {
     let mut identity = device.identity()?;
     let abi = device.abi();
@@ -312,7 +312,7 @@ fn identity(device: &Device) -> Result<uapi::QueryChipIdentity> {
     Ok(identity)
 }
 
-/// What memory for commands is.
+/// The kind of memory that holds commands.
 #[derive(Clone, Copy, Debug)]
 pub enum CommandMemory {
     /// A contiguous buffer.
@@ -337,8 +337,8 @@ impl CommandMemory {
     }
 }
 
-/// Memory for `bytes` bytes of commands, of the only kind that the vendor's driver of the generation runs: up to 4.6.9
-/// a contiguous buffer, in 5.0.11 and 6.2 a virtual command buffer, from 6.4 on a node.
+/// Allocates `bytes` bytes of command memory. The kind is the only one that the vendor's driver of the generation
+/// executes: a contiguous buffer up to 4.6.9, a virtual command buffer in 5.0.11 and 6.2, a node from 6.4 on.
 pub fn command_memory(
     device: &Device,
     pool: &Memory,
@@ -353,12 +353,12 @@ pub fn command_memory(
         let buffer = device.allocate_contiguous(bytes.into())?;
         return Ok((buffer, CommandMemory::Contiguous));
     }
-    // Of type COMMAND: the kinds of memory that are no surfaces follow the last one of these.
+    // Type COMMAND: the memory types that are not surfaces follow the last surface type.
     let kind = abi.values["SURF_NUM_TYPES"];
     let node = device.allocate(bytes, 64, kind, Pool::DEFAULT)?;
     let location = device.lock(node)?;
     let buffer = Buffer {
-        // Handles have 32 bits.
+        // Handles are 32-bit.
         physical: node.handle as u32,
         address: location.address,
         bytes: bytes.into(),
@@ -368,7 +368,7 @@ pub fn command_memory(
     Ok((buffer, CommandMemory::Node(node)))
 }
 
-/// Writes `stream` into `buffer` behind the reserved head at `start`; the record that commits it.
+/// Writes `stream` into `buffer`, after the reserved head at `start`. Returns the record that commits it.
 pub fn place(
     buffer: &Buffer,
     start: u32,

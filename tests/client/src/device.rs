@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! An open device: the commands as functions, each one ioctl.
+//! An open device. Each command is a function, and each function makes one ioctl.
 //!
-//! Functions return [`Error::Status`] when the driver answered with a status other than 0. [`Device::send`] is for
-//! callers that want to look at the status themselves.
+//! Functions return [`Error::Status`] if the driver answers with a status other than 0. Use [`Device::send`] to get
+//! the status itself.
 
 use std::fmt;
 use std::fs::File;
@@ -24,13 +24,13 @@ use crate::uapi::Pool;
 use crate::uapi::Status;
 use crate::uapi::Structure;
 
-/// Where the device's node is looked for, in the order clients do.
+/// Device nodes, in the order in which clients try them.
 pub const NODES: [&str; 2] = ["/dev/galcore", "/dev/graphics/galcore"];
 
-/// A generation whose requests number the cores of a type.
+/// A generation whose requests have an index for cores of the same type.
 const NUMBERED: &str = "6.4.11";
 
-/// What can go wrong.
+/// Errors of this library.
 #[derive(Debug)]
 pub enum Error {
     /// No node could be opened.
@@ -41,12 +41,12 @@ pub enum Error {
     Status(Command, Status),
     /// A mapping could not be made.
     Map(io::Error),
-    /// The caller asked for something that cannot be.
+    /// The caller asked for something impossible.
     Usage(&'static str),
 }
 
 impl Error {
-    /// The status, where it is one.
+    /// The status, if this is a status error.
     pub fn status(&self) -> Option<Status> {
         match self {
             Error::Status(_, status) => Some(*status),
@@ -54,7 +54,7 @@ impl Error {
         }
     }
 
-    /// The errno of the ioctl, where it failed.
+    /// The errno, if the ioctl failed.
     pub fn errno(&self) -> Option<i32> {
         match self {
             Error::Ioctl(_, error) => error.raw_os_error(),
@@ -80,7 +80,7 @@ impl std::error::Error for Error {}
 /// `Result` with [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Some bytes of a [`Region`], counted from 0.
+/// A range of a [`Region`], with offsets from 0.
 #[derive(Clone, Debug)]
 pub struct Memory {
     region: Arc<Region>,
@@ -89,7 +89,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// All of `region`.
+    /// The whole of `region`.
     pub fn new(region: Region) -> Self {
         let bytes = region.len();
         Self {
@@ -99,7 +99,7 @@ impl Memory {
         }
     }
 
-    /// A part of it; `None` when it does not lie inside.
+    /// A part of it, or `None` if the part is not inside.
     pub fn part(&self, start: usize, bytes: usize) -> Option<Self> {
         let end = start.checked_add(bytes)?;
         (end <= self.bytes).then(|| Self {
@@ -109,12 +109,12 @@ impl Memory {
         })
     }
 
-    /// Bytes.
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Whether there are none.
+    /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
@@ -124,11 +124,11 @@ impl Memory {
         self.region.address() + self.start as u64
     }
 
-    /// The word at a byte offset.
+    /// Reads the word at a byte offset.
     ///
     /// # Panics
     ///
-    /// When the word is not inside, or not aligned.
+    /// If the word is not inside, or is not aligned.
     pub fn read(&self, offset: usize) -> u32 {
         assert!(
             offset + 4 <= self.bytes,
@@ -172,18 +172,18 @@ impl Memory {
 pub struct Buffer {
     /// Handle.
     pub physical: u32,
-    /// GPU address; 0 for non-paged memory, whose address the interface does not tell.
+    /// GPU address. 0 for non-paged memory: the interface does not return its address.
     pub address: u32,
     /// Size as the driver rounded it.
     pub bytes: u64,
     /// Address in this process.
     pub logical: u64,
-    /// The memory. Not to be touched after the buffer was freed.
+    /// The memory. Do not access it after the buffer is freed.
     pub memory: Memory,
 }
 
 impl Buffer {
-    /// Whether it has this GPU address.
+    /// Whether the buffer contains this GPU address.
     pub fn has(&self, address: u32) -> bool {
         let offset = address.checked_sub(self.address);
         offset.is_some_and(|offset| u64::from(offset) < self.bytes)
@@ -195,15 +195,15 @@ impl Buffer {
 pub struct Node {
     /// Handle.
     pub handle: u64,
-    /// Pool it came from.
+    /// The pool that it was allocated from.
     pub pool: Pool,
-    /// Size as asked for.
+    /// Requested size.
     pub bytes: u32,
-    /// Surface type as asked for.
+    /// Requested surface type.
     pub surface_type: u32,
 }
 
-/// Where a locked node is.
+/// Addresses of a locked node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
     /// GPU address.
@@ -212,18 +212,18 @@ pub struct Location {
     pub logical: u64,
 }
 
-/// Bytes of one kind of memory of a process.
+/// Bytes of one kind of memory that a process uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Book {
-    /// Now.
+    /// In use now.
     pub bytes: u64,
-    /// The most at one time.
+    /// Highest use so far.
     pub most: u64,
-    /// All together.
+    /// Sum of all allocations.
     pub total: u64,
 }
 
-/// DATABASE's answer.
+/// The answer of DATABASE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Database {
     /// Nodes.
@@ -234,16 +234,16 @@ pub struct Database {
     pub contiguous: Book,
 }
 
-/// What the completion page says.
+/// The state of the completion page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completed {
-    /// Even; goes up by 2 with each change.
+    /// An even number that grows by 2 with each change.
     pub sequence: u32,
-    /// Number of the last submission that is done; 0: none.
+    /// Number of the last completed submission; 0 means none.
     pub number: u64,
-    /// When that was, in nanoseconds of CLOCK_MONOTONIC.
+    /// Time of its completion, in nanoseconds of CLOCK_MONOTONIC.
     pub timestamp: u64,
-    /// Number of the last submission that was dropped; 0: none.
+    /// Number of the last dropped submission; 0 means none.
     pub dropped: u64,
 }
 
@@ -255,15 +255,15 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// Bytes of the head, and of each core's slot behind it.
+    /// Bytes of the head, and of each core's slot after it.
     pub const SLOT: usize = 64;
 
-    /// The version of its layout, and how many cores it has slots of.
+    /// The version of the page's layout, and the number of cores that it has slots for.
     pub fn head(&self) -> (u32, u32) {
         (self.region.read(0), self.region.read(4))
     }
 
-    /// Reads the first core's slot; tries again while it changes.
+    /// Reads the slot of the first core. Retries while the slot changes.
     pub fn read(&self) -> Completed {
         use std::sync::atomic::fence;
         use std::sync::atomic::Ordering::SeqCst;
@@ -296,17 +296,17 @@ pub struct Device {
     abi: &'static Abi,
 }
 
-/// Memory that is not the driver's.
+/// Memory that the driver did not allocate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
-    /// A dma-buf's descriptor.
+    /// A descriptor of a dma-buf.
     DmaBuf(i32),
-    /// Address and bytes of this process's own.
+    /// Address and size of memory of this process.
     Memory(u64, u32),
 }
 
 impl Device {
-    /// Opens the first node that there is.
+    /// Opens the first node that exists.
     pub fn open() -> Result<Self> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for node in NODES {
@@ -319,7 +319,7 @@ impl Device {
         Err(Error::Open(last))
     }
 
-    /// Opens one node and asks it which kind of core it has.
+    /// Opens one node and asks the driver for the type of its core.
     pub fn open_node(node: impl AsRef<Path>) -> Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -329,12 +329,13 @@ impl Device {
         Self::of_file(file)
     }
 
-    /// A device that was opened by others: an inherited descriptor.
+    /// Takes a device that is already open, for example an inherited descriptor.
     pub fn of_file(file: File) -> Result<Self> {
         Self::speaking(file, Abi::own())
     }
 
-    /// A device that is spoken to in another generation of the interface. `asks`: the driver is told which.
+    /// Opens a device that uses another generation of the interface. If `asks` is true, the client requests this
+    /// generation from the driver.
     pub fn open_as(abi: &'static Abi, asks: bool) -> Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -347,41 +348,41 @@ impl Device {
         Self::speaking(file, abi)
     }
 
-    /// The device once more, by a file of its own, whose requests are for the `number`th core of CHIP_INFO.
+    /// Opens the device again. Requests of the new file go to core `number` of CHIP_INFO.
     pub fn open_core(number: usize) -> Result<Self> {
         let mut device = Self::open()?;
         let info = device.chip_info()?;
         let known = info.types.iter().take(info.count.max(0) as usize);
         let none = Error::Usage("the device has no such core");
         let kind = *known.clone().nth(number).ok_or(none)?;
-        // A core that does both is a 3D one, too.
+        // A core with both engines is also a 3D core.
         let is_like = |other: u32| kind == other || kind & other & uapi::hardware::TYPE_3D != 0;
         let before = known.take(number).filter(|&&other| is_like(other)).count();
         if before > 0 {
-            // Only later generations number the cores of a kind, and know neural ones.
+            // Only later generations have an index for cores of a type, and a type for neural cores.
             let newer = Abi::named(NUMBERED).ok_or(Error::Usage("it needs a later generation"))?;
             device = Self::open_as(newer, true)?;
         }
         device.hardware_type = match before {
             0 => kind,
-            // That generation may number kinds otherwise.
+            // The file's generation may use other numbers for the types.
             _ => device.chip_info()?.types[number],
         };
         device.core_index = before as u32;
         Ok(device)
     }
 
-    /// Requests are for cores of this type from now on.
+    /// Sets the core type that requests go to from now on.
     pub fn set_hardware_type(&mut self, hardware_type: u32) {
         self.hardware_type = hardware_type;
     }
 
-    /// Requests are for this one among the cores of the type, in generations whose interface has that.
+    /// Sets which core of the type requests go to, in generations whose interface has this index.
     pub fn set_core_index(&mut self, core_index: u32) {
         self.core_index = core_index;
     }
 
-    /// A device that was opened by others, whose file speaks another generation of the interface.
+    /// Takes an open device whose file uses another generation of the interface.
     pub fn speaking(file: File, abi: &'static Abi) -> Result<Self> {
         let mut device = Self {
             file,
@@ -400,7 +401,7 @@ impl Device {
         self.abi
     }
 
-    /// Sends the bytes of a request of the device's generation, and takes the answer's.
+    /// Sends a request as bytes of the device's generation. The answer replaces them.
     pub fn exchange_bytes(&self, bytes: &mut [u8]) -> io::Result<()> {
         if self.core_index != 0 {
             self.abi
@@ -413,7 +414,7 @@ impl Device {
             };
             match result {
                 Ok(_) => return Ok(()),
-                // A Unix signal without SA_RESTART ended a wait: nothing has happened yet.
+                // A Unix signal without SA_RESTART interrupted the wait; the request has had no effect yet.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             }
@@ -425,7 +426,7 @@ impl Device {
         &self.file
     }
 
-    /// The hardware type that requests carry: that of the first core.
+    /// The hardware type of requests: by default that of the first core.
     pub fn hardware_type(&self) -> u32 {
         self.hardware_type
     }
@@ -453,7 +454,7 @@ impl Device {
         Ok((status, interface.get()))
     }
 
-    /// Sends `payload` with `command`; any status but 0 is an error.
+    /// Sends `payload` with `command`. A status other than 0 is an error.
     pub fn request<T: Structure>(&self, command: Command, payload: &T) -> Result<T> {
         match self.send(command, payload)? {
             (Status::OK, answer) => Ok(answer),
@@ -461,14 +462,14 @@ impl Device {
         }
     }
 
-    /// Sends a command of later generations: with the fields `given`, by their names there. Returns the status,
-    /// and the answer's field `wanted`.
+    /// Sends a command of a later generation with the fields `given`, by their names there. Returns the status and
+    /// the field `wanted` of the answer.
     pub fn ask(&self, command: &str, given: &[(&str, u64)], wanted: &str) -> Result<(Status, u64)> {
         let (status, [found]) = self.ask_for(command, given, [wanted])?;
         Ok((status, found))
     }
 
-    /// The same for several fields of the answer.
+    /// Like [`Device::ask`], for several fields of the answer.
     pub fn ask_for<const N: usize>(
         &self,
         command: &str,
@@ -489,17 +490,17 @@ impl Device {
         Ok((status, wanted.map(|field| abi.get(&bytes, member, field))))
     }
 
-    /// NAME_VIDEO_MEMORY: status and name.
+    /// NAME_VIDEO_MEMORY: returns status and name.
     pub fn name_node(&self, handle: u64) -> Result<(Status, u64)> {
         self.ask("NAME_VIDEO_MEMORY", &[("handle", handle)], "name")
     }
 
-    /// IMPORT_VIDEO_MEMORY: status and handle.
+    /// IMPORT_VIDEO_MEMORY: returns status and handle.
     pub fn import_node(&self, name: u64) -> Result<(Status, u64)> {
         self.ask("IMPORT_VIDEO_MEMORY", &[("name", name)], "handle")
     }
 
-    /// WRAP_USER_MEMORY of this process's own memory: status and handle.
+    /// WRAP_USER_MEMORY of memory of this process: returns status and handle.
     pub fn wrap_memory(&self, address: u64, bytes: u64) -> Result<(Status, u64)> {
         let kind = self.abi.values["ALLOC_FLAG_USERMEMORY"].into();
         self.ask(
@@ -514,7 +515,7 @@ impl Device {
         )
     }
 
-    /// WRAP_USER_MEMORY of a dma-buf: status and handle.
+    /// WRAP_USER_MEMORY of a dma-buf: returns status and handle.
     pub fn wrap_dma_buf(&self, descriptor: i32) -> Result<(Status, u64)> {
         let kind = self.abi.values["ALLOC_FLAG_DMABUF"].into();
         let descriptor = u64::from(descriptor as u32);
@@ -525,8 +526,8 @@ impl Device {
         )
     }
 
-    /// EXPORT_VIDEO_MEMORY for reading and writing, or in generations without it GET_VIDEO_MEMORY_FD: status and
-    /// descriptor.
+    /// EXPORT_VIDEO_MEMORY for reading and writing, or GET_VIDEO_MEMORY_FD in generations without it. Returns status
+    /// and descriptor.
     pub fn export(&self, handle: u64) -> Result<(Status, u64)> {
         if self.abi.has("EXPORT_VIDEO_MEMORY") {
             return self.export_for(handle, libc::O_RDWR | libc::O_CLOEXEC);
@@ -534,18 +535,18 @@ impl Device {
         self.node_descriptor(handle)
     }
 
-    /// EXPORT_VIDEO_MEMORY, with flags of `open`: status and descriptor.
+    /// EXPORT_VIDEO_MEMORY with flags of `open`: returns status and descriptor.
     pub fn export_for(&self, handle: u64, flags: i32) -> Result<(Status, u64)> {
         let fields = [("node", handle), ("flags", u64::from(flags as u32))];
         self.ask("EXPORT_VIDEO_MEMORY", &fields, "fd")
     }
 
-    /// GET_VIDEO_MEMORY_FD: status and descriptor.
+    /// GET_VIDEO_MEMORY_FD: returns status and descriptor.
     pub fn node_descriptor(&self, handle: u64) -> Result<(Status, u64)> {
         self.ask("GET_VIDEO_MEMORY_FD", &[("handle", handle)], "fd")
     }
 
-    /// Sends one of Russell King's ioctls, with its structure behind the generation's argument block.
+    /// Sends one of Russell King's ioctls. Its structure follows the generation's argument block.
     pub fn extension(&self, request: u32, bytes: &mut [u8]) -> io::Result<i32> {
         match self.abi.argument {
             16 => sys::exchange_short(self.as_fd(), request, bytes),
@@ -553,8 +554,8 @@ impl Device {
         }
     }
 
-    /// Maps what is not the driver's: a descriptor, or an address and bytes, for accesses `access` (1 read, 2
-    /// write). Returns the status, and what UNMAP_USER_MEMORY wants.
+    /// Maps memory that the driver did not allocate. `access` is a mask: 1 read, 2 write. Returns the status and the
+    /// two values that UNMAP_USER_MEMORY needs.
     pub fn map_foreign(&self, what: Foreign, access: u32) -> io::Result<(Status, u32, u32)> {
         let mut words = [0u32; 24];
         let (request, bytes) = match what {
@@ -576,7 +577,7 @@ impl Device {
         Ok((Status(word(status) as i32), word(64), word(72)))
     }
 
-    /// Sends a command that has no payload.
+    /// Sends a command without a payload.
     pub fn plain(&self, command: Command) -> Result<()> {
         match self.exchange(&mut Interface::new(command))? {
             Status::OK => Ok(()),
@@ -618,11 +619,11 @@ impl Device {
         Ok(answer.signal)
     }
 
-    /// Maps the SYSTEM pool: all of it, at the offset that QUERY_VIDEO_MEMORY gives, as clients do.
+    /// Maps the whole SYSTEM pool at the offset that QUERY_VIDEO_MEMORY returns, as clients do.
     pub fn map_pool(&self) -> Result<Memory> {
         let info = self.video_memory()?;
         if info.contiguous_physical != 0 {
-            // It is named to the driver, which maps it.
+            // This generation passes the pool to the driver, which maps it.
             let answer = self.request(
                 Command::MAP_MEMORY,
                 &uapi::MapMemory {
@@ -676,7 +677,7 @@ impl Device {
         buffer(answer.bytes, answer.physical, 0, answer.logical)
     }
 
-    /// ALLOCATE_VIRTUAL_COMMAND_BUFFER, whose GPU address is the driver's business.
+    /// ALLOCATE_VIRTUAL_COMMAND_BUFFER. Only the driver knows its GPU address.
     pub fn allocate_commands(&self, bytes: u64) -> Result<Buffer> {
         const COMMAND: &str = "ALLOCATE_VIRTUAL_COMMAND_BUFFER";
         let (status, [bytes, physical, logical]) = self.ask_for(
@@ -790,7 +791,7 @@ impl Device {
         Ok(Memory::new(region))
     }
 
-    /// UNLOCK_VIDEO_MEMORY. True: the second half must follow in a queue.
+    /// UNLOCK_VIDEO_MEMORY. Returns true if the second half must follow in a queue.
     pub fn unlock(&self, node: Node) -> Result<bool> {
         let answer = self.request(
             Command::UNLOCK_VIDEO_MEMORY,
@@ -803,7 +804,7 @@ impl Device {
         Ok(answer.asynchroneous != 0)
     }
 
-    /// UNLOCK_VIDEO_MEMORY, and its second half, where one must follow, behind all that was committed.
+    /// UNLOCK_VIDEO_MEMORY. If a second half is necessary, it is queued after everything committed so far.
     pub fn unlock_all(&self, node: Node) -> Result<()> {
         match self.unlock(node)? {
             true => self.commit_queue(Queue::new().unlock(node)),
@@ -839,7 +840,7 @@ impl Device {
         Ok(())
     }
 
-    /// Makes a signal; an auto-reset one is taken by the first wait.
+    /// Creates a signal. The first wait consumes an auto-reset signal.
     pub fn create_signal(&self, manual_reset: bool) -> Result<i32> {
         let answer = self.request(
             Command::USER_SIGNAL,
@@ -852,7 +853,7 @@ impl Device {
         Ok(answer.id)
     }
 
-    /// Drops a reference of a signal.
+    /// Drops a reference to a signal.
     pub fn destroy_signal(&self, id: i32) -> Result<()> {
         self.signal_command(uapi::signal::DESTROY, id, 0, false)
     }
@@ -862,22 +863,22 @@ impl Device {
         self.signal_command(uapi::signal::SIGNAL, id, 0, state)
     }
 
-    /// Waits for a signal; `milliseconds` may be [`uapi::INFINITE`].
+    /// Waits for a signal. `milliseconds` may be [`uapi::INFINITE`].
     pub fn wait_signal(&self, id: i32, milliseconds: u32) -> Result<()> {
         self.signal_command(uapi::signal::WAIT, id, milliseconds, false)
     }
 
-    /// Takes one more reference of a signal.
+    /// Takes another reference to a signal.
     pub fn map_signal(&self, id: i32) -> Result<()> {
         self.signal_command(uapi::signal::MAP, id, 0, false)
     }
 
-    /// Drops a reference of a signal.
+    /// Drops a reference to a signal.
     pub fn unmap_signal(&self, id: i32) -> Result<()> {
         self.signal_command(uapi::signal::UNMAP, id, 0, false)
     }
 
-    /// ATTACH: a context and how many states it covers.
+    /// ATTACH: returns a context and the number of states that it covers.
     pub fn attach(&self) -> Result<uapi::Attach> {
         self.request(Command::ATTACH, &Default::default())
     }
@@ -888,7 +889,7 @@ impl Device {
         Ok(())
     }
 
-    /// COMMIT of a command buffer with a queue to run behind it; returns the status.
+    /// COMMIT of a command buffer. The driver runs `queue` after it. Returns the status.
     pub fn send_commit(
         &self,
         record: &uapi::CommandBufferRecord,
@@ -898,7 +899,7 @@ impl Device {
         self.send_commit_with_delta(record, context, 0, queue)
     }
 
-    /// COMMIT with a state delta, by its address; returns the status.
+    /// COMMIT with the address of a state delta. Returns the status.
     pub fn send_commit_with_delta(
         &self,
         record: &uapi::CommandBufferRecord,
@@ -924,7 +925,7 @@ impl Device {
             self.exchange_bytes(&mut commit.bytes)
                 .map_err(|error| Error::Ioctl(Command::COMMIT, error))?;
             let status = Status(self.abi.header_of(&commit.bytes, "status") as i32);
-            // Where COMMIT does not take a queue, it follows.
+            // If COMMIT of this generation takes no queue, send it separately.
             if status == Status::OK && !self.abi.attaches() && !queue.is_empty() {
                 return self.send_queue(queue);
             }
@@ -941,7 +942,7 @@ impl Device {
         Ok(self.send(Command::COMMIT, &commit)?.0)
     }
 
-    /// COMMIT with a `gcoCONTEXT` of the caller's at `context`, in a generation without ATTACH; returns the status.
+    /// COMMIT with the caller's `gcoCONTEXT` at `context`, in a generation without ATTACH. Returns the status.
     pub fn send_commit_in(
         &self,
         record: &uapi::CommandBufferRecord,
@@ -955,7 +956,7 @@ impl Device {
         Ok(Status(self.abi.header_of(&commit.bytes, "status") as i32))
     }
 
-    /// COMMIT; any status but 0 is an error.
+    /// COMMIT. A status other than 0 is an error.
     pub fn commit(
         &self,
         record: &uapi::CommandBufferRecord,
@@ -968,8 +969,8 @@ impl Device {
         }
     }
 
-    /// EVENT_COMMIT; returns the status and the header's handle, which the driver makes the submission's number
-    /// once the completion page is mapped, and else leaves as it was: `before`.
+    /// EVENT_COMMIT. Returns the status and the handle in the header. If the completion page is mapped, the driver
+    /// writes the submission's number there; otherwise the handle keeps the value `before`.
     pub fn send_numbered(&self, queue: &mut Queue, before: u64) -> Result<(Status, u64)> {
         let event = uapi::Event {
             queue: queue.head(),
@@ -1015,7 +1016,7 @@ impl Device {
         Ok(())
     }
 
-    /// CACHE: one of [`uapi::cache`] over `bytes` at `logical`, for a node or, with 0, for user memory.
+    /// CACHE: does one of [`uapi::cache`] on `bytes` at `logical`, for a node or, if `node` is 0, for user memory.
     pub fn cache(&self, operation: u32, node: u64, logical: u64, bytes: u64) -> Result<()> {
         self.request(
             Command::CACHE,
@@ -1030,7 +1031,7 @@ impl Device {
         Ok(())
     }
 
-    /// MAP_MEMORY of a buffer: where it is.
+    /// MAP_MEMORY of a buffer: returns its address.
     pub fn map_memory(&self, physical: u32) -> Result<u64> {
         let answer = self.request(
             Command::MAP_MEMORY,
@@ -1070,18 +1071,18 @@ impl Device {
         })
     }
 
-    /// DATABASE about a process.
+    /// DATABASE of a process.
     pub fn database(&self, process: u32) -> Result<Database> {
         use uapi::Wire;
         let mut interface = Interface::new(Command::DATABASE);
-        // It is said which.
+        // The request names a process.
         1u32.put(&mut interface.bytes_mut()[uapi::UNION_OFFSET..]);
         process.put(&mut interface.bytes_mut()[uapi::UNION_OFFSET + 4..]);
         match self.exchange(&mut interface)? {
             Status::OK => {}
             status => return Err(Error::Status(Command::DATABASE, status)),
         }
-        // Three entries of 32 bytes behind the two words of the request.
+        // Three entries of 32 bytes follow the two words of the request.
         let book = |index: usize| {
             let at = uapi::UNION_OFFSET + 8 + 32 * index;
             let long = |field: usize| u64::take(&interface.bytes()[at + 8 * field..]);
@@ -1098,7 +1099,7 @@ impl Device {
         })
     }
 
-    /// TIMESTAMP: microseconds between a timer's start and stop.
+    /// TIMESTAMP: returns the microseconds between start and stop of a timer.
     pub fn timer(&self, timer: u32) -> Result<i32> {
         let answer: uapi::TimeStamp = self.request(
             Command::TIMESTAMP,
@@ -1111,7 +1112,7 @@ impl Device {
         Ok(answer.time_delta)
     }
 
-    /// EVENT_COMMIT; returns the status.
+    /// EVENT_COMMIT. Returns the status.
     pub fn send_queue(&self, queue: &mut Queue) -> Result<Status> {
         if !self.abi.is_own() {
             let wire = self.abi.queue(queue)?;
@@ -1124,7 +1125,7 @@ impl Device {
         Ok(self.send(Command::EVENT_COMMIT, &event)?.0)
     }
 
-    /// EVENT_COMMIT; any status but 0 is an error.
+    /// EVENT_COMMIT. A status other than 0 is an error.
     pub fn commit_queue(&self, queue: &mut Queue) -> Result<()> {
         match self.send_queue(queue)? {
             Status::OK => Ok(()),
@@ -1132,7 +1133,8 @@ impl Device {
         }
     }
 
-    /// What resets of cores have cost the process: how many it has caused, how many it has not, jobs that it has lost.
+    /// Resets of cores, as they affect this process: how many it caused, how many others caused, and how many jobs it
+    /// lost.
     pub fn resets(&self) -> io::Result<(u32, u32, u32)> {
         let mut bytes = [0xff; 16];
         sys::exchange_plain(self.as_fd(), uapi::IOCTL_RESETS, &mut bytes)?;
@@ -1146,7 +1148,7 @@ impl Device {
         }
     }
 
-    /// STALL: returns when the GPU has done everything that was committed.
+    /// STALL: returns when the GPU has completed everything that was committed.
     pub fn stall(&self) -> Result<()> {
         self.plain(Command::STALL)
     }
@@ -1158,7 +1160,7 @@ impl AsFd for Device {
     }
 }
 
-/// Tells the driver which generation of the interface a file speaks.
+/// Selects the generation of the interface that a file uses.
 pub fn set_interface(file: &File, name: &str) -> io::Result<()> {
     let mut bytes = [0; 16];
     let room = bytes.len() - 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Drawing with the GPU: one engine or the other, and whole scenes.
+//! Drawing with the GPU: with one engine, or a whole scene.
 
 use crate::client::Client;
 use crate::client::Surface;
@@ -18,12 +18,12 @@ use crate::stream::Stream;
 use crate::uapi::feature;
 use crate::uapi::QueryChipIdentity;
 
-/// What a core draws pictures with.
+/// The engine that a core draws pictures with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// The 2D engine.
     TwoD,
-    /// The resolve engine of a 3D core with so many pixel pipes.
+    /// The resolve engine of a 3D core with this number of pixel pipes.
     Resolve {
         /// 1 or 2.
         pipes: u32,
@@ -31,7 +31,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// The engine of a core: the 2D engine where it has one.
+    /// The engine of a core. The 2D engine is preferred.
     pub fn of(identity: &QueryChipIdentity) -> Self {
         if identity.chip_features & feature::PIPE_2D != 0 {
             Engine::TwoD
@@ -42,7 +42,7 @@ impl Engine {
         }
     }
 
-    /// The pipe its streams are for.
+    /// The pipe of its streams.
     pub fn pipe(self) -> Pipe {
         match self {
             Engine::TwoD => Pipe::Pipe2d,
@@ -50,7 +50,7 @@ impl Engine {
         }
     }
 
-    /// Width and height that edges of rectangles must be multiples of.
+    /// Edges of rectangles must be multiples of this width and height.
     pub fn cell(self) -> (u32, u32) {
         match self {
             Engine::TwoD => (1, 1),
@@ -64,7 +64,7 @@ impl Engine {
         self.fill_all(stream, target, &[rect], clip, colour);
     }
 
-    /// Fills rectangles inside `clip`. The resolve engine does not clip: there it must hold all of them.
+    /// Fills rectangles inside `clip`. The resolve engine does not clip, so all rectangles must lie inside `clip`.
     pub fn fill_all(
         self,
         stream: &mut Stream,
@@ -94,7 +94,7 @@ impl Engine {
         }
     }
 
-    /// Copies to each of `rects` inside `clip` from `origin` of another surface.
+    /// Copies from `origin` of another surface to each of `rects`, inside `clip`.
     pub fn copy_all(
         self,
         stream: &mut Stream,
@@ -104,7 +104,7 @@ impl Engine {
         rects: &[Rect],
         clip: Rect,
     ) {
-        // The source may have been drawn just now.
+        // The source may hold pixels that were drawn just before.
         stream.flush(self.pipe()).stall();
         match self {
             Engine::TwoD => {
@@ -123,12 +123,12 @@ impl Engine {
         }
     }
 
-    /// Flips those bits of one rectangle of `target` that are set in `source`, from its start: done twice, nothing is
-    /// changed; 2D engine only.
+    /// Flips the bits of one rectangle of `target` that are set in `source`, which is read from its origin. A second
+    /// call restores the target. 2D engine only.
     ///
     /// # Panics
     ///
-    /// With the resolve engine.
+    /// If the engine is the resolve engine.
     pub fn flip(self, stream: &mut Stream, source: &Surface, target: &Surface, rect: Rect) {
         assert_eq!(self, Engine::TwoD, "only the 2D engine has operations");
         destination(stream, target, rect, dest_command::BIT_BLT);
@@ -136,13 +136,13 @@ impl Engine {
         blit_from(stream, source, (0, 0), &[rect]);
     }
 
-    /// A line that includes both of its ends; 2D engine only.
+    /// Draws a line including both ends. 2D engine only.
     ///
-    /// Documents disagree on whether the hardware draws the last pixel, so it is set by itself.
+    /// Documents disagree on whether the hardware draws the last pixel, so the code sets it separately.
     ///
     /// # Panics
     ///
-    /// With the resolve engine.
+    /// If the engine is the resolve engine.
     pub fn line(
         self,
         stream: &mut Stream,
@@ -160,8 +160,8 @@ impl Engine {
         self.fill_all(stream, target, &[Rect::new(to.0, to.1, 1, 1)], clip, colour);
     }
 
-    /// Whether it can draw an operation on surfaces of these sizes. The resolve engine draws no lines, does not clip,
-    /// and its windows are made of cells.
+    /// Whether the engine can draw an operation on surfaces of these sizes. The resolve engine draws no lines, does
+    /// not clip, and its windows consist of whole cells.
     pub fn draws(self, op: &Op, sizes: &[(u32, u32)]) -> bool {
         if self == Engine::TwoD {
             return true;
@@ -235,7 +235,7 @@ impl Engine {
     }
 }
 
-/// Pixel pipes of a core, which the oldest generations do not tell.
+/// Number of pixel pipes of a core. The oldest generations do not report it.
 pub fn pixel_pipes(identity: &QueryChipIdentity) -> u32 {
     match (identity.pixel_pipes, identity.chip_model) {
         (0, 0x2000 | 0x3000) => 2,
@@ -244,7 +244,7 @@ pub fn pixel_pipes(identity: &QueryChipIdentity) -> u32 {
     }
 }
 
-/// The source of the 2D engine, and what it is blitted to.
+/// Sets the source of the 2D engine, and draws the rectangles.
 fn blit_from(stream: &mut Stream, source: &Surface, origin: (u32, u32), rects: &[Rect]) {
     stream
         .states(
@@ -261,7 +261,7 @@ fn blit_from(stream: &mut Stream, source: &Surface, origin: (u32, u32), rects: &
         .draw_rects(rects);
 }
 
-/// Destination, clipping and raster operation of the 2D engine.
+/// Sets destination, clipping, and raster operation of the 2D engine.
 fn destination(stream: &mut Stream, target: &Surface, clip: Rect, command: u32) {
     stream
         .states(
@@ -286,7 +286,7 @@ fn destination(stream: &mut Stream, target: &Surface, clip: Rect, command: u32) 
         .state(state::DE_PE_CONTROL, 0);
 }
 
-/// Addresses and window of the resolve engine.
+/// Sets addresses and window of the resolve engine.
 fn resolve(
     stream: &mut Stream,
     pipes: u32,
@@ -296,7 +296,7 @@ fn resolve(
 ) {
     let at = |surface: &Surface, x, y| surface.location.address + y * surface.stride + x * 4;
     let dest = at(target, rect.x, rect.y);
-    // A fill ignores its source; a valid one is given all the same.
+    // A fill ignores the source; the stream sets a valid one anyway.
     let (from, from_stride) = match source {
         Some((surface, (x, y))) => (at(surface, x, y), surface.stride),
         None => (dest, target.stride),
@@ -310,7 +310,7 @@ fn resolve(
         stream.state(state::RS_DEST_ADDR, dest);
         stream.state(state::RS_WINDOW_SIZE, point(rect.width, rect.height));
     } else {
-        // Each pipe does its share of the rows.
+        // Each pipe processes its share of the rows.
         let rows = rect.height / pipes;
         let offsets: Vec<_> = (0..pipes).map(|pipe| point(0, pipe * rows)).collect();
         stream.states(state::RS_PIPE_SOURCE_ADDR, &vec![from; pipes as usize]);
@@ -321,16 +321,16 @@ fn resolve(
     stream.states(state::RS_DITHER, &[0xffff_ffff; 2]);
 }
 
-/// Most bytes of a stream before the next operation goes into another commit.
+/// Size in bytes above which the next operation goes into another commit.
 const STREAM_LIMIT: usize = 0x6000;
 
-/// Draws a scene with the client's engine: each of its groups in a commit of its own, or several when it is long.
-/// Waits for the end.
+/// Draws a scene with the client's engine and waits for completion. Each group has its own commit, or several if it
+/// is long.
 pub fn scene(client: &mut Client, scene: &Scene) -> Result<Vec<Surface>> {
     scene_with(client, client.engine(), scene)
 }
 
-/// Draws a scene with an engine of the caller's choice.
+/// Draws a scene with the given engine.
 pub fn scene_with(client: &mut Client, engine: Engine, scene: &Scene) -> Result<Vec<Surface>> {
     let surfaces = surfaces(client, scene)?;
     for group in &scene.groups {
@@ -344,9 +344,9 @@ pub fn scene_with(client: &mut Client, engine: Engine, scene: &Scene) -> Result<
     Ok(surfaces)
 }
 
-/// Draws a scene with several cores, one client of each, all of one process: each operation by the first of them that
-/// can draw it. A core that goes on with what another has drawn is given its commands when a signal says that the other
-/// one is done. Returns how often that was, too. Waits for the end.
+/// Draws a scene with several cores and waits for completion. Each core has its own client, all in one process. The
+/// first core that can draw an operation draws it. If a core continues from pixels of another core, its commands are
+/// committed only after the other core's signal. The second value returned is the number of these hand-overs.
 pub fn scene_together(clients: &mut [Client], scene: &Scene) -> Result<(Vec<Surface>, u32)> {
     let first = clients
         .first()
@@ -406,7 +406,7 @@ fn draw(
     Ok(())
 }
 
-/// Commits a stream, unless it is empty, with `queue` behind it.
+/// Commits a stream unless it is empty. The driver runs `queue` after it.
 fn commit(
     client: &mut Client,
     engine: Engine,

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A client of the galcore interface: of 4.6.9 as i.MX6 release 4.0.0 has it, and by [`abi`] of every other generation.
+//! A client of the galcore interface. The default generation is 4.6.9 with the layout of i.MX6 release 4.0.0; [`abi`]
+//! describes all others.
 //!
-//! Written from the interface's public description (`include/uapi/linux/galcore-4.0.0.h`) and from what the hardware is
-//! known to do, not from the driver: it is what an independent program would be.
+//! It is written from the interface's public description (`include/uapi/linux/galcore-4.0.0.h`) and from known
+//! hardware behavior. It shares no code with the driver, so it acts as an independent program.
 //!
 //! * [`abi`]: the generations, from the facts in `tests/abi`.
-//! * [`uapi`]: the wire structures, the Rust twin of the C header.
+//! * [`uapi`]: the wire structures, the Rust counterpart of the C header.
 //! * [`device`]: an open device: commands as functions, memory, signals, mappings.
 //! * [`queue`]: event queues.
 //! * [`stream`]: words of the command stream.
-//! * [`state`]: addresses and values of the states that the streams set.
-//! * [`client`]: start-up as a client of that generation does it, command buffers, surfaces.
+//! * [`state`]: addresses and values of the states that the streams load.
+//! * [`client`]: start-up like a vendor client of that generation, command buffers, surfaces.
 //! * [`scene`]: a picture as a list of operations, for both engines.
-//! * [`render`]: the scene drawn by plain software.
-//! * [`draw`]: the scene drawn by the GPU.
-//! * [`turning`]: an object that turns, drawn by the 3D core and by software.
+//! * [`render`]: draws the scene in software.
+//! * [`draw`]: draws the scene with the GPU.
+//! * [`turning`]: a rotating object, drawn by the 3D core and by software.
 //! * [`profile`]: the profiler's commands.
 //! * [`sys`] and [`raw`]: the only files with `unsafe`.
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The profiler's commands, by the facts of a generation: its counters by their names there.
+//! The profiler's commands. A generation's table of facts gives the counters and their names.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -11,46 +11,46 @@ use crate::device::Result;
 use crate::sys;
 use crate::uapi::Status;
 
-/// The ioctl of generations where these commands have an interface to themselves.
+/// The ioctl of generations that have a separate interface for these commands.
 const IOCTL_PROFILER: u32 = 30001;
 
-/// What words hold that a command is to write.
+/// Fill value of words that a command must write.
 pub const UNWRITTEN: u32 = 0xa5a5_a5a5;
 
-/// An answer.
+/// The answer to a profiler command.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Status.
     pub status: Status,
-    /// All of the interface.
+    /// The bytes of the whole interface structure.
     pub bytes: Vec<u8>,
 }
 
-/// What was counted.
+/// Counter values.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     words: HashMap<&'static str, u32>,
 }
 
 impl Counters {
-    /// A counter.
+    /// The value of a counter.
     ///
     /// # Panics
     ///
-    /// When the generation has none of this name.
+    /// If the generation has no counter with this name.
     pub fn get(&self, name: &str) -> u32 {
         let word = self.words.get(name);
         *word.unwrap_or_else(|| panic!("no counter {name}"))
     }
 
-    /// Names and values.
+    /// Names and values of all counters.
     pub fn all(&self) -> impl Iterator<Item = (&'static str, u32)> + '_ {
         self.words.iter().map(|(name, value)| (*name, *value))
     }
 }
 
-/// The counters with one of these names, if the generation has it: those of the first pixel pipe and of the second may be
-/// two.
+/// Sums the counters with one of these names, or returns `None` if the generation has none of them. The first and the
+/// second pixel pipe may have a counter each.
 pub fn sum(all: &[Counters], names: &[&str]) -> Option<u32> {
     let words = all.iter().flat_map(Counters::all);
     let found: Vec<u32> = words
@@ -60,7 +60,7 @@ pub fn sum(all: &[Counters], names: &[&str]) -> Option<u32> {
     (!found.is_empty()).then(|| found.iter().sum())
 }
 
-/// Bytes of the interface of a build with the profiler.
+/// Size in bytes of the interface structure of a build with the profiler.
 pub fn interface_bytes(abi: &Abi) -> usize {
     match abi.profiler {
         0 => abi.sizes.iter().copied().max().unwrap_or(0),
@@ -68,8 +68,8 @@ pub fn interface_bytes(abi: &Abi) -> usize {
     }
 }
 
-/// Sends a command of the profiler's in an interface of `size` bytes, with the fields `given`; all else of the payload is
-/// [`UNWRITTEN`].
+/// Sends a profiler command in an interface structure of `size` bytes with the fields `given`. All other words of the
+/// payload are [`UNWRITTEN`].
 pub fn send(device: &Device, command: &str, given: &[(&str, u64)], size: usize) -> Result<Answer> {
     let abi = device.abi();
     let known = abi.commands.get(command).copied();
@@ -93,18 +93,18 @@ pub fn send(device: &Device, command: &str, given: &[(&str, u64)], size: usize) 
     Ok(Answer { status, bytes })
 }
 
-/// The same in the interface of a build with the profiler.
+/// Like [`send`], with the interface structure of a build with the profiler.
 pub fn ask(device: &Device, command: &str, given: &[(&str, u64)]) -> Result<Answer> {
     send(device, command, given, interface_bytes(device.abi()))
 }
 
-/// What a command that reads counters tells.
+/// Sends a command that reads counters, and returns its answer.
 pub fn read(device: &Device, command: &str) -> Result<(Status, Counters)> {
     let answer = ask(device, command, &[])?;
     let abi = device.abi();
     let member = abi.commands[command].1;
     let (at, names) = &abi.counters[member];
-    // A build whose contexts do not count has no room for their names.
+    // A build without per-context counters has no field for the context before the counters.
     let end = abi.profiler_union() + at + 4 * names.len();
     let at = if end > answer.bytes.len() { 0 } else { *at };
     let words = answer.bytes[abi.profiler_union() + at..].chunks_exact(4);
@@ -113,17 +113,17 @@ pub fn read(device: &Device, command: &str) -> Result<(Status, Counters)> {
     Ok((answer.status, Counters { words }))
 }
 
-/// Cycles, and pixels of the 2D engine.
+/// Reads the cycles and the pixels of the 2D engine.
 pub fn read_2d(device: &Device) -> Result<(Status, [u32; 2])> {
     let mut room = Box::new([UNWRITTEN; 2]);
     let given = [("hwProfile2D", room.as_mut_ptr() as usize as u64)];
     let answer = ask(device, "PROFILE_REGISTERS_2D", &given)?;
-    // The driver has written there behind the compiler's back.
+    // The driver wrote this memory, which the compiler cannot know.
     let told = std::hint::black_box(room);
     Ok((answer.status, *told))
 }
 
-/// The commands that read counters, of a generation.
+/// The commands of a generation that read counters.
 pub fn commands(abi: &Abi) -> Vec<&'static str> {
     let names = [
         "READ_ALL_PROFILE_REGISTERS",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Event queues: commands that the driver runs once the GPU has passed what was committed before.
+//! Event queues: commands that the driver runs after the GPU has completed all earlier commits.
 
 use crate::device::Buffer;
 use crate::device::Node;
@@ -23,7 +23,7 @@ impl Queue {
         Self::default()
     }
 
-    /// Adds a record as it is.
+    /// Adds a record unchanged.
     pub fn push(&mut self, interface: &Interface) -> &mut Self {
         let mut record = [0; WORDS];
         for (word, bytes) in record[1..]
@@ -133,18 +133,18 @@ impl Queue {
         )
     }
 
-    /// What the last record's `next` holds: 0 in an honest queue.
+    /// Sets the `next` field of the last record. It is 0 in a correct queue.
     pub fn set_ending(&mut self, next: u64) -> &mut Self {
         self.ending = next;
         self
     }
 
-    /// What the last record's `next` holds.
+    /// The `next` field of the last record.
     pub fn ending(&self) -> u64 {
         self.ending
     }
 
-    /// The records' interfaces.
+    /// The interface structures of the records.
     pub fn interfaces(&self) -> impl Iterator<Item = Interface> + '_ {
         self.records.iter().map(|record| {
             let bytes: Vec<u8> = record[1..]
@@ -160,17 +160,17 @@ impl Queue {
         self.records.len()
     }
 
-    /// Whether there are none.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// The address of record `index`, until the next record is added.
+    /// The address of record `index`. Valid until the next record is added.
     pub fn address(&self, index: usize) -> u64 {
         self.records[index].as_ptr() as usize as u64
     }
 
-    /// Links the records and gives the first one's address, or 0. Good until the next record is added.
+    /// Links the records and returns the address of the first one, or 0. Valid until the next record is added.
     pub fn head(&mut self) -> u64 {
         let count = self.records.len();
         if count == 0 {
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(head, queue.address(0));
         assert_eq!(queue.records[0][0], queue.address(1));
         assert_eq!(queue.records[1][0], 0);
-        // The command is the low half of the word behind `next` on a little-endian machine.
+        // On a little-endian machine, the command is the low half of the word after `next`.
         assert_eq!(queue.records[1][1] as u32, Command::SIGNAL.0);
         assert_eq!(queue.records[1][5], 9);
     }

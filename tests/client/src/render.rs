@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The scene drawn by plain software, pixel by pixel: knows nothing of streams and engines.
+//! Draws the scene in software, pixel by pixel, with no knowledge of streams and engines.
 
 use crate::scene::Op;
 use crate::scene::Scene;
@@ -8,7 +8,7 @@ use crate::stream::Rect;
 /// Pixels in rows, A8R8G8B8.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Canvas {
-    /// Pixels a row.
+    /// Pixels per row.
     pub width: u32,
     /// Rows.
     pub height: u32,
@@ -17,7 +17,7 @@ pub struct Canvas {
 }
 
 impl Canvas {
-    /// A canvas of zeros, as fresh video memory is.
+    /// A canvas of zeros, like fresh video memory.
     pub fn new(width: u32, height: u32) -> Self {
         Self {
             width,
@@ -26,7 +26,7 @@ impl Canvas {
         }
     }
 
-    /// A pixel.
+    /// Reads a pixel.
     pub fn pixel(&self, x: u32, y: u32) -> u32 {
         self.pixels[(y * self.width + x) as usize]
     }
@@ -46,7 +46,7 @@ impl Canvas {
         }
     }
 
-    /// Copies to `rect` inside `clip` from `origin` of another canvas.
+    /// Copies from `origin` of another canvas to `rect`, inside `clip`.
     pub fn copy(&mut self, source: &Canvas, origin: (u32, u32), rect: Rect, clip: Rect) {
         for y in 0..rect.height {
             for x in 0..rect.width {
@@ -56,8 +56,8 @@ impl Canvas {
         }
     }
 
-    /// A line with both ends: on each step of the longer axis the nearest pixel of the other. Lines of a
-    /// [`Scene`] have no ties to round.
+    /// Draws a line including both ends: for each step along the longer axis, it sets the nearest pixel of the other
+    /// axis. Lines of a [`Scene`] have no ties to round.
     pub fn line(&mut self, from: (u32, u32), to: (u32, u32), clip: Rect, colour: u32) {
         let (x0, y0) = (i64::from(from.0), i64::from(from.1));
         let (dx, dy) = (i64::from(to.0) - x0, i64::from(to.1) - y0);
@@ -73,7 +73,7 @@ impl Canvas {
     }
 }
 
-/// Draws a scene; one canvas for each of its surfaces.
+/// Draws a scene. Returns one canvas for each surface.
 pub fn scene(scene: &Scene) -> Vec<Canvas> {
     let mut canvases: Vec<_> = scene
         .surfaces

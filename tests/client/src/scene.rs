@@ -1,38 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A picture as a list of operations. It is described once; [`crate::draw`] makes states of it and
-//! [`crate::render`] pixels.
+//! A picture as a list of operations. [`crate::draw`] converts it to states, and [`crate::render`] to pixels.
 
 use crate::draw::Engine;
 use crate::stream::Rect;
 
-/// One operation. Colours are A8R8G8B8, targets and sources are indices of [`Scene::surfaces`].
+/// One operation. Colors are A8R8G8B8. Targets and sources are indices into [`Scene::surfaces`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Fills rectangles.
     Fill {
         /// Surface to draw on.
         target: usize,
-        /// What to fill.
+        /// Rectangles to fill.
         rects: Vec<Rect>,
-        /// Nothing is drawn outside of this.
+        /// Clipping rectangle.
         clip: Rect,
         /// Colour.
         colour: u32,
     },
-    /// Copies the same part of a surface to several places.
+    /// Copies one part of a surface to several places.
     Copy {
-        /// Surface to read; not the target.
+        /// Surface to read. It must not be the target.
         source: usize,
-        /// Top left corner there.
+        /// Top left corner of the source.
         origin: (u32, u32),
         /// Surface to draw on.
         target: usize,
-        /// Where to copy to.
+        /// Destination rectangles.
         rects: Vec<Rect>,
-        /// Nothing is drawn outside of this.
+        /// Clipping rectangle.
         clip: Rect,
     },
-    /// A line that includes both ends; its longer axis has an odd length, so no step is halfway between two pixels.
+    /// A line including both ends. Its longer axis has an odd length, so no step is halfway between two pixels.
     Line {
         /// Surface to draw on.
         target: usize,
@@ -40,7 +39,7 @@ pub enum Op {
         from: (u32, u32),
         /// End.
         to: (u32, u32),
-        /// Nothing is drawn outside of this.
+        /// Clipping rectangle.
         clip: Rect,
         /// Colour.
         colour: u32,
@@ -48,7 +47,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// The same operation as several with at most `count` rectangles each.
+    /// Splits the operation into several with at most `count` rectangles each.
     pub fn parts(&self, count: usize) -> Vec<Op> {
         let rects = match self {
             Op::Fill { rects, .. } | Op::Copy { rects, .. } if rects.len() > count => rects.clone(),
@@ -67,12 +66,12 @@ impl Op {
     }
 }
 
-/// A picture: surface 0 is what is shown, the others help.
+/// A picture. Surface 0 is shown; the others are intermediate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scene {
     /// Width and height of each surface.
     pub surfaces: Vec<(u32, u32)>,
-    /// Operations in order; each group is worth a commit of its own.
+    /// Operations in order. Each group gets its own commit.
     pub groups: Vec<Vec<Op>>,
 }
 
@@ -82,12 +81,12 @@ impl Scene {
         self.groups.iter().map(Vec::len).sum()
     }
 
-    /// Whether there are none.
+    /// Whether there are no operations.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Pixels of the shown surface.
+    /// Width and height of the shown surface.
     pub fn size(&self) -> (u32, u32) {
         self.surfaces[0]
     }
@@ -96,7 +95,7 @@ impl Scene {
 const PICTURE: usize = 0;
 const MEADOW: usize = 1;
 
-/// The part of the picture that a shape is in; all of it is 0 to 1 both ways.
+/// The part of the picture that contains a shape. The picture is 0 to 1 in both directions.
 #[derive(Clone, Copy)]
 struct Bounds {
     left: f64,
@@ -106,7 +105,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// Everything from a height down.
+    /// Everything from this height down.
     const fn below(top: f64) -> Self {
         Self {
             left: 0.0,
@@ -116,7 +115,7 @@ impl Bounds {
         }
     }
 
-    /// So far around a point.
+    /// The area around a point, with these distances to its edges.
     fn around(x: f64, y: f64, across: f64, down: f64) -> Self {
         Self {
             left: x - across,
@@ -127,7 +126,7 @@ impl Bounds {
     }
 }
 
-/// Collects operations whose edges fit the engine.
+/// Collects operations with edges that fit the engine.
 struct Painter {
     scene: Scene,
     cell: (u32, u32),
@@ -138,7 +137,7 @@ const FINE: (u32, u32) = (480, 320);
 const COARSE: (u32, u32) = (640, 480);
 
 impl Painter {
-    /// An empty picture and a piece of meadow.
+    /// Creates an empty picture and a piece of meadow.
     fn new(size: (u32, u32), engine: Engine) -> Self {
         Self {
             scene: Scene {
@@ -180,12 +179,13 @@ impl Painter {
         }
     }
 
-    /// The cells of the picture whose middle is inside a shape, as rectangles: runs of a row, joined with the same
-    /// run of the row above. The shape gets coordinates from 0 to 1, and is asked only inside `bounds`.
+    /// Returns the cells of the picture with their center inside a shape, as rectangles. A rectangle is a run of
+    /// cells in a row, joined with the same run of the row above. The shape gets coordinates from 0 to 1, and is
+    /// tested only inside `bounds`.
     fn cells(&self, bounds: Bounds, shape: impl Fn(f64, f64) -> bool) -> Vec<Rect> {
         let (width, height) = self.scene.size();
         let (cell_width, cell_height) = self.cell;
-        // Whole cells, one more on each side than the bounds touch.
+        // Whole cells, with one more on each side than the bounds touch.
         let first =
             |at: f64, all: u32, cell: u32| (at.max(0.0) * f64::from(all)) as u32 / cell * cell;
         let last = |at: f64, all: u32, cell: u32| {
@@ -235,7 +235,7 @@ impl Painter {
 
     fn line(&mut self, from: (u32, u32), to: (u32, u32), clip: Rect, colour: u32) {
         let length = from.0.abs_diff(to.0).max(from.1.abs_diff(to.1));
-        // An even length gets one step more, to have no ties.
+        // An even length gets one more step, so that there are no ties.
         let further = |from: u32, to: u32| if to < from { to - 1 } else { to + 1 };
         let to = match length % 2 {
             0 if from.0.abs_diff(to.0) == length => (further(from.0, to.0), to.1),
@@ -252,7 +252,7 @@ impl Painter {
     }
 }
 
-/// Mixes two colours: 0 is all of `from`, 1 all of `to`.
+/// Mixes two colors: 0 gives `from`, 1 gives `to`.
 fn mix(from: u32, to: u32, share: f64) -> u32 {
     let channel = |shift: u32| {
         let (a, b) = (
@@ -264,12 +264,12 @@ fn mix(from: u32, to: u32, share: f64) -> u32 {
     channel(24) | channel(16) | channel(8) | channel(0)
 }
 
-/// Height of a line of hills at `x`.
+/// Height of a row of hills at `x`.
 fn hills(x: f64, base: f64, swing: f64, waves: f64, phase: f64) -> f64 {
     base + swing * ((x * waves + phase).sin() + 0.4 * (x * waves * 2.3 + phase * 1.7).sin())
 }
 
-/// Triangular mountain: top in the middle of its foot.
+/// Whether a point is inside a triangular mountain with its top above the middle of its base.
 fn mountain(x: f64, y: f64, top: (f64, f64), slope: f64) -> bool {
     y > top.1 + (x - top.0).abs() * slope
 }
@@ -319,7 +319,7 @@ const LETTERS: [(char, [&str; 9]); 7] = [
     ),
 ];
 
-/// The dots of a text as rectangles, a run of a row each.
+/// Returns the dots of a text as rectangles, one for each run in a row.
 pub(crate) fn text(text: &str, left: u32, top: u32, dot: (u32, u32)) -> Vec<Rect> {
     let mut rects: Vec<Rect> = Vec::new();
     for (position, letter) in text.chars().enumerate() {
@@ -340,8 +340,8 @@ pub(crate) fn text(text: &str, left: u32, top: u32, dot: (u32, u32)) -> Vec<Rect
     rects
 }
 
-/// A landscape at sunset with the driver's name, for the engine at hand: 480x320 with the 2D engine, 640x480 in
-/// coarser cells with the resolve engine.
+/// A landscape at sunset with the driver's name, sized for the engine: 480x320 with the 2D engine, 640x480 in coarser
+/// cells with the resolve engine.
 pub fn landscape(engine: Engine) -> Scene {
     let fine = engine == Engine::TwoD;
     let size = if fine { FINE } else { COARSE };
@@ -355,8 +355,8 @@ pub fn landscape(engine: Engine) -> Scene {
     painter.scene
 }
 
-/// The same for a 3D core and a 2D core: the land and the sky in cells of the resolve engine's, the rest in pixels.
-/// 480x320.
+/// The same for a 3D core and a 2D core, 480x320. Land and sky consist of cells of the resolve engine, the rest of
+/// pixels.
 pub fn landscape_together(resolve: Engine) -> Scene {
     let mut painter = Painter::new(FINE, resolve);
     sky(&mut painter);
@@ -467,7 +467,7 @@ fn mountains(painter: &mut Painter) {
     });
 }
 
-/// A piece of meadow is drawn once and laid out like tiles.
+/// Draws a piece of meadow once and repeats it like tiles.
 fn meadow(painter: &mut Painter, fine: bool) {
     painter.group();
     let whole = painter.whole(MEADOW);
@@ -505,7 +505,7 @@ fn meadow(painter: &mut Painter, fine: bool) {
     let mut tiles = Vec::new();
     for y in (top..height).step_by(32) {
         for x in (0..width).step_by(64) {
-            // The 2D engine cuts off what does not fit; resolve needs whole windows.
+            // The 2D engine clips the part that does not fit; the resolve engine needs whole windows.
             let (w, h) = match fine {
                 true => (64, 32),
                 false => (64.min(width - x), 32.min(height - y)),
@@ -572,7 +572,7 @@ fn title(painter: &mut Painter, fine: bool) {
             painter.line((right, bottom), (inset, bottom), whole, frame);
             painter.line((inset, bottom), (inset, inset), whole, frame);
         }
-        // Drawn over the edge on purpose: the clipping window keeps the corners' middle free.
+        // Lines deliberately cross the edge; the clipping window keeps the middle of the corners empty.
         for (x, y) in [
             (0, 0),
             (width - 24, 0),
@@ -629,7 +629,7 @@ mod tests {
             let changes = draws.windows(2).filter(|pair| pair[0] != pair[1]).count();
             assert!(changes >= 3, "{changes}");
         }
-        // Whatever is made for the resolve engine is drawn by it.
+        // The resolve engine can draw everything that is made for it.
         for engine in ENGINES {
             let scene = landscape(engine);
             let mut ops = scene.groups.iter().flatten();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! States that the streams of this crate set: byte addresses and values, with the names of the register database
+//! States that the streams of this crate load: byte addresses and values, with the names of the register database
 //! (rnndb, `state.xml`, `state_2d.xml`).
 
-/// Delay: a state without a meaning.
+/// Delay: a state without effect.
 pub const NONE: u32 = 0x0000;
 
 /// 2D source address.
@@ -77,7 +77,7 @@ pub const RS_PIPE_DEST_ADDR: u32 = 0x16e0;
 pub const RS_PIPE_OFFSET: u32 = 0x1700;
 /// Resolve: a write starts it.
 pub const RS_KICKER: u32 = 0x1600;
-/// What clients write to [`RS_KICKER`].
+/// The value that clients write to [`RS_KICKER`].
 pub const RS_KICK: u32 = 0xbeeb_beeb;
 
 /// Which engine gets the stream: 0 = 3D, 1 = 2D.

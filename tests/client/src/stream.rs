@@ -3,21 +3,21 @@
 
 use crate::state;
 
-/// A rectangle: its right and bottom edges are the first column and row outside.
+/// A rectangle. Its right and bottom edges are the first column and row outside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rect {
     /// Left edge.
     pub x: u32,
     /// Top edge.
     pub y: u32,
-    /// Pixels a row.
+    /// Pixels per row.
     pub width: u32,
     /// Rows.
     pub height: u32,
 }
 
 impl Rect {
-    /// A rectangle.
+    /// Creates a rectangle.
     pub const fn new(x: u32, y: u32, width: u32, height: u32) -> Self {
         Self {
             x,
@@ -27,43 +27,43 @@ impl Rect {
         }
     }
 
-    /// First column outside.
+    /// First column to the right of the rectangle.
     pub const fn right(&self) -> u32 {
         self.x + self.width
     }
 
-    /// First row outside.
+    /// First row below the rectangle.
     pub const fn bottom(&self) -> u32 {
         self.y + self.height
     }
 
-    /// Whether a pixel is inside.
+    /// Whether the pixel is inside.
     pub const fn contains(&self, x: u32, y: u32) -> bool {
         x >= self.x && x < self.right() && y >= self.y && y < self.bottom()
     }
 
-    /// Whether there is no pixel in it.
+    /// Whether it contains no pixel.
     pub const fn is_empty(&self) -> bool {
         self.width == 0 || self.height == 0
     }
 }
 
-/// Two 16-bit numbers as positions are in states: y above x.
+/// Packs a position into the format of states: y in the high half, x in the low half.
 pub const fn point(x: u32, y: u32) -> u32 {
     y << 16 | x
 }
 
-/// Which engine the stream is for.
+/// The engine that a stream is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pipe {
-    /// 3D engine and resolve.
+    /// 3D engine and resolve engine.
     Pipe3d,
     /// 2D engine.
     Pipe2d,
 }
 
 impl Pipe {
-    /// The number that gcoCMDBUF and PIPE_SELECT want.
+    /// The number for gcoCMDBUF and PIPE_SELECT.
     pub const fn number(self) -> i32 {
         match self {
             Pipe::Pipe3d => 0,
@@ -72,7 +72,7 @@ impl Pipe {
     }
 }
 
-/// Commands for the front end. Every command starts on 8 bytes.
+/// Commands for the front end. Each command starts at a multiple of 8 bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
     words: Vec<u32>,
@@ -89,12 +89,12 @@ impl Stream {
         &self.words
     }
 
-    /// Bytes.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.words.len() * 4
     }
 
-    /// Adds words as they are.
+    /// Adds words unchanged.
     pub fn raw(&mut self, words: &[u32]) -> &mut Self {
         self.words.extend_from_slice(words);
         self
@@ -105,7 +105,7 @@ impl Stream {
         self.raw(&other.words)
     }
 
-    /// LOAD_STATE: `values` to the states from byte address `address` on, 1 to 1024 of them.
+    /// LOAD_STATE: loads 1 to 1024 values into consecutive states from byte address `address` on.
     pub fn states(&mut self, address: u32, values: &[u32]) -> &mut Self {
         assert!((1..=1024).contains(&values.len()) && address % 4 == 0);
         let count = values.len() as u32 & 0x3ff;
@@ -127,7 +127,7 @@ impl Stream {
         self.raw(&[0x1800_0000, 0])
     }
 
-    /// DRAW_2D of 1 to 255 rectangles, and the delay states that belong behind it.
+    /// DRAW_2D of 1 to 255 rectangles, and the delay states that must follow it.
     pub fn draw_2d(&mut self, corners: &[(u32, u32)]) -> &mut Self {
         assert!((1..=255).contains(&corners.len()));
         self.raw(&[0x2000_0000 | (corners.len() as u32) << 8, 0xdead_deed]);
@@ -152,14 +152,14 @@ impl Stream {
         self
     }
 
-    /// Arms the semaphore from front end to pixel engine and waits for it: what comes next starts after all before
-    /// it is done.
+    /// Arms the semaphore from front end to pixel engine and waits for it. All earlier work is complete before later
+    /// commands start.
     pub fn stall(&mut self) -> &mut Self {
         self.state(state::SEMAPHORE_TOKEN, state::TOKEN_FE_PE)
             .raw(&[0x4800_0000, state::TOKEN_FE_PE])
     }
 
-    /// Flushes the caches of the pipe's pixel engine: the end of every stream.
+    /// Flushes the caches of the pipe's pixel engine. Every stream ends with this.
     pub fn flush(&mut self, pipe: Pipe) -> &mut Self {
         self.state(
             state::FLUSH_CACHE,
@@ -170,7 +170,7 @@ impl Stream {
         )
     }
 
-    /// Selects the other pipe as hardware wants it: flush, wait, select.
+    /// Selects the other pipe in the sequence that the hardware requires: flush, wait, select.
     pub fn select_pipe(&mut self, from: Pipe, to: Pipe) -> &mut Self {
         self.flush(from)
             .stall()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! With `unsafe`, as [`crate::raw`]: ioctl, mappings, and words in memory that the GPU shares.
+//! The system calls that need `unsafe`, like [`crate::raw`]: ioctl, mappings, and accesses to memory that the GPU
+//! shares.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -17,10 +18,10 @@ use std::sync::atomic::Ordering;
 use rustix::mm::MapFlags;
 use rustix::mm::ProtFlags;
 
-/// One of the two buffers that the argument block of the ioctl names.
+/// A buffer address in the ioctl's argument block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The bytes given.
+    /// The given bytes.
     Buffer,
     /// Address 0.
     Null,
@@ -36,17 +37,18 @@ const UNMAPPED: u64 = 0x10;
 pub struct Arguments {
     /// Input address.
     pub input: Place,
-    /// Input size as claimed.
+    /// Input size, as claimed.
     pub input_size: u64,
     /// Output address.
     pub output: Place,
-    /// Output size as claimed.
+    /// Output size, as claimed.
     pub output_size: u64,
-    /// Added to both addresses shifted left by 32 bits: what an old client leaves in the padding behind a pointer.
+    /// Shifted left by 32 bits and added to both addresses: the garbage that an old client leaves in the padding
+    /// after a pointer.
     pub padding: u32,
 }
 
-/// Sends `request` about `bytes`, which hold the request and receive the answer. Returns what ioctl returns.
+/// Sends `request` with `bytes`, which hold the request and receive the answer. Returns the result of ioctl.
 pub fn exchange(fd: BorrowedFd<'_>, request: u32, bytes: &mut [u8]) -> io::Result<i32> {
     let size = bytes.len() as u64;
     let arguments = Arguments {
@@ -59,13 +61,13 @@ pub fn exchange(fd: BorrowedFd<'_>, request: u32, bytes: &mut [u8]) -> io::Resul
     exchange_with(fd, request, bytes, arguments)
 }
 
-/// As [`exchange`], with the argument block of 16 bytes that older generations have.
+/// Like [`exchange`], with the 16-byte argument block of older generations.
 pub fn exchange_short(fd: BorrowedFd<'_>, request: u32, bytes: &mut [u8]) -> io::Result<i32> {
     let address = u32::try_from(bytes.as_mut_ptr() as usize)
         .map_err(|_| io::Error::from(io::ErrorKind::Unsupported))?;
     let size = bytes.len() as u32;
     let mut block = [address, size, address, size];
-    // SAFETY: the block and the bytes that it names live through the call.
+    // SAFETY: the block and its bytes live through the call.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, block.as_mut_ptr()) };
     if result < 0 {
         return Err(io::Error::last_os_error());
@@ -73,9 +75,9 @@ pub fn exchange_short(fd: BorrowedFd<'_>, request: u32, bytes: &mut [u8]) -> io:
     Ok(result)
 }
 
-/// Sends `request` about the bytes themselves, without an argument block.
+/// Sends `request` with `bytes` as the argument itself, without an argument block.
 pub fn exchange_plain(fd: BorrowedFd<'_>, request: u32, bytes: &mut [u8]) -> io::Result<i32> {
-    // SAFETY: the bytes live through the call; the caller gives as many as the request's number says.
+    // SAFETY: the bytes live through the call; the caller passes the size that the request number encodes.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, bytes.as_mut_ptr()) };
     if result < 0 {
         return Err(io::Error::last_os_error());
@@ -83,7 +85,7 @@ pub fn exchange_plain(fd: BorrowedFd<'_>, request: u32, bytes: &mut [u8]) -> io:
     Ok(result)
 }
 
-/// As [`exchange`] with the answer in memory of its own.
+/// Like [`exchange`], with a separate buffer for the answer.
 pub fn exchange_apart(
     fd: BorrowedFd<'_>,
     request: u32,
@@ -96,7 +98,7 @@ pub fn exchange_apart(
         output.as_mut_ptr() as usize as u64,
         output.len() as u64,
     ];
-    // SAFETY: the block and both buffers live through the call; the sizes are theirs.
+    // SAFETY: the block and both buffers live through the call; the sizes match the buffers.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, block.as_mut_ptr()) };
     if result < 0 {
         return Err(io::Error::last_os_error());
@@ -104,8 +106,8 @@ pub fn exchange_apart(
     Ok(result)
 }
 
-/// As [`exchange`] with an argument block of the caller's making. A driver that believes a wrong size would read or
-/// write past `bytes`; tests that claim more than they have give room for what the driver may do at worst.
+/// Like [`exchange`], with the caller's argument block. A driver that trusts a wrong size would access memory after
+/// `bytes`, so tests with wrong sizes allocate enough memory for the worst case.
 pub fn exchange_with(
     fd: BorrowedFd<'_>,
     request: u32,
@@ -124,7 +126,7 @@ pub fn exchange_with(
         place(arguments.output),
         arguments.output_size,
     ];
-    // SAFETY: the block lives through the call, and so do the bytes it names; see above for their size.
+    // SAFETY: the block and its bytes live through the call; see above for their size.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, block.as_mut_ptr()) };
     if result < 0 {
         return Err(io::Error::last_os_error());
@@ -138,7 +140,7 @@ pub fn exchange_without_block(fd: BorrowedFd<'_>, request: u32, block: Place) ->
         Place::Unmapped => UNMAPPED as usize,
         _ => 0,
     };
-    // SAFETY: the driver cannot reach anything of this program by an address that is not mapped.
+    // SAFETY: the driver cannot access memory through an unmapped address.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, address) };
     if result < 0 {
         return Err(io::Error::last_os_error());
@@ -146,22 +148,22 @@ pub fn exchange_without_block(fd: BorrowedFd<'_>, request: u32, block: Place) ->
     Ok(result)
 }
 
-/// A descriptor that the driver has just given to this process.
+/// Takes ownership of a descriptor that the driver has just given to this process.
 pub fn take_descriptor(number: u64) -> io::Result<OwnedFd> {
     let number = i32::try_from(number).map_err(|_| io::ErrorKind::InvalidData)?;
-    // Checked, so that a driver's mistake is noticed here.
-    // SAFETY: the number is only looked at.
+    // Detects a wrong descriptor from the driver.
+    // SAFETY: only the number is used.
     if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it is open, and the driver gave it to nobody else.
+    // SAFETY: the descriptor is open, and the driver gave it only to this process.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 /// `UDMABUF_CREATE`.
 const UDMABUF_CREATE: u32 = 0x4018_7542;
 
-/// A dma-buf of another driver (udmabuf): all `bytes` bytes of `memory`, a memory file that cannot shrink.
+/// A dma-buf of another driver (udmabuf): all `bytes` bytes of `memory`, a memfd that cannot shrink.
 pub fn udmabuf(memory: BorrowedFd<'_>, bytes: u64) -> io::Result<OwnedFd> {
     let driver = File::options()
         .read(true)
@@ -177,25 +179,25 @@ pub fn udmabuf(memory: BorrowedFd<'_>, bytes: u64) -> io::Result<OwnedFd> {
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call made it for this process.
+    // SAFETY: the call created it for this process.
     Ok(unsafe { OwnedFd::from_raw_fd(result) })
 }
 
 /// `UDMABUF_CREATE_LIST`.
 const UDMABUF_CREATE_LIST: u32 = 0x4008_7543;
 
-/// As [`udmabuf`], of the same `bytes` bytes `count` times behind each other.
+/// Like [`udmabuf`], with the same `bytes` bytes `count` times in a row.
 pub fn udmabuf_list(memory: BorrowedFd<'_>, bytes: u64, count: usize) -> io::Result<OwnedFd> {
     let driver = File::options()
         .read(true)
         .write(true)
         .open("/dev/udmabuf")?;
-    // struct udmabuf_create_list: flags, count; then for each: memfd, padding, offset, size.
+    // struct udmabuf_create_list: flags, count; then for each entry: memfd, padding, offset, size.
     let mut list = vec![1 | (count as u64) << 32];
     for _ in 0..count {
         list.extend([memory.as_raw_fd() as u64, 0, bytes]);
     }
-    // SAFETY: the list lives through the call, and is as long as it says.
+    // SAFETY: the list lives through the call, and has as many entries as its header states.
     let result = unsafe {
         libc::ioctl(
             driver.as_raw_fd(),
@@ -206,7 +208,7 @@ pub fn udmabuf_list(memory: BorrowedFd<'_>, bytes: u64, count: usize) -> io::Res
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call made it for this process.
+    // SAFETY: the call created it for this process.
     Ok(unsafe { OwnedFd::from_raw_fd(result) })
 }
 
@@ -214,12 +216,12 @@ pub fn udmabuf_list(memory: BorrowedFd<'_>, bytes: u64, count: usize) -> io::Res
 const SW_SYNC_CREATE_FENCE: u32 = 0xc028_5700;
 const SW_SYNC_INC: u32 = 0x4004_5701;
 
-/// A timeline of the kernel's sw_sync driver, whose fences are signaled by hand.
+/// A timeline of the kernel's sw_sync driver, with manually signaled fences.
 #[derive(Debug)]
 pub struct SoftwareSync(File);
 
 impl SoftwareSync {
-    /// A new one, at 0.
+    /// Opens a new timeline at 0.
     pub fn open() -> io::Result<Self> {
         File::options()
             .read(true)
@@ -228,7 +230,7 @@ impl SoftwareSync {
             .map(Self)
     }
 
-    /// A sync file that is signaled when the timeline comes to `value`.
+    /// A sync file that is signaled when the timeline reaches `value`.
     pub fn fence(&self, value: u32) -> io::Result<OwnedFd> {
         // struct sw_sync_create_fence_data: value, name, fence.
         let mut create = [0u32; 10];
@@ -247,7 +249,7 @@ impl SoftwareSync {
         take_descriptor(create[9].into())
     }
 
-    /// Goes on by `count`.
+    /// Advances the timeline by `count`.
     pub fn increase(&self, mut count: u32) -> io::Result<()> {
         // SAFETY: the word lives through the call.
         let result = unsafe { libc::ioctl(self.0.as_raw_fd(), SW_SYNC_INC as _, &mut count) };
@@ -258,7 +260,8 @@ impl SoftwareSync {
     }
 }
 
-/// Memory of the process's own, whose pages come late: what touches them waits until they are given (userfaultfd).
+/// Memory of this process with delayed pages (userfaultfd): an access waits until [`LateMemory::give`] supplies the
+/// page.
 pub struct LateMemory {
     faults: OwnedFd,
     region: Region,
@@ -272,10 +275,10 @@ const MODE_MISSING: u64 = 1;
 const PAGE: usize = 4096;
 
 impl LateMemory {
-    /// `bytes` bytes, whole pages, none of which is there. Fails where the kernel has no userfaultfd.
+    /// Allocates `bytes` bytes, whole pages, without content. Fails if the kernel has no userfaultfd.
     pub fn new(bytes: usize) -> io::Result<Self> {
         let region = Region::anonymous(bytes)?;
-        // SAFETY: it is used for memory of this object alone, which nothing in Rust has a reference to.
+        // SAFETY: it is used only for this object's memory, to which no Rust reference exists.
         let faults = unsafe { rustix::mm::userfaultfd(rustix::mm::UserfaultfdFlags::CLOEXEC)? };
         let late = Self { faults, region };
         late.control(UFFDIO_API, &mut [UFFD_API, 0, 0])?;
@@ -285,7 +288,7 @@ impl LateMemory {
     }
 
     fn control<const N: usize>(&self, request: u32, words: &mut [u64; N]) -> io::Result<()> {
-        // SAFETY: the request is for as many words, and changes memory of this object alone.
+        // SAFETY: the request has this many words, and changes only this object's memory.
         let result =
             unsafe { libc::ioctl(self.faults.as_raw_fd(), request as _, words.as_mut_ptr()) };
         match result {
@@ -294,12 +297,12 @@ impl LateMemory {
         }
     }
 
-    /// Where it is.
+    /// The address.
     pub fn address(&self) -> u64 {
         self.region.address()
     }
 
-    /// Waits until something touches a page that is not there.
+    /// Waits until an access hits a missing page.
     pub fn wait(&self) -> io::Result<()> {
         let mut message = [0; 32];
         let read = rustix::io::read(&self.faults, &mut message)?;
@@ -308,7 +311,7 @@ impl LateMemory {
             .ok_or(io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// The first page is there now, and holds `words`.
+    /// Supplies the first page, with `words` as its content.
     pub fn give(&self, words: &[u32]) -> io::Result<()> {
         let page = Region::anonymous(PAGE)?;
         for (at, &word) in words.iter().enumerate() {
@@ -319,7 +322,7 @@ impl LateMemory {
     }
 }
 
-/// Memory that the GPU or the device shares with this process; read and written word by word.
+/// Memory that this process shares with the GPU or the device, accessed word by word.
 #[derive(Debug)]
 pub struct Region {
     start: NonNull<u8>,
@@ -327,8 +330,8 @@ pub struct Region {
     owned: bool,
 }
 
-// SAFETY: the memory belongs to the process, not to a thread, and is only accessed by volatile reads and writes,
-// as memory is that another device changes at any time.
+// SAFETY: the memory belongs to the process, not to a thread. All accesses are volatile, as for memory that a device
+// can change at any time.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -340,18 +343,19 @@ impl Region {
         Self::map_with(file, bytes, offset, protection, MapFlags::SHARED)
     }
 
-    /// Maps `bytes` bytes of `file` at `offset`, shared, for reading; [`Region::write`] would end the process.
+    /// Maps `bytes` bytes of `file` at `offset`, shared, read-only. [`Region::write`] would kill the process.
     pub fn map_read_only(file: impl AsFd, bytes: usize, offset: u64) -> io::Result<Self> {
         Self::map_with(file, bytes, offset, ProtFlags::READ, MapFlags::SHARED)
     }
 
-    /// As [`Region::map`], but private.
+    /// Like [`Region::map`], but private.
     pub fn map_private(file: impl AsFd, bytes: usize, offset: u64) -> io::Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         Self::map_with(file, bytes, offset, protection, MapFlags::PRIVATE)
     }
 
-    /// As [`Region::map_private`], but as code, as a loader maps a library; [`Region::write`] would end the process.
+    /// Like [`Region::map_private`], but executable, like a loader maps a library. [`Region::write`] would kill the
+    /// process.
     pub fn map_code(file: impl AsFd, bytes: usize) -> io::Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::EXEC;
         Self::map_with(file, bytes, 0, protection, MapFlags::PRIVATE)
@@ -364,7 +368,7 @@ impl Region {
         protection: ProtFlags,
         flags: MapFlags,
     ) -> io::Result<Self> {
-        // SAFETY: the kernel chooses a free place; nothing that exists is replaced.
+        // SAFETY: the kernel chooses a free address; no existing mapping is replaced.
         let start = unsafe {
             rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, flags, file, offset)?
         };
@@ -376,10 +380,10 @@ impl Region {
         })
     }
 
-    /// `bytes` bytes of the process's own memory, zeros.
+    /// Allocates `bytes` bytes of zeros in this process.
     pub fn anonymous(bytes: usize) -> io::Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: the kernel chooses a free place; nothing that exists is replaced.
+        // SAFETY: the kernel chooses a free address; no existing mapping is replaced.
         let start = unsafe {
             rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, protection, MapFlags::PRIVATE)?
         };
@@ -391,9 +395,9 @@ impl Region {
         })
     }
 
-    /// Asks the kernel for huge pages where the memory has not been touched yet.
+    /// Requests huge pages for parts of the memory that are still untouched.
     pub fn make_huge(&self) -> io::Result<()> {
-        // SAFETY: only the size of its pages changes; the memory stays what it is.
+        // SAFETY: only the page size changes, not the content.
         unsafe {
             rustix::mm::madvise(
                 self.start.as_ptr().cast(),
@@ -404,7 +408,7 @@ impl Region {
         Ok(())
     }
 
-    /// Takes access to some pages away, or gives it. Touching memory without access ends the process.
+    /// Changes the access rights of some pages. Access without the right kills the process.
     pub fn protect(&self, offset: usize, bytes: usize, read: bool, write: bool) -> io::Result<()> {
         use rustix::mm::MprotectFlags;
         assert!(offset
@@ -413,17 +417,17 @@ impl Region {
         let mut flags = MprotectFlags::empty();
         flags.set(MprotectFlags::READ, read);
         flags.set(MprotectFlags::WRITE, write);
-        // SAFETY: inside the region; only access changes, and what is in it stays.
+        // SAFETY: the range is inside the region; only access rights change, not the content.
         unsafe { rustix::mm::mprotect(self.start.as_ptr().add(offset).cast(), bytes, flags)? };
         Ok(())
     }
 
-    /// Unmaps the pages from `offset` on, `bytes` of them; what is before and behind stays.
+    /// Unmaps `bytes` bytes of pages from `offset` on. The parts before and after stay mapped.
     pub fn cut(self, offset: usize, bytes: usize) -> io::Result<(Self, Self)> {
         let end = offset.checked_add(bytes);
         let end = end.filter(|end| *end < self.bytes && self.owned && offset > 0);
         let end = end.ok_or(io::ErrorKind::InvalidInput)?;
-        // SAFETY: inside the region, whose owner this is; no reference into it exists.
+        // SAFETY: the range is inside the region, which is owned here; no reference into it exists.
         let (first, last) = unsafe {
             rustix::mm::munmap(self.start.as_ptr().add(offset).cast(), bytes)?;
             (self.start, self.start.add(end))
@@ -438,17 +442,17 @@ impl Region {
         Ok((part(first, offset), part(last, rest)))
     }
 
-    /// Asks for write access to a mapping that was made without.
+    /// Requests write access to a mapping that was made without it.
     pub fn make_writable(&self) -> io::Result<()> {
         use rustix::mm::MprotectFlags;
         let flags = MprotectFlags::READ | MprotectFlags::WRITE;
-        // SAFETY: only access is added; the memory stays what it is.
+        // SAFETY: this only adds access rights; the content does not change.
         unsafe { rustix::mm::mprotect(self.start.as_ptr().cast(), self.bytes, flags)? };
         Ok(())
     }
 
-    /// Memory that the driver mapped into this process and named in its answer. It stays the driver's: it goes when
-    /// the handle is freed, and then this value must not be used any more, as [`crate::device`] sees to.
+    /// Memory that the driver mapped into this process, with its address in an answer. The driver owns it and unmaps
+    /// it when the handle is freed. This value must not be used afterwards; [`crate::device`] ensures that.
     pub(crate) fn of_driver(logical: u64, bytes: usize) -> io::Result<Self> {
         let address = usize::try_from(logical).map_err(|_| io::ErrorKind::AddrNotAvailable)?;
         let start = NonNull::new(address as *mut u8).ok_or(io::ErrorKind::AddrNotAvailable)?;
@@ -459,17 +463,17 @@ impl Region {
         })
     }
 
-    /// Bytes.
+    /// Size in bytes.
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Whether there are no bytes.
+    /// Whether the size is 0.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// The address in this process, as the driver's commands want it.
+    /// The address in this process, in the format of the driver's commands.
     pub fn address(&self) -> u64 {
         self.start.as_ptr() as usize as u64
     }
@@ -481,25 +485,25 @@ impl Region {
             "word at {offset:#x} of {:#x} bytes",
             self.bytes
         );
-        // SAFETY: inside the region, as just checked.
+        // SAFETY: inside the region, as checked above.
         unsafe { self.start.as_ptr().add(offset).cast::<u32>() }
     }
 
-    /// The word at a byte offset that is a multiple of 4.
+    /// Reads the word at a byte offset that is a multiple of 4.
     ///
     /// # Panics
     ///
-    /// When it is not inside.
+    /// If it is not inside.
     pub fn read(&self, offset: usize) -> u32 {
-        // SAFETY: `word` checked the place; mappings are page aligned, so the word is aligned.
+        // SAFETY: `word` checked the offset; mappings are page aligned, so the word is aligned.
         unsafe { self.word(offset).read_volatile() }
     }
 
-    /// The byte offset of the first word that is not `value`, of those from `start` on in `bytes` bytes.
+    /// Byte offset of the first word that is not `value`, in the `bytes` bytes from `start` on.
     ///
     /// # Panics
     ///
-    /// When they are not inside, or `start` is no multiple of 4.
+    /// If they are not inside, or `start` is not a multiple of 4.
     pub fn find_other_than(&self, start: usize, bytes: usize, value: u32) -> Option<usize> {
         const AT_ONCE: usize = 16;
         let words = bytes / 4;
@@ -508,7 +512,7 @@ impl Region {
         }
         let first = self.word(start);
         self.word(start + 4 * (words - 1));
-        // SAFETY: up to the last word all are inside, as just checked; mappings are page aligned.
+        // SAFETY: all words are inside, as checked above; mappings are page aligned.
         let read = |at: usize| unsafe { first.add(at).read_volatile() };
         let whole = words / AT_ONCE * AT_ONCE;
         let block = (0..whole).step_by(AT_ONCE).find(|block| {
@@ -525,9 +529,9 @@ impl Region {
     ///
     /// # Panics
     ///
-    /// When it is not inside.
+    /// If it is not inside.
     pub fn write(&self, offset: usize, value: u32) {
-        // SAFETY: as for `read`.
+        // SAFETY: same as for `read`.
         unsafe { self.word(offset).write_volatile(value) }
     }
 }
@@ -541,8 +545,8 @@ impl Drop for Region {
     }
 }
 
-/// A copy of this process that does nothing; it ends when this goes, or the thread that made it does, however that
-/// ends: it has this process's files open, and what those keep.
+/// An idle copy of this process, which keeps this process's files and their resources open. It ends when this value
+/// is dropped or when the thread that made it ends for any reason.
 #[derive(Debug)]
 pub struct Idle {
     process: libc::pid_t,
@@ -552,14 +556,14 @@ impl Idle {
     /// Forks.
     pub fn fork() -> io::Result<Self> {
         let parent = std::process::id() as libc::pid_t;
-        // SAFETY: the child calls nothing but system calls, as it must when other threads exist.
+        // SAFETY: the child makes only system calls, as required when other threads exist.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => loop {
-                // SAFETY: touch no memory.
+                // SAFETY: these calls access no memory.
                 unsafe {
                     libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                    // It may have ended before that.
+                    // The parent may already have ended.
                     if libc::getppid() != parent {
                         libc::_exit(0);
                     }
@@ -581,28 +585,28 @@ impl Drop for Idle {
     }
 }
 
-/// Files of processes that have opened one each and exited, which this process has now.
+/// Files that other processes opened, one each, before they exited. This process now has them.
 #[derive(Debug)]
 pub struct Orphans {
     /// The files.
     pub files: Vec<OwnedFd>,
-    /// Why the next process could not open one; 0: that was all.
+    /// errno of the first process that could not open one; 0 if all succeeded.
     pub error: i32,
 }
 
-/// The system call, as the C library's would have all threads of this process do it.
+/// The raw system call, because the C library's function changes all threads of this process.
 #[cfg(target_arch = "arm")]
 const SET_USER: libc::c_long = libc::SYS_setuid32;
 #[cfg(not(target_arch = "arm"))]
 const SET_USER: libc::c_long = libc::SYS_setuid;
 
-/// Has `count` processes of `user`, one after another, open `path`, with this process's table of files.
+/// Makes `count` processes of `user`, one after another, open `path` in this process's file table.
 pub fn orphan(path: &std::ffi::CStr, count: u32, user: u32) -> io::Result<Orphans> {
     let (report, end) = rustix::pipe::pipe()?;
     let mut report = File::from(report);
     let mut files = Vec::new();
     for _ in 0..count {
-        // SAFETY: the child calls nothing but system calls, as it must when other threads exist, with its own memory.
+        // SAFETY: the child makes only system calls, as required when other threads exist, and uses its own memory.
         let child = unsafe {
             let flags = libc::CLONE_FILES | libc::SIGCHLD;
             let child = libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0);
@@ -629,7 +633,7 @@ pub fn orphan(path: &std::ffi::CStr, count: u32, user: u32) -> io::Result<Orphan
         // SAFETY: the child is this process's own and has not been waited for.
         unsafe { libc::waitpid(child as libc::pid_t, std::ptr::null_mut(), 0) };
         match i32::from_ne_bytes(said) {
-            // SAFETY: the child has opened it for this process, and has left it.
+            // SAFETY: the child opened the descriptor for this process and does not use it any more.
             file @ 0.. => files.push(unsafe { OwnedFd::from_raw_fd(file) }),
             error => {
                 let error = -error;
@@ -646,16 +650,16 @@ extern "C" fn count_tick(_signal: libc::c_int) {
     TICKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// How often [`tick`]'s signal has come.
+/// Number of [`tick`] signals received.
 pub fn ticks() -> u32 {
     TICKS.load(Ordering::Relaxed)
 }
 
-/// Sends this process SIGALRM each `milliseconds`, 0: not any more, with a handler that counts and lets system calls be
-/// restarted, as an X server has it.
+/// Sends SIGALRM to this process every `milliseconds`; 0 stops it. The handler counts the signals, and system calls
+/// restart after it, like in an X server.
 pub fn tick(milliseconds: u32) -> io::Result<()> {
     accept_signal(libc::SIGALRM)?;
-    // SAFETY: zeros are a valid value of both; they and the handler are valid as long as they are looked at.
+    // SAFETY: zeros are a valid value of both structures; they and the handler stay valid while in use.
     let result = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = count_tick as *const () as usize;
@@ -674,29 +678,29 @@ pub fn tick(milliseconds: u32) -> io::Result<()> {
     }
 }
 
-/// Becomes an ordinary user, for good: the process's capabilities go.
+/// Becomes an ordinary user permanently: the process loses its capabilities.
 pub fn become_user(user: u32) -> io::Result<()> {
-    // SAFETY: touches no memory.
+    // SAFETY: this call accesses no memory.
     match unsafe { libc::setuid(user) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Moves this thread, the only one of its process, to a user namespace of its own. Another process maps its users.
+/// Moves this thread, the only one of its process, to a new user namespace. Another process maps its users.
 pub fn leave_users() -> io::Result<()> {
-    // SAFETY: touches no memory.
+    // SAFETY: this call accesses no memory.
     match unsafe { libc::unshare(libc::CLONE_NEWUSER) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Lets the Unix signal `number`, which whoever started this process may have blocked, come to this thread.
+/// Unblocks the Unix signal `number` in this thread. The parent process may have blocked it.
 pub fn accept_signal(number: i32) -> io::Result<()> {
-    // SAFETY: an empty set is what the bytes are made into before they are looked at.
+    // SAFETY: sigemptyset initializes the set before its first use.
     let mut set = unsafe { std::mem::zeroed() };
-    // SAFETY: the set is this function's own.
+    // SAFETY: the set is a local variable.
     let error = unsafe {
         libc::sigemptyset(&mut set);
         if libc::sigaddset(&mut set, number) != 0 {
@@ -710,12 +714,12 @@ pub fn accept_signal(number: i32) -> io::Result<()> {
     }
 }
 
-/// Blocks the Unix signal `number` in this thread, and in those it starts, and makes a file that tells of each that
-/// comes: 128 bytes, see `signalfd_siginfo` in signalfd(2).
+/// Blocks the Unix signal `number` in this thread and its later threads, and opens a file that reports each signal in
+/// 128 bytes: see `signalfd_siginfo` in signalfd(2).
 pub fn signal_file(number: i32) -> io::Result<File> {
-    // SAFETY: an empty set is what the bytes are made into before they are looked at.
+    // SAFETY: sigemptyset initializes the set before its first use.
     let mut set = unsafe { std::mem::zeroed() };
-    // SAFETY: the set is this function's own, and the file descriptor that comes out is new and nobody else's.
+    // SAFETY: the set is a local variable, and the new file descriptor has no other owner.
     unsafe {
         libc::sigemptyset(&mut set);
         if libc::sigaddset(&mut set, number) != 0 {

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The wire structures: Rust twin of `include/uapi/linux/galcore-4.0.0.h`.
+//! The wire structures: the Rust counterpart of `include/uapi/linux/galcore-4.0.0.h`.
 //!
-//! Structures are values that are put into and taken from bytes at written-out offsets, so their layout does not
-//! depend on a compiler, and no memory is reinterpreted. `tests/layout.rs` compares the offsets with the same facts
-//! as the C header's test.
+//! Structures are values that are encoded to and decoded from bytes at explicit offsets. Their layout therefore does
+//! not depend on a compiler, and memory is never reinterpreted. `tests/layout.rs` compares the offsets with the facts
+//! that also verify the C header.
 
 use std::fmt;
 
 /// The request number of every command.
 pub const IOCTL_INTERFACE: u32 = 30000;
 
-/// Russell King's `IOC_GDMABUF_MAP`, its first form, and `IOC_GMEMBUF_MAP`.
+/// Russell King's `IOC_GDMABUF_MAP`, in its first form, and `IOC_GMEMBUF_MAP`.
 pub const IOC_GDMABUF_MAP: u32 = 0xc058_5f00;
 /// See [`IOC_GDMABUF_MAP`].
 pub const IOC_GDMABUF_MAP_OLD: u32 = 0xc014_5f00;
 /// See [`IOC_GDMABUF_MAP`].
 pub const IOC_GMEMBUF_MAP: u32 = 0xc060_5f01;
-/// The kernel's own entry: refused.
+/// The kernel's internal entry point, which the driver refuses.
 pub const IOCTL_KERNEL_INTERFACE: u32 = 30001;
 /// Never implemented.
 pub const IOCTL_TERMINATE: u32 = 30002;
@@ -26,34 +26,34 @@ pub const INTERFACE_SIZE: usize = 168;
 pub const UNION_OFFSET: usize = 32;
 /// Offset of the status in it.
 pub const STATUS_OFFSET: usize = 8;
-/// Bytes of a record of an event queue: the next record's address, then an interface.
+/// Bytes of an event queue record: the next record's address, then an interface.
 pub const QUEUE_RECORD_SIZE: usize = 176;
 /// Marks a [`CommandBufferRecord`]: "CMDB".
 pub const OBJECT_COMMAND_BUFFER: u32 = 0x4244_4d43;
-/// Bytes before a client's commands that belong to the driver.
+/// Bytes before a client's commands that the driver uses.
 pub const RESERVED_HEAD: u32 = 32;
-/// Bytes behind a client's commands that belong to the driver.
+/// Bytes after a client's commands that the driver uses.
 pub const RESERVED_TAIL: u32 = 8;
 
-/// What LOCK and UNLOCK do where they are told (`op`): a lock for the GPU, and a view for the processor.
+/// Parts of LOCK in generations that select them (`op`): a lock for the GPU, and a view for the processor.
 pub const LOCK_PARTS: u64 = 1 | 2;
 
-/// The same of UNLOCK.
+/// The same parts of UNLOCK.
 pub const UNLOCK_PARTS: u64 = 4 | 8;
-/// Says which generation of the interface a file speaks: `_IOW('G', 1, char[16])`.
+/// Selects the generation of the interface that a file uses: `_IOW('G', 1, char[16])`.
 pub const IOCTL_SET_INTERFACE: u32 = 0x4010_4701;
-/// Says what resets of cores have cost the process: `_IOR('G', 2, struct galcore_resets)`.
+/// Reads how resets of cores affected the process: `_IOR('G', 2, struct galcore_resets)`.
 pub const IOCTL_RESETS: u32 = 0x8010_4702;
-/// What [`Version`] reads as.
+/// The version that [`Version`] returns.
 pub const VERSION: (i32, i32, i32, u32) = (4, 6, 9, 1210);
 /// Offset for mmap of the completion page.
 pub const COMPLETION_OFFSET: u64 = 1 << 36;
-/// [`UserSignal::wait`] without an end.
+/// [`UserSignal::wait`] without a time limit.
 pub const INFINITE: u32 = 0xffff_ffff;
 
-/// A value at a fixed place in a wire structure.
+/// A value at a fixed offset in a wire structure.
 pub trait Wire: Sized {
-    /// Bytes it takes.
+    /// Its size in bytes.
     const SIZE: usize;
     /// Reads it from the start of `bytes`.
     fn take(bytes: &[u8]) -> Self;
@@ -91,9 +91,9 @@ impl<T: Wire + Copy + Default, const N: usize> Wire for [T; N] {
     }
 }
 
-/// One member of the interface's union, or another structure that a client passes.
+/// A member of the interface's union, or another structure that a client passes.
 pub trait Structure: Wire {
-    /// Its name in the C header (of the union's member where it is one).
+    /// Its name in the C header; for union members the member's name.
     const NAME: &'static str;
     /// Name, offset and size of each field.
     const FIELDS: &'static [(&'static str, usize, usize)];
@@ -146,7 +146,7 @@ macro_rules! structure {
 structure! {
     /// GET_BASE_ADDRESS.
     GetBaseAddress = "GetBaseAddress", 4 {
-        /// Out: a GPU address is a physical address minus this.
+        /// Out: physical address of GPU address 0.
         0 => base_address: u32,
     }
     /// QUERY_VIDEO_MEMORY.
@@ -227,11 +227,11 @@ structure! {
     AllocateLinearVideoMemory = "AllocateLinearVideoMemory", 24 {
         /// In: size.
         0 => bytes: u32,
-        /// In: alignment of the place in the pool.
+        /// In: alignment of the start in the pool.
         4 => alignment: u32,
         /// In: [`surface`] type.
         8 => surface_type: u32,
-        /// In: [`Pool`] to look in; out: the one it came from.
+        /// In: [`Pool`] to allocate from; out: the actual pool.
         12 => pool: u32,
         /// Out: handle.
         16 => node: u64,
@@ -275,7 +275,7 @@ structure! {
         0 => node: u64,
         /// In: [`surface`] type.
         8 => surface_type: u32,
-        /// Out: boolean: a second half is wanted in a queue.
+        /// Out: boolean: a second half must follow in a queue.
         12 => asynchroneous: i32,
     }
     /// ALLOCATE_NON_PAGED_MEMORY.
@@ -341,7 +341,7 @@ structure! {
     }
     /// COMMIT.
     Commit = "Commit", 32 {
-        /// In: what ATTACH gave, or 0.
+        /// In: context of ATTACH, or 0.
         0 => context: u64,
         /// In: address of a [`CommandBufferRecord`].
         8 => command_buffer: u64,
@@ -400,7 +400,7 @@ structure! {
     }
     /// WRITE_DATA, in queues only.
     WriteData = "WriteData", 8 {
-        /// GPU address of a word of the caller's.
+        /// GPU address of a word in the caller's memory.
         0 => address: u32,
         /// Word.
         4 => data: u32,
@@ -492,20 +492,20 @@ structure! {
     CommandBufferRecord = "gcoCMDBUF", 72 {
         /// [`OBJECT_COMMAND_BUFFER`].
         0 => object: u32,
-        /// Pipe that the commands begin in: 0 = 3D, 1 = 2D.
+        /// Pipe selected at the start of the commands: 0 = 3D, 1 = 2D.
         4 => entry_pipe: i32,
-        /// Pipe that they leave selected.
+        /// Pipe selected at their end.
         8 => exit_pipe: i32,
-        /// The client's own.
+        /// Used only by the client.
         12 => using_2d: i32,
-        /// The client's own.
+        /// Used only by the client.
         16 => using_3d: i32,
-        /// The client's own.
+        /// Used only by the client.
         20 => using_filter_blit: i32,
-        /// The client's own.
+        /// Used only by the client.
         24 => using_palette: i32,
-        /// Handle of that memory: the client's own. In 6.4.11 it is a node's, which the vendor's driver
-        /// finds the commands by.
+        /// Handle of that memory; used only by the client. In 6.4.11 it is the handle of a node, by which the
+        /// vendor's driver finds the commands.
         28 => physical: u32,
         /// Address of the memory with the commands.
         32 => logical: u64,
@@ -515,14 +515,14 @@ structure! {
         44 => start_offset: u32,
         /// End of the commands, start of the reserved tail.
         48 => offset: u32,
-        /// The client's own.
+        /// Used only by the client.
         52 => free: u32,
-        /// The client's own.
+        /// Used only by the client.
         56 => last_reserve: u64,
-        /// The client's own.
+        /// Used only by the client.
         64 => last_offset: u32,
         ;
-        /// GPU address of that memory. Told in 6.4.11, where the vendor's GPU runs the commands at their own place.
+        /// GPU address of that memory. Clients of 6.4.11 set it, as the vendor's GPU executes the commands in place.
         address: u32,
     }
 }
@@ -534,7 +534,7 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// A request of `command`, all else 0.
+    /// A request of `command`; all other bytes are 0.
     pub fn new(command: Command) -> Self {
         let mut interface = Self {
             bytes: [0; INTERFACE_SIZE],
@@ -543,18 +543,18 @@ impl Interface {
         interface
     }
 
-    /// A request of `command` with its member of the union.
+    /// A request of `command` with its union member.
     pub fn with<T: Structure>(command: Command, payload: &T) -> Self {
         let mut interface = Self::new(command);
         interface.set(payload);
         interface
     }
 
-    /// A request, or an answer, as bytes.
+    /// A request or an answer, from its bytes.
     ///
     /// # Panics
     ///
-    /// When there are not as many as an interface has.
+    /// If the number of bytes is not that of an interface.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         let mut interface = Self {
             bytes: [0; INTERFACE_SIZE],
@@ -578,12 +578,12 @@ impl Interface {
         Command(u32::take(&self.bytes))
     }
 
-    /// Chooses the core: a [`hardware`] type.
+    /// Selects the core by its [`hardware`] type.
     pub fn set_hardware_type(&mut self, value: u32) {
         value.put(&mut self.bytes[4..]);
     }
 
-    /// The core: a [`hardware`] type.
+    /// The [`hardware`] type of the core.
     pub fn hardware_type(&self) -> u32 {
         u32::take(&self.bytes[4..])
     }
@@ -593,7 +593,7 @@ impl Interface {
         Status(i32::take(&self.bytes[STATUS_OFFSET..]))
     }
 
-    /// The header's handle: the number of a submission, where the driver tells it.
+    /// The handle in the header: the number of a submission, if the driver returns it.
     pub fn handle(&self) -> u64 {
         u64::take(&self.bytes[16..])
     }
@@ -613,7 +613,7 @@ impl Interface {
         &self.bytes
     }
 
-    /// All bytes, to be changed.
+    /// All bytes, writable.
     pub fn bytes_mut(&mut self) -> &mut [u8; INTERFACE_SIZE] {
         &mut self.bytes
     }
@@ -631,7 +631,7 @@ macro_rules! named {
             /// Every known value and its name.
             pub const ALL: &'static [($type, &'static str)] = &[$(($type::$name, stringify!($name)),)*];
 
-            /// The name, where it has one.
+            /// The name of the value, if it has one.
             pub fn name(self) -> Option<&'static str> {
                 Self::ALL.iter().find(|(value, _)| *value == self).map(|(_, name)| *name)
             }
@@ -753,7 +753,7 @@ named! {
 }
 
 named! {
-    /// Where memory comes from.
+    /// The pool of an allocation.
     Pool(u32) {
         UNKNOWN = 0,
         DEFAULT = 1,
@@ -772,7 +772,7 @@ named! {
 
 /// Surface types.
 pub mod surface {
-    /// Not known.
+    /// Unknown.
     pub const UNKNOWN: u32 = 0;
     /// Index buffer.
     pub const INDEX: u32 = 1;
@@ -788,9 +788,9 @@ pub mod surface {
     pub const BITMAP: u32 = 6;
     /// Tile status.
     pub const TILE_STATUS: u32 = 7;
-    /// Flag: no tile status wanted. Any flag keeps a surface out of the SYSTEM pool.
+    /// Flag: no tile status. Any flag keeps a surface out of the SYSTEM pool.
     pub const NO_TILE_STATUS: u32 = 0x100;
-    /// Flag: not from video memory.
+    /// Flag: do not allocate from video memory.
     pub const NO_VIDMEM: u32 = 0x200;
 }
 
@@ -806,21 +806,21 @@ pub mod hardware {
 
 /// Bits of [`QueryChipIdentity::chip_features`].
 pub mod feature {
-    /// The 3D pipe is there.
+    /// The core has a 3D pipe.
     pub const PIPE_3D: u32 = 1 << 2;
-    /// The 2D pipe is there.
+    /// The core has a 2D pipe.
     pub const PIPE_2D: u32 = 1 << 9;
-    /// The vector graphics pipe is there.
+    /// The core has a vector graphics pipe.
     pub const PIPE_VG: u32 = 1 << 26;
 }
 
 /// [`Cache::operation`].
 pub mod cache {
-    /// What the processor has written gets to memory.
+    /// Writes the processor's cached data to memory.
     pub const CLEAN: u32 = 1;
-    /// What the GPU has written gets to the processor.
+    /// Makes the GPU's writes visible to the processor.
     pub const INVALIDATE: u32 = 2;
-    /// As CLEAN.
+    /// Same as CLEAN.
     pub const FLUSH: u32 = 3;
     /// Only a barrier.
     pub const MEMORY_BARRIER: u32 = 4;
@@ -828,11 +828,11 @@ pub mod cache {
 
 /// [`TimeStamp::request`].
 pub mod timestamp {
-    /// In a queue: the timer stops.
+    /// In a queue: stops the timer.
     pub const STOP: u32 = 0;
-    /// In a queue: the timer starts.
+    /// In a queue: starts the timer.
     pub const START: u32 = 1;
-    /// Not in a queue: the time between the two.
+    /// Not in a queue: returns the time between start and stop.
     pub const QUERY: u32 = 2;
 }
 
@@ -842,12 +842,12 @@ pub mod signal {
     pub const CREATE: u32 = 0;
     /// Drops a reference.
     pub const DESTROY: u32 = 1;
-    /// Sets or resets.
+    /// Sets or resets a signal.
     pub const SIGNAL: u32 = 2;
-    /// Waits.
+    /// Waits for a signal.
     pub const WAIT: u32 = 3;
     /// Takes a reference.
     pub const MAP: u32 = 4;
-    /// As DESTROY.
+    /// Same as DESTROY.
     pub const UNMAP: u32 = 5;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The driver's layout tables against the facts in `tests/abi`: each field that it reads or writes, each command.
+//! Compares the driver's layout tables with the facts in `tests/abi`: each field that it reads or writes, and each
+//! command.
 
 use galcore_client::Abi;
 
@@ -41,7 +42,7 @@ fn interfaces_have_the_sizes_of_the_facts() {
     }
 }
 
-/// The chained SUBCOMMIT ends where COMMIT's own fields begin; other names of a generation name no other.
+/// The chained SUBCOMMIT ends at the start of COMMIT's own fields. The alternative names of a generation are unique.
 #[test]
 fn other_sizes_and_names_are_those_of_the_facts() {
     for layout in &LAYOUTS {
@@ -64,7 +65,7 @@ fn other_sizes_and_names_are_those_of_the_facts() {
     assert!(LAYOUTS.iter().all(|layout| layout.name.len() < 16));
 }
 
-/// Where a table and the facts differ, and the names of the facts that it was compared with.
+/// Differences between a table and the facts, and the names of the facts that were compared.
 #[derive(Default)]
 struct Comparison {
     differences: Vec<String>,
@@ -109,7 +110,7 @@ impl Comparison {
         self.expect("gcsQUEUE.iface", usize::from(queue.command), command_at);
         let union_at = abi.fields["gcsQUEUE.u"].0;
         self.expect("gcsQUEUE.u", usize::from(queue.union_at), union_at);
-        // The record holds an interface, whose builds differ, or something smaller of its own kind.
+        // The record contains an interface, whose size depends on the build, or a smaller structure of its own.
         let smallest = abi.sizes.iter().min().copied().unwrap_or(0);
         let bytes = abi.members["gcsQUEUE"].min(command_at + smallest);
         self.expect("bytes of a record", usize::from(queue.bytes), bytes);
@@ -131,7 +132,7 @@ impl Comparison {
                 .filter_map(|key| abi.fields.get_key_value(key.as_str()))
                 .map(|(key, place)| (*key, *place))
                 .next();
-            // Of an array the driver has the first element.
+            // For an array, the driver's table has the first element.
             let wanted = match names[..] {
                 ["types" | "ids" | "coreIndexs"] => {
                     known.map(|(key, (at, _))| (at, abi.elements.get(key).copied().unwrap_or(4)))
@@ -175,7 +176,7 @@ fn fields_lie_where_the_facts_say() {
     assert!(compared > 52 * 100);
 }
 
-/// Each field that the driver knows one byte further on, each structure one byte longer: found out.
+/// The comparison detects each field that is moved by one byte, and each structure that is one byte longer.
 #[test]
 fn a_byte_makes_a_difference() {
     let mut changes = 0;
@@ -229,7 +230,7 @@ fn identities_have_the_words_of_the_facts() {
         assert_eq!(usize::from(identity.features), abi.features);
         let bytes = usize::from(identity.bytes);
         if usize::from(identity.features) >= usize::BITS as usize {
-            // This program has them; the layout tells what the others have.
+            // This program's width has them; the layout describes both widths.
             assert_eq!(
                 bytes + 32,
                 abi.members["QueryChipIdentity"],
@@ -335,7 +336,7 @@ fn numbers_of_types_are_those_of_the_facts() {
             ("HARDWARE_VG", hardware.vector),
             ("HARDWARE_VIP", hardware.neural),
         ] {
-            // The generations without CHIP_INFO have none.
+            // Generations without CHIP_INFO have none.
             if let Some(wanted) = abi.values.get(name) {
                 assert_eq!(u32::from(number), *wanted, "{} {name}", layout.name);
             }
@@ -344,7 +345,7 @@ fn numbers_of_types_are_those_of_the_facts() {
         assert_eq!(layout.quirks.image_surfaces, has_image, "{}", layout.name);
         let types = u32::from(layout.quirks.surface_types);
         if types != 0 {
-            // Commands have a number of their own behind those of surfaces from 6.3 on.
+            // From 6.3 on, command memory has a type number after those of surfaces.
             let more = u32::from(layout.version() >= [6, 3, 0, 0]);
             assert_eq!(
                 types - more,

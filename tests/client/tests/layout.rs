@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The Rust twin against the facts that the C header is checked with, too.
+//! Compares the Rust structures with the facts that also verify the C header.
 
 use galcore_client::uapi;
 use galcore_client::uapi::Command;
@@ -8,10 +8,10 @@ use galcore_client::uapi::Status;
 use galcore_client::uapi::STRUCTURES;
 use galcore_client::Abi;
 
-/// Numbers that are the same in all generations, so that no generation's facts have them.
+/// Numbers that are equal in all generations, and are therefore not in the generations' facts.
 const COMMON: &str = include_str!("../../selftests/c/layout.inc");
 
-/// chipMinorFeatures1 becomes chip_minor_features1.
+/// Converts chipMinorFeatures1 to chip_minor_features1.
 fn snake(name: &str) -> String {
     let name = match name {
         "type" => "surfaceType",
@@ -62,7 +62,7 @@ fn structures_have_the_size_of_the_facts() {
     assert_eq!(abi.members["gcsQUEUE"], uapi::QUEUE_RECORD_SIZE);
 }
 
-/// Compares the twin's numbers, `known`, with the facts', whatever their order.
+/// Compares the numbers `known` here with those of the facts, in any order.
 fn same<T: Ord + std::fmt::Debug>(known: impl Iterator<Item = T>, facts: impl Iterator<Item = T>) {
     let sorted = |numbers: Vec<T>| {
         let mut numbers = numbers;

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Frames by which one serial line carries several ports, in both directions.
+//! Frames that multiplex several ports onto one serial line, in both directions.
 //!
-//! A frame is a port's number, the length of its data as two bytes (low first), and the data. The line is dedicated and loses
-//! nothing, so there is no checksum and no mark to find the next frame by.
+//! A frame consists of a port number, the length of its data in two bytes (low byte first), and the data. The line is
+//! dedicated and lossless, so there is no checksum and no synchronization mark.
 
-/// Bytes before the data.
+/// Bytes of the header.
 pub const HEADER: usize = 3;
 
-/// Most bytes of data in a frame.
+/// Maximum bytes of data in a frame.
 pub const MOST: usize = u16::MAX as usize;
 
-/// The header of a frame with `length` bytes, at most [`MOST`], for a port.
+/// The header of a frame for a port, with `length` bytes of data, at most [`MOST`].
 pub const fn header(port: u8, length: usize) -> [u8; HEADER] {
     [port, length as u8, (length >> 8) as u8]
 }
 
-/// Takes a line's bytes apart.
+/// Decoder for the bytes of a line.
 #[derive(Debug, Default)]
 pub struct Decoder {
     header: [u8; HEADER],
-    /// Bytes of the header that have come.
+    /// Header bytes received so far.
     have: usize,
-    /// Bytes of data that are still to come.
+    /// Data bytes still expected.
     left: usize,
 }
 
 impl Decoder {
-    /// Takes the next bytes, however they are cut; calls `data` with each port's.
+    /// Decodes the next bytes, in any split, and calls `data` for each port's data.
     pub fn feed(&mut self, mut bytes: &[u8], mut data: impl FnMut(u8, &[u8])) {
         while !bytes.is_empty() {
             if self.have < HEADER {

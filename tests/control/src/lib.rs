@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Layout of the control BAR (PCI BAR 2, 4 KiB) of the software GPU.
 //!
-//! A guest program maps `/sys/bus/pci/devices/0000:00:01.0/resource2`, or what [`CONTROL_VARIABLE`] names, and uses plain
-//! aligned 32-bit loads and stores at the byte offsets below. Accesses to this BAR are not counted as GPU register accesses.
+//! A guest program maps `/sys/bus/pci/devices/0000:00:01.0/resource2`, or the file in [`CONTROL_VARIABLE`], and uses
+//! plain aligned 32-bit loads and stores at the byte offsets below. Accesses to this BAR do not count as GPU register
+//! accesses.
 //!
-//! A board with several cores has a PCI device for each, at [`PLACES`] in the order 3D, 2D, VG, with a control BAR of its
-//! own: counters, violations, expectations and faults are that core's.
+//! A board with several cores has one PCI device per core, at [`PLACES`] in the order 3D, 2D, VG. Each has its own
+//! control BAR with the core's counters, violations, expectations, and faults.
 //!
-//! Registers are little-endian 32-bit words. "w" registers read back as what is still armed, unless said
-//! otherwise. Writes to read-only offsets have no effect.
+//! Registers are little-endian 32-bit words. Unless stated otherwise, "w" registers read as the remaining armed
+//! value. Writes to read-only offsets have no effect.
 
 #![no_std]
 #![forbid(unsafe_code)]
 
 pub mod frames;
 
-/// GPU addresses from here on are the driver's scratch memory. Faults of draws leave draws to it alone: it clears that
-/// between processes, and so small a draw takes no time.
+/// Start of the driver's scratch memory in GPU addresses. Faults that affect draws ignore draws to this memory: the
+/// driver clears it between processes, and such a small draw takes no time.
 pub const SCRATCH: u32 = 0xfc00_0000;
 
 /// Size of the control BAR in bytes.
@@ -30,22 +31,22 @@ pub const PCI_VENDOR_ID: u16 = 0x1234;
 /// PCI device id ("GC" in ASCII). No driver in Linux claims 1234:4743.
 pub const PCI_DEVICE_ID: u16 = 0x4743;
 
-/// Environment variable of the guest with the control BAR of each core, `FILE:OFFSET` each and separated by blanks; not set
-/// where the cores' PCI devices have them.
+/// Environment variable of the guest with the cores' control BARs, `FILE:OFFSET` each, separated by blanks. It is
+/// unset if the cores' PCI devices have the BARs.
 pub const CONTROL_VARIABLE: &str = "GALCORE_CONTROL";
 
-/// Where the virtual board has a core.
+/// The address and interrupt of a core on the virtual board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Slot on PCI bus 0.
     pub slot: u32,
-    /// Where Linux puts BAR 0.
+    /// Address of BAR 0, as Linux assigns it.
     pub registers: u32,
-    /// Number of the shared interrupt of the GIC (SPI) that INTA of the slot raises.
+    /// Number of the shared GIC interrupt (SPI) that INTA of the slot raises.
     pub interrupt: u32,
 }
 
-/// The places of a board's cores, in their order. Slot 2 has the runner's serial ports.
+/// The places of a board's cores, in order. Slot 2 is used by the runner's serial ports.
 pub const PLACES: [Place; 3] = [
     Place {
         slot: 1,
@@ -66,34 +67,34 @@ pub const PLACES: [Place; 3] = [
 
 /// ro: [`MAGIC_VALUE`].
 pub const MAGIC: usize = 0x000;
-/// What [`MAGIC`] reads as ("GPUC").
+/// Value of [`MAGIC`] ("GPUC").
 pub const MAGIC_VALUE: u32 = 0x4350_5547;
-/// ro: [`VERSION_VALUE`]; goes up when an offset changes its meaning.
+/// ro: [`VERSION_VALUE`]; increases when the meaning of an offset changes.
 pub const VERSION: usize = 0x004;
-/// What [`VERSION`] reads as.
+/// Value of [`VERSION`].
 pub const VERSION_VALUE: u32 = 1;
-/// ro: which core the model plays, a code of [`Board`].
+/// ro: the core that the model emulates, a code of [`Board`].
 pub const BOARD: usize = 0x008;
 /// ro: state of the front end, a code of [`FrontEndState`].
 pub const FE_STATE: usize = 0x00c;
 /// ro: GPU address of the front end's next 64-bit unit.
 pub const FE_ADDRESS: usize = 0x010;
-/// ro: violations so far that were not expected (they fail the run).
+/// ro: number of unexpected violations so far (they fail the run).
 pub const VIOLATIONS: usize = 0x014;
 /// ro: kind of the latest violation, expected or not, a code of [`ViolationKind`]; 0 = none so far.
 pub const LAST_VIOLATION: usize = 0x018;
 /// ro: stream position (GPU address), or register offset for register violations, of the latest violation.
 pub const LAST_VIOLATION_ADDRESS: usize = 0x01c;
-/// ro: violations so far that a test had declared by [`EXPECT_VIOLATION`].
+/// ro: number of violations so far that a test had declared by [`EXPECT_VIOLATION`].
 pub const EXPECTED_SEEN: usize = 0x020;
-/// ro: warnings so far.
+/// ro: number of warnings so far.
 pub const WARNINGS: usize = 0x024;
 /// ro: pending interrupt bits, read without acknowledging them.
 pub const PENDING_INTERRUPTS: usize = 0x028;
 /// ro: 1 while rectangles, resolves or events wait in the pixel engine's queue.
 pub const WORK_PENDING: usize = 0x02c;
-/// ro: milliseconds for which the host kept threads of the machine and of the model waiting for a processor so far, all
-/// of them together; 0 where the host does not say. Of time in the guest that much at most was the host's doing.
+/// ro: total milliseconds that the host kept threads of the machine and the model waiting for a processor; 0 if the
+/// host does not report it. This is an upper limit for delays in the guest that the host caused.
 pub const HOST_WAIT: usize = 0x030;
 
 /// 64-bit counters: low word at the offset, high word at the offset + 4. Reading the low word latches the high one.
@@ -104,7 +105,7 @@ pub mod counter {
     pub const MMIO_WRITES: usize = 0x048;
     /// Commands executed by the front end, without those of an idle WAIT/LINK loop.
     pub const COMMANDS: usize = 0x050;
-    /// 2D rectangles executed (also those clipped away), one for each rectangle of a DRAW_2D.
+    /// 2D rectangles executed, including clipped ones; each rectangle of a DRAW_2D counts.
     pub const DRAWS_2D: usize = 0x058;
     /// Resolves executed.
     pub const RESOLVES: usize = 0x060;
@@ -124,9 +125,9 @@ pub mod counter {
     pub const STATE_WORDS: usize = 0x098;
     /// Page-table entries read into a TLB.
     pub const TLB_FILLS: usize = 0x0a0;
-    /// Flushes of a TLB by the stream (state 0x3810; 0x184 with MMU v2).
+    /// Rectangles drawn by a VG core, including clipped ones.
     pub const TLB_FLUSHES: usize = 0x0a8;
-    /// Pixels written by the 2D engine and by resolve.
+    /// Path data consumed by a VG core: DATA commands with the tessellator on.
     pub const PIXELS: usize = 0x0b0;
     /// Bytes the GPU read from guest memory, without the idle WAIT/LINK loop.
     pub const BYTES_READ: usize = 0x0b8;
@@ -136,29 +137,29 @@ pub mod counter {
     pub const VG_RECTANGLES: usize = 0x0c8;
     /// Path data of a VG core consumed: DATA commands with the tessellator on.
     pub const VG_PATHS: usize = 0x0d0;
-    /// Pulses of the reset line, see [`RESET_LINE`](super::RESET_LINE).
+    /// Pulses of the reset line: see [`RESET_LINE`](super::RESET_LINE).
     pub const LINE_RESETS: usize = 0x0d8;
-    /// How often the core got power again, see [`POWER`](super::POWER).
+    /// Number of times the core's power came back: see [`POWER`](super::POWER).
     pub const POWER_UPS: usize = 0x0e0;
-    /// How often its clock came again.
+    /// Number of times the core's clock came back.
     pub const CLOCK_UPS: usize = 0x0e8;
-    /// Vertices that a vertex shader ran for.
+    /// Vertices processed by a vertex shader.
     pub const VERTICES: usize = 0x130;
     /// Points, lines and triangles of 3D draws.
     pub const PRIMITIVES: usize = 0x138;
-    /// Of these, those that faced away or had no area.
+    /// Primitives that were culled because they faced away or had no area.
     pub const CULLED: usize = 0x140;
-    /// Of these, those that were not in the view, or in it in part.
+    /// Primitives that were outside the view, fully or partly.
     pub const CLIPPED: usize = 0x148;
-    /// Squares of 2 x 2 pixels that a pixel shader ran for.
+    /// Quads of 2 x 2 pixels processed by a pixel shader.
     pub const QUADS: usize = 0x150;
     /// Pixels of 3D draws that passed all tests.
     pub const PIXELS_3D: usize = 0x158;
-    /// Instructions of shaders, for each vertex or pixel.
+    /// Shader instructions executed, per vertex or pixel.
     pub const INSTRUCTIONS: usize = 0x160;
-    /// Texels that shaders asked for.
+    /// Texels that shaders requested.
     pub const TEXELS: usize = 0x168;
-    /// All counters: name and offset.
+    /// Name and offset of all counters.
     pub const ALL: [(&str, usize); 30] = [
         ("mmio_reads", MMIO_READS),
         ("mmio_writes", MMIO_WRITES),
@@ -193,9 +194,9 @@ pub mod counter {
     ];
     /// Offset of the first counter.
     pub const FIRST: usize = MMIO_READS;
-    /// Offset of the first of those of 3D draws.
+    /// Offset of the first counter of 3D draws.
     pub const FIRST_3D: usize = VERTICES;
-    /// The place of a counter in [`ALL`], by its offset.
+    /// Index in [`ALL`] of the counter at this offset.
     pub const fn place(offset: usize) -> usize {
         match offset {
             FIRST_3D.. => 22 + (offset - FIRST_3D) / 8,
@@ -210,148 +211,154 @@ pub const RESET_COUNTERS: usize = 0x100;
 pub const STATE_INDEX: usize = 0x104;
 /// ro: value of the selected word of the GPU's state memory.
 pub const STATE_VALUE: usize = 0x108;
-/// w: the physical address of [`STATE_DUMP_BYTES`] of guest memory, to which all words of the state memory are written
-/// now, by word address. A multiple of 4; memory that is not there stays unwritten.
+/// w: writes all words of the state memory, by word address, to [`STATE_DUMP_BYTES`] of guest memory at this physical
+/// address. The address is a multiple of 4. Nonexistent memory is skipped.
 pub const STATE_DUMP: usize = 0x114;
 /// Bytes that [`STATE_DUMP`] writes.
 pub const STATE_DUMP_BYTES: usize = 0x4_0000;
-/// w: the physical address of [`FETCH_DUMP_BYTES`] of guest memory, to which the last [`FETCH_DUMP_UNITS`] units that the
-/// front end fetched are written now, the oldest first, and are then forgotten. For each, four words: its GPU address, its
-/// two words, 1. Zeros follow the newest. An idle loop is there once. The address is a multiple of 4.
+/// w: writes the last [`FETCH_DUMP_UNITS`] units that the front end fetched to [`FETCH_DUMP_BYTES`] of guest memory
+/// at this physical address, oldest first, and then forgets them. Each unit takes four words: its GPU address, its
+/// two words, and 1. Zeros follow the newest. An idle loop appears once. The address is a multiple of 4.
 pub const FETCH_DUMP: usize = 0x118;
-/// The most units that [`FETCH_DUMP`] writes.
+/// Maximum number of units that [`FETCH_DUMP`] writes.
 pub const FETCH_DUMP_UNITS: usize = 8192;
 /// Bytes that [`FETCH_DUMP`] writes.
 pub const FETCH_DUMP_BYTES: usize = FETCH_DUMP_UNITS * 16;
-/// w: the physical address of [`WRITEABLE_DUMP_BYTES`] of guest memory, to which the memory that engines may write is
-/// written now, as MMU version 2's tables have it: for each range four words, the lowest GPU address that leads to its
-/// beginning, bits 31:0 of its physical address, its bytes, and 1 with bits 39:32 of the address in bits 15:8. Zeros follow
-/// the last. No ranges before the tables are loaded, and none with another MMU. The address is a multiple of 4.
+/// w: writes a list of the memory that engines may write, according to the tables of MMU version 2, to
+/// [`WRITEABLE_DUMP_BYTES`] of guest memory at this physical address. Each range takes four words: the lowest GPU
+/// address that maps to its start, bits 31:0 of its physical address, its size in bytes, and 1 with bits 39:32 of the
+/// address in bits 15:8. Zeros follow the last range. The list is empty before the tables are loaded and with another
+/// MMU. The address is a multiple of 4.
 pub const WRITEABLE_DUMP: usize = 0x128;
-/// The most ranges that [`WRITEABLE_DUMP`] writes.
+/// Maximum number of ranges that [`WRITEABLE_DUMP`] writes.
 pub const WRITEABLE_DUMP_RANGES: usize = 8192;
 /// Bytes that [`WRITEABLE_DUMP`] writes.
 pub const WRITEABLE_DUMP_BYTES: usize = WRITEABLE_DUMP_RANGES * 16;
-/// rw: bit 0 holds the core in the reset of its line, as a reset controller does (`snps,dw-high-reset` is one whose
-/// register this may be). When it falls the core is as at power-on.
+/// rw: bit 0 asserts the core's reset line, like a reset controller (this register fits `snps,dw-high-reset`). When
+/// the bit is cleared, the core is in its power-on state.
 pub const RESET_LINE: usize = 0x11c;
-/// rw: what the core gets from the board's power controller: [`POWER_CLOCK`], [`POWER_DOMAIN`]; both at first. An access
-/// to a register of a core that lacks one is a violation (on silicon the machine stops). Without the clock it stands
-/// still, and must not be in the middle of anything; with the domain it loses all of its state.
+/// rw: supplies from the board's power controller: [`POWER_CLOCK`] and [`POWER_DOMAIN`]. Both are on at first.
+/// Without one of them, an access to the core's registers is a violation (on silicon the machine stops). Without the
+/// clock the core stops, and it must be idle at that time. Without the power domain it loses all state.
 pub const POWER: usize = 0x120;
-/// In [`POWER`]: its clock runs.
+/// In [`POWER`]: the core's clock runs.
 pub const POWER_CLOCK: u32 = 1;
-/// In [`POWER`]: its power domain is on.
+/// In [`POWER`]: the core's power domain is on.
 pub const POWER_DOMAIN: u32 = 2;
-/// ro: 64ths of its clock that the core runs at: what its clock register's divider was loaded with. 64 at power-on, and
-/// for a core without a divider (VG).
+/// ro: the core's clock rate in 64ths, as loaded into the divider of its clock register. 64 at power-on, and for a
+/// core without a divider (VG).
 pub const SCALE: usize = 0x124;
-/// w: declares that a violation is about to be provoked: kind in bits 15:0, how often in bits 31:16 (0 = once,
-/// 0xFFFF = any number, until [`CLEAR_EXPECTATIONS`]). Expected violations have their effect on the GPU (a hang
-/// stays a hang) but do not fail the run. Reads as the number of expectations still open.
+/// w: declares expected violations: kind in bits 15:0, number in bits 31:16 (0 = once, 0xFFFF = any number, until
+/// [`CLEAR_EXPECTATIONS`]). Expected violations affect the GPU as usual (a hang stays a hang) but do not fail the
+/// run. Reads as the number of open expectations.
 pub const EXPECT_VIOLATION: usize = 0x10c;
-/// w: any write forgets all open expectations.
+/// w: any write clears all open expectations.
 pub const CLEAR_EXPECTATIONS: usize = 0x110;
-/// In [`EXPECT_VIOLATION`]: this kind any number of times.
+/// In [`EXPECT_VIOLATION`]: any number of this kind.
 pub const EXPECT_ANY_NUMBER: u32 = 0xffff_0000;
 
 /// Faults that a test can arm.
 pub mod fault {
-    /// w: any write disarms all faults of this module and leaves the poll seed alone.
+    /// w: any write disarms all faults of this module, but keeps the poll seed.
     pub const CLEAR_ALL: usize = 0x200;
-    /// w: the front end hangs instead of executing the n-th command from now (1 = the next one, the commands of the
-    /// idle loop not counted), in the way of [`HANG_KIND`]; 0 disarms.
+    /// w: the front end hangs instead of executing the n-th command from now (1 = the next one; commands of the idle
+    /// loop do not count), in the way of [`HANG_KIND`]; 0 disarms.
     pub const HANG_AT_COMMAND: usize = 0x204;
     /// w: the front end hangs at the n-th draw (2D, 3D or resolve kick) from now; 0 disarms.
     pub const HANG_AT_DRAW: usize = 0x208;
     /// w: the next n events set their pending bit without raising the interrupt line.
     pub const DROP_INTERRUPTS: usize = 0x20c;
-    /// w: interrupts come n microseconds late, until set to 0.
+    /// w: interrupts are n microseconds late, until set to 0.
     pub const DELAY_INTERRUPTS: usize = 0x210;
-    /// w: for each of the next n events one more interrupt comes as soon as the line is acknowledged, with nothing
-    /// pending.
+    /// w: for each of the next n events, an additional interrupt without a pending bit comes after the
+    /// acknowledgment.
     pub const DUPLICATE_INTERRUPTS: usize = 0x214;
-    /// w: raises n interrupts with nothing pending, about 2 ms apart. Reads as those still to come.
+    /// w: raises n interrupts without pending bits, about 2 ms apart. Reads as the remaining number.
     pub const SPURIOUS_INTERRUPTS: usize = 0x218;
     /// w: sets these bits in the interrupt acknowledge register now (30 = MMU exception, 31 = AXI bus error).
     pub const RAISE_BITS: usize = 0x21c;
-    /// w: the next n soft resets never become idle (the idle bits of 0x000 and 0x004 read 0 until a later reset
-    /// works or the fault is disarmed); 0xFFFFFFFF = all.
+    /// w: the next n soft resets never become idle: the idle bits of 0x000 and 0x004 read 0 until a later reset
+    /// succeeds or the fault is disarmed. 0xFFFFFFFF = all.
     pub const RESET_STUCK: usize = 0x220;
-    /// w: the chip model register (0x020) reads as a stranger, a value of [`IDENTITY_OK`] and following. See also
-    /// [`IDENTITY_AFTER_RESET`].
+    /// w: the chip model register (0x020) reads as another value: [`IDENTITY_OK`] and the following constants. See
+    /// also [`IDENTITY_AFTER_RESET`].
     pub const IDENTITY: usize = 0x224;
-    /// w: 1 = the register block is dead: reads give 0xFFFFFFFF, writes are lost. The control BAR goes on.
+    /// w: 1 = the register block is dead: reads return 0xFFFFFFFF, writes are lost. The control BAR still works.
     pub const DEAD: usize = 0x228;
-    /// w: idle bits show busy for n microseconds after the GPU became idle.
+    /// w: idle bits show busy for n microseconds after the GPU becomes idle.
     pub const IDLE_DELAY: usize = 0x22c;
     /// w: seed of the random phase of the WAIT/LINK poll and of the pixel engine's lag.
     pub const POLL_SEED: usize = 0x230;
-    /// w: 1 = TLBs keep nothing (every access reads the page table); 0 = they keep entries until flushed.
+    /// w: 1 = TLBs are off, and every access reads the page table; 0 = TLBs keep entries until flushed.
     pub const TLB_OFF: usize = 0x234;
-    /// w: the next n events are lost altogether: no pending bit, no interrupt.
+    /// w: the next n events are lost completely: no pending bit, no interrupt.
     pub const LOSE_EVENTS: usize = 0x238;
 
-    /// w: 1 = an event that comes while an interrupt is late ([`DELAY_INTERRUPTS`]) makes it as late again: one interrupt
-    /// for all that come close behind each other.
+    /// w: 1 = an event during the delay of an interrupt ([`DELAY_INTERRUPTS`]) restarts the delay, so that close
+    /// events share one interrupt.
     pub const GATHER_INTERRUPTS: usize = 0x23c;
-    /// w: while not 0, the front end executes no command: it stays where it is, or where a start puts it. What the engines
-    /// have got already goes on. Other cores do not notice.
+    /// w: while not 0, the front end executes no command. It stays at its address, or at the address of a start. Work
+    /// that the engines already have continues. Other cores are not affected.
     pub const HOLD: usize = 0x240;
 
-    /// w: on a VG core, how its modules' events come against the interrupt of END: [`EVENTS_FREE`] and following.
+    /// w: on a VG core, the order of its modules' events and the interrupt of END: [`EVENTS_FREE`] and the following
+    /// constants.
     pub const EVENT_ORDER: usize = 0x244;
 
-    /// w: how [`HANG_AT_COMMAND`], [`HANG_AT_DRAW`] and [`HANG_AT_COLOUR`] hang, one of [`HANG_SILENT`] and following.
+    /// w: how [`HANG_AT_COMMAND`], [`HANG_AT_DRAW`] and [`HANG_AT_COLOUR`] hang: [`HANG_SILENT`] or one of the
+    /// following constants.
     pub const HANG_KIND: usize = 0x248;
-    /// w: the n-th draw from now never ends: what is behind it in the engine, events and semaphores too, never comes. The
-    /// front end goes on until it has to wait. 0 disarms; what hangs goes on then.
+    /// w: the n-th draw from now never ends, and later work in the engine, including events and semaphores, never
+    /// completes. The front end continues until it has to wait. 0 disarms; a hung draw then continues.
     pub const ENDLESS_DRAW: usize = 0x24c;
-    /// w: each draw takes n microseconds more, until set to 0. The pixel engine's counters move meanwhile.
+    /// w: each draw takes n additional microseconds, until set to 0. The pixel engine's counters advance in this
+    /// time.
     pub const SLOW_DRAWS: usize = 0x250;
-    /// w: the interrupt line is stuck: [`LINE_WORKS`] and following.
+    /// w: the state of the interrupt line: [`LINE_WORKS`] and the following constants.
     pub const LINE: usize = 0x254;
-    /// w: what [`IDENTITY`] becomes at the next soft reset, which clears this.
+    /// w: the value that [`IDENTITY`] gets at the next soft reset, which clears this register.
     pub const IDENTITY_AFTER_RESET: usize = 0x258;
 
-    /// w: the front end hangs at each draw whose colour (of a 2D clear, of a resolve fill) is this, in the way of
-    /// [`HANG_KIND`]; 0 disarms. So a process can hang by its own commands, whoever else draws.
+    /// w: the front end hangs at each draw with this color (of a 2D clear or a resolve fill), in the way of
+    /// [`HANG_KIND`]; 0 disarms. This lets a process hang by its own commands, independent of other processes' draws.
     pub const HANG_AT_COLOUR: usize = 0x25c;
 
-    /// w: 1 = soft resets never become idle, as with [`RESET_STUCK`], until the core is reset by its line
-    /// ([`RESET_LINE`](super::RESET_LINE)), which clears this.
+    /// w: 1 = soft resets never become idle, as with [`RESET_STUCK`], until a reset by the line
+    /// ([`RESET_LINE`](super::RESET_LINE)), which clears this register.
     pub const RESET_NEEDS_LINE: usize = 0x260;
 
-    /// w: the same until its power domain has been off ([`POWER`](super::POWER)), which clears this.
+    /// w: the same until the power domain is turned off ([`POWER`](super::POWER)), which clears this register.
     pub const RESET_NEEDS_POWER: usize = 0x264;
 
-    /// w: how many bytes, at most 64 and a multiple of 8, the front end's address register runs ahead of a stall, along
-    /// LINKs: what it has fetched while it waits.
+    /// w: number of bytes, at most 64 and a multiple of 8, by which the front end's address register runs ahead of a
+    /// stall, also along LINKs. It models the prefetch during the wait.
     pub const FETCH_AHEAD: usize = 0x268;
 
-    /// [`HANG_KIND`]: it stands still at the command.
+    /// [`HANG_KIND`]: the front end stops at the command.
     pub const HANG_SILENT: u32 = 0;
-    /// [`HANG_KIND`]: the same, and the fetched words show an opcode that does not exist.
+    /// [`HANG_KIND`]: the same, and the fetched words show an invalid opcode.
     pub const HANG_ILLEGAL_OPCODE: u32 = 1;
-    /// [`HANG_KIND`]: it stalls for a semaphore that never comes.
+    /// [`HANG_KIND`]: the front end stalls for a semaphore that never comes.
     pub const HANG_STALL: u32 = 2;
-    /// [`HANG_KIND`]: an MMU exception at the command's address, told by interrupt bit 30 and, with MMU v2, its registers.
+    /// [`HANG_KIND`]: an MMU exception at the command's address, reported by interrupt bit 30 and, with MMU v2, its
+    /// registers.
     pub const HANG_MMU_EXCEPTION: u32 = 3;
-    /// [`HANG_KIND`]: a bus error, told by interrupt bit 31 and the status of the bus.
+    /// [`HANG_KIND`]: a bus error, reported by interrupt bit 31 and the bus status.
     pub const HANG_BUS_ERROR: u32 = 4;
 
     /// [`LINE`]: it works.
     pub const LINE_WORKS: u32 = 0;
     /// [`LINE`]: it never rises.
     pub const LINE_LOW: u32 = 1;
-    /// [`LINE`]: it never falls: interrupts come about 2 ms apart whatever is acknowledged.
+    /// [`LINE`]: it never falls: interrupts come about 2 ms apart, regardless of acknowledgments.
     pub const LINE_HIGH: u32 = 2;
 
-    /// [`EVENT_ORDER`]: before END's or after it, as it happens.
+    /// [`EVENT_ORDER`]: before or after END's interrupt, without a fixed order.
     pub const EVENTS_FREE: u32 = 0;
-    /// [`EVENT_ORDER`]: before END's, which waits until all modules have drained.
+    /// [`EVENT_ORDER`]: before END's interrupt, which waits until all modules have drained.
     pub const EVENTS_FIRST: u32 = 1;
-    /// [`EVENT_ORDER`]: after END's is acknowledged, or some 20 ms after it: the modules do nothing before, but for stalls.
+    /// [`EVENT_ORDER`]: after END's interrupt is acknowledged, or about 20 ms after it. Until then the modules work
+    /// only for stalls.
     pub const EVENTS_LAST: u32 = 2;
 
     /// [`IDENTITY`]: the true model.
@@ -364,7 +371,7 @@ pub mod fault {
     pub const IDENTITY_OTHER: u32 = 3;
 }
 
-/// A core. `Dove` has the name of the board whose only one it is.
+/// A core. `Dove` is named after the board, which has only this core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Board {
@@ -408,7 +415,7 @@ impl Board {
         Board::Gc7000ul,
     ];
 
-    /// The name used on command lines.
+    /// The name on command lines.
     pub const fn name(self) -> &'static str {
         match self {
             Board::Dove => "dove",
@@ -436,7 +443,7 @@ impl Board {
     }
 }
 
-/// What the front end is doing.
+/// Activity of the front end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum FrontEndState {
@@ -448,7 +455,7 @@ pub enum FrontEndState {
     Waiting = 2,
     /// In a STALL.
     Stalled = 3,
-    /// Hung for good; only a reset helps.
+    /// Hung; only a reset helps.
     Hung = 4,
 }
 
@@ -464,7 +471,7 @@ impl FrontEndState {
 
 macro_rules! violation_kinds {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal;)*) => {
-        /// What a driver or client did that silicon forbids.
+        /// Violations of hardware rules by a driver or a client.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u32)]
         pub enum ViolationKind { $($(#[$doc])* $name = $code,)* }
@@ -487,37 +494,37 @@ macro_rules! violation_kinds {
 }
 
 violation_kinds! {
-    /// The front end decoded an opcode that it does not have. It hangs.
+    /// The front end decoded an invalid opcode. It hangs.
     IllegalOpcode = 1, "illegal-opcode";
-    /// The front end fetched past the window that the start or LINK announced. It hangs.
+    /// The front end fetched beyond the window announced by the start or LINK. It hangs.
     PrefetchOverrun = 2, "prefetch-overrun";
     /// A LINK, CALL, RETURN or start to an address that is not a multiple of 8. It hangs.
     MisalignedLink = 3, "misaligned-link";
-    /// A 2D command in the 3D pipe or the other way round. The front end hangs.
+    /// A 2D command in the 3D pipe, or the reverse. The front end hangs.
     WrongPipe = 4, "wrong-pipe";
-    /// Work for an engine that this core does not have, or its pipe selected. The front end hangs.
+    /// Work for a missing engine, or selection of its pipe. The front end hangs.
     MissingEngine = 5, "missing-engine";
     /// A stall on a token whose semaphore was never armed. The front end hangs.
     UnarmedStall = 6, "unarmed-stall";
     /// An access outside of memory: an AXI bus error.
     BusError = 7, "bus-error";
-    /// A translation used a TLB entry that the page table no longer has.
+    /// A translation used a TLB entry that is no longer in the page table.
     StaleTlb = 8, "stale-tlb";
-    /// An access to a register that this core does not have, or a write to one that is read-only.
+    /// An access to a nonexistent register of this core, or a write to a read-only one.
     UnknownRegister = 9, "unknown-register";
     /// A register access that is not an aligned 32-bit one.
     RegisterAccess = 10, "register-access";
-    /// A LOAD_STATE into the host's registers or the front end's command registers; it has no effect.
+    /// A LOAD_STATE to the host's registers or the front end's command registers; it has no effect.
     HostRegisterLoad = 11, "host-register-load";
-    /// Two events from the pixel engine without the delay words that this core needs between them.
+    /// Two events from the pixel engine without the delay words that this core requires between them.
     EventMerge = 12, "event-merge";
     /// An event without a source, with two sources, or with the id of an exception (31).
     BadEvent = 13, "bad-event";
-    /// A feature that the model does not have; memory stays as it was.
+    /// A feature that the model does not have; memory is unchanged.
     Unsupported = 14, "unsupported";
-    /// A resolve window that hangs silicon, or addresses or strides that it cannot do. The front end hangs.
+    /// A resolve window that hangs silicon, or unsupported addresses or strides. The front end hangs.
     ResolveWindow = 15, "resolve-window";
-    /// PIPE_SELECT while the pixel engine has work that nobody stalled for.
+    /// PIPE_SELECT while the pixel engine has work without a stall for it.
     PipeSwitchBusy = 16, "pipe-switch-busy";
     /// A soft reset without isolation.
     ResetSequence = 17, "reset-sequence";
@@ -525,29 +532,30 @@ violation_kinds! {
     FrontEndStart = 18, "front-end-start";
     /// A 2D draw with a misaligned surface, an unknown format or a bad command.
     BadDraw = 19, "bad-draw";
-    /// A translation through a page table that nobody programmed since reset.
+    /// A translation through a page table that was not programmed since reset.
     NoPageTable = 20, "no-page-table";
-    /// MMU v2 did not let an access through: no page there, or a write to one that is not writeable.
+    /// MMU v2 denied an access: the page is missing, or a write to a read-only page.
     MmuException = 21, "mmu-exception";
-    /// MMU v2 set up wrongly: misaligned tables, enabled without them or amid work, switched off.
+    /// Wrong setup of MMU v2: misaligned tables, enabled without tables or during work, or disabled.
     MmuSetup = 22, "mmu-setup";
-    /// A VG core's address that has a tag that means nothing, or lies beyond its page table.
+    /// A VG core's address with an invalid tag, or beyond its page table.
     VgAddress = 23, "vg-address";
-    /// A command of a VG core's front end that cannot be: a count of 0, an unknown module, RETURN without CALL.
+    /// An invalid command of a VG core's front end: a count of 0, an unknown module, RETURN without CALL.
     VgCommand = 24, "vg-command";
-    /// An access to a register of a core whose clock or power is off.
+    /// An access to a register of a core with its clock or power off.
     PoweredOff = 25, "powered-off";
-    /// Clock or power taken from a core in the middle of its work, and not cut off from the bus.
+    /// Clock or power removed from a core with unfinished work that is not isolated from the bus.
     PowerOffBusy = 26, "power-off-busy";
-    /// The clock's divider was loaded with something that is not 1 to 64.
+    /// The clock's divider was loaded with a value outside 1 to 64.
     ClockDivider = 27, "clock-divider";
-    /// An event from the pixel engine, or a flush of translations, while a cache has what nobody wrote back: of tile
-    /// status, or, where translations are flushed, of pixels. It goes to memory later, where something else may be.
+    /// An event from the pixel engine, or a flush of translations, while a cache contains data that was not written
+    /// back: of tile status, or, for a flush of translations, of pixels. Later it reaches memory that may be in use
+    /// by others.
     UnflushedCache = 28, "unflushed-cache";
-    /// The front end fetched what an engine wrote. What it executes is the kernel's, which writes with the processor.
+    /// The front end fetched memory that an engine wrote. Only the kernel may write commands, with the processor.
     ExecutedWrite = 29, "executed-write";
-    /// A 3D draw whose states hang silicon: vertex elements that are not the shader's inputs, a shader with more
-    /// temporaries than it is set up with, that does not exist or cannot be executed, a sampler that was not set up, a
-    /// scissor without its fraction. The front end hangs.
+    /// A 3D draw with states that hang silicon: vertex elements that do not match the shader's inputs, a shader with
+    /// more temporaries than configured, a missing or invalid shader, a sampler that is not set up, or a scissor
+    /// without its fraction. The front end hangs.
     DrawState = 30, "draw-state";
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Shader instructions of Vivante GPU cores, as GC600 to GC3000 have them: their words and fields, [`op`] with the
-//! table of operations, [`text`] with assembler and disassembler.
+//! Shader instructions of Vivante GPU cores from GC600 to GC3000: their words and fields. [`op`] has the table of
+//! operations, and [`text`] the assembler and disassembler.
 //!
-//! An instruction is four words. Facts: Mesa's etnaviv.xml and rnndb's isa.xml (sources.md, shaders).
+//! An instruction consists of four words. Sources: Mesa's etnaviv.xml and rnndb's isa.xml (sources.md, shaders).
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -16,22 +16,22 @@ pub use text::assemble;
 pub use text::assemble_line;
 pub use text::Error;
 
-/// Words of an instruction.
+/// Words per instruction.
 pub const WORDS: usize = 4;
 
-/// What an instruction tests before it acts, or compares.
+/// The condition of an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
     /// Always.
     #[default]
     True,
-    /// First above second.
+    /// First greater than second.
     Gt,
-    /// First below second.
+    /// First less than second.
     Lt,
-    /// First not below second.
+    /// First greater than or equal to second.
     Ge,
-    /// First not above second.
+    /// First less than or equal to second.
     Le,
     /// Equal.
     Eq,
@@ -39,7 +39,7 @@ pub enum Condition {
     Ne,
     /// Both have a bit in common.
     And,
-    /// One has a bit.
+    /// At least one has a bit set.
     Or,
     /// They differ in a bit.
     Xor,
@@ -47,20 +47,20 @@ pub enum Condition {
     Not,
     /// Not zero.
     Nz,
-    /// Not below zero.
+    /// Greater than or equal to zero.
     Gez,
-    /// Above zero.
+    /// Greater than zero.
     Gz,
-    /// Not above zero.
+    /// Less than or equal to zero.
     Lez,
-    /// Below zero.
+    /// Less than zero.
     Lz,
     /// The sign bit is set.
     Selmsb,
 }
 
 impl Condition {
-    /// All, with their numbers and the names that follow an operation's.
+    /// All conditions, with their numbers and their suffixes to the operation's name.
     pub const ALL: [(Self, u32, &'static str); 17] = [
         (Self::True, 0, ""),
         (Self::Gt, 1, ".gt"),
@@ -81,7 +81,7 @@ impl Condition {
         (Self::Selmsb, 22, ".selmsb"),
     ];
 
-    /// Whether it looks at two values.
+    /// Whether it compares two values.
     pub fn is_binary(self) -> bool {
         (1..=9).contains(&self.row().1)
     }
@@ -91,36 +91,36 @@ impl Condition {
         row.expect("the table has every condition")
     }
 
-    /// What follows the operation's name.
+    /// The suffix to the operation's name.
     pub fn suffix(self) -> &'static str {
         self.row().2
     }
 }
 
-/// What the components of the operands are.
+/// The type of the operands' components.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Type {
-    /// A float of 32 bits.
+    /// 32-bit float.
     #[default]
     F32,
-    /// Signed, 32 bits.
+    /// 32-bit signed integer.
     S32,
-    /// Signed, 8 bits.
+    /// 8-bit signed integer.
     S8,
-    /// Unsigned, 16 bits.
+    /// 16-bit unsigned integer.
     U16,
-    /// A float of 16 bits.
+    /// 16-bit float.
     F16,
-    /// Signed, 16 bits.
+    /// 16-bit signed integer.
     S16,
-    /// Unsigned, 32 bits.
+    /// 32-bit unsigned integer.
     U32,
-    /// Unsigned, 8 bits.
+    /// 8-bit unsigned integer.
     U8,
 }
 
 impl Type {
-    /// All, by number, with the names that follow an operation's.
+    /// All types by number, with their suffixes to the operation's name.
     pub const ALL: [(Self, &'static str); 8] = [
         (Self::F32, ""),
         (Self::S32, ".s32"),
@@ -132,65 +132,65 @@ impl Type {
         (Self::U8, ".u8"),
     ];
 
-    /// What follows the operation's name.
+    /// The suffix to the operation's name.
     pub fn suffix(self) -> &'static str {
         Self::ALL[self as usize].1
     }
 }
 
-/// Where a source's value comes from.
+/// The register group of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Group {
     /// A temporary.
     #[default]
     Temp,
-    /// A register that the core fills by itself.
+    /// A register that the core fills.
     Internal,
     /// Uniforms 0 to 127.
     Uniform,
     /// Uniforms from 128 on.
     UniformHigh,
-    /// A temporary of half precision.
+    /// A half-precision temporary.
     TempHalf,
-    /// The fields of the source are its value.
+    /// The source's fields contain the value.
     Immediate,
 }
 
-/// An immediate value: its 20 bits, widened.
+/// An immediate value: 20 bits, extended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Immediate {
-    /// The high bits of a float.
+    /// The high bits of a 32-bit float.
     Float(f32),
     /// Signed.
     Signed(i32),
     /// Unsigned.
     Unsigned(u32),
-    /// A float of half precision, in its bits.
+    /// The bits of a half-precision float.
     Half(u16),
 }
 
-/// The first to the fourth component, as a swizzle names them: two bits each, from bit 0 up.
+/// The identity swizzle: first to fourth component, two bits each, from bit 0 up.
 pub const IDENTITY: u8 = 0xe4;
 
 /// A source of an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Source {
-    /// Where it comes from.
+    /// Its register group.
     pub group: Group,
-    /// Number in the group, 9 bits.
+    /// Register number in the group, 9 bits.
     pub register: u16,
-    /// Which component of the register each lane's component reads.
+    /// Selects the register component for each component of the instruction.
     pub swizzle: u8,
-    /// The sign is changed, after all else.
+    /// Whether the value is negated, as the last step.
     pub is_negated: bool,
-    /// The sign is dropped.
+    /// Whether the absolute value is taken.
     pub is_absolute: bool,
-    /// 1 to 4: a component of the address register is added to the number.
+    /// 0: none. 1 to 4: the component of the address register that is added to the register number.
     pub address: u8,
 }
 
 impl Source {
-    /// A whole register.
+    /// A source that is a whole register.
     pub fn register(group: Group, register: u16) -> Self {
         Self {
             group,
@@ -200,7 +200,7 @@ impl Source {
         }
     }
 
-    /// The number of a uniform, whichever of the two groups it is in.
+    /// The number of a uniform, in either of the two groups.
     pub fn uniform(&self) -> Option<u16> {
         match self.group {
             Group::Uniform => Some(self.register),
@@ -209,12 +209,12 @@ impl Source {
         }
     }
 
-    /// The component that component `number` reads.
+    /// The register component that component `number` reads.
     pub fn component(&self, number: usize) -> usize {
         (self.swizzle >> (2 * number) & 3) as usize
     }
 
-    /// Its value, if it is an immediate one.
+    /// Its value, if it is an immediate.
     pub fn immediate(&self) -> Option<Immediate> {
         if self.group != Group::Immediate {
             return None;
@@ -232,7 +232,7 @@ impl Source {
         })
     }
 
-    /// The source with this immediate value, if 20 bits can hold it.
+    /// A source with this immediate value, if it fits into 20 bits.
     pub fn from_immediate(value: Immediate) -> Option<Self> {
         let (kind, bits) = match value {
             Immediate::Float(value) if value.to_bits() & 0xfff == 0 => (0, value.to_bits() >> 12),
@@ -254,66 +254,66 @@ impl Source {
     }
 }
 
-/// Where an instruction's result goes.
+/// The destination of an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Destination {
-    /// The temporary, 7 bits.
+    /// Number of the temporary, 7 bits.
     pub register: u8,
-    /// 1 to 4: a component of the address register is added to the number.
+    /// 0: none. 1 to 4: the component of the address register that is added to the register number.
     pub address: u8,
-    /// Whether there is one: instructions that write the address register have only a mask.
+    /// Whether there is a destination. Instructions that write the address register have only a mask.
     pub is_used: bool,
-    /// Components to write, from bit 0 up.
+    /// Mask of the components to write, from bit 0 up.
     pub mask: u8,
 }
 
-/// An instruction, in its fields.
+/// An instruction, as fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Instruction {
-    /// What it does.
+    /// The operation.
     pub op: Op,
-    /// On which condition.
+    /// The condition.
     pub condition: Condition,
-    /// The result is clamped to 0 to 1.
+    /// Whether the result is clamped to 0 to 1.
     pub saturates: bool,
-    /// What its operands are.
+    /// The type of its operands.
     pub kind: Type,
-    /// Where the result goes.
+    /// The destination.
     pub destination: Destination,
-    /// Its sources, each if it is used.
+    /// The sources; `None` if unused.
     pub sources: [Option<Source>; 3],
     /// Texture instructions: the sampler.
     pub sampler: u8,
-    /// Texture instructions: 1 to 4, a component of the address register is added to the sampler.
+    /// Texture instructions: 1 to 4 for the component of the address register that is added to the sampler.
     pub sampler_address: u8,
-    /// Texture instructions: which channel each component gets.
+    /// Texture instructions: the channel for each component.
     pub sampler_swizzle: u8,
-    /// Others: 1 toward zero, 2 to the nearest.
+    /// Other instructions: rounding: 1 toward zero, 2 to the nearest.
     pub rounding: u8,
-    /// Not texture instructions: bit 2 of the second word, which does not matter for full precision.
+    /// Other instructions: bit 2 of the second word, which has no effect with full precision.
     pub unpacked: bool,
-    /// Not texture instructions: bits 3 to 10 of the second word, which memory instructions use.
+    /// Other instructions: bits 3 to 10 of the second word, which memory instructions use.
     pub extra: u8,
-    /// Which of two threads of half precision it is for, a bit each.
+    /// Mask of the two half-precision threads that execute it.
     pub threads: u8,
-    /// The destination has half precision.
+    /// Whether the destination has half precision.
     pub is_half: bool,
-    /// Branches and calls: the instruction to go to, from the shader's first.
+    /// Branches and calls: number of the target instruction in the shader.
     pub target: u16,
 }
 
-/// Words that are no instruction.
+/// Words that are not an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
-    /// No operation has this number.
+    /// Unknown operation number.
     Op(u8),
-    /// The number of an extended operation.
+    /// Unknown extended operation number.
     Extended(u16),
-    /// No condition has this number.
+    /// Unknown condition number.
     Condition(u8),
-    /// No group of registers has this number.
+    /// Unknown register group.
     Group(u8),
-    /// An address mode above 4.
+    /// Address mode above 4.
     Address(u8),
 }
 
@@ -329,7 +329,7 @@ impl std::fmt::Display for Unknown {
     }
 }
 
-/// Where the fields of a source are: which word, and which bit of it.
+/// Positions of a source's fields: the word, and the bit in it.
 struct Place {
     used: (usize, u32),
     register: (usize, u32),
@@ -370,7 +370,7 @@ const PLACES: [Place; 3] = [
     },
 ];
 
-/// The register group of an extended operation's third source, and its address mode: an unsigned immediate.
+/// Register group and address mode of an extended operation's third source: an unsigned immediate.
 const EXTENDED: (u32, u32) = (7, 4);
 
 fn field(words: &[u32; WORDS], (word, low): (usize, u32), bits: u32) -> u32 {
@@ -405,11 +405,11 @@ fn source(words: &[u32; WORDS], place: &Place) -> Result<Option<Source>, Unknown
 }
 
 impl Instruction {
-    /// Takes the fields from the words. Sources that the operation does not use are left out.
+    /// Decodes an instruction. Sources that the operation does not use are ignored.
     ///
     /// # Errors
     ///
-    /// [`Unknown`]: a field has a number without a meaning.
+    /// [`Unknown`] if a field has an undefined value.
     pub fn decode(words: &[u32; WORDS]) -> Result<Self, Unknown> {
         let number = (words[0] & 63 | words[2] >> 16 << 6 & 64) as u8;
         let op = if number == op::EXTENDED {
@@ -464,7 +464,7 @@ impl Instruction {
         Ok(this)
     }
 
-    /// Its words.
+    /// Encodes the instruction.
     pub fn encode(&self) -> [u32; WORDS] {
         let number = u32::from(self.op.number());
         let row = Condition::ALL.iter().find(|row| row.0 == self.condition);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Words and text: vectors made by hand from the tables of fields, and everything there and back.
+//! Words and text: vectors made by hand from the field tables, and round trips of all operations.
 
 use super::*;
 
-/// Words, and the text that they mean.
+/// Words, and the corresponding text.
 const VECTORS: [([u32; 4], &str); 33] = [
     (
         [0x0781_1009, 0, 0, 0x2039_0008],
@@ -143,7 +143,7 @@ fn words_mean_their_text() {
     }
 }
 
-/// Each operation, with all the sources that it may have.
+/// Each operation with all its sources, required and optional.
 #[test]
 fn every_operation_goes_there_and_back() {
     for op in Op::ALL.iter().copied() {
@@ -190,7 +190,7 @@ fn every_operation_goes_there_and_back() {
         }
         let words = instruction.encode();
         assert_eq!(Instruction::decode(&words), Ok(instruction), "{op:?}");
-        // The text has no destination where there is none to write.
+        // The text has no destination if there is none.
         let text = instruction.to_string();
         assert_eq!(assemble_line(&text), Ok(instruction), "{text}");
     }

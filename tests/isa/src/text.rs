@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Assembler and disassembler. The text is that of Mesa's `etnaviv_disasm`: all three sources, `void` for one that is
-//! not used. The assembler also takes them without `void`, labels (`loop:`), and comments from `;` or `#` on.
+//! Assembler and disassembler. The syntax is that of Mesa's `etnaviv_disasm`, with all three sources, and `void` for
+//! unused ones. The assembler also accepts instructions without `void`, labels (`loop:`), and comments that start
+//! with `;` or `#`.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -129,7 +130,7 @@ impl fmt::Display for Instruction {
             }
         }
         match self.op {
-            // These write the address register: the mask is all that there is of a destination.
+            // These write the address register, so the mask is their whole destination.
             Op::Movar | Op::Movaf | Op::Movai if !self.destination.is_used => {
                 write!(f, " a0{}", mask(self.destination.mask))?;
             }
@@ -151,12 +152,12 @@ impl fmt::Display for Instruction {
     }
 }
 
-/// A text that is no instruction.
+/// Text that is not an instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// Its line, from 1 on.
+    /// Line number, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The error.
     pub detail: String,
 }
 
@@ -168,11 +169,11 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The words of a shader's text.
+/// Assembles a shader.
 ///
 /// # Errors
 ///
-/// The first line that is no instruction, or a label that is not there.
+/// The first line that is not an instruction, or an undefined label.
 pub fn assemble(text: &str) -> Result<Vec<u32>, Error> {
     let mut labels = HashMap::new();
     let mut lines = Vec::new();
@@ -195,11 +196,11 @@ pub fn assemble(text: &str) -> Result<Vec<u32>, Error> {
     Ok(words)
 }
 
-/// The instruction of one line.
+/// Assembles one line.
 ///
 /// # Errors
 ///
-/// What is wrong with it.
+/// A description of the error.
 pub fn assemble_line(text: &str) -> Result<Instruction, String> {
     parse(text, &|_| None)
 }
@@ -241,7 +242,7 @@ fn parse(text: &str, target: &dyn Fn(&str) -> Option<u16>) -> Result<Instruction
         let number = operand.parse().ok().or_else(|| target(operand));
         instruction.target = number.ok_or_else(|| format!("no label is called {operand}"))?;
     }
-    // The places that must be filled first; if there are more operands, those that may.
+    // The required sources first; if there are more operands, also the optional ones.
     let slots: Vec<usize> = match operands.len() {
         count if count == (0..3).filter(|slot| op.needs(*slot)).count() => {
             (0..3).filter(|slot| op.needs(*slot)).collect()
@@ -289,7 +290,7 @@ fn modifier(instruction: &mut Instruction, part: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Splits `t1[a.x].xy` into number, address mode, and what follows the dot.
+/// Splits `t1[a.x].xy` into number, address mode, and the part after the dot.
 fn register<'a>(text: &'a str, prefix: &str) -> Result<(u16, u8, Option<&'a str>), String> {
     let wrong = || format!("{text} is no register");
     let rest = text.strip_prefix(prefix).ok_or_else(wrong)?;

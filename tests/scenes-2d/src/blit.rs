@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Bit blits and stretch blits: what they look like, and how the engine is asked for them.
+//! Bit blits and stretch blits: their result, and their states and commands.
 
 use crate::all_states;
 use crate::colour::times;
@@ -13,67 +13,68 @@ use crate::Core;
 use crate::Go;
 use crate::Scene;
 
-/// Left, top, right, bottom; the last two are outside.
+/// Left, top, right, bottom. Right and bottom are outside.
 pub type Rectangle = [i32; 4];
 
-/// Where source pixels come from.
+/// The source of pixels.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// A surface.
     Surface(Surface),
-    /// Bytes and 256 colours: A8R8G8B8, on PE10 the destination's pixels.
+    /// Bytes and 256 colors: A8R8G8B8, or on PE10 pixels of the destination's format.
     Palette(Surface, Vec<u32>),
-    /// Bits, row by row, of the one rectangle from the command stream: colours of 0 and 1.
+    /// Bits from the command stream, row by row, for the single rectangle, and the colors of 0 and 1.
     Stream(Vec<bool>, [u32; 2]),
-    /// Bits in memory: the highest of a byte is the left one.
+    /// Bits in memory. The highest bit of a byte is the leftmost. Colors of 0 and 1.
     Bits(Surface, [u32; 2]),
     /// YUV.
     Video(Video),
 }
 
-/// Which source pixels are transparent.
+/// The condition for transparent source pixels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transparent {
     /// None.
     None,
-    /// Those whose bit in the mask (row by row of the one rectangle), or in the monochrome source, has this value.
+    /// Pixels whose bit has this value: in the mask (row by row of the single rectangle), or in the monochrome
+    /// source.
     Mask(Option<Vec<bool>>, bool),
-    /// Those between two, channel by channel.
+    /// Pixels between two colors, channel by channel.
     Key(u32, u32),
 }
 
 /// An 8 x 8 pattern.
 #[derive(Clone, Debug)]
 pub enum Pattern {
-    /// One colour.
+    /// One color.
     Solid(u32),
-    /// Row by row; colours of 0 and 1.
+    /// Bits, row by row, and the colors of 0 and 1.
     Bits(Vec<bool>, [u32; 2]),
     /// Pixels of the destination's format.
     Pixels(Surface),
 }
 
-/// Alpha blending: words as the states have them.
+/// Alpha blending, with words as in the states.
 #[derive(Clone, Copy, Debug)]
 pub struct Blend {
-    /// ALPHA_MODES but for PE10's bits.
+    /// ALPHA_MODES except PE10's bits.
     pub modes: u32,
-    /// Global colour and alpha of source and destination.
+    /// Global colors and alphas of source and destination.
     pub globals: [u32; 2],
-    /// The source's and the destination's colours are multiplied by their alpha.
+    /// Whether the colors of source and destination are multiplied by their alpha.
     pub multiply: [bool; 2],
-    /// The source's colours are multiplied by 0 nothing, 1 the global alpha, 2 the global colours. PE20 only.
+    /// Multiplies the source's colors by: 0 nothing, 1 the global alpha, 2 the global colors. PE20 only.
     pub global_multiply: u32,
 }
 
 /// A blit.
 #[derive(Clone, Debug)]
 pub struct Blit {
-    /// Where it is drawn.
+    /// The destination.
     pub target: Surface,
-    /// What is drawn.
+    /// The source.
     pub source: Source,
-    /// Source coordinates of the rectangle's corner; with `relative`, what is added to the destination's.
+    /// Source coordinates of the rectangle's corner. With `relative`, an offset to the destination's coordinates.
     pub origin: (i32, i32),
     /// See `origin`.
     pub relative: bool,
@@ -81,11 +82,11 @@ pub struct Blit {
     pub stretch: Option<(u32, u32)>,
     /// Horizontally and vertically.
     pub mirror: (bool, bool),
-    /// Mirrored by DE_ROT_ANGLE (1: source, 2: destination), else by DE_CONFIG (0).
+    /// Mirroring by DE_ROT_ANGLE (1: source, 2: destination) or by DE_CONFIG (0).
     pub mirror_by: u32,
-    /// What is drawn; one behind the other.
+    /// Rectangles, drawn in order.
     pub rectangles: Vec<Rectangle>,
-    /// Where is drawn.
+    /// Clipping rectangle.
     pub clip: Rectangle,
     /// Raster operations of opaque and of transparent pixels.
     pub rops: [u32; 2],
@@ -93,15 +94,15 @@ pub struct Blit {
     pub pattern: Pattern,
     /// Its origin.
     pub pattern_origin: (i32, i32),
-    /// Which of its pixels are opaque, row by row.
+    /// Mask of its opaque pixels, row by row.
     pub pattern_mask: Option<Vec<bool>>,
-    /// Which source pixels are transparent.
+    /// Condition for transparent source pixels.
     pub transparent: Transparent,
     /// Blending instead of raster operations.
     pub blend: Option<Blend>,
     /// PACK.
     pub pack: u32,
-    /// The colour of a source of alpha.
+    /// The color for an alpha-only source.
     pub fill: u32,
 }
 
@@ -111,7 +112,7 @@ const ARGB: Format = Format {
 };
 
 impl Blit {
-    /// The colour of a source pixel, the destination's pixel of it, and whether it is transparent.
+    /// The color of a source pixel, its value in the destination's format, and whether it is transparent.
     fn sample(&self, core: Core, index: usize, x: i32, y: i32) -> (Colour, u32, bool) {
         let to = self.target.format;
         let of_word = |word: u32| (Colour::of(word), to.pixel(Colour::of(word)));
@@ -236,7 +237,7 @@ impl Blit {
         Colour(result)
     }
 
-    /// The destination afterwards.
+    /// The destination after the blit.
     pub fn draw(&self, core: Core) -> Surface {
         let mut target = self.target.clone();
         let bits = 8 * target.format.bytes() as u32;
@@ -290,7 +291,7 @@ impl Blit {
         target
     }
 
-    /// The words of the bits that come from the command stream.
+    /// The words of bits in the command stream.
     fn stream(&self) -> Vec<u32> {
         let bits = match (&self.source, &self.transparent) {
             (Source::Stream(bits, _), _) => bits,
@@ -300,7 +301,7 @@ impl Blit {
         let [left, top, right, bottom] = self.rectangles[0];
         let (width, height) = (right - left, bottom - top);
         let (across, down) = [(8, 4), (16, 2), (32, 1), (32, 1)][self.pack as usize];
-        // The corners of the words, in their order.
+        // Corners in the order of the words.
         let mut corners = Vec::new();
         if self.pack == 3 {
             for y in 0..height {
@@ -332,7 +333,7 @@ impl Blit {
         words.collect()
     }
 
-    /// What the engine is asked for.
+    /// The scene with this blit's states and commands.
     pub fn scene(&self, core: Core) -> Scene {
         let mut states = all_states();
         let mut put = |state, value| set(&mut states, state, value);
@@ -353,7 +354,7 @@ impl Blit {
         let Format { code, swizzle } = target.format;
         put(0x1234, code | command << 12 | swizzle << 16);
         let mut angle = 0;
-        // PE10 has but 90 degrees, by another state.
+        // PE10 has only 90 degrees, by another state.
         match target.turn {
             4 if !core.pe20 => put(0x1230, 1 << 16 | target.width as u32),
             turn => {
@@ -537,7 +538,7 @@ impl Blit {
 }
 
 impl Default for Blit {
-    /// A copy of nothing to nothing.
+    /// An empty blit.
     fn default() -> Self {
         let nothing = Surface {
             format: ARGB,

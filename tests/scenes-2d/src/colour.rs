@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Pixel formats, letter by letter.
+//! Pixel formats, channel by channel.
 
 /// Alpha, red, green, blue; 8 bits each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Colour(pub [u32; 4]);
 
 impl Colour {
-    /// Of a word A8R8G8B8.
+    /// From an A8R8G8B8 word.
     pub fn of(word: u32) -> Self {
         Self([word >> 24, word >> 16 & 255, word >> 8 & 255, word & 255])
     }
 }
 
-/// Of two fractions of 255, the product, rounded to the nearest.
+/// Product of two fractions of 255, rounded to the nearest value.
 pub fn times(a: u32, b: u32) -> u32 {
     (a * b + 127) / 255
 }
@@ -27,7 +27,7 @@ pub struct Format {
 }
 
 impl Format {
-    /// Its channels from the highest bits down: letter and bits.
+    /// Its channels from the highest bit down: letter and number of bits.
     fn channels(self) -> Vec<(char, u32)> {
         let name = match self.code {
             0 => "X4R4G4B4",
@@ -56,13 +56,13 @@ impl Format {
             .collect()
     }
 
-    /// Bytes of a pixel.
+    /// Bytes per pixel.
     pub fn bytes(self) -> usize {
         let bits: u32 = self.channels().iter().map(|part| part.1).sum();
         bits as usize / 8
     }
 
-    /// The bits of each channel.
+    /// Each channel with its bits.
     pub fn split(self, pixel: u32) -> Vec<(char, u32, u32)> {
         let mut rest = pixel;
         let mut parts = Vec::new();
@@ -78,13 +78,14 @@ impl Format {
         parts
     }
 
-    /// The colour of a pixel: bits are repeated to eight, what has no alpha is opaque, what has no colour black.
+    /// The color of a pixel. Bits are repeated to fill eight; missing alpha is opaque, missing color channels are
+    /// black.
     pub fn colour(self, pixel: u32) -> Colour {
         let mut colour = [255, 0, 0, 0];
         for (letter, bits, value) in self.split(pixel) {
             let mut wide = 0;
             for bit in 0..8 {
-                // From the highest bit of the channel on, again and again.
+                // Repeats the channel's bits from the highest bit on.
                 let from = bits - 1 - bit % bits;
                 wide = wide << 1 | (value >> from & 1);
             }
@@ -96,7 +97,7 @@ impl Format {
         Colour(colour)
     }
 
-    /// The pixel of a colour: low bits are dropped; bits that mean nothing are alpha's.
+    /// The pixel of a color. Low bits are dropped; unused bits get alpha.
     pub fn pixel(self, colour: Colour) -> u32 {
         let mut pixel = 0;
         for (letter, bits) in self.channels() {
@@ -106,7 +107,7 @@ impl Format {
         pixel
     }
 
-    /// A pixel of this format as one of another; between equal formats nothing is lost.
+    /// Converts a pixel to another format. Equal formats lose nothing.
     pub fn convert(self, pixel: u32, to: Format) -> u32 {
         if self.code != to.code {
             return to.pixel(self.colour(pixel));

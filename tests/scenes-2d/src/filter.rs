@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Filter blits: what they look like, and how the engine is asked for them.
+//! Filter blits: their result, and their states.
 
 use crate::all_states;
 use crate::colour::Colour;
@@ -11,19 +11,19 @@ use crate::Core;
 use crate::Go;
 use crate::Scene;
 
-/// What is filtered.
+/// The source.
 #[derive(Clone, Debug)]
 pub enum Picture {
-    /// Colours.
+    /// RGB.
     Surface(Surface),
     /// YUV.
     Video(Video),
 }
 
-/// What is drawn to.
+/// The destination.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// Colours.
+    /// RGB.
     Surface(Surface),
     /// YUY2.
     Video(Video),
@@ -32,19 +32,19 @@ pub enum Target {
 /// One pass.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    /// What is filtered.
+    /// The source.
     pub source: Picture,
-    /// What is drawn to.
+    /// The destination.
     pub target: Target,
-    /// The pass scales vertically.
+    /// Whether the pass scales vertically.
     pub vertical: bool,
-    /// 15.16: of the pass, and of the other direction, which does not count.
+    /// 15.16: the factor of the pass, and that of the other direction, which has no effect.
     pub factors: [u32; 2],
-    /// 16.16, x and y.
+    /// Source position, x and y, in 16.16.
     pub origin: [i32; 2],
-    /// What may be read: left, top, right, bottom.
+    /// Readable area: left, top, right, bottom.
     pub image: [i32; 4],
-    /// What is drawn.
+    /// Destination area.
     pub window: [i32; 4],
     /// 17 rows of 9 coefficients, 1.14.
     pub kernel: Vec<[i32; 9]>,
@@ -63,7 +63,7 @@ impl Filter {
         }
     }
 
-    /// All 32 rows: behind the one in the middle they are mirrored.
+    /// All 32 rows. The rows after the middle are mirrored.
     fn rows(&self) -> Vec<[i32; 9]> {
         let mut rows = self.kernel.clone();
         for row in 17..32 {
@@ -74,7 +74,7 @@ impl Filter {
         rows
     }
 
-    /// The destination afterwards.
+    /// The destination after the pass.
     pub fn draw(&self) -> Target {
         let rows = self.rows();
         let mut target = self.target.clone();
@@ -120,7 +120,7 @@ impl Filter {
         target
     }
 
-    /// What the engine is asked for.
+    /// The scene with this pass's states.
     pub fn scene(&self, core: Core) -> Scene {
         let mut states = all_states();
         let mut put = |state, value| set(&mut states, state, value);
@@ -190,7 +190,7 @@ impl Filter {
         for (place, two) in (0..).zip(values.chunks(2)) {
             put(0x1800 + 4 * place, two[0] | two[1] << 16);
         }
-        // This starts it.
+        // This state starts the pass.
         states.push((0x1294, u32::from(self.vertical)));
         let source = match &self.source {
             Picture::Surface(surface) => format!("{:?}", surface.format),

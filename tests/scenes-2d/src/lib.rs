@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Random scenes for the 2D engine, and what they must look like.
+//! Random scenes for the 2D engine, and the expected results.
 //!
-//! A scene is made as a description ([`blit::Blit`], [`filter::Filter`]). One part of this crate draws it, a pixel at
-//! a time and as plainly as can be; another writes the states and words that ask the engine for it. Neither knows the
-//! GPU model: its unit tests draw these scenes on plain memory, and `draw-2d` draws them through the driver.
+//! A scene starts as a description ([`blit::Blit`], [`filter::Filter`]). One part of this crate draws it in software,
+//! pixel by pixel and as simply as possible. Another part generates the states and words for the engine. Neither uses
+//! code of the GPU model: the model's unit tests draw these scenes in plain memory, and `draw-2d` draws them through
+//! the driver.
 //!
-//! States are named by their byte address in the register database (rnndb, state_2d.xml).
+//! States are identified by their byte address in the register database (rnndb, state_2d.xml).
 
 pub mod blit;
 pub mod colour;
@@ -14,17 +15,17 @@ pub mod make;
 pub mod resolve_formats;
 pub mod surface;
 
-/// Numbers that look random: xorshift.
+/// Pseudorandom numbers: xorshift.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The same seed gives the same numbers.
+    /// Equal seeds give equal numbers.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// 32 bits.
+    /// A random word of 32 bits.
     pub fn word(&mut self) -> u32 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -32,33 +33,33 @@ impl Random {
         (self.0 >> 24) as u32
     }
 
-    /// Less than `limit`, which is not 0.
+    /// A number below `limit`, which must not be 0.
     pub fn below(&mut self, limit: u32) -> u32 {
         self.word() % limit
     }
 
-    /// `first` to `last`, both included.
+    /// A number from `first` to `last`, both included.
     pub fn between(&mut self, first: i32, last: i32) -> i32 {
         first + self.below((last - first + 1) as u32) as i32
     }
 
-    /// In one of so many cases.
+    /// True in one of `cases` cases, on average.
     pub fn one_in(&mut self, cases: u32) -> bool {
         self.below(cases) == 0
     }
 
-    /// One of them.
+    /// A random element.
     pub fn pick<T: Copy>(&mut self, list: &[T]) -> T {
         list[self.below(list.len() as u32) as usize]
     }
 
-    /// So many bytes.
+    /// `count` random bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count).map(|_| self.word() as u8).collect()
     }
 }
 
-/// What the 2D engine of a core has: names are those of its feature bits.
+/// Features of a core's 2D engine, by the names of their feature bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Core {
     /// 2DPE20.
@@ -74,7 +75,7 @@ pub struct Core {
 }
 
 impl Core {
-    /// By minor features 0, 1 and 2.
+    /// The features in minor feature words 0, 1 and 2.
     pub fn of(minor: [u32; 3]) -> Self {
         Self {
             pe20: minor[0] & (1 << 7) != 0,
@@ -91,32 +92,32 @@ impl Core {
 pub enum Kind {
     /// Stretch blits.
     Stretch,
-    /// One bit a pixel, from the command stream or from memory.
+    /// Monochrome sources, from the command stream or from memory.
     Monochrome,
-    /// Colours from memory, a mask from the command stream.
+    /// Color sources from memory, with a mask from the command stream.
     Masked,
-    /// 8 bits a pixel, with a palette.
+    /// Sources with a palette, 8 bits per pixel.
     Palette,
-    /// Patterns of one colour, of bits, of pixels; raster operations.
+    /// Patterns (one color, monochrome, or pixels) and raster operations.
     Pattern,
     /// Alpha blending.
     Blend,
     /// Rotation and mirroring.
     Turn,
-    /// From each format and channel order to each.
+    /// From each format and channel order to each other.
     Formats,
-    /// A transparent colour.
+    /// A transparent color.
     Key,
     /// Filter blits from RGB.
     Filter,
     /// Filter blits from YUV.
     Video,
-    /// Blits from YUV, on cores that have them.
+    /// Blits from YUV, on cores with this feature.
     YuvBlit,
 }
 
 impl Kind {
-    /// All.
+    /// All kinds.
     pub const ALL: [Kind; 12] = [
         Kind::Stretch,
         Kind::Monochrome,
@@ -132,47 +133,47 @@ impl Kind {
         Kind::YuvBlit,
     ];
 
-    /// Whether a core has it.
+    /// Whether a core has this feature.
     pub fn is_on(self, core: Core) -> bool {
         self != Kind::YuvBlit || core.yuv_blit
     }
 }
 
-/// Memory that a scene needs.
+/// A buffer of a scene.
 #[derive(Clone, Debug)]
 pub struct Buffer {
-    /// The state that takes its address.
+    /// The state for its address.
     pub state: u32,
-    /// What is in it before.
+    /// Initial contents.
     pub bytes: Vec<u8>,
 }
 
-/// What starts the engine.
+/// The command that starts the engine.
 #[derive(Clone, Debug)]
 pub enum Go {
-    /// DRAW_2D: words of the rectangles, two each, and data that follow them.
+    /// DRAW_2D: two words per rectangle, and data after the rectangles.
     Rectangles(Vec<u32>, Vec<u32>),
-    /// The last of the states starts a filter blit.
+    /// The last state starts a filter blit.
     State,
 }
 
 /// A scene for the engine.
 #[derive(Clone, Debug)]
 pub struct Scene {
-    /// Memory; the first is drawn to.
+    /// Buffers; the first one is the destination.
     pub buffers: Vec<Buffer>,
-    /// States and their values, to be loaded after the addresses.
+    /// States and values, loaded after the addresses.
     pub states: Vec<(u32, u32)>,
-    /// What starts it.
+    /// The command that starts the engine.
     pub go: Go,
-    /// The first buffer afterwards.
+    /// Expected contents of the first buffer.
     pub wanted: Vec<u8>,
-    /// What it is, for who sees it fail.
+    /// Description for failure messages.
     pub text: String,
 }
 
 impl Scene {
-    /// A random scene; `seed` tells them apart.
+    /// A random scene. `seed` selects it.
     pub fn new(kind: Kind, core: Core, seed: u64) -> Self {
         let random = &mut Random::new(seed << 8 | kind as u64);
         match kind {
@@ -181,19 +182,19 @@ impl Scene {
         }
     }
 
-    /// The first byte that is not as wanted: its place, what it is and what it should be.
+    /// Offset, actual value, and expected value of the first wrong byte.
     pub fn differs(&self, found: &[u8]) -> Option<(usize, u8, u8)> {
         let place = found.iter().zip(&self.wanted).position(|(a, b)| a != b)?;
         Some((place, found[place], self.wanted[place]))
     }
 }
 
-/// All states of the engine that a draw looks at, but addresses and tables: each scene loads each of them.
+/// All states that affect a draw except addresses and tables. Each scene loads each of them.
 fn all_states() -> Vec<(u32, u32)> {
     let addresses = [
         0x1200, 0x1228, 0x1238, 0x1284, 0x128c, 0x1294, 0x1304, 0x1310, 0x1318,
     ];
-    // The database has no name for these.
+    // These have no name in the database.
     let gaps = [0x1258, 0x1324];
     (0x1200..0x132c)
         .step_by(4)
@@ -206,7 +207,7 @@ fn all_states() -> Vec<(u32, u32)> {
         .collect()
 }
 
-/// Puts a value in the place of the one that a state has.
+/// Replaces the value of a state.
 fn set(states: &mut Vec<(u32, u32)>, state: u32, value: u32) {
     match states.iter_mut().find(|entry| entry.0 == state) {
         Some(entry) => entry.1 = value,

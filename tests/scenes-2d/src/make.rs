@@ -16,7 +16,7 @@ use crate::Core;
 use crate::Kind;
 use crate::Random;
 
-/// Formats of surfaces, DE_FORMAT; 32 bits oftener.
+/// A random surface format (DE_FORMAT). 32 bits are more frequent.
 fn format(random: &mut Random, core: Core, is_target: bool) -> Format {
     let mut codes = vec![0, 1, 2, 3, 4, 5, 6, 5, 6];
     if core.pe20 && (core.a8_target || !is_target) {
@@ -41,7 +41,7 @@ fn bits(random: &mut Random, count: i32) -> Vec<bool> {
     (0..count).map(|_| random.one_in(2)).collect()
 }
 
-/// A blit of this kind.
+/// A random blit of this kind.
 pub fn blit(random: &mut Random, core: Core, kind: Kind) -> Blit {
     let mut blit = Blit {
         target: surface(random, core, true),
@@ -114,7 +114,7 @@ pub fn blit(random: &mut Random, core: Core, kind: Kind) -> Blit {
         true => random.word(),
         false => 0,
     };
-    // A relative origin, where all of it can be read.
+    // A relative origin, if all source pixels are then readable.
     if matches!(kind, Kind::Formats | Kind::Turn) && random.one_in(4) {
         let space = (width - target_width, height - target_height);
         if space.0 >= 0 && space.1 >= 0 {
@@ -145,11 +145,11 @@ pub fn blit(random: &mut Random, core: Core, kind: Kind) -> Blit {
             blit.source = if from_stream {
                 Source::Stream(bits(random, area), colours)
             } else {
-                // Bytes, each of eight pixels.
+                // Each byte has eight pixels.
                 let bytes = random_bytes(random, width, height);
                 Source::Bits(bytes, colours)
             };
-            // The mask of a monochrome source is in the source.
+            // A monochrome source contains its own mask.
             return blit;
         }
         Kind::Masked => {
@@ -194,17 +194,17 @@ pub fn blit(random: &mut Random, core: Core, kind: Kind) -> Blit {
                     false => 0,
                 },
             });
-            // The global colour is the one that alpha is given, too.
+            // The fill color of an alpha-only source is also the global color.
             if let Some(blend) = blit.blend.filter(|_| core.pe20) {
                 blit.fill = blend.globals[0];
             }
         }
         Kind::Key => {
-            // One that is there.
+            // A color that exists in the source.
             let (x, y) = (random.between(0, width - 1), random.between(0, height - 1));
             let pixel = source.get(x, y);
             let last = match core.pe20 && random.one_in(2) {
-                // Some bits more, here and there.
+                // Sets some additional random bits.
                 true => pixel | random.word() & (u32::MAX >> (32 - 8 * source.format.bytes())),
                 false => pixel,
             };
@@ -232,10 +232,10 @@ fn patterned(random: &mut Random, core: Core, blit: &mut Blit) {
     blit.pattern = match random.below(3) {
         0 => Pattern::Solid(first),
         1 => Pattern::Bits(bits(random, 64), [first, second]),
-        // The field of a pattern's format is too short for A8.
+        // The pattern's format field is too short for A8.
         _ if format.code == 16 => Pattern::Solid(second),
         _ => {
-            // Without gaps.
+            // Without gaps between rows.
             let mut surface = Surface::random(random, format, 8, 8);
             surface.stride = 8 * format.bytes();
             surface.bytes = random.bytes(64 * format.bytes());
@@ -244,7 +244,7 @@ fn patterned(random: &mut Random, core: Core, blit: &mut Blit) {
     };
     blit.pattern_origin = (random.between(0, 7), random.between(0, 7));
     blit.rops = [random.below(256), random.below(256)];
-    // A mask counts for operations with the pattern.
+    // A mask affects only operations that use the pattern.
     let wants = |rop: u32| (rop ^ rop >> 4) & 15 != 0;
     if core.pe20 && random.one_in(2) && blit.rops.iter().any(|rop| wants(*rop)) {
         blit.pattern_mask = Some(bits(random, 64));
@@ -258,7 +258,7 @@ fn random_video(core: Core, random: &mut Random) -> u32 {
     }
 }
 
-/// A surface of bytes.
+/// A surface of random bytes.
 fn random_bytes(random: &mut Random, width: i32, height: i32) -> Surface {
     let format = Format {
         code: 16,
@@ -267,7 +267,7 @@ fn random_bytes(random: &mut Random, width: i32, height: i32) -> Surface {
     Surface::random(random, format, width, height)
 }
 
-/// A filter blit of this kind.
+/// A random filter blit of this kind.
 pub fn filter(random: &mut Random, core: Core, kind: Kind) -> Filter {
     let (width, height) = (2 * random.between(6, 14), 2 * random.between(5, 12));
     let source = match kind {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The pixel formats of the resolve engine (RS), written down here and not asked of the model.
+//! The pixel formats of the resolve engine (RS), written independently of the model.
 
-/// A format: its code in RS_CONFIG, and where its channels are.
+/// A format: its code in RS_CONFIG and the positions of its channels.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
     /// Its name in rnndb.
     pub name: &'static str,
     /// Its code.
     pub code: u32,
-    /// Bytes of a pixel.
+    /// Bytes per pixel.
     pub bytes: u32,
-    /// First bit and bits of alpha, red, green and blue.
+    /// First bit and number of bits of alpha, red, green and blue.
     channels: [(u32, u32); 4],
 }
 
-/// Those that are tested.
+/// The tested formats.
 pub const FORMATS: [Format; 4] = [
     Format {
         name: "A4R4G4B4",
@@ -43,7 +43,7 @@ pub const FORMATS: [Format; 4] = [
 ];
 
 impl Format {
-    /// The pixel that begins in `memory`, as it is there.
+    /// Reads the pixel at the start of `memory`, unconverted.
     pub fn load(&self, memory: &[u8]) -> u32 {
         let bytes = memory[..self.bytes as usize].iter().rev();
         bytes.fold(0, |word, byte| word << 8 | u32::from(*byte))
@@ -55,7 +55,7 @@ impl Format {
         memory[..bytes].copy_from_slice(&pixel.to_le_bytes()[..bytes]);
     }
 
-    /// Alpha, red, green and blue, of 255: high bits are repeated, and what is not there is opaque.
+    /// Alpha, red, green and blue, each of 255. High bits are repeated; a missing alpha is opaque.
     pub fn widen(&self, pixel: u32) -> [u32; 4] {
         self.channels.map(|(first, bits)| {
             let value = pixel >> first & ((1 << bits) - 1);
@@ -70,7 +70,7 @@ impl Format {
         })
     }
 
-    /// The pixel of such channels: low bits are dropped.
+    /// The pixel of these channels; low bits are dropped.
     pub fn narrow(&self, channels: [u32; 4]) -> u32 {
         let each = self.channels.iter().zip(channels);
         each.fold(0, |pixel, ((first, bits), value)| match bits {
@@ -79,7 +79,8 @@ impl Format {
         })
     }
 
-    /// The same, dithered: of a step, `threshold` is added before the rest is dropped. For channels of fewer than 8 bits.
+    /// The same with dithering: `threshold`, a fraction of a step, is added before the rest is dropped. For channels
+    /// with fewer than 8 bits.
     pub fn dither(&self, channels: [u32; 4], threshold: f64) -> u32 {
         let each = self.channels.iter().zip(channels);
         each.fold(0, |pixel, ((first, bits), value)| {
@@ -93,7 +94,7 @@ impl Format {
 mod tests {
     use super::FORMATS;
 
-    /// The table itself, by pixels that were worked out on paper.
+    /// Checks the table with pixels computed by hand.
     #[test]
     fn formats_by_hand_are_right() {
         let [argb4444, argb1555, rgb565, argb8888] = FORMATS;
@@ -106,7 +107,7 @@ mod tests {
         assert_eq!(argb1555.narrow(pixel), 0xd73d);
         assert_eq!(rgb565.narrow(pixel), 0xae7d);
         assert_eq!(argb8888.narrow(pixel), 0x80ab_cdef);
-        // Of 31 steps red has 20.8 and blue 29.05; of 63 green has 50.6.
+        // Red is 20.8 and blue 29.05 of 31 steps; green is 50.6 of 63.
         assert_eq!(rgb565.dither(pixel, 0.1), 20 << 11 | 50 << 5 | 29);
         assert_eq!(rgb565.dither(pixel, 0.5), 21 << 11 | 51 << 5 | 29);
         assert_eq!(rgb565.load(&[0x34, 0x12, 0xff]), 0x1234);

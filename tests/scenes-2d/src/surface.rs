@@ -4,25 +4,25 @@
 use crate::colour::Format;
 use crate::Random;
 
-/// A surface with what is in it.
+/// A surface with its contents.
 #[derive(Clone, Debug)]
 pub struct Surface {
-    /// What its pixels are.
+    /// Pixel format.
     pub format: Format,
-    /// Pixels in a row, as it lies in memory.
+    /// Pixels per row in memory.
     pub width: i32,
     /// Rows.
     pub height: i32,
-    /// Bytes from a row to the next.
+    /// Bytes from one row to the next.
     pub stride: usize,
-    /// Memory.
+    /// Contents.
     pub bytes: Vec<u8>,
-    /// DE_ROT_MODE: how coordinates lie on it.
+    /// DE_ROT_MODE: the orientation of coordinates.
     pub turn: u32,
 }
 
 impl Surface {
-    /// Of random pixels.
+    /// A surface with random pixels.
     pub fn random(random: &mut Random, format: Format, width: i32, height: i32) -> Self {
         let row = (width as usize * format.bytes()).next_multiple_of(16);
         let stride = row + 16 * random.below(3) as usize;
@@ -36,7 +36,7 @@ impl Surface {
         }
     }
 
-    /// Width and height as coordinates see them.
+    /// Width and height in rotated coordinates.
     pub fn extent(&self) -> (i32, i32) {
         match self.turn {
             4 | 6 => (self.height, self.width),
@@ -59,7 +59,7 @@ impl Surface {
         row as usize * self.stride + column as usize * self.format.bytes()
     }
 
-    /// A pixel.
+    /// Reads a pixel.
     pub fn get(&self, x: i32, y: i32) -> u32 {
         let place = self.place(x, y);
         let bytes = &self.bytes[place..place + self.format.bytes()];
@@ -69,7 +69,7 @@ impl Surface {
             .fold(0, |word, byte| word << 8 | u32::from(*byte))
     }
 
-    /// Sets a pixel.
+    /// Writes a pixel.
     pub fn put(&mut self, x: i32, y: i32, pixel: u32) {
         let place = self.place(x, y);
         let count = self.format.bytes();
@@ -77,27 +77,27 @@ impl Surface {
     }
 }
 
-/// A picture in YUV.
+/// A YUV picture.
 #[derive(Clone, Debug)]
 pub struct Video {
     /// DE_FORMAT.
     pub code: u32,
-    /// Pixels in a row; even.
+    /// Pixels per row; even.
     pub width: i32,
     /// Rows; even.
     pub height: i32,
-    /// Up to three planes: stride and memory.
+    /// Up to three planes, each with stride and contents.
     pub planes: Vec<(usize, Vec<u8>)>,
-    /// U and V are swapped.
+    /// Whether U and V are swapped.
     pub swapped: bool,
     /// BT.709 instead of BT.601.
     pub bt709: bool,
 }
 
 impl Video {
-    /// Of random values.
+    /// A picture with random values.
     pub fn random(random: &mut Random, code: u32, width: i32, height: i32) -> Self {
-        // Bytes of a row, and rows, for each plane.
+        // For each plane: bytes per row, and rows.
         let (columns, rows) = (width as usize, height as usize);
         let shape = match code {
             7 | 8 => vec![(2 * columns, rows)],
@@ -167,7 +167,7 @@ impl Video {
         }
     }
 
-    /// Alpha, red, green, blue of Y, U and V.
+    /// Alpha, red, green and blue for Y, U and V.
     pub fn colour(&self, [y, u, v]: [u32; 3]) -> crate::colour::Colour {
         let a = y as i32 - 16;
         let b = u as i32 - 128;
@@ -188,7 +188,7 @@ impl Video {
         crate::colour::Colour([255, clip(red), clip(green), clip(blue)])
     }
 
-    /// PE_CONTROL.
+    /// The value of PE_CONTROL.
     pub fn control(&self) -> u32 {
         u32::from(self.bt709) | u32::from(self.swapped) << 4
     }

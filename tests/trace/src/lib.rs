@@ -1,154 +1,154 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The driver's trace events, out of the text that the kernel shows in `/sys/kernel/tracing/trace`, or that
-//! `trace-cmd report` prints. What they mean: `Documentation/admin-guide.md`.
+//! Parser for the driver's trace events, in the text of `/sys/kernel/tracing/trace` or of `trace-cmd report`.
+//! `Documentation/admin-guide.md` explains the events.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// A line of a trace that is the driver's.
+/// A trace line of the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// When, in nanoseconds of the trace's clock.
+    /// Time in nanoseconds of the trace's clock.
     pub time: u64,
-    /// The name of the thread that it was recorded in. A program chooses it: it may hold anything.
+    /// Name of the thread that recorded it. A program chooses this name, so it may contain anything.
     pub task: String,
-    /// The number of that thread.
+    /// Id of that thread.
     pub thread: i32,
-    /// What.
+    /// The event.
     pub event: Event,
 }
 
-/// A job: its core's place, and its number there.
+/// A job: the index of its core, and its number there.
 pub type Job = (u32, u64);
 
-/// What has happened.
+/// An event of the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A job has got its place in a core's queue.
+    /// A job was added to a core's queue.
     Submit(Submit),
-    /// It begins.
+    /// A job started.
     Begin(Job),
-    /// It has ended.
+    /// A job ended.
     End(Job, Outcome),
-    /// A thread begins to wait.
+    /// A thread started to wait.
     WaitBegin {
-        /// What for.
+        /// The object that it waits for.
         wait: Wait,
-        /// In milliseconds; -1: for ever.
+        /// Time limit in milliseconds; -1 means none.
         timeout: i32,
     },
-    /// It waits no longer.
+    /// A thread stopped waiting.
     WaitEnd {
-        /// What for.
+        /// The object that it waited for.
         wait: Wait,
-        /// 0, or the interface's status.
+        /// 0, or a status of the interface.
         result: i32,
     },
-    /// Memory is mapped for the GPU.
+    /// Memory was mapped for the GPU.
     Map(Mapping),
-    /// A mapping has ended.
+    /// A mapping was removed.
     Unmap(Mapping),
-    /// A core does not get on.
+    /// A core hangs.
     Hang {
         /// Its oldest job.
         job: Job,
-        /// Who pays for it; 0: nobody.
+        /// The guilty process; 0 means none.
         guilty: i32,
     },
-    /// It was reset.
+    /// A core was reset.
     Reset {
         /// The core.
         core: u32,
-        /// At which try it came back.
+        /// Number of attempts.
         tries: u32,
-        /// Whether it goes on.
+        /// Whether the core works again.
         ok: bool,
     },
     /// A core was switched on or off.
     Power {
         /// The core.
         core: u32,
-        /// Which of the two.
+        /// Whether it was switched on.
         on: bool,
-        /// Why: `use`, `suspend`, `recovery`, `given-up`.
+        /// The reason: `use`, `suspend`, `recovery`, `given-up`.
         why: String,
-        /// 64ths of its clock.
+        /// The clock rate in 64ths.
         speed: u32,
     },
-    /// A core runs at another speed.
+    /// A core's speed changed.
     Speed {
         /// The core.
         core: u32,
-        /// 64ths of its clock.
+        /// The clock rate in 64ths.
         speed: u32,
     },
 }
 
-/// A job that was submitted.
+/// A submitted job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submit {
-    /// Which.
+    /// The job.
     pub job: Job,
-    /// By whom; 0: the driver.
+    /// The process that submitted it; 0 means the driver.
     pub process: i32,
-    /// Its context; 0: none.
+    /// Its context; 0 means none.
     pub context: u64,
     /// Its pipes: `none`, `3d`, `2d`, `3d+2d`, `vg`.
     pub pipe: String,
-    /// How many words of the process's it has.
+    /// Number of command words from the process.
     pub words: u32,
     /// Its event id.
     pub event_id: u32,
 }
 
-/// How a job has ended.
+/// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The GPU has done it.
+    /// The GPU completed it.
     Done,
-    /// It will not be done any more.
+    /// It was dropped.
     Dropped,
-    /// Its place was given back.
+    /// Its place was released before it was submitted.
     NeverRun,
 }
 
-/// What a thread of a process's waits for.
+/// The object of a thread's wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wait {
-    /// Whose.
+    /// The process.
     pub process: i32,
     /// `signal`, `job`, `place` or `fence`.
     pub what: String,
-    /// Which signal, job or descriptor.
+    /// The number of the signal, job, or descriptor.
     pub object: u64,
-    /// Of which core.
+    /// The core, if there is one.
     pub core: Option<u32>,
 }
 
-/// Memory that is mapped for the GPU.
+/// Memory mapped for the GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
-    /// Who has it mapped.
+    /// The process with the mapping.
     pub process: i32,
     /// GPU address.
     pub address: u32,
-    /// How many bytes.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
 /// A trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// The driver's events, by time.
+    /// The driver's events, in time order.
     pub records: Vec<Record>,
-    /// How many events were lost, as far as the text says so.
+    /// Number of lost events, if the text states it.
     pub lost: u64,
-    /// Lines that look like the driver's events but cannot be read.
+    /// Lines that look like the driver's events but cannot be parsed.
     pub strange: Vec<String>,
 }
 
 impl Trace {
-    /// Reads a trace. Lines that are not the driver's are passed over.
+    /// Parses a trace. Other lines are skipped.
     pub fn parse(text: &str) -> Trace {
         let mut trace = Trace::default();
         for line in text.lines() {
@@ -161,16 +161,16 @@ impl Trace {
                 }
             }
         }
-        // Processors' buffers are merged by time; what is equal stays as it was.
+        // The processors' buffers are merged by time. The sort is stable.
         trace.records.sort_by_key(|record| record.time);
         trace
     }
 }
 
-/// What stands in front of the names of the driver's events.
+/// Text before the names of the driver's events.
 const PREFIX: &str = ": galcore_";
 
-/// `CPU:0 [LOST 12 EVENTS]` and `# entries-in-buffer/entries-written: 200/212   #P:2`.
+/// Parses `CPU:0 [LOST 12 EVENTS]` and `# entries-in-buffer/entries-written: 200/212   #P:2`.
 fn lost(line: &str) -> Option<u64> {
     if let Some((_, rest)) = line.split_once("[LOST ") {
         return rest.split_once(" EVENTS]")?.0.trim().parse().ok();
@@ -181,8 +181,8 @@ fn lost(line: &str) -> Option<u64> {
     Some(written.saturating_sub(kept))
 }
 
-/// What is in front of an event's name, the name, and the fields. A thread's name may look like an event; fields hold
-/// numbers and fixed words only, so the last is the one.
+/// Splits a line into the text before the event's name, the name, and the fields. A thread's name may look like an
+/// event, but fields contain only numbers and fixed words, so the last match is the event.
 fn split(line: &str) -> Option<(&str, &str, &str)> {
     let at = line.rfind(PREFIX)?;
     let (name, fields) = line[at + PREFIX.len()..].split_once(':')?;
@@ -200,7 +200,7 @@ fn record(head: &str, name: &str, fields: &str) -> Option<Record> {
     })
 }
 
-/// `   galcore-demo-123   (  123) [001] d..2.   12.345678`: the thread's name and number, and the time.
+/// Parses `   galcore-demo-123   (  123) [001] d..2.   12.345678`: the thread's name and id, and the time.
 fn origin(head: &str) -> Option<(String, i32, u64)> {
     let head = head.trim();
     let (rest, time) = head.rsplit_once(char::is_whitespace)?;
@@ -208,14 +208,14 @@ fn origin(head: &str) -> Option<(String, i32, u64)> {
     let bracket = rest.rfind(" [")?;
     let mut who = rest[..bracket].trim_end();
     if who.ends_with(')') {
-        // The process, with the option record-tgid.
+        // The process id, with the option record-tgid.
         who = who[..who.rfind('(')?].trim_end();
     }
     let (task, thread) = who.rsplit_once('-')?;
     Some((task.trim().to_string(), thread.parse().ok()?, time))
 }
 
-/// Seconds, with a fraction of any length.
+/// Parses seconds with a fraction of any length.
 fn nanoseconds(time: &str) -> Option<u64> {
     let (seconds, fraction) = time.split_once('.')?;
     if fraction.is_empty() || fraction.len() > 9 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
@@ -228,7 +228,7 @@ fn nanoseconds(time: &str) -> Option<u64> {
         .checked_add(fraction.parse::<u64>().ok()? * scale)
 }
 
-/// The fields of an event, by name.
+/// The fields of an event by name.
 struct Fields<'a>(BTreeMap<&'a str, &'a str>);
 
 impl<'a> Fields<'a> {
@@ -394,7 +394,7 @@ mod tests {
         assert_eq!(record.thread, 33);
         assert_eq!(record.event, Event::Begin((1, 2)));
         assert!(record.task.starts_with("x [0] 1.0: galcore_begin"));
-        // One that is nothing but that does not pass for an event.
+        // A line that only contains such text is not an event.
         let line = " : galcore_begin: core=9-33 [001] .....  3.000001: sched_wakeup: pid=4";
         let trace = Trace::parse(line);
         assert!(trace.records.is_empty());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Everything that the report of a fault needs, as one text: see Documentation/troubleshooting.md.
+//! Collects all data for a bug report in one text: see Documentation/troubleshooting.md.
 
 use std::fmt;
 use std::fs;
@@ -11,7 +11,7 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Files that the driver has, below the root.
+/// Files of the driver, relative to the root.
 const FILES: [&str; 8] = [
     "proc/driver/gc",
     "sys/kernel/debug/galcore/interface",
@@ -23,22 +23,22 @@ const FILES: [&str; 8] = [
     "etc/modprobe.d/galcore.conf",
 ];
 
-/// The parameters that the module runs with.
+/// Folder of the running module's parameters.
 const PARAMETERS: &str = "sys/module/galcore/parameters";
 
 /// The kernel log.
 const LOG: &str = "dev/kmsg";
 
-/// Bytes that are taken of a file.
+/// Maximum bytes read from a file.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Reads of the kernel log: more than any kernel keeps.
+/// Maximum number of records read from the kernel log: more than any kernel keeps.
 const MOST_RECORDS: usize = 1 << 20;
 
-/// Bytes that the kernel needs for a record of its log.
+/// Buffer size that the kernel requires for a log record.
 const RECORD: usize = 8192;
 
-/// One part, and where it is from.
+/// A part of the report, with its source.
 #[derive(Debug)]
 pub struct Part {
     name: String,
@@ -46,13 +46,13 @@ pub struct Part {
 }
 
 impl Part {
-    /// A part with this name.
+    /// Creates a part with this name.
     pub fn new(name: impl Into<String>, text: io::Result<String>) -> Self {
         let name = name.into();
         Self { name, text }
     }
 
-    /// Its name, if it could not be read, and why.
+    /// The name and the error of an unreadable part.
     pub fn problem(&self) -> Option<(&str, &io::Error)> {
         Some((&self.name, self.text.as_ref().err()?))
     }
@@ -70,7 +70,7 @@ impl fmt::Display for Part {
     }
 }
 
-/// What the kernel's files say.
+/// The contents of the kernel's files.
 pub fn kernel(root: &Path) -> Vec<Part> {
     let mut parts: Vec<Part> = FILES
         .iter()
@@ -89,7 +89,7 @@ fn file(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A line for each parameter.
+/// One line per parameter.
 fn parameters(folder: &Path) -> io::Result<String> {
     let mut lines = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -102,7 +102,7 @@ fn parameters(folder: &Path) -> io::Result<String> {
     Ok(lines.concat())
 }
 
-/// The kernel log's lines that name the driver. A read is one record.
+/// The kernel log's lines that mention the driver. Each read returns one record.
 fn log(path: &Path) -> io::Result<String> {
     let mut log = OpenOptions::new()
         .read(true)
@@ -118,7 +118,7 @@ fn log(path: &Path) -> io::Result<String> {
                 text.extend(lines(&record).filter(|line| line.to_lowercase().contains("galcore")));
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-            // Newer records have taken the place of this one.
+            // Newer records have overwritten this one.
             Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
             Err(error) => return Err(error),
         }
@@ -126,8 +126,8 @@ fn log(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// The lines of `level,number,microseconds,flags;text`, as `dmesg` prints them; what follows the text begins with a
-/// space.
+/// Converts records `level,number,microseconds,flags;text` to lines like those of `dmesg`. Lines after the text start
+/// with a space and are skipped.
 fn lines(records: &str) -> impl Iterator<Item = String> + '_ {
     records.lines().filter_map(|line| {
         let (head, text) = line.split_once(';')?;
@@ -171,7 +171,7 @@ mod tests {
         );
         let log = "[    1.234567] galcore: GC2000\n[    3.000001] process 42: Galcore; refused\n\n";
         assert!(text.ends_with(log), "{text}");
-        // What is not there is named.
+        // Missing files are listed.
         let problems: Vec<_> = parts.iter().filter_map(Part::problem).collect();
         assert_eq!(problems.len(), 1);
         assert_eq!(problems[0].0, "/etc/modprobe.d/galcore.conf");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What words are, one at a time, as the front end fetches them. Names are those of the driver's log, out of its own
-//! tables.
+//! Decodes command words one at a time, in the order in which the front end fetches them. Names are those of the
+//! driver's log, from a separate table.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ mod table;
 #[path = "../../../src/stream/vector_names.rs"]
 mod vector_names;
 
-/// Commands of the front end of 3D and 2D, by their opcodes.
+/// Commands of the 3D/2D front end, by opcode.
 const COMMANDS: [(u32, &str); 16] = [
     (opcode::LOAD_STATE, "LOAD_STATE"),
     (2, "END"),
@@ -43,7 +43,7 @@ const LINK: u32 = 8;
 const STALL: u32 = 9;
 const CALL: u32 = 10;
 
-/// Those of the front end of vector graphics.
+/// Commands of the vector graphics front end.
 const VECTOR_COMMANDS: [(u32, &str); 10] = [
     (vector::END, "END"),
     (vector::SEMAPHORE, "SEMAPHORE"),
@@ -68,14 +68,14 @@ mod vector {
 /// The kinds of front ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrontEnd {
-    /// That of 3D and 2D.
+    /// The front end of 3D and 2D.
     Pipes,
-    /// That of vector graphics.
+    /// The front end of vector graphics.
     Vector,
 }
 
 impl FrontEnd {
-    /// Words of the command that begins with `first`; of one that is not known 2.
+    /// Number of words of the command that starts with `first`; 2 for an unknown command.
     fn length(self, first: u32) -> u32 {
         match (self, first >> 28) {
             (Self::Pipes, _) => commands::length(first),
@@ -86,23 +86,22 @@ impl FrontEnd {
     }
 }
 
-/// Values of a STATE.
+/// Number of values of a STATE.
 fn vector_count(first: u32) -> u32 {
     (first >> 16) & 0xFFF
 }
 
-/// Goes over words.
+/// The decoder's state.
 #[derive(Clone, Copy, Debug)]
 pub struct Decoder {
     front_end: FrontEnd,
-    /// First word of the command that the next one belongs to, and how many of its words there have been; 0: the next
-    /// one begins a command.
+    /// First word of the current command, and the number of its words so far; 0 if the next word starts a command.
     first: u32,
     place: u32,
 }
 
 impl Decoder {
-    /// At the start of a command.
+    /// Starts at the beginning of a command.
     pub fn new(front_end: FrontEnd) -> Self {
         Self {
             front_end,
@@ -111,7 +110,7 @@ impl Decoder {
         }
     }
 
-    /// What `word` is, which is the next one.
+    /// Decodes `word`, the next one.
     pub fn next(&mut self, word: u32) -> Decoded {
         if self.place == 0 {
             self.first = word;
@@ -130,7 +129,7 @@ impl Decoder {
     }
 }
 
-/// A word, and where in its command it is.
+/// A word with its position in its command.
 #[derive(Clone, Copy, Debug)]
 pub struct Decoded {
     front_end: FrontEnd,
@@ -140,17 +139,17 @@ pub struct Decoded {
 }
 
 impl Decoded {
-    /// Whether it is of a LINK, which no client has.
+    /// Whether it belongs to a LINK. Clients' commands have none.
     pub fn is_link(&self) -> bool {
         self.front_end == FrontEnd::Pipes && self.first >> 27 == LINK
     }
 
-    /// Where the front end goes on, if this is the target of a LINK.
+    /// The address where the front end continues, if this word is the target of a LINK.
     pub fn target(&self) -> Option<u32> {
         (self.place == 1 && self.is_link()).then_some(self.word)
     }
 
-    /// The command, by its first word.
+    /// Formats a command from its first word.
     fn command(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let first = self.first;
         let opcode = first >> 27;
@@ -175,7 +174,7 @@ impl Decoded {
         }
     }
 
-    /// A value of a `LOAD_STATE`, or what fills it up.
+    /// Formats a value of a `LOAD_STATE`, or its padding.
     fn value(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.place > load_count(self.first) {
             return f.write_str("-");
@@ -194,7 +193,7 @@ impl Decoded {
         }
     }
 
-    /// A word of a `DRAW_2D`: of a rectangle the left upper corner, then the right lower one; or data.
+    /// Formats a word of a `DRAW_2D`: the upper left or the lower right corner of a rectangle, or data.
     fn rectangle(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let corner = self.place.saturating_sub(2);
         if self.place < 2 {
@@ -207,7 +206,7 @@ impl Decoded {
         write!(f, "{name} {},{}", self.word & 0xFFFF, self.word >> 16)
     }
 
-    /// A word of vector graphics.
+    /// Formats a word of vector graphics.
     fn vector(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (first, word) = (self.first, self.word);
         let (opcode, low) = (first >> 28, first & 0xFFFF);
@@ -262,7 +261,7 @@ impl fmt::Display for Decoded {
     }
 }
 
-/// From whom to whom a semaphore or a stall is.
+/// Source and destination of a semaphore or a stall.
 struct Token(u32);
 
 impl fmt::Display for Token {
@@ -275,7 +274,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// The name of an engine in tokens.
+/// The name of an engine in a token.
 fn engine(number: u32) -> Option<&'static str> {
     match number {
         1 => Some("FE"),
@@ -287,7 +286,7 @@ fn engine(number: u32) -> Option<&'static str> {
     }
 }
 
-/// A module of vector graphics, by its number.
+/// A module of vector graphics, by number.
 struct Module(u32);
 
 impl fmt::Display for Module {
@@ -305,7 +304,7 @@ impl fmt::Display for Module {
 mod tests {
     use super::*;
 
-    /// Lines of consecutive words.
+    /// Formats consecutive words as lines.
     fn lines(decoder: &mut Decoder, words: &[u32]) -> Vec<String> {
         let words = words.iter();
         words.map(|&word| decoder.next(word).to_string()).collect()
@@ -452,7 +451,7 @@ mod tests {
 
     #[test]
     fn all_words_are_something() {
-        // Lengths are bounded, and every command ends on 8 bytes.
+        // Lengths are limited, and every command ends at a multiple of 8 bytes.
         let mut random = 1u32;
         for _ in 0..2000 {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the bits of a core's feature words are called. The names are those of the register database (rnndb, `common.xml`:
-//! chipFeatures and chipMinorFeatures0 to 3); some are put in plainer words.
+//! Names of the bits in a core's feature words. They are from the register database (rnndb, `common.xml`:
+//! chipFeatures and chipMinorFeatures0 to 3), some in plainer words.
 
-/// Feature words that clients are told: features, and four of minor features.
+/// Number of feature words that clients get: features, and four words of minor features.
 pub const WORDS: usize = 5;
 
-/// By word and bit.
+/// Names by word and bit.
 #[rustfmt::skip]
 const NAMES: [[&str; 32]; WORDS] = [
     [
@@ -56,7 +56,7 @@ const NAMES: [[&str; 32]; WORDS] = [
     ],
 ];
 
-/// What is said instead of the database's name.
+/// Replacements for names of the database.
 const PLAINER: &[(&str, &str)] = &[
     ("PIPE_3D", "3D"),
     ("PIPE_2D", "2D"),
@@ -75,14 +75,14 @@ const PLAINER: &[(&str, &str)] = &[
     ("2BITPERTILE", "2 bits per tile"),
 ];
 
-/// A name in words: `FAST_CLEAR` is "fast clear".
+/// Converts a name to words: `FAST_CLEAR` becomes "fast clear".
 fn in_words(name: &str) -> String {
     if let Some((_, plain)) = PLAINER.iter().find(|(known, _)| *known == name) {
         return (*plain).to_string();
     }
     let words = name.split('_').filter(|word| !word.is_empty());
     let words = words.map(|word| match word {
-        // Names of formats, parts and versions stay as they are.
+        // Names of formats, units, and versions are kept.
         "PE" | "TS" | "RS" | "TX" | "DE" | "FC" | "AXI" | "MSAA" | "OCL" | "VG" | "FP" | "L2"
         | "LOD" | "DXT" | "YUV" | "L2CACHE" => word.to_string(),
         word if word.starts_with("FIXES") => word.to_lowercase(),
@@ -92,7 +92,7 @@ fn in_words(name: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The features that are set, in words, in the order of the bits.
+/// The names of set features, in bit order.
 pub fn of(words: &[u32; WORDS]) -> Vec<String> {
     let named = words.iter().zip(&NAMES);
     named
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn bits_have_words() {
-        // What a GC600 has.
+        // The features of a GC600.
         let found = of(&[0x0000_0205, 0, 1 << 28, 0, 0]);
         assert_eq!(found, ["fast clear", "3D", "2D", "MMU version 2"]);
         assert!(of(&[0; WORDS]).is_empty());

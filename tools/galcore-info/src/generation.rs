@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which generations of the interface a version may be of, and which of them boards with a core had.
+//! Maps a version to possible generations of the interface, and to the ones used on boards with a certain core.
 
 use galcore_client::Abi;
 use serde::Serialize;
@@ -7,16 +7,16 @@ use serde::Serialize;
 /// Major, minor, patch and build.
 pub type Version = [u32; 4];
 
-/// A generation whose version does not tell it from others, or that tells none.
+/// A generation that its version does not distinguish from others, or that has no version.
 struct Alike {
     interface: &'static str,
-    /// What the versions begin with.
+    /// Start of its versions.
     series: &'static [u32],
-    /// Versions that are not in the interface: what boards' kernels had.
+    /// Its versions that the interface does not report; they are from boards' kernels.
     versions: &'static [&'static str],
-    /// Models of the cores of boards that had it.
+    /// Models of the cores on boards with this generation.
     models: &'static [u32],
-    /// What tells it from the others of the series.
+    /// A distinctive feature within the series.
     mark: &'static str,
 }
 
@@ -66,52 +66,53 @@ const ALIKE: &[Alike] = &[
     },
 ];
 
-/// How well a generation is known to be that of a version.
+/// How well a generation matches a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fit {
-    /// It has this very version.
+    /// The generation has exactly this version.
     Exact,
     /// Its version is the nearest: the highest below, or else the lowest above.
     Nearest,
-    /// Its version is on the other side of it, or is not known.
+    /// Its version is the nearest on the other side, or is unknown.
     Possible,
 }
 
-/// A generation that a version may be of.
+/// A generation that may have the version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Candidate {
-    /// Its name, as the parameter `interface` has it.
+    /// Its name, as in the parameter `interface`.
     pub interface: &'static str,
-    /// How well it is known.
+    /// How well it matches.
     pub fit: Fit,
-    /// What tells it from the others.
+    /// Its distinctive feature.
     pub mark: String,
-    /// Boards with the core had it; `None`: the core is not known, or the generation is of any.
+    /// Whether boards with the core used it. `None` if the core is unknown, or the generation is independent of the
+    /// core.
     pub has_core: Option<bool>,
 }
 
-/// A core that decides.
+/// A core that determines the generation.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Decision {
-    /// Models of it, such as GC600.
+    /// Core models, such as GC600.
     pub cores: Vec<String>,
-    /// The generation on boards with one of these.
+    /// The generation on boards with one of these cores.
     pub interface: &'static str,
 }
 
-/// What a version is of.
+/// The generations of a version.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Answer {
-    /// The generation, unless only the board could tell.
+    /// The generation, unless the board's core is necessary to determine it.
     pub interface: Option<&'static str>,
-    /// What the board's core would tell, where there is no generation.
+    /// The generation for each possible core, if it is necessary.
     pub decisions: Vec<Decision>,
-    /// All that it may be, the likeliest first.
+    /// All possible generations, most likely first.
     pub candidates: Vec<Candidate>,
 }
 
-/// Reads `4.6.9:6622` and `4.6.9.6622`; what follows the last number, such as `p8`, does not count.
+/// Parses `4.6.9:6622` and `4.6.9.6622`. Text after the last number, such as `p8`, is ignored.
 pub fn parse(text: &str) -> Option<Version> {
     let mut numbers = text.split([':', '.']).filter_map(|part| {
         let end = part.find(|letter: char| !letter.is_ascii_digit());
@@ -119,11 +120,11 @@ pub fn parse(text: &str) -> Option<Version> {
     });
     let mut next = || numbers.next();
     let (major, minor, patch) = (next()?, next()?, next()?);
-    // Behind `5.0.11.p8` comes the build: the last number of all.
+    // In `5.0.11.p8`, the build follows: it is the last number.
     Some([major, minor, patch, numbers.last().unwrap_or(0)])
 }
 
-/// All versions that are known, with their generations.
+/// All known versions with their generations.
 fn known() -> impl Iterator<Item = (Version, &'static str)> {
     let told = Abi::all().into_iter().flat_map(|abi| {
         let versions = [abi.version].into_iter().chain(abi.also.iter().copied());
@@ -136,7 +137,8 @@ fn known() -> impl Iterator<Item = (Version, &'static str)> {
     told.chain(untold)
 }
 
-/// The known versions beside `version` with the same first two numbers: the highest up to it, and the lowest above.
+/// The known versions nearest to `version` with the same first two numbers: the highest up to it, and the lowest
+/// above.
 fn neighbours(version: Version) -> [Option<Version>; 2] {
     let alike = || {
         let versions = known().map(|(known, _)| known);
@@ -148,7 +150,7 @@ fn neighbours(version: Version) -> [Option<Version>; 2] {
     ]
 }
 
-/// Which cores decide between `candidates`, and for which.
+/// The cores that decide between `candidates`, and the generation for each.
 fn decisions(version: Version, candidates: &[Candidate]) -> Vec<Decision> {
     let named = candidates.iter().filter_map(|candidate| {
         let alike = ALIKE
@@ -179,7 +181,7 @@ fn decisions(version: Version, candidates: &[Candidate]) -> Vec<Decision> {
     decisions
 }
 
-/// What `version` may be of, on a board with cores of these models; none: not known.
+/// The possible generations of `version` on a board with these core models; an empty list means unknown.
 pub fn of(version: Version, models: &[u32]) -> Option<Answer> {
     let (interface, candidates) = choose(version, models)?;
     let decisions = match interface {
@@ -193,8 +195,8 @@ pub fn of(version: Version, models: &[u32]) -> Option<Answer> {
     })
 }
 
-/// The generation of `version` on a board with cores of these models, unless only the board could tell; and all that it
-/// may be, the likeliest first.
+/// The generation of `version` on a board with these core models, unless the core is necessary and unknown; and all
+/// candidates, most likely first.
 fn choose(version: Version, models: &[u32]) -> Option<(Option<&'static str>, Vec<Candidate>)> {
     let [below, above] = neighbours(version);
     let nearest = below.or(above)?;
@@ -235,7 +237,7 @@ fn choose(version: Version, models: &[u32]) -> Option<(Option<&'static str>, Vec
     {
         add(alike.interface, Fit::Possible, None);
     }
-    // The order stays, of what is alike in this.
+    // The sort is stable.
     candidates.sort_by_key(|candidate| (candidate.has_core == Some(false), candidate.fit));
     let first = candidates.first()?;
     let is_alike = |candidate: &Candidate| {
@@ -243,7 +245,7 @@ fn choose(version: Version, models: &[u32]) -> Option<(Option<&'static str>, Vec
             .iter()
             .any(|alike| alike.interface == candidate.interface)
     };
-    // Where the board decides, its core must have been told, and be one of a generation's.
+    // If the core decides, it must be known, and belong to one of the generations.
     let is_decided = !is_alike(first) || first.has_core == Some(true);
     Some((is_decided.then_some(first.interface), candidates))
 }
@@ -289,7 +291,7 @@ mod tests {
         assert_eq!(of([9, 0, 0, 1], &[0x600]), None);
     }
 
-    /// One build, and several layouts: all are named.
+    /// One build with several layouts: all are listed.
     #[test]
     fn a_build_may_have_several_layouts() {
         let of = |version| names(&answer(version, &[]));
@@ -301,7 +303,7 @@ mod tests {
         );
     }
 
-    /// A build between two known ones may be like either.
+    /// A build between two known ones may match either.
     #[test]
     fn what_is_between_is_named() {
         assert_eq!(names(&answer("4.6.9:1478", &[])), ["4.0.0", "4.1.0"]);
@@ -313,7 +315,7 @@ mod tests {
         assert_eq!(names(&answer("4.6.9:20000", &[])), ["4.6.9"]);
     }
 
-    /// Each generation of a series is reached, by a core of its boards.
+    /// Each generation of a series is found by a core of its boards.
     #[test]
     fn the_core_decides_where_the_version_does_not() {
         for (version, models, name) in [
@@ -350,7 +352,7 @@ mod tests {
         }
     }
 
-    /// What the table names is there, and each of the old ones is in it.
+    /// The names in the table exist, and each old generation is in the table.
     #[test]
     fn the_table_fits_the_generations() {
         for alike in ALIKE {

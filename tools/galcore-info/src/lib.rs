@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What galcore-info knows of the driver's files, for the tests that read them.
+//! Decoders of galcore-info for the driver's files, shared with the tests that read them.
 
 mod decode;
 pub mod ring;

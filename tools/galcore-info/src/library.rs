@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which generation of the interface a user-space library speaks: by the signature that the vendor's builds carry, a
-//! text like `$VERSION$4.6.9:6622$`, with `$PLATFORM$Linux$` beside it.
+//! Finds the generation of the interface that a user-space library uses, by the signature in the vendor's builds: a
+//! text like `$VERSION$4.6.9:6622$`, near `$PLATFORM$Linux$`.
 
 use std::fmt;
 use std::fs::File;
@@ -18,31 +18,31 @@ use crate::generation::Answer;
 use crate::generation::Candidate;
 use crate::generation::Fit;
 
-/// What is in front of the version.
+/// Text before the version.
 const MARK: &[u8] = b"$VERSION$";
 
-/// What is in front of the platform.
+/// Text before the platform.
 const PLATFORM: &[u8] = b"$PLATFORM$";
 
-/// Bytes of a library at most.
+/// Maximum size of a library in bytes.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// What a library tells.
+/// Properties of a library.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Library {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Its version, as it has it.
+    /// Its version, as in the signature.
     pub version: String,
-    /// What it was built for, if it says so.
+    /// Its platform, if the signature has one.
     pub platform: Option<String>,
-    /// What it speaks.
+    /// Its generation.
     #[serde(flatten)]
     pub answer: Answer,
 }
 
 impl Library {
-    /// Reads a library, for a board with cores of these models; none: not known.
+    /// Reads a library, for a board with these core models; an empty list means unknown.
     pub fn read(path: &Path, models: &[u32]) -> Result<Self> {
         let mut bytes = Vec::new();
         let file = File::open(path).with_context(|| path.display().to_string())?;
@@ -64,7 +64,7 @@ impl Library {
         })
     }
 
-    /// The libraries that a process has mapped and that have a signature.
+    /// The libraries with a signature that a process has mapped.
     pub fn of_process(process: u32, models: &[u32]) -> Result<Vec<Self>> {
         let maps = std::fs::read_to_string(format!("/proc/{process}/maps"))
             .with_context(|| format!("process {process}"))?;
@@ -73,7 +73,7 @@ impl Library {
         paths.dedup();
         let mut found = Vec::new();
         for path in paths {
-            // What is no library of the vendor's, or gone, is none.
+            // Files that are not the vendor's libraries, or are gone, are skipped.
             if let Ok(library) = Self::read(Path::new(path), models) {
                 found.push(library);
             }
@@ -121,7 +121,7 @@ impl fmt::Display for Library {
     }
 }
 
-/// The line of modprobe.d that has the driver take clients for one generation: all programs, or `program` alone.
+/// The modprobe.d line that makes the driver use one generation for all programs, or only for `program`.
 fn line(interface: &str, program: Option<&str>) -> String {
     match program {
         None => format!("options galcore interface={interface}"),
@@ -129,8 +129,8 @@ fn line(interface: &str, program: Option<&str>) -> String {
     }
 }
 
-/// What goes to modprobe.d for these libraries of one program, or of any: one line if they leave no doubt, and all that
-/// may be meant instead as comments.
+/// The modprobe.d text for these libraries, of one program or of any: one line if the generation is certain, and all
+/// other possibilities as comments.
 pub fn options(libraries: &[Library], program: Option<&str>) -> String {
     let mut chosen: Vec<_> = libraries
         .iter()
@@ -179,7 +179,7 @@ pub fn options(libraries: &[Library], program: Option<&str>) -> String {
     text
 }
 
-/// The files whose code `maps` has mapped, whose names are those of libraries.
+/// The files in `maps` with executable mappings and a library's name.
 fn mapped(maps: &str) -> Vec<&str> {
     let names = maps.lines().filter_map(|line| {
         let at = line.find('/')?;
@@ -188,7 +188,7 @@ fn mapped(maps: &str) -> Vec<&str> {
     names.filter(|name| name.contains(".so")).collect()
 }
 
-/// The text behind `mark` up to a `$`; letters that can be printed.
+/// The printable text after `mark` up to a `$`.
 fn signed(bytes: &[u8], mark: &[u8]) -> Option<String> {
     let places = bytes.windows(mark.len()).enumerate();
     let texts = places
@@ -238,12 +238,12 @@ mod tests {
         assert!(of(b"$VERSION$", &[]).is_err());
         assert!(of(b"$VERSION$no number$", &[]).is_err());
         assert!(of(b"$VERSION$9.9.9:1$", &[]).is_err());
-        // What only looks like one is passed over.
+        // Similar text is skipped.
         let bytes = b"$VERSION$\x01\x02$ $VERSION$6.4.11.p3:1049711+fslc$";
         assert_eq!(of(bytes, &[]).unwrap().answer.interface, Some("6.4.11"));
     }
 
-    /// The lines that count, and the others.
+    /// Splits active lines from comments.
     fn lines(text: &str) -> (Vec<&str>, Vec<&str>) {
         text.lines().partition(|line| !line.starts_with('#'))
     }
@@ -257,7 +257,7 @@ mod tests {
             let wanted = format!("# options galcore interface={name}");
             assert!(comments.contains(&&wanted[..]), "{text}");
         }
-        // Nobody knows the board: no line counts.
+        // The board is unknown, so no line is active.
         let unknown = signed_as("4.6.6:1381", &[]);
         assert!(
             unknown.to_string().ends_with(
@@ -273,7 +273,7 @@ mod tests {
             ),
             "{unknown}"
         );
-        // Named, nothing is left open.
+        // With the core named, the result is certain.
         let named = signed_as("0.8.0:1998", &[0x600]);
         assert!(!named.to_string().contains("--core"), "{named}");
         let unknown = signed_as("4.6.6:1381", &[]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! galcore-info: what GPUs galcore.ko has, what they can do, and who has those that it has not.
+//! galcore-info: shows the GPUs that galcore.ko drives, their features, and the drivers of other GPUs on the board.
 //!
-//! Asks the driver as any client does, and reads `/sys` and `/proc/driver/gc`. It draws nothing.
+//! It queries the driver like any client, and reads `/sys` and `/proc/driver/gc`. It draws nothing.
 
 mod bundle;
 mod features;
@@ -27,10 +27,10 @@ use galcore_info::ring;
 use library::Library;
 use report::Report;
 
-/// Shows what GPUs galcore.ko has, what they can do, and who has those that it has not.
+/// Shows the GPUs that galcore.ko drives, their features, and the drivers of other GPUs on the board.
 ///
-/// Exit status: 0 if the driver has answered, the library could be told, the report is written, or the words are
-/// printed, else 1.
+/// Exit status: 0 if the driver answered, the library's generation was found, the report was written, or the words
+/// were printed; else 1.
 #[derive(Parser)]
 #[command(version)]
 struct Options {
@@ -38,8 +38,8 @@ struct Options {
     #[arg(long)]
     json: bool,
 
-    /// Writes all that the report of a fault needs to FILE, `-` for stdout: this, the driver's lines of the kernel log,
-    /// its parameters and its files in /proc and debugfs. As root it has all of that.
+    /// Writes all data for a bug report to FILE, `-` for stdout: this report, the driver's lines of the kernel log,
+    /// its parameters, and its files in /proc and debugfs. Run it as root for a complete report.
     #[arg(
         long,
         value_name = "FILE",
@@ -49,8 +49,8 @@ struct Options {
     )]
     report: Option<PathBuf>,
 
-    /// Tells instead which generation of the interface this library of the vendor's speaks (libGAL.so, libVIVANTE.so
-    /// ...), and the line of modprobe.d that says so.
+    /// Shows which generation of the interface this vendor library uses (libGAL.so, libVIVANTE.so ...), and the line
+    /// for modprobe.d to select it.
     #[arg(
         long,
         value_name = "FILE",
@@ -59,17 +59,17 @@ struct Options {
     )]
     library: Option<PathBuf>,
 
-    /// The same of the libraries that a running process has.
+    /// The same for the libraries of a running process.
     #[arg(long, value_name = "PID", group = "of_libraries")]
     process: Option<u32>,
 
-    /// The model of the board's core, such as GC800: it decides between generations whose libraries have the same
+    /// The model of the board's core, such as GC800. It distinguishes generations whose libraries have the same
     /// version. By default the running driver is asked.
     #[arg(long, value_name = "MODEL", value_parser = model, requires = "of_libraries")]
     core: Option<u32>,
 
-    /// Prints the words that the front ends were given, and what each is: of the driver's file in debugfs, for root, or of
-    /// FILE, `-` for stdin, which has its text.
+    /// Prints the words sent to the front ends, decoded: from the driver's debugfs file (root only), or from FILE
+    /// with the same format, `-` for stdin.
     #[arg(
         long,
         value_name = "FILE",
@@ -79,12 +79,12 @@ struct Options {
     )]
     ring: Option<PathBuf>,
 
-    /// The line is for the program of this name alone, as in /proc/PID/comm.
+    /// Limits the line to the program with this name, as in /proc/PID/comm.
     #[arg(long, value_name = "NAME")]
     program: Option<String>,
 }
 
-/// Reads `GC800`.
+/// Parses `GC800`.
 fn model(text: &str) -> Result<u32, String> {
     let prefixes = ["GC", "gc", "0x"];
     let digits = prefixes.iter().find_map(|prefix| text.strip_prefix(prefix));
@@ -92,7 +92,7 @@ fn model(text: &str) -> Result<u32, String> {
     u32::from_str_radix(digits, 16).map_err(|_| "a model is written like GC800".to_string())
 }
 
-/// Models of the cores: the one that is named, or what the driver has; none if it does not answer.
+/// Core models: the given one, or those of the driver. Empty if the driver does not answer.
 fn models(options: &Options) -> Vec<u32> {
     match options.core {
         Some(model) => vec![model],
@@ -100,7 +100,7 @@ fn models(options: &Options) -> Vec<u32> {
     }
 }
 
-/// The libraries that are asked for, if any are.
+/// The requested libraries, if any.
 fn libraries(options: &Options) -> Option<Result<Vec<Library>>> {
     match (&options.library, options.process) {
         (Some(path), _) => Some(Library::read(path, &models(options)).map(|library| vec![library])),
@@ -109,14 +109,14 @@ fn libraries(options: &Options) -> Option<Result<Vec<Library>>> {
     }
 }
 
-/// Which generation libraries speak, and the lines of modprobe.d.
+/// The generations of libraries, and the lines for modprobe.d.
 fn text_of(options: &Options, libraries: &[Library]) -> String {
     let told: String = libraries.iter().map(ToString::to_string).collect();
     let lines = library::options(libraries, options.program.as_deref());
     format!("{told}\n# for /etc/modprobe.d/galcore.conf\n{lines}")
 }
 
-/// Writes everything to one file, and says what could not be read.
+/// Writes everything to one file, and prints the names of unreadable files.
 fn report_to(path: &Path, options: &Options) -> Result<()> {
     let mut parts = vec![Part::new("galcore-info", Ok(Report::take().to_string()))];
     if let Some(libraries) = libraries(options) {
@@ -143,7 +143,7 @@ fn report_to(path: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Prints what the words of the ring are.
+/// Prints the decoded words of the ring.
 fn show_ring(path: &Path) -> Result<()> {
     let text = match path == Path::new("-") {
         true => io::read_to_string(io::stdin()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is told, and how it reads.
+//! The report and its text format.
 
 use std::fmt;
 use std::path::Path;
@@ -13,31 +13,31 @@ use serde::Serialize;
 use crate::features;
 use crate::system;
 
-/// Columns of the text.
+/// Width of the text in columns.
 const WIDTH: usize = 100;
-/// Where values begin.
+/// Column of values.
 const INDENT: usize = 12;
 
-/// All that there is to tell.
+/// The report.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     /// The running kernel's release.
     pub kernel: Option<String>,
     /// The module.
     pub module: Module,
-    /// The interface's version, as VERSION answers.
+    /// The interface's version, from VERSION.
     pub interface: Option<String>,
-    /// Generations of the interface in which the driver has answered.
+    /// Generations of the interface in which the driver answered.
     pub generations: Vec<String>,
     /// The device nodes.
     pub nodes: Vec<system::Node>,
-    /// The board's cores, and the drivers that have them.
+    /// The board's cores and their drivers.
     pub devices: Vec<system::BoardDevice>,
     /// The driver's cores, as clients see them.
     pub cores: Vec<Core>,
-    /// Its memory.
+    /// The driver's memory.
     pub memory: Option<system::Memory>,
-    /// What counts from where RAM begins, in the GPU's addresses.
+    /// Physical address of GPU address 0.
     pub base_address: Option<u32>,
     /// Why there are no cores.
     pub problem: Option<String>,
@@ -61,11 +61,11 @@ pub struct Core {
     pub model: u32,
     /// Its revision.
     pub revision: u32,
-    /// What it is for: 3d, 2d, vg, npu.
+    /// Its engines: 3d, 2d, vg, npu.
     pub engines: Vec<&'static str>,
     /// Its feature words.
     pub feature_words: [u32; features::WORDS],
-    /// Its features in words.
+    /// Names of its features.
     pub features: Vec<String>,
     /// Pixel pipes.
     pub pixel_pipes: u32,
@@ -84,7 +84,7 @@ impl Core {
         Ok(Self::of(&device.identity()?, is_neural))
     }
 
-    /// `is_neural`: the driver has it among the neural cores.
+    /// `is_neural`: the driver lists it as a neural core.
     fn of(identity: &QueryChipIdentity, is_neural: bool) -> Self {
         let words = [
             identity.chip_features,
@@ -94,7 +94,7 @@ impl Core {
             identity.chip_minor_features3,
         ];
         let engines: &[_] = match is_neural {
-            // They have the 3D pipe, and draw nothing with it.
+            // Neural cores have the bit for a 3D pipe, but draw nothing.
             true => &[(feature::PIPE_3D, "npu")],
             false => &[
                 (feature::PIPE_3D, "3d"),
@@ -119,7 +119,7 @@ impl Core {
 }
 
 impl Report {
-    /// Asks the kernel and the driver.
+    /// Queries the kernel and the driver.
     pub fn take() -> Self {
         let root = Path::new("/");
         let mut report = Self {
@@ -140,7 +140,7 @@ impl Report {
         report
     }
 
-    /// Asks the driver, as a client.
+    /// Queries the driver, like a client.
     fn ask(&mut self) -> galcore_client::device::Result<()> {
         let device = Device::open()?;
         let version = device.version()?;
@@ -160,7 +160,7 @@ impl Report {
         Ok(())
     }
 
-    /// Why the driver could not be asked, and what mends it.
+    /// Why the driver could not be queried, and how to fix it.
     fn reason(&self, error: &galcore_client::Error) -> String {
         let held: Vec<&str> = self
             .devices
@@ -185,7 +185,7 @@ impl Report {
     }
 }
 
-/// `words`, with commas between them, in lines that begin at [`INDENT`].
+/// Joins `words` with commas, in lines that start at [`INDENT`].
 fn paragraph(words: &[String]) -> String {
     let mut lines = vec![String::new()];
     for (index, word) in words.iter().enumerate() {

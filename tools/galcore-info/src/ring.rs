@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The words that the front ends were given: debugfs `galcore/ring`, and what each word is.
+//! The words sent to the front ends, from debugfs `galcore/ring`, with their decoded text.
 
 use std::fmt;
 
@@ -11,51 +11,51 @@ use anyhow::Result;
 use crate::decode::Decoder;
 use crate::decode::FrontEnd;
 
-/// Where the driver has them, for root.
+/// The driver's file, readable by root.
 pub const FILE: &str = "/sys/kernel/debug/galcore/ring";
 
-/// A job whose words were in the ring.
+/// A job with words in the ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// Its line.
+    /// Its line in the file.
     line: String,
     /// Its number.
     pub number: u64,
-    /// The place of its core.
+    /// Index of its core.
     pub core: usize,
-    /// The core is one for vector graphics.
+    /// Whether the core is for vector graphics.
     is_vector: bool,
-    /// The process that has submitted it; 0: the driver.
+    /// The process that submitted it; 0 means the driver.
     pub process: i32,
-    /// How many words it says that it has.
+    /// Its total number of words.
     pub count: usize,
-    /// The GPU address of the first.
+    /// GPU address of the first word.
     pub address: u32,
-    /// How many of them are the process's own, and the GPU address of the first of these.
+    /// Number of the process's own words, and GPU address of the first of these.
     own: (u32, u32),
-    /// Whether it has ended.
+    /// Its state.
     pub state: String,
-    /// Its words, as far as they could be read.
+    /// Its readable words.
     pub given: Vec<u32>,
-    /// Its place was given to another while it was read.
+    /// Whether its place was reused while it was read.
     pub is_gone: bool,
 }
 
-/// A word that the front end comes to.
+/// A word that the front end executes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
     /// Its GPU address.
     pub address: u32,
     /// The word.
     pub word: u32,
-    /// What it is.
+    /// Its decoded text.
     pub text: String,
-    /// It is the process's own.
+    /// Whether it comes from the process.
     pub is_own: bool,
 }
 
 impl Job {
-    /// The words, without those that a LINK of the job leaves out.
+    /// The words, without those that a LINK of the job skips.
     pub fn words(&self) -> Vec<Word> {
         let front_end = match self.is_vector {
             true => FrontEnd::Vector,
@@ -71,14 +71,14 @@ impl Job {
                 address,
                 word,
                 text: decoded.to_string(),
-                // What leads around a job that was dropped is the driver's.
+                // A LINK around a dropped job comes from the driver.
                 is_own: address.wrapping_sub(own_address) / 4 < own && !decoded.is_link(),
             });
             (at, address) = (at + 1, address.wrapping_add(4));
             let Some(target) = decoded.target() else {
                 continue;
             };
-            // Only forward: it ends.
+            // Only forward, so the loop ends.
             let left_out = (target.wrapping_sub(address) / 4) as usize;
             if target % 8 == 0 && left_out < self.count - at {
                 (at, address) = (at + left_out, target);
@@ -114,7 +114,7 @@ fn hex(text: &str) -> Result<u32> {
     Ok(u32::from_str_radix(text.trim_start_matches("0x"), 16)?)
 }
 
-/// The jobs of the file's text, in its order. One of which nothing was left is not among them.
+/// The jobs in the file's text, in order, without jobs that have no words left.
 pub fn parse(text: &str) -> Result<Vec<Job>> {
     let mut jobs: Vec<Job> = Vec::new();
     for line in text.lines() {
@@ -173,7 +173,7 @@ fn read_line(jobs: &mut Vec<Job>, line: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// One with words of its own between the driver's; one that was dropped; one that was written over.
+    /// A job with its own words between the driver's; a dropped job; an overwritten job.
     const TEXT: &str = "\
 job 0x2 of core 0 (3d-2d), process 50, 6 words at 0x54300070, its own 2 at 0x54300078, ended
 0x54300070 08010e00 00000001 18000000 cafe0001
@@ -225,7 +225,7 @@ job 0x3 of core 1: gone
 
     #[test]
     fn links_lead_nowhere_else() {
-        // Back, to itself, past the end, beside a command.
+        // Targets that are invalid: backward, to itself, past the end, and not at a command.
         for target in ["54300088", "54300080", "54300090", "543000a8", "5430009c"] {
             let text = TEXT.replace("40000001 543000a0", &format!("40000001 {target}"));
             assert_eq!(parse(&text).unwrap()[1].words().len(), 8, "{target}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the kernel's files say: nodes, devices and their drivers, memory. Any of it may be missing.
+//! Data from the kernel's files: nodes, devices and their drivers, and memory. Any of it may be missing.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,19 +9,19 @@ use std::path::Path;
 
 use serde::Serialize;
 
-/// What cores are called in a device tree.
+/// Compatible string of cores in a device tree.
 const COMPATIBLE: &str = "vivante,gc";
 
 /// A device node.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Node {
-    /// Where it is.
+    /// Its path.
     pub path: String,
-    /// Who may open it, as `ls` prints it.
+    /// Its permissions, in the format of `ls`.
     pub mode: String,
-    /// Its user and group: names, or numbers of those without.
+    /// Its user and group, as names if they have one, else as numbers.
     pub owner: String,
-    /// Whether this process may open it.
+    /// Whether this process has access.
     pub may_open: bool,
 }
 
@@ -30,30 +30,30 @@ pub struct Node {
 pub struct BoardDevice {
     /// The device's name.
     pub name: String,
-    /// The driver that has it.
+    /// Its driver.
     pub driver: Option<String>,
 }
 
-/// Memory, in KiB, by `/proc/driver/gc`.
+/// Memory in KiB, from `/proc/driver/gc`.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Memory {
-    /// The pool.
+    /// Size of the pool.
     pub pool_kib: u64,
-    /// In use of it.
+    /// Used part of the pool.
     pub pool_used_kib: u64,
-    /// In use beside it: contiguous memory, with the driver's own.
+    /// Contiguous memory in use outside the pool, including the driver's own.
     pub contiguous_kib: u64,
-    /// In use page by page.
+    /// Memory in use that is allocated page by page.
     pub virtual_kib: u64,
 }
 
-/// The text of a file, without spaces around it.
+/// The text of a file, trimmed.
 pub fn text(path: impl AsRef<Path>) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.trim_end_matches('\0').trim().to_string())
 }
 
-/// The names of users or groups (`/etc/passwd`, `/etc/group`): that of `id`, or the number.
+/// The name of user or group `id` in `/etc/passwd` or `/etc/group`, or the number.
 fn name_of(table: &Path, id: u32) -> String {
     let entries = text(table).unwrap_or_default();
     let named = entries.lines().find_map(|line| {
@@ -66,7 +66,7 @@ fn name_of(table: &Path, id: u32) -> String {
     named.unwrap_or_else(|| id.to_string())
 }
 
-/// Whether this process may open a node, be there a device behind it or not.
+/// Whether this process may open a node, even if no device exists for it.
 fn may_open(file: &Path) -> bool {
     let opened = fs::OpenOptions::new().read(true).write(true).open(file);
     opened.map_or_else(
@@ -75,7 +75,7 @@ fn may_open(file: &Path) -> bool {
     )
 }
 
-/// The device nodes that there are below `root`.
+/// The existing device nodes below `root`.
 pub fn nodes(root: &Path) -> Vec<Node> {
     let known = galcore_client::device::NODES.iter();
     let found = known.filter_map(|path| {
@@ -104,7 +104,7 @@ pub fn nodes(root: &Path) -> Vec<Node> {
     found.collect()
 }
 
-/// The cores that the device tree or parameters describe, and who has them, by `/sys`.
+/// The cores in the device tree or in parameters, and their drivers, from `/sys`.
 pub fn devices(sys: &Path) -> Vec<BoardDevice> {
     let entries = fs::read_dir(sys.join("bus/platform/devices"));
     let entries = entries.into_iter().flatten().flatten();
@@ -123,7 +123,7 @@ pub fn devices(sys: &Path) -> Vec<BoardDevice> {
     found
 }
 
-/// `/proc/driver/gc`.
+/// Parses `/proc/driver/gc`.
 pub fn memory(text: &str) -> Option<Memory> {
     let numbers = |start: &str| -> Option<Vec<u64>> {
         let line = text.lines().find(|line| line.starts_with(start))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The program where there is no galcore: on the computer of somebody who has a library, and no board yet.
+//! Tests the program without galcore, as on the computer of a user who has a library but no board yet.
 
 use std::path::Path;
 use std::process::Command;
@@ -40,7 +40,7 @@ fn what_to_give_is_said() {
     };
     let open = text(&["--library", "libGAL.so"]);
     assert!(open.contains("with --core GC600: dove_old\n"), "{open}");
-    // As it says.
+    // As the output suggests.
     let named = text(&["--library", "libGAL.so", "--core", "GC600"]);
     assert!(
         named.contains("\noptions galcore interface=dove_old\n"),
@@ -66,7 +66,7 @@ fn a_report_is_written() {
     ] {
         assert!(text.contains(wanted), "{text}");
     }
-    // Another name, and none that can be written.
+    // Another name, and a name that cannot be written.
     let output = run(folder.path(), &["--report", "-"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("==== galcore-info ====\n"));
     let output = run(folder.path(), &["--report", "no/such/folder"]);
@@ -84,7 +84,7 @@ fn words_of_the_ring_are_decoded() {
     let text = String::from_utf8(output.stdout).unwrap();
     let last = "0x00001004 00000001   0x03800 GL.PIPE_SELECT = 2D\n";
     assert!(text.ends_with(last), "{text}");
-    // No such file, and none of the driver's.
+    // A missing file, and a file that is not the driver's.
     for name in ["none", "other"] {
         std::fs::write(folder.path().join("other"), "other\n").unwrap();
         let output = run(folder.path(), &["--ring", name]);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! gctop: what Vivante GPUs do, and for whom, under galcore.ko.
+//! gctop: shows the use of Vivante GPUs by process, with galcore.ko.
 //!
-//! Reads `/proc/driver/gc`, the fdinfo of processes, and debugfs (`galcore/usage`, `galcore/resets`, `gc/info`, `gc/clk`).
-//! debugfs and other users' processes need root; without it the rest is shown, and what is missing is said.
+//! It reads `/proc/driver/gc`, the fdinfo of processes, and debugfs (`galcore/usage`, `galcore/resets`, `gc/info`,
+//! `gc/clk`). debugfs and other users' processes need root. Without root it shows the rest, and lists what is
+//! missing.
 
 mod parse;
 mod sample;
@@ -37,34 +38,34 @@ use termion::input::TermRead;
 use termion::raw::IntoRawMode;
 use termion::screen::IntoAlternateScreen;
 
-/// Shows what Vivante GPUs do under galcore.ko, and for whom.
+/// Shows the use of Vivante GPUs by process, with galcore.ko.
 ///
-/// With PROGRAM it runs that, prints reports to stderr until it ends, and ends with its exit status (128 + signal if
-/// it was killed).
+/// With PROGRAM, it runs the program, prints reports to stderr until the program ends, and exits with the program's
+/// status (128 + signal if it was killed).
 #[derive(Parser)]
 #[command(version)]
 struct Options {
-    /// Prints one report and ends, instead of showing them on the terminal.
+    /// Prints one report and exits, instead of a display on the terminal.
     #[arg(long)]
     once: bool,
-    /// Prints reports as JSON, one a line.
+    /// Prints reports as JSON, one per line.
     #[arg(long)]
     json: bool,
-    /// Seconds between two looks, from which loads are made.
+    /// Seconds between two samples. Loads are averages over this time.
     #[arg(long, short, default_value_t = 1.0, value_parser = seconds)]
     interval: f64,
-    /// A program to run, and its arguments.
+    /// A program to run, with its arguments.
     #[arg(last = true, value_name = "PROGRAM ARGS", conflicts_with = "once")]
     program: Vec<String>,
 }
 
-/// How often it is looked whether the program has ended.
+/// Interval at which the end of the program is checked.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Columns and rows of a terminal that does not say how many it has.
+/// Columns and rows of a terminal that does not report its size.
 const SERIAL: (u16, u16) = (80, 24);
 
-/// A time between two looks.
+/// Parses the time between two samples.
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.05..=3600.0).contains(&seconds) => Ok(seconds),
@@ -77,13 +78,13 @@ fn ends(key: &Key) -> bool {
     matches!(key, Key::Char('q') | Key::Esc | Key::Ctrl('c'))
 }
 
-/// Prints a report as lines of text, or as JSON.
+/// Prints a report as text or as JSON.
 fn print(mut out: impl Write, report: &Report, json: bool) -> Result<()> {
     if json {
         serde_json::to_writer(&mut out, report)?;
         return Ok(writeln!(out)?);
     }
-    // As on a terminal that is large enough for all of it.
+    // Like on a terminal that is large enough for the whole report.
     let size = (120, view::height(report));
     let backend = ratatui::backend::TestBackend::new(size.0, size.1);
     let mut terminal = Terminal::new(backend)?;
@@ -98,7 +99,7 @@ fn print(mut out: impl Write, report: &Report, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// What of a terminal is used: all of it. A serial line does not know how large the screen behind it is.
+/// The used part of a terminal: all of it. A serial line does not report the screen's size.
 fn viewport(size: std::io::Result<(u16, u16)>) -> Viewport {
     match size {
         Ok((columns, rows)) if columns > 0 && rows > 0 => Viewport::Fullscreen,
@@ -106,7 +107,7 @@ fn viewport(size: std::io::Result<(u16, u16)>) -> Viewport {
     }
 }
 
-/// Shows reports on the terminal until a key ends it.
+/// Shows reports on the terminal until the user presses a key to quit.
 fn show(sources: &Sources, interval: Duration) -> Result<()> {
     if !(std::io::stdout().is_terminal() && std::io::stdin().is_terminal()) {
         bail!("not on a terminal: see --once and --json");
@@ -118,7 +119,7 @@ fn show(sources: &Sources, interval: Duration) -> Result<()> {
     let viewport = viewport(termion::terminal_size());
     let options = TerminalOptions { viewport };
     let mut terminal = Terminal::with_options(TermionBackend::new(screen), options)?;
-    // A thread waits for keys until the program ends.
+    // A thread waits for keys until the program exits.
     let (pressed, keys) = mpsc::channel();
     std::thread::spawn(move || {
         let keys = std::io::stdin().keys();
@@ -143,7 +144,7 @@ fn show(sources: &Sources, interval: Duration) -> Result<()> {
     }
 }
 
-/// Whether nobody reads what is printed any longer: `gctop --json | head -1`.
+/// Whether the reader of the output is gone: `gctop --json | head -1`.
 fn is_unread(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let kind = match cause.downcast_ref::<serde_json::Error>() {
@@ -156,7 +157,7 @@ fn is_unread(error: &anyhow::Error) -> bool {
     })
 }
 
-/// Prints reports: one, or until nobody reads them any longer.
+/// Prints one report, or reports until the reader is gone.
 fn print_all(sources: &Sources, interval: Duration, options: &Options) -> Result<()> {
     let mut before = Sample::take(sources);
     loop {
@@ -171,7 +172,7 @@ fn print_all(sources: &Sources, interval: Duration, options: &Options) -> Result
     }
 }
 
-/// Runs the program, and prints reports to stderr until it ends; the last one is of what is left of the time.
+/// Runs the program, and prints reports to stderr until it ends. The last report covers the remaining time.
 fn watch(
     sources: &Sources,
     interval: Duration,

@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel's texts: pure functions. What is not understood is left out: a newer driver may say more.
+//! Parsers for the kernel's texts: pure functions. Unknown lines are skipped, because a newer driver may have more.
 
 use std::collections::BTreeMap;
 
-/// A core, by `galcore/usage`.
+/// A core in `galcore/usage`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CoreLine {
-    /// Its place.
+    /// Its index.
     pub place: usize,
-    /// What it draws.
+    /// Its engines.
     pub kind: String,
-    /// Nanoseconds that it was busy, on, off, at its lowest clock, and suspended.
+    /// Nanoseconds: busy, on, off, at the lowest clock, and suspended.
     pub times: [u64; 5],
 }
 
 /// `galcore/usage`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// When, in nanoseconds.
+    /// Time of the report, in nanoseconds.
     pub time: u64,
-    /// The cores, by place.
+    /// The cores, by index.
     pub cores: Vec<CoreLine>,
-    /// By process id, how many jobs it has submitted.
+    /// Number of jobs submitted, by process id.
     pub jobs: BTreeMap<u32, u64>,
-    /// By the driver's number of a process and the core's place, nanoseconds that the core was busy for it.
+    /// Nanoseconds that a core was busy for a client, by the driver's client id and the core's index.
     pub busy: BTreeMap<(u64, usize), u64>,
 }
 
-/// The numbers among the words of a text.
+/// The numbers in a text.
 fn numbers(text: &str) -> Vec<u64> {
     let words = text.split(|letter: char| !letter.is_ascii_digit());
     words.filter_map(|word| word.parse().ok()).collect()
 }
 
-/// `galcore/usage`.
+/// Parses `galcore/usage`.
 pub fn usage(text: &str) -> Usage {
     let mut usage = Usage::default();
     for line in text.lines() {
@@ -60,7 +60,7 @@ pub fn usage(text: &str) -> Usage {
     usage
 }
 
-/// `galcore/resets`: by place, how often the core was reset; by process id, how many of these it has caused.
+/// Parses `galcore/resets`: resets of each core, by index, and resets caused by each process, by process id.
 pub fn resets(text: &str) -> (BTreeMap<usize, u64>, BTreeMap<u32, u64>) {
     let (mut cores, mut processes) = (BTreeMap::new(), BTreeMap::new());
     for line in text.lines() {
@@ -73,7 +73,7 @@ pub fn resets(text: &str) -> (BTreeMap<usize, u64>, BTreeMap<u32, u64>) {
     (cores, processes)
 }
 
-/// `gc/info`: of each core the vendor's number, the model and the revision.
+/// Parses `gc/info`: the vendor's number, model, and revision of each core.
 pub fn info(text: &str) -> Vec<(u64, String, String)> {
     let mut cores: Vec<(u64, String, String)> = Vec::new();
     for line in text.lines() {
@@ -91,7 +91,7 @@ pub fn info(text: &str) -> Vec<(u64, String, String)> {
     cores
 }
 
-/// `gc/clk`: by the vendor's number, the core's clock and its shaders', in Hz.
+/// Parses `gc/clk`: the core clock and the shader clock in Hz, by the vendor's core number.
 pub fn clocks(text: &str) -> BTreeMap<u64, [Option<u64>; 2]> {
     let mut clocks: BTreeMap<u64, [Option<u64>; 2]> = BTreeMap::new();
     for line in text.lines().filter(|line| line.starts_with("gpu")) {
@@ -103,7 +103,8 @@ pub fn clocks(text: &str) -> BTreeMap<u64, [Option<u64>; 2]> {
     clocks
 }
 
-/// `/proc/driver/gc`: KiB of the pool in all, of it in use, and in use of contiguous and virtual memory.
+/// Parses `/proc/driver/gc`. Returns KiB: size of the pool, used part of it, used contiguous memory, and used virtual
+/// memory.
 pub fn memory(text: &str) -> Option<[u64; 4]> {
     let of = |start: &str| {
         let line = text.lines().find(|line| line.starts_with(start))?;
@@ -120,18 +121,18 @@ pub fn memory(text: &str) -> Option<[u64; 4]> {
     }
 }
 
-/// A client, by the fdinfo of one of its files.
+/// A client, from the fdinfo of one of its files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientInfo {
-    /// The driver's number of it.
+    /// The driver's client id.
     pub id: u64,
-    /// By engine, nanoseconds that its jobs have kept it busy.
+    /// Busy time of its jobs in nanoseconds, by engine.
     pub engines: BTreeMap<String, u64>,
-    /// By region, KiB.
+    /// Memory in KiB, by region.
     pub memory: BTreeMap<String, u64>,
 }
 
-/// fdinfo, if the file is this driver's.
+/// Parses fdinfo. `None` if the file is not one of this driver.
 pub fn fdinfo(text: &str) -> Option<ClientInfo> {
     let keys: BTreeMap<&str, &str> = text
         .lines()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! One look at everything, and what two of them say.
+//! A sample of all data, and the report made from two samples.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::parse;
 use crate::parse::ClientInfo;
 
-/// Where the kernel's files are.
+/// Paths of the kernel's file systems.
 #[derive(Clone, Debug)]
 pub struct Sources {
     /// procfs.
@@ -32,7 +32,7 @@ impl Default for Sources {
     }
 }
 
-/// What was there at one moment.
+/// The data at one moment.
 #[derive(Clone, Debug)]
 pub struct Sample {
     at: Instant,
@@ -45,14 +45,14 @@ pub struct Sample {
     hidden: usize,
 }
 
-/// The text of a file that may be read.
+/// The text of a file, if it is readable.
 fn text(path: &Path) -> Option<String> {
     let bytes = fs::read(path).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 impl Sample {
-    /// A look at everything. What may not be read is left out.
+    /// Takes a sample. Unreadable files are skipped.
     pub fn take(sources: &Sources) -> Self {
         let debug = |name: &str| text(&sources.debug.join(name));
         let mut sample = Self {
@@ -80,12 +80,12 @@ impl Sample {
         sample
     }
 
-    /// The driver's files of a process. All of one are one client.
+    /// Reads the driver's files of a process. All files of one client count once.
     fn look_at(&mut self, id: u32, folder: &Path) {
         let files = match fs::read_dir(folder.join("fdinfo")) {
             Ok(files) => files,
             Err(error) => {
-                // Else it has ended meanwhile.
+                // Other errors mean that the process has ended.
                 self.hidden += usize::from(error.kind() == ErrorKind::PermissionDenied);
                 return;
             }
@@ -100,8 +100,8 @@ impl Sample {
         }
     }
 
-    /// How long a client has kept the engines of a kind busy. If the usage file may be read, it says: all of its figures
-    /// are of one moment, and fdinfo is read later, process by process.
+    /// Busy time of the engines of a kind for a client. It comes from the usage file if that is readable, because all
+    /// its numbers are from one moment. fdinfo is read later, process by process.
     fn busy(&self, client: u64, engine: &str) -> u64 {
         let of_fdinfo = || {
             let (_, _, info) = self.clients.get(&client)?;
@@ -119,61 +119,61 @@ impl Sample {
 /// A core.
 #[derive(Clone, Debug, Serialize)]
 pub struct Core {
-    /// Its place among the driver's.
+    /// Its index.
     pub place: usize,
-    /// What it draws: 3d, 2d, 3d-2d, vg.
+    /// Its engines: 3d, 2d, 3d-2d, vg.
     pub kind: String,
-    /// Model and revision, hexadecimal.
+    /// Model, hexadecimal.
     pub model: String,
-    /// Hexadecimal.
+    /// Revision, hexadecimal.
     pub revision: String,
-    /// How much of the time it was busy.
+    /// Percentage of time that it was busy.
     pub load_percent: f64,
-    /// How much of the time it was busy for clients that have ended since the look before. The driver keeps no figures
-    /// of these: it is what is left of the load when those of the clients that are there are taken off.
+    /// Percentage of time that it was busy for clients that have ended since the last sample. The driver keeps no
+    /// numbers for these, so this is the load minus the loads of existing clients.
     pub ended_percent: f64,
-    /// How much of the time it was on.
+    /// Percentage of time that it was on.
     pub on_percent: f64,
-    /// Nanoseconds that it was busy since it was bound.
+    /// Busy time in nanoseconds since it was bound.
     pub busy_ns: u64,
-    /// Its clock and its shaders', if they are known.
+    /// Its clock, if known.
     pub clock_hz: Option<u64>,
-    /// The shaders' clock.
+    /// The shader clock, if known.
     pub shader_clock_hz: Option<u64>,
-    /// How often it was reset.
+    /// Number of resets.
     pub resets: u64,
 }
 
-/// What a client uses of an engine.
+/// A client's use of an engine.
 #[derive(Clone, Debug, Serialize)]
 pub struct Engine {
-    /// How much of the time it was busy for the client.
+    /// Percentage of time that the engine was busy for the client.
     pub load_percent: f64,
-    /// Nanoseconds in all.
+    /// Total busy time in nanoseconds.
     pub busy_ns: u64,
 }
 
-/// A process that has the device open.
+/// A process with the device open.
 #[derive(Clone, Debug, Serialize)]
 pub struct Client {
-    /// Its id.
+    /// Its process id.
     pub pid: u32,
     /// Its program's name.
     pub name: String,
-    /// The driver's number of it.
+    /// The driver's client id.
     pub id: u64,
-    /// Jobs that it has submitted; not known without root.
+    /// Number of jobs submitted; unknown without root.
     pub jobs: Option<u64>,
-    /// Resets that it has caused; not known without root.
+    /// Number of resets caused; unknown without root.
     pub hangs: Option<u64>,
-    /// By engine.
+    /// Use by engine.
     pub engines: BTreeMap<String, Engine>,
-    /// KiB by region.
+    /// KiB by memory region.
     pub memory_kib: BTreeMap<String, u64>,
 }
 
 impl Client {
-    /// Of all engines.
+    /// Total load over all engines.
     pub fn load(&self) -> f64 {
         self.engines
             .values()
@@ -182,35 +182,35 @@ impl Client {
     }
 }
 
-/// KiB in use.
+/// Memory in use, in KiB.
 #[derive(Clone, Debug, Serialize)]
 pub struct Memory {
-    /// Of the pool in all.
+    /// Size of the pool.
     pub reserved_kib: u64,
-    /// Of it in use.
+    /// Used part of the pool.
     pub pool_kib: u64,
-    /// Contiguous memory outside of the pool.
+    /// Contiguous memory outside the pool.
     pub contiguous_kib: u64,
-    /// Behind the MMU.
+    /// Memory mapped page by page.
     pub virtual_kib: u64,
 }
 
-/// What is shown.
+/// The report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The time between the two looks, in seconds.
+    /// Time between the two samples in seconds.
     pub seconds: f64,
     /// The cores; empty without root.
     pub cores: Vec<Core>,
-    /// The clients that may be seen, the busiest first.
+    /// The visible clients, busiest first.
     pub clients: Vec<Client>,
-    /// `None`: the driver is not loaded.
+    /// `None` if the driver is not loaded.
     pub memory: Option<Memory>,
-    /// What could not be read.
+    /// Data that is unreadable without root.
     pub needs_root: Vec<String>,
 }
 
-/// How much of `passed` nanoseconds `part` is, between 0 and 100.
+/// The percentage of `part` in `passed` nanoseconds, between 0 and 100.
 fn percent(part: u64, passed: u64) -> f64 {
     match passed {
         0 => 0.0,
@@ -219,11 +219,11 @@ fn percent(part: u64, passed: u64) -> f64 {
 }
 
 impl Report {
-    /// What has come between two looks.
+    /// Makes the report for the time between two samples.
     pub fn between(before: &Sample, after: &Sample) -> Self {
         let passed = after.at.duration_since(before.at);
         let mut needs_root = Vec::new();
-        // Without the driver nobody can tell.
+        // Without the driver, it is unknown whether root is missing.
         if after.usage.is_none() && after.memory.is_some() {
             needs_root.push("cores: load, clocks, hangs; jobs (debugfs)".to_string());
         }
@@ -253,7 +253,7 @@ fn cores(before: &Sample, after: &Sample) -> Vec<Core> {
         return Vec::new();
     };
     let passed = new.time.saturating_sub(old.time);
-    // Of one file, so that all figures are of the same moment.
+    // From a single file, so that all numbers are from the same moment.
     let used_by_clients = |place: usize| -> u64 {
         let there = new.busy.iter().filter(|((_, of), _)| *of == place);
         there
@@ -266,7 +266,7 @@ fn cores(before: &Sample, after: &Sample) -> Vec<Core> {
             let was = was.map_or(0, |was| was.times[which]);
             core.times[which].saturating_sub(was)
         };
-        // Both files have the cores in the same order.
+        // Both files list the cores in the same order.
         let (number, model, revision) = after.info.get(index).cloned().unwrap_or_default();
         let [clock, shaders] = after.clocks.get(&number).copied().unwrap_or_default();
         Core {
@@ -294,7 +294,7 @@ fn clients(before: &Sample, after: &Sample, passed: Duration) -> Vec<Client> {
     let client = |(&id, (pid, name, info)): (&u64, &(u32, String, ClientInfo))| {
         let engine = |engine: &String| {
             let busy = after.busy(id, engine);
-            // What one that is new has used it has used since.
+            // A new client has used all of its time since then.
             let was = before.busy(id, engine);
             let load_percent = percent(busy.saturating_sub(was), passed);
             let used = Engine {
@@ -324,7 +324,7 @@ fn clients(before: &Sample, after: &Sample, passed: Duration) -> Vec<Client> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Files as a kernel has them, with a core that was busy for `busy` milliseconds by `time`.
+    /// Files like a kernel's, with a core that was busy for `busy` milliseconds at `time`.
     fn files(folder: &Path, time: u64, busy: u64, with_debugfs: bool) -> Sources {
         let sources = Sources {
             proc: folder.join("proc"),
@@ -368,7 +368,7 @@ pub(crate) mod tests {
         sources
     }
 
-    /// A report of half a second of a second.
+    /// A report about one second with half a second of load.
     pub(crate) fn report(with_debugfs: bool) -> Report {
         let folder = tempfile::tempdir().unwrap();
         let before = Sample::take(&files(folder.path(), 1000, 100, with_debugfs));
@@ -377,7 +377,7 @@ pub(crate) mod tests {
         Report::between(&before, &after)
     }
 
-    /// A client whose fdinfo is of 300 ms later than the usage file.
+    /// A client with fdinfo from 300 ms after the usage file.
     fn client_found_late() -> Client {
         let folder = tempfile::tempdir().unwrap();
         let before = Sample::take(&files(folder.path(), 1000, 100, true));
@@ -399,9 +399,9 @@ pub(crate) mod tests {
             (core.clock_hz, core.shader_clock_hz),
             (Some(528_000_000), None)
         );
-        // Two files, one client.
+        // Two files of one client.
         assert_eq!(report.clients.len(), 1);
-        // A client that is found later than the usage file was read has used what that says.
+        // For a client that is read later than the usage file, the usage file counts.
         assert_eq!(client_found_late().engines["3d"].load_percent, 50.0);
         let client = &report.clients[0];
         assert_eq!(
@@ -425,7 +425,7 @@ pub(crate) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let sources = files(folder.path(), 1000, 100, true);
         let before = Sample::take(&sources);
-        // Of the core's 500 ms the client that is still there has 100.
+        // The remaining client has 100 of the core's 500 ms.
         let usage =
             "time 2000000000\ncore 0 3d 600000000 2000000000 0 0 0\nprocess 42 7 0 200000000 9\n";
         fs::write(sources.debug.join("galcore/usage"), usage).unwrap();
@@ -438,7 +438,7 @@ pub(crate) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let sources = files(folder.path(), 1000, 100, true);
         let before = Sample::take(&sources);
-        // It is unloaded, and a process has ended while it was looked at.
+        // The driver is unloaded, and a process ends during the sample.
         fs::remove_dir_all(folder.path().join("debug")).unwrap();
         fs::remove_dir_all(folder.path().join("proc/driver")).unwrap();
         fs::remove_dir_all(folder.path().join("proc/42/fdinfo")).unwrap();

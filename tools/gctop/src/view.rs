@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is on the screen.
+//! The display.
 
 use ratatui::layout::Constraint;
 use ratatui::layout::Layout;
@@ -17,24 +17,24 @@ use crate::sample::Core;
 use crate::sample::Memory;
 use crate::sample::Report;
 
-/// A load below this shows as 0.0%.
+/// Loads below this value are shown as 0.0%.
 const LEAST_PERCENT: f64 = 0.05;
 
-/// Characters of a bar.
+/// Width of a bar in characters.
 const BAR: usize = 20;
 
-/// A bar that is full at 100.
+/// A bar for a percentage.
 fn bar(percent: f64) -> String {
     let full = ((percent / 100.0 * BAR as f64).round() as usize).min(BAR);
     format!("[{}{}]", "|".repeat(full), " ".repeat(BAR - full))
 }
 
-/// A clock's rate.
+/// Formats a clock rate.
 fn clock(rate: Option<u64>) -> String {
     rate.map_or("-".to_string(), |rate| format!("{} MHz", rate / 1_000_000))
 }
 
-/// KiB, or MiB where there are many.
+/// Formats KiB, or MiB for large values.
 fn memory(kib: u64) -> String {
     match kib {
         0..10_240 => format!("{kib} K"),
@@ -54,7 +54,7 @@ fn core_row(core: &Core) -> Row<'static> {
     ])
 }
 
-/// A process's name, which it chooses itself: what would move the cursor is not shown.
+/// A process's name. The process chooses it, so control characters are removed.
 fn name(name: &str) -> String {
     name.replace(char::is_control, "?")
 }
@@ -79,7 +79,7 @@ fn client_row(client: &Client) -> Row<'static> {
     ])
 }
 
-/// What clients have used that ended between the two looks; none if they have used nothing.
+/// The row for clients that ended between the two samples. `None` if they used no time.
 fn ended_row(report: &Report) -> Option<Row<'static>> {
     let cores = report.cores.iter();
     let used = cores.filter(|core| core.ended_percent >= LEAST_PERCENT);
@@ -89,12 +89,12 @@ fn ended_row(report: &Report) -> Option<Row<'static>> {
     (!used.is_empty()).then(|| Row::new(["-".into(), "(ended)".into(), used.join("  ")]))
 }
 
-/// Rows of the table of clients, with its head.
+/// Number of rows of the client table, including its header.
 fn client_rows(report: &Report) -> usize {
     1 + report.clients.len() + usize::from(ended_row(report).is_some())
 }
 
-/// Rows that all of a report takes.
+/// Number of rows of the whole report.
 pub fn height(report: &Report) -> u16 {
     let rows = 1 + (report.cores.len() + 1) + 2 + client_rows(report).max(2);
     u16::try_from(rows + report.needs_root.len() + 1).unwrap_or(u16::MAX)
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(lines[11], "q: quit");
     }
 
-    /// Without clients, too: the table of these has room for one.
+    /// Also without clients: the table then has space for one.
     #[test]
     fn nothing_is_cut_off() {
         let mut report = sample::tests::report(true);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Time as the board has it: without that for which the host kept its processes waiting for a processor.
+//! The board's time: wall time without the time in which the host let the board's processes wait for a processor.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,34 +8,34 @@ use std::path::PathBuf;
 use std::time::Duration;
 use std::time::Instant;
 
-/// How often the processes' threads are looked at.
+/// Interval for reading the threads' times.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Of the time of the wall at least this part counts, so that every wait ends.
+/// At least one part in this many of wall time counts, so that every wait ends.
 const LEAST: u32 = 5;
 
-/// A clock that runs slower while other processes have the host.
+/// A clock that runs slower while other processes use the host.
 pub struct Clock {
-    /// The folders of the processes' threads.
+    /// The `task` folders of the processes.
     threads: Vec<PathBuf>,
-    /// What each thread has had, and has waited for.
+    /// The last known times of each thread.
     last: BTreeMap<PathBuf, Shares>,
     looked: Instant,
     counted: Duration,
     processor_time: Duration,
 }
 
-/// A thread's times, from the kernel's scheduler.
+/// The times of a thread, from the kernel's scheduler.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Shares {
-    /// On a processor.
+    /// Time on a processor.
     ran: Duration,
-    /// Ready to run, without a processor.
+    /// Time runnable without a processor.
     waited: Duration,
 }
 
 impl Clock {
-    /// Begins at 0.
+    /// Starts at 0.
     pub fn new() -> Clock {
         Clock {
             threads: Vec::new(),
@@ -46,13 +46,13 @@ impl Clock {
         }
     }
 
-    /// Counts a process's threads too.
+    /// Adds a process, with its threads.
     pub fn add(&mut self, process: u32) {
         self.threads
             .push(PathBuf::from(format!("/proc/{process}/task")));
     }
 
-    /// What time it is, with a grain of [`LOOK`].
+    /// The current time, with a granularity of [`LOOK`].
     pub fn now(&mut self) -> Duration {
         if self.looked.elapsed() >= LOOK {
             self.look();
@@ -60,7 +60,7 @@ impl Clock {
         self.counted
     }
 
-    /// How long processors worked for the processes so far.
+    /// Processor time of the processes so far.
     pub fn processor_time(&mut self) -> Duration {
         self.look();
         self.processor_time
@@ -71,7 +71,7 @@ impl Clock {
         self.looked += passed;
         let mut now = BTreeMap::new();
         for folder in &self.threads {
-            // A process that has ended has none.
+            // A process that has ended has no threads.
             for thread in fs::read_dir(folder).into_iter().flatten().flatten() {
                 let path = thread.path();
                 if let Some(shares) = shares(&path) {
@@ -86,7 +86,7 @@ impl Clock {
     }
 }
 
-/// None: the host's kernel does not say, or the thread has ended.
+/// `None` if the host's kernel has no statistics, or the thread has ended.
 fn shares(thread: &Path) -> Option<Shares> {
     parse(&fs::read_to_string(thread.join("schedstat")).ok()?)
 }
@@ -100,7 +100,7 @@ fn parse(schedstat: &str) -> Option<Shares> {
     })
 }
 
-/// What all threads together have had since `last`, and the longest that one of them has waited.
+/// The total of all threads' times since `last`, and the longest wait of a single thread.
 fn since(
     last: &BTreeMap<PathBuf, Shares>,
     now: &BTreeMap<PathBuf, Shares>,
@@ -115,7 +115,7 @@ fn since(
     (ran, waited)
 }
 
-/// How much of the time that has passed counts.
+/// The part of the elapsed time that counts.
 fn counted(passed: Duration, waited: Duration) -> Duration {
     passed.saturating_sub(waited).max(passed / LEAST)
 }
@@ -158,7 +158,7 @@ mod tests {
         while begin.elapsed() < ms(50) {
             std::hint::spin_loop();
         }
-        // A kernel without the scheduler's statistics says nothing.
+        // A kernel without scheduler statistics reports nothing.
         if Path::new("/proc/self/schedstat").exists() {
             assert!(clock.processor_time() >= ms(1));
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a boot is started with: files, arguments, processes.
+//! Preparation of a boot: files, arguments, and processes.
 
 use std::fs;
 use std::fs::File;
@@ -31,24 +31,24 @@ use crate::process::Process;
 use crate::processor::Processor;
 use crate::soc;
 
-/// Where the guest has its module.
+/// Path of the module in the guest.
 const GUEST_MODULE: &str = "/galcore/galcore.ko";
 
-/// The guest's program for the ports of a machine without virtio.
+/// The guest program that serves the ports on a machine without virtio.
 const SERIAL_PORTS: &str = "serial-ports";
 
-/// Where the model finds QEMU's number.
+/// A file with QEMU's process id, for the model.
 pub const MACHINE: &str = "machine";
 
-/// Tree and initramfs of this boot.
+/// Device tree and initramfs of a boot.
 pub struct BootFiles {
     tree: Option<PathBuf>,
-    /// That of a real board.
+    /// The tree of a real board.
     soc: Option<soc::Tree>,
     initramfs: PathBuf,
 }
 
-/// Makes them in `dir`.
+/// Makes the files in `dir`.
 pub fn prepare_files(assets: &Assets, boot: &Boot, dir: &Path, nonce: &str) -> Result<BootFiles> {
     let is_64_bit = assets.processor == Processor::CortexA76;
     match boot.memory {
@@ -107,14 +107,15 @@ pub fn prepare_files(assets: &Assets, boot: &Boot, dir: &Path, nonce: &str) -> R
     })
 }
 
-/// Whether the boot, or a program's step of it, wants DRM.
+/// Whether the boot, or a step of it, needs DRM.
 fn wants_drm(boot: &Boot) -> bool {
     let by_step = |task: &Task| task.module.as_ref().is_some_and(|module| module.drm);
     let by_steps = matches!(&boot.work, Work::Programs(tasks) if tasks.iter().any(by_step));
     boot.drm || by_steps
 }
 
-/// What the guest's kernel lacks, which `scripts/module --guest` makes beside the folder of `galcore`, galcore.ko.
+/// Modules that the guest's kernel lacks. `scripts/module --guest` puts them next to the folder of `galcore`,
+/// galcore.ko.
 fn guest_modules(galcore: &Path) -> Vec<GuestFile> {
     let Some(folder) = galcore.parent().and_then(Path::parent) else {
         return Vec::new();
@@ -129,7 +130,7 @@ fn guest_modules(galcore: &Path) -> Vec<GuestFile> {
         .collect()
 }
 
-/// The shell script that `/init` follows.
+/// The shell script that `/init` executes.
 fn plan(boot: &Boot, nonce: &str) -> String {
     use initramfs::quote;
 
@@ -137,7 +138,7 @@ fn plan(boot: &Boot, nonce: &str) -> String {
         |extra: &str| boards::module_parameters(boot.board, boot.binding, boot.memory, extra);
     let of_boot = parameters(&boot.insmod);
     let mut plan = format!("mark={nonce}\n");
-    // The next program's step may unload it.
+    // The next program's step may unload the module.
     let prepared = |task: &Task| task.module.is_some();
     let by_steps = matches!(&boot.work, Work::Programs(tasks) if tasks.iter().any(prepared));
     if boot.load || by_steps {
@@ -159,7 +160,7 @@ fn plan(boot: &Boot, nonce: &str) -> String {
         plan.push_str("power_controller\n");
     }
     for (name, value) in [
-        // By its first core's name, which the tests compare with that core.
+        // The name of the first core, which the tests compare with that core.
         ("GALCORE_BOARD", boot.board.cores()[0].name()),
         ("GALCORE_BINDING", boot.binding.name()),
         ("GALCORE_MODULE", GUEST_MODULE),
@@ -228,17 +229,17 @@ fn kernel_arguments(boot: &Boot, soc: Option<&soc::Tree>) -> String {
         "{console} ignore_loglevel printk.devkmsg=on {memory} kunit.enable={}",
         u8::from(boot.kunit)
     );
-    // Debian's kernels test their ciphers at boot, which an emulated processor takes seconds for.
+    // Debian's kernels test their ciphers at boot, which takes seconds on an emulated processor.
     if soc.is_some() {
         arguments.push_str(" cryptomgr.notests");
     }
-    // From 11.1 on QEMU's processors sleep in WFE, and miss an SEV once in many hours: without a tick from outside all
+    // From 11.1 on, QEMU's processors sleep in WFE and miss an SEV once in many hours. Without an external tick, all
     // of them then wait for a spinlock that is free.
     if boot.smp > 1 {
         arguments.push_str(" clocksource.arm_arch_timer.evtstrm=1");
     }
-    // After an oops locks may be held for ever: better a quick end than a hang.
-    // In a shell a look around may still be worth something.
+    // After an oops, locks may be held forever, so a panic is better than a hang. A shell user may still want to look
+    // around.
     if !matches!(boot.work, Work::Shell(..)) {
         arguments.push_str(" oops=panic");
     }
@@ -250,7 +251,7 @@ fn kernel_arguments(boot: &Boot, soc: Option<&soc::Tree>) -> String {
     arguments
 }
 
-/// QEMU's command line; its sockets are in `dir`.
+/// QEMU's command line. Its sockets are in `dir`.
 pub fn qemu_arguments(assets: &Assets, boot: &Boot, dir: &Path, files: &BootFiles) -> Vec<String> {
     let path = |path: &Path| path.to_string_lossy().into_owned();
     let memory = boot.memory;
@@ -267,7 +268,7 @@ pub fn qemu_arguments(assets: &Assets, boot: &Boot, dir: &Path, files: &BootFile
     if boot.icount {
         add(&["-icount", "shift=0"]);
     }
-    // The GPU model can map the guest's RAM only if that is shared.
+    // The GPU model can map the guest's RAM only if it is shared.
     let ram = format!("memory-backend-memfd,id=ram,size={memory}M,share=on");
     add(&["-object", &ram]);
     add(&["-nodefaults", "-display", "none"]);
@@ -285,7 +286,7 @@ pub fn qemu_arguments(assets: &Assets, boot: &Boot, dir: &Path, files: &BootFile
         add(&["-dtb", &path(tree)]);
     }
     add(&["-append", &kernel_arguments(boot, files.soc.as_ref())]);
-    // The address settles BAR0 and the interrupt: see dts/virt.dtsi.
+    // The PCI address determines BAR0 and the interrupt: see dts/virt.dtsi.
     for (number, (_, place)) in boot.board.placed().enumerate() {
         let mut gpu = serde_json::json!({
             "driver": "vfio-user-pci",
@@ -304,7 +305,7 @@ pub fn qemu_arguments(assets: &Assets, boot: &Boot, dir: &Path, files: &BootFile
         for serial in tree.serial(ALL_PORTS) {
             add(&["-serial", &serial]);
         }
-        // Until the machine is set up.
+        // Stopped until the machine is set up.
         add(&["-S", "-qmp", &format!("unix:{}", socket(soc::QMP))]);
         add(&["-qtest", &format!("unix:{}", socket(soc::QTEST))]);
         add(&["-qtest-log", "/dev/null"]);
@@ -325,7 +326,8 @@ pub fn qemu_arguments(assets: &Assets, boot: &Boot, dir: &Path, files: &BootFile
     arguments
 }
 
-/// The name of a file of the model's for the core of this number: the model puts numbers to all but the first core's.
+/// Name of a model file for the core with this number. The model adds a number to the names of all but the first
+/// core.
 pub fn of_core(name: &str, number: usize, extension: &str) -> String {
     match number {
         0 => format!("{name}{extension}"),
@@ -333,7 +335,7 @@ pub fn of_core(name: &str, number: usize, extension: &str) -> String {
     }
 }
 
-/// The GPU model's command line; its reports go to `dir`.
+/// The GPU model's command line. Its reports are in `dir`.
 pub fn model_arguments(boot: &Boot, dir: &Path) -> Vec<String> {
     let path = |path: PathBuf| path.to_string_lossy().into_owned();
     let mut arguments = vec![
@@ -369,7 +371,7 @@ pub fn start_model(
     Ok(model)
 }
 
-/// A word that no program in the guest can guess.
+/// A random word that guest programs cannot guess.
 pub fn nonce() -> Result<String> {
     let mut bytes = [0; 8];
     File::open("/dev/urandom")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The guest's virtio-serial ports and what the reading threads tell.
+//! The guest's virtio-serial ports, and the events of the threads that read them.
 
 use std::io;
 use std::io::Read;
@@ -51,13 +51,13 @@ impl Port {
     }
 }
 
-/// The socket that carries all of them on a machine without virtio.
+/// The socket that carries all ports on a machine without virtio.
 pub const ALL_PORTS: &str = "ports";
 
-/// Writes to the guest by one of its ports.
+/// Writes to the guest through one of its ports.
 pub struct PortWriter {
     stream: UnixStream,
-    /// The number that goes before the bytes, where the stream carries all ports.
+    /// The port's number, sent before the bytes if one stream carries all ports.
     number: Option<u8>,
 }
 
@@ -78,7 +78,7 @@ impl Write for PortWriter {
     }
 }
 
-/// What the reading threads tell the main loop.
+/// An event from a reading thread to the main loop.
 pub enum Event {
     Connected(Port, PortWriter),
     Data(Port, Vec<u8>),
@@ -90,7 +90,7 @@ pub enum Event {
     TypedEnd,
 }
 
-/// Waits for QEMU on the port's socket, then reads it to its end.
+/// Waits for QEMU on the port's socket, then reads to the end.
 pub fn listen(
     dir: &Path,
     port: Port,
@@ -134,12 +134,12 @@ pub fn listen_to_all(dir: &Path, sender: SyncSender<Event>, stop: Arc<AtomicBool
                 return;
             }
         }
-        // Fails only if nobody listens.
+        // This fails only if the receiver is gone.
         let _ = sender.send(Event::Closed);
     })
 }
 
-/// Tells the main loop how to write to a port; false if nobody listens.
+/// Passes the writer of a port to the main loop. Returns false if the receiver is gone.
 fn connected(
     stream: &UnixStream,
     port: Port,
@@ -153,7 +153,7 @@ fn connected(
     sender.send(Event::Connected(port, writer)).is_ok()
 }
 
-/// Waits for QEMU on the socket `name` in a thread, which then does `work`.
+/// Waits in a thread for QEMU on the socket `name`, then runs `work` there.
 fn with_connection(
     dir: &Path,
     name: &str,
@@ -171,7 +171,7 @@ fn with_connection(
                 Err(_) => thread::sleep(Duration::from_millis(5)),
             }
         };
-        // A guest that does not listen must not hold up the runner.
+        // A guest that does not read must not block the runner.
         let limit = stream.set_write_timeout(Some(Duration::from_secs(1)));
         if stream.set_nonblocking(false).is_ok() && limit.is_ok() {
             work(stream);

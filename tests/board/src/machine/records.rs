@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is kept of what comes out of a boot.
+//! Recording of a boot's output.
 
 use std::fs;
 use std::fs::File;
@@ -33,17 +33,17 @@ pub struct KernelLog {
     lines: Lines,
     text: String,
     file: File,
-    /// Whether the guest's last words are in it.
+    /// Whether the guest's last message is in it.
     pub complete: bool,
     /// Whether the kernel panicked.
     pub panicked: bool,
 }
 
-/// More than this is not kept in memory; the file has it all.
+/// Maximum size in memory; the file has the whole log.
 const MOST_LOG: usize = 64 << 20;
 
 impl KernelLog {
-    /// An empty log that goes to the file `path`.
+    /// Creates an empty log with the file `path`.
     pub fn new(path: &Path) -> Result<KernelLog> {
         Ok(KernelLog {
             lines: Lines::default(),
@@ -54,7 +54,7 @@ impl KernelLog {
         })
     }
 
-    /// Takes what came over the serial line.
+    /// Adds data from the serial line.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<()> {
         for line in self.lines.feed(bytes) {
             self.line(&line)?;
@@ -74,7 +74,7 @@ impl KernelLog {
         Ok(())
     }
 
-    /// The whole log, at its end.
+    /// The whole log, after its end.
     pub fn finish(mut self) -> Result<String> {
         if let Some(line) = self.lines.rest() {
             self.line(&line)?;
@@ -83,25 +83,25 @@ impl KernelLog {
     }
 }
 
-/// What the GPU model says, in its file, the last lines in memory.
+/// The GPU model's log: all in a file, the last lines in memory.
 pub struct ModelLog {
     lines: Lines,
     file: File,
     tail: Vec<String>,
-    /// Whether it has made its socket.
+    /// Whether it has created its socket.
     pub listening: bool,
-    /// The breaches of the hardware's rules that it told of, each with the program that ran.
+    /// The violations of the hardware's rules that it reported, each with the program that was running.
     pub complaints: Vec<(Option<usize>, String)>,
 }
 
-/// How the model begins to tell of a breach, after what its logger puts before it.
+/// Start of the model's violation message, after the logger's prefix.
 const COMPLAINT: &str = "] violation ";
 
-/// Last lines that are shown when a process dies.
+/// Number of last lines shown when a process dies.
 const TAIL: usize = 6;
 
 impl ModelLog {
-    /// An empty log that goes to the file `path`.
+    /// Creates an empty log with the file `path`.
     pub fn new(path: &Path) -> Result<ModelLog> {
         Ok(ModelLog {
             lines: Lines::default(),
@@ -112,7 +112,7 @@ impl ModelLog {
         })
     }
 
-    /// Takes what the model said while that program ran, or after it.
+    /// Adds the model's output. `task` is the program that was running, or the last one.
     pub fn feed(&mut self, bytes: &[u8], task: Option<usize>) -> Result<()> {
         self.file
             .write_all(bytes)
@@ -130,21 +130,21 @@ impl ModelLog {
         Ok(())
     }
 
-    /// Its last words.
+    /// The last lines.
     pub fn tail(&self) -> String {
         self.tail.join("\n")
     }
 }
 
-/// One output stream of the programs, cut by program.
+/// One output stream of the programs, split by program.
 pub struct ProgramOutput {
     splitter: Splitter,
-    /// Programs whose output is complete.
+    /// Number of programs with complete output.
     pub complete: usize,
 }
 
 impl ProgramOutput {
-    /// For marks with `nonce`.
+    /// Creates it for marks with `nonce`.
     pub fn new(nonce: &str) -> ProgramOutput {
         ProgramOutput {
             splitter: Splitter::new(nonce),
@@ -152,7 +152,7 @@ impl ProgramOutput {
         }
     }
 
-    /// Takes what came; gives it to `take`, by program.
+    /// Adds data and passes it to `take`, by program.
     pub fn feed(&mut self, bytes: &[u8], mut take: impl FnMut(usize, &[u8])) {
         for piece in self.splitter.feed(bytes) {
             match piece {
@@ -162,7 +162,7 @@ impl ProgramOutput {
         }
     }
 
-    /// What was held back, at the end.
+    /// Passes on the held-back data, at the end.
     pub fn finish(&mut self, mut take: impl FnMut(usize, &[u8])) {
         let rest = self.splitter.rest();
         if !rest.is_empty() {
@@ -171,7 +171,7 @@ impl ProgramOutput {
     }
 }
 
-/// The archives of the programs' files, one after another.
+/// The archives with the programs' files, one after another.
 pub struct Archives {
     file: File,
     received: u64,
@@ -179,7 +179,7 @@ pub struct Archives {
 }
 
 impl Archives {
-    /// Kept in the file `path` until the end.
+    /// Stores the archives in the file `path` until the end.
     pub fn new(path: &Path) -> Result<Archives> {
         Ok(Archives {
             file: create(path)?,
@@ -188,7 +188,7 @@ impl Archives {
         })
     }
 
-    /// Takes what came.
+    /// Adds data.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<()> {
         self.received += bytes.len() as u64;
         self.file
@@ -196,18 +196,18 @@ impl Archives {
             .context("cannot keep the guest's files in /tmp")
     }
 
-    /// The guest is about to send `size` bytes of program `task`.
+    /// Announces `size` bytes of program `task`.
     pub fn announce(&mut self, task: usize, size: u64) {
         self.announced.push((task, size));
     }
 
-    /// Whether all that was announced has come.
+    /// Whether all announced data has arrived.
     pub fn complete(&self) -> bool {
         let announced: u64 = self.announced.iter().map(|(_, size)| size).sum();
         self.received >= announced
     }
 
-    /// Unpacks each archive that came whole into the folder `to` names.
+    /// Unpacks each complete archive into the folder that `to` returns.
     pub fn unpack<'a>(mut self, to: impl Fn(usize) -> Option<&'a Path>) -> Result<()> {
         self.file.seek(SeekFrom::Start(0))?;
         let mut reader = BufReader::new(self.file);

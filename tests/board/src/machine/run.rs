@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The course of a boot: follow what the guest tells, notice what goes wrong.
+//! The main loop of a boot: handles the guest's messages and detects failures.
 
 use std::fs;
 use std::io;
@@ -49,35 +49,35 @@ use crate::signals::Signals;
 use crate::soc;
 use crate::streams::Lines;
 
-// How long the parts of a boot may take by the board's clock. On an idle PC all
-// of it takes some seconds; these are for a slow one.
+// Time limits of the parts of a boot, by the board's clock. An idle PC needs some seconds for all of it; the limits
+// are for a slow one.
 const MODEL_LIMIT: Duration = Duration::from_secs(10);
 const BOOT_LIMIT: Duration = Duration::from_secs(180);
 const LOAD_LIMIT: Duration = Duration::from_secs(180);
 const STEP_LIMIT: Duration = Duration::from_secs(60);
 const PANIC_LIMIT: Duration = Duration::from_secs(5);
-/// How long the guest may take to end a program whose time is up.
+/// Time for the guest to kill a program that exceeded its time limit.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// How often processes, signals and deadlines are looked at.
+/// Poll interval for processes, signals, and deadlines.
 const TICK: Duration = Duration::from_millis(20);
-/// How long QEMU may live on without its GPU model: at power off they end together.
+/// Time that QEMU may run on without its GPU model. At power off, both end together.
 const ORPHAN_LIMIT: Duration = Duration::from_millis(500);
-/// How long the last bytes of a dead QEMU may take.
+/// Time limit for the last output of QEMU after it has ended.
 const DRAIN_LIMIT: Duration = Duration::from_secs(2);
-/// How long the GPU model may take to write its report.
+/// Time limit for the GPU model's report.
 const REPORT_LIMIT: Duration = Duration::from_secs(5);
-/// How long the kernel log's last line may be behind the control port's.
+/// Maximum delay of the kernel log's last line after the control port's.
 const LOG_LAG: Duration = Duration::from_secs(2);
-/// Most bytes of a program's output that are kept, each stream.
+/// Maximum output kept per program and stream, in bytes.
 const MOST_OUTPUT: usize = 16 << 20;
-/// What QEMU always says about a device of vfio-user.
+/// A warning that QEMU always prints for a vfio-user device.
 const HARMLESS: &str = "Could not enable error recovery";
-/// The GPU model's exit status for a breach of the hardware's rules.
+/// The GPU model's exit status after a violation of the hardware's rules.
 const MODEL_VIOLATIONS: i32 = 3;
 
-/// Boots, does the work, ends everything. An error means that the boot could
-/// not be made; what goes wrong in a boot is in the outcome's `end`.
+/// Boots, does the work, and ends all processes. Returns an error only if the boot could not start. Later failures
+/// are in the outcome's `end`.
 pub fn boot(
     assets: &Assets,
     boot: &Boot,
@@ -86,7 +86,7 @@ pub fn boot(
 ) -> Result<Outcome> {
     fs::create_dir_all(&boot.out)
         .with_context(|| format!("cannot make the folder {}", boot.out.display()))?;
-    // The last boot's reports must not pass for this one's.
+    // Remove old reports so that they are not taken for new ones.
     for number in 0..gpu_control::PLACES.len() {
         let report = boot.out.join(launch::of_core("gpu", number, ".json"));
         if report.exists() {
@@ -94,7 +94,7 @@ pub fn boot(
                 .with_context(|| format!("cannot remove the old {}", report.display()))?;
         }
     }
-    // Not TMPDIR: a socket's path has 107 bytes at most.
+    // TMPDIR may be too long: a socket's path has at most 107 bytes.
     let dir = tempfile::Builder::new()
         .prefix("galcore-")
         .tempdir_in("/tmp")
@@ -170,7 +170,7 @@ pub fn boot(
     run.tear_down(end?, dir.path())
 }
 
-/// Where the files of the boot's programs go.
+/// Destination folders of the programs' files.
 fn files_to(boot: &Boot) -> Vec<&Path> {
     match &boot.work {
         Work::Programs(tasks) => tasks.iter().map(|t| t.files_to.as_path()).collect(),
@@ -178,7 +178,7 @@ fn files_to(boot: &Boot) -> Vec<&Path> {
     }
 }
 
-/// What is waited for, and until when by the board's clock.
+/// The event that the main loop waits for, and the deadline by the board's clock.
 struct Deadline {
     what: String,
     at: Option<Duration>,
@@ -193,13 +193,13 @@ impl Deadline {
     }
 }
 
-/// The program that runs.
+/// The running program.
 struct Running {
     task: usize,
     since: Instant,
-    /// The board's processor time before it.
+    /// The board's processor time before its start.
     before: Duration,
-    /// Whether the guest was told that its time is up.
+    /// Whether the runner asked the guest to kill it.
     is_late: bool,
 }
 
@@ -215,7 +215,7 @@ struct Run<'a> {
     control: Option<PortWriter>,
     terminal: Option<PortWriter>,
     keyboard: Keyboard,
-    /// Whether the guest's shell has said something.
+    /// Whether the guest's shell has printed something.
     prompt: bool,
     messages: Lines,
     kernel: KernelLog,
@@ -230,18 +230,18 @@ struct Run<'a> {
     last: Option<usize>,
     clock: Clock,
     deadline: Deadline,
-    /// The guest's own words why it cannot go on.
+    /// The guest's message that it cannot continue.
     failed: Option<String>,
-    /// When the guest said it is done.
+    /// When the guest reported that it is done.
     done: Option<Instant>,
-    /// Whether it was told that it may power off.
+    /// Whether the runner allowed the guest to power off.
     released: bool,
     started: Instant,
     boot_time: Duration,
 }
 
 impl Run<'_> {
-    /// Sets what is waited for.
+    /// Sets the event to wait for and its time limit.
     fn wait(&mut self, what: &str, limit: Duration) {
         self.deadline = Deadline {
             what: format!("{what} ({} s)", limit.as_secs()),
@@ -249,7 +249,7 @@ impl Run<'_> {
         };
     }
 
-    /// Whether it was in vain.
+    /// Whether the deadline has passed.
     fn is_over(&mut self) -> bool {
         let now = self.clock.now();
         self.deadline.at.is_some_and(|at| now >= at)
@@ -299,7 +299,7 @@ impl Run<'_> {
         }
     }
 
-    /// Handles what comes within a tick. Returns whether anything can come at all.
+    /// Handles the events of one tick. Returns whether more events can come.
     fn next_event(&mut self) -> Result<bool> {
         match self.receiver.recv_timeout(TICK) {
             Ok(event) => self.handle(event)?,
@@ -312,7 +312,7 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Handles what is still on its way from processes that have ended.
+    /// Handles the remaining output of processes that have ended.
     fn drain(&mut self) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);
         let start = Instant::now();
@@ -330,7 +330,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Looks at everything that is no event.
+    /// Checks all conditions that are not events.
     fn look(&mut self) -> Result<Option<End>> {
         self.release_if_complete();
         self.pass_on_typing();
@@ -361,7 +361,8 @@ impl Run<'_> {
         Ok(None)
     }
 
-    /// Tells the guest that its program's time is up; false: it knows, or there is none.
+    /// Asks the guest to kill a program that exceeded its limit. Returns false if that was already done, or nothing
+    /// runs.
     fn end_late_program(&mut self) -> bool {
         let (Some(running), Some(control)) = (&mut self.running, &mut self.control) else {
             return false;
@@ -370,7 +371,7 @@ impl Run<'_> {
             return false;
         }
         running.is_late = true;
-        // If QEMU is gone that is noticed elsewhere.
+        // If QEMU has ended, this is detected elsewhere.
         let _ = writeln!(control, "late {}", running.task);
         let what = self.deadline.what.clone();
         self.wait(&what, GRACE);
@@ -456,7 +457,7 @@ impl Run<'_> {
                 });
             }
             Port::Result => {
-                // Large files take their time: only a standstill counts.
+                // Large files take long, so each piece of data restarts the time limit.
                 self.wait("the program's files", STEP_LIMIT);
                 self.archives.feed(bytes)?;
             }
@@ -468,7 +469,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A line from the guest's `/init`.
+    /// Handles a line from the guest's `/init`.
     fn message(&mut self, line: &str) {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         let mut numbers = rest.split(' ').map(|n| n.parse::<u64>().unwrap_or(0));
@@ -484,7 +485,7 @@ impl Run<'_> {
                 self.wait("the first program", STEP_LIMIT);
             }
             "loading" => {
-                // For a program.
+                // It is loading for a program.
                 if !rest.is_empty() {
                     self.tasks[task].started = true;
                     self.last = Some(task);
@@ -539,7 +540,7 @@ impl Run<'_> {
         self.watcher.ended(task, &self.tasks[task]);
     }
 
-    /// The program that ran does not any more.
+    /// Records the times of the program that has just ended.
     fn take_times(&mut self) {
         if let Some(running) = self.running.take() {
             let outcome = &mut self.tasks[running.task];
@@ -548,7 +549,7 @@ impl Run<'_> {
         }
     }
 
-    /// Lets the guest power off once all it has sent is here.
+    /// Allows the guest to power off after all its data has arrived.
     fn release_if_complete(&mut self) {
         let Some(done) = self.done else {
             return;
@@ -566,7 +567,7 @@ impl Run<'_> {
             && (self.kernel.complete || done.elapsed() > LOG_LAG);
         if complete && !self.released {
             if let Some(control) = &mut self.control {
-                // If QEMU is gone that is noticed elsewhere.
+                // If QEMU has ended, this is detected elsewhere.
                 let _ = control.write_all(b"bye\n");
             }
             self.released = true;
@@ -577,13 +578,13 @@ impl Run<'_> {
         if let (true, Some(terminal)) = (self.prompt, &mut self.terminal) {
             let typed = self.keyboard.take();
             if !typed.is_empty() {
-                // A guest that is gone is noticed elsewhere.
+                // If the guest is gone, this is detected elsewhere.
                 let _ = terminal.write_all(&typed);
             }
         }
     }
 
-    /// Ends the processes and gathers what they left.
+    /// Ends the processes and collects their results.
     fn tear_down(mut self, end: End, dir: &Path) -> Result<Outcome> {
         self.take_times();
         let processor_time = self.clock.processor_time();
@@ -618,8 +619,8 @@ impl Run<'_> {
         })
     }
 
-    /// Reads the GPU model's reports and keeps them as gpu.json, gpu-1.json and so on. A model that
-    /// leaves one out, or ends in a way it should not, makes a bad end of a good one.
+    /// Reads the GPU model's reports and keeps them as gpu.json, gpu-1.json and so on. If a report is missing or the
+    /// model's exit status is unexpected, a successful end becomes a failure.
     fn read_reports(
         &self,
         end: End,
@@ -655,7 +656,7 @@ impl Run<'_> {
         Ok((report, end))
     }
 
-    /// Reads a core's report, if there is one, and keeps it.
+    /// Reads a core's report, if it exists, and keeps it.
     fn read_report(&self, dir: &Path, name: &str) -> Result<Option<Report>> {
         let Ok(text) = fs::read(dir.join(name)) else {
             return Ok(None);
@@ -666,7 +667,7 @@ impl Run<'_> {
     }
 }
 
-/// Keeps a program's output, and shows it.
+/// Keeps a program's output and shows it.
 fn keep(
     tasks: &mut [TaskOutcome],
     watcher: &mut dyn Watcher,

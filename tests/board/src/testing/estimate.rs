@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How long boots will take, by how long their suites took the last time.
+//! Estimates the time of boots from the time that their suites took in the last run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,20 +11,20 @@ use super::results::SuiteResult;
 use super::results::BOOT;
 use super::suites::Group;
 
-/// What a suite takes that has not run yet.
+/// Time of a suite that has not run yet.
 const UNKNOWN: Duration = Duration::from_secs(10);
 
-/// What a boot takes without suites.
+/// Time of a boot without suites.
 const BARE: Duration = Duration::from_secs(5);
 
-/// Seconds that suites took, by name and place. They only settle an order: that they are missing or wrong harms nothing.
+/// Times of suites, by name and place. They only determine the order, so missing or wrong values do no harm.
 pub struct Estimates {
     file: PathBuf,
     seconds: BTreeMap<String, f64>,
 }
 
 impl Estimates {
-    /// Those that the last runs left in `cache`.
+    /// Loads the times that earlier runs saved in `cache`.
     pub fn load(cache: &Path) -> Estimates {
         let file = cache.join("suite-seconds.json");
         let text = fs::read(&file).unwrap_or_default();
@@ -32,7 +32,7 @@ impl Estimates {
         Estimates { file, seconds }
     }
 
-    /// How long a boot will take.
+    /// Estimated time of a boot.
     pub fn of(&self, group: &Group) -> Duration {
         let seconds = |title: String| {
             let known = self.seconds.get(&title).copied();
@@ -45,19 +45,19 @@ impl Estimates {
         BARE + suites.sum::<Duration>()
     }
 
-    /// Takes what suites took.
+    /// Records the times of suites.
     pub fn learn(&mut self, suites: &[SuiteResult]) {
         for suite in suites.iter().filter(|suite| suite.name != BOOT) {
             self.seconds.insert(suite.title(), suite.time.as_secs_f64());
         }
     }
 
-    /// Leaves them for the next run.
+    /// Saves the times for the next run.
     pub fn save(&self) {
         let Ok(text) = serde_json::to_vec_pretty(&self.seconds) else {
             return;
         };
-        // Another run may do the same.
+        // Another run may write the file at the same time.
         let new = self.file.with_extension(std::process::id().to_string());
         let _ = self.file.parent().map(fs::create_dir_all);
         let _ = fs::write(&new, text).and_then(|()| fs::rename(&new, &self.file));

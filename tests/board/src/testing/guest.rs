@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests on the board: one boot for each group, more if one breaks in the middle.
+//! Tests on the board: one boot per group, and more if a boot breaks in the middle.
 
 use std::fs;
 use std::path::Path;
@@ -40,32 +40,32 @@ use crate::mesa;
 use crate::processor::Processor;
 use crate::signals::Signals;
 
-/// Exit status by which a kselftest says it could not be tried.
+/// Exit status of a kselftest that was skipped.
 const KSELFTEST_SKIP: i32 = 4;
 
-/// Last lines of a failed program's streams that are shown.
+/// Number of last lines of a failed program's output that are shown.
 const TAIL: usize = 25;
 
-/// The case of a breach of the hardware's rules.
+/// Name of the test case for violations of the hardware's rules.
 const STRICT: &str = "strict GPU model";
 
-/// What the boots of a run have in common.
+/// Data that all boots of a run share.
 pub struct Session<'a> {
-    /// Where things are.
+    /// Paths of tools.
     pub tools: &'a Tools,
-    /// Where to leave what the kernel calls itself.
+    /// Receives the kernel's release string.
     pub kernel: &'a Mutex<Option<String>>,
-    /// What boots are made of.
+    /// Programs and files of the boots.
     pub assets: &'a Assets,
     /// Folder for the logs.
     pub logs: &'a Path,
-    /// Who is told how far it is.
+    /// Progress display.
     pub progress: &'a Progress,
     /// Signals to the runner.
     pub signals: &'a Signals,
 }
 
-/// One boot of a group: what ran in it and what came of it.
+/// One boot of a group: the suites that ran and their results.
 struct Booted<'a> {
     needs: &'a Needs,
     steps: &'a [Step],
@@ -74,7 +74,7 @@ struct Booted<'a> {
 }
 
 impl Session<'_> {
-    /// Runs the group's suites. `number` is the group's, for names of folders.
+    /// Runs the suites of the group. `number` is the group's number, used in folder names.
     pub fn run(&self, number: usize, group: &Group) -> Result<Vec<SuiteResult>> {
         let missing = self.no_mesa(&group.needs);
         if let Some(problem) = missing.or_else(|| self.no_kernel(&group.needs)) {
@@ -133,7 +133,7 @@ impl Session<'_> {
         Ok(results)
     }
 
-    /// Passes a result on, and tells the progress of it.
+    /// Shows a result in the progress display and returns it.
     fn told(&self, result: SuiteResult) -> SuiteResult {
         self.progress.done(&result);
         result
@@ -157,13 +157,13 @@ impl Session<'_> {
         }
     }
 
-    /// Why there is no Mesa for the guest, where it is wanted and the kernel has what it needs.
+    /// Why Mesa is not available for a guest that needs it and whose kernel supports it.
     fn no_mesa(&self, needs: &Needs) -> Option<(Outcome, String)> {
         if !needs.mesa {
             return None;
         }
         let modules = self.tools.build.as_deref().and_then(etnaviv::modules);
-        // Neither is a fault of what is tested.
+        // Neither reason is a fault of the code under test.
         let text = match (modules, &self.tools.mesa_folder) {
             (None, _) => format!("the kernel '{}' has no etnaviv", self.tools.kernel),
             (Some(_), Some(_)) => return None,
@@ -174,7 +174,8 @@ impl Session<'_> {
         Some((Outcome::Skipped, text))
     }
 
-    /// Why a kernel of Debian's is not there, where it is wanted beside the chosen one: the archive may not have all of it.
+    /// Why one of Debian's kernels is missing, if a suite needs it besides the chosen kernel. The archive may not
+    /// have all of them.
     fn no_kernel(&self, needs: &Needs) -> Option<(Outcome, String)> {
         let is_missing =
             needs.kernel.starts_with("debian") && !self.tools.has_kernel(&needs.kernel);
@@ -224,7 +225,7 @@ impl Session<'_> {
             .collect();
         files.sort();
         files.dedup();
-        // Of the usual kernel alone it is known where it was built.
+        // The build folder is known for the usual kernel only.
         if let (true, "", Some(build)) = (needs.etnaviv, needs.kernel.as_str(), &self.tools.build) {
             files.extend(etnaviv::modules(build).into_iter().flatten());
         }
@@ -277,7 +278,7 @@ impl Session<'_> {
             progress: self.progress,
         };
         let outcome = machine::boot(&assets, &boot, &mut watcher, self.signals)?;
-        // A suite that names a kernel of its own says so itself.
+        // Suites that select their own kernel name it in their results.
         if needs.kernel.is_empty() {
             if let Some(release) = kernel_log::release(&outcome.log) {
                 let mut kernel = self.kernel.lock().unwrap_or_else(PoisonError::into_inner);
@@ -293,10 +294,10 @@ impl Session<'_> {
     }
 }
 
-/// MiB that the 64-bit kernel, which checks every access, takes besides.
+/// Additional MiB for the 64-bit kernel, which checks every access.
 const CHECKS_MIB: u32 = 256;
 
-/// RAM of a boot whose suites need `memory` MiB: on each kernel as much of it is theirs.
+/// RAM of a boot with suites that need `memory` MiB. Each kernel leaves them the same amount.
 fn with_checks(memory: u32, processor: Processor) -> u32 {
     match processor.is_64_bit() {
         true => (memory + CHECKS_MIB).min(boards::REACHED_MIB).max(memory),
@@ -304,7 +305,7 @@ fn with_checks(memory: u32, processor: Processor) -> u32 {
     }
 }
 
-/// The folder of a boot: "boot-03a-dove-dt" is the first boot of the third group.
+/// The folder of a boot. For example, "boot-03a-dove-dt" is the first boot of the third group.
 fn folder(number: usize, boots: usize, needs: &Needs) -> String {
     let letter = char::from(b"abcdefghijklmnopqrstuvwxyz"[boots % 26]);
     format!(
@@ -315,7 +316,7 @@ fn folder(number: usize, boots: usize, needs: &Needs) -> String {
     )
 }
 
-/// Tells the progress which program runs.
+/// Shows the running program in the progress display.
 struct Shown<'a> {
     steps: &'a [Step],
     needs: &'a Needs,
@@ -384,7 +385,7 @@ impl Booted<'_> {
         }
     }
 
-    /// What is wrong with a program beside the tests it reports.
+    /// A problem of a program other than the tests that it reports.
     fn problem(
         &self,
         index: usize,
@@ -410,7 +411,7 @@ impl Booted<'_> {
         let explained = cases.iter().any(|case| case.outcome == Outcome::Failed);
         match status {
             0 | KSELFTEST_SKIP => None,
-            // kselftests say by status 1 what their results say, too.
+            // kselftests also return status 1 when a test fails, which the results already show.
             _ if explained && status < 128 => None,
             _ if status > 128 => Some(format!(
                 "program {index} was killed by signal {}",
@@ -420,7 +421,7 @@ impl Booted<'_> {
         }
     }
 
-    /// The result of the KUnit suites that ran when the module was loaded.
+    /// The result of the KUnit suites that ran when the module loaded.
     fn kunit(&self, name: &str) -> SuiteResult {
         let text = kernel_log::of_loading(&self.outcome.log);
         let mut cases = ktap::parse(&text);
@@ -439,8 +440,8 @@ impl Booted<'_> {
         }
     }
 
-    /// The result of a boot whose kernel hung before it ran a program or had the module. Seen once, in QEMU's WFE; see
-    /// [`machine`]'s kernel arguments.
+    /// The result of a boot whose kernel hung before it ran a program or loaded the module. This was seen once, in
+    /// QEMU's WFE; see the kernel arguments in [`machine`].
     fn booted_again(&self) -> SuiteResult {
         let mut detail = vec![
             self.outcome.end.to_string(),
@@ -458,14 +459,13 @@ impl Booted<'_> {
         }
     }
 
-    /// What the boot itself showed: start and end, kernel log outside the
-    /// programs, the GPU model's strict rules.
+    /// The result of the boot itself: start and end, kernel log outside the programs, and the GPU model's rules.
     fn board(&self) -> SuiteResult {
         let mut cases = Vec::new();
         let end = &self.outcome.end;
         match end {
             End::Done => cases.push(case("boots and powers off", Outcome::Passed, vec![])),
-            // That is the suite's.
+            // This failure belongs to the suite.
             _ if self.outcome.tasks.iter().any(TaskOutcome::did_not_end) => {}
             End::Panicked => {}
             _ => {
@@ -511,7 +511,8 @@ impl Booted<'_> {
         }
     }
 
-    /// The ends of a program's streams, to be shown if it failed; and of the kernel's log if it took the board with it.
+    /// The last lines of a program's output, and of the kernel log if the program broke the board. They are shown
+    /// after a failure.
     fn notes(&self, task: &TaskOutcome) -> Vec<String> {
         let mut notes = Vec::new();
         for (name, bytes) in [("stdout", &task.stdout), ("stderr", &task.stderr)] {
@@ -542,7 +543,7 @@ impl Booted<'_> {
         )
     }
 
-    /// Keeps what each program printed, and the kernel log's part of its time.
+    /// Writes each program's output and its part of the kernel log.
     fn write_logs(&self) -> Result<()> {
         for (index, (step, task)) in self.steps.iter().zip(&self.outcome.tasks).enumerate() {
             let dir = self.out.join(&step.name);
@@ -604,7 +605,7 @@ mod tests {
         }
     }
 
-    /// The counts of a program's suite and of the boot, for that end of both.
+    /// The counts of a program's suite and of the boot, if both end this way.
     fn judge(end: End, status: Option<i32>, stdout: &str, log: &str) -> [String; 2] {
         judge_changed(end, status, stdout, log, |_| {})
     }

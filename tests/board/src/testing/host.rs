@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The unit tests of the host's crates.
+//! Runs the unit tests of the host's crates.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ use crate::process;
 use crate::process::Process;
 use crate::signals::Signals;
 
-/// How long building and running a crate's tests may take, waits for other builds not counted.
+/// Time limit for building and running a crate's tests, without waits for other builds.
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// Runs the suite.
@@ -39,7 +39,7 @@ pub fn run(
     let manifest = tools.top.join("tests/Cargo.toml");
     let arguments = [
         "test".to_string(),
-        // As the programs and the software GPU have been built already.
+        // The programs and the software GPU are built with this profile already.
         "--release".to_string(),
         "--manifest-path".to_string(),
         manifest.to_string_lossy().into_owned(),
@@ -75,17 +75,17 @@ pub fn run(
     Ok(result)
 }
 
-/// How cargo says that another build has the folder.
+/// cargo's message that another build holds the folder's lock.
 const BLOCKED: &str = "Blocking waiting for file lock";
 
-/// Whether the last thing that cargo said is that it waits for another build.
+/// Whether cargo's last message is that it waits for another build.
 fn is_blocked(output: &[u8]) -> bool {
     let mut lines = output.rsplit(|byte| *byte == b'\n');
     let last = lines.find(|line| !line.is_empty()).unwrap_or_default();
     String::from_utf8_lossy(last).contains(BLOCKED)
 }
 
-/// Runs cargo; its status (none if it was ended) and its words.
+/// Runs cargo. Returns its status (`None` if it was killed) and its output.
 fn output_of(
     name: &str,
     arguments: &[String],
@@ -127,7 +127,7 @@ fn output_of(
     }
 }
 
-/// The tests in the output of `cargo test`.
+/// Parses the tests in the output of `cargo test`.
 fn parse(text: &str) -> Vec<Case> {
     let mut cases = Vec::new();
     for line in text.lines() {
@@ -152,7 +152,7 @@ fn parse(text: &str) -> Vec<Case> {
     cases
 }
 
-/// What a failed test printed.
+/// The output of a failed test.
 fn words_of(text: &str, name: &str) -> Vec<String> {
     let heading = format!("---- {name} stdout ----");
     text.lines()

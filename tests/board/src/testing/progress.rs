@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Showing how far the tests are: a bar on a terminal, plain lines elsewhere.
+//! Progress display: a bar on a terminal, plain lines otherwise.
 
 use std::io;
 use std::io::IsTerminal;
@@ -12,10 +12,10 @@ use indicatif::ProgressStyle;
 
 use super::results::SuiteResult;
 
-/// How often the bar's clock moves.
+/// Interval at which the bar's clock updates.
 const TICK: Duration = Duration::from_millis(200);
 
-/// The progress of a run. Several threads may tell theirs.
+/// The progress of a run. Several threads may report to it.
 pub struct Progress {
     bar: Option<ProgressBar>,
     steps: usize,
@@ -23,7 +23,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// For a run of `steps` steps.
+    /// Creates the display for a run of `steps` steps.
     pub fn new(steps: usize) -> Progress {
         let bar = io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(steps as u64);
@@ -41,14 +41,14 @@ impl Progress {
         }
     }
 
-    /// Says what runs now.
+    /// Shows what is running now.
     pub fn running(&self, what: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(what.to_string());
         }
     }
 
-    /// A step is done.
+    /// Shows a completed step.
     pub fn done(&self, result: &SuiteResult) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         match &self.bar {
@@ -60,7 +60,7 @@ impl Progress {
         }
     }
 
-    /// Something to say that is no step.
+    /// Prints a message that is not a step.
     pub fn note(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(text),
@@ -68,7 +68,7 @@ impl Progress {
         }
     }
 
-    /// All is done.
+    /// Ends the display.
     pub fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

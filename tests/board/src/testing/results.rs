@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Results: counting, showing, writing.
+//! Results: counts, display, files.
 
 use std::fmt::Write;
 use std::fs;
@@ -14,52 +14,52 @@ use super::suites::Group;
 use crate::ktap::Case;
 use crate::ktap::Outcome;
 
-/// The name of the results of a boot itself.
+/// Suite name of the results of a boot itself.
 pub const BOOT: &str = "boot";
 
-/// How many of the slowest suites are listed.
+/// Number of slowest suites that are listed.
 const SLOWEST: usize = 10;
 
-/// What came of one suite in one place.
+/// The result of one suite in one place.
 #[derive(Debug, Default)]
 pub struct SuiteResult {
     /// The suite's name.
     pub name: String,
-    /// Where it ran: host, or the board.
+    /// Where it ran: host or a board.
     pub place: String,
     /// Its tests.
     pub cases: Vec<Case>,
-    /// More to show if something failed, ready for printing.
+    /// Text to print if a test failed.
     pub notes: Vec<String>,
-    /// Folder or file with everything it printed.
+    /// Folder or file with its whole output.
     pub log: PathBuf,
-    /// How long it took.
+    /// Run time.
     pub time: Duration,
-    /// How much of the host's processors its board took meanwhile.
+    /// Host processor time of its board.
     pub processor_time: Duration,
-    /// A boot of its own in which it can be run again.
+    /// A boot of its own, for a second run.
     pub alone: Option<Box<Group>>,
-    /// What came of it when it was run again, alone.
+    /// Result of the second run.
     pub again: Option<Again>,
 }
 
-/// A second run of a suite that failed, which passed.
+/// A second run that passed, of a suite that had failed.
 #[derive(Debug)]
 pub struct Again {
-    /// What came of it.
+    /// Its result.
     pub result: Box<SuiteResult>,
-    /// Whether that is what counts.
+    /// Whether this result replaces the first one.
     pub counts: bool,
 }
 
-/// How many tests ended how.
+/// Numbers of tests by outcome.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
-    /// Held.
+    /// Tests that passed.
     pub passed: usize,
-    /// Did not hold.
+    /// Tests that failed.
     pub failed: usize,
-    /// Could not be tried.
+    /// Tests that could not run here.
     pub skipped: usize,
 }
 
@@ -85,7 +85,7 @@ impl Count {
 }
 
 impl SuiteResult {
-    /// How many of its tests ended how.
+    /// Counts its tests by outcome.
     pub fn count(&self) -> Count {
         Count::of(&self.that_counts().cases)
     }
@@ -97,12 +97,12 @@ impl SuiteResult {
         }
     }
 
-    /// Its name and place, by which it is found again in another run.
+    /// Its name and place, which identify it in another run.
     pub fn title(&self) -> String {
         format!("{} ({})", self.name, self.place)
     }
 
-    /// A line for the progress.
+    /// A line for the progress display.
     pub fn line(&self) -> String {
         let count = self.count();
         let word = match (count.failed, count.passed, count.skipped) {
@@ -120,7 +120,7 @@ impl SuiteResult {
     }
 }
 
-/// A case of the runner's own.
+/// A test case that the runner itself adds.
 pub fn case(name: &str, outcome: Outcome, detail: Vec<String>) -> Case {
     Case {
         name: name.to_string(),
@@ -132,9 +132,9 @@ pub fn case(name: &str, outcome: Outcome, detail: Vec<String>) -> Case {
 /// The results of a run.
 #[derive(Debug, Default)]
 pub struct Results {
-    /// Of each suite in each place.
+    /// The results of each suite in each place.
     pub suites: Vec<SuiteResult>,
-    /// The kernel that ran, if one did.
+    /// The kernel's release, if one ran.
     pub kernel: Option<String>,
 }
 
@@ -148,7 +148,7 @@ impl From<Vec<SuiteResult>> for Results {
 }
 
 impl Results {
-    /// How many tests ended how.
+    /// Counts the tests by outcome.
     pub fn count(&self) -> Count {
         let mut total = Count::default();
         for suite in &self.suites {
@@ -160,12 +160,12 @@ impl Results {
         total
     }
 
-    /// The run's last line.
+    /// The last line of a run.
     pub fn summary(&self) -> String {
         self.count().summary()
     }
 
-    /// What failed, with what is known about it.
+    /// The failures, with details.
     pub fn failures(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for suite in &self.suites {
@@ -200,13 +200,13 @@ impl Results {
         lines
     }
 
-    /// A line for each suite of which nothing ran, with the reason.
+    /// A line for each suite that did not run, with the reason.
     pub fn not_run(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for suite in &self.suites {
             let count = suite.count();
             if count.skipped > 0 && count.passed + count.failed == 0 {
-                // The reason is behind what was printed before it.
+                // The last detail is the reason; earlier ones are output.
                 let mut reasons = suite.cases.iter().filter_map(|case| case.detail.last());
                 let reason = reasons.next().map_or("it does not say why", String::as_str);
                 lines.push(format!("NOT RUN: {}: {reason}", suite.title()));
@@ -215,7 +215,7 @@ impl Results {
         lines
     }
 
-    /// The suites that took longest, and what all of it took.
+    /// The slowest suites, and the total time.
     pub fn times(&self, passed: Duration) -> Vec<String> {
         let (boots, mut suites): (Vec<_>, Vec<_>) =
             self.suites.iter().partition(|suite| suite.name == BOOT);
@@ -246,7 +246,7 @@ impl Results {
         lines
     }
 
-    /// Writes `test.summary` and `test.notrun` to `out`, and `results.xml` in JUnit's form to `logs`.
+    /// Writes `test.summary` and `test.notrun` to `out`, and `results.xml` in JUnit format to `logs`.
     pub fn write(&self, out: &Path, logs: &Path) -> Result<()> {
         let count = self.count();
         let summary = out.join("test.summary");
@@ -299,7 +299,7 @@ impl Results {
     }
 }
 
-/// Text for XML, where most control characters cannot be.
+/// Escapes text for XML, which does not allow most control characters.
 fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
@@ -353,7 +353,7 @@ mod tests {
         assert!(Results::default().failures().is_empty());
     }
 
-    /// A suite that ran in part is none of them.
+    /// A suite that ran in part is not listed.
     #[test]
     fn suites_of_which_nothing_ran_are_told() {
         let without = |name: &str, detail: Vec<String>| SuiteResult {

@@ -13,7 +13,7 @@ use crate::boards::Binding;
 use crate::boards::Board;
 use crate::machine::Module;
 
-/// All suites, or those selected.
+/// All suites, or the selected ones.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
@@ -26,7 +26,7 @@ pub struct Table {
     /// Programs that run in the guest.
     #[serde(default)]
     pub guest: Vec<GuestSuite>,
-    /// Whether [`QUICK`] is used where that will do.
+    /// Whether [`QUICK`] replaces the usual kernel where possible.
     #[serde(skip)]
     pub quick: bool,
 }
@@ -41,50 +41,50 @@ pub struct HostSuite {
     pub package: String,
 }
 
-/// The KUnit suites of the module, which run when it is loaded.
+/// The KUnit suites of the module, which run when the module loads.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KunitSuite {
     /// Its name.
     pub name: String,
-    /// The board it is loaded on.
+    /// The board.
     pub board: Board,
-    /// How it finds the GPU.
+    /// How the driver finds the GPU.
     pub binding: Binding,
 }
 
-/// A program that tests in the guest.
+/// A test program that runs in the guest.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GuestSuite {
     /// Its name.
     pub name: String,
-    /// The program, one of the project's own.
+    /// The program: one of this project's.
     pub program: String,
     /// Its arguments.
     #[serde(default)]
     pub args: Vec<String>,
     /// The boards it runs on, one after another.
     pub boards: Vec<Board>,
-    /// More boards, in `soak` or when one of them is asked for.
+    /// More boards. They run in `soak`, or if the user selects one of them.
     #[serde(default)]
     pub soak_boards: Vec<Board>,
-    /// How the driver finds the GPU, each way in turn.
+    /// Bindings: it runs with each.
     #[serde(default = "device_tree_only")]
     pub bindings: Vec<Binding>,
-    /// Whether the board loads the module before it.
+    /// Whether the board loads the module before the program starts.
     #[serde(default = "yes")]
     pub load: bool,
     /// Whether the kernel's DRM is loaded before the module, where the kernel has it as modules.
     #[serde(default)]
     pub drm: bool,
-    /// Module parameters beside the board's own.
+    /// Module parameters in addition to the board's.
     #[serde(default)]
     pub insmod: String,
     /// More kernel arguments.
     #[serde(default)]
     pub append: String,
-    /// What is added to the board's device tree: a file of `dts/`.
+    /// An extra overlay for the board's device tree: a file of `dts/`.
     #[serde(default)]
     pub tree: String,
     /// Whether etnaviv's modules are in the guest, where the kernel has them.
@@ -93,47 +93,49 @@ pub struct GuestSuite {
     /// Whether Mesa and etnaviv's modules are in the guest.
     #[serde(default)]
     pub mesa: bool,
-    /// The kernels it runs on, one after another: [`USUAL`], or files of `scripts/kernel-configs/`. [`DEFAULT`] is the
-    /// usual one with its checks wherever the suite runs, and [`QUICK`] without.
+    /// The kernels it runs on, one after another: [`USUAL`], or files of `scripts/kernel-configs/`. [`DEFAULT`]
+    /// selects the usual kernel with checks in every run, and [`QUICK`] the one without.
     #[serde(default = "usual_kernel")]
     pub kernels: Vec<String>,
-    /// More kernels, in `soak` or when one of them is chosen.
+    /// More kernels. They run in `soak`, or if the user selects one of them.
     #[serde(default)]
     pub soak_kernels: Vec<String>,
-    /// Number of processors, if it is not the board's.
+    /// Number of processors, if not the board's default.
     pub smp: Option<u32>,
-    /// Whether it leaves the machine as no other suite may find it: it has a boot to itself.
+    /// Whether it needs its own boot, because it leaves the machine in a state that other suites cannot use.
     #[serde(default)]
     pub alone: bool,
     /// RAM in MiB; the last 128 are the contiguous pool.
     #[serde(default = "half_a_gib")]
     pub memory: u32,
-    /// Seconds it may take.
+    /// Time limit in seconds.
     #[serde(default = "five_minutes")]
     pub timeout: u64,
-    /// Its arguments and time in `soak`. A suite without runs there as it is, if it has more places there.
+    /// Arguments and time limit in `soak`. Without them, the suite runs unchanged in `soak` if it has more boards or
+    /// kernels there.
     pub soak: Option<Soak>,
-    /// Whether it runs in `soak` only.
+    /// Whether it runs only in `soak`.
     #[serde(default)]
     pub soak_only: bool,
     /// Files it must leave in its work folder.
     #[serde(default)]
     pub leaves: Vec<String>,
-    /// Other programs that it runs, which stand beside it.
+    /// Other programs that it starts. They are in the same folder.
     #[serde(default)]
     pub with: Vec<String>,
 }
 
 impl GuestSuite {
-    /// Whether it is a suite of `soak`.
+    /// Whether the suite runs in `soak`.
     fn soaks(&self) -> bool {
         let has_more = !self.soak_boards.is_empty() || !self.soak_kernels.is_empty();
         self.soak.is_some() || self.soak_only || has_more
     }
 
-    /// Each kernel (empty: the chosen one) with each board. With `quick` the usual one is [`QUICK`] where that will do.
+    /// Each kernel with each board. An empty kernel name means the chosen one. With `quick`, [`QUICK`] replaces the
+    /// usual kernel where possible.
     fn places(&self, quick: bool) -> impl Iterator<Item = (&str, &Board)> {
-        // etnaviv's modules are those of the chosen kernel.
+        // etnaviv's modules belong to the chosen kernel.
         let quick = quick && self.smp.is_none() && !self.etnaviv && !self.mesa;
         self.kernels.iter().flat_map(move |kernel| {
             self.boards.iter().map(move |board| {
@@ -149,13 +151,13 @@ impl GuestSuite {
     }
 }
 
-/// What differs when a suite runs for hours.
+/// Settings of a suite in `soak`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Soak {
-    /// Its arguments then.
+    /// Arguments.
     pub args: Vec<String>,
-    /// Seconds it may take then.
+    /// Time limit in seconds.
     pub timeout: u64,
 }
 
@@ -163,16 +165,17 @@ fn device_tree_only() -> Vec<Binding> {
     vec![Binding::Dt]
 }
 
-/// The kernel that was chosen for this run.
+/// The kernel chosen for this run.
 const USUAL: &str = "usual";
 
-/// The kernel that is chosen unless somebody says otherwise.
+/// The default choice.
 const DEFAULT: &str = "armv7";
 
-/// The same without lockdep and for one processor, in less than half of the time. `soak` has [`DEFAULT`] everywhere.
+/// The same kernel without lockdep and for one processor. It takes less than half of the time. `soak` always uses
+/// [`DEFAULT`].
 const QUICK: &str = "armv7-quick";
 
-/// What kind of kernel of Debian's it is, of whatever suite; none: it is another.
+/// The kind of a Debian kernel, regardless of the Debian suite. `None` for other kernels.
 fn of_debian(kernel: &str) -> Option<&str> {
     let rest = kernel.strip_prefix("debian")?;
     let kinds = ["-lpae", "-arm64"];
@@ -196,24 +199,24 @@ fn five_minutes() -> u64 {
     300
 }
 
-/// What a boot must be like for the suites in it: what cannot change while it runs.
+/// The requirements on a boot: everything that cannot change while it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Needs {
     /// The board.
     pub board: Board,
     /// How the driver finds the GPU.
     pub binding: Binding,
-    /// Whether KUnit suites run.
+    /// Whether KUnit suites run when the module loads.
     pub kunit: bool,
     /// More kernel arguments.
     pub append: String,
-    /// What is added to the board's device tree; empty: nothing.
+    /// An extra overlay for the board's device tree, or empty.
     pub tree: String,
-    /// Whether etnaviv's modules are there.
+    /// Whether etnaviv's modules are in the guest.
     pub etnaviv: bool,
-    /// Whether Mesa is there, with etnaviv's modules.
+    /// Whether Mesa is in the guest, with etnaviv's modules.
     pub mesa: bool,
-    /// The kernel; empty: the usual one.
+    /// The kernel; empty means the usual one.
     pub kernel: String,
     /// Number of processors.
     pub smp: u32,
@@ -222,7 +225,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// In a few words, for people.
+    /// A short description for messages.
     pub fn describe(&self) -> String {
         let mut words = vec![
             self.board.name().to_string(),
@@ -246,7 +249,7 @@ impl Needs {
         words.join(" ")
     }
 
-    /// The same of a suite in such a boot.
+    /// The description of a suite in such a boot.
     pub fn describe_with(&self, module: &Module) -> String {
         let mut words = vec![self.describe()];
         if module.drm {
@@ -271,31 +274,31 @@ pub struct Step {
     pub program: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// How long it may take.
+    /// Time limit.
     pub limit: Duration,
     /// Files it must leave in its work folder.
     pub leaves: Vec<String>,
-    /// Other programs that it runs, which stand beside it.
+    /// Other programs that it starts. They are in the same folder.
     pub with: Vec<String>,
-    /// What it finds of the module.
+    /// The module's state when it starts.
     pub module: Module,
 }
 
 /// Suites that share a boot.
 #[derive(Debug, Clone)]
 pub struct Group {
-    /// What the boot is like.
+    /// The requirements on the boot.
     pub needs: Needs,
-    /// Whether no other suite may have it.
+    /// Whether no other suite may share the boot.
     pub alone: bool,
-    /// The KUnit suite that it runs.
+    /// The KUnit suite of the boot.
     pub kunit: Option<String>,
-    /// The programs that it runs.
+    /// The programs of the boot.
     pub steps: Vec<Step>,
 }
 
 impl Table {
-    /// Reads the table; with `soak` only what `soak` runs, as it runs it.
+    /// Reads the table. With `soak`, keeps only the suites of `soak`, with their settings there.
     pub fn load(soak: bool) -> Result<Table> {
         let table = Table::parse(include_str!("../../suites.toml"))?;
         Ok(if soak { table.soak() } else { table.ordinary() })
@@ -340,7 +343,7 @@ impl Table {
         host.chain(kunit).chain(guest).collect()
     }
 
-    /// The suites whose names begin with one of `wanted`; all for none.
+    /// Selects the suites whose names begin with one of `wanted`. An empty list selects all.
     pub fn select(mut self, wanted: &[String]) -> Result<Table> {
         if wanted.is_empty() {
             return Ok(self);
@@ -387,7 +390,8 @@ impl Table {
         text
     }
 
-    /// The suites of a run on kernel `chosen`: kernels of their own are for runs on the default one.
+    /// Adapts the suites to a run on kernel `chosen`. If it is not the default, every suite that it supports runs on
+    /// it alone.
     pub fn on_kernel(mut self, chosen: &str) -> Table {
         if chosen == DEFAULT {
             return self;
@@ -408,25 +412,25 @@ impl Table {
         self
     }
 
-    /// The kernels beside the usual one that the suites want.
+    /// The kernels other than the usual one that the suites need.
     pub fn kernels(&self) -> BTreeSet<&str> {
         let places = self.guest.iter().flat_map(|suite| suite.places(self.quick));
         let kernels = places.map(|(kernel, _)| kernel);
         kernels.filter(|kernel| !kernel.is_empty()).collect()
     }
 
-    /// Whether a suite wants Mesa.
+    /// Whether a suite needs Mesa.
     pub fn wants_mesa(&self) -> bool {
         self.guest.iter().any(|suite| suite.mesa)
     }
 
-    /// Whether a suite wants that file beside it.
+    /// Whether a suite needs that file in its folder.
     pub fn wants_beside(&self, file: &str) -> bool {
         let mut files = self.guest.iter().flat_map(|suite| &suite.with);
         files.any(|wanted| wanted == file)
     }
 
-    /// The programs of the guest's suites get these arguments in place of their own.
+    /// Replaces the arguments of all guest suites.
     pub fn with_arguments(mut self, arguments: &[String]) -> Table {
         for suite in &mut self.guest {
             suite.args = arguments.to_vec();
@@ -434,7 +438,7 @@ impl Table {
         self
     }
 
-    /// How many steps a run has, for the progress.
+    /// Number of steps of a run, for the progress display.
     pub fn steps(&self) -> usize {
         let guest = self
             .guest
@@ -443,7 +447,7 @@ impl Table {
         self.host.len() + self.kunit.len() + guest.sum::<usize>()
     }
 
-    /// Leaves only what runs on that board.
+    /// Keeps only the suites of that board.
     pub fn on_board(mut self, board: Board) -> Result<Table> {
         self.host.clear();
         self.kunit.retain(|suite| suite.board == board);
@@ -460,8 +464,8 @@ impl Table {
         Ok(self)
     }
 
-    /// Leaves each suite of the guest one place: its first board, kernel and binding. A whole name in `wanted` means no
-    /// other suite that begins so.
+    /// Reduces each guest suite to one run: its first board, kernel, and binding. If `wanted` contains the full name
+    /// of a suite, other suites that begin with it are dropped.
     pub fn once(mut self, wanted: &[String]) -> Table {
         let names: BTreeSet<String> = self.names().into_iter().map(str::to_string).collect();
         let is_wanted = |name: &str| {
@@ -482,8 +486,8 @@ impl Table {
         self
     }
 
-    /// The boots to make: suites with the same needs share one, as far as their programs fit.
-    /// KUnit has boots of its own, for there every load of the module runs its suites.
+    /// The boots of a run. Suites with equal requirements share a boot, up to the number of steps that fits. KUnit
+    /// has its own boots, because every load of the module runs its suites there.
     pub fn groups(&self) -> Vec<Group> {
         let mut groups: Vec<Group> = self
             .kunit
@@ -545,10 +549,11 @@ impl Table {
     }
 }
 
-/// Steps of one boot at most: their programs, some 2 MiB each, are unpacked into half of the guest's RAM.
+/// Maximum number of steps of one boot. Their programs are about 2 MiB each and are unpacked into half of the guest's
+/// RAM.
 const MOST_STEPS: usize = 28;
 
-/// Adds a step to the group of such a boot.
+/// Adds a step to the group with these requirements.
 fn add(groups: &mut Vec<Group>, needs: Needs, step: Step, alone: bool) {
     let shared = |group: &&mut Group| !alone && !group.alone && group.needs == needs;
     match groups.iter_mut().find(shared) {
@@ -562,7 +567,7 @@ fn add(groups: &mut Vec<Group>, needs: Needs, step: Step, alone: bool) {
     }
 }
 
-/// A group with its steps in an order in which the module is seldom loaded anew, in boots that hold them.
+/// Orders the steps of a group to reload the module rarely, and splits the group into boots of limited size.
 fn parts(mut group: Group) -> Vec<Group> {
     if group.steps.is_empty() {
         return vec![group];
@@ -573,7 +578,7 @@ fn parts(mut group: Group) -> Vec<Group> {
             modules.push(step.module.clone());
         }
     }
-    // Those that load it themselves leave it as they like, and DRM stays.
+    // Steps that load the module themselves may leave it in any state, and DRM stays loaded; so both come last.
     group.steps.sort_by_key(|step| {
         let position = modules.iter().position(|module| *module == step.module);
         (step.module.drm, !step.module.load, position)
@@ -666,7 +671,8 @@ soak_boards = ["gc320"]
         Table::load(true).unwrap();
     }
 
-    /// A boot costs some ten seconds of both processors: more than this `make test` has no time for. Three are on a real board's
+    /// A boot costs about ten seconds of both processors, and `make test` has no time for more boots than this. Three
+    /// of them use a real board's machine, and two more have memory above 4 GiB.
     /// machine, and two more have memory above 4 GiB.
     const MOST_BOOTS: usize = 45;
 
@@ -734,7 +740,7 @@ soak_boards = ["gc320"]
             .filter(|group| group.needs.describe() == "dove dt armv7-quick" && !group.alone)
             .map(|group| group.steps.len())
             .collect();
-        // As evenly as may be: with as many more there are seven too many.
+        // The parts are of almost equal size.
         let first = (MOST_STEPS + 7).div_ceil(2);
         assert_eq!(steps, [first, MOST_STEPS + 7 - first]);
     }

@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Why jobs were late: what a job's time from its submission to its end was spent on.
+//! Causes of delays: splits a job's time from submission to end into phases.
 
 use super::model::Job;
 use super::model::Span;
 use super::model::Timeline;
 
-/// Where the time of a job went, in nanoseconds.
+/// The phases of a job, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delay {
     /// Its core.
     pub core: u32,
-    /// Its number there.
+    /// Its sequence number on the core.
     pub seqno: u64,
-    /// Whose it is.
+    /// The process that submitted it.
     pub process: i32,
-    /// From its submission to its end.
+    /// Time from submission to end.
     pub all: u64,
-    /// Behind other processes' jobs.
+    /// Time in the queue after jobs of other processes.
     pub others: u64,
-    /// Behind jobs of its own process.
+    /// Time in the queue after jobs of its own process.
     pub own: u64,
-    /// While the core was off.
+    /// Time while the core was off.
     pub off: u64,
-    /// In front of its begin besides: mostly while the core came up.
+    /// Other time before its start, mostly while the core resumed.
     pub rest: u64,
-    /// On the core.
+    /// Time on the core.
     pub runs: u64,
-    /// Whether the core hung in it.
+    /// Whether the core hung in this job.
     pub hung: bool,
 }
 
-/// The jobs that took longest from their submission to their end, `count` at most, the longest first.
+/// The jobs with the longest time from submission to end, at most `count`, longest first.
 pub fn longest(timeline: &Timeline, count: usize) -> Vec<Delay> {
     let mut all = Vec::new();
     for (number, core) in &timeline.cores {
         let off = timeline.off(core);
-        // In the order of their submission, which is that of their turns.
+        // In submission order, which is also execution order.
         let runs: Vec<_> = core
             .jobs
             .values()
@@ -89,13 +89,13 @@ fn delay(
     })
 }
 
-/// Nanoseconds as milliseconds, for people.
+/// Formats nanoseconds as milliseconds.
 pub fn milliseconds(nanoseconds: u64) -> String {
     format!("{:.2} ms", nanoseconds as f64 / 1e6)
 }
 
 impl Delay {
-    /// In a line, for people.
+    /// Formats the delay as one line.
     pub fn line(&self, timeline: &Timeline) -> String {
         let mut parts = Vec::new();
         for (time, what) in [
@@ -136,7 +136,7 @@ mod tests {
             .map(|d| [d.seqno, d.all, d.others, d.own, d.off, d.rest, d.runs])
             .map(|[seqno, times @ ..]| (seqno, times.map(|t| t / 1_000_000)))
             .collect();
-        // The second waits for the core to come on, and then for the first, which hangs.
+        // The second job waits for the core to resume, and then for the first job, which hangs.
         assert_eq!(
             times,
             [(6, [28, 21, 0, 1, 1, 5]), (5, [25, 0, 0, 3, 1, 21])]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `scripts/board timeline`: a picture of what the GPU did, and a trace for Perfetto, of a program on the board or of a
-//! trace that was recorded elsewhere.
+//! `scripts/board timeline`: draws the GPU's activity and writes a trace for Perfetto, from a program on the board or
+//! from a trace recorded elsewhere.
 
 mod delays;
 mod model;
@@ -32,15 +32,15 @@ use delays::milliseconds;
 use model::Span;
 use model::Timeline;
 
-/// What records, in the checkout and in the guest, and what it leaves.
+/// The recording script, in the checkout and in the guest, and its output file.
 const RECORD: &str = "tests/board/guest/record";
 const GUEST_RECORD: &str = "/galcore/bin/record";
 const TEXT: &str = "trace.txt";
-/// What is made of it.
+/// The files made from the trace.
 const PICTURE: &str = "timeline.svg";
 const PERFETTO: &str = "timeline.pftrace";
 
-/// How many of the longest delays are told.
+/// Number of longest delays that are printed.
 const DELAYS: usize = 5;
 
 /// `scripts/board timeline`
@@ -50,7 +50,7 @@ pub fn timeline(tools: &Tools, arguments: &TimelineArgs, signals: &Signals) -> R
         None => tools.top.join("out/timeline"),
     };
     fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
-    // Old ones must not pass for new ones.
+    // Remove old files so that they are not taken for new ones.
     for name in [PICTURE, PERFETTO] {
         remove(&out.join(name))?;
     }
@@ -93,7 +93,7 @@ fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Makes the files, and says what is in them.
+/// Writes the files and prints a summary.
 fn write(trace: &Path, title: &str, window: Option<(f64, f64)>, out: &Path) -> Result<()> {
     let bytes = fs::read(trace).with_context(|| format!("cannot read {}", trace.display()))?;
     if bytes.starts_with(b"\x17\x08\x44tracing") {
@@ -102,7 +102,7 @@ fn write(trace: &Path, title: &str, window: Option<(f64, f64)>, out: &Path) -> R
             trace.display()
         );
     }
-    // Names of threads are bytes.
+    // Thread names may contain any bytes.
     let read = Trace::parse(&String::from_utf8_lossy(&bytes));
     if let Some(line) = read.strange.first() {
         say(&format!(
@@ -129,12 +129,12 @@ fn write(trace: &Path, title: &str, window: Option<(f64, f64)>, out: &Path) -> R
     Ok(())
 }
 
-/// What is to be shown: from and to, in milliseconds from the first event.
+/// The range to show, given in milliseconds from the first event.
 fn window_of(all: &Timeline, window: Option<(f64, f64)>) -> Result<Span> {
     let Some((from, to)) = window else {
         return Ok(all.span);
     };
-    // At least 0, by the command line.
+    // The command line ensures at least 0.
     let at = |ms: f64| {
         all.span
             .from

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a trace says, by cores and processes.
+//! The contents of a trace, by core and process.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use galcore_trace::Submit;
 use galcore_trace::Trace;
 use galcore_trace::Wait;
 
-/// A piece of time, in nanoseconds of the trace's clock.
+/// A time span, in nanoseconds of the trace's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// Where it begins.
+    /// Start.
     pub from: u64,
-    /// Where it ends.
+    /// End.
     pub to: u64,
 }
 
 impl Span {
-    /// How long it is.
+    /// Its length.
     pub fn length(self) -> u64 {
         self.to.saturating_sub(self.from)
     }
 
-    /// What two have in common; it may be empty.
+    /// The overlap of two spans; it may be empty.
     pub fn common(self, other: Span) -> Span {
         let from = self.from.max(other.from);
         Span {
@@ -38,20 +38,20 @@ impl Span {
 /// A job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Job {
-    /// Its number on its core.
+    /// Its sequence number on its core.
     pub seqno: u64,
-    /// What is known of its submission, and when that was.
+    /// Time and details of its submission, if seen.
     pub submit: Option<(u64, Submit)>,
-    /// When it began.
+    /// Start time.
     pub begin: Option<u64>,
-    /// When it ended, and how.
+    /// End time and outcome.
     pub end: Option<(u64, Outcome)>,
-    /// Whether the core hung in it.
+    /// Whether the core hung in this job.
     pub hung: bool,
 }
 
 impl Job {
-    /// Whose it is, if that is known; 0: the driver's.
+    /// The process that submitted it, if known; 0 for the driver.
     pub fn process(&self) -> Option<i32> {
         self.submit.as_ref().map(|(_, submit)| submit.process)
     }
@@ -60,45 +60,45 @@ impl Job {
 /// A core.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Core {
-    /// What its jobs use, as far as that was seen.
+    /// The pipe that its jobs use, if seen.
     pub pipe: String,
     /// Its jobs, by number.
     pub jobs: BTreeMap<u64, Job>,
-    /// When it was switched on (`true`) or off.
+    /// Times when it was switched on (`true`) or off.
     pub power: Vec<(u64, bool, String)>,
-    /// When it ran at another speed, in 64ths.
+    /// Times when its speed changed, in 64ths.
     pub speeds: Vec<(u64, u32)>,
-    /// When it was seen to hang, in which job, by whose guilt (0: nobody's).
+    /// Times of hangs, with the job and the guilty process (0 if none).
     pub hangs: Vec<(u64, u64, i32)>,
-    /// When it was reset, at how many tries, and whether it goes on.
+    /// Times of resets, with the number of attempts and whether the core works again.
     pub resets: Vec<(u64, u32, bool)>,
 }
 
 /// A thread's wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waited {
-    /// When.
+    /// Its time span.
     pub span: Span,
-    /// For what.
+    /// What the thread waits for.
     pub wait: Wait,
-    /// Its result; `None`: the trace ends before it does, or begins behind its begin.
+    /// Its result. `None` if the trace does not contain its start or its end.
     pub result: Option<i32>,
 }
 
 /// A process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Process {
-    /// A name: a thread's own. It may hold anything.
+    /// Name of one of its threads. It may contain any characters.
     pub name: String,
-    /// When it has submitted what.
+    /// Times and jobs of its submissions.
     pub submits: Vec<(u64, JobId)>,
-    /// The waits of each thread, by its number.
+    /// The waits of each thread, by thread id.
     pub waits: BTreeMap<i32, Vec<Waited>>,
-    /// When so many bytes were mapped, or less than none unmapped.
+    /// Times of changes of mapped memory, in bytes; negative when unmapped.
     pub mapped: Vec<(u64, i64)>,
 }
 
-/// All of a trace.
+/// A whole trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timeline {
     /// From the first event to the last.
@@ -107,12 +107,12 @@ pub struct Timeline {
     pub cores: BTreeMap<u32, Core>,
     /// The processes, by number.
     pub processes: BTreeMap<i32, Process>,
-    /// How many events the kernel has lost.
+    /// Number of events that the kernel lost.
     pub lost: u64,
 }
 
 impl Timeline {
-    /// What `trace` says; `None`: it has nothing of the driver's.
+    /// Builds the timeline of `trace`. `None` if the trace has no events of the driver.
     pub fn new(trace: &Trace) -> Option<Timeline> {
         let span = Span {
             from: trace.records.first()?.time,
@@ -124,7 +124,7 @@ impl Timeline {
             processes: BTreeMap::new(),
             lost: trace.lost,
         };
-        // By thread, what it waits for.
+        // The current wait of each thread.
         let mut waiting: BTreeMap<i32, (u64, Wait)> = BTreeMap::new();
         for record in &trace.records {
             let time = record.time;
@@ -205,7 +205,7 @@ impl Timeline {
         job
     }
 
-    /// A process, which has the name of its leader, or else of the thread that was seen first.
+    /// A process. Its name is that of the main thread, or else of the first thread seen.
     fn process(&mut self, number: i32, thread: i32, task: &str) -> &mut Process {
         let process = self.processes.entry(number).or_default();
         if process.name.is_empty() || thread == number {
@@ -214,7 +214,7 @@ impl Timeline {
         process
     }
 
-    /// What to call a process, in a line of text: of its name only what can be printed.
+    /// A printable name of a process.
     pub fn name(&self, process: i32) -> String {
         let plain = |letter: char| if letter.is_control() { '?' } else { letter };
         match self.processes.get(&process) {
@@ -227,12 +227,13 @@ impl Timeline {
         }
     }
 
-    /// When a job had the core. One that has not ended has it to the end; one that never began had it never.
+    /// The time span when a job had the core. A job without an end has it to the end of the trace; a job that never
+    /// started has none.
     pub fn run(&self, job: &Job) -> Option<Span> {
         let to = job.end.map_or(self.span.to, |(to, _)| to);
         match (job.begin, &job.submit) {
             (Some(from), _) => Some(Span { from, to }),
-            // It had begun before the trace did.
+            // It started before the trace did.
             (None, None) => Some(Span {
                 from: self.span.from,
                 to,
@@ -241,7 +242,7 @@ impl Timeline {
         }
     }
 
-    /// When a job waited for its turn.
+    /// The time span when a job waited in the queue.
     pub fn queued(&self, job: &Job) -> Option<Span> {
         let from = job.submit.as_ref()?.0;
         let end = job.end.map(|(end, _)| end);
@@ -251,7 +252,8 @@ impl Timeline {
         })
     }
 
-    /// When a core was off. What was before the first event is the other of what that says.
+    /// The time spans when a core was off. The state before the first event is the opposite of the state that it
+    /// sets.
     pub fn off(&self, core: &Core) -> Vec<Span> {
         let mut all = Vec::new();
         let mut from = match core.power.first() {
@@ -278,13 +280,13 @@ impl Timeline {
         all
     }
 
-    /// How long a core had jobs, in nanoseconds.
+    /// Total time in which a core had jobs, in nanoseconds.
     pub fn busy(&self, core: &Core) -> u64 {
         let jobs = core.jobs.values();
         jobs.filter_map(|job| self.run(job)).map(Span::length).sum()
     }
 
-    /// How many jobs of a core wait for their turn, from when on.
+    /// Number of queued jobs of a core, as a list of changes.
     pub fn depths(&self, core: &Core) -> Vec<(u64, usize)> {
         let mut changes = BTreeMap::new();
         for span in core.jobs.values().filter_map(|job| self.queued(job)) {
@@ -310,7 +312,7 @@ fn signed(bytes: u64) -> i64 {
 pub mod tests {
     use super::*;
 
-    /// Two processes on a core that goes on late, with a hang; times in milliseconds.
+    /// Two processes on a core that resumes late, with a hang. Times are in milliseconds.
     pub const TEXT: &str = "\
  one-10 [000] ..... 1.000: galcore_submit: core=0 seqno=5 process=10 context=1 pipe=3d words=8 event_id=0
  one-10 [000] ..... 1.001: galcore_wait_begin: process=10 what=signal object=3 core=-1 timeout=-1
@@ -363,7 +365,7 @@ pub mod tests {
         );
         let core = &all.cores[&0];
         assert_eq!(core.jobs[&8].process(), None);
-        // It never had the core.
+        // This job never had the core.
         assert_eq!(all.run(&core.jobs[&9]), None);
         assert_eq!(all.queued(&core.jobs[&8]), None);
         let wait = &all.processes[&1].waits[&1][0];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A trace for Perfetto: its own format, tracks with slices, instants and counters. The messages have only the fields that
-//! are used; the numbers are those of Perfetto's `trace_packet.proto` and `track_event/*.proto`.
+//! Writes a trace in Perfetto's format: tracks with slices, instants, and counters. Messages contain only the fields
+//! used here. Field numbers are from Perfetto's `trace_packet.proto` and `track_event/*.proto`.
 
 use galcore_trace::Outcome;
 use prost::Message;
@@ -96,11 +96,11 @@ const SLICE_END: i32 = 2;
 const INSTANT: i32 = 3;
 const COUNTER: i32 = 4;
 
-/// All packets are of one sequence, which begins with the first.
+/// All packets belong to one sequence, which starts with the first packet.
 const SEQUENCE: u32 = 1;
 const INCREMENTAL_STATE_CLEARED: u32 = 1;
 
-/// Numbers of tracks: a kind, and which of it.
+/// Track numbers consist of a kind and an index.
 fn track(kind: u64, which: u64) -> u64 {
     kind << 40 | which << 1 | 1
 }
@@ -113,16 +113,16 @@ const PROCESS: u64 = 5;
 const THREAD: u64 = 6;
 const MAPPED: u64 = 7;
 
-/// A process's or a thread's number in a track's.
+/// The bits of a process or thread id in a track number.
 fn bits(number: i32) -> u64 {
     u64::from(number.unsigned_abs())
 }
 
-/// What comes first of what is at one time, so that slices on a track do not overlap.
+/// Order of events at the same time, so that slices on a track do not overlap.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     End,
-    /// A slice that takes no time: both of its ends.
+    /// An empty slice: both its start and its end.
     Empty,
     Other,
 }
@@ -151,7 +151,7 @@ impl Writer {
         });
     }
 
-    /// Adds an event; it is returned, to be told more of.
+    /// Adds an event and returns it, so that the caller can add fields.
     fn ranked(&mut self, rank: Rank, time: u64, kind: i32, track: u64) -> &mut TrackEvent {
         let packet = Packet {
             timestamp: Some(time),
@@ -171,7 +171,7 @@ impl Writer {
         self.ranked(Rank::Other, time, kind, track)
     }
 
-    /// Adds a slice; its begin is returned, to be told more of.
+    /// Adds a slice and returns its start event, so that the caller can add fields.
     fn slice(&mut self, from: u64, to: u64, track: u64, name: String) -> &mut TrackEvent {
         let (begin, end) = match from < to {
             true => (Rank::Other, Rank::End),
@@ -188,7 +188,7 @@ impl Writer {
         self.event(time, COUNTER, track).counter_value = Some(value);
     }
 
-    /// The bytes of all, by time.
+    /// Encodes all events, in time order.
     fn finish(mut self) -> Vec<u8> {
         self.packets
             .sort_by_key(|(rank, packet)| (packet.timestamp, *rank));
@@ -228,7 +228,7 @@ impl TrackEvent {
     }
 }
 
-/// The number of the flow from a job's submission to the job.
+/// Flow number that links a job's submission to the job.
 fn flow(core: u32, seqno: u64) -> u64 {
     u64::from(core) << 56 | (seqno & ((1 << 56) - 1))
 }
@@ -378,7 +378,7 @@ fn add_process(writer: &mut Writer, timeline: &Timeline, number: i32) {
     }
 }
 
-/// The bytes of a trace file.
+/// Encodes a trace file.
 pub fn encode(timeline: &Timeline) -> Vec<u8> {
     let mut writer = Writer::default();
     for (number, core) in &timeline.cores {
@@ -423,7 +423,7 @@ mod tests {
             (named("wait for signal 3"), named("submit to core 0")),
             (1, 2)
         );
-        // Each track that is written to is described, before.
+        // Each track that has events is described before its first event.
         let mut known = std::collections::BTreeSet::new();
         for packet in packets {
             known.extend(packet.track_descriptor.as_ref().and_then(|d| d.uuid));
@@ -431,7 +431,7 @@ mod tests {
                 assert!(known.contains(&event.track_uuid.unwrap()));
             }
         }
-        // On each track slices begin and end in turn.
+        // On each track, slices start and end alternately.
         let mut depth = std::collections::BTreeMap::new();
         for event in events {
             let depth = depth.entry(event.track_uuid).or_insert(0);

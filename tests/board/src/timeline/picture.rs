@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A picture of a timeline: a lane for each core and each process on one axis of time.
+//! Draws a timeline: a lane for each core and each process on one time axis.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use super::model::Process;
 use super::model::Span;
 use super::model::Timeline;
 
-/// Pixels.
+/// Dimensions in pixels.
 const WIDTH: f64 = 1600.0;
 const LEFT: f64 = 210.0;
 const RIGHT: f64 = 24.0;
@@ -32,14 +32,14 @@ const WAITS: f64 = 15.0;
 const GAP: f64 = 16.0;
 const FOOT: f64 = 26.0;
 const LINE: f64 = 17.0;
-/// Of a letter, about.
+/// Approximate width of a letter in pixels.
 const LETTER: f64 = 6.2;
 
-/// Colours of processes' jobs, in turn.
+/// Colors of processes' jobs, used in turn.
 const COLOURS: [&str; 8] = [
     "#4477aa", "#228833", "#ccbb44", "#aa3377", "#66ccee", "#994f00", "#5d3a9b", "#40b0a6",
 ];
-/// Of the driver's own jobs, and of those that nobody has been seen to submit.
+/// Color of the driver's own jobs, and of jobs with an unknown submitter.
 const NOBODY: &str = "#999999";
 const OFF: &str = "#d9d9d9";
 const BAD: &str = "#d62728";
@@ -48,7 +48,7 @@ const RESET: &str = "#c35a00";
 const INK: &str = "#222222";
 const PALE: &str = "#777777";
 
-/// What is waited for, and its colour.
+/// Kinds of waits and their colors.
 const WAITED: [(&str, &str); 4] = [
     ("signal", "#c6dbef"),
     ("job", "#fdd0a2"),
@@ -56,21 +56,21 @@ const WAITED: [(&str, &str); 4] = [
     ("fence", "#dadaeb"),
 ];
 
-/// How many of the longest delays stand below.
+/// Number of longest delays listed below the lanes.
 const DELAYS: usize = 6;
 
-/// Draws lanes from the top down.
+/// Draws lanes from top to bottom.
 struct Painter<'a> {
     timeline: &'a Timeline,
-    /// What of it is shown.
+    /// The time range that is shown.
     window: Span,
     colours: BTreeMap<i32, &'static str>,
     group: Group,
-    /// How far down it goes so far.
+    /// Y position of the next lane.
     y: f64,
 }
 
-/// The picture of `window` of a timeline, as SVG; `title` may hold anything.
+/// Draws `window` of a timeline as SVG. `title` may contain any characters.
 pub fn draw(timeline: &Timeline, window: Span, title: &str) -> String {
     let submitters = timeline.processes.iter();
     let submitters = submitters.filter(|(_, process)| !process.submits.is_empty());
@@ -93,7 +93,7 @@ pub fn draw(timeline: &Timeline, window: Span, title: &str) -> String {
         }
     }
     let bottom = painter.y;
-    // The grid lies below the lanes.
+    // The grid is below the lanes.
     let lanes = core::mem::take(&mut painter.group);
     painter.axis(TOP - 8.0, bottom);
     let grid = core::mem::take(&mut painter.group);
@@ -118,7 +118,7 @@ pub fn draw(timeline: &Timeline, window: Span, title: &str) -> String {
         .to_string()
 }
 
-/// What XML cannot hold, and what a line of text should not.
+/// Removes characters that XML does not allow or that disturb a line of text.
 fn clean(text: &str) -> String {
     let is_plain =
         |letter: char| !letter.is_control() && letter != '\u{fffe}' && letter != '\u{ffff}';
@@ -127,9 +127,9 @@ fn clean(text: &str) -> String {
         .collect()
 }
 
-/// `text` in `width` pixels; `None`: nothing of it fits.
+/// The part of `text` that fits into `width` pixels. `None` if nothing fits.
 fn fitting(text: &str, width: f64) -> Option<String> {
-    // At least nothing.
+    // Not negative.
     let room = (width / LETTER).max(0.0) as usize;
     match text.chars().count() {
         count if count <= room => Some(text.to_string()),
@@ -138,7 +138,7 @@ fn fitting(text: &str, width: f64) -> Option<String> {
     }
 }
 
-/// Steps of a scale of `length`, about `count` of them: 1, 2 or 5 times a power of ten.
+/// Step size for about `count` steps in `length`: 1, 2 or 5 times a power of ten.
 fn step(length: f64, count: f64) -> f64 {
     let rough = (length / count).max(1e-9);
     let power = 10_f64.powf(rough.log10().floor());
@@ -153,7 +153,7 @@ impl Painter<'_> {
         self.group.append(node);
     }
 
-    /// Where a time is.
+    /// X position of a time.
     fn x(&self, time: u64) -> f64 {
         let window = self.window;
         let time = time.clamp(window.from, window.to);
@@ -161,7 +161,7 @@ impl Painter<'_> {
         LEFT + part * (WIDTH - LEFT - RIGHT)
     }
 
-    /// Where a piece of time is, if it is shown: from where, and how wide.
+    /// X position and width of a time span. `None` if it is outside the picture.
     fn place(&self, span: Span) -> Option<(f64, f64)> {
         let is_out = span.to < self.window.from || span.from > self.window.to;
         (!is_out).then(|| {
@@ -189,12 +189,12 @@ impl Painter<'_> {
             .unwrap_or(NOBODY)
     }
 
-    /// A box on the time axis that says what it is when it is pointed at, and in it if there is room.
+    /// A box on the time axis with a tooltip `about`, and `label` inside if it fits.
     fn bar(&mut self, span: Span, height: f64, colour: &str, label: &str, about: &str) {
         let Some((x, width)) = self.place(span) else {
             return;
         };
-        // What is there is seen, however short.
+        // Even the shortest span is visible.
         let shown = width.max(0.7);
         let mut bar = rectangle(x, self.y, shown, height).set("fill", colour);
         if width > 3.0 {
@@ -211,7 +211,7 @@ impl Painter<'_> {
         }
     }
 
-    /// A line at `time`, with its words above it, on its left (`end`) or its right (`start`).
+    /// A line at `time` with a label above it, to its left (`end`) or right (`start`).
     fn mark(&mut self, time: u64, colour: &str, label: &str, anchor: &str) {
         if !self.is_shown(time) {
             return;
@@ -374,7 +374,7 @@ impl Painter<'_> {
         self.queue(core);
     }
 
-    /// How many jobs wait for their turn, as a curve.
+    /// Draws the number of queued jobs as a curve.
     fn queue(&mut self, core: &Core) {
         let depths = self.timeline.depths(core);
         let most = depths.iter().map(|(_, depth)| *depth).max().unwrap_or(0);
@@ -454,7 +454,7 @@ impl Painter<'_> {
     }
 }
 
-/// Coordinates to a tenth of a pixel.
+/// Rounds coordinates to a tenth of a pixel.
 fn round(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
@@ -483,7 +483,7 @@ mod tests {
         assert!(svg.contains("reset (try 1)"), "{svg}");
         assert!(svg.contains("waits for signal 3: 25.00 ms"), "{svg}");
         assert!(svg.contains("1.00 ms the core was off"), "{svg}");
-        // Names of programs are text, whatever they hold.
+        // Program names are escaped, whatever they contain.
         assert!(
             !svg.contains("<&") && !svg.contains("<title> &") && !svg.contains('\u{1}'),
             "{svg}"

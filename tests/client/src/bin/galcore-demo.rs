@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Draws a picture through /dev/galcore, compares every pixel with a software rendering of the same scene, and
-//! writes a PNG. Where there is a 3D core, an object turns in the picture then; its frames are compared, too, and go
-//! into an animated PNG.
+//! Draws a picture through /dev/galcore, compares every pixel with a software rendering of the same scene, and writes
+//! a PNG. If there is a 3D core, an object then rotates in the picture. Its frames are compared too, and written as
+//! an animated PNG.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -27,9 +27,9 @@ use galcore_client::Client;
 use galcore_client::Device;
 use galcore_client::Rect;
 
-/// Frames of half a turn, after which the object looks the same.
+/// Frames of half a turn. The object then looks the same.
 const FRAMES: u32 = 16;
-/// Frames a second.
+/// Frames per second.
 const SPEED: u16 = 10;
 
 /// Draws a picture through the galcore driver and checks every pixel of it.
@@ -38,19 +38,19 @@ struct Options {
     /// Where to write the picture
     #[arg(long, default_value = "picture.png")]
     out: PathBuf,
-    /// Where to write the picture with what turns in it, if a 3D core draws that [default: turning.png beside it]
+    /// Where to write the animated picture, if a 3D core draws it [default: turning.png in the same folder]
     #[arg(long, value_name = "FILE")]
     animation: Option<PathBuf>,
-    /// How many frames that has; 0: nothing turns
+    /// Number of frames of the animation; 0: no animation
     #[arg(long, value_name = "COUNT", default_value_t = FRAMES)]
     frames: u32,
     /// Print one line of JSON instead of text
     #[arg(long)]
     json: bool,
-    /// Speak this generation of the interface: dove, v2, v4, 4.0.0, 5.0.11.p8, 6.2.4.p2, 6.4.11, ...
+    /// Use this generation of the interface: dove, v2, v4, 4.0.0, 5.0.11.p8, 6.2.4.p2, 6.4.11, ...
     #[arg(long, value_name = "NAME", default_value = galcore_client::abi::OWN)]
     abi: String,
-    /// Draw with software only, without the device: "2d" or "resolve"
+    /// Draw in software only, without the device: "2d" or "resolve"
     #[arg(long, value_name = "ENGINE")]
     software: Option<String>,
 }
@@ -165,7 +165,7 @@ fn main() -> Result<ExitCode> {
     })
 }
 
-/// What was turned, in words.
+/// Prints a description of the rotation.
 fn tell(turned: &Turned, identity: &QueryChipIdentity) {
     let result = &turned.comparison;
     println!(
@@ -195,8 +195,8 @@ fn in_json(turned: &Turned, animation: &Path) -> String {
     )
 }
 
-/// What each of the driver's cores is, and a client of those that draw: of the first, and if that has no 2D engine of
-/// one that has. Where the generation cannot name others, of the first one alone.
+/// Returns the identities of the driver's cores, and clients of the cores that draw: the first core, and if it has no
+/// 2D engine, one core that has. If the generation cannot select other cores, only the first core.
 fn start(abi: &'static Abi) -> Result<(Vec<QueryChipIdentity>, Vec<Client>)> {
     let first = Device::open_as(abi, true)?;
     let count = match abi.is_own() {
@@ -219,7 +219,7 @@ fn start(abi: &'static Abi) -> Result<(Vec<QueryChipIdentity>, Vec<Client>)> {
     Ok((identities, clients))
 }
 
-/// GC600 for model 0x600.
+/// The name of a core, for example GC600 for model 0x600.
 fn chip_name(identity: &QueryChipIdentity) -> String {
     format!("GC{:x}", identity.chip_model)
 }
@@ -268,7 +268,7 @@ fn describe(client: &Client, identities: &[QueryChipIdentity]) {
     );
 }
 
-/// What a core can do, in words.
+/// The abilities of a core as text.
 fn abilities(id: &QueryChipIdentity) -> String {
     let has = |bit| id.chip_features & bit != 0;
     let mut all = Vec::new();
@@ -334,7 +334,7 @@ fn write_png(path: &Path, canvas: &Canvas) -> Result<()> {
     Ok(())
 }
 
-/// The picture with the first frame in it, then the others alone; over and over.
+/// Writes the picture with the first frame in it, then only the other frames, in an endless loop.
 fn write_animation(path: &Path, picture: &Canvas, place: Rect, frames: &[Vec<u32>]) -> Result<()> {
     let mut encoder = encoder(path, picture)?;
     encoder.set_compression(png::Compression::Best);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The object drawn by a 3D core: shaders, states, and how a frame goes from the picture to the core and back.
+//! Draws the object with a 3D core: shaders, states, and the way of a frame from the picture to the core and back.
 //!
-//! Each commit sets every state that it needs, so that it does not matter what ran before.
+//! Each commit sets every state that it needs, so it does not depend on earlier work.
 
 use gpu_isa::assemble;
 
@@ -27,17 +27,17 @@ use crate::uapi::surface;
 use crate::uapi::Pool;
 use crate::uapi::QueryChipIdentity;
 
-/// Bytes of colour, and of depth.
+/// Bytes of the color buffer, and of the depth buffer.
 const BYTES: u32 = SIDE * SIDE * 4;
 /// Bytes of a vertex.
 const VERTEX: u32 = 32;
-/// States that the front end converts from numbers with 16 bits of fraction.
+/// States that the front end converts from 16.16 fixed point.
 const FIXED: [u32; 8] = [
     0x0a00, 0x0a04, 0x0a0c, 0x0a10, 0x0c00, 0x0c04, 0x0c08, 0x0c0c,
 ];
 
-/// x, y and z of place and normal by the rows of a rotation; the outputs are the place with a w for the distance, and
-/// light, u and v. An instruction reads one constant at most.
+/// Rotates x, y, and z of position and normal by the rows of a matrix. The outputs are the position with a w for the
+/// distance, and light, u, and v. An instruction reads at most one constant.
 const VERTEX_SHADER: &str = "\
     dp3 t2.x___, t0, u0
     dp3 t2._y__, t0, u1
@@ -51,27 +51,27 @@ const VERTEX_SHADER: &str = "\
     mov t3, u7
     mad t0, t2.xyzz, u6, t3";
 
-/// The texture times the light. The output is in t1.
+/// Multiplies the texture by the light. The output is in t1.
 const PIXEL_SHADER: &str = "\
     texld t2, tex0.xyzw, t1.yzzz, void, void
     mul t1.xyz_, t2, t1.xxxx
     mov t1.___w, u0";
 
-/// Cores whose states are known here.
+/// Cores with known states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Core {
     /// GC600.
     Gc600,
     /// GC880.
     Gc880,
-    /// GC2000: its two pixel pipes share each surface.
+    /// GC2000. Its two pixel pipes share each surface.
     Gc2000,
-    /// GC3000, which calls itself a GC2000.
+    /// GC3000, which identifies itself as GC2000.
     Gc3000,
 }
 
 impl Core {
-    /// The core, if it draws in 3D and is known.
+    /// The core, if it draws in 3D and its states are known.
     pub fn of(identity: &QueryChipIdentity) -> Option<Self> {
         if identity.chip_features & feature::PIPE_3D == 0 {
             return None;
@@ -85,7 +85,7 @@ impl Core {
         }
     }
 
-    /// Pixel pipes.
+    /// Number of pixel pipes.
     const fn pipes(self) -> u32 {
         match self {
             Self::Gc600 | Self::Gc880 => 1,
@@ -101,7 +101,7 @@ impl Core {
         !matches!(self, Self::Gc600)
     }
 
-    /// Where a shader's constants, its code and its length are, and its first instruction.
+    /// State addresses of a shader's constants, code, length, and first instruction.
     const fn stage(self, is_pixel: bool) -> [u32; 4] {
         match (self, is_pixel) {
             (Self::Gc600, false) => [0x5000, 0x4000, 0x0800, 0],
@@ -156,16 +156,16 @@ impl Area {
     }
 }
 
-/// What a resolve reads or writes.
+/// Source or destination of a resolve.
 #[derive(Clone, Copy, Debug)]
 enum Side {
-    /// Rows from an address on, with a stride.
+    /// Rows: start address and stride.
     Rows(u32, u32),
-    /// The target.
+    /// The render target.
     Target(u32),
 }
 
-/// What the object is drawn with, and on.
+/// Memory for drawing the object.
 #[derive(Debug)]
 pub struct Turner {
     core: Core,
@@ -177,7 +177,7 @@ pub struct Turner {
 }
 
 impl Turner {
-    /// Memory for the object on the client's core; `None` where that draws nothing in 3D, or is not known.
+    /// Allocates the memory on the client's core. `None` if the core does not draw in 3D or is not known.
     pub fn new(client: &Client) -> Result<Option<Self>> {
         let Some(core) = Core::of(client.identity()) else {
             return Ok(None);
@@ -197,7 +197,7 @@ impl Turner {
         for (at, value) in floats.enumerate() {
             turner.vertices.memory.write(4 * at, value.to_bits());
         }
-        // Texels lie in tiles of 4 x 4.
+        // Texels are in tiles of 4 x 4.
         for (at, texel) in texture().into_iter().enumerate() {
             let (x, y) = (at % TEXELS as usize, at / TEXELS as usize);
             let tile = y / 4 * (TEXELS as usize / 4) + x / 4;
@@ -207,12 +207,13 @@ impl Turner {
         Ok(Some(turner))
     }
 
-    /// Triangles of a frame, those that are not seen included.
+    /// Triangles per frame, including invisible ones.
     pub fn triangles(&self) -> u32 {
         self.triangles
     }
 
-    /// Draws a frame on what is in `backdrop`, and leaves it in `frame`, both of the size of a frame; then signals.
+    /// Draws a frame over the contents of `backdrop`, stores it in `frame`, and then sends a signal. Both surfaces
+    /// have the size of a frame.
     pub fn draw(
         &self,
         client: &mut Client,
@@ -226,7 +227,7 @@ impl Turner {
         let mut stream = Stream::new();
         self.clear_depth(&mut stream);
         self.resolve(&mut stream, rows(backdrop), target);
-        // The shaders read what others have written.
+        // The shaders read memory that others wrote.
         stream
             .state(state::FLUSH_CACHE, state::FLUSH_3D | state::FLUSH_TEXTURES)
             .stall();
@@ -236,14 +237,14 @@ impl Turner {
         stream.flush(Pipe::Pipe3d).stall();
         self.resolve(&mut stream, target, rows(frame));
         if self.core == Core::Gc3000 {
-            // As others have it.
+            // Restore the value that other streams use.
             stream.state(state::RS_SINGLE_BUFFER, 0);
         }
         stream.flush(Pipe::Pipe3d);
         client.commit(Pipe::Pipe3d, &stream, queue)
     }
 
-    /// The farthest depth everywhere.
+    /// Sets the depth buffer to the farthest depth.
     fn clear_depth(&self, stream: &mut Stream) {
         let rows = Side::Rows(self.depth.address(), SIDE * 4);
         self.window(stream, rows, rows);
@@ -263,17 +264,17 @@ impl Turner {
             .state(state::RS_KICKER, state::RS_KICK);
     }
 
-    /// Addresses and window of the resolve engine: pipes that share a surface do half of the rows each.
+    /// Sets addresses and window of the resolve engine. Pipes that share a surface process half of the rows each.
     fn window(&self, stream: &mut Stream, from: Side, to: Side) {
         let split = u32::from(self.core.is_split());
-        // With one buffer for both pipes the first does all.
+        // With a single buffer for both pipes, the first pipe does all rows.
         let rows = SIDE >> split;
         let super_tiled = u32::from(self.core.has_supertiles());
         let side = |side| match side {
             Side::Rows(address, stride) => ([address; 2], stride, 0),
             Side::Target(address) => (
                 [address, address + split * BYTES / 2],
-                // Of a row of tiles.
+                // Stride of a row of tiles.
                 SIDE * 16 | super_tiled << 31 | split << 30,
                 1,
             ),
@@ -305,14 +306,14 @@ impl Turner {
         }
     }
 
-    /// All states of a draw but the shaders'.
+    /// All states of a draw except those of the shaders.
     fn states(&self, stream: &mut Stream) {
         let core = self.core;
         let split = u32::from(core.is_split()) * BYTES / 2;
         let super_tiled = u32::from(core.has_supertiles());
         let (colour, depth) = (self.colour.address(), self.depth.address());
         let vertices = self.vertices.address();
-        // Two elements of four floats each, from one stream.
+        // Two elements of four floats each, in one stream.
         stream.state(0x0600, 16 << 24 | 8);
         stream.state(0x0604, 32 << 24 | 16 << 16 | 1 << 7 | 8);
         let (address, stride) = match core {
@@ -329,11 +330,11 @@ impl Turner {
         }
         let single = if core == Core::Gc3000 { 0x200 } else { 0 };
         for (address, value) in [
-            // Place and three components of a varying; triangles that look away are left out.
+            // Position and three components of a varying. Back faces are culled.
             (0x0a28, 0x11),
             (0x0a34, 1 << 16 | 2 << 12 | 2 << 8),
             (0x3820, 4),
-            // Depth of 24 bits: what is nearer is drawn.
+            // 24-bit depth; the nearer pixel wins.
             (0x1400, 1 << 12 | 1 << 8 | 1 << 4 | 1 | super_tiled << 26),
             (0x1414, SIDE * 4),
             (0x1418, 0),
@@ -371,7 +372,7 @@ impl Turner {
         }
     }
 
-    /// The sampler: between texels, repeated to the sides, without levels.
+    /// Sets the sampler: linear filter, repeated horizontally, one level.
     fn sampler(&self, stream: &mut Stream) {
         let log = TEXELS.ilog2() << 5;
         let values = [
@@ -379,7 +380,7 @@ impl Turner {
             point(TEXELS, TEXELS),
             log << 10 | log,
             0,
-            // Components as they are.
+            // Components without swizzle.
             3 << 20 | 2 << 16 | 1 << 12,
             self.texture.address(),
         ];
@@ -392,7 +393,7 @@ impl Turner {
         }
     }
 
-    /// Shaders and their constants.
+    /// Loads the shaders and their constants.
     fn shaders(&self, stream: &mut Stream, view: &View) -> Result<()> {
         let core = self.core;
         if core == Core::Gc3000 {
@@ -409,14 +410,14 @@ impl Turner {
             stream.state(range, value).states(code, &words);
         }
         for (address, value) in [
-            // Of the vertex shader outputs, inputs, temporaries; where those are.
+            // Outputs, inputs, temporaries of the vertex shader, and their registers.
             (0x0804, 2),
             (0x0808, 2),
             (0x080c, 4),
             (0x0810, 0x0100),
             (0x0820, 0x0100),
             (0x0838, 0),
-            // Of the pixel shader output, inputs, temporaries.
+            // Output, inputs, temporaries of the pixel shader.
             (0x1004, 1),
             (0x1008, 2),
             (0x100c, 4),
@@ -428,7 +429,7 @@ impl Turner {
             let [x, y, z] = view.rows[at];
             [x, y, z, 0.0]
         };
-        // Depth from z: half of its range is enough, and a GC600 takes it from 0 on, the others from -w.
+        // Maps z to depth. Half of the range is sufficient. A GC600 takes z from 0 on, the others from -w.
         let (depth, near) = match core {
             Core::Gc600 => (0.25, 0.5),
             _ => (0.5, 0.0),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! An object that turns: a balloon over the landscape, lit by its sun, with the driver's name on it. It is described
-//! once, as vertices, a texture and where the eye is; [`gpu`] makes shaders and states of it, [`software`] pixels, and
-//! [`show`] puts one on a picture and compares it with the other.
+//! A rotating object: a balloon over the landscape, lit by its sun, with the driver's name on it. One description
+//! consists of vertices, a texture, and the position of the eye. [`gpu`] converts it to shaders and states, and
+//! [`software`] to pixels. [`show`] draws it on a picture and compares the two results.
 //!
-//! The object is a surface of revolution and looks the same after half a turn, so its frames go round.
+//! The object is a surface of revolution and looks the same after half a turn, so its frames repeat.
 
 pub mod gpu;
 pub mod show;
@@ -15,17 +15,17 @@ use std::f32::consts::TAU;
 use crate::scene;
 use crate::stream::Rect;
 
-/// Pixels of a frame, across and down: whole supertiles, and as many for each of two pixel pipes.
+/// Width and height of a frame in pixels: whole supertiles, and the same number for each of two pixel pipes.
 pub const SIDE: u32 = 128;
-/// Texels of the texture, across and down.
+/// Width and height of the texture in texels.
 pub const TEXELS: u32 = 64;
-/// Parts all around.
+/// Number of slices around the axis.
 const SLICES: usize = 24;
-/// Pixels that count as right are so far from software's in a channel of 255 at most: how exact interpolation and
-/// filtering are is not laid down. Around the object all must be as it was.
+/// Largest accepted difference from the software picture, in a channel of 255. The exactness of interpolation and
+/// filtering is not specified. Pixels around the object must not change.
 pub const TOLERANCE: u32 = 2;
 
-/// Radius and height (downwards) of the outline from the top to the bottom: envelope, skirt, basket.
+/// Radius and height (downwards) of the outline, from top to bottom: envelope, skirt, basket.
 const OUTLINE: [[f32; 2]; 16] = [
     [0.0, -0.96],
     [0.24, -0.93],
@@ -44,31 +44,31 @@ const OUTLINE: [[f32; 2]; 16] = [
     [0.13, 0.88],
     [0.0, 0.89],
 ];
-/// Texture rows from which on the skirt and the basket are seen.
+/// First texture row of skirt and basket.
 const SKIRT: u32 = 41;
 const BASKET: u32 = 47;
 
-/// Where the sun is.
+/// Direction of the sun.
 const LIGHT: [f32; 3] = [0.79, 0.08, -0.608];
-/// Light from everywhere, and from the sun.
+/// Ambient light, and the light of the sun.
 const AMBIENT: f32 = 0.4;
 const DIFFUSE: f32 = 0.7;
-/// The object leans by this angle.
+/// Angle by which the object leans.
 const LEAN: f32 = 0.12;
-/// What x and y are multiplied by, and w for each unit of depth: it is 1 in the middle.
+/// Factor of x and y, and increase of w for each unit of depth. w is 1 in the middle.
 const SCALE: f32 = 0.94;
 const PERSPECTIVE: f32 = 0.2;
 
-/// A vertex as the shader gets it.
+/// A vertex in the format of the shader's input.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Vertex {
     /// x, y, z, and u of the texture.
     pub place: [f32; 4],
-    /// Direction outwards, and v of the texture.
+    /// Outward direction, and v of the texture.
     pub normal: [f32; 4],
 }
 
-/// The object: three vertices for each triangle.
+/// The object as triangles, with three vertices each.
 pub fn vertices() -> Vec<Vertex> {
     let mut lengths = vec![0.0f32];
     for pair in OUTLINE.windows(2) {
@@ -83,14 +83,14 @@ pub fn vertices() -> Vec<Vertex> {
         );
         let (across, down) = (after[0] - before[0], after[1] - before[1]);
         let length = across.hypot(down);
-        // The poles look straight up and down.
+        // The normals of the poles are vertical.
         match OUTLINE[at][0] == 0.0 {
             true => [0.0, OUTLINE[at][1].signum()],
             false => [down / length, -across / length],
         }
     };
     let vertex = |slice: usize, ring: usize| {
-        // The last slice ends exactly where the first begins.
+        // The last slice ends exactly at the start of the first.
         let angle = TAU * (slice % SLICES) as f32 / SLICES as f32;
         let (sine, cosine) = angle.sin_cos();
         let [radius, down] = OUTLINE[ring];
@@ -109,7 +109,7 @@ pub fn vertices() -> Vec<Vertex> {
     for ring in 0..OUTLINE.len() - 1 {
         for slice in 0..SLICES {
             let corner = |right: usize, below: usize| vertex(slice + right, ring + below);
-            // At the poles one of the two triangles has no area.
+            // At the poles, one of the two triangles has no area.
             if ring > 0 {
                 all.extend([corner(0, 0), corner(1, 0), corner(1, 1)]);
             }
@@ -129,7 +129,7 @@ pub fn texture() -> Vec<u32> {
     const GOLD: u32 = 0xffed_ae49;
     const ROPE: u32 = 0xff6b_4a36;
     const BROWN: u32 = 0xffa8_7445;
-    // The name's nine rows are in the middle of a band of so many.
+    // The nine rows of the name are in the middle of this band.
     const BAND: std::ops::Range<u32> = 13..28;
     let letters = scene::text("galcore", 15, BAND.start + 3, (1, 1));
     let texel = |x: u32, y: u32| match y {
@@ -146,23 +146,23 @@ pub fn texture() -> Vec<u32> {
         .collect()
 }
 
-/// What a frame's shaders multiply and add.
+/// Constants of a frame's shaders.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct View {
     /// The three rows of the rotation.
     pub rows: [[f32; 3]; 3],
-    /// The sun as the object sees it, times its share.
+    /// Direction of the sun relative to the object, times its share of the light.
     pub light: [f32; 3],
-    /// Light from everywhere.
+    /// Ambient light.
     pub ambient: f32,
-    /// What x and y are multiplied by.
+    /// Factor of x and y.
     pub scale: f32,
-    /// What z is multiplied by to add to a w of 1.
+    /// Factor of z, added to a w of 1.
     pub perspective: f32,
 }
 
 impl View {
-    /// The view of a frame out of so many.
+    /// The view of frame `frame` of `frames`.
     pub fn of(frame: u32, frames: u32) -> Self {
         let (sine, cosine) = (PI * frame as f32 / frames as f32).sin_cos();
         let (lean, straight) = LEAN.sin_cos();
@@ -185,24 +185,25 @@ impl View {
     }
 }
 
-/// Where frames are in a picture of this size: to the left of the sun, at a multiple of the resolve engine's cells.
+/// The position of the frames in a picture of this size: to the left of the sun, at a multiple of the resolve
+/// engine's cells.
 pub fn place((width, height): (u32, u32)) -> Rect {
     Rect::new(width * 27 / 100 / 16 * 16, height / 8 / 8 * 8, SIDE, SIDE)
 }
 
-/// What is between a frame and software's picture of it.
+/// Differences between a frame and the software picture of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// Pixels of the object.
     pub object: u32,
-    /// Those that are further off than [`TOLERANCE`], or not as they were where the object is not.
+    /// Pixels that differ by more than [`TOLERANCE`], and changed pixels outside the object.
     pub wrong: u32,
-    /// The largest distance in a channel, of the object's pixels.
+    /// Largest difference in a channel of the object's pixels.
     pub most: u32,
 }
 
 impl Comparison {
-    /// Adds another frame's.
+    /// Adds the numbers of another frame.
     pub fn add(&mut self, other: &Self) {
         self.object += other.object;
         self.wrong += other.wrong;
@@ -210,7 +211,7 @@ impl Comparison {
     }
 }
 
-/// Compares a frame; `backdrop` is what was there before.
+/// Compares a frame. `backdrop` holds the earlier pixels.
 pub fn compare(found: &[u32], wanted: &software::Picture, backdrop: &[u32]) -> Comparison {
     let mut result = Comparison::default();
     for (at, (found, backdrop)) in found.iter().zip(backdrop).enumerate() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Frames of the object on a picture that is there already: the 3D core draws each on a copy of what is behind it, the
-//! core that draws pictures puts it into its place, and what is in the picture then is compared.
+//! Draws frames of the object on an existing picture. The 3D core draws each frame on a copy of its background, the
+//! core that draws pictures copies it into place, and the result in the picture is compared.
 
 use super::compare;
 use super::gpu::Turner;
@@ -18,18 +18,18 @@ use crate::queue::Queue;
 use crate::stream::Rect;
 use crate::stream::Stream;
 
-/// What was drawn.
+/// Results of a drawing.
 #[derive(Clone, Debug)]
 pub struct Turned {
-    /// Which of the clients has drawn in 3D.
+    /// Index of the client that drew in 3D.
     pub by: usize,
-    /// Triangles of a frame.
+    /// Triangles per frame.
     pub triangles: u32,
-    /// Where the frames are in the picture.
+    /// Position of the frames in the picture.
     pub place: Rect,
-    /// The pixels of each frame, as they were in the picture.
+    /// The pixels of each frame, read from the picture.
     pub frames: Vec<Vec<u32>>,
-    /// All frames together.
+    /// Comparison of all frames together.
     pub comparison: Comparison,
 }
 
@@ -41,7 +41,7 @@ fn pixels(surface: &Surface, part: Rect) -> Vec<u32> {
         .collect()
 }
 
-/// Has a client copy from a place of one surface to one of another, and waits for it.
+/// Lets a client copy from a part of one surface to a part of another, and waits for it.
 fn copy(client: &mut Client, from: (&Surface, Rect), to: (&Surface, Rect)) -> Result<()> {
     let engine = client.engine();
     let ((source, part), (target, rect)) = (from, to);
@@ -60,7 +60,8 @@ fn copy(client: &mut Client, from: (&Surface, Rect), to: (&Surface, Rect)) -> Re
     client.run(pipe, &stream)
 }
 
-/// Draws so many frames on `picture`, and leaves the last one there; `None` if no core of the clients' draws in 3D.
+/// Draws `frames` frames on `picture` and leaves the last one there. `None` if none of the clients' cores draws in
+/// 3D.
 pub fn turn(clients: &mut [Client], picture: &Surface, frames: u32) -> Result<Option<Turned>> {
     let mut found = None;
     for (by, client) in clients.iter().enumerate() {
@@ -110,7 +111,7 @@ pub fn turn(clients: &mut [Client], picture: &Surface, frames: u32) -> Result<Op
     Ok(Some(turned))
 }
 
-/// The same by software alone, on pixels that are behind the object.
+/// Draws the frames in software on the pixels of the background.
 pub fn software(behind: &[u32], frames: u32) -> Vec<Vec<u32>> {
     (0..frames)
         .map(|number| {

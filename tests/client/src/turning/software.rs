@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The object drawn by plain software, pixel by pixel: knows nothing of shaders, states and cores.
+//! Draws the object in software, pixel by pixel, with no knowledge of shaders, states, and cores.
 
 use super::texture;
 use super::vertices;
@@ -8,20 +8,20 @@ use super::View;
 use super::SIDE;
 use super::TEXELS;
 
-/// What a pixel is divided into where corners are put.
+/// Subpixel positions per pixel for corners.
 const PARTS: f32 = 16.0;
 
-/// A frame: pixels in rows, A8R8G8B8, where the object is.
+/// A frame: rows of A8R8G8B8 pixels where the object is, and `None` elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
     /// All pixels.
     pub pixels: Vec<Option<u32>>,
 }
 
-/// A corner of a triangle on the picture.
+/// A corner of a triangle in the picture.
 #[derive(Clone, Copy, Debug)]
 struct Corner {
-    /// In parts of pixels.
+    /// In subpixels.
     place: [i64; 2],
     depth: f64,
     w: f64,
@@ -46,7 +46,7 @@ impl Corner {
         });
         Self {
             place,
-            // Nearer is less; what it is exactly does not matter.
+            // Smaller values are nearer; only their order matters.
             depth: f64::from(z / w),
             w: f64::from(w),
             light: light.into(),
@@ -56,12 +56,13 @@ impl Corner {
     }
 }
 
-/// Twice the area between a side and a point, positive to the right of it as one goes along.
+/// Twice the signed area between a side and a point. It is positive to the right of the side's direction.
 fn side([ax, ay]: [i64; 2], [bx, by]: [i64; 2], [x, y]: [i64; 2]) -> i64 {
     (bx - ax) * (y - ay) - (by - ay) * (x - ax)
 }
 
-/// Channels of a texture at a place, between the four nearest texels. It repeats to the sides, not up and down.
+/// Channels of the texture at a position, interpolated from the four nearest texels. The texture repeats
+/// horizontally, not vertically.
 fn filtered(texels: &[u32], u: f64, v: f64) -> [f64; 3] {
     let size = f64::from(TEXELS);
     let (x, y) = (u * size - 0.5, v * size - 0.5);
@@ -89,7 +90,7 @@ pub fn frame(view: &View) -> Picture {
         let corners = [0, 1, 2].map(|at| Corner::new(&triangle[at], view));
         let places = corners.map(|corner| corner.place);
         let whole = side(places[0], places[1], places[2]);
-        // What looks away is not seen.
+        // Back faces are not visible.
         if whole <= 0 {
             continue;
         }
@@ -106,7 +107,7 @@ pub fn frame(view: &View) -> Picture {
                     let (from, to) = (places[(number + 1) % 3], places[(number + 2) % 3]);
                     (side(from, to, at), from, to)
                 });
-                // A pixel on a side is that triangle's to whose left, or at whose top, the side is.
+                // A pixel on a shared side belongs to the triangle that has this side at its left or top.
                 let is_covered = sides.iter().all(|(area, from, to)| {
                     let is_first = to[1] < from[1] || to[1] == from[1] && to[0] > from[0];
                     *area > 0 || *area == 0 && is_first
@@ -151,7 +152,7 @@ mod tests {
     fn frames_go_round() {
         let first = frame(&View::of(0, 4));
         assert_ne!(first, frame(&View::of(1, 4)));
-        // After half a turn; rounding may differ.
+        // After half a turn the frame is the same, except for rounding.
         let last = frame(&View::of(4, 4));
         let differ = first.pixels.iter().zip(&last.pixels);
         let count = differ.filter(|(a, b)| a.is_some() != b.is_some()).count();
@@ -169,7 +170,7 @@ mod tests {
         );
         assert_eq!(filtered(&texels, 1.0 / size, 0.5 / size), [32.0, 64.0, 8.0]);
         assert_eq!(filtered(&texels, 1.0 / size, 1.0 / size), [16.0, 32.0, 4.0]);
-        // Above the first row is the first row; to the left of the first texel the last one.
+        // Above the first row is the first row again; to the left of the first texel is the last one.
         assert_eq!(filtered(&texels, 1.5 / size, 0.0), [64.0, 128.0, 16.0]);
         assert_eq!(
             filtered(&texels, 1.0 + 1.5 / size, 0.5 / size),
