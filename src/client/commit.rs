@@ -71,7 +71,10 @@ use crate::{
         MAX_WORDS_BEHIND_STATES, //
     },
     stream::{
-        bounds,
+        bounds::{
+            self,
+            Mask, //
+        },
         checker::{
             self,
             Exit,
@@ -604,13 +607,13 @@ fn complete(words: &mut KVVec<u32>, entry: Pipe, caches: &Caches, loaded: &Loade
 }
 
 /// Each pipe's states: a bit for each of [`bounds::STATES`].
-const LENT_OF_PIPES: [(Pipe, u32); 2] = [
+const LENT_OF_PIPES: [(Pipe, Mask); 2] = [
     (Pipe::Pipe2d, !bounds::OF_3D),
     (Pipe::Pipe3d, bounds::OF_3D),
 ];
 
 /// Number of words that [`write_lent`] writes.
-fn lent_words(lent: u32) -> usize {
+fn lent_words(lent: Mask) -> usize {
     let pipes = LENT_OF_PIPES
         .iter()
         .filter(|(_, states)| lent & states != 0);
@@ -623,7 +626,7 @@ fn lent_words(lent: u32) -> usize {
 /// `value_of` gives the value of each by its place and what was there.
 fn write_lent(
     to: &mut [u32],
-    lent: u32,
+    lent: Mask,
     last: Pipe,
     caches: &Caches,
     mut value_of: impl FnMut(usize, u32) -> u32,
@@ -643,7 +646,7 @@ fn write_lent(
             true => put(&select_idle_pipe(pipe), &mut pairs),
             false => put(&select_pipe(caches, pipe), &mut pairs),
         }
-        for place in (0..bounds::STATES.len()).filter(|place| lent & states & 1 << place != 0) {
+        for place in bounds::places_in(lent & states) {
             if let Some(to) = pairs.next() {
                 to.copy_from_slice(&bounds::load_of(place, value_of(place, to[1])));
             }
@@ -729,9 +732,9 @@ pub(super) struct Submission<'a> {
     /// The context must be loaded before the commands, which were checked without it.
     is_context_new: bool,
     /// The lent states, which [`complete`] has prepended to the commands.
-    lent: u32,
+    lent: Mask,
     /// The lent states that the context loads.
-    of_context: u32,
+    of_context: Mask,
     /// The context of the process's previous commands, to be dropped without locks.
     left: Cell<Option<Arc<AttachedContext>>>,
 }
@@ -905,7 +908,7 @@ impl Submission<'_> {
         let value_of = |place, old| {
             let state = bounds::STATES.get(place).copied().unwrap_or_default();
             match &mut buffers {
-                Some(buffers) if of_context & 1u32 << place != 0 => {
+                Some(buffers) if of_context >> place & 1 != 0 => {
                     buffers.value(state).unwrap_or(old)
                 }
                 // The process's own commands have loaded it.

@@ -13,8 +13,8 @@
 //! do nothing, without a hint for the client.
 //!
 //! An address gives only the first byte: other states say how far an engine goes from there. The
-//! checker follows these states for writes of the 2D engine, and for reads and writes of the
-//! resolve engine ([`bounds`]), and for no others.
+//! checker follows these states for the 2D engine and the resolve engine ([`bounds`]), and for no
+//! others.
 //!
 //! States that the core is not known to have are refused, since they may hold anything. Most words
 //! are values of states that need no check. [`States`] has one bit for each state that needs one,
@@ -24,6 +24,8 @@ use super::{
     bounds::{
         self,
         Load,
+        Loads,
+        Mask,
         Problem,
         Target, //
     },
@@ -114,8 +116,9 @@ pub(crate) enum Fault {
     Unbounded(u32, u32),
     /// A draw without a state that bounds it, which cannot be lent.
     Missing,
-    /// A kick of the YUV tiler before the stream has loaded all of its states.
-    NoTiling,
+    /// A draw before the stream has loaded all states of a unit, which it must load itself: the first
+    /// of them (its word address).
+    Unloaded(u32),
     /// The stream leaves the YUV tiler on: its value of `YUV_CONFIG`.
     TilerOn(u32),
     /// A draw of one pipe while the other is selected.
@@ -164,7 +167,10 @@ impl Fault {
             ),
             Fault::Unbounded(address, _) => ("how far the engine goes with it is not known", Some(address)),
             Fault::Missing => ("it draws before it has loaded all states of its target and its source with that engine selected", None),
-            Fault::NoTiling => ("it kicks the YUV tiler before it has loaded all of the tiler's states with the 3D engine selected", None),
+            Fault::Unloaded(address) => (
+                "it draws before this buffer has loaded all states of this unit with its engine selected",
+                Some(address),
+            ),
             Fault::TilerOn(_) => ("it leaves the YUV tiler on: load 0 after the last kick, with the 3D engine selected", Some(tiler::CONFIG)),
             Fault::Opcode => ("an opcode that is the kernel's, or unknown", None),
             Fault::Truncated => ("the command is longer than what is left of the buffer", None),
@@ -290,7 +296,11 @@ impl Checker<'_> {
                 };
                 let data = ((first >> 16) & 0x7FF) as usize;
                 let corners = words.get(2..2 + 2 * rects).ok_or(Fault::Truncated)?;
-                self.bound(|target, last_of| target.draw(corners.iter().map(Cell::get), last_of))?;
+                let loaded = self.loaded;
+                self.bound(|target, last_of| {
+                    let block = |state| loaded.map_or(Loads::Never, |loaded| loaded.block(state));
+                    target.draw(corners.iter().map(Cell::get), block, last_of)
+                })?;
                 Ok(2 + 2 * rects + data.next_multiple_of(2))
             }
             Opcode::DrawPrimitives | Opcode::DrawInstanced => {
@@ -356,10 +366,17 @@ impl Checker<'_> {
         match (load, self.loaded) {
             (Load::Refused, _) => return Err(Fault::Unbounded(address, value)),
             (Load::Instead(value), _) => word.set(value),
+            (Load::Block, Some(loaded)) => {
+                loaded.note_data(address, value);
+                loaded.note_block(address, value);
+            }
             // Otherwise the 3D pipe would write to addresses that the previous process has loaded.
             (Load::Other, _) if states::WRITES.contains(&address) => self.uses.pipe_3d = true,
             (Load::Other, Some(loaded)) => loaded.note_data(address, value),
             _ => {}
+        }
+        if load == Load::Noted && bounds::reads_pattern(address, value) {
+            self.bound(|target, last_of| target.pattern(last_of))?;
         }
         Ok(())
     }
@@ -370,9 +387,9 @@ impl Checker<'_> {
         &mut self,
         judge: impl Fn(&mut Target, &mut dyn FnMut(u32, u32) -> Option<u32>) -> Result<(), Problem>,
     ) -> Result<(), Fault> {
-        // The lent states may show that more are needed: for a rotated target, a copy's source, its
-        // tile status.
-        for _ in 0..7 {
+        // The lent states may show that more are needed: for a rotated target, a source, its planes,
+        // its tile status, a pattern.
+        for _ in 0..10 {
             let start = match self.bounds {
                 // A later pass judges the rest together with the context.
                 Some(start) if !self.is_deferred => start,
@@ -399,7 +416,7 @@ impl Checker<'_> {
                     );
                 }
                 Err(Problem::Missing(missing)) => self.lend(missing)?,
-                Err(Problem::Unloaded) => return Err(Fault::NoTiling),
+                Err(Problem::Unloaded(state)) => return Err(Fault::Unloaded(state)),
             }
         }
         Err(Fault::Missing)
@@ -408,7 +425,7 @@ impl Checker<'_> {
     /// Loads `missing` states with the process's last values before the stream.
     #[cold]
     #[inline(never)]
-    fn lend(&mut self, missing: u32) -> Result<(), Fault> {
+    fn lend(&mut self, missing: Mask) -> Result<(), Fault> {
         let lookup = &mut self.lookup;
         // Memory that was freed since, and states that were never loaded, become scratch memory.
         let mut resolve = |state, value| {
@@ -473,7 +490,11 @@ impl Checker<'_> {
             if let (true, Some(start)) = (bounds::is_surface(address), self.bounds) {
                 let target = self.target.get_or_insert(*start);
                 let in_pipe = self.pipe == states::pipe_of(address);
-                target.load(address, resolved, false, in_pipe);
+                match (target.load(address, resolved, false, in_pipe), self.loaded) {
+                    (Load::Refused, _) => return Err(Fault::Unbounded(address, value)),
+                    (Load::Block, Some(loaded)) => loaded.note_block(address, resolved),
+                    _ => {}
+                }
             }
             if let Some(loaded) = self.loaded {
                 loaded.note(address, resolved);
@@ -643,6 +664,7 @@ pub(crate) fn check_states(
 fn loaded_value(rest: &[Cell<u32>], fault: Fault) -> Option<u32> {
     match fault {
         Fault::Nowhere(_) => return Some(0),
+        Fault::Unloaded(_) => return None,
         Fault::Beyond(_, value) | Fault::Unbounded(_, value) | Fault::TilerOn(value) => {
             return Some(value);
         }
@@ -682,6 +704,9 @@ fn pass(
     mends: bool,
 ) -> Result<Exit, Refusal> {
     let words = Cell::from_mut(words).as_slice_of_cells();
+    if let Some(loaded) = loaded {
+        loaded.forget_blocks();
+    }
     let refuse = |rest: &[Cell<u32>], fault| Refusal {
         at: words.len() - rest.len(),
         word: rest.first().map_or(0, Cell::get),

@@ -13,6 +13,8 @@
 use super::{
     bounds::{
         self,
+        Loads,
+        Mask,
         Target, //
     },
     states,
@@ -44,16 +46,27 @@ pub(crate) struct Loaded {
     /// The rows [`LAST`], [`PENDING`] and [`LENT`]. Allocated at the first check.
     bounded: KVVec<Bounded>,
     /// Bit mask of [`bounds::STATES`] that placed streams have loaded after their context.
-    since: Cell<u32>,
+    since: Cell<Mask>,
     /// Bit mask of [`bounds::STATES`] that the last checked stream loads, until it is placed.
-    pending: Cell<u32>,
+    pending: Cell<Mask>,
     /// The context of the last checked stream.
     origin: Cell<Origin>,
     /// Bit mask of [`bounds::STATES`] that the last checked stream was lent.
-    lent: Cell<u32>,
+    lent: Cell<Mask>,
     /// The stream can be lent states.
     is_lending: Cell<bool>,
+    /// A bit for each state from [`bounds::BLOCKS_FIRST`] on that the last checked stream loads.
+    /// Allocated at the first check.
+    blocks: KVVec<Cell<u32>>,
+    /// Some of them are set.
+    has_blocks: Cell<bool>,
+    /// Whether the process has loaded a state of a set, and a layout other than 0: see
+    /// [`bounds::block_of`].
+    sets: [Cell<(bool, bool)>; 2],
 }
+
+/// Words of [`Loaded::blocks`].
+const BLOCK_WORDS: usize = bounds::BLOCKS_COUNT.div_ceil(32);
 
 /// A value for each of [`bounds::STATES`].
 type Bounded = [Cell<u32>; bounds::STATES.len()];
@@ -93,6 +106,9 @@ impl Loaded {
             origin: Cell::new(Origin::Bare),
             lent: Cell::new(0),
             is_lending: Cell::new(false),
+            blocks: KVVec::new(),
+            has_blocks: Cell::new(false),
+            sets: [const { Cell::new((false, false)) }; 2],
         }
     }
 
@@ -101,6 +117,7 @@ impl Loaded {
         if self.values.is_empty() {
             let zeros = [const { Cell::new(0) }; bounds::STATES.len()];
             self.bounded = KVVec::from_elem(zeros, 1 + LENT, crate::sys::GFP_CLIENT)?;
+            self.blocks = KVVec::from_elem(Cell::new(0), BLOCK_WORDS, crate::sys::GFP_CLIENT)?;
             let known = KVVec::from_elem(Cell::new(0), LIMIT / 32, crate::sys::GFP_CLIENT)?;
             self.values = KVVec::from_elem(Cell::new(0), LIMIT, crate::sys::GFP_CLIENT)?;
             self.known = known;
@@ -120,6 +137,44 @@ impl Loaded {
         }
     }
 
+    /// The stream's commands are checked from their start.
+    pub(crate) fn forget_blocks(&self) {
+        if self.has_blocks.take() {
+            self.blocks.iter().for_each(|bits| bits.set(0));
+        }
+    }
+
+    /// The stream loads `state`, one of several sources, with `value`.
+    pub(crate) fn note_block(&self, state: u32, value: u32) {
+        let place = state.wrapping_sub(bounds::BLOCKS_FIRST);
+        let (set, is_layout) = bounds::block_of(state);
+        // CAST: 32 bits into at least 32.
+        let bits = self.blocks.get((place / 32) as usize);
+        if let (Some(bits), Some(to)) = (bits, self.values.get(state as usize)) {
+            to.set(value);
+            bits.set(bits.get() | 1 << (place & 31));
+            self.has_blocks.set(true);
+        }
+        if let Some(known) = self.sets.get(set) {
+            known.set((true, known.get().1 || is_layout && value != 0));
+        }
+    }
+
+    /// Whether the stream loads `state`, one of several sources.
+    pub(crate) fn block(&self, state: u32) -> Loads {
+        let place = state.wrapping_sub(bounds::BLOCKS_FIRST);
+        let (set, is_layout) = bounds::block_of(state);
+        // CAST: 32 bits into at least 32.
+        let bits = self.blocks.get((place / 32) as usize).map_or(0, Cell::get);
+        let value = self.values.get(state as usize).map_or(0, Cell::get);
+        match self.sets.get(set).map(Cell::get) {
+            None | Some((false, _)) => Loads::Never,
+            _ if bits & 1 << (place & 31) != 0 => Loads::Here(value),
+            Some((true, false)) if is_layout => Loads::Here(0),
+            _ => Loads::Before,
+        }
+    }
+
     /// Notes that the stream has its place in the ring, after its context if `loads_context`.
     pub(crate) fn placed(&self, loads_context: bool) {
         self.is_open.set(false);
@@ -130,8 +185,8 @@ impl Loaded {
             (Origin::Same, false) => self.since.get() | known,
         });
         if let (1.., [last, pending, ..]) = (known, &self.bounded[..]) {
-            for (place, (value, to)) in pending.iter().zip(last).enumerate() {
-                if known & 1 << place != 0 {
+            for place in bounds::places_in(known) {
+                if let (Some(value), Some(to)) = (pending.get(place), last.get(place)) {
                     to.set(value.get());
                 }
             }
@@ -165,13 +220,13 @@ impl Loaded {
 
     /// Those of the `missing` states (a bit for each of [`bounds::STATES`]) whose last load is by
     /// the stream's context, not by a stream after it.
-    pub(crate) fn in_context(&self, missing: u32) -> u32 {
+    pub(crate) fn in_context(&self, missing: Mask) -> Mask {
         missing
             & bounds::OF_3D
             & match self.origin.get() {
                 Origin::Bare => 0,
                 Origin::Same => !self.since.get(),
-                Origin::Other => u32::MAX,
+                Origin::Other => Mask::MAX,
             }
     }
 
@@ -239,7 +294,7 @@ impl Loaded {
     }
 
     /// The states that the last checked stream was lent: a bit for each of [`bounds::STATES`].
-    pub(crate) fn lent(&self) -> u32 {
+    pub(crate) fn lent(&self) -> Mask {
         self.lent.get()
     }
 
@@ -471,7 +526,7 @@ mod tests {
         };
         let missing = |origin| {
             loaded.begin(origin);
-            loaded.in_context(u32::MAX)
+            loaded.in_context(Mask::MAX)
         };
         let own = target.known();
         place(Origin::Other, true);

@@ -5,6 +5,7 @@
 //! Pure logic without locks.
 
 pub(crate) mod addresses;
+mod blit;
 pub(crate) mod bounds;
 pub(crate) mod checker;
 pub(crate) mod decode;

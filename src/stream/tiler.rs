@@ -147,7 +147,7 @@ impl Tiler {
     fn check_known(&self, needed: u32) -> Result<(), Problem> {
         match needed & !self.known {
             0 => Ok(()),
-            _ => Err(Problem::Unloaded),
+            _ => Err(Problem::Unloaded(CONFIG)),
         }
     }
 

@@ -844,7 +844,7 @@ mod cases {
         loaded.begin(Origin::Bare);
         let stride = one(0x1614, most);
         assert!(check(&[&stride, &kick], Pipe::Pipe3d, Some(&loaded)).is_ok());
-        assert_eq!(loaded.lent(), 0b110_1001 << 10);
+        assert_eq!(loaded.lent(), 0b110_1001 << 32);
         loaded.begin(Origin::Bare);
         let stride = one(0x1614, most + 1);
         assert_eq!(
@@ -880,7 +880,7 @@ mod cases {
         );
         assert_eq!(
             in_3d(&[&tiles[..16], &kick, &off]),
-            Err((Fault::NoTiling, 16, None))
+            Err((Fault::Unloaded(state::word(0x1678)), 16, None))
         );
         // A load in the other pipe may turn it off or not.
         let to_2d = select_idle_pipe(Pipe::Pipe2d);
@@ -940,6 +940,9 @@ mod cases {
         let draw = [0x2000_0100, 0, 0, 32 << 16 | 32];
         let window = [load_state(state::word(0x12A8), 2), 0, 32 << 16 | 32, 0];
         let filter = [load_state(state::DE_VR_CONFIG, 1), 1];
+        let source = [load_state(state::word(0x1200), 5), own, 4, 0, 6 << 24, 0];
+        let image = [load_state(state::word(0x1298), 2), 0, 1 << 16 | 1, 0];
+        let layout = [load_state(state::word(0x1300), 1), 0];
         let (bounded, free) = (cores::bounded(), cores::both());
         for (address, stride, is_right) in [
             (own, stride, true),
@@ -950,13 +953,34 @@ mod cases {
             (0x9000, stride, false),
         ] {
             let target = target(address, stride);
-            for (kick, at) in [(&draw[..], 16), (&filter, 16)] {
-                let parts: [&[u32]; 5] = [&target, &clip, &window, &angle, kick];
-                let beyond = Some((Fault::Beyond(DE_DEST, address), at, Some(address)));
+            for kick in [&draw[..], &filter] {
+                let parts: [&[u32]; 8] = [
+                    &target, &clip, &window, &angle, &source, &image, &layout, kick,
+                ];
+                let beyond = Some((Fault::Beyond(DE_DEST, address), 28, Some(address)));
                 let wanted = if is_right { None } else { beyond };
                 assert_eq!(fault(&parts, Pipe::Pipe2d, &bounded, false), wanted);
                 assert_eq!(fault(&parts, Pipe::Pipe2d, &free, false), None);
             }
+        }
+        // Reads end in the source's memory, too: row 15 of 64 bytes.
+        for (stride, is_right) in [(256, true), (270, false)] {
+            let source = [
+                load_state(state::word(0x1200), 5),
+                own,
+                stride,
+                0,
+                6 << 24,
+                0,
+            ];
+            let image = [load_state(state::word(0x1298), 2), 0, 16 << 16 | 16, 0];
+            let target = target(own + 0x1000, 128);
+            let parts: [&[u32]; 8] = [
+                &target, &clip, &window, &angle, &source, &image, &layout, &filter,
+            ];
+            let beyond = Fault::Beyond(state::word(0x1200), own);
+            let wanted = (!is_right).then_some((beyond, 28, Some(own)));
+            assert_eq!(fault(&parts, Pipe::Pipe2d, &bounded, false), wanted);
         }
         // A replaced target is scratch memory, and a draw must stay in it.
         let stray = |stride| {

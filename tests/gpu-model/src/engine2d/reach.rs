@@ -7,6 +7,9 @@ use crate::resolve::Resolve;
 use crate::tile_status::StatusFormat;
 use crate::tiler::Tiler;
 
+#[path = "../../../../src/stream/blit.rs"]
+#[allow(dead_code)]
+mod blit;
 #[path = "../../../../src/stream/bounds.rs"]
 #[allow(dead_code, unexpected_cfgs)]
 mod bounds;
@@ -20,30 +23,46 @@ mod tiler;
 use bounds::Problem;
 use bounds::Target;
 
+/// More than any kick needs.
+const MUCH: u64 = 1 << 29;
+
 /// Random kicks that draw something, for each of two engines.
 const KICKS: u64 = 1_000_000;
 
-/// Start of targets. Sources are read from other addresses.
+/// Start of targets.
 const BASE: u32 = 0x4000_0000;
 
-/// Records how far writes go from [`BASE`].
+/// How far an engine goes from the start of an area.
 #[derive(Default)]
 struct Reach {
     /// The byte after the last one.
     end: u64,
 }
 
-impl Bus for Reach {
-    fn read(&mut self, _port: Port, _address: u32, data: &mut [u8]) {
+/// The states with the addresses of the 2D engine's target, source, planes of U and V, and pattern; and the areas
+/// (of [`STARTS`]) that they begin in.
+const SURFACES: [(u32, usize); 5] = [
+    (DE_DEST_ADDRESS, 1),
+    (DE_SRC_ADDRESS, 2),
+    (DE_UPLANE_ADDRESS, 3),
+    (DE_VPLANE_ADDRESS, 4),
+    (DE_PATTERN_ADDRESS, 0),
+];
+
+/// Notes how far the 2D engine goes in each area.
+#[derive(Default)]
+struct Touched(Areas);
+
+impl Bus for Touched {
+    fn read(&mut self, _port: Port, address: u32, data: &mut [u8]) {
+        self.0.touch(address, data.len());
         data.fill(0);
     }
     fn write(&mut self, _port: Port, address: u32, data: &[u8]) {
-        // An address below the target wraps to a large offset.
-        let end = u64::from(address.wrapping_sub(BASE)) + data.len() as u64;
-        self.end = self.end.max(end);
+        self.0.touch(address, data.len());
     }
-    fn read_physical(&mut self, _address: u32, data: &mut [u8]) {
-        data.fill(0);
+    fn read_physical(&mut self, _address: u32, _data: &mut [u8]) {
+        panic!("the 2D engine reads a physical address");
     }
     fn write_physical(&mut self, _address: u32, _data: &[u8]) {
         panic!("the 2D engine writes to a physical address");
@@ -121,16 +140,17 @@ impl Kick {
             (DE_VR_TARGET_WINDOW_LOW, random.corner(6, false)),
             (DE_VR_TARGET_WINDOW_HIGH, random.corner(10, false)),
             (DE_DEST_ROTATION_HEIGHT, size(random)),
-            (DE_ROT_ANGLE, turn << 3),
-            // A pattern of one color: only the target matters.
-            (DE_ROP, (3 << 20) | 0xf0f0),
             (DE_CLEAR_BYTE_MASK, 0xff),
             (DE_PE_DITHER_LOW, u32::MAX),
             (DE_PE_DITHER_HIGH, u32::MAX),
-            (DE_SRC_CONFIG, (6 << 24) | 6),
-            (DE_VR_SOURCE_IMAGE_HIGH, (2 << 16) | 2),
             (DE_VR_CONFIG, random.below(2)),
         ];
+        let source_turn = match engine.pe20 && !filters {
+            true => random.pick(&[0, 0, 0, 1, 2, 4, 5, 6]),
+            false => 0,
+        };
+        states.push((DE_ROT_ANGLE, turn << 3 | source_turn));
+        states.extend(Self::random_source(random, engine, filters));
         if command > LINE && !filters {
             let axes = random.below(4);
             states.push((DE_CONFIG, u32::from(axes != 0) | axes << 4));
@@ -153,12 +173,70 @@ impl Kick {
         Self { states, corners }
     }
 
-    /// The reach of the engine; `None`: the model does not draw the kick.
-    fn touched(&self, engine: &Engine, block: &mut StateBlock) -> Option<u64> {
+    /// States of a source and of a pattern, and whether a draw uses them.
+    fn random_source(random: &mut Random, engine: &Engine, filters: bool) -> Vec<(u32, u32)> {
+        let format = random.pick(&[0, 1, 2, 3, 4, 5, 6, 6, 7, 8, 9, 10, 15, 16, 17, 18]);
+        let stride = |random: &mut Random| match random.below(4) {
+            0 => 0x3_fffc - 4 * random.below(8),
+            _ => 4 * random.below(64),
+        };
+        let rop = match filters {
+            true => 0xcccc,
+            false => random.pick(&[0xf0f0, 0xcccc, 0xcccc, 0xccf0, 0xaaaa, 0xaacc, 0x5a5a]),
+        };
+        let relative = random.below(4) / 3 << 6;
+        let by_state = u32::from(!filters && random.below(8) == 0);
+        let format_at = if engine.pe20 { 24 } else { 0 };
+        let image = random.corner(4, false);
+        let is_signed = random.below(8) == 0;
+        let origin = random.corner(8, is_signed);
+        let mut states = vec![
+            (DE_ROP, random.pick(&[2, 3, 3]) << 20 | rop),
+            (DE_SRC_STRIDE, stride(random)),
+            (DE_SRC_CONFIG, (format & 0x1f) << format_at | relative),
+            (DE_SRC_ORIGIN, origin),
+            (
+                DE_SRC_ROTATION_CONFIG,
+                by_state << 16 | 16 + random.below(24),
+            ),
+            (DE_SRC_ROTATION_HEIGHT, 16 + random.below(24)),
+            (DE_STRETCH_FACTOR_LOW, random.below(0x3_0000)),
+            (DE_STRETCH_FACTOR_HIGH, random.below(0x3_0000)),
+            (DE_UPLANE_STRIDE, stride(random)),
+            (DE_VPLANE_STRIDE, stride(random)),
+            (DE_VR_SOURCE_IMAGE_LOW, image),
+            (
+                DE_VR_SOURCE_IMAGE_HIGH,
+                image + random.corner(8, false) + 0x1_0001,
+            ),
+            (DE_VR_SOURCE_ORIGIN_LOW, random.below(8 << 16)),
+            (DE_VR_SOURCE_ORIGIN_HIGH, random.below(8 << 16)),
+            (DE_SRC_EX_CONFIG, 0),
+            (DE_PATTERN_MASK_LOW, u32::MAX),
+            (DE_PATTERN_MASK_HIGH, u32::MAX),
+            (
+                DE_PATTERN_CONFIG,
+                random.pick(&[0, 10 | 1 << 4, 6 | 3 << 4, 4 | 3 << 4]),
+            ),
+            (
+                DE_PE_TRANSPARENCY,
+                if engine.pe20 {
+                    random.below(4) / 3 * 2
+                } else {
+                    0
+                },
+            ),
+        ];
+        states.extend(SURFACES.map(|(state, area)| (state, STARTS[area])));
+        states
+    }
+
+    /// The reach of the engine in each area; `None`: the model does not draw the kick.
+    fn touched(&self, engine: &Engine, block: &mut StateBlock) -> Option<[u64; 5]> {
         for &(address, value) in &self.states {
             block.parts[0].1[((address - DE_FIRST) / 4) as usize] = value;
         }
-        let mut reach = Reach::default();
+        let mut reach = Touched::default();
         if self.corners.is_empty() {
             engine.check_filter(block).ok()?;
             engine.filter(block, &mut reach);
@@ -174,11 +252,11 @@ impl Kick {
                 engine.draw(block, &[], rectangle, &mut reach);
             }
         }
-        Some(reach.end)
+        Some(reach.0 .0.map(|area| area.end))
     }
 
-    /// The driver's verdict with this number of bytes in memory.
-    fn judged(&self, engine: &Engine, bytes: u64) -> Result<(), Problem> {
+    /// The driver's verdict with this number of bytes of memory in each area.
+    fn judged(&self, engine: &Engine, bytes: [u64; 5]) -> Result<(), Problem> {
         let mut target = Target::new(bounds::Engines {
             turns: engine.pe20,
             ..Default::default()
@@ -186,20 +264,45 @@ impl Kick {
         for &(address, value) in &self.states {
             target.load(address / 4, value, false, true);
         }
-        let last_of = |_, address: u32| u32::try_from(u64::from(address) + bytes - 1).ok();
+        let last_of = |state, address: u32| {
+            let (_, area) = SURFACES.into_iter().find(|of| of.0 / 4 == state)?;
+            u32::try_from((u64::from(address) + bytes[area]).checked_sub(1)?).ok()
+        };
         match self.corners.is_empty() {
             true => target.filter(last_of),
-            false => target.draw(self.corners.iter().copied(), last_of),
+            false => target.draw(
+                self.corners.iter().copied(),
+                |_| bounds::Loads::Never,
+                last_of,
+            ),
         }
     }
 
-    /// Whether the driver's reach equals the bytes accessed.
+    fn state(&self, wanted: u32) -> u32 {
+        let mut states = self.states.iter();
+        states.find(|state| state.0 == wanted).unwrap().1
+    }
+
+    /// Whether the driver's reach in a source equals the bytes read: there is one rectangle, which is not clipped; no
+    /// pairs of pixels; no rotation.
+    fn is_source_exact(&self, engine: &Engine) -> bool {
+        let state = |wanted| self.state(wanted);
+        let (low, high) = (state(DE_CLIP_TOP_LEFT), state(DE_CLIP_BOTTOM_RIGHT));
+        let clip = Rectangle::from_words(low, high);
+        let mut pairs = self.corners.chunks(2);
+        let is_whole = pairs.all(|pair| {
+            let rectangle = Rectangle::from_words(pair[0], pair[1]);
+            rectangle.intersect(clip) == Some(rectangle)
+        });
+        let format = state(DE_SRC_CONFIG) >> if engine.pe20 { 24 } else { 0 } & 0x1f;
+        let turned = state(DE_ROT_ANGLE) & 7 != 0 || state(DE_SRC_ROTATION_CONFIG) >> 16 != 0;
+        self.corners.len() == 2 && is_whole && !turned && !matches!(format, 7 | 8)
+    }
+
+    /// Whether the driver's reach in the target equals the bytes accessed.
     fn is_exact(&self) -> bool {
-        let state = |wanted| {
-            let mut states = self.states.iter();
-            states.find(|state| state.0 == wanted).unwrap().1
-        };
-        let turned = state(DE_ROT_ANGLE) != 0 || state(DE_DEST_ROTATION_CONFIG) >> 16 != 0;
+        let state = |wanted| self.state(wanted);
+        let turned = state(DE_ROT_ANGLE) & 0x38 != 0 || state(DE_DEST_ROTATION_CONFIG) >> 16 != 0;
         let is_line = state(DE_DEST_CONFIG) >> 12 == LINE;
         // Pixels of YUY2 are in pairs. The driver orders inverted rectangles.
         let is_yuy2 = state(DE_DEST_CONFIG) & 0x1f == 7;
@@ -223,6 +326,8 @@ fn the_driver_knows_how_far_each_kick_reaches() {
         a8_target: true,
         scaler: true,
         mirror: true,
+        yuv420: true,
+        yuv_blit: true,
         ..Features::default()
     };
     for pe20 in [false, true] {
@@ -235,27 +340,38 @@ fn the_driver_knows_how_far_each_kick_reaches() {
         let mut block = StateBlock::new(DE_FIRST, words);
         let mut random = Random(0x1147 + u64::from(pe20));
         let (mut kicks, mut exact, mut most) = (0, 0, 0);
+        let mut read = [0; 5];
         while kicks < KICKS {
             let kick = Kick::random(&mut random, &engine);
-            let Some(end) = kick.touched(&engine, &mut block) else {
+            let Some(ends) = kick.touched(&engine, &mut block) else {
                 continue;
             };
-            if end == 0 {
+            if ends[1] == 0 {
                 continue;
             }
             kicks += 1;
-            most = most.max(end);
-            let refused = Err(Problem::Beyond(DE_DEST_ADDRESS / 4, BASE));
-            let text = || format!("{:x?} {:x?}, {end:#x} bytes", kick.states, kick.corners);
-            if end > 1 {
-                assert_eq!(kick.judged(&engine, end - 1), refused, "{}", text());
+            most = most.max(ends[1]);
+            let text = || format!("{:x?} {:x?}, {ends:x?} bytes", kick.states, kick.corners);
+            for (area, &end) in ends.iter().enumerate().filter(|(_, &end)| end != 0) {
+                let mut short = [MUCH; 5];
+                short[area] = end - 1;
+                assert!(kick.judged(&engine, short).is_err(), "{}", text());
+                read[area] += 1;
             }
             if kick.is_exact() {
                 exact += 1;
-                assert_eq!(kick.judged(&engine, end), Ok(()), "{}", text());
+                let is_source_exact = kick.is_source_exact(&engine);
+                let enough = ends.map(|end| if end == 0 { MUCH } else { end });
+                // Sources are not read before their start, even where all of that is clipped away.
+                let origin = kick.state(DE_SRC_ORIGIN);
+                let is_before = origin & 0x8000_8000 != 0 || ends.iter().any(|&end| end >= MUCH);
+                if (ends[2] == 0 || is_source_exact) && !is_before {
+                    assert_eq!(kick.judged(&engine, enough), Ok(()), "{}", text());
+                }
             }
         }
         assert!(exact > KICKS / 8 && most > 1 << 20, "{exact} {most:#x}");
+        assert!(read.iter().all(|&kicks| kicks > KICKS / 100), "{read:?}");
     }
 }
 
@@ -398,15 +514,20 @@ impl Window {
     }
 }
 
-/// The memory of tile status, both targets, and both sources.
+/// Where the memory of tile status begins, both targets, and both sources.
+const STARTS: [u32; 5] = [STATUS, BASE, SECOND, SOURCES[0], SOURCES[1]];
+
 #[derive(Default)]
 struct Areas([Reach; 5]);
 
 impl Areas {
     fn touch(&mut self, address: u32, bytes: usize) {
-        let starts = [STATUS, BASE, SECOND, SOURCES[0], SOURCES[1]];
-        let place = starts.iter().rposition(|start| *start <= address).unwrap();
-        let end = u64::from(address - starts[place]) + bytes as u64;
+        // Before all of them is past everything.
+        let place = STARTS
+            .iter()
+            .rposition(|start| *start <= address)
+            .unwrap_or(4);
+        let end = u64::from(address.wrapping_sub(STARTS[place])) + bytes as u64;
         self.0[place].end = self.0[place].end.max(end);
     }
 }
@@ -437,7 +558,6 @@ impl Bus for Areas {
 /// With one byte less than it accesses, each resolve is refused. With enough bytes, none is refused.
 #[test]
 fn the_driver_knows_how_far_each_resolve_reaches() {
-    const MUCH: u64 = 1 << 29;
     let mut random = Random(0x5ca1e);
     let (mut kicks, mut exact, mut copies, mut with_status, mut most) = (0, 0, 0, 0, 0);
     while kicks < KICKS / 4 {
@@ -488,7 +608,6 @@ fn the_driver_knows_how_far_each_resolve_reaches() {
 fn the_driver_knows_how_far_the_tiler_reaches() {
     // The planes of Y, U and V, and the target.
     const BASES: [u32; 4] = [STATUS, SOURCES[0], SOURCES[1], BASE];
-    const MUCH: u64 = 1 << 29;
     let mut random = Random(0x7113);
     let (mut kicks, mut exact, mut most) = (0, 0, 0);
     while kicks < KICKS / 10 {

@@ -30,6 +30,7 @@ use galcore_selftests::fixture::Random;
 use galcore_selftests::fixture::HEIGHT;
 use galcore_selftests::fixture::WIDTH;
 use galcore_selftests::harness;
+use galcore_selftests::harness::refused;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Options;
@@ -470,6 +471,195 @@ fn random_draws_stay(paint: &mut Paint, count: u32) -> Result<()> {
     paint.prove(0xff04_0507)
 }
 
+/// A copy of 16 x 8 pixels in A8R8G8B8 to the start of a target with `stride`.
+fn copy_states(stream: &mut Stream, target: u32, stride: u32, command: u32) {
+    stream
+        .states(0x1228, &[target, stride, 0, command << 12 | 6])
+        .states(state::DE_CLIP_TOP_LEFT, &[0, 8 << 16 | 16])
+        .states(0x12a8, &[0, 8 << 16 | 16])
+        .state(0x12b4, 8)
+        .state(0x12bc, 0)
+        .states(0x1220, &[1 << 16; 2])
+        .states(0x1248, &[u32::MAX; 2])
+        .state(0x1300, 0);
+    paint_states(stream, 0x1234_5678);
+}
+
+/// Sources and patterns that do not end in their memory are refused; up to their last byte they are read.
+fn reads_end(paint: &mut Paint, has_filter: bool) -> Result<()> {
+    const BIT_BLT: u32 = 2;
+    const STRETCH_BLT: u32 = 4;
+    const COPY: u32 = 3 << 20 | 0xcccc;
+    const PATTERN: u32 = 3 << 20 | 0xf0f0;
+    let (target, stride) = (paint.surface.location.address, paint.surface.stride);
+    let source = paint.client.device().allocate_contiguous(4096)?;
+    source.memory.fill(0x2468_ace0);
+    let end = source.address + source.bytes as u32;
+    // Address and stride of a source of A8R8G8B8, and states besides.
+    let draw = |command: u32, rop: u32, (address, length): (u32, u32), others: &[(u32, u32)]| {
+        let mut stream = Stream::new();
+        let blit = if command == FILTER { BIT_BLT } else { command };
+        copy_states(&mut stream, target, stride, blit);
+        stream
+            .state(state::DE_ROP, rop)
+            .states(state::DE_SRC_ADDRESS, &[address, length, 0, 6 << 24 | 6])
+            .state(0x1210, 0)
+            .states(0x1298, &[0, 8 << 16 | 16, 0, 0]);
+        for &(state, value) in others {
+            stream.state(state, value);
+        }
+        if command == FILTER {
+            stream.state(0x1294, 0);
+        } else {
+            stream.draw_2d(&[(0, 8 << 16 | 16)]);
+        }
+        stream.flush(Pipe::Pipe2d);
+        stream
+    };
+    // Row 7 and 64 bytes.
+    let last = 7 * 64 + 64;
+    let fits = (end - last, 64);
+    for (what, command, rop, place, others) in [
+        (
+            "a later start",
+            BIT_BLT,
+            COPY,
+            (end - last + 4, 64),
+            &[][..],
+        ),
+        ("a longer stride", BIT_BLT, COPY, (end - last, 68), &[]),
+        (
+            "the longest stride",
+            BIT_BLT,
+            COPY,
+            (end - last, 0x3_fffc),
+            &[],
+        ),
+        ("an origin", BIT_BLT, COPY, fits, &[(0x1210, 1)]),
+        ("an origin before", BIT_BLT, COPY, fits, &[(0x1210, 0xffff)]),
+        (
+            "a relative origin",
+            BIT_BLT,
+            COPY,
+            fits,
+            &[(0x120c, 6 << 24 | 6 | 1 << 6), (0x1210, 1 << 16)],
+        ),
+        (
+            "a key",
+            BIT_BLT,
+            PATTERN,
+            (end - 64, 64),
+            &[(0x12d4, 2), (0x120c, 6 << 24 | 6 | 2 << 4)],
+        ),
+        ("a factor", STRETCH_BLT, COPY, fits, &[(0x1224, 2 << 16)]),
+        ("an image", FILTER, COPY, fits, &[(0x129c, 9 << 16 | 16)]),
+        (
+            "a pattern",
+            BIT_BLT,
+            PATTERN,
+            fits,
+            &[(0x1238, end - 252), (0x123c, 1 << 4 | 6)],
+        ),
+    ] {
+        if command == FILTER && !has_filter {
+            continue;
+        }
+        paint.prove(0xff05_0001)?;
+        let result = paint
+            .client
+            .run(Pipe::Pipe2d, &draw(command, rop, place, others));
+        refused(what, result, Status::INVALID_DATA)?;
+        paint.expect(|_, _| 0xff05_0001)?;
+    }
+    for (command, rop, place, others, wanted) in [
+        (BIT_BLT, COPY, fits, &[][..], 0x2468_ace0),
+        (STRETCH_BLT, COPY, fits, &[], 0x2468_ace0),
+        // Half as many rows and columns.
+        (
+            STRETCH_BLT,
+            COPY,
+            (end - 224, 64),
+            &[(0x1220, 0x8000), (0x1224, 0x8000)],
+            0x2468_ace0,
+        ),
+        (BIT_BLT, PATTERN, (end - 4, 0x3_fffc), &[], 0x1234_5678),
+        (
+            BIT_BLT,
+            PATTERN,
+            fits,
+            &[(0x1238, end - 256), (0x123c, 1 << 4 | 6)],
+            0x2468_ace0,
+        ),
+    ] {
+        paint.prove(0xff05_0002)?;
+        paint.run(&draw(command, rop, place, others))?;
+        paint.expect(|x, y| if x < 16 && y < 8 { wanted } else { 0xff05_0002 })?;
+    }
+    Ok(paint.client.device().free_contiguous(&source)?)
+}
+
+/// Random copies, from sources between those of another process: what is copied is this process's.
+fn random_copies_stay(paint: &mut Paint, count: u32) -> Result<()> {
+    let mut random = Random::new(0x2d2e);
+    let mut bench = Bench::new(&paint.client)?;
+    let (mut drawn, mut refused) = (0, 0);
+    for round in 0..count {
+        let [target, source] = [(); 2].map(|()| random.below(bench.own.len() as u32) as usize);
+        let base = bench.own[source].1 + 64 * random.below(BYTES / 64) * random.below(2);
+        let stride = match random.below(4) {
+            0 => bench.far(base).unwrap_or(64) & !3,
+            1 => 4 * random.below(512),
+            _ => 64,
+        };
+        let command = [2, 4][random.below(2) as usize];
+        let relative = (random.below(2) & random.below(2)) << 6;
+        let relative = if command == 4 { 0 } else { relative };
+        let most = [1, 16, 4096][random.below(3) as usize];
+        let origin = random.below(most) << 16 | random.below(16);
+        let mut stream = Stream::new();
+        copy_states(&mut stream, bench.own[target].1, 64, command);
+        stream
+            .state(state::DE_ROP, 3 << 20 | 0xcccc)
+            .states(
+                state::DE_SRC_ADDRESS,
+                &[base, stride, 0, 6 << 24 | 6 | relative],
+            )
+            .state(0x1210, origin)
+            .states(0x1220, &[random.below(8 << 16), random.below(8 << 16)]);
+        let left_top = random.below(8) << 16 | random.below(16);
+        stream.draw_2d(&[(left_top, 8 << 16 | 16)]);
+        stream.flush(Pipe::Pipe2d);
+        let status = bench.send(Pipe::Pipe2d, &stream)?;
+        let what =
+            || format!("round {round}: {source} {base:#x} {stride:#x} {origin:#x} {command}");
+        match status {
+            Status::OK => drawn += 1,
+            Status::INVALID_DATA => refused += 1,
+            status => bail!("{status:?}: {}", what()),
+        }
+        let mut others = bench
+            .own
+            .iter()
+            .filter_map(|own| own.2.find_other_than(OURS));
+        ensure!(others.next().is_none(), "{status:?}: {}", what());
+        if round % 8 == 7 || round + 1 == count {
+            let answer = bench.other.ask("intact")?;
+            ensure!(
+                answer == "[]",
+                "theirs: {answer}, {} or the 7 before",
+                what()
+            );
+        }
+    }
+    println!("# {drawn} drawn, {refused} refused");
+    ensure!(
+        drawn > count / 8 && refused > count / 8,
+        "{drawn} drawn, {refused} refused"
+    );
+    bench.close()?;
+    paint.prove(0xff04_0508)
+}
+
 fn main() -> ExitCode {
     if let Some(code) = neighbors::role() {
         return code;
@@ -660,6 +850,14 @@ fn main() -> ExitCode {
         suite.test("of two threads, too", move || {
             threads_agree(&mut paint.borrow_mut(), 20 * count)
         });
+        let has_filter = paint.borrow().client.identity().chip_features & 1 << 20 == 0;
+        suite.test("no source is read past the end of its memory", move || {
+            reads_end(&mut paint.borrow_mut(), has_filter)
+        });
+        suite.test(
+            format!("{} random copies read their memory", kicks / 10),
+            move || random_copies_stay(&mut paint.borrow_mut(), kicks / 10),
+        );
         suite.test(
             format!("{kicks} random draws stay in their memory"),
             move || random_draws_stay(&mut paint.borrow_mut(), kicks),

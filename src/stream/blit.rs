@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! How far the 2D engine goes from the first byte of a surface.
+//!
+//! Pure logic, without imports: the software GPU's tests compare it with what that engine touches.
+//!
+//! The pixels of a rotated surface may lie anywhere within the width and height that states give
+//! it: all rows and columns up to these count, and the area must lie in them. Tiles count whole.
+//! Sources give two meanings to the stride of tiled surfaces; the one that reaches farther counts.
+//!
+//! Sources: the register database (state_2d.xml); sources.md, engines.
+
+/// Bits of a stride.
+const STRIDE_BITS: u32 = 0x3_FFFF;
+
+/// Formats (`DE_FORMAT`) that are not one plane of whole bytes.
+const MONOCHROME: u32 = 10;
+const YV12: u32 = 15;
+const NV12: u32 = 17;
+const NV16: u32 = 18;
+
+/// `DE_SRC_CONFIG`: the origin is relative to the target's coordinates.
+pub(crate) const RELATIVE: u32 = 1 << 6;
+
+/// `DE_SRC_CONFIG`: tiles of 4 x 4 pixels; bits or a mask come with the command.
+const TILED: u32 = 1 << 7;
+const FROM_STREAM: u32 = 1 << 8;
+
+/// `DE_SRC_EX_CONFIG`: blocks of 64 x 64 pixels; layouts that no source describes.
+const SUPERTILED: u32 = 1 << 3;
+const UNKNOWN_LAYOUTS: u32 = 1 << 8 | 1 << 0;
+
+/// How the pixels of a plane follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Row after row; of pairs both pixels count.
+    Rows,
+    /// Tiles of 4 x 4 pixels.
+    Tiles,
+    /// Blocks of 64 x 64 pixels.
+    Blocks,
+}
+
+/// Bytes of a pixel of a format in one plane, and the number of pixels in a group less 1. `None`:
+/// not known, or in several planes.
+pub(crate) fn pixel(format: u32) -> Option<(u32, u32)> {
+    Some(match format {
+        0..=4 | 19 => (2, 0),
+        5 | 6 => (4, 0),
+        // YUY2 and UYVY.
+        7 | 8 => (2, 1),
+        9 | 10 | 16 => (1, 0),
+        _ => return None,
+    })
+}
+
+/// The offset of the last byte of `columns` x `rows` pixels, of which there is at least one. `None`:
+/// too far, or a stride of more bits than the state has.
+pub(crate) fn last_byte(
+    order: Order,
+    stride: u32,
+    (bytes, group): (u32, u32),
+    (columns, rows): (u32, u32),
+) -> Option<u32> {
+    if stride > STRIDE_BITS {
+        return None;
+    }
+    let (x, y) = (columns.checked_sub(1)?, rows.checked_sub(1)?);
+    let whole = |bits: u32, high: u32| (x | bits).checked_add(1)?.checked_mul(high * bytes);
+    let (row, in_row) = match order {
+        Order::Rows => (y, whole(group, 1)?),
+        Order::Tiles => (y & !3, whole(3, 4)?),
+        Order::Blocks => (y & !63, whole(63, 64)?),
+    };
+    row.checked_mul(stride)?.checked_add(in_row - 1)
+}
+
+/// A rotation of a surface: by `DE_ROT_ANGLE`, and by bit 16 of the state with its width.
+#[derive(Clone, Copy)]
+pub(crate) struct Rotation {
+    /// The field of `DE_ROT_ANGLE`.
+    pub(crate) angle: u32,
+    /// The state with the width.
+    pub(crate) width: u32,
+    /// The state with the height.
+    pub(crate) height: u32,
+}
+
+impl Rotation {
+    /// Whether the height decides where pixels lie.
+    pub(crate) fn needs_height(self) -> bool {
+        !matches!(self.angle, 0 | 1 | 4)
+    }
+
+    /// What `reach` makes of the columns and rows of memory for an area up to `right` and `bottom`:
+    /// the farther, if both rotations may count. `has_angle`: the engine has `DE_ROT_ANGLE`.
+    pub(crate) fn farthest(
+        self,
+        has_angle: bool,
+        (right, bottom): (u32, u32),
+        reach: impl Fn((u32, u32)) -> Option<u32>,
+    ) -> Option<u32> {
+        let by_state = self.width & 1 << 16 != 0;
+        // PE 2.0 may ignore the other rotation: the farther of both counts.
+        let turned = match by_state {
+            true => reach(self.turned(4, right, bottom)?)?,
+            false => 0,
+        };
+        let angle = if has_angle { self.angle } else { 0 };
+        match by_state && !has_angle {
+            true => Some(turned),
+            false => Some(turned.max(reach(self.turned(angle, right, bottom)?)?)),
+        }
+    }
+
+    /// The last columns and rows in memory, exclusive, for rotation `angle`.
+    fn turned(self, angle: u32, right: u32, bottom: u32) -> Option<(u32, u32)> {
+        let (width, height) = (self.width & 0xFFFF, self.height & 0xFFFF);
+        let in_width = |end: u32| (end <= width).then_some(width);
+        let in_height = |end: u32| (end <= height).then_some(height);
+        Some(match angle {
+            0 => (right, bottom),
+            // FLIP_X, FLIP_Y, ROT90, ROT180, ROT270.
+            1 => (in_width(right)?, bottom),
+            2 => (right, in_height(bottom)?),
+            4 => (in_width(bottom)?, right),
+            5 => (in_width(right)?, in_height(bottom)?),
+            6 => (bottom, in_height(right)?),
+            _ => return None,
+        })
+    }
+}
+
+/// The states of a source, except its addresses and its origin.
+#[derive(Clone, Copy)]
+pub(crate) struct Source {
+    pub(crate) config: u32,
+    pub(crate) ex_config: u32,
+    /// Of the planes: Y or all, U or both, V.
+    pub(crate) strides: [u32; 3],
+    pub(crate) rotation: Rotation,
+}
+
+/// The format in `DE_SRC_CONFIG`.
+fn format(config: u32, is_pe20: bool) -> u32 {
+    match is_pe20 {
+        true => config >> 24 & 0x1F,
+        false => config & 0xF,
+    }
+}
+
+/// Number of planes in memory of a source with `DE_SRC_CONFIG` `config`. `None`: the format is not
+/// known.
+pub(crate) fn planes(config: u32, is_pe20: bool) -> Option<usize> {
+    Some(match format(config, is_pe20) {
+        MONOCHROME => usize::from(config & FROM_STREAM == 0),
+        YV12 => 3,
+        NV12 | NV16 => 2,
+        format => pixel(format).map(|_| 1)?,
+    })
+}
+
+impl Source {
+    /// Whether sources describe the layout.
+    pub(crate) fn is_known(&self) -> bool {
+        self.ex_config & UNKNOWN_LAYOUTS == 0
+    }
+
+    /// The offset of the last byte in plane `plane` of an area up to `end`, columns and rows.
+    /// `None`: too far, or not known.
+    pub(crate) fn last_byte(&self, is_pe20: bool, plane: usize, end: (u32, u32)) -> Option<u32> {
+        let format = format(self.config, is_pe20);
+        let order = match (self.config & TILED, self.ex_config & SUPERTILED) {
+            (0, 0) => [Order::Rows; 2],
+            (_, 0) => [Order::Tiles; 2],
+            // Which of the two counts is not known.
+            (0, _) => [Order::Rows, Order::Blocks],
+            _ => [Order::Blocks; 2],
+        };
+        let stride = self.strides.get(plane).copied()?;
+        self.rotation.farthest(is_pe20, end, |(columns, rows)| {
+            // An even number of columns of chroma has the colors of both pixels.
+            let (pixel, size) = match (format, plane) {
+                (MONOCHROME, _) => ((1, 0), (columns.div_ceil(8), rows)),
+                (YV12, 1..) => ((1, 0), (columns.div_ceil(2), rows.div_ceil(2))),
+                (NV12, 1..) => ((1, 1), (columns, rows.div_ceil(2))),
+                (NV16, 1..) => ((1, 1), (columns, rows)),
+                (YV12 | NV12 | NV16, _) => ((1, 0), (columns, rows)),
+                _ => (pixel(format)?, (columns, rows)),
+            };
+            let [one, other] = order.map(|order| last_byte(order, stride, pixel, size));
+            Some(one?.max(other?))
+        })
+    }
+}
+
+fn signed(value: u32) -> i32 {
+    // CAST: that is what it means.
+    i32::from(value as u16 as i16)
+}
+
+/// The columns and rows, exclusive, up to which a blit of a rectangle with these `corners` reads a
+/// source with its `origin` (`DE_SRC_ORIGIN`). A blit may be mirrored within the rectangle. `None`:
+/// it reads before the first of them.
+///
+/// Corners are signed. A second one that is negative may also be one far away: then `limits` count,
+/// the end of the clipping window. `is_relative`: the origin counts from the target's coordinates,
+/// else from the rectangle's corner; with `None` the farther counts. `factors`:
+/// `DE_STRETCH_FACTOR`, 15.16; they may not count with a relative origin.
+pub(crate) fn read_end(
+    corners: [u32; 2],
+    limits: [u32; 2],
+    origin: u32,
+    is_relative: Option<bool>,
+    factors: Option<[u32; 2]>,
+) -> Option<(u32, u32)> {
+    let axis = |shift: u32, limit: u32, factor: Option<u32>| {
+        let [a, b] = corners.map(|corner| signed(corner >> shift));
+        let origin = signed(origin >> shift);
+        let (first, is_far) = (a.min(b), a >= 0 && b < 0);
+        // CAST: at least 1.
+        let mut last = ((b - a).abs().max(1) - 1) as u64 + u64::from(b < a);
+        if is_far {
+            last = last.max(limit.into());
+        }
+        if let Some(factor) = factor {
+            let scaled = last * u64::from(factor & 0x7FFF_FFFF) >> 16;
+            last = match is_relative {
+                Some(false) => scaled,
+                _ => last.max(scaled),
+            };
+        }
+        let [lowest, highest] = match is_relative {
+            Some(true) if is_far => [origin + first, origin],
+            Some(true) => [origin + first; 2],
+            Some(false) => [origin; 2],
+            None => [origin + first.min(0), origin + first.max(0)],
+        };
+        // CAST: not negative.
+        let end = (lowest >= 0).then(|| highest as u64 + last + 1)?;
+        u32::try_from(end).ok()
+    };
+    let [x, y] = factors.map_or([None; 2], |factors| factors.map(Some));
+    Some((axis(0, limits[0], x)?, axis(16, limits[1], y)?))
+}

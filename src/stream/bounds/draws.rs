@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Bounds of the 2D engine's draws.
+//!
+//! A kick of the 2D engine is assumed to write, in the target's own coordinates:
+//!
+//! * for `DRAW_2D`: its rectangles, clipped to the clipping window. A line includes both ends. An
+//!   inverted rectangle counts as the area between its corners;
+//! * for the filter: its window, which nothing clips.
+//!
+//! A mirrored draw stays within the same area. The pixels of a rotated target may lie anywhere
+//! within the width and height that states give it. So all rows and columns up to these count, and
+//! the drawn area must lie in them. Tiles are 4 x 4 pixels. Sources give two meanings to the stride
+//! of tiled targets; the one that reaches farther counts.
+//!
+//! The last byte must lie in the range that the target's address is in. The checker refuses uses
+//! that no source describes: targets in several planes or in minor tiles; unknown formats and
+//! rotations; blocks of a multi-source blit that rotate the target on their own; values that
+//! `LOAD_STATE` converts; strides of more bits than the state has. Without a fetch of the target
+//! the engine writes whole cache blocks: a load that disables the fetch is changed to enable it.
+//!
+//! A blit reads a rectangle of its source that is as large as its own, or scaled: also the part
+//! that is clipped. The filter reads the image that states give. Which draws read a source or a
+//! pattern is decided by the raster operations and by transparency. A blit from several sources
+//! reads each by states of its own, which the stream loads itself.
+
+use super::*;
+use blit::{
+    Order,
+    Rotation,
+    Source, //
+};
+
+/// Bits of `DE_DEST_CONFIG`.
+pub(super) const TILED: u32 = 1 << 8;
+pub(super) const MINOR_TILED: u32 = 1 << 26;
+const COMMAND_CLEAR: u32 = 0;
+const COMMAND_LINE: u32 = 1;
+const COMMAND_STRETCH: u32 = 4;
+const COMMAND_MULTI: u32 = 8;
+/// The commands of `DRAW_2D` that sources describe: CLEAR, LINE, BIT_BLT, STRETCH_BLT,
+/// MULTI_SOURCE_BLT.
+const DRAWS: [u32; 5] = [
+    COMMAND_CLEAR,
+    COMMAND_LINE,
+    2,
+    COMMAND_STRETCH,
+    COMMAND_MULTI,
+];
+
+/// `DE_PATTERN_CONFIG`: the pattern is not one color.
+const HAS_PATTERN: u32 = 1 << 4;
+
+/// Pixels of a target. `right` and `bottom` are exclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Area {
+    left: i32,
+    top: i32,
+    right: i32,
+    bottom: i32,
+}
+
+fn signed(value: u32) -> i32 {
+    // CAST: a coordinate is a signed 16-bit number.
+    i32::from(value as u16 as i16)
+}
+
+impl Area {
+    /// The area between two corners of a rectangle. The second is exclusive, unless it is `inside`
+    /// or not past the first. A negative coordinate makes the area unbounded, because some engines
+    /// may have unsigned coordinates.
+    fn between(first: u32, second: u32, inside: bool) -> Self {
+        let span = |a: i32, b: i32| match (a < 0 || b < 0, b > a && !inside) {
+            (true, _) => (a.min(b), i32::MAX),
+            (false, true) => (a, b),
+            (false, false) => (a.min(b), a.max(b) + 1),
+        };
+        let (left, right) = span(signed(first), signed(second));
+        let (top, bottom) = span(signed(first >> 16), signed(second >> 16));
+        Self {
+            left,
+            top,
+            right,
+            bottom,
+        }
+    }
+
+    /// The part of the area in a clipping window, if any. An empty or inverted window does not
+    /// clip.
+    fn clipped(self, low: u32, high: u32) -> Option<Self> {
+        // CAST: fifteen bits.
+        let corner = |word: u32| ((word & 0x7FFF) as i32, (word >> 16 & 0x7FFF) as i32);
+        let ((left, top), (right, bottom)) = (corner(low), corner(high));
+        if left >= right || top >= bottom {
+            return Some(self);
+        }
+        let both = Self {
+            left: self.left.max(left),
+            top: self.top.max(top),
+            right: self.right.min(right),
+            bottom: self.bottom.min(bottom),
+        };
+        (both.left < both.right && both.top < both.bottom).then_some(both)
+    }
+}
+
+impl Target {
+    /// Judges a `DRAW_2D` of rectangles, each of two `corners`. `last_of` returns the last address
+    /// of the memory that the address in a state is in, if the process may use it; `loaded` the
+    /// value of a state of several sources, if the stream has loaded it.
+    pub(crate) fn draw(
+        &mut self,
+        corners: impl Iterator<Item = u32> + Clone,
+        loaded: impl Fn(u32) -> Loads,
+        mut last_of: impl FnMut(u32, u32) -> Option<u32>,
+    ) -> Result<(), Problem> {
+        let command = self.values[CONFIG] >> 12 & 0xF;
+        if !self.is_roomy {
+            // Other commands are the filter's or internal, and may not be clipped.
+            if self.known & bit(CONFIG) != 0 && !DRAWS.contains(&command) {
+                return Err(self.beyond(ADDRESS));
+            }
+            self.check_target(corners.clone(), &mut last_of)?;
+        }
+        if command == COMMAND_CLEAR {
+            return Ok(());
+        }
+        let (reads_source, reads_pattern) = self.uses()?;
+        // Each of several sources has operations of its own.
+        if reads_pattern || command == COMMAND_MULTI {
+            self.pattern(&mut last_of)?;
+        }
+        match command {
+            COMMAND_LINE => Ok(()),
+            COMMAND_MULTI => self.check_blocks(corners, loaded, last_of),
+            _ if reads_source => self.check_source(corners, last_of),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails unless rectangles stay in the target's memory.
+    fn check_target(
+        &mut self,
+        mut corners: impl Iterator<Item = u32>,
+        last_of: &mut impl FnMut(u32, u32) -> Option<u32>,
+    ) -> Result<(), Problem> {
+        let room = self.room(bit(CLIP_LOW) | bit(CLIP_HIGH), last_of)?;
+        let (low, high) = (self.values[CLIP_LOW], self.values[CLIP_HIGH]);
+        let everything = Area {
+            left: 0,
+            top: 0,
+            right: i32::MAX,
+            bottom: i32::MAX,
+        };
+        // In most cases all of the clipping window is in the memory.
+        let window = everything.clipped(low, high);
+        if window.is_none_or(|window| self.fits(window, room)) {
+            self.is_roomy = true;
+            return Ok(());
+        }
+        let is_line = self.values[CONFIG] >> 12 & 0xF == COMMAND_LINE;
+        while let (Some(first), Some(second)) = (corners.next(), corners.next()) {
+            let area = Area::between(first, second, is_line).clipped(low, high);
+            if area.is_some_and(|area| !self.fits(area, room)) {
+                return Err(self.beyond(ADDRESS));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a draw reads a source, and a pattern.
+    fn uses(&self) -> Result<(bool, bool), Problem> {
+        let needed = bit(ROP)
+            | match self.engines.turns {
+                true => bit(TRANSPARENCY) | bit(OVERRIDES),
+                false => bit(SRC_CONFIG),
+            };
+        self.check_plain(needed)?;
+        let rop = self.values[ROP];
+        let (source, pattern) = match self.engines.turns {
+            true => {
+                let uses = self.values[TRANSPARENCY] | self.values[OVERRIDES] >> 16;
+                (uses & 3 != 0, uses >> 4 & 3 != 0)
+            }
+            false => (self.values[SRC_CONFIG] >> 4 & 3 != 0, false),
+        };
+        // The operations on opaque and on transparent pixels; of ROP2 no source says which counts.
+        let operations = match rop >> 20 & 3 {
+            0 | 1 => return Ok((true, true)),
+            2 => [rop; 2],
+            _ => [rop, rop >> 8],
+        };
+        let differs = |shift: u32, bits: u32| {
+            let mut operations = operations.into_iter();
+            operations.any(|rop| (rop ^ (rop & 0xFF) >> shift) & bits != 0)
+        };
+        Ok((source || differs(2, 0x33), pattern || differs(4, 0x0F)))
+    }
+
+    /// Fails unless the pattern of 8 x 8 pixels is in its memory.
+    pub(crate) fn pattern(
+        &self,
+        last_of: impl FnMut(u32, u32) -> Option<u32>,
+    ) -> Result<(), Problem> {
+        self.check_plain(bit(PATTERN_CONFIG))?;
+        let config = self.values[PATTERN_CONFIG];
+        let bytes = match (config & HAS_PATTERN, config & 0xF) {
+            // One color, or two and bits in states.
+            (0, _) | (_, 10) => return Ok(()),
+            (_, format) => blit::pixel(format).map_or(8, |(bytes, _)| bytes),
+        };
+        self.check_known(bit(PATTERN))?;
+        let room = self.room_of(PATTERN, bit(PATTERN), last_of)?;
+        match 64 * bytes - 1 <= room {
+            true => Ok(()),
+            false => Err(self.beyond(PATTERN)),
+        }
+    }
+
+    /// The columns and rows, exclusive, up to which rectangles read a source with `origin`; 0 if all
+    /// are clipped away. `None`: before the source.
+    fn read_end(
+        &self,
+        mut corners: impl Iterator<Item = u32>,
+        origin: u32,
+        is_relative: Option<bool>,
+        factors: Option<[u32; 2]>,
+    ) -> Option<(u32, u32)> {
+        let (low, high) = (self.values[CLIP_LOW], self.values[CLIP_HIGH]);
+        let end = |low: u32, high: u32| match high & 0x7FFF {
+            high if low & 0x7FFF < high => high,
+            // It does not clip.
+            _ => 0xFFFF,
+        };
+        let limits = [end(low, high), end(low >> 16, high >> 16)];
+        let mut most = (0, 0);
+        while let (Some(first), Some(second)) = (corners.next(), corners.next()) {
+            if Area::between(first, second, false)
+                .clipped(low, high)
+                .is_some()
+            {
+                let end = blit::read_end([first, second], limits, origin, is_relative, factors)?;
+                most = (most.0.max(end.0), most.1.max(end.1));
+            }
+        }
+        Some(most)
+    }
+
+    /// Fails unless a blit of rectangles reads a source that is in its memory.
+    fn check_source(
+        &self,
+        corners: impl Iterator<Item = u32>,
+        last_of: impl FnMut(u32, u32) -> Option<u32>,
+    ) -> Result<(), Problem> {
+        let command = self.values[CONFIG] >> 12 & 0xF;
+        let mut needed = bit(SRC_CONFIG) | bit(SRC_ORIGIN);
+        let mut factors = None;
+        if command == COMMAND_STRETCH {
+            needed |= bit(FACTORS) | bit(FACTORS + 1);
+            factors = Some([self.values[FACTORS], self.values[FACTORS + 1]]);
+        }
+        self.check_plain(needed)?;
+        let is_relative = self.values[SRC_CONFIG] & blit::RELATIVE != 0;
+        let origin = self.values[SRC_ORIGIN];
+        let end = self.read_end(corners, origin, Some(is_relative), factors);
+        self.check_planes(end, last_of)
+    }
+
+    /// Fails unless the planes of the source are in their memory, up to `end`, columns and rows.
+    /// `None`: some are not.
+    fn check_planes(
+        &self,
+        end: Option<(u32, u32)>,
+        mut last_of: impl FnMut(u32, u32) -> Option<u32>,
+    ) -> Result<(), Problem> {
+        const ADDRESSES: [usize; 3] = [SRC_ADDRESS, U_PLANE, V_PLANE];
+        self.check_plain(bit(SRC_CONFIG))?;
+        let is_pe20 = self.engines.turns;
+        let planes = blit::planes(self.values[SRC_CONFIG], is_pe20);
+        let planes = planes.ok_or(self.unbounded(SRC_CONFIG))?;
+        if planes == 0 || end == Some((0, 0)) {
+            return Ok(());
+        }
+        let rotation = Rotation {
+            angle: self.values[SRC_ANGLE],
+            width: self.values[SRC_ROTATION],
+            height: self.values[SRC_HEIGHT],
+        };
+        let mut needed =
+            bit(SRC_ADDRESS) | bit(SRC_STRIDE) | bit(SRC_ROTATION) | bit(SRC_EX_CONFIG);
+        if is_pe20 {
+            needed |= bit(SRC_ANGLE);
+            if rotation.needs_height() {
+                needed |= bit(SRC_HEIGHT);
+            }
+        }
+        for place in ADDRESSES.into_iter().take(planes).skip(1) {
+            needed |= 3 << place;
+        }
+        self.check_plain(needed)?;
+        let source = Source {
+            config: self.values[SRC_CONFIG],
+            ex_config: self.values[SRC_EX_CONFIG],
+            strides: ADDRESSES.map(|place| self.values[place + 1]),
+            rotation,
+        };
+        if !source.is_known() {
+            return Err(self.unbounded(SRC_EX_CONFIG));
+        }
+        for (plane, place) in ADDRESSES.into_iter().take(planes).enumerate() {
+            let room = self.room_of(place, needed, &mut last_of)?;
+            let last = end.and_then(|end| source.last_byte(is_pe20, plane, end));
+            if last.is_none_or(|last| last > room) {
+                return Err(self.beyond(place));
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails unless a blit of rectangles from several sources reads what is in their memory. Which
+    /// of [`BLOCKS`] the engine takes is not known: both count, if the process has ever loaded any of
+    /// them.
+    fn check_blocks(
+        &self,
+        corners: impl Iterator<Item = u32> + Clone,
+        loaded: impl Fn(u32) -> Loads,
+        mut last_of: impl FnMut(u32, u32) -> Option<u32>,
+    ) -> Result<(), Problem> {
+        self.check_plain(bit(MULTI))?;
+        let sources = (self.values[MULTI] & 7) + 1;
+        let mut is_loaded = false;
+        for (first, most) in BLOCKS {
+            let group = |group: u32, source: u32| first + group * most + source;
+            let is_never = loaded(group(BLOCK_ADDRESS, 0)) == Loads::Never;
+            if sources > most || is_never {
+                continue;
+            }
+            is_loaded = true;
+            for source in 0..sources {
+                let value = |of: u32| match loaded(group(of, source)) {
+                    Loads::Here(value) => Ok(value),
+                    _ => Err(Problem::Unloaded(group(of, source))),
+                };
+                let (config, ex_config) = (value(BLOCK_CONFIG)?, value(BLOCK_EX_CONFIG)?);
+                let unbounded = Problem::Unbounded(group(BLOCK_CONFIG, source), config);
+                let planes = blit::planes(config, true).ok_or(unbounded)?;
+                let (angle, of_source) = (value(BLOCK_ANGLE)?, FIELDS[1]);
+                if angle & of_source.mask != 0 {
+                    // The source's angle is that of an earlier load.
+                    return Err(Problem::Unbounded(group(BLOCK_ANGLE, source), angle));
+                }
+                let angle = angle & of_source.bits;
+                let rotation = Rotation {
+                    angle,
+                    width: value(BLOCK_ROTATION)?,
+                    height: value(BLOCK_HEIGHT)?,
+                };
+                let stride_of = |of: u32, plane: usize| match plane < planes {
+                    true => value(of),
+                    false => Ok(0),
+                };
+                let part = Source {
+                    config,
+                    ex_config,
+                    strides: [
+                        value(BLOCK_STRIDE)?,
+                        stride_of(BLOCK_U + 1, 1)?,
+                        stride_of(BLOCK_V + 1, 2)?,
+                    ],
+                    rotation,
+                };
+                if !part.is_known() {
+                    return Err(Problem::Unbounded(
+                        group(BLOCK_EX_CONFIG, source),
+                        part.ex_config,
+                    ));
+                }
+                let end = self.read_end(corners.clone(), value(BLOCK_ORIGIN)?, None, None);
+                if end == Some((0, 0)) {
+                    continue;
+                }
+                let addresses = [BLOCK_ADDRESS, BLOCK_U, BLOCK_V];
+                for (plane, of) in addresses.into_iter().take(planes).enumerate() {
+                    let (state, address) = (group(of, source), value(of)?);
+                    let room = last_of(state, address).and_then(|last| last.checked_sub(address));
+                    let last = end.and_then(|end| part.last_byte(true, plane, end));
+                    if last.zip(room).is_none_or(|(last, room)| last > room) {
+                        return Err(Problem::Beyond(state, address));
+                    }
+                }
+            }
+        }
+        match is_loaded {
+            true => Ok(()),
+            false => Err(Problem::Unloaded(BLOCKS_FIRST)),
+        }
+    }
+
+    /// Judges a kick of the filter.
+    pub(crate) fn filter(
+        &self,
+        mut last_of: impl FnMut(u32, u32) -> Option<u32>,
+    ) -> Result<(), Problem> {
+        let room = self.room(bit(WINDOW_LOW) | bit(WINDOW_HIGH), &mut last_of)?;
+        let (low, high) = (self.values[WINDOW_LOW], self.values[WINDOW_HIGH]);
+        // CAST: sixteen bits.
+        let span = |low: u32, high: u32| {
+            let (low, high) = ((low & 0xFFFF) as i32, (high & 0xFFFF) as i32);
+            (low.min(high), high.max(low + 1))
+        };
+        let (left, right) = span(low, high);
+        let (top, bottom) = span(low >> 16, high >> 16);
+        let window = Area {
+            left,
+            top,
+            right,
+            bottom,
+        };
+        if !self.fits(window, room) {
+            return Err(self.beyond(ADDRESS));
+        }
+        // Pixels outside of the source's image are those of its edge.
+        self.check_plain(bit(IMAGE_LOW) | bit(IMAGE_HIGH))?;
+        let (low, high) = (self.values[IMAGE_LOW], self.values[IMAGE_HIGH]);
+        // CAST: not negative.
+        let end = |low, high| span(low, high).1 as u32;
+        let end = (end(low, high), end(low >> 16, high >> 16));
+        self.check_planes(Some(end), last_of)
+    }
+
+    /// [`Self::room_of`] the 2D engine's target. `needed`: other states that must be known.
+    fn room(
+        &self,
+        needed: Mask,
+        last_of: impl FnOnce(u32, u32) -> Option<u32>,
+    ) -> Result<u32, Problem> {
+        let mut needed = needed | bit(ADDRESS) | bit(STRIDE) | bit(ROTATION) | bit(CONFIG);
+        if self.engines.turns {
+            needed |= bit(ANGLE);
+            if self.rotation().needs_height() {
+                needed |= bit(HEIGHT);
+            }
+        }
+        self.check_known(needed)?;
+        self.room_of(ADDRESS, needed, last_of)
+    }
+
+    /// The target's rotation.
+    fn rotation(&self) -> Rotation {
+        Rotation {
+            angle: self.values[ANGLE] >> 3,
+            width: self.values[ROTATION],
+            height: self.values[HEIGHT],
+        }
+    }
+
+    /// Whether all of `area` lies in the `room` bytes after the target's first byte.
+    fn fits(&self, area: Area, room: u32) -> bool {
+        self.last_byte(area).is_some_and(|last| last <= room)
+    }
+
+    /// The offset of the last byte of `area` from the target's first byte. `None`: too far, or not
+    /// known.
+    fn last_byte(&self, area: Area) -> Option<u32> {
+        let config = self.values[CONFIG];
+        let (rotation, is_pe20) = (self.rotation(), self.engines.turns);
+        // With several sources it is not known which angle counts.
+        let is_unknown = config >> 12 & 0xF == COMMAND_MULTI
+            && is_pe20
+            && rotation.angle & 4 != 0
+            && rotation.angle != 5;
+        if area.left < 0 || area.top < 0 || is_unknown || config & MINOR_TILED != 0 {
+            return None;
+        }
+        let order = match config & TILED {
+            0 => Order::Rows,
+            _ => Order::Tiles,
+        };
+        let pixel = blit::pixel(config & 0x1F)?;
+        // CAST: not negative.
+        let end = (area.right as u32, area.bottom as u32);
+        rotation.farthest(is_pe20, end, |size| {
+            blit::last_byte(order, self.values[STRIDE], pixel, size)
+        })
+    }
+}
