@@ -301,8 +301,7 @@ pub(crate) const fn is_status(state: u32) -> bool {
 }
 
 /// Whether `state` is an address that an engine only reads from.
-pub(crate) const fn is_read(state: u32) -> bool {
-    let is_block = state >= BLOCKS[0].0;
+pub(crate) fn is_read(state: u32) -> bool {
     state == STATES[RS_SOURCE]
         || state == STATES[TS_STATUS]
         || state & !1 == STATES[RS_PIPE_SOURCE]
@@ -310,7 +309,7 @@ pub(crate) const fn is_read(state: u32) -> bool {
         || state == STATES[PATTERN]
         || state == STATES[U_PLANE]
         || state == STATES[V_PLANE]
-        || is_block
+        || is_block(state)
         || tiler::is_read(state)
 }
 
@@ -394,6 +393,20 @@ pub(crate) enum Problem {
     Unbounded(u32, u32),
     /// The stream has not loaded all states of a unit, which it must load itself: the first of them.
     Unloaded(u32),
+}
+
+/// Fails unless the byte at offset `last` from a surface is in the memory that its address, in a
+/// state, is in. `None`: too far.
+pub(crate) fn check_end(
+    (state, address): (u32, u32),
+    last: Option<u32>,
+    last_of: impl FnOnce(u32, u32) -> Option<u32>,
+) -> Result<(), Problem> {
+    let room = last_of(state, address).and_then(|end| end.checked_sub(address));
+    match last.zip(room) {
+        Some((last, room)) if last <= room => Ok(()),
+        _ => Err(Problem::Beyond(state, address)),
+    }
 }
 
 /// How [`Target::load`] has judged a load.

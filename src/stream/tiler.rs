@@ -7,7 +7,7 @@
 //! must not stay on for kicks of another stream: a stream loads all of these states itself, and
 //! turns the tiler off.
 //!
-//! Pure logic, which imports only [`Problem`]: the software GPU's tests compare it with the bytes
+//! Pure logic, which imports only [`bounds`]: the software GPU's tests compare it with the bytes
 //! that the tiler accesses.
 //!
 //! The window is rounded up to the resolve engine's blocks of 16 x 4 pixels. Sources give two
@@ -15,7 +15,10 @@
 //!
 //! Sources: the register database (state_3d.xml); Mesa (etnaviv_yuv.c).
 
-use super::bounds::Problem;
+use super::bounds::{
+    self,
+    Problem, //
+};
 
 /// `YUV_CONFIG` (a word address), the first of the tiler's states.
 pub(crate) const CONFIG: u32 = 0x1678 >> 2;
@@ -168,12 +171,8 @@ impl Tiler {
         last_of: impl FnOnce(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
         // CAST: at most ten.
-        let (state, address) = (CONFIG + place as u32, self.values[place]);
-        let room = last_of(state, address).and_then(|last| last.checked_sub(address));
-        match end.zip(room) {
-            Some((end, room)) if end <= room => Ok(()),
-            _ => Err(Problem::Beyond(state, address)),
-        }
+        let surface = (CONFIG + place as u32, self.values[place]);
+        bounds::check_end(surface, end, last_of)
     }
 
     fn unbounded(&self, place: usize) -> Problem {

@@ -114,7 +114,7 @@ impl Target {
         loaded: impl Fn(u32) -> Loads,
         mut last_of: impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
-        let command = self.values[CONFIG] >> 12 & 0xF;
+        let command = self.command();
         if !self.is_roomy {
             // Other commands are the filter's or internal, and may not be clipped.
             if self.known & bit(CONFIG) != 0 && !DRAWS.contains(&command) {
@@ -158,7 +158,7 @@ impl Target {
             self.is_roomy = true;
             return Ok(());
         }
-        let is_line = self.values[CONFIG] >> 12 & 0xF == COMMAND_LINE;
+        let is_line = self.command() == COMMAND_LINE;
         while let (Some(first), Some(second)) = (corners.next(), corners.next()) {
             let area = Area::between(first, second, is_line).clipped(low, high);
             if area.is_some_and(|area| !self.fits(area, room)) {
@@ -252,10 +252,9 @@ impl Target {
         corners: impl Iterator<Item = u32>,
         last_of: impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
-        let command = self.values[CONFIG] >> 12 & 0xF;
         let mut needed = bit(SRC_CONFIG) | bit(SRC_ORIGIN);
         let mut factors = None;
-        if command == COMMAND_STRETCH {
+        if self.command() == COMMAND_STRETCH {
             needed |= bit(FACTORS) | bit(FACTORS + 1);
             factors = Some([self.values[FACTORS], self.values[FACTORS + 1]]);
         }
@@ -381,12 +380,8 @@ impl Target {
                 }
                 let addresses = [BLOCK_ADDRESS, BLOCK_U, BLOCK_V];
                 for (plane, of) in addresses.into_iter().take(planes).enumerate() {
-                    let (state, address) = (group(of, source), value(of)?);
-                    let room = last_of(state, address).and_then(|last| last.checked_sub(address));
                     let last = end.and_then(|end| part.last_byte(true, plane, end));
-                    if last.zip(room).is_none_or(|(last, room)| last > room) {
-                        return Err(Problem::Beyond(state, address));
-                    }
+                    check_end((group(of, source), value(of)?), last, &mut last_of)?;
                 }
             }
         }
@@ -445,6 +440,11 @@ impl Target {
         self.room_of(ADDRESS, needed, last_of)
     }
 
+    /// The command of `DRAW_2D`.
+    fn command(&self) -> u32 {
+        self.values[CONFIG] >> 12 & 0xF
+    }
+
     /// The target's rotation.
     fn rotation(&self) -> Rotation {
         Rotation {
@@ -465,10 +465,8 @@ impl Target {
         let config = self.values[CONFIG];
         let (rotation, is_pe20) = (self.rotation(), self.engines.turns);
         // With several sources it is not known which angle counts.
-        let is_unknown = config >> 12 & 0xF == COMMAND_MULTI
-            && is_pe20
-            && rotation.angle & 4 != 0
-            && rotation.angle != 5;
+        let is_unknown =
+            self.command() == COMMAND_MULTI && is_pe20 && matches!(rotation.angle, 4 | 6 | 7);
         if area.left < 0 || area.top < 0 || is_unknown || config & MINOR_TILED != 0 {
             return None;
         }

@@ -48,17 +48,12 @@ mod cases {
         target
     }
 
-    /// The bytes of memory that a draw of a rectangle needs; 0: unbounded.
-    fn bytes(mut target: Target, corners: [u32; 2]) -> u32 {
-        let mut fits = |bytes: u32| {
-            // Drops the cached success of the last call.
-            target.is_roomy = false;
-            draw(&mut target, corners, |_, address| Some(address + bytes - 1)) == Ok(())
-        };
-        if !fits(0x8000_0000) {
+    /// The least number of bytes from `low` on that fits; 0: none.
+    fn least(mut low: u32, mut fits: impl FnMut(u32) -> bool) -> u32 {
+        let mut high = 0x8000_0000;
+        if !fits(high) {
             return 0;
         }
-        let (mut low, mut high) = (1, 0x8000_0000);
         while low < high {
             let middle = low + (high - low) / 2;
             match fits(middle) {
@@ -67,6 +62,16 @@ mod cases {
             }
         }
         low
+    }
+
+    /// The bytes of memory that a draw of a rectangle needs; 0: unbounded.
+    fn bytes(mut target: Target, corners: [u32; 2]) -> u32 {
+        let fits = |bytes: u32| {
+            // Drops the cached success of the last call.
+            target.is_roomy = false;
+            draw(&mut target, corners, |_, address| Some(address + bytes - 1)) == Ok(())
+        };
+        least(1, fits)
     }
 
     fn draw(
@@ -194,25 +199,14 @@ mod cases {
         for &(state, value) in others {
             target.load(word(state), value, false, true);
         }
-        let mut fits = |bytes: u32| {
+        let fits = |bytes: u32| {
             let last_of = |_, address| match address {
                 READ => (READ - 1).checked_add(bytes),
                 _ => Some(u32::MAX),
             };
             draw(&mut target, corners, last_of) == Ok(())
         };
-        if !fits(0x8000_0000) {
-            return 0;
-        }
-        let (mut low, mut high) = (0, 0x8000_0000);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match fits(middle) {
-                true => high = middle,
-                false => low = middle + 1,
-            }
-        }
-        low
+        least(0, fits)
     }
 
     #[test]
