@@ -5,6 +5,7 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
+use anyhow::ensure;
 use anyhow::Result;
 use galcore_client::client::place;
 use galcore_client::device::Buffer;
@@ -112,6 +113,25 @@ impl<'a> Bench<'a> {
         Ok(status)
     }
 
+    /// Fails if the memory of this process has another word than [`OURS`]. `what` names the round.
+    pub fn expect_ours(&self, what: impl Fn() -> String) -> Result<()> {
+        let mut nodes = self.own.iter().map(|own| &own.2);
+        let other = nodes.find_map(|memory| memory.find_other_than(OURS));
+        ensure!(other.is_none(), "ours: {other:x?}, {}", what());
+        Ok(())
+    }
+
+    /// Fails if the memory of the other process has changed. `what` names the last of eight rounds.
+    pub fn expect_theirs(&mut self, what: impl Fn() -> String) -> Result<()> {
+        let answer = self.other.ask("intact")?;
+        ensure!(
+            answer == "[]",
+            "theirs: {answer}, {} or the 7 before",
+            what()
+        );
+        Ok(())
+    }
+
     /// The distance from `address` to the other process's next node, if it is below the longest stride.
     pub fn far(&self, address: u32) -> Option<u32> {
         let far = self.theirs.iter().filter_map(|to| to.checked_sub(address));
@@ -125,6 +145,36 @@ impl<'a> Bench<'a> {
             self.device.unlock_all(node)?;
             self.device.free(node)?;
         }
+        Ok(())
+    }
+}
+
+/// Number of random kicks that were drawn, and that were refused.
+#[derive(Default)]
+pub struct Answers {
+    drawn: u32,
+    refused: u32,
+}
+
+impl Answers {
+    /// Counts the answer to a kick. `what` names it.
+    pub fn note(&mut self, status: Status, what: impl Fn() -> String) -> Result<()> {
+        match status {
+            Status::OK => self.drawn += 1,
+            Status::INVALID_DATA => self.refused += 1,
+            status => bail!("{status:?}: {}", what()),
+        }
+        Ok(())
+    }
+
+    /// Fails unless both are more than an eighth of `count` kicks.
+    pub fn check(&self, count: u32) -> Result<()> {
+        let Self { drawn, refused } = *self;
+        println!("# {drawn} drawn, {refused} refused");
+        ensure!(
+            drawn > count / 8 && refused > count / 8,
+            "{drawn} drawn, {refused} refused"
+        );
         Ok(())
     }
 }

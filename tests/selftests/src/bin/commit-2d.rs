@@ -36,6 +36,7 @@ use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::neighbors;
+use galcore_selftests::neighbors::Answers;
 use galcore_selftests::neighbors::Bench;
 use galcore_selftests::neighbors::BYTES;
 use galcore_selftests::neighbors::OURS;
@@ -602,7 +603,7 @@ fn reads_end(paint: &mut Paint, has_filter: bool) -> Result<()> {
 fn random_copies_stay(paint: &mut Paint, count: u32) -> Result<()> {
     let mut random = Random::new(0x2d2e);
     let mut bench = Bench::new(&paint.client)?;
-    let (mut drawn, mut refused) = (0, 0);
+    let mut answers = Answers::default();
     for round in 0..count {
         let [target, source] = [(); 2].map(|()| random.below(bench.own.len() as u32) as usize);
         let base = bench.own[source].1 + 64 * random.below(BYTES / 64) * random.below(2);
@@ -632,30 +633,13 @@ fn random_copies_stay(paint: &mut Paint, count: u32) -> Result<()> {
         let status = bench.send(Pipe::Pipe2d, &stream)?;
         let what =
             || format!("round {round}: {source} {base:#x} {stride:#x} {origin:#x} {command}");
-        match status {
-            Status::OK => drawn += 1,
-            Status::INVALID_DATA => refused += 1,
-            status => bail!("{status:?}: {}", what()),
-        }
-        let mut others = bench
-            .own
-            .iter()
-            .filter_map(|own| own.2.find_other_than(OURS));
-        ensure!(others.next().is_none(), "{status:?}: {}", what());
+        answers.note(status, what)?;
+        bench.expect_ours(|| format!("{status:?}: {}", what()))?;
         if round % 8 == 7 || round + 1 == count {
-            let answer = bench.other.ask("intact")?;
-            ensure!(
-                answer == "[]",
-                "theirs: {answer}, {} or the 7 before",
-                what()
-            );
+            bench.expect_theirs(what)?;
         }
     }
-    println!("# {drawn} drawn, {refused} refused");
-    ensure!(
-        drawn > count / 8 && refused > count / 8,
-        "{drawn} drawn, {refused} refused"
-    );
+    answers.check(count)?;
     bench.close()?;
     paint.prove(0xff04_0508)
 }

@@ -5,7 +5,6 @@
 use std::cell::RefCell;
 use std::process::ExitCode;
 
-use anyhow::bail;
 use anyhow::ensure;
 use anyhow::Result;
 use galcore_client::client::place;
@@ -40,6 +39,7 @@ use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
 use galcore_selftests::neighbors;
+use galcore_selftests::neighbors::Answers;
 use galcore_selftests::neighbors::Bench;
 use galcore_selftests::neighbors::BYTES;
 use galcore_selftests::neighbors::OURS;
@@ -851,7 +851,7 @@ fn random_resolves_stay(paint: &mut Paint, pipes: u32, count: u32) -> Result<()>
     let mut random = Random::new(0x3e50);
     let (_, base) = status_format(paint);
     let mut bench = Bench::new(&paint.client)?;
-    let (mut drawn, mut refused) = (0, 0);
+    let mut answers = Answers::default();
     for round in 0..count {
         let formats = [0, 1].map(|_| &FORMATS[random.below(FORMATS.len() as u32) as usize]);
         let source = Side::random(&mut random, &bench, pipes, formats[0].bytes);
@@ -900,11 +900,7 @@ fn random_resolves_stay(paint: &mut Paint, pipes: u32, count: u32) -> Result<()>
             let sides = [&source, &target].map(|side| (side.own, side.bases, side.stride));
             format!("round {round}: {config:#x} {sides:x?} {size:?} fills {fills}")
         };
-        match status {
-            Status::OK => drawn += 1,
-            Status::INVALID_DATA => refused += 1,
-            status => bail!("{status:?}: {}", what()),
-        }
+        answers.note(status, what)?;
         // Of many, what is refused is looked for later.
         let is_looked_at = status == Status::OK || count <= 10000 || round % 8 == 7;
         let looked_at = bench.own.iter().enumerate().filter(|_| is_looked_at);
@@ -926,19 +922,10 @@ fn random_resolves_stay(paint: &mut Paint, pipes: u32, count: u32) -> Result<()>
             memory.fill(OURS);
         }
         if round % 8 == 7 || round + 1 == count {
-            let answer = bench.other.ask("intact")?;
-            ensure!(
-                answer == "[]",
-                "theirs: {answer}, {} or the 7 before",
-                what()
-            );
+            bench.expect_theirs(what)?;
         }
     }
-    println!("# {drawn} drawn, {refused} refused");
-    ensure!(
-        drawn > count / 8 && refused > count / 8,
-        "{drawn} drawn, {refused} refused"
-    );
+    answers.check(count)?;
     bench.close()?;
     paint.prove(0xff04_0508)
 }
@@ -947,7 +934,7 @@ fn random_resolves_stay(paint: &mut Paint, pipes: u32, count: u32) -> Result<()>
 fn random_tilings_stay(paint: &mut Paint, count: u32) -> Result<()> {
     let mut random = Random::new(0x0711e);
     let mut bench = Bench::new(&paint.client)?;
-    let (mut drawn, mut refused) = (0, 0);
+    let mut answers = Answers::default();
     for round in 0..count {
         let most = [8, 64][usize::from(random.below(4) == 0)];
         let surface = |random: &mut Random| {
@@ -970,30 +957,13 @@ fn random_tilings_stay(paint: &mut Paint, count: u32) -> Result<()> {
         stream.flush(Pipe::Pipe3d);
         let status = bench.send(Pipe::Pipe3d, &stream)?;
         let what = || format!("round {round}: {:#x} {size:?} {surfaces:x?}", tiling.config);
-        match status {
-            Status::OK => drawn += 1,
-            Status::INVALID_DATA => refused += 1,
-            status => bail!("{status:?}: {}", what()),
-        }
-        let mut others = bench
-            .own
-            .iter()
-            .filter_map(|own| own.2.find_other_than(OURS));
-        ensure!(others.next().is_none(), "{status:?}: {}", what());
+        answers.note(status, what)?;
+        bench.expect_ours(|| format!("{status:?}: {}", what()))?;
         if round % 8 == 7 || round + 1 == count {
-            let answer = bench.other.ask("intact")?;
-            ensure!(
-                answer == "[]",
-                "theirs: {answer}, {} or the 7 before",
-                what()
-            );
+            bench.expect_theirs(what)?;
         }
     }
-    println!("# {drawn} drawn, {refused} refused");
-    ensure!(
-        drawn > count / 8 && refused > count / 8,
-        "{drawn} drawn, {refused} refused"
-    );
+    answers.check(count)?;
     bench.close()?;
     paint.prove(0xff06_0708)
 }
