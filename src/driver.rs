@@ -129,9 +129,9 @@ impl Drop for Bound<'_> {
 
 /// Removes the clients of the device when dropped: at module unload, or if the probe of the first
 /// core fails. Otherwise the clients outlive the cores.
-pub(crate) struct ForGood;
+pub(crate) struct ClientsGuard;
 
-impl Drop for ForGood {
+impl Drop for ClientsGuard {
     fn drop(&mut self) {
         let Some(clients) = CLIENTS.retract() else {
             return;
@@ -353,7 +353,7 @@ impl Drop for Made {
     fn drop(&mut self) {
         let clients = self.0.take();
         if clients.is_some_and(|clients| clients.device().close_if_deserted()) {
-            drop(ForGood);
+            drop(ClientsGuard);
         }
     }
 }

@@ -80,8 +80,8 @@ mod vector;
 mod wait;
 
 use driver::{
+    ClientsGuard,
     Driver,
-    ForGood,
     ParameterCores, //
 };
 use kernel::{
@@ -108,7 +108,7 @@ struct Galcore {
     _cores: ParameterCores,
     #[pin]
     _driver: Registration<Adapter<Driver>>,
-    _clients: ForGood,
+    _clients: ClientsGuard,
     _queue: OwnQueue,
 }
 
@@ -121,7 +121,7 @@ impl InPlaceModule for Galcore {
             let major = parameters.major;
             Ok(try_pin_init!(Self {
                 _queue: OwnQueue::new()?,
-                _clients: ForGood,
+                _clients: ClientsGuard,
                 _driver <- Registration::new(driver::NAME, module),
                 _cores: ParameterCores::new(&parameters)?,
                 _proc: Entry::new()?,

@@ -60,7 +60,7 @@ pub(crate) enum Request {
         node: u32,
         parts: Parts,
         /// The record that follows ends the lock of every kind of node.
-        later: bool,
+        by_event: bool,
     },
     /// NAME_VIDEO_MEMORY.
     NameNode {
@@ -122,7 +122,7 @@ pub(crate) enum Request {
     FinishUnlock {
         node: u32,
         /// It ends the lock of every kind of node.
-        later: bool,
+        by_event: bool,
     },
     /// FREE_VIDEO_MEMORY and RELEASE_VIDEO_MEMORY.
     FreeNode {

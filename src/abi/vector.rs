@@ -263,7 +263,7 @@ impl VectorFormat {
             },
             id::UNLOCK => Record::Unlock {
                 node: self.0.unlock.0.handle(words),
-                later: true,
+                by_event: true,
             },
             id::FREE => Record::FreeNode {
                 node: self.0.free.0.handle(words),
@@ -363,7 +363,7 @@ mod tests {
         let all = records("4.0.0", &words).unwrap().unwrap();
         let unlock = Record::Unlock {
             node: 9,
-            later: true,
+            by_event: true,
         };
         let free = Record::FreeNode { node: 9 };
         assert_eq!(all[..], [signal(20), unlock, free]);

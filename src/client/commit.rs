@@ -68,7 +68,7 @@ use crate::{
         Source,
         Stream,
         MAX_STREAM_WORDS,
-        MAX_WORDS_BEHIND_STATES, //
+        MAX_WORDS_AFTER_STATES, //
     },
     stream::{
         bounds::{
@@ -427,7 +427,7 @@ impl Process {
         let limit = match commit.format.context_bytes() {
             0 => MAX_STREAM_WORDS,
             // Leave room for the context's states, even if they are not loaded.
-            _ => MAX_WORDS_BEHIND_STATES,
+            _ => MAX_WORDS_AFTER_STATES,
         };
         self.append_commands(tables, words, buffer, limit)?;
         match commit.commands {

@@ -144,7 +144,7 @@ impl Process {
             if entry.objects > 0 {
                 return;
             }
-            let is_last = !entry.is_numbered;
+            let is_last = !entry.has_handle;
             is_freed = is_last && entry.is_alive();
             let ends_view = entry.take_object_locks_off() || (is_last && entry.locks == 0);
             if is_freed {
@@ -213,7 +213,7 @@ impl Process {
             handle,
             Unlocking {
                 parts: BOTH,
-                later: false,
+                by_event: false,
                 of_object: true,
             },
         )?;
@@ -335,8 +335,8 @@ impl Process {
 impl Tables {
     /// GPU address of `node`, if the process may have it.
     pub(super) fn address_of(&self, node: &Node) -> Option<u32> {
-        let view = match (&self.space, node.lies()) {
-            (Some(space), Some(lies)) => Some(space.address_of(&lies)?),
+        let view = match (&self.space, node.extent()) {
+            (Some(space), Some(extent)) => Some(space.address_of(&extent)?),
             _ => None,
         };
         Some(node.address_at(view))

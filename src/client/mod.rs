@@ -586,16 +586,20 @@ impl Process {
                 };
                 self.lock(file, view(), node, how)
             }
-            Request::Unlock { node, parts, later } => {
+            Request::Unlock {
+                node,
+                parts,
+                by_event,
+            } => {
                 let how = Unlocking {
                     parts,
-                    later,
+                    by_event,
                     of_object: false,
                 };
                 self.unlock(node, how)
             }
-            Request::FinishUnlock { node, later } => {
-                self.queue_unlock(&*self.core_behind(selector)?, node, later)
+            Request::FinishUnlock { node, by_event } => {
+                self.queue_unlock(&*self.core_after_commands(selector)?, node, by_event)
             }
             Request::FreeNode { node, if_unlocked } => self.free_node(node, if_unlocked).map(done),
             Request::NameNode { node } => self.name_node(node),
@@ -655,7 +659,7 @@ impl Process {
             Request::QueryCommandBuffer => {
                 self.device.vector(selector).map(|_| Reply::CommandBuffer)
             }
-            Request::EventCommit { queue, format } => match self.core_behind(selector) {
+            Request::EventCommit { queue, format } => match self.core_after_commands(selector) {
                 Ok(core) => commit::logged("EVENT_COMMIT", self.event_commit(&core, queue, format)),
                 Err(_) if format.vector_knows_events() && self.is_vector(selector) => {
                     Err(Error::NotSupported)
@@ -663,7 +667,7 @@ impl Process {
                 Err(error) => Err(error),
             },
             Request::Stall { is_limited } => self
-                .stall(&*self.core_behind(selector)?, is_limited)
+                .stall(&*self.core_after_commands(selector)?, is_limited)
                 .map(done),
             Request::SetTimeout { milliseconds } => {
                 let timeout = milliseconds.min(GPU_TIMEOUT);

@@ -257,7 +257,7 @@ impl Process {
             // DRM adds objects where nothing may wait.
             let shown = self.show(node.clone(), !as_object)?;
             let mut entry = NodeEntry::new(shown, Origin::Foreign);
-            (entry.is_numbered, entry.objects) = (!as_object, as_object.into());
+            (entry.has_handle, entry.objects) = (!as_object, as_object.into());
             match self.insert_node(entry) {
                 Err(Error::MemoryLocked) => {}
                 inserted => return Ok((inserted?, true)),
@@ -279,15 +279,15 @@ impl Process {
         let (handle, entry) = found.ok_or(Error::MemoryLocked)?;
         // The node is freed but still locked: make it alive again.
         if entry.life == Life::Freed && self.registry().is_none() {
-            (entry.life, entry.is_numbered) = (Life::Alive, false);
+            (entry.life, entry.has_handle) = (Life::Alive, false);
         }
         if !entry.is_alive() {
             return Err(Error::MemoryLocked);
         }
         if as_object {
             entry.objects = entry.objects.checked_add(1).ok_or(Error::OutOfResources)?;
-        } else if !entry.is_numbered {
-            entry.is_numbered = true;
+        } else if !entry.has_handle {
+            entry.has_handle = true;
         } else {
             let imports = entry.imports.checked_add(1);
             entry.imports = imports.ok_or(Error::OutOfResources)?;

@@ -115,7 +115,7 @@ pub(super) struct NodeEntry {
     /// moved often, and a move of more than 64 bytes calls `memcpy`.
     pub(super) imports: u16,
     /// The process has a handle that FREE accepts, not only handles of DRM files.
-    pub(super) is_numbered: bool,
+    pub(super) has_handle: bool,
     /// Number of handles of DRM files. FREE does not remove these.
     pub(super) objects: u16,
     /// Number of locks, of the node and its view, by handles of DRM files. An UNLOCK by the
@@ -151,7 +151,7 @@ pub(super) struct Unlocking {
     pub(super) parts: Parts,
     /// The event removes the lock of every kind of node, not only of a page-backed one: commands
     /// that use the node may precede the event.
-    pub(super) later: bool,
+    pub(super) by_event: bool,
     /// By a handle of a DRM file.
     pub(super) of_object: bool,
 }
@@ -177,7 +177,7 @@ impl NodeEntry {
             view: PagesView::None,
             is_cached: false,
             imports: 0,
-            is_numbered: true,
+            has_handle: true,
             objects: 0,
             object_locks: 0,
             name: None,
@@ -485,7 +485,7 @@ impl Process {
                             handle,
                             Unlocking {
                                 parts: how.parts,
-                                later: false,
+                                by_event: false,
                                 of_object: how.of_object,
                             },
                         );
@@ -616,7 +616,7 @@ impl Process {
     pub(super) fn unlock(&self, handle: u32, how: Unlocking) -> Result<Reply<'_>> {
         let Unlocking {
             parts,
-            later,
+            by_event,
             of_object,
         } = how;
         // A shared node that this process has not locked: `MemoryUnlocked`, not `InvalidObject`.
@@ -643,7 +643,7 @@ impl Process {
             if of_object {
                 entry.object_locks = entry.object_locks.saturating_sub(1);
             }
-            let is_asynchronous = parts.lock && (later || entry.node.is_paged());
+            let is_asynchronous = parts.lock && (by_event || entry.node.is_paged());
             let reply = match parts.lock {
                 true => Reply::Unlocked {
                     asynchronous: is_asynchronous,
@@ -748,7 +748,7 @@ impl Process {
         self: &Arc<Self>,
         core: &Core,
         handle: u32,
-        later: bool,
+        by_event: bool,
     ) -> Result<Reply<'_>> {
         if self.tables().nodes.get(handle).is_none() {
             return Err(Error::InvalidObject);
@@ -757,7 +757,7 @@ impl Process {
             core,
             Record::Unlock {
                 node: handle,
-                later,
+                by_event,
             },
         )
     }
@@ -776,11 +776,11 @@ impl Process {
                 entry.imports -= 1;
                 Ok(Claimed::Import)
             }
-            Some(entry) if entry.is_alive() && entry.objects > 0 && entry.is_numbered => {
-                entry.is_numbered = false;
+            Some(entry) if entry.is_alive() && entry.objects > 0 && entry.has_handle => {
+                entry.has_handle = false;
                 Ok(Claimed::Import)
             }
-            Some(entry) if !entry.is_numbered => Err(Error::InvalidData),
+            Some(entry) if !entry.has_handle => Err(Error::InvalidData),
             Some(entry) if entry.is_alive() => {
                 entry.life = Life::Claimed;
                 Ok(Claimed::Node)
@@ -794,7 +794,7 @@ impl Process {
         if let Some(entry) = self.tables().nodes.get_mut(handle) {
             match claimed {
                 Claimed::Node => entry.life = Life::Alive,
-                Claimed::Import if !entry.is_numbered => entry.is_numbered = true,
+                Claimed::Import if !entry.has_handle => entry.has_handle = true,
                 Claimed::Import => entry.imports = entry.imports.saturating_add(1),
             }
         }
@@ -814,7 +814,7 @@ impl Process {
             0 => matches!(entry.view, PagesView::None),
             _ => !if_unlocked,
         };
-        let is_shared = entry.imports > 0 || entry.objects > 0 || !entry.is_numbered;
+        let is_shared = entry.imports > 0 || entry.objects > 0 || !entry.has_handle;
         if !is_plain || !entry.is_alive() || is_shared || entry.back.is_some() {
             return None;
         }

@@ -197,7 +197,9 @@ impl<'a> Queue<'a> {
                 );
                 return Ok(());
             }
-            Record::Unlock { node, later } => Action::Change(Change::unlock(process, node, later)?),
+            Record::Unlock { node, by_event } => {
+                Action::Change(Change::unlock(process, node, by_event)?)
+            }
             Record::Count { address, up } => {
                 let counter = self.counter(address)?;
                 self.count(Count {

@@ -109,7 +109,7 @@ impl Process {
     /// that named none, after a wait for the client's jobs on other cores. Errors as
     /// [`Device::core`](super::Device::core); `Interrupted`.
     #[inline]
-    pub(super) fn core_behind(&self, selector: CoreSelector) -> Result<Arc<Core>> {
+    pub(super) fn core_after_commands(&self, selector: CoreSelector) -> Result<Arc<Core>> {
         match self.unnamed_core.load(Relaxed) {
             0 => self.device.core(selector),
             place => self.last_core(selector, place - 1),

@@ -20,8 +20,8 @@ use crate::{
     },
     mmu::{
         Contents,
+        Extent, //
         GpuView,
-        Lies, //
     },
     ring::{
         Kept,
@@ -62,7 +62,7 @@ pub(super) trait Reachable: Kept + Sized + 'static {
     }
 
     /// How a process's own MMU tables map it; `None`: all tables map it, or none.
-    fn lies(&self) -> Option<Lies<'_>>;
+    fn extent(&self) -> Option<Extent<'_>>;
 
     /// GPU address of its first byte, if the process's own MMU tables map it at `view`.
     fn address_at(&self, view: Option<u32>) -> u32;
@@ -73,8 +73,8 @@ impl Reachable for Node {
         self.pool_range()
     }
 
-    fn lies(&self) -> Option<Lies<'_>> {
-        Node::lies(self)
+    fn extent(&self) -> Option<Extent<'_>> {
+        Node::extent(self)
     }
 
     fn address_at(&self, view: Option<u32>) -> u32 {
@@ -83,8 +83,8 @@ impl Reachable for Node {
 }
 
 impl Reachable for Buffer {
-    fn lies(&self) -> Option<Lies<'_>> {
-        Some(Buffer::lies(self, Contents::Clients))
+    fn extent(&self) -> Option<Extent<'_>> {
+        Some(Buffer::extent(self, Contents::Clients))
     }
 
     fn address_at(&self, _view: Option<u32>) -> u32 {
@@ -93,8 +93,8 @@ impl Reachable for Buffer {
 }
 
 impl Reachable for UserMemory {
-    fn lies(&self) -> Option<Lies<'_>> {
-        Some(UserMemory::lies(self))
+    fn extent(&self) -> Option<Extent<'_>> {
+        Some(UserMemory::extent(self))
     }
 
     fn address_at(&self, view: Option<u32>) -> u32 {
@@ -120,8 +120,8 @@ impl<T: Reachable> Visible<T> {
         });
         let place = process
             .space()
-            .and_then(|space| Some((space, object.lies()?)));
-        let view = place.map(|(space, lies)| GpuView::new(space, &lies, object.clone()));
+            .and_then(|space| Some((space, object.extent()?)));
+        let view = place.map(|(space, extent)| GpuView::new(space, &extent, object.clone()));
         let view = view.transpose()?;
         let retired = Retired::new(object.clone(), shown, view)?;
         Ok(Self {

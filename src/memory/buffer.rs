@@ -6,8 +6,8 @@ use crate::{
     mmu::{
         Contents,
         Counter,
+        Extent,
         GpuView,
-        Lies,
         LinearMapping, //
     },
     sys::{
@@ -30,8 +30,8 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     /// Where the GPU reaches the buffer, with these contents.
-    pub(crate) fn lies(&self, contents: Contents) -> Lies<'_> {
-        Lies::Linear {
+    pub(crate) fn extent(&self, contents: Contents) -> Extent<'_> {
+        Extent::Linear {
             address: self.address,
             bytes: self.memory.size(),
             contents,

@@ -30,8 +30,8 @@ use crate::{
         AddressSpace,
         Contents,
         Counter,
+        Extent,
         GpuView,
-        Lies,
         Mapping,
         Paged,
         Vm, //
@@ -194,7 +194,7 @@ impl VideoMemory {
         let common = pool_range.filter(|_| parameters.shared_pool || !vm.has_spaces());
         // `Init` has a `chain` too, so this one is called by its trait.
         for (address, bytes) in Iterator::chain(allowed, common) {
-            vm.map_for_good(address, bytes)
+            vm.map_permanently(address, bytes)
                 .inspect_err(|_| dev_err!(log, "no memory for the MMU's tables\n"))?;
         }
         let pinned = PinnedPages::new(dev)?;
@@ -322,12 +322,12 @@ impl VideoMemory {
                 .map_linear(&memory, address, contents)
                 .map_err(|_| Error::OutOfMemory)?,
         };
-        let lies = Lies::Linear {
+        let extent = Extent::Linear {
             address,
             bytes,
             contents,
         };
-        let view = space.map(|space| GpuView::new(space, &lies, memory.clone()));
+        let view = space.map(|space| GpuView::new(space, &extent, memory.clone()));
         let view = view.transpose()?;
         self.contiguous.add(bytes);
         let buffer = Buffer {

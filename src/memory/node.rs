@@ -20,7 +20,7 @@ use crate::{
     },
     mmu::{
         Contents,
-        Lies,
+        Extent,
         Mapping,
         Paged, //
     },
@@ -354,17 +354,17 @@ impl Node {
     }
 
     /// Its mapping in the MMU tables of a process; `None`: all tables map it, or none.
-    pub(crate) fn lies(&self) -> Option<Lies<'_>> {
+    pub(crate) fn extent(&self) -> Option<Extent<'_>> {
         match &self.place {
             Some(Place::Pool(_)) if self.memory.is_pool_shared() => None,
-            Some(Place::Pool(span)) => Some(Lies::Linear {
+            Some(Place::Pool(span)) => Some(Extent::Linear {
                 address: self.address_at(None),
                 bytes: span.bytes(),
                 contents: Contents::Clients,
             }),
-            Some(Place::Pages(buffer)) => Some(buffer.lies(Contents::Clients)),
-            Some(Place::Virtual(mapping)) => Some(Lies::Pages(mapping)),
-            Some(Place::Wrapped(memory)) => Some(memory.lies()),
+            Some(Place::Pages(buffer)) => Some(buffer.extent(Contents::Clients)),
+            Some(Place::Virtual(mapping)) => Some(Extent::Pages(mapping)),
+            Some(Place::Wrapped(memory)) => Some(memory.extent()),
             Some(Place::Elsewhere(_)) | None => None,
         }
     }

@@ -4,7 +4,7 @@
 
 use crate::{
     mmu::{
-        Lies,
+        Extent,
         Mapping, //
     },
     sys::pages::Sync, //
@@ -28,8 +28,8 @@ pub(crate) struct UserMemory {
 
 impl UserMemory {
     /// Where the GPU reaches the piece.
-    pub(crate) fn lies(&self) -> Lies<'_> {
-        Lies::Pages(&self.mapping)
+    pub(crate) fn extent(&self) -> Extent<'_> {
+        Extent::Pages(&self.mapping)
     }
 
     /// GPU address of the first byte, for a process whose own tables, if any, map the first page at

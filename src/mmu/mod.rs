@@ -123,8 +123,8 @@ pub(crate) use {
     },
     space::{
         AddressSpace,
+        Extent,
         GpuView,
-        Lies,
         Space,
         SpaceId, //
     },
@@ -493,7 +493,7 @@ impl Vm {
 
     /// Maps `bytes` of clients' pages at `address`, below bit 31, as physical memory, permanently,
     /// for reading and writing. `ENOMEM`: no memory for the tables.
-    pub(crate) fn map_for_good(
+    pub(crate) fn map_permanently(
         &self,
         address: u32,
         bytes: usize,

@@ -64,8 +64,8 @@ use kernel::{
 /// Entries of the page table array that are reserved for the administrator's processes.
 const RESERVED: usize = 32;
 
-/// Where an object of a process's tables lies.
-pub(crate) enum Lies<'a> {
+/// The memory of an object that a process maps in its tables.
+pub(crate) enum Extent<'a> {
     /// `bytes` of physical memory at GPU address `address`, below bit 31.
     Linear {
         address: u32,
@@ -76,7 +76,7 @@ pub(crate) enum Lies<'a> {
     Pages(&'a Mapping),
 }
 
-impl Lies<'_> {
+impl Extent<'_> {
     /// The first page at the address common to all tables, if it has one, and the number of pages.
     fn pages(&self) -> (Option<usize>, usize) {
         match *self {
@@ -229,21 +229,21 @@ impl AddressSpace {
         self.tables.end_linear(pages, held);
     }
 
-    /// The key of the views of an object at `lies`.
-    fn key(&self, lies: &Lies<'_>) -> Key {
-        match lies {
-            Lies::Pages(mapping) if self.vm.tables.has_own_addresses() => {
+    /// The key of the views of an object at `extent`.
+    fn key(&self, extent: &Extent<'_>) -> Key {
+        match extent {
+            Extent::Pages(mapping) if self.vm.tables.has_own_addresses() => {
                 // CAST: an address, unique among the records.
                 Key::Of(Arc::as_ptr(mapping.backing()) as usize)
             }
-            _ => Key::At(lies.pages().0.unwrap_or(0)),
+            _ => Key::At(extent.pages().0.unwrap_or(0)),
         }
     }
 
     /// Adds a view of an object, and maps it if it is the first; returns the first page.
     /// `OutOfResources`: no such room. `OutOfMemory`.
-    fn begin(&self, lies: &Lies<'_>) -> Result<usize> {
-        let (key, place) = (self.key(lies), lies.pages());
+    fn begin(&self, extent: &Extent<'_>) -> Result<usize> {
+        let (key, place) = (self.key(extent), extent.pages());
         // Before the lock: at a cgroup's limit it may take long.
         let node = RBTreeNodeReservation::new(GFP_CLIENT)?;
         let first = self.places.lock().hold(key, place, node)?;
@@ -251,25 +251,25 @@ impl AddressSpace {
         let mut places = self.places.lock();
         let begun = made
             .map_err(Error::from)
-            .and_then(|made| self.add(&mut places, lies, made));
+            .and_then(|made| self.add(&mut places, extent, made));
         places.release(key, place.1);
         begun.map(|()| first)
     }
 
     /// Adds a view of an object whose addresses are held, in tables that are `made`.
-    fn add(&self, places: &mut Places, lies: &Lies<'_>, made: Made) -> Result {
-        let views = places.views.get_mut(&self.key(lies));
+    fn add(&self, places: &mut Places, extent: &Extent<'_>, made: Made) -> Result {
+        let views = places.views.get_mut(&self.key(extent));
         let views = views.ok_or(Error::OutOfResources)?;
         let users = views.users.checked_add(1).ok_or(Error::OutOfResources)?;
         if views.users == 0 {
             self.tables.adopt(made)?;
-            match *lies {
-                Lies::Linear { contents, .. } => {
-                    let (_, count) = lies.pages();
+            match *extent {
+                Extent::Linear { contents, .. } => {
+                    let (_, count) = extent.pages();
                     let access = contents.access();
                     self.tables.begin_linear(views.first, count, access)?;
                 }
-                Lies::Pages(mapping) => {
+                Extent::Pages(mapping) => {
                     let backing = mapping.backing();
                     let (pages, access) = (backing.dma_addresses(), Access::of(backing));
                     self.tables.set_each(views.first, pages, access);
@@ -309,9 +309,9 @@ impl AddressSpace {
         !self.vm.tables.has_own_addresses() || bytes.div_ceil(PAGE_SIZE) <= longest()
     }
 
-    /// GPU address of the first page of an object at `lies`, if it has a view.
-    pub(crate) fn address_of(&self, lies: &Lies<'_>) -> Option<u32> {
-        let key = self.key(lies);
+    /// GPU address of the first page of an object at `extent`, if it has a view.
+    pub(crate) fn address_of(&self, extent: &Extent<'_>) -> Option<u32> {
+        let key = self.key(extent);
         let places = self.places.lock();
         let views = places.views.get(&key).filter(|views| views.users > 0);
         // CAST: less than 2^20 pages.
@@ -354,13 +354,13 @@ pub(crate) struct GpuView {
 }
 
 impl GpuView {
-    /// Maps `object`, which is at `lies`, in `space`. `OutOfResources`: no room. `OutOfMemory`.
+    /// Maps `object`, which is at `extent`, in `space`. `OutOfResources`: no room. `OutOfMemory`.
     pub(crate) fn new<T: Send + Sync + 'static>(
         space: &Arc<AddressSpace>,
-        lies: &Lies<'_>,
+        extent: &Extent<'_>,
         object: Arc<T>,
     ) -> Result<Self> {
-        let (key, (wanted, count)) = (space.key(lies), lies.pages());
+        let (key, (wanted, count)) = (space.key(extent), extent.pages());
         let kept = Kept::Object {
             _object: object,
             given: matches!(key, Key::Of(_)).then(|| Given {
@@ -369,7 +369,7 @@ impl GpuView {
             }),
         };
         let stale = Stale::new(0, count, kept)?;
-        stale.place(space.begin(lies)?);
+        stale.place(space.begin(extent)?);
         let is_apart = wanted != Some(stale.first());
         if is_apart {
             trace::Map::record(|| trace::Map {

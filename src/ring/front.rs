@@ -202,9 +202,9 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     }
 
     fn prepare(ring: &Ring<P>, _: Cause, fates: &[Fate; IDS]) -> Result<(u32, u32)> {
-        ring.hold_translations();
+        ring.mark_flushed();
         ring.set_up()?;
-        ring.sentence(fates)
+        ring.apply_fates(fates)
     }
 
     fn run(ring: &Arc<Ring<P>>, (address, units): (u32, u32)) -> Result {
@@ -220,7 +220,7 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     }
 
     fn start_again(ring: &Arc<Ring<P>>) -> Result {
-        ring.hold_translations();
+        ring.mark_flushed();
         ring.set_up()?;
         ring.start_again()
     }
@@ -259,7 +259,7 @@ impl StartAt {
 
 impl<P: Payload> Ring<P> {
     /// Counts the TLB as flushed: it is empty, and stays so until the front end starts.
-    fn hold_translations(&self) {
+    fn mark_flushed(&self) {
         let changes = self.front.vm.changes();
         self.front.flushed.xchg(changes, Full);
     }
@@ -390,7 +390,7 @@ impl<P: Payload> Ring<P> {
     /// Rewrites the words of the jobs by their fates. Returns the address where the front end
     /// starts, and the number of units of 8 bytes there. The ring is paused, and the front end is
     /// stopped.
-    fn sentence(&self, fates: &[Fate; IDS]) -> Result<(u32, u32)> {
+    fn apply_fates(&self, fates: &[Fate; IDS]) -> Result<(u32, u32)> {
         let mut state = self.state.lock();
         for (age, fate) in fates.iter().enumerate() {
             if fate.is_dropped() {

@@ -233,7 +233,7 @@ pub(crate) const MAX_STREAM_WORDS: usize = (Space::largest(USABLE_BYTES) - FRAME
 pub(crate) const MAX_STATE_WORDS: usize = 64 * 1024 / 4;
 
 /// The most client words in one job that follow such states.
-pub(crate) const MAX_WORDS_BEHIND_STATES: usize =
+pub(crate) const MAX_WORDS_AFTER_STATES: usize =
     MAX_STREAM_WORDS - MAX_STATE_WORDS - Section::MAX_BYTES / 4;
 
 /// How long a submitter waits while the GPU makes no progress, in milliseconds.

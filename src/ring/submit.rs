@@ -20,7 +20,7 @@ use super::{
     Stream,
     MAX_STATE_WORDS,
     MAX_STREAM_WORDS,
-    MAX_WORDS_BEHIND_STATES,
+    MAX_WORDS_AFTER_STATES,
     TRAP,
     WAIT_LINK_BYTES, //
 };
@@ -120,7 +120,7 @@ impl<P: Payload> Ring<P> {
     /// after they are released waits for this job.
     ///
     /// On error, and without a place, nothing has changed. `InvalidArgument`: more than
-    /// [`MAX_STREAM_WORDS`], or than [`MAX_STATE_WORDS`] and [`MAX_WORDS_BEHIND_STATES`].
+    /// [`MAX_STREAM_WORDS`], or than [`MAX_STATE_WORDS`] and [`MAX_WORDS_AFTER_STATES`].
     /// `GpuNotResponding`: the ring is closed.
     pub(crate) fn reserve<'r>(
         self: &'r Arc<Self>,
@@ -130,7 +130,7 @@ impl<P: Payload> Ring<P> {
     ) -> Result<Attempt<'r, P>> {
         let states = stream.and_then(Stream::states);
         let most = match states {
-            Some(_) => MAX_WORDS_BEHIND_STATES,
+            Some(_) => MAX_WORDS_AFTER_STATES,
             None => MAX_STREAM_WORDS,
         };
         if stream.is_some_and(|stream| stream.commands.words.len() > most)

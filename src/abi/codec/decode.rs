@@ -94,7 +94,7 @@ impl Format {
             Command::UnlockVideoMemory => Request::Unlock {
                 node: layout.unlock.node.handle(u),
                 parts: parts(layout.unlock.parts, UNLOCK_PARTS, u),
-                later: layout.quirks.unlocks_later,
+                by_event: layout.quirks.unlocks_by_event,
             },
             Command::NameVideoMemory => Request::NameNode {
                 node: layout.name_node.node.handle(u),
@@ -148,7 +148,7 @@ impl Format {
             },
             Command::BottomHalfUnlockVideoMemory => Request::FinishUnlock {
                 node: layout.finish_unlock.node.handle(u),
-                later: layout.quirks.unlocks_later,
+                by_event: layout.quirks.unlocks_by_event,
             },
             Command::EventCommit if self.copies(layout.event.engine, words) => {
                 Request::Refused(Error::NotSupported)

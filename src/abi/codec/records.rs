@@ -24,7 +24,7 @@ pub(crate) enum Record {
     Unlock {
         node: u32,
         /// It ends the lock of every kind of node.
-        later: bool,
+        by_event: bool,
     },
     /// FREE_VIDEO_MEMORY.
     FreeNode {
@@ -210,11 +210,11 @@ impl Format {
             },
             Command::UnlockVideoMemory => Record::Unlock {
                 node: layout.unlock.node.handle(u),
-                later: layout.quirks.unlocks_later,
+                by_event: layout.quirks.unlocks_by_event,
             },
             Command::BottomHalfUnlockVideoMemory => Record::Unlock {
                 node: layout.finish_unlock.node.handle(u),
-                later: layout.quirks.unlocks_later,
+                by_event: layout.quirks.unlocks_by_event,
             },
             Command::FreeVideoMemory => Record::FreeNode {
                 node: layout.free_node.node.handle(u),

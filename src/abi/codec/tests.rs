@@ -199,7 +199,7 @@ mod cases {
         let unlock = Request::Unlock {
             node: 0,
             parts: both,
-            later: true,
+            by_event: true,
         };
         assert_eq!(format.decode(&words), unlock);
     }

@@ -1145,7 +1145,7 @@ pointed! {
         unknown_signal: UnknownSignal::Invalid, unknown_node_not_found: false,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: true,
         locks_again: true, user_alignment: 64, resets: false, gpu_stuck: 36, power: power::V2,
-        allocates_surfaces: true, unlocks_later: false, allocates_commands: false,
+        allocates_surfaces: true, unlocks_by_event: false, allocates_commands: false,
         names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
         elements_and_one: false, no_node_ends: false, image_surfaces: false, }
     ALLOCATE_LINEAR_V2: AllocateLinearVideoMemory { bytes: 20, size: word(0), alignment: word(4),
@@ -1163,7 +1163,7 @@ pointed! {
         unknown_signal: UnknownSignal::Invalid, unknown_node_not_found: false,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: true,
         locks_again: true, user_alignment: 64, resets: false, gpu_stuck: 0, power: power::DOVE_OLD,
-        allocates_surfaces: true, unlocks_later: false, allocates_commands: false,
+        allocates_surfaces: true, unlocks_by_event: false, allocates_commands: false,
         names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
         elements_and_one: false, no_node_ends: false, image_surfaces: false, }
     QUIRKS_DOVE: Quirks { flags: FLAGS_V2, surface_types: 0, pools: 10, sram_pool: u32::MAX,
@@ -1173,7 +1173,7 @@ pointed! {
         unknown_signal: UnknownSignal::Invalid, unknown_node_not_found: false,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: true,
         locks_again: true, user_alignment: 64, resets: false, gpu_stuck: 0, power: power::DOVE,
-        allocates_surfaces: true, unlocks_later: false, allocates_commands: false,
+        allocates_surfaces: true, unlocks_by_event: false, allocates_commands: false,
         names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
         elements_and_one: false, no_node_ends: false, image_surfaces: false, }
     QUIRKS_V4: Quirks { flags: FLAGS_V2, surface_types: 0, pools: 10, sram_pool: u32::MAX,
@@ -1183,7 +1183,7 @@ pointed! {
         unknown_signal: UnknownSignal::Invalid, unknown_node_not_found: false,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: false, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4,
-        allocates_surfaces: false, unlocks_later: false, allocates_commands: false,
+        allocates_surfaces: false, unlocks_by_event: false, allocates_commands: false,
         names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
         elements_and_one: false, no_node_ends: false, image_surfaces: true, }
     LOCK_V4: LockVideoMemory { bytes: 16, node: word(0), cacheable: word(4), address: word(8),
@@ -1195,7 +1195,7 @@ pointed! {
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: false,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: false, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
-        allocates_surfaces: false, unlocks_later: false, allocates_commands: false,
+        allocates_surfaces: false, unlocks_by_event: false, allocates_commands: false,
         names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
         elements_and_one: false, no_node_ends: false, image_surfaces: true, }
     ALLOCATE_LINEAR_4_0_0: AllocateLinearVideoMemory { bytes: 24, size: word(0),
@@ -1213,7 +1213,7 @@ pointed! {
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: false,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: false, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
-        allocates_surfaces: false, unlocks_later: false, allocates_commands: false,
+        allocates_surfaces: false, unlocks_by_event: false, allocates_commands: false,
         names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
         elements_and_one: false, no_node_ends: false, image_surfaces: true, }
     QUIRKS_5_0_11_P6: Quirks { flags: FLAGS_5_0_11_P6, surface_types: 12, pools: 10,
@@ -1223,7 +1223,7 @@ pointed! {
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::P6,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true,
+        allocates_surfaces: false, unlocks_by_event: true, allocates_commands: true,
         names_pool: false, one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
         elements_and_one: false, no_node_ends: false, image_surfaces: true, }
     ALLOCATE_LINEAR_5_0_11_P6: AllocateLinearVideoMemory { bytes: 24, size: word(0),
@@ -1241,7 +1241,7 @@ pointed! {
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true,
+        allocates_surfaces: false, unlocks_by_event: true, allocates_commands: true,
         names_pool: false, one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
         elements_and_one: false, no_node_ends: false, image_surfaces: true, }
     QUIRKS_6_2_2: Quirks { flags: FLAGS_6_2_2, surface_types: 16, pools: 10, sram_pool: u32::MAX,
@@ -1251,8 +1251,8 @@ pointed! {
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
-        one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
+        allocates_surfaces: false, unlocks_by_event: true, allocates_commands: true,
+        names_pool: true, one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
         elements_and_one: true, no_node_ends: false, image_surfaces: true, }
     QUIRKS_6_2_3: Quirks { flags: FLAGS_6_2_3, surface_types: 16, pools: 10, sram_pool: u32::MAX,
         tells_bytes: false, cache_is_ignored: false, caches_nodes: false, flushes: false,
@@ -1261,8 +1261,8 @@ pointed! {
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
-        one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
+        allocates_surfaces: false, unlocks_by_event: true, allocates_commands: true,
+        names_pool: true, one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
         elements_and_one: true, no_node_ends: false, image_surfaces: true, }
     QUIRKS_6_2_4_P3: Quirks { flags: FLAGS_6_2_4_P3, surface_types: 16, pools: 10,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
@@ -1271,8 +1271,8 @@ pointed! {
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_2_4,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
-        one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
+        allocates_surfaces: false, unlocks_by_event: true, allocates_commands: true,
+        names_pool: true, one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
         elements_and_one: true, no_node_ends: false, image_surfaces: true, }
     UNLOCK_6_2_4_P3: UnlockVideoMemory { bytes: 24, node: long(0), asynchronous: word(20),
         pool: word(12), size: word(16), ..UnlockVideoMemory::ABSENT }
@@ -1283,8 +1283,8 @@ pointed! {
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_2_4,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
-        one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
+        allocates_surfaces: false, unlocks_by_event: true, allocates_commands: true,
+        names_pool: true, one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
         elements_and_one: true, no_node_ends: false, image_surfaces: true, }
     QUIRKS_6_4_11: Quirks { flags: FLAGS_6_4_11, surface_types: 17, pools: 9, sram_pool: u32::MAX,
         tells_bytes: true, cache_is_ignored: false, caches_nodes: true, flushes: false,
@@ -1293,8 +1293,8 @@ pointed! {
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: true, strict_memory: true, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
-        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        allocates_surfaces: false, unlocks_by_event: true, allocates_commands: true,
+        names_pool: true, one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
         elements_and_one: true, no_node_ends: true, image_surfaces: true, }
     ALLOCATE_LINEAR_6_4_11: AllocateLinearVideoMemory { bytes: 40, size: long(0),
         alignment: word(8), kind: word(12), flag: word(16), pool: word(20), index: word(32),
@@ -1310,8 +1310,8 @@ pointed! {
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
-        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        allocates_surfaces: false, unlocks_by_event: true, allocates_commands: true,
+        names_pool: true, one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
         elements_and_one: true, no_node_ends: true, image_surfaces: true, }
     ALLOCATE_LINEAR_6_3_1: AllocateLinearVideoMemory { bytes: 32, size: long(0),
         alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(24),
@@ -1325,8 +1325,8 @@ pointed! {
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
-        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        allocates_surfaces: false, unlocks_by_event: true, allocates_commands: true,
+        names_pool: true, one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
         elements_and_one: true, no_node_ends: true, image_surfaces: true, }
     QUIRKS_6_4_0_P1: Quirks { flags: FLAGS_6_4_0_P1, surface_types: 17, pools: 9, sram_pool: 7,
         tells_bytes: true, cache_is_ignored: false, caches_nodes: true, flushes: false,
@@ -1335,8 +1335,8 @@ pointed! {
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: true, strict_memory: true, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
-        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        allocates_surfaces: false, unlocks_by_event: true, allocates_commands: true,
+        names_pool: true, one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
         elements_and_one: true, no_node_ends: true, image_surfaces: true, }
     ALLOCATE_LINEAR_6_4_0_P1: AllocateLinearVideoMemory { bytes: 40, size: long(0),
         alignment: word(8), kind: word(12), flag: word(16), pool: word(20), node: word(32),
@@ -1348,8 +1348,8 @@ pointed! {
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
-        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        allocates_surfaces: false, unlocks_by_event: true, allocates_commands: true,
+        names_pool: true, one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
         elements_and_one: true, no_node_ends: true, image_surfaces: true, }
     ALLOCATE_LINEAR_6_4_15_3: AllocateLinearVideoMemory { bytes: 40, size: long(0),
         alignment: word(8), kind: word(12), flag: word(16), pool: word(20), index: word(36),
@@ -1363,8 +1363,8 @@ pointed! {
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V4_0_0,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
-        one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
+        allocates_surfaces: false, unlocks_by_event: true, allocates_commands: true,
+        names_pool: true, one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
         elements_and_one: true, no_node_ends: false, image_surfaces: true, }
     QUIRKS_6_2_4_P1_2: Quirks { flags: FLAGS_6_2_4_P1_0, surface_types: 16, pools: 10,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
@@ -1373,8 +1373,8 @@ pointed! {
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_2_4,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
-        one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
+        allocates_surfaces: false, unlocks_by_event: true, allocates_commands: true,
+        names_pool: true, one_paged_pool: false, stall_is_limited: false, newer_contexts: true,
         elements_and_one: true, no_node_ends: false, image_surfaces: true, }
     QUIRKS_6_4_0_P2_S32V: Quirks { flags: FLAGS_6_4_0_P1, surface_types: 17, pools: 9,
         sram_pool: 7, tells_bytes: true, cache_is_ignored: false, caches_nodes: true,
@@ -1383,8 +1383,8 @@ pointed! {
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
-        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        allocates_surfaces: false, unlocks_by_event: true, allocates_commands: true,
+        names_pool: true, one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
         elements_and_one: true, no_node_ends: true, image_surfaces: true, }
     QUIRKS_6_4_1: Quirks { flags: FLAGS_6_4_1, surface_types: 17, pools: 9, sram_pool: 7,
         tells_bytes: true, cache_is_ignored: false, caches_nodes: true, flushes: false,
@@ -1393,8 +1393,8 @@ pointed! {
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
-        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        allocates_surfaces: false, unlocks_by_event: true, allocates_commands: true,
+        names_pool: true, one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
         elements_and_one: true, no_node_ends: true, image_surfaces: true, }
     QUIRKS_6_4_3_ST: Quirks { flags: FLAGS_6_4_3_ST, surface_types: 17, pools: 9, sram_pool: 7,
         tells_bytes: true, cache_is_ignored: false, caches_nodes: true, flushes: false,
@@ -1403,8 +1403,8 @@ pointed! {
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
-        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        allocates_surfaces: false, unlocks_by_event: true, allocates_commands: true,
+        names_pool: true, one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
         elements_and_one: true, no_node_ends: true, image_surfaces: true, }
     LOCK_6_4_4_3: LockVideoMemory { bytes: 48, node: word(0), cacheable: word(4), address: word(8),
         memory: long(16), gid: word(24), physical_address: long(32), parts: word(40), }
@@ -1415,8 +1415,8 @@ pointed! {
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: true,
         answers_as_6_4: true, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: true, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::V6_4,
-        allocates_surfaces: false, unlocks_later: true, allocates_commands: true, names_pool: true,
-        one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
+        allocates_surfaces: false, unlocks_by_event: true, allocates_commands: true,
+        names_pool: true, one_paged_pool: true, stall_is_limited: false, newer_contexts: true,
         elements_and_one: true, no_node_ends: true, image_surfaces: true, }
     QUIRKS_4_6_9_MARVELL: Quirks { flags: FLAGS_V2, surface_types: 0, pools: 13,
         sram_pool: u32::MAX, tells_bytes: false, cache_is_ignored: false, caches_nodes: false,
@@ -1425,7 +1425,7 @@ pointed! {
         unknown_signal: UnknownSignal::NotFound, unknown_node_not_found: false,
         answers_as_6_4: false, strict_memory: false, locked_cannot_be_freed: false,
         locks_again: false, user_alignment: 1, resets: true, gpu_stuck: 0, power: power::MARVELL,
-        allocates_surfaces: false, unlocks_later: false, allocates_commands: false,
+        allocates_surfaces: false, unlocks_by_event: false, allocates_commands: false,
         names_pool: false, one_paged_pool: false, stall_is_limited: true, newer_contexts: false,
         elements_and_one: false, no_node_ends: false, image_surfaces: true, }
     ALLOCATE_LINEAR_4_6_9_MARVELL: AllocateLinearVideoMemory { bytes: 60, size: word(0),

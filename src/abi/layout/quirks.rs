@@ -138,7 +138,7 @@ pub(crate) struct Quirks {
     pub(crate) allocates_surfaces: bool,
     /// The record that follows an UNLOCK ends the lock of every node, not only of a page-backed
     /// one: clients call FREE, and commit the last commands that use the node, before the record.
-    pub(crate) unlocks_later: bool,
+    pub(crate) unlocks_by_event: bool,
     /// ALLOCATE and FREE_VIRTUAL_COMMAND_BUFFER are built.
     pub(crate) allocates_commands: bool,
     /// QUERY_VIDEO_MEMORY returns a name of the pool for MAP_MEMORY; else clients pass the name,
