@@ -2,8 +2,8 @@
 //! With MMU version 2, the commands of a process reach only its own memory, whatever addresses they contain. The
 //! address checks of the command stream are off (`streamCheck=1`).
 //!
-//! usage: `spaces [--own 1] [--count N]`; `--own 1`: no core has MMU version 1, so each process has its own addresses
-//! once all addresses are in use.
+//! usage: `spaces [--own 1] [--count N] [--fills N]`; `--own 1`: no core has MMU version 1, so each process has its own
+//! addresses once all addresses are in use.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -30,6 +30,7 @@ use galcore_client::Stream;
 use galcore_client::Surface;
 use galcore_selftests::control::Control;
 use galcore_selftests::fixture::Paint;
+use galcore_selftests::fixture::Random;
 use galcore_selftests::harness;
 use galcore_selftests::harness::at_rest;
 use galcore_selftests::harness::same;
@@ -434,6 +435,81 @@ fn framebuffer(control: &Control) -> Result<()> {
     expect_all("the screen", &part, SECRET)
 }
 
+/// Random fills, from this process's memory, another's or anywhere, with random strides: each is in this process's
+/// memory, or an exception. No other process's memory changes.
+fn random_fills_stay(control: &Control, count: u32) -> Result<()> {
+    let mut random = Random::new(0x5bace);
+    let mut client = client()?;
+    let own = POOLS
+        .map(|pool| Held::new(&client, pool))
+        .into_iter()
+        .collect::<Result<Vec<_>>>()?;
+    let mut others = POOLS
+        .map(|pool| -> Result<(Other, u32)> {
+            let mut other = Other::start(abi()?)?;
+            let address = ask(&mut other, &format!("have {}", pool.0))? as u32;
+            Ok((other, address))
+        })
+        .into_iter()
+        .collect::<Result<Vec<_>>>()?;
+    let (mut drawn, mut blocked) = (0, 0);
+    for round in 0..count {
+        let place = random.below(3) as usize;
+        let base = match random.below(6) {
+            0 => others[place].1,
+            1 => random.below(u32::MAX),
+            _ => own[place].address(),
+        };
+        let address = base.wrapping_add(random.below(2) * random.below(BYTES)) & !63;
+        let stride = match random.below(5) {
+            0 => others[place].1.wrapping_sub(address) & 0x3_ffc0,
+            1 => 64 * random.below(0x1000),
+            _ => 64 * (1 + random.below(4)),
+        };
+        let target = Surface {
+            width: 16 * (1 + random.below(8)),
+            height: 8 * (1 + random.below(8)),
+            stride: stride.max(64),
+            ..foreign(address, &own[place].surface)
+        };
+        let what = || {
+            let Surface {
+                width,
+                height,
+                stride,
+                ..
+            } = target;
+            format!("round {round}: {width} x {height} at {address:#x}, stride {stride:#x}")
+        };
+        let last = (target.height - 1) * target.stride + 4 * target.width;
+        let fits = own.iter().any(|held| {
+            let at = address.wrapping_sub(held.address());
+            at < BYTES && last <= BYTES - at
+        });
+        match is_refused(control, || gpu_fill(&mut client, &target, DRAWN))? {
+            true if fits => bail!("an exception of {}", what()),
+            true => blocked += 1,
+            false => drawn += 1,
+        }
+        if round % 8 == 7 || round + 1 == count {
+            for (other, _) in &mut others {
+                let found = ask(other, "read").with_context(what)?;
+                same("the other's", found, SECRET.into()).with_context(what)?;
+            }
+        }
+    }
+    println!("# {drawn} drawn, {blocked} blocked");
+    ensure!(
+        drawn > count / 8 && blocked > count / 8,
+        "{drawn} drawn, {blocked} blocked"
+    );
+    for (other, _) in &mut others {
+        ask(other, &format!("draw {DRAWN}"))?;
+        same("the other's", ask(other, "read")?, DRAWN.into())?;
+    }
+    own.into_iter().try_for_each(|held| held.end(&client))
+}
+
 /// Many processes, each with its own resources, draw in turn.
 fn crowd(rounds: u32) -> Result<()> {
     let children = (1..=CROWD).map(|number| {
@@ -532,7 +608,7 @@ fn main() -> ExitCode {
     if let Some(code) = other::role(|_| be_other()) {
         return code;
     }
-    let options = match Options::parse(&["count", "child", "own"]) {
+    let options = match Options::parse(&["count", "fills", "child", "own"]) {
         Ok(options) => options,
         Err(error) => {
             println!("# {error:#}");
@@ -545,6 +621,7 @@ fn main() -> ExitCode {
     }
     harness::program(|| {
         let rounds = options.number("count", 10)?;
+        let fills = options.number("fills", 10 * rounds)?;
         let is_own = options.get("own").is_some();
         let control = &Control::open()?;
         let used = at_rest(ProcGc::used_now)?;
@@ -580,6 +657,10 @@ fn main() -> ExitCode {
                 true => framebuffer(control),
                 false => harness::skip("there is no framebuffer"),
             },
+        );
+        suite.test(
+            format!("{fills} random fills are in the process's memory or blocked"),
+            move || random_fills_stay(control, fills),
         );
         suite.test("processes draw at once, over a hang and sleep", move || {
             at_once(control, 10 * rounds, is_own)
