@@ -221,12 +221,12 @@ impl VectorFormat {
                 continue;
             }
             let bytes = self.record_bytes(first)?;
-            let (record, behind) = left.split_at_checked(bytes / 4)?;
+            let (record, rest) = left.split_at_checked(bytes / 4)?;
             if let Err(error) = each(self.decode_record(first, record)) {
                 return Some(Err(error));
             }
             cluster = cluster.saturating_sub(1);
-            left = behind;
+            left = rest;
         }
         (cluster == 0).then_some(Ok(()))
     }

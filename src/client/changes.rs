@@ -241,7 +241,7 @@ impl Process {
             match change.kind {
                 Kind::Unlock { node, all, .. } => {
                     let over = tables.finish_unlock(node, all);
-                    self.let_go(tables, over);
+                    self.drop_node(tables, over);
                 }
                 Kind::Free { node, .. } => {
                     if let Some(entry) = tables.nodes.get_mut(node) {
@@ -249,7 +249,7 @@ impl Process {
                     }
                     self.unshare(node);
                     let over = tables.take_if_over(node);
-                    self.let_go(tables, over);
+                    self.drop_node(tables, over);
                 }
                 Kind::GiveBack(_) | Kind::Write(..) | Kind::Count(_) => {}
             }
@@ -258,7 +258,7 @@ impl Process {
 
     /// Drops a node that has ended, without waiting for the GPU. Queues the return of wrapped
     /// memory.
-    fn let_go(&self, tables: &mut Tables, entry: Option<NodeEntry>) {
+    fn drop_node(&self, tables: &mut Tables, entry: Option<NodeEntry>) {
         let Some(mut entry) = entry else {
             return;
         };

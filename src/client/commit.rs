@@ -361,7 +361,7 @@ impl Process {
         let (stale, data, lent, of_context);
         let (exit, removals, wipes) = {
             let mut tables = self.tables();
-            // On failure nothing is noted: FREEs cost more, and draws are lent no states.
+            // Without memory no load is noted: FREEs cost more, and draws are lent no states.
             let _ = tables.per_core[core.index()].loaded.prepare();
             data = tables.per_core[core.index()].data(core.scrub());
             let loaded = &tables.per_core[core.index()].loaded;
@@ -477,7 +477,7 @@ impl Process {
     }
 
     /// Appends the commands between the reserved head and tail to `words`, up to `limit` words in
-    /// all. Without memory of its own, `words` takes the spare one. Unlocks the tables.
+    /// all. If `words` has no memory, it takes the process's spare memory. Unlocks the tables.
     #[inline(always)]
     fn append_commands(
         &self,
@@ -494,7 +494,7 @@ impl Process {
             .ok_or_else(|| not_ours(buffer))?;
         if words.capacity() == 0 {
             if let Some(spare) = tables.words.take() {
-                // It is empty. `drop` would call the allocator.
+                // The old `words` is empty, but `drop` would call the allocator.
                 core::mem::forget(core::mem::replace(words, spare));
                 words.clear();
             }
@@ -506,7 +506,7 @@ impl Process {
                 Error::InvalidArgument,
                 "the commands end at {:#x}, and {:#x} bytes for the driver after them are not in the {:#x} bytes from {:#x} on", end, buffer.reserved_tail, room, logical));
         }
-        // Both are below `room`, a `usize`, now.
+        // `start` and `end` are at most `room`, a `usize`.
         let count = (end - start) as usize / 4;
         let from = logical
             .checked_add(start as usize)
@@ -622,8 +622,8 @@ fn lent_words(lent: Mask) -> usize {
     2 * states + 2 + pipes * SELECT_PIPE_WORDS
 }
 
-/// Writes loads of the states `lent`, a bit for each of [`bounds::STATES`], which end in pipe `last`.
-/// `value_of` gives the value of each by its place and what was there.
+/// Writes loads of the `lent` states, a bit for each of [`bounds::STATES`], and selects pipe `last`
+/// after them. `value_of` gets the place of a state and its old word, and returns its value.
 fn write_lent(
     to: &mut [u32],
     lent: Mask,
@@ -727,9 +727,9 @@ pub(super) struct Submission<'a> {
     stale: Option<KBox<[Stale; PIPES]>>,
     /// The data that the process has loaded into the 2D pipe before.
     data: Option<Arc<OwnData>>,
-    /// How often the GPU had to forget all of the process's addresses, at the last check.
+    /// [`Loaded::wipes`] at the last check.
     wipes: u64,
-    /// The context must be loaded before the commands, which were checked without it.
+    /// The context was prepared after the last check of the commands.
     is_context_new: bool,
     /// The lent states, which [`complete`] has prepended to the commands.
     lent: Mask,
@@ -765,7 +765,7 @@ impl Submission<'_> {
     }
 
     /// Records the loads of the commands, for a context that keeps nothing. Without memory it
-    /// records nothing. The records of two threads may come in another order than their jobs.
+    /// records nothing. Two threads may record in another order than their jobs run.
     #[cold]
     #[inline(never)]
     fn keep(&self) {
@@ -818,8 +818,8 @@ impl Process {
         let addresses = self.addresses(core, tables);
         let is_unsure = match hold.and_then(Hold::buffers) {
             Some(buffers) if !own => buffers.has_strays(Lookup::new(addresses)),
-            // The GPU may still hold addresses from the context of earlier commands, even commands
-            // of another file, whose generation has other contexts.
+            // The GPU may still hold addresses from the context of earlier commands. These may have
+            // come through another file, whose generation has another kind of context.
             _ => {
                 let last = last_context.as_ref();
                 last.is_some_and(|last| last.may_have_strays(Lookup::new(addresses)))
@@ -841,8 +841,8 @@ impl Process {
             return Ok(None);
         }
         let all = KBox::new(all, sys::GFP_CLIENT)?;
-        // Forget these states before the new commands are noted, which may load them again. If the
-        // submission fails, the states are in doubt. Nothing may fail from here on.
+        // Forget these states now: the new commands, noted later, may load them again. If the
+        // submission fails, the states are in doubt. Nothing in this function may fail after this.
         for stale in all.iter() {
             loaded.forget(&stale.states);
         }
@@ -858,11 +858,11 @@ impl Submission<'_> {
         // Another thread may have unlocked or freed what the commands name.
         let is_removed = removals != self.removals;
         if is_removed {
-            // The commands are noted already, so the contents of the GPU's states are unknown.
+            // The notes already include the commands, so they do not say what the GPU holds now.
             let loaded = &tables.per_core[self.core.index()].loaded;
             loaded.forget_all();
             if self.own.is_some() {
-                // The context's states are forgotten, too, and may not be noted again.
+                // The context's states are forgotten, too, and perhaps are not noted again.
                 loaded.doubt();
             }
             self.wipes = loaded.wipes();

@@ -83,7 +83,7 @@ impl<T> Registry<T> {
     }
 
     /// Removes a holder. Returns the thing if it was the last one, to be dropped without the lock.
-    fn let_go(&mut self, name: u32) -> Option<Arc<T>> {
+    fn remove_holder(&mut self, name: u32) -> Option<Arc<T>> {
         let named = self.0.get_mut(&name)?;
         named.holders -= 1;
         match named.holders {
@@ -157,7 +157,7 @@ impl<T> Name<T> {
 
 impl<T> Drop for Name<T> {
     fn drop(&mut self) {
-        let last = self.names.registry.lock().let_go(self.number);
+        let last = self.names.registry.lock().remove_holder(self.number);
         // Without the lock.
         drop(last);
     }
@@ -314,12 +314,12 @@ mod tests {
         let name = insert(&mut registry, || 5).unwrap();
         assert_eq!(name, 5);
         assert_eq!(*registry.hold(5).unwrap(), 7);
-        assert!(registry.let_go(5).is_none());
+        assert!(registry.remove_holder(5).is_none());
         assert!(registry.hold(5).is_ok());
-        assert!(registry.let_go(5).is_none());
-        assert!(registry.let_go(5).is_some());
+        assert!(registry.remove_holder(5).is_none());
+        assert!(registry.remove_holder(5).is_some());
         assert_eq!(registry.hold(5).err(), Some(Error::NotFound));
-        assert!(registry.let_go(5).is_none());
+        assert!(registry.remove_holder(5).is_none());
     }
 
     #[test]

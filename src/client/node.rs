@@ -99,7 +99,7 @@ pub(super) enum PagesView {
 pub(super) struct NodeEntry {
     pub(super) node: Visible<Node>,
     pub(super) origin: Origin,
-    /// The kind of surface for which it was allocated.
+    /// The type of the surface for which it was allocated.
     kind: u32,
     /// Bytes granted to the client; 0: all bytes of the node.
     granted: u32,
@@ -122,10 +122,10 @@ pub(super) struct NodeEntry {
     /// process's handle does not remove these.
     pub(super) object_locks: u16,
     pub(super) name: Option<names::Name<Node>>,
-    /// For wrapped memory of the process: the change that returns it. Allocated early, because the
-    /// return must not fail.
+    /// For wrapped memory of the process: the [`Change`] that returns the memory to the process.
+    /// Allocated in advance, because the return must not fail.
     pub(super) back: Option<ListArc<Change>>,
-    /// The process's note of it. Boxed, because entries are moved and few have a note.
+    /// SET_SHARED_INFO's note of it. Boxed, because entries are moved and few have a note.
     pub(super) note: Option<KBox<Note>>,
 }
 
@@ -149,8 +149,8 @@ pub(super) struct Locking {
 #[derive(Clone, Copy)]
 pub(super) struct Unlocking {
     pub(super) parts: Parts,
-    /// The event removes the lock of every kind of node, not only of a page-backed one: commands
-    /// that use the node may precede the event.
+    /// The event removes the lock for all kinds of nodes, not only for page-backed nodes: commands
+    /// that use the node may be submitted before the event.
     pub(super) by_event: bool,
     /// By a handle of a DRM file.
     pub(super) of_object: bool,
@@ -277,21 +277,21 @@ impl NodeEntry {
         self.locks == 0 && (self.life == Life::Freed || self.origin == Origin::Shared)
     }
 
-    /// Whether it has locks by the process's handle.
+    /// Whether it has locks by the process's handle, not only by handles of DRM files.
     fn has_plain_locks(&self) -> bool {
         let is_made = matches!(self.view, PagesView::BeingMadeOfObject);
         self.locks > u32::from(self.object_locks) + u32::from(is_made)
     }
 
-    /// Takes off a lock by the process's handle, if there is one.
+    /// Removes a lock by the process's handle, if there is one.
     pub(super) fn take_lock_off(&mut self) {
         if self.has_plain_locks() {
             self.take_locks_off(1);
         }
     }
 
-    /// Takes off all locks by handles of DRM files. Returns whether it has a view that no other
-    /// lock uses.
+    /// Removes all locks by handles of DRM files. Returns whether it has a view that no other lock
+    /// uses.
     pub(super) fn take_object_locks_off(&mut self) -> bool {
         let count = core::mem::take(&mut self.object_locks).into();
         self.take_locks_off(count);
@@ -325,10 +325,10 @@ impl NodeEntry {
     }
 }
 
-/// The most waits of an allocation for memory of other processes, which may free memory forever.
+/// How often an allocation waits for other processes' memory. Others may free memory forever.
 const RECLAIMS: u32 = 4;
 
-/// The most waits for memory that the process itself has freed, in each of [`RECLAIMS`].
+/// How often it waits, before each of these, for memory that the process itself has freed.
 const STEPS: u32 = 3;
 
 impl Process {
@@ -410,7 +410,7 @@ impl Process {
     /// Waits for memory that the process and ended jobs have freed. Returns whether the cores make
     /// progress. `Interrupted`. The caller holds no lock.
     pub(super) fn reclaim(&self) -> Result<bool> {
-        // First, because this applies the changes that ended jobs have only noted.
+        // First: taking the tables' lock applies the changes that ended jobs have noted.
         self.take_left_views();
         let reclaimer = self.device.reclaimer();
         // On any other error the memory comes back later.
@@ -509,8 +509,8 @@ impl Process {
                 entry.add_locks(&how)?;
                 return Ok(reply(address, None));
             }
-            // As in the C drivers: in most generations a client may lock without limit and gets the
-            // same view, cached if the first LOCK asked for that. In a few, once for each core.
+            // As in the C drivers: in most generations each further LOCK gets the view of the first
+            // LOCK, cached or not. In a few, a client may lock once for each core.
             match entry.view {
                 PagesView::None => {
                     // `object_locks` counts the lock when the view is made.
@@ -545,7 +545,7 @@ impl Process {
         let mut tables = self.tables();
         // `backing` holds another reference, so this drops nothing.
         tables.asked = None;
-        // Records and other threads may have ended the node meanwhile. Its handle may be reused.
+        // Meanwhile a record or thread may have ended the node, and its handle may be reused.
         let is_there = tables
             .nodes
             .get(handle)
@@ -611,8 +611,8 @@ impl Process {
         start.checked_add(offset)
     }
 
-    /// The ioctl half of UNLOCK. It unlocks a node in the pool. For a page-backed node it ends the
-    /// user's view, and the event that must follow removes the lock. `MemoryUnlocked`.
+    /// The ioctl half of UNLOCK. It ends the view of a page-backed node. For such a node, or with
+    /// `by_event`, the event that must follow removes the lock; else this does. `MemoryUnlocked`.
     pub(super) fn unlock(&self, handle: u32, how: Unlocking) -> Result<Reply<'_>> {
         let Unlocking {
             parts,
@@ -639,7 +639,7 @@ impl Process {
                 self.end_if_over(handle);
                 return Err(Error::MemoryUnlocked);
             }
-            // Not in the event: a second UNLOCK before the event would remove another lock.
+            // Here, not in the event: a second UNLOCK before the event must not find this lock.
             if of_object {
                 entry.object_locks = entry.object_locks.saturating_sub(1);
             }
@@ -680,8 +680,8 @@ impl Process {
         Ok(reply)
     }
 
-    /// Ends the caller's view of an unlocked page-backed node. A record that removes the last lock
-    /// leaves the view, because records run where no view can be ended.
+    /// Ends the caller's view of an unlocked page-backed node. A record that removed the last lock
+    /// has left the view: records run in a context that cannot unmap.
     pub(super) fn end_view(&self, handle: u32) {
         let idle = {
             let mut tables = self.tables();
@@ -717,8 +717,8 @@ impl Process {
         self.has_left_views.store(true, Relaxed);
     }
 
-    /// Ends the views that records have left: records run where no view can be ended. The caller
-    /// holds no lock.
+    /// Ends the views that records have left ([`Process::end_view`] says why). The caller holds no
+    /// lock.
     #[inline]
     pub(super) fn end_left_views(&self) {
         if self.has_left_views.load(Relaxed) {
@@ -762,8 +762,8 @@ impl Process {
         )
     }
 
-    /// Claims a node for the caller, which will free it. `InvalidObject`: handle 0. `InvalidData`:
-    /// unknown, claimed or freed. `MemoryLocked`: locked, and `if_unlocked` is set.
+    /// Claims a node that the caller will free. `InvalidObject`: handle 0. `InvalidData`: unknown,
+    /// claimed or freed. `MemoryLocked`: locked, and `if_unlocked` is set.
     pub(super) fn claim_node(&self, handle: u32, if_unlocked: bool) -> Result<Claimed> {
         if handle == 0 {
             return Err(Error::InvalidObject);
@@ -802,7 +802,7 @@ impl Process {
 
     /// The fast path of FREE, which takes the lock once. It frees a node that only this process
     /// has, that is not wrapped memory, and that is locked or has no view. `None`: the slow path
-    /// must free it. `Some`: the node if it is over, which the caller ends without locks.
+    /// must free it. `Some`: freed; a returned node is over, and the caller ends it without locks.
     #[inline]
     fn free_plain_node(&self, handle: u32, if_unlocked: bool) -> Option<Option<NodeEntry>> {
         if self.registry().is_some() {
@@ -869,8 +869,8 @@ impl Process {
 }
 
 impl Tables {
-    /// Adds a node to the table, to the process's addresses and to the ledgers, under `handle` or,
-    /// if that is `None`, any free one. Returns the handle. `MemoryLocked`: the process has these
+    /// Adds a node to the table, the process's addresses and the ledgers, under `handle`, or under
+    /// a free handle if that is `None`. Returns the handle. `MemoryLocked`: the process has these
     /// addresses already. `OutOfResources`, `OutOfMemory`. On error it adds nothing.
     pub(super) fn insert_node(&mut self, handle: Option<u32>, entry: NodeEntry) -> Result<u32> {
         let (address, bytes) = (entry.node.address(), entry.node.bytes());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which states a context of the 4.x interface keeps, and where its command stream has them.
+//! Which states a context object keeps, and where its command stream has them.
 //!
 //! Pure logic over a core's identity. The stream has the vendor's layout, because its highest state
 //! is part of the interface (clients size their arrays by it) and its order is what silicon was

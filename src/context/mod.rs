@@ -2,24 +2,24 @@
 
 //! Contexts: the 3D states of a client, loaded when its commands follow another client's.
 //!
-//! A [`Context`] of the 4.x interface has two copies of a command stream ([`StateMap`]) in its own
-//! memory. The copies take turns, so that the driver can update one while the GPU reads the other.
-//! The ring links to a copy before the client's commands when another context was loaded last. The
-//! client passes later changes with each COMMIT as *deltas*: lists of states in its memory. In most
-//! generations a delta that comes with a switch is noted for both copies and read when a copy is
-//! used next. So few deltas wait for a copy. In the newest generations, the delta is read in that
-//! switch, and the other copy takes its values over ([`Buffers::follow`]) when it is used next.
-//! `client/deltas` reads deltas.
+//! A [`Context`] has two copies of a command stream ([`StateMap`]) in its own memory. The copies
+//! take turns, so that the driver can update one while the GPU reads the other. If another context
+//! was loaded last, a COMMIT *switches*: before the client's commands the ring links to a copy. The
+//! client passes changes with each COMMIT as a *delta*: a list of states in its memory. If the
+//! generation's deltas have reference counts, a COMMIT that switches notes its delta for both
+//! copies, and each copy reads it before its next use. So few deltas wait for a copy. Otherwise the
+//! COMMIT that switches reads its delta at once, and the other copy takes over the values
+//! ([`Buffers::follow`]) before its next use. `client/deltas` reads deltas.
 //!
-//! Only [`Buffers`] knows the stream; the ring gets the copy's address, a [`Load`]. It identifies
-//! contexts by their [`Owner`], also those that clients of the oldest interfaces keep in their own
-//! memory (`client/client_context`).
+//! Only [`Buffers`] knows the stream; the ring gets the copy's address, a [`Load`]. The ring
+//! identifies contexts by their [`Owner`], including contexts that clients of the oldest interfaces
+//! keep in their own memory (`client/client_context`).
 //!
 //! # Locks
 //!
-//! `galcore context` guards the right to the [`Buffers`]. One COMMIT at a time has it, from before
-//! it checks whether it must switch until it is in the ring. Others wait interruptibly. The lock is
-//! held briefly, and no lock is taken under it. Source: sources.md, contexts.
+//! The mutex `galcore context` guards the slot of the [`Buffers`]. One COMMIT at a time takes them,
+//! from before it checks whether it must switch until it is in the ring. Others wait interruptibly.
+//! The mutex is held briefly, and no lock is taken under it. Source: sources.md, contexts.
 
 pub(crate) mod kept;
 mod loads;
@@ -86,7 +86,7 @@ pub(crate) enum Owner {
 /// Number of copies of a context's stream.
 const COPIES: usize = 2;
 
-/// The most deltas that can wait for a copy. At most two do: every second switch uses the copy.
+/// Room for deltas that wait for a copy. At most two wait: every second switch uses the copy.
 pub(crate) const PENDING: usize = 4;
 
 /// Bits of `TS_MEM_CONFIG` by which tile status disables itself. Whole-word records clear them.
@@ -102,26 +102,26 @@ pub(crate) struct Record {
     pub(crate) address: u32,
     /// The bits that change; 0: all.
     pub(crate) mask: u32,
-    /// Their values.
+    /// The new values of these bits.
     pub(crate) data: u32,
 }
 
-/// The word to store at `at`, which has restrictions, if a record with `mask` results in `value`.
+/// The word that a record with `mask` stores at the special place `at` instead of `value`.
 #[inline(never)]
 fn special_value(map: &StateMap, at: usize, mask: u32, value: u32) -> u32 {
     match matches!(mask, 0 | u32::MAX) {
         true if at == map.mem_config => value & !AUTO_DISABLE,
-        // A kick of the commands would start the tiler.
+        // Else a kick in the client's commands would start the tiler.
         _ if at == map.yuv_config => value & !tiler::ENABLE,
         _ => value,
     }
 }
 
-/// The stream with the client's values, before the check of addresses. Pure logic.
+/// The stream with the client's values; addresses are not checked yet. Pure logic.
 struct Image {
     map: Arc<StateMap>,
     words: KVVec<u32>,
-    /// Number of vertex elements to load; 0: the client has not set it, so all.
+    /// Number of vertex elements to load; 0: not set by the client, which means all.
     element_count: usize,
     /// The vertex elements have changed.
     elements_changed: bool,
@@ -257,9 +257,9 @@ struct Copy {
     /// For each state that is an address, the value that the GPU loads: the client's, or the
     /// scratch memory's if the client's is 0 or no longer names memory of the process.
     live: KVVec<u32>,
-    /// The number of changes of the process's addresses at the last check; `None`: no check yet.
+    /// How often the process's addresses had changed at the last check; `None`: no check yet.
     changes: Option<u64>,
-    /// User addresses of deltas to read before it is used again.
+    /// User addresses of the deltas to read before the next use.
     pending: [u64; PENDING],
     pending_count: usize,
     /// The job that used it last.
@@ -347,13 +347,13 @@ impl Buffers {
         let copy = self.copy();
         let memory = copy.buffer.memory();
         copy.image.apply_all(records, |at, word| {
-            // Inside, since the image is as long.
+            // In bounds: the image has the buffer's length.
             let _ = memory.write(at * 4, word);
         });
     }
 
-    /// Takes over all values of the other copy, which was loaded last, into the next copy. This
-    /// includes the deltas that wait for the next copy.
+    /// Copies all values from the copy that was loaded last to the next copy. They include the
+    /// deltas that wait for the next copy.
     pub(crate) fn follow(&mut self) {
         let [first, second] = &mut self.copies;
         let (copy, other) = match self.next {
@@ -363,7 +363,7 @@ impl Buffers {
         copy.pending_count = 0;
         let memory = copy.buffer.memory();
         copy.image.follow(&other.image, |at, word| {
-            // Inside, since the image is as long.
+            // In bounds: the image has the buffer's length.
             let _ = memory.write(at * 4, word);
         });
     }
@@ -386,9 +386,9 @@ impl Buffers {
         }
     }
 
-    /// Checks the addresses that the next copy loads, if they have changed since the last check, or
-    /// the process's addresses have, whose number of changes is `changes`. Replaces an address that
-    /// is not the process's with the scratch memory's.
+    /// Checks the addresses that the next copy loads, if they or the process's addresses have
+    /// changed since the last check. `changes`: how often the process's have changed. Replaces an
+    /// address that is not the process's with that of scratch memory.
     pub(crate) fn check_addresses(&mut self, mut lookup: Lookup<'_>, changes: u64) {
         let copy = self.copy();
         let changed = core::mem::take(&mut copy.image.addresses_changed);
@@ -511,7 +511,7 @@ impl Load {
 /// The number of the newest context.
 static LAST: Atomic<u64> = Atomic::new(0);
 
-/// A number that no context has had, from 1 up.
+/// A new number, from 1 up, never reused.
 pub(crate) fn new_number() -> u64 {
     LAST.fetch_add(1, Relaxed) + 1
 }
@@ -521,7 +521,7 @@ pub(crate) fn new_number() -> u64 {
 pub(crate) struct Context {
     /// Identifies the context in the ring. Never reused.
     number: u64,
-    /// The core whose states it has.
+    /// The place of the core whose states it keeps.
     core: usize,
     /// The states that it keeps.
     map: Arc<StateMap>,
@@ -533,8 +533,8 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// A context of core `core` with the states of a reset, for a process with the tables `space`.
-    /// `OutOfMemory`.
+    /// A context of the core at place `core`, with reset values, for a process with the MMU tables
+    /// `space`. `OutOfMemory`.
     pub(crate) fn new(
         memory: &VideoMemory,
         core: usize,
@@ -614,7 +614,7 @@ impl Context {
                 });
             }
             if self.back.wait_interruptible(&mut buffers) {
-                // The notification may have been for this thread, which takes nothing: pass it on.
+                // This thread may have consumed the notification without taking: pass it on.
                 self.back.notify_one();
                 return Err(Error::Interrupted);
             }
@@ -771,7 +771,7 @@ mod tests {
             other.apply(record(byte, 0, data));
         }
         other.set_element_count(2);
-        // A change left by a merge whose switch has failed.
+        // A failed switch has left this change in the copy.
         copy.apply(record(0x0A14, 0, 10));
         let mut changes = 0;
         copy.follow(&other, |at, word| {

@@ -92,7 +92,7 @@ impl Authors {
 
     /// The core has been off: which addresses its states hold is not known, but whatever data they
     /// hold is still the same process's. The 2D pipe's has to come back.
-    pub(crate) fn behind_a_pause(&self) -> Self {
+    pub(crate) fn after_pause(&self) -> Self {
         let mut data = self.data;
         data[Pipe::Pipe2d.index()] = None;
         Self {
@@ -745,7 +745,7 @@ mod tests {
         authors.note(BOTH, Some(me));
         assert_eq!(wipes(&authors, me, BOTH), [None, None]);
         // The core has been off: its data is its own still, or comes back.
-        let resumed = authors.behind_a_pause();
+        let resumed = authors.after_pause();
         assert_eq!(wipes(&resumed, me, BOTH), [Some(ALL_3D), Some(FRESH_2D)]);
         assert_eq!(wipes(&resumed, other, ONLY_2D), [None, Some(FRESH_2D)]);
         // Memory has gone; another process; and back.

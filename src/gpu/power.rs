@@ -94,7 +94,7 @@ impl<P: Payload> AnyCore<P> {
         }
         if state == PowerState::Idle {
             work::by_worker(|| -> Result {
-                self.let_go();
+                self.release_now();
                 supply.wake().map_err(|_| Error::GpuNotResponding)?;
                 each!(self, core => core.engine().slow_down());
                 Ok(())
@@ -121,7 +121,7 @@ impl<P: Payload> AnyCore<P> {
         // Reads of its state, and the release of memory, keep it on for a moment.
         let _: Option<()> = wait::poll(time, || {
             let may_go = work::by_worker(|| {
-                self.let_go();
+                self.release_now();
                 supply.switch_off_now()
             });
             (!may_go || !self.hardware().is_on() || sys::is_killed()).then_some(())
@@ -142,8 +142,8 @@ impl<P: Payload> AnyCore<P> {
     }
 
     /// Has what kept the core on for jobs that have ended release it.
-    fn let_go(&self) {
-        each!(self, core => core.engine().let_go())
+    fn release_now(&self) {
+        each!(self, core => core.engine().release_now())
     }
 
     /// Ends running at the lowest speed.

@@ -3,7 +3,7 @@
 //! The power of a core: its clocks, its reset line, and the power domain of its node.
 //!
 //! A core that is off has no registers: on silicon an access hangs the machine. Code that accesses
-//! one either keeps the core on ([`Hardware::supply`]) or is the code that switches it. The hard
+//! registers must keep the core on ([`Hardware::supply`]) or be the code that switches it. The hard
 //! interrupt handler, which runs at any time on a shared line, checks whether the core is on.
 
 use super::{
@@ -42,16 +42,16 @@ use kernel::{
     },
 };
 
-/// Clocks of a node, in the names and the order of the kernel's binding. Each may be absent: old
-/// device trees name only some, boards without a node none.
+/// Names of a node's clocks, in the order of the kernel's binding. Each may be absent: old device
+/// trees name only some, and boards without a node name none.
 const CLOCKS: [&CStr; 4] = [c"bus", c"core", c"shader", c"reg"];
 
 /// Indexes in [`CLOCKS`].
 const CORE: usize = 1;
 const SHADER: usize = 2;
 
-/// Which of `count` clocks is the one at `which` of [`CLOCKS`]. Vendors' trees have other names or
-/// none: then the order of the binding counts, and a single clock is the core's.
+/// The index of clock `which` of [`CLOCKS`] among a node's `count` clocks. Vendors' trees use other
+/// names or none: then the order of the binding counts, and a single clock is the core's.
 fn find_clock<'a>(
     count: usize,
     name: impl Fn(usize) -> Option<&'a CStr>,
@@ -116,8 +116,8 @@ impl Clocks {
         }
     }
 
-    /// The rates of the core's and the shaders' clock, in Hz. Without a clock of their own shaders
-    /// have the core's. 0: not known.
+    /// The rates of the core's and the shaders' clock, in Hz; 0: not known. Shaders without a clock
+    /// of their own run at the core's rate.
     pub(crate) fn rates(&self) -> (usize, usize) {
         match (self.clocks.rate(self.core), self.clocks.rate(self.shader)) {
             (core, 0) => (core, core),
@@ -145,7 +145,7 @@ pub(crate) struct Power {
     pub(crate) clocks: Clocks,
     /// The reset line, if the node names one.
     pub(crate) line: Option<ResetLine>,
-    /// Keeps the core on.
+    /// Its users keep the core on.
     pub(crate) supply: Supply,
 }
 
@@ -173,7 +173,7 @@ pub(super) struct State {
     is_isolated: Atomic<bool>,
     /// A client requested SUSPEND, rather than OFF.
     was_suspended: Atomic<bool>,
-    /// Durations of on and off.
+    /// The time in each power state.
     times: Arc<Times>,
 }
 
@@ -212,13 +212,13 @@ impl State {
 }
 
 impl Hardware {
-    /// Keeps the core on.
+    /// The supply, whose users keep the core on.
     pub(crate) fn supply(&self) -> &Supply {
         &self.power.supply
     }
 
-    /// Keeps the core on until its supply is released. `false`: it cannot be switched on, which has
-    /// been printed; the caller must give it up.
+    /// Keeps the core on until its supply is released. `false`: this has printed that the core
+    /// cannot be switched on, and the caller must give it up.
     pub(crate) fn hold(&self) -> bool {
         let held = self.power.supply.hold();
         if held.is_err() {
@@ -248,8 +248,8 @@ impl Hardware {
         );
     }
 
-    /// Whether the core is on. To access a register after that, the caller must be the code that
-    /// switches the core, or must exclude that.
+    /// Whether the core is on. A caller that then accesses a register must be the code that
+    /// switches the core, or must keep that code from running.
     pub(crate) fn is_on(&self) -> bool {
         self.state.is_on.load(Relaxed)
     }
@@ -283,7 +283,7 @@ impl Hardware {
         self.state.cap.store(cap, Relaxed);
     }
 
-    /// Whether it runs at the lowest speed, as it is idle.
+    /// Whether it runs at the lowest speed because it is idle.
     pub(crate) fn is_slow(&self) -> bool {
         self.state.is_slow.load(Relaxed)
     }
@@ -295,7 +295,7 @@ impl Hardware {
         }
     }
 
-    /// Whether it is isolated. Then its clock register must not change.
+    /// Whether it is isolated. While it is, its clock register must not change.
     pub(crate) fn is_isolated(&self) -> bool {
         self.state.is_isolated.load(Relaxed)
     }
@@ -305,7 +305,7 @@ impl Hardware {
         self.state.is_isolated.store(is_isolated, Relaxed);
     }
 
-    /// Notes whether a client requested SUSPEND, rather than OFF, for when it goes off next.
+    /// Notes whether a client requested SUSPEND, rather than OFF, as the next off state.
     pub(crate) fn note_suspended(&self, is_suspended: bool) {
         if self.state.was_suspended.xchg(is_suspended, Relaxed) != is_suspended {
             self.state.note_time();
@@ -327,19 +327,19 @@ impl Hardware {
         }
     }
 
-    /// Whether the loaded speed is not the one it should have.
+    /// Whether the loaded speed differs from the wanted speed.
     #[inline]
     pub(crate) fn is_out_of_step(&self) -> bool {
         self.state.loaded.load(Relaxed) != self.speed()
     }
 
-    /// Notes that its speed is the full one, as after a reset.
+    /// Notes that it runs at full speed, as after a reset.
     pub(super) fn note_full_speed(&self) {
         self.state.loaded.store(FULL_SCALE, Relaxed);
     }
 
-    /// Loads the speed that the core, which is on, should have. Only for a caller that may reset
-    /// it. No module clock is gated during the load (sources.md, power).
+    /// Loads the wanted speed. The core must be on, and the caller must be allowed to reset it. No
+    /// module clock is gated during the load (sources.md, power).
     pub(crate) fn load_speed(&self) {
         if self.is_isolated() {
             return;
@@ -367,11 +367,10 @@ impl Hardware {
         }
     }
 
-    /// The rates of the core's and the shaders' clocks at the speed that it should have, in Hz. 0:
-    /// not known.
+    /// The rates of the core's and the shaders' clocks at the wanted speed, in Hz; 0: not known.
     pub(crate) fn frequencies(&self) -> (u32, u32) {
         let scaled = |rate: usize| {
-            // CAST: less than the rate, which a 32-bit machine's word holds, or less than 4 GHz.
+            // CAST: `min` limits it to 32 bits.
             (rate / FULL_SCALE as usize * self.speed() as usize).min(u32::MAX as usize) as u32
         };
         let (core, shader) = self.power.clocks.rates();
@@ -380,12 +379,12 @@ impl Hardware {
 
     /// Sets the rate of its clocks to `rate` Hz, one of its `points`. It may be busy or off.
     pub(crate) fn set_rate(&self, points: &Points, rate: usize) -> Result {
-        // Keeps it on during the change, if it is on.
+        // If the core is on, keeps it on during the change.
         let _kept_on = self.power.supply.if_on();
         points.set_rate(&self.dev, &self.power.clocks, rate)
     }
 
-    /// Durations of on and off since it was bound.
+    /// The time in each power state since it was bound.
     pub(crate) fn power_times(&self) -> PowerTimes {
         self.state.times.read()
     }
@@ -395,7 +394,7 @@ impl Hardware {
         self.power.clocks.rates().0
     }
 
-    /// Prints that hibernation is refused, as `bytes` of the pool would be lost.
+    /// Prints that hibernation is refused because `bytes` of the pool would be lost.
     pub(crate) fn tell_lost(&self, bytes: usize) {
         dev_err!(
             self.dev,
@@ -404,7 +403,7 @@ impl Hardware {
         );
     }
 
-    /// Whether a recovery cycles the power domain: its jobs do not matter then.
+    /// Whether a recovery cycles the power domain. Then the core goes off even with jobs.
     pub(crate) fn is_cycled(&self) -> bool {
         self.state.is_cycled.load(Relaxed)
     }
@@ -432,8 +431,8 @@ impl Hardware {
         self.tell_power("off");
     }
 
-    /// Switches the core on and resets it. Its power domain is on. `ENODEV`: the reset fails, or
-    /// the identity differs, which has been printed.
+    /// Switches the core on and resets it. Its power domain must be on. `ENODEV`: the reset failed,
+    /// or another identity was read and printed.
     pub(crate) fn switch_on(&self) -> Result {
         self.set_slow(false);
         self.note_suspended(false);
@@ -530,7 +529,7 @@ impl Hardware {
         self.state.went_off.store(false, Relaxed);
         let mut cycled = self.power.supply.cycle();
         if cycled == Err(EBUSY) && self.state.went_off.load(Relaxed) {
-            // It was already on again when its status was checked.
+            // The core went off, but was already on again when the kernel checked.
             cycled = Ok(());
         }
         self.state.is_cycled.store(false, Relaxed);
@@ -570,7 +569,7 @@ mod tests {
         assert_eq!(found(&all), (Some(0), Some(1)));
         assert_eq!(found(&[Some(c"core")]), (Some(0), None));
         assert_eq!(found(&[c"bus", c"core"].map(Some)), (Some(1), None));
-        // A name of the binding's is there: others are not guessed.
+        // One name is from the binding, so the order of the others does not count.
         assert_eq!(found(&[c"bus", c"gpu"].map(Some)), (None, None));
     }
 

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_nobodys() {
+    fn what_is_left_out_is_free_for_none() {
         let mut heap = Heap::new(4 * MIB, MIB).unwrap();
         heap.keep_owners().unwrap();
         heap.leave_out(4096).unwrap();

@@ -50,7 +50,7 @@ use kernel::{
 /// The requested or actual location of a surface (`gcePOOL`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pool {
-    /// The pool.
+    /// The pool of the module's parameters.
     System,
     /// Physically contiguous pages.
     Contiguous,
@@ -151,7 +151,7 @@ impl Backing {
             .map_err(|_| Error::OutOfMemory)
     }
 
-    /// Unmaps it from the caller at `user`; returns whether it is not mapped there now.
+    /// Unmaps it from the caller at `user`. Returns whether no mapping is left there.
     pub(crate) fn unmap(&self, user: usize) -> bool {
         if let Some(import) = self.imported() {
             return import.unmap(user);
@@ -191,7 +191,7 @@ pub(crate) struct Node {
     pub(super) memory: Arc<VideoMemory>,
     /// `None` only while being dropped.
     pub(super) place: Option<Place>,
-    /// Its only user, unless it is `shared`; see [`super::heap::Heap::is_left_by`].
+    /// Its maker, and only user unless `shared`; see [`super::heap::Heap::is_left_by`].
     pub(super) owner: u64,
     /// Other processes may have used it.
     pub(super) shared: Atomic<bool>,
@@ -209,7 +209,7 @@ pub(crate) enum View {
 }
 
 impl Node {
-    /// Marks it as used by other processes, permanently.
+    /// Notes that other processes may use it. Permanent.
     pub(crate) fn share(&self) {
         self.shared.store(true, Relaxed);
     }
@@ -228,7 +228,7 @@ impl Node {
         }
     }
 
-    /// GPU address of the first byte, for a process whose own tables, if any, map it at `view`.
+    /// GPU address of the first byte. `view`: where the process's own MMU tables, if any, map it.
     #[inline]
     pub(crate) fn address_at(&self, view: Option<u32>) -> u32 {
         match &self.place {
@@ -327,7 +327,7 @@ impl Node {
         }
     }
 
-    /// The word at byte `offset`. `None`: the node is not contiguous.
+    /// The word at byte `offset`. `None`: only contiguous nodes can be read.
     pub(super) fn read(&self, offset: usize) -> Option<u32> {
         match &self.place {
             Some(Place::Pool(span)) => {
@@ -353,7 +353,7 @@ impl Node {
         }
     }
 
-    /// Its mapping in the MMU tables of a process; `None`: all tables map it, or none.
+    /// Its mapping in the MMU tables of a process; `None`: all tables map it, or no table does.
     pub(crate) fn extent(&self) -> Option<Extent<'_>> {
         match &self.place {
             Some(Place::Pool(_)) if self.memory.is_pool_shared() => None,
@@ -378,7 +378,7 @@ impl Node {
         }
     }
 
-    /// Whether the processor, for the process, and the GPU may write it.
+    /// Whether both the CPU, on behalf of the process, and the GPU may write it.
     pub(crate) fn is_writeable(&self) -> bool {
         match &self.place {
             Some(Place::Wrapped(memory)) => memory.is_users() && memory.is_writeable(),
@@ -387,8 +387,8 @@ impl Node {
         }
     }
 
-    /// Writes the word at byte `offset`, which is inside and a multiple of 4, if the processor may
-    /// write the memory.
+    /// Writes the word at byte `offset`, a multiple of 4 inside the node. Does nothing if the CPU
+    /// may not write the memory.
     pub(crate) fn write(&self, offset: usize, word: u32) {
         match &self.place {
             Some(Place::Pool(span)) => {
@@ -446,7 +446,7 @@ impl Exportable for Node {
             Some(Place::Virtual(mapping)) => {
                 Some(dma_buf::Memory::Pages(mapping.backing().pages()))
             }
-            // Not its holder's to share.
+            // A process must not export memory that it does not own.
             Some(Place::Wrapped(_) | Place::Elsewhere(_)) | None => None,
         }
     }

@@ -2,12 +2,12 @@
 
 //! The tables of one process, for MMU version 2, and what they map.
 //!
-//! An [`AddressSpace`] is made with the process and maps what all tables map. A [`GpuView`] adds an
-//! object of the process while it lives; several views of an object share one mapping. Pages get
-//! their common address, the one in the other tables, if that is free here; else another address.
-//! The ring loads the tables with the process's jobs, and names only tables of living processes, or
-//! the device's. The process drops [`Space`] when it has no jobs; the tables are kept until every
-//! core has loaded others.
+//! An [`AddressSpace`] is made for a process. At first it maps only what all tables map. A
+//! [`GpuView`] maps an object of the process until the view is dropped; several views of an object
+//! share one mapping. Pages get the same address as in the other tables if that is free here, else
+//! another address. The ring loads the tables with the process's jobs. Its commands name only the
+//! tables of living processes, or the device's. The process drops [`Space`] when it has no jobs.
+//! The tables are kept until every core has loaded others.
 
 use super::{
     mapping::{
@@ -66,7 +66,7 @@ const RESERVED: usize = 32;
 
 /// The memory of an object that a process maps in its tables.
 pub(crate) enum Extent<'a> {
-    /// `bytes` of physical memory at GPU address `address`, below bit 31.
+    /// `bytes` of physical memory at GPU address `address`, which has bit 31 clear.
     Linear {
         address: u32,
         bytes: usize,
@@ -77,7 +77,7 @@ pub(crate) enum Extent<'a> {
 }
 
 impl Extent<'_> {
-    /// The first page at the address common to all tables, if it has one, and the number of pages.
+    /// The first page, if it has an address common to all tables, and the number of pages.
     fn pages(&self) -> (Option<usize>, usize) {
         match *self {
             Self::Linear { address, bytes, .. } => {
@@ -100,15 +100,15 @@ impl Extent<'_> {
 enum Key {
     /// The first page, at the address common to all tables.
     At(usize),
-    /// Pages at an address that these tables choose: the kernel address of their record.
+    /// Pages whose address these tables choose. The key is the kernel address of their record.
     Of(usize),
 }
 
 struct Views {
     first: usize,
     users: u32,
-    /// Number of views that begin, and of ended views of which a TLB may have translations. They
-    /// keep the addresses; a view that begins meanwhile gets the same ones.
+    /// Number of views that begin, and of ended views of which a TLB may have translations. While
+    /// it is not 0, the addresses stay reserved, and a view that begins gets the same ones.
     holds: u32,
 }
 
@@ -240,7 +240,7 @@ impl AddressSpace {
         }
     }
 
-    /// Adds a view of an object, and maps it if it is the first; returns the first page.
+    /// Adds a view of an object. The first view maps the object. Returns the first page.
     /// `OutOfResources`: no such room. `OutOfMemory`.
     fn begin(&self, extent: &Extent<'_>) -> Result<usize> {
         let (key, place) = (self.key(extent), extent.pages());
@@ -256,7 +256,7 @@ impl AddressSpace {
         begun.map(|()| first)
     }
 
-    /// Adds a view of an object whose addresses are held, in tables that are `made`.
+    /// Adds a view of an object whose addresses are held. `made`: the second-level tables for it.
     fn add(&self, places: &mut Places, extent: &Extent<'_>, made: Made) -> Result {
         let views = places.views.get_mut(&self.key(extent));
         let views = views.ok_or(Error::OutOfResources)?;

@@ -216,7 +216,7 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     }
 
     fn went_off(state: &mut RingState) {
-        state.gpu = state.gpu.behind_a_pause();
+        state.gpu = state.gpu.after_pause();
     }
 
     fn start_again(ring: &Arc<Ring<P>>) -> Result {

@@ -125,7 +125,7 @@ impl<F: FrontEnd> Engine<F> {
 
     /// Releases the core now if it is kept on for jobs that have ended. Not if a job is under way:
     /// each look at one counts.
-    pub(crate) fn let_go(&self) {
+    pub(crate) fn release_now(&self) {
         for _ in 0..DISMISSALS {
             let state = self.state.lock();
             if !state.is_checked || state.jobs.len() > 0 {

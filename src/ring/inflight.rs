@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bit_stands_for_all_before_it() {
+    fn a_bit_counts_for_all_before_it() {
         let mut flights = new();
         for i in 0..28 {
             assert!(flights.begin(10 * i, 10 * i + 8, ()).is_ok());

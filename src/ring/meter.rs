@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_behind_each_other_add_up() {
+    fn consecutive_jobs_add_up() {
         let mut meter = Meter::new();
         meter.begin(Stamp::at(100, 0));
         assert_eq!(meter.end(Stamp::at(150, 1)), 50);

@@ -271,7 +271,7 @@ impl Reclaimer {
     }
 
     /// The same, after these jobs.
-    pub(crate) fn retire_behind(self: &Arc<Self>, numbers: Numbers, item: ListArc<Retired>) {
+    pub(crate) fn retire_after(self: &Arc<Self>, numbers: Numbers, item: ListArc<Retired>) {
         self.retire_as(Some(&numbers), item);
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The state of an engine: its places, the jobs under way, and how these will leave the GPU.
+//! The state of an engine: its places, the jobs under way, and the GPU's state after them.
 //!
 //! Pure logic.
 
@@ -62,8 +62,8 @@ const NEVER_FLUSHED: u64 = u64::MAX;
 pub(super) enum Whereabouts {
     /// In the idle loop before all jobs, or in the words of the start: no job has begun.
     Before,
-    /// In the first words of the job of this age, or of the context that it loads. The front end
-    /// may only have fetched them while it stalls at the end of the job before.
+    /// In the first words of the job of this age, or of the context that it loads. Perhaps the
+    /// front end has only prefetched them, and still stalls at the end of the previous job.
     Entering(usize),
     /// In the job of this age, or in the context that it loads.
     In(usize),
@@ -73,19 +73,19 @@ pub(super) enum Whereabouts {
     Lost,
 }
 
-/// The most bytes that the front end has fetched and not executed: as many as it may fetch past the
-/// ring's end.
+/// The most bytes that the front end prefetches before it executes them. The ring's end has the
+/// same margin.
 const FETCHED_AHEAD: usize = PREFETCH_MARGIN;
 
-/// How the GPU will be when all jobs have ended.
+/// The GPU's state when all jobs have ended.
 pub(super) struct GpuState {
     /// The selected pipe; `None`: not known.
     pub(super) pipe: Option<Pipe>,
     /// The context whose states are loaded; `None`: not known, or none.
     pub(super) context: Option<Owner>,
-    /// Whose addresses it may hold.
+    /// Whose addresses and data its states may hold.
     pub(super) authors: Authors,
-    /// The change of the address space that its TLB is flushed past.
+    /// The newest change of the address space that a TLB flush has covered.
     pub(super) flushed: u64,
     /// The tables that its MMU uses; `None`: not known.
     pub(super) tables: Option<PageTables>,
@@ -100,10 +100,10 @@ impl GpuState {
                 .is_some_and(|author| uses.pipe_3d && self.authors.are_others(Pipe::Pipe3d, author))
     }
 
-    /// After a pause only the authors of data are known.
-    pub(super) fn behind_a_pause(&self) -> Self {
+    /// After the core was off, only the author of the 3D pipe's data is known.
+    pub(super) fn after_pause(&self) -> Self {
         Self {
-            authors: self.authors.behind_a_pause(),
+            authors: self.authors.after_pause(),
             ..Self::unknown()
         }
     }
@@ -128,7 +128,7 @@ pub(super) struct Place {
     pub(super) wait: usize,
     /// Offset of the WAIT that must become a LINK to it.
     pub(super) previous_wait: usize,
-    /// Its event id. A byte, as the place is copied.
+    /// Its event id. A byte, because the place is copied.
     pub(super) event: u8,
     /// The LINK to it leads to the [`TRAP`](super::TRAP).
     pub(super) is_spoiled: bool,
@@ -140,10 +140,10 @@ pub(crate) struct RingState {
     /// Offset of the WAIT at the ring's end.
     pub(super) wait: usize,
     pub(super) gpu: GpuState,
-    /// Offset of the WAIT where the front end rests if nothing is under way; it leads to the oldest
-    /// job.
+    /// Offset of the WAIT where the front end loops if nothing is under way. Its LINK leads to the
+    /// oldest job.
     pub(super) rest: usize,
-    /// The newest job that was seen to begin. Updated only while the begins are traced.
+    /// The newest job that was seen to begin. Updated only while traces record the begins.
     pub(super) begun: u64,
 }
 
@@ -167,13 +167,13 @@ pub(crate) struct State<F: FrontEnd> {
     pub(crate) is_filling: bool,
     /// No job gets a place: the core is being recovered, or switched off or on.
     pub(crate) is_paused: bool,
-    /// Jobs are under way, but none begins before the machine is awake and the core is on.
+    /// No job under way begins before the machine is awake and the core is on.
     pub(super) is_held: bool,
     /// The core is off: the front end does not run. Jobs wait.
     pub(crate) is_off: bool,
     /// The admin wants the core to be reset.
     pub(super) is_reset_asked: bool,
-    /// Until when, in jiffies, a core without progress is reset early.
+    /// The time in jiffies until which a core without progress is reset early.
     pub(super) hurry: Option<usize>,
     /// Counts the changes that submitters wait for.
     pub(super) moves: u64,
@@ -182,7 +182,7 @@ pub(crate) struct State<F: FrontEnd> {
     pub(crate) history: History,
     /// How long the core has been busy with jobs.
     pub(super) meter: Meter,
-    /// Emptied payloads for new jobs, up to the capacity.
+    /// Emptied payloads for new jobs. The vector never grows.
     pub(super) spares: KVVec<F::Payload>,
     /// Threads that wait for a change.
     pub(super) waiters: usize,
@@ -205,7 +205,7 @@ pub(crate) struct State<F: FrontEnd> {
 }
 
 impl<F: FrontEnd> State<F> {
-    /// A stopped engine that takes over `past`. Made in place, as it is large.
+    /// A stopped engine that continues from `past`. Made in place, because it is large.
     pub(super) fn init(
         spares: KVVec<F::Payload>,
         past: &Past,
@@ -238,7 +238,7 @@ impl<F: FrontEnd> State<F> {
         })
     }
 
-    /// The front end idles after a reset: opens the engine.
+    /// Opens the engine. The front end must idle after a reset.
     pub(crate) fn open(&mut self) {
         self.space = Space::new(F::BYTES, F::GAP);
         self.history.forget();
@@ -252,7 +252,7 @@ impl<F: FrontEnd> State<F> {
         !core::mem::replace(&mut self.is_checked, true)
     }
 
-    /// Whether a submitter is first in the line. If it does not come, it loses its turn.
+    /// Whether a submitter is first in the line. One that is missing for long loses its turn.
     pub(super) fn is_taken_soon(&mut self, now: usize) -> bool {
         if self.phase != Phase::Open {
             return false;
@@ -290,8 +290,8 @@ impl<F: FrontEnd> State<F> {
         self.phase == Phase::Open && !self.is_filling && !self.is_paused
     }
 
-    /// A place for a job of `bytes`, the next job's part included, if there is one with an event
-    /// id, it is the turn of `wish`, and no other place is being filled.
+    /// A place for a job of `bytes`, the next job's part included. `None`: no place or event id is
+    /// free, it is not the turn of `wish`, or another place is being filled.
     pub(crate) fn find(&mut self, bytes: usize, wish: &mut Wish<'_>) -> Option<usize> {
         let is_admitted = self.line.admits(wish, self.moves, self.place_waiters);
         match is_admitted && self.is_open() && self.jobs.has_room() {
@@ -330,7 +330,7 @@ impl<F: FrontEnd> State<F> {
         self.moves += 1;
     }
 
-    /// Takes the oldest job out, which has ended, and frees its place.
+    /// Takes out the oldest job, which has ended, and frees its place.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Slot<Job<F>>> {
         let done = self.jobs.pop()?;
@@ -339,7 +339,7 @@ impl<F: FrontEnd> State<F> {
         Some(done)
     }
 
-    /// The oldest job, on core `core`, was seen to end at `now`: charges its process for the time.
+    /// Charges the process of the oldest job, seen to end on core `core` at `now`, for its time.
     #[inline]
     pub(super) fn charge(&mut self, core: usize, now: Stamp) {
         if let Some((_, oldest)) = self.jobs.get(0) {
@@ -354,7 +354,7 @@ impl<F: FrontEnd> State<F> {
         }
     }
 
-    /// The actions of an ended job have run until `now`: charges that time to its process, not to
+    /// Charges the time that an ended job's actions took until `now` to the job's process, not to
     /// the next job, which may have begun.
     #[cold]
     #[inline(never)]
@@ -368,14 +368,14 @@ impl<F: FrontEnd> State<F> {
         }
     }
 
-    /// The number of the process whose job is the oldest; 0: the driver's, or no job.
+    /// The number of the oldest job's process; 0: a job of the driver, or no job.
     pub(super) fn oldest_process(&self) -> u64 {
         let oldest = self.jobs.get(0);
         oldest.map_or(0, |(_, slot)| slot.load.payload.process())
     }
 
-    /// Whether the oldest job, on core `core`, delays anything but its own process: another's job
-    /// or submitter, the machine's sleep, or the end of what its process had.
+    /// Whether the oldest job, on core `core`, delays anything but its own process: a job or
+    /// submitter of another process, system suspend, or the cleanup after its process has ended.
     pub(super) fn holds_up(&self, core: usize) -> bool {
         let Some((_, oldest)) = self.jobs.get(0) else {
             return false;
@@ -398,7 +398,7 @@ impl<F: FrontEnd> State<F> {
         (0..self.jobs.len()).rev().find_map(others)
     }
 
-    /// The same; without such a job, the number of the next job.
+    /// As [`Self::newest_of_others`], but the next job's number if there is no such job.
     pub(super) fn last_of_others(&self, own: u64) -> u64 {
         let next = self.completed + self.jobs.len() as u64 + 1;
         self.newest_of_others(own).unwrap_or(next)
@@ -423,7 +423,7 @@ impl<F: FrontEnd> State<F> {
 }
 
 impl<P: Payload> State<RingEnd<P>> {
-    /// The front end idles at the ring's start after a reset: opens the ring.
+    /// Opens the ring. The front end must idle at the ring's start after a reset.
     pub(super) fn start(&mut self) {
         self.front.wait = 0;
         self.front.rest = 0;
@@ -431,8 +431,8 @@ impl<P: Payload> State<RingEnd<P>> {
         self.open();
     }
 
-    /// The oldest job, if it begins now: it has not begun before and is not dropped, and the core
-    /// runs.
+    /// The oldest job's number, if it begins now: the core runs, and the job is not dropped and has
+    /// not begun before.
     pub(super) fn begins(&mut self) -> Option<u64> {
         let (_, oldest) = self.jobs.get(0)?;
         let number = oldest.number;
@@ -472,8 +472,8 @@ impl<P: Payload> State<RingEnd<P>> {
         }
     }
 
-    /// The first tables that the job of this age or a later one uses without loading them, because
-    /// an earlier job has; their process has not ended. `None`: there are none.
+    /// The tables that an earlier job has loaded and that a job from this age on needs. Their
+    /// process has not ended. `None`: no job needs any before a job loads its own.
     pub(super) fn tables_before(&self, age: usize) -> Option<PageTables> {
         for age in age..self.jobs.len() {
             let (_, slot) = self.jobs.get(age)?;
@@ -507,8 +507,8 @@ impl<P: Payload> State<RingEnd<P>> {
         })
     }
 
-    /// The newest place has been filled with its event alone: its job has changed nothing in the
-    /// GPU.
+    /// Notes that the newest place has only its event, without commands: its job changes nothing in
+    /// the GPU.
     pub(super) fn given_back(&mut self) {
         if let Some(job) = self.jobs.load_at(u64::MAX) {
             job.outcome = Outcome::NeverRun;
@@ -621,7 +621,7 @@ mod tests {
         assert!(state.pop().is_some());
         state.charge_actions(0, Stamp::at(90, 0), &1);
         assert_eq!(state.meter.end(Stamp::at(100, 0)), 10);
-        // None has begun.
+        // No next job has begun.
         assert!(state.pop().is_some());
         state.charge_actions(0, Stamp::at(120, 0), &2);
         assert_eq!(state.meter.load(None, Stamp::at(120, 0)).busy, 100);
@@ -652,7 +652,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_a_place_meanwhile() {
+    fn no_thread_gets_a_place_meanwhile() {
         let mut state = state();
         state.is_paused = true;
         assert!(state.find(BYTES, &mut Wish::new(None)).is_none());
@@ -732,7 +732,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ring_goes_on_behind_a_place_that_was_given_back() {
+    fn the_ring_goes_on_after_a_place_that_was_returned() {
         let mut state = state();
         reserve(&mut state, 1).unwrap();
         state.filled();

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which submitter gets the next place: start-time fair queuing.
+//! Which submitter gets the next place in the ring: start-time fair queuing.
 //!
-//! Pure logic. The jobs of a core run in the order of their places, so time is shared where places
-//! are given. A process has a [`Share`] of each core. Its next job starts, in virtual time, where
-//! its last one ended, but not in the past; until a job has ended, it is expected to take as long
-//! as the last ones. Submitters without a place wait in a [`Line`], sorted by that start. Only the
-//! first gets a place, however large: nothing smaller overtakes it. While a process has a core for
-//! itself, virtual time does not pass.
+//! Pure logic. A core runs jobs in the order of their places, so the driver shares the core's time
+//! when it gives out places. A process has a [`Share`] of each core. Its next job starts, in
+//! virtual time, where its last one ended, but not in the past. Until a job has ended, an average
+//! of earlier jobs counts as its time. Submitters without a place wait in a [`Line`], sorted by
+//! start. Only the first gets a place, however large: a smaller job never overtakes it. While a
+//! process has a core for itself, virtual time does not pass.
 //!
-//! A job with a place cannot be overtaken. So a process that shares the core has as many jobs with
-//! places as take a [`QUANTUM`], or one; alone it has fifty times that, or [`ALONE`]. Quick jobs
-//! are not limited by this.
+//! A job with a place cannot be overtaken. So a process that shares the core has places for jobs
+//! that take a [`QUANTUM`], or for one job. Alone it has places for [`ALONE_QUANTA`], or for
+//! [`ALONE`] jobs. Quick jobs do not reach these limits.
 //!
-//! As on a processor, the nice value of the submitting thread weighs the time: each step is a
+//! As in the CPU scheduler, the nice value of the submitting thread weighs the time: each step is a
 //! quarter more or less. The weights of cgroups do not count.
 //!
 //! The interrupt's thread runs the actions of ended jobs one after the other. So all jobs with
-//! places have [`MOST_ACTIONS`] together, or one job has more.
+//! places together have at most [`MOST_ACTIONS`], unless a single job has more.
 //!
-//! A job runs even if one of another process before it hangs. So only one *stranger* has places at
-//! a time: the next one may have to wait for the outcome of the first. A stranger is a process
-//! whose commands the GPU has never finished, or one on trial: it opened the device after a hang
-//! that is not forgiven yet. Strangers take turns: one has places for a [`QUANTUM`] while others
-//! wait.
+//! A job with a place runs even if a job of another process before it hangs. But after a hang the
+//! next *stranger* may have to wait, so only one stranger has places at a time. Here a stranger is
+//! a process whose commands the GPU has never finished, or one on trial: it opened the device after
+//! a hang that is not forgiven yet. Strangers take turns: one has places for a [`QUANTUM`] while
+//! others wait.
 //!
-//! All in a line but the first sleep until they are first: each place wakes one thread. A first
-//! submitter that does not come, perhaps for its low priority, loses its turn, which the hang check
-//! decides. The core was idle meanwhile, so its process pays for that time, and its other threads
-//! that wait join again.
+//! Each place wakes one thread: submitters in a line sleep until they are first. If the first does
+//! not take its place, perhaps because of its low priority, the hang check takes its turn away. The
+//! core was idle meanwhile, so the process of that submitter is charged for the time, and the
+//! process's other waiting threads join the line again.
 
 use super::Payload;
 use crate::{
@@ -56,25 +56,25 @@ use kernel::{
     time::msecs_to_jiffies, //
 };
 
-/// How much time of a shared core the jobs of one process with places may take, in milliseconds:
-/// the most that another process waits.
+/// How long the jobs with places of one process may take on a shared core, in milliseconds. Another
+/// process waits no longer for them, unless a single job takes longer.
 const QUANTUM: u32 = 20;
 
 /// How many quanta a process that is alone on its core may have, and how many jobs in any case.
 const ALONE_QUANTA: u32 = 50;
 const ALONE: u32 = 4;
 
-/// How long a core counts as shared after it was, in milliseconds: a process that submits one job
-/// at a time has none between two.
+/// How long a core that was shared still counts as shared, in milliseconds: a process that submits
+/// one job at a time has no job on the core in between.
 const SHARED: u32 = 1000;
 
 /// How far in the future a process may start, in quanta: enough to charge a job of ten seconds.
 const MOST_DEBT: u64 = 500;
 
-/// The most actions of all jobs with places: they delay another's event.
+/// The most actions of all jobs with places: the event of another process may wait for them.
 const MOST_ACTIONS: usize = MAX_RECORDS;
 
-/// How long the first in a line has to come after a change, in milliseconds.
+/// How long the first in a line may take to react to a change, in milliseconds.
 const PATIENCE: u32 = 20;
 
 /// The charge for a lost turn, in quanta: the patience, and the time until the hang check looks.
@@ -83,20 +83,20 @@ const LATE_QUANTA: u64 = 2;
 /// How many threads of a process that has lost its turn join again at once.
 const MOST_SENT_BACK: usize = 16;
 
-/// How many waiting strangers are searched for another job of the one with places.
+/// How many waiting strangers are searched for another thread of the stranger with places.
 const MOST_LOOKED_AT: usize = 16;
 
 /// The newest job counts for an eighth of the average, as a single one may have waited for the core
 /// to come on.
 const WEIGHT: u32 = 8;
 
-/// The average of times that was `average`, with another one.
+/// `average`, updated with another `time`.
 fn average_with(average: u32, time: u32) -> u32 {
     // Does not overflow: at most the larger of the two.
     average - average / WEIGHT + time / WEIGHT
 }
 
-/// A process's jobs and threads at a core, in one word, as each job reads it.
+/// A process's jobs and waiting threads at a core. One word, because each job reads it.
 #[derive(Clone, Copy)]
 struct Load(u32);
 
@@ -270,7 +270,7 @@ impl Share {
         }
     }
 
-    /// Its last job has kept the core for `taken` after its end.
+    /// The actions of its last job have taken `taken` after that job's end.
     pub(super) fn charge(&self, taken: u64) {
         self.correct(0, self.weigh(taken));
     }
@@ -347,7 +347,7 @@ pub(crate) struct Wish<'s> {
     pub(super) share: Option<&'s Share>,
     /// Its place in the line, if it waits.
     ticket: Option<Ticket>,
-    /// The expected time of its job, in virtual time, from when it waits or has its place; 0: its
+    /// The expected virtual time of its job. Set when it joins the line or gets its place; 0: its
     /// process was alone.
     cost: u64,
     is_alone: bool,
@@ -360,7 +360,7 @@ pub(crate) struct Wish<'s> {
 }
 
 impl<'s> Wish<'s> {
-    /// A job of the driver, or, without `shares`, of a process that is known.
+    /// A job of the driver or, with `share`, of a process that is known.
     pub(super) fn new(share: Option<&'s Share>) -> Self {
         Self {
             share,
@@ -405,7 +405,7 @@ impl<'s> Wish<'s> {
     }
 }
 
-/// The time of a line, which the core's next line takes over, as shares outlive it.
+/// The time of a line. The core's next line continues it, because shares outlive a line.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Epoch {
     now: u64,
@@ -417,18 +417,18 @@ pub(super) struct Line {
     waiting: RBTree<Ticket, Waiter>,
     /// Strangers, which wait for each other's jobs, too.
     strangers: RBTree<Ticket, Waiter>,
-    /// The first of all that nothing else holds up. Its thread was woken when it became that.
+    /// The ticket that may have the next place. Its thread was woken when it became the first.
     first: Option<Ticket>,
-    /// The number of moves when it last looked.
+    /// The number of moves when the first last looked.
     first_saw: u64,
-    /// Since when it is missed, in jiffies.
+    /// Since when the first is missed, in jiffies.
     missed: Option<usize>,
     tickets: u64,
     /// Virtual time: the latest start of a job with a place.
     now: u64,
     /// Average time of jobs, in virtual time.
     average: u32,
-    /// Jobs of processes with places, and their actions.
+    /// Number of processes' jobs with places, and of their actions.
     under_way: u32,
     actions: usize,
     /// The stranger with places.
@@ -558,7 +558,7 @@ impl Line {
         }
     }
 
-    /// Job `number` of any process or the driver has ended. `moves` is from before.
+    /// Job `number` of any process or the driver has ended. `moves` does not count this yet.
     pub(super) fn pass(&mut self, number: u64, moves: u64) {
         if self.stranger.is_some_and(|holder| holder.newest <= number) {
             self.stranger = None;
@@ -566,7 +566,7 @@ impl Line {
         }
     }
 
-    /// A job of `share` with this number of actions has ended, which was expected to take `cost`.
+    /// A job of `share` with this number of actions has ended. It was expected to take `cost`.
     #[inline]
     pub(super) fn ended(&mut self, share: &Share, cost: u64, taken: u64, actions: usize) {
         self.under_way = self.under_way.saturating_sub(1);
@@ -644,8 +644,8 @@ impl Line {
         self.first.is_some() && (self.first_saw != moves || self.under_way == 0)
     }
 
-    /// Called by the hang check: a first that is missed for [`PATIENCE`] loses its place and is
-    /// woken to join again; returns whether it has.
+    /// Called by the hang check. If the first is missed for [`PATIENCE`], it loses its turn, and
+    /// its thread is woken to join again. Returns whether it has lost its turn.
     pub(super) fn hurry(&mut self, moves: u64, now: usize) -> bool {
         if !self.is_missed(moves) {
             return false;
@@ -675,7 +675,7 @@ impl Line {
         }
     }
 
-    /// Claims time for the job of `wish`, of the calling thread and `share`; returns its start.
+    /// Claims time of `share` for the job of the calling thread's `wish`; returns the job's start.
     fn claim(&self, wish: &mut Wish<'_>, share: &Share) -> u64 {
         if wish.shares.is_some() {
             share.nice.store(sys::nice(), Relaxed);
@@ -699,7 +699,7 @@ impl Line {
         let Some(holder) = self.stranger else {
             return front(&self.strangers);
         };
-        // After its quantum only if its own comes first anyway.
+        // After its quantum the holder gets a place only if its ticket is at the front.
         let looked_at = match holder.is_within_quantum(sys::jiffies()) {
             true => MOST_LOOKED_AT,
             false => 1,
@@ -715,7 +715,7 @@ impl Line {
         next.into_iter().flatten().min()
     }
 
-    /// Whether the process of a ticket has lost its turn since.
+    /// Whether the process of `ticket` has lost a turn since the ticket was made.
     fn is_past(&self, ticket: Ticket) -> bool {
         let share = self.waiter(ticket).and_then(Waiter::share);
         share.is_some_and(|share| ticket.number < share.valid_from.load(Relaxed))

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_guilty_loses_what_it_has_queued_and_nobody_else_does() {
+    fn only_the_guilty_loses_its_queued_jobs() {
         let jobs = [
             loads(1),
             records(1),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn without_commands_nobody_is_guilty() {
+    fn without_commands_none_is_guilty() {
         // Jobs of the driver, or records: all that they wait for is done.
         for first in [records(0), records(1)] {
             let fates = judge(&[first, loads(1), records(1)], true);

@@ -4,9 +4,9 @@
 //!
 //! Pure logic, without imports: the software GPU's tests compare it with what that engine touches.
 //!
-//! The pixels of a rotated surface may lie anywhere within the width and height that states give
-//! it: all rows and columns up to these count, and the area must lie in them. Tiles count whole.
-//! Sources give two meanings to the stride of tiled surfaces; the one that reaches farther counts.
+//! The pixels of a rotated surface may lie anywhere within the width and height in its states. So
+//! all rows and columns up to these count, and the area must lie in them. Tiles count as a whole.
+//! The stride of tiled surfaces has two documented meanings: the one that reaches farther counts.
 //!
 //! Sources: the register database (state_2d.xml); sources.md, engines.
 
@@ -26,14 +26,14 @@ pub(crate) const RELATIVE: u32 = 1 << 6;
 const TILED: u32 = 1 << 7;
 const FROM_STREAM: u32 = 1 << 8;
 
-/// `DE_SRC_EX_CONFIG`: blocks of 64 x 64 pixels; layouts that no source describes.
+/// `DE_SRC_EX_CONFIG`: blocks of 64 x 64 pixels; undocumented layouts.
 const SUPERTILED: u32 = 1 << 3;
 const UNKNOWN_LAYOUTS: u32 = 1 << 8 | 1 << 0;
 
 /// How the pixels of a plane follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Row after row; of pairs both pixels count.
+    /// Row after row. Groups of pixels count as a whole.
     Rows,
     /// Tiles of 4 x 4 pixels.
     Tiles,
@@ -41,8 +41,8 @@ pub(crate) enum Order {
     Blocks,
 }
 
-/// Bytes of a pixel of a format in one plane, and the number of pixels in a group less 1. `None`:
-/// not known, or in several planes.
+/// For a format with one plane: the bytes of a pixel, and the number of pixels in a group, less 1.
+/// `None`: the format is not known, or has several planes.
 pub(crate) fn pixel(format: u32) -> Option<(u32, u32)> {
     Some(match format {
         0..=4 | 19 => (2, 0),
@@ -92,8 +92,8 @@ impl Rotation {
         !matches!(self.angle, 0 | 1 | 4)
     }
 
-    /// What `reach` makes of the columns and rows of memory for an area up to `right` and `bottom`:
-    /// the farther, if both rotations may count. `has_angle`: the engine has `DE_ROT_ANGLE`.
+    /// The `reach` of an area up to `right` and `bottom`, by its columns and rows in memory; the
+    /// farther one if both rotations may apply. `has_angle`: the engine has `DE_ROT_ANGLE`.
     pub(crate) fn farthest(
         self,
         has_angle: bool,
@@ -101,7 +101,7 @@ impl Rotation {
         reach: impl Fn((u32, u32)) -> Option<u32>,
     ) -> Option<u32> {
         let by_state = self.width & 1 << 16 != 0;
-        // PE 2.0 may ignore the other rotation: the farther of both counts.
+        // PE 2.0 may ignore the rotation by bit 16: the farther of both counts.
         let turned = match by_state {
             true => reach(self.turned(4, right, bottom)?)?,
             false => 0,
@@ -113,7 +113,7 @@ impl Rotation {
         }
     }
 
-    /// The last columns and rows in memory, exclusive, for rotation `angle`.
+    /// The ends (exclusive) of the columns and rows in memory, for rotation `angle`.
     fn turned(self, angle: u32, right: u32, bottom: u32) -> Option<(u32, u32)> {
         let (width, height) = (self.width & 0xFFFF, self.height & 0xFFFF);
         let in_width = |end: u32| (end <= width).then_some(width);
@@ -136,7 +136,7 @@ impl Rotation {
 pub(crate) struct Source {
     pub(crate) config: u32,
     pub(crate) ex_config: u32,
-    /// Of the planes: Y or all, U or both, V.
+    /// By plane: Y or all; U, or U and V; V.
     pub(crate) strides: [u32; 3],
     pub(crate) rotation: Rotation,
 }
@@ -161,7 +161,7 @@ pub(crate) fn planes(config: u32, is_pe20: bool) -> Option<usize> {
 }
 
 impl Source {
-    /// Whether sources describe the layout.
+    /// Whether the layout is documented.
     pub(crate) fn is_known(&self) -> bool {
         self.ex_config & UNKNOWN_LAYOUTS == 0
     }
@@ -179,7 +179,7 @@ impl Source {
         };
         let stride = self.strides.get(plane).copied()?;
         self.rotation.farthest(is_pe20, end, |(columns, rows)| {
-            // An even number of columns of chroma has the colors of both pixels.
+            // A plane of U and V has a byte of each for every two pixels.
             let (pixel, size) = match (format, plane) {
                 (MONOCHROME, _) => ((1, 0), (columns.div_ceil(8), rows)),
                 (YV12, 1..) => ((1, 0), (columns.div_ceil(2), rows.div_ceil(2))),
@@ -195,18 +195,18 @@ impl Source {
 }
 
 fn signed(value: u32) -> i32 {
-    // CAST: that is what it means.
+    // CAST: the low 16 bits are a signed number.
     i32::from(value as u16 as i16)
 }
 
 /// The columns and rows, exclusive, up to which a blit of a rectangle with these `corners` reads a
 /// source with its `origin` (`DE_SRC_ORIGIN`). A blit may be mirrored within the rectangle. `None`:
-/// it reads before the first of them.
+/// it reads before the source's first column or row.
 ///
-/// Corners are signed. A second one that is negative may also be one far away: then `limits` count,
-/// the end of the clipping window. `is_relative`: the origin counts from the target's coordinates,
-/// else from the rectangle's corner; with `None` the farther counts. `factors`:
-/// `DE_STRETCH_FACTOR`, 15.16; they may not count with a relative origin.
+/// Corners are signed. A negative second corner may also mean one far away: then the blit may reach
+/// `limits`, the end of the clipping window. `is_relative`: reading begins at the rectangle's own
+/// place plus `origin`, else at `origin`; `None`: not known, so the farther counts. `factors`:
+/// `DE_STRETCH_FACTOR`, 15.16. With a relative origin the engine may ignore them.
 pub(crate) fn read_end(
     corners: [u32; 2],
     limits: [u32; 2],

@@ -5,10 +5,10 @@
 //!
 //! Pure logic: the software GPU's tests compare it with the bytes that these engines access.
 //!
-//! [`Target`] notes the loads of one stream in their order, and judges each kick, a command that
-//! starts an engine, by them. The engine holds these values at the kick, regardless of other
-//! threads, processes, resets or pauses. A stream that kicks before it has loaded all of the states
-//! ([`Problem::Missing`]) is *lent* the others: the driver loads the process's last values
+//! [`Target`] records the loads of one stream in order. At each kick (a command that starts an
+//! engine) it checks the draw with these values. The engine holds the same values, regardless of
+//! other threads, processes, resets or pauses. States that a kick needs and the stream has not
+//! loaded ([`Problem::Missing`]) are *lent*: the driver loads the process's last values
 //! ([`load_of`]) before the stream. So a client's values survive another process's draws.
 //!
 //! Sources: the register database (state_2d.xml); sources.md, engines.
@@ -40,8 +40,8 @@ const fn bit(place: usize) -> Mask {
 }
 
 /// The states that bound a kick, in the order of [`Target::values`]: those of the 2D engine, then
-/// those of the resolve engine. A field of a state is one of its own, with a [`Field`] in the bits
-/// above those of word addresses.
+/// those of the resolve engine. Each of [`FIELDS`] counts as a state of its own: its entry has the
+/// field's number, plus 1, above the 16 bits of the word address.
 pub(crate) const STATES: [u32; 48] = [
     word(0x1228),
     word(0x122C),
@@ -166,15 +166,15 @@ const FETCH: u32 = 3;
 const FETCH_DEFAULT: u32 = 1;
 const FETCH_MASK: u32 = 1 << 3;
 
-/// The states of each of several sources: 4 of them in groups of 4, and 8 in groups of 8. The order
-/// of the groups is the same.
+/// The two sets of states for multi-source blits: first state, and number of sources. A group has
+/// one state for each source. Both sets have the same groups in the same order.
 const BLOCKS: [(u32, u32); 2] = [(word(0x12800), 4), (word(0x12A00), 8)];
 const GROUPS: u32 = 24;
 
 /// The first of these states (a word address).
 pub(crate) const BLOCKS_FIRST: u32 = BLOCKS[0].0;
 
-/// Number of states from the first to the last of them.
+/// Number of states from the first to the last of [`BLOCKS`].
 pub(crate) const BLOCKS_COUNT: usize = (BLOCKS[1].0 + 8 * GROUPS - BLOCKS_FIRST) as usize;
 
 /// Groups of [`BLOCKS`]: address, stride, rotation, configuration, origin; address and stride of the
@@ -200,8 +200,8 @@ struct Field {
     others: u32,
 }
 
-/// The rotation of the target and of the source, in `DE_ROT_ANGLE`; transparency, and what
-/// overrides that a source is used, in `DE_PE_TRANSPARENCY`.
+/// The rotation of the target and of the source, in `DE_ROT_ANGLE`; transparency, and the overrides
+/// of whether a draw uses its source or pattern, in `DE_PE_TRANSPARENCY`.
 const FIELDS: [Field; 4] = [
     Field {
         state: word(0x12BC),
@@ -233,7 +233,7 @@ const FIELDS: [Field; 4] = [
 const FIELD_PLACES: [usize; 4] = [ANGLE, SRC_ANGLE, TRANSPARENCY, OVERRIDES];
 
 impl Field {
-    /// As an entry of [`STATES`]: number `index` of [`FIELDS`].
+    /// Its entry in [`STATES`], as number `index` of [`FIELDS`].
     const fn id(&self, index: u32) -> u32 {
         (index + 1) << 16 | self.state
     }
@@ -248,8 +248,7 @@ const fn state_of(entry: u32) -> u32 {
 const FIRST: u32 = STATES[SRC_ADDRESS];
 const NEAR: usize = (STATES[STATES.len() - 1] - FIRST + 1) as usize;
 
-/// Values of [`PLACES`], which has for each state from [`FIRST`] on one of these or its index in
-/// [`STATES`].
+/// [`PLACES`] maps each state from [`FIRST`] on to its index in [`STATES`], or to one of these.
 const NONE: u8 = 0xFF;
 const PLANES: u8 = 0xFE;
 const FETCHES: u8 = 0xFD;
@@ -313,7 +312,7 @@ pub(crate) fn is_read(state: u32) -> bool {
         || tiler::is_read(state)
 }
 
-/// Whether `state`, which takes an address, is one of a surface whose bounds are known.
+/// Whether `state`, which takes an address, is that of a surface whose bounds are known.
 #[inline(always)]
 pub(crate) fn is_surface(state: u32) -> bool {
     place(state) != NONE || is_block(state)
@@ -343,19 +342,19 @@ fn place(state: u32) -> u8 {
     near.copied().unwrap_or(NONE)
 }
 
-/// Whether a stream has loaded a state of several sources.
+/// Whether a stream has loaded a state of [`BLOCKS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loads {
-    /// The process has never loaded any of that set.
+    /// The process has never loaded a state of the same set.
     Never,
-    /// Not this stream.
+    /// The process may have, but this stream has not.
     Before,
-    /// Last with this value; or the state has never had another.
+    /// The stream loaded this value last. Also for a layout that has always been 0.
     Here(u32),
 }
 
-/// For one of the states of several sources: the number of its set, and whether it is the layout of
-/// a source. Most clients never load that.
+/// The set of `state`, one of [`BLOCKS`], and whether `state` is the layout of a source. Most
+/// clients never load a layout.
 pub(crate) fn block_of(state: u32) -> (usize, bool) {
     let set = usize::from(state >= BLOCKS[1].0);
     let (first, most) = BLOCKS[set];
@@ -391,12 +390,12 @@ pub(crate) enum Problem {
     Beyond(u32, u32),
     /// The driver does not know how far the engine goes with this state and value.
     Unbounded(u32, u32),
-    /// The stream has not loaded all states of a unit, which it must load itself: the first of them.
+    /// The stream has not loaded states that cannot be lent: one of these, or their unit's first.
     Unloaded(u32),
 }
 
-/// Fails unless the byte at offset `last` from a surface is in the memory that its address, in a
-/// state, is in. `None`: too far.
+/// Fails unless the byte at offset `last` of a surface is in the same memory as its first byte,
+/// whose `address` is in `state`. `None`: too far.
 pub(crate) fn check_end(
     (state, address): (u32, u32),
     last: Option<u32>,
@@ -416,8 +415,8 @@ pub(crate) enum Load {
     Other,
     /// The value has been noted. The process's [`Loaded`](super::loaded::Loaded) must keep it.
     Noted,
-    /// The state is one of several sources. [`Loaded`](super::loaded::Loaded) must note that the
-    /// stream loads it.
+    /// The state is one of [`BLOCKS`]. [`Loaded`](super::loaded::Loaded) must note that the stream
+    /// loads it.
     Block,
     /// The load is valid and leaves the bounds unchanged.
     Masked,
@@ -454,7 +453,7 @@ pub(crate) struct Target {
     odd: Mask,
     /// Bit mask of the states that the stream loads with unknown effect: they cannot be lent.
     lost: Mask,
-    /// The 2D engine's whole clipping window is in the memory.
+    /// The 2D engine's whole clipping window is in the target's memory.
     is_roomy: bool,
     tiler: Tiler,
     engines: Engines,
@@ -537,7 +536,7 @@ impl Target {
         self.is_roomy &= place > ANGLE;
     }
 
-    /// Notes that the driver loads the `missing` states with their `value_of` before the stream.
+    /// Notes that the driver loads the `missing` states with values from `value_of` first.
     /// `false`: the stream itself loads one of them, with an unknown effect.
     pub(crate) fn lend(&mut self, missing: Mask, mut value_of: impl FnMut(u32) -> u32) -> bool {
         for (place, (to, state)) in self.values.iter_mut().zip(STATES).enumerate() {

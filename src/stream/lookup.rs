@@ -115,10 +115,10 @@ impl<'a> Lookup<'a> {
         else {
             return Some(value);
         };
-        let nobodys = scratch.of(state);
+        let placeholder = scratch.of(state);
         // A stream that is checked again already holds the scratch address.
-        if value == 0 || value == nobodys {
-            return Some(nobodys);
+        if value == 0 || value == placeholder {
+            return Some(placeholder);
         }
         let (_, address) = gpu_address(&scratch, state, value)?;
         self.range(own, common, address).map(|_| value)

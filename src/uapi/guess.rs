@@ -126,7 +126,7 @@ impl OpenedFile {
             // Not decimal: on ARM that divides 64 bits, which the kernel does not have.
             warn_client!(
                 ENVELOPES,
-                "an interface of {:#x} bytes in and {:#x} out behind an argument of {} ({:#x} and {:#x} if of {}): no generation of the interface has these",
+                "an interface of {:#x} bytes in and {:#x} out after an argument of {} ({:#x} and {:#x} if of {}): no generation of the interface has these",
                 argument.input_bytes,
                 argument.output_bytes,
                 block_bytes,

@@ -139,7 +139,7 @@ pub(crate) type Queue<P> = Engine<SingleEnd<P>>;
 /// A front end that is started once for each job.
 pub(crate) struct SingleEnd<P> {
     /// The scratch memory, and its physical address.
-    nobodys: DmaBuffer,
+    scratch_memory: DmaBuffer,
     scratch: u32,
     /// Physical address of the core's page table.
     table: u32,
@@ -156,13 +156,13 @@ impl<P: Payload> Queue<P> {
         reclaimer: Arc<Reclaimer>,
     ) -> Result<Arc<Self>, kernel::error::Error> {
         let memory = DmaBuffer::new(hardware.memory(), BYTES)?;
-        let nobodys = DmaBuffer::new(hardware.memory(), SCRATCH_BYTES)?;
+        let scratch_memory = DmaBuffer::new(hardware.memory(), SCRATCH_BYTES)?;
         // The DMA mask keeps it below 4 GiB.
         let address = u32::try_from(memory.dma_address())?;
-        let scratch = u32::try_from(nobodys.dma_address())?;
+        let scratch = u32::try_from(scratch_memory.dma_address())?;
         hardware.set_vector_table(table);
         let front = SingleEnd {
-            nobodys,
+            scratch_memory,
             scratch,
             table,
             payload: PhantomData,
@@ -172,7 +172,7 @@ impl<P: Payload> Queue<P> {
 
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.memory.size() + self.front.nobodys.size()
+        self.memory.size() + self.front.scratch_memory.size()
     }
 
     /// Physical address of the scratch memory.

@@ -285,7 +285,7 @@ impl Format {
                 cores: layout.read_registers.cores.word(u),
             },
             Command::WriteRegisterEx if layout.write_registers.bytes != 0 => {
-                let data = layout.write_registers.data.and_behind(u);
+                let data = layout.write_registers.data.words_from(u);
                 Request::WriteRegisters {
                     address: layout.write_registers.address.word(u),
                     cores: layout.write_registers.cores.word(u),

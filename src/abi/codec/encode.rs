@@ -411,15 +411,15 @@ impl Format {
         zero(u, fields.bytes);
         fields.process.put(u, process);
         fields.is_valid.put(u, is_valid);
-        let mut put = |amounts: [Field; 3], counts: [Field; 2], behind: u16, ledger: &Ledger| {
+        let mut put = |amounts: [Field; 3], counts: [Field; 2], distance: u16, ledger: &Ledger| {
             let Ledger {
                 bytes, max, total, ..
             } = *ledger;
             for (field, value) in amounts.into_iter().zip([bytes, max, total]) {
-                field.behind(behind).put_long(u, value);
+                field.plus(distance).put_long(u, value);
             }
             for (field, value) in counts.into_iter().zip([ledger.given, ledger.returned]) {
-                field.behind(behind).put(u, value);
+                field.plus(distance).put(u, value);
             }
         };
         put(

@@ -230,7 +230,7 @@ impl Format {
         };
         let mut text = Text([0; MAX_TEXT_WORDS]);
         if field.exists() {
-            let found = field.and_behind(self.union(words)).iter().take(count);
+            let found = field.words_from(self.union(words)).iter().take(count);
             text.0
                 .iter_mut()
                 .zip(found)

@@ -168,7 +168,7 @@ impl Format {
         let commands = if fields.command_buffer.exists() {
             Commands::Described(fields.command_buffer.user(u))
         } else {
-            let (buffer, next) = self.decode_location(fields.location.and_behind(u));
+            let (buffer, next) = self.decode_location(fields.location.words_from(u));
             Commands::Here(buffer, next)
         };
         Commit {

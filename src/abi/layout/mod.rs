@@ -157,11 +157,11 @@ impl Field {
 
     /// Element `index` of the array that starts with this field.
     pub(crate) fn nth(self, index: u16) -> Self {
-        self.behind(self.bytes() * index)
+        self.plus(self.bytes() * index)
     }
 
     /// The field `bytes` after it, if it exists.
-    pub(crate) fn behind(self, bytes: u16) -> Self {
+    pub(crate) fn plus(self, bytes: u16) -> Self {
         match self.exists() {
             true => Self(self.0 + (bytes << BYTES_BITS)),
             false => self,
@@ -189,7 +189,7 @@ impl Field {
     }
 
     /// The words from the field on.
-    pub(crate) fn and_behind(self, words: &[u32]) -> &[u32] {
+    pub(crate) fn words_from(self, words: &[u32]) -> &[u32] {
         words
             .get(usize::from(self.offset()) / 4..)
             .unwrap_or_default()

@@ -219,7 +219,7 @@ mod cases {
     }
 
     #[test]
-    fn nobody_overtakes_the_first_but_when_it_does_not_come() {
+    fn the_first_is_overtaken_only_if_it_does_not_come() {
         let mut line = empty_line();
         let shares = [Share::new(), Share::new()];
         let [mut first, mut second] = shares.each_ref().map(|share| Wish::new(Some(share)));

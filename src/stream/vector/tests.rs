@@ -268,9 +268,9 @@ mod cases {
             assert_eq!(with(&moved), Err(Fault::Extent(address)));
             assert!(with(&[used, (size, 63 << 16 | 16), (origin, 1 << 16)]).is_ok());
             // Scratch memory is small.
-            let nobodys = (address, SCRATCH);
-            assert!(with(&[used, nobodys, (size, 4 << 16 | 256)]).is_ok());
-            let over = [used, nobodys, (size, 5 << 16 | 256)];
+            let placeholder = (address, SCRATCH);
+            assert!(with(&[used, placeholder, (size, 4 << 16 | 256)]).is_ok());
+            let over = [used, placeholder, (size, 5 << 16 | 256)];
             assert_eq!(with(&over), Err(Fault::Extent(address)));
         }
         // Two semaphores at once.

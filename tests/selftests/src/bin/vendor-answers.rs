@@ -697,7 +697,7 @@ fn log_lines() -> Result<()> {
     })?;
     let file = OpenOptions::new().read(true).write(true).open(NODES[0])?;
     let size = [
-        "0x28 bytes in and 0x28 out behind an argument of 32",
+        "0x28 bytes in and 0x28 out after an argument of 32",
         "if of 16",
     ];
     logged(&mut log, &size, || {
