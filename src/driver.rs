@@ -2,6 +2,7 @@
 
 //! The platform driver: probe and unbind.
 
+use crate::sys::prelude::*;
 use crate::{
     abi::HardwareType,
     client::{
@@ -71,10 +72,7 @@ use kernel::{
     device::Core as CoreContext,
     dma::DmaMask,
     of,
-    page::PAGE_SIZE,
-    platform,
-    prelude::*,
-    sync::Arc, //
+    platform, //
 };
 
 /// Name of the driver, and of the device that parameters make.

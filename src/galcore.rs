@@ -70,6 +70,7 @@ mod memory;
 mod mmu;
 mod modes;
 mod params;
+mod prelude;
 mod ranges;
 mod ring;
 mod stream;

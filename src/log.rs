@@ -8,15 +8,8 @@ use crate::{
         Mode,
         Zone, //
     },
-    sys, //
-};
-use kernel::{
-    fmt,
     prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
-    }, //
+    sys, //
 };
 
 /// The most lines of one process in one window.

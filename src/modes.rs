@@ -5,17 +5,8 @@
 //! Submissions and allocations read it only while a static key is on: while `hang`, `dumpCmdBuf` or
 //! `memFail` is set.
 
-use crate::{
-    error::{
-        Error,
-        Result, //
-    },
-    sys, //
-};
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
-};
+use crate::prelude::*;
+use crate::sys;
 
 /// Something that can be on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

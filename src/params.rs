@@ -7,6 +7,7 @@
 //! later (a pool that wraps, a base that is not page aligned), are refused with a line that names
 //! the parameter.
 
+use crate::sys::prelude::*;
 use crate::{
     abi::{
         detect,
@@ -27,10 +28,7 @@ use crate::{
 };
 use kernel::{
     alloc::AllocError,
-    fmt,
-    io::PhysAddr,
-    page::PAGE_SIZE,
-    prelude::*, //
+    io::PhysAddr, //
 };
 
 /// Highest interrupt id of a GIC; other controllers have fewer.

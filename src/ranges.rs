@@ -8,17 +8,12 @@
 //! because it does not change when numbers are taken from the start. Only [`Ranges::reserve`]
 //! allocates nodes, which are kept: freeing a range needs no memory and cannot fail.
 
-use crate::{
-    error::Result,
-    sys::GFP_CLIENT, //
-};
+use crate::prelude::*;
+use crate::sys::GFP_CLIENT;
 use core::cell::Cell;
-use kernel::{
-    prelude::*,
-    rbtree::{
-        RBTree,
-        RBTreeNodeReservation, //
-    },
+use kernel::rbtree::{
+    RBTree,
+    RBTreeNodeReservation, //
 };
 
 /// The most tries of ranges that are long enough but may be misaligned; after them only ranges that

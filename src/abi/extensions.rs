@@ -14,10 +14,8 @@ use super::{
         Field, //
     },
 };
-use crate::{
-    error::Error,
-    sys, //
-};
+use crate::prelude::*;
+use crate::sys;
 
 /// Bytes of the largest structure.
 pub(crate) const MAX_EXTENSION_BYTES: usize = 96;

@@ -5,9 +5,9 @@
 use super::*;
 use crate::{
     limits::MAX_CORES,
+    prelude::*,
     sys::file::NewFile, //
 };
-use kernel::prelude::*;
 
 /// The reply to a command. Large parts are boxed, to keep it small.
 ///

@@ -27,7 +27,7 @@ use super::{
     NamedUserMemory,
     Record, //
 };
-use kernel::prelude::*;
+use crate::sys::prelude::*;
 
 pub(crate) use super::layout::vector::{
     CONTEXT_BYTES,

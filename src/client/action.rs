@@ -15,9 +15,9 @@ use super::{
     CLIENTS, //
 };
 use crate::{
-    error::Result,
     memory::Word,
     mmu::SpaceId,
+    prelude::*,
     ring::{
         Culprit,
         Named,
@@ -28,17 +28,13 @@ use crate::{
     },
     sys::fence::Fence, //
 };
-use kernel::{
-    list::ListArc,
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::list::ListArc;
 
 /// The largest list, in records, whose memory is kept for another job.
 const SPARE_ROOM: usize = 16;
 
 /// An action of an event. It runs in the interrupt's thread, takes constant time, and waits for
-/// nothing that a client can hold up. The tag is a word, as in [`Error`](crate::error::Error).
+/// nothing that a client can hold up. The tag is a word, as in [`Error`].
 #[repr(u32)]
 pub(crate) enum Action {
     /// Sets a user signal.

@@ -18,23 +18,19 @@ use crate::{
         NamedBuffer,
         Reply, //
     },
-    error::{
-        Error,
-        Result, //
-    },
     memory::{
         Backing,
         Buffer, //
     },
     mmu::Contents,
     modes,
+    prelude::*,
     stream::addresses::{
         Kind,
         Owner, //
     },
     sys::chrdev::OpenFile, //
 };
-use kernel::sync::Arc;
 
 /// A contiguous buffer in a process's table.
 pub(super) struct BufferEntry {

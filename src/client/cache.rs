@@ -8,20 +8,16 @@ use super::{
 };
 use crate::{
     abi::CacheRange,
-    error::{
-        Error,
-        Result, //
-    },
     memory::{
         Backing,
         View, //
     },
+    prelude::*,
     sys::{
         self,
         pages::Sync, //
     }, //
 };
-use kernel::prelude::*;
 
 /// Bytes that are maintained at once, which takes some milliseconds.
 const PIECE: usize = 4 << 20;

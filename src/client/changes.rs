@@ -23,6 +23,7 @@ use super::{
     tables::Tables,
     Process, //
 };
+use crate::sys::prelude::*;
 use crate::{
     memory::{
         Node,
@@ -31,23 +32,12 @@ use crate::{
     },
     sys, //
 };
-use kernel::{
-    list::{
-        impl_list_arc_safe,
-        impl_list_item,
-        List,
-        ListArc,
-        ListLinks, //
-    },
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Full,
-            Relaxed, //
-        },
-        Arc, //
-    },
+use kernel::list::{
+    impl_list_arc_safe,
+    impl_list_item,
+    List,
+    ListArc,
+    ListLinks, //
 };
 
 /// The most bytes that the interrupt's thread itself returns for a record.

@@ -35,10 +35,7 @@ use crate::{
         new_number,
         Owner, //
     },
-    error::{
-        Error,
-        Result, //
-    },
+    prelude::*,
     ring::{
         Checked,
         InContext,
@@ -52,7 +49,6 @@ use crate::{
     sys::user::UserWords, //
 };
 use kernel::{
-    prelude::*,
     transmute::AsBytes,
     uaccess::UserSlice, //
 };

@@ -20,6 +20,9 @@ use super::{
 };
 use crate::{
     error::Error,
+    sys::prelude::*, //
+};
+use crate::{
     limits::{
         MAX_PROCESSES,
         MAX_SPACES, //
@@ -38,19 +41,9 @@ use crate::{
 };
 use kernel::{
     mm::Mm,
-    prelude::*,
     rbtree::{
         RBTree,
         RBTreeNodeReservation, //
-    },
-    sync::{
-        aref::ARef,
-        atomic::Atomic,
-        new_mutex,
-        new_spinlock,
-        Arc,
-        Mutex,
-        SpinLock, //
     },
     task::Task, //
 };

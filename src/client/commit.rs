@@ -46,10 +46,6 @@ use crate::{
         Hold,
         Load, //
     },
-    error::{
-        Error,
-        Result, //
-    },
     limits::{
         MAX_LOCATIONS,
         MAX_SUB_COMMITS, //
@@ -61,6 +57,7 @@ use crate::{
         RateLimit, //
     },
     modes::Zone,
+    prelude::*,
     ring::{
         Checked,
         InContext,
@@ -105,11 +102,6 @@ use crate::{
     }, //
 };
 use core::cell::Cell;
-use kernel::{
-    fmt,
-    prelude::*,
-    sync::Arc, //
-};
 
 static REFUSALS: RateLimit = RateLimit::new();
 

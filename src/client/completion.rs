@@ -10,8 +10,8 @@
 //! `struct galcore_completion` of the C header.
 
 use crate::{
-    error::Result,
     limits::MAX_CORES,
+    prelude::*,
     ring::Outcome,
     sys::{
         self,
@@ -19,19 +19,6 @@ use crate::{
         pages::Pages,
         vma::Mappable, //
     }, //
-};
-use kernel::{
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        new_spinlock,
-        Arc,
-        SpinLock, //
-    },
 };
 
 /// Offset of the page in the file, above every address that names a buffer.

@@ -13,10 +13,6 @@ use crate::{
         Reply, //
     },
     context::Context,
-    error::{
-        Error,
-        Result, //
-    },
     limits::{
         MAX_CONTEXTS,
         MAX_CORES, //
@@ -26,6 +22,7 @@ use crate::{
         RateLimit, //
     },
     modes,
+    prelude::*,
     ring::{
         Waited,
         GPU_TIMEOUT, //
@@ -34,10 +31,6 @@ use crate::{
         self,
         trace::WaitFor, //
     }, //
-};
-use kernel::sync::{
-    atomic::Relaxed,
-    Arc, //
 };
 
 /// The unit of STALL's timeout, in milliseconds: the interval at which the vendor's STALL checks

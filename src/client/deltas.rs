@@ -23,12 +23,10 @@ use crate::{
         Record,
         PENDING, //
     },
+    prelude::*,
     sys::user::UserWords, //
 };
-use kernel::{
-    prelude::*,
-    uaccess::UserSlice, //
-};
+use kernel::uaccess::UserSlice;
 
 /// Records that are copied at a time.
 const RECORDS_AT_ONCE: usize = 64;

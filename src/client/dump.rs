@@ -6,6 +6,7 @@ use super::{
     tables::Tables,
     Process, //
 };
+use crate::sys::prelude::*;
 use crate::{
     addr::Range,
     memory::Object,
@@ -19,7 +20,6 @@ use crate::{
         Owner, //
     }, //
 };
-use kernel::prelude::*;
 
 /// Words that are looked up at once under the tables' lock.
 const STEP: usize = 1024;

@@ -15,6 +15,7 @@ use super::{
     Process, //
 };
 use crate::{
+    prelude::*,
     ring::{
         Kept,
         Numbers,
@@ -24,14 +25,7 @@ use crate::{
 };
 use kernel::{
     impl_has_work,
-    sync::{
-        atomic::Relaxed,
-        Arc, //
-    },
-    time::{
-        delay::fsleep,
-        Delta, //
-    },
+    time::delay::fsleep,
     workqueue::WorkItem, //
 };
 

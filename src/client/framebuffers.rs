@@ -9,16 +9,13 @@ use super::{
 };
 use crate::{
     addr::Range,
-    error::{
-        Error,
-        Result, //
-    },
     log::debug_client,
     memory::{
         gpu_address,
         Elsewhere,
         FramebufferUse, //
     },
+    prelude::*,
     stream::addresses::{
         Kind,
         Owner, //
@@ -31,10 +28,7 @@ use crate::{
         widen, //
     }, //
 };
-use kernel::{
-    io::PhysAddr,
-    sync::atomic::Relaxed, //
-};
+use kernel::io::PhysAddr;
 
 /// A stamp that forces a search: [`framebuffer::stamp`] never returns it twice.
 pub(super) const UNSEEN: usize = usize::MAX;

@@ -25,15 +25,12 @@ use crate::{
         Parts,
         Reply, //
     },
-    error::{
-        Error,
-        Result, //
-    },
     memory::{
         Node,
         Pool,
         UserMemory, //
     },
+    prelude::*,
     stream::addresses::Owner,
     sys::{
         chrdev::OpenFile,
@@ -43,10 +40,7 @@ use crate::{
         }, //
     }, //
 };
-use kernel::{
-    page::page_align,
-    sync::Arc, //
-};
+use kernel::page::page_align;
 
 /// `gcvVIDMEM_TYPE_GENERIC`, and the alignment of an object.
 const GENERIC: u32 = 0;

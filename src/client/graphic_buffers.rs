@@ -19,17 +19,13 @@ use crate::{
         Reply,
         GRAPHIC_BUFFER_NODES, //
     },
-    error::{
-        Error,
-        Result, //
-    },
     memory::Node,
+    prelude::*,
     sys::{
         dma_buf,
         holder, //
     }, //
 };
-use kernel::sync::Arc;
 
 /// A node and its name, by which others can import the node even after its maker has freed it.
 struct KeptNode {

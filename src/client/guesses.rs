@@ -12,19 +12,12 @@
 
 use super::users::Users;
 use crate::{
-    error::{
-        Error,
-        Result, //
-    },
     log::{
         warn_client,
         RateLimit, //
     },
+    prelude::*,
     sys, //
-};
-use kernel::sync::{
-    atomic::Relaxed,
-    Arc, //
 };
 
 /// The cost of a failed look-up, in nanoseconds: 200 ms.

@@ -27,17 +27,11 @@
 //!
 //! Pure logic, except for the lock (`galcore guilt`, a leaf).
 
+use crate::prelude::*;
 use crate::sys;
-use kernel::{
-    prelude::*,
-    sync::{
-        new_spinlock,
-        SpinLock, //
-    },
-    time::{
-        msecs_to_jiffies,
-        Jiffies, //
-    }, //
+use kernel::time::{
+    msecs_to_jiffies,
+    Jiffies, //
 };
 
 /// The wait after the second hang, in milliseconds; each further hang doubles it.

@@ -8,14 +8,8 @@
 //! numbers that are allocated elsewhere have a tree beside the slots. A table holds at most
 //! [`LIMIT`] objects.
 
-use crate::error::{
-    Error,
-    Result, //
-};
-use kernel::{
-    prelude::*,
-    rbtree::RBTree, //
-};
+use crate::prelude::*;
+use kernel::rbtree::RBTree;
 
 /// The most objects of one kind in one process.
 pub(crate) use crate::limits::MAX_HANDLES as LIMIT;

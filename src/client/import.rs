@@ -23,10 +23,6 @@ use crate::{
         Foreign,
         Reply, //
     },
-    error::{
-        Error,
-        Result, //
-    },
     limits::CACHE_LINE,
     memory::{
         Elsewhere,
@@ -34,14 +30,11 @@ use crate::{
         UserMemory,
         View, //
     },
+    prelude::*,
     sys::dma_buf::{
         Access,
         DmaBuf, //
     }, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// The memory that a request names. A descriptor is looked up once, because its file can change.

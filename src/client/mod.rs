@@ -78,10 +78,6 @@ use crate::{
         Request,
         Text, //
     },
-    error::{
-        Error,
-        Result, //
-    },
     gpu,
     hw::MmuVersion,
     limits::{
@@ -97,6 +93,7 @@ use crate::{
         AddressSpace,
         Space, //
     },
+    prelude::*,
     ring::{
         Hider,
         GPU_TIMEOUT, //
@@ -115,26 +112,12 @@ use completion::CompletionPage;
 use kernel::{
     mm::Mm,
     new_work,
-    prelude::*,
     sync::{
-        aref::ARef,
-        atomic::{
-            Acquire,
-            Atomic,
-            Relaxed, //
-        },
         lock::{
             mutex::MutexBackend,
             Guard, //
         },
-        new_condvar,
-        new_mutex,
-        new_spinlock,
-        Arc,
-        CondVar,
-        Mutex,
-        SetOnce,
-        SpinLock, //
+        SetOnce, //
     },
     task::Task,
     workqueue, //

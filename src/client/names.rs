@@ -24,24 +24,13 @@ use super::{
 };
 use crate::{
     abi::Reply,
-    error::{
-        Error,
-        Result, //
-    },
     memory::Node,
+    prelude::*,
     sys, //
 };
-use kernel::{
-    prelude::*,
-    rbtree::{
-        RBTree,
-        RBTreeNodeReservation, //
-    },
-    sync::{
-        new_mutex,
-        Arc,
-        Mutex, //
-    },
+use kernel::rbtree::{
+    RBTree,
+    RBTreeNodeReservation, //
 };
 
 /// The most attempts to find a free name, or to enter a node.

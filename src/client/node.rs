@@ -30,10 +30,6 @@ use crate::{
         Record,
         Reply, //
     },
-    error::{
-        Error,
-        Result, //
-    },
     memory::{
         granted,
         surface,
@@ -43,6 +39,7 @@ use crate::{
         View, //
     },
     modes,
+    prelude::*,
     stream::addresses::{
         Kind,
         Owner, //
@@ -51,11 +48,7 @@ use crate::{
 };
 use kernel::{
     list::ListArc,
-    prelude::KBox,
-    sync::{
-        atomic::Relaxed,
-        Arc, //
-    },
+    prelude::KBox, //
 };
 
 /// The life cycle of a node in a process's table.

@@ -17,20 +17,16 @@ use crate::{
         PowerWay,
         Reply, //
     },
-    error::{
-        Error,
-        Result, //
-    },
     limits::{
         FULL_SCALE,
         MAX_CORES, //
     },
+    prelude::*,
     sys::{
         power::KeptOn,
         work::by_worker, //
     }, //
 };
-use kernel::sync::atomic::Relaxed;
 
 impl Process {
     /// SET_POWER_MANAGEMENT_STATE. A core that is gone counts as off. Errors as

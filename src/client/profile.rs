@@ -25,19 +25,13 @@ use crate::{
         Reply,
         Text, //
     },
-    error::{
-        Error,
-        Result, //
-    },
     hw::Counting,
     limits::MAX_CORES,
     params::Profiler,
+    prelude::*,
     sys, //
 };
-use kernel::{
-    prelude::*,
-    uaccess::UserSlice, //
-};
+use kernel::uaccess::UserSlice;
 
 /// The sets of counters, each with a count that a read starts anew: the two parts, the 2D counters,
 /// and all counters at once.

@@ -6,17 +6,11 @@ use super::{
     Core,
     Process, //
 };
-use crate::{
-    abi::{
-        ProcessLedgers,
-        Reply, //
-    },
-    error::{
-        Error,
-        Result, //
-    }, //
+use crate::abi::{
+    ProcessLedgers,
+    Reply, //
 };
-use kernel::prelude::*;
+use crate::prelude::*;
 
 impl Process {
     /// QUERY_VIDEO_MEMORY.

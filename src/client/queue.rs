@@ -32,24 +32,17 @@ use crate::{
         Record,
         Reply, //
     },
-    error::{
-        Error,
-        Result, //
-    },
     limits::{
         MAX_RECORDS,
         MAX_TIMERS, //
     },
     log::debug_client,
     memory::Word,
+    prelude::*,
     sys::{
         self,
         user::UserWords, //
     }, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// An object that a resolved queue has claimed.

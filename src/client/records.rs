@@ -6,11 +6,11 @@ use super::{
     ledgers::Ledgers,
     Process, //
 };
+use crate::sys::prelude::*;
 use crate::sys::{
     self,
     CommandName, //
 };
-use kernel::prelude::*;
 
 /// An object of a process.
 #[derive(Clone, Copy)]

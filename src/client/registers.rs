@@ -15,16 +15,12 @@ use crate::{
         Text,
         EX_CORES, //
     },
-    error::{
-        Error,
-        Result, //
-    },
     hw::StateDump,
     log::RateLimit,
+    prelude::*,
     ring::Waited,
     sys, //
 };
-use kernel::prelude::*;
 
 /// Texts of DEBUG.
 static MESSAGES: RateLimit = RateLimit::new();

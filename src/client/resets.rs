@@ -19,10 +19,6 @@ use super::{
     usage::Usage, //
 };
 use crate::{
-    error::{
-        Error,
-        Result, //
-    },
     log::{
         warn_client,
         RateLimit, //
@@ -31,6 +27,7 @@ use crate::{
         self,
         Mode, //
     },
+    prelude::*,
     ring::{
         Culprit,
         Toll, //
@@ -41,16 +38,6 @@ use crate::{
     }, //
 };
 use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Full,
-            Relaxed, //
-        },
-        Arc, //
-    },
     task::Task,
     time::msecs_to_jiffies, //
 };

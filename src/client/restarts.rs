@@ -20,27 +20,10 @@ use super::{
     waits::waited,
     Process, //
 };
-use crate::{
-    error::{
-        Error,
-        Result, //
-    },
-    sys::{
-        self,
-        trace::WaitFor, //
-    }, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        new_mutex,
-        Mutex, //
-    },
-    time::Delta, //
+use crate::prelude::*;
+use crate::sys::{
+    self,
+    trace::WaitFor, //
 };
 
 /// The most interrupted calls that are kept of a process, and of all other processes that use its

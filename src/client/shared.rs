@@ -19,21 +19,8 @@ use super::{
     visible::Visible,
     Process, //
 };
-use crate::{
-    error::{
-        Error,
-        Result, //
-    },
-    memory::Node, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        new_mutex,
-        Arc,
-        Mutex, //
-    },
-};
+use crate::memory::Node;
+use crate::prelude::*;
 
 /// A node in the registry.
 struct Shared {

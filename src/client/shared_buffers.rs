@@ -22,24 +22,13 @@ use crate::{
         Reply,
         SharedBuffer, //
     },
-    error::{
-        Error,
-        Result, //
-    },
     limits::{
         MAX_SHARED_BUFFERS as LIMIT,
         MAX_SHARED_BUFFER_BYTES as MAX_BYTES, //
-    }, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        new_mutex,
-        Arc,
-        Mutex, //
     },
-    uaccess::UserSlice, //
+    prelude::*, //
 };
+use kernel::uaccess::UserSlice;
 
 struct Content {
     bytes: KVec<u8>,

@@ -12,21 +12,14 @@
 use super::Process;
 use crate::{
     abi::SharedInfo,
-    error::{
-        Error,
-        Result, //
-    },
     limits::{
         MAX_SHARED_INFOS,
         MAX_SHARED_INFO_BYTES, //
     },
+    prelude::*,
     sys, //
 };
-use kernel::{
-    prelude::*,
-    sync::Arc,
-    uaccess::UserSlice, //
-};
+use kernel::uaccess::UserSlice;
 
 /// Published data.
 pub(super) struct Info {

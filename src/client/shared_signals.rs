@@ -15,21 +15,8 @@ use super::{
     signals::SignalEntry,
     Process, //
 };
-use crate::{
-    error::{
-        Error,
-        Result, //
-    },
-    limits::MAX_HANDLES, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        new_mutex,
-        Arc,
-        Mutex, //
-    },
-};
+use crate::limits::MAX_HANDLES;
+use crate::prelude::*;
 
 /// The most signals of a process. All processes together have at most [`MAX_HANDLES`].
 const MAX_SIGNALS: usize = MAX_HANDLES / 8;

@@ -11,11 +11,8 @@ use super::usage::{
     Usage, //
 };
 use crate::{
-    error::{
-        Error,
-        Result, //
-    },
     limits::MAX_FENCES,
+    prelude::*,
     ring::Outcome,
     sys::{
         self,
@@ -25,15 +22,7 @@ use crate::{
 };
 use kernel::{
     bindings,
-    prelude::*,
-    sync::{
-        new_condvar,
-        new_spinlock,
-        Arc,
-        CondVar,
-        CondVarTimeoutResult,
-        SpinLock, //
-    },
+    sync::CondVarTimeoutResult,
     time::{
         msecs_to_jiffies,
         Jiffies, //

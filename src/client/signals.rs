@@ -13,13 +13,9 @@ use crate::{
         Reply,
         UserSignal, //
     },
-    error::{
-        Error,
-        Result, //
-    },
+    prelude::*,
     sys::trace::WaitFor, //
 };
-use kernel::sync::Arc;
 
 /// A signal in a process's table.
 pub(super) struct SignalEntry {

@@ -17,14 +17,11 @@ use crate::{
         default_pool,
         Format, //
     },
-    error::{
-        Error,
-        Result, //
-    },
     memory::{
         Node,
         View, //
     },
+    prelude::*,
     ring::{
         Waited,
         MAX_STREAM_WORDS, //
@@ -37,10 +34,6 @@ use crate::{
         }, //
     },
     wait, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// The longest wait for a fence of another driver, in milliseconds: as other drivers wait for ours.

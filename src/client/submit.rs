@@ -14,10 +14,7 @@ use super::{
 };
 use crate::{
     abi::Reply,
-    error::{
-        Error,
-        Result, //
-    },
+    prelude::*,
     ring::{
         Attempt,
         Engine,
@@ -27,13 +24,6 @@ use crate::{
         GPU_TIMEOUT, //
     },
     sys::trace::WaitFor, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::Relaxed,
-        Arc, //
-    },
 };
 
 /// A submitted job.

@@ -30,6 +30,7 @@ use crate::{
     limits::MAX_CORES,
     memory::Backing,
     mmu::AddressSpace,
+    prelude::*,
     stream::{
         addresses::AddressSet,
         loaded::{
@@ -38,10 +39,6 @@ use crate::{
         }, //
     },
     sys::power::KeptOn, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// The tables of a process.

@@ -5,13 +5,9 @@
 use super::Process;
 use crate::{
     abi::Reply,
-    error::{
-        Error,
-        Result, //
-    },
+    prelude::*,
     sys, //
 };
-use kernel::time::Delta;
 
 /// The times at which a timer was started and stopped, in nanoseconds.
 #[derive(Clone, Copy, Default)]

@@ -24,18 +24,11 @@ use crate::{
         CoreSelector,
         Reply, //
     },
-    error::Result,
+    prelude::*,
     stream::{
         checker,
         lookup::Addresses,
         words::Pipe, //
-    },
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::Relaxed,
-        Arc, //
     }, //
 };
 

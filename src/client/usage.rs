@@ -7,27 +7,17 @@ use super::{
     Process, //
 };
 use crate::{
-    error::{
-        Error,
-        Result, //
-    },
     limits::{
         MAX_CORES,
         MAX_PROCESS_FENCES, //
     },
     mmu::SpaceId,
+    prelude::*,
     ring::{
         Share,
         Shares, //
     },
     sys::clock, //
-};
-use kernel::sync::{
-    atomic::{
-        Atomic,
-        Relaxed, //
-    },
-    Arc, //
 };
 
 /// The usage of a process. Its jobs hold references.

@@ -6,11 +6,8 @@
 //! unmaps a view itself, its range stays until another view overlaps it, or its object ends. So
 //! callers compare a result with the object.
 
-use crate::error::Result;
-use kernel::{
-    prelude::*,
-    rbtree::RBTree, //
-};
+use crate::prelude::*;
+use kernel::rbtree::RBTree;
 
 /// The object of a view, by its handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,22 +18,15 @@ use crate::{
         Reply, //
     },
     addr::Range,
-    error::{
-        Error,
-        Result, //
-    },
     memory::{
         gpu_address,
         UserMemory, //
     },
+    prelude::*,
     stream::addresses::{
         Kind,
         Owner, //
     }, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 impl Process {

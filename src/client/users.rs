@@ -10,21 +10,10 @@
 //! Lock: `galcore users`, a leaf.
 
 use crate::sys;
-use kernel::{
-    prelude::*,
-    rbtree::{
-        RBTree,
-        RBTreeNodeReservation, //
-    },
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        new_mutex,
-        Arc,
-        Mutex, //
-    },
+use crate::sys::prelude::*;
+use kernel::rbtree::{
+    RBTree,
+    RBTreeNodeReservation, //
 };
 
 /// The most accounts of users without processes. One more removes the account that owes the least.

@@ -38,18 +38,13 @@ use crate::{
         Record,
         Reply, //
     },
-    error::{
-        Error,
-        Result, //
-    },
-    limits::{
-        MAX_VECTOR_BUFFERS, //
-    },
+    limits::MAX_VECTOR_BUFFERS,
     log::{
         warn_client,
         RateLimit, //
     },
     memory::Word,
+    prelude::*,
     ring::GPU_TIMEOUT,
     stream::{
         addresses::{
@@ -81,7 +76,6 @@ use crate::{
         SCRATCH_BYTES, //
     }, //
 };
-use kernel::{prelude::*, sync::Arc};
 
 static REFUSALS: RateLimit = RateLimit::new();
 

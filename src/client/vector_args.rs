@@ -14,26 +14,20 @@ use crate::{
         },
         Record, //
     },
-    error::{
-        Error,
-        Result, //
-    },
     limits::{
         MAX_RECORDS,
         MAX_TASKS,
         MAX_TASK_BYTES, //
     },
+    prelude::*,
     sys::{
         self,
         user::append_words, //
     }, //
 };
-use kernel::{
-    prelude::*,
-    uaccess::{
-        UserPtr,
-        UserSlice, //
-    }, //
+use kernel::uaccess::{
+    UserPtr,
+    UserSlice, //
 };
 
 /// Blocks of a task table: the front end, the tessellator, the drawing engine and the pixel engine.

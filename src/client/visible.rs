@@ -9,10 +9,6 @@
 
 use super::Process;
 use crate::{
-    error::{
-        Error,
-        Result, //
-    },
     memory::{
         Buffer,
         Node,
@@ -20,9 +16,10 @@ use crate::{
     },
     mmu::{
         Contents,
-        Extent, //
-        GpuView,
+        Extent,
+        GpuView, //
     },
+    prelude::*,
     ring::{
         Kept,
         Reclaimer,
@@ -31,10 +28,7 @@ use crate::{
     }, //
 };
 use core::ops::Deref;
-use kernel::{
-    list::ListArc,
-    sync::Arc, //
-};
+use kernel::list::ListArc;
 
 impl Kept for Node {
     fn bytes(&self) -> usize {

@@ -2,10 +2,8 @@
 
 //! Trace events of waits.
 
-use crate::{
-    error::Result,
-    sys::trace::WaitFor, //
-};
+use crate::prelude::*;
+use crate::sys::trace::WaitFor;
 
 /// Calls `wait`, which waits for `what` for at most `milliseconds` ([`u32::MAX`]: without limit),
 /// and traces it.

@@ -13,6 +13,7 @@ use super::{
     user_views::Viewed,
     Process, //
 };
+use crate::sys::prelude::*;
 use crate::{
     log::{
         warn_client,
@@ -38,10 +39,6 @@ use crate::{
             Pager, //
         }, //
     }, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// Accesses to the pool outside the process's nodes.

@@ -15,29 +15,26 @@ use super::{
     StateMap,
     AUTO_DISABLE, //
 };
-use crate::{
-    error::Result,
-    stream::{
-        bounds,
-        decode::{
-            loads,
-            FIXP, //
-        },
-        states::{
-            self,
-            mark,
-            members,
-            Sets, //
-        },
-        words::{
-            self,
-            state,
-            Caches,
-            Pipe, //
-        },
+use crate::prelude::*;
+use crate::stream::{
+    bounds,
+    decode::{
+        loads,
+        FIXP, //
+    },
+    states::{
+        self,
+        mark,
+        members,
+        Sets, //
+    },
+    words::{
+        self,
+        state,
+        Caches,
+        Pipe, //
     }, //
 };
-use kernel::prelude::*;
 
 /// States that can be kept, a multiple of 32.
 const LIMIT: usize = states::ADDRESSES_END;

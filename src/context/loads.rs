@@ -2,14 +2,11 @@
 
 //! Lists of `LOAD_STATE`s: consecutive states with one.
 
-use crate::{
-    error::Result,
-    stream::{
-        decode::FIXP,
-        words, //
-    }, //
+use crate::prelude::*;
+use crate::stream::{
+    decode::FIXP,
+    words, //
 };
-use kernel::prelude::*;
 
 /// A list that grows.
 pub(super) struct Loads {

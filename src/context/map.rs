@@ -16,14 +16,11 @@
 
 use super::loads::Loads;
 use crate::{
-    error::{
-        Error,
-        Result, //
-    },
     hw::{
         identity,
         Identity, //
     },
+    prelude::*,
     stream::{
         decode::FIXP,
         states::{
@@ -41,10 +38,6 @@ use crate::{
     }, //
 };
 use core::ops::Range;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
 
 /// What padding words hold.
 const PADDING: u32 = 0xDEAD_DEAD;

@@ -27,10 +27,6 @@ mod map;
 pub(crate) mod scrub;
 
 use crate::{
-    error::{
-        Error,
-        Result, //
-    },
     memory::{
         Buffer,
         VideoMemory, //
@@ -39,6 +35,7 @@ use crate::{
         AddressSpace,
         Contents, //
     },
+    prelude::*,
     stream::{
         loaded::Loaded,
         lookup::Lookup,
@@ -49,20 +46,6 @@ use crate::{
         }, //
     },
     sys::vma::Mappable, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        new_condvar,
-        new_mutex,
-        Arc,
-        CondVar,
-        Mutex, //
-    },
 };
 
 use map::Group;

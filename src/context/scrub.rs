@@ -22,34 +22,19 @@ use super::{
     loads::load,
     StateMap, //
 };
-use crate::{
-    error::{
-        Error,
-        Result, //
+use crate::prelude::*;
+use crate::stream::{
+    checker::Engines,
+    lookup::Scratch,
+    states::{
+        self,
+        States, //
     },
-    stream::{
-        checker::Engines,
-        lookup::Scratch,
-        states::{
-            self,
-            States, //
-        },
-        words::{
-            self,
-            state,
-            Caches,
-            Pipe, //
-        }, //
-    }, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc, //
+    words::{
+        self,
+        state,
+        Caches,
+        Pipe, //
     }, //
 };
 

@@ -28,14 +28,11 @@ use crate::{
         self,
         Mode, //
     },
+    prelude::*,
     ring::{
         Given,
         IDS, //
     }, //
-};
-use kernel::{
-    fmt,
-    prelude::*, //
 };
 
 /// Registers in one line of the log.

@@ -31,6 +31,7 @@
 //! `ring`: what the front ends were given: [`super::ring`].
 
 use super::ring;
+use crate::sys::prelude::*;
 use crate::{
     client::CLIENTS,
     sys::{
@@ -42,10 +43,6 @@ use crate::{
         },
         decimal::Decimal, //
     }, //
-};
-use kernel::{
-    fmt,
-    prelude::*, //
 };
 
 /// What there is.

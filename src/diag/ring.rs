@@ -19,12 +19,9 @@ use crate::{
         CLIENTS, //
     },
     limits::MAX_CORES,
+    prelude::*,
     ring::Given,
     sys::debugfs::Mark, //
-};
-use kernel::{
-    fmt,
-    prelude::*, //
 };
 
 /// Words in one record of the file.

@@ -11,6 +11,7 @@ use super::{
     Core,
     VectorCore, //
 };
+use crate::sys::prelude::*;
 use crate::{
     abi::HardwareType,
     hw::{
@@ -24,10 +25,6 @@ use crate::{
         Payload,
         Waited, //
     }, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// Evaluates `$do` with the core as `$core`, whatever its kind.

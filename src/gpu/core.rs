@@ -13,6 +13,7 @@ use super::{
     },
     device::Place, //
 };
+use crate::sys::prelude::*;
 use crate::{
     context::{
         scrub::Scrub,
@@ -43,7 +44,7 @@ use crate::{
             PhysicalStates,
             Scratch, //
         },
-        states::States,
+        states::States, //
     },
     sys::{
         self,
@@ -54,16 +55,7 @@ use crate::{
 use kernel::{
     device::Device,
     irq::ThreadedIrqReturn,
-    prelude::*,
-    sync::{
-        new_mutex,
-        Arc,
-        Mutex, //
-    },
-    time::{
-        delay::fsleep,
-        Delta, //
-    }, //
+    time::delay::fsleep, //
 };
 
 /// Number of events to test the interrupt with.

@@ -28,10 +28,6 @@ use crate::{
         HardwareType,
         IdentityWords, //
     },
-    error::{
-        Error,
-        Result, //
-    },
     limits::MAX_CORES,
     memory::VideoMemory,
     mmu::Vm,
@@ -39,6 +35,7 @@ use crate::{
         self,
         Parameters, //
     },
+    prelude::*,
     ring::{
         Past,
         Payload,
@@ -55,18 +52,7 @@ use crate::{
 };
 use kernel::{
     io::PhysAddr,
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed,
-            Release, //
-        },
-        new_mutex,
-        Arc,
-        Mutex,
-        SetOnce, //
-    }, //
+    sync::SetOnce, //
 };
 
 /// The kind of a place that no core has had.

@@ -5,6 +5,7 @@
 //! Lock: `galcore governed`, above the kernel's locks of clocks and regulators. A reader or writer
 //! of the file may wait for it, so its holder must not wait for these.
 
+use crate::sys::prelude::*;
 use crate::{
     hw::{
         Hardware,
@@ -12,15 +13,6 @@ use crate::{
         NAMED, //
     },
     sys::attribute::Text, //
-};
-use kernel::{
-    fmt,
-    prelude::*,
-    sync::{
-        new_mutex,
-        Arc,
-        Mutex, //
-    }, //
 };
 
 /// The names of operating points, the highest rate first. Fewer points have the last names.

@@ -20,10 +20,7 @@ use crate::{
         PowerState,
         PowerWay, //
     },
-    error::{
-        Error,
-        Result, //
-    },
+    prelude::*,
     ring::{
         Payload,
         Shares,

@@ -7,14 +7,11 @@ use super::any::{
     AnyCore, //
 };
 use crate::{
-    error::{
-        Error,
-        Result, //
-    },
     hw::{
         Hardware,
         RegisterDump, //
     },
+    prelude::*,
     ring::Payload,
     sys::work, //
 };

@@ -4,18 +4,12 @@
 //!
 //! Pure logic. Source: sources.md, several cores.
 
-use crate::{
-    abi::{
-        CoreSelector,
-        HardwareType,
-        Routing, //
-    },
-    error::{
-        Error,
-        Result, //
-    },
+use crate::abi::{
+    CoreSelector,
+    HardwareType,
+    Routing, //
 };
-use kernel::prelude::*;
+use crate::prelude::*;
 
 /// Generations with several cores of a type use the first core for a missing one with an index
 /// below this.

@@ -5,6 +5,7 @@
 //! Lock: `galcore core`, as for other cores.
 
 use super::device::Place;
+use crate::sys::prelude::*;
 use crate::{
     hw::Hardware,
     ring::{
@@ -17,16 +18,7 @@ use crate::{
 };
 use kernel::{
     device::Device,
-    prelude::*,
-    sync::{
-        new_mutex,
-        Arc,
-        Mutex, //
-    },
-    time::{
-        delay::fsleep,
-        Delta, //
-    }, //
+    time::delay::fsleep, //
 };
 
 /// Milliseconds that the first interrupt may take.

@@ -18,10 +18,8 @@ use super::{
     regs::*,
     Hardware, //
 };
-use kernel::{
-    io::Io,
-    prelude::*, //
-};
+use crate::sys::prelude::*;
+use kernel::io::Io;
 
 /// Byte offsets, the first and the last, of registers that all cores with a ring have.
 const READABLE: [(u32, u32); 9] = [

@@ -9,10 +9,8 @@ use super::{
     Hardware,
     PULSE_EATER, //
 };
-use kernel::{
-    io::Io,
-    prelude::*, //
-};
+use crate::prelude::*;
+use kernel::io::Io;
 
 /// `PM_MODULE_CONTROLS`: modules that are not gated.
 const PE: u32 = 1 << 2;

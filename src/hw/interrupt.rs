@@ -10,17 +10,10 @@ use super::{
     MmuVersion, //
 };
 use crate::abi::HardwareType;
-use kernel::{
-    io::{
-        register::Array,
-        Io, //
-    },
-    prelude::*,
-    sync::atomic::{
-        Full,
-        Relaxed,
-        Release, //
-    }, //
+use crate::prelude::*;
+use kernel::io::{
+    register::Array,
+    Io, //
 };
 
 /// Causes of MMU version 2's exceptions, by code less 1.

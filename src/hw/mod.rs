@@ -18,6 +18,7 @@ mod regs;
 mod times;
 pub(crate) mod vector;
 
+use crate::sys::prelude::*;
 use crate::{
     abi::{
         row::Row,
@@ -38,19 +39,7 @@ use crate::{
 use kernel::{
     device,
     io::Io,
-    prelude::*,
-    sync::{
-        aref::ARef,
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc, //
-    },
-    time::{
-        delay::fsleep,
-        Delta, //
-    }, //
+    time::delay::fsleep, //
 };
 use regs::*;
 

@@ -4,10 +4,10 @@
 //! voltage.
 
 use super::power::Clocks;
+use crate::sys::prelude::*;
 use kernel::{
     clk::Hertz,
-    device::Device,
-    prelude::*, //
+    device::Device, //
 };
 
 /// The number of operating points, the highest, that have names in NXP's driver.
@@ -17,11 +17,11 @@ pub(crate) const NAMED: usize = 3;
 mod table {
     //! The kernel's OPP table.
 
+    use crate::sys::prelude::*;
     use kernel::{
         clk::Hertz,
         device::Device,
         opp,
-        prelude::*,
         str::CString, //
     };
 
@@ -82,11 +82,11 @@ mod table {
 mod table {
     //! A kernel without OPP tables.
 
+    use crate::sys::prelude::*;
     use core::convert::Infallible;
     use kernel::{
         clk::Hertz,
-        device::Device,
-        prelude::*, //
+        device::Device, //
     };
 
     /// Never exists.

@@ -19,6 +19,7 @@ use super::{
     },
     Hardware, //
 };
+use crate::sys::prelude::*;
 use crate::{
     limits::FULL_SCALE,
     sys::{
@@ -30,16 +31,7 @@ use crate::{
 };
 use kernel::{
     device::Device,
-    io::Io,
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Full,
-            Relaxed, //
-        },
-        Arc, //
-    },
+    io::Io, //
 };
 
 /// Names of a node's clocks, in the order of the kernel's binding. Each may be absent: old device

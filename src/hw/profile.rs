@@ -20,17 +20,8 @@ use crate::abi::{
     Cells,
     Counter, //
 };
-use kernel::{
-    io::Io,
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc, //
-    },
-};
+use crate::sys::prelude::*;
+use kernel::io::Io;
 
 /// Models whose `HI_PROFILE_TOTAL_CYCLES` counts idle cycles.
 const IDLE_IN_PLACE_OF_TOTAL: [u32; 3] = [0x880, 0x2000, 0x2100];

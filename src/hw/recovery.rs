@@ -9,17 +9,10 @@ use super::{
     Hardware,
     Identity, //
 };
+use crate::sys::prelude::*;
 use kernel::{
     io::Io,
-    prelude::*,
-    sync::atomic::{
-        Full,
-        Relaxed, //
-    },
-    time::{
-        delay::fsleep,
-        Delta, //
-    }, //
+    time::delay::fsleep, //
 };
 
 /// `FE_DMA_DEBUG_STATE`: the front end decodes a command.

@@ -3,14 +3,7 @@
 //! Durations of a core's power states.
 
 use crate::sys;
-use kernel::{
-    prelude::*,
-    sync::{
-        new_spinlock,
-        Arc,
-        SpinLock, //
-    }, //
-};
+use crate::sys::prelude::*;
 
 /// A core's power state, in the vendor's words.
 #[derive(Clone, Copy)]

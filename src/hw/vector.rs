@@ -9,13 +9,10 @@ use super::{
     Hardware,
     Progress, //
 };
+use crate::prelude::*;
 use kernel::{
     io::Io,
-    prelude::*,
-    time::{
-        delay::fsleep,
-        Delta, //
-    }, //
+    time::delay::fsleep, //
 };
 
 /// Interrupt of the front end's END.

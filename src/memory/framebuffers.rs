@@ -7,6 +7,7 @@
 //! This file maps the framebuffer for the GPU, once for all processes.
 
 use super::gpu_address;
+use crate::sys::prelude::*;
 use crate::{
     addr::Range,
     log::{
@@ -22,14 +23,7 @@ use crate::{
         widen, //
     }, //
 };
-use kernel::{
-    new_mutex,
-    prelude::*,
-    sync::{
-        Arc,
-        Mutex, //
-    }, //
-};
+use kernel::new_mutex;
 
 /// The most framebuffers that are logged, each once.
 const MOST_LOGGED: usize = 8;

@@ -7,17 +7,8 @@
 //! in different memory banks. Allocating and freeing take logarithmic time in the number of free
 //! pieces. Source: sources.md, video memory.
 
-use crate::{
-    error::{
-        Error,
-        Result, //
-    },
-    ranges::Ranges, //
-};
-use kernel::{
-    page::PAGE_SIZE,
-    prelude::*, //
-};
+use crate::prelude::*;
+use crate::ranges::Ranges;
 
 /// The most banks; memory past the last one is not used.
 const MAX_BANKS: usize = 8;

@@ -7,25 +7,11 @@
 use super::Node;
 use crate::{
     abi::NodeMetadata,
-    error::{
-        Error,
-        Result, //
-    },
     limits::MAX_CORES,
+    prelude::*,
     sys, //
 };
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Full,
-            Relaxed, //
-        },
-        Arc,
-        SetOnce, //
-    }, //
-};
+use kernel::sync::SetOnce;
 
 /// How often a caller yields to another one that is just allocating the values.
 const ROUNDS: u32 = 100;

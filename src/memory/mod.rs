@@ -17,10 +17,6 @@ mod taking;
 mod userptr;
 
 use crate::{
-    error::{
-        Error,
-        Result, //
-    },
     hw::Identity,
     log::{
         warn_client,
@@ -41,6 +37,7 @@ use crate::{
         Parameters,
         LINEAR_WINDOW, //
     },
+    prelude::*,
     sys::{
         self,
         dma::{
@@ -67,15 +64,7 @@ use heap::{
 };
 use kernel::{
     device,
-    page::{
-        page_align,
-        PAGE_SIZE, //
-    },
-    prelude::*,
-    sync::{
-        atomic::Atomic,
-        Arc, //
-    }, //
+    page::page_align, //
 };
 use metadata::Metadata;
 use node::Place;

@@ -14,16 +14,13 @@ use super::{
     VideoMemory, //
 };
 use crate::{
-    error::{
-        Error,
-        Result, //
-    },
     mmu::{
         Contents,
         Extent,
         Mapping,
         Paged, //
     },
+    prelude::*,
     sys::{
         self,
         chrdev::OpenFile,
@@ -35,17 +32,7 @@ use crate::{
         vma::NewArea, //
     }, //
 };
-use kernel::{
-    page::PAGE_SIZE,
-    prelude::EINVAL,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc, //
-    },
-};
+use kernel::prelude::EINVAL;
 
 /// The requested or actual location of a surface (`gcePOOL`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

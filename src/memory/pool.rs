@@ -12,14 +12,11 @@ use super::{
     }, //
 };
 use crate::{
-    error::{
-        Error,
-        Result, //
-    },
     params::{
         Parameters,
         PoolSource, //
     },
+    prelude::*,
     sys::{
         self,
         dma::{
@@ -33,15 +30,7 @@ use crate::{
         }, //
     }, //
 };
-use kernel::{
-    device::Device,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::{
-        new_mutex,
-        Mutex, //
-    }, //
-};
+use kernel::device::Device;
 
 pub(super) enum PoolMemory {
     Reserved(Reserved),

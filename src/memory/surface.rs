@@ -5,13 +5,8 @@
 //!
 //! Pure logic. Source: sources.md, video memory; `gceSURF_FORMAT` of the vendor's v2 headers.
 
-use crate::{
-    abi::Surface,
-    error::{
-        Error,
-        Result, //
-    },
-};
+use crate::abi::Surface;
+use crate::prelude::*;
 
 /// Alignment of a surface's address, in bytes.
 pub(crate) const ALIGNMENT: u32 = 64;

@@ -6,18 +6,11 @@
 //! them up, and refuses those that would not leave the machine its reserve.
 
 use crate::{
-    error::{
-        Error,
-        Result, //
-    },
     limits,
+    prelude::*,
     sys, //
 };
 use ::core::cell::Cell;
-use kernel::sync::atomic::{
-    Atomic,
-    Full, //
-};
 
 /// The kind of allocation.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -7,11 +7,8 @@ use crate::{
         Extent,
         Mapping, //
     },
+    prelude::*,
     sys::pages::Sync, //
-};
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
 };
 
 /// A piece of user memory or a dma-buf, mapped for the GPU.

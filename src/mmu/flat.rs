@@ -21,10 +21,7 @@ use crate::sys::dma::{
     self,
     DmaBuffer, //
 };
-use kernel::{
-    page::PAGE_SIZE,
-    prelude::*, //
-};
+use crate::sys::prelude::*;
 
 /// Bytes of scratch memory for states that hold physical addresses, from which engines walk
 /// upwards. Unused entries lead to its first page.

@@ -9,11 +9,9 @@ use super::{
     Vm,
     PAGE_BITS, //
 };
+use crate::prelude::*;
 use crate::sys::trace;
-use kernel::{
-    list::ListArc,
-    sync::Arc, //
-};
+use kernel::list::ListArc;
 
 struct Mapped {
     vm: Arc<Vm>,

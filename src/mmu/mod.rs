@@ -50,12 +50,9 @@ mod two_level;
 
 use crate::{
     addr::Range,
-    error::{
-        Error,
-        Result, //
-    },
     hw::MmuVersion,
     limits::MAX_CORES,
+    prelude::*,
     ranges::Ranges,
     sys::{
         self,
@@ -76,29 +73,14 @@ use kernel::{
     impl_has_work,
     list::ListArc,
     new_work,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Relaxed,
-            Release, //
-        },
-        lock::{
-            mutex::MutexBackend,
-            Guard, //
-        },
-        new_condvar,
-        new_mutex,
-        Arc,
-        CondVar,
-        Mutex, //
+    sync::lock::{
+        mutex::MutexBackend,
+        Guard, //
     },
     workqueue::{
         Work,
         WorkItem, //
-    },
+    }, //
 };
 use space::Given;
 use stale::{

@@ -2,6 +2,7 @@
 
 //! Scattered pages that the MMU maps, or will map.
 
+use crate::prelude::*;
 use crate::sys::{
     self,
     pages::{
@@ -10,16 +11,7 @@ use crate::sys::{
     },
     vma::Mappable, //
 };
-use kernel::{
-    dma::DmaAddress,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc, //
-    }, //
-};
+use kernel::dma::DmaAddress;
 
 /// Bytes of live objects of one kind.
 #[derive(Clone)]

@@ -31,34 +31,18 @@ use super::{
     FIRST_PAGE,
     PAGE_BITS, //
 };
-use crate::{
-    error::{
-        Error,
-        Result, //
-    },
-    sys::{
-        self,
-        trace,
-        GFP_CLIENT, //
-    }, //
+use crate::prelude::*;
+use crate::sys::{
+    self,
+    trace,
+    GFP_CLIENT, //
 };
 use kernel::{
     list::ListArc,
-    page::PAGE_SIZE,
-    prelude::*,
     rbtree::{
         RBTree,
         RBTreeNodeReservation, //
-    },
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        new_mutex,
-        Arc,
-        Mutex, //
-    },
+    }, //
 };
 
 /// Entries of the page table array that are reserved for the administrator's processes.

@@ -7,19 +7,13 @@
 //! after change N was made has been flushed *past* N. A mapping whose end was change N is free when
 //! every TLB of its address space has been flushed past N: [`flushed_by_all`].
 
-use kernel::{
-    list::{
-        impl_list_arc_safe,
-        impl_list_item,
-        List,
-        ListArc,
-        ListLinks, //
-    },
-    prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
-    }, //
+use crate::sys::prelude::*;
+use kernel::list::{
+    impl_list_arc_safe,
+    impl_list_item,
+    List,
+    ListArc,
+    ListLinks, //
 };
 
 /// The change that a TLB which holds no translations has been flushed past: its core is off.

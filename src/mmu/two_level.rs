@@ -23,22 +23,12 @@ use crate::sys::dma::{
     self,
     DmaBuffer, //
 };
+use crate::sys::prelude::*;
 use core::ops::Range;
 use kernel::{
     dma::DmaAddress,
-    page::{
-        page_align,
-        PAGE_SIZE, //
-    },
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc,
-        SetOnce, //
-    },
+    page::page_align,
+    sync::SetOnce, //
 };
 
 const FIRST_ENTRIES: usize = 1024;

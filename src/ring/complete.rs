@@ -23,10 +23,7 @@ use super::{
     GPU_TIMEOUT, //
 };
 use crate::{
-    error::{
-        Error,
-        Result, //
-    },
+    prelude::*,
     sys::clock::Stamp,
     wait::{
         self,
@@ -39,8 +36,6 @@ use kernel::{
             spinlock::SpinLockBackend,
             Guard, //
         },
-        Arc,
-        CondVar,
         CondVarTimeoutResult, //
     },
     time::{

@@ -33,6 +33,7 @@ use super::{
     USABLE_BYTES,
     WAIT_LINK_BYTES, //
 };
+use crate::sys::prelude::*;
 use crate::{
     addr::Range,
     context::{
@@ -64,16 +65,7 @@ use kernel::{
         GFP_NOWAIT,
         __GFP_NOWARN, //
     },
-    fmt,
     impl_has_work,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::{
-        atomic::Relaxed,
-        new_mutex,
-        Arc,
-        Mutex, //
-    },
     time::msecs_to_jiffies,
     workqueue::{
         RawWorkItem,

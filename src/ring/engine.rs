@@ -33,6 +33,7 @@ use super::{
     turns::Epoch,
     verdict::Fate, //
 };
+use crate::sys::prelude::*;
 use crate::{
     hw::{
         Hardware,
@@ -48,20 +49,6 @@ use kernel::{
     list::ListArc,
     new_delayed_work,
     new_work,
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        new_condvar,
-        new_mutex,
-        new_spinlock,
-        Arc,
-        CondVar,
-        Mutex,
-        SpinLock, //
-    },
     workqueue::{
         DelayedWork,
         Work, //

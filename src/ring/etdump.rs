@@ -8,7 +8,7 @@
 //! little endian. Tools stop at the type END and have no names for unknown types: so our own types
 //! come after END.
 
-use kernel::prelude::*;
+use crate::prelude::*;
 
 const HEADER_BYTES: usize = 32;
 

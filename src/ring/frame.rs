@@ -10,6 +10,7 @@
 //! memory.
 
 use super::state::GpuState;
+use crate::sys::prelude::*;
 use crate::{
     context::{
         scrub::{
@@ -34,7 +35,6 @@ use crate::{
         }, //
     }, //
 };
-use kernel::sync::Arc;
 
 /// A client's checked words.
 #[derive(Clone, Copy)]
@@ -318,7 +318,6 @@ mod tests {
         hw::MmuVersion,
         stream::checker::Engines, //
     };
-    use kernel::prelude::*;
 
     const BOTH: Caches = Caches::new(true, true, true, MmuVersion::V1);
 

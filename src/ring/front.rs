@@ -32,6 +32,7 @@ use super::{
     USABLE_BYTES,
     WAIT_LINK_BYTES, //
 };
+use crate::sys::prelude::*;
 use crate::{
     context::scrub::{
         Lists,
@@ -54,20 +55,7 @@ use crate::{
     sys,
     wait, //
 };
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Full,
-            Relaxed, //
-        },
-        Arc, //
-    },
-    time::{
-        delay::fsleep,
-        Delta, //
-    }, //
-};
+use kernel::time::delay::fsleep;
 
 /// The most checks whether the front end has stopped at an END, and the time between them, in
 /// microseconds.

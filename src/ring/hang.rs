@@ -34,17 +34,16 @@ use crate::{
         self,
         Mode, //
     },
+    prelude::*,
     sys::{
         self,
         unload::InUse,
         work::Delayed, //
-    }, //
+    },
     wait, //
 };
 use kernel::{
     impl_has_delayed_work,
-    prelude::*,
-    sync::Arc,
     time::{
         msecs_to_jiffies,
         Jiffies, //

@@ -13,12 +13,10 @@ use super::reclaim::{
     Reclaimer,
     Retired, //
 };
-use crate::{
-    error::Result,
-    sys::{
-        self,
-        views::Views, //
-    },
+use crate::prelude::*;
+use crate::sys::{
+    self,
+    views::Views, //
 };
 use kernel::{
     impl_has_work,
@@ -26,26 +24,14 @@ use kernel::{
         List,
         ListArc, //
     },
-    new_spinlock, new_work,
-    prelude::*,
-    sync::{
-        aref::ARef,
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc,
-        SpinLock, //
-    },
+    new_spinlock,
+    new_work,
     task::Task,
-    time::{
-        delay::fsleep,
-        Delta, //
-    },
+    time::delay::fsleep,
     workqueue::{
         Work,
         WorkItem, //
-    },
+    }, //
 };
 
 /// The time that a process that is being killed has between two steps, in milliseconds.

@@ -8,7 +8,7 @@
 //! checks that they are still intact. Positions wrap at 4 GiB, which is more than the bytes of all
 //! jobs whose numbers are known.
 
-use kernel::prelude::*;
+use crate::sys::prelude::*;
 
 /// How many jobs, at most: a power of two.
 const JOBS: usize = 512;

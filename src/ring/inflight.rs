@@ -6,7 +6,7 @@
 //! the ring. Ids wrap. So a true interrupt bit says that its job and all before it are done; if
 //! bits of earlier jobs are missing, the ring checks whether it is true.
 
-use kernel::prelude::*;
+use crate::sys::prelude::*;
 
 /// Event ids of jobs: 30 and 31 mean exceptions.
 pub(crate) const IDS: usize = 30;

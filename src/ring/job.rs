@@ -17,6 +17,7 @@ use crate::{
         Load, //
     },
     mmu::SpaceId,
+    prelude::*,
     stream::{
         checker::Engines,
         words::{
@@ -25,10 +26,7 @@ use crate::{
         }, //
     }, //
 };
-use kernel::{
-    list::List,
-    sync::Arc, //
-};
+use kernel::list::List;
 
 /// How a job has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -82,6 +82,7 @@ mod turns;
 mod verdict;
 mod watch;
 
+use crate::sys::prelude::*;
 use crate::{
     context::scrub::{
         self,
@@ -116,19 +117,7 @@ use crate::{
     },
     wait, //
 };
-use core::marker::PhantomData;
 use frame::Section;
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Relaxed, //
-        },
-        Arc, //
-    },
-};
 
 pub(crate) use {
     complete::Turn,

@@ -29,6 +29,7 @@ use super::{
     phase::Phase,
     Tolls, //
 };
+use crate::sys::prelude::*;
 use crate::{
     hw::Hardware,
     sys::{
@@ -37,15 +38,9 @@ use crate::{
     },
     wait, //
 };
-use kernel::{
-    prelude::*,
-    sync::{
-        lock::{
-            mutex::MutexBackend,
-            Guard, //
-        },
-        Arc, //
-    }, //
+use kernel::sync::lock::{
+    mutex::MutexBackend,
+    Guard, //
 };
 
 /// How long a change of speed waits for `completion`, in milliseconds.

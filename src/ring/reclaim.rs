@@ -15,9 +15,9 @@
 use super::hider::Hider;
 use crate::{
     context::Context,
-    error::Result,
     limits::MAX_CORES,
     mmu::GpuView,
+    prelude::*,
     sys,
     wait::{
         self,
@@ -34,18 +34,6 @@ use kernel::{
         ListLinks, //
     },
     new_work,
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        new_condvar,
-        new_spinlock,
-        Arc,
-        CondVar,
-        SpinLock, //
-    },
     workqueue::{
         Work,
         WorkItem, //

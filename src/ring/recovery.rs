@@ -65,6 +65,7 @@ use super::{
     },
     Tolls, //
 };
+use crate::sys::prelude::*;
 use crate::{
     modes::{
         self,
@@ -73,14 +74,7 @@ use crate::{
     sys,
     wait, //
 };
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::Relaxed,
-        Arc, //
-    },
-    time::msecs_to_jiffies, //
-};
+use kernel::time::msecs_to_jiffies;
 
 /// How long a thread may take to fill its place, in milliseconds: microseconds, but for a preempted
 /// virtual CPU.

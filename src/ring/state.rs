@@ -36,6 +36,7 @@ use super::{
     USABLE_BYTES,
     WAIT_LINK_BYTES, //
 };
+use crate::sys::prelude::*;
 use crate::{
     context::{
         scrub::{
@@ -53,7 +54,6 @@ use crate::{
     },
     sys::clock::Stamp, //
 };
-use kernel::prelude::*;
 
 /// Later than any change: the TLB must be flushed.
 const NEVER_FLUSHED: u64 = u64::MAX;

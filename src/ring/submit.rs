@@ -25,23 +25,19 @@ use super::{
     WAIT_LINK_BYTES, //
 };
 use crate::{
-    error::{
-        Error,
-        Result, //
-    },
     log,
     modes::{
         self,
         Mode,
         LINKS, //
     },
+    prelude::*,
     stream::{
         checker::Engines,
         words, //
     },
     sys, //
 };
-use kernel::sync::Arc;
 
 /// A place in the ring for one job, and the sole right to write to the ring. Other submitters wait
 /// until [`Ring::fill`] fills it. As long as it lives the thread must not sleep, and is not

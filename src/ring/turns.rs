@@ -31,6 +31,7 @@
 //! process's other waiting threads join the line again.
 
 use super::Payload;
+use crate::sys::prelude::*;
 use crate::{
     limits::{
         MAX_CORES,
@@ -39,18 +40,9 @@ use crate::{
     sys, //
 };
 use kernel::{
-    prelude::*,
     rbtree::{
         RBTree,
         RBTreeNodeReservation, //
-    },
-    sync::{
-        aref::ARef,
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc, //
     },
     task::Task,
     time::msecs_to_jiffies, //

@@ -5,13 +5,8 @@
 //! Pure logic: address ranges that do not overlap, in a tree. Counting removals shows whether the
 //! result of an earlier check is still valid.
 
-use crate::{
-    addr::Range,
-    error::{
-        Error,
-        Result, //
-    },
-};
+use crate::addr::Range;
+use crate::prelude::*;
 use kernel::rbtree::RBTree;
 
 /// The kind of object that has a range.

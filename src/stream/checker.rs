@@ -51,11 +51,8 @@ use super::{
         TOKEN_FE_TO_PE, //
     }, //
 };
+use crate::sys::prelude::*;
 use core::cell::Cell;
-use kernel::{
-    fmt,
-    prelude::*, //
-};
 
 /// The engines that a core has, or that a stream uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

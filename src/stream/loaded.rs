@@ -20,9 +20,8 @@ use super::{
     states,
     words::Pipe, //
 };
-use crate::error::Result;
+use crate::prelude::*;
 use core::cell::Cell;
-use kernel::prelude::*;
 
 /// States that can be noted: all that take addresses.
 const LIMIT: usize = states::ADDRESSES_END;

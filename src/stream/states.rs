@@ -29,10 +29,7 @@ use crate::hw::{
     identity,
     Identity, //
 };
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use crate::sys::prelude::*;
 
 /// States of tile status that hold physical addresses, on cores with the old memory controller.
 pub(crate) const fn is_physical(address: u32) -> bool {

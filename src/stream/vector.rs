@@ -17,10 +17,7 @@
 //! this core.
 
 use super::vector_names;
-use kernel::{
-    fmt,
-    prelude::*, //
-};
+use crate::sys::prelude::*;
 
 /// States whose values the checker follows, by word address. First those with addresses
 /// ([`ADDRESS_STATES`]): target; images 1 and 0; tessellation buffer and its two levels, for the

@@ -4,21 +4,13 @@
 //! attributes yet.
 
 use super::{
+    prelude::*,
     raw_device,
     shim,
     unload::InUse, //
 };
-use core::{
-    fmt::Write,
-    marker::PhantomData, //
-};
-use kernel::{
-    device,
-    error::to_result,
-    fmt,
-    page::PAGE_SIZE,
-    prelude::*, //
-};
+use core::fmt::Write;
+use kernel::device;
 
 /// The callbacks of the file.
 pub(crate) trait Attribute: 'static {

@@ -5,29 +5,20 @@
 //! The `kernel` crate has only miscdevices, whose major is 10; galcore's is 199.
 
 use super::{
+    prelude::*,
     unload::InUse,
     views::Views,
     vma::NewArea, //
 };
-use core::marker::PhantomData;
 use kernel::{
     bindings,
-    error::{
-        from_err_ptr,
-        from_result,
-        to_result, //
-    },
+    error::from_result,
     fs::{
         file::flags,
         File, //
     },
     mm::virt::VmaNew,
-    prelude::*,
     seq_file::SeqFile,
-    sync::{
-        Arc,
-        ArcBorrow, //
-    },
     types::ForeignOwnable, //
 };
 

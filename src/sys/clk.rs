@@ -3,13 +3,12 @@
 //! The clocks of a device's node, with and without names: the `kernel` crate supports only named
 //! clocks.
 
+use super::prelude::*;
 use super::raw_device;
 use core::ptr;
 use kernel::{
     bindings,
-    device::Device,
-    error::to_result,
-    prelude::*, //
+    device::Device, //
 };
 
 /// All clocks of a node, in its order.

@@ -88,7 +88,7 @@ mod tests {
     };
 
     #[test]
-    fn the_counter_may_come_round() {
+    fn the_counter_may_wrap() {
         assert_eq!(
             Stamp::at(5, 1).since(Stamp::at(usize::MAX - 4, usize::MAX)),
             10
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_as_fast_as_the_kernels() {
+    fn it_is_as_fast_as_the_kernels() {
         let (start, begun) = (monotonic_ns(), Stamp::now());
         fsleep(Delta::from_millis(30));
         let (end, over) = (Stamp::now(), monotonic_ns());

@@ -4,15 +4,12 @@
 //! device tree, as etnaviv does.
 
 use super::{
+    prelude::*,
     raw_device,
     shim,
     unload::InUse, //
 };
-use kernel::{
-    device,
-    error::from_err_ptr,
-    prelude::*, //
-};
+use kernel::device;
 
 /// A component for a device-tree node that we drive.
 ///

@@ -6,14 +6,13 @@
 //! writes to it, or five minutes have passed. A [`Stand`] allows more than one for a device.
 
 use super::{
+    prelude::*,
     raw_device,
     shim, //
 };
-use core::ptr::NonNull;
 use kernel::{
     device::Device,
     faux,
-    prelude::*,
     str::CString, //
 };
 

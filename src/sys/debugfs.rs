@@ -6,13 +6,12 @@
 //! when a file is closed, even after the module is unloaded. Here an open file keeps the module.
 
 use super::{
+    prelude::*,
     shim,
     unload::InUse, //
 };
 use kernel::{
     bindings,
-    fmt,
-    prelude::*,
     seq_file::SeqFile,
     seq_print,
     uaccess::{

@@ -8,6 +8,7 @@
 use super::{
     physical::Part,
     platform::OwnDevice,
+    prelude::*,
     raw_device,
     region::{
         Assigned,
@@ -24,11 +25,7 @@ use kernel::{
         DmaAddress,
         DmaMask, //
     },
-    error::to_result,
-    io::PhysAddr,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::Arc, //
+    io::PhysAddr, //
 };
 
 /// The least number of words to copy by a C function, which costs a call but moves several at once.

@@ -15,43 +15,25 @@ use super::{
     mapped,
     pages::PinnedPages,
     physical::Part,
+    prelude::*,
     raw_device,
     shim,
     vma::NewArea,
     GFP_CLIENT, //
 };
 use core::{
-    marker::PhantomData,
     ops::Range,
-    ptr::{
-        null_mut,
-        NonNull, //
-    },
+    ptr::null_mut, //
 };
 use kernel::{
     bindings,
     device,
     dma::DmaAddress,
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
     fs::file::flags,
     new_mutex,
-    page::PAGE_SIZE,
-    prelude::*,
     rbtree::{
         RBTree,
         RBTreeNodeReservation, //
-    },
-    sync::{
-        aref::ARef,
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc,
-        Mutex, //
     },
     types::ForeignOwnable, //
 };

@@ -15,33 +15,20 @@ use super::{
         self,
         SharedFence, //
     },
+    prelude::*,
     raw_device,
     shim,
     unload::InUse,
     views::Views,
     vma::NewArea, //
 };
-use core::{
-    marker::PhantomData,
-    ptr::NonNull, //
-};
 use kernel::{
     bindings,
     device,
-    error::{
-        from_err_ptr,
-        from_result,
-        to_result, //
-    },
+    error::from_result,
     mm::virt::VmaNew,
     page::page_align,
-    prelude::*,
     seq_file::SeqFile,
-    sync::{
-        aref::ARef,
-        Arc,
-        ArcBorrow, //
-    },
     types::ForeignOwnable, //
 };
 

@@ -9,16 +9,12 @@ use super::{
         NewFile,
         Reserved, //
     },
+    prelude::*,
     shim,
     unload::InUse,
     work, //
 };
-use core::ptr::NonNull;
-use kernel::{
-    bindings,
-    error::from_err_ptr,
-    prelude::*, //
-};
+use kernel::bindings;
 
 /// A fence that is not signaled yet. It is signaled with an error when this is dropped, or after
 /// 10 s, so that others do not wait without a bound.

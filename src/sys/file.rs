@@ -2,7 +2,7 @@
 
 //! New files with descriptors for the caller of a command.
 
-use core::ptr::NonNull;
+use super::prelude::*;
 use kernel::{
     bindings,
     fs::{
@@ -11,9 +11,7 @@ use kernel::{
             FileDescriptorReservation, //
         },
         File, //
-    },
-    prelude::*,
-    sync::aref::ARef, //
+    }, //
 };
 
 /// A descriptor for a file that does not exist yet.

@@ -3,16 +3,12 @@
 //! Memory without `struct page` that the calling process has mapped: framebuffers (`/dev/fb0`), and
 //! other memory with only a physical address.
 
+use super::prelude::*;
 use super::shim;
-use core::{
-    mem::MaybeUninit,
-    ptr::NonNull, //
-};
+use core::mem::MaybeUninit;
 use kernel::{
     fs::File,
-    io::PhysAddr,
-    prelude::*,
-    sync::aref::ARef, //
+    io::PhysAddr, //
 };
 
 /// Most framebuffers that [`mapped`] returns.

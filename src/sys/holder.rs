@@ -7,12 +7,9 @@ use super::{
         NewFile,
         Reserved, //
     },
+    prelude::*,
     shim,
     GFP_CLIENT, //
-};
-use kernel::{
-    error::from_err_ptr,
-    prelude::*, //
 };
 
 /// The object of a file.

@@ -3,10 +3,10 @@
 //! Interrupt lines by their numbers in board documents, and registration of handlers.
 
 use super::{
+    prelude::*,
     shim,
     unload::InUse, //
 };
-use core::marker::PhantomData;
 use kernel::{
     device,
     irq::{
@@ -16,8 +16,7 @@ use kernel::{
         ThreadedIrqReturn,
         ThreadedRegistration, //
     },
-    platform,
-    prelude::*, //
+    platform, //
 };
 
 /// The Linux number of `line` of the SoC's interrupt controller: on a GIC, or a controller that

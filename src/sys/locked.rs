@@ -14,21 +14,15 @@
 //! Lock: `galcore locked pages`, a leaf. Memory for entries is allocated before it is taken.
 
 use super::{
+    prelude::*,
     shim,
     GFP_CLIENT, //
 };
 use kernel::{
     mm::Mm,
-    prelude::*,
     rbtree::{
         RBTree,
         RBTreeNodeReservation, //
-    },
-    sync::{
-        aref::ARef,
-        new_mutex,
-        Arc,
-        Mutex, //
     }, //
 };
 

@@ -9,16 +9,15 @@
 //! before the registry's lock is taken ([`Room`]): a process at its memory cgroup's limit reclaims
 //! there, and must not keep others waiting.
 
+use super::prelude::*;
 use super::GFP_CLIENT;
 use core::ops::Range;
 use kernel::{
     dma::DmaAddress,
-    page::PAGE_SIZE,
-    prelude::*,
     rbtree::{
         RBTree,
         RBTreeNodeReservation, //
-    },
+    }, //
 };
 
 /// A pinned page: DMA address and number of pins.

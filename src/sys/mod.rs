@@ -43,6 +43,7 @@ pub(crate) mod params;
 pub(crate) mod physical;
 pub(crate) mod platform;
 pub(crate) mod power;
+pub(crate) mod prelude;
 pub(crate) mod procfs;
 pub(crate) mod region;
 pub(crate) mod reset;
@@ -74,19 +75,13 @@ mod shim {
     include!(env!("GALCORE_SHIM_BINDINGS"));
 }
 
-use core::{
-    fmt::Write as _,
-    ptr::NonNull, //
-};
+use crate::sys::prelude::*;
+use core::fmt::Write as _;
 use kernel::{
     alloc::Flags,
     bindings,
     device,
-    fmt,
     mm::Mm,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::aref::ARef,
     task::Task, //
 };
 

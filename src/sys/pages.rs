@@ -15,6 +15,7 @@ use super::{
         Room,
         Rooms, //
     },
+    prelude::*,
     raw_device,
     shim,
     unload::InUse,
@@ -26,22 +27,13 @@ use kernel::{
     alloc::flags::__GFP_NOWARN,
     bindings,
     dma::DmaAddress,
-    error::to_result,
-    impl_has_work, new_mutex, new_work,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc,
-        Mutex, //
-    },
+    impl_has_work,
+    new_mutex,
+    new_work,
     workqueue::{
         Work,
         WorkItem, //
-    },
+    }, //
 };
 use pin_init::InPlaceWrite;
 

@@ -4,17 +4,14 @@
 
 use super::{
     params,
+    prelude::*,
     region::Region,
     shim,
     widen, //
 };
-use core::marker::PhantomData;
 use kernel::{
     device,
-    error::to_result,
-    io::PhysAddr,
-    page::PAGE_SIZE,
-    prelude::*, //
+    io::PhysAddr, //
 };
 
 /// A part of an owner's contiguous memory, borrowed for `'a`.

@@ -5,12 +5,10 @@
 
 use super::{
     params,
+    prelude::*,
     unload::InUse, //
 };
-use core::{
-    marker::PhantomData,
-    mem::ManuallyDrop, //
-};
+use core::mem::ManuallyDrop;
 use kernel::{
     acpi,
     bindings,
@@ -20,15 +18,10 @@ use kernel::{
         DriverLayout,
         RegistrationOps, //
     },
-    error::{
-        from_err_ptr,
-        from_result,
-        to_result, //
-    },
+    error::from_result,
     io::PhysAddr,
     of,
     platform,
-    prelude::*,
     types::Opaque, //
 };
 

@@ -8,42 +8,23 @@
 //! [`Switch::switch_on`]. The kernel makes one call at a time.
 
 use super::{
+    prelude::*,
     raw_device,
     shim,
     unload::InUse, //
 };
 use crate::wait;
-use core::{
-    ffi::{
-        c_int,
-        c_uint,
-        c_void, //
-    },
-    marker::PhantomData,
-    ptr::NonNull, //
+use core::ffi::{
+    c_int,
+    c_uint,
+    c_void, //
 };
 use kernel::{
     device::{
         Bound,
         Device, //
     },
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
-    prelude::*,
-    sync::{
-        aref::ARef,
-        atomic::{
-            Atomic,
-            Full,
-            Relaxed, //
-        }, //
-    },
-    time::{
-        delay::fsleep,
-        Delta, //
-    }, //
+    time::delay::fsleep, //
 };
 
 /// Number of attempts to cycle a device that others keep on for a moment, and the milliseconds

@@ -3,13 +3,12 @@
 //! `/proc/driver/gc`: a text file that also accepts commands.
 
 use super::{
+    prelude::*,
     shim,
     unload::InUse, //
 };
-use core::marker::PhantomData;
 use kernel::{
     bindings,
-    prelude::*,
     seq_file::SeqFile,
     uaccess::UserSlice, //
 };

@@ -3,16 +3,12 @@
 //! The memory region of a device-tree node (`memory-region`).
 
 use super::{
+    prelude::*,
     raw_device,
     shim,
     widen, //
 };
-use kernel::{
-    device,
-    error::to_result,
-    prelude::*,
-    sync::aref::ARef, //
-};
+use kernel::device;
 
 /// The region in the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

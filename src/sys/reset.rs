@@ -3,22 +3,14 @@
 //! The reset lines of a device: `resets` in its node.
 
 use super::{
+    prelude::*,
     raw_device,
     shim, //
 };
-use core::ptr::NonNull;
 use kernel::{
     bindings,
     device,
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
-    prelude::*,
-    time::{
-        delay::fsleep,
-        Delta, //
-    }, //
+    time::delay::fsleep, //
 };
 
 /// Milliseconds that a device is held in reset.

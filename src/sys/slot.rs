@@ -2,19 +2,10 @@
 
 //! A static with at most one object, for `open(2)` and procfs.
 
-use core::marker::PhantomData;
+use super::prelude::*;
 use kernel::{
     bindings,
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Full, //
-        },
-        rcu,
-        Arc, //
-    },
+    sync::rcu, //
 };
 
 /// A slot for one reference-counted object. It needs no initialization, so that it can be a static
@@ -95,7 +86,6 @@ impl<T> Drop for Slot<T> {
 #[kunit_tests(galcore_slot)]
 mod tests {
     use super::*;
-    use kernel::sync::atomic::Relaxed;
 
     struct Counted<'a>(&'a Atomic<i32>);
 

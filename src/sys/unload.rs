@@ -7,15 +7,7 @@
 //! left when the module's queue ([`super::work::OwnQueue`]) is dropped, the last step of the
 //! unload, the queue stays. Then the unload stops with a `BUG`, and the code is never freed.
 
-use kernel::{
-    prelude::*,
-    sync::atomic::{
-        Acquire,
-        Atomic,
-        Full,
-        Release, //
-    },
-};
+use super::prelude::*;
 
 /// Number of [`InUse`].
 static USES: Atomic<usize> = Atomic::new(0);

@@ -5,14 +5,12 @@
 //! Buffers consist of words: on ARM the compiler must assume that a word in an array of bytes is
 //! unaligned, and takes eight instructions to load it.
 
+use super::prelude::*;
 use super::GFP_CLIENT;
 use core::mem::MaybeUninit;
-use kernel::{
-    prelude::*,
-    uaccess::{
-        UserPtr,
-        UserSlice, //
-    },
+use kernel::uaccess::{
+    UserPtr,
+    UserSlice, //
 };
 
 /// Bytes of a word.

@@ -6,19 +6,9 @@
 //! was opened. So one call finds every window on the pool of the process's files, and none of
 //! another process's: no process pays for the mappings of another.
 
+use super::prelude::*;
 use super::shim;
-use kernel::{
-    bindings,
-    error::from_err_ptr,
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc, //
-    },
-};
+use kernel::bindings;
 
 /// Most memory areas of windows on the pool for one process's files. Each part of a split window
 /// counts.

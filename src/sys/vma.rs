@@ -5,21 +5,16 @@
 use super::{
     dma::DmaBuffer,
     pages::Pages,
+    prelude::*,
     shim, //
 };
-use core::{
-    ffi::c_int,
-    marker::PhantomData, //
-};
+use core::ffi::c_int;
 use kernel::{
     bindings,
-    error::to_result,
     mm::virt::{
         flags::WRITE as VM_WRITE,
         VmaNew, //
-    },
-    prelude::*,
-    sync::Arc, //
+    }, //
 };
 
 /// An area that becomes a mapping of a file of the device. Every use consumes it, so that it is set

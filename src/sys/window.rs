@@ -7,6 +7,7 @@
 
 use super::{
     physical::Part,
+    prelude::*,
     shim,
     views::Views,
     vma::{
@@ -17,15 +18,7 @@ use super::{
 };
 use kernel::{
     bindings,
-    io::PhysAddr,
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc, //
-    },
+    io::PhysAddr, //
 };
 
 /// Owns memory, and decides which parts a window maps.

@@ -9,11 +9,14 @@
 //! of all clients, and must not wait for a process that keeps the CPUs busy.
 
 use super::{
-    component, fence, shim,
+    component,
+    fence,
+    prelude::*,
+    shim,
     unload::{
         self,
         InUse, //
-    },
+    }, //
 };
 use core::{
     ffi::{
@@ -24,20 +27,8 @@ use core::{
 };
 use kernel::{
     bindings,
-    error::to_result,
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Full,
-            Release, //
-        },
-        Arc, //
-    },
     time::{
         delay::fsleep,
-        Delta,
         Jiffies, //
     },
     workqueue::{
@@ -46,7 +37,7 @@ use kernel::{
         RawDelayedWorkItem,
         RawWorkItem,
         Work, //
-    },
+    }, //
 };
 
 /// Addresses of the queues, or 0. They do not change while an [`InUse`] exists.

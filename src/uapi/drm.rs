@@ -23,12 +23,9 @@ use crate::{
         Process,
         CLIENTS, //
     },
-    error::{
-        Error,
-        Result, //
-    },
     log::debug_client,
     memory::Node,
+    prelude::*,
     sys::{
         dma_buf::{
             Access,
@@ -46,20 +43,11 @@ use crate::{
         vma::NewArea, //
     }, //
 };
-use core::marker::PhantomData;
 use kernel::{
     device,
     error::Error as Errno,
-    prelude::*,
     seq_file::SeqFile,
-    sync::{
-        aref::ARef,
-        new_mutex,
-        Arc,
-        ArcBorrow,
-        Mutex,
-        SetOnce, //
-    }, //
+    sync::SetOnce, //
 };
 
 /// The ioctls of a driver.

@@ -26,11 +26,8 @@ use crate::{
         Used,
         FENCE_TIMEOUT, //
     },
-    error::{
-        Error,
-        Result, //
-    },
     memory::Node,
+    prelude::*,
     sys::{
         self,
         drm::{
@@ -47,13 +44,7 @@ use crate::{
         }, //
     }, //
 };
-use kernel::{
-    error::Error as Errno,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::Arc,
-    time::Delta, //
-};
+use kernel::error::Error as Errno;
 
 /// SUBMIT: flags, and the most bytes of the stream, objects and relocations.
 const NO_IMPLICIT: u32 = 1 << 0;

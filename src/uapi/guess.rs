@@ -24,29 +24,19 @@ use crate::{
             Verdict, //
         }, //
     },
-    error::{
-        Error,
-        Result, //
-    },
     log::{
         debug_client,
         warn_client,
         RateLimit,
         ThisProcess, //
     },
+    prelude::*,
     sys::{
         chrdev::Caller,
         user::UserWords, //
-    },
+    }, //
 };
-use kernel::{
-    prelude::*,
-    sync::atomic::{
-        Full,
-        Relaxed, //
-    },
-    uaccess::UserSlice, //
-};
+use kernel::uaccess::UserSlice;
 
 /// Generations that were guessed, of whatever process.
 static GUESSES: RateLimit = RateLimit::new();

@@ -39,15 +39,12 @@ use crate::{
         Process,
         CLIENTS, //
     },
-    error::{
-        Error,
-        Result, //
-    },
     log::{
         debug_client,
         warn_client,
         RateLimit, //
     },
+    prelude::*,
     sys::{
         chrdev::{
             Caller,
@@ -61,19 +58,7 @@ use crate::{
     }, //
 };
 use kernel::{
-    prelude::*,
     seq_file::SeqFile,
-    sync::{
-        atomic::{
-            Atomic,
-            Full,
-            Relaxed, //
-        },
-        new_mutex,
-        Arc,
-        ArcBorrow,
-        Mutex, //
-    },
     uaccess::UserSlice, //
 };
 

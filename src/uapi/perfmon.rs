@@ -17,19 +17,12 @@ use crate::{
         Process,
         Used, //
     },
-    error::{
-        Error,
-        Result, //
-    },
     memory::Node,
+    prelude::*,
     sys::{
         self,
         drm::WORDS, //
     }, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// A unit of a core, and its counters.

@@ -14,14 +14,7 @@ use crate::{
         Surface,
         UserSignal, //
     },
-    error::{
-        Error,
-        Result, //
-    },
-    limits::CACHE_LINE, //
-};
-use kernel::{
-    fmt,
+    limits::CACHE_LINE,
     prelude::*, //
 };
 

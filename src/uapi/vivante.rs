@@ -13,14 +13,11 @@ use super::drm::{
 };
 use crate::{
     client::Process,
-    error::{
-        Error,
-        Result, //
-    },
     memory::{
         Node,
         Tiling, //
     },
+    prelude::*,
     sys::{
         drm::{
             Driver,
@@ -30,11 +27,7 @@ use crate::{
         user::narrow, //
     }, //
 };
-use kernel::{
-    error::Error as Errno,
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::error::Error as Errno;
 
 /// Flags of GEM_CREATE.
 const CONTIGUOUS: u32 = 1 << 0;

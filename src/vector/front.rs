@@ -19,6 +19,7 @@ use super::{
     FIRST_PIXEL,
     UNIT, //
 };
+use crate::sys::prelude::*;
 use crate::{
     hw::{
         vector::END_INTERRUPT,
@@ -46,8 +47,6 @@ use kernel::{
         GFP_NOWAIT,
         __GFP_NOWARN, //
     },
-    prelude::*,
-    sync::Arc,
     time::msecs_to_jiffies, //
 };
 

@@ -28,10 +28,6 @@ mod front;
 mod state;
 
 use crate::{
-    error::{
-        Error,
-        Result, //
-    },
     hw::{
         vector::END_INTERRUPT,
         Hardware, //
@@ -41,6 +37,7 @@ use crate::{
         self,
         Mode, //
     },
+    prelude::*,
     ring::{
         Engine,
         FrontEnd,
@@ -65,8 +62,6 @@ use crate::{
         trace, //
     }, //
 };
-use core::marker::PhantomData;
-use kernel::sync::Arc;
 use state::SingleJob;
 
 pub(crate) use state::{

@@ -4,12 +4,12 @@
 //!
 //! Pure logic.
 
+use crate::prelude::*;
 use crate::stream::vector::{
     nothing,
     Values,
     ADDRESS_STATES, //
 };
-use kernel::prelude::*;
 
 /// The queue's data of a job.
 pub(crate) struct SingleJob<P> {

@@ -28,14 +28,11 @@ use super::{
     *, //
 };
 use crate::{
-    error::{
-        Error,
-        Result, //
-    },
     limits::{
         FULL_SCALE,
         MAX_CORES, //
     },
+    prelude::*,
     sys, //
 };
 

@@ -15,16 +15,10 @@ use crate::{
         AnyCore,
         CLIENTS, //
     },
-    sys::clock::Stamp,
-};
-use kernel::{
-    fmt,
     prelude::*,
-    time::{
-        delay::fsleep,
-        Delta, //
-    }, //
+    sys::clock::Stamp, //
 };
+use kernel::time::delay::fsleep;
 
 /// How long the cores are watched for `load`, in milliseconds. Source: the 6.4.11 driver.
 const LOAD_TIME: i64 = 100;

@@ -22,6 +22,7 @@
 mod cores;
 mod processes;
 
+use crate::sys::prelude::*;
 use crate::{
     abi::HardwareType,
     client::{
@@ -35,10 +36,6 @@ use crate::{
         },
         decimal::Digits, //
     }, //
-};
-use kernel::{
-    fmt,
-    prelude::*, //
 };
 
 /// The vendor's numbers of the first 2D core, and of the one for vector graphics.

@@ -2,6 +2,7 @@
 
 //! What the files say of the processes and their memory.
 
+use crate::sys::prelude::*;
 use crate::{
     abi::Ledger,
     client::{
@@ -13,15 +14,7 @@ use crate::{
         decimal::Decimal, //
     }, //
 };
-use kernel::{
-    fmt,
-    prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
-    },
-    uaccess::UserSliceReader, //
-};
+use kernel::uaccess::UserSliceReader;
 
 /// What lies in a node, by the vendor's words (`gceVIDMEM_TYPE`).
 const KINDS: [&str; crate::client::KINDS] = [

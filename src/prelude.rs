@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What most files import: the kernel crate's common names, and the driver's errors in place of the
+//! kernel's. Files of [`sys`](crate::sys) import [`sys::prelude`](crate::sys::prelude), which has
+//! the kernel's.
+
+pub(crate) use crate::{
+    error::{
+        Error,
+        Result, //
+    },
+    sys::prelude::*, //
+};

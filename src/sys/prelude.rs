@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What most files import from the kernel crate, in addition to its own prelude.
+
+pub(crate) use core::{
+    marker::PhantomData,
+    ptr::NonNull, //
+};
+pub(crate) use kernel::{
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
+    fmt,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{
+            Acquire,
+            Atomic,
+            Full,
+            Relaxed,
+            Release, //
+        },
+        new_condvar,
+        new_mutex,
+        new_spinlock,
+        Arc,
+        ArcBorrow,
+        CondVar,
+        Mutex,
+        SpinLock, //
+    },
+    time::Delta, //
+};
