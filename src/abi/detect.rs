@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which generation of the interface a file speaks.
+//! Detection of a file's generation of the interface, by sizes and settings.
 //!
-//! The argument block has 16 bytes in the older generations and 32 in the newer ones, and the
-//! interface has its own size in most; what these leave open is decided by what the client has
-//! asked for, by the module's parameter, by the core, or by the order of the list. Pure logic.
-//! Source: sources.md, generations, tests/abi.
+//! The argument block has 16 bytes in older generations and 32 in newer ones. Most generations have
+//! an interface size of their own. Where several fit, the first of these decides: the client's
+//! choice, its other files, the module's parameter, the core's model, the order of the list. Pure
+//! logic. Source: sources.md, generations, tests/abi.
 
 use super::{
     codec::Format,
@@ -21,15 +21,15 @@ use kernel::fmt;
 /// Bytes of the shorter argument block.
 pub(crate) const SHORT_BLOCK: usize = 16;
 
-/// Generations that a file's first commands are weighed for: those that come first. For the others
-/// the size decides, and a number that is VERSION in no weighed one.
+/// The first generations in the list, which a file's first commands are weighed for. The others are
+/// detected by size, or by a first command that is VERSION in them but in no weighed one.
 pub(crate) const WEIGHED: usize = 16;
 
 /// Bytes of the longer argument block.
 pub(crate) const LONG_BLOCK: usize = 32;
 
 impl Reason {
-    /// Whether another generation may be the right one.
+    /// Whether another generation may be right.
     pub(crate) fn is_guess(self) -> bool {
         matches!(self, Reason::Core | Reason::First)
     }
@@ -39,25 +39,25 @@ impl Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Reason {
-    /// No other has this form and size.
+    /// No other has this block and size.
     Only,
-    /// The client has asked for it.
+    /// The client requested it.
     Asked,
-    /// The parameter `interface` names it.
+    /// The parameter `interface` names it for all programs.
     Parameter,
-    /// It is that of boards with this core.
+    /// Boards with this core had it.
     Core,
-    /// It is the first of several.
+    /// The first of several in the list.
     First,
-    /// The file's first commands tell it from others, if not from all; or those of another file of
-    /// the process.
+    /// The first commands of this file, or of another file of the process, rule out others, if not
+    /// all.
     Commands,
-    /// The parameter names it for the program.
+    /// The parameter `interface` names it for this program.
     Program,
 }
 
 impl Reason {
-    /// As debugfs and the log tell it.
+    /// The text for debugfs and the log.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Reason::Only => "no other has this size",
@@ -73,47 +73,45 @@ impl Reason {
     }
 }
 
-/// A generation by its place in the list, and why it.
+/// A generation, by its place in the list, and the reason for the choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     place: u8,
-    /// Why.
     pub(crate) reason: Reason,
 }
 
 impl Choice {
     /// The generation.
     pub(crate) fn format(self) -> Format {
-        // The place came from the list.
+        // The place is in the list: the modulo only avoids a panic.
         Format(&LAYOUTS[usize::from(self.place) % LAYOUTS.len()])
     }
 
-    /// Its place in the list.
     pub(super) fn place(self) -> u8 {
         self.place
     }
 
-    /// Whether commands are weighed for it.
+    /// Whether commands are weighed for this generation.
     pub(crate) fn is_weighed(self) -> bool {
         usize::from(self.place) < WEIGHED
     }
 
-    /// A bit of its own, if commands are weighed for it.
+    /// Its bit in a set of candidates; 0: commands are not weighed for it.
     pub(super) fn bit(self) -> u32 {
         u32::from(self.is_weighed()) << (self.place % 32)
     }
 
-    /// The generation of a place in the list.
+    /// The generation at a place in the list.
     pub(super) fn of_place(place: u8, reason: Reason) -> Self {
         Self { place, reason }
     }
 
-    /// As a number that is not 0, below 2^16.
+    /// Packs it into a number from 1 to 2^16 - 1.
     pub(crate) fn pack(self) -> u32 {
         u32::from(self.place) + 1 | (self.reason as u32) << 8
     }
 
-    /// From such a number; 0 is none.
+    /// Unpacks it. `None`: 0.
     pub(crate) fn unpack(packed: u32) -> Option<Self> {
         let place = u8::try_from((packed & 0xFF).checked_sub(1)?).ok()?;
         let reason = match packed >> 8 & 0xFF {
@@ -128,7 +126,7 @@ impl Choice {
         Some(Self { place, reason })
     }
 
-    /// The generation of a name.
+    /// The generation with this name or alias.
     pub(crate) fn by_name(name: &[u8], reason: Reason) -> Option<Self> {
         let names = (0u8..)
             .zip(&LAYOUTS)
@@ -139,8 +137,8 @@ impl Choice {
     }
 }
 
-/// The generations that have interfaces of `bytes` bytes and blocks of `block_bytes`, and their
-/// places in the list.
+/// The generations with interfaces of `bytes` bytes and blocks of `block_bytes`, with their places
+/// in the list.
 pub(super) fn fitting(
     block_bytes: usize,
     bytes: u64,
@@ -150,20 +148,20 @@ pub(super) fn fitting(
     })
 }
 
-/// Whether the first 16 bytes of an argument block are all of it.
+/// Whether an argument block is short, by its first 16 bytes.
 ///
-/// Word 3 is the second size in a short block. In a long one it is the high half of the first size:
-/// 0. Word 1 of a long block may hold anything, since old clients leave the padding of a pointer
-///    there.
+/// In a short block, words 1 and 3 are the two sizes. In a long block, word 3 is the high half of
+/// the first size, which is 0, and word 1 may hold anything: old clients have the padding of a
+/// pointer there.
 pub(crate) fn is_short_block(words: [u32; 4]) -> bool {
     let size = u64::from(words[3]);
     words[1] == words[3] && fitting(SHORT_BLOCK, size).next().is_some()
 }
 
-/// Chooses the generation of interfaces of `input` and `output` bytes behind a block of
-/// `block_bytes`; `None`: there is none.
+/// Chooses the generation for an interface of `input` and `output` bytes and a block of
+/// `block_bytes`. `None`: no generation fits.
 ///
-/// `preferences` count in their order, each only if it fits. `model` is the core's.
+/// The first of `preferences` that fits wins. `model` is the core's.
 pub(crate) fn choose(
     block_bytes: usize,
     input: u64,
@@ -192,20 +190,20 @@ pub(crate) fn choose(
     .or_else(|| place(Reason::First, &|layout| layout.model == 0))
 }
 
-/// The generation of a file whose first command has the number `command`: libraries begin with
-/// VERSION. `None`: that number says no more than the size. `bytes`: of the interface.
+/// The generation of a file whose first command has the number `command`, as libraries begin with
+/// VERSION. `None`: the number decides nothing, or commands are weighed. `bytes`: of the interface.
 pub(crate) fn by_first_command(block_bytes: usize, bytes: u64, command: u32) -> Option<Choice> {
-    let (mut asks, mut tells) = (None, false);
+    let (mut found, mut differs) = (None, false);
     for (place, layout) in fitting(block_bytes, bytes) {
         match layout.command(command) {
-            Command::Version => asks = asks.or(Some(Choice::of_place(place, Reason::Commands))),
-            _ => tells = true,
+            Command::Version => found = found.or(Some(Choice::of_place(place, Reason::Commands))),
+            _ => differs = true,
         }
     }
-    asks.filter(|choice| tells && !choice.is_weighed())
+    found.filter(|choice| differs && !choice.is_weighed())
 }
 
-/// The generations of interfaces of `bytes` bytes behind a block of `block_bytes`, to be printed.
+/// Prints the names of the generations that fit these sizes.
 pub(crate) struct Fitting {
     /// Bytes of the argument block.
     pub(crate) block_bytes: usize,
@@ -242,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_name_the_generation() {
+    fn sizes_select_the_generation() {
         assert_eq!(name(16, 64, GC2000), Some(("arnova", Reason::Only)));
         assert_eq!(name(32, 248, GC2000), Some(("4.6.9", Reason::Only)));
         assert_eq!(name(32, 384, GC2000), Some(("6.4.11", Reason::First)));
@@ -262,12 +260,12 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_version_tells() {
+    fn the_number_of_version_identifies_a_generation() {
         let name = |bytes, command| {
             let choice = by_first_command(LONG_BLOCK, bytes, command)?;
             Some(choice.format().name())
         };
-        // DATABASE in all others of this size.
+        // 40 is DATABASE in all others of this size.
         assert_eq!(name(400, 40), Some("6.2.4.p1.6"));
         assert_eq!(name(344, 40), Some("6.2.4.p1.6"));
         assert_eq!(name(400, 41), None);
@@ -276,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_fit_are_told() {
+    fn generations_that_fit_are_listed() {
         let fitting = |block_bytes, bytes| Fitting { block_bytes, bytes };
         assert!(fitting(32, 168).names().eq(["4.0.0", "4.1.0", "4.6.9"]));
         assert!(fitting(32, 288).names().eq(["6.3.1", "6.3.0"]));
@@ -284,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_none() {
+    fn other_sizes_fit_no_generation() {
         for bytes in [0, 4, 16, 167, 169, 216, 383, 399, 401, 1 << 32] {
             assert_eq!(choose(32, bytes, bytes, [None; 4], GC600), None);
         }
@@ -296,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn wishes_count_where_they_fit() {
+    fn preferences_win_where_they_fit() {
         let named = |name: &str, reason| Choice::by_name(name.as_bytes(), reason);
         let asked = named("4.1.0", Reason::Asked);
         let parameter = named("dove_old", Reason::Parameter);
@@ -305,7 +303,7 @@ mod tests {
         assert_eq!(chosen(32, 168), asked);
         assert_eq!(chosen(16, 216), parameter);
         assert_eq!(chosen(32, 320).map(|c| c.reason), Some(Reason::First));
-        // Only 6.4.11 takes less than its own size, from who has asked for it.
+        // 6.4.11 accepts less than its own size, if it is preferred.
         let newest = named("6.4.11", Reason::Parameter);
         let chosen = |input, output| choose(32, input, output, [None, None, None, newest], GC2000);
         assert_eq!(chosen(100, 384), newest);
@@ -323,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_told_apart() {
+    fn short_and_long_blocks_are_distinguished() {
         assert!(is_short_block([0x1000, 216, 0x1000, 216]));
         assert!(is_short_block([0x1000, 64, 0, 64]));
         assert!(!is_short_block([0x1000, 0, 168, 0]));

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a file's first commands say about its generation, where the sizes leave several.
+//! Evidence about a file's generation in its first commands, if several generations fit the sizes.
 //!
-//! Each generation that is left reads the request. Where one of them reads what no client would ask
-//! for (a command that is for queues, a node to be locked where there is none, a context in the
-//! client's memory that is none), that one is out. As long as all that are left read the same kind
-//! of request it does not matter which of them is taken, and the next request may tell more. Where
-//! they read it as different things, those are left that read it as the likeliest does: it is done
-//! as that says. A COMMIT that has something to show leaves those that show it, and brings one back
-//! that was out. A guess stays open until one is left, or for [`MOST_REQUESTS`]. Pure logic: the caller
-//! reads user memory.
+//! Each candidate generation decodes the request. A candidate is ruled out if no client would send
+//! what it reads: a command for queues, a lock by a process without nodes, a context that is not
+//! one. While all candidates read the same kind of request, the choice does not matter, and the
+//! next request may decide. If they read different kinds, the likeliest reading is executed, and
+//! the candidates that share it remain. A COMMIT with content keeps the candidates that find that
+//! content; if none does, it restores those that were ruled out and do. A guess stays open until
+//! one candidate is left, or for [`MOST_REQUESTS`]. Pure logic: the caller reads user memory.
 
 use super::{
     codec::POOL_NAME,
@@ -35,26 +34,26 @@ use core::mem::{
     Discriminant, //
 };
 
-/// Requests of a file after which a guess stands, whatever they were: some generations differ in
-/// nothing but a command that comes late.
+/// The number of requests of a file after which a guess becomes final. Some generations differ only
+/// in a command that clients send late.
 const MOST_REQUESTS: u32 = 250;
 
-/// User pages begin here at the earliest.
+/// The lowest address of user pages.
 const FIRST_ADDRESS: u64 = 0x1000;
 
-/// The longest wait that tells of a generation, in milliseconds, but for ever.
+/// The longest finite wait that is evidence, in milliseconds.
 const LONGEST_WAIT: u32 = 60_000;
 
-/// The longest wait that a client would take, in milliseconds, but for ever: an hour.
+/// The longest plausible finite wait, in milliseconds: an hour.
 const ODD_WAIT: u32 = 3_600_000;
 
-/// Records that a delta has at most.
+/// The most plausible records of a delta.
 const MOST_RECORDS: u32 = 1 << 20;
 
 /// Reads words of user memory; `false`: they cannot be read.
 pub(crate) type Reader<'a> = &'a mut dyn FnMut(u64, &mut [u32]) -> bool;
 
-/// What a process has that commands name.
+/// The kinds of objects that a process has and that commands name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Possessions {
     /// Video memory nodes.
@@ -67,28 +66,28 @@ pub(crate) struct Possessions {
     pub(crate) pool_view: bool,
 }
 
-/// Which generations a file may speak, and how many requests have been looked at.
+/// The possible generations of a file, and the number of requests weighed so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Candidates {
     places: u32,
     requests: u32,
-    /// Some are out.
+    /// Some have been ruled out.
     is_narrowed: bool,
 }
 
-/// What a request has told.
+/// The result of weighing a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// What is most likely now.
+    /// The most likely generation.
     pub(crate) choice: Choice,
-    /// Which it may be.
+    /// The remaining candidates.
     pub(crate) left: Candidates,
-    /// Nothing will change it.
+    /// Later requests do not change the choice.
     pub(crate) is_final: bool,
 }
 
 impl Verdict {
-    /// There is nothing to guess.
+    /// A final choice, without a guess.
     pub(crate) fn certain(choice: Choice) -> Self {
         Self {
             choice,
@@ -98,27 +97,27 @@ impl Verdict {
     }
 }
 
-/// What one generation makes of a request.
+/// How one generation reads a request.
 struct Reading {
-    /// `None`: whatever the client meant, it is refused.
+    /// `None`: the generation refuses the request.
     kind: Option<Discriminant<Request>>,
     makes_sense: bool,
-    /// Not much speaks for it: so it is done if nobody else would send it.
+    /// It is unlikely: other readings go first.
     is_odd: bool,
-    /// It has something to show that others would show elsewhere.
+    /// It finds content that other generations have elsewhere: evidence.
     is_telling: bool,
-    /// Which is enough.
+    /// Such evidence is conclusive.
     decides: bool,
 }
 
-/// What all make of it: places of the list.
+/// The readings of all candidates, as bits of their places in the list.
 #[derive(Default)]
 struct Tally {
     sensible: u32,
     telling: u32,
     answered: u32,
     odd: u32,
-    /// What is told is enough.
+    /// The evidence is conclusive.
     decides: bool,
     kinds: [Option<Discriminant<Request>>; WEIGHED],
 }
@@ -139,20 +138,20 @@ impl Tally {
         }
     }
 
-    /// Which it may be. `None`: nobody would send this; it tells nothing.
+    /// The remaining candidates. `None`: no reading makes sense, so there is no evidence.
     fn places(&self) -> Option<u32> {
         match (self.sensible, self.telling) {
             (0, _) => None,
-            // The others would send this for nothing.
+            // As the others read it, the request has no content.
             (_, telling) if self.decides => Some(telling),
-            // Others may have something else there: they are less likely, until something decides.
+            // The others are less likely, but remain until conclusive evidence.
             (sensible, _) => Some(sensible),
         }
     }
 
-    /// Which of `places` it most probably is.
+    /// The most likely candidates among `places`.
     fn likely(&self, places: u32) -> u32 {
-        // Who would be refused has probably not asked for that.
+        // A client rarely sends what its generation refuses.
         let answered = self.answered & places;
         match (self.telling, answered & !self.odd, answered) {
             (0, 0, 0) => places,
@@ -162,7 +161,7 @@ impl Tally {
         }
     }
 
-    /// Whether two read it as the same kind of request, as far as they read it.
+    /// Whether two generations read the same kind of request, or one of them has no reading.
     fn reads_alike(&self, one: Choice, other: Choice) -> bool {
         let kind_of = |choice: Choice| *self.kinds.get(usize::from(choice.place()))?;
         match (kind_of(one), kind_of(other)) {
@@ -173,19 +172,19 @@ impl Tally {
 }
 
 impl Candidates {
-    /// None: there is nothing to guess.
+    /// No candidates: there is nothing to guess.
     const NONE: Self = Self {
         places: 0,
         requests: 0,
         is_narrowed: false,
     };
 
-    /// There is something to guess.
+    /// Whether there is something to guess.
     pub(crate) fn is_any(self) -> bool {
         self.places != 0
     }
 
-    /// Those that have interfaces of `bytes` bytes behind a block of `block_bytes`.
+    /// The generations with interfaces of `bytes` bytes and a block of `block_bytes`.
     pub(crate) fn of_size(block_bytes: usize, bytes: u64) -> Self {
         let bits = fitting(block_bytes, bytes)
             .map(|(place, _)| Choice::of_place(place, Reason::First).bit());
@@ -196,13 +195,13 @@ impl Candidates {
         }
     }
 
-    /// As one number; from it: [`Candidates::unpack`].
+    /// Packs them for [`Candidates::unpack`].
     pub(crate) fn pack(self) -> u32 {
-        const { assert!(WEIGHED <= 16, "a place has a bit below 16") };
+        const { assert!(WEIGHED <= 16, "each place has one of the low 16 bits") };
         u32::from(self.is_narrowed) << 24 | self.requests << 16 | self.places
     }
 
-    /// From that number.
+    /// Undoes [`Self::pack`].
     pub(crate) fn unpack(packed: u32) -> Self {
         Self {
             places: packed & 0xFFFF,
@@ -211,13 +210,13 @@ impl Candidates {
         }
     }
 
-    /// Whether it is one of them.
+    /// Whether `choice` is a candidate.
     pub(crate) fn has(self, choice: Choice) -> bool {
         self.places & choice.bit() != 0
     }
 
-    /// Whether there is but one, or none.
-    pub(crate) fn are_no_question(self) -> bool {
+    /// Whether at most one candidate is left.
+    pub(crate) fn are_decided(self) -> bool {
         self.places.count_ones() < 2
     }
 
@@ -227,8 +226,8 @@ impl Candidates {
             .filter(move |&choice| self.has(choice))
     }
 
-    /// Those of the same size, of `words` words, that are out.
-    fn those_out(self, current: Choice, words: usize) -> Self {
+    /// The generations with interfaces of `words` words that have been ruled out.
+    fn ruled_out(self, current: Choice, words: usize) -> Self {
         let block_bytes = current.format().argument_bytes().into();
         // CAST: a few hundred bytes.
         let all = Self::of_size(block_bytes, 4 * words as u64);
@@ -238,7 +237,7 @@ impl Candidates {
         }
     }
 
-    /// The one that is most likely on a core of this model.
+    /// The most likely candidate on a core of this model.
     fn likeliest(self, model: u32) -> Option<Choice> {
         let of = |wanted: u32| {
             self.choices()
@@ -249,7 +248,7 @@ impl Candidates {
             .or_else(|| self.choices().next())
     }
 
-    /// What the request in `words` tells, of a file that was taken for `current` so far.
+    /// Weighs the request in `words`, of a file with the guess `current`.
     pub(crate) fn weigh(
         self,
         current: Choice,
@@ -264,11 +263,11 @@ impl Candidates {
             is_commit |= reading.decides;
             tally.note(choice, reading);
         }
-        // Where those that are left find nothing, what one that is out has to show brings it back:
-        // it has sent something that made no sense.
+        // If no candidate finds content in a COMMIT, restore generations that do: the client has
+        // sent an earlier request that made no sense.
         let mut candidates = self;
         if is_commit && tally.telling == 0 {
-            for choice in self.those_out(current, words.len()).choices() {
+            for choice in self.ruled_out(current, words.len()).choices() {
                 let reading = reading(choice.format(), words, has, read);
                 if reading.makes_sense && reading.is_telling && reading.decides {
                     candidates.places |= choice.bit();
@@ -285,7 +284,7 @@ impl Candidates {
             true if places.count_ones() > 1 => current,
             _ => likely.likeliest(model).unwrap_or(current),
         };
-        // It is done as that one reads it: those that read something else are out.
+        // The reading of `choice` is executed: rule out those that read something else.
         let alike = candidates
             .choices()
             .filter(|&other| tally.reads_alike(choice, other));
@@ -296,7 +295,7 @@ impl Candidates {
             is_narrowed: self.is_narrowed || places != self.places,
         };
         let is_final = places.count_ones() == 1 || left.requests == MOST_REQUESTS;
-        // Others of the process are to rely only on what stays, and what commands have told.
+        // The process's other files may rely only on a final choice that commands identified.
         let reason = match (is_final && left.is_narrowed, choice.reason) {
             (true, _) => Reason::Commands,
             (false, Reason::Commands) => Reason::First,
@@ -311,7 +310,7 @@ impl Candidates {
     }
 }
 
-/// How a client of `format` would mean the request in `words`.
+/// How `format` reads the request in `words`.
 #[inline(never)]
 fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) -> Reading {
     let request = match format.decode_apart(words) {
@@ -325,7 +324,7 @@ fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) ->
     let makes_sense = match request {
         _ if format.is_never_sent(words) => false,
         Request::UnmapPool { .. } => has.pool_view,
-        // Not in the vendor's builds.
+        // The vendor does not build these.
         Request::ReadRegister { .. } | Request::WriteRegister { .. } => false,
         Request::ReadRegisters { .. } | Request::WriteRegisters { .. } => false,
         Request::DumpState | Request::DumpJobs => false,
@@ -345,21 +344,21 @@ fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) ->
         Request::FreeNode { node, .. } => has.nodes && node != POOL_NAME,
         Request::UnmapUser(_) => has.user_memory,
         Request::MapUser { user, bytes } => user >= FIRST_ADDRESS && bytes != 0,
-        // A wait for no time at all may be the time at another place. One that nobody would take
-        // most probably is: who waits as it says does not come back.
+        // With 0 or an implausible value, the timeout may be in another generation's field: no
+        // client waits for an implausible time.
         Request::UserSignal(UserSignal::Wait { milliseconds, .. }) => {
             is_telling = matches!(milliseconds, 2..=LONGEST_WAIT | u32::MAX);
             is_odd = milliseconds > ODD_WAIT && !is_telling;
             true
         }
-        // Clients seldom reset a signal, and set it to 1: another number is what they have left
-        // where others have the state.
+        // Clients rarely reset a signal, and set it to 1. Another value is probably stale data, and
+        // the state is in another generation's field.
         Request::UserSignal(UserSignal::Signal { .. }) => {
             is_odd = format.signal_state(words) != 1;
             true
         }
         Request::UserSignal(signal) => signal != UserSignal::Unknown,
-        // It says what is to be done with memory that there is, or is a barrier.
+        // An operation on memory that exists or on address 0, or a barrier.
         Request::Cache(range) => match range.operation {
             1..=3 => {
                 is_telling = usize::try_from(range.user).is_ok() && has_words(range.user, read);
@@ -387,17 +386,17 @@ fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) ->
     }
 }
 
-/// Whether a user address can be that of a structure.
+/// Whether a structure can be at a user address.
 fn is_pointer(address: u64) -> bool {
     address >= FIRST_ADDRESS && address % 4 == 0
 }
 
-/// Whether there is memory of the client's at a user address.
+/// Whether the client has memory at a user address.
 fn has_words(user: u64, read: Reader<'_>) -> bool {
     user >= FIRST_ADDRESS && read(user & !3, &mut [0])
 }
 
-/// Whether a COMMIT makes sense: the context in the client's memory, or the delta.
+/// Whether the context in the client's memory, or the delta, of a COMMIT makes sense.
 fn commit_makes_sense(commit: &Commit, is_telling: &mut bool, read: Reader<'_>) -> bool {
     let format = commit.format;
     if format.context_bytes() != 0 {
@@ -406,12 +405,12 @@ fn commit_makes_sense(commit: &Commit, is_telling: &mut bool, read: Reader<'_>) 
         if !is_pointer(commit.context_buffer) || !read(commit.context_buffer, words) {
             return false;
         }
-        // Of fields that make no sense the driver may take no notice; but they show nothing.
+        // The driver may ignore implausible fields, but they are no evidence.
         let context = format.decode_context(words);
-        *is_telling = context_makes_sense(&context) && context_tells(&context);
+        *is_telling = context_makes_sense(&context) && context_has_content(&context);
         return context.object == ClientContext::OBJECT_TYPE;
     }
-    // Without a delta it is the same in all of them.
+    // Without a delta, all generations read the same.
     if commit.delta == 0 || format.delta_bytes() == 0 {
         *is_telling = false;
         return true;
@@ -431,7 +430,7 @@ fn commit_makes_sense(commit: &Commit, is_telling: &mut bool, read: Reader<'_>) 
         && read(delta.records, &mut [0; 2])
 }
 
-/// Whether these can be the fields of a `gcoCONTEXT`, which may have no buffer yet.
+/// Whether the fields of a `gcoCONTEXT` are plausible; it may have no buffer yet.
 fn context_makes_sense(context: &ClientContext) -> bool {
     let has_states = match (context.logical, context.link) {
         (0, 0) => true,
@@ -447,8 +446,8 @@ fn context_makes_sense(context: &ClientContext) -> bool {
         && has_states
 }
 
-/// Whether there is something in those fields that other generations have elsewhere.
-fn context_tells(context: &ClientContext) -> bool {
+/// Whether there is content in fields that other generations have elsewhere.
+fn context_has_content(context: &ClientContext) -> bool {
     context.logical != 0
         || context.initial_pipe != 0
         || context.entry_pipe != 0
@@ -466,12 +465,12 @@ mod tests {
         pool_view: false,
     };
 
-    /// What a client has left there.
+    /// Stale data of a client.
     const NOISE: u32 = 0x9ABC_DEF0;
 
-    /// The name of what is likeliest behind a request, whether that is final, and how many are
-    /// left.
-    fn told(
+    /// Weighs a request. Returns the likeliest generation's name, whether it is final, and how many
+    /// and which candidates remain.
+    fn weighed(
         of: Candidates,
         current: &str,
         words: &[u32],
@@ -496,29 +495,29 @@ mod tests {
     }
 
     #[test]
-    fn numbers_tell() {
+    fn command_numbers_are_evidence() {
         let all = Candidates::of_size(32, 400);
-        let weigh = |words: &[u32], has| told(all, "6.2.4.p2", words, has, &mut |_, _| false);
+        let weigh = |words: &[u32], has| weighed(all, "6.2.4.p2", words, has, &mut |_, _| false);
         let short = |found: Option<(&'static str, bool, u32, Candidates)>| {
             found.map(|(name, is_final, left, _)| (name, is_final, left))
         };
-        // VERSION is one number in all.
+        // 41 is VERSION in all of them.
         let found = short(weigh(&request(41), NOTHING));
         assert_eq!(found, Some(("6.2.4.p2", false, 4)));
-        // ALLOCATE_LINEAR_VIDEO_MEMORY is 7 up to 6.2.3, and what nobody builds later.
+        // 7 is ALLOCATE_LINEAR_VIDEO_MEMORY up to 6.2.3; later a command that is not built.
         let found = short(weigh(&request(7), NOTHING));
         assert_eq!(found, Some(("6.2.3", false, 2)));
-        // And 8 later, which was RELEASE_VIDEO_MEMORY.
+        // 8 is RELEASE_VIDEO_MEMORY up to 6.2.3, and ALLOCATE_LINEAR_VIDEO_MEMORY later.
         let found = short(weigh(&request(8), NOTHING));
         assert_eq!(found, Some(("6.2.4.p2", false, 2)));
-        // Which makes sense for who has a node; then it is done as the likeliest reads it.
+        // With a node, both make sense: the likeliest reading wins.
         let nodes = Possessions {
             nodes: true,
             ..NOTHING
         };
         let found = short(weigh(&request(8), nodes));
         assert_eq!(found, Some(("6.2.4.p2", false, 2)));
-        // MAP_MEMORY of the pool is RELEASE_VIDEO_MEMORY later, or UNMAP_MEMORY before.
+        // 9 is MAP_MEMORY, later RELEASE_VIDEO_MEMORY. 10 is UNMAP_MEMORY, later MAP_MEMORY.
         let of_pool = |command| {
             let mut words = request(command);
             words[10] = POOL_NAME;
@@ -528,10 +527,10 @@ mod tests {
         assert_eq!(found, Some(("6.2.3", false, 2)));
         let found = short(weigh(&of_pool(10), NOTHING));
         assert_eq!(found, Some(("6.2.4.p2", false, 2)));
-        // Whoever it was taken for: who has no view of the pool does not unmap one.
+        // A process without a view of the pool does not unmap one, whatever the guess so far.
         let taken_for = |name, has| {
             let mut none = |_: u64, _: &mut [u32]| false;
-            short(told(all, name, &of_pool(10), has, &mut none))
+            short(weighed(all, name, &of_pool(10), has, &mut none))
         };
         assert_eq!(taken_for("6.2.3", NOTHING), Some(("6.2.4.p2", false, 2)));
         let view = Possessions {
@@ -539,13 +538,13 @@ mod tests {
             ..NOTHING
         };
         assert_eq!(taken_for("6.2.3", view), Some(("6.2.3", false, 2)));
-        // QUERY_CHIP_OPTION is no command, or one for nodes.
+        // QUERY_CHIP_OPTION is 73 or 74: in the others no command, or one for nodes.
         let found = short(weigh(&request(73), NOTHING));
         assert_eq!(found, Some(("6.2.4.p3", true, 1)));
         let found = short(weigh(&request(74), NOTHING));
         assert_eq!(found, Some(("6.2.4.p2", true, 1)));
-        // WRAP_USER_MEMORY of nothing, or GET_VIDEO_MEMORY_FD, as 5.0.11.p6 has it.
-        let found = told(
+        // 65 is WRAP_USER_MEMORY, here of nothing, or GET_VIDEO_MEMORY_FD in 5.0.11.p6.
+        let found = weighed(
             Candidates::of_size(32, 320),
             "5.0.11.p8",
             &{
@@ -557,13 +556,13 @@ mod tests {
             &mut |_, _| false,
         );
         assert_eq!(short(found), Some(("5.0.11.p6", false, 2)));
-        // No command of any.
+        // No generation has this command.
         let found = short(weigh(&request(200), NOTHING));
         assert_eq!(found, Some(("6.2.4.p2", false, 4)));
     }
 
     #[test]
-    fn caches_tell() {
+    fn cache_operations_are_evidence() {
         let all = Candidates::of_size(16, 128);
         let weigh = |payload: [u32; 7]| {
             let union_at = Choice::by_name(b"v4", Reason::First)
@@ -571,14 +570,14 @@ mod tests {
             let mut words = [0; 32];
             words[0] = 35;
             words[union_at..union_at + 7].copy_from_slice(&payload);
-            // What lies from 64 KiB on can be read.
-            let found = told(all, "v4", &words, NOTHING, &mut |at, _| at >= 0x1_0000);
+            // Memory from 64 KiB on is readable.
+            let found = weighed(all, "v4", &words, NOTHING, &mut |at, _| at >= 0x1_0000);
             found.map(|(name, is_final, left, _)| (name, is_final, left))
         };
-        // Flush: what, who, where, how much.
+        // v4: operation (flush), process, address, bytes.
         let found = weigh([3, 5000, 0xA000_0000, 4096, 0, 0, 0]);
         assert_eq!(found, Some(("v4", true, 1)));
-        // Invalidates too, flush, who, nowhere, where, how much.
+        // eureka: invalidate, operation, process, physical address, address, bytes.
         let found = weigh([1, 3, 5000, 0, 0xA000_0000, 4096, 0]);
         assert_eq!(found, Some(("eureka", true, 1)));
         // A barrier.
@@ -588,10 +587,10 @@ mod tests {
     }
 
     #[test]
-    fn guesses_end() {
+    fn guesses_become_final() {
         let mut left = Candidates::of_size(32, 400);
         for request_number in 1..=MOST_REQUESTS {
-            let found = told(left, "6.2.4.p2", &request(41), NOTHING, &mut |_, _| false);
+            let found = weighed(left, "6.2.4.p2", &request(41), NOTHING, &mut |_, _| false);
             let Some((_, is_final, _, next)) = found else {
                 break;
             };
@@ -602,8 +601,8 @@ mod tests {
         assert_eq!(left.requests, MOST_REQUESTS);
     }
 
-    /// What USER_SIGNAL of 216 bytes with this sub-command, and these words at byte `at`, is taken for,
-    /// and how many generations are left.
+    /// The likeliest generation for a USER_SIGNAL of 216 bytes with this sub-command and the words
+    /// `with` at byte `at`, and the number of candidates.
     fn user_signal(
         current: &str,
         command: u32,
@@ -617,29 +616,29 @@ mod tests {
         words[union_at] = command;
         words[union_at + at / 4..][..2].copy_from_slice(&with);
         let all = Candidates::of_size(16, 216);
-        let found = told(all, current, &words, NOTHING, &mut |_, _| false);
+        let found = weighed(all, current, &words, NOTHING, &mut |_, _| false);
         found.map(|(name, _, left, _)| (name, left))
     }
 
     #[test]
-    fn waits_tell() {
+    fn timeouts_are_evidence() {
         let wait = |current, at_12, at_16| user_signal(current, 3, 12, [at_12, at_16]);
-        // The time is at 16 in Dove's later ones, at 12 in the others; the other word is anything.
+        // The timeout is at byte 16 in dove, at 12 in the others. The other word is arbitrary.
         assert_eq!(wait("v2", NOISE, 20_000), Some(("dove", 3)));
         assert_eq!(wait("dove", 20_000, NOISE), Some(("v2", 3)));
         assert_eq!(wait("v2", NOISE, 0), Some(("dove", 3)));
         assert_eq!(wait("dove", 1, NOISE), Some(("v2", 3)));
         assert_eq!(wait("v2", NOISE, 120_000), Some(("dove", 3)));
-        // Which of two it is does not tell, nor what is odd in both.
+        // Both readings are plausible, or both are odd: no evidence.
         assert_eq!(wait("dove", 0, 1), Some(("dove", 3)));
         assert_eq!(wait("v2", 0, 0), Some(("v2", 3)));
         assert_eq!(wait("dove", NOISE, NOISE), Some(("dove", 3)));
     }
 
     #[test]
-    fn a_signal_is_set_where_one_reads_that() {
+    fn signal_states_are_evidence() {
         let signal = |current, at_16, at_20| user_signal(current, 2, 16, [at_16, at_20]);
-        // The state is at 20 in Dove's later ones, at 16 in the others.
+        // The state is at byte 20 in dove, at 16 in the others.
         assert_eq!(signal("dove", 1, 0), Some(("v2", 3)));
         assert_eq!(signal("v2", 0, 1), Some(("dove", 3)));
         for current in ["dove", "v2"] {
@@ -652,13 +651,13 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_forgotten() {
+    fn content_restores_a_candidate() {
         let all = Candidates::of_size(16, 216);
         let place = |name: &str| Choice::by_name(name.as_bytes(), Reason::First);
         let (Some(dove), Some(v2)) = (place("dove"), place("v2")) else {
             return;
         };
-        // A context of dove's that can be read as it, and nobody's.
+        // A context without content, or with content in fields of dove.
         let object_at = dove.format().0.context.object.at() as usize / 4;
         let mut commit = [0x1_0000; 54];
         commit[0] = 19;
@@ -682,11 +681,11 @@ mod tests {
             let verdict = of.weigh(current, words, NOTHING, 0, &mut read);
             (verdict.choice.format().name(), verdict.left)
         };
-        // A context of which there is no more than v2 has: elsewhere that is v2's.
+        // Only as many bytes are readable as v2 has in a context: it is not dove's.
         let short = context(false);
         let (taken, left) = weigh(all, dove, &commit, short, 128 / 4);
         assert_eq!((taken, left.has(dove)), ("v2", false));
-        // A context that shows what it is brings back who was out; one that shows nothing does not.
+        // A context with content restores its generation; one without content does not.
         let (taken, after) = weigh(left, v2, &commit, context(false), 54);
         assert_eq!((taken, after.has(dove)), ("v2", false));
         let (taken, after) = weigh(left, v2, &commit, context(true), 54);
@@ -695,7 +694,7 @@ mod tests {
 
     #[test]
     fn contexts_tell() {
-        // COMMIT, as all of these have it: command buffer, context.
+        // COMMIT is the same in all of these: command buffer, context.
         let all = Candidates::of_size(16, 216);
         let mut words = [0x1_0000; 54];
         words[0] = 19;
@@ -717,11 +716,11 @@ mod tests {
                 }
                 true
             };
-            let found = told(all, "v2", &words, NOTHING, &mut read);
+            let found = weighed(all, "v2", &words, NOTHING, &mut read);
             found.map(|(name, is_final, left, _)| (name, is_final, left))
         };
         assert_eq!(weigh(context(156 / 4)), Some(("dove", true, 1)));
-        // And `dove_old`, which differs in nothing that comes later.
+        // dove_old remains, too: it has the same context.
         assert_eq!(weigh(context(76 / 4)), Some(("v2", false, 2)));
     }
 }

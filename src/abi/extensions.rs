@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Russell King's ioctls, for etna_viv and xf86-video-armada: they map a dma-buf, or memory of the
-//! caller, for the GPU.
+//! Russell King's ioctls, for etna_viv and xf86-video-armada, which map a dma-buf, or the caller's
+//! memory, for the GPU.
 //!
-//! They use the envelope of the interface, but a structure of their own. It has the status where
-//! the generation's header has it. Pure logic. Source: sources.md, generations.
+//! They use the interface's envelope, but their own structures. Their status has the same offset as
+//! in the generation's header, except in the oldest form. Pure logic. Source: sources.md,
+//! generations.
 
 use super::{
     codec::Format,
@@ -35,34 +36,27 @@ pub(crate) enum Extension {
     OldDmaBuf,
 }
 
-/// Foreign memory, for the GPU.
+/// Foreign memory to map for the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Foreign {
-    /// A dma-buf.
     DmaBuf {
         /// The caller's descriptor.
         fd: i32,
     },
-    /// Memory of the caller.
-    User {
-        /// Its address.
-        user: u64,
-        /// Bytes.
-        bytes: u64,
-    },
+    /// The caller's memory, at a user address.
+    User { user: u64, bytes: u64 },
 }
 
 /// The arguments of the ioctl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ImportRequest {
-    /// The memory.
     pub(crate) what: Foreign,
     /// The GPU may write it.
     pub(crate) write: bool,
 }
 
 impl Extension {
-    /// The extension with an ioctl's number.
+    /// The extension for an ioctl code.
     pub(crate) fn of(code: u32) -> Option<Self> {
         match code {
             0xC058_5F00 => Some(Extension::DmaBuf),
@@ -145,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn structures_are_read_where_the_clients_write_them() {
+    fn structures_are_decoded_as_clients_write_them() {
         let mut words = [0; MAX_EXTENSION_BYTES / 4];
         (words[80 / 4], words[84 / 4]) = (7, 3);
         let dma_buf = Foreign::DmaBuf { fd: 7 };
@@ -171,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_lie_where_the_generation_has_its_status() {
+    fn the_status_is_where_the_generation_has_it() {
         for (name, status_at) in [("dove", 4), ("v4", 8)] {
             let mut words = [9; 88 / 4];
             Extension::DmaBuf.encode(&mut words, format(name), Ok((5, 0x8000_0000)));

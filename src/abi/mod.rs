@@ -2,9 +2,9 @@
 
 //! Wire formats: bytes to requests, replies to bytes.
 //!
-//! Knows no hardware and no kernel object. A [`Request`] and a [`Reply`] do not depend on the
-//! generation of the interface. Generations are data ([`layout`]), which one decoder and encoder
-//! interprets ([`codec`]). The first ioctl on a file selects its generation ([`detect`]).
+//! This code knows no hardware and no kernel objects. [`Request`] and [`Reply`] do not depend on
+//! the generation of the interface. Generations are data ([`layout`]), which one codec interprets
+//! ([`codec`]). The first ioctl on a file selects its generation ([`detect`]).
 
 mod codec;
 pub(crate) mod detect;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The parameters `interface`, which generation programs speak where its size leaves several, and
-//! `version`, what VERSION answers them.
+//! The parameters `interface`, the generation of programs if its size does not decide, and
+//! `version`, the answer to their VERSION.
 //!
-//! A list, parted by commas: a value, for programs that are not named, and names of programs, each
-//! with a colon and its value: `4.1.0,kodi.bin:4.6.9,Xorg:dove`. Pure logic.
+//! A comma-separated list: a value for all programs that the list does not name, and programs with
+//! their values, as `PROGRAM:VALUE`: `4.1.0,kodi.bin:4.6.9,Xorg:dove`. Pure logic.
 
 use super::detect::{
     Choice,
     Reason, //
 };
 
-/// Programs that can be named.
+/// The most programs in a list.
 const MOST_PROGRAMS: usize = 12;
 
-/// Letters of a program's name that the kernel keeps.
+/// Bytes of a program's name that the kernel keeps.
 const NAME_BYTES: usize = 15;
 
 /// A program's value.
@@ -24,7 +24,7 @@ struct Program<T> {
     value: T,
 }
 
-/// What a parameter says.
+/// A parsed parameter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ByProgram<T> {
     any: Option<T>,
@@ -33,7 +33,7 @@ pub(crate) struct ByProgram<T> {
 
 /// A value of such a parameter.
 pub(crate) trait Value: Copy {
-    /// Reads it; `is_named`: for one program. The error says what is wrong with it.
+    /// Parses a value. `is_named`: for one program. The error is the text for the log.
     fn read(text: &str, is_named: bool) -> Result<Self, &'static str>;
 }
 
@@ -47,7 +47,7 @@ impl Value for Choice {
     }
 }
 
-/// What VERSION answers: major, minor, patch, build.
+/// The answer to VERSION: major, minor, patch, build.
 impl Value for [u32; 4] {
     fn read(text: &str, _: bool) -> Result<Self, &'static str> {
         const WRONG: &str = "has a version that is not four numbers, such as 6.4.6.351518";
@@ -63,7 +63,7 @@ impl Value for [u32; 4] {
     }
 }
 
-/// A name as the kernel keeps it, with zeros behind.
+/// A name as the kernel keeps it, padded with zeros.
 fn kept(name: &[u8]) -> [u8; NAME_BYTES] {
     let mut kept = [0; NAME_BYTES];
     for (place, &letter) in kept.iter_mut().zip(name) {
@@ -73,7 +73,7 @@ fn kept(name: &[u8]) -> [u8; NAME_BYTES] {
 }
 
 impl<T: Value> ByProgram<T> {
-    /// Reads the parameter. The error says what is wrong with it.
+    /// Parses the parameter. The error is the text for the log.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         let mut by_program = Self {
             any: None,
@@ -102,8 +102,8 @@ impl<T: Value> ByProgram<T> {
         Ok(by_program)
     }
 
-    /// The value of the program with this name, of up to 15 letters, ended by a zero or not; and
-    /// that of all for whom that does not fit.
+    /// The value for the program with this name, and the value for all programs. A zero may end the
+    /// name; only its first 15 bytes count.
     pub(crate) fn of(&self, name: &[u8]) -> [Option<T>; 2] {
         let end = name.iter().position(|&letter| letter == 0);
         let name = kept(name.get(..end.unwrap_or(name.len())).unwrap_or(&[]));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_have_their_own() {
+    fn programs_have_their_own_values() {
         assert_eq!(of("", "Xorg"), None);
         assert_eq!(of("4.1.0", "Xorg"), Some(("4.1.0", Reason::Parameter)));
         let text = "4.1.0,kodi.bin:4.6.9,Xorg:dove";
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(of(text, "kodi.bin"), Some(("4.6.9", Reason::Program)));
         assert_eq!(of(text, "kodi"), Some(("4.1.0", Reason::Parameter)));
         assert_eq!(of("Xorg:dove", "kodi"), None);
-        // The kernel keeps 15 letters.
+        // The kernel keeps 15 bytes of a name.
         let text = "a-program-of-24-letters-:v2";
         assert_eq!(of(text, "a-program-of-24"), Some(("v2", Reason::Program)));
         assert_eq!(of("a:b:v2", "a:b"), Some(("v2", Reason::Program)));

@@ -92,9 +92,9 @@ pub(crate) enum Reply<'a> {
     Register(u32),
     /// READ_REGISTER_EX, for the selected cores.
     Registers([Option<u32>; EX_CORES]),
-    /// READ_REGISTER of a core that is off: the register is 0, and the core not ready.
+    /// READ_REGISTER of a core that is off: reads 0, with the status for a core that is not ready.
     Off,
-    /// READ_REGISTER_EX of cores one of which is off: all registers are 0.
+    /// READ_REGISTER_EX with at least one core off: reads 0 for all cores.
     AllOff,
     /// QUERY_POWER_MANAGEMENT_STATE.
     Power {
@@ -164,8 +164,8 @@ pub(crate) enum Reply<'a> {
     Imported { node: u32 },
     /// WRAP_USER_MEMORY.
     Wrapped { node: u32, bytes: u64 },
-    /// EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD and CREATE_NATIVE_FENCE: a file that is installed
-    /// after the reply has been copied to the caller.
+    /// EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD, GET_GRAPHIC_BUFFER_FD and CREATE_NATIVE_FENCE: a
+    /// file to install once the reply has been copied to the caller.
     File(NewFile),
     /// The metadata of a node.
     Metadata(NodeMetadata),
@@ -173,7 +173,7 @@ pub(crate) enum Reply<'a> {
     SharedBuffer { id: u32 },
     /// SHBUF's READ.
     Copied {
-        /// Bytes; `None`: not written yet.
+        /// Bytes copied; `None`: the buffer has not been written yet.
         bytes: Option<u32>,
     },
     /// UNLOCK_VIDEO_MEMORY that ends the lock.
@@ -216,12 +216,12 @@ const STATUS_CHIP_NOT_READY: u32 = 11;
 /// The most nodes of a graphic buffer.
 pub(crate) const GRAPHIC_BUFFER_NODES: usize = 3;
 
-/// Metadata of a node, which clients exchange.
+/// A node's metadata, by which clients exchange its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeMetadata {
-    /// A descriptor of the tile status' dma-buf, in the process that set it; negative: none.
+    /// Descriptor of the tile status's dma-buf in the process that set it; negative: none.
     pub(crate) status: i32,
-    /// Fast clear on, its value (64 bits), compression on, its format.
+    /// Fast clear: enabled, value (64 bits). Compression: enabled, format.
     pub(crate) words: [u32; Self::WORDS],
 }
 
@@ -255,7 +255,7 @@ impl Ledger {
     pub(crate) fn add(&mut self, bytes: usize) {
         // CAST: at most 64 bits.
         let bytes = bytes as u64;
-        // 64 bits of bytes do not wrap in practice.
+        // In practice, 64 bits do not wrap.
         self.bytes = self.bytes.wrapping_add(bytes);
         self.max = self.max.max(self.bytes);
         self.total = self.total.wrapping_add(bytes);
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_and_all_stay() {
+    fn max_and_total_never_decrease() {
         let mut ledger = Ledger::default();
         ledger.add(100);
         ledger.remove(60);

@@ -2,7 +2,7 @@
 
 //! Requests of clients, independent of the generation of the interface.
 //!
-//! A variant without a doc line is the command of its name. `user` is a user address. `node`,
+//! A variant without a doc line is the command with its name. `user` is a user address. `node`,
 //! `handle`, `id` and `info` are handles of the process.
 
 use super::*;
@@ -28,7 +28,7 @@ pub(crate) enum Request {
     /// ALLOCATE_CONTIGUOUS_MEMORY and ALLOCATE_NON_PAGED_MEMORY.
     AllocateContiguous {
         bytes: u64,
-        /// NON_PAGED: has an account of its own.
+        /// NON_PAGED, which has a separate account.
         non_paged: bool,
     },
     /// FREE_CONTIGUOUS_MEMORY and FREE_NON_PAGED_MEMORY.
@@ -49,9 +49,9 @@ pub(crate) enum Request {
     /// LOCK_VIDEO_MEMORY.
     Lock {
         node: u32,
-        /// The user mapping shall be cached.
+        /// Requests a cached user mapping.
         cacheable: bool,
-        /// A process may lock a page-backed node again.
+        /// The process may lock a page-backed node again.
         again: bool,
         parts: Parts,
     },
@@ -59,7 +59,7 @@ pub(crate) enum Request {
     Unlock {
         node: u32,
         parts: Parts,
-        /// The record that follows ends the lock of every kind of node.
+        /// The UNLOCK record that must follow ends the lock of every kind of node.
         by_event: bool,
     },
     /// NAME_VIDEO_MEMORY.
@@ -88,7 +88,7 @@ pub(crate) enum Request {
         node: u32,
         metadata: NodeMetadata,
     },
-    /// SET_VIDEO_MEMORY_METADATA that reads.
+    /// SET_VIDEO_MEMORY_METADATA, used for reading.
     ReadMetadata {
         node: u32,
     },
@@ -114,25 +114,25 @@ pub(crate) enum Request {
         /// The timeout; all ones: unlimited.
         milliseconds: u32,
     },
-    /// WAIT_FENCE: wait for the kernel's own fence of a node, which no node has.
+    /// WAIT_FENCE: waits for the kernel's own fence of a node. No node has one.
     WaitNode {
         node: u32,
     },
     /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY: the second half of UNLOCK, outside of a queue.
     FinishUnlock {
         node: u32,
-        /// It ends the lock of every kind of node.
+        /// This ends the lock of every kind of node.
         by_event: bool,
     },
     /// FREE_VIDEO_MEMORY and RELEASE_VIDEO_MEMORY.
     FreeNode {
         node: u32,
-        /// A locked one is refused; else it waits for its last unlock.
+        /// Refuses a locked node; else the free waits for the last unlock.
         if_unlocked: bool,
     },
     UserSignal(UserSignal),
     Attach {
-        /// Contexts hold the states that they hold from 5.0.11 on.
+        /// Contexts have the states of 5.0.11 and later.
         newer: bool,
     },
     Detach {
@@ -220,13 +220,13 @@ pub(crate) enum Request {
     },
     ReadRegister {
         address: u32,
-        /// It reads 0 if the core is off.
+        /// A core that is off reads 0.
         off_reads_zero: bool,
     },
     WriteRegister {
         address: u32,
         data: u32,
-        /// A write succeeds if the core is off.
+        /// A write to a core that is off succeeds.
         off_reads_zero: bool,
     },
     /// READ_REGISTER_EX.
@@ -263,7 +263,7 @@ pub(crate) enum Request {
     },
     /// CONFIG_POWER_MANAGEMENT.
     ConfigPower {
-        /// The core may be switched off while this process has it open.
+        /// Whether the core may be switched off while this process has it open.
         enable: bool,
     },
     /// QUERY_RESET_TIME_STAMP.
@@ -292,14 +292,14 @@ pub(crate) enum Request {
         milliseconds: u32,
     },
     Reset {
-        /// It always succeeds; else only if a core was reset.
+        /// RESET always succeeds; else only if a core was reset.
         succeeds: bool,
     },
     /// BROADCAST_GPU_STUCK.
     GpuStuck,
     /// A command that succeeds and does nothing, as in the C driver's default build.
     Ignored,
-    /// A command that does not exist, is not built, is only for queues, or is malformed.
+    /// A command that is unknown, not built, only for queues, or malformed.
     Refused(Error),
 }
 
@@ -327,10 +327,10 @@ pub(crate) struct CacheRange {
     pub(crate) operation: u32,
     pub(crate) user: u64,
     pub(crate) bytes: u64,
-    /// The node, 0 for foreign memory; `None`: found by the address.
+    /// The node, 0 for foreign memory; `None`: the address finds the node.
     pub(crate) node: Option<u32>,
-    /// The node decides: as many bytes of it as the range has, all without a range. Else the range
-    /// must be the client's.
+    /// Maintains the node: as many bytes as the range has, or all if it has none. Else the range
+    /// must be the client's memory.
     pub(crate) by_node: bool,
 }
 
@@ -396,7 +396,7 @@ pub(crate) enum SharedBuffer {
     Unknown,
 }
 
-/// The location of the description of COMMIT's commands.
+/// Where COMMIT's commands are described.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Commands {
     /// In a `gcoCMDBUF` at this user address.
@@ -405,7 +405,7 @@ pub(crate) enum Commands {
     Here(CommandBuffer, u64),
 }
 
-/// The parts of a LOCK or an UNLOCK: both, where the generation has no such field.
+/// The parts of a LOCK or an UNLOCK; both, if the generation has no such field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     pub(crate) lock: bool,
@@ -425,7 +425,7 @@ pub(crate) struct Commit {
     pub(crate) delta: u64,
     /// User address of the first `gcsQUEUE`; 0: none.
     pub(crate) queue: u64,
-    /// The core, where the generation has this field.
+    /// The core, if the generation has this field.
     pub(crate) core: Option<u32>,
     /// User address of the next core's part, a `gcsHAL_SUBCOMMIT`; 0: none.
     pub(crate) next: u64,
@@ -523,7 +523,7 @@ impl HardwareType {
 pub(crate) struct CoreSelector {
     /// The generation's numbers of the kinds.
     numbers: &'static HardwareTypes,
-    /// The number of the kind (`gceHARDWARE_TYPE`).
+    /// The kind's number (`gceHARDWARE_TYPE`).
     hardware_type: u32,
     /// The index among cores of this kind.
     index: u32,
@@ -574,8 +574,8 @@ impl CoreSelector {
         self.hardware_type == self.numbers.three_d.into()
     }
 
-    /// Whether the request names no core, and the first one is the default: the generation has no
-    /// such field, or the number is no kind's.
+    /// Whether the request selects no core, so the first one is the default: the generation has no
+    /// such field, or the number is unknown.
     #[inline]
     pub(crate) fn is_unnamed(self) -> bool {
         self.numbers.routing == Routing::Type && self.hardware_type().is_none()

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The parameter `identity`: properties of a core that neither its registers nor a public list
-//! tell.
+//! The parameter `identity`: properties of a core that neither its registers nor a public list has.
 //!
-//! A comma-separated list: a core's model and revision, then values by the names of the vendor's
-//! `gcsHAL_QUERY_CHIP_IDENTITY` and, for neural cores, of its feature database:
+//! A comma-separated list of a core's model and revision, then values with the names of the
+//! vendor's `gcsHAL_QUERY_CHIP_IDENTITY` and, for neural cores, of its feature database:
 //! `0x8000:0x7120,productID=0x45080009,NNCoreCount=8`. Another model and revision begin the next
 //! row. Pure logic.
 
@@ -49,13 +48,13 @@ pub(crate) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// The row for a model and revision, in a parameter that [`Row::check`] has passed. It may have
-    /// no values.
+    /// The row for a model and revision, in a parameter that has passed [`Row::check`]. The row may
+    /// have no values.
     pub(crate) fn of(text: &'a str, core: (u32, u32)) -> Self {
         Self { text, core }
     }
 
-    /// Checks the parameter. The error says what is wrong with it.
+    /// Checks the parameter. The error is the text for the log.
     pub(crate) fn check(text: &str) -> Result<(), &'static str> {
         let mut is_first = true;
         if text.is_empty() {
@@ -95,13 +94,13 @@ impl<'a> Row<'a> {
         self.values().count()
     }
 
-    /// The value of a word: the last one given.
+    /// The value of a word; the last one wins.
     pub(crate) fn value(self, word: IdentityWord) -> Option<u32> {
         let named = self.values().filter(|(name, _)| *name == word.c_name());
         named.last().map(|(_, value)| value)
     }
 
-    /// Copies the values into the words that clients read, but for feature words: the driver uses
+    /// Copies the values into the words that clients read, except feature words: the driver uses
     /// those itself, and may clear bits.
     pub(crate) fn amend(self, words: &mut IdentityWords) {
         for word in IdentityWord::ALL {
@@ -129,18 +128,18 @@ mod tests {
         assert_eq!(npu.value(IdentityWord::Product), Some(0x4508_0009));
         assert_eq!(npu.value(IdentityWord::NeuralCores), Some(8));
         assert_eq!(npu.value(IdentityWord::Eco), None);
-        // The last value counts.
+        // The last value wins.
         let gpu = Row::of(TEXT, (0x600, 0x19));
         assert_eq!(gpu.value(IdentityWord::Product), Some(9));
         assert_eq!(Row::of(TEXT, (0x600, 0x1A)).count(), 0);
         assert_eq!(Row::of("", (0x600, 0x19)).count(), 0);
-        // As in the log.
+        // Hexadecimal without 0x, as in the log.
         let gpu = Row::of("2000:5108,ecoID=1", (0x2000, 0x5108));
         assert_eq!(gpu.value(IdentityWord::Eco), Some(1));
     }
 
     #[test]
-    fn words_of_a_name_change_and_features_do_not() {
+    fn all_words_of_a_name_change_except_features() {
         let mut words = IdentityWords([7; IdentityWord::COUNT]);
         Row::of(TEXT, (0x8000, 0x7120)).amend(&mut words);
         // CAST: the number of a variant.
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_row_is_refused() {
+    fn malformed_rows_are_refused() {
         assert_eq!(Row::check(""), Ok(()));
         assert_eq!(Row::check("0x600:0x19"), Ok(()));
         for wrong in [

@@ -57,7 +57,7 @@ pub(crate) struct Commit {
 pub(crate) struct Context {
     /// Its id; 0: none yet.
     pub(crate) id: u64,
-    /// A signal to set at once if the context's buffer need not run.
+    /// The signal to set at once if the context's buffer does not run.
     pub(crate) signal: u32,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Context {
 pub(crate) struct Entry {
     /// User address of its [`Buffer`].
     pub(crate) buffer: u64,
-    /// The kernel adds the END; else the buffer has one.
+    /// The kernel adds the END command; else the buffer has one.
     pub(crate) is_dynamic: bool,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Buffer {
     pub(crate) address: u32,
     /// Bytes from the head to the commands.
     pub(crate) offset: u32,
-    /// The size of the commands in units of 8 bytes, with the unit that ends them.
+    /// The size of the commands in units of 8 bytes, including the unit that ends them.
     pub(crate) units: u32,
 }
 
@@ -131,7 +131,7 @@ impl Format {
         self.0.vector.map(VectorFormat)
     }
 
-    /// Whether EVENT_COMMIT to the vector graphics core is `NotSupported`; else it is
+    /// Whether EVENT_COMMIT to the vector graphics core returns `NotSupported`; else it returns
     /// `InvalidArgument`.
     pub(crate) fn vector_knows_events(self) -> bool {
         let vector = self.0.vector;
@@ -208,7 +208,7 @@ impl VectorFormat {
         words: &[u32],
         mut each: impl FnMut(Record) -> Result<(), E>,
     ) -> Option<Result<(), E>> {
-        // Records missing from the current cluster. Clusters do not nest.
+        // Records left in the current cluster. Clusters do not nest.
         let mut cluster = 0;
         let mut left = words;
         while let Some(&first) = left.first() {
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_lie_where_each_generation_has_them() {
+    fn buffers_are_decoded_in_each_generation() {
         let words: [u32; 12] = core::array::from_fn(|index| index as u32);
         let buffer = |name| format(name).decode_buffer(&words);
         let of = |node, address, offset, units| Buffer {
@@ -327,25 +327,25 @@ mod tests {
         assert_eq!(buffer("v4"), of(1, 2, 3, 6));
         assert_eq!(buffer("5.0.11.p8"), of(1, 2, 3, 6));
         assert_eq!(buffer("6.4.11"), of(1, 2, 3, 6));
-        // A 64-bit node handle that does not exist.
+        // A 64-bit node handle that does not fit 32 bits.
         assert_eq!(buffer("4.0.0"), of(u32::MAX, 4, 5, 8));
         assert_eq!(format("4.6.9").buffer_bytes(), 48);
         assert_eq!(format("6.2.2").buffer_bytes(), 36);
     }
 
     #[test]
-    fn commits_and_tables() {
+    fn commits_and_tables_are_decoded() {
         let words: [u32; 20] = core::array::from_fn(|index| match index % 2 {
             0 => index as u32,
             _ => 0,
         });
         let commit = format("4.0.0").decode_commit(&words);
-        let told = (commit.context, commit.queue, commit.count, commit.tasks);
-        assert_eq!(told, (0, 2, 4, 6));
+        let found = (commit.context, commit.queue, commit.count, commit.tasks);
+        assert_eq!(found, (0, 2, 4, 6));
         let words: [u32; 20] = core::array::from_fn(|index| index as u32);
         let commit = format("v4").decode_commit(&words);
-        let told = (commit.context, commit.queue, commit.count, commit.tasks);
-        assert_eq!(told, (0, 1, 2, 3));
+        let found = (commit.context, commit.queue, commit.count, commit.tasks);
+        assert_eq!(found, (0, 1, 2, 3));
         let table = format("v4").decode_table(&words);
         assert_eq!(table.heads, [0, 2, 4, 6, 8, 10, 12, 14, 16]);
         assert_eq!((table.count, table.size), (18, 19));
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_packed_and_clusters_are_whole() {
+    fn records_are_packed_and_clusters_are_complete() {
         let signal = |id| Record::Signal { id, process: 7 };
         let words = [1, 2, 4, 7, 20, 4, 7, 21];
         let all = records("4.0.0", &words).unwrap().unwrap();
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn malformed_lists_are_refused() {
         for words in [
             // Unknown, or for the kernel only.
             &[12, 0, 0, 0][..],

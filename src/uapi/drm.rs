@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! DRM nodes, their cores and their files, which share a process with files of `/dev/galcore`. The
-//! ioctls of each driver are in [`super::vivante`] and [`super::etnaviv`].
+//! DRM nodes, their cores and their files. A process's DRM files share its objects with its files
+//! of `/dev/galcore`. [`super::vivante`] and [`super::etnaviv`] have the ioctls.
 //!
 //! A file of the node `vivante` belongs to the process that opens it. A file of the node `etnaviv`
-//! belongs to its first user: an X server opens files for its clients (DRI3).
+//! belongs to the first process that uses it: an X server opens files for its clients (DRI3).
 //!
-//! Locks: `galcore drm`, for creation and removal of nodes; `galcore first use`, for the assignment
-//! of a process to a file of the node `etnaviv`.
+//! Locks: `galcore drm` serializes creation and removal of nodes. `galcore first use` serializes
+//! the assignment of a process to a file of the node `etnaviv`.
 
 use super::{
     clients,
@@ -52,7 +52,6 @@ use kernel::{
 
 /// The ioctls of a driver.
 pub(super) trait Calls: Send + Sync + Sized + 'static {
-    /// The driver.
     const DRIVER: Driver;
 
     /// The names of the ioctls, by number.
@@ -66,8 +65,8 @@ pub(super) trait Calls: Send + Sync + Sized + 'static {
         words: &mut [u32; WORDS],
     ) -> Result;
 
-    /// Whether ioctl `number` only queries the core, and so does not assign a process to the file.
-    fn is_question(_number: u32) -> bool {
+    /// Whether ioctl `number` only queries the core: such an ioctl does not assign a process.
+    fn is_query(_number: u32) -> bool {
         false
     }
 
@@ -84,13 +83,13 @@ pub(super) struct File<C> {
     /// Serializes the assignment of a process.
     #[pin]
     joining: Mutex<()>,
-    /// Its address space; `None`: that of its opener. Not DRM's, whose mappings end with the node.
+    /// Its `address_space`; `None`: its opener's. Not DRM's, whose mappings end with the node.
     views: Option<Arc<Views>>,
     _calls: PhantomData<C>,
 }
 
 impl<C: Calls> File<C> {
-    /// Whether a file belongs to its opener.
+    /// Whether a file belongs to the process that opens it.
     const IS_OPENERS: bool = matches!(C::DRIVER, Driver::Vivante);
 
     /// The process of the file. `EINVAL`: none yet.
@@ -98,7 +97,7 @@ impl<C: Calls> File<C> {
         self.process.as_ref().ok_or(EINVAL)
     }
 
-    /// The process of the file; assigns the caller if there is none yet.
+    /// The process of the file. Assigns the caller if the file has none yet.
     fn of_user(&self) -> Result<&Arc<Process>, Errno> {
         match self.process.as_ref() {
             Some(process) => Ok(process),
@@ -133,7 +132,7 @@ impl<C: Calls> File<C> {
     }
 }
 
-/// Replaces the `EAGAIN` of `open`, after which libraries repeat an ioctl endlessly.
+/// Replaces the `EAGAIN` of `open`: libraries would repeat the ioctl endlessly.
 fn busy(error: Errno) -> Errno {
     match error {
         EAGAIN => EBUSY,
@@ -164,7 +163,7 @@ pub(super) fn insert<C: Calls>(
     node: &Arc<Node>,
     bytes: u64,
 ) -> Result<u32> {
-    // The allocation has checked it.
+    // The allocation has checked the size.
     let bytes = usize::try_from(bytes).map_err(|_| Error::OutOfMemory)?;
     let handle = file.insert(node.clone(), bytes);
     // The object has its own reference now; on failure this frees the node.
@@ -172,7 +171,7 @@ pub(super) fn insert<C: Calls>(
     Ok(handle?)
 }
 
-/// The errno of DRM's own ioctls, and etnaviv's.
+/// The errno for DRM's own ioctls and for etnaviv's.
 pub(super) fn errno(error: Error) -> Errno {
     match error {
         Error::OutOfMemory => ENOMEM,
@@ -228,7 +227,7 @@ impl<C: Calls> NodeFile for File<C> {
         words: &mut [u32; WORDS],
     ) -> Result<(), Errno> {
         let done = match self.process.as_ref() {
-            None if C::is_question(number) => self.answer(file, number, words)?,
+            None if C::is_query(number) => self.answer(file, number, words)?,
             _ => C::run(self.of_user()?, file, number, words),
         };
         done.map_err(|error| {
@@ -241,7 +240,7 @@ impl<C: Calls> NodeFile for File<C> {
 
     fn mmap(self: ArcBorrow<'_, Self>, area: NewArea<'_>) -> Result<(), Errno> {
         let offset = area.offset();
-        // Only files of the opener map the pool, in the address space of its process's files.
+        // Only files that belong to their opener map the pool, in their process's `address_space`.
         if offset == 0 && !Self::IS_OPENERS {
             refuse_area(EINVAL, offset);
             return Err(EINVAL);
@@ -297,14 +296,14 @@ impl<C: Calls> NodeFile for File<C> {
     }
 }
 
-/// Registers a core for nodes, until it is dropped.
+/// A core's registration for nodes, until dropped.
 pub(crate) struct OfCore {
     clients: Arc<Clients>,
     dev: ARef<device::Device>,
 }
 
 impl OfCore {
-    /// Creates the nodes that do not exist yet, for the core `dev`.
+    /// Registers the core `dev`, and creates the missing nodes for it.
     pub(crate) fn new(clients: &Arc<Clients>, dev: &device::Device) -> Self {
         let mut nodes = clients.drm().lock();
         for (at, node) in nodes.iter_mut().enumerate() {
@@ -321,8 +320,8 @@ impl OfCore {
 }
 
 impl Drop for OfCore {
-    /// Moves the nodes of the core, which is no longer published, to another core. Ioctls on open
-    /// files return `ENODEV`.
+    /// Moves the core's nodes to another core. The core is no longer published. Ioctls on files of
+    /// the old nodes return `ENODEV`.
     fn drop(&mut self) {
         let mut nodes = self.clients.drm().lock();
         for (at, node) in nodes.iter_mut().enumerate() {
@@ -335,18 +334,18 @@ impl Drop for OfCore {
     }
 }
 
-/// Logs a lack of nodes that the parameter requests.
-pub(crate) fn tell_if_missing(wanted: [bool; 2]) {
+/// Logs that nodes are missing, if the parameter requests any.
+pub(crate) fn log_if_missing(wanted: [bool; 2]) {
     let is_built = cfg!(any(CONFIG_DRM = "y", CONFIG_DRM = "m"));
     if wanted.contains(&true) && is_built && !drm::is_there() {
         pr_info!("no DRM node: drm.ko was not loaded before this module; modprobe does that\n");
     }
 }
 
-/// Makes the node at place `at` for the core `dev`, if it is requested.
+/// Creates the node at index `at` for the core `dev`, if the parameter requests it.
 fn new_node(clients: &Clients, at: usize, dev: &device::Device) -> Option<drm::Node> {
     let wanted = clients.device().parameters().drm_nodes;
-    // The node `etnaviv` has only cores with a ring.
+    // The node `etnaviv` supports only cores with a ring.
     let has_core = at == 0 || clients.device().cores().next().is_some();
     if !has_core || !wanted.get(at).copied().unwrap_or(false) {
         return None;

@@ -2,8 +2,8 @@
 
 //! The ioctls of Linux's etnaviv, 1.4 (`<drm/etnaviv_drm.h>`), for Mesa.
 //!
-//! The checker gets a SUBMIT's stream after its relocations, like a COMMIT's. Addresses chosen by
-//! the client (softpin) are not supported.
+//! A SUBMIT's stream is checked like a COMMIT's, after relocation. Addresses chosen by the client
+//! (softpin) are not supported.
 
 use super::{
     drm::{
@@ -46,31 +46,31 @@ use crate::{
 };
 use kernel::error::Error as Errno;
 
-/// SUBMIT: flags, and the most bytes of the stream, objects and relocations.
+/// SUBMIT: flags; the most bytes of the stream, and the most objects and relocations.
 const NO_IMPLICIT: u32 = 1 << 0;
 const FENCE_FD_IN: u32 = 1 << 1;
 const FENCE_FD_OUT: u32 = 1 << 2;
 const MOST: u32 = 128 << 10;
 
-/// Words of an object, and of a relocation, of a SUBMIT.
+/// SUBMIT: words of an object and of a relocation.
 const OBJECT_WORDS: usize = 4;
 const RELOCATION_WORDS: usize = 6;
 
-/// The access of a SUBMIT to an object.
+/// SUBMIT, USERPTR: access to an object.
 const READ: u32 = 1 << 0;
 const WRITE: u32 = 1 << 1;
 
-/// GEM_NEW: one of three cache modes, all of them uncached here; the GPU uses its MMU.
+/// GEM_NEW: three cache modes, all of them uncached here; the GPU must use its MMU.
 const CACHES: u32 = 0x7_0000;
 const FORCE_MMU: u32 = 0x10_0000;
 
-/// CPU_PREP: for reading, for writing, without waiting. WAIT_FENCE and GEM_WAIT: without waiting.
+/// CPU_PREP: read, write, do not wait. WAIT_FENCE and GEM_WAIT: do not wait.
 const PREP_READ: u32 = 1 << 0;
 const PREP_WRITE: u32 = 1 << 1;
 const PREP_NOSYNC: u32 = 1 << 2;
 const NONBLOCK: u32 = 1 << 0;
 
-/// The word of an argument with flags, and the known flags. SUBMIT checks its own.
+/// Index of the flags word in an ioctl's argument, and the known flags. SUBMIT checks its own.
 const fn flags(number: u32) -> (usize, u32) {
     match number {
         2 => (2, CACHES | FORCE_MMU),
@@ -88,8 +88,8 @@ const NOP: u32 = 3 << 27;
 /// The ioctls of etnaviv.
 pub(super) struct Etnaviv;
 
-/// Milliseconds, at least one, from `now`, in nanoseconds, to a deadline of the same clock, in
-/// signed seconds and nanoseconds.
+/// Milliseconds from `now` (nanoseconds) to a deadline of the same clock (signed seconds and
+/// nanoseconds); at least one.
 fn milliseconds_to(seconds: u64, nanoseconds: u64, now: u64) -> u32 {
     // CAST: the bits of signed fields.
     let (seconds, nanoseconds) = (seconds as i64, nanoseconds as i64);
@@ -114,8 +114,8 @@ fn read(user: u64, count: usize) -> Result<KVVec<u32>> {
 }
 
 /// Applies `relocations` to `stream`; `object` returns the address and the size of an object.
-/// `InvalidArgument`: a relocation is outside of the stream or of its object, or before the
-/// previous one.
+/// `InvalidArgument`: a relocation has flags, is misaligned, lies outside of the stream or of its
+/// object, or before the previous one.
 fn relocate(
     stream: &mut [u32],
     relocations: &[u32],
@@ -171,7 +171,7 @@ fn submit(
     let mut commands = read(long(words[10], words[11]), bytes as usize / 4)?;
     let mut found = KVVec::with_capacity(objects as usize, sys::GFP_CLIENT)?;
     let mut used = KVVec::with_capacity(objects as usize, sys::GFP_CLIENT)?;
-    // Their addresses for the process, and their sizes.
+    // GPU address in the process's address space, and size, of each object.
     let mut places = KVVec::with_capacity(objects as usize, sys::GFP_CLIENT)?;
     for (at, object) in given.chunks_exact(OBJECT_WORDS).enumerate() {
         let &[access, handle, ..] = object else {
@@ -237,7 +237,7 @@ fn submit(
     });
     let is_new = |(object, was_shared): &(Found<_>, bool)| !was_shared && object.is_shared();
     if unshown.next().is_some() || found.iter().any(is_new) {
-        // Other users of the dma-buf do not see the job, so wait for its end.
+        // Other users of the dma-buf cannot see the job, so wait for its end.
         settle_number(&core, number);
     }
     counters.end(process, &core, number);
@@ -274,8 +274,8 @@ fn wrap(
     })
 }
 
-/// The dma-bufs among `objects`, which are noted there, and whether the job writes them.
-/// `InvalidArgument`: a duplicate.
+/// Returns the dma-bufs among `objects`, each with whether the job writes it, and marks them in
+/// `objects`. `InvalidArgument`: a duplicate.
 fn shared_of(
     objects: &mut [(Found<File<Etnaviv>>, bool)],
     used: &[Used],
@@ -296,8 +296,8 @@ fn shared_of(
     }
 }
 
-/// Waits for other users of a dma-buf, but not for jobs of the core at place `except`, which run
-/// before the caller's own. If it `outlasts` Unix signals, only fatal ones end the wait.
+/// Waits for other users of a dma-buf. Skips jobs of the core with index `except`: they run before
+/// the caller's own. If the wait `outlasts` Unix signals, only fatal ones end it.
 /// `ChipNotReady`: still in use, and `milliseconds` is 0. `Timeout`.
 fn wait_for_others(
     buffer: &Shared,
@@ -352,7 +352,7 @@ impl Calls for Etnaviv {
         number: u32,
         words: &mut [u32; WORDS],
     ) -> Result {
-        // The timeout: 0, or up to the deadline at word `at`.
+        // The timeout in milliseconds: 0, or the time until the deadline at word `at`.
         let time = |words: &[u32; WORDS], is_now: bool, at: usize| match is_now {
             true => 0,
             false => milliseconds_to(
@@ -413,7 +413,7 @@ impl Calls for Etnaviv {
         Ok(())
     }
 
-    fn is_question(number: u32) -> bool {
+    fn is_query(number: u32) -> bool {
         matches!(number, 0 | 10 | 11)
     }
 
@@ -430,11 +430,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_signed_and_far() {
+    fn deadlines_are_signed_and_clamped() {
         let second = 1_000_000_000;
         assert_eq!(milliseconds_to(3, 5_000_000, 2 * second), 1006);
         assert_eq!(milliseconds_to(0, 0, second), 1);
-        // A deadline long ago.
+        // A deadline in the past.
         assert_eq!(milliseconds_to(u64::MAX, 0, second), 1);
         assert_eq!(milliseconds_to(5, u64::MAX, 4 * second), 1000);
         let longest = u32::MAX >> 1;
@@ -450,17 +450,17 @@ mod tests {
     }
 
     #[test]
-    fn addresses_go_where_relocations_say() {
+    fn relocations_patch_addresses() {
         assert_eq!(relocated(&[]), Ok([1, 2, 3, 4]));
         let two = [[4, 0, 0x20, 0, 0, 7], [12, 1, 0xFFC, 0, 0, 7]];
         assert_eq!(relocated(&two), Ok([1, 0x1020, 3, 0xFFFF_FFFC]));
-        // Two relocations of one word: the last one counts.
+        // Two relocations of one word: the last one wins.
         let twice = [[8, 0, 0, 0, 0, 0], [8, 0, 4, 0, 0, 0]];
         assert_eq!(relocated(&twice), Ok([1, 2, 0x1004, 4]));
     }
 
     #[test]
-    fn relocations_outside_are_refused() {
+    fn invalid_relocations_are_refused() {
         for wrong in [
             [16, 0, 0, 0, 0, 0],
             [u32::MAX - 3, 0, 0, 0, 0, 0],

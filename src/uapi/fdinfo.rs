@@ -3,10 +3,10 @@
 //! `/proc/PID/fdinfo/FD` of an open file: the usage of its process, with the keys of the kernel's
 //! Documentation/gpu/drm-usage-stats.rst, for monitors.
 //!
-//! All files of a process are one client, with one `drm-client-id`. Engines are the cores, by kind;
-//! several cores of a kind are one engine, with their number as its capacity. Memory regions are
-//! `pool`, `contiguous` (contiguous pages outside of the pool) and `virtual` (scattered pages),
-//! with the process's allocations; and `user`: foreign memory that is mapped for the GPU.
+//! All files of a process are one client, with one `drm-client-id`. An engine is one kind of core;
+//! its capacity is the number of these cores. The memory regions `pool`, `contiguous` (contiguous
+//! pages outside of the pool) and `virtual` (scattered pages) count the process's allocations;
+//! `user` counts foreign memory that is mapped for the GPU.
 
 use crate::{
     abi::HardwareType,
@@ -69,7 +69,7 @@ pub(super) fn show(clients: &Clients, process: &Process, out: &SeqFile) {
     ] {
         // Round up: a node of a shared pool may end within a KiB.
         let kib = bytes.div_ceil(1024);
-        // Memory is resident from its allocation on.
+        // Allocated memory is always resident.
         for what in ["total", "resident"] {
             seq_print!(out, "drm-{what}-{region}:\t{} KiB\n", Decimal(kib));
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which generation of the interface a file speaks: by the size of its first request and by what
-//! was asked for, and where that leaves several, by its first commands.
+//! Detection of a file's generation of the interface: by the size of its first request and by
+//! explicit settings. If several generations remain, its first commands decide.
 
 use super::{
     malformed,
@@ -38,24 +38,23 @@ use crate::{
 };
 use kernel::uaccess::UserSlice;
 
-/// Generations that were guessed, of whatever process.
+/// Rate limit for log lines about guesses, shared by all processes.
 static GUESSES: RateLimit = RateLimit::new();
 
 impl OpenedFile {
-    /// What the parameter `interface` says of the process's program, and of all.
+    /// The generations in the parameter `interface`: for this program, and for all programs.
     fn of_parameter(&self) -> [Option<Choice>; 2] {
         let parameters = self.clients.device().parameters();
         parameters.interface.of(self.process.command_name().bytes())
     }
 
-    /// What the file speaks, or may be taken for before its first command.
+    /// The file's generation; before its first command, the one in the parameter.
     pub(super) fn known_or_of_parameter(&self) -> Option<Choice> {
         let known = Choice::unpack(self.interface.load(Relaxed));
         known.or_else(|| self.of_parameter().into_iter().flatten().next())
     }
 
-    /// Detects which generation the file speaks, by its first ioctls. Not inlined into the paths of
-    /// the others, which must be quick.
+    /// Detects the file's generation by its first ioctls. Out of line, to keep later ioctls fast.
     #[cold]
     #[inline(never)]
     pub(super) fn detect_interface(&self, caller: Caller, at: usize) -> Result<Choice> {
@@ -64,14 +63,14 @@ impl OpenedFile {
         match Choice::unpack(known) {
             Some(guess) if candidates.is_any() && guess.reason != Reason::Asked => {
                 let argument = Argument::read(at, guess.format(), caller)?;
-                // What does not fit tells nothing; it is refused.
+                // Another size is no evidence; the caller refuses the request.
                 if !guess
                     .format()
                     .takes(argument.input_bytes, argument.output_bytes)
                 {
                     return Ok(guess);
                 }
-                // Two threads may have noted a guess and what is left of others, crosswise.
+                // Racing threads may have stored a guess and candidates that do not match.
                 let candidates = match candidates.has(guess) {
                     true => candidates,
                     false => Candidates::of_size(
@@ -89,13 +88,13 @@ impl OpenedFile {
         }
     }
 
-    /// What another file of the process was found to speak.
+    /// The generation that commands of another file of the process have identified.
     fn found_by_others(&self) -> Option<Choice> {
         let (choice, _) = self.process.interface()?;
         (choice.reason == Reason::Commands).then_some(choice)
     }
 
-    /// By the first ioctl; `asked` is what the client has asked for.
+    /// Detects the generation by the first ioctl. `asked`: the client's own choice, packed.
     fn detect_first(&self, asked: u32, caller: Caller, at: usize) -> Result<Choice> {
         let (argument, block_bytes, short_sizes) = Argument::read_any(at, caller)?;
         let [of_program, of_all] = self.of_parameter();
@@ -113,7 +112,7 @@ impl OpenedFile {
             model,
         );
         let Some(choice) = choice else {
-            // Not decimal: on ARM that divides 64 bits, which the kernel does not have.
+            // Hexadecimal, because 32-bit ARM kernels have no 64-bit division.
             warn_client!(
                 ENVELOPES,
                 "an interface of {:#x} bytes in and {:#x} out after an argument of {} ({:#x} and {:#x} if of {}): no generation of the interface has these",
@@ -134,22 +133,22 @@ impl OpenedFile {
             bytes: argument.input_bytes,
         };
         let candidates = Candidates::of_size(block_bytes, argument.input_bytes);
-        // Of a process's other files any command may come first.
+        // Only the first file of a process must begin with VERSION.
         let first = match self.process.interface() {
             None => Self::by_first_command(block_bytes, &argument)?,
             Some(_) => None,
         };
         let verdict = match first {
             Some(choice) => Verdict::certain(choice),
-            None if candidates.are_no_question() => Verdict::certain(choice),
+            None if candidates.are_decided() => Verdict::certain(choice),
             None => self.weigh(choice, candidates, &argument)?,
         };
-        // Once for all files that speak the same.
+        // Once for all files of the same generation.
         let of_others = self.process.interface().map(|(of, _)| of.format());
         if of_others != Some(verdict.choice.format()) && GUESSES.allow() {
             pr_info!(
                 "{ThisProcess}: {fitting} have interfaces of {} bytes; taken for {}{}: {} (parameter interface)\n",
-                // At most the size of the largest interface, by then.
+                // It fits: no generation has a larger interface.
                 u16::try_from(argument.input_bytes).unwrap_or(0),
                 verdict.choice.format().name(),
                 if verdict.is_final { "" } else { " so far" },
@@ -159,7 +158,7 @@ impl OpenedFile {
         Ok(self.note(asked, verdict, &argument))
     }
 
-    /// What the number of the first command says.
+    /// The generation that the first command's number identifies, if any.
     fn by_first_command(block_bytes: usize, argument: &Argument) -> Result<Option<Choice>> {
         let mut room = UserWords::<1>::new();
         let words = room
@@ -173,7 +172,7 @@ impl OpenedFile {
         ))
     }
 
-    /// What the request at `argument` says about a guess.
+    /// Weighs a guess against the request at `argument`.
     fn weigh(&self, guess: Choice, left: Candidates, argument: &Argument) -> Result<Verdict> {
         let mut room = UserWords::<{ abi::MAX_INTERFACE_BYTES / 4 }>::new();
         let bytes = usize::try_from(argument.input_bytes)
@@ -195,7 +194,7 @@ impl OpenedFile {
         Ok(left.weigh(guess, words, self.process.possessions(), model, &mut read))
     }
 
-    /// Notes what the file speaks, in place of `known`; returns what it is taken for now.
+    /// Stores the verdict in place of `known`. Returns the generation that the file has now.
     fn note(&self, known: u32, verdict: Verdict, argument: &Argument) -> Choice {
         let Verdict {
             choice,
@@ -206,11 +205,11 @@ impl OpenedFile {
             true => choice.pack() | DETECTED,
             false => choice.pack(),
         };
-        // A guess is logged as one.
+        // Only a guess needs candidates.
         if !is_final {
             self.candidates.store(left.pack(), Relaxed);
         }
-        // Another thread may have been quicker; then its result is kept.
+        // If another thread was faster, keep its result.
         if let Err(found) = self.interface.cmpxchg(known, now, Full) {
             return Choice::unpack(found).unwrap_or(choice);
         }
@@ -219,7 +218,7 @@ impl OpenedFile {
         if before == Some(choice) {
             return choice;
         }
-        // At most the size of the largest interface, by then.
+        // It fits: no generation has a larger interface.
         let bytes = u16::try_from(argument.input_bytes).unwrap_or(0);
         self.process.note_interface(choice, bytes);
         let format = choice.format();

@@ -2,9 +2,9 @@
 
 //! `/dev/galcore` and `/dev/graphics/galcore`: open, ioctl, mmap, release.
 //!
-//! An open file holds a reference to its process's objects. The rules of the envelope (exact sizes,
-//! ENOTTY for malformed calls, the whole interface copied back for every status) are in sources.md,
-//! ioctl. Lock: `galcore file`, a leaf.
+//! An open file holds a reference to its process's objects. The envelope has exact sizes, a
+//! malformed call returns ENOTTY, and every status copies the whole interface back: sources.md,
+//! ioctl, has these rules. Lock: `galcore file`, a leaf.
 
 pub(crate) mod drm;
 mod etnaviv;
@@ -68,16 +68,16 @@ const INTERFACE: u32 = 30000;
 /// `IOCTL_GCHAL_PROFILER_INTERFACE`, in some generations.
 const PROFILER: u32 = 30001;
 
-/// Codes closer than this to [`INTERFACE`] are meant for a driver of this kind, and are logged.
+/// Unknown codes closer than this to [`INTERFACE`] are logged: they are meant for a galcore.
 const NEAR: u32 = 16;
 
 /// Highest `gceHARDWARE_TYPE` that the envelope accepts.
 const MAX_HARDWARE_TYPE: u32 = 7;
 
-/// Limits the lines about malformed calls.
+/// Rate limit for log lines about malformed calls.
 static ENVELOPES: RateLimit = RateLimit::new();
 
-/// Limits the lines about processes that may not open the device.
+/// Rate limit for log lines about processes that may not open the device.
 static OPENS: RateLimit = RateLimit::new();
 
 /// `GALCORE_IOC_SET_INTERFACE`: `_IOW('G', 1, char[16])`.
@@ -86,10 +86,10 @@ const SET_INTERFACE: u32 = 0x4010_4701;
 /// `GALCORE_IOC_RESETS`: `_IOR('G', 2, struct galcore_resets)`.
 const RESETS: u32 = 0x8010_4702;
 
-/// The bits of an ioctl's code for the size of its argument; 0 in the vendor's.
+/// The bits of an ioctl code that hold the argument size; 0 in the vendor's codes.
 const SIZE: u32 = 0x3FFF << 16;
 
-/// Bytes of the argument of [`SET_INTERFACE`]: a name, padded with zeros.
+/// Bytes of [`SET_INTERFACE`]'s argument: a name, padded with zeros.
 const NAME_BYTES: usize = 16;
 
 /// One open file.
@@ -97,13 +97,13 @@ const NAME_BYTES: usize = 16;
 pub(crate) struct OpenedFile {
     clients: Arc<Clients>,
     process: Arc<Process>,
-    /// The file's generation of the interface, from its first ioctl on: see [`Choice::pack`], with
-    /// [`DETECTED`] once it is final. 0: unknown.
+    /// The file's generation ([`Choice::pack`]), which its first ioctl sets, with [`DETECTED`] once
+    /// it is final. 0: unknown.
     interface: Atomic<u32>,
-    /// The other possible generations, while `interface` is a guess: see
-    /// [`Candidates`](crate::abi::evidence::Candidates). 0: it is not a guess.
+    /// The possible generations while `interface` is a guess, as packed
+    /// [`Candidates`](crate::abi::evidence::Candidates). 0: it never was a guess.
     candidates: Atomic<u32>,
-    /// This file's last mapping of the pool.
+    /// The file's last mapping of the pool.
     #[pin]
     pool_view: Mutex<Option<Arc<PoolView>>>,
 }
@@ -134,8 +134,8 @@ impl Argument {
     /// The 32 bytes of the newer generations.
     fn long(words: &[u32], caller: Caller) -> Self {
         let long = |at| u64::from(word(words, at)) | u64::from(word(words, at + 4)) << 32;
-        // Old clients declare the pointers as 32 bits followed by padding, which may hold anything:
-        // use only the low halves of a 32-bit program.
+        // Old clients declare 32-bit pointers followed by padding, which may hold anything. Of a
+        // 32-bit program use only the low halves.
         let address = |at| match caller.is_32_bit() {
             // CAST: 32 bits into at least 32.
             true => word(words, at) as usize,
@@ -154,7 +154,7 @@ impl Argument {
     #[inline(always)]
     fn read(at: usize, format: Format, caller: Caller) -> Result<Self> {
         let mut room = UserWords::<{ LONG_BLOCK / 4 }>::new();
-        // Constant lengths, for the compiler.
+        // The compiler optimizes copies of constant length.
         let argument = match usize::from(format.argument_bytes()) {
             SHORT_BLOCK => room.read(at, SHORT_BLOCK).map(|words| Self::short(words)),
             _ => room
@@ -164,14 +164,14 @@ impl Argument {
         argument.map_err(|_| malformed("the argument of the ioctl", at))
     }
 
-    /// Reads the argument of a file whose generation is unknown. Also returns its length, and its
-    /// sizes as a short argument.
+    /// Reads the argument of a file whose generation is unknown. Also returns its length, and the
+    /// two sizes that it has if it is short.
     fn read_any(at: usize, caller: Caller) -> Result<(Self, usize, [u32; 2])> {
         let mut room = UserWords::<{ LONG_BLOCK / 4 }>::new();
         let unreadable = |_| malformed("the argument of the ioctl", at);
         let words = room.read(at, SHORT_BLOCK).map_err(unreadable)?;
         let short_sizes = [4, 12].map(|at| word(words, at));
-        // Generations with a short argument have only 32-bit programs, by the size of its pointers.
+        // Only 32-bit programs use the short argument: its pointers have 32 bits.
         if caller.is_32_bit() && detect::is_short_block([0, 4, 8, 12].map(|at| word(words, at))) {
             return Ok((Self::short(words), SHORT_BLOCK, short_sizes));
         }
@@ -243,7 +243,7 @@ impl OpenedFile {
     fn argument(&self, caller: Caller, at: usize) -> Result<(Argument, Format)> {
         let known = self.interface.load(Relaxed);
         let choice = match known & DETECTED {
-            // The argument is read again below: detection establishes nothing about this copy.
+            // Read the argument again below: another thread may change it after detection.
             0 => self.detect_interface(caller, at)?,
             _ => Choice::unpack(known).ok_or(Error::Envelope)?,
         };
@@ -255,7 +255,7 @@ impl OpenedFile {
         }
     }
 
-    /// Logs, for the client's developer, why the request in `words`, for `core`, failed.
+    /// Logs why the request in `words`, for `core`, failed, for the client's developer.
     #[cold]
     #[inline(never)]
     fn explain(
@@ -266,7 +266,7 @@ impl OpenedFile {
         core: CoreSelector,
         error: Error,
     ) {
-        // These are normal answers, which a polling client gets often.
+        // Normal answers, which polling clients get often.
         if matches!(error, Error::Timeout | Error::ChipNotReady) {
             return;
         }
@@ -280,7 +280,7 @@ impl OpenedFile {
             error,
             status: format.reported(words, error),
         };
-        match refused.is_always_told() {
+        match refused.is_always_logged() {
             true => warn_client!(ENVELOPES, "{}", refused),
             false => debug_client!(in Kernel, "{}", refused),
         }
@@ -344,15 +344,15 @@ impl OpenedFile {
             }
         }
         argument.answer(words, output)?;
-        // After the number has been copied to the caller.
+        // Only now does the caller have the descriptor's number.
         if let Ok(Reply::File(file)) = outcome {
             file.install();
         }
         Ok(())
     }
 
-    /// The call ends with `error`, which may restart it: writes its number to the caller.
-    /// `Envelope`: that fails, and the call has had an effect.
+    /// Writes the call's number to the caller, because `error` may restart the call. Returns
+    /// `error`; `Envelope`: the write failed, and the call has submitted parts.
     #[cold]
     #[inline(never)]
     fn number_call(&self, argument: &Argument, format: Format, error: Error) -> Error {
@@ -389,14 +389,14 @@ impl OpenedFile {
         code: u32,
         at: usize,
     ) -> Result<isize, kernel::error::Error> {
-        // C libraries probe files, such as for a terminal. Those codes have no size.
+        // C libraries probe files, for example for a terminal. Those codes have no size.
         if code & SIZE == 0 && code.abs_diff(INTERFACE) >= NEAR {
             return Err(ENOTTY);
         }
         match code {
             SET_INTERFACE => self.set_interface(at).map(|()| 0),
-            RESETS => self.tell_resets(at).map(|()| 0),
-            // In other generations it is an interface for the kernel itself, with kernel addresses.
+            RESETS => self.report_resets(at).map(|()| 0),
+            // Other generations use this code inside the kernel, with kernel addresses.
             PROFILER => answered(self.profiler_interface(caller, at)),
             _ => match Extension::of(code) {
                 Some(extension) => answered(self.extension(extension, caller, at)),
@@ -476,10 +476,10 @@ impl OpenedFile {
         }
     }
 
-    /// GALCORE_IOC_RESETS: resets of cores that affected the process. `EFAULT`.
+    /// GALCORE_IOC_RESETS: counts core resets that affected the process. `EFAULT`.
     #[cold]
     #[inline(never)]
-    fn tell_resets(&self, at: usize) -> Result<(), kernel::error::Error> {
+    fn report_resets(&self, at: usize) -> Result<(), kernel::error::Error> {
         let counts = self.process.resets().counts();
         let words = [counts.guilty, counts.innocent, counts.dropped, 0];
         UserSlice::new(UserPtr::from_addr(at), core::mem::size_of_val(&words))
@@ -504,7 +504,7 @@ impl OpenedFile {
             if now != Some(choice.format()) {
                 return Err(EBUSY);
             }
-            // Make a right guess final, unless another thread has set a generation meanwhile.
+            // The guess is right: make it final, unless another thread has just changed it.
             if known & DETECTED == 0 {
                 let noted = self
                     .interface
@@ -520,7 +520,7 @@ impl OpenedFile {
     }
 }
 
-/// The clients of the device, while it has a core.
+/// The clients of the device. `ENODEV`: the device has no core.
 fn clients() -> Result<Arc<Clients>, kernel::error::Error> {
     let clients = CLIENTS.get().filter(|clients| clients.device().has_cores());
     clients.ok_or(ENODEV)

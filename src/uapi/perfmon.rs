@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! etnaviv's performance counters: their list, and requests of a SUBMIT.
+//! etnaviv's performance counters: their list, and a SUBMIT's requests for them.
 //!
-//! They are the [profiler's](crate::client) counters, of all work of the core, for processes that
-//! `gpuProfiler` allows. A SUBMIT with requests waits for the jobs before it, and for its own end:
-//! its counts are exact if no other process uses the core. Names and order are those of Linux 7.3.
+//! They are the [profiler's](crate::client) counters, for processes that `gpuProfiler` allows. They
+//! count all work of the core. A SUBMIT with requests waits for earlier jobs and for its own end:
+//! its counts are exact if no other process uses the core. Names and order are as in Linux 7.3.
 
 use crate::{
     abi::{
@@ -31,7 +31,7 @@ struct Domain {
     signals: &'static [(&'static str, Counter)],
 }
 
-/// Domains by their names.
+/// Builds domains from names and counters.
 macro_rules! domains {
     ($($domain:literal: $($counter:ident $signal:literal,)*;)*) => {
         [$(Domain {
@@ -132,8 +132,8 @@ fn put_name(words: &mut [u32; WORDS], at: usize, name: &str) {
     }
 }
 
-/// PM_QUERY_DOM: domain number `iter`, and the number of the next, or 255. `InvalidArgument`:
-/// unknown number.
+/// PM_QUERY_DOM: domain `iter`, and the number of the next (255: none). `InvalidArgument`: unknown
+/// number.
 pub(super) fn query_domain(process: &Process, words: &mut [u32; WORDS]) -> Result {
     let core = process.core_of_pipe(words[0])?;
     let iter = words[1] & 0xFF;
@@ -150,7 +150,7 @@ pub(super) fn query_domain(process: &Process, words: &mut [u32; WORDS]) -> Resul
     Ok(())
 }
 
-/// PM_QUERY_SIG: signal number `iter` of a domain, and the number of the next, or 65,535.
+/// PM_QUERY_SIG: signal `iter` of a domain, and the number of the next (65,535: none).
 /// `InvalidArgument`: unknown number.
 pub(super) fn query_signal(process: &Process, words: &mut [u32; WORDS]) -> Result {
     let core = process.core_of_pipe(words[0])?;
@@ -170,11 +170,11 @@ pub(super) fn query_signal(process: &Process, words: &mut [u32; WORDS]) -> Resul
     Ok(())
 }
 
-/// When to read the counter: before the stream, or after it.
+/// When to read the counter: before or after the stream.
 pub(super) const BEFORE: u32 = 1 << 0;
 pub(super) const AFTER: u32 = 1 << 1;
 
-/// Words of a request, and the most requests of a SUBMIT.
+/// Words of a request; the most requests of a SUBMIT.
 const REQUEST_WORDS: usize = 5;
 const MOST: u32 = 128;
 
@@ -183,24 +183,24 @@ struct Request {
     flags: u32,
     counter: Counter,
     sequence: u32,
-    /// The word for the counter, which is not the first: that gets `sequence`.
+    /// Index of the counter's word; never 0, where `sequence` goes.
     word: usize,
     node: Arc<Node>,
 }
 
-/// The requests of a SUBMIT; most have none.
+/// The requests of a SUBMIT; `None` for most.
 pub(super) struct Requests(Option<KBox<Asked>>);
 
 /// At least one request.
 struct Asked {
     all: KVVec<Request>,
-    /// The counters before the stream.
+    /// The counters from before the stream.
     before: Option<Cells>,
 }
 
 impl Requests {
-    /// Reads `count` requests, by `read`, for objects of `used`. `InvalidArgument`: too many, or
-    /// one names an unknown counter, word or object, or an object that the processor cannot write.
+    /// Reads `count` requests for objects in `used`, by `read`. `InvalidArgument`: too many, or one
+    /// has an unknown flag, counter, word or object, or an object that the CPU cannot write.
     pub(super) fn new(
         process: &Process,
         core: &Core,
@@ -216,7 +216,7 @@ impl Requests {
             return Err(Error::InvalidArgument);
         }
         let mut all = KVVec::new();
-        // As in Linux, domains of the 2D pipe begin at 0, too.
+        // As in Linux, each pipe numbers its domains from 0.
         let skipped = match entry {
             0 => 0,
             _ if !core.identity().has_2d() => return Err(Error::InvalidArgument),
@@ -265,7 +265,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Writes the saved counters, and those after job `number` of the core, if it ends in time.
+    /// Writes the saved counters, and those after the core's job `number` if it ends in time.
     pub(super) fn end(&self, process: &Process, core: &Core, number: u32) {
         let Some(asked) = &self.0 else {
             return;
@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_put_between_other_bytes() {
+    fn names_keep_the_bytes_around_them() {
         let mut words = [u32::MAX; WORDS];
         put_name(&mut words, 10, "AB");
         assert_eq!(words[2].to_le_bytes(), [0xFF, 0xFF, b'A', b'B']);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn names_fit() {
+    fn names_fit_their_fields() {
         for domain in [&OF_3D[..], &OF_2D].into_iter().flatten() {
             assert!(domain.name.len() < NAME_BYTES);
             let names = domain.signals.iter().map(|(name, _)| name);

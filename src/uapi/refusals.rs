@@ -2,8 +2,8 @@
 
 //! Log lines that explain why a request failed, for the author of the client.
 //!
-//! Pure logic. Each status has several causes. The code that refuses a COMMIT logs the reason
-//! itself.
+//! Pure logic. A status alone has several possible causes. The code that refuses a COMMIT logs its
+//! own reason.
 
 use crate::{
     abi::{
@@ -31,11 +31,11 @@ pub(super) struct Refused<'a> {
     /// The file is open for reading and writing.
     pub(super) is_read_write: bool,
     pub(super) error: Error,
-    /// The error that its generation reports.
+    /// The error that the client's generation reports.
     pub(super) status: Error,
 }
 
-/// The text for an unknown node.
+/// Text for an unknown node.
 const NOT_A_NODE: &str = "is no node of the process's, or was freed";
 
 impl fmt::Display for Refused<'_> {
@@ -49,13 +49,13 @@ impl fmt::Display for Refused<'_> {
     }
 }
 
-/// `gcvPOOL_UNKNOWN`: the value if the client's author forgot the pool.
+/// `gcvPOOL_UNKNOWN`: the pool of a client that does not set the field.
 const NO_POOL: u32 = 0;
 
 impl Refused<'_> {
-    /// Whether to log it without dynamic debug, too: for a field left at 0 with a misleading
-    /// status, or a limit that the vendor's driver does not have.
-    pub(super) fn is_always_told(&self) -> bool {
+    /// Whether to log it even without dynamic debug: the status misleads about a field left at 0 or
+    /// about a mapping, or the vendor's driver does not have the limit.
+    pub(super) fn is_always_logged(&self) -> bool {
         match self.request {
             Request::AllocateLinear { pool: NO_POOL, .. }
             | Request::AllocateSurface(Surface { pool: NO_POOL, .. }) => true,
@@ -70,7 +70,7 @@ impl Refused<'_> {
         }
     }
 
-    /// Whether the status means that memory could not be mapped.
+    /// Whether the request failed because memory could not be mapped.
     fn cannot_map(&self) -> bool {
         let maps = matches!(
             self.request,
@@ -84,13 +84,13 @@ impl Refused<'_> {
         maps && self.error == Error::OutOfMemory
     }
 
-    /// Whether the cause may be a core type that its generation does not have.
+    /// Whether the cause may be an unknown core type or index.
     fn names_no_core(&self) -> bool {
         let none = Error::InvalidArgument;
         self.error == none && self.core.is_err_and(|error| error == none)
     }
 
-    /// Writes the cause, or the possible causes where the status has several.
+    /// Writes the cause, or all possible causes of the status.
     fn reason(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.request, self.error) {
             (Request::Refused(_), Error::InvalidArgument) => f.write_str(
@@ -301,7 +301,7 @@ mod tests {
     use kernel::str::CString;
 
     fn refused(request: &Request, error: Error) -> Refused<'_> {
-        // The newest generation, which has no core of type 0.
+        // Any generation: the text has the numbers of the request.
         let numbers = &LAYOUTS[LAYOUTS.len() - 1].hardware;
         Refused {
             name: "FREE_VIDEO_MEMORY",
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_wrong_is_named() {
+    fn the_text_names_the_cause() {
         let free = Request::FreeNode {
             node: 0x1_0005,
             if_unlocked: false,
@@ -330,7 +330,7 @@ mod tests {
             b"gcvHAL_FREE_VIDEO_MEMORY refused with gcvSTATUS_INVALID_DATA (-17): \
               0x10005 is no node of the process's, or was freed"
         );
-        // In a generation with another status for this.
+        // A generation that reports another status.
         let other = Refused {
             status: Error::NotFound,
             ..refused(&free, Error::InvalidData)
@@ -350,11 +350,11 @@ mod tests {
             b"command 13 refused with gcvSTATUS_GPU_NOT_RESPONDING (-22): core 1 hangs, is given up or being \
               removed, or the process has hung cores too often"
         );
-        assert!(!unnamed.is_always_told());
+        assert!(!unnamed.is_always_logged());
     }
 
     #[test]
-    fn why_nothing_is_mapped_is_always_told() {
+    fn misleading_mapping_failures_are_always_logged() {
         let lock = Request::Lock {
             node: 1,
             cacheable: false,
@@ -365,7 +365,7 @@ mod tests {
             },
         };
         let full = refused(&lock, Error::OutOfMemory);
-        assert!(full.is_always_told());
+        assert!(full.is_always_logged());
         let mode = Refused {
             is_read_write: false,
             ..full
@@ -377,16 +377,16 @@ mod tests {
             bytes: 1,
             non_paged: true,
         };
-        assert!(!refused(&buffer, Error::OutOfMemory).is_always_told());
+        assert!(!refused(&buffer, Error::OutOfMemory).is_always_logged());
         let buffer = Refused {
             request: &buffer,
             ..mode
         };
-        assert!(buffer.is_always_told());
+        assert!(buffer.is_always_logged());
     }
 
     #[test]
-    fn what_was_left_at_0_is_always_told() {
+    fn fields_left_at_0_are_always_logged() {
         let linear = Request::AllocateLinear {
             bytes: 64,
             alignment: 64,
@@ -394,7 +394,7 @@ mod tests {
             pool: 0,
         };
         let pool = refused(&linear, Error::OutOfMemory);
-        assert!(pool.is_always_told());
+        assert!(pool.is_always_logged());
         assert!(text(&pool)
             .to_bytes()
             .ends_with(b": pool is 0 (gcvPOOL_UNKNOWN): gcvPOOL_DEFAULT is 1"));
@@ -403,7 +403,7 @@ mod tests {
             core: Err(Error::InvalidArgument),
             ..refused(&lock, Error::InvalidArgument)
         };
-        assert!(core.is_always_told());
+        assert!(core.is_always_logged());
         let wanted = b": hardwareType is 0x0 and coreIndex 0x0: there is no such core";
         assert!(text(&core).to_bytes().ends_with(wanted));
     }

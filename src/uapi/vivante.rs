@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The ten ioctls of the vendor's DRM node (`include/uapi/drm/vivante_drm.h`). As in the vendor's
-//! driver, every error is `ENOTTY`.
+//! The ten ioctls of the vendor's DRM node (`include/uapi/drm/vivante_drm.h`). Errors are `ENOTTY`,
+//! as in the vendor's driver, except that an interrupted wait may restart.
 
 use super::drm::{
     find,

@@ -14,13 +14,13 @@ const DIRTY_RECTANGLE: u32 = 1;
 /// `gceENGINE` of the copy engine (BLT).
 const ENGINE_COPY: u32 = 1;
 
-/// `gceSURF_TYPE`: the first number that `gcvSURF_IMAGE` shifted, and the end of the numbers before
-/// it.
+/// `gceSURF_TYPE`: the first number that `gcvSURF_IMAGE` has shifted, and the end of the numbers
+/// without `gcvSURF_IMAGE`.
 const SURFACE_IMAGE: u32 = 8;
 const OLD_SURFACE_TYPES: u32 = 11;
 
 /// `gceSURF_TYPE`: the number of types in 4.0.0, whose banks in the pool are known; the type
-/// with no bank of its own; the bits of a type.
+/// without a bank of its own; the bits of a type.
 const SURFACE_TYPES: u32 = 12;
 const SURFACE_UNKNOWN: u32 = 0;
 const SURFACE_MASK: u32 = 0xFF;
@@ -131,7 +131,7 @@ impl Format {
                 }
             }
             Command::Shbuf => Request::SharedBuffer(self.shared_buffer(u)),
-            // For a sync point, which is not built.
+            // This form is for a sync point, which is not built.
             Command::CreateNativeFence if !layout.create_fence.signal.exists() => {
                 Request::Refused(Error::NotSupported)
             }
@@ -182,7 +182,7 @@ impl Format {
                 },
                 by_node: layout.quirks.caches_nodes,
             }),
-            // The directions are both, to the GPU, from the GPU.
+            // Directions: 0: both, 1: to the GPU, 2: from the GPU.
             Command::FlushCache if layout.quirks.flushes => Request::Cache(CacheRange {
                 operation: match layout.flush_cache.direction.word(u) {
                     1 => 1,
@@ -221,7 +221,7 @@ impl Format {
             Command::UnmapUserMemory => Request::UnmapUser(self.user_memory(u)),
             Command::QueryChipFrequency => Request::QueryFrequency,
             Command::QueryCpuFrequency => Request::QueryCpuFrequency,
-            // A client could block all others without a limit, and jobs do not need the mutex.
+            // Jobs do not need the mutex, by which a client could block all others indefinitely.
             Command::DeviceMutex => Request::Ignored,
             // The log has one level.
             Command::SetDebugLevelZone => Request::Ignored,
@@ -266,7 +266,7 @@ impl Format {
                 context: layout.detach.context.handle(u),
                 must_exist: layout.quirks.detaches_known,
             },
-            // In these generations they have a separate interface.
+            // These generations have a separate interface for them.
             profiler_commands!() if layout.profiler_bytes != 0 => {
                 Request::Refused(Error::InvalidArgument)
             }
@@ -303,7 +303,7 @@ impl Format {
             {
                 Request::GpuStuck
             }
-            // For a scheduler that is compiled out.
+            // The scheduler that uses it is compiled out.
             Command::CommitDone if layout.quirks.takes_commit_done => Request::Ignored,
             // Valid only in queues, or compiled out of every Linux build.
             Command::Unknown
@@ -445,8 +445,8 @@ impl Format {
         asked.map_or_else(Request::Refused, |pool| self.allocate_in(u, pool))
     }
 
-    /// The pool that ALLOCATE_LINEAR_VIDEO_MEMORY requests. Where flags are mandatory, the pool
-    /// must satisfy them. Errors are those of the vendor's driver.
+    /// The pool that ALLOCATE_LINEAR_VIDEO_MEMORY requests. If flags are mandatory, the pool must
+    /// satisfy them. Errors are those of the vendor's driver.
     fn asked_pool(self, u: &[u32]) -> Result<u32> {
         let fields = &self.0.allocate_linear;
         let flags = &self.0.quirks.flags;
@@ -554,8 +554,8 @@ impl Format {
                 },
                 in_lines: false,
             },
-            // The physical address is ignored: clients must not choose it. The memory is what the
-            // client has mapped at the user address; a request without one, with 0, fails.
+            // Ignore the physical address: clients must not choose it. The memory is the client's
+            // mapping at the user address. A request with user address 0 fails.
             _ if kind == kinds.user_memory => Request::Wrap {
                 what: Foreign::User {
                     user: fields.logical.user(u),
@@ -610,8 +610,8 @@ impl Format {
         self.0.user_signal.state.word(self.union(words))
     }
 
-    /// Whether commands are for the copy engine, which no supported core has. `own`: the
-    /// structure's own field for the engine, if any.
+    /// Whether commands are for the copy engine, which no supported core has. `own`: the engine
+    /// field of the structure itself, if any.
     fn copies(self, own: Field, words: &[u32]) -> bool {
         let engine = match own.exists() {
             true => own.word(self.union(words)),

@@ -4,10 +4,10 @@
 
 use super::*;
 
-/// The base of the registers on the APB: the default of the vendor's parameter.
+/// Base of the registers on the APB: the vendor's parameter default.
 const REGISTER_APB: u64 = 0x30_0000;
 
-/// Bits of a GPU address, on all known cores.
+/// Bits of a GPU address on all known cores.
 const ADDRESS_BITS: u32 = 32;
 
 /// `gceCOMPRESSION_OPTION`: color and depth, with and without multisampling.
@@ -24,7 +24,7 @@ impl Format {
         self.put_status(words, reply.status());
     }
 
-    /// Writes the status of a failure, in the terms of this generation.
+    /// Writes the status of a failure, as this generation reports it.
     pub(crate) fn fail(self, words: &mut [u32], error: Error) {
         let reported = self.reported(words, error);
         // CAST: the bits of a signed field.
@@ -90,7 +90,7 @@ impl Format {
         self.0.wrap.flag.word(u) & self.0.quirks.flags.dma_buf != 0
     }
 
-    /// Writes the second status of a wait for a signal: the work is never canceled.
+    /// Writes the second status of a wait for a signal: work is never canceled.
     pub(super) fn put_wait_status(self, words: &mut [u32]) {
         if let UserSignal::Wait { .. } = self.user_signal(self.union(words)) {
             self.0.user_signal.status.put(self.union_mut(words), 0);
@@ -253,7 +253,7 @@ impl Format {
                 let pool = self.pool_number(pool);
                 layout.allocate_linear.pool.put(u, pool);
                 layout.allocate_linear.node.put(u, node);
-                if layout.quirks.tells_bytes {
+                if layout.quirks.returns_bytes {
                     layout.allocate_linear.size.put_long(u, bytes);
                 }
             }
@@ -337,7 +337,7 @@ impl Format {
         }
     }
 
-    /// Converts a pool from the numbers of 4.0.0 to this generation's; pools that the generation
+    /// Converts a pool from the numbers of 4.0.0 to this generation's. Pools that the generation
     /// does not have become VIRTUAL.
     pub(crate) fn pool_number(self, pool: u32) -> u32 {
         let pool = match pool < self.0.quirks.pools {
@@ -347,7 +347,7 @@ impl Format {
         pool + u32::from(pool >= self.0.quirks.sram_pool)
     }
 
-    /// Writes CHIP_INFO's answer. The id of a 3D core is its index among them, else a default.
+    /// Writes CHIP_INFO's answer. Ids count the 3D and neural cores; other cores have a fixed id.
     #[cold]
     fn encode_cores(self, u: &mut [u32], cores: [Option<HardwareType>; MAX_CORES]) {
         const DEFAULT_ID: u32 = u32::MAX;

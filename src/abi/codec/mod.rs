@@ -36,13 +36,13 @@ use crate::{
     sys, //
 };
 
-/// TIMESTAMP's requests.
+/// Requests of TIMESTAMP.
 const TIMESTAMP_STOP: u32 = 0;
 const TIMESTAMP_START: u32 = 1;
 const TIMESTAMP_QUERY: u32 = 2;
 
-/// The pool's name in QUERY_VIDEO_MEMORY, where it has one: no buffer's handle has these low 15
-/// bits.
+/// The pool's name in QUERY_VIDEO_MEMORY, in generations with a name. No buffer's handle has these
+/// low 15 bits.
 pub(super) const POOL_NAME: u32 = 0x7FFF_F000;
 
 /// `gcePOOL`.
@@ -77,7 +77,7 @@ const MESSAGE_WORDS: usize = 20;
 pub(crate) struct Format(pub(super) &'static Layout);
 
 impl Format {
-    /// Any generation, where none is selected.
+    /// Any generation, for use if none is selected.
     pub(crate) fn any() -> Self {
         Self(&LAYOUTS[0])
     }
@@ -99,8 +99,8 @@ impl core::fmt::Debug for Format {
 
 /// A field with a user address.
 pub(super) trait UserField {
-    /// The address. Of a 32-bit program only the low half is used: such programs sign-extend
-    /// addresses, or leave stale data in the other half.
+    /// The address. Ignores the high half for 32-bit programs: they sign-extend addresses, or have
+    /// stale data there.
     fn user(self, words: &[u32]) -> u64;
 }
 
@@ -198,8 +198,8 @@ impl Format {
             .unwrap_or_default()
     }
 
-    /// Whether no client of the generation sends the command: unknown, only for queues, or unused
-    /// by libraries.
+    /// Whether no client of the generation sends the command: it is unknown, only for queues, or
+    /// unused by libraries.
     pub(crate) fn is_never_sent(self, words: &[u32]) -> bool {
         let quirks = &self.0.quirks;
         match self.command(words) {
@@ -236,8 +236,8 @@ impl Format {
         text
     }
 
-    /// The status word in the request: the number of a restarted call, or any value, as the status
-    /// is an output.
+    /// The status word in the request: the number of a restarted call, else any value, because the
+    /// status is an output.
     #[inline]
     pub(crate) fn status(self, words: &[u32]) -> u32 {
         self.0.header.status.word(words)

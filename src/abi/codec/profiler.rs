@@ -8,13 +8,13 @@ use super::*;
 const PROFILE_NAME: &[u8; 16] = b"vprofiler.xml\0\0\0";
 
 impl Format {
-    /// Whether an interface of `words` has room for `bytes` bytes of payload: builds without the
+    /// Whether the interface `words` has room for `bytes` bytes of payload. Builds without the
     /// profiler have a smaller interface.
     fn has_room(self, words: &[u32], bytes: usize) -> bool {
         bytes != 0 && usize::from(self.0.profiler_union_at) + bytes <= 4 * words.len()
     }
 
-    /// The layout of a command's counters in an interface of `words`; builds without counters for
+    /// The layout of a command's counters in the interface `words`. Builds without counters for
     /// each context have no field before them.
     fn counters_in(self, words: &[u32], counters: &CountersLayout) -> Option<CountersLayout> {
         let whole = counters.end();
@@ -26,7 +26,7 @@ impl Format {
         })
     }
 
-    /// The layout of the counters that a command reads in an interface of `words`, and their set.
+    /// The layout, in the interface `words`, of the counters that a command reads, and their set.
     fn counters(self, words: &[u32]) -> Option<(CountersLayout, CounterSet)> {
         let profile = &self.0.profile;
         let (counters, set) =
@@ -41,8 +41,8 @@ impl Format {
         Some((self.counters_in(words, counters)?, set))
     }
 
-    /// Bytes of the separate interface of the profiler's commands, if `sizes` of a request and its
-    /// answer match it. Builds with a larger common interface have a larger separate one, too.
+    /// Bytes of the separate interface of the profiler's commands, if `sizes`, of a request and its
+    /// answer, match it. Builds with a larger common interface have a larger separate one, too.
     pub(crate) fn profiler_bytes(self, sizes: (u64, u64)) -> Option<usize> {
         let bytes = self.0.profiler_bytes;
         let more = match self.0.sizes {
@@ -55,8 +55,8 @@ impl Format {
         (self.0.profiler_bytes != 0).then_some(bytes.into())
     }
 
-    /// The first generation with a separate interface of the profiler's commands, of `bytes` bytes
-    /// if there is one of that size.
+    /// The first generation whose separate interface of the profiler's commands has `bytes` bytes,
+    /// else the first with a separate interface.
     pub(crate) fn with_profiler_interface(bytes: u64) -> Option<Self> {
         let mut layouts = LAYOUTS.iter().filter(|layout| layout.profiler_bytes != 0);
         let first = layouts.clone().next();
@@ -64,7 +64,7 @@ impl Format {
         found.or(first).map(Format)
     }
 
-    /// The payload of a command of the profiler.
+    /// The payload of a profiler command.
     fn profiler_union(self, words: &[u32]) -> &[u32] {
         let words = words.get(usize::from(self.0.profiler_union_at) / 4..);
         words.unwrap_or_default()
@@ -75,7 +75,7 @@ impl Format {
         words.unwrap_or_default()
     }
 
-    /// Reads a request of the separate interface of the profiler's commands. Other commands are
+    /// Reads a request in the separate interface of the profiler's commands. Other commands are
     /// invalid there.
     #[cold]
     #[inline(never)]
@@ -86,8 +86,8 @@ impl Format {
         }
     }
 
-    /// Reads a request of the profiler. Builds without the profiler have no room for some commands:
-    /// those do nothing.
+    /// Reads a profiler request. Builds without the profiler have no room for some commands, which
+    /// do nothing.
     #[cold]
     #[inline(never)]
     pub(super) fn decode_profiler(self, words: &[u32]) -> Request {
@@ -96,7 +96,7 @@ impl Format {
         let has_room = |bytes: u16| self.has_room(words, bytes.into());
         let is_built = layout.quirks.has_profiler;
         let mut counters = [&layout.profile.all, &layout.profile.part_1].into_iter();
-        // Smaller payloads may fit nevertheless.
+        // Smaller payloads may fit even in builds without the profiler.
         if !counters.any(|counters| self.counters_in(words, counters).is_some()) {
             return Request::Ignored;
         }
@@ -132,7 +132,7 @@ impl Format {
         }
     }
 
-    /// Whether it is a command of the profiler.
+    /// Whether it is a profiler command of the separate interface.
     fn is_profiler(self, words: &[u32]) -> bool {
         matches!(
             self.command(words),
@@ -145,7 +145,7 @@ impl Format {
         )
     }
 
-    /// Answers a request of the separate interface of the profiler's commands.
+    /// Writes the answer in the separate interface of the profiler's commands.
     #[cold]
     #[inline(never)]
     pub(crate) fn answer_profiler(self, words: &mut [u32], answer: Result<Reply<'_>, Error>) {
@@ -160,7 +160,7 @@ impl Format {
         self.put_status(words, status);
     }
 
-    /// Writes a reply of the profiler. Out of line, to keep other replies fast.
+    /// Writes a profiler reply. Out of line, to keep other replies fast.
     #[cold]
     #[inline(never)]
     pub(super) fn encode_profiler(self, words: &mut [u32], reply: &Reply<'_>) {
@@ -181,10 +181,10 @@ impl Format {
                     return;
                 };
                 let u = self.profiler_union_mut(words);
-                let told = u
+                let found = u
                     .get_mut(usize::from(counters.at) / 4..)
                     .unwrap_or_default();
-                for (place, counter) in told.iter_mut().zip(counters.words) {
+                for (place, counter) in found.iter_mut().zip(counters.words) {
                     if let Some(value) = counter.value(cells) {
                         *place = value;
                     }

@@ -5,7 +5,7 @@
 
 use super::*;
 
-/// Bytes around the commands that the client reserves for the kernel, where no field has them.
+/// Bytes before and after the commands that clients reserve for the kernel, if no field has them.
 const RESERVED_HEAD: u32 = 32;
 const RESERVED_TAIL: u32 = 8;
 
@@ -23,7 +23,7 @@ pub(crate) enum Record {
     /// UNLOCK_VIDEO_MEMORY.
     Unlock {
         node: u32,
-        /// It ends the lock of every kind of node.
+        /// This ends the lock of every kind of node.
         by_event: bool,
     },
     /// FREE_VIDEO_MEMORY.
@@ -43,7 +43,7 @@ pub(crate) enum Record {
         /// Start, else stop.
         start: bool,
     },
-    /// COMMIT_DONE: a marker in the order, without effect.
+    /// COMMIT_DONE: a marker in the sequence, without effect.
     CommitDone,
     /// INCREMENT and DECREMENT.
     Count {
@@ -133,7 +133,7 @@ impl ClientContext {
 
 impl Format {
     /// The part of core `index`, below the `count` of [`Request::CommitAll`], whose interface is
-    /// `words`. A core without commands of its own gets those of the first one.
+    /// `words`. A core without own commands gets those of the first core.
     pub(crate) fn decode_part(self, words: &[u32], index: u32) -> Commit {
         let u = self.union(words);
         let fields = &self.0.commit;
@@ -191,8 +191,8 @@ impl Format {
     /// Reads one record of an event queue, of [`Format::record_bytes`] bytes, and the address of
     /// the next (0: the last).
     ///
-    /// Not inlined: before the loop over a queue the compiler would load the offsets of all fields
-    /// of all commands.
+    /// Not inlined: the compiler would load the offsets of all fields of all commands before a loop
+    /// over a queue.
     #[inline(never)]
     pub(crate) fn decode_record(self, words: &[u32]) -> (Record, u64) {
         let layout = self.0;
@@ -311,7 +311,7 @@ impl Format {
             references: match fields.references.exists() {
                 // CAST: the bits of a signed field.
                 true => fields.references.word(words) as i32,
-                // The newest generations have no reference count: each delta is read.
+                // The newest generations have no reference count: read each delta.
                 false => 1,
             },
             element_count: {
@@ -323,7 +323,7 @@ impl Format {
         }
     }
 
-    /// Whether a delta is merged by the switch of its own commit: where it has no reference count.
+    /// Whether the switch of a delta's own commit merges it: the generation has no reference count.
     pub(crate) fn merges_at_once(self) -> bool {
         let fields = &self.0.delta;
         fields.bytes != 0 && !fields.references.exists()
@@ -335,7 +335,7 @@ impl Format {
         field.exists().then_some(field.at())
     }
 
-    /// Bytes of a `gcoCONTEXT`, for [`Format::decode_context`]; 0: the kernel has the contexts.
+    /// Bytes of a `gcoCONTEXT`, for [`Format::decode_context`]; 0: the kernel keeps the contexts.
     pub(crate) fn context_bytes(self) -> usize {
         self.0.context.bytes.into()
     }

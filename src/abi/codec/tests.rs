@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! KUnit cases of decoding and encoding.
+//! KUnit tests of decoding and encoding.
 
 #[kernel::macros::kunit_tests(galcore_abi)]
 mod cases {
     use super::super::*;
 
     #[test]
-    fn an_interface_for_the_profiler_has_a_size_of_its_own() {
+    fn the_profiler_interface_has_its_own_size() {
         let name = |bytes| Format::with_profiler_interface(bytes).map(Format::name);
         assert_eq!(name(400), Some("6.4.11"));
         assert_eq!(name(392), Some("6.4.3-nxp"));
@@ -32,7 +32,7 @@ mod cases {
     }
 
     #[test]
-    fn cores_have_bytes_too() {
+    fn chip_info_has_narrow_fields() {
         let words_of = |name, union_at| {
             let mut words = [u32::MAX; 424 / 4];
             put_word(&mut words, 0, 0);
@@ -43,13 +43,13 @@ mod cases {
             core::array::from_fn(|at| word(&words, union_at + 4 * at))
         };
         assert_eq!(words_of("6.4.9", 32), [2, 2, 3, 0]);
-        // 16 bits, then types of 8.
+        // A count of 16 bits, then types of 8 bits.
         assert_eq!(words_of("6.4.13", 48), [0x0302_0002, 0, 0, 0]);
     }
 
     #[test]
-    fn generations_of_one_size_have_their_status_in_one_place() {
-        // A restarted call must find its number even if the guess changes in between.
+    fn generations_of_one_size_share_the_status_offset() {
+        // A restarted call must find its number even if the guess has changed meanwhile.
         let weighed = || LAYOUTS.iter().take(super::super::super::detect::WEIGHED);
         for one in weighed() {
             for other in weighed() {
@@ -80,7 +80,7 @@ mod cases {
     }
 
     #[test]
-    fn fields_lie_where_the_c_header_has_them() {
+    fn fields_have_the_offsets_of_the_c_header() {
         let format = format("4.0.0");
         let mut words = interface(19);
         put_word(&mut words, 32, 1);
@@ -104,7 +104,7 @@ mod cases {
     }
 
     #[test]
-    fn every_number_of_every_generation_is_a_request() {
+    fn all_command_numbers_decode_to_a_request() {
         for layout in &LAYOUTS {
             let format = Format(layout);
             let mut words = [0; 424 / 4];
@@ -138,7 +138,7 @@ mod cases {
     }
 
     #[test]
-    fn a_handle_of_64_bits_is_none() {
+    fn a_handle_above_32_bits_is_invalid() {
         let mut words = interface(13);
         put_word(&mut words, 32, 1);
         put_word(&mut words, 36, 1);
@@ -157,7 +157,7 @@ mod cases {
     }
 
     #[test]
-    fn parts_of_a_lock_are_asked_for_and_answered_apart() {
+    fn parts_of_a_lock_are_separate() {
         let format = format("6.4.11");
         for (op, lock, view) in [
             (0, false, false),
@@ -205,7 +205,7 @@ mod cases {
     }
 
     #[test]
-    fn a_reply_keeps_what_it_does_not_say() {
+    fn a_reply_keeps_other_fields() {
         let format = format("4.0.0");
         let mut words = [0xAAAA_AAAA; 168 / 4];
         put_word(&mut words, 0, 16);
@@ -218,7 +218,7 @@ mod cases {
     }
 
     #[test]
-    fn contiguous_and_non_paged_differ() {
+    fn contiguous_and_non_paged_buffers_have_different_fields() {
         let format = format("4.0.0");
         let reply = Reply::Buffer {
             bytes: 4096,
@@ -236,7 +236,7 @@ mod cases {
     }
 
     #[test]
-    fn old_clients_hear_of_unknown_signals_in_their_own_way() {
+    fn unknown_signals_have_other_statuses_in_old_generations() {
         let status = |name, sub_command| {
             let format = format(name);
             let mut words = [0; 216 / 4];
@@ -254,7 +254,7 @@ mod cases {
     }
 
     #[test]
-    fn newer_clients_hear_that_a_node_is_not_found() {
+    fn unknown_nodes_are_not_found_from_5_0_11_on() {
         let status = |name, command, at, error| {
             let format = format(name);
             let mut words = [0; 400 / 4];
@@ -273,7 +273,7 @@ mod cases {
     }
 
     #[test]
-    fn numbers_of_types_and_pools_are_made_equal() {
+    fn surface_types_and_pools_are_converted() {
         let old = format("v2");
         assert_eq!((old.surface_type(7), old.surface_type(8)), (7, 9));
         assert_eq!((old.surface_type(10), old.surface_type(0x104)), (11, 0x104));
@@ -284,7 +284,7 @@ mod cases {
         assert_eq!(format("6.4.11").pool(9), POOL_UNKNOWN);
         let (before, newest) = (format("6.2.4.p2"), format("6.4.11"));
         assert_eq!((before.pool_number(9), newest.pool_number(9)), (9, 7));
-        // Where on-chip memory has a number, later numbers are one higher.
+        // If on-chip memory has a number, later numbers are one higher.
         let sram = format("6.4.6");
         assert_eq!(
             [6, 7, 8, 9, 10].map(|pool| sram.pool(pool)),
@@ -305,7 +305,7 @@ mod cases {
     }
 
     #[test]
-    fn flags_of_an_allocation_choose_the_pool() {
+    fn allocation_flags_select_the_pool() {
         let format = format("6.4.11");
         let pool_at = |flag, pool, index: i32| {
             let mut words = [0; 384 / 4];
@@ -331,7 +331,7 @@ mod cases {
             (0x100, POOL_DEFAULT, POOL_SYSTEM),
             (0x100, POOL_VIRTUAL, POOL_VIRTUAL),
             (0, 9, POOL_UNKNOWN),
-            // Pages of 1 MiB; contiguous and cacheable; on fault, for any pool.
+            // Pages of 1 MiB; contiguous and cacheable; pages on fault, for any pool.
             (0x1_0000, POOL_UNIFIED, POOL_VIRTUAL),
             (3, POOL_DEFAULT, POOL_DEFAULT_FORCE_CONTIGUOUS_CACHEABLE),
             (0x100_0000, POOL_SYSTEM, POOL_VIRTUAL),
@@ -347,11 +347,11 @@ mod cases {
             assert_eq!(pool(flag, POOL_VIRTUAL), Err(Error::NotSupported));
         }
         assert_eq!(pool(0x200, POOL_VIRTUAL), Err(Error::OutOfMemory));
-        // A second pool, which does not exist; -1: any.
+        // Index 1: a second pool, which does not exist. -1: any pool.
         assert_eq!(pool_at(0, POOL_DEFAULT, 1), Ok(POOL_VIRTUAL));
         assert_eq!(pool_at(0, POOL_SYSTEM, 1), Err(Error::OutOfMemory));
         assert_eq!(pool_at(0, POOL_SYSTEM, -1), Ok(POOL_SYSTEM));
-        // Versions with a known vendor driver; others have more flags.
+        // Only versions with a known vendor driver are strict.
         let is_strict = |name| self::format(name).0.quirks.strict_memory;
         for name in ["6.4.0.p1", "6.4.0.p2.4", "6.4.3-nxp", "6.4.11.p2.0"] {
             assert!(is_strict(name));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Performance counters. Names in quotes are the C headers': `tests/abi/tables.py` reads them here,
-//! and generates the list for each generation. Many words of newer generations are 0: known cores
-//! do not count them, or no source says how to select them. Sources: sources.md, profiling, and
-//! etnaviv's signals.
+//! Performance counters. Names in quotes are those of the C headers: `tests/abi/tables.py` reads
+//! them here, and generates each generation's list. Many words of newer generations are 0: known
+//! cores do not count them, or no source says how to select them. Sources: sources.md, profiling,
+//! and etnaviv's signals.
 
 macro_rules! counter_names {
     (
@@ -36,11 +36,11 @@ macro_rules! counter_names {
 
 counter_names! {
     [
-    /// Cycles of the core's clock, by the memory controller.
+    /// Cycles of the core clock, counted by the memory controller.
     Cycles = "gpuCyclesCounter",
-    /// Cycles of the core's clock, by the host interface.
+    /// Cycles of the core clock, counted by the host interface.
     TotalCycles = "gpuTotalCyclesCounter" | "hi_total_cycle_count",
-    /// Idle cycles of those.
+    /// Those of these cycles in which the core was idle.
     IdleCycles = "gpuIdleCyclesCounter" | "hi_total_idle_cycle_count",
     /// Units of 8 bytes that the first pixel pipe read.
     FirstRead = "hi0_total_read_8B_count",
@@ -52,19 +52,19 @@ counter_names! {
     SecondWritten = "hi1_total_write_8B_count",
     /// Pixels that the color stage of the first pixel pipe dropped.
     FirstKilledByColour = "pe0_pixel_count_killed_by_color_pipe",
-    /// Pixels that its depth stage dropped.
+    /// Pixels that the depth stage of the first pixel pipe dropped.
     FirstKilledByDepth = "pe0_pixel_count_killed_by_depth_pipe",
-    /// Pixels that its color stage drew.
+    /// Pixels that the color stage of the first pixel pipe drew.
     FirstDrawnByColour = "pe0_pixel_count_drawn_by_color_pipe",
-    /// Pixels that its depth stage drew.
+    /// Pixels that the depth stage of the first pixel pipe drew.
     FirstDrawnByDepth = "pe0_pixel_count_drawn_by_depth_pipe",
     /// Pixels that the color stages of the other pixel pipes dropped.
     SecondKilledByColour = "pe1_pixel_count_killed_by_color_pipe",
-    /// Pixels that their depth stages dropped.
+    /// Pixels that the depth stages of the other pixel pipes dropped.
     SecondKilledByDepth = "pe1_pixel_count_killed_by_depth_pipe",
-    /// Pixels that their color stages drew.
+    /// Pixels that the color stages of the other pixel pipes drew.
     SecondDrawnByColour = "pe1_pixel_count_drawn_by_color_pipe",
-    /// Pixels that their depth stages drew.
+    /// Pixels that the depth stages of the other pixel pipes drew.
     SecondDrawnByDepth = "pe1_pixel_count_drawn_by_depth_pipe",
     /// Pixels that the 2D engine drew.
     Pixels2d,
@@ -148,9 +148,9 @@ counter_names! {
     /// Cycles that write data waited for the bus.
     DataStalls = "hi_axi_cycles_write_data_stalled" | "hi0_axi_cycles_write_data_stalled",
     ]
-    /// `FirstRead` and `SecondRead`.
+    /// The sum of `FirstRead` and `SecondRead`.
     Read = "gpuTotalRead64BytesPerFrame" | "hi_total_read_8B_count",
-    /// `FirstWritten` and `SecondWritten`.
+    /// The sum of `FirstWritten` and `SecondWritten`.
     Written = "gpuTotalWrite64BytesPerFrame" | "hi_total_write_8B_count",
     /// The sum for all pixel pipes.
     KilledByColour = "pe_pixel_count_killed_by_color_pipe",
@@ -160,8 +160,8 @@ counter_names! {
     DrawnByColour = "pe_pixel_count_drawn_by_color_pipe",
     /// The sum for all pixel pipes.
     DrawnByDepth = "pe_pixel_count_drawn_by_depth_pipe",
-    /// Never written by any kernel.
-    Untold = "gpuClock" | "axiClock" | "shaderClock" | "gpuClockStart" | "gpuClockEnd",
+    /// Not written by any kernel.
+    Unwritten = "gpuClock" | "axiClock" | "shaderClock" | "gpuClockStart" | "gpuClockEnd",
     /// Always 0.
     Uncounted,
 }
@@ -176,7 +176,7 @@ impl Counter {
         let of = |counter: Self| cells.get(counter as usize).copied().unwrap_or(0);
         let sum = |first: Self, second: Self| of(first).wrapping_add(of(second));
         match self {
-            Self::Untold => None,
+            Self::Unwritten => None,
             Self::Read => Some(sum(Self::FirstRead, Self::SecondRead)),
             Self::Written => Some(sum(Self::FirstWritten, Self::SecondWritten)),
             Self::KilledByColour => {
@@ -193,14 +193,14 @@ impl Counter {
 /// A command's answer: one word for each counter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CountersLayout {
-    /// Offset of the first counter. A context id may precede it, which is ignored.
+    /// Offset of the first counter. A context id may precede it; the driver ignores that.
     pub(crate) at: u16,
     /// The counters; empty: the generation has no such command.
     pub(crate) words: &'static [Counter],
 }
 
 impl CountersLayout {
-    /// No such command.
+    /// The generation has no such command.
     pub(crate) const ABSENT: Self = Self { at: 0, words: &[] };
 
     /// The end of the counters.
@@ -221,7 +221,7 @@ pub(crate) struct Profile {
     pub(crate) part_2: CountersLayout,
 }
 
-/// Lists of counters: the number of words, and the words that are counted.
+/// Lists of counters: the number of words, and the words with a counter.
 macro_rules! counters {
     ($($name:ident: $words:literal = { $($at:literal $counter:ident,)* })*) => {$(
         const $name: [Counter; $words] = {

@@ -3,11 +3,11 @@
 //! Layouts of the interface for each generation, as data.
 //!
 //! A [`Layout`] is one generation. `tests/abi/tables.py` generates [`LAYOUTS`] from the facts in
-//! `tests/abi`, for the structures in `structures.rs`. Offsets are in bytes: those of [`Header`]
-//! and [`Queue`] from the start of the interface and of the record, those of the union's members
-//! from the start of the union, all others from the start of their structure. The compiler checks
-//! sizes, alignment and overlaps. A host test compiles these files, too, so they do not use the
-//! rest of the crate.
+//! `tests/abi`, for the structures in `structures.rs`. Offsets are in bytes: in [`Header`] from the
+//! start of the interface, in [`Queue`] from the start of the record, in the union's members from
+//! the start of the union, and in all others from the start of the structure. The compiler checks
+//! sizes, alignment and overlaps. These files do not use the rest of the crate, because a host test
+//! compiles them, too.
 
 pub(crate) mod counters;
 mod generated;
@@ -34,13 +34,13 @@ pub(crate) use generated::{
 pub(crate) use quirks::*;
 pub(crate) use structures::*;
 
-/// Structures that layouts share, in a table for each kind.
+/// A kind of structure that layouts share, in one table for each kind.
 pub(crate) trait Shared: Sized + 'static {
     /// The structures of this kind.
     const TABLE: &'static [Self];
 }
 
-/// An index into such a table: one byte instead of a pointer and a relocation. A layout has 60.
+/// An index into such a table: 1 byte instead of a pointer and its relocation. A layout has 64.
 #[derive(Debug)]
 pub(crate) struct Index<T: 'static>(u8, PhantomData<&'static T>);
 
@@ -71,7 +71,7 @@ impl<T: Shared> Deref for Index<T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // Always found: see `new`.
+        // `new` has checked the index.
         let found = T::TABLE.get(usize::from(self.0));
         found.unwrap_or(&T::TABLE[0])
     }
@@ -143,7 +143,7 @@ impl Field {
         self.offset().into()
     }
 
-    /// Its offset and bytes.
+    /// Its offset and its size in bytes.
     #[cfg(test)]
     pub(crate) fn place(self) -> (usize, usize) {
         (self.offset().into(), self.bytes().into())
@@ -195,7 +195,7 @@ impl Field {
             .unwrap_or_default()
     }
 
-    /// A handle; all ones, which no handle has, if it does not fit 32 bits.
+    /// Its value as a handle. All ones, which is no handle, if the value does not fit 32 bits.
     #[inline]
     pub(crate) fn handle(self, words: &[u32]) -> u32 {
         u32::try_from(self.long(words)).unwrap_or(u32::MAX)
@@ -250,7 +250,7 @@ impl Field {
     }
 }
 
-/// The word at a byte offset; 0 out of range, which no layout uses.
+/// The word at a byte offset; 0 out of range. No layout has such an offset.
 #[inline]
 fn word_at(words: &[u32], at: usize) -> u32 {
     words.get(at / 4).copied().unwrap_or(0)
@@ -276,9 +276,8 @@ pub(crate) struct Header {
     pub(crate) hardware_type: Field,
     /// The index among cores of this kind.
     pub(crate) core_index: Field,
-    /// Engine, 0: render, 1: copy; for structures without such a field of their own.
+    /// Engine, 0: render, 1: copy; for structures that do not have such a field themselves.
     pub(crate) engine: Field,
-    /// Result.
     pub(crate) status: Field,
     /// A field that no vendor kernel uses; if it has 64 bits, the driver returns job numbers there.
     pub(crate) handle: Field,
@@ -325,7 +324,7 @@ macro_rules! command_names {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub(crate) enum Command {
-            /// None.
+            /// No command of the generation.
             Unknown,
             $(#[doc = $c_name] $name,)*
         }
@@ -362,11 +361,11 @@ macro_rules! identity_words {
     };
 }
 
-// Several words may share a name: the facts of a generation select one.
+// Several words may have the same name: the facts of a generation select one.
 identity_words! {
     Model = "chipModel",
     Revision = "chipRevision",
-    // The register's value, for generations that look cores up in a list.
+    // The register's value, for generations that look up cores in a list.
     RawModel = "chipModel",
     RawRevision = "chipRevision", // likewise
     Date = "chipDate",
@@ -421,14 +420,14 @@ pub(crate) struct IdentityLayout {
     pub(crate) register_apb: Field,
     /// Bits of a GPU address.
     pub(crate) address_bits: Field,
-    /// Addresses of memory inside the core, always all ones: clients do not get it.
+    /// Addresses of memory inside the core; always all ones, because clients cannot use it.
     pub(crate) internal_memory: &'static [Field],
     /// Sizes of that memory.
     pub(crate) internal_sizes: &'static [Field],
     /// Clusters of neural cores.
     pub(crate) neural_clusters: Field,
-    /// The [features](Self::FEATURES) are inserted after the date, for programs with at most this
-    /// many bits; 0: never.
+    /// Programs with at most this many bits get the [features](Self::FEATURES) inserted after the
+    /// date; 0: none do.
     pub(crate) features: u8,
     /// Bytes of the answer, without those features; all else after the words is 0.
     pub(crate) bytes: u16,
@@ -477,7 +476,7 @@ macro_rules! pointed {
 }
 use pointed;
 
-/// Generations, by their differences from another.
+/// Generations, each by its differences from another.
 macro_rules! layouts {
     ($($name:ident { $($body:tt)* })*) => {$(
         const $name: Layout = Layout { $($body)* }.checked();
@@ -512,7 +511,7 @@ impl Layout {
         self.command_buffer.get().read_bytes()
     }
 
-    /// What VERSION answers: major, minor, patch, build.
+    /// VERSION's answer: major, minor, patch, build.
     pub(crate) fn version(&self) -> [u32; 4] {
         let [major, minor, patch] = self.version.map(u32::from);
         [major, minor, patch, self.build]
@@ -532,7 +531,7 @@ impl Layout {
         self.may_be_shorter && shorter.contains(&input) && shorter.contains(&output)
     }
 
-    /// Returns the layout. Only for constants: an unsound layout does not compile.
+    /// Checks the layout. Only for constants: an unsound layout does not compile.
     const fn checked(self) -> Self {
         assert!(self.is_sound());
         self

@@ -20,13 +20,13 @@ pub(crate) enum PowerState {
     Off,
 }
 
-/// How to enter a state.
+/// How to enter a power state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum PowerWay {
-    /// After the core is idle, for which the caller waits.
+    /// Once the core is idle; the caller waits for that.
     Waiting,
-    /// After the core is idle, without a wait.
+    /// Once the core is idle; the caller does not wait.
     Later,
     /// Only if the core is idle now.
     IfIdle,
@@ -35,7 +35,7 @@ pub(crate) enum PowerWay {
 /// A number, its state, and how to enter it.
 type Entry = (u32, PowerState, PowerWay);
 
-/// States by number, in parts that generations share.
+/// States by number, in lists that generations share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PowerNumbers(&'static [&'static [Entry]]);
 
@@ -50,7 +50,7 @@ impl PowerNumbers {
         found.map(|&(_, state, way)| (state, way))
     }
 
-    /// The number of a state.
+    /// The number of a state; the one that waits.
     pub(crate) fn number(&self, state: PowerState) -> u32 {
         let found = self
             .all()
@@ -138,7 +138,7 @@ pub(crate) const V6_2_4: PowerNumbers = PowerNumbers(&[
     ],
 ]);
 
-/// 6.4, with another order, and flags.
+/// 6.4, in another order and with flags.
 pub(crate) const V6_4: PowerNumbers = PowerNumbers(&[&[
     (0, On, Waiting),
     (1, Idle, Waiting),

@@ -10,15 +10,15 @@ use super::{
 /// How a generation finds the core that a command is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Routing {
-    /// By type only; the first core, if no core has the type.
+    /// By type only. If no core has the type, the first core.
     Type,
-    /// By type, and the index among cores of this type; the first core, if no core has the type.
+    /// By type, and index among the cores of this type. If no core has the type, the first core.
     TypeAndIndex,
-    /// By type and index; an error if no core has the type, unless it is 2D or vector graphics.
+    /// By type and index. If no core has the type, an error, unless it is 2D or vector graphics.
     Slot,
 }
 
-/// Numbers of `gceHARDWARE_TYPE`, and what they mean.
+/// Numbers of `gceHARDWARE_TYPE`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HardwareTypes {
     /// How the generation finds a core.
@@ -42,7 +42,7 @@ pub(crate) struct AllocationFlags {
     pub(crate) contiguous: u32,
     /// Scattered pages.
     pub(crate) scattered: u32,
-    /// Memory that the processor cannot access.
+    /// Memory that the CPU cannot access.
     pub(crate) secure: u32,
     /// Memory with cached user mappings: not in the pool.
     pub(crate) cacheable: u32,
@@ -50,7 +50,7 @@ pub(crate) struct AllocationFlags {
     pub(crate) fast: u32,
     /// Pages allocated on fault: scattered pages, for any pool.
     pub(crate) on_fault: u32,
-    /// Memory without a mapping for the processor, which no pool has.
+    /// Memory without a CPU mapping. No pool has such memory.
     pub(crate) unseen: u32,
     /// Whole pages, for a dma-buf.
     pub(crate) exportable: u32,
@@ -78,17 +78,16 @@ pub(crate) enum UnknownSignal {
 pub(crate) struct Quirks {
     /// `gcvSURF_IMAGE` exists: numbers from 8 on are one higher than before.
     pub(crate) image_surfaces: bool,
-    /// The end of `gceSURF_TYPE` numbers, where bits above the low 8 are hints; 0: the numbers of
-    /// 4.0.0, where such bits keep a surface out of the pool.
+    /// The end of `gceSURF_TYPE` numbers, if bits above the low 8 are hints. 0: the numbers of
+    /// 4.0.0, in which such bits keep a surface out of the pool.
     pub(crate) surface_types: u8,
     /// The end of `gcvPOOL` numbers.
     pub(crate) pools: u32,
-    /// The number of the on-chip memory pool, which no board has, where it precedes the scattered
-    /// pool: later numbers are one higher. `u32::MAX`: it does not.
+    /// The number of the pool of on-chip memory, if it precedes the scattered pool: later numbers
+    /// are one higher. No board has this pool. `u32::MAX`: it does not precede it.
     pub(crate) sram_pool: u32,
     /// ALLOCATE_LINEAR_VIDEO_MEMORY returns the allocated size.
-    pub(crate) tells_bytes: bool,
-    /// Flags of an allocation.
+    pub(crate) returns_bytes: bool,
     pub(crate) flags: Index<AllocationFlags>,
     /// CACHE does nothing: all mappings are uncached.
     pub(crate) cache_is_ignored: bool,
@@ -98,12 +97,12 @@ pub(crate) struct Quirks {
     pub(crate) flushes: bool,
     /// DETACH of an unknown context is INVALID_OBJECT; else it does nothing.
     pub(crate) detaches_known: bool,
-    /// COMMIT_DONE is a command, too, which does nothing; else only a record.
+    /// COMMIT_DONE is also a command, which does nothing; else only a record.
     pub(crate) takes_commit_done: bool,
-    /// CACHE finds the node by the address, and ignores its handle.
+    /// CACHE finds the node by the address, and ignores the handle.
     pub(crate) caches_by_address: bool,
     /// While the profiler is off, GET_PROFILE_SETTING reports that, and SET_PROFILE_SETTING fails;
-    /// else both do nothing, as in builds without it.
+    /// else both do nothing, as in builds without a profiler.
     pub(crate) has_profiler: bool,
     /// The profiler, if any, is on by default.
     pub(crate) profiles: bool,
@@ -113,14 +112,14 @@ pub(crate) struct Quirks {
     pub(crate) maps_signals: bool,
     /// The error for an unknown signal.
     pub(crate) unknown_signal: UnknownSignal,
-    /// The error for an unknown node is NOT_FOUND; else INVALID_OBJECT, and of FREE INVALID_DATA.
+    /// The error for an unknown node is NOT_FOUND; else INVALID_OBJECT, or INVALID_DATA for FREE.
     pub(crate) unknown_node_not_found: bool,
-    /// Error numbers are those of 6.4, and a descriptor is consumed.
+    /// Errors are those of 6.4, and WRAP_USER_MEMORY overwrites the descriptor of a dma-buf.
     pub(crate) answers_as_6_4: bool,
     /// Allocation flags and the pool's index are mandatory; else they are hints. User memory is
     /// wrapped in whole cache lines, which the process uses for nothing else; else at any byte. For
-    /// versions with a known vendor driver: NXP's from 6.4.0.p1 to 6.4.11.p3. Later ones have more
-    /// flags.
+    /// versions with a known vendor driver: NXP's from 6.4.0.p1 to 6.4.11.p3. Later versions have
+    /// more flags.
     pub(crate) strict_memory: bool,
     /// FREE of a locked node fails; else it waits for the last unlock.
     pub(crate) locked_cannot_be_freed: bool,
@@ -128,31 +127,31 @@ pub(crate) struct Quirks {
     pub(crate) locks_again: bool,
     /// Alignment of MAP_USER_MEMORY's addresses, a power of 2.
     pub(crate) user_alignment: u64,
-    /// RESET always succeeds; else it is not supported, unless a core was reset.
+    /// RESET always succeeds; else it returns NOT_SUPPORTED unless a core was reset.
     pub(crate) resets: bool,
-    /// Number of BROADCAST_GPU_STUCK, in builds that watch the GPU themselves; 0: absent.
+    /// BROADCAST_GPU_STUCK's number, in builds that watch the GPU themselves; 0: absent.
     pub(crate) gpu_stuck: u32,
     /// Numbers of power states.
     pub(crate) power: power::PowerNumbers,
     /// ALLOCATE_VIDEO_MEMORY is built.
     pub(crate) allocates_surfaces: bool,
-    /// The record that follows an UNLOCK ends the lock of every node, not only of a page-backed
-    /// one: clients call FREE, and commit the last commands that use the node, before the record.
+    /// The record after an UNLOCK ends the lock of every node, not only of a page-backed one.
+    /// Clients call FREE, and commit the last commands that use the node, before that record.
     pub(crate) unlocks_by_event: bool,
-    /// ALLOCATE and FREE_VIRTUAL_COMMAND_BUFFER are built.
+    /// ALLOCATE_VIRTUAL_COMMAND_BUFFER and FREE_VIRTUAL_COMMAND_BUFFER are built.
     pub(crate) allocates_commands: bool,
-    /// QUERY_VIDEO_MEMORY returns a name of the pool for MAP_MEMORY; else clients pass the name,
-    /// which is 0, to mmap as the offset.
+    /// QUERY_VIDEO_MEMORY returns a name of the pool for MAP_MEMORY; else the name is 0, which
+    /// clients pass to mmap as the offset.
     pub(crate) names_pool: bool,
     /// All nodes outside SYSTEM are in one pool, and DATABASE counts contiguous ones as contiguous
     /// memory.
     pub(crate) one_paged_pool: bool,
     /// SET_TIMEOUT limits STALL; else it waits while the core makes progress.
     pub(crate) stall_is_limited: bool,
-    /// Contexts hold the states that they hold from 5.0.11 on.
+    /// Contexts have the states of 5.0.11 and later.
     pub(crate) newer_contexts: bool,
-    /// A delta's number of vertex elements is one too high; 0: no change.
+    /// A delta's number of vertex elements is one too high; 0 means no change.
     pub(crate) elements_and_one: bool,
-    /// A node 0 ends the nodes of a graphic buffer; else it is skipped.
+    /// Node 0 ends the list of a graphic buffer's nodes; else it is skipped.
     pub(crate) no_node_ends: bool,
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! The structures of the interface, and the fields that the driver reads (`in`) and writes
-//! (`out`). Names in quotes are the C headers'; a generation has one of them.
+//! (`out`). Names in quotes are those of the C headers; each generation uses one of them.
 //! `tests/abi/tables.py` reads this list.
 
 use super::*;
 
-/// Structures of fields, and [`Layout`], which has one of each: most (`&`) by an index into a
-/// shared table, those of hot paths (`*`) by a pointer, and those of the hottest ones inline.
+/// Defines the structures of fields, and [`Layout`], which has one of each: most (`&`) by an index
+/// into a shared table, those of hot paths (`*`) by a pointer, those of the hottest paths inline.
 macro_rules! structures {
     (@get $this:ident.$member:ident, $shared:ident) => { $this.$member.get() };
     (@get $this:ident.$member:ident) => { $this.$member };
@@ -32,7 +32,7 @@ macro_rules! structures {
 
             impl $($shared)? $($pointed)? $($here)? {
                 /// An absent structure.
-                #[allow(dead_code, reason = "some structures are whole in every generation")]
+                #[allow(dead_code, reason = "some structures are complete in every generation")]
                 pub(super) const ABSENT: Self = Self { bytes: 0, $($field: ABSENT,)* };
 
                 const fn is_sound(&self) -> bool {
@@ -89,7 +89,7 @@ structures! {
     layout {
         /// The name for parameters and logs.
         name: &'static str,
-        /// VERSION's answer: major, minor, patch; zeros where there is no such command.
+        /// VERSION's answer: major, minor, patch; zeros if there is no such command.
         version: [u8; 3],
         /// The last number of VERSION's answer.
         build: u32,
@@ -101,7 +101,7 @@ structures! {
         may_be_shorter: bool,
         /// Offset of the union.
         union_at: u16,
-        /// The core model of boards with this generation; 0: many.
+        /// The core model of boards with this generation; 0: several models.
         model: u16,
         /// The header.
         header: Header,
@@ -121,7 +121,7 @@ structures! {
         vector: Option<&'static vector::Vector>,
         /// The counters of the profiler's commands.
         profile: Index<Profile>,
-        /// Bytes of the separate interface of these commands, with an ioctl of its own; 0: none.
+        /// Bytes of the separate interface of these commands, which has its own ioctl; 0: none.
         profiler_bytes: u16,
         /// Offset of the union in that interface.
         profiler_union_at: u16,
@@ -258,7 +258,7 @@ structures! {
         in data = "data",
         inout size = "bytes",
     }
-    /// CREATE_NATIVE_FENCE; up to 5.0.11 for a sync point, which does not exist here.
+    /// CREATE_NATIVE_FENCE. Up to 5.0.11 it is for a sync point, which does not exist here.
     create_fence: &CreateNativeFence = "CreateNativeFence" {
         in signal = "signal",
         out fd = "fenceFD", // descriptor of the sync file
@@ -320,7 +320,7 @@ structures! {
     }
     /// COMMIT.
     commit: Commit = "Commit" {
-        // context from ATTACH; the first core's, where each core has one. Beside an array, the
+        // context from ATTACH; the first core's, if each core has one. Beside an array, the
         // singular name is the client's own pointer to it.
         in context = "contexts" | "context" | "subCommit.context",
         in command_buffer = "commandBuffers" | "commandBuffer", // `gcoCMDBUF`, likewise
@@ -328,13 +328,13 @@ structures! {
         in delta = "deltas" | "delta" | "subCommit.delta", // `gcsSTATE_DELTA`, likewise
         in queue = "queue" | "subCommit.queue", // first record
         in count = "count", // number of cores, [`MAX_PARTS`] at most
-        // 0: render, 1: copy. Where the header has it, too, no kernel reads the field of this name
-        // with a digit.
+        // 0: render, 1: copy. If the header has this field, too, the name here ends in a digit, and
+        // no kernel reads it.
         in engine = "engine",
-        in core = "subCommit.coreId", // which core
+        in core = "subCommit.coreId", // core index
         in next = "subCommit.next", // the next core's part
         out stamp = "commitStamp", // number of the job
-        out switched = "contextSwitched", // the context was loaded, the delta merged
+        out switched = "contextSwitched", // the context was loaded and the delta merged
         // offset of a `gcsHAL_COMMAND_LOCATION`: that of its first field
         in location = "subCommit.commandBuffer.priority",
     }
@@ -359,7 +359,7 @@ structures! {
         in manual_reset = "manualReset", // a wait does not reset it
         in wait = "wait",
         in state = "state", // set or reset
-        // of a wait: whether the signal was set because its work was canceled
+        // of a wait: the signal was set because its work was canceled
         out status = "status",
     }
     /// SIGNAL, in queues.
@@ -455,7 +455,7 @@ structures! {
         out contiguous_total = "contiguous.counters.totalBytes",
         out contiguous_given = "contiguous.counters.allocCount",
         out contiguous_returned = "contiguous.counters.freeCount",
-        // nodes of the first pool now. Those of other pools follow every [`POOL_BYTES`].
+        // nodes of the first pool now; other pools follow at distances of [`POOL_BYTES`]
         out pool = "vidMemPool[0].counters.bytes",
         out pool_max = "vidMemPool[0].counters.maxBytes",
         out pool_total = "vidMemPool[0].counters.totalBytes",
@@ -482,12 +482,12 @@ structures! {
         out mmu = "enableMMU", // there is an MMU
         out compression = "allowCompression", // allowed kinds of compression
         out small_batch = "smallBatch", // small batches allowed
-        out l1_cache = "uscL1CacheRatio", // the L1 cache's part of the shaders' cache, as a code
+        out l1_cache = "uscL1CacheRatio", // L1's share of the shaders' cache, as a code
         // the attributes' share of a cache, as a code
         out attribute_cache = "uscAttribCacheRatio",
         out pools = "vidMemCount", // pools of memory
         out shaders = "hasShader", // shader cores
-        // mask of neural network engines, of which there are none
+        // mask of neural network engines; there are none
         out networks = "enableNNClusters",
         out neural_cores = "activeNNCoreCount",
     }
@@ -503,8 +503,8 @@ structures! {
     /// GET_FSCALE_VALUE.
     scale: &GetFscaleValue = "GetFscaleValue" {
         out value = "value", // 64ths of the full clock
-        out min = "minValue", // the least
-        out max = "maxValue", // the most
+        out min = "minValue", // minimum
+        out max = "maxValue", // maximum
     }
     /// QUERY_CPU_FREQUENCY.
     cpu_frequency: &QueryCpuFrequency = "QueryCPUFrequency" {
@@ -513,7 +513,7 @@ structures! {
     /// READ_REGISTER.
     read_register: &ReadRegister = "ReadRegisterData" {
         in address = "address", // byte offset
-        // value; of DUMP_GPU_STATE, whether a dump was made
+        // value; for DUMP_GPU_STATE, whether a dump was made
         out data = "data",
     }
     /// WRITE_REGISTER.
@@ -536,7 +536,7 @@ structures! {
     /// GET_PROFILE_SETTING.
     profile_setting: &GetProfileSetting = "GetProfileSetting" {
         out enable = "enable", // whether the library profiles
-        out name = "fileName", // the first of the 32 words of the name of the file that it writes
+        out name = "fileName", // first of 32 words: the name of the file that it writes
         out sync = "syncMode", // wait for all commands first: 0
         out mode = "profileMode", // what is counted: 0
         out probe = "probeMode", // how: 0
@@ -544,7 +544,7 @@ structures! {
     /// SET_PROFILE_SETTING.
     set_profile: &SetProfileSetting = "SetProfileSetting" {
         in enable = "enable", // whether to profile
-        in name = "fileName", // the first of the 32 words of the file's name
+        in name = "fileName", // first of 32 words: the file's name
     }
     /// PROFILE_REGISTERS_2D.
     counters_2d: &ProfileRegisters2d = "RegisterProfileData2D" {
@@ -556,7 +556,7 @@ structures! {
     }
     /// DEBUG.
     debug: &Debug = "Debug" {
-        in message = "message", // the first of the 20 words of a text for the log
+        in message = "message", // first of 20 words: a text for the log
         in kind = "type", // `gceDEBUG_MESSAGE_TYPE`
     }
     /// GET_SHARED_INFO.
@@ -585,8 +585,8 @@ structures! {
         in logical = "logical", // user address of the buffer
         in start_offset = "startOffset", // start of the head
         in offset = "offset", // end of the commands
-        in reserved_head = "reservedHead", // bytes of the head, where the client says so
-        in reserved_tail = "reservedTail", // bytes of the tail, where the client says so
+        in reserved_head = "reservedHead", // bytes of the head, if the client sets them
+        in reserved_tail = "reservedTail", // bytes of the tail, if the client sets them
     }
     /// `gcsHAL_COMMAND_LOCATION`: commands of a COMMIT, embedded or in a list.
     location: &LocationLayout = "gcsHAL_COMMAND_LOCATION" {

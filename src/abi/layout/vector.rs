@@ -30,7 +30,7 @@ pub(crate) const MAX_BUFFER_BYTES: usize = 48;
 /// Blocks of a table, each with a list of tasks.
 pub(crate) const BLOCKS: u16 = 9;
 
-/// `gcsVGCONTEXT`: its id, in and out; 0: none yet.
+/// `gcsVGCONTEXT`: its id, input and output; 0: none yet.
 pub(crate) const CONTEXT_ID: Field = long(0);
 
 /// `gcsVGCONTEXT`: the signal to set when its buffer is done.
@@ -39,11 +39,11 @@ pub(crate) const CONTEXT_SIGNAL: Field = word(56);
 /// `gcsVGCMDQUEUE`: user address of a `gcsCMDBUFFER`.
 pub(crate) const ENTRY_BUFFER: Field = word(0);
 
-/// `gcsVGCMDQUEUE`: whether the kernel adds the END.
+/// `gcsVGCMDQUEUE`: whether the kernel adds the END command.
 pub(crate) const ENTRY_DYNAMIC: Field = word(4);
 
-/// `gcsTASK_MASTER_TABLE`: user address of the first block's first task; another word follows, and
-/// then the next block.
+/// `gcsTASK_MASTER_TABLE`: user address of the first block's first task. The next block follows
+/// after one more word.
 pub(crate) const TABLE_HEAD: Field = word(0);
 
 /// `gcsTASK_MASTER_TABLE`: number of records.
@@ -83,9 +83,9 @@ pub(crate) struct Vector {
     pub(crate) unlock: (Field, u16),
     /// The same for FREE_VIDEO_MEMORY.
     pub(crate) free: (Field, u16),
-    /// Has UNMAP_USER_MEMORY.
+    /// UNMAP_USER_MEMORY is a valid record.
     pub(crate) unmaps: bool,
-    /// EVENT_COMMIT is NOT_SUPPORTED; else INVALID_ARGUMENT.
+    /// EVENT_COMMIT returns NOT_SUPPORTED; else INVALID_ARGUMENT.
     pub(crate) knows_events: bool,
 }
 
