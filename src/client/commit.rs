@@ -87,6 +87,7 @@ use crate::{
         words::{
             select_idle_pipe,
             select_pipe,
+            state::DE_DEST_ADDRESS,
             state::DE_SRC_ADDRESS,
             Caches,
             Pipe,
@@ -370,8 +371,7 @@ impl Process {
                 complete(words, entry, core.ring().caches(), loaded)?;
             }
             self.doubt(core, &tables, words);
-            let (removals, wipes) = (tables.addresses.removals(), loaded.wipes());
-            (exit, removals, wipes)
+            (exit, tables.addresses.removals(), loaded.wipes())
         };
         fill(queue)?;
         let mut work = Submission {
@@ -548,11 +548,14 @@ impl Process {
         if !log::debugs(Zone::Command) {
             return;
         }
-        let source = tables.per_core[core.index()].loaded.value(DE_SRC_ADDRESS);
         // The checker has replaced address 0 with the scratch memory's.
-        let has_source = source.is_some_and(|it| it != core.scratch().in_pipe(Pipe::Pipe2d));
+        let scratch = core.scratch().in_pipe(Pipe::Pipe2d);
+        let has = [DE_SRC_ADDRESS, DE_DEST_ADDRESS].map(|state| {
+            let value = tables.per_core[core.index()].loaded.value(state);
+            value.is_some_and(|address| address != scratch)
+        });
         let resolve_target = core.states().resolve_target();
-        if let Some(doubt) = doubts::first(words, resolve_target, has_source) {
+        if let Some(doubt) = doubts::first(words, resolve_target, has) {
             debug_client!(in Command, "COMMIT: {}", doubt);
         }
     }

@@ -35,6 +35,8 @@ pub(super) enum Hint {
     Handle,
     /// This number of bytes past the end of an object.
     Past(Owner, u32),
+    /// This number of bytes before the end of an object.
+    Before(Owner, u32),
 }
 
 /// Writes the kind of an object and its handle.
@@ -72,6 +74,11 @@ impl fmt::Display for Hint {
                 write_name(f, owner)?;
                 write!(f, " ends {bytes:#x} bytes before")
             }
+            Hint::Before(owner, bytes) => {
+                f.write_str("; ")?;
+                write_name(f, owner)?;
+                write!(f, " ends {bytes:#x} bytes after it")
+            }
         }
     }
 }
@@ -79,8 +86,10 @@ impl fmt::Display for Hint {
 impl Tables {
     /// What the address may be for which a stream was refused.
     pub(super) fn hint(&self, refusal: &Refusal) -> Hint {
-        let (Fault::Address(_), Some(address)) = (refusal.fault, refusal.value) else {
-            return Hint::None;
+        let address = match (refusal.fault, refusal.value) {
+            (Fault::Address(_), Some(address)) => address,
+            (Fault::Beyond(_, address), _) => return self.room_after(address),
+            _ => return Hint::None,
         };
         // CAST: 32 bits into at least 32.
         let user = address as usize;
@@ -101,5 +110,14 @@ impl Tables {
             Some((owner, past)) if past < NEAR => Hint::Past(owner, past + 1),
             _ => Hint::None,
         }
+    }
+
+    /// How far memory goes, if `address` is in the process's memory.
+    fn room_after(&self, address: u32) -> Hint {
+        let found = self.addresses.owner(address);
+        let range = self.addresses.find(address);
+        found.zip(range).map_or(Hint::None, |(owner, range)| {
+            Hint::Before(owner, (range.last() - address).saturating_add(1))
+        })
     }
 }

@@ -7,6 +7,7 @@
 
 use crate::addr::Range;
 use crate::prelude::*;
+use core::cell::Cell;
 use kernel::rbtree::RBTree;
 
 /// The kind of object that has a range.
@@ -45,10 +46,10 @@ const LEFT: usize = 16;
 pub(crate) struct AddressSet {
     pieces: RBTree<u32, Piece>,
     additions: u64,
-    removals: u64,
-    /// The last removed ranges, to diagnose their later use. A circular buffer, indexed by
-    /// `removals`.
+    removals: Cell<u64>,
+    /// The last removed ranges, to diagnose their later use: a circular buffer, and its next place.
     left: [Option<(Range, Owner)>; LEFT],
+    next_left: usize,
 }
 
 impl AddressSet {
@@ -57,8 +58,9 @@ impl AddressSet {
         Self {
             pieces: RBTree::new(),
             additions: 0,
-            removals: 0,
+            removals: Cell::new(0),
             left: [const { None }; LEFT],
+            next_left: 0,
         }
     }
 
@@ -101,18 +103,21 @@ impl AddressSet {
         let Some(piece) = self.pieces.remove(&start) else {
             return false;
         };
-        // CAST: the low bits are enough.
-        self.left[self.removals as usize % LEFT] = Some((piece.range, piece.owner));
-        // It cannot wrap.
-        self.removals += 1;
+        self.left[self.next_left % LEFT] = Some((piece.range, piece.owner));
+        self.next_left = (self.next_left + 1) % LEFT;
+        self.invalidate();
         piece.shown
+    }
+
+    /// Counts as a removal: checks of streams so far may no longer hold.
+    pub(crate) fn invalidate(&self) {
+        // It cannot wrap.
+        self.removals.set(self.removals.get() + 1);
     }
 
     /// The owner of a removed `address`, if it is one of the last [`LEFT`] ranges.
     pub(crate) fn owner_before(&self, address: u32) -> Option<Owner> {
-        // CAST: the low bits are enough.
-        let newest = self.removals as usize;
-        let places = (1..=LEFT).map(|age| newest.wrapping_sub(age) % LEFT);
+        let places = (1..=LEFT).map(|age| (self.next_left + LEFT - age) % LEFT);
         let mut left = places.filter_map(|place| self.left[place]);
         let found = left.find(|(range, _)| range.contains(address));
         found.map(|(_, owner)| owner)
@@ -127,13 +132,13 @@ impl AddressSet {
 
     /// Number of removals so far. Each invalidates what was found before.
     pub(crate) fn removals(&self) -> u64 {
-        self.removals
+        self.removals.get()
     }
 
     /// Number of additions and removals so far. Each invalidates what was found or not found
     /// before.
     pub(crate) fn changes(&self) -> u64 {
-        self.additions + self.removals
+        self.additions + self.removals.get()
     }
 
     /// The last range that begins at or before `address`, and its owner.

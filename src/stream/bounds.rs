@@ -361,9 +361,12 @@ pub(crate) fn block_of(state: u32) -> (usize, bool) {
     (set, state.wrapping_sub(first) / most == BLOCK_EX_CONFIG)
 }
 
+/// Bits of `DE_PATTERN_CONFIG` whose load makes the 2D engine read the pattern.
+const PATTERN_READS: u32 = 3 << 6;
+
 /// Whether a load of `state` with `value` makes the 2D engine read the pattern.
 pub(crate) fn reads_pattern(state: u32, value: u32) -> bool {
-    state == STATES[PATTERN_CONFIG] && value >> 6 & 3 != 0
+    state == STATES[PATTERN_CONFIG] && value & PATTERN_READS != 0
 }
 
 /// Whether `state` is one of [`BLOCKS`].
@@ -618,6 +621,8 @@ pub(crate) fn load_of(place: usize, value: u32) -> [u32; 2] {
     let value = match field.and_then(|index| FIELDS.get(index)) {
         // The other fields stay unchanged.
         Some(field) => value & field.bits | field.others,
+        // The engine would read the pattern at an address of an earlier stream.
+        None if place == PATTERN_CONFIG => value & !PATTERN_READS,
         None => value,
     };
     [0x0801_0000 | state_of(entry), value]

@@ -359,20 +359,25 @@ impl Checker<'_> {
             }
             None => Load::Other,
         };
+        // A converted value may have any bits.
+        let reads = bounds::reads_pattern(address, if converted { !0 } else { value });
         let value = if converted { 0 } else { value };
         match (load, self.loaded) {
             (Load::Refused, _) => return Err(Fault::Unbounded(address, value)),
             (Load::Instead(value), _) => word.set(value),
             (Load::Block, Some(loaded)) => {
-                loaded.note_data(address, value);
-                loaded.note_block(address, value);
+                // Not as data, which a switch of processes loads again: other threads would change
+                // what this stream was checked with.
+                if loaded.note_block(address, value) {
+                    self.lookup.invalidate();
+                }
             }
             // Otherwise the 3D pipe would write to addresses that the previous process has loaded.
             (Load::Other, _) if states::WRITES.contains(&address) => self.uses.pipe_3d = true,
             (Load::Other, Some(loaded)) => loaded.note_data(address, value),
             _ => {}
         }
-        if load == Load::Noted && bounds::reads_pattern(address, value) {
+        if load == Load::Noted && reads {
             self.bound(|target, last_of| target.pattern(last_of))?;
         }
         Ok(())
@@ -388,8 +393,8 @@ impl Checker<'_> {
         // its tile status, a pattern.
         for _ in 0..10 {
             let start = match self.bounds {
-                // A later pass judges the rest together with the context.
-                Some(start) if !self.is_deferred => start,
+                // A later pass judges the rest together with the context, but lends no 2D states.
+                Some(start) if !self.is_deferred || self.pipe == Pipe::Pipe2d => start,
                 _ => return Ok(()),
             };
             let (target, lookup) = (self.target.get_or_insert(*start), &mut self.lookup);
@@ -403,7 +408,12 @@ impl Checker<'_> {
                 {
                     return Err(Fault::Missing);
                 }
-                Err(Problem::Beyond(state, address)) => return Err(Fault::Beyond(state, address)),
+                Err(Problem::Beyond(state, address)) => {
+                    // The stream has loaded 0.
+                    let is_scratch = address == lookup.scratch(state);
+                    let address = if is_scratch { 0 } else { address };
+                    return Err(Fault::Beyond(state, address));
+                }
                 Err(Problem::Unbounded(state, value)) => {
                     return Err(
                         match self.loaded.is_some_and(|loaded| loaded.is_lent(state)) {
@@ -489,7 +499,9 @@ impl Checker<'_> {
                 let in_pipe = self.pipe == states::pipe_of(address);
                 match (target.load(address, resolved, false, in_pipe), self.loaded) {
                     (Load::Refused, _) => return Err(Fault::Unbounded(address, value)),
-                    (Load::Block, Some(loaded)) => loaded.note_block(address, resolved),
+                    (Load::Block, Some(loaded)) if loaded.note_block(address, resolved) => {
+                        self.lookup.invalidate();
+                    }
                     _ => {}
                 }
             }

@@ -26,6 +26,8 @@ pub(crate) enum Doubt {
     NoDraw,
     /// The command at this word reads a source that no commands have loaded.
     NoSource(usize),
+    /// The command at this word draws to a target that no commands have loaded.
+    NoTarget(usize),
 }
 
 impl fmt::Display for Doubt {
@@ -40,6 +42,10 @@ impl fmt::Display for Doubt {
             Doubt::NoSource(at) => write!(
                 f,
                 "a blit from state 0x1200 (DE.SRC_ADDRESS), which is 0 or was never loaded, at word {at}"
+            ),
+            Doubt::NoTarget(at) => write!(
+                f,
+                "a draw to state 0x1228 (DE.DEST_ADDRESS), which was never loaded, or whose memory is freed, at word {at}"
             ),
         }
     }
@@ -58,8 +64,12 @@ struct Seen {
 }
 
 /// The first likely mistake in `words`. `resolve_target`: the state with the target of the resolve
-/// engine. `has_source`: the 2D engine has a source.
-pub(crate) fn first(words: &[u32], resolve_target: u32, has_source: bool) -> Option<Doubt> {
+/// engine. The 2D engine has a source, and a target.
+pub(crate) fn first(
+    words: &[u32],
+    resolve_target: u32,
+    [has_source, has_target]: [bool; 2],
+) -> Option<Doubt> {
     let mut seen = Seen::default();
     let (mut at, mut draws) = (0, false);
     while let Some(&header) = words.get(at) {
@@ -86,6 +96,9 @@ pub(crate) fn first(words: &[u32], resolve_target: u32, has_source: bool) -> Opt
                 let has_data = (header >> 16) & 0x7FF != 0;
                 if !has_source && !has_data && seen.reads() {
                     return Some(Doubt::NoSource(at));
+                }
+                if !has_target {
+                    return Some(Doubt::NoTarget(at));
                 }
             }
             opcode::DRAW_PRIMITIVES | opcode::DRAW_INDEXED | opcode::DRAW_INSTANCED => draws = true,
@@ -117,7 +130,7 @@ mod tests {
     use crate::stream::words::load_state;
 
     fn found(words: &[u32], has_source: bool) -> Option<Doubt> {
-        first(words, state::RS_DEST_ADDR, has_source)
+        first(words, state::RS_DEST_ADDR, [has_source, true])
     }
 
     /// A draw of a rectangle.
@@ -146,6 +159,8 @@ mod tests {
         assert_eq!(found(&draw(2, 0xCC), false), no_source);
         assert_eq!(found(&draw(4, 0xCC), false), no_source);
         assert_eq!(found(&draw(2, 0xCC), true), None);
+        let without = first(&draw(0, 0xCC), state::RS_DEST_ADDR, [false; 2]);
+        assert_eq!(without, Some(Doubt::NoTarget(10)));
         // A clear, and a pattern alone, read none.
         assert_eq!(found(&draw(0, 0xCC), false), None);
         assert_eq!(found(&draw(2, 0xF0), false), None);

@@ -143,8 +143,9 @@ impl Loaded {
         }
     }
 
-    /// The stream loads `state`, one of several sources, with `value`.
-    pub(crate) fn note_block(&self, state: u32, value: u32) {
+    /// The stream loads `state`, one of several sources, with `value`. Returns whether that is the
+    /// first load of its set, or the first layout: checks so far have assumed none.
+    pub(crate) fn note_block(&self, state: u32, value: u32) -> bool {
         let place = state.wrapping_sub(bounds::BLOCKS_FIRST);
         let (set, is_layout) = bounds::block_of(state);
         // CAST: 32 bits into at least 32.
@@ -154,9 +155,10 @@ impl Loaded {
             bits.set(bits.get() | 1 << (place & 31));
             self.has_blocks.set(true);
         }
-        if let Some(known) = self.sets.get(set) {
-            known.set((true, known.get().1 || is_layout && value != 0));
-        }
+        self.sets.get(set).is_some_and(|known| {
+            let now = (true, known.get().1 || is_layout && value != 0);
+            known.replace(now) != now
+        })
     }
 
     /// Whether the stream loads `state`, one of several sources.
@@ -469,6 +471,21 @@ mod tests {
         loaded.note(0x1200 / 4, 3);
         loaded.remember(&[0x1200 / 4], &[2]);
         assert!(stale(&loaded, Pipe::Pipe2d, 2).is_empty());
+    }
+
+    #[test]
+    fn a_first_load_of_several_sources_is_news() {
+        let loaded = loaded();
+        for (state, value, is_news) in [
+            (0x12800, 1, true),
+            (0x12804, 1, false),
+            (0x12960, 0, false),
+            (0x12960, 8, true),
+            (0x12964, 8, false),
+            (0x12A00, 1, true),
+        ] {
+            assert_eq!(loaded.note_block(state / 4, value), is_news);
+        }
     }
 
     #[test]

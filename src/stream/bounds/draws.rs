@@ -67,10 +67,10 @@ fn signed(value: u32) -> i32 {
 
 impl Area {
     /// The area between two corners of a rectangle. The second is exclusive, unless it is `inside`
-    /// or not past the first. A negative coordinate makes the area unbounded, because some engines
-    /// may have unsigned coordinates.
+    /// or not past the first. With one negative coordinate the area is unbounded, because some
+    /// engines may have unsigned coordinates. With two, it is outside of each clipping window.
     fn between(first: u32, second: u32, inside: bool) -> Self {
-        let span = |a: i32, b: i32| match (a < 0 || b < 0, b > a && !inside) {
+        let span = |a: i32, b: i32| match ((a < 0) != (b < 0), b > a && !inside) {
             (true, _) => (a.min(b), i32::MAX),
             (false, true) => (a, b),
             (false, false) => (a.min(b), a.max(b) + 1),
@@ -118,14 +118,14 @@ impl Target {
         if !self.is_roomy {
             // Other commands are the filter's or internal, and may not be clipped.
             if self.known & bit(CONFIG) != 0 && !DRAWS.contains(&command) {
-                return Err(self.beyond(ADDRESS));
+                return Err(self.unbounded(CONFIG));
             }
             self.check_target(corners.clone(), &mut last_of)?;
         }
-        if command == COMMAND_CLEAR {
-            return Ok(());
-        }
-        let (reads_source, reads_pattern) = self.uses()?;
+        let (reads_source, reads_pattern) = match command {
+            COMMAND_CLEAR => (false, self.operation()?.1),
+            _ => self.uses()?,
+        };
         // Each of several sources has operations of its own.
         if reads_pattern || command == COMMAND_MULTI {
             self.pattern(&mut last_of)?;
@@ -168,22 +168,26 @@ impl Target {
         Ok(())
     }
 
-    /// Whether a draw reads a source, and a pattern.
+    /// Whether a draw reads a source, and a pattern: by its operation, or by transparency.
     fn uses(&self) -> Result<(bool, bool), Problem> {
-        let needed = bit(ROP)
-            | match self.engines.turns {
-                true => bit(TRANSPARENCY) | bit(OVERRIDES),
-                false => bit(SRC_CONFIG),
-            };
-        self.check_plain(needed)?;
-        let rop = self.values[ROP];
-        let (source, pattern) = match self.engines.turns {
+        self.check_plain(match self.engines.turns {
+            true => bit(ROP) | bit(TRANSPARENCY) | bit(OVERRIDES),
+            false => bit(ROP) | bit(SRC_CONFIG),
+        })?;
+        let (source, pattern) = self.operation()?;
+        Ok(match self.engines.turns {
             true => {
                 let uses = self.values[TRANSPARENCY] | self.values[OVERRIDES] >> 16;
-                (uses & 3 != 0, uses >> 4 & 3 != 0)
+                (source || uses & 3 != 0, pattern || uses >> 4 & 3 != 0)
             }
-            false => (self.values[SRC_CONFIG] >> 4 & 3 != 0, false),
-        };
+            false => (source || self.values[SRC_CONFIG] >> 4 & 3 != 0, pattern),
+        })
+    }
+
+    /// Whether the raster operation uses a source, and a pattern.
+    fn operation(&self) -> Result<(bool, bool), Problem> {
+        self.check_plain(bit(ROP))?;
+        let rop = self.values[ROP];
         // The operations on opaque and on transparent pixels; of ROP2 no source says which counts.
         let operations = match rop >> 20 & 3 {
             0 | 1 => return Ok((true, true)),
@@ -194,7 +198,7 @@ impl Target {
             let mut operations = operations.into_iter();
             operations.any(|rop| (rop ^ (rop & 0xFF) >> shift) & bits != 0)
         };
-        Ok((source || differs(2, 0x33), pattern || differs(4, 0x0F)))
+        Ok((differs(2, 0x33), differs(4, 0x0F)))
     }
 
     /// Fails unless the pattern of 8 x 8 pixels is in its memory.
@@ -266,7 +270,7 @@ impl Target {
     }
 
     /// Fails unless the planes of the source are in their memory, up to `end`, columns and rows.
-    /// `None`: some are not.
+    /// `None`: some of it is before the source.
     fn check_planes(
         &self,
         end: Option<(u32, u32)>,
@@ -280,6 +284,7 @@ impl Target {
         if planes == 0 || end == Some((0, 0)) {
             return Ok(());
         }
+        let end = end.ok_or(self.unbounded(SRC_ORIGIN))?;
         let rotation = Rotation {
             angle: self.values[SRC_ANGLE],
             width: self.values[SRC_ROTATION],
@@ -308,7 +313,7 @@ impl Target {
         }
         for (plane, place) in ADDRESSES.into_iter().take(planes).enumerate() {
             let room = self.room_of(place, needed, &mut last_of)?;
-            let last = end.and_then(|end| source.last_byte(is_pe20, plane, end));
+            let last = source.last_byte(is_pe20, plane, end);
             if last.is_none_or(|last| last > room) {
                 return Err(self.beyond(place));
             }
@@ -342,7 +347,9 @@ impl Target {
                 };
                 let (config, ex_config) = (value(BLOCK_CONFIG)?, value(BLOCK_EX_CONFIG)?);
                 let unbounded = Problem::Unbounded(group(BLOCK_CONFIG, source), config);
-                let planes = blit::planes(config, true).ok_or(unbounded)?;
+                // Of several sources none comes with the command.
+                let planes = blit::planes(config, true).filter(|&planes| planes > 0);
+                let planes = planes.ok_or(unbounded)?;
                 let (angle, of_source) = (value(BLOCK_ANGLE)?, FIELDS[1]);
                 if angle & of_source.mask != 0 {
                     // The source's angle is that of an earlier load.
@@ -374,13 +381,16 @@ impl Target {
                         part.ex_config,
                     ));
                 }
-                let end = self.read_end(corners.clone(), value(BLOCK_ORIGIN)?, None, None);
-                if end == Some((0, 0)) {
+                let origin = value(BLOCK_ORIGIN)?;
+                let end = self.read_end(corners.clone(), origin, None, None);
+                let before = Problem::Unbounded(group(BLOCK_ORIGIN, source), origin);
+                let end = end.ok_or(before)?;
+                if end == (0, 0) {
                     continue;
                 }
                 let addresses = [BLOCK_ADDRESS, BLOCK_U, BLOCK_V];
                 for (plane, of) in addresses.into_iter().take(planes).enumerate() {
-                    let last = end.and_then(|end| part.last_byte(true, plane, end));
+                    let last = part.last_byte(true, plane, end);
                     check_end((group(of, source), value(of)?), last, &mut last_of)?;
                 }
             }
@@ -414,8 +424,15 @@ impl Target {
         if !self.fits(window, room) {
             return Err(self.beyond(ADDRESS));
         }
+        if self.uses()?.1 {
+            self.pattern(&mut last_of)?;
+        }
         // Pixels outside of the source's image are those of its edge.
-        self.check_plain(bit(IMAGE_LOW) | bit(IMAGE_HIGH))?;
+        self.check_plain(bit(IMAGE_LOW) | bit(IMAGE_HIGH) | bit(SRC_CONFIG))?;
+        // Its kick carries no pixels.
+        if blit::planes(self.values[SRC_CONFIG], self.engines.turns) == Some(0) {
+            return Err(self.unbounded(SRC_CONFIG));
+        }
         let (low, high) = (self.values[IMAGE_LOW], self.values[IMAGE_HIGH]);
         // CAST: not negative.
         let end = |low, high| span(low, high).1 as u32;
@@ -437,6 +454,17 @@ impl Target {
             }
         }
         self.check_known(needed)?;
+        let config = self.values[CONFIG];
+        if config & MINOR_TILED != 0 || blit::pixel(config & 0x1F).is_none() {
+            return Err(self.unbounded(CONFIG));
+        }
+        // With several sources it is not known which angle counts.
+        if self.engines.turns
+            && self.command() == COMMAND_MULTI
+            && matches!(self.rotation().angle, 4 | 6 | 7)
+        {
+            return Err(self.unbounded(ANGLE));
+        }
         self.room_of(ADDRESS, needed, last_of)
     }
 
@@ -464,10 +492,7 @@ impl Target {
     fn last_byte(&self, area: Area) -> Option<u32> {
         let config = self.values[CONFIG];
         let (rotation, is_pe20) = (self.rotation(), self.engines.turns);
-        // With several sources it is not known which angle counts.
-        let is_unknown =
-            self.command() == COMMAND_MULTI && is_pe20 && matches!(rotation.angle, 4 | 6 | 7);
-        if area.left < 0 || area.top < 0 || is_unknown || config & MINOR_TILED != 0 {
+        if area.left < 0 || area.top < 0 {
             return None;
         }
         let order = match config & TILED {

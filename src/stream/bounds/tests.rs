@@ -115,6 +115,12 @@ mod cases {
             (&[], [corner(0xFFFF, 0xFFF0), corner(2, 2)], 32 * 256),
             (&[], [corner(0, 0), corner(0x8000, 0x8000)], 32 * 256),
             (&[], [corner(0xFFFF, 0), corner(2, 2)], 256 + 256),
+            (&[], [corner(0xFFF0, 0), corner(0xFFFF, 9)], 1),
+            (
+                &[(0x1260, corner(99, 0))],
+                [corner(0xFFF0, 0), corner(0xFFFF, 9)],
+                0,
+            ),
             // An inverted window does not clip.
             (
                 &[(0x1260, corner(99, 0))],
@@ -284,6 +290,16 @@ mod cases {
                 ],
                 0,
             ),
+            // A clear reads the pattern if the operation uses it, but no source.
+            (
+                &[
+                    (0x1234, 6),
+                    (0x125C, 3 << 20 | 0xF0F0),
+                    (0x123C, 1 << 4 | 4),
+                ],
+                128,
+            ),
+            (&[(0x1234, 6), (0x123C, 1 << 4 | 4)], 0),
         ] {
             // 0 is also what nothing is read for.
             let found = read(true, others, part);
@@ -336,6 +352,7 @@ mod cases {
                 Some(33 * 256 + 92),
             ),
             (word(0x12800), 4, &[(BLOCK_CONFIG, 31 << 24)], None),
+            (word(0x12800), 4, &[(BLOCK_CONFIG, 10 << 24 | 1 << 8)], None),
             (
                 word(0x12800),
                 4,
@@ -486,6 +503,29 @@ mod cases {
         let problem = Err(Problem::Beyond(word(0x1200), READ));
         assert_eq!(filter(&[(0x129C, corner(17, 16))], 32 * 256), problem);
         assert_eq!(filter(&[(0x1298, corner(0, 16))], 32 * 256), problem);
+        // The pattern, if the operation uses it.
+        let pattern = [
+            (0x125C, 3 << 20 | 0xF0F0),
+            (0x1238, BASE + 1),
+            (0x123C, 1 << 4 | 6),
+        ];
+        assert_eq!(filter(&pattern, 32 * 256), Ok(()));
+        let problem = Err(Problem::Beyond(word(0x1238), BASE + 1));
+        let all = |bytes: u32| {
+            let mut target = target(true, &COPY);
+            for &(state, value) in IMAGE.iter().chain(&pattern) {
+                target.load(word(state), value, false, true);
+            }
+            target.filter(|state, address| match state == word(0x1238) {
+                true => Some(address + bytes - 1),
+                false => Some(u32::MAX),
+            })
+        };
+        assert_eq!((all(256), all(255)), (Ok(()), problem));
+        // No bits of the source come with its kick.
+        let config = 10 << 24 | 1 << 8;
+        let problem = Err(Problem::Unbounded(word(0x120C), config));
+        assert_eq!(filter(&[(0x120C, config)], 32 * 256), problem);
     }
 
     #[test]
@@ -579,7 +619,7 @@ mod cases {
         for (state, value) in PLAIN {
             let mut odd = some;
             odd.load(word(state), value, true, true);
-            let is_used = matches!(state, 0x1228..=0x1234 | 0x1260 | 0x1264 | 0x12BC);
+            let is_used = matches!(state, 0x1228..=0x1234 | 0x125C | 0x1260 | 0x1264 | 0x12BC);
             let drawn = draw(&mut odd, ALL, last_of);
             assert_eq!(drawn.is_err(), is_used);
         }
@@ -603,6 +643,8 @@ mod cases {
         assert_eq!((count, target.known), (3, lent));
         assert_eq!((target.values[ADDRESS], target.values[HEIGHT]), (7, 7));
         assert_eq!(target.values[ANGLE], 0x28);
+        // A lent load makes the engine read nothing.
+        assert_eq!(load_of(PATTERN_CONFIG, 0xD6), [0x0801_048F, 0x16]);
     }
 
     /// Address of the source.

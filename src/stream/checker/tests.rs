@@ -936,7 +936,15 @@ mod cases {
             ]
         };
         let clip = [load_state(state::word(0x1260), 2), 0, 32 << 16 | 32, 0];
-        let angle = [load_state(state::word(0x12BC), 1), 0];
+        // And operations that use no pattern.
+        let angle = [
+            load_state(state::word(0x12BC), 1),
+            0,
+            load_state(state::word(0x125C), 1),
+            3 << 20 | 0xCCCC,
+            load_state(state::word(0x12D4), 1),
+            0,
+        ];
         let draw = [0x2000_0100, 0, 0, 32 << 16 | 32];
         let window = [load_state(state::word(0x12A8), 2), 0, 32 << 16 | 32, 0];
         let filter = [load_state(state::DE_VR_CONFIG, 1), 1];
@@ -957,7 +965,7 @@ mod cases {
                 let parts: [&[u32]; 8] = [
                     &target, &clip, &window, &angle, &source, &image, &layout, kick,
                 ];
-                let beyond = Some((Fault::Beyond(DE_DEST, address), 28, Some(address)));
+                let beyond = Some((Fault::Beyond(DE_DEST, address), 32, Some(address)));
                 let wanted = if is_right { None } else { beyond };
                 assert_eq!(fault(&parts, Pipe::Pipe2d, &bounded, false), wanted);
                 assert_eq!(fault(&parts, Pipe::Pipe2d, &free, false), None);
@@ -979,7 +987,7 @@ mod cases {
                 &target, &clip, &window, &angle, &source, &image, &layout, &filter,
             ];
             let beyond = Fault::Beyond(state::word(0x1200), own);
-            let wanted = (!is_right).then_some((beyond, 28, Some(own)));
+            let wanted = (!is_right).then_some((beyond, 32, Some(own)));
             assert_eq!(fault(&parts, Pipe::Pipe2d, &bounded, false), wanted);
         }
         // A replaced target is scratch memory, and a draw must stay in it.
@@ -993,8 +1001,7 @@ mod cases {
             )
         };
         assert_eq!(stray(0x3_FFFC), None);
-        let scratch = SCRATCH.in_pipe(Pipe::Pipe2d);
-        let beyond = Some((Fault::Beyond(DE_DEST, scratch), 12, Some(scratch)));
+        let beyond = Some((Fault::Beyond(DE_DEST, 0), 16, Some(0)));
         assert_eq!(stray(0x3_FFFF + 0x1_0000), beyond);
         let missing = |at| Some((Fault::Missing, at, None));
         let target = target(own, stride);
@@ -1003,7 +1010,7 @@ mod cases {
         // Loads in the other pipe do not count.
         let select = select_idle_pipe(Pipe::Pipe2d);
         let parts: [&[u32]; 5] = [&target, &select, &clip, &angle, &draw];
-        assert_eq!(fault(&parts, Pipe::Pipe3d, &bounded, false), missing(14));
+        assert_eq!(fault(&parts, Pipe::Pipe3d, &bounded, false), missing(18));
         let parts: [&[u32]; 5] = [&select, &target, &clip, &angle, &draw];
         assert_eq!(fault(&parts, Pipe::Pipe3d, &bounded, false), None);
         // Values that were loaded before count, once.
@@ -1020,7 +1027,8 @@ mod cases {
             if fault.is_none() && !mends {
                 loaded.placed(false);
             }
-            (fault, loaded.lent())
+            // Those of the target.
+            (fault, loaded.lent() & 0x3FF)
         };
         assert_eq!(lent(&[&draw], false), (Some(Fault::Missing), 0));
         loaded.begin(Origin::Bare);
@@ -1041,6 +1049,14 @@ mod cases {
         // The lent value is loaded before the stream's own first load.
         let parts: [&[u32]; 4] = [&draw, &wide, &target, &draw];
         assert_eq!(lent(&parts, false).0, Some(Fault::Beyond(DE_DEST, own)));
+        // A converted load may make the engine read the pattern.
+        let pattern = [0x0C01_0000 | state::word(0x123C), 6 << 16];
+        let unbounded = Fault::Unbounded(state::word(0x123C), 6 << 16);
+        assert_eq!(
+            fault(&[&pattern], Pipe::Pipe2d, &bounded, false),
+            Some((unbounded, 0, Some(6 << 16)))
+        );
+        assert_eq!(fault(&[&pattern], Pipe::Pipe2d, &free, false), None);
         let planes = [load_state(state::word(0x130C), 1), 2];
         let unbounded = Fault::Unbounded(state::word(0x130C), 2);
         assert_eq!(

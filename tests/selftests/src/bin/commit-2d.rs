@@ -488,6 +488,7 @@ fn copy_states(stream: &mut Stream, target: u32, stride: u32, command: u32) {
 
 /// Sources and patterns that do not end in their memory are refused; up to their last byte they are read.
 fn reads_end(paint: &mut Paint, has_filter: bool) -> Result<()> {
+    const CLEAR: u32 = 0;
     const BIT_BLT: u32 = 2;
     const STRETCH_BLT: u32 = 4;
     const COPY: u32 = 3 << 20 | 0xcccc;
@@ -560,6 +561,27 @@ fn reads_end(paint: &mut Paint, has_filter: bool) -> Result<()> {
             PATTERN,
             fits,
             &[(0x1238, end - 252), (0x123c, 1 << 4 | 6)],
+        ),
+        (
+            "a clear's pattern",
+            CLEAR,
+            PATTERN,
+            fits,
+            &[(0x1238, end - 252), (0x123c, 1 << 4 | 6)],
+        ),
+        (
+            "a filter's pattern",
+            FILTER,
+            PATTERN,
+            fits,
+            &[(0x1238, end - 252), (0x123c, 1 << 4 | 6)],
+        ),
+        (
+            "bits that do not come",
+            FILTER,
+            COPY,
+            fits,
+            &[(0x120c, 10 << 24 | 1 << 8 | 10)],
         ),
     ] {
         if command == FILTER && !has_filter {

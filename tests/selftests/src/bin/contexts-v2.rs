@@ -124,7 +124,10 @@ impl Image {
                 &[0, 0x400, 0, state::FORMAT_A8R8G8B8],
             );
             // A context gets no defaults, so this sets all states that limit the drawing.
-            stream.states(0x1260, &[0, 0]).state(0x12bc, 0);
+            stream
+                .states(0x1260, &[0, 0])
+                .state(0x12bc, 0)
+                .state(state::DE_ROP, 3 << 20 | 0xcccc);
             stream.draw_2d(&[(0, 0)]);
             stream.select_pipe(Pipe::Pipe2d, Pipe::Pipe3d);
         }
