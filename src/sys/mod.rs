@@ -208,7 +208,7 @@ pub(crate) fn yield_if_due() {
 /// A random number that cannot be predicted.
 pub(crate) fn random() -> u32 {
     // SAFETY: May be called from any context.
-    unsafe { shim::gal_random() }
+    unsafe { bindings::get_random_u32() }
 }
 
 /// Whether the calling program has 32 or 64 bits.

@@ -365,7 +365,7 @@ impl Pages {
         }
         let rest = &mut self.pages[at..];
         // SAFETY: They are pinned by us, with this `write`, and not mapped yet.
-        unsafe { shim::gal_unpin_pages(rest.as_mut_ptr(), rest.len(), write) };
+        unsafe { bindings::unpin_user_pages_dirty_lock(rest.as_mut_ptr(), rest.len(), write) };
         // INVARIANT: This removes the released pages.
         self.pages.truncate(at);
         result
@@ -650,7 +650,13 @@ impl Drop for Pages {
                 }
                 // SAFETY: By the type invariant `pages` are pinned by us, with this `write`; none
                 // is mapped any more.
-                unsafe { shim::gal_unpin_pages(self.pages.as_mut_ptr(), self.pages.len(), *write) };
+                unsafe {
+                    bindings::unpin_user_pages_dirty_lock(
+                        self.pages.as_mut_ptr(),
+                        self.pages.len(),
+                        *write,
+                    )
+                };
             }
             Origin::Imported(_) => {}
         }

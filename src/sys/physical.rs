@@ -10,6 +10,7 @@ use super::{
     widen, //
 };
 use kernel::{
+    bindings,
     device,
     io::PhysAddr, //
 };
@@ -76,13 +77,15 @@ pub(crate) struct Claim {
 impl Claim {
     /// Claims `size` bytes at `start` under `name`. `EBUSY` when another driver has any of them.
     pub(crate) fn new(start: PhysAddr, size: usize, name: &'static CStr) -> Result<Self> {
+        // CAST: an address of physical memory has at least the bits of one of memory.
+        let bytes = size as PhysAddr;
         // SAFETY: Any range may be requested; the name is static.
-        if unsafe { shim::gal_request_memory(start, size, name.as_char_ptr()) } {
-            // INVARIANT: Requested just now.
-            Ok(Self { start, size })
-        } else {
-            Err(EBUSY)
+        let found = unsafe { bindings::request_mem_region(start, bytes, name.as_char_ptr()) };
+        if found.is_null() {
+            return Err(EBUSY);
         }
+        // INVARIANT: Requested just now.
+        Ok(Self { start, size })
     }
 
     /// First physical address.
@@ -98,8 +101,9 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        // CAST: as in `new`.
         // SAFETY: By the type invariant the range is requested.
-        unsafe { shim::gal_release_memory(self.start, self.size) }
+        unsafe { bindings::release_mem_region(self.start, self.size as PhysAddr) }
     }
 }
 

@@ -441,11 +441,6 @@ void gal_set_mapping(struct file *file, struct inode *inode)
 	file->f_mapping = inode->i_mapping;
 }
 
-void gal_release_inode(struct inode *inode)
-{
-	iput(inode);
-}
-
 void gal_zap(struct inode *inode, size_t offset, size_t bytes)
 {
 	unmap_mapping_range(inode->i_mapping, offset, bytes, 1);
@@ -582,11 +577,6 @@ bool gal_is_low(void)
 	return current->policy == SCHED_IDLE || task_nice(current) > 0;
 }
 
-u32 gal_random(void)
-{
-	return get_random_u32();
-}
-
 unsigned long gal_available_pages(void)
 {
 	long free_cma = global_zone_page_state(NR_FREE_CMA_PAGES);
@@ -642,11 +632,6 @@ long gal_pin_pages(unsigned long user, unsigned long count, bool write, bool fau
 	return pin_user_pages_fast(user, count,
 				   (write ? FOLL_WRITE : 0) | (fault ? 0 : FOLL_NOFAULT) |
 				   FOLL_LONGTERM, pages);
-}
-
-void gal_unpin_pages(struct page **pages, unsigned long count, bool dirty)
-{
-	unpin_user_pages_dirty_lock(pages, count, dirty);
 }
 
 unsigned long gal_lock_limit(void)
@@ -898,16 +883,6 @@ bool gal_is_system_ram(phys_addr_t start, size_t size)
 {
 	return region_intersects(start, size, IORESOURCE_SYSTEM_RAM, IORES_DESC_NONE) !=
 	       REGION_DISJOINT;
-}
-
-bool gal_request_memory(phys_addr_t start, size_t size, const char *name)
-{
-	return request_mem_region(start, size, name) != NULL;
-}
-
-void gal_release_memory(phys_addr_t start, size_t size)
-{
-	release_mem_region(start, size);
 }
 
 int gal_write_physical(phys_addr_t at, u32 word)

@@ -155,7 +155,6 @@ vm_fault_t gal_fault_physical(struct vm_fault *vmf, phys_addr_t physical, size_t
 			      size_t bytes);
 struct inode *gal_new_inode(void);
 void gal_set_mapping(struct file *file, struct inode *inode);
-void gal_release_inode(struct inode *inode);
 void gal_zap(struct inode *inode, size_t offset, size_t bytes);
 bool gal_is_translated(struct device *dev);
 int gal_configure_dma(struct device *dev, struct device *core);
@@ -174,7 +173,6 @@ int gal_mmap_block(struct vm_area_struct *vma, unsigned long user, struct page *
 unsigned long gal_available_pages(void);
 bool gal_is_apart(size_t bytes);
 unsigned long gal_total_pages(void);
-u32 gal_random(void);
 bool gal_in_compat_call(void);
 bool gal_is_killed(void);
 bool gal_is_ending(const struct task_struct *task);
@@ -188,7 +186,6 @@ struct page *gal_alloc_block(struct device *dev, unsigned int order, dma_addr_t 
 void gal_free_block(struct device *dev, struct page *page, unsigned int order, dma_addr_t dma);
 long gal_pin_pages(unsigned long user, unsigned long count, bool write, bool fault,
 		   struct page **pages);
-void gal_unpin_pages(struct page **pages, unsigned long count, bool dirty);
 unsigned long gal_lock_limit(void);
 bool gal_may_lock_all(void);
 void gal_add_pinned(struct mm_struct *mm, unsigned long count);
@@ -308,8 +305,6 @@ void gal_send_signal(struct task_struct *leader, const struct mm_struct *mm, int
 
 /* Physical memory outside the kernel's. */
 bool gal_is_system_ram(phys_addr_t start, size_t size);
-bool gal_request_memory(phys_addr_t start, size_t size, const char *name);
-void gal_release_memory(phys_addr_t start, size_t size);
 int gal_write_physical(phys_addr_t at, u32 word);
 int gal_read_physical(phys_addr_t at, u32 *word);
 int gal_fill_physical(phys_addr_t start, size_t size, u8 byte);

@@ -104,6 +104,6 @@ impl Drop for Views {
     fn drop(&mut self) {
         // SAFETY: By the type invariant the reference is ours, and nothing uses the inode after
         // this drop.
-        unsafe { shim::gal_release_inode(self.inode) }
+        unsafe { bindings::iput(self.inode) }
     }
 }
