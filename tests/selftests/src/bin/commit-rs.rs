@@ -445,7 +445,9 @@ fn lent(paint: &mut Paint, pipes: u32) -> Result<()> {
         device.free_contiguous(&buffer)?;
         done
     };
+    // An earlier test may have left tile status on, which the copy below would read.
     let mut stream = Stream::new();
+    stream.state(TS_MEM_CONFIG, 0);
     fill(&mut stream, pipes, target, stride, (WIDTH, 64), 0);
     run(paint, &mut stream)?;
     for value in [0x1111_0000, 0x2222_0000] {
