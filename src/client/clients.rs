@@ -20,9 +20,6 @@ use super::{
 };
 use crate::{
     error::Error,
-    sys::prelude::*, //
-};
-use crate::{
     limits::{
         MAX_PROCESSES,
         MAX_SPACES, //
@@ -36,6 +33,7 @@ use crate::{
     sys::{
         self,
         drm,
+        prelude::*,
         slot::Slot, //
     }, //
 };

@@ -448,11 +448,7 @@ fn random_draws_stay(paint: &mut Paint, count: u32) -> Result<()> {
         }
         let is_last = round + group as u32 >= count;
         if group > 1 || round % 8 == 7 || is_last {
-            let answer = bench.other.ask("intact")?;
-            ensure!(
-                answer == "[]",
-                "theirs: {answer}, by {texts:?} or the 7 before"
-            );
+            bench.expect_theirs(|| format!("{texts:?}"))?;
         }
     }
     ensure!(

@@ -642,36 +642,53 @@ fn command_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         ensure!(memory.read(0) != old, "nothing was drawn");
         Ok(())
     });
-    for (name, command) in [("odd command", 5), ("no target", 0)] {
-        suite.test(name, move || {
-            if bench.pipe() != Pipe::Pipe2d {
-                bench.row(name)?;
-                return harness::skip("this core has no 2D engine");
-            }
-            let (node, surface) = locked_surface(&bench.client, 0x8000, Pool::SYSTEM, false)?;
-            let mut draw = Stream::new();
-            draw.states(0x122c, &[surface.stride, 0, command << 12 | 6])
-                .state(state::DE_ROP, 3 << 20 | 0xcccc)
-                .state(0x12d4, 0)
-                .state(0x120c, 0)
-                .state(0x12bc, 0)
-                .states(state::DE_CLIP_TOP_LEFT, &[0, 8 << 16 | 16])
-                .draw_2d(&[(0, 8 << 16 | 16)]);
-            let mut all = Stream::new();
-            all.state(0x1228, surface.location.address)
-                .raw(draw.words());
-            match name {
-                "odd command" => bench.told(name, || bench.send(all.words())).map(drop)?,
-                _ => same(name, bench.send(all.words())?.as_str(), "0")?,
-            }
-            video::unlock(device, node)?;
-            device.free(node)?;
-            match name {
-                "no target" => bench.told(name, || bench.send(draw.words())).map(drop),
-                _ => Ok(()),
-            }
-        });
-    }
+    let draw = |stride: u32, command: u32| {
+        let mut stream = Stream::new();
+        stream
+            .states(0x122c, &[stride, 0, command << 12 | 6])
+            .state(state::DE_ROP, 3 << 20 | 0xcccc)
+            .state(0x12d4, 0)
+            .state(0x120c, 0)
+            .state(0x12bc, 0)
+            .states(state::DE_CLIP_TOP_LEFT, &[0, 8 << 16 | 16])
+            .draw_2d(&[(0, 8 << 16 | 16)]);
+        stream
+    };
+    let aimed = move |target: &Surface, command: u32| {
+        let mut stream = Stream::new();
+        stream
+            .state(0x1228, target.location.address)
+            .raw(draw(target.stride, command).words());
+        stream
+    };
+    suite.test("odd command", move || {
+        if bench.pipe() != Pipe::Pipe2d {
+            bench.row("odd command")?;
+            return harness::skip("this core has no 2D engine");
+        }
+        let words = aimed(&bench.target, 5);
+        bench
+            .told("odd command", || bench.send(words.words()))
+            .map(drop)
+    });
+    suite.test("no target", move || {
+        if bench.pipe() != Pipe::Pipe2d {
+            bench.row("no target")?;
+            return harness::skip("this core has no 2D engine");
+        }
+        let (node, target) = locked_surface(&bench.client, 0x8000, Pool::SYSTEM, false)?;
+        same(
+            "a target",
+            bench.send(aimed(&target, 0).words())?.as_str(),
+            "0",
+        )?;
+        video::unlock(device, node)?;
+        device.free(node)?;
+        let words = draw(target.stride, 0);
+        bench
+            .told("no target", || bench.send(words.words()))
+            .map(drop)
+    });
     suite.test("past the end", move || {
         const BYTES: u32 = 0x8000;
         let mut own = Vec::new();
