@@ -248,6 +248,11 @@ impl State {
             for offset in (0..256).step_by(4) {
                 buffer.memory.write(offset, random.colour());
             }
+            // One stream in 2000 would be nothing but a draw, which is accepted and may hang the GPU.
+            let no_command = NO_OPCODE | random.colour();
+            buffer
+                .memory
+                .write(uapi::RESERVED_HEAD as usize, no_command);
             device.send_commit(&wrong(&buffer, &mut random), 0, &mut Queue::new())?;
             let mut queue = Queue::new();
             for _ in 0..random.below(4) {
@@ -403,6 +408,9 @@ impl State {
         }
     }
 }
+
+/// Bits 31:27 of a command that no front end knows.
+const NO_OPCODE: u32 = 31 << 27;
 
 /// A command buffer where nothing is.
 fn nowhere() -> uapi::CommandBufferRecord {
