@@ -482,12 +482,20 @@ fn random_fills_stay(control: &Control, count: u32) -> Result<()> {
             format!("round {round}: {width} x {height} at {address:#x}, stride {stride:#x}")
         };
         let last = (target.height - 1) * target.stride + 4 * target.width;
-        let fits = own.iter().any(|held| {
+        let fits = own.iter().find_map(|held| {
             let at = address.wrapping_sub(held.address());
-            at < BYTES && last <= BYTES - at
+            (at < BYTES && last <= BYTES - at).then_some((&held.surface.memory, at + last - 4))
         });
-        match is_refused(control, || gpu_fill(&mut client, &target, DRAWN))? {
-            true if fits => bail!("an exception of {}", what()),
+        let colour = DRAWN ^ round;
+        let refused = is_refused(control, || gpu_fill(&mut client, &target, colour))?;
+        match fits {
+            Some(_) if refused => bail!("an exception of {}", what()),
+            Some((memory, at)) => {
+                same("the last pixel", memory.read(at as usize), colour).with_context(what)?;
+            }
+            None => {}
+        }
+        match refused {
             true => blocked += 1,
             false => drawn += 1,
         }
