@@ -18,6 +18,7 @@ use super::{
         mistake, //
     },
     tables::{
+        Checks,
         PerCore,
         Tables, //
     },
@@ -68,8 +69,7 @@ struct States {
     words: KVVec<u32>,
     entry: Pipe,
     exit: Exit,
-    /// Number of ranges removed from the process's addresses, at the last check.
-    removals: u64,
+    checked: Checks,
 }
 
 /// The context of a COMMIT.
@@ -215,25 +215,25 @@ impl OwnContext {
             }
         }
         let exit = process.check_states(core, &tables, &mut words, entry)?;
-        let removals = tables.addresses.removals();
+        let checked = tables.checks(core);
         drop(tables);
         self.states = Some(States {
             words,
             entry,
             exit,
-            removals,
+            checked,
         });
         Ok(())
     }
 
-    /// Checks the states again, if ranges were removed from the process's addresses since.
+    /// Checks the states again, if the last check may no longer hold.
     pub(super) fn check(&mut self, process: &Process, core: &Core, tables: &Tables) -> Result {
-        let removals = tables.addresses.removals();
+        let checks = tables.checks(core);
         match &mut self.states {
-            Some(states) if states.removals != removals => {
+            Some(states) if states.checked != checks => {
                 states.exit =
                     process.check_states(core, tables, &mut states.words, states.entry)?;
-                states.removals = removals;
+                states.checked = checks;
             }
             _ => {}
         }

@@ -16,6 +16,7 @@ use super::{
     restarts::Limited,
     submit::Submitted,
     tables::{
+        Checks,
         PerCore,
         Tables, //
     },
@@ -352,7 +353,7 @@ impl Process {
         fill: impl FnOnce(&mut Queue<'a>) -> Result,
     ) -> Result<(Submitted, bool)> {
         let (stale, data, lent, of_context);
-        let (exit, removals, wipes) = {
+        let (exit, checked, wipes) = {
             let mut tables = self.tables();
             // Without memory no load is noted: FREEs cost more, and draws are lent no states.
             let _ = tables.per_core[core.index()].loaded.prepare();
@@ -371,7 +372,7 @@ impl Process {
                 complete(words, entry, core.ring().caches(), loaded)?;
             }
             self.doubt(core, &tables, words);
-            (exit, tables.addresses.removals(), loaded.wipes())
+            (exit, tables.checks(core), loaded.wipes())
         };
         fill(queue)?;
         let mut work = Submission {
@@ -380,7 +381,7 @@ impl Process {
             words,
             entry,
             exit,
-            removals,
+            checked,
             own,
             hold,
             load: None,
@@ -701,8 +702,7 @@ pub(super) struct Submission<'a> {
     words: &'a mut [u32],
     entry: Pipe,
     exit: Exit,
-    /// Number of ranges removed from the process's addresses, at the last check.
-    removals: u64,
+    checked: Checks,
     /// The context, if it is in the client's memory.
     own: Option<&'a mut OwnContext>,
     /// The context, if ATTACH has made it.
@@ -849,9 +849,9 @@ impl Submission<'_> {
     /// Checks again what may have changed since the last check. Called under the tables' lock
     /// before each attempt to reserve a place in the ring.
     pub(super) fn check(&mut self, tables: &Tables) -> Result {
-        let removals = tables.addresses.removals();
+        let checks = tables.checks(self.core);
         // Another thread may have unlocked or freed what the commands name.
-        let is_removed = removals != self.removals;
+        let is_removed = checks.removals != self.checked.removals;
         if is_removed {
             // The notes already include the commands, so they do not say what the GPU holds now.
             let loaded = &tables.per_core[self.core.index()].loaded;
@@ -867,18 +867,18 @@ impl Submission<'_> {
         if self.load.is_some() {
             self.check_context(tables);
         }
-        let lends_again = is_context_new && self.lent != 0;
-        if is_removed || lends_again || is_context_new && self.own.is_some() {
+        let lends_again = self.lent != 0 && (is_context_new || is_removed);
+        if lends_again || checks != self.checked || is_context_new && self.own.is_some() {
             let loaded = &tables.per_core[self.core.index()].loaded;
             // The commands already begin with loads of the lent states.
             loaded.stop_lending();
             if lends_again {
-                self.lend_again(loaded);
+                self.lend_again(tables, is_context_new);
             }
             self.exit = self
                 .process
                 .check(self.core, tables, self.words, self.entry)?;
-            self.removals = removals;
+            self.checked = checks;
         }
         match &mut self.own {
             Some(own) => own.check(self.process, self.core, tables),
@@ -894,15 +894,19 @@ impl Submission<'_> {
         }
     }
 
-    /// Updates the prepended loads of lent states with the values that the context loads.
+    /// Updates the prepended loads of lent states: with the values that a new context loads, and
+    /// with scratch memory where memory was freed.
     #[cold]
     #[inline(never)]
-    fn lend_again(&mut self, loaded: &Loaded) {
+    fn lend_again(&mut self, tables: &Tables, is_context_new: bool) {
+        let loaded = &tables.per_core[self.core.index()].loaded;
+        let mut lookup = Lookup::new(self.process.addresses(self.core, tables));
         let mut buffers = self.hold.as_mut().and_then(Hold::buffers);
         let of_context = self.of_context;
         let value_of = |place, old| {
             let state = bounds::STATES.get(place).copied().unwrap_or_default();
-            match &mut buffers {
+            let value = match &mut buffers {
+                _ if !is_context_new => old,
                 Some(buffers) if of_context >> place & 1 != 0 => {
                     buffers.value(state).unwrap_or(old)
                 }
@@ -910,6 +914,12 @@ impl Submission<'_> {
                 Some(_) => old,
                 None if states::takes_address(state) => loaded.value(state).unwrap_or(old),
                 None => loaded.last(place),
+            };
+            match states::takes_address(state) {
+                true => lookup
+                    .resolve(state, value)
+                    .unwrap_or(lookup.scratch(state)),
+                false => value,
             }
         };
         let room = lent_words(self.lent);

@@ -14,7 +14,8 @@ use super::{
     shared_info::Info,
     signals::SignalEntry,
     user_views::UserViews,
-    window::PoolView, //
+    window::PoolView,
+    Core, //
 };
 use crate::{
     abi::Ledger,
@@ -40,6 +41,15 @@ use crate::{
     },
     sys::power::KeptOn, //
 };
+
+/// Counts of what invalidates a check of commands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Checks {
+    /// Of ranges removed from the process's addresses.
+    pub(super) removals: u64,
+    /// See [`Loaded::news`].
+    news: u32,
+}
 
 /// The tables of a process.
 pub(super) struct Tables {
@@ -141,6 +151,14 @@ impl PerCore {
 }
 
 impl Tables {
+    /// The present counts for commands on `core`.
+    pub(super) fn checks(&self, core: &Core) -> Checks {
+        Checks {
+            removals: self.addresses.removals(),
+            news: self.per_core[core.index()].loaded.news(),
+        }
+    }
+
     /// Empty tables of a process with these own MMU tables. Initialized in place, because they are
     /// large.
     pub(super) fn init(space: Option<Arc<AddressSpace>>) -> impl Init<Self> {

@@ -7,7 +7,6 @@
 
 use crate::addr::Range;
 use crate::prelude::*;
-use core::cell::Cell;
 use kernel::rbtree::RBTree;
 
 /// The kind of object that has a range.
@@ -46,7 +45,7 @@ const LEFT: usize = 16;
 pub(crate) struct AddressSet {
     pieces: RBTree<u32, Piece>,
     additions: u64,
-    removals: Cell<u64>,
+    removals: u64,
     /// The last removed ranges, to diagnose their later use: a circular buffer, and its next place.
     left: [Option<(Range, Owner)>; LEFT],
     next_left: usize,
@@ -58,7 +57,7 @@ impl AddressSet {
         Self {
             pieces: RBTree::new(),
             additions: 0,
-            removals: Cell::new(0),
+            removals: 0,
             left: [const { None }; LEFT],
             next_left: 0,
         }
@@ -105,14 +104,9 @@ impl AddressSet {
         };
         self.left[self.next_left % LEFT] = Some((piece.range, piece.owner));
         self.next_left = (self.next_left + 1) % LEFT;
-        self.invalidate();
-        piece.shown
-    }
-
-    /// Counts as a removal: checks of streams so far may no longer hold.
-    pub(crate) fn invalidate(&self) {
         // It cannot wrap.
-        self.removals.set(self.removals.get() + 1);
+        self.removals += 1;
+        piece.shown
     }
 
     /// The owner of a removed `address`, if it is one of the last [`LEFT`] ranges.
@@ -132,13 +126,13 @@ impl AddressSet {
 
     /// Number of removals so far. Each invalidates what was found before.
     pub(crate) fn removals(&self) -> u64 {
-        self.removals.get()
+        self.removals
     }
 
     /// Number of additions and removals so far. Each invalidates what was found or not found
     /// before.
     pub(crate) fn changes(&self) -> u64 {
-        self.additions + self.removals.get()
+        self.additions + self.removals
     }
 
     /// The last range that begins at or before `address`, and its owner.

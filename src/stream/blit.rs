@@ -206,15 +206,16 @@ fn signed(value: u32) -> i32 {
 /// Corners are signed. A negative second corner may also mean one far away: then the blit may reach
 /// `limits`, the end of the clipping window. `is_relative`: reading begins at the rectangle's own
 /// place plus `origin`, else at `origin`; `None`: not known, so the farther counts. `factors`:
-/// `DE_STRETCH_FACTOR`, 15.16. With a relative origin the engine may ignore them.
+/// `DE_STRETCH_FACTOR`, 15.16, and whether a pixel may be the last of those that it covers instead
+/// of the first. With a relative origin the engine may ignore the factors.
 pub(crate) fn read_end(
     corners: [u32; 2],
     limits: [u32; 2],
     origin: u32,
     is_relative: Option<bool>,
-    factors: Option<[u32; 2]>,
+    factors: Option<([u32; 2], bool)>,
 ) -> Option<(u32, u32)> {
-    let axis = |shift: u32, limit: u32, factor: Option<u32>| {
+    let axis = |shift: u32, limit: u32, factor: Option<(u32, bool)>| {
         let [a, b] = corners.map(|corner| signed(corner >> shift));
         let origin = signed(origin >> shift);
         let (first, is_far) = (a.min(b), a >= 0 && b < 0);
@@ -223,8 +224,12 @@ pub(crate) fn read_end(
         if is_far {
             last = last.max(limit.into());
         }
-        if let Some(factor) = factor {
-            let scaled = last * u64::from(factor & 0x7FFF_FFFF) >> 16;
+        if let Some((factor, is_gdi)) = factor {
+            let factor = u64::from(factor & 0x7FFF_FFFF);
+            let scaled = match is_gdi {
+                true => ((last + 1) * factor).saturating_sub(1),
+                false => last * factor,
+            } >> 16;
             last = match is_relative {
                 Some(false) => scaled,
                 _ => last.max(scaled),
@@ -240,6 +245,8 @@ pub(crate) fn read_end(
         let end = (lowest >= 0).then(|| highest as u64 + last + 1)?;
         u32::try_from(end).ok()
     };
-    let [x, y] = factors.map_or([None; 2], |factors| factors.map(Some));
+    let [x, y] = factors.map_or([None; 2], |(factors, is_gdi)| {
+        factors.map(|factor| Some((factor, is_gdi)))
+    });
     Some((axis(0, limits[0], x)?, axis(16, limits[1], y)?))
 }

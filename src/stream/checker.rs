@@ -365,7 +365,7 @@ impl Checker<'_> {
         match (load, self.loaded) {
             (Load::Refused, _) => return Err(Fault::Unbounded(address, value)),
             (Load::Instead(value), _) => word.set(value),
-            (Load::Block, Some(loaded)) => self.note_block(loaded, address, value),
+            (Load::Block, Some(loaded)) => loaded.note_block(address, value),
             // Otherwise the 3D pipe would write to addresses that the previous process has loaded.
             (Load::Other, _) if states::WRITES.contains(&address) => self.uses.pipe_3d = true,
             (Load::Other, Some(loaded)) => loaded.note_data(address, value),
@@ -375,14 +375,6 @@ impl Checker<'_> {
             self.bound(|target, last_of| target.pattern(last_of))?;
         }
         Ok(())
-    }
-
-    /// Notes a state of several sources. Not as data, which a switch of processes loads again: other
-    /// threads would change what this stream was checked with.
-    fn note_block(&self, loaded: &Loaded, state: u32, value: u32) {
-        if loaded.note_block(state, value) {
-            self.lookup.invalidate();
-        }
     }
 
     /// Judges a draw.
@@ -501,7 +493,7 @@ impl Checker<'_> {
                 let in_pipe = self.pipe == states::pipe_of(address);
                 match (target.load(address, resolved, false, in_pipe), self.loaded) {
                     (Load::Refused, _) => return Err(Fault::Unbounded(address, value)),
-                    (Load::Block, Some(loaded)) => self.note_block(loaded, address, resolved),
+                    (Load::Block, Some(loaded)) => loaded.note_block(address, resolved),
                     _ => {}
                 }
             }

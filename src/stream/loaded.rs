@@ -62,6 +62,8 @@ pub(crate) struct Loaded {
     /// Whether the process has loaded a state of a set, and a layout other than 0: see
     /// [`bounds::block_of`].
     sets: [Cell<(bool, bool)>; 2],
+    /// See [`Loaded::news`].
+    news: Cell<u32>,
 }
 
 /// Words of [`Loaded::blocks`].
@@ -108,6 +110,7 @@ impl Loaded {
             blocks: KVVec::new(),
             has_blocks: Cell::new(false),
             sets: [const { Cell::new((false, false)) }; 2],
+            news: Cell::new(0),
         }
     }
 
@@ -143,9 +146,10 @@ impl Loaded {
         }
     }
 
-    /// The stream loads `state`, one of several sources, with `value`. Returns whether that is the
-    /// first load of its set, or the first layout: checks so far have assumed none.
-    pub(crate) fn note_block(&self, state: u32, value: u32) -> bool {
+    /// The stream loads `state`, one of several sources, with `value`. This is not noted as data,
+    /// which a switch of processes loads again: other threads would change what the stream was
+    /// checked with.
+    pub(crate) fn note_block(&self, state: u32, value: u32) {
         let place = state.wrapping_sub(bounds::BLOCKS_FIRST);
         let (set, is_layout) = bounds::block_of(state);
         // CAST: 32 bits into at least 32.
@@ -155,10 +159,19 @@ impl Loaded {
             bits.set(bits.get() | 1 << (place & 31));
             self.has_blocks.set(true);
         }
-        self.sets.get(set).is_some_and(|known| {
+        if let Some(known) = self.sets.get(set) {
             let now = (true, known.get().1 || is_layout && value != 0);
-            known.replace(now) != now
-        })
+            if known.replace(now) != now {
+                // At most four times.
+                self.news.set(self.news.get() + 1);
+            }
+        }
+    }
+
+    /// Number of first loads of a set of sources, and of first layouts. Each invalidates earlier
+    /// checks of streams, which have assumed that there were none.
+    pub(crate) fn news(&self) -> u32 {
+        self.news.get()
     }
 
     /// Whether the stream loads `state`, one of several sources.
@@ -484,7 +497,10 @@ mod tests {
             (0x12964, 8, false),
             (0x12A00, 1, true),
         ] {
-            assert_eq!(loaded.note_block(state / 4, value), is_news);
+            let before = loaded.news();
+            loaded.note_block(state / 4, value);
+            let news = loaded.news() != before;
+            assert_eq!(news, is_news);
         }
     }
 

@@ -104,14 +104,6 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// Checks of the process's streams so far may no longer hold.
-    #[cold]
-    pub(crate) fn invalidate(&self) {
-        if let Addresses::Of { own, .. } = self.addresses {
-            own.invalidate();
-        }
-    }
-
     /// The value to load into `state` (the word address of an address state) for a client's
     /// `value`. `None`: the client may not use it.
     pub(crate) fn resolve(&mut self, state: u32, value: u32) -> Option<u32> {

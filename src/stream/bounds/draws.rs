@@ -34,6 +34,7 @@ use blit::{
 /// Bits of `DE_DEST_CONFIG`.
 pub(super) const TILED: u32 = 1 << 8;
 pub(super) const MINOR_TILED: u32 = 1 << 26;
+pub(super) const GDI_STRETCH: u32 = 1 << 24;
 const COMMAND_CLEAR: u32 = 0;
 const COMMAND_LINE: u32 = 1;
 const COMMAND_STRETCH: u32 = 4;
@@ -228,7 +229,7 @@ impl Target {
         mut corners: impl Iterator<Item = u32>,
         origin: u32,
         is_relative: Option<bool>,
-        factors: Option<[u32; 2]>,
+        factors: Option<([u32; 2], bool)>,
     ) -> Option<(u32, u32)> {
         let (low, high) = (self.values[CLIP_LOW], self.values[CLIP_HIGH]);
         let end = |low: u32, high: u32| match high & 0x7FFF {
@@ -257,15 +258,28 @@ impl Target {
         last_of: impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
         let mut needed = bit(SRC_CONFIG) | bit(SRC_ORIGIN);
-        let mut factors = None;
-        if self.command() == COMMAND_STRETCH {
-            needed |= bit(FACTORS) | bit(FACTORS + 1);
-            factors = Some([self.values[FACTORS], self.values[FACTORS + 1]]);
-        }
-        self.check_plain(needed)?;
         let is_relative = self.values[SRC_CONFIG] & blit::RELATIVE != 0;
         let origin = self.values[SRC_ORIGIN];
+        let (mut factors, mut size) = (None, None);
+        if self.command() == COMMAND_STRETCH {
+            needed |= bit(FACTORS) | bit(FACTORS + 1);
+            let is_gdi = self.values[CONFIG] & GDI_STRETCH != 0;
+            factors = Some(([self.values[FACTORS], self.values[FACTORS + 1]], is_gdi));
+            if !is_relative {
+                needed |= bit(SRC_SIZE);
+                size = Some(self.values[SRC_SIZE]);
+            }
+        }
+        self.check_plain(needed)?;
         let end = self.read_end(corners, origin, Some(is_relative), factors);
+        let end = end.map(|end| match (end, size) {
+            // Whether the engine goes by the factors or by the size is not known.
+            ((1.., 1..), Some(size)) => (
+                end.0.max((origin & 0xFFFF) + (size & 0xFFFF)),
+                end.1.max((origin >> 16) + (size >> 16)),
+            ),
+            _ => end,
+        });
         self.check_planes(end, last_of)
     }
 

@@ -176,7 +176,7 @@ mod cases {
     const READ: u32 = 0x2000_0000;
 
     /// A source of 64 x 32 pixels in A8R8G8B8, for a copy of it.
-    const COPY: [(u32, u32); 17] = [
+    const COPY: [(u32, u32); 18] = [
         (0x1234, 2 << 12 | 6),
         (0x125C, 3 << 20 | 0xCCCC),
         (0x1200, READ),
@@ -184,6 +184,7 @@ mod cases {
         (0x1208, 64),
         (0x120C, 6 << 24 | 6),
         (0x1210, 0),
+        (0x1214, 0),
         (0x1220, 1 << 16),
         (0x1224, 1 << 16),
         (0x1238, READ),
@@ -236,6 +237,27 @@ mod cases {
             (
                 &[stretch, (0x1220, 0x8000), (0x1224, 0x2_0000)],
                 54 * 256 + 40,
+            ),
+            // The size of the source counts as read, in a stretch.
+            (
+                &[
+                    stretch,
+                    (0x1210, corner(2, 2)),
+                    (0x1214, corner(40, 10)),
+                    (0x1220, 0x8000),
+                    (0x1224, 0x2_0000),
+                ],
+                56 * 256 + 42 * 4,
+            ),
+            (&[(0x1214, corner(64, 32))], 27 * 256 + 76),
+            // The last of the pixels that the last pixel covers.
+            (
+                &[
+                    (0x1234, 1 << 24 | 4 << 12 | 6),
+                    (0x1220, 0x2_0000),
+                    (0x1224, 0x2_0000),
+                ],
+                55 * 256 + 38 * 4,
             ),
             // A relative origin: factors may not count.
             (

@@ -844,7 +844,7 @@ mod cases {
         loaded.begin(Origin::Bare);
         let stride = one(0x1614, most);
         assert!(check(&[&stride, &kick], Pipe::Pipe3d, Some(&loaded)).is_ok());
-        assert_eq!(loaded.lent(), 0b110_1001 << 32);
+        assert_eq!(loaded.lent(), 0b110_1001 << bounds::OF_3D.trailing_zeros());
         loaded.begin(Origin::Bare);
         let stride = one(0x1614, most + 1);
         assert_eq!(

@@ -462,6 +462,8 @@ pub mod state {
         DE_SRC_CONFIG = 0x120c;
         /// Source origin: `[15:0]` x, `[31:16]` y.
         DE_SRC_ORIGIN = 0x1210;
+        /// Size of the source in stretched blits: `[15:0]` width, `[31:16]` height.
+        DE_SRC_SIZE = 0x1214;
         /// Background color; transparent color of the source.
         DE_SRC_COLOR_BG = 0x1218;
         /// Foreground color.

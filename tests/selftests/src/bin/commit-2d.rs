@@ -550,6 +550,14 @@ fn reads_end(paint: &mut Paint, has_filter: bool) -> Result<()> {
             &[(0x12d4, 2), (0x120c, 6 << 24 | 6 | 2 << 4)],
         ),
         ("a factor", STRETCH_BLT, COPY, fits, &[(0x1224, 2 << 16)]),
+        (
+            "a factor that rounds up",
+            STRETCH_BLT,
+            COPY,
+            fits,
+            &[(0x1234, 1 << 24 | 4 << 12 | 6), (0x1224, 0x1_2000)],
+        ),
+        ("a size", STRETCH_BLT, COPY, fits, &[(0x1214, 9 << 16 | 16)]),
         ("an image", FILTER, COPY, fits, &[(0x129c, 9 << 16 | 16)]),
         (
             "a pattern",
@@ -592,13 +600,19 @@ fn reads_end(paint: &mut Paint, has_filter: bool) -> Result<()> {
     }
     for (command, rop, place, others, wanted) in [
         (BIT_BLT, COPY, fits, &[][..], 0x2468_ace0),
-        (STRETCH_BLT, COPY, fits, &[], 0x2468_ace0),
+        (
+            STRETCH_BLT,
+            COPY,
+            fits,
+            &[(0x1214, 8 << 16 | 16)],
+            0x2468_ace0,
+        ),
         // Half as many rows and columns.
         (
             STRETCH_BLT,
             COPY,
             (end - 224, 64),
-            &[(0x1220, 0x8000), (0x1224, 0x8000)],
+            &[(0x1220, 0x8000), (0x1224, 0x8000), (0x1214, 4 << 16 | 8)],
             0x2468_ace0,
         ),
         (BIT_BLT, PATTERN, (end - 4, 0x3_fffc), &[], 0x1234_5678),
