@@ -553,7 +553,7 @@ pub struct TestArgs {
     /// Use lockdep, and two processors where a board has them, as in soak. This uses the armv7 kernel everywhere.
     #[arg(long)]
     pub checked: bool,
-    /// Number of parallel boots [default: the number of processors, at most 4].
+    /// Number of parallel boots [default: two for each processor, at most 4].
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub jobs: Option<u8>,
     /// Suites, or prefixes of suite names.
