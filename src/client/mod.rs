@@ -2,19 +2,19 @@
 
 //! The clients: processes that have the device open, their objects, and their requests.
 //!
-//! A [`Process`] has all files of the device that one program of one process has open, because
-//! libraries open the device more than once and use a handle with any of the files. It ends with
-//! its last file, and releases its objects after the GPU's last use.
+//! A [`Process`] covers all files of the device that one program (one memory map of a process) has
+//! opened: libraries open the device more than once, and use a handle with any of the files. It
+//! ends when its last file is closed. Its objects are released after the GPU's last use.
 //!
 //! A file can outlive the program that opened it, and reach others by fork, exec, or a socket. The
-//! [`Process`] serves only the memory map that opened it: see [`Process::check_caller`].
+//! [`Process`] only serves callers with its own memory map: see [`Process::check_caller`].
 //!
 //! # Locks
 //!
-//! [`Process::tables`] is held for look-ups and changes, never while waiting for the GPU or user
-//! space. The end of an object takes the locks of the heap, the MMU and the ring under it. Page
-//! faults in the pool's windows take it. Actions, which run in the interrupt thread, do not: see
-//! [`changes`].
+//! The lock of [`Process::tables`] is held for look-ups and changes, never during a wait for the
+//! GPU or user space. The end of an object takes the locks of the heap, the MMU and the ring under
+//! it. Page faults in the pool's windows take it. The actions of jobs, which run in the interrupt's
+//! thread, do not: see [`changes`].
 
 mod action;
 mod buffer;
@@ -159,16 +159,16 @@ pub(crate) type VectorCore = gpu::VectorCore<Events>;
 /// A [`Core`] or a [`VectorCore`].
 pub(crate) type AnyCore = gpu::AnyCore<Events>;
 
-/// The interrupt of such a core.
+/// The interrupt handlers of an [`AnyCore`].
 pub(crate) type Interrupt = gpu::core::Interrupt<Events>;
 
-/// The switch by which runtime PM switches such a core off and on.
+/// The power operations of an [`AnyCore`].
 pub(crate) type PowerSwitch = gpu::core::PowerSwitch<Events>;
 
-/// A device of such cores.
+/// A device and its cores.
 pub(crate) type Device = gpu::Device<Events>;
 
-/// A core whose operating points the file `gpu_govern` switches.
+/// A core whose operating points can be switched by the file `gpu_govern`.
 pub(crate) use crate::gpu::Governed;
 
 /// A core that clients can find, until dropped.
@@ -203,10 +203,10 @@ pub(crate) struct Process {
     number: u64,
     /// How long STALL waits, in milliseconds.
     stall_timeout: Atomic<u32>,
-    /// The generation that the driver has last detected for a file of the process. Bits 0 to 15:
-    /// [`Choice::pack`], which also has the reason. Bits 16 to 31: the bytes of the interface.
+    /// The interface generation last detected for a file of the process. Bits 0 to 15:
+    /// [`Choice::pack`], which includes the reason. Bits 16 to 31: the size of a request in bytes.
     interface: Atomic<u32>,
-    /// Mappings by the process's files.
+    /// User mappings of the process's files.
     views: Arc<Views>,
     /// Removes freed memory from these mappings.
     hider: Arc<Hider>,
@@ -216,16 +216,16 @@ pub(crate) struct Process {
     resets: Resets,
     /// Number of resets that it has requested.
     resets_asked: Atomic<u32>,
-    /// By core, the clock that the process wants, in 64ths.
+    /// For each core, the clock that the process has requested, in 64ths of the full clock.
     scales: [Atomic<u32>; MAX_CORES],
     /// The time that its jobs have kept the cores busy.
     usage: Arc<Usage>,
-    /// Place plus 1 of the core of its last COMMIT that named no core. 0: all of these went to the
-    /// first core. See [`unnamed`].
+    /// Index plus 1 of the core of its last COMMIT that named no core. 0: all such COMMITs went to
+    /// the first core. See [`unnamed`].
     unnamed_core: Atomic<usize>,
-    /// The stamp of its mappings at the last search for framebuffers: see [`framebuffers`].
+    /// The stamp of the last search for framebuffers in its mappings: see [`framebuffers`].
     mappings_seen: Atomic<usize>,
-    /// By core, number of its last job; 0: none.
+    /// For each core, the number of its last job. 0: none.
     last_jobs: [Atomic<u64>; MAX_CORES],
     /// `changes` may hold changes of the tables.
     has_changes: Atomic<bool>,
@@ -234,7 +234,7 @@ pub(crate) struct Process {
     has_left_views: Atomic<bool>,
     #[pin]
     changes: SpinLock<Changes>,
-    /// Lets one thread at a time return memory.
+    /// Allows one thread at a time to return memory.
     #[pin]
     returning: Mutex<()>,
     #[pin]
@@ -246,7 +246,7 @@ pub(crate) struct Process {
     ending_work: workqueue::Work<Process, 1>,
     #[pin]
     tables: Mutex<Tables>,
-    /// Signals that the mapping of a page-backed node is done or has failed.
+    /// Notified when the mapping of a page-backed node is done or has failed.
     #[pin]
     view_made: CondVar,
 }
@@ -334,9 +334,9 @@ impl Process {
         self.has_mm(kernel::current!().mm().map(|mm| &**mm))
     }
 
-    /// Refuses `request` if it concerns memory or jobs and the caller has another memory map, where
-    /// the process's addresses, windows and pins mean nothing. The caller's rights may differ, too.
-    /// `InvalidData`, the vendor driver's error for an unknown process.
+    /// Refuses `request` if it concerns memory or jobs and the caller has another memory map. The
+    /// process's addresses, windows and pins are not valid there, and the caller's rights may
+    /// differ. `InvalidData`: refused. It is the vendor driver's error for an unknown process.
     #[inline]
     fn check_caller(&self, request: &Request) -> Result {
         match self.is_callers() || is_for_anybody(request) {
@@ -353,7 +353,7 @@ impl Process {
         }
     }
 
-    /// Notes the generation that a file of the process uses, and the bytes of its interface.
+    /// Notes the generation that a file of the process uses, and the size of its requests in bytes.
     pub(crate) fn note_interface(&self, choice: Choice, bytes: u16) {
         self.interface
             .store(choice.pack() | u32::from(bytes) << 16, Relaxed);
@@ -370,7 +370,7 @@ impl Process {
         sys::CommandName::of(&self.leader)
     }
 
-    /// The kinds of objects it has that commands can name.
+    /// The kinds of objects that the process has and commands can name.
     pub(crate) fn possessions(&self) -> Possessions {
         let tables = self.tables();
         Possessions {
@@ -391,7 +391,7 @@ impl Process {
         &self.resets
     }
 
-    /// Mappings by the process's files.
+    /// User mappings of the process's files.
     pub(crate) fn views(&self) -> &Arc<Views> {
         &self.views
     }
@@ -405,7 +405,7 @@ impl Process {
         tables
     }
 
-    /// Number of resets of a core that hung, plus resets that this process has requested.
+    /// Number of resets of the core, plus resets that this process has requested.
     fn resets_of(&self, selector: CoreSelector) -> u32 {
         let core = self.device.any(selector);
         let hangs = core.map_or(0, |core| core.resets());
@@ -419,7 +419,7 @@ impl Process {
         place.is_ok_and(|place| self.device.is_vector(place))
     }
 
-    /// Runs a request of the profiler; `text` returns the text of a command that has one. Not
+    /// Runs a request of the profiler. `text` returns the text of a command that has one. Not
     /// inlined into [`Process::run`], which must be fast. `InvalidArgument`: no request of the
     /// profiler.
     #[cold]
@@ -453,8 +453,8 @@ impl Process {
 
     /// Runs one request of the interface.
     ///
-    /// `view` returns the calling file's mapping of the pool, if it has one; `part` the part of a
-    /// COMMIT for one of several cores; `text` the text of a command that has one.
+    /// `view` returns the calling file's mapping of the pool, if any. `part` returns the part of a
+    /// COMMIT for one of several cores. `text` returns the text of a command, if any.
     pub(crate) fn run(
         self: &Arc<Self>,
         file: &OpenFile,
@@ -678,9 +678,8 @@ fn refuse_caller() -> Error {
     Error::InvalidData
 }
 
-/// Whether any process that has the file may make `request`, because it needs neither memory nor
-/// jobs of the file's process: queries of the device, and signals, for which processes wait
-/// together.
+/// Whether any process that has the file may make `request`. Such requests need neither memory nor
+/// jobs of the file's process: they query the device, or use signals, which processes share.
 #[cold]
 #[inline(never)]
 fn is_for_anybody(request: &Request) -> bool {

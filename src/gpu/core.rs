@@ -2,9 +2,9 @@
 
 //! One GPU core: its hardware, its ring, and the tables for checking its streams.
 //!
-//! Lock: `galcore core`, above `galcore ring`. It is held while registers are read for display, so
-//! that the core is not stopped during the read. The hard interrupt handler only reads the
-//! acknowledge register, which clears it, and wakes the thread.
+//! Lock: `galcore core`, taken before `galcore ring`. It is held while registers are read for
+//! display, so that the core is not stopped during the read. The hard interrupt handler only reads
+//! the acknowledge register, which clears that register, and wakes the interrupt's thread.
 
 use super::{
     any::{
@@ -58,24 +58,23 @@ use kernel::{
     time::delay::fsleep, //
 };
 
-/// Number of events to test the interrupt with.
+/// The most events that test the interrupt.
 const INTERRUPT_TESTS: u32 = 5;
 
-/// Milliseconds that the first event may take.
+/// Milliseconds that each of these events may take.
 const FIRST_EVENT_TIMEOUT: u32 = 1000;
 
 /// Milliseconds that running jobs may take when the core is stopped.
 const STOP_TIMEOUT: u32 = 100;
 
-/// Number of retries for memory to be released before hibernation, and the milliseconds before
-/// each.
+/// Retries before hibernation while memory is not released yet, and milliseconds before each.
 const RETURN_LOOKS: u32 = 20;
 const RETURN_PAUSE: i64 = 10;
 
 /// A core.
 #[pin_data]
 pub(crate) struct Core<P: Payload> {
-    /// The place in the device.
+    /// The index among the device's cores.
     index: usize,
     hardware: Arc<Hardware>,
     states: Arc<States>,
@@ -86,18 +85,18 @@ pub(crate) struct Core<P: Payload> {
     newer_state_map: Arc<StateMap>,
     vm: Arc<Vm>,
     ring: Arc<Ring<P>>,
-    /// Keeps the ring mapped for all cores while it exists.
+    /// Keeps the ring mapped in the MMU tables of all cores.
     _ring_mapping: Option<LinearMapping>,
     reclaimer: Arc<Reclaimer>,
-    /// The lowest speed of thermal throttling, in 64ths of its clock.
+    /// The lowest speed of thermal throttling, in 64ths of the full clock.
     least_scale: u32,
-    /// Registers may be read for display. Held during such reads.
+    /// Whether registers may be read for display. The lock is held during such reads.
     #[pin]
     pub(super) is_on: Mutex<bool>,
 }
 
 impl<P: Payload> Core<P> {
-    /// The core `hardware`, which was reset, at `place`. It does not run yet.
+    /// The core of `hardware`, which was reset, at `place` in its device. It does not run yet.
     ///
     /// Prints every failure.
     pub(crate) fn new(place: &Place<P>, hardware: Arc<Hardware>) -> Result<Arc<Self>> {
@@ -107,7 +106,7 @@ impl<P: Payload> Core<P> {
         let identity = hardware.identity();
         let base_address = device.base_address();
         let version = hardware.mmu_version();
-        // The words in the ring load the MMU of one pipe only.
+        // The ring's commands load the tables of one pipe's MMU only.
         let has_two = version == MmuVersion::V2 && identity.has_3d() && identity.has_2d();
         if !vm.has_tables_of(version) || (vm.has_spaces() && has_two) {
             dev_err!(
@@ -120,7 +119,7 @@ impl<P: Payload> Core<P> {
             .inspect_err(|_| dev_err!(dev, "no memory for the list of states\n"))?;
         let scratch = Scratch {
             addresses: [false, true].map(|is_2d| vm.scratch_address(place.index(), is_2d)),
-            // These bypass the MMU, and the registers with the base address.
+            // Physical addresses bypass the MMU and the base address registers.
             physical: vm
                 .physical_scratch()
                 .filter(|_| version == MmuVersion::V1 && !identity.has_new_memory_controller())
@@ -134,7 +133,7 @@ impl<P: Payload> Core<P> {
             ENOMEM
         };
         let newer_state_map = StateMap::newer(identity, &states).map_err(no_map)?;
-        // No older vendor's driver knows HALTI5, whose newer map is not a superset.
+        // The vendor's older drivers do not know HALTI5. There the newer map is no superset.
         let state_map = match identity.has_halti5() {
             true => newer_state_map.clone(),
             false => StateMap::new(identity).map_err(no_map)?,
@@ -193,7 +192,7 @@ impl<P: Payload> Core<P> {
         )
     }
 
-    /// The place in the device.
+    /// The index among the device's cores.
     pub(crate) fn index(&self) -> usize {
         self.index
     }
@@ -246,7 +245,7 @@ impl<P: Payload> Core<P> {
         &self.ring
     }
 
-    /// The same, as that of cores of any kind.
+    /// The command ring, by the name that all kinds of cores use.
     pub(crate) fn engine(&self) -> &Arc<Ring<P>> {
         &self.ring
     }
@@ -267,11 +266,11 @@ impl<P: Payload> Core<P> {
         self.hardware.run_front_end(address, units)
     }
 
-    /// Tests the interrupt by an event: a wrong line shows here, rather than as a client's delay.
-    /// Prints every failure.
+    /// Tests the interrupt by events, so that a wrong line is found now and not as a client's
+    /// delay. Prints every failure.
     pub(crate) fn test_interrupt(&self) -> Result {
         let mut result = Ok(());
-        // The hang check may be first, if a hypervisor runs another guest for a while.
+        // The hang check may end the job first, if a hypervisor runs another guest for a while.
         for _ in 0..INTERRUPT_TESTS {
             let number = self.ring.submit(&mut P::default());
             result = number.and_then(|number| self.ring.wait_for(number, FIRST_EVENT_TIMEOUT));
@@ -305,8 +304,8 @@ impl<P: Payload> Core<P> {
         }
     }
 
-    /// Waits a moment for running jobs, then closes the ring. Disables the interrupts, which would
-    /// otherwise keep a shared line asserted.
+    /// Waits for running jobs, at most [`STOP_TIMEOUT`], then closes the ring. Disables the
+    /// interrupts, because they would keep a shared line asserted.
     pub(crate) fn drain(&self) {
         let newest = self.ring.newest();
         let _ = self.ring.poll_for(newest, STOP_TIMEOUT);
@@ -324,7 +323,7 @@ impl<P: Payload> Core<P> {
         // Keeps other threads from writing the clock register.
         let completing = self.ring.hold_completion();
         let mut is_on = self.is_on.lock();
-        // It is off if it could not be switched on.
+        // The core is off if it could not be switched on.
         if self.hardware.is_on() {
             self.hardware.disable_interrupts();
             // A dead core stays isolated: the memory that it may still write already has other
@@ -341,8 +340,8 @@ impl<P: Payload> Core<P> {
         self.vm.detach(self.index);
     }
 
-    /// Whether all modules are idle, as `idle` says, and the front end rests at the ring's end. The
-    /// core must be on.
+    /// Whether all modules are idle according to `idle`, the register's value, and the front end is
+    /// in the ring's idle loop. The core must be on.
     pub(super) fn rests(&self, idle: u32) -> bool {
         let wanted = self.identity().idle_modules();
         let at = self.hardware.position();
@@ -350,7 +349,7 @@ impl<P: Payload> Core<P> {
     }
 }
 
-/// What switches a core off and on.
+/// The power operations of a core.
 pub(crate) struct PowerSwitch<P: Payload> {
     pub(super) core: AnyCore<P>,
     pub(super) memory: Arc<VideoMemory>,

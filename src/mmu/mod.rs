@@ -1,45 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The GPU addresses of a device, which its cores share.
+//! The GPU addresses of a device, which all of its cores share.
 //!
-//! With any MMU, addresses with bit 31 set are pages of 4 KiB, scattered in memory: nodes of pool
-//! VIRTUAL and user memory. This room owns the MMU's tables and the state of those pages. The state
-//! lies beside the tables, not inside, where the GPU would read it.
+//! With any MMU, addresses with bit 31 set lead to pages of 4 KiB, scattered in memory: nodes of
+//! pool VIRTUAL and user memory. This module owns the MMU's tables and the state of those pages.
+//! The state is kept outside the tables, because the GPU reads these.
 //!
-//! Addresses with bit 31 clear are physical, counted from a base. With MMU version 1 ([`flat`]) the
-//! hardware defines them, the base is `baseAddress`, and clients can reach all of them. MMU version
-//! 2 ([`two_level`]) translates every address, and the driver chooses the base. It maps there only
-//! what the GPU must reach: the pool, permanently; contiguous buffers, and the rings, read-only,
-//! while they live.
+//! Addresses with bit 31 clear are physical addresses minus a base. With MMU version 1 ([`flat`])
+//! the hardware defines them: the base is `baseAddress`, and clients can reach all of them. MMU
+//! version 2 ([`two_level`]) translates every address, and the driver chooses the base. The driver
+//! maps only what the GPU must reach: the pool permanently, and contiguous buffers and the rings
+//! (read-only) while they exist.
 //!
 //! # Address spaces
 //!
 //! With version 2 each process has tables of its own ([`AddressSpace`]), unless nodes are shared.
-//! They map the process's memory by [`GpuView`]s, and what the driver maps for all processes: rings
+//! They map the process's memory ([`GpuView`]), and what the driver maps for all processes: rings
 //! (read-only), `allowedRanges`, framebuffers, scratch memory. The ring loads the tables of a job's
 //! process. Clients exchange addresses, so an address means the same memory in all tables while
-//! there are addresses that no process uses. When these 2 GiB are used up, a process gets addresses
-//! of its own, which may mean other memory in other tables. This does not happen on a device of
-//! several cores, because one of them may have version 1.
+//! some of the 2 GiB are unused. After that a process gets addresses of its own, which may mean
+//! other memory in other tables. A device of several cores does not do this, because one of them
+//! may have version 1.
 //!
 //! # Scratch
 //!
 //! The last 64 MiB of addresses lead to scratch pages: states without a valid address of the client
-//! point there. With version 2 an unmapped access raises an exception, but a client may leave such
-//! a state at 0: so version 2 maps them, too.
+//! point there. With version 2 an unmapped access raises an exception, so its tables map the
+//! scratch pages too: a client may leave such a state at 0.
 //!
 //! # Stale translations
 //!
 //! A core keeps translations in its TLB until its ring flushes it. So changes of the tables are
 //! counted ([`Vm::changes`]), and a core flushes its TLB before its next job if there were changes
-//! since the last flush. Pages and addresses of an ended mapping are kept until every core has been
-//! flushed past its end ([`Tlb`]). Then the reaper, a work item, frees them. It also flushes the
-//! TLBs of cores without jobs. This room does not know rings.
+//! since the last flush. Pages and addresses of an ended mapping are kept until every TLB ([`Tlb`])
+//! has been flushed after that end. Then the reaper, a work item, frees them. It also flushes the
+//! TLBs of cores without jobs. This module does not know rings.
 //!
-//! Locks: `galcore mmu` guards the state and the making of tables. `galcore space` comes after it
-//! and guards the making of a process's tables. `galcore tlbs` guards the list of the cores; the
-//! cores' own locks come after it. Entries need no lock: only the owner of a page writes its entry.
-//! Source: sources.md, MMU.
+//! Locks: `galcore mmu` guards the state and the allocation of tables. `galcore space` is taken
+//! after it and guards the allocation of a process's tables. `galcore tlbs` guards the list of the
+//! TLBs. The cores' own locks are taken after it. Entries need no lock: only the owner of a page
+//! writes its entry. Source: sources.md, MMU.
 
 mod flat;
 mod mapping;
@@ -116,15 +116,15 @@ pub(crate) use {
 /// Pages whose addresses have bit 31 set: 2 GiB.
 const PAGES: usize = 1 << 19;
 
-/// Number of the first of them. A page's number is its GPU address >> 12.
+/// Number of the first of these pages. A page's number is its GPU address >> 12.
 const FIRST_PAGE: usize = 1 << 19;
 
-/// Each pipe of each core has its own scratch memory, and clears it before another process's
-/// commands, because the last process may have drawn there by mistake.
+/// Parts of scratch memory. Each pipe of each core has its own part, and clears it before another
+/// process's commands, because the last process may have drawn there by mistake.
 const SCRATCH_PARTS: usize = 2 * MAX_CORES;
 
-/// Pages of GPU addresses that lead to one scratch page: 8 MiB, as engines walk upwards from an
-/// address.
+/// Pages of GPU addresses that lead to one scratch page: 8 MiB, because an engine accesses memory
+/// upwards from an address.
 const PART_PAGES: usize = 1 << 11;
 
 // CAST: 8 MiB.
@@ -146,7 +146,7 @@ const _: () = assert!(
     "the driver wants a kernel with pages of 4 KiB"
 );
 
-/// Numbers of pages.
+/// A range of page numbers.
 type Pages = core::ops::Range<usize>;
 
 /// Tables for the MMU versions of the device's cores.
@@ -154,7 +154,7 @@ struct Tables {
     flat: Option<Flat>,
     /// The tables of the device. Each process's tables also map what these map.
     two_level: Option<TwoLevel>,
-    /// Each process has tables of version 2.
+    /// Each process has its own tables of version 2.
     has_spaces: bool,
 }
 
@@ -170,7 +170,7 @@ impl Tables {
         }
     }
 
-    /// Unmaps `count` pages from `first` on in these tables.
+    /// Unmaps `count` pages from `first` on, in the tables that all processes share.
     fn clear(&self, first: usize, count: usize) {
         if let Some(table) = &self.flat {
             table.clear(first, count);
@@ -199,8 +199,8 @@ impl Tables {
 /// The contents of contiguous memory, which decide whether the GPU may write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
-    /// Words that the GPU executes, or that the kernel trusts. Read-only, where the MMU can do
-    /// that: otherwise an engine could write unchecked words for the GPU to run.
+    /// Words that the GPU executes, or that the kernel trusts. Mapped read-only if the MMU supports
+    /// it: otherwise an engine could write unchecked words that the GPU then runs.
     Executed,
     Clients,
 }
@@ -245,11 +245,11 @@ impl Kept {
 
 /// The TLB of a core.
 pub(crate) trait Tlb: Send + Sync {
-    /// The change past which it has been flushed; [`NO_TRANSLATIONS`]: its core is off.
+    /// The newest change after which it has been flushed. [`NO_TRANSLATIONS`]: its core is off.
     fn flushed(&self) -> u64;
 
-    /// Flushes it past all changes so far, if the core can take a job now; if not, the end of a job
-    /// that is under way calls [`Vm::flushed`]. Does not wait.
+    /// Flushes it, for all changes so far, if the core can take a job now. If the core cannot, the
+    /// end of a job that is under way calls [`Vm::flushed`]. Does not wait.
     fn flush(self: Arc<Self>);
 }
 
@@ -269,7 +269,7 @@ impl Room {
         })
     }
 
-    /// Allocates `count` pages; returns the first. `OutOfResources`: no such room, or no memory.
+    /// Allocates `count` pages, returns the first. `OutOfResources`: no free range, or no memory.
     fn take(&mut self, count: usize) -> Result<usize> {
         let first = self.free.find(count, 1).ok_or(Error::OutOfResources)?;
         self.take_at(first, count)
@@ -298,11 +298,11 @@ impl Room {
 
 /// The pages in use, and the mappings that have ended.
 struct State {
-    /// Addresses common to all tables: each maps the same pages there, if it can.
+    /// Addresses common to all tables: tables that map such an address map the same page.
     room: Room,
-    /// Below [`FIRST_PAGE`], pages that may have several mappings, and stay mapped while one lives:
-    /// permanent mappings, and each mapping of a framebuffer. If processes have tables, all pages
-    /// that these have in common.
+    /// Mappings below [`FIRST_PAGE`] that may share pages. A page stays mapped while one of them
+    /// lives. They are the permanent mappings and those of framebuffers. If processes have tables,
+    /// all that these have in common.
     held: KVec<Held>,
     /// The processes' tables, by entry in the page table array; entry 0 is the device's. Empty if
     /// processes have none.
@@ -319,7 +319,7 @@ pub(crate) struct Vm {
     tables: Tables,
     /// Number of the newest change.
     changes: Atomic<u64>,
-    /// `stale` is not empty.
+    /// `State::stale` is not empty.
     has_stale: Atomic<bool>,
     #[pin]
     state: Mutex<State>,
@@ -405,7 +405,7 @@ impl Vm {
         Ok(self.tlbs.lock().push((core, tlb), GFP_KERNEL)?)
     }
 
-    /// Removes core `core`, and frees what only its TLB could hold.
+    /// Removes core `core`, and frees the ended mappings that only its TLB could still hold.
     pub(crate) fn detach(&self, core: usize) {
         let mut tlbs = self.tlbs.lock();
         let place = tlbs.iter().position(|(other, _)| *other == core);
@@ -415,22 +415,22 @@ impl Vm {
         self.reap();
     }
 
-    /// The number of the newest change: a job that is submitted after this call, and flushes a TLB,
-    /// flushes it past this change.
+    /// The number of the newest change. If a job that is submitted after this call flushes a TLB,
+    /// the flush covers this change.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Acquire)
     }
 
     /// Counts a change of the tables.
     fn note_change(&self) -> u64 {
-        // The entries must be in memory when a flush comes.
+        // The entries must be in memory before a flush.
         sys::barrier::write();
         self.changes.fetch_add(1, Release) + 1
     }
 
-    /// A TLB may have been flushed: queues the reaper if needed. Takes no lock. The caller must
-    /// change the result of [`Tlb::flushed`] before this call, with full ordering: if this reads
-    /// that nothing is stale, the next run of the reaper reads the new result.
+    /// Called when a TLB may have been flushed. Queues the reaper if needed. Takes no lock. The
+    /// caller must first change the result of [`Tlb::flushed`], with full ordering. So if this call
+    /// finds nothing stale, the next run of the reaper reads the new result.
     pub(crate) fn flushed(self: &Arc<Self>) {
         if self.has_stale.load(Relaxed) {
             self.queue_reaper();
@@ -473,8 +473,8 @@ impl Vm {
         ])
     }
 
-    /// Maps `bytes` of clients' pages at `address`, below bit 31, as physical memory, permanently,
-    /// for reading and writing. `ENOMEM`: no memory for the tables.
+    /// Permanently maps `bytes` of clients' memory at `address`, which has bit 31 clear, for
+    /// reading and writing. `ENOMEM`: no memory for the tables.
     pub(crate) fn map_permanently(
         &self,
         address: u32,
@@ -499,9 +499,9 @@ impl Vm {
         Ok(())
     }
 
-    /// Maps `memory` at `address`, below bit 31, as physical memory, until the result is dropped.
-    /// With MMU version 1 the GPU reaches and may write it anyway, whatever the `contents`.
-    /// `OutOfResources`: no memory for the tables, or for the record.
+    /// Maps `memory` at `address`, which has bit 31 clear, until the result is dropped. A core with
+    /// MMU version 1 reaches the memory without a mapping, and can write it whatever its
+    /// `contents`. `OutOfResources`: no memory for the tables, or for the record.
     pub(crate) fn map_linear(
         self: &Arc<Self>,
         memory: &Arc<DmaBuffer>,
@@ -514,8 +514,8 @@ impl Vm {
         self.map_piece(address, memory.size(), contents, kept)
     }
 
-    /// As [`Vm::map_linear`], for clients' memory of another driver at `range`, which is kept until
-    /// no TLB has a translation of it.
+    /// As [`Vm::map_linear`], for another driver's memory at `range`, which clients may write. It
+    /// is kept until no TLB has a translation of it.
     pub(crate) fn map_framebuffer(
         self: &Arc<Self>,
         framebuffer: &Framebuffer,
@@ -553,7 +553,7 @@ impl Vm {
         }
         let pages = first..first + count;
         if begin.is_err() {
-            // Some tables have mapped it, and a TLB may have a translation.
+            // Some tables may have mapped it, so a TLB may have a translation.
             self.end_common(&state, pages);
             self.retire(state, stale);
             return Err(Error::OutOfResources);
@@ -581,7 +581,7 @@ impl Vm {
         }
     }
 
-    /// The number of pages that can be allocated, and of those that are.
+    /// The number of pages that can be allocated, and of pages that are allocated.
     pub(crate) fn usage(&self) -> (usize, usize) {
         (FREE_PAGES, self.state.lock().room.used)
     }
@@ -589,7 +589,7 @@ impl Vm {
     /// How many mappings have ended and are not freed yet.
     pub(crate) fn pending(&self) -> usize {
         let state = self.state.lock();
-        // CAST: each of them takes memory.
+        // CAST: each of these mappings takes memory.
         (state.ended - state.freed) as usize
     }
 
@@ -635,21 +635,21 @@ impl Vm {
         self.tables.bytes()
     }
 
-    /// Whether pages can be kept from being written.
+    /// Whether the MMUs of all cores support read-only pages.
     pub(crate) fn has_read_only_pages(&self) -> bool {
         self.tables.two_level.is_some() && self.tables.flat.is_none()
     }
 
-    /// Maps pages at consecutive addresses; read-only pages only if [`Vm::has_read_only_pages`]. If
+    /// Maps pages at consecutive addresses. Read-only pages need [`Vm::has_read_only_pages`]. If
     /// processes have tables of their own, a [`GpuView`] maps the pages in these, perhaps at other
-    /// addresses. `OutOfResources`: no such room, or no memory.
+    /// addresses. `OutOfResources`: no free range, or no memory.
     pub(crate) fn map(self: &Arc<Self>, backing: Arc<Paged>) -> Result<Mapping> {
         let count = backing.dma_addresses().len();
         let access = Access::of(&backing);
         let kept = Kept::Pages {
             _pages: backing.clone(),
         };
-        // Before the lock, which all processes take: at a cgroup's limit it may take long.
+        // Allocated before the lock, which all processes take: a cgroup's limit may delay it.
         let stale = Stale::new(0, count, kept).map_err(|_| Error::OutOfResources)?;
         let mut state = self.state.lock();
         let first = match state.room.take(count) {
@@ -669,7 +669,7 @@ impl Vm {
         Ok(Mapping::new(self, backing, stale))
     }
 
-    /// Ends a mapping. Its pages are kept until the flush.
+    /// Ends a mapping. Its pages are kept until the TLBs have been flushed.
     fn unmap(self: &Arc<Self>, stale: ListArc<Stale<Kept>>) {
         let (first, count) = (stale.first(), stale.count);
         let is_linear = first < FIRST_PAGE;
@@ -694,7 +694,7 @@ impl Vm {
         self.retire(state, stale);
     }
 
-    /// Keeps what no table maps any more until the flush.
+    /// Keeps a target that no table maps any more until the TLBs have been flushed.
     fn retire(self: &Arc<Self>, mut state: StateGuard<'_>, stale: ListArc<Stale<Kept>>) {
         // Under the lock, to keep the list in the order of the changes.
         let change = self.note_change();
@@ -705,12 +705,12 @@ impl Vm {
         self.queue_reaper();
     }
 
-    /// Waits until all mappings that have ended so far are freed. Gives up without progress.
-    /// `Interrupted`: a Unix signal came. A work item must not call it.
+    /// Waits until all mappings that have ended so far are freed. Gives up if there is no progress.
+    /// `Interrupted`: a Unix signal came. A work item must not call this.
     pub(crate) fn wait_for_reclaim(&self) -> Result {
         self.wait_for_stale()?;
         match self.tables.has_spaces && self.tables.flat.is_some() {
-            // The end of a view may end a mapping, of which a TLB of version 1 has translations.
+            // The end of a view may end a mapping of which a TLB of version 1 has translations.
             true => self.wait_for_stale(),
             false => Ok(()),
         }
@@ -736,7 +736,7 @@ impl Vm {
         sys::work::enqueue(self.clone());
     }
 
-    /// Frees what no TLB has translations of, and flushes the TLBs that may have some of the rest.
+    /// Frees ended mappings of which no TLB has translations. If any are left, flushes the TLBs.
     fn reap(&self) {
         let flushed = {
             // Read this before the TLBs: a core that starts meanwhile may load translations of
@@ -767,7 +767,7 @@ impl Vm {
             drop(state);
             drop(space);
             let _ = addresses.map(|given| given.give(stale.count));
-            // Without the lock: it may have many pages.
+            // Dropped without the lock, because it may have many pages.
             drop(stale);
             self.state.lock().freed += 1;
             self.reclaimed.notify_all();
@@ -779,7 +779,7 @@ impl Vm {
     }
 }
 
-/// Number of the first page, and of pages, of `bytes` at `address`, all below bit 31.
+/// Number of the first page, and number of pages, of `bytes` at `address`, which has bit 31 clear.
 fn pages(address: u32, bytes: usize) -> (usize, usize) {
     // CAST: 32 bits into at least 32.
     let address = address as usize;

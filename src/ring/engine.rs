@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The jobs of a core: what all kinds of front ends share.
+//! The engine of a core: the part of its job handling that all kinds of front ends share.
 //!
-//! A kind of front end is a [`FrontEnd`]: the ring ([`super::Ring`]), which runs job after job by
-//! itself, or the single start of cores for vector graphics (`vector`), started once for each job.
-//! Places, job numbers, completion, hang check, recovery, power, dumps and traces are shared; the
-//! trait names the rest.
+//! Each kind implements [`FrontEnd`]. The ring ([`super::Ring`]) runs job after job by itself. The
+//! queue of a core for vector graphics (`vector`) starts the front end once for each job. They
+//! share the places for jobs, job numbers, completion, hang check, recovery, power, dumps and
+//! traces.
 
 use super::{
     dump::{
@@ -55,136 +55,135 @@ use kernel::{
     }, //
 };
 
-/// What a kind of front end does in its own way. "The engine is ours" means: no job gets a place,
-/// the last place is filled, and the caller holds `completion`.
+/// The operations of one kind of front end. "The engine is ours" means: no job gets a place, the
+/// last place is filled, and the caller holds `completion`.
 pub(crate) trait FrontEnd: Sized + Send + Sync + 'static {
     /// What a job does when it ends.
     type Payload: Payload;
-    /// What the front end keeps of a job.
+    /// The front end's part of a job.
     type Job: Send + Unpin;
-    /// Its part of the engine's state.
+    /// The front end's part of the engine's state.
     type State: Send + Unpin;
 
-    /// Jobs under way at once, [`IDS`] at most.
+    /// The most jobs under way at once, not more than [`IDS`].
     const JOBS: usize;
-    /// Emptied payloads that are kept for [`Engine::empty_payload`].
+    /// Number of emptied payloads to keep for [`Engine::empty_payload`].
     const SPARES: usize;
-    /// Bytes of the memory that hold jobs.
+    /// Bytes of `memory` that hold jobs.
     const BYTES: usize;
-    /// Bytes at the end of each place that the next job uses, too.
+    /// Bytes at the end of each place that the next job also uses.
     const GAP: usize;
-    /// Whether its clock has a divider.
+    /// Whether the core's clock has a divider.
     const HAS_DIVIDER: bool;
 
-    /// The state of a core of which nothing is known. Its next job is `newest` + 1.
+    /// The initial state: nothing is known of the core. Its next job has number `newest` + 1.
     fn state(newest: u64) -> Self::State;
 
-    /// The oldest job was taken out; its place ended at `mark`.
+    /// Called when the oldest job was removed. Its place ended at `mark`.
     fn popped(state: &mut Self::State, mark: usize);
 
-    /// Whether a job has commands of a process, and whether these run in the context that earlier
-    /// commands have loaded.
+    /// Whether `job` has commands of a process, and whether these need the context loaded before.
     fn rests_on(job: &Self::Job) -> (bool, bool);
 
-    /// Whether a job is under way that the core should make progress with.
+    /// Whether the core runs a job, and so should make progress.
     fn is_running(state: &State<Self>) -> bool;
 
-    /// The oldest job is another one, or its words are written, or the core is on.
+    /// Called when the oldest job has changed, its words are written, or the core starts.
     fn begin(engine: &Engine<Self>, state: &mut State<Self>);
 
-    /// Ends the jobs that raised interrupts say are done. The caller holds `completion`.
+    /// Ends the jobs that are done according to raised interrupts. The caller holds `completion`.
     fn end_raised(engine: &Arc<Engine<Self>>);
 
-    /// Ends all jobs that are done, even without an interrupt; returns how far the core is. The
+    /// Ends all jobs that are done, even without an interrupt. Returns the core's progress. The
     /// caller holds `completion`.
     fn settle(engine: &Arc<Engine<Self>>) -> Progress;
 
-    /// A job ends: called before the end of its payload.
+    /// Called when a job ends, before [`Payload::end`].
     fn ending(engine: &Engine<Self>, job: &mut Self::Job, outcome: Outcome);
 
     fn ended(_: &Engine<Self>, _: Self::Job) {}
 
-    /// Jobs have ended, or the TLB was flushed: memory that waits for either is looked at again.
+    /// Called when jobs have ended or the TLB was flushed. Checks the memory that waits for either.
     fn flushed(_: &Engine<Self>) {}
 
-    /// The core holds no translations, and gets none before it is started.
+    /// Notes that the core's TLB is empty, and stays empty until the core is started.
     fn forget_translations(_: &Engine<Self>) {}
 
     fn enable_interrupts(hardware: &Hardware);
 
-    /// What the addresses in a dump are.
+    /// The kind of the addresses in a dump.
     fn addressing(engine: &Engine<Self>) -> Addressing<'_>;
 
-    /// What the core was doing. `has_culprit`: the oldest job is the guilty one. The engine is
-    /// ours, and the front end is held. Does not wait.
+    /// Collects the core's state for a dump. `has_culprit`: the oldest job is the guilty one. The
+    /// engine is ours, and the front end is held. Does not wait.
     fn evidence(engine: &Engine<Self>, has_culprit: bool) -> Result<Evidence>;
 
-    /// Keeps the front end from beginning and from leaving the oldest job. The engine is ours.
+    /// Prevents the front end from entering or leaving the oldest job. The engine is ours.
     fn hold(_: &Engine<Self>) -> Result {
         Ok(())
     }
 
-    /// The end of [`FrontEnd::hold`], whether jobs have ended meanwhile or not.
+    /// Undoes [`FrontEnd::hold`]. Jobs may have ended meanwhile.
     fn release(_: &Engine<Self>) -> Result {
         Ok(())
     }
 
-    /// Lets the running job end, for [`REST_TIME`](super::REST_TIME) at most. The engine is ours.
+    /// Gives the running job [`REST_TIME`](super::REST_TIME) to end. The engine is ours.
     fn bring_to_rest(engine: &Arc<Engine<Self>>) -> Result;
 
     /// Whether the front end has begun the oldest job. The engine is ours.
     fn has_begun(engine: &Engine<Self>) -> bool;
 
-    /// Prepares a core that was reset for the jobs, which have these fates; returns the address
-    /// where the front end starts, and the number of units of 8 bytes there. The engine is ours.
+    /// Prepares a core that was reset to run the jobs according to their `fates`. Returns the front
+    /// end's start address, and the number of units of 8 bytes there. The engine is ours.
     fn prepare(engine: &Engine<Self>, cause: Cause, fates: &[Fate; IDS]) -> Result<(u32, u32)>;
 
-    /// Starts the front end there. The engine is ours.
+    /// Starts the front end at `start`, from [`FrontEnd::prepare`]. The engine is ours.
     fn run(engine: &Arc<Engine<Self>>, start: (u32, u32)) -> Result;
 
-    /// Stops the front end, which is at rest, before the core goes off. The engine is ours.
+    /// Stops the front end, which is idle, before the core is switched off. The engine is ours.
     fn stop(_: &Engine<Self>) {}
 
     fn went_off(state: &mut Self::State);
 
-    /// Starts the front end of a core that has come on. The engine is ours.
+    /// Starts the front end of a core that was switched on. The engine is ours.
     fn start_again(engine: &Arc<Engine<Self>>) -> Result;
 
-    /// The machine falls asleep while a job runs for long: whether nothing runs any more, after
-    /// `milliseconds` at most.
+    /// Called at system suspend if the jobs up to `newest` take long. Waits until no job runs, for
+    /// `milliseconds` at most. Returns whether no job runs.
     fn hold_jobs(engine: &Arc<Engine<Self>>, newest: u64, milliseconds: u32) -> bool;
 
-    /// The end of [`FrontEnd::hold_jobs`].
+    /// Undoes [`FrontEnd::hold_jobs`].
     fn release_jobs(_: &Arc<Engine<Self>>) {}
 }
 
-/// What the engine of a core takes over from the one before.
+/// What a core's engine takes over from the core's previous engine.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Past {
     /// Number of its last job.
     pub(crate) newest: u64,
-    /// How often the core had been reset because it hung, or had come back.
+    /// How often the core had been reset, or bound again.
     pub(crate) resets: u32,
     pub(super) epoch: Epoch,
 }
 
-/// The place of an engine: its core, and the parameters for it.
+/// An engine's core, and the core's parameters.
 pub(crate) struct Seat {
     /// Index among the device's cores.
     pub(crate) core: usize,
     pub(crate) past: Past,
     /// Physical address of GPU address 0.
     pub(crate) base_address: u32,
-    /// How long it may make no progress before it is reset, in milliseconds; 0: for ever.
+    /// How long the core may make no progress before it is reset, in milliseconds. 0: no limit.
     pub(crate) timeout: u32,
-    /// How long a job may hold others up, in milliseconds; 0: for ever.
+    /// How long a job may delay other processes, in milliseconds. 0: no limit.
     pub(crate) job_timeout: u32,
     /// The parameter `stuckDump`; 0: no dumps.
     pub(crate) dump_level: u32,
 }
 
 impl Seat {
-    /// [`Seat::job_timeout`], but not less than the time of a hang.
+    /// [`Seat::job_timeout`], but at least [`Seat::timeout`].
     pub(super) fn job_limit(&self) -> u32 {
         match self.job_timeout {
             0 => 0,
@@ -198,21 +197,21 @@ impl Seat {
 pub(crate) struct Engine<F: FrontEnd> {
     pub(crate) front: F,
     pub(crate) seat: Seat,
-    /// The words of jobs.
+    /// The memory for the jobs' words.
     pub(crate) memory: Arc<DmaBuffer>,
-    /// Its address for the front end.
+    /// The front end's address of `memory`.
     pub(crate) address: u32,
     pub(crate) hardware: Arc<Hardware>,
     pub(crate) reclaimer: Arc<Reclaimer>,
     #[pin]
     pub(crate) state: SpinLock<State<F>>,
-    /// Threads wait here until the core has moved.
+    /// Notified when [`State::moves`] has changed, for example because a job has ended.
     #[pin]
     pub(super) moved: CondVar,
-    /// Submitters wait here until they are first in the line.
+    /// Submitters sleep here until they are first in the line.
     #[pin]
     pub(super) turned: CondVar,
-    /// How often the core was reset because it hung, or came back after it was unbound.
+    /// How often the core was reset, or bound again.
     pub(super) resets: Atomic<u32>,
     #[pin]
     pub(super) dumps: Dumps,
@@ -221,8 +220,8 @@ pub(crate) struct Engine<F: FrontEnd> {
     /// Held by the thread that ends jobs.
     #[pin]
     pub(super) completion: Mutex<()>,
-    /// Taken before `completion` by threads that look at the core, so that the interrupt's thread
-    /// waits for one of them at most.
+    /// Taken before `completion` by [`Engine::if_on`], which clients can call from many threads. So
+    /// the interrupt's thread waits for one of them at most.
     #[pin]
     pub(super) looks: Mutex<()>,
     #[pin]
@@ -231,7 +230,7 @@ pub(crate) struct Engine<F: FrontEnd> {
 }
 
 impl<F: FrontEnd> Engine<F> {
-    /// The engine of the core `hardware` in `memory`, whose address for the front end is `address`.
+    /// An engine for the core `hardware`. The front end finds `memory` at `address`.
     #[inline(never)]
     pub(crate) fn new(
         front: F,
@@ -284,14 +283,14 @@ impl<F: FrontEnd> Engine<F> {
         &self.memory
     }
 
-    /// Its address for the front end.
+    /// The front end's address of `memory`.
     pub(crate) fn address(&self) -> u32 {
         self.address
     }
 
     /// The front end's address of the byte at `offset`.
     pub(crate) fn gpu(&self, offset: usize) -> u32 {
-        // CAST: less than its size. It ends below bit 31, or 4 GiB.
+        // CAST: less than the size of `memory`, which ends below 4 GiB.
         self.address + offset as u32
     }
 
@@ -309,8 +308,7 @@ impl<F: FrontEnd> Engine<F> {
         self.state.lock().phase == Phase::Dead
     }
 
-    /// How often the core was reset because it hung, or came back after it was unbound. If the
-    /// number has changed, the states of the core are lost.
+    /// How often the core was reset, or bound again. A change means that its states are lost.
     pub(crate) fn resets(&self) -> u32 {
         self.resets.load(Relaxed)
     }
@@ -323,7 +321,7 @@ impl<F: FrontEnd> Engine<F> {
         state.meter.load(process, Stamp::now())
     }
 
-    /// A process has ended, with all of its jobs: drops the spare payloads that it used last.
+    /// Drops the spare payloads that an ending process used last. All of its jobs have ended.
     pub(crate) fn forget_process(&self, process: u64) {
         let is_its = |payload: &F::Payload| payload.process() == process;
         // Bounded: there are `SPARES` at most, and the process makes no more.

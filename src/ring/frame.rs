@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A client's commands, and the words around them in the ring: a frame.
+//! A frame: the words around a client's commands in the ring.
 //!
-//! Pure logic. As needed, a frame begins with a flush of the TLB, states that make the GPU forget
-//! addresses, and a LINK to the states of the commands' context, or these states themselves if the
-//! client keeps them in its own memory. The vendor's drivers run such a context where it lies: they
-//! write a pipe switch into its head and a LINK into its end. Here its states are copied into the
-//! ring after a switch, and need no LINK. Source: sources.md, COMMIT, contexts in the client's
-//! memory.
+//! Pure logic. As needed, a frame begins with a flush of the TLB and with states that make the GPU
+//! forget addresses. Then it loads the states of the commands' context. A LINK leads to the
+//! driver's copy. States that the client keeps in its own memory are copied into the ring after a
+//! pipe switch. The vendor's drivers run the latter in place: they write a pipe switch at their
+//! start and a LINK at their end. Source: sources.md, COMMIT, contexts in the client's memory.
 
 use super::state::GpuState;
 use crate::sys::prelude::*;
@@ -60,19 +59,19 @@ impl Checked<'_> {
 #[derive(Clone, Copy)]
 pub(crate) struct Stream<'a> {
     pub(crate) commands: Checked<'a>,
-    /// The context that they run in; `None`: the loaded one, whichever it is.
+    /// The context that they need. `None`: they run in whichever is loaded.
     pub(crate) context: Option<InContext<'a>>,
-    /// Their author, and what makes the GPU forget another author's addresses; `None`: addresses
-    /// are not checked, so forgetting them would not help.
+    /// Their author, and the words that make the GPU forget another author's addresses. `None`:
+    /// addresses are not checked, so forgetting them would not help.
     pub(crate) author: Option<(Author, &'a Scrub)>,
-    /// By pipe, words that make the GPU forget addresses of the author that have been freed.
+    /// For each pipe, words that make the GPU forget the author's addresses of freed memory.
     pub(crate) stale: [&'a [u32]; PIPES],
     /// The author's data in states that no context keeps.
     pub(crate) data: Option<&'a OwnData>,
 }
 
 impl<'a> Stream<'a> {
-    /// The states of the client's own context, if they have been made ready.
+    /// The states of a context in the client's memory, if they have been prepared.
     #[inline]
     pub(super) fn states(&self) -> Option<&Checked<'a>> {
         match &self.context.as_ref()?.source {
@@ -86,20 +85,20 @@ impl<'a> Stream<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct InContext<'a> {
     pub(crate) owner: Owner,
-    /// Where its states come from if another's are loaded.
+    /// The source of its states, for use if another context is loaded.
     pub(crate) source: Source<'a>,
 }
 
-/// Where the states of a context come from.
+/// The source of a context's states.
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'a> {
-    /// They have not been made ready.
+    /// They have not been prepared.
     Unready,
-    /// There are none: the commands are the first of a context in the client's memory.
+    /// No states to load: the context is loaded already, or these commands are its first.
     Nothing,
-    /// Memory of the kernel, which the front end goes to.
+    /// The driver's copy in kernel memory, which a LINK leads to.
     Copy(&'a Arc<Context>, Load),
-    /// Words before the commands.
+    /// Words that precede the commands in the ring.
     Words(Checked<'a>),
 }
 
@@ -113,7 +112,7 @@ impl Source<'_> {
         }
     }
 
-    /// `uses` of the commands, and those of the states.
+    /// Adds the engines of the states to `uses`, those of the commands.
     pub(super) fn with_uses(&self, mut uses: Engines) -> Engines {
         match self {
             Source::Unready | Source::Nothing => {}
@@ -127,21 +126,21 @@ impl Source<'_> {
     }
 }
 
-/// The words around a client's in a job.
+/// The words around a client's words in a job.
 pub(super) struct Frame {
-    /// The MMU loads these tables, and flushes its TLB.
+    /// The MMU must load these tables and flush its TLB.
     pub(super) flush: Option<PageTables>,
-    /// What makes the GPU forget addresses, in this order.
+    /// The lists of words that make the GPU forget addresses, in the order of execution.
     pub(super) wipes: [Option<Wipe>; PIPES],
     /// The LINK to the context's states.
     pub(super) load: Option<[u32; words::LINK_WORDS]>,
-    /// Around the states that precede the commands.
+    /// The words around the states that precede the commands.
     pub(super) states: Option<Section>,
     pub(super) commands: Option<Section>,
 }
 
 impl Frame {
-    /// Bytes before the place where the front end continues after it has loaded a context.
+    /// Bytes before the word where the front end continues after the LINK to a context.
     pub(super) fn until_loaded(&self) -> usize {
         let wipes = self.wipes.iter().flatten();
         bytes_if(self.flush.is_some(), words::FLUSH_MMU_WORDS)
@@ -149,7 +148,7 @@ impl Frame {
             + bytes_if(self.load.is_some(), words::LINK_WORDS)
     }
 
-    /// Bytes before the commands, without the words of states.
+    /// Bytes of the frame before the commands, without the words of states.
     pub(super) fn until_commands(&self) -> usize {
         let states = self.states.as_ref().map_or(0, Section::bytes);
         let switch = self.commands.as_ref().and_then(|section| section.switch);
@@ -164,9 +163,9 @@ impl Frame {
 }
 
 impl Frame {
-    /// The frame of `stream`, which finds the GPU as `gpu` says, with states from `source`.
-    /// `flush`: the tables, if the MMU must load them or flush its TLB; `uses`: the engines that
-    /// all of it uses.
+    /// The frame of `stream` for a GPU in the state `gpu`, with context states from `source`.
+    /// `flush`: the tables, if the MMU must load them or flush its TLB. `uses`: the engines that
+    /// the commands and the context's states use.
     #[inline(always)]
     pub(super) fn new(
         gpu: &GpuState,
@@ -187,7 +186,7 @@ impl Frame {
                     stale: stream.stale,
                     data: stream.data,
                 };
-                // The copy in the kernel's memory has addresses of the process alone.
+                // The driver's copy holds only addresses of the process.
                 let has_copy = matches!(source, Source::Copy(..));
                 let wipes = gpu.authors.wipes(lists, author, uses, next, has_copy);
                 wipes.map(|part| part.map(|part| Wipe::new(part, lists, &mut pipe)))
@@ -215,7 +214,7 @@ impl Frame {
         }
     }
 
-    /// Passes all words up to the event to `emit` in order, those of `stream` among them.
+    /// Passes the words of the frame and of `stream` to `emit` in order, up to the job's event.
     pub(super) fn emit<E>(
         &self,
         caches: &Caches,
@@ -253,7 +252,7 @@ impl Frame {
     }
 }
 
-/// Bytes of `words` words if they are `there`.
+/// Bytes of `words` words if they are `there`, otherwise 0.
 const fn bytes_if(there: bool, words: usize) -> usize {
     if there {
         words * 4
@@ -262,7 +261,7 @@ const fn bytes_if(there: bool, words: usize) -> usize {
     }
 }
 
-/// Words before and after a client's. Only what they depend on, to keep it small.
+/// Words before and after a client's words. Small: it holds only what determines them.
 pub(super) struct Section {
     /// The pipe that the client's words need, if another is selected.
     switch: Option<Pipe>,
@@ -274,7 +273,7 @@ impl Section {
     pub(super) const MAX_BYTES: usize =
         4 * (words::SELECT_PIPE_WORDS + words::STALL_FE_TO_PE.len() + words::DRAIN_WORDS);
 
-    /// Around `inner`, where `pipe` is selected (`None`: not known).
+    /// The section around `inner`, if `pipe` is selected before it. `None`: not known.
     pub(super) fn new(pipe: Option<Pipe>, inner: &Checked<'_>) -> Self {
         Self {
             switch: (pipe != Some(inner.entry)).then_some(inner.entry),
@@ -289,7 +288,7 @@ impl Section {
             + bytes_if(true, words::DRAIN_WORDS)
     }
 
-    /// Passes all words to `emit` in order, the client's among them, for a core with `caches`.
+    /// Passes the words of the section and of `inner` to `emit` in order, for a core with `caches`.
     pub(super) fn emit<E>(
         &self,
         caches: &Caches,
@@ -306,7 +305,7 @@ impl Section {
         if self.armed {
             emit(&words::STALL_FE_TO_PE)?;
         }
-        // The checker takes the GPU for idle after it.
+        // The checker assumes that the GPU is idle at the start of a stream.
         emit(words::drain(caches))
     }
 }
@@ -367,7 +366,7 @@ mod tests {
 
     #[test]
     fn states_in_another_pipe() {
-        // After a reset it is not known which: then it is another.
+        // After a reset the selected pipe is not known, and counts as another.
         for pipe in [None, Some(Pipe::Pipe2d)] {
             let (all, is_right) =
                 words_of(pipe, &states(&[0x0801_0285, 0x1234, 0x1800_0000], true));

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Memory and contexts that clients have released: kept until no core uses them, then dropped by a
-//! work item.
+//! Memory and contexts that clients have released. A work item drops them when no core uses them.
 //!
-//! A [`Retired`] is made together with the memory that it will keep, so a release needs no memory
-//! and cannot fail. If windows of the process may show the memory, the process's work item takes it
-//! out of them ([`Hider`]). Then it is tied to the newest job of each ring, one ring after the
-//! other. When these jobs have ended, the device's work item drops it. So the interrupt's thread
-//! does neither of the long steps.
+//! A [`Retired`] is allocated together with the object that it will release. So a release allocates
+//! nothing and cannot fail. Windows of the process (its mappings of the pool) may show the object.
+//! Then the process's work item unmaps it there ([`Hider`]). Next the object is tied to the newest
+//! job of each ring, one ring after the other. When these jobs have ended, the device's work item
+//! drops it. So the interrupt's thread does neither of the long steps.
 //!
-//! Locks: `galcore rings` guards the list of the rings, and comes before these; `galcore reclaim`
-//! is a leaf.
+//! Locks: `galcore rings` guards the list of the rings, and is taken before the rings' own locks.
+//! `galcore reclaim` is a leaf.
 
 use super::hider::Hider;
 use crate::{
@@ -43,28 +42,28 @@ use kernel::{
 /// Numbers of jobs, by core.
 pub(crate) type Numbers = [u64; MAX_CORES];
 
-/// The most bytes that the releasing thread drops itself, if no core uses them.
+/// The releasing thread itself drops an object of at most this many bytes, if no core uses it.
 const SMALL: usize = 1 << 20;
 
 /// No job to wait for.
 const NOTHING: u64 = 0;
 
-/// Something that a core may still use.
+/// An object that a core may still use.
 pub(crate) trait Kept: Send + Sync {
-    /// Bytes that dropping it frees, at most.
+    /// The most bytes that dropping it frees.
     fn bytes(&self) -> usize;
 
-    /// No core uses it any more. Called by a work item.
+    /// Called by a work item when no core uses the object any more.
     fn passed(self: Arc<Self>) {}
 }
 
-/// A ring of which released memory waits for jobs.
+/// A ring. Released objects wait until its jobs have ended.
 pub(crate) trait Waited: Send + Sync {
     fn newest(&self) -> u64;
 
     fn is_idle(&self) -> bool;
 
-    /// Ties `item` to job `number`, or to the newest before it; returns `item` if that has ended.
+    /// Ties `item` to job `number`, or to the newest before it. Returns `item` if that has ended.
     fn tie(&self, number: u64, item: ListArc<Retired>) -> Option<ListArc<Retired>>;
 
     fn is_over(&self, number: u64) -> bool;
@@ -77,19 +76,19 @@ pub(crate) struct Shown {
     pub(crate) range: (usize, usize),
 }
 
-/// Memory that a client has released, or will.
+/// An object that a client has released or will release.
 #[pin_data]
 pub(crate) struct Retired {
     #[pin]
     links: ListLinks,
-    /// Its view in the process's tables, which lead to it until this is dropped. Before `kept`,
-    /// which is kept until no core has a translation.
+    /// Maps it in the process's MMU tables until dropped, which is before `kept` is dropped. A view
+    /// itself keeps its object until no TLB has a translation.
     view: Option<GpuView>,
     kept: Arc<dyn Kept>,
     shown: Option<Shown>,
-    /// The last bytes of `shown`, which windows may still show.
+    /// Number of bytes at the end of `shown` that windows may still show.
     to_hide: Atomic<usize>,
-    /// By core, the job to wait for.
+    /// For each core, the number of the job to wait for.
     after: [Atomic<u64>; MAX_CORES],
 }
 
@@ -102,8 +101,8 @@ impl_list_item! {
 }
 
 impl Retired {
-    /// Prepares the release of `kept`, which lies in `shown`, if in the pool, and has `view` in the
-    /// process's tables. `OutOfMemory`.
+    /// Prepares the release of `kept`. `shown`: its part of the pool, if it is in the pool. `view`:
+    /// its view in the process's tables, if any. `OutOfMemory`.
     pub(crate) fn new(
         kept: Arc<dyn Kept>,
         shown: Option<Shown>,
@@ -128,7 +127,7 @@ impl Retired {
         self.view.as_ref().map(GpuView::address)
     }
 
-    /// From now on no more windows show it; those that do must be cleared.
+    /// From now on no new window shows it. It must be unmapped from those that do.
     pub(crate) fn leaves_windows(&self) {
         if let Some(shown) = &self.shown {
             self.to_hide.store(shown.range.1, Relaxed);
@@ -139,7 +138,7 @@ impl Retired {
         self.to_hide.load(Relaxed) != 0
     }
 
-    /// Takes it out of all windows, in steps, until `stop` returns true.
+    /// Unmaps it from all windows, in steps, until `stop` returns true.
     pub(super) fn hide(&self, stop: impl Fn() -> bool) {
         let Some(Shown { hider, range }) = &self.shown else {
             return;
@@ -156,20 +155,20 @@ impl Retired {
     }
 }
 
-/// The most contexts that wait for the work item; further ones are dropped by the caller.
+/// The most contexts that wait for the work item. The caller drops further ones itself.
 const CONTEXTS: usize = 64;
 
 struct State {
-    /// Contexts whose last user was a job. Filled up to the capacity.
+    /// Contexts whose last user was a job. The vector never grows.
     contexts: KVec<Arc<Context>>,
-    /// Items for the work item.
+    /// Objects for the work item to drop.
     items: List<Retired>,
-    /// How many items are tied to jobs.
+    /// How many objects are tied to jobs.
     tied: u64,
-    /// How many the work item was given, and how many it has dealt with.
+    /// How many objects the work item was given, and how many it has handled.
     begun: u64,
     ended: u64,
-    /// How many the processes' hiders were given, and how many they have hidden.
+    /// How many objects the processes' hiders were given, and how many they have hidden.
     hides_begun: u64,
     hides_ended: u64,
     /// How many processes have begun to end, and how many have ended.
@@ -177,14 +176,14 @@ struct State {
     endings_ended: u64,
 }
 
-/// Reclaims what clients release, for all cores of a device.
+/// Reclaims the objects that clients release, for all cores of a device.
 #[pin_data]
 pub(crate) struct Reclaimer {
     #[pin]
     rings: SpinLock<[Option<Arc<dyn Waited>>; MAX_CORES]>,
     #[pin]
     state: SpinLock<State>,
-    /// A count has changed.
+    /// Notified when a count of ended objects or processes has changed.
     #[pin]
     moved: CondVar,
     #[pin]
@@ -228,7 +227,7 @@ impl Reclaimer {
         )
     }
 
-    /// From now on core `core` may use clients' memory; `None`: not any more.
+    /// Sets the ring of core `core`, which may use clients' memory from now on. `None`: no longer.
     pub(crate) fn set_ring(&self, core: usize, ring: Option<Arc<dyn Waited>>) {
         let mut ring = ring;
         if let Some(place) = self.rings.lock().get_mut(core) {
@@ -237,7 +236,7 @@ impl Reclaimer {
         drop(ring);
     }
 
-    /// By core, the newest job.
+    /// For each core, the number of the newest job.
     pub(crate) fn newest(&self) -> Numbers {
         let rings = self.rings.lock();
         core::array::from_fn(|core| rings[core].as_ref().map_or(NOTHING, |ring| ring.newest()))
@@ -253,12 +252,12 @@ impl Reclaimer {
     }
 
     /// Releases `item`: it is dropped when no window shows it and all jobs that are in the rings
-    /// now have ended. Takes no longer than a lock.
+    /// now have ended. Takes only spinlocks.
     pub(crate) fn retire(self: &Arc<Self>, item: ListArc<Retired>) {
         self.retire_as(None, item);
     }
 
-    /// The same, after these jobs.
+    /// As [`Reclaimer::retire`], but waits for the jobs `numbers`.
     pub(crate) fn retire_after(self: &Arc<Self>, numbers: Numbers, item: ListArc<Retired>) {
         self.retire_as(Some(&numbers), item);
     }
@@ -274,9 +273,9 @@ impl Reclaimer {
         }
     }
 
-    /// Releases `item` as [`Reclaimer::retire`], but hides it in the calling thread until that is
-    /// killed: if it is small and no core uses it, it is dropped before this returns. No lock may
-    /// be held.
+    /// As [`Reclaimer::retire`], but the calling thread unmaps `item` from windows, unless it is
+    /// killed. A small `item` that no core uses is dropped before this returns. The caller holds no
+    /// lock.
     pub(crate) fn retire_here(self: &Arc<Self>, item: ListArc<Retired>) {
         item.hide(sys::is_killed);
         if item.may_be_shown() {
@@ -289,8 +288,8 @@ impl Reclaimer {
         }
     }
 
-    /// Ties `item`, which no window shows, to these jobs (`None`: to the newest, as later ones
-    /// cannot use it); returns it if it waits for none.
+    /// Ties `item`, which no window shows, to the jobs `numbers`. `None`: to the newest jobs,
+    /// because later ones cannot use it. Returns `item` if it waits for no job.
     fn tie(&self, numbers: Option<&Numbers>, item: ListArc<Retired>) -> Option<ListArc<Retired>> {
         let rings = self.rings.lock();
         if rings.iter().flatten().all(|ring| ring.is_idle()) {
@@ -305,13 +304,13 @@ impl Reclaimer {
         self.tie_next(&rings, item)
     }
 
-    /// Ties `item` to the first job that it waits for; returns it if it waits for none.
+    /// Ties `item` to the first job that it still waits for. Returns `item` if it waits for no job.
     fn tie_next(
         &self,
         rings: &[Option<Arc<dyn Waited>>; MAX_CORES],
         mut item: ListArc<Retired>,
     ) -> Option<ListArc<Retired>> {
-        // Counted first, as a job can end with it at once: the count is never too low.
+        // Counted first: the job can end, with the item, at once. So the count is never too low.
         self.state.lock().tied += 1;
         for (core, ring) in rings.iter().enumerate() {
             let Some(ring) = ring else {
@@ -326,7 +325,7 @@ impl Reclaimer {
         Some(item)
     }
 
-    /// Takes the memory that an ended job kept.
+    /// Takes over the `count` objects that were tied to an ended job.
     pub(crate) fn take(self: &Arc<Self>, items: &mut List<Retired>, count: u64) {
         let mut state = self.state.lock();
         state.tied -= count;
@@ -336,7 +335,7 @@ impl Reclaimer {
         self.queue();
     }
 
-    /// Drops a reference. The last one goes to the work item, as that takes time and locks.
+    /// Drops a reference. The work item drops the last one, because that takes time and locks.
     pub(super) fn drop_later(self: &Arc<Self>, context: Arc<Context>) {
         let Some(context) = Arc::into_unique_or_drop(context) else {
             return;
@@ -361,7 +360,7 @@ impl Reclaimer {
         sys::work::enqueue(self.clone());
     }
 
-    /// The work item: drops what no core uses.
+    /// Runs as the work item: drops the objects that no core uses.
     fn reclaim(self: &Arc<Self>) {
         loop {
             let context = self.state.lock().contexts.pop();
@@ -371,7 +370,7 @@ impl Reclaimer {
             drop(context);
             self.note_end();
         }
-        // Bounded: an item that comes back has one core less to wait for.
+        // Bounded: an item that comes back here has fewer cores to wait for.
         loop {
             let item = self.state.lock().items.pop_front();
             let Some(item) = item else {
@@ -394,7 +393,7 @@ impl Reclaimer {
         self.moved.notify_all();
     }
 
-    /// Counts an object that must be hidden, or has been.
+    /// Counts an object that a hider was given (`begins`) or has hidden.
     pub(super) fn note_hiding(&self, begins: bool) {
         let mut state = self.state.lock();
         match begins {
@@ -407,7 +406,7 @@ impl Reclaimer {
         }
     }
 
-    /// Counts a process that begins to end, or has ended.
+    /// Counts a process that begins to end (`begins`) or has ended.
     pub(crate) fn note_ending(&self, begins: bool) {
         let mut state = self.state.lock();
         match begins {
@@ -424,14 +423,14 @@ impl Reclaimer {
     pub(crate) fn pending(&self) -> (usize, usize) {
         let state = self.state.lock();
         let hides = state.hides_begun - state.hides_ended;
-        // CAST: each of them takes memory.
+        // CAST: each of the counted objects takes memory.
         (
             (state.tied + hides + state.begun - state.ended) as usize,
             (state.endings_begun - state.endings_ended) as usize,
         )
     }
 
-    /// Whether anything is released that does not wait for a core.
+    /// Whether a process is ending, or a work item has objects left. Tied objects do not count.
     pub(crate) fn is_busy(&self) -> bool {
         let state = self.state.lock();
         state.endings_ended != state.endings_begun
@@ -439,8 +438,8 @@ impl Reclaimer {
             || state.hides_ended != state.hides_begun
     }
 
-    /// Waits until the work item has dealt with what it has now; not to be called by a work item.
-    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: it makes no progress.
+    /// Waits until the work item has handled all objects that it has now. A work item must not call
+    /// this. `Interrupted`: a Unix signal came. `GpuNotResponding`: there is no progress.
     pub(crate) fn wait(&self) -> Result {
         self.wait_to_end(true, |state| (state.begun, state.ended))
     }
@@ -448,24 +447,25 @@ impl Reclaimer {
     /// Waits until no window shows what the process of `hider` has released by now. Errors as
     /// [`Reclaimer::wait`].
     pub(crate) fn wait_for_own(&self, hider: &Hider) -> Result {
-        // `galcore hiding` is a leaf.
+        // Called under the state's lock: `galcore hiding` is a leaf.
         self.wait_to_end(true, |_| hider.counts())
     }
 
-    /// The same for all processes, and then for those that are ending: each for [`wait::TIMEOUT`]
-    /// in all, as others may release more meanwhile.
+    /// Waits until no window shows what any process has released by now, then for the ending
+    /// processes. Each wait takes [`wait::TIMEOUT`] at most: others may release more meanwhile.
     pub(crate) fn wait_for_others(&self) -> Result {
         self.wait_to_end(false, |state| (state.hides_begun, state.hides_ended))?;
         self.wait_to_end(false, |state| (state.endings_begun, state.endings_ended))
     }
 
-    /// How much was dealt with so far: when this has changed, more memory may be free.
+    /// Counts the steps of release that have ended. After a change more memory may be free.
     pub(crate) fn freed(&self) -> u64 {
         let state = self.state.lock();
         state.ended + state.hides_ended + state.endings_ended
     }
 
-    /// Waits until as many have ended as have begun by now; see [`wait::while_moving`].
+    /// Waits until as many have ended as have begun by now, by `counts` (begun, ended).
+    /// `starts_over`: as in [`wait::while_moving`].
     fn wait_to_end(&self, starts_over: bool, counts: impl Fn(&State) -> (u64, u64)) -> Result {
         let mut state = self.state.lock();
         let (wanted, _) = counts(&state);

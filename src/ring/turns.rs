@@ -3,32 +3,33 @@
 //! Which submitter gets the next place in the ring: start-time fair queuing.
 //!
 //! Pure logic. A core runs jobs in the order of their places, so the driver shares the core's time
-//! when it gives out places. A process has a [`Share`] of each core. Its next job starts, in
-//! virtual time, where its last one ended, but not in the past. Until a job has ended, an average
-//! of earlier jobs counts as its time. Submitters without a place wait in a [`Line`], sorted by
-//! start. Only the first gets a place, however large: a smaller job never overtakes it. While a
-//! process has a core for itself, virtual time does not pass.
+//! among processes when it assigns places. A process has a [`Share`] of each core. Its next job
+//! starts, in virtual time, where its last one ended, but not in the past. Until a job has ended,
+//! the average of the process's earlier jobs counts as its time. Submitters without a place wait in
+//! a [`Line`], sorted by start. Only the first gets a place, however large its job is: a smaller
+//! job never overtakes it. While one process uses the core alone, virtual time does not pass.
 //!
-//! A job with a place cannot be overtaken. So a process that shares the core has places for jobs
-//! that take a [`QUANTUM`], or for one job. Alone it has places for [`ALONE_QUANTA`], or for
-//! [`ALONE`] jobs. Quick jobs do not reach these limits.
+//! A job with a place cannot be overtaken, so a process's places are limited. On a shared core it
+//! has places for jobs that together take a [`QUANTUM`], but at least for one job. Alone it has
+//! places for [`ALONE_QUANTA`] quanta, but at least for [`ALONE`] jobs. Short jobs do not reach
+//! these limits.
 //!
-//! As in the CPU scheduler, the nice value of the submitting thread weighs the time: each step is a
-//! quarter more or less. The weights of cgroups do not count.
+//! As in the CPU scheduler, the nice value of the submitting thread weights the time: by a quarter
+//! more or less for each step. The weights of cgroups have no effect.
 //!
 //! The interrupt's thread runs the actions of ended jobs one after the other. So all jobs with
-//! places together have at most [`MOST_ACTIONS`], unless a single job has more.
+//! places together have at most [`MOST_ACTIONS`] actions, unless a single job has more.
 //!
 //! A job with a place runs even if a job of another process before it hangs. But after a hang the
-//! next *stranger* may have to wait, so only one stranger has places at a time. Here a stranger is
-//! a process whose commands the GPU has never finished, or one on trial: it opened the device after
-//! a hang that is not forgiven yet. Strangers take turns: one has places for a [`QUANTUM`] while
-//! others wait.
+//! next *stranger* may have to wait, so only one stranger has places at a time. A stranger is a
+//! process whose commands the GPU has never finished. Here a process on trial also counts as one:
+//! it opened the device after a hang that is not forgiven yet. Strangers take turns: while others
+//! wait, one has places for a [`QUANTUM`].
 //!
-//! Each place wakes one thread: submitters in a line sleep until they are first. If the first does
-//! not take its place, perhaps because of its low priority, the hang check takes its turn away. The
-//! core was idle meanwhile, so the process of that submitter is charged for the time, and the
-//! process's other waiting threads join the line again.
+//! A free place wakes one thread: submitters in a line sleep until they are first. The first may
+//! not take its place, perhaps because its thread has a low priority. Then the hang check ends its
+//! turn. Its process is charged for the time, because the core was idle meanwhile. The other
+//! waiting threads of the process must join the line again.
 
 use super::Payload;
 use crate::sys::prelude::*;
@@ -48,19 +49,19 @@ use kernel::{
     time::msecs_to_jiffies, //
 };
 
-/// How long the jobs with places of one process may take on a shared core, in milliseconds. Another
-/// process waits no longer for them, unless a single job takes longer.
+/// How long the jobs with places of one process may take together on a shared core, in
+/// milliseconds. Another process waits no longer for them, unless a single job takes longer.
 const QUANTUM: u32 = 20;
 
-/// How many quanta a process that is alone on its core may have, and how many jobs in any case.
+/// The most quanta of a process that is alone on its core, and the jobs it may have in any case.
 const ALONE_QUANTA: u32 = 50;
 const ALONE: u32 = 4;
 
-/// How long a core that was shared still counts as shared, in milliseconds: a process that submits
-/// one job at a time has no job on the core in between.
+/// How long a core counts as shared after it was shared, in milliseconds. A process that submits
+/// one job at a time has no job on the core between two jobs.
 const SHARED: u32 = 1000;
 
-/// How far in the future a process may start, in quanta: enough to charge a job of ten seconds.
+/// How far in the virtual future a job may start, in quanta: enough to charge a job of ten seconds.
 const MOST_DEBT: u64 = 500;
 
 /// The most actions of all jobs with places: the event of another process may wait for them.
@@ -69,17 +70,16 @@ const MOST_ACTIONS: usize = MAX_RECORDS;
 /// How long the first in a line may take to react to a change, in milliseconds.
 const PATIENCE: u32 = 20;
 
-/// The charge for a lost turn, in quanta: the patience, and the time until the hang check looks.
+/// The charge for a lost turn, in quanta: [`PATIENCE`], and some of the hang check's period.
 const LATE_QUANTA: u64 = 2;
 
-/// How many threads of a process that has lost its turn join again at once.
+/// The most threads that are woken at once to join again, after their process has lost its turn.
 const MOST_SENT_BACK: usize = 16;
 
-/// How many waiting strangers are searched for another thread of the stranger with places.
+/// The most waiting strangers that are searched for a thread of the process with places.
 const MOST_LOOKED_AT: usize = 16;
 
-/// The newest job counts for an eighth of the average, as a single one may have waited for the core
-/// to come on.
+/// The newest job counts for an eighth of the average: its time may include switching the core on.
 const WEIGHT: u32 = 8;
 
 /// `average`, updated with another `time`.
@@ -88,14 +88,14 @@ fn average_with(average: u32, time: u32) -> u32 {
     average - average / WEIGHT + time / WEIGHT
 }
 
-/// A process's jobs and waiting threads at a core. One word, because each job reads it.
+/// Numbers of a process's jobs and waiting threads at a core. One word, because each job reads it.
 #[derive(Clone, Copy)]
 struct Load(u32);
 
 impl Load {
     /// A job with a place.
     const JOB: u32 = 1;
-    /// A thread that waits for a place there, or for jobs. There are fewer jobs than this.
+    /// A thread that waits for a place or for jobs. There are always fewer jobs than this.
     const THREAD: u32 = 256;
 
     fn jobs(self) -> u32 {
@@ -107,11 +107,11 @@ impl Load {
     }
 }
 
-/// A process's share of a core. Changed under the core's lock. Times are counts of
+/// A process's share of a core. Changed under the engine's lock. Times are counts of
 /// [`clock`](crate::sys::clock).
 pub(crate) struct Share {
-    /// A [`Load`]. Its threads are part of
-    /// [`State::place_waiters`](super::state::State::place_waiters).
+    /// A [`Load`]. [`State::place_waiters`](super::state::State::place_waiters) also counts its
+    /// threads.
     load: Atomic<u32>,
     /// Average time of its jobs; 0: none has ended.
     average: Atomic<u32>,
@@ -119,16 +119,16 @@ pub(crate) struct Share {
     finish: Atomic<u64>,
     /// The nice value of the thread that submitted last while the core was shared.
     nice: Atomic<i32>,
-    /// Older tickets are invalid: the process has lost its turn since.
+    /// Tickets with lower numbers are invalid: the process has lost its turn since.
     valid_from: Atomic<u64>,
 }
 
 /// A process's shares of all cores.
 pub(crate) struct Shares {
     of: [Share; MAX_CORES],
-    /// The GPU has finished commands of it.
+    /// The GPU has finished commands of the process.
     is_known: Atomic<bool>,
-    /// A hang from before it opened the device may be unforgiven.
+    /// A hang from before the process opened the device may not be forgiven yet.
     is_on_trial: Atomic<bool>,
 }
 
@@ -147,13 +147,13 @@ impl Shares {
         self.of.get(core)
     }
 
-    /// Whether the GPU has finished commands of the process; if not it is a *stranger*, whose first
+    /// Whether the GPU has finished commands of the process. If not, it is a *stranger*: its first
     /// commands may hang the core.
     pub(crate) fn is_known(&self) -> bool {
         self.is_known.load(Relaxed)
     }
 
-    /// The GPU has finished commands of it, or it is a stranger again.
+    /// Notes that the GPU has finished commands of the process, or that it is a stranger again.
     #[inline]
     pub(crate) fn note_known(&self, is_known: bool) {
         if self.is_known() != is_known {
@@ -161,13 +161,13 @@ impl Shares {
         }
     }
 
-    /// Whether it is on trial: it shares the places of strangers, but does not wait as they do.
+    /// Whether it is on trial: it takes turns with strangers, but need not wait after hangs.
     #[inline]
     pub(crate) fn is_on_trial(&self) -> bool {
         self.is_on_trial.load(Relaxed)
     }
 
-    /// Its trial begins or ends.
+    /// Notes that its trial begins or ends.
     pub(crate) fn note_trial(&self, begins: bool) {
         self.is_on_trial.store(begins, Relaxed);
     }
@@ -184,7 +184,7 @@ impl Share {
         }
     }
 
-    /// `time` of the core in virtual time.
+    /// Converts `time` of the core into virtual time.
     fn weigh(&self, time: u64) -> u64 {
         match self.nice.load(Relaxed) {
             0 => time,
@@ -207,7 +207,7 @@ impl Share {
         Load(self.load.load(Relaxed))
     }
 
-    /// How many threads wait.
+    /// The number of threads that wait.
     pub(crate) fn waiting(&self) -> u32 {
         self.load().threads()
     }
@@ -220,9 +220,9 @@ impl Share {
         self.load.add(one, Relaxed);
     }
 
-    /// The start of its next job, `now` or later, and its expected time: the average of its jobs,
-    /// or `others` without one. A new process starts `others` later: else many new ones with one
-    /// job each would always be first.
+    /// The start of its next job, `now` or later, and the job's expected time: the average of its
+    /// jobs, or `others` if none has ended. A new process starts later by `others`: else many new
+    /// processes with one job each would always be first.
     fn claim(&self, now: u64, others: u32, debt: u64) -> (u64, u64) {
         let (earliest, average) = match self.average.load(Relaxed) {
             0 => (now.saturating_add(others.into()), others.into()),
@@ -230,13 +230,13 @@ impl Share {
         };
         let cost = self.weigh(average);
         let latest = earliest.saturating_add(debt);
-        // The debt stays: a submitter that leaves the line takes back exactly its claim.
+        // `finish` keeps all debt: a submitter that leaves the line takes back exactly its claim.
         let start = self.finish.load(Relaxed).max(earliest);
         self.finish.store(start.saturating_add(cost), Relaxed);
         (start.min(latest), cost)
     }
 
-    /// A job expected to take `cost` took `taken`, both in virtual time; 0: it does not run.
+    /// Replaces the expected `cost` of a job by `taken`, both in virtual time. 0: it does not run.
     fn correct(&self, cost: u64, taken: u64) {
         let finish = self.finish.load(Relaxed).saturating_sub(cost);
         self.finish.store(finish.saturating_add(taken), Relaxed);
@@ -248,12 +248,12 @@ impl Share {
         self.average.store(average.max(1), Relaxed);
     }
 
-    /// A job expected to take `cost` has taken `taken`, both in virtual time. `now`: the present
-    /// virtual time.
+    /// Notes that a job that has claimed `cost` took `taken`. If `cost` is 0 it has made no claim.
+    /// All of these times are virtual. `now` is the present.
     #[inline(never)]
     fn settle(&self, cost: u64, taken: u64, now: u64) {
         match cost {
-            // It was alone when it got its place.
+            // The process was alone when the job got its place.
             0 => {
                 let start = self.finish.load(Relaxed).max(now);
                 self.finish.store(start.saturating_add(taken), Relaxed);
@@ -262,7 +262,7 @@ impl Share {
         }
     }
 
-    /// The actions of its last job have taken `taken` after that job's end.
+    /// Charges the time `taken` by the actions of its last job after that job's end.
     pub(super) fn charge(&self, taken: u64) {
         self.correct(0, self.weigh(taken));
     }
@@ -282,7 +282,7 @@ impl Share {
     }
 }
 
-/// A place in a line: the start, and the order among equal starts.
+/// A position in a line: the virtual start, and the order among equal starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Ticket {
     start: u64,
@@ -297,7 +297,7 @@ struct Waiter {
     task: ARef<Task>,
     /// Its process's shares, and the core.
     shares: Option<(Arc<Shares>, usize)>,
-    /// If it is a stranger's: the address of its shares.
+    /// If its process is a stranger: the address of the process's shares.
     stranger: Option<usize>,
 }
 
@@ -308,7 +308,7 @@ impl Waiter {
     }
 }
 
-/// Memory for a place in a line.
+/// Memory for an entry of a line.
 pub(super) struct Room(RBTreeNodeReservation<Ticket, Waiter>);
 
 impl Room {
@@ -333,26 +333,26 @@ impl Holder {
     }
 }
 
-/// A submitter's request.
+/// A submitter's request for a place.
 pub(crate) struct Wish<'s> {
     /// `None`: the driver, which never waits in line.
     pub(super) share: Option<&'s Share>,
-    /// Its place in the line, if it waits.
+    /// Its position in the line, if it waits.
     ticket: Option<Ticket>,
-    /// The expected virtual time of its job. Set when it joins the line or gets its place; 0: its
+    /// The expected virtual time of its job. Set when it joins the line or gets its place. 0: its
     /// process was alone.
     cost: u64,
     is_alone: bool,
-    /// Its job's number of actions, and whether that has commands.
+    /// The number of its job's actions, and whether the job has commands.
     actions: usize,
     has_commands: bool,
-    /// Its process's; `None`: the driver.
+    /// The shares of its process. `None`: the driver.
     shares: Option<&'s Arc<Shares>>,
     core: usize,
 }
 
 impl<'s> Wish<'s> {
-    /// A job of the driver or, with `share`, of a process that is known.
+    /// A request of the driver or, with `share`, of a known process.
     pub(super) fn new(share: Option<&'s Share>) -> Self {
         Self {
             share,
@@ -366,7 +366,7 @@ impl<'s> Wish<'s> {
         }
     }
 
-    /// A job of the calling thread for `core`.
+    /// A request of the calling thread for a place on `core`.
     pub(super) fn of(shares: &'s Arc<Shares>, core: usize) -> Self {
         Self {
             shares: Some(shares),
@@ -375,13 +375,13 @@ impl<'s> Wish<'s> {
         }
     }
 
-    /// Notes what matters of the job's `payload`.
+    /// Notes the properties of the job's `payload` that matter for its place.
     pub(crate) fn note<P: Payload>(&mut self, payload: &P) {
         self.actions = payload.actions();
         self.has_commands = payload.has_commands();
     }
 
-    /// The stranger that may hang the core with the job.
+    /// The stranger that submits the job's commands. `None`: no stranger, or no commands.
     fn stranger(&self) -> Option<usize> {
         let shares = self.shares.filter(|_| self.has_commands)?;
         let is_trusted = shares.is_known() && !shares.is_on_trial();
@@ -397,7 +397,7 @@ impl<'s> Wish<'s> {
     }
 }
 
-/// The time of a line. The core's next line continues it, because shares outlive a line.
+/// The virtual time of a line. The core's next line continues it, because shares outlive a line.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Epoch {
     now: u64,
@@ -407,20 +407,20 @@ pub(super) struct Epoch {
 /// The submitters that wait for a place.
 pub(super) struct Line {
     waiting: RBTree<Ticket, Waiter>,
-    /// Strangers, which wait for each other's jobs, too.
+    /// Waiting strangers, which also wait for each other's jobs.
     strangers: RBTree<Ticket, Waiter>,
     /// The ticket that may have the next place. Its thread was woken when it became the first.
     first: Option<Ticket>,
-    /// The number of moves when the first last looked.
+    /// The engine's count of changes (`moves`) when the first last tried to get a place.
     first_saw: u64,
-    /// Since when the first is missed, in jiffies.
+    /// When the hang check first found the first missing, in jiffies.
     missed: Option<usize>,
     tickets: u64,
     /// Virtual time: the latest start of a job with a place.
     now: u64,
     /// Average time of jobs, in virtual time.
     average: u32,
-    /// Number of processes' jobs with places, and of their actions.
+    /// Number of processes' jobs with places, and of these jobs' actions.
     under_way: u32,
     actions: usize,
     /// The stranger with places.
@@ -431,12 +431,12 @@ pub(super) struct Line {
     quantum: u32,
 }
 
-/// `time`, or the most that a word holds: at least some seconds.
+/// `time`, limited to 32 bits: at least some seconds.
 fn at_most_a_word(time: u64) -> u32 {
     u32::try_from(time).unwrap_or(u32::MAX)
 }
 
-/// Whether `milliseconds` have not passed yet since `then`.
+/// Whether less than `milliseconds` have passed since `then`.
 fn is_within(milliseconds: u32, then: usize, now: usize) -> bool {
     // CAST: jiffies have the machine's width.
     now.wrapping_sub(then) < msecs_to_jiffies(milliseconds) as usize
@@ -447,7 +447,7 @@ fn front(line: &RBTree<Ticket, Waiter>) -> Option<Ticket> {
 }
 
 impl Line {
-    /// An empty line that takes over `epoch`.
+    /// An empty line that continues `epoch`.
     pub(super) fn new(epoch: Epoch) -> Self {
         Self {
             waiting: RBTree::new(),
@@ -474,8 +474,8 @@ impl Line {
         }
     }
 
-    /// Whether `wish` may have a place now. `moves`: as in the engine's state; `waiters`: threads
-    /// of processes that wait.
+    /// Whether `wish` may have a place now. `moves`: the engine's count of changes. `waiters`:
+    /// number of waiting threads of all processes.
     pub(super) fn admits(&mut self, wish: &mut Wish<'_>, moves: u64, waiters: u32) -> bool {
         let Some(share) = wish.share else {
             return true;
@@ -498,11 +498,11 @@ impl Line {
             match wish.ticket {
                 Some(_) if is_own => {}
                 Some(ticket) => {
-                    // Its process was known when it joined.
+                    // Its process has become a stranger since it joined.
                     self.remove(ticket, moves);
                     return false;
                 }
-                // After its quantum others go first.
+                // After the quantum other strangers go first.
                 None if is_own && (holder.is_within_quantum(now) || self.strangers.is_empty()) => {}
                 None => return false,
             }
@@ -516,7 +516,7 @@ impl Line {
         share.has_room(load.jobs(), is_shared, self.quantum)
     }
 
-    /// `wish` has its place, for job `number`.
+    /// Notes that `wish` has got a place, for job `number`.
     #[inline]
     pub(super) fn admit(&mut self, wish: &mut Wish<'_>, number: u64, moves: u64) {
         let Some(share) = wish.share else {
@@ -550,7 +550,7 @@ impl Line {
         }
     }
 
-    /// Job `number` of any process or the driver has ended. `moves` does not count this yet.
+    /// Notes the end of job `number`, of any process or the driver. `moves` does not count it yet.
     pub(super) fn pass(&mut self, number: u64, moves: u64) {
         if self.stranger.is_some_and(|holder| holder.newest <= number) {
             self.stranger = None;
@@ -558,7 +558,8 @@ impl Line {
         }
     }
 
-    /// A job of `share` with this number of actions has ended. It was expected to take `cost`.
+    /// Notes that a job of `share` with this number of actions has ended. It was expected to take
+    /// `cost` in virtual time, and took `taken` of the core's time.
     #[inline]
     pub(super) fn ended(&mut self, share: &Share, cost: u64, taken: u64, actions: usize) {
         self.under_way = self.under_way.saturating_sub(1);
@@ -577,7 +578,7 @@ impl Line {
         self.shared.is_some_and(|then| is_within(SHARED, then, now))
     }
 
-    /// Puts `wish` into the line, in `room`.
+    /// Adds `wish` to the line, in the memory of `room`.
     pub(super) fn join(&mut self, wish: &mut Wish<'_>, room: Room, moves: u64) {
         let Some(share) = wish.share else {
             return;
@@ -616,7 +617,7 @@ impl Line {
         self.remove(ticket, moves)
     }
 
-    /// Whether `wish` has lost its place in the line and must join again.
+    /// Whether `wish` has lost its position in the line and must join again.
     pub(super) fn is_lost(&self, wish: &Wish<'_>) -> bool {
         wish.ticket
             .is_some_and(|ticket| self.waiter(ticket).is_none())
@@ -630,14 +631,13 @@ impl Line {
         self.first.is_some()
     }
 
-    /// Whether the first has not looked since a change, or has not taken its place though no job is
-    /// under way.
+    /// Whether the first has not tried since a change, or has no place though the core is idle.
     fn is_missed(&self, moves: u64) -> bool {
         self.first.is_some() && (self.first_saw != moves || self.under_way == 0)
     }
 
-    /// Called by the hang check. If the first is missed for [`PATIENCE`], it loses its turn, and
-    /// its thread is woken to join again. Returns whether it has lost its turn.
+    /// Called by the hang check. If the first has been missing for [`PATIENCE`], it loses its turn,
+    /// and its thread is woken to join again. Returns whether it has lost its turn.
     pub(super) fn hurry(&mut self, moves: u64, now: usize) -> bool {
         if !self.is_missed(moves) {
             return false;
@@ -691,7 +691,7 @@ impl Line {
         let Some(holder) = self.stranger else {
             return front(&self.strangers);
         };
-        // After its quantum the holder gets a place only if its ticket is at the front.
+        // After its quantum the holder gets a place only if one of its tickets is at the front.
         let looked_at = match holder.is_within_quantum(sys::jiffies()) {
             true => MOST_LOOKED_AT,
             false => 1,

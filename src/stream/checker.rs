@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The stream checker: one pass over a client's words before the GPU may see them.
+//! The stream checker: one pass over a client's words before the GPU runs them.
 //!
-//! It runs on the kernel's own copy, so what was checked is what runs. It owns nothing and takes no
-//! lock. It refuses what would give a process power over the machine (jumping, stopping the ring,
-//! forging events, the kernel's registers), what hangs real silicon (a draw in the wrong pipe, a
-//! stall that nothing ends), and GPU addresses in states that are neither 0 nor in memory of the
-//! process. To the engines 0 is an address like any other, and with MMU version 1 it is real
-//! memory. So the checker replaces it by the address of scratch memory
-//! ([`Scratch`](super::lookup::Scratch)), and so any address of a sampler that is off ([`unused`]).
-//! It also refuses a draw to a target that the stream itself has loaded with 0: such a draw would
-//! do nothing, without a hint for the client.
+//! It checks the kernel's own copy, so the GPU runs what was checked. It owns nothing and takes no
+//! lock. It refuses commands that could control the machine (jumps, stopping the ring, forged
+//! events, kernel registers). It refuses commands that hang real hardware (a draw in the wrong
+//! pipe, a stall that nothing ends). It refuses GPU addresses that are neither 0 nor in memory of
+//! the process.
 //!
-//! An address gives only the first byte: other states say how far an engine goes from there. The
-//! checker follows these states for the 2D engine and the resolve engine ([`bounds`]), and for no
-//! others.
+//! To the engines 0 is an address like any other, and with MMU version 1 it leads to real memory.
+//! So the checker replaces 0 by the address of scratch memory
+//! ([`Scratch`](super::lookup::Scratch)). It also replaces a refused address of a sampler that is
+//! off ([`unused`]). But it refuses a draw to a target that the stream itself has loaded with 0:
+//! such a draw would do nothing, and the client would not learn why.
 //!
-//! States that the core is not known to have are refused, since they may hold anything. Most words
-//! are values of states that need no check. [`States`] has one bit for each state that needs one,
-//! so that whole `LOAD_STATE` commands can be skipped.
+//! An address gives only the first byte. Other states determine how far an engine goes from there.
+//! The checker tracks these states for the 2D engine and the resolve engine ([`bounds`]) only.
+//!
+//! States that the core is not known to have are refused, because their effect is not known. Most
+//! words are values of states that need no check. [`States`] has a bit for each state that needs
+//! one, so the checker can skip whole `LOAD_STATE` commands.
 
 use super::{
     bounds::{
@@ -93,7 +94,7 @@ impl Engines {
 /// What is wrong with a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The opcode is the kernel's or unknown.
+    /// The opcode is reserved for the kernel, or unknown.
     Opcode,
     /// A command is longer than what is left of the stream.
     Truncated,
@@ -105,16 +106,15 @@ pub(crate) enum Fault {
     Address(u32),
     /// A draw to a target (its state's word address) that the stream has loaded with 0.
     Nowhere(u32),
-    /// A draw past the end of the memory that its target, or a resolve's source, is in: the state
-    /// (its word address) with that address, and its value.
+    /// A draw past the end of the memory that its target or a source begins in: the state (its word
+    /// address) with that address, and its value.
     Beyond(u32, u32),
-    /// A state (its word address) and its value for which the driver does not know how far an
-    /// engine goes.
+    /// It is not known how far an engine goes with this state (its word address) and value.
     Unbounded(u32, u32),
-    /// A draw without a state that bounds it, which cannot be lent.
+    /// A draw lacks a state that bounds it and that cannot be lent ([`bounds`]).
     Missing,
-    /// A draw before the stream has loaded all states of a unit, which it must load itself: the first
-    /// of them (its word address).
+    /// A draw before the stream has loaded all states of a unit that cannot be lent: the first of
+    /// them (its word address).
     Unloaded(u32),
     /// The stream leaves the YUV tiler on: its value of `YUV_CONFIG`.
     TilerOn(u32),
@@ -128,8 +128,7 @@ pub(crate) enum Fault {
     UnarmedStall,
     /// A semaphore is armed twice.
     ArmedTwice,
-    /// A semaphore other than the front end's is still armed at the end: the next process would arm
-    /// it twice.
+    /// A semaphore other than the front end's is left armed: the next process would arm it twice.
     LeftArmed,
 }
 
@@ -140,7 +139,7 @@ pub(crate) struct Refusal {
     pub(crate) at: usize,
     /// The command's first word.
     pub(crate) word: u32,
-    /// The value that the stream loads into the state of the fault, if it has both.
+    /// The value that the stream loads into the fault's state, if there are both.
     pub(crate) value: Option<u32>,
     /// What is wrong with it.
     pub(crate) fault: Fault,
@@ -236,17 +235,17 @@ struct Checker<'a> {
     words: &'a [Cell<u32>],
     /// See [`unused::first_used`].
     first_used: Option<u32>,
-    /// Replaces addresses that are not the process's, rather than refuse the stream.
+    /// Replaces addresses that are not the process's, instead of refusing the stream.
     mends: bool,
     /// Notes the addresses that the stream loads.
     loaded: Option<&'a Loaded>,
     states: Sets<'a>,
     lookup: Lookup<'a>,
-    /// The initial [`Checker::target`]. `None`: draws are not bounded.
+    /// The initial [`Checker::target`]. `None`: bounds of draws are not checked.
     bounds: Option<&'a Target>,
-    /// Draws are judged later, together with the context.
+    /// 3D draws are checked later, together with the context.
     is_deferred: bool,
-    /// The states that bound draws, as loaded so far. `None`: the stream has loaded none, as most.
+    /// The states that bound draws, as loaded so far. `None`: the stream has loaded none.
     target: Option<Target>,
     pipe: Pipe,
     /// Engines that were selected, or whose address states were loaded.
@@ -254,16 +253,16 @@ struct Checker<'a> {
     tokens: Tokens,
     /// The pixel engine may have work.
     busy: bool,
-    /// The semaphore to the pixel engine was armed after all of its work.
+    /// The semaphore to the pixel engine was armed after the last draw.
     covered: bool,
-    /// The targets, of [`TARGETS`], that the stream has loaded with 0.
+    /// Bit mask of the [`TARGETS`] that the stream has loaded with 0.
     nowhere: u32,
     /// The stream has loaded [`state::RS_DEST_ADDR`] with an address other than 0.
     resolves_somewhere: bool,
 }
 
-/// The target addresses of the 2D engine and of the resolve engine: for cores with one pixel pipe,
-/// and for the first pipe of others.
+/// States with the target addresses of the 2D engine, of the resolve engine (for cores with one
+/// pixel pipe, and for the first pipe of others), and of the YUV tiler.
 const TARGETS: [u32; 4] = [
     state::DE_DEST_ADDRESS,
     state::RS_DEST_ADDR,
@@ -344,7 +343,7 @@ impl Checker<'_> {
     }
 
     /// Notes the load of a state that carries data or bounds a draw. The result of a conversion is
-    /// not known: such data is lost when another process's commands run.
+    /// not known. Such data becomes 0 when another process's commands run.
     fn note(&mut self, address: u32, word: &Cell<u32>, converted: bool) -> Result<(), Fault> {
         let value = word.get();
         let load = match self.bounds {
@@ -366,7 +365,7 @@ impl Checker<'_> {
             (Load::Refused, _) => return Err(Fault::Unbounded(address, value)),
             (Load::Instead(value), _) => word.set(value),
             (Load::Block, Some(loaded)) => loaded.note_block(address, value),
-            // Otherwise the 3D pipe would write to addresses that the previous process has loaded.
+            // The 3D pipe will write. So addresses that another process loaded must be reset.
             (Load::Other, _) if states::WRITES.contains(&address) => self.uses.pipe_3d = true,
             (Load::Other, Some(loaded)) => loaded.note_data(address, value),
             _ => {}
@@ -377,24 +376,24 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Judges a draw.
+    /// Checks a draw by `judge`. Lends the states that it needs and the stream has not loaded.
     #[inline(never)]
     fn bound(
         &mut self,
         judge: impl Fn(&mut Target, &mut dyn FnMut(u32, u32) -> Option<u32>) -> Result<(), Problem>,
     ) -> Result<(), Fault> {
-        // The lent states may show that more are needed: for a rotated target, a source, its planes,
-        // its tile status, a pattern.
+        // The lent states may show that more are needed: for a rotated target, a source, its planes
+        // or tile status, a pattern.
         for _ in 0..10 {
             let start = match self.bounds {
-                // A later pass judges the rest together with the context, but lends no 2D states.
+                // A later pass checks 3D draws together with the context. It lends no 2D states.
                 Some(start) if !self.is_deferred || self.pipe == Pipe::Pipe2d => start,
                 _ => return Ok(()),
             };
             let (target, lookup) = (self.target.get_or_insert(*start), &mut self.lookup);
             match judge(target, &mut |state, address| lookup.last_of(state, address)) {
                 Ok(()) => return Ok(()),
-                // The lent target was the scratch memory: the process has none.
+                // The lent address is that of scratch memory: the process has no memory to lend.
                 Err(Problem::Beyond(state, address))
                     if address == lookup.scratch(state)
                         && !bounds::is_status(state)
@@ -403,7 +402,7 @@ impl Checker<'_> {
                     return Err(Fault::Missing);
                 }
                 Err(Problem::Beyond(state, address)) => {
-                    // The stream has loaded 0.
+                    // The stream has loaded 0, which became the scratch address.
                     let is_scratch = address == lookup.scratch(state);
                     let address = if is_scratch { 0 } else { address };
                     return Err(Fault::Beyond(state, address));
@@ -423,22 +422,21 @@ impl Checker<'_> {
         Err(Fault::Missing)
     }
 
-    /// Loads `missing` states with the process's last values before the stream.
+    /// Lends `missing` states: the driver loads the process's last values before the stream.
     #[cold]
     #[inline(never)]
     fn lend(&mut self, missing: Mask) -> Result<(), Fault> {
         let lookup = &mut self.lookup;
-        // Memory that was freed since, and states that were never loaded, become scratch memory.
+        // Addresses of memory freed since, or of states never loaded, become scratch addresses.
         let mut resolve = |state, value| {
             let resolved = lookup.resolve(state, value);
             resolved.unwrap_or(lookup.scratch(state))
         };
         match (&mut self.target, self.loaded) {
-            // The states of a context are lent nothing.
+            // Nothing is lent to the states of a context.
             (Some(target), Some(loaded)) if !self.mends && loaded.is_lending() => {
                 let value_of = |state| loaded.lend(state, |value| resolve(state, value));
-                // With a context all states of resolves are lent at once, as its values decide
-                // which are needed.
+                // With a context, lend all states of resolves: its values decide which are needed.
                 let missing = match loaded.has_context() && missing & bounds::OF_3D != 0 {
                     true => missing | target.all_of_resolves(),
                     false => missing,
@@ -455,8 +453,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks the load of a special state, one of `count` in a command. Replaces an address by the
-    /// one to load.
+    /// Checks the load of a special state by a command that loads `count` states. Replaces an
+    /// address by the one to load.
     fn special(
         &mut self,
         address: u32,
@@ -530,7 +528,7 @@ impl Checker<'_> {
                 self.uses.add(self.pipe);
             }
             state::GL_SEMAPHORE_TOKEN => {
-                // One stall might end only one of them.
+                // One stall might disarm only one of two equal semaphores.
                 if !self.tokens.arm(value) {
                     return Err(Fault::ArmedTwice);
                 }
@@ -634,9 +632,9 @@ pub(crate) struct Exit {
 /// `LOAD_STATE` of one state, without FIXP and the state's address.
 const LOAD_ONE: u32 = 0x0801_0000;
 
-/// Checks `words`, entered with `entry` selected, for a core with `states` and a process that may
-/// use `addresses`. Addresses of 0 become the scratch memory's, which a second check accepts. All
-/// addresses are noted in `loaded`.
+/// Checks `words`, which begin with pipe `entry` selected, for a core with `states` and a process
+/// that may use `addresses`. Replaces addresses of 0 by those of scratch memory, which a second
+/// check accepts. Notes all addresses in `loaded`.
 pub(crate) fn check(
     words: &mut [u32],
     states: &States,
@@ -647,10 +645,10 @@ pub(crate) fn check(
     pass(words, states, entry, addresses, loaded, false)
 }
 
-/// As [`check`], but addresses that are not the process's also become the scratch memory's.
+/// As [`check`], but also replaces addresses that are not the process's.
 ///
-/// For the states of a context, which may name memory that was freed since. And for all commands if
-/// a parameter enables that: some clients leave stale addresses in states that they do not use.
+/// Used for the states of a context, which may name memory that was freed since. If a parameter
+/// enables it, also used for all commands: some clients leave stale addresses in unused states.
 pub(crate) fn check_states(
     words: &mut [u32],
     states: &States,
@@ -692,7 +690,7 @@ fn after_harmless<'w>(
     if !is_load || count == 0 || address + count > 0x1_0000 || states.any_watched(address, count) {
         return None;
     }
-    // Without the first value, and with the padding. CAST: at most 1023.
+    // Skips the other values and the padding. CAST: at most 1023.
     tail.get((count as usize - 1).next_multiple_of(2)..)
 }
 
@@ -736,7 +734,7 @@ fn pass(
         pipe: entry,
         uses,
         tokens: Tokens([0; 32]),
-        // The kernel drains after every stream.
+        // The ring drains the engines after every stream.
         busy: false,
         covered: false,
         nowhere: 0,
@@ -751,7 +749,7 @@ fn pass(
                 rest = tail;
                 continue;
             }
-            // Or several of them.
+            // Others load several such states.
             if let Some(after) = after_harmless(states, first, tail) {
                 rest = after;
                 continue;
@@ -765,18 +763,18 @@ fn pass(
             .get(len..)
             .ok_or_else(|| refuse(rest, Fault::Truncated))?;
     }
-    // The kernel stalls for this one.
+    // The ring adds the stall for this semaphore.
     let armed = checker.tokens.disarm(TOKEN_FE_TO_PE);
     if checker.tokens.any() {
         return Err(refuse(rest, Fault::LeftArmed));
     }
-    // Kicks of the next stream would start it.
+    // Kicks of the next stream would start the tiler.
     let left_on = checker.target.as_ref().and_then(Target::tiler_left_on);
     if let Some(config) = left_on {
         return Err(refuse(rest, Fault::TilerOn(config)));
     }
     match (loaded, &checker.target) {
-        // A context is loaded before a stream that was already checked.
+        // These are a context's states, loaded before a stream that was already checked.
         (Some(loaded), Some(target)) if mends => loaded.keep(target),
         (Some(loaded), Some(target)) => loaded.set_pending(target),
         _ => {}

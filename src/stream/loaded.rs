@@ -2,13 +2,15 @@
 
 //! The addresses, and the data of the 2D pipe, that a process's commands have loaded into the GPU.
 //!
-//! Pure logic. An address stays in the GPU when its memory is freed. Then the states that hold it
-//! must be loaded with a harmless one. Other states keep their values, as clients expect.
+//! Pure logic. An address stays in the GPU's states when its memory is freed. Then these states
+//! must be loaded with a harmless address. Other states keep their values, as clients expect.
 //!
-//! The check of a stream notes each address before the stream has its place in the ring. If another
-//! stream of the process is checked in between, or the stream is not placed, the notes are unsure,
-//! and the next stream starts with all states reset. Notes of data are never unsure: wrong data is
-//! still the process's own.
+//! The check of a stream notes each address before the stream is *placed* (has its place in the
+//! ring). If another stream of the process is checked before that, or the stream is never placed,
+//! the noted addresses may differ from the GPU's: they are *unsure*. Then the next stream starts
+//! with all states reset. Noted data need not be sure: wrong data is still the process's own.
+//!
+//! [`bounds`] explains which states are *lent* to a stream.
 
 use super::{
     bounds::{
@@ -23,26 +25,26 @@ use super::{
 use crate::prelude::*;
 use core::cell::Cell;
 
-/// States that can be noted: all that take addresses.
+/// Number of states that can be noted: up to the last that takes an address.
 const LIMIT: usize = states::ADDRESSES_END;
 
 /// What a process's commands have loaded.
 pub(crate) struct Loaded {
-    /// By state. Allocated at the first check.
+    /// The last noted value of each state. Allocated at the first check.
     values: KVVec<Cell<u32>>,
-    /// A bit for each state that has a value.
+    /// A bit for each state with a noted address.
     known: KVVec<Cell<u32>>,
     /// A checked stream has no place in the ring yet.
     is_open: Cell<bool>,
-    /// The values may differ from the GPU's.
+    /// The noted addresses may differ from the GPU's.
     is_unsure: Cell<bool>,
-    /// The number of removed ranges of addresses at the last [`Loaded::verify`].
+    /// The process's number of removed address ranges at the last [`Loaded::verify`].
     verified: Cell<u64>,
     /// See [`Loaded::wipes`].
     wipes: Cell<u64>,
-    /// The first and the last state whose data was noted since [`Loaded::take_data`].
+    /// The first and the last state whose data was noted since the last [`Loaded::take_data`].
     data: Cell<Option<(u32, u32)>>,
-    /// The rows [`LAST`], [`PENDING`] and [`LENT`]. Allocated at the first check.
+    /// The rows [`LAST`], [`PENDING`] and [`LENT`] of values. Allocated at the first check.
     bounded: KVVec<Bounded>,
     /// Bit mask of [`bounds::STATES`] that placed streams have loaded after their context.
     since: Cell<Mask>,
@@ -52,15 +54,15 @@ pub(crate) struct Loaded {
     origin: Cell<Origin>,
     /// Bit mask of [`bounds::STATES`] that the last checked stream was lent.
     lent: Cell<Mask>,
-    /// The stream can be lent states.
+    /// The last checked stream can be lent states.
     is_lending: Cell<bool>,
-    /// A bit for each state from [`bounds::BLOCKS_FIRST`] on that the last checked stream loads.
-    /// Allocated at the first check.
+    /// A bit for each state of multi-source blits, from [`bounds::BLOCKS_FIRST`] on, that the last
+    /// checked stream loads. Allocated at the first check.
     blocks: KVVec<Cell<u32>>,
-    /// Some of them are set.
+    /// Some bits of `blocks` are set.
     has_blocks: Cell<bool>,
-    /// Whether the process has loaded a state of a set, and a layout other than 0: see
-    /// [`bounds::block_of`].
+    /// For each set of these states: whether the process has loaded one of them, and a layout other
+    /// than 0. See [`bounds::block_of`].
     sets: [Cell<(bool, bool)>; 2],
     /// See [`Loaded::news`].
     news: Cell<u32>,
@@ -84,14 +86,14 @@ const LENT: usize = 2;
 pub(crate) enum Origin {
     /// No context.
     Bare,
-    /// That of the process's previous commands.
+    /// The context of the process's previous commands.
     Same,
     /// Another context.
     Other,
 }
 
 impl Loaded {
-    /// For a process without loaded addresses.
+    /// The record of a process that has not loaded anything.
     pub(crate) fn new() -> Self {
         Self {
             values: KVVec::new(),
@@ -114,7 +116,7 @@ impl Loaded {
         }
     }
 
-    /// Allocates memory. `OutOfMemory`: then nothing is noted or lent, and all is unsure.
+    /// Allocates memory. `OutOfMemory`: nothing is noted or lent, and all addresses are unsure.
     pub(crate) fn prepare(&mut self) -> Result {
         if self.values.is_empty() {
             let zeros = [const { Cell::new(0) }; bounds::STATES.len()];
@@ -127,28 +129,28 @@ impl Loaded {
         Ok(())
     }
 
-    /// Begins the notes of a stream with the context `origin`.
+    /// Begins to note the loads of a stream with the context `origin`.
     pub(crate) fn begin(&self, origin: Origin) {
         self.origin.set(origin);
         self.pending.set(0);
         self.lent.set(0);
-        // Without memory nothing has been noted.
+        // Without memory no values have been noted that it could be lent.
         self.is_lending.set(!self.values.is_empty());
         if self.is_open.replace(true) {
             self.is_unsure.set(true);
         }
     }
 
-    /// The stream's commands are checked from their start.
+    /// Forgets the stream's loads of states of multi-source blits. Called before each check of it.
     pub(crate) fn forget_blocks(&self) {
         if self.has_blocks.take() {
             self.blocks.iter().for_each(|bits| bits.set(0));
         }
     }
 
-    /// The stream loads `state`, one of several sources, with `value`. This is not noted as data,
-    /// which a switch of processes loads again: other threads would change what the stream was
-    /// checked with.
+    /// Notes that the stream loads `state`, of multi-source blits, with `value`, but not as data.
+    /// Data is loaded again after another process's commands: another thread could change what this
+    /// stream was checked with.
     pub(crate) fn note_block(&self, state: u32, value: u32) {
         let place = state.wrapping_sub(bounds::BLOCKS_FIRST);
         let (set, is_layout) = bounds::block_of(state);
@@ -168,13 +170,13 @@ impl Loaded {
         }
     }
 
-    /// Number of first loads of a set of sources, and of first layouts. Each invalidates earlier
-    /// checks of streams, which have assumed that there were none.
+    /// Number of the process's first loads of a set of these states, and of first layouts. Each
+    /// invalidates earlier checks of streams, which assumed that there were none.
     pub(crate) fn news(&self) -> u32 {
         self.news.get()
     }
 
-    /// Whether the stream loads `state`, one of several sources.
+    /// Whether the stream has loaded `state`, of multi-source blits.
     pub(crate) fn block(&self, state: u32) -> Loads {
         let place = state.wrapping_sub(bounds::BLOCKS_FIRST);
         let (set, is_layout) = bounds::block_of(state);
@@ -189,7 +191,7 @@ impl Loaded {
         }
     }
 
-    /// Notes that the stream has its place in the ring, after its context if `loads_context`.
+    /// Notes that the stream is placed. `loads_context`: its context is loaded before it.
     pub(crate) fn placed(&self, loads_context: bool) {
         self.is_open.set(false);
         let known = self.pending.take();
@@ -232,8 +234,8 @@ impl Loaded {
         value.map_or(0, Cell::get)
     }
 
-    /// Those of the `missing` states (a bit for each of [`bounds::STATES`]) whose last load is by
-    /// the stream's context, not by a stream after it.
+    /// Those of the `missing` states (a bit for each of [`bounds::STATES`]) whose last load was the
+    /// context's: no stream has loaded them since.
     pub(crate) fn in_context(&self, missing: Mask) -> Mask {
         missing
             & bounds::OF_3D
@@ -279,8 +281,8 @@ impl Loaded {
         self.is_lending.get()
     }
 
-    /// Lends the stream the last value of `state`, one of [`bounds::STATES`]. An address is
-    /// `resolved` first.
+    /// Lends the stream the last value of `state`, one of [`bounds::STATES`]. If that is an
+    /// address, lends the result of `resolved` for it.
     pub(crate) fn lend(&self, state: u32, resolved: impl FnOnce(u32) -> u32) -> u32 {
         let Some(place) = bounds::place_of(state) else {
             return 0;
@@ -302,7 +304,7 @@ impl Loaded {
         bounds::place_of(state).is_some_and(|place| self.lent.get() & 1 << place != 0)
     }
 
-    /// Stops lending before a second check of the stream, which begins with the lent states.
+    /// Stops lending before a second check of the stream, whose words now load the lent states.
     pub(crate) fn stop_lending(&self) {
         self.is_lending.set(false);
     }
@@ -328,7 +330,7 @@ impl Loaded {
         self.values.get(state as usize).map_or(0, Cell::get)
     }
 
-    /// The last value loaded into `state`, if any.
+    /// The last address noted for `state`, if any.
     pub(crate) fn value(&self, state: u32) -> Option<u32> {
         // CAST: 32 bits into at least 32.
         let at = state as usize;
@@ -336,7 +338,7 @@ impl Loaded {
         (bits & 1 << (state & 31) != 0).then_some(self.values.get(at)?.get())
     }
 
-    /// Notes that a context, which is destroyed now, may have loaded `state` with `value`.
+    /// Notes that a context that is being destroyed may have loaded `state` with `value`.
     pub(crate) fn adopt(&self, state: u32, value: u32) {
         match self.value(state) {
             None => self.note(state, value),
@@ -346,30 +348,30 @@ impl Loaded {
         }
     }
 
-    /// Notes that the values may differ from the GPU's.
+    /// Notes that the noted addresses may differ from the GPU's.
     pub(crate) fn doubt(&self) {
         self.is_unsure.set(true);
     }
 
-    /// Whether the values may differ from the GPU's.
+    /// Whether the noted addresses may differ from the GPU's.
     pub(crate) fn is_unsure(&self) -> bool {
         self.is_unsure.get() || self.is_open.get()
     }
 
-    /// Whether a value may have become stale since [`Loaded::verify`].
+    /// Whether an address may have become stale since [`Loaded::verify`].
     pub(crate) fn may_be_stale(&self, removals: u64) -> bool {
         self.verified.get() != removals
     }
 
-    /// Notes that no value is stale after `removals` removed ranges.
+    /// Notes that no address is stale after `removals` removed address ranges.
     pub(crate) fn verify(&self, removals: u64) {
         self.verified.set(removals);
     }
 
-    /// Forgets all values. The GPU's states then count as loaded by another process.
+    /// Forgets all addresses. The GPU's states then count as loaded by another process.
     pub(crate) fn forget_all(&self) {
         self.known.iter().for_each(|bits| bits.set(0));
-        // This also drops the notes of a stream that has no place yet.
+        // This also forgets the addresses of a stream that is not placed yet.
         self.is_unsure.set(self.is_open.get());
         self.wipes.set(self.wipes.get() + 1);
     }
@@ -404,7 +406,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// Forgets the states in `list`, which are reset before the next checked stream.
+    /// Forgets the addresses of the states in `list`: the next checked stream resets them first.
     pub(crate) fn forget(&self, list: &[u32]) {
         for &state in list {
             // CAST: 32 bits into at least 32.
@@ -414,8 +416,8 @@ impl Loaded {
         }
     }
 
-    /// Notes the values `held` of the states in `list` again, which were not reset, unless the
-    /// stream has loaded them.
+    /// Undoes [`Loaded::forget`] for states that were not reset: notes the values `held` of the
+    /// states in `list` again, except of those that the stream has loaded.
     pub(crate) fn remember(&self, list: &[u32], held: &[u32]) {
         for (&state, &held) in list.iter().zip(held) {
             if self.value(state).is_none() {
@@ -457,7 +459,7 @@ mod tests {
         );
         assert_eq!(stale(&loaded, Pipe::Pipe2d, 2)[..], [0x1200 / 4]);
         assert!(stale(&loaded, Pipe::Pipe3d, 3).is_empty());
-        // Loaded again with something else, or forgotten.
+        // Loaded again with another address, or forgotten.
         loaded.note(0x1610 / 4, 1);
         assert_eq!(stale(&loaded, Pipe::Pipe3d, 2)[..], [0x2400 / 4]);
         loaded.forget(&[0x2400 / 4]);
@@ -473,7 +475,7 @@ mod tests {
         }
         loaded.forget(&[0x1608 / 4, 0x1610 / 4]);
         loaded.forget(&[0x1200 / 4]);
-        // The next stream loads one of them with the same address, which is new memory now.
+        // The next stream loads one of them with the same address, where new memory is now.
         loaded.begin(Origin::Bare);
         loaded.note(0x1610 / 4, 2);
         loaded.placed(false);
@@ -519,7 +521,7 @@ mod tests {
         assert_eq!(found, [3, 4, 5, 0]);
     }
 
-    /// A stream that loads the first two of the bounded states, or begins to.
+    /// Checks, and perhaps places, a stream that loads the first two of the bounded states.
     fn load(loaded: &Loaded, origin: Origin, values: [u32; 2], is_placed: bool) {
         let mut target = Target::new(bounds::Engines::default());
         for (state, value) in bounds::STATES.into_iter().zip(values) {

@@ -37,7 +37,7 @@ use kernel::{
 };
 use pin_init::InPlaceWrite;
 
-/// Number of pinned pages that take a noticeable time to map or release.
+/// The most pinned pages to handle at once. Releasing more takes a noticeable time.
 const MANY: usize = 1024;
 
 /// Order of the largest block to allocate: 256 KiB.
@@ -54,22 +54,22 @@ pub(crate) enum Sync {
 
 /// The source of the pages.
 enum Origin {
-    /// Allocated by us, in blocks of contiguous pages: the order of each.
+    /// Allocated by this driver, in blocks of contiguous pages. Holds the order of each block.
     Allocated(KVVec<u8>),
-    /// Pinned in a process.
+    /// Pages of a process, pinned by this driver.
     Pinned {
-        /// The client's bytes: offset and number.
+        /// The part that is the client's memory: offset and bytes.
         piece: (usize, usize),
         /// The client and the device may write them.
         write: bool,
         /// Bytes from the start of the piece that were synced for the CPU.
         returned: Atomic<usize>,
-        /// Maps them.
+        /// Maps the pages.
         registry: Arc<PinnedPages>,
-        /// Accounts for them.
+        /// Accounts for the pages.
         locked: Locked,
     },
-    /// Those of a dma-buf, whose exporter has them.
+    /// Pages of a dma-buf, which its exporter owns.
     Imported(Import),
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct PinnedPages {
 ///
 /// `page` points to a page.
 unsafe fn physical(page: *mut bindings::page) -> u64 {
-    // SAFETY: Only computes with the pointer, which by the caller is one to a page.
+    // SAFETY: The call only computes with the pointer, which by the contract points to a page.
     super::widen(unsafe { shim::gal_page_address(page) })
 }
 
@@ -125,8 +125,8 @@ impl PinnedPages {
     }
 
     /// Maps a page. `ENOMEM`. `EBUSY`: it is mapped as a part of a dma-buf. `ERANGE`: the device
-    /// does not reach it. A bounce buffer (swiotlb) cannot replace it: no request orders the writes
-    /// of device and CPU.
+    /// cannot reach it. A bounce buffer (swiotlb) cannot replace it, because no request of a client
+    /// orders the writes of device and CPU.
     ///
     /// # Safety
     ///
@@ -159,8 +159,8 @@ impl PinnedPages {
         // SAFETY: By the caller's contract the page is still pinned, so it is a valid page.
         let address = unsafe { physical(page) };
         if let Some(dma) = registry.unpin(address) {
-            // SAFETY: By the caller this was the last user. The lock keeps a new mapping of the
-            // page out until then.
+            // SAFETY: By the registry this was the last use, and by the caller's contract the
+            // device has finished with it. The lock excludes a new mapping of the page meanwhile.
             unsafe { shim::gal_unmap_page(raw_device(&self.dev), dma) };
         }
     }
@@ -182,8 +182,8 @@ impl PinnedPages {
 /// # Invariants
 ///
 /// The first `dma.len()` of `pages` are mapped for `dev` at the addresses in `dma`. Allocated pages
-/// are ours alone, and all of them in consecutive blocks; pinned ones are pinned. For imported ones
-/// `pages` is empty.
+/// are ours alone, and consist of consecutive blocks. Pinned pages are pinned by us. If the pages
+/// are imported, `pages` is empty, and their exporter has mapped them at the addresses in `dma`.
 pub(crate) struct Pages {
     dev: dma::Device,
     origin: Origin,
@@ -191,9 +191,9 @@ pub(crate) struct Pages {
     dma: KVVec<DmaAddress>,
 }
 
-// SAFETY: The pages are reached through the DMA API only, which any thread may use.
+// SAFETY: Only the DMA API and short-lived mappings access the pages. Any thread may use both.
 unsafe impl Send for Pages {}
-// SAFETY: `&self` gives access to nothing that changes.
+// SAFETY: `&self` changes only `returned`, an atomic, and pages, by single words.
 unsafe impl core::marker::Sync for Pages {}
 
 impl Pages {
@@ -209,8 +209,8 @@ impl Pages {
 
     /// Allocates `count` zeroed pages for `dev`. `ENOMEM`: also if the process is being killed.
     ///
-    /// It allocates the largest blocks it can: a block costs little more than a page. Calls `has`
-    /// with the number of pages in each block.
+    /// Allocates the largest blocks possible: a block takes little more time than a page. Calls
+    /// `has` with the number of pages in each block.
     pub(crate) fn allocate(dev: &dma::Device, count: usize, has: impl Fn(usize)) -> Result<Self> {
         let orders = KVVec::with_capacity(count, GFP_CLIENT)?;
         let mut this = Self::empty(dev, Origin::Allocated(orders), count)?;
@@ -252,7 +252,7 @@ impl Pages {
             // CAST: Less than the block's size.
             address.write(dma + (index * PAGE_SIZE) as DmaAddress);
         }
-        // INVARIANT: Allocated and mapped in one.
+        // INVARIANT: One call has allocated and mapped the block.
         // SAFETY: There was room for `count` of each, and all of it has been written.
         unsafe {
             self.pages.inc_len(count);
@@ -263,16 +263,15 @@ impl Pages {
 
     /// Pins the `count` pages of the calling process from `user`, a page boundary, for reading and,
     /// with `write`, writing. Maps them, and syncs them for the device. [`Pages::give_back`] syncs
-    /// `piece` (offset and bytes) for the CPU, on drop at the latest; the bytes beside it are never
-    /// synced.
+    /// `piece` (offset and bytes) for the CPU, at the latest on drop, and nothing else.
     ///
-    /// A pinned page keeps all of its large folio, so the folio counts whole, once for each
-    /// process.
+    /// A pinned page keeps all of its large folio in memory. So all of the folio is accounted for,
+    /// once for each process.
     ///
-    /// `ENOMEM`: no memory, or more than the rest of the user's limit of locked memory. `E2BIG`:
-    /// more than the whole limit. `EFAULT`: some pages do not exist or, with `write`, are not
-    /// writable. `EBUSY`: some are mapped as parts of a dma-buf. `ERANGE`: the device does not
-    /// reach some.
+    /// `ENOMEM`: no memory, or more than is left of the user's limit of locked memory. `E2BIG`:
+    /// more than the whole limit. `EINTR`: the process is being killed. `EFAULT`: some pages do not
+    /// exist or, with `write`, are not writable. `EBUSY`: some are mapped as parts of a dma-buf.
+    /// `ERANGE`: the device does not reach some.
     pub(crate) fn pin(
         registry: &Arc<PinnedPages>,
         user: usize,
@@ -301,8 +300,8 @@ impl Pages {
             }
             let done = this.pages.len();
             let at = user.checked_add(done * PAGE_SIZE).ok_or(EFAULT)?;
-            // With FUSE a process controls how long a fault takes. So no fault is taken while
-            // pinned pages are not accounted for, which is only possible after they are pinned.
+            // With FUSE a process controls how long a page fault takes. Pages are accounted for
+            // after they are pinned, and no fault is taken between the two.
             if this.pin_some(at, MANY.min(count - done), false).is_err() {
                 this.pin_some(at, 1, true)?;
             }
@@ -320,8 +319,8 @@ impl Pages {
             let dma = unsafe { registry.map(page)? };
             // INVARIANT: Mapped; there is room.
             this.dma.push(dma, GFP_CLIENT)?;
-            // The GPU accesses whole pages. The zeros that replaced another process's data beside
-            // the piece may still be in the caches only.
+            // All of the page is synced, because the GPU can read it all. Outside the piece, the
+            // zeros that replaced another process's data may still be only in the caches.
             this.sync(index * PAGE_SIZE, PAGE_SIZE, Sync::ForDevice);
         }
         Ok(this)
@@ -337,8 +336,7 @@ impl Pages {
         // SAFETY: There is room for `most` pointers.
         let pinned = unsafe { shim::gal_pin_pages(at, most, write, fault, to.cast()) };
         match usize::try_from(pinned) {
-            // SAFETY: The call wrote `got` page pointers to the spare capacity, which has room for
-            // `most`, the most.
+            // SAFETY: The call wrote `got` page pointers, `most` at most, to the spare capacity.
             Ok(got @ 1..) => unsafe { self.pages.inc_len(got) },
             _ if pinned == -(bindings::ENOMEM as isize) => return Err(ENOMEM),
             _ => return Err(EFAULT),
@@ -374,7 +372,7 @@ impl Pages {
     /// The pages of a dma-buf. `EINVAL`: it is not made of whole pages.
     pub(crate) fn import(dev: &dma::Device, import: Import) -> Result<Self> {
         let dma = import.pages()?;
-        // INVARIANT: The dma-buf's owner has mapped them.
+        // INVARIANT: The dma-buf's exporter has mapped them.
         Ok(Self {
             dev: dev.clone(),
             origin: Origin::Imported(import),
@@ -391,7 +389,7 @@ impl Pages {
         }
     }
 
-    /// The pages, if they are allocated ones.
+    /// The pages, if this driver allocated them.
     pub(super) fn allocated(&self) -> Option<&[*mut bindings::page]> {
         match &self.origin {
             Origin::Allocated(_) => Some(&self.pages),
@@ -440,9 +438,9 @@ impl Pages {
         }
     }
 
-    /// Syncs `size` bytes from `offset`, as far as they lie in the pages. Does nothing for the CPU
-    /// if the device may not write the pages, and nothing for a dma-buf, which its exporter and its
-    /// users sync (`DMA_BUF_IOCTL_SYNC`).
+    /// Syncs `size` bytes from `offset`, as far as they are inside the pages. For the CPU it does
+    /// nothing if the device may not write the pages. For a dma-buf it does nothing, because the
+    /// exporter and the users sync it (`DMA_BUF_IOCTL_SYNC`).
     pub(crate) fn sync(&self, offset: usize, size: usize, direction: Sync) {
         let write = self.is_writeable();
         if !write && direction == Sync::ForCpu || self.imported().is_some() {
@@ -489,17 +487,17 @@ impl Pages {
         }
     }
 
-    /// Copies from `offset` to `to` what the CPU sees. There is no DMA sync: writes of the device
-    /// that the client has not synced may be missing. `EINVAL`: outside the pages, or imported.
-    /// `ENOMEM`. May sleep.
+    /// Copies the bytes at `offset`, as the CPU sees them, to `to`. There is no DMA sync: writes of
+    /// the device that the client has not synced may be missing. `EINVAL`: outside the pages, or
+    /// imported. `ENOMEM`. May sleep.
     pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> Result {
         let end = offset.checked_add(to.len()).ok_or(EINVAL)?;
         if to.is_empty() || end > self.pages.len() * PAGE_SIZE || self.imported().is_some() {
             return Err(EINVAL);
         }
         let cached = !matches!(self.origin, Origin::Allocated(_));
-        // SAFETY: By the type invariant the pages are ours or pinned, and are only read: pointers
-        // to them are consecutive. There is room in `to`, checked above.
+        // SAFETY: By the type invariant the pages are ours or pinned. The call only reads them. The
+        // range is inside `pages`, as checked above, and fills `to`.
         to_result(unsafe {
             shim::gal_copy_pages(
                 self.pages.as_ptr().cast_mut(),
@@ -512,7 +510,7 @@ impl Pages {
     }
 
     /// Writes one word at byte `offset`, a multiple of 4, without a DMA sync. Does nothing outside
-    /// the pages, and to pages that are not allocated ones.
+    /// the pages, and to pages that this driver has not allocated.
     pub(crate) fn poke(&self, offset: usize, word: u32) {
         if !matches!(self.origin, Origin::Allocated(_)) {
             return;
@@ -550,9 +548,8 @@ impl Pages {
                 break;
             }
             let user = area.start() + at * PAGE_SIZE;
-            // SAFETY: By the area's invariant it is being set up; from `user` on the area has room
-            // for `count` pages, and the block, whose pages by the caller live as long, has that
-            // many.
+            // SAFETY: By its invariant the area is being set up. It has room for `count` pages from
+            // `user` on, and the block has that many. By the caller these outlive the mapping.
             to_result(unsafe { shim::gal_mmap_block(vma, user, self.pages[at], count) })?;
             at += count;
         }
@@ -581,7 +578,7 @@ impl WorkItem for Later {
 }
 
 impl Pages {
-    /// Moves the pages to a work item that drops them, if there is memory for it.
+    /// Moves the pages to a work item that drops them, if there is memory for the work item.
     fn drop_later(&mut self) {
         let Ok(in_use) = InUse::new() else {
             return;
@@ -611,7 +608,7 @@ impl Drop for Pages {
     fn drop(&mut self) {
         let is_pinned = matches!(self.origin, Origin::Pinned { .. });
         if is_pinned && self.pages.len() > MANY && super::is_killed() {
-            // The exit of the process does not wait for this.
+            // So the exit of the process does not wait for the release.
             self.drop_later();
         }
         let _ = self.give_back(isize::MAX as usize);
@@ -634,10 +631,10 @@ impl Drop for Pages {
                 ..
             } => {
                 for &page in self.pages.iter().take(self.dma.len()) {
-                    // SAFETY: By the type invariant it is mapped, and this was its user.
+                    // SAFETY: By the type invariant it is mapped, and this use of it ends.
                     unsafe { registry.unmap(page) };
                 }
-                // Before the pages are released, as another folio may then start there.
+                // Before the pages are released, because another folio may start there afterwards.
                 for part in self.pages.chunks(MANY) {
                     super::yield_if_due();
                     // SAFETY: By the type invariant they are pinned.
