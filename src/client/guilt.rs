@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Accounts of hangs, and the waits that follow. The accounts outlive files and processes.
+//! Accounts of hangs, and the waits that follow from them. They outlive files and processes.
 //!
-//! A hang blocks all other processes until the driver detects it. Accounts are of three kinds:
+//! A hang blocks all other processes until the driver detects it. The kinds of accounts are:
 //!
-//! * The *process* that hung the core. It keeps its account when it reopens the device or runs
-//!   another program. After [`MAX_HANGS`] hangs the driver refuses its commands.
+//! * *Processes* that have hung a core. A process keeps its account when it reopens the device or
+//!   runs another program. After [`MAX_HANGS`] hangs the driver refuses its commands.
 //! * *Strangers*: processes that opened the device after the first hang that is not forgiven, and
-//!   for which the GPU has not yet run commands. New processes cost nothing, and some programs can
-//!   create them with a new user. After a hang a stranger waits as long as the hang kept the core,
-//!   so known processes get at least half of the core's time. Strangers then run in this order:
-//!   those whose user's strangers have caused the fewest hangs; of these, the first to open the
-//!   device; last, those that have hung the core. So a stranger waits for one hang of each other
-//!   user, not of each process that a user has opened in advance. If a former stranger hangs the
-//!   core, all processes that came after the first hang are strangers again: else each could become
-//!   known by one small job.
-//! * The *user* of a process that was no stranger. After more than [`MAX_HANGS`] such hangs all
-//!   processes of the user wait as strangers do: they may have been opened in advance.
+//!   whose commands the GPU has never finished. New processes cost nothing, and some programs can
+//!   create them with a new user. After a hang, strangers wait as long as the hang blocked the
+//!   core. So known processes get at least half of the core's time. Then strangers run in this
+//!   order: first by the number of hangs that strangers of their user have caused, then by the time
+//!   at which they opened the device, and last, those that have hung the core. So a stranger waits
+//!   for one hang of each other user, not for one of each process that a user has opened in
+//!   advance. If a former stranger hangs the core, all that came after the first hang are strangers
+//!   again. Otherwise each could become known by one small job.
+//! * *Users*, for hangs by processes that were no strangers. After more than [`MAX_HANGS`] of
+//!   these, all processes of the user wait: they may have been opened in advance.
 //!
-//! A wait for others lasts at most as long as the hang, and at most [`MOST_COST`]. A process that
-//! submits with `CAP_SYS_ADMIN` has only its own account: it can stop the machine by other means,
-//! and on a board where all programs run as root none waits for another. Every account is forgiven
-//! one hang for each [`GOOD_TIME`] without a hang.
+//! A wait for one hang of others lasts as long as the hang, but at most [`MOST_COST`], plus up to
+//! two [`HEAD_START`]. A process that submits with `CAP_SYS_ADMIN` only waits for its own hangs: it
+//! can stop the machine anyway. So if all programs on a board run as root, none waits for another.
+//! Each account is forgiven one hang for each [`GOOD_TIME`] without one.
 //!
-//! The tables are bounded. A full table drops the account whose last hang is the oldest.
+//! The tables are bounded. In a full table, a new account replaces the one that was quiet longest.
 //!
 //! Pure logic, except for the lock (`galcore guilt`, a leaf).
 
@@ -34,29 +34,29 @@ use kernel::time::{
     Jiffies, //
 };
 
-/// The wait after the second hang, in milliseconds; each further hang doubles it.
+/// The wait after the second hang, in milliseconds. Each further hang doubles it.
 const FIRST_WAIT: u32 = 100;
 
 /// Hangs after which a process's commands are refused.
 pub(super) const MAX_HANGS: u32 = 8;
 
-/// The most hangs that an account counts; the wait after them is 51 s.
+/// The most hangs that an account counts. So a refusal ends at most 4 minutes after a hang.
 const MAX_OWED: u32 = 11;
 
-/// The most that a process waits for one hang of others, in milliseconds.
+/// The longest wait for one hang of others, without head starts, in milliseconds.
 const MOST_COST: u32 = 10_000;
 
-/// The head start of another stranger, in milliseconds: two steps of a stranger's sleep.
+/// The head start of an earlier stranger, in milliseconds: two sleeps of a waiting process.
 const HEAD_START: u32 = 40;
 
-/// The time without a hang after which one is forgiven, in milliseconds.
+/// The time without a hang after which one hang is forgiven, in milliseconds.
 const GOOD_TIME: u32 = 60_000;
 
-/// Accounts of processes, and of users.
+/// The most accounts of processes, and of users.
 const PROCESSES: usize = 64;
 const USERS: usize = 32;
 
-/// Identifies a process until the next boot: its id, and when it was started.
+/// Identifies a process until the next boot, by its ID and its start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProcessId(pub(super) i32, pub(super) u64);
 
@@ -64,27 +64,27 @@ pub(super) struct ProcessId(pub(super) i32, pub(super) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Person {
     pub(super) process: ProcessId,
-    /// Its user's id; `None`: an administrator's process.
+    /// The ID of its user. `None`: an administrator's process.
     pub(super) user: Option<u32>,
     /// When it opened the device, in jiffies.
     pub(super) since: u64,
-    /// The GPU has run commands of the process since it last hung a core. Also see
+    /// The GPU has finished commands of the process since the process last hung a core. Also see
     /// [`Charged::makes_strangers`].
     pub(super) is_known: bool,
-    /// It has hung a core since it opened the device, forgiven or not.
+    /// It has hung a core since it opened the device, even if the hang was forgiven.
     pub(super) has_hung: bool,
 }
 
 /// Hangs that are not forgiven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Account {
-    /// Their number at the time of the last one.
+    /// The number of hangs at the time of the last one.
     owed: u32,
-    /// Time of the first one, in jiffies.
+    /// Time of the first hang, in jiffies.
     first: u64,
-    /// Time of the last one, in jiffies.
+    /// Time of the last hang, in jiffies.
     last: u64,
-    /// How long the last one kept the core, in jiffies.
+    /// How long the last hang blocked the core, in jiffies.
     cost: u32,
 }
 
@@ -98,12 +98,12 @@ impl Account {
 
     /// Number of hangs that are not forgiven at `now`.
     fn owed(&self, now: u64) -> u32 {
-        // 32 bits of jiffies are enough to forgive all hangs.
+        // All hangs are forgiven long before 32 bits of jiffies overflow.
         let quiet = u32::try_from(now.saturating_sub(self.last)).unwrap_or(u32::MAX);
         self.owed.saturating_sub(quiet / ticks(GOOD_TIME))
     }
 
-    /// Adds a hang that kept the core for `cost` jiffies.
+    /// Adds a hang that blocked the core for `cost` jiffies.
     fn charge(&mut self, cost: u32, now: u64) {
         let owed = self.owed(now);
         if owed == 0 {
@@ -114,13 +114,13 @@ impl Account {
         self.cost = cost.min(ticks(MOST_COST));
     }
 
-    /// Jiffies left at `now` of a wait of `wait` jiffies after the last hang.
+    /// The jiffies left at `now` of a wait that began at the last hang and lasts `wait` jiffies.
     fn left(&self, wait: u32, now: u64) -> u64 {
         u64::from(wait).saturating_sub(now.saturating_sub(self.last))
     }
 
-    /// Jiffies that processes which have not caused the last hang still wait at `now`, if others
-    /// have a head start of `head_start` jiffies.
+    /// The jiffies left at `now` for processes that wait for the hangs of others, and give these
+    /// others a head start of `head_start` jiffies.
     fn left_for_others(&self, head_start: u32, now: u64) -> u64 {
         match self.owed(now) {
             0 => 0,
@@ -135,7 +135,7 @@ impl Account {
     }
 }
 
-/// Accounts by their owner.
+/// A table of accounts by owner.
 struct Table<K, const N: usize>([Option<(K, Account)>; N]);
 
 impl<K: Copy + PartialEq, const N: usize> Table<K, N> {
@@ -143,14 +143,14 @@ impl<K: Copy + PartialEq, const N: usize> Table<K, N> {
         Self([const { None }; N])
     }
 
-    /// The account of `who`, unless all is forgiven.
+    /// The account of `who`. `None`: there is none, or all its hangs are forgiven.
     fn get(&self, who: K, now: u64) -> Option<Account> {
         let mut all = self.0.iter().flatten();
         let (_, account) = all.find(|(other, _)| *other == who)?;
         (account.owed(now) > 0).then_some(*account)
     }
 
-    /// Adds a hang of `who` that kept the core for `cost` jiffies. Returns the account.
+    /// Adds a hang of `who` that blocked the core for `cost` jiffies. Returns the account.
     fn charge(&mut self, who: K, cost: u32, now: u64) -> Account {
         let known = self
             .0
@@ -180,7 +180,7 @@ impl<K: Copy + PartialEq, const N: usize> Table<K, N> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Nothing,
-    /// It waits for its own hangs, or, if `true`, for those of others.
+    /// It waits: for the hangs of others if `true`, otherwise for its own.
     Wait(bool),
     Refusal,
 }
@@ -197,16 +197,16 @@ impl Due {
 struct Accounts {
     processes: Table<ProcessId, PROCESSES>,
     users: Table<u32, USERS>,
-    /// The hangs of all users, for which strangers wait.
+    /// All hangs that strangers wait for: those of all users.
     strangers: Account,
-    /// The hangs of strangers, by user.
+    /// For each user, the hangs that its strangers have caused.
     strangers_of: Table<u32, USERS>,
-    /// The lowest rank of the strangers that have waited since the last hang and have caused none.
+    /// The lowest rank of the strangers that have waited since the last hang and hung no core.
     eldest: Option<Rank>,
 }
 
-/// The order of strangers, lowest first: the number of hangs of its user's strangers, and when it
-/// opened the device.
+/// A stranger's rank; the lowest runs first. The number of hangs that strangers of its user have
+/// caused, then the time at which it opened the device.
 type Rank = (u32, u64);
 
 impl Accounts {
@@ -253,8 +253,8 @@ impl Accounts {
                 let of_user = self.strangers_of.get(user, now);
                 let rank = (of_user.map_or(0, |hangs| hangs.owed(now)), who.since);
                 let eldest = self.eldest.unwrap_or(rank);
-                // Its account alone does not say: it may be forgiven while the process waits for
-                // others, or dropped.
+                // Its account alone is not enough: its hangs may be forgiven while it waits for
+                // others, or the account may be dropped.
                 let is_guilty = owed > 0 || who.has_hung;
                 let head_start = match (is_guilty, rank > eldest) {
                     (true, _) => 2 * ticks(HEAD_START),
@@ -277,7 +277,7 @@ impl Accounts {
 pub(super) struct Charged {
     /// Number of the process's hangs that are not forgiven.
     pub(super) owed: u32,
-    /// All processes that have opened the device since the first hang are strangers again.
+    /// All processes that opened the device after the first hang become strangers again.
     pub(super) makes_strangers: bool,
 }
 
@@ -295,12 +295,12 @@ impl Guilt {
         })
     }
 
-    /// Charges `who` with a hang that kept a core for `cost` jiffies.
+    /// Charges `who` with a hang that blocked a core for `cost` jiffies.
     pub(super) fn charge(&self, who: &Person, cost: u32) -> Charged {
         self.accounts.lock().charge(who, cost, sys::jiffies64())
     }
 
-    /// Whether `who` has opened the device since the first hang that is not forgiven.
+    /// Whether `who` opened the device after the first hang that is not forgiven.
     pub(super) fn is_new(&self, who: &Person) -> bool {
         let now = sys::jiffies64();
         self.accounts.lock().strangers.is_new(who, now)
@@ -311,7 +311,7 @@ impl Guilt {
         self.accounts.lock().due(who, sys::jiffies64())
     }
 
-    /// Calls `look` with each user that has an account, and the number of hangs in it.
+    /// Calls `look` with each user that has an account, and the number of its hangs.
     pub(crate) fn for_each_user(&self, mut look: impl FnMut(u32, u32)) {
         for index in 0..USERS {
             let now = sys::jiffies64();
@@ -323,7 +323,7 @@ impl Guilt {
     }
 }
 
-/// Converts milliseconds to jiffies, at least one unless 0.
+/// Converts milliseconds to jiffies: at least one, or 0 for 0.
 fn ticks(milliseconds: u32) -> u32 {
     let ticks: Jiffies = msecs_to_jiffies(milliseconds);
     // CAST: a minute's; jiffies have the machine's width.
@@ -333,7 +333,7 @@ fn ticks(milliseconds: u32) -> u32 {
     }
 }
 
-/// The wait of commands after `owed` hangs, in milliseconds.
+/// How long a process waits before its commands after `owed` hangs, in milliseconds.
 fn wait_for(owed: u32) -> u32 {
     match owed {
         0 | 1 => 0,
@@ -345,7 +345,7 @@ fn wait_for(owed: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// Process `process` of user 1000, which opened the device at `since`.
+    /// Process `process` of user 1000. It opened the device at `since`.
     fn of_user(process: i32, since: u64) -> Person {
         Person {
             process: ProcessId(process, 7),
@@ -363,7 +363,7 @@ mod tests {
         }
     }
 
-    /// The wait of `who` at `now`, and whether it waits for others.
+    /// How long `who` waits from `now`, and whether it waits for others.
     fn wait(accounts: &mut Accounts, who: &Person, now: u64) -> Option<(u64, bool)> {
         let mut all = 0;
         let mut is_for_others = false;
@@ -391,7 +391,7 @@ mod tests {
         assert_eq!(accounts.due(&who, START), Due::Nothing);
         for wanted in 1..MAX_HANGS {
             assert_eq!(accounts.charge(&who, 0, START).owed, wanted);
-            // The hang has no cost, but others that wait have a head start.
+            // The hang has no cost, but other waiting processes have a head start.
             let (own, last) = (ticks(wait_for(wanted)), 2 * ticks(HEAD_START));
             let due = Some((u64::from(own.max(last)), last > own));
             assert_eq!(wait(&mut accounts, &who, START), due);
@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(accounts.due(&who, after), Due::Nothing);
         assert_eq!(accounts.charge(&who, 0, after).owed, MAX_HANGS);
         assert_eq!(accounts.due(&who, after), Due::Refusal);
-        // The same process, which opened the device later.
+        // The same process, after it has opened the device again.
         let again = of_user(1, after + 3);
         assert_eq!(accounts.due(&again, after + 3), Due::Refusal);
         // Another process that reuses its id.
@@ -455,19 +455,19 @@ mod tests {
             let new = of_user(90, now);
             assert_eq!(wait(&mut accounts, &new, now), due);
             assert_eq!(wait(&mut accounts, &of_other(new), now), due);
-            // Not an older process, nor a known one, nor an administrator's.
+            // Older processes, known processes and an administrator's do not wait.
             let admins = Person { user: None, ..new };
             for person in [old, of_other(old), known(new), admins] {
                 assert_eq!(accounts.due(&person, now), Due::Nothing);
             }
         }
-        // A process that has hung the core is not known, whatever else it has done.
+        // A process that has hung the core is a stranger, even if its later commands were finished.
         let last = u64::from(COST + 2 * ticks(HEAD_START));
         let guilty = known(of_user(2, now));
         assert_eq!(wait(&mut accounts, &guilty, now), Some((last, true)));
         let new = of_other(of_user(90, now));
         assert_eq!(accounts.due(&new, now + 7), Due::Nothing);
-        // A known process makes strangers only if it came after the first hang.
+        // A known process makes strangers only if it opened the device after the first hang.
         assert!(
             accounts
                 .charge(&known(of_user(7, now)), COST, now)
@@ -494,7 +494,7 @@ mod tests {
         assert_eq!(wait(&mut accounts, &younger, now), after(0));
         assert_eq!(wait(&mut accounts, &elder, now), after(0));
         assert_eq!(wait(&mut accounts, &younger, now), after(ticks(HEAD_START)));
-        // Its hang is forgiven.
+        // This process has hung the core, but its hang is forgiven.
         let guilty = Person {
             has_hung: true,
             ..of_user(92, START)

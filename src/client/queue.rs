@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Event queues: turns a client's list of records into actions.
+//! Event queues. The driver turns a client's list of records into actions.
 //!
 //! The driver reads, bounds and resolves the whole list before any record takes effect. A list that
 //! cannot be read, has no end, or holds an invalid record has no effect. A record about an object
-//! that has ended is left out, as when the C driver's event fires. A handle that a record frees is
-//! claimed at once, so that no other record can free it, and put back if the job fails. Source:
-//! sources.md, event queues.
+//! that has ended is ignored. (The C driver ignores it when the event fires.) If a record frees a
+//! handle, the handle is claimed immediately, so that no other record can free it. If the
+//! submission fails, the handle is put back. Source: sources.md, event queues.
 
 use super::{
     action::{
@@ -61,20 +61,20 @@ pub(super) struct Queue<'a> {
     events: Events,
     /// `None` for most queues, which claim nothing.
     claims: Option<KVec<Claim>>,
-    /// Set if records write words: the number of ranges removed from the process's addresses when
-    /// the words were looked up.
+    /// Set if records write words. How many ranges had been removed from the process's addresses
+    /// when the words were looked up.
     writes: Option<u64>,
 }
 
 impl Process {
-    /// Whether a SIGNAL record with process `number` is about this process's signals: it names the
-    /// leader, or no other client. The C drivers ignore the process, and a library may still use
-    /// its number from before a fork. Only the low 32 bits count.
+    /// Whether a SIGNAL record with process `number` means this process's signals: `number` is this
+    /// process or the caller, or no client. The C drivers ignore the number, and a library may
+    /// still use the one from before a fork. Only the low 32 bits count.
     #[inline(always)]
     fn is_named(&self, number: u64) -> bool {
         // CAST: the low half, a process id.
         let number = number as i32;
-        // A process that shares the memory map may name itself.
+        // A process that shares the memory map may use its own number.
         number == self.id()
             || number == 0
             || !self.clients.has(number)
@@ -83,7 +83,7 @@ impl Process {
 }
 
 impl<'a> Queue<'a> {
-    /// An empty queue, which reuses the memory of `spare`.
+    /// An empty queue. It reuses the memory of `spare`.
     pub(super) fn empty(process: &'a Arc<Process>, spare: Events) -> Self {
         Self {
             process,
@@ -94,11 +94,11 @@ impl<'a> Queue<'a> {
     }
 
     /// Reads and resolves the list at user address `first` (0: empty), and appends it to the queue.
-    /// Works in place, because moving a queue takes as long as reading a record.
+    /// Works in place, because to move a queue takes as long as to read a record.
     ///
     /// `OutOfResources`: a record cannot be read. `InvalidData`: the list is too long, or cyclic.
-    /// `InvalidArgument`: a realtime signal to another process. `InvalidAddress`: a word to write
-    /// that is not in the caller's memory.
+    /// `InvalidArgument`: a realtime signal to another process, or a counter outside of the
+    /// caller's memory. `InvalidAddress`: a word to write outside of the caller's memory.
     #[inline(never)]
     pub(super) fn read(&mut self, first: u64, format: Format) -> Result {
         let mut next = first;
@@ -135,9 +135,9 @@ impl<'a> Queue<'a> {
         Ok(())
     }
 
-    /// Resolves one more record. Errors as [`Queue::read`].
+    /// Resolves and appends one record. Errors as for [`Queue::read`].
     pub(super) fn add(&mut self, record: Record) -> Result {
-        // Reserve memory in both lists first: after a claim nothing may fail.
+        // Reserve memory in both lists first, because nothing may fail after a claim.
         self.events.reserve(1)?;
         if matches!(
             record,
@@ -148,14 +148,14 @@ impl<'a> Queue<'a> {
         }
         let process = self.process;
         let action = match record {
-            // Records about ended or unlocked objects do nothing, as in the C driver, which ignores
-            // them when the event fires.
+            // Records about ended or unlocked objects have no effect. The C driver ignores them
+            // when the event fires.
             Record::Signal {
                 id,
                 process: target,
             } if process.device.parameters().linux_signal => {
-                // Only to the sender itself, which kill(2) always permits. A process that shares
-                // the memory map may have another user.
+                // A process may only signal itself, which kill(2) always permits. A process that
+                // shares the memory map may have another user.
                 let is_own = sys::is_thread_of(&process.leader);
                 if i32::try_from(target).ok() != Some(process.id()) || !is_own {
                     // CAST: the low half, a process id.
@@ -169,7 +169,7 @@ impl<'a> Queue<'a> {
                 }
                 Action::LinuxSignal(process.clone(), id)
             }
-            // A number that names another process names that process's signals.
+            // The number of another client means that client's signals, unless signals are shared.
             Record::Signal {
                 id,
                 process: target,
@@ -216,7 +216,7 @@ impl<'a> Queue<'a> {
             }
             Record::FreeNode { node } => {
                 let owner = process.owner_of(node);
-                // Allocate first: after a claim nothing may fail.
+                // Allocate first, because nothing may fail after a claim.
                 let change = Change::free(&owner, node)?;
                 let Ok(claimed) = owner.claim_node(node, false) else {
                     debug_client!(
@@ -232,7 +232,7 @@ impl<'a> Queue<'a> {
                 }
                 Action::Change(change)
             }
-            // The memory is released when the job is submitted, and so lasts until the job ends.
+            // The memory is released when the job is submitted, so it lasts until the job ends.
             Record::FreeBuffer(named) => {
                 let detached = match process.tables().buffers.detach(named.handle) {
                     Ok(detached) => detached,
@@ -242,7 +242,7 @@ impl<'a> Queue<'a> {
                 return self.claim(Claim::Buffer(detached));
             }
             Record::UnmapUser(named) => {
-                // Allocate first: after a claim nothing may fail.
+                // Allocate first, because nothing may fail after a claim.
                 let memory = match process.tables().user_memory.get(named.info) {
                     Some(mapped) => mapped.memory().map(|memory| (**memory).clone()),
                     None => return Ok(()),
@@ -271,8 +271,8 @@ impl<'a> Queue<'a> {
             }
             Record::WriteData { address, data } => {
                 let tables = process.tables();
-                // Take both kinds of addresses: LOCK answers a GPU address, and the vendor's
-                // drivers take a physical one, which page-backed memory does not have.
+                // Accept both kinds of addresses. LOCK returns a GPU address. The vendor's drivers
+                // take a physical one, which page-backed memory does not have.
                 let base = process.device.base_address();
                 let word = tables.word_at(address);
                 let word = word.or_else(|| tables.word_at_physical(address, base)).ok_or_else(|| {
@@ -305,7 +305,7 @@ impl<'a> Queue<'a> {
         self.events.push(action)
     }
 
-    /// The word at a physical address. `InvalidArgument`: it is not in the caller's memory.
+    /// The word at physical address `address`. `InvalidArgument`: it is not in the caller's memory.
     fn counter(&mut self, address: u32) -> Result<Word> {
         let process = self.process;
         let tables = process.tables();
@@ -339,9 +339,9 @@ impl<'a> Queue<'a> {
         self.events.is_empty() && self.claims.is_none()
     }
 
-    /// Looks up the words to write again, if ranges were removed since. Memory that is freed later
-    /// lasts until the job has ended. If a word is no longer in the caller's memory:
-    /// `InvalidAddress`, or, for a counter, `InvalidArgument`.
+    /// Checks the words to write again, if ranges were removed since the lookup. Memory that is
+    /// freed later lasts until the job has ended. `InvalidAddress`: a word is no longer in the
+    /// caller's memory. `InvalidArgument`: a counter is not.
     #[inline(always)]
     pub(super) fn check(&mut self, tables: &Tables) -> Result {
         match self.writes {
@@ -370,13 +370,13 @@ impl<'a> Queue<'a> {
         Ok(())
     }
 
-    /// The actions, which the job takes.
+    /// The actions. The job takes them.
     pub(super) fn events(&mut self) -> &mut Events {
         &mut self.events
     }
 
-    /// Removes the memory that the queue releases from the process's addresses. Called under the
-    /// tables' lock when the job has got its place, so that later jobs cannot use the memory.
+    /// Removes the memory that the queue releases from the process's addresses, so that later jobs
+    /// cannot use it. Called under the tables' lock when the job has a place.
     #[inline(always)]
     pub(super) fn withdraw(&self, tables: &mut Tables) {
         if let Some(claims) = &self.claims {
@@ -396,23 +396,23 @@ impl<'a> Queue<'a> {
                         tables.addresses.remove(memory.address());
                     }
                 }
-                // The last unlock removes it.
+                // The last unlock removes the node's addresses.
                 Claim::Node(..) => {}
             }
         }
     }
 
-    /// Completes the claims after the job is submitted.
+    /// Completes the claims after the submission of the job.
     #[inline(always)]
     pub(super) fn submitted(mut self) {
         self.finish();
         if self.events.are_nothing() {
-            // The job has the actions. `drop` would call the allocator.
+            // The job has taken the actions. `drop` would call the allocator.
             core::mem::forget(self);
         }
     }
 
-    /// As [`Queue::submitted`], for a queue that its owner drops.
+    /// As [`Queue::submitted`], but the owner drops the queue.
     #[inline(always)]
     pub(super) fn finish(&mut self) {
         if let Some(claims) = self.claims.take() {
@@ -424,7 +424,7 @@ impl<'a> Queue<'a> {
     fn finish_claims(&self, claims: KVec<Claim>) {
         for claim in claims {
             match claim {
-                // As in the C driver: the view ends now, the memory when the event fires.
+                // As in the C driver, the view ends now, and the memory when the event fires.
                 Claim::Buffer(detached) => {
                     self.process.end_view_here(detached.get().shown());
                     let mut tables = self.process.tables();
@@ -464,7 +464,7 @@ impl Drop for Queue<'_> {
 }
 
 impl Queue<'_> {
-    /// Reverts the claims.
+    /// Undoes the claims.
     #[cold]
     #[inline(never)]
     fn put_back(&self, claims: KVec<Claim>) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The resets that a process was in, and the wait of its commands for hangs that it or others have
-//! caused ([`super::guilt`]).
+//! The resets that affected a process, and the waits before its commands after hangs that it or
+//! others have caused ([`super::guilt`]).
 //!
 //! While no core has hung, a submission only compares two words. A charge is written before any
 //! process can reserve a place in the ring again, and checked before each attempt to reserve one.
-//! So threads that were on the way to a place at the time of the reset wait as all others do.
+//! So threads that were about to reserve a place during the reset also wait.
 
 use super::{
     guilt::{
@@ -42,21 +42,21 @@ use kernel::{
     time::msecs_to_jiffies, //
 };
 
-/// The length of one sleep, in milliseconds.
+/// The length of one sleep during a wait, in milliseconds.
 const STEP: u32 = 20;
 
-/// The longest wait of commands, in milliseconds, even if others hang the core again.
+/// The longest wait before commands, in milliseconds, even if others hang the core again.
 const MAX_WAIT: u32 = 60_000;
 
 static WAITS: RateLimit = RateLimit::new();
 
 const NO_USER: u32 = u32::MAX;
 
-/// The resets that a process was in.
+/// The resets that affected a process.
 pub(crate) struct Resets {
-    /// Number of resets that it has caused.
+    /// Number of resets that the process has caused.
     guilty: Atomic<u32>,
-    /// Number of other resets of cores where it had jobs.
+    /// Number of other resets of cores on which it had jobs.
     innocent: Atomic<u32>,
     /// Number of its jobs that were dropped.
     dropped: Atomic<u32>,
@@ -64,23 +64,23 @@ pub(crate) struct Resets {
     charges: Atomic<u32>,
     /// The value of `charges` up to which it has waited.
     paid: Atomic<u32>,
-    /// The latest end of the wait before its commands, in jiffies; 0: no wait. Kept here, because a
+    /// The latest end of the wait before its commands, in jiffies. 0: no wait. Kept here, because a
     /// Unix signal restarts the call.
     wait_ends: Atomic<u64>,
-    /// The value of `wait_ends` that was logged.
+    /// The value of `wait_ends` when a wait was last logged.
     logged: Atomic<u64>,
-    /// The process, without its user. Noted at open, because an ended process has no id.
+    /// The process, without its user. Noted at open, because a process has no ID after its end.
     opener: Person,
-    /// Says whether the process is known.
+    /// Tells whether the process is known.
     usage: Arc<Usage>,
-    /// The real user of the last submission.
+    /// The real user ID of the last submission.
     real_user: Atomic<u32>,
     /// The user whose account is charged, or [`NO_USER`].
     user: Atomic<u32>,
     name: CommandName,
 }
 
-/// Counts of the resets that a process was in.
+/// Counts of the resets that affected a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Resets that it has caused.
@@ -92,7 +92,7 @@ pub(crate) struct Counts {
 }
 
 impl Resets {
-    /// For the calling process, whose leader is `leader`. It pays what `guilt` has charged before.
+    /// For the calling process, with leader `leader`. It still waits for earlier hangs in `guilt`.
     pub(super) fn new(leader: &Task, guilt: &Guilt, usage: Arc<Usage>) -> Self {
         let who = Person {
             process: ProcessId(sys::process_id(leader), sys::start_time(leader)),
@@ -136,8 +136,8 @@ impl Resets {
         }
     }
 
-    /// Notes that the calling thread submits. Charges go to its user, not to the user that opened
-    /// the file, which may have had more rights.
+    /// Notes that the calling thread submits. Its user is charged for hangs, not the user that
+    /// opened the file, which may have had more rights.
     #[inline]
     pub(super) fn note_caller(&self) {
         let user = sys::user_id();
@@ -152,7 +152,7 @@ impl Resets {
         self.real_user.store(user, Relaxed);
         let is_admin = sys::is_admin();
         let account = if is_admin { NO_USER } else { user };
-        // An administrator's process is no stranger. Any other user starts as one.
+        // An administrator's process is no stranger. With any other user it starts as one.
         self.usage.shares().note_known(is_admin);
         self.usage.shares().note_trial(!is_admin);
         self.user.store(account, Relaxed);
@@ -178,7 +178,7 @@ impl Resets {
         }
     }
 
-    /// Notes the process's toll of a reset of core `core` for a hang that kept the core for `cost`
+    /// Notes the process's toll of a reset of core `core`. The hang blocked the core for `cost`
     /// jiffies. Returns the charge, if the process is guilty.
     pub(super) fn note(
         &self,
@@ -204,7 +204,7 @@ impl Resets {
             2.. => "its next commands have to wait",
             _ => "what it has queued there is dropped",
         };
-        // No rate limit: after MAX_HANGS the process is refused.
+        // No rate limit is needed: after MAX_HANGS hangs the process is refused.
         if !modes::is_on(Mode::Errors) {
             return Some(charged);
         }
@@ -225,8 +225,8 @@ impl Resets {
         self.look_again();
     }
 
-    /// Called before commands. Ends the process's trial if all hangs before it opened the device
-    /// are forgiven.
+    /// Called before commands. Ends the process's trial if all hangs from before it opened the
+    /// device are forgiven.
     #[inline]
     pub(super) fn try_out(&self, guilt: &Guilt) {
         let shares = self.usage.shares();
@@ -236,7 +236,7 @@ impl Resets {
     }
 
     fn look_again(&self) {
-        // Ordered after the charge.
+        // Full ordering: others see the charge first.
         self.charges.fetch_add(1, Full);
     }
 
@@ -247,8 +247,8 @@ impl Resets {
         self.charges.load(Acquire) == self.paid.load(Relaxed)
     }
 
-    /// Waits before commands, if the process has to. `GpuNotResponding`: its commands are refused.
-    /// `Interrupted`: by a Unix signal.
+    /// Waits before commands, if the process must. `GpuNotResponding`: its commands are refused.
+    /// `Interrupted`: a Unix signal came.
     #[inline]
     pub(super) fn pay(&self, guilt: &Guilt) -> Result {
         match self.is_paid() {
@@ -257,10 +257,10 @@ impl Resets {
         }
     }
 
-    /// The latest end of the wait of a call at `now`.
+    /// The latest end of the wait of a call that waits at `now`.
     fn wait_end(&self, now: u64) -> u64 {
         let known = self.wait_ends.load(Relaxed);
-        // An old end is of a call that was not restarted.
+        // A much older end belongs to a call that was not restarted.
         if known != 0 && now < known.saturating_add(sys::HZ.into()) {
             return known;
         }
@@ -289,7 +289,7 @@ impl Resets {
                     }
                 }
                 Due::Nothing | Due::Wait(_) => {
-                    // This may overwrite a newer value of another thread. That only repeats the
+                    // This may overwrite a newer value from another thread, which only repeats the
                     // check.
                     self.paid.store(charges, Relaxed);
                     self.wait_ends.store(0, Relaxed);
@@ -363,7 +363,7 @@ mod tests {
         // The call was not restarted.
         let later = end + 2 * u64::from(sys::HZ);
         assert!(resets.wait_end(later) > later);
-        // The call ends, and so does the wait.
+        // When the call ends, the wait also ends.
         resets.look_again();
         assert_eq!(resets.pay(&guilt), Ok(()));
         assert_eq!(resets.wait_end(100), end);
@@ -374,7 +374,7 @@ mod tests {
         let guilt = KBox::pin_init(Guilt::new(), GFP_KERNEL).unwrap();
         let first = resets(1, 1000);
         first.note(0, &toll(true), &guilt, 0).unwrap();
-        // These open the device after the first hang.
+        // These processes open the device after the first hang.
         let later = [2, 3].map(|process| resets(process, 1000));
         for one in &later {
             one.usage.shares().note_known(true);

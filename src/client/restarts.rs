@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Calls that Unix signals interrupt, and the progress that the restarted calls resume from.
+//! Calls that Unix signals interrupt, and the state from which the restarted calls resume.
 //!
-//! The kernel restarts the ioctl of an interrupted wait: always ([`Error::Interrupted`]), or, for
-//! waits that the client asks for, when the handlers allow it (`SA_RESTART`). The arguments are
-//! unchanged. With an interval timer, as an X server has, each tick would start the timeout anew.
-//! `ERESTART_RESTARTBLOCK` does not help: with a handler it becomes `EINTR`, which the vendor's
-//! libraries take for a failure.
+//! After a signal has interrupted a wait, the kernel restarts the ioctl: always
+//! ([`Error::Interrupted`]), or, if the client has requested the wait, when the signal handlers
+//! allow it (`SA_RESTART`). The arguments are unchanged. So each tick of an interval timer, which X
+//! servers have, would restart the timeout. `ERESTART_RESTARTBLOCK` does not help: if there is a
+//! handler it becomes `EINTR`, which the vendor's libraries take for a failure.
 //!
-//! So the driver keeps the progress of the call under a number: when the wait began, the job that
+//! So the driver keeps the state of the call under a number: when the wait began, the job that
 //! STALL waits for, the number of submitted parts of a COMMIT. It writes the number to the
 //! interface's `status`, an output, and the restarted call passes it back. A call without the
-//! number is another one, from a handler, or after a handler left by `longjmp`. A client that
-//! reuses an interface after `EINTR`, with its old `status`, resumes the call.
+//! number is a different call: a handler makes it, or has left the first call by `longjmp`. A call
+//! after `EINTR` with the same interface, and so the old `status`, resumes the first call.
 //!
 //! Lock: `galcore restarts`, a leaf.
 
@@ -26,19 +26,19 @@ use crate::sys::{
     trace::WaitFor, //
 };
 
-/// The most interrupted calls that are kept of a process, and of all other processes that use its
-/// files: one for each thread and each handler that it is in. One more replaces the oldest call of
-/// the process with the most calls.
+/// The most interrupted calls that are kept of a process, and of all others that use its files: one
+/// for each thread, and for each handler that the thread is in. One more call replaces the oldest
+/// of the process with the most calls.
 const MAX_KEPT: usize = 256;
 
-/// The most interrupted calls of a thread: handlers do not nest deeper.
+/// The most interrupted calls of a thread. Handlers do not nest deeper.
 const MAX_OF_THREAD: usize = 8;
 
-/// The bits that mark the number of an interrupted call. No status has them. The count is below.
+/// The bits that mark the number of an interrupted call: no status has them. The lower bits count.
 const NUMBERS: u32 = 0x5A00_0000;
 const COUNT: u32 = 0x00FF_FFFF;
 
-/// A timeout without limit.
+/// The timeout of a wait without a time limit.
 const FOREVER: u32 = u32::MAX;
 
 /// Nanoseconds in a millisecond, and in a tick.
@@ -46,25 +46,25 @@ const MILLISECOND: u64 = 1_000_000;
 // CAST: at least 32 bits into 64.
 const TICK: u64 = 1_000_000_000 / sys::HZ as u64;
 
-/// The longest wait of a request for memory, over its restarts, in nanoseconds. Each restart waits
-/// for memory that was freed before it.
+/// The longest wait of a request for memory, including its restarts, in nanoseconds. Each restart
+/// waits for the memory that was freed before it.
 const RECLAIM_TIME: u64 = 5_000 * MILLISECOND;
 
 /// What a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limited {
-    /// A user signal; timeout in milliseconds.
+    /// A user signal, and the timeout in milliseconds.
     Signal(u32, u32),
-    /// A fence, by its descriptor; timeout in milliseconds.
+    /// A fence, by its descriptor, and the timeout in milliseconds.
     Fence(i32, u32),
-    /// All jobs of a core; timeout in milliseconds, or [`u32::MAX`]: while the core makes progress.
+    /// All jobs of a core, and the timeout in milliseconds. [`u32::MAX`]: while it progresses.
     Stall(usize, u32),
     /// Progress of a core with the process's jobs.
     Progress(usize),
-    /// A place for a later part of a COMMIT, by the user addresses of the first part's commands and
-    /// of the second part or the queue. Its progress is the number of submitted parts.
+    /// A place for a later part of a COMMIT, with the user addresses of the first part's commands,
+    /// and of the second part or the queue. Its progress is the number of submitted parts.
     Part(u64, u64),
-    /// Memory to be reclaimed.
+    /// Memory that is being reclaimed.
     Reclaim,
 }
 
@@ -82,14 +82,14 @@ impl Limited {
 #[derive(Clone, Copy)]
 struct Kept {
     thread: i32,
-    /// The thread's process, if it uses another process's file; 0: the file is its own.
+    /// The thread's process, if it uses another process's file. 0: the file is its own.
     process: i32,
-    /// The number of the call; 0: it has not ended yet.
+    /// The number of the call. 0: it has not returned yet.
     number: u32,
     what: Limited,
-    /// When it began, or `progress` last changed, by the monotonic clock.
+    /// When the wait began or `progress` last changed, by the monotonic clock.
     since: u64,
-    /// The job that it waits for, if restarts wait for the same one.
+    /// The job that it waits for, if the restarted call must wait for the same job.
     goal: u64,
     /// The progress at `since`.
     progress: u64,
@@ -100,7 +100,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// A call of `thread`, waiting for `what`, that a signal interrupts.
+    /// An interrupted call of `thread`, which waits for `what`.
     fn new(thread: i32, what: Limited) -> Self {
         Self {
             thread,
@@ -121,7 +121,7 @@ impl Kept {
 pub(super) struct Restarts {
     /// Number of restarted calls that are running.
     back: Atomic<usize>,
-    /// Count of the next number.
+    /// The count in the next number.
     numbers: Atomic<u32>,
     #[pin]
     kept: Mutex<KVec<Kept>>,
@@ -136,8 +136,8 @@ impl Restarts {
         })
     }
 
-    /// Called when `thread` passes `number` back. Returns whether that is an interrupted call of
-    /// it.
+    /// Called when `thread` passes back `number`. Returns whether this is one of its interrupted
+    /// calls.
     fn begin(&self, thread: i32, number: u32) -> bool {
         let mut is_back = false;
         for kept in self.kept.lock().iter_mut() {
@@ -150,14 +150,14 @@ impl Restarts {
         is_back
     }
 
-    /// Ends the restarted call of `thread`. Drops what it has not taken.
+    /// Ends the restarted call of `thread`. Drops the state that the call has not taken.
     fn end(&self, thread: i32) {
         self.back.add(usize::MAX, Relaxed);
         let mut kept = self.kept.lock();
         kept.retain(|kept| kept.thread != thread || !kept.is_back);
     }
 
-    /// Takes the kept state of the call that `thread` has restarted, when it waits for `what`
+    /// Takes the state of the call that `thread` has restarted, when the call waits for `what`
     /// again.
     fn take(&self, thread: i32, what: Limited) -> Option<Kept> {
         if self.back.load(Relaxed) == 0 {
@@ -169,7 +169,7 @@ impl Restarts {
         kept.remove(index).ok()
     }
 
-    /// Keeps the state of an interrupted call. Returns whether there was memory for it.
+    /// Keeps the state of an interrupted call. Returns false if there is no memory for it.
     fn keep(&self, new: Kept) -> bool {
         let mut kept = self.kept.lock();
         if let Some(gone) = surplus(&kept, &new) {
@@ -178,8 +178,8 @@ impl Restarts {
         kept.push(new, sys::GFP_CLIENT).is_ok()
     }
 
-    /// Numbers the interrupted call of `thread`, if its state is kept. Also returns whether it has
-    /// submitted parts. State that a restarted call has not taken yet is kept.
+    /// Assigns a number to the interrupted call of `thread`, if its state is kept. Also returns
+    /// whether it has submitted parts. State that a restarted call has not taken yet is kept.
     fn number(&self, thread: i32) -> Option<(u32, bool)> {
         let number = NUMBERS | self.numbers.fetch_add(1, Relaxed) & COUNT;
         let (mut is_kept, mut has_parts) = (false, false);
@@ -195,9 +195,9 @@ impl Restarts {
     }
 }
 
-/// The index of the call in `kept` that a `new` one replaces; `None`: there is room.
+/// The index of the call in `kept` that the `new` one must replace. `None`: there is room.
 fn surplus(kept: &[Kept], new: &Kept) -> Option<usize> {
-    // First the thread's own calls: it has left them by `longjmp`.
+    // First replace the thread's own calls: it has left them by `longjmp`.
     let of_thread = |kept: &&Kept| kept.thread == new.thread;
     if kept.iter().filter(of_thread).count() >= MAX_OF_THREAD {
         return kept.iter().position(|kept| of_thread(&kept));
@@ -207,13 +207,13 @@ fn surplus(kept: &[Kept], new: &Kept) -> Option<usize> {
     if rivals().count() < MAX_KEPT {
         return None;
     }
-    // Replace a call instead of refusing the new one: threads and processes of the kept may have
-    // ended.
+    // Replace a call instead of refusing the new one: kept calls may be of threads or processes
+    // that have ended.
     let largest = match new.process {
         0 => 0,
         _ => {
             let share = |process| rivals().filter(|kept| kept.process == process).count();
-            // Of equal processes, `max_by_key` takes the last, which has the oldest call.
+            // If processes have equally many, `max_by_key` takes the last: it has the oldest call.
             let newest_first = rivals().rev().map(|kept| kept.process);
             newest_first.max_by_key(|&it| share(it))?
         }
@@ -225,7 +225,7 @@ fn thread() -> i32 {
     kernel::current!().pid()
 }
 
-/// Milliseconds left at `now` of a wait of `milliseconds` that began at `since`.
+/// The milliseconds left at `now` of a wait that began at `since` and lasts `milliseconds`.
 fn left(milliseconds: u32, since: u64, now: u64) -> u32 {
     let gone = now.saturating_sub(since);
     let all = u64::from(milliseconds) * MILLISECOND;
@@ -236,8 +236,8 @@ fn left(milliseconds: u32, since: u64, now: u64) -> u32 {
 }
 
 impl Process {
-    /// Calls `wait` with the timeout that is left of `milliseconds`, over the restarts of the
-    /// ioctl. The timeout starts anew when `progress` returns another value.
+    /// Calls `wait` with the time left of a timeout of `milliseconds`, which includes earlier
+    /// restarts of the ioctl. The timeout restarts when `progress` returns another value.
     #[inline]
     pub(super) fn limited<T>(
         &self,
@@ -251,8 +251,8 @@ impl Process {
         })
     }
 
-    /// As [`Process::limited`], and also passes job `goal` to `wait`. A resumed wait has the goal
-    /// of the first call.
+    /// As [`Process::limited`], but also passes job `goal` to `wait`. A restarted call passes the
+    /// goal of the first call instead.
     #[inline]
     pub(super) fn limited_for<T>(
         &self,
@@ -276,7 +276,7 @@ impl Process {
         };
         let outcome = waited(trace, limit, || wait(limit, goal));
         if limit == 0 && matches!(outcome, Err(Error::Interrupted)) {
-            // The timeout was over before the call was restarted.
+            // No time was left at the start of this call, so this is a timeout.
             return Err(what.over());
         }
         if outcome.as_ref().err() != Some(&Error::Interrupted) {
@@ -286,7 +286,7 @@ impl Process {
             let after = progress();
             let since = earlier.filter(|_| after == before);
             let ticks = match after == before {
-                // The first tick may have been almost over.
+                // The first jiffy may have been almost over.
                 true => sys::jiffies().wrapping_sub(begun).saturating_sub(1),
                 false => 0,
             };
@@ -298,8 +298,8 @@ impl Process {
         })
     }
 
-    /// Begins a call of the calling thread, with `status` in the interface. Returns whether it is
-    /// restarted: then the caller must call [`Process::end_call`].
+    /// Begins a call of the calling thread, with `status` in the interface. Returns whether it is a
+    /// restarted call. If so, the caller must call [`Process::end_call`].
     #[inline]
     pub(crate) fn begin_call(&self, status: u32) -> bool {
         status & !COUNT == NUMBERS && self.restarts.begin(thread(), status)
@@ -311,22 +311,22 @@ impl Process {
         self.restarts.end(thread());
     }
 
-    /// Numbers the interrupted call of the calling thread, if its state is kept. Also returns
-    /// whether it has submitted parts, and so must not begin anew.
+    /// Assigns a number to the calling thread's interrupted call, if its state is kept. Also
+    /// returns whether it has submitted parts, and so must not start from the beginning.
     #[cold]
     pub(crate) fn interrupted_call(&self) -> Option<(u32, bool)> {
         self.restarts.number(thread())
     }
 
-    /// Number of parts of the restarted COMMIT `what` that were submitted before the interruption,
-    /// and whether one has switched contexts. 0 for a new COMMIT.
+    /// How many parts of the restarted COMMIT `what` were submitted before the interruption, and
+    /// whether one has switched contexts. 0 for a new COMMIT.
     pub(super) fn parts_done(&self, what: Limited) -> (u32, bool) {
         let kept = self.restarts.take(thread(), what);
         // CAST: the count was 32 bits.
         kept.map_or((0, false), |kept| (kept.progress as u32, kept.was_switched))
     }
 
-    /// Keeps the state of a COMMIT that is interrupted after `count` of its parts. `OutOfMemory`.
+    /// Keeps the state of a COMMIT that was interrupted after `count` of its parts. `OutOfMemory`.
     pub(super) fn keep_parts(&self, what: Limited, count: u32, was_switched: bool) -> Result {
         let kept = Kept {
             progress: count.into(),
@@ -337,8 +337,8 @@ impl Process {
         is_kept.then_some(()).ok_or(Error::OutOfMemory)
     }
 
-    /// Calls `request`, with `true` if it may wait for memory to be reclaimed: until
-    /// [`RECLAIM_TIME`] after the call began, over the restarts of the ioctl.
+    /// Calls `request`, with `true` if it may wait until memory is reclaimed. It may do so for
+    /// [`RECLAIM_TIME`] after the first call began, including restarts of the ioctl.
     pub(super) fn reclaiming<T>(&self, request: impl FnOnce(bool) -> Result<T>) -> Result<T> {
         let now = sys::monotonic_ns();
         let kept = self.restarts.take(thread(), Limited::Reclaim);
@@ -353,8 +353,8 @@ impl Process {
         outcome
     }
 
-    /// Keeps the state of the calling thread's interrupted wait, which began at `since` or, if that
-    /// is `None`, `ticks` ticks ago.
+    /// Keeps the state of the calling thread's interrupted wait. It began at `since`, or, if that
+    /// is `None`, `ticks` jiffies ago.
     #[cold]
     #[inline(never)]
     fn interrupted(
@@ -366,7 +366,7 @@ impl Process {
     ) {
         let is_own = self.is_callers();
         let is_kept = match what {
-            // The restarted call of another process does not resume this wait.
+            // If another process makes the call, the restarted call does not resume this wait.
             Limited::Progress(_) => is_own,
             _ => sys::will_restart(),
         };
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(after(500 * MILLISECOND), 0);
         assert_eq!(after(u64::MAX - NOW), 0);
         assert_eq!(left(u32::MAX - 1, NOW, NOW), u32::MAX - 1);
-        // If the clock went back, no wait would become longer.
+        // Even if the clock went back, the wait would not become longer.
         assert_eq!(left(500, NOW, 0), 500);
     }
 
@@ -429,12 +429,12 @@ mod tests {
         let take = |thread, what| restarts.take(thread, what).map(|kept| kept.since);
         let number = interrupted(&restarts, 1, WHAT, 5);
         assert_eq!(number & !COUNT, NUMBERS);
-        // Once.
+        // The call has a number already.
         assert_eq!(restarts.number(1), None);
-        // Without the number, or with another thread's, it is another call.
+        // A call without the number, or with another thread's, is a different call.
         assert_eq!(take(1, WHAT), None);
         assert!(!restarts.begin(2, number) && !restarts.begin(1, number + 1));
-        // So is a call of a handler, which is interrupted itself.
+        // So is the call of a handler, which is also interrupted.
         let inner = interrupted(&restarts, 1, WHAT, 6);
         assert_ne!(inner, number);
         assert!(restarts.begin(1, inner));
@@ -496,7 +496,7 @@ mod tests {
             let kept = restarts.kept.lock();
             kept.iter().filter(|kept| kept.process == process).count()
         };
-        // Calls of two processes, one of which has ended with all of its threads.
+        // Calls of two processes. One has ended with all of its threads.
         assert!(keep(8, 2));
         // CAST: small.
         for thread in 0..MAX_KEPT as i32 {
@@ -508,7 +508,7 @@ mod tests {
         }
         assert_eq!((of(7), of(8), of(9)), (5, 1, MAX_KEPT - 6));
         assert!(restarts.begin(1, own));
-        // Each process has one call: the oldest call is replaced.
+        // If each process has one call, the oldest is replaced.
         let restarts = KBox::pin_init(Restarts::new(), GFP_KERNEL).unwrap();
         for number in 1..=MAX_KEPT as i32 + 2 {
             let kept = Kept::new(number, WHAT);
@@ -537,7 +537,7 @@ mod tests {
         assert!(restarts.begin(1, number));
         let found = restarts.take(1, Limited::Part(7, 8)).unwrap();
         assert_eq!((found.progress, found.was_switched), (2, true));
-        // Interrupted again before it reaches that wait.
+        // The call is interrupted again before it reaches that wait.
         restarts.keep(found);
         let (number, has_parts) = restarts.number(1).unwrap();
         restarts.end(1);

@@ -2,9 +2,9 @@
 
 //! COMMIT for the vector graphics core.
 //!
-//! It has a context, command buffers and a table of tasks, all in the client's memory. The driver
-//! copies each once, with a bound, checks the copy before it has an effect, and runs the copy. It
-//! writes back only a context's new name. Source: sources.md, vector graphics.
+//! A COMMIT has a context, command buffers and a table of tasks, all in the client's memory. The
+//! driver copies each once, up to a bound, checks the copy before anything takes effect, and runs
+//! it. It writes back only a context's new name. Source: sources.md, vector graphics.
 
 use super::{
     action::Events,
@@ -82,12 +82,12 @@ static REFUSALS: RateLimit = RateLimit::new();
 /// Alignment of buffers and of their commands.
 const BUFFER_ALIGNMENT: u32 = 64;
 
-/// The bits for the kind of an address; 0 is physical.
+/// The bits of an address that give its kind. 0: physical.
 const TAG: u32 = 3;
 
 const UNIT_WORDS: usize = 2;
 
-/// The pool for a node of this core: contiguous memory, because the core has no MMU.
+/// The pool to use instead of `pool`. It is contiguous if any pool would do: the core has no MMU.
 pub(super) fn pool(pool: u32) -> u32 {
     /// `gcvPOOL_DEFAULT`, `_LOCAL` and `_UNIFIED`.
     const ANY: [u32; 3] = [1, 2, 5];
@@ -99,28 +99,28 @@ pub(super) fn pool(pool: u32) -> u32 {
     }
 }
 
-/// The most words, with RETURNs, that the CALLs of a COMMIT may copy, even if words are dropped.
+/// The most words that the CALLs of a COMMIT may copy, including dropped ones (from RETURN on).
 const MAX_CALLED_WORDS: usize = 2 * MAX_WORDS;
 
-/// A buffer of commands: the user address of its head, and the number of units to cut at its end.
+/// A command buffer: the user address of its head, and the number of units to cut off its end.
 struct Source {
     format: VectorFormat,
     user: u64,
     cut: usize,
 }
 
-/// The context's commands, then all others.
+/// The commands of the context, then all others.
 type Commands = [KVVec<u32>; 2];
 
-/// The state against which commands were checked, and the state in which they leave the core.
+/// The state that commands were checked against, and the state in which they leave the core.
 struct Checked {
     removals: u64,
     entry: Entry,
     exit: Values,
 }
 
-/// The tasks of a COMMIT: those of the tessellator's event, of the drawing engine's event, and of
-/// the end.
+/// The tasks of a COMMIT: for the tessellator's event, for the drawing engine's event, and for the
+/// end.
 struct Tasks<'a>([Queue<'a>; 3]);
 
 impl<'a> Tasks<'a> {
@@ -146,12 +146,12 @@ impl<'a> Tasks<'a> {
 }
 
 impl Process {
-    /// Runs a COMMIT on `core`; `view` is the file's mapping of the pool.
+    /// Runs a COMMIT on `core`. `view` is the file's mapping of the pool.
     ///
-    /// A COMMIT that fails has no effect. `InvalidArgument`: no context, fewer than two buffers, a
-    /// buffer outside of the caller's locked nodes, or invalid or too many tasks. `OutOfResources`:
-    /// its memory cannot be read, or is too long. `InvalidData`: the checker refuses the commands.
-    /// Also the errors of the tasks and the queue.
+    /// A COMMIT that fails has no effect. `InvalidArgument`: no context, an invalid number of
+    /// buffers, a buffer outside of the caller's memory, or invalid tasks. `OutOfResources`: its
+    /// memory cannot be read, or is too long. `InvalidAddress`: a CALL out of the caller's memory.
+    /// `InvalidData`: the checker refuses the commands. Also the errors of the tasks and the queue.
     pub(super) fn vector_commit(
         self: &Arc<Self>,
         core: &VectorCore,
@@ -169,13 +169,13 @@ impl Process {
         self.look_for_framebuffers();
         let context = read_context(&commit)?;
         let table = read_table(&commit)?;
-        // Each event of the kernel replaces a unit at the end.
+        // Each of the kernel's events replaces a unit at the end of the commands.
         let events = [TESSELLATOR, DRAWING, PIXEL].map(|block| table.heads[block] != 0);
         let events = events.into_iter().filter(|&has| has).count();
         let mut commands = self.read_commands(&commit, count, events, &view)?;
         let records = read_tasks(&commit, &table)?;
         let mut checked = None;
-        // Check before the tasks claim objects.
+        // Check the commands before the tasks claim objects.
         self.check_vector(
             core,
             &self.tables(),
@@ -224,7 +224,7 @@ impl Process {
                     }
                     break place;
                 }
-                // Another process's job has changed the state of the core. This happens once.
+                // Another job has changed the core's state since the check, so check again.
                 Attempt::Changed => {}
                 Attempt::Full => {
                     drop(tables);
@@ -242,14 +242,14 @@ impl Process {
             }
         }
         if entered != context.id {
-            // On an error the client does not learn the name. The commands run all the same.
+            // If this fails, the client does not learn the name. The commands still run.
             let _ = write_name(&commit, entered);
         }
         Ok(Reply::Nothing)
     }
 
-    /// Appends the commands of a buffer to `words`, at most `room` words. `called` counts down the
-    /// words that CALLs may copy.
+    /// Appends the commands of a buffer to `words`, at most `room` words. `called` is the number of
+    /// words that CALLs may still copy.
     fn copy_buffer(
         &self,
         Source { format, user, cut }: Source,
@@ -293,7 +293,7 @@ impl Process {
         }
     }
 
-    /// Replaces CALLs with the called commands, from word `first` on, up to `room` words.
+    /// Replaces CALLs from word `first` on with the called commands, up to `room` words.
     #[cold]
     fn copy_calls(
         &self,
@@ -341,7 +341,7 @@ impl Process {
     }
 
     /// Reads the commands of a queue of `count` buffers. The kernel's events replace the last
-    /// `events` units.
+    /// `events` units of the last buffer.
     #[inline(never)]
     fn read_commands(
         &self,
@@ -371,7 +371,7 @@ impl Process {
         Ok(commands)
     }
 
-    /// Checks copied commands, if the state against which they were checked has changed.
+    /// Checks copied commands, unless they were already checked against the present state.
     #[inline(never)]
     fn check_vector<'a>(
         &self,
@@ -436,8 +436,8 @@ impl Process {
         }
     }
 
-    /// Bytes from physical address `value` to the end of a contiguous piece of memory; `None`: the
-    /// process may not use that address.
+    /// The number of bytes from physical address `value` to the end of its contiguous memory.
+    /// `None`: the process may not use this address.
     fn vector_bytes_from(&self, core: &VectorCore, tables: &Tables, value: u32) -> Option<u64> {
         if value & TAG != 0 {
             return None;
@@ -471,15 +471,15 @@ fn refuse(refusal: Refusal) -> Error {
 
 /// A contiguous piece of a process's memory.
 struct Piece<'a> {
-    /// The node; `None`: a contiguous buffer.
+    /// The node. `None`: a contiguous buffer.
     node: Option<(u32, &'a NodeEntry)>,
-    /// Bytes before and after an address in it.
+    /// Bytes before an address in it, and from the address on.
     before: usize,
     left: usize,
 }
 
 impl Tables {
-    /// The process's memory at physical address `address`; `base` is that of GPU address 0.
+    /// The process's memory at physical address `address`. `base` is that of GPU address 0.
     fn physical_bytes(&self, address: u32, base: u32) -> Option<Piece<'_>> {
         let address = address.checked_sub(base)?;
         let Owner { kind, handle } = self.addresses.owner(address)?;
@@ -505,8 +505,8 @@ impl Tables {
         })
     }
 
-    /// Whether a command buffer and the head before it lie in a node that the process has locked,
-    /// or in a contiguous buffer of it.
+    /// Whether a command buffer and the head before it are in a node that the process has locked,
+    /// or in one of its contiguous buffers.
     fn has_buffer(&self, buffer: &Buffer, format: VectorFormat, base: u32) -> bool {
         let Some(piece) = self.physical_bytes(buffer.address, base) else {
             return false;
@@ -525,14 +525,14 @@ impl Tables {
             && u64::from(buffer.units) * 8 <= piece.left as u64
     }
 
-    /// The word at physical address `address`, if it lies in contiguous memory of the process.
+    /// The word at physical address `address`, if it is in contiguous memory of the process.
     pub(super) fn word_at_physical(&self, address: u32, base: u32) -> Option<Word> {
         self.physical_bytes(address, base)?;
         self.word_at(address.checked_sub(base)?)
     }
 
-    /// User address of the commands that `call` names, if they lie in memory that the process has
-    /// mapped.
+    /// The user address of the commands that `call` names, if they are in a locked node that the
+    /// process has mapped.
     fn called(&self, call: stream::Call, base: u32, view: Option<Arc<PoolView>>) -> Option<usize> {
         if call.address & TAG != 0 {
             return None;

@@ -2,9 +2,9 @@
 
 //! Memory of clients: the pool, nodes, and contiguous buffers.
 //!
-//! Owns the pool and its [`heap::Heap`], whose mutex is a leaf lock but for the allocator. Memory
-//! is zeroed before a process other than its last owner sees it. It is freed with its last
-//! reference: that of the handle table, of the GPU ([`crate::ring::Reclaimer`]) or of a mapping.
+//! Owns the pool and its [`heap::Heap`]. The heap's mutex is a leaf lock, except for the
+//! allocator's. Memory is zeroed before another process can access it. It is freed with its last
+//! reference: of the handle table, the GPU ([`crate::ring::Reclaimer`]) or a mapping.
 
 mod buffer;
 mod framebuffers;
@@ -94,27 +94,27 @@ pub(crate) use {
     userptr::UserMemory, //
 };
 
-/// The address at which the GPU reaches `bytes` at physical address `physical` without its MMU, if
-/// it reaches all of them.
+/// The address at which the GPU reaches `bytes` at physical address `physical` without its MMU.
+/// `None`: it does not reach all of them.
 pub(crate) fn gpu_address(physical: u64, bytes: usize, base_address: u32) -> Option<u32> {
     // CAST: at most 64 bits.
     params::linear_address(physical, bytes as u64, base_address)
 }
 
-/// Limits the lines about memory that is mapped for the GPU twice.
+/// Limits the log lines about memory that would be mapped for the GPU twice.
 static TWICE: RateLimit = RateLimit::new();
 
 const MAPPED_ALREADY: &str =
     "wants memory mapped for the GPU that is mapped for it in another way \
     (a dma-buf and memory of a process, or two dma-bufs)";
 
-/// Limits the lines about memory that the GPU does not reach.
+/// Limits the log lines about memory that the GPU does not reach.
 static TOO_HIGH: RateLimit = RateLimit::new();
 
 const BEYOND_REACH: &str =
     "has memory, or a dma-buf, at physical addresses that the GPU does not reach";
 
-/// Logs why foreign memory cannot be mapped, where the status does not say it.
+/// Logs why foreign memory cannot be mapped, if the status does not tell it.
 fn warn_of(cause: kernel::error::Error) {
     match cause {
         EBUSY => warn_client!(TWICE, "{}", MAPPED_ALREADY),
@@ -123,21 +123,21 @@ fn warn_of(cause: kernel::error::Error) {
     }
 }
 
-/// The kind of a surface without its flags, and the kind of a tile status.
+/// The bits of a surface's kind without flags, and the kind of a tile status.
 const KIND_MASK: u32 = 0xFF;
 const TILE_STATUS: u32 = 7;
 
-/// Bytes in use, and free bytes of the pool.
+/// Counts of bytes in use, and of free bytes in the pool.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Usage {
     /// Bytes in use in the pool.
     pub(crate) pool: usize,
-    /// Free bytes of the pool, and their minimum so far.
+    /// Free bytes of the pool now, and their minimum so far.
     pub(crate) pool_free: usize,
     pub(crate) pool_least_free: usize,
-    /// Contiguous buffers and nodes outside the pool.
+    /// Bytes of contiguous buffers and nodes outside of the pool.
     pub(crate) contiguous: usize,
-    /// Nodes that the GPU reaches through the MMU.
+    /// Bytes of nodes that the GPU reaches through its MMU.
     pub(crate) scattered: usize,
 }
 
@@ -153,18 +153,18 @@ pub(crate) struct VideoMemory {
     /// dma-bufs of other drivers.
     imports: Arc<Imports>,
     exporter: Arc<Exporter<Node>>,
-    /// Every client sees all of the pool.
+    /// Every client can access the whole pool.
     shared_pool: bool,
     vm: Arc<Vm>,
     framebuffers: Arc<Framebuffers>,
     taking: Taking,
-    /// The MMU translates TILE_STATUS, too (memory controller 2.0).
+    /// The MMU also translates addresses of tile statuses (memory controller 2.0).
     tile_status_anywhere: bool,
 }
 
 impl VideoMemory {
-    /// Sets the pool up, for cores with `vm` whose GPU address 0 is at `base_address`. `identity`
-    /// is that of the first core. Every failure is logged, for the device `log`.
+    /// Sets up the pool for cores that use `vm`. Their GPU address 0 is at `base_address`.
+    /// `identity` is that of the first core. Every failure is logged for the device `log`.
     pub(crate) fn new(
         log: &device::Device,
         dev: &dma::Device,
@@ -179,9 +179,9 @@ impl VideoMemory {
             .map(|pool| (pool.address, pool.memory.bytes()));
         let allowed = parameters.allowed_ranges.iter().flatten();
         let allowed = allowed.map(|range| (range.start(), range.bytes()));
-        // With tables for each process, those map the pool's nodes.
+        // If each process has its own tables, these map the pool's nodes.
         let common = pool_range.filter(|_| parameters.shared_pool || !vm.has_spaces());
-        // `Init` has a `chain` too, so this one is called by its trait.
+        // `Init` also has a `chain`, so name the trait.
         for (address, bytes) in Iterator::chain(allowed, common) {
             vm.map_permanently(address, bytes)
                 .inspect_err(|_| dev_err!(log, "no memory for the MMU's tables\n"))?;
@@ -205,32 +205,32 @@ impl VideoMemory {
         Ok(Arc::new(this, GFP_KERNEL)?)
     }
 
-    /// The device that memory is allocated for.
+    /// The device for which memory is allocated.
     pub(crate) fn owner(&self) -> &dma::Device {
         &self.dev
     }
 
-    /// What clients have mapped of framebuffers.
+    /// The framebuffers that clients have mapped.
     pub(crate) fn framebuffers(&self) -> &Arc<Framebuffers> {
         &self.framebuffers
     }
 
-    /// Exports nodes as dma-bufs.
+    /// The exporter of nodes as dma-bufs.
     pub(crate) fn exporter(&self) -> &Arc<Exporter<Node>> {
         &self.exporter
     }
 
-    /// Whether every client sees all of the pool.
+    /// Whether every client can access the whole pool.
     pub(crate) fn is_pool_shared(&self) -> bool {
         self.shared_pool
     }
 
-    /// Bytes of the pool; 0: there is none.
+    /// Bytes of the pool. 0: there is none.
     pub(crate) fn pool_bytes(&self) -> usize {
         self.pool.as_ref().map_or(0, |pool| pool.memory.bytes())
     }
 
-    /// GPU address of the pool's first byte; 0 without a pool.
+    /// GPU address of the pool's first byte. 0: there is no pool.
     pub(crate) fn pool_address(&self) -> u32 {
         self.pool.as_ref().map_or(0, |pool| pool.address)
     }
@@ -251,8 +251,8 @@ impl VideoMemory {
         }
     }
 
-    /// Prepares for hibernation, which loses a pool outside of the kernel's memory. Error: the
-    /// number of bytes in use there.
+    /// Prepares for hibernation, in which a pool outside of the kernel's memory loses its contents.
+    /// Error: the number of bytes in use in such a pool.
     pub(crate) fn leave_pool(&self) -> core::result::Result<(), usize> {
         match &self.pool {
             Some(pool) if !pool.memory.is_kernels() => pool.heap.lock().leave(),
@@ -260,15 +260,15 @@ impl VideoMemory {
         }
     }
 
-    /// All memory of the pool, if there is one.
+    /// The memory of the whole pool, if there is one.
     pub(crate) fn pool_part(&self) -> Option<Part<'_>> {
         let memory = &self.pool.as_ref()?.memory;
         memory.part(0, memory.bytes())
     }
 
-    /// Allocates a contiguous buffer of at least `bytes`, zeroed, for `contents`, and maps it in
-    /// the common tables, or in those of `space`. Where processes have tables of their own and
-    /// `space` is `None`, the caller makes a [`GpuView`] of it.
+    /// Allocates a contiguous, zeroed buffer of at least `bytes`, for `contents`. Maps it in the
+    /// common tables, or in those of `space`. If processes have their own tables and `space` is
+    /// `None`, the caller must make a [`GpuView`] of it.
     ///
     /// `InvalidArgument`: no bytes. `OutOfMemory`: no memory that the GPU reaches.
     pub(crate) fn allocate_buffer(
@@ -280,7 +280,7 @@ impl VideoMemory {
         if bytes == 0 {
             return Err(Error::InvalidArgument);
         }
-        // Less than the whole window: the kernel warns of such an allocation.
+        // Refuse the size of the whole window: the kernel would warn about such an allocation.
         let bytes = usize::try_from(bytes)
             .ok()
             .and_then(page_align)
@@ -297,7 +297,7 @@ impl VideoMemory {
             Ok((memory, address.ok_or(Error::OutOfMemory)?))
         };
         let (memory, address) = match get(bytes) {
-            // The kernel allocates a single page anywhere, two in contiguous memory.
+            // The kernel allocates one page anywhere, but two pages in the contiguous memory.
             Err(Error::OutOfMemory) if bytes == PAGE_SIZE => get(2 * PAGE_SIZE)?,
             got => got?,
         };
@@ -329,7 +329,7 @@ impl VideoMemory {
         Ok(Arc::new(buffer, sys::GFP_CLIENT)?)
     }
 
-    /// Allocates scattered pages for at least `bytes`, zeroed, and maps them for the GPU.
+    /// Allocates scattered, zeroed pages for at least `bytes`, and maps them for the GPU.
     fn allocate_scattered(&self, bytes: u32) -> Result<Mapping> {
         // CAST: 32 bits into at least 32.
         let bytes = page_align(bytes as usize).ok_or(Error::OutOfMemory)?;
@@ -344,14 +344,14 @@ impl VideoMemory {
         self.vm.map(Arc::new(backing, sys::GFP_CLIENT)?)
     }
 
-    /// Pins `bytes` at user address `user` of the calling process and maps them for the GPU:
-    /// read-only, if the process may not write all of them or `write` is false, and the MMU has
-    /// read-only pages.
+    /// Pins `bytes` at user address `user` of the calling process and maps them for the GPU. If the
+    /// MMU has read-only pages, the mapping is read-only if `write` is false or the process may not
+    /// write all of them.
     ///
     /// `InvalidArgument`: no bytes, or they wrap. `OutOfResources`: not all are mapped (or, without
-    /// read-only pages, writable), more than the process may lock, no room in the GPU's address
-    /// space, or some are mapped for the GPU as parts of a dma-buf. `NotSupported`: the GPU does
-    /// not reach some.
+    /// read-only pages, writable), they exceed the process's limit of locked memory, the GPU's
+    /// address space has no room, or some are already mapped for the GPU as parts of a dma-buf.
+    /// `NotSupported`: the GPU does not reach some.
     ///
     /// `reclaim` waits until memory that clients have released is free.
     pub(crate) fn map_user(
@@ -401,7 +401,7 @@ impl VideoMemory {
         let mapping = pin().or_else(|error| match cause.get() {
             // A retry does not help.
             EFAULT | E2BIG | ERANGE => Err(error),
-            // Memory that was unmapped lately may still count.
+            // Recently unmapped memory may still count.
             _ => reclaim().and_then(|()| pin()),
         });
         let mapping = mapping.inspect_err(|_| warn_of(cause.get()))?;
@@ -414,13 +414,13 @@ impl VideoMemory {
         })
     }
 
-    /// Maps a dma-buf for the GPU: read-only, if it is not writeable or `write` is false, and the
-    /// MMU has read-only pages.
+    /// Maps a dma-buf for the GPU. If the MMU has read-only pages, the mapping is read-only if
+    /// `write` is false or the dma-buf is not writeable.
     ///
-    /// `InvalidArgument`: it is read-only, or not in whole pages. `OutOfMemory`: no room in the
-    /// GPU's address space. `NotSupported`: the kernel has no dma-bufs, or the GPU does not reach
-    /// its memory. `OutOfResources`: its exporter fails, or some of it is mapped for the GPU
-    /// already, as memory of a process or as another dma-buf.
+    /// `InvalidArgument`: not in whole pages, or read-only while the MMU has no read-only pages.
+    /// `OutOfMemory`: no room in the GPU's address space. `NotSupported`: the kernel has no
+    /// dma-bufs, or the GPU does not reach its memory. `OutOfResources`: its exporter fails, or
+    /// some of it is already mapped for the GPU, as memory of a process or another dma-buf.
     ///
     /// `reclaim` waits until memory that clients have released is free.
     pub(crate) fn import(
@@ -436,7 +436,7 @@ impl VideoMemory {
             import => import,
         };
         let import = match import() {
-            // Memory that was unmapped lately may still be mapped.
+            // Recently unmapped memory may still be mapped for the GPU.
             Err(EBUSY) => {
                 reclaim()?;
                 import()
@@ -452,7 +452,7 @@ impl VideoMemory {
         })?;
         let bytes = import.bytes();
         if bytes > self.vm.longest_free() {
-            // Memory that was unmapped lately may still count.
+            // Recently unmapped memory may still count.
             reclaim()?;
         }
         if bytes > self.vm.longest_free() {
@@ -471,12 +471,12 @@ impl VideoMemory {
         })
     }
 
-    /// Makes a node of user memory or a dma-buf.
+    /// Makes a node of user memory or of a dma-buf.
     pub(crate) fn wrap(self: &Arc<Self>, memory: UserMemory, owner: u64) -> Result<Arc<Node>> {
         self.node(Place::Wrapped(memory), owner)
     }
 
-    /// Makes a node of memory that the GPU reaches anyway.
+    /// Makes a node of foreign memory that the GPU reaches at its physical address.
     pub(crate) fn name_elsewhere(
         self: &Arc<Self>,
         memory: Elsewhere,
@@ -497,9 +497,9 @@ impl VideoMemory {
         Ok(Arc::new(node, sys::GFP_CLIENT)?)
     }
 
-    /// Allocates a node of at least `bytes` in the first pool with enough memory, of those for the
-    /// number `pool`. It holds zeros, or data that `owner` has left there. `owner` is not 0, and no
-    /// other process ever has the same number.
+    /// Allocates a node of at least `bytes`. Tries the pools for the number `pool` in order, until
+    /// one has enough memory. The node holds zeros, or data that `owner` has left there. `owner` is
+    /// the number of a process. It is not 0, and never reused.
     ///
     /// `InvalidArgument`: no bytes. `OutOfMemory`: no pool has enough memory.
     pub(crate) fn allocate_node(
@@ -516,7 +516,7 @@ impl VideoMemory {
         let walk = Pool::walk(pool);
         for (i, pool) in walk.iter().enumerate() {
             let place = match pool {
-                // As a fallback, only if the surface may be scattered; a direct request succeeds.
+                // As a fallback, only if the surface may be scattered. A direct request succeeds.
                 Pool::Virtual if i > 0 && !self.may_be_scattered(kind) => break,
                 Pool::Virtual => self.allocate_scattered(bytes).map(Place::Virtual),
                 Pool::System => self.allocate_in_pool(bytes, alignment, kind, owner),
@@ -533,7 +533,7 @@ impl VideoMemory {
         Err(Error::OutOfMemory)
     }
 
-    /// Whether a request for pool `number` can succeed while nothing else is allocated.
+    /// Whether a request for pool `number` could succeed if nothing else were allocated.
     pub(crate) fn could_have(&self, bytes: u32, alignment: u32, number: u32) -> bool {
         Pool::walk(number).iter().any(|pool| match pool {
             // CAST: 32 bits into at least 32.
@@ -543,7 +543,7 @@ impl VideoMemory {
         })
     }
 
-    /// Whether a surface may be in scattered pages, for lack of contiguous memory.
+    /// Whether a surface may be in scattered pages if there is no contiguous memory.
     fn may_be_scattered(&self, kind: u32) -> bool {
         kind & KIND_MASK != TILE_STATUS || self.tile_status_anywhere
     }
@@ -556,7 +556,7 @@ impl VideoMemory {
         let (asked, mut bytes) = (bytes as usize, granted as usize);
         let mut alignment = alignment;
         if !self.shared_pool {
-            // Clients map only their own pages of the pool, so no two share one.
+            // Clients map only their own pages of the pool, so nodes must not share pages.
             bytes = page_align(bytes).ok_or(Error::OutOfMemory)?;
             alignment = with_pages(alignment).ok_or(Error::OutOfMemory)?;
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The end of jobs, and waiting for it.
+//! The end of jobs, and waits for it and for places.
 
 use super::{
     engine::{
@@ -44,21 +44,20 @@ use kernel::{
     }, //
 };
 
-/// The time of a job's actions is charged to it if there are more than these: the next job must not
-/// pay.
+/// A job with more actions than this is charged for their time, because the next job must not pay.
 const FEW_ACTIONS: usize = 64;
 
 /// How long a submitter still waits for its place.
 #[derive(Default)]
 pub(super) struct PlaceTimeout {
-    /// [`State::moves`] before the last try; `None`: there was none.
+    /// [`State::moves`] at the last try. `None`: there was no try.
     moves: Option<u64>,
-    /// [`State::progress`] when the time began.
+    /// [`State::progress`] when the timeout last began.
     progress: Option<u64>,
     left: Jiffies,
 }
 
-/// A submitter and its wait for a place. If it is dropped without a place, it leaves the line.
+/// A submitter's attempts to get a place. If this is dropped without a place, it leaves the line.
 pub(crate) struct Turn<'e, F: FrontEnd> {
     engine: &'e Engine<F>,
     pub(crate) wish: Wish<'e>,
@@ -66,7 +65,7 @@ pub(crate) struct Turn<'e, F: FrontEnd> {
 }
 
 impl<F: FrontEnd> Turn<'_, F> {
-    /// Leaves the line while this submitter does something that may take long.
+    /// Leaves the line, because this submitter now does something that may take long.
     pub(crate) fn leave(&mut self) {
         if !self.wish.is_waiting() {
             return;
@@ -80,7 +79,7 @@ impl<F: FrontEnd> Turn<'_, F> {
 }
 
 impl PlaceTimeout {
-    /// Whether something has moved since the last try. Progress of the GPU restarts the time.
+    /// Whether something has changed since the last try. Progress of the GPU restarts the timeout.
     fn has_moved<F: FrontEnd>(&mut self, state: &State<F>) -> bool {
         let progress = state.progress();
         if self.progress.replace(progress) != Some(progress) {
@@ -129,27 +128,27 @@ impl<F: FrontEnd> Engine<F> {
         self.notify_closed();
     }
 
-    /// Wakes all waiters: no more places are given.
+    /// Wakes all waiters, because no job gets a place any more.
     pub(super) fn notify_closed(&self) {
         self.moved.notify_all();
         self.turned.notify_all();
     }
 
-    /// Ends a dropped job, out of line.
+    /// Ends a dropped job. A separate function, because this is rare.
     #[cold]
     #[inline(never)]
     fn abandon_job(&self, job: Job<F>) {
         drop(self.end_job(job));
     }
 
-    /// Ends the jobs that raised interrupts say are done.
+    /// Ends the jobs that are done according to raised interrupts.
     pub(crate) fn complete(self: &Arc<Self>) {
         let completing = self.completion.lock();
         F::end_raised(self);
         drop(completing);
     }
 
-    /// The id of the process whose job is the oldest under way; 0: none is, or it is the driver's.
+    /// The ID of the oldest job's process. 0: the driver, or no job.
     pub(crate) fn oldest_process(&self) -> i32 {
         let state = self.state.lock();
         let oldest = state.jobs.get(0);
@@ -164,7 +163,7 @@ impl<F: FrontEnd> Engine<F> {
         let now = Stamp::now();
         let mut state = self.state.lock();
         for _ in 0..count {
-            // Before the waiters see that it has ended.
+            // Charge the process before waiters see that the job has ended.
             state.charge(self.seat.core, now);
             let Some(done) = state.pop() else {
                 break;
@@ -180,7 +179,7 @@ impl<F: FrontEnd> Engine<F> {
                 let mut state = self.state.lock();
                 state.charge_actions(self.seat.core, now, &payload);
             }
-            // Long lists are freed here, without the lock: that may sleep.
+            // Payloads with long lists are freed here, without the lock, because that may sleep.
             let spare = payload.is_reusable().then_some(payload);
             state = self.state.lock();
             state.completed = state.completed.max(number);
@@ -189,7 +188,7 @@ impl<F: FrontEnd> Engine<F> {
                 state.blameless = 0;
             }
             if let Some(payload) = spare {
-                // Without room it is freed, which is quick: it is empty.
+                // If there is no room, this frees the payload, which is fast: it is empty.
                 let _ = state.spares.push_within_capacity(payload);
             }
         }
@@ -201,7 +200,7 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Runs the actions of `job`, which has ended, and releases what it kept; returns the payload.
+    /// Runs the actions of `job`, which has ended, and releases its resources. Returns the payload.
     #[inline(always)]
     fn end_job(&self, job: Job<F>) -> F::Payload {
         let Job {
@@ -221,12 +220,12 @@ impl<F: FrontEnd> Engine<F> {
         payload
     }
 
-    /// An empty payload, with the memory of an earlier one if there is one to reuse.
+    /// An empty payload. It reuses the memory of an earlier one if possible.
     pub(crate) fn empty_payload(&self) -> F::Payload {
         self.state.lock().spares.pop().unwrap_or_default()
     }
 
-    /// A place has been filled or given back: others may have the next.
+    /// Called when a place has been filled or given back. Others may get the next one.
     #[inline(always)]
     pub(crate) fn placed(self: &Arc<Self>, mut state: Guard<'_, State<F>, SpinLockBackend>) {
         let check = state.needs_check();
@@ -242,8 +241,8 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// The turn of a submitter of `shares`, or of the driver, before its first try. Takes no lock,
-    /// as most find a place at once.
+    /// A new turn of a submitter of `shares`, or of the driver. Takes no lock, because most
+    /// submitters get a place immediately.
     pub(crate) fn turn<'e>(&'e self, shares: Option<&'e Arc<Shares>>) -> Turn<'e, F> {
         Turn {
             engine: self,
@@ -252,13 +251,13 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Waits until another try is worth it: it is the caller's turn, and something has moved since
-    /// the last try. Returns at once after the first try, as something may have moved since.
+    /// Waits until another try may succeed: it is the caller's turn, and something has changed
+    /// since the last try. Returns at once after the first try: something may have changed.
     ///
-    /// The oldest job's process is charged with the delay if it is another one.
+    /// The wait counts as a delay by the oldest job's process, unless that is the caller's own.
     ///
-    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: nothing moved for [`GPU_TIMEOUT`].
-    /// `OutOfMemory`: for a place in the line.
+    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: no progress for [`GPU_TIMEOUT`].
+    /// `OutOfMemory`: no memory for an entry in the line.
     pub(crate) fn wait_for_place(self: &Arc<Self>, turn: &mut Turn<'_, F>) -> Result {
         let Turn { wish, timeout, .. } = turn;
         let mut room = None;
@@ -284,7 +283,7 @@ impl<F: FrontEnd> Engine<F> {
         })
     }
 
-    /// Runs `wait`, and counts the calling thread, of `share`, as a waiter meanwhile.
+    /// Runs `wait`. Meanwhile the calling thread, of `share`, counts as a waiter.
     fn counted(
         &self,
         state: &mut Guard<'_, State<F>, SpinLockBackend>,
@@ -328,8 +327,8 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Waits until something has moved since the last try. Only the driver waits in this way: it is
-    /// in no line.
+    /// Waits until something has changed since the last try. Only the driver waits like this,
+    /// because it does not join the line.
     pub(super) fn wait_until_moved(
         &self,
         state: &mut Guard<'_, State<F>, SpinLockBackend>,
@@ -344,12 +343,12 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Waits until job `number` has ended and run its actions, for `milliseconds` at most.
+    /// Waits at most `milliseconds` until job `number` has ended and its actions have run.
     pub(crate) fn wait_for(&self, number: u64, milliseconds: u32) -> Result {
         let mut state = self.state.lock();
         let mut left = msecs_to_jiffies(milliseconds).saturating_add(1);
         while state.completed < number {
-            // A wait with no time left is over, even for a thread with a signal pending.
+            // A wait of 0 is a timeout, even if the thread has a signal pending.
             if state.phase.is_stopped() || milliseconds == 0 {
                 return Err(Error::GpuNotResponding);
             }
@@ -361,20 +360,20 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// How far the core has come: changes whenever it has moved.
+    /// A measure of the core's progress. It changes when the core has moved.
     pub(crate) fn moves(&self) -> u64 {
         self.state.lock().progress()
     }
 
-    /// Waits until job `number` has ended and run its actions, as long as the hang check sees
-    /// progress of the GPU. The oldest job's process is charged with the delay if it is not that of
+    /// Waits until job `number` has ended and its actions have run, as long as the hang check sees
+    /// progress. The wait counts as a delay by the oldest job's process, unless that is the one of
     /// `own`.
     ///
-    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: nothing moved for `milliseconds`, and
-    /// then for 20 s.
+    /// `Interrupted`: a Unix signal came. `GpuNotResponding`: no progress in the first
+    /// `milliseconds`, or for 20 s after progress.
     pub(crate) fn wait_for_progress(&self, number: u64, milliseconds: u32, own: &Shares) -> Result {
         let mut state = self.state.lock();
-        // Until the end: waiters are woken only if there are some.
+        // Counted until the end of the wait, because jobs only notify if there are waiters.
         state.waiters += 1;
         let share = own.of(self.seat.core);
         let waited = self.counted(&mut state, share, |state| {
@@ -392,7 +391,7 @@ impl<F: FrontEnd> Engine<F> {
         waited
     }
 
-    /// Waits for job `number`, ignoring Unix signals; returns whether it has ended.
+    /// Waits for job `number`, ignoring Unix signals. Returns whether it has ended.
     pub(crate) fn poll_for(&self, number: u64, milliseconds: u32) -> bool {
         let has_ended = wait::poll(milliseconds, || {
             let state = self.state.lock();
@@ -401,7 +400,7 @@ impl<F: FrontEnd> Engine<F> {
         has_ended.is_some()
     }
 
-    /// Waits until `moved` is notified, for `left` jiffies at most; returns the rest.
+    /// Waits at most `left` jiffies until `moved` is notified. Returns the jiffies left.
     fn wait(
         &self,
         state: &mut Guard<'_, State<F>, SpinLockBackend>,

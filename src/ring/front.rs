@@ -57,7 +57,7 @@ use crate::{
 };
 use kernel::time::delay::fsleep;
 
-/// The most checks whether the front end has stopped at an END, and the time between them, in
+/// The most checks for a front end that has stopped at an END, and the pause after each, in
 /// microseconds.
 const STOP_LOOKS: u32 = 100;
 const STOP_LOOK: i64 = 50;
@@ -79,7 +79,7 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
 
     #[inline(always)]
     fn popped(state: &mut RingState, mark: usize) {
-        // The front end is in this job's idle loop or past it.
+        // The front end is in this job's idle loop, or past it.
         state.rest = mark;
     }
 
@@ -97,15 +97,15 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     }
 
     fn end_raised(ring: &Arc<Ring<P>>) {
-        // Under `completion`: event bits must not outlive their jobs.
+        // The caller holds `completion`, because event bits must not outlive their jobs.
         let fired = ring.hardware.take_events(|| ring.oldest_process());
         let (done, certain, before) = {
             let state = ring.state.lock();
             let flights = &state.jobs;
             (flights.done(fired), flights.certain(fired), state.completed)
         };
-        // Events come in order. If an earlier one is missing, it was lost, or the newest is
-        // spurious: the position of the front end decides.
+        // Events come in order. If an earlier one is missing, either it was lost, or the newest one
+        // is spurious. The position of the front end decides.
         let done = if done > certain {
             done.min(certain.max(ring.passed()))
         } else {
@@ -113,8 +113,8 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
         };
         ring.end_oldest(done);
         if ring.hardware.has_failed() {
-            // Blame the job that was under way before: a job that ended may have caused the
-            // failure, a job that begins now has not.
+            // Blame the job that was the oldest before. It may have ended, and still have caused
+            // the failure. A job that begins now has not caused it.
             ring.state.lock().watch.note_failure(before);
         }
     }
@@ -122,14 +122,14 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     fn settle(ring: &Arc<Ring<P>>) -> Progress {
         Self::end_raised(ring);
         ring.end_oldest(ring.passed());
-        // Without the state's lock, because this selects and reads many counters.
+        // The state is not locked, because this call selects and reads many counters.
         ring.progress()
     }
 
     #[inline(always)]
     fn ending(ring: &Ring<P>, job: &mut RingJob, _: Outcome) {
         if job.flushed > ring.front.flushed.load(Relaxed) {
-            // Store this before the address space checks whether a mapping waits for the flush.
+            // Store this before the address space checks whether any mapping waits for the flush.
             ring.front.flushed.xchg(job.flushed, Full);
         }
     }
@@ -164,7 +164,8 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     fn hold(ring: &Ring<P>) -> Result {
         ring.hold_front_end()?;
         sys::barrier::write();
-        // After this sleep the front end has fetched the idle loops: it runs nothing after them.
+        // During this sleep the front end fetches the new idle loops, so it runs nothing after
+        // them.
         fsleep(Delta::from_millis(1));
         Ok(())
     }
@@ -222,13 +223,13 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     }
 }
 
-/// Where the front end starts after a reset, and what it needs first.
+/// The job where the front end starts after a reset, and the state that it needs first.
 struct StartAt {
-    /// The pipe that the oldest job needs.
+    /// The pipe that the job needs.
     pipe: Option<Pipe>,
-    /// The tables that it, or a later job, needs.
+    /// The tables that it or a later job needs.
     tables: Option<PageTables>,
-    /// Offsets of its first word and of its idle loop.
+    /// Offsets of its first word, and of the idle loop after it.
     start: usize,
     mark: usize,
 }
@@ -246,17 +247,17 @@ impl StartAt {
 }
 
 impl<P: Payload> Ring<P> {
-    /// Counts the TLB as flushed: it is empty, and stays so until the front end starts.
+    /// Counts the TLB as flushed: it is empty, and stays empty until the front end starts.
     fn mark_flushed(&self) {
         let changes = self.front.vm.changes();
         self.front.flushed.xchg(changes, Full);
     }
 
-    /// How many jobs, from the oldest, are done by the position of the front end.
+    /// The number of jobs, from the oldest, that are done according to the front end's position.
     ///
-    /// Within a job: the jobs before it are done, because a drain precedes the LINK out of each. In
-    /// the idle loop after a job, or in the first words of the next one: the former is done only if
-    /// the modules are idle, because the front end prefetches that far, but no farther.
+    /// If it is within a job, all earlier jobs are done: a drain precedes the LINK out of each job.
+    /// If it is in the idle loop after a job, or in the first words of the next, that job is done
+    /// only if all modules are idle. The front end prefetches that far, but no farther.
     pub(super) fn passed(&self) -> usize {
         let position = self.hardware.position();
         let idle = self.hardware.is_idle();
@@ -268,14 +269,14 @@ impl<P: Payload> Ring<P> {
         }
     }
 
-    /// Where the front end is, at GPU address `position`.
+    /// Where the front end is, if it is at GPU address `position`.
     pub(super) fn whereabouts(&self, state: &State<RingEnd<P>>, position: u32) -> Whereabouts {
         // CAST: 32 bits into at least 32.
         let place = position.wrapping_sub(self.address) as usize;
         state.whereabouts(place, position)
     }
 
-    /// How far the core is. Iterations of an idle loop are no progress.
+    /// The core's progress. Iterations of an idle loop do not count.
     pub(super) fn progress(&self) -> Progress {
         let engines = self.front.setup.engines;
         let progress = self.hardware.progress(engines.pipe_3d, engines.pipe_2d);
@@ -295,19 +296,19 @@ impl<P: Payload> Ring<P> {
         }
     }
 
-    /// Makes the front end stay before the oldest job, or at its end. The ring is paused.
+    /// Keeps the front end before the oldest job, or at its end. The ring is paused.
     fn hold_front_end(&self) -> Result {
         let state = self.state.lock();
         let Some((_, oldest)) = state.jobs.get(0) else {
             return Ok(());
         };
-        // The target words stay, for the release. A link that is cut already does not change.
+        // The target words stay, for the release. A link that is already cut does not change.
         self.memory.write(state.front.rest, words::WAIT)?;
         self.memory.write(oldest.mark, words::WAIT)
     }
 
-    /// Waits until the running job and those that continue in its context have ended, for
-    /// [`REST_TIME`] at most. No other job begins. The ring is paused.
+    /// Waits at most [`REST_TIME`] until the running job and the jobs that continue in its context
+    /// have ended. No other job begins. The ring is paused.
     fn bring_to_rest(self: &Arc<Self>) -> Result {
         self.cut_links(&self.state.lock())?;
         sys::barrier::write();
@@ -329,7 +330,7 @@ impl<P: Payload> Ring<P> {
         Ok(())
     }
 
-    /// Waits until the front end has fetched new idle loops, and ends the jobs that are done.
+    /// Waits until the front end has fetched the new idle loops, and ends the jobs that are done.
     /// Returns whether nothing runs.
     fn is_at_rest(self: &Arc<Self>) -> bool {
         fsleep(Delta::from_millis(1));
@@ -341,7 +342,7 @@ impl<P: Payload> Ring<P> {
             && self.whereabouts(&self.state.lock(), position) == Whereabouts::Before
     }
 
-    /// Makes the idle loop before each job a LINK to the job. The ring is paused.
+    /// Replaces the WAIT before each job by a LINK to the job. The ring is paused.
     pub(super) fn link_up(&self, state: &State<RingEnd<P>>) -> Result {
         let mut wait = state.front.rest;
         for age in 0..state.jobs.len() {
@@ -360,8 +361,8 @@ impl<P: Payload> Ring<P> {
         Ok(())
     }
 
-    /// Writes all idle loops again: with MMU version 1 an engine may have overwritten them. The
-    /// ring is paused, and the front end is stopped.
+    /// Rewrites all idle loops: with MMU version 1 an engine may have overwritten them. The ring is
+    /// paused, and the front end is stopped.
     fn rest_again(&self, state: &State<RingEnd<P>>) -> Result {
         let mut wait = state.front.rest;
         for age in 0.. {
@@ -375,9 +376,8 @@ impl<P: Payload> Ring<P> {
         Ok(())
     }
 
-    /// Rewrites the words of the jobs by their fates. Returns the address where the front end
-    /// starts, and the number of units of 8 bytes there. The ring is paused, and the front end is
-    /// stopped.
+    /// Rewrites the jobs' words according to their fates. Returns the front end's start address,
+    /// and the number of units of 8 bytes there. The ring is paused, and the front end is stopped.
     fn apply_fates(&self, fates: &[Fate; IDS]) -> Result<(u32, u32)> {
         let mut state = self.state.lock();
         for (age, fate) in fates.iter().enumerate() {
@@ -385,7 +385,7 @@ impl<P: Payload> Ring<P> {
                 self.drop_job(&mut state, age)?;
             }
         }
-        // After the last job.
+        // The state after the last job.
         state.front.gpu = GpuState::unknown();
         self.rest_again(&state)?;
         self.link_up(&state)?;
@@ -402,8 +402,8 @@ impl<P: Payload> Ring<P> {
         }
     }
 
-    /// Drops the job of this age. Only these of its words run: the load of the tables that later
-    /// jobs of its process use, a select of the pipe that the next job needs, and the event.
+    /// Drops the job of this age. It keeps only the load of the tables that later jobs of its
+    /// process use, a select of the pipe that the next job needs, and the event.
     fn drop_job(&self, state: &mut State<RingEnd<P>>, age: usize) -> Result {
         let next = state.jobs.get(age + 1);
         let pipe = next.and_then(|(_, slot)| slot.load.own.basis.pipe);
@@ -419,7 +419,7 @@ impl<P: Payload> Ring<P> {
         };
         job.outcome = Outcome::Dropped;
         if !job.own.basis.has_commands {
-            // It consists of a flush and its event.
+            // It only consists of a flush and its event.
             return Ok(());
         }
         // Its flush is not run.
@@ -430,7 +430,7 @@ impl<P: Payload> Ring<P> {
             at += 4 * words::FLUSH_MMU_WORDS;
         }
         if let Some(pipe) = pipe {
-            // The jobs before it have drained.
+            // The earlier jobs have drained, so the pipe is idle.
             let select = words::select_idle_pipe(pipe);
             self.memory.write_words(at, &select)?;
             at += core::mem::size_of_val(&select);
@@ -446,7 +446,7 @@ impl<P: Payload> Ring<P> {
             .write_words(at, &[words::link(target, bytes), target])
     }
 
-    /// Writes the words that lead the front end to `job`.
+    /// Writes the start words, which lead the front end to `job`.
     fn start_at_job(&self, job: StartAt) -> Result<(u32, u32)> {
         let lists = Lists {
             scrub: &self.front.setup.scrub,
@@ -454,7 +454,7 @@ impl<P: Payload> Ring<P> {
             data: None,
         };
         let mut words = self.start_words();
-        // The reset has set the states that take addresses to 0, which is an address, too.
+        // The reset has set the states that take addresses to 0, which is also an address.
         for part in [Pipe::Pipe3d, Pipe::Pipe2d].map(Part::All) {
             if self.front.setup.engines.has(part.pipe()) && !lists.words(part).is_empty() {
                 words.put(&words::select_pipe(&self.front.caches, part.pipe()))?;
@@ -478,7 +478,7 @@ impl<P: Payload> Ring<P> {
         Ok(words.finish())
     }
 
-    /// Stops the front end. The ring is paused, and at rest.
+    /// Stops the front end. The ring is paused and at rest.
     fn end_front_end(&self) {
         let rest = self.state.lock().front.rest;
         if self.memory.write(rest, words::END).is_ok() {
@@ -490,13 +490,13 @@ impl<P: Payload> Ring<P> {
                 fsleep(Delta::from_micros(STOP_LOOK));
             }
         }
-        // The clock must not stop in the middle of a fetch.
+        // The clock must not stop during a fetch, so reset the core.
         if self.hardware.reset().is_err() {
             self.hardware.isolate();
         }
     }
 
-    /// Starts the front end where it rests. The ring is paused, and the core has been set up.
+    /// Starts the front end at its idle loop. The ring is paused, and the core has been set up.
     fn start_again(&self) -> Result {
         let (rest, held) = {
             let mut state = self.state.lock();
@@ -511,7 +511,7 @@ impl<P: Payload> Ring<P> {
         // CAST: 16 bytes.
         let units = (WAIT_LINK_BYTES / 8) as u32;
         let (address, units) = match held {
-            // The held job needs the state that the core had before.
+            // The held job needs the state that the core had before it went off.
             Some(held) => self.start_at_job(held)?,
             None => (self.gpu(rest), units),
         };
@@ -519,20 +519,20 @@ impl<P: Payload> Ring<P> {
         self.hardware.enable_interrupts();
         self.hardware.run_front_end(address, units)?;
         if self.state.lock().phase.is_stopped() {
-            // Closing sets the phase, then masks the interrupt, perhaps before it was enabled here.
+            // A close sets the phase and then masks the interrupt, perhaps before the enable above.
             self.hardware.disable_interrupts();
         }
         Ok(())
     }
 
-    /// Holds the jobs that can begin after system sleep. `Some`: nothing runs any more.
+    /// Holds the jobs that can begin after system sleep. `Some`: nothing runs.
     fn hold_jobs(self: &Arc<Self>) -> Option<()> {
         let _completing = self.completion.lock();
         RingEnd::end_raised(self);
         self.end_oldest(self.passed());
         {
             let mut state = self.state.lock();
-            // Try again: a core that is off here is about to come on.
+            // The caller tries again. A core that is off here is about to come on.
             if state.is_filling || state.is_off {
                 return None;
             }
@@ -542,7 +542,7 @@ impl<P: Payload> Ring<P> {
             let _ = self.cut_links(&state);
         }
         sys::barrier::write();
-        // After this sleep the front end has fetched the idle loops.
+        // During this sleep the front end fetches the new idle loops.
         fsleep(Delta::from_millis(1));
         RingEnd::end_raised(self);
         self.end_oldest(self.passed());
@@ -558,8 +558,8 @@ impl<P: Payload> Ring<P> {
         is_quiet.then_some(())
     }
 
-    /// Makes the link to each job that does not continue in its predecessor's context an idle loop.
-    /// No job is being written.
+    /// Restores the idle loop before each job, except for jobs that continue in their predecessor's
+    /// context. No place is being filled.
     pub(super) fn cut_links(&self, state: &State<RingEnd<P>>) -> Result {
         let mut wait = state.front.rest;
         for age in 0..state.jobs.len() {
@@ -574,7 +574,7 @@ impl<P: Payload> Ring<P> {
         Ok(())
     }
 
-    /// Lets the held jobs begin. A core that is off does so when it comes on.
+    /// Lets the held jobs begin. If the core is off, they begin when it comes on.
     fn release_jobs(&self) {
         let completing = self.completion.lock();
         if self.pause() {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The hang check: looks whether the GPU makes progress, and ends jobs whose interrupt is missing.
+//! The hang check: tests whether the core makes progress, and ends jobs whose interrupt is missing.
 //!
-//! While jobs are under way it looks every [`PERIOD`]. If none has ended since the last look, it
-//! takes raised events itself, and reads the position of the front end, which proves that all jobs
-//! before it have drained. So a lost interrupt costs two periods at most. If still none has ended,
-//! it looks whether the core has moved ([`Watch`](super::watch::Watch)). A core that has not moved
-//! for the time of the parameter `gpuTimeout` is recovered; without that time, or with `silentReset
-//! 0` in `/proc/driver/gc`, the log gets one line. A core whose job has held up others for the time
-//! of `jobTimeout` is recovered, too. While submitters wait, it also looks whether the first of
-//! them comes.
+//! While jobs are under way it looks at the core every [`PERIOD`]. If no job has ended since the
+//! last look, it takes raised events itself, and reads the front end's position: all jobs before
+//! this position have drained. So a lost interrupt delays a job by two periods at most. If still no
+//! job has ended, it tests whether the core has moved ([`Watch`](super::watch::Watch)). A core that
+//! has not moved for the time `gpuTimeout` (a parameter) is recovered. If that is 0, or after
+//! `silentReset 0` in `/proc/driver/gc`, the hang is only logged, once. A core is also recovered if
+//! its job has delayed others for the time `jobTimeout`. While submitters wait, the hang check also
+//! tests whether the first reacts.
 //!
-//! While jobs end in time, it reads nothing from the core.
+//! While jobs end in time, it reads no registers.
 
 use super::{
     engine::{
@@ -51,15 +51,15 @@ use kernel::{
     workqueue::WorkItem, //
 };
 
-/// How often the hang check looks while jobs are under way, in milliseconds. It notices a hang at
-/// most two periods late: one after the last job that ends, one to see the position first.
+/// The time between two looks while jobs are under way, in milliseconds. A hang is found at most
+/// two periods late: one passes after the last end of a job, one until the position is first read.
 const PERIOD: u32 = 30;
 
-/// How long a core is watched that an admin says hangs, in milliseconds: enough to see it without
-/// progress for 100, at intervals of 30.
+/// How long to watch a core that hangs according to an administrator, in milliseconds. Enough for
+/// looks every 30 ms to see no progress for 100 ms.
 const HURRY_TIME: u32 = 400;
 
-/// How often a flush of the hang check is repeated: a job that is being filled may queue it again.
+/// The most flushes of the hang check in a row: a place that is being filled may queue it again.
 const DISMISSALS: u32 = 8;
 
 impl_has_delayed_work! {
@@ -83,36 +83,36 @@ impl<F: FrontEnd> WorkItem for Engine<F> {
 }
 
 impl<F: FrontEnd> State<F> {
-    /// Hurries no longer if the time for it is over, or there is nothing to hurry.
+    /// Ends the early reset if its time is over, or there is nothing to reset.
     pub(super) fn end_hurry(&mut self, now: usize) {
         let is_over = self.has_nothing_to_do() || !self.may_be_reset();
-        // They are close, but the count may have begun again between them.
+        // Both times are close, but jiffies may have wrapped in between.
         self.hurry = self
             .hurry
             .filter(|until| !is_over && now.wrapping_sub(*until) > usize::MAX / 2);
     }
 
-    /// Whether there is something to be reset.
+    /// Whether the core can be reset: it is open, and on.
     pub(super) fn may_be_reset(&self) -> bool {
         self.phase == Phase::Open && !self.is_off
     }
 }
 
 impl<F: FrontEnd> Engine<F> {
-    /// Queues the hang check: at once if `now`, as the core must be switched on, or for later.
+    /// Queues the hang check: to run immediately if `now`, otherwise after [`PERIOD`].
     pub(super) fn check_soon(self: &Arc<Self>, now: bool) {
         let delay = if now { 0 } else { PERIOD };
         sys::work::enqueue_delayed::<Self, 0>(self.clone(), msecs_to_jiffies(delay));
     }
 
-    /// Waits until the hang check has seen that the ring is closed, and has dropped its reference:
-    /// the core's next binding claims its registers. The ring must be closed.
+    /// Waits until the hang check has seen that the ring is closed, and has dropped its reference.
+    /// Otherwise the core's next binding could not claim the registers. The ring must be closed.
     pub(crate) fn dismiss_hang_check(&self) {
         self.dismiss_looks();
         self.dismiss_dump();
     }
 
-    /// Flushes the hang check until it is not queued any more. One that runs may queue itself once.
+    /// Flushes the hang check until it is no longer queued. A running one may queue itself again.
     pub(super) fn dismiss_looks(&self) {
         for _ in 0..DISMISSALS {
             sys::work::flush_delayed(&self.hang_check);
@@ -122,8 +122,8 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Releases the core now if it is kept on for jobs that have ended. Not if a job is under way:
-    /// each look at one counts.
+    /// Releases the core now if it is kept on only for jobs that have ended. Does nothing if a job
+    /// is under way, because each look then counts.
     pub(crate) fn release_now(&self) {
         for _ in 0..DISMISSALS {
             let state = self.state.lock();
@@ -135,7 +135,7 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// One look; returns when the next is due, if any.
+    /// Looks once. Returns the delay until the next look, if one is needed.
     fn look(self: &Arc<Self>) -> Option<Jiffies> {
         let period = msecs_to_jiffies(PERIOD);
         self.catch_up();
@@ -220,9 +220,9 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Resets the core, unless it is off: then it is reset when it is switched on. A running job that
-    /// does not end soon is dropped, with the later jobs of its process; the others run. No process
-    /// is charged. Waits for the reset, at most [`RESET_TIME`].
+    /// Resets the core. (If the core is off, the next switch-on resets it.) A running job that does
+    /// not end soon is dropped, with the later jobs of its process. The others run. No process is
+    /// charged. Waits at most [`RESET_TIME`] for the reset.
     pub(crate) fn reset_now(self: &Arc<Self>) {
         let checks = {
             let mut state = self.state.lock();
@@ -244,7 +244,7 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Has the hang check look now, if there is something under way: it is said to hang.
+    /// Makes the hang check look now, if jobs are under way, because they are reported to hang.
     pub(crate) fn look_now(self: &Arc<Self>) {
         let checks = {
             let mut state = self.state.lock();
@@ -255,9 +255,9 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Resets the core if it makes no progress for 100 ms within the next [`HURRY_TIME`], as a hang
-    /// without a charge; whether it was reset. Also without recovery. Waits until that is
-    /// known.
+    /// Resets the core if it makes no progress for 100 ms within the next [`HURRY_TIME`], even if
+    /// recovery is disabled. No process is charged. Waits for the result, and returns whether it
+    /// was reset.
     pub(crate) fn reset_if_hung(self: &Arc<Self>) -> bool {
         let before = self.resets();
         {

@@ -1,60 +1,60 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The ring that a core's front end runs, and the jobs in it.
+//! The ring of commands that a core's front end runs, and the jobs in it.
 //!
-//! One piece of coherent memory. The front end idles at its end, in a WAIT and a LINK back to that
-//! WAIT. A job's words follow this idle loop: loads that make the GPU forget another process's
-//! addresses; a LINK to the client's context and back if another one is loaded, or the states of a
-//! context that the client keeps itself; a pipe switch if needed; the client's checked words; an
-//! event; a new WAIT and LINK. Then the old WAIT becomes a LINK to the job: first the target, a
-//! barrier, then the opcode. So client commands run from kernel memory only.
+//! The ring is a buffer of coherent memory. The front end idles after the last job, in a WAIT and a
+//! LINK back to that WAIT. A new job's words follow this idle loop: loads that make the GPU forget
+//! another process's addresses; a LINK to the client's context and back if another one is loaded,
+//! or the states of a context that the client keeps itself; a pipe switch if needed; the client's
+//! checked words; an event; a new idle loop. Then a LINK to the job replaces the old WAIT: first
+//! the target, a barrier, then the opcode. So client commands run from kernel memory only.
 //!
-//! The ring is generic over what a job does when it ends ([`Payload`]) and knows no clients. The
-//! part that it shares with the queue of vector graphics cores is an [`Engine`]; the part that
-//! differs is a [`FrontEnd`].
+//! The ring is generic over what a job does when it ends ([`Payload`]), and does not depend on
+//! clients. An [`Engine`] is common to the ring and the queue of vector graphics cores. The part
+//! that differs is a [`FrontEnd`].
 //!
 //! # Addresses that stay in the GPU
 //!
-//! The ring knows for each pipe the author of the last commands
-//! ([`Author`](crate::context::scrub::Author)). Before commands of another author, the states that
-//! take addresses are loaded with harmless ones ([`crate::context::scrub`]), and the context is
-//! loaded again. After a process has freed memory, the states that hold addresses there
-//! ([`crate::stream::loaded`]) are loaded with harmless ones before its next commands.
+//! The ring keeps, for each pipe, the author of the last commands
+//! ([`Author`](crate::context::scrub::Author)). Before another author's commands, the ring loads
+//! harmless addresses into all states that take addresses ([`crate::context::scrub`]), and loads
+//! the context again. States may still hold addresses of memory that a process has freed
+//! ([`crate::stream::loaded`]). They get harmless ones before its next commands.
 //!
 //! # Translations that stay in the TLB
 //!
-//! A job flushes the TLB if the address space has changed since the last flush; when the job has
-//! ended, the address space learns of it ([`Vm::flushed`]). With MMU version 2 a flush also loads
-//! the tables of the job's process, so a job flushes if another process's tables are loaded. A
-//! job's words never name the tables of another process: those may be freed while the words are
+//! A job flushes the TLB if the address space has changed since the last flush. When the job has
+//! ended, the address space is told ([`Vm::flushed`]). With MMU version 2 a flush also loads the
+//! tables of the job's process, so a job also flushes if another process's tables are loaded. A
+//! job's words never name the tables of another process, which may be freed while the words are
 //! still in the ring.
 //!
 //! # A core that hangs
 //!
-//! The hang check ([`hang`]) looks whether the core makes progress ([`watch`]). If it does not, the
-//! core is reset ([`recovery`]): the guilty job and the later jobs of its process are dropped
-//! ([`verdict`]), the others run from their start.
+//! The hang check ([`hang`]) tests whether the core makes progress ([`watch`]). If not, the core is
+//! reset ([`recovery`]). The guilty job and the later jobs of its process are dropped
+//! ([`verdict`]). The others run from their start.
 //!
 //! # For debugging
 //!
-//! The admin can reset the core ([`hang`]), make every Nth LINK lead to the [`TRAP`], and print
-//! commands ([`crate::modes`]).
+//! The administrator can reset the core ([`hang`]), make every Nth LINK lead to the [`TRAP`], and
+//! have commands printed ([`crate::modes`]).
 //!
 //! # A core that is off
 //!
-//! A core goes off while it has nothing to do; the first job switches it on ([`power`]).
+//! A core goes off while it has no jobs. The next job switches it on ([`power`]).
 //!
 //! # Locks
 //!
-//! `galcore completion` lets one thread at a time end jobs: that of the interrupt or of the hang
-//! check. A recovery excludes both. Jobs run their actions under it, so it comes before all locks
-//! that these take.
+//! The mutex `galcore completion` is held to end jobs, by the interrupt's thread or the hang check,
+//! and while a recovery must prevent that. Jobs run their actions under it, so it is taken before
+//! all locks that actions take.
 //!
 //! `galcore ring` ([`Engine::state`]) is a spinlock, as is every lock that clients and the
-//! interrupt's thread share: a preempted thread of low priority must not hold up the others. It is
-//! held briefly. A thread with a place to fill ([`Reservation`]) is not preempted either; others
-//! wait interruptibly. Only the allocator's locks, and those that wake the first in the
-//! [line](turns), are taken under it.
+//! interrupt's thread share: a preempted thread of low priority must not delay others. It is held
+//! briefly. A thread that fills a place ([`Reservation`]) is not preempted either. Others wait
+//! interruptibly. Only the allocator's locks, and those to wake the first in the [line](turns), are
+//! taken under it.
 
 mod complete;
 mod dump;
@@ -181,14 +181,14 @@ pub(crate) use {
 
 const RING_BYTES: usize = 1 << 20;
 
-/// Bytes at the end that the front end may prefetch but that hold no command.
+/// Bytes at the ring's end that the front end may prefetch. They hold no command.
 const PREFETCH_MARGIN: usize = 64;
 
 /// Bytes of the ring that hold jobs.
 const USABLE_BYTES: usize = RING_BYTES - PREFETCH_MARGIN - START_BYTES;
 
-/// Bytes after them for the words that the front end runs when it starts. These set the core up,
-/// load the state that the oldest job needs, and link to that job. At their end is the [`TRAP`].
+/// Bytes after those for the start words, which the front end runs first. They set up the core,
+/// load the state that the oldest job needs, and link to that job. The [`TRAP`] is at their end.
 const START_BYTES: usize = (4
     * (words::USE_TABLES_WORDS
         + (PIPES + 1) * words::SELECT_PIPE_WORDS
@@ -198,7 +198,7 @@ const START_BYTES: usize = (4
     + WAIT_LINK_BYTES)
     .next_multiple_of(64);
 
-/// Offset of an idle loop that no words follow: spoiled LINKs lead there
+/// Offset of an idle loop that the front end never leaves. Spoiled LINKs lead there
 /// ([`Mode::Hangs`](crate::modes::Mode)).
 const TRAP: usize = USABLE_BYTES + START_BYTES - WAIT_LINK_BYTES;
 
@@ -221,7 +221,7 @@ pub(crate) const MAX_STREAM_WORDS: usize = (Space::largest(USABLE_BYTES) - FRAME
 /// The most state words of a context in a client's memory: 64 KiB.
 pub(crate) const MAX_STATE_WORDS: usize = 64 * 1024 / 4;
 
-/// The most client words in one job that follow such states.
+/// The most client words in one job that includes such states.
 pub(crate) const MAX_WORDS_AFTER_STATES: usize =
     MAX_STREAM_WORDS - MAX_STATE_WORDS - Section::MAX_BYTES / 4;
 
@@ -233,14 +233,14 @@ pub(crate) struct Setup {
     pub(crate) fast_clear: Choice,
     pub(crate) compression: Choice,
     pub(crate) engines: Engines,
-    /// Words that make the core forget addresses.
+    /// The words that make the core forget addresses.
     pub(crate) scrub: Arc<Scrub>,
 }
 
 /// The ring of one core.
 pub(crate) type Ring<P> = Engine<RingEnd<P>>;
 
-/// A front end that follows the ring.
+/// The front end of a ring, which follows its LINKs.
 pub(crate) struct RingEnd<P> {
     setup: Setup,
     event_padding: bool,
@@ -248,7 +248,7 @@ pub(crate) struct RingEnd<P> {
     vm: Arc<Vm>,
     /// The device's page tables, which belong to no process.
     tables: PageTables,
-    /// The newest change of the address space past which the core's TLB has been flushed.
+    /// The newest change of the address space that a flush of the core's TLB has covered.
     flushed: Atomic<u64>,
     payload: PhantomData<fn() -> P>,
 }
@@ -265,7 +265,7 @@ impl<P> RingEnd<P> {
 }
 
 impl<P: Payload> Ring<P> {
-    /// Allocates the ring of the core `hardware`. `ENOMEM`: no memory that the GPU reaches.
+    /// Allocates the ring of the core `hardware`. `ENOMEM`, or `ERANGE`: out of the GPU's reach.
     pub(crate) fn with_vm(
         hardware: Arc<Hardware>,
         seat: Seat,
@@ -303,9 +303,9 @@ impl<P: Payload> Ring<P> {
         Engine::new(front, hardware, memory, address, reclaimer, seat)
     }
 
-    /// Sets up the registers of a core that has been reset, and its MMU. For MMU version 2 the
-    /// front end loads the addresses of the tables while addresses are still physical. When it has
-    /// stopped, a register enables translation. `ENODEV`: it does not stop; this has been printed.
+    /// Sets up the registers of a core that has been reset, and its MMU. With MMU version 2 the
+    /// front end loads the addresses of the tables while addresses are still physical. After it has
+    /// stopped, a register enables translation. `ENODEV`: it does not stop, which has been printed.
     pub(crate) fn set_up(&self) -> Result<(), kernel::error::Error> {
         let version = self.hardware.mmu_version();
         let table = match version {
@@ -337,12 +337,12 @@ impl<P: Payload> Ring<P> {
         }
         start.put(&[words::END, 0])?;
         let (address, units) = start.finish();
-        // It lies below 4 GiB.
+        // Does not wrap: the ring lies below 4 GiB.
         let physical = address.wrapping_add(self.seat.base_address);
         self.hardware.enable_mmu(physical, units)
     }
 
-    /// Begins the words that the front end runs first.
+    /// Begins to write the start words.
     fn start_words(&self) -> StartWords<'_> {
         StartWords {
             memory: &self.memory,
@@ -351,8 +351,8 @@ impl<P: Payload> Ring<P> {
         }
     }
 
-    /// Makes an idle loop at the ring's start and opens the ring; returns the loop's GPU address
-    /// and its length in units of 8 bytes. The front end must be stopped, and have been reset.
+    /// Makes an idle loop at the ring's start and opens the ring. Returns the GPU address, and the
+    /// number of units of 8 bytes there. The core must have been reset and its front end stopped.
     pub(crate) fn start(&self) -> Result<(u32, u32), kernel::error::Error> {
         self.memory
             .write_words(0, &words::wait_link(self.address))?;
@@ -367,13 +367,12 @@ impl<P: Payload> Ring<P> {
         Ok((self.address, (WAIT_LINK_BYTES / 8) as u32))
     }
 
-    /// The words that flush the core's caches.
+    /// The commands that flush the core's caches.
     pub(crate) fn caches(&self) -> &Caches {
         &self.front.caches
     }
 
-    /// GPU address of the idle loop at the ring's end, where the front end rests after the last
-    /// job.
+    /// GPU address of the idle loop after the last job.
     pub(crate) fn idle_loop(&self) -> u32 {
         let wait = self.state.lock().front.wait;
         self.gpu(wait)
@@ -400,16 +399,16 @@ impl<P: Payload> Ring<P> {
     }
 }
 
-/// The words at [`USABLE_BYTES`], which run when the front end starts. It must be stopped.
+/// The start words at [`USABLE_BYTES`]. The front end must be stopped while they are written.
 struct StartWords<'a> {
     memory: &'a DmaBuffer,
-    /// GPU address of the first.
+    /// GPU address of the first word.
     address: u32,
     bytes: usize,
 }
 
 impl StartWords<'_> {
-    /// Adds whole commands.
+    /// Appends whole commands.
     fn put(&mut self, words: &[u32]) -> Result<(), kernel::error::Error> {
         let bytes = core::mem::size_of_val(words);
         if bytes > TRAP - USABLE_BYTES - self.bytes {
@@ -420,7 +419,7 @@ impl StartWords<'_> {
         Ok(())
     }
 
-    /// The address where the front end starts, and the number of units of 8 bytes there.
+    /// The front end's start address, and the number of units of 8 bytes there.
     fn finish(self) -> (u32, u32) {
         sys::barrier::write();
         // CAST: at most `START_BYTES`.
@@ -439,12 +438,12 @@ impl<P: Payload> Tlb for Ring<P> {
             if self.flushed() == NO_TRANSLATIONS
                 || state.front.gpu.flushed == self.front.vm.changes()
             {
-                // The core is off, or a job that is under way or has just ended flushes the TLB.
+                // The core is off, or a job under way (or one that has just ended) flushes the TLB.
                 return;
             }
         }
         let mut attempt = self.reserve(None, &mut P::default(), &mut self.turn(None));
-        // A full ring is not idle: its next job flushes the TLB. A closed ring is being stopped.
+        // If the ring is full, its next job flushes the TLB. If it is closed, the core is stopped.
         if let Ok(Attempt::Reserved(place)) = &mut attempt {
             let _ = self.fill(place, None);
         }

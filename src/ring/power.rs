@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Runtime power of a core: it goes off while it has nothing to do.
+//! Runtime power management of a core: it goes off while it has nothing to do.
 //!
-//! Jobs go into the ring whether the core is on or off: a submitter never waits for it. The first
-//! job queues the hang check ([`super::hang`]), which keeps the core on as long as there are jobs,
-//! and releases it when there are none. So a job itself costs nothing.
+//! Jobs get places in the ring whether the core is on or off, so a submitter never waits for the
+//! core to come on. The first job queues the hang check ([`super::hang`]). It keeps the core on
+//! while there are jobs, and releases it afterwards. So power management adds no cost to each job.
 //!
 //! *Off*: the ring is at rest, and no job gets a place. An END replaces the WAIT of the idle loop,
-//! and the front end stops there. Then the clocks stop, and perhaps the power. From then on nothing
-//! is known of the core, and it holds no translations: memory is freed without it.
+//! and the front end stops there. Then the clocks stop, and perhaps the power. From then on the
+//! core's TLB counts as empty, so memory is freed without a flush.
 //!
-//! *On*: the core is reset and set up as at first, and its front end starts in the idle loop before
-//! the oldest of the jobs that have come meanwhile. These depend on no earlier state.
+//! *On*: the core is reset and set up as at its start. The front end starts in the idle loop before
+//! the oldest of the jobs that were submitted meanwhile. These depend on no earlier state.
 //!
 //! Before the machine sleeps, no job gets a place, and jobs under way get some time to end. After
-//! that time, those that have not begun are *held*: the links to jobs become idle loops, except for
-//! links to jobs that continue in their predecessor's context, which the sleep would take away.
-//! When the front end rests, the core may go off. Awake again, it runs the held jobs. A job that
-//! does not end is dropped after `jobTimeout`; without one it keeps the machine awake, as it cannot
-//! be restarted.
+//! that time, jobs that have not begun are *held*: the links to them become idle loops, except if a
+//! job continues in its predecessor's context, which the sleep would destroy. When the front end
+//! rests, the core may go off. When the machine is awake, the core runs the held jobs. A running
+//! job that does not end is dropped after `jobTimeout`. Without this limit it keeps the machine
+//! awake, because it cannot be restarted.
 
 use super::{
     engine::{
@@ -49,11 +49,12 @@ const SPEED_TIME: u32 = 20;
 /// Held to end jobs, or to reset the core.
 type Completing<'a> = Guard<'a, (), MutexBackend>;
 
-/// How long jobs under way may take before the machine sleeps, in milliseconds.
+/// How long jobs under way may run before the others are held for system suspend, in milliseconds.
 const SLEEP_TIME: u32 = 5000;
 
 impl<F: FrontEnd> Engine<F> {
-    /// Switches the core off. `EBUSY`: it has something to do; the hang check releases it later.
+    /// Switches the core off. `EBUSY`: it has work (the hang check releases it later), or is kept
+    /// on.
     pub(crate) fn switch_off(self: &Arc<Self>) -> Result {
         if self.hardware.is_cycled() {
             self.hardware.switch_off();
@@ -87,7 +88,7 @@ impl<F: FrontEnd> Engine<F> {
         Ok(())
     }
 
-    /// Switches the core on, which then runs the jobs that have come meanwhile. Errors are final,
+    /// Switches the core on. It then runs the jobs that were submitted meanwhile. Errors are final,
     /// and have been printed.
     pub(crate) fn switch_on(self: &Arc<Self>) -> Result {
         if self.hardware.is_cycled() {
@@ -99,7 +100,7 @@ impl<F: FrontEnd> Engine<F> {
         self.hardware.switch_on()?;
         let completing = self.completion.lock();
         let is_ours = self.pause();
-        // Jobs that have come meanwhile begin now, and may fail at once.
+        // Jobs that were submitted meanwhile begin now, and may fail immediately.
         self.state.lock().meter.begin(Stamp::now());
         self.forget_progress();
         let started = match is_ours {
@@ -117,13 +118,13 @@ impl<F: FrontEnd> Engine<F> {
         }
         drop(completing);
         self.resume();
-        // Changes of the address space meanwhile may wait for a flush.
+        // Changes of the address space while the core was off may wait for a flush.
         F::flushed(self);
         started
     }
 
-    /// Keeps the core on for the jobs under way; returns whether it is on. If it cannot be switched
-    /// on it is given up.
+    /// Keeps the core on for the jobs under way. Returns whether it is on. If it cannot be switched
+    /// on, it is given up.
     pub(super) fn hold_power(self: &Arc<Self>) -> bool {
         let is_on = self.hardware.hold();
         if !is_on {
@@ -132,7 +133,7 @@ impl<F: FrontEnd> Engine<F> {
         is_on
     }
 
-    /// Ends [`Engine::slow_down`]: loads the wanted speed, as there is something to do.
+    /// Ends [`Engine::slow_down`]: loads the requested speed, because there is something to do.
     pub(crate) fn catch_up(&self) {
         if self.hardware.is_slow() || self.hardware.is_out_of_step() {
             self.hardware.set_slow(false);
@@ -141,9 +142,8 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Sets the speed to `scale` 64ths of the clock, for when the core is on and has something to
-    /// do. Waits for [`SPEED_TIME`] at most: during a recovery, it is left to the next job to load
-    /// the speed.
+    /// Sets the speed while the core is on and has something to do, to `scale` 64ths of the clock.
+    /// Waits at most [`SPEED_TIME`]. During a recovery, the next job loads the speed instead.
     pub(crate) fn set_scale(&self, scale: u32) {
         self.hardware.set_scale(scale);
         if let Some(completing) = wait::poll(SPEED_TIME, || self.completion.try_lock()) {
@@ -151,14 +151,14 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Limits the speed, as the core is too warm.
+    /// Limits the speed, because the core is too warm.
     pub(crate) fn set_limit(&self, limit: u32) {
         self.hardware.set_limit(limit);
         let completing = self.completion.lock();
         self.load_speed(&completing);
     }
 
-    /// Limits the speed for the admin.
+    /// Limits the speed, as requested by the administrator.
     pub(crate) fn set_cap(&self, cap: u32) {
         self.hardware.set_cap(cap);
         let completing = self.completion.lock();
@@ -168,7 +168,7 @@ impl<F: FrontEnd> Engine<F> {
     /// Enables or disables the core's interrupts. Without them the hang check ends jobs.
     pub(crate) fn set_interrupts(&self, on: bool) {
         self.hardware.set_silenced(!on);
-        // A core that is off enables them when it is switched on.
+        // If the core is off, they are enabled when it is switched on.
         let _: Option<()> = self.if_on(|hardware| {
             if !hardware.is_isolated() {
                 F::enable_interrupts(hardware);
@@ -176,13 +176,13 @@ impl<F: FrontEnd> Engine<F> {
         });
     }
 
-    /// Loads the wanted speed if the core is on. No reset or permanent stop runs meanwhile: these
-    /// close the ring first, and then wait for `completing`.
+    /// Loads the requested speed if the core is on. No reset or permanent stop runs at the same
+    /// time: it would wait for `completing`.
     fn load_speed(&self, _completing: &Completing<'_>) {
         if !F::HAS_DIVIDER || self.state.lock().phase.is_stopped() {
             return;
         }
-        // Only now: a waiter for the lock would keep a power domain on that should go off.
+        // Only now: a thread that waits for the lock must not keep the power domain on.
         if let Some(_kept_on) = self
             .hardware
             .supply()
@@ -193,10 +193,10 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Calls `look` with the core if it is on; it stays on meanwhile, and no other thread touches
-    /// registers that only one may. `None`: it is off or has been stopped. A client can call this
-    /// from many threads: these wait for each other first, so that the interrupt's thread waits for
-    /// one of them. See also [`sys::work::by_worker`].
+    /// Calls `look` with the core if the core is on. It stays on during the call, and no other
+    /// thread accesses registers that need exclusive access. `None`: it is off, or was stopped. A
+    /// client can call this from many threads. They first wait for each other, so that the
+    /// interrupt's thread waits for one of them at most. See also [`sys::work::by_worker`].
     pub(crate) fn if_on<T: Send>(&self, look: impl FnOnce(&Hardware) -> T + Send) -> Option<T> {
         sys::work::by_worker(|| self.look_if_on(look))
     }
@@ -207,7 +207,7 @@ impl<F: FrontEnd> Engine<F> {
         if self.state.lock().phase.is_stopped() {
             return None;
         }
-        // Only now, as in `load_speed`.
+        // Keep it on only now, as in `load_speed`.
         let kept_on = self.hardware.supply().if_on();
         let _kept_on = kept_on.filter(|_| self.hardware.is_on())?;
         Some(look(&self.hardware))
@@ -221,19 +221,19 @@ impl<F: FrontEnd> Engine<F> {
             if !state.is_at_rest() || state.is_off {
                 return;
             }
-            // A job that begins now queues the hang check for at once.
+            // If a job begins now, it queues the hang check without a delay.
             self.hardware.set_slow(true);
         }
         self.load_speed(&completing);
     }
 
-    /// Keeps jobs from ending, and the core from a reset, until the guard is dropped.
+    /// Prevents ends of jobs and resets of the core until the guard is dropped.
     pub(crate) fn hold_completion(&self) -> Completing<'_> {
         self.completion.lock()
     }
 
-    /// Drops the jobs under way, without a guilty process; reports this to their processes and the
-    /// log. The front end must be stopped permanently, or cut off from memory.
+    /// Drops the jobs under way, without a guilty process. Notes this for their processes and in
+    /// the log. The front end must be stopped permanently, or cut off from memory.
     pub(crate) fn lose(self: &Arc<Self>) {
         self.close();
         let mut tolls = Tolls::new();
@@ -245,15 +245,15 @@ impl<F: FrontEnd> Engine<F> {
         self.hardware.tell_dropped(tolls.dropped());
     }
 
-    /// The machine is about to sleep: lets no job begin, and waits for those under way. `EBUSY`:
-    /// the running job does not end, and counts neither as a hang nor as too long.
+    /// Prepares for system suspend: gives no more places, and waits for the jobs under way.
+    /// `EBUSY`: the running job does not end, but neither hangs nor takes too long.
     pub(crate) fn fall_asleep(self: &Arc<Self>) -> Result {
         let newest = {
             let mut state = self.state.lock();
             state.phase.fall_asleep();
             state.jobs.newest()
         };
-        // By then a hang, or a job that takes too long, has been found.
+        // Within this time the hang check finds a hang, or a job that takes too long.
         let longest = self.seat.timeout.max(self.seat.job_limit());
         let more = longest.saturating_add(SLEEP_TIME);
         let is_quiet = self.poll_for(newest, SLEEP_TIME) || F::hold_jobs(self, newest, more);
@@ -266,7 +266,7 @@ impl<F: FrontEnd> Engine<F> {
         Ok(())
     }
 
-    /// The machine is awake again.
+    /// Called when the machine is awake again.
     pub(crate) fn wake_up(self: &Arc<Self>) {
         F::release_jobs(self);
         self.hardware.supply().wake_if_kept();
@@ -280,7 +280,7 @@ impl<F: FrontEnd> Engine<F> {
         if checks {
             self.check_soon(true);
         }
-        // Mappings that ended while there was no place for a flush.
+        // Mappings may have ended while no flush could get a place.
         F::flushed(self);
     }
 }

@@ -2,54 +2,53 @@
 
 //! The recovery of a core that hangs.
 //!
-//! It is part of the hang check, which is one work item of the core: it never runs twice at a time.
-//! The rest of the driver and other cores do not notice.
+//! It is part of the hang check. That is one work item for each core, so no two recoveries of a
+//! core run at the same time. The rest of the driver and the other cores are not affected.
 //!
-//! 1. *Pause*. `galcore completion` is held until the front end runs again, so no job ends. No job
-//!    gets a place, and a thread that has one fills it, for which it does not sleep: then the
-//!    ring's memory belongs to this thread. Submitters wait as for a full ring.
+//! 1. *Pause*. No job gets a place. A thread that has one fills it, and does not sleep. Then only
+//!    the recovery writes to the ring. Submitters wait as for a full ring. `galcore completion` is
+//!    held until the front end runs again, so no job ends. It is dropped only to charge processes,
+//!    while the core is stopped.
 //! 2. *Hold*. Jobs that are done are ended. The links into the oldest job and out of it become idle
-//!    loops, so that no innocent job begins before the reset. If the front end moves now, this was
-//!    not a hang: the links are restored, and the recovery ends. What the core was doing is kept
+//!    loops, so that no innocent job begins before the reset. If the front end now moves, this is
+//!    no hang: the links are restored, and the recovery ends. Otherwise the core's state is saved
 //!    for the dump ([`super::dump`]), which is written at the end.
 //! 3. *Reset* ([`Hardware::recover`](crate::hw::Hardware::recover)). After it, no earlier access
-//!    reaches memory, the TLB is empty, and no earlier event is left, not even in an interrupt
-//!    under way. The core is set up as at first ([`FrontEnd::prepare`]).
-//! 4. *Judge* ([`super::verdict`]). All jobs keep their places, ids and numbers. The words of a
-//!    dropped job become a jump to its event, so it ends in its turn, as
+//!    reaches memory, the TLB is empty, and no earlier event is pending, even in a running
+//!    interrupt handler. The core is set up as at its start ([`FrontEnd::prepare`]).
+//! 4. *Judge* ([`super::verdict`]). All jobs keep their places, IDs and numbers. The words of a
+//!    dropped job become a jump to its event, so it ends in order, as
 //!    [`Outcome::Dropped`](super::Outcome::Dropped): its records run, and its memory is released.
-//!    The other jobs run as they were written. They depend on the selected pipe, which the jump
-//!    before them selects, and on addresses that the GPU holds, all of which are made harmless
+//!    The other jobs run as they were written. They depend on the selected pipe: the words before
+//!    them select it. They also depend on addresses in the GPU's states, so these are made harmless
 //!    first.
-//! 5. *Start*. The front end starts at the words after the ring's jobs ([`super::START_BYTES`]),
-//!    goes to the oldest job, and follows the links from there.
+//! 5. *Start*. The front end runs the start words ([`super::START_BYTES`]), which lead it to the
+//!    oldest job. From there it follows the links.
 //!
-//! If the core does not come out of its reset it is *given up*: cut off from memory, which can then
-//! be freed, and closed. All jobs end as dropped, and waiters and later submitters learn that the
-//! GPU does not respond. Binding the core again, or loading the module again, makes another
-//! attempt.
+//! If a reset of the core fails, the core is *given up*: it is cut off from memory, which can then
+//! be freed, and closed. All jobs end as dropped. Waiters and later submitters get an error: the
+//! GPU does not respond. When the core is bound again, the driver makes another attempt.
 //!
 //! An unbind during a recovery first closes the ring and masks the interrupt, then waits for the
-//! hang check. A recovery that unmasks it then checks whether the ring is closed.
+//! hang check. So when a recovery has unmasked the interrupt, it checks whether the ring is closed.
 //!
 //! # A job that takes too long
 //!
-//! A job may move and still hold up others for longer than the parameter `jobTimeout`. Then it gets
-//! [`REST_TIME`] to end, as below; if it does not end, it is dropped as one that hangs, and its
+//! A job may move and still delay others for longer than the parameter `jobTimeout`. Then it gets
+//! [`REST_TIME`] to end, as below. If it does not end, it is dropped like one that hangs, and its
 //! process is charged.
 //!
-//! # A reset that is asked for
+//! # A requested reset
 //!
-//! The admin may reset a core that makes progress. The links are cut, so that no job begins but
-//! those that continue in the context of the running one, and all of these get [`REST_TIME`] to
-//! end. A job that does not end is dropped as a guilty one, but no process is charged. If nothing
-//! is under way, the front end starts where it rests.
+//! The administrator may reset a core that makes progress. The links are cut, so that no job begins
+//! unless it continues in the running job's context. All of these get [`REST_TIME`] to end. A job
+//! that does not end is dropped like a guilty one, but no process is charged. If no job is under
+//! way, the front end starts in its idle loop.
 //!
-//! RESET of an admin's process resets only a core that makes no progress, as for a hang, but after
-//! a tenth of a second. No process is charged: a job that is slow for so short a time may not hang.
+//! The request RESET of an administrator's process resets a core only if it makes no progress for
+//! 100 ms. No process is charged: a job without progress for such a short time may not hang.
 //!
-//! All of it is bounded: the filling of a place, resets, the end of the interrupt handler, the
-//! set-up.
+//! Every wait is bounded: for a place to be filled, a reset, the interrupt handler, and the setup.
 
 use super::{
     dump::Evidence,
@@ -76,18 +75,18 @@ use crate::{
 };
 use kernel::time::msecs_to_jiffies;
 
-/// How long a thread may take to fill its place, in milliseconds: microseconds, but for a preempted
-/// virtual CPU.
+/// How long a thread may take to fill its place, in milliseconds. It usually takes microseconds,
+/// but a virtual CPU may be preempted.
 const FILL_TIME: u32 = 1000;
 
-/// How long running jobs may take to end before a reset that is asked for, in milliseconds.
+/// How long running jobs may take to end before a requested reset, in milliseconds.
 pub(crate) const REST_TIME: u32 = 100;
 
-/// How long such a reset may take, in milliseconds.
+/// How long a requested reset may take, in milliseconds.
 pub(super) const RESET_TIME: u32 = 5000;
 
-/// How often a core is reset without a guilty process and without a finished job before it is given
-/// up.
+/// The most resets in a row without a guilty process or a finished job. At the next such reset the
+/// core is given up.
 const BLAMELESS_RESETS: u32 = 3;
 
 /// Why a core is reset.
@@ -95,32 +94,33 @@ const BLAMELESS_RESETS: u32 = 3;
 pub(crate) enum Cause {
     /// It makes no progress.
     Hang,
-    /// It makes no progress, and an admin does not wait for the time of a hang.
+    /// It makes no progress, and an administrator has requested a reset without the usual time
+    /// limit.
     Hurry,
-    /// It makes progress, but the running job has held others up for too long.
+    /// It makes progress, but the running job has delayed others for too long.
     TooLong,
-    /// An admin has asked.
+    /// An administrator has requested it.
     Asked,
 }
 
 enum End {
     /// The core makes progress, or has no jobs.
     NoHang,
-    /// The core does not come out of its reset.
+    /// The core could not be reset or set up.
     GivenUp,
 }
 
 /// How a core continues after its reset.
 struct Start {
-    /// The address where the front end starts, and the number of units of 8 bytes there.
+    /// The front end's start address, and the number of units of 8 bytes there.
     place: (u32, u32),
-    /// The attempt at which it came back.
+    /// Number of resets until it came back.
     attempts: u32,
     tells: bool,
 }
 
 impl<F: FrontEnd> Engine<F> {
-    /// Recovers the core, which makes no progress, or must be reset. Called by the hang check.
+    /// Recovers a core that makes no progress or must be reset. Called by the hang check.
     pub(super) fn recover(self: &Arc<Self>, cause: Cause) {
         let (mut tolls, mut evidence) = (Tolls::new(), None);
         let cost = match cause {
@@ -139,14 +139,14 @@ impl<F: FrontEnd> Engine<F> {
             self.cut_off(&mut tolls);
         }
         drop(completing);
-        // The core is stopped. Charge processes before a judged job ends, as a process that has
-        // closed its files is forgotten then; and before a place is given, as the charge is due to
-        // those that wait for one.
+        // The core is stopped. Charge processes before a judged job ends: then a process that has
+        // closed its files is forgotten. And charge them before jobs get places: waiting submitters
+        // must see it.
         F::Payload::core_was_reset(self.seat.core, tolls.all(), cost);
         let completing = self.completion.lock();
         match found {
             Ok(start) => {
-                // Before a dropped job ends.
+                // Trace this before a dropped job ends.
                 self.trace_reset(Some(start.attempts));
                 if self.go_on(&start, &tolls).is_err() {
                     self.trace_reset(None);
@@ -169,8 +169,8 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// Stops giving places, and waits until the last one is filled; returns whether the ring is
-    /// ours.
+    /// Prevents jobs from getting places, and waits until the last place is filled. Returns whether
+    /// the ring is ours.
     pub(super) fn pause(&self) -> bool {
         let is_ours = wait::poll(FILL_TIME, || {
             let mut state = self.state.lock();
@@ -183,7 +183,7 @@ impl<F: FrontEnd> Engine<F> {
         is_ours.unwrap_or(false)
     }
 
-    /// The end of [`Engine::pause`]; the time of a hang starts again.
+    /// Ends [`Engine::pause`], and restarts the time limit of a hang.
     pub(super) fn resume(&self) {
         {
             let mut state = self.state.lock();
@@ -193,7 +193,7 @@ impl<F: FrontEnd> Engine<F> {
         self.reopen();
     }
 
-    /// The end of [`Engine::pause`].
+    /// Ends [`Engine::pause`].
     fn reopen(&self) {
         let mut state = self.state.lock();
         state.is_paused = false;
@@ -202,7 +202,7 @@ impl<F: FrontEnd> Engine<F> {
         self.moved.notify_all();
     }
 
-    /// Forgets the progress that was seen, and errors.
+    /// Forgets the progress and the errors seen so far.
     pub(super) fn forget_progress(&self) {
         let mut state = self.state.lock();
         let completed = state.completed;
@@ -236,7 +236,7 @@ impl<F: FrontEnd> Engine<F> {
         }
         self.resets.fetch_add(1, Relaxed);
         let attempts = self.hardware.recover().map_err(|_| End::GivenUp)?;
-        // Now, as the next job may fail before the recovery is over.
+        // Do this now, because the next job may fail before the recovery is over.
         self.forget_progress();
         let place = F::prepare(self, cause, &fates).map_err(|_| End::GivenUp)?;
         {
@@ -275,7 +275,7 @@ impl<F: FrontEnd> Engine<F> {
         Ok(())
     }
 
-    /// Holds the front end in the running job if that does not end now.
+    /// Holds the front end in the running job, unless that job ends now.
     fn hold_running(self: &Arc<Self>) -> Result<(), End> {
         F::bring_to_rest(self).map_err(|_| End::GivenUp)?;
         let is_over = {
@@ -290,13 +290,13 @@ impl<F: FrontEnd> Engine<F> {
         Ok(())
     }
 
-    /// Starts the core, which was reset, with the jobs as they are now.
+    /// Starts the core, which was reset, with the jobs as rewritten.
     #[inline(never)]
     fn go_on(self: &Arc<Self>, start: &Start, tolls: &Tolls) -> Result {
         F::enable_interrupts(&self.hardware);
         F::run(self, start.place)?;
         if self.state.lock().phase.is_stopped() {
-            // Closing masks the interrupt after it sets the phase: it may have done so before this.
+            // A close sets the phase and then masks the interrupt, perhaps before the enable above.
             self.hardware.disable_interrupts();
         }
         if start.tells {
@@ -309,7 +309,7 @@ impl<F: FrontEnd> Engine<F> {
         Ok(())
     }
 
-    /// Ends the jobs that are done; returns whether there are none, and the core has not moved.
+    /// Ends the jobs that are done. Returns whether there were none, and the core has not moved.
     fn still_hangs(self: &Arc<Self>) -> bool {
         self.hardware.acknowledge();
         let progress = F::settle(self);
@@ -325,7 +325,7 @@ impl<F: FrontEnd> Engine<F> {
         let (suspects, count) = self.state.lock().suspects();
         let fates = judge(&suspects[..count], has_begun);
         for (suspect, &fate) in suspects[..count].iter().zip(&fates) {
-            // A job that an admin has dropped is no process's fault.
+            // If the administrator has requested the reset, no process is at fault.
             let is_asked = matches!(cause, Cause::Asked | Cause::Hurry);
             let is_guilty = fate == Fate::Guilty && !is_asked;
             tolls.note(suspect.process, is_guilty, fate.is_dropped());
@@ -333,7 +333,7 @@ impl<F: FrontEnd> Engine<F> {
         fates
     }
 
-    /// Gives the core up: it is cut off, and all jobs under way are counted as dropped.
+    /// Gives up the core: cuts it off from memory, and counts all jobs under way as dropped.
     fn cut_off(&self, tolls: &mut Tolls) {
         self.hardware.disable_interrupts();
         self.hardware.isolate();
@@ -341,7 +341,7 @@ impl<F: FrontEnd> Engine<F> {
             self.hardware.device(),
             "the GPU cannot be recovered: it is given up until it is bound again\n"
         );
-        // Innocent processes lose as much.
+        // Innocent processes lose all jobs, too, so count from 0.
         tolls.forget_dropped();
         self.note_all(tolls);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The state of an engine: its places, the jobs under way, and the GPU's state after them.
+//! The state of an engine: its places, its jobs under way, and the GPU's state after these jobs.
 //!
 //! Pure logic.
 
@@ -55,15 +55,15 @@ use crate::{
     sys::clock::Stamp, //
 };
 
-/// Later than any change: the TLB must be flushed.
+/// Equal to no change number, so the TLB must be flushed.
 const NEVER_FLUSHED: u64 = u64::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whereabouts {
-    /// In the idle loop before all jobs, or in the words of the start: no job has begun.
+    /// In the idle loop before all jobs, or in the start words: no job has begun.
     Before,
-    /// In the first words of the job of this age, or of the context that it loads. Perhaps the
-    /// front end has only prefetched them, and still stalls at the end of the previous job.
+    /// In the first words of the job of this age, or of the context that it loads. The front end
+    /// may only have prefetched them, while it stalls at the end of the previous job.
     Entering(usize),
     /// In the job of this age, or in the context that it loads.
     In(usize),
@@ -73,34 +73,33 @@ pub(super) enum Whereabouts {
     Lost,
 }
 
-/// The most bytes that the front end prefetches before it executes them. The ring's end has the
-/// same margin.
+/// The most bytes that the front end prefetches. The margin at the ring's end has the same size.
 const FETCHED_AHEAD: usize = PREFETCH_MARGIN;
 
-/// The GPU's state when all jobs have ended.
+/// The GPU's state after all jobs under way.
 pub(super) struct GpuState {
-    /// The selected pipe; `None`: not known.
+    /// The selected pipe. `None`: unknown.
     pub(super) pipe: Option<Pipe>,
-    /// The context whose states are loaded; `None`: not known, or none.
+    /// The context whose states are loaded. `None`: unknown, or none.
     pub(super) context: Option<Owner>,
-    /// Whose addresses and data its states may hold.
+    /// The processes whose addresses and data its states may hold.
     pub(super) authors: Authors,
     /// The newest change of the address space that a TLB flush has covered.
     pub(super) flushed: u64,
-    /// The tables that its MMU uses; `None`: not known.
+    /// The tables that its MMU uses. `None`: unknown.
     pub(super) tables: Option<PageTables>,
 }
 
 impl GpuState {
-    /// Whether a job of `author` that uses the engines `uses` must load the context of `owner`
-    /// first.
+    /// Whether a job of `author` must first load the context of `owner`. The job uses the engines
+    /// `uses`.
     pub(super) fn needs(&self, owner: Owner, author: Option<Author>, uses: Engines) -> bool {
         self.context != Some(owner)
             || author
                 .is_some_and(|author| uses.pipe_3d && self.authors.are_others(Pipe::Pipe3d, author))
     }
 
-    /// After the core was off, only the author of the 3D pipe's data is known.
+    /// The state after the core was off: only the author of the 3D pipe's data is still known.
     pub(super) fn after_pause(&self) -> Self {
         Self {
             authors: self.authors.after_pause(),
@@ -108,7 +107,7 @@ impl GpuState {
         }
     }
 
-    /// After a reset nothing is known.
+    /// The state after a reset: nothing is known.
     pub(super) fn unknown() -> Self {
         Self {
             pipe: None,
@@ -126,29 +125,28 @@ pub(super) struct Place {
     pub(super) at: usize,
     /// Offset of the WAIT after its words.
     pub(super) wait: usize,
-    /// Offset of the WAIT that must become a LINK to it.
+    /// Offset of the WAIT that a LINK to the place must replace.
     pub(super) previous_wait: usize,
-    /// Its event id. A byte, because the place is copied.
+    /// Its event ID. A byte keeps the place small, because it is copied.
     pub(super) event: u8,
-    /// The LINK to it leads to the [`TRAP`](super::TRAP).
+    /// The previous job's LINK leads to the [`TRAP`](super::TRAP) instead of here.
     pub(super) is_spoiled: bool,
     pub(super) number: u64,
 }
 
 /// The ring's part of an engine's state.
 pub(crate) struct RingState {
-    /// Offset of the WAIT at the ring's end.
+    /// Offset of the WAIT after the newest job.
     pub(super) wait: usize,
     pub(super) gpu: GpuState,
-    /// Offset of the WAIT where the front end loops if nothing is under way. Its LINK leads to the
-    /// oldest job.
+    /// Offset of the WAIT before the oldest job. The front end loops there if no job is under way.
     pub(super) rest: usize,
-    /// The newest job that was seen to begin. Updated only while traces record the begins.
+    /// The newest job whose begin was traced. Updated only while the tracepoint is enabled.
     pub(super) begun: u64,
 }
 
 impl RingState {
-    /// Nothing is known of the GPU. The next job is `newest` + 1.
+    /// Nothing is known about the GPU. The next job has number `newest` + 1.
     pub(super) fn new(newest: u64) -> Self {
         Self {
             wait: 0,
@@ -165,47 +163,47 @@ pub(crate) struct State<F: FrontEnd> {
     pub(crate) phase: Phase,
     /// A place is being filled.
     pub(crate) is_filling: bool,
-    /// No job gets a place: the core is being recovered, or switched off or on.
+    /// No job gets a place: the core is being reset, or switched off or on.
     pub(crate) is_paused: bool,
-    /// No job under way begins before the machine is awake and the core is on.
+    /// Jobs under way do not begin until the machine is awake and the core is on.
     pub(super) is_held: bool,
     /// The core is off: the front end does not run. Jobs wait.
     pub(crate) is_off: bool,
-    /// The admin wants the core to be reset.
+    /// The administrator has requested a reset.
     pub(super) is_reset_asked: bool,
     /// The time in jiffies until which a core without progress is reset early.
     pub(super) hurry: Option<usize>,
-    /// Counts the changes that submitters wait for.
+    /// Number of changes so far. Submitters wait for the next one.
     pub(super) moves: u64,
     pub(crate) jobs: InFlight<Job<F>>,
-    /// Where the words of the last jobs lie.
+    /// The locations of the last jobs' words.
     pub(crate) history: History,
     /// How long the core has been busy with jobs.
     pub(super) meter: Meter,
     /// Emptied payloads for new jobs. The vector never grows.
     pub(super) spares: KVVec<F::Payload>,
-    /// Threads that wait for a change.
+    /// Number of threads that wait for a change.
     pub(super) waiters: usize,
-    /// Threads of processes that wait for a place or for jobs: see
+    /// Number of threads that wait for a place or for jobs. See
     /// [`Share::waiting`](super::Share::waiting).
     pub(super) place_waiters: u32,
     /// Submitters that wait for a place.
     pub(super) line: Line,
-    /// The newest job that has ended.
+    /// Number of the newest job that has ended.
     pub(crate) completed: u64,
-    /// The first of the jobs that were dropped when the core was stopped permanently.
+    /// Number of the first job that was dropped when the core was stopped permanently.
     pub(super) lost_from: u64,
     /// The hang check is queued.
     pub(super) is_checked: bool,
     pub(crate) watch: Watch,
-    /// Resets without a guilty process since a job was done.
+    /// Number of resets without a guilty process since the last job that was done.
     pub(super) blameless: u32,
     /// The front end's part.
     pub(crate) front: F::State,
 }
 
 impl<F: FrontEnd> State<F> {
-    /// A stopped engine that continues from `past`. Made in place, because it is large.
+    /// A stopped engine that continues from `past`. It is built in place, because it is large.
     pub(super) fn init(
         spares: KVVec<F::Payload>,
         past: &Past,
@@ -238,7 +236,7 @@ impl<F: FrontEnd> State<F> {
         })
     }
 
-    /// Opens the engine. The front end must idle after a reset.
+    /// Opens the engine. The core must have been reset, and its front end must idle.
     pub(crate) fn open(&mut self) {
         self.space = Space::new(F::BYTES, F::GAP);
         self.history.forget();
@@ -247,12 +245,12 @@ impl<F: FrontEnd> State<F> {
         self.is_off = false;
     }
 
-    /// Notes that the hang check is wanted; returns whether the caller must queue it.
+    /// Requests the hang check. Returns whether the caller must queue it.
     pub(super) fn needs_check(&mut self) -> bool {
         !core::mem::replace(&mut self.is_checked, true)
     }
 
-    /// Whether a submitter is first in the line. One that is missing for long loses its turn.
+    /// Whether a submitter is first in the line. If it does not react in time, it loses its turn.
     pub(super) fn is_taken_soon(&mut self, now: usize) -> bool {
         if self.phase != Phase::Open {
             return false;
@@ -263,19 +261,19 @@ impl<F: FrontEnd> State<F> {
         self.line.has_first()
     }
 
-    /// Whether nothing runs or begins and no hang check is queued: the core may go off.
+    /// Whether the core may go off: nothing runs or begins, and no hang check is queued.
     pub(super) fn is_at_rest(&self) -> bool {
         let is_open = !(self.phase.is_stopped() || self.is_paused || self.is_filling);
         is_open && !self.is_checked && self.has_nothing_to_do()
     }
 
-    /// Whether no job under way may run now.
+    /// Whether no job is under way that may run now.
     pub(super) fn has_nothing_to_do(&self) -> bool {
         self.jobs.len() == 0 || (self.is_held && self.phase.is_asleep())
     }
 
-    /// How far the core has come: changes with each job that ends, and with each move that the hang
-    /// check sees.
+    /// A measure of progress. It changes when a job ends, and when the hang check sees the core
+    /// move.
     pub(super) fn progress(&self) -> u64 {
         self.completed.wrapping_add(self.watch.moves())
     }
@@ -290,8 +288,8 @@ impl<F: FrontEnd> State<F> {
         self.phase == Phase::Open && !self.is_filling && !self.is_paused
     }
 
-    /// A place for a job of `bytes`, the next job's part included. `None`: no place or event id is
-    /// free, it is not the turn of `wish`, or another place is being filled.
+    /// A place for a job of `bytes`, which include the part shared with the next job. `None`: no
+    /// place or event ID is free, `wish` is not first, or another place is being filled.
     pub(crate) fn find(&mut self, bytes: usize, wish: &mut Wish<'_>) -> Option<usize> {
         let is_admitted = self.line.admits(wish, self.moves, self.place_waiters);
         match is_admitted && self.is_open() && self.jobs.has_room() {
@@ -300,8 +298,8 @@ impl<F: FrontEnd> State<F> {
         }
     }
 
-    /// Takes the `bytes` at `at`, which [`State::find`] has just returned, for `job`; returns the
-    /// job's event id and number. There is no other place until [`State::filled`].
+    /// Takes the `bytes` at `at` for `job`: [`State::find`] has just returned them. Returns the
+    /// job's event ID and number. No other job gets a place until [`State::filled`].
     pub(crate) fn take(
         &mut self,
         at: usize,
@@ -324,13 +322,13 @@ impl<F: FrontEnd> State<F> {
         Ok(begun)
     }
 
-    /// The newest place is filled.
+    /// Notes that the newest place is filled.
     pub(crate) fn filled(&mut self) {
         self.is_filling = false;
         self.moves += 1;
     }
 
-    /// Takes out the oldest job, which has ended, and frees its place.
+    /// Removes the oldest job, which has ended, and frees its place.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Slot<Job<F>>> {
         let done = self.jobs.pop()?;
@@ -339,7 +337,7 @@ impl<F: FrontEnd> State<F> {
         Some(done)
     }
 
-    /// Charges the process of the oldest job, seen to end on core `core` at `now`, for its time.
+    /// Charges the oldest job's process for its time. The job has ended on core `core` at `now`.
     #[inline]
     pub(super) fn charge(&mut self, core: usize, now: Stamp) {
         if let Some((_, oldest)) = self.jobs.get(0) {
@@ -354,8 +352,8 @@ impl<F: FrontEnd> State<F> {
         }
     }
 
-    /// Charges the time that an ended job's actions took until `now` to the job's process, not to
-    /// the next job, which may have begun.
+    /// Charges the process of an ended job for the time of the job's actions, which ended at `now`.
+    /// Else the next job, which may have begun, would pay for it.
     #[cold]
     #[inline(never)]
     pub(super) fn charge_actions(&mut self, core: usize, now: Stamp, payload: &F::Payload) {
@@ -368,14 +366,14 @@ impl<F: FrontEnd> State<F> {
         }
     }
 
-    /// The number of the oldest job's process; 0: a job of the driver, or no job.
+    /// The number of the oldest job's process. 0: the driver, or no job.
     pub(super) fn oldest_process(&self) -> u64 {
         let oldest = self.jobs.get(0);
         oldest.map_or(0, |(_, slot)| slot.load.payload.process())
     }
 
-    /// Whether the oldest job, on core `core`, delays anything but its own process: a job or
-    /// submitter of another process, system suspend, or the cleanup after its process has ended.
+    /// Whether the oldest job on core `core` delays more than its own process: another process's
+    /// job or submitter, system suspend, or the cleanup after its process has ended.
     pub(super) fn holds_up(&self, core: usize) -> bool {
         let Some((_, oldest)) = self.jobs.get(0) else {
             return false;
@@ -388,7 +386,7 @@ impl<F: FrontEnd> State<F> {
                 || self.newest_of_others(own).is_some())
     }
 
-    /// The number of the newest job of a process that is not `own`.
+    /// The number of the newest job of a process other than `own`.
     fn newest_of_others(&self, own: u64) -> Option<u64> {
         let others = |age| {
             let (_, slot) = self.jobs.get(age)?;
@@ -398,20 +396,20 @@ impl<F: FrontEnd> State<F> {
         (0..self.jobs.len()).rev().find_map(others)
     }
 
-    /// As [`Self::newest_of_others`], but the next job's number if there is no such job.
+    /// As [`Self::newest_of_others`], but if there is no such job, the next job's number.
     pub(super) fn last_of_others(&self, own: u64) -> u64 {
         let next = self.completed + self.jobs.len() as u64 + 1;
         self.newest_of_others(own).unwrap_or(next)
     }
 
-    /// What [`judge`](super::verdict::judge) must know of each job, oldest first, and their number.
+    /// The input of [`judge`](super::verdict::judge) for each job, oldest first, and the job count.
     pub(super) fn suspects(&self) -> ([Suspect; IDS], usize) {
         let suspect = |age| match self.jobs.get(age) {
             Some((_, slot)) => {
                 let (has_commands, continues) = F::rests_on(&slot.load.own);
                 Suspect {
                     process: slot.load.payload.process(),
-                    // A dropped job has lost its commands.
+                    // The commands of a dropped job are gone.
                     has_commands: has_commands && slot.load.outcome == Outcome::Done,
                     continues,
                 }
@@ -423,7 +421,7 @@ impl<F: FrontEnd> State<F> {
 }
 
 impl<P: Payload> State<RingEnd<P>> {
-    /// Opens the ring. The front end must idle at the ring's start after a reset.
+    /// Opens the ring. The core must have been reset, with its front end idle at the ring's start.
     pub(super) fn start(&mut self) {
         self.front.wait = 0;
         self.front.rest = 0;
@@ -431,8 +429,8 @@ impl<P: Payload> State<RingEnd<P>> {
         self.open();
     }
 
-    /// The oldest job's number, if it begins now: the core runs, and the job is not dropped and has
-    /// not begun before.
+    /// The oldest job's number, if the job begins now: the core runs, and the job was not dropped
+    /// and has not begun yet.
     pub(super) fn begins(&mut self) -> Option<u64> {
         let (_, oldest) = self.jobs.get(0)?;
         let number = oldest.number;
@@ -444,7 +442,7 @@ impl<P: Payload> State<RingEnd<P>> {
         Some(number)
     }
 
-    /// Where the front end is, from its position: byte `place` of the ring, GPU address `address`.
+    /// Where the front end is. Its position is byte `place` of the ring, at GPU address `address`.
     pub(super) fn whereabouts(&self, place: usize, address: u32) -> Whereabouts {
         for age in 0..self.jobs.len() {
             let Some((_, slot)) = self.jobs.get(age) else {
@@ -464,7 +462,7 @@ impl<P: Payload> State<RingEnd<P>> {
                 return Whereabouts::After(age);
             }
         }
-        // Where it starts or rests.
+        // The start words, or the idle loop before the oldest job.
         let is_start = (USABLE_BYTES..RING_BYTES).contains(&place);
         match is_start || is_in_loop(self.front.rest, place) {
             true => Whereabouts::Before,
@@ -472,8 +470,8 @@ impl<P: Payload> State<RingEnd<P>> {
         }
     }
 
-    /// The tables that an earlier job has loaded and that a job from this age on needs. Their
-    /// process has not ended. `None`: no job needs any before a job loads its own.
+    /// The tables that the job of this age or a later one needs, and an earlier job has loaded.
+    /// Their process has not ended. `None`: no job needs any until a job loads its own.
     pub(super) fn tables_before(&self, age: usize) -> Option<PageTables> {
         for age in age..self.jobs.len() {
             let (_, slot) = self.jobs.get(age)?;
@@ -507,8 +505,7 @@ impl<P: Payload> State<RingEnd<P>> {
         })
     }
 
-    /// Notes that the newest place has only its event, without commands: its job changes nothing in
-    /// the GPU.
+    /// Notes that the newest place holds only its event: the job changes nothing in the GPU.
     pub(super) fn given_back(&mut self) {
         if let Some(job) = self.jobs.load_at(u64::MAX) {
             job.outcome = Outcome::NeverRun;
@@ -522,7 +519,7 @@ impl<P: Payload> State<RingEnd<P>> {
     }
 }
 
-/// Whether byte `place` is in the idle loop at `wait`, or right after it.
+/// Whether byte `place` is in the idle loop at `wait`, or immediately follows it.
 fn is_in_loop(wait: usize, place: usize) -> bool {
     (wait..=wait + WAIT_LINK_BYTES).contains(&place)
 }
@@ -694,10 +691,10 @@ mod tests {
         state.is_checked = true;
         assert!(!state.is_at_rest());
         state.is_checked = false;
-        // Awake, the core must run them.
+        // The machine is awake, so the core must run them.
         state.phase.wake_up();
         assert!(!state.is_at_rest());
-        // A core that is bound again has none.
+        // A core that is bound again has no held jobs.
         state.start();
         assert!(!state.is_held);
     }
@@ -713,7 +710,7 @@ mod tests {
         assert_eq!(state.begins(), Some(1));
         assert_eq!(state.begins(), None);
         assert!(state.pop().is_some());
-        // None begins while the core is off, or held.
+        // No job begins while the core is off, or jobs are held.
         state.is_off = true;
         assert_eq!(state.begins(), None);
         state.is_off = false;
@@ -721,7 +718,7 @@ mod tests {
         assert_eq!(state.begins(), None);
         state.is_held = false;
         assert_eq!(state.begins(), Some(2));
-        // A job that is dropped before it has begun does not begin.
+        // A job that was dropped before its begin does not begin.
         if let Some(job) = state.jobs.load_at(3) {
             job.outcome = Outcome::Dropped;
         }
@@ -739,9 +736,9 @@ mod tests {
         let moves = state.moves;
         let given_back = reserve(&mut state, 2).unwrap();
         state.given_back();
-        // Submitters that wait for a place look again.
+        // Submitters that wait for a place try again.
         assert_ne!(state.moves, moves);
-        // Its job has changed nothing in the GPU.
+        // The driver assumes nothing about the GPU's state.
         assert_eq!(state.front.gpu.pipe, None);
         assert_eq!(state.front.gpu.flushed, NEVER_FLUSHED);
         let next = reserve(&mut state, 3).unwrap();
@@ -754,7 +751,7 @@ mod tests {
             ended,
             [Some((1, done, 5)), Some((2, never, 0)), Some((3, done, 5))]
         );
-        // All of the ring is free but the idle loop at its end.
+        // The whole ring is free, except for the idle loop at its end.
         let largest = Space::largest(USABLE_BYTES);
         assert!(state.find(largest, &mut Wish::new(None)).is_some());
     }

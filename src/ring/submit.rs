@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Submitting a job: a place is reserved in the ring, and filled.
+//! The submission of a job: a place in the ring is reserved, then filled.
 
 use super::{
     complete::Turn,
@@ -39,8 +39,8 @@ use crate::{
     sys, //
 };
 
-/// A place in the ring for one job, and the sole right to write to the ring. Other submitters wait
-/// until [`Ring::fill`] fills it. As long as it lives the thread must not sleep, and is not
+/// A place in the ring for one job, and the exclusive right to write to the ring. Other submitters
+/// wait until [`Ring::fill`] fills it. While it exists, the thread must not sleep, and is not
 /// preempted.
 ///
 /// If it is dropped unfilled, the job ends as [`super::Outcome::NeverRun`].
@@ -48,9 +48,9 @@ pub(crate) struct Reservation<'r, P: Payload> {
     ring: &'r Arc<Ring<P>>,
     place: Place,
     frame: Frame,
-    /// The LINK back from the context's states.
+    /// The LINK at the end of the context's states, which leads back to the job.
     back: Option<[u32; 2]>,
-    /// Others wait, whatever their priority, until the place is filled; then this is `None`.
+    /// Others wait until the place is filled, whatever their priority. Then this becomes `None`.
     no_preemption: Option<sys::NoPreemption>,
 }
 
@@ -60,17 +60,17 @@ impl<P: Payload> Reservation<'_, P> {
         self.place.number
     }
 
-    /// If the context is loaded: the LINK that its states must end with.
+    /// The LINK that the driver's copy of the context must end with, if the job loads it.
     pub(crate) fn back(&self) -> Option<[u32; 2]> {
         self.back
     }
 
-    /// Whether a context is loaded, by a copy or from the client's states.
+    /// Whether the job loads a context: the driver's copy, or states in the client's memory.
     pub(crate) fn loads(&self) -> bool {
         self.back.is_some() || self.loads_states()
     }
 
-    /// Whether the states of the client's own context are loaded.
+    /// Whether the job loads a context that the client keeps in its own memory.
     pub(crate) fn loads_states(&self) -> bool {
         self.frame.states.is_some()
     }
@@ -87,17 +87,17 @@ impl<P: Payload> Drop for Reservation<'_, P> {
 /// The result of an attempt to reserve a place in the ring.
 pub(crate) enum Attempt<'r, P: Payload> {
     Reserved(Reservation<'r, P>),
-    /// There is no place now.
+    /// No place is available now.
     Full,
-    /// The context must be loaded first, and has not been made ready.
+    /// The context must be loaded first, but its states have not been prepared.
     NotLoaded,
 }
 
 impl<P: Payload> Ring<P> {
-    /// Submits an event whose job does what `payload` says; returns the job's number.
+    /// Submits a job with an event, but without commands, for `payload`. Returns the job's number.
     ///
-    /// On error nothing has changed. `Interrupted`: a Unix signal came during the wait for a place.
-    /// `GpuNotResponding`: no place for [`GPU_TIMEOUT`](super::GPU_TIMEOUT).
+    /// On error nothing has changed. `Interrupted`: a Unix signal came. `GpuNotResponding`: the
+    /// ring is closed, or no progress for [`GPU_TIMEOUT`](super::GPU_TIMEOUT).
     pub(crate) fn submit(self: &Arc<Self>, payload: &mut P) -> Result<u64> {
         let mut turn = self.turn(None);
         loop {
@@ -108,11 +108,11 @@ impl<P: Payload> Ring<P> {
         }
     }
 
-    /// Reserves a place with an event id for a job with `stream` (or none) and `payload`, and the
-    /// right to write it, if all are available and it is the caller's `turn`, of the payload's
-    /// process. Does not wait.
+    /// Reserves a place, an event ID and the right to write for a job with `stream` (or none) and
+    /// `payload`, if all are available and it is the caller's `turn`. The turn must be of the
+    /// payload's process. Does not wait.
     ///
-    /// The job gets its number under the caller's locks: memory that is tied to the newest job
+    /// The job gets its number under the caller's locks. So memory that is tied to the newest job
     /// after they are released waits for this job.
     ///
     /// On error, and without a place, nothing has changed. `InvalidArgument`: more than
@@ -254,8 +254,8 @@ impl<P: Payload> Ring<P> {
         }))
     }
 
-    /// Writes the words of a job, with the `stream` of its [`Ring::reserve`], and starts it;
-    /// returns its number. `InvalidArgument`: it is filled already.
+    /// Writes the words of a job and starts it. `stream` must be that of [`Ring::reserve`]. Returns
+    /// the job's number. `InvalidArgument`: it is already filled.
     pub(crate) fn fill(
         self: &Arc<Self>,
         reservation: &mut Reservation<'_, P>,
@@ -277,7 +277,7 @@ impl<P: Payload> Ring<P> {
         written.map(|()| place.number).map_err(Error::from)
     }
 
-    /// Turns a place that will not be filled into a job of an event alone.
+    /// Turns a place that will not be filled into a job with only an event.
     #[cold]
     #[inline(never)]
     fn give_back(self: &Arc<Self>, place: Place) {
@@ -285,7 +285,7 @@ impl<P: Payload> Ring<P> {
         let target = self.gpu(event);
         // CAST: few bytes.
         let bytes = (self.event_bytes() + WAIT_LINK_BYTES) as u32;
-        // If there is nothing to skip, the event overwrites the LINK.
+        // If there are no words to skip, the event overwrites the LINK.
         let link = [words::link(target, bytes), target];
         let write = || {
             self.memory.write_words(place.at, &link)?;
@@ -303,7 +303,7 @@ impl<P: Payload> Ring<P> {
         words::event_len(self.front.event_padding) * 4
     }
 
-    /// Writes a job and links it in.
+    /// Writes a job's words, and links to them.
     #[inline(always)]
     fn write(
         &self,
@@ -339,7 +339,7 @@ impl<P: Payload> Ring<P> {
             false => (place.at, place.wait + WAIT_LINK_BYTES - place.at),
             true => (TRAP, WAIT_LINK_BYTES),
         };
-        // All of it must be in memory before the front end can go there.
+        // The whole job must be in memory before the front end can go there.
         sys::barrier::write();
         let target = self.gpu(at);
         self.memory.write(place.previous_wait + 4, target)?;

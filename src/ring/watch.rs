@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Whether a core makes progress, as the hang check sees it.
+//! Whether a core makes progress, according to what the hang check sees.
 //!
-//! Pure logic. A core has moved if a job has ended, its front end is elsewhere, or its counters of
-//! drawn primitives have changed: a draw may take long, but not without drawing anything. A core
-//! that does not move for its time hangs. The time is short if the core has reported an error, or
-//! stops at a command that does not exist. (An error alone proves nothing: the core may move on.)
+//! Pure logic. A core has moved if a job has ended, the front end's position has changed, or the
+//! counters of drawn primitives have changed. (A long draw still draws primitives.) If a core does
+//! not move within a time limit, it hangs. The limit is short if the core has reported an error, or
+//! stops at a command that does not exist. An error alone proves nothing: the core may move on.
 //!
-//! A job that moves may still take too long, and so may several of one process. Their time counts
-//! only while they hold up others, and until these have had their turn: if jobs of several
-//! processes alternate before another's, the time of each process counts.
+//! A job that moves may still take too long, and so may several jobs of one process. Their time
+//! counts only while they delay other processes, and the count ends when these have had their turn.
+//! If jobs of several processes alternate before the job of another, each process has a count.
 
 use super::GPU_TIMEOUT;
 use crate::{
@@ -18,19 +18,19 @@ use crate::{
 };
 use kernel::time::msecs_to_jiffies;
 
-/// How long a core that has reported an error may make no progress, in milliseconds: most move on.
+/// How long a core that has reported an error may make no progress, in ms. Most cores move on.
 const FAILED_TIME: u32 = 100;
 
-/// The most time that one look charges to a job that holds up others, in milliseconds: a late look,
-/// as on a busy machine, is not the job's fault.
+/// The most time that one look charges to a job that delays others, in milliseconds. On a busy
+/// machine a look may be late, which is not the job's fault.
 const LOOK_TIME: u32 = 250;
 
-/// For how long nothing must be held up before counts are forgotten, in milliseconds: a COMMIT that
-/// a Unix signal restarts does not wait for a moment.
+/// How long no process must be delayed before the counts are cleared, in milliseconds. A COMMIT
+/// that a Unix signal interrupts does not wait until it is restarted.
 const FREE_TIME: u32 = 1000;
 
-/// Whether a core that hangs is reset, and how long it may make no progress, without and with an
-/// error, in jiffies. `timeout`: the parameter `gpuTimeout`.
+/// Whether a core that hangs is reset, and how long it may make no progress, in jiffies: without an
+/// error, and after one. `timeout`: the parameter `gpuTimeout`.
 pub(crate) fn limits(timeout: u32) -> (bool, (usize, usize)) {
     let (recovers, limit) = match timeout {
         0 => (false, GPU_TIMEOUT),
@@ -41,42 +41,42 @@ pub(crate) fn limits(timeout: u32) -> (bool, (usize, usize)) {
     (recovers, limits.into())
 }
 
-/// Processes whose time is counted at once: as many as can have jobs in a ring.
+/// The most processes that have a count: more than can have jobs in a ring.
 const MOST_COUNTED: usize = 32;
 
-/// For how long a process has held up others.
+/// How long a process has delayed others.
 #[derive(Clone, Copy, Default)]
 struct Count {
     /// 0: the slot is free.
     process: u64,
     /// In jiffies.
     held_up: usize,
-    /// Forgotten when another process's job with this number or a later one has ended.
+    /// The count ends when another process's job with this number or a higher one has ended.
     until: u64,
 }
 
 /// What the hang check has seen.
 pub(crate) struct Watch {
-    /// The newest job that had ended.
+    /// The newest job that had ended at the last look.
     completed: u64,
-    /// How far the core was; `None`: not looked at yet.
+    /// The last progress seen. `None`: none yet.
     seen: Option<Progress>,
-    /// When it was first seen there, in jiffies.
+    /// When this progress was first seen, in jiffies.
     since: usize,
-    /// It has reported an error when this job was the newest that had ended.
+    /// The core reported an error when this job was the newest that had ended.
     failed: Option<u64>,
     /// A look has seen the error.
     is_failure_seen: bool,
     /// The hang has been logged.
     is_told: bool,
-    /// How often the core was seen to have moved.
+    /// How often looks found that the core had moved.
     moves: u64,
     counts: [Count; MOST_COUNTED],
     /// The process of the oldest job at the last look.
     holder: u64,
-    /// When that was.
+    /// When the last look was, in jiffies.
     looked: Option<usize>,
-    /// Since when nothing is held up, while there are counts.
+    /// Since when nothing is delayed, in jiffies. Only set while there are counts.
     free: Option<usize>,
 }
 
@@ -85,9 +85,9 @@ pub(crate) struct Watch {
 pub(crate) enum Finding {
     /// The core has moved.
     Moves,
-    /// It has not moved; this number of jiffies is left.
+    /// It has not moved. This number of jiffies is left until it counts as a hang.
     Stalled(usize),
-    /// It has not moved for its time.
+    /// It has not moved within its time limit.
     Hangs,
 }
 
@@ -109,13 +109,13 @@ impl Watch {
         }
     }
 
-    /// The core was reset or is unknown, when job `completed` was the newest that had ended.
+    /// Starts over: the core was reset, or is unknown. `completed`: the newest job that has ended.
     pub(crate) fn forget(&mut self, completed: u64) {
         self.failed = None;
         self.look_anew(completed);
     }
 
-    /// The same, but an error that came after job `completed` had ended still counts.
+    /// As [`Watch::forget`], but an error since the end of job `completed` still counts.
     pub(crate) fn look_anew(&mut self, completed: u64) {
         *self = Self {
             failed: self.failed.filter(|&job| job == completed),
@@ -124,15 +124,15 @@ impl Watch {
         };
     }
 
-    /// How often the core has moved, besides the ends of jobs.
+    /// How often the core has moved, apart from ends of jobs.
     pub(crate) fn moves(&self) -> u64 {
         self.moves
     }
 
-    /// Job `number` of process `process` (0: the driver) has ended.
+    /// Notes that job `number` of process `process` (0: the driver) has ended.
     #[inline]
     pub(crate) fn ended(&mut self, process: u64, number: u64) {
-        // Counts are packed from the first.
+        // Counts have no gaps, so the first tells whether there are any.
         if process != 0 && self.counts[0].process != 0 {
             self.end_turn(process, number);
         }
@@ -151,9 +151,9 @@ impl Watch {
         }
     }
 
-    /// Whether the process of the oldest job, `process`, has held up others for `limit`
-    /// milliseconds (0: no limit). `holds_up`: whether it does now. `last`: the newest job of
-    /// another process, or the next job.
+    /// Whether the oldest job's process, `process`, has delayed others for `limit` milliseconds (0:
+    /// no limit). `holds_up`: whether it delays them now. `last`: the newest job of another
+    /// process, or the next job.
     pub(crate) fn is_too_long(
         &mut self,
         now: usize,
@@ -171,7 +171,7 @@ impl Watch {
                 let then = *self.free.get_or_insert(now);
                 // CAST: jiffies have the machine's width.
                 if now.wrapping_sub(then) >= msecs_to_jiffies(FREE_TIME) as usize {
-                    // The others have had their turn, or want none.
+                    // The others have had their turn, or wait no longer.
                     self.counts = [Count::default(); MOST_COUNTED];
                 }
             }
@@ -195,13 +195,13 @@ impl Watch {
         limit != 0 && count.held_up >= limit
     }
 
-    /// The core has reported an error when job `completed` was the newest that had ended.
+    /// Notes that the core has reported an error. `completed`: the newest job that had ended then.
     pub(crate) fn note_failure(&mut self, completed: u64) {
         self.failed = Some(completed);
         self.is_failure_seen = false;
     }
 
-    /// Whether a job has ended since the last call: `completed` is the newest that has.
+    /// Whether a job has ended since the last call. `completed`: the newest job that has ended.
     pub(crate) fn has_ended(&mut self, completed: u64) -> bool {
         let has = self.completed != completed;
         if has {
@@ -217,8 +217,8 @@ impl Watch {
         has
     }
 
-    /// Looks at the core, which is this far now. The limits: how long it may make no progress, and
-    /// how long after an error.
+    /// Looks at the core's `progress`. The limits: how long it may make no progress without an
+    /// error, and how long after one.
     pub(crate) fn look(
         &mut self,
         now: usize,
@@ -228,7 +228,7 @@ impl Watch {
         if self.seen != Some(progress) {
             self.seen = Some(progress);
             self.since = now;
-            // The error may be of this moment. One that an earlier look has seen is over.
+            // The core has moved on since an error that an earlier look saw.
             if core::mem::replace(&mut self.is_failure_seen, true) {
                 self.failed = None;
             }
@@ -247,7 +247,7 @@ impl Watch {
         }
     }
 
-    /// For how long the core has been where it was last seen, in jiffies.
+    /// How long the core has not moved, in jiffies.
     pub(crate) fn standstill(&self, now: usize) -> usize {
         match self.seen {
             Some(_) => now.wrapping_sub(self.since),
@@ -255,12 +255,12 @@ impl Watch {
         }
     }
 
-    /// Whether the core is where it was at the last look.
+    /// Whether the core has not moved since the last look.
     pub(crate) fn is_there(&self, progress: Progress) -> bool {
         self.seen == Some(progress)
     }
 
-    /// Whether the caller should log the hang: once, until the core moves.
+    /// Whether the caller should log the hang. True once, until the core moves.
     pub(crate) fn tell(&mut self) -> bool {
         !core::mem::replace(&mut self.is_told, true)
     }
@@ -329,23 +329,23 @@ mod tests {
             now = now.wrapping_add(ticks(100));
             assert!(!watch.is_too_long(now, (3, 9), true, 1000));
         }
-        // A late look counts as one in time.
+        // A late look counts as little as one in time.
         now = now.wrapping_add(ticks(60_000));
         assert!(watch.is_too_long(now, (3, 9), true, 1000));
         assert!(!watch.is_too_long(now.wrapping_add(1), (3, 9), true, 0));
-        // The next process has a count of its own, which the first look at its job begins.
+        // The next process has its own count, which begins with the first look at its job.
         watch.ended(3, 8);
         assert!(watch.has_ended(8));
         let later = |time| now.wrapping_add(ticks(time));
         assert!(!watch.is_too_long(later(2000), (4, 12), true, 200));
         assert!(watch.is_too_long(later(2200), (4, 12), true, 200));
-        // Its next job adds to the count; the driver's jobs are not another process's.
+        // Its next job adds to the count. The driver's jobs do not count as another process's.
         watch.ended(4, 9);
         watch.ended(0, 10);
         assert!(watch.has_ended(10));
         assert!(!watch.is_too_long(later(2250), (4, 12), true, 200));
         assert!(watch.is_too_long(later(2300), (4, 12), true, 200));
-        // A job of another process was between.
+        // A job of another process ran in between.
         watch.ended(5, 12);
         assert!(!watch.is_too_long(later(2400), (4, 14), true, 200));
         assert!(watch.is_too_long(later(2500), (4, 14), true, 200));
@@ -355,7 +355,7 @@ mod tests {
     fn processes_that_alternate_before_another_are_counted_each() {
         let ticks = |time| msecs_to_jiffies(time) as usize;
         let mut watch = Watch::new(0);
-        // Another's job is number 20. Two processes alternate before it, with jobs of 100 ms each.
+        // Job 20 is a third process's. Two processes alternate before it, with jobs of 100 ms each.
         let mut found = None;
         for job in 1..20_u32 {
             let process = u64::from(2 + job % 2);
@@ -367,10 +367,10 @@ mod tests {
             watch.ended(process, job.into());
         }
         assert_eq!(found, Some(7));
-        // When that has run, each begins anew.
+        // After job 20 has ended, all counts begin again.
         watch.ended(9, 20);
         assert_eq!(watch.counts[0].process, 0);
-        // So it does if the other one does not wait any more.
+        // The counts also begin again if the other process waits no longer.
         let mut watch = Watch::new(20);
         assert!(!watch.is_too_long(10_000, (3, 30), true, 300));
         assert!(!watch.is_too_long(10_000 + ticks(100), (3, 30), true, 300));
@@ -385,7 +385,7 @@ mod tests {
             watch.is_too_long(10_000 + ticks(time), (3, 30), holds_up, 1000);
             assert_eq!(watch.counts[0].process, process);
         }
-        // Two that wait for each other have a turn each.
+        // Two processes that wait for each other take turns.
         let mut watch = Watch::new(0);
         for job in 1..20_u32 {
             let process = u64::from(2 + job % 2);
@@ -415,19 +415,19 @@ mod tests {
         let mut watch = Watch::new(0);
         watch.note_failure(0);
         assert_eq!(watch.look(0, at(8, 0), (1000, 5)), Moves);
-        // It has moved on.
+        // The core has moved on.
         assert_eq!(watch.look(5, at(16, 0), (1000, 5)), Moves);
         assert_eq!(watch.look(10, at(16, 0), (1000, 5)), Stalled(995));
         watch.note_failure(0);
         assert_eq!(watch.look(15, at(16, 0), (1000, 5)), Hangs);
-        // It came as the core was started.
+        // The error came when the core was started.
         watch.look_anew(0);
         assert_eq!(watch.look(15, at(16, 0), (1000, 5)), Moves);
         assert_eq!(watch.look(20, at(16, 0), (1000, 5)), Hangs);
         watch.forget(0);
         assert_eq!(watch.look(20, at(16, 0), (1000, 5)), Moves);
         assert_ne!(watch.look(25, at(16, 0), (1000, 5)), Hangs);
-        // The job in which it came has ended, or it came after that.
+        // The job that caused the error has ended, or the error came after its end.
         assert!(watch.has_ended(1));
         assert_eq!(watch.look(16, at(17, 0), (1000, 5)), Moves);
         assert_eq!(watch.look(17, at(17, 0), (1000, 5)), Stalled(999));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Physically contiguous, coherent memory for CPU and GPU.
+//! Physically contiguous, coherent memory that CPU and GPU share.
 //!
-//! Unlike `kernel::dma::Coherent` it may outlive the binding of a device, and can be mapped into a
+//! Unlike `kernel::dma::Coherent` it may exist when no device is bound, and can be mapped into a
 //! process.
 
 use super::{
@@ -28,13 +28,13 @@ use kernel::{
     io::PhysAddr, //
 };
 
-/// The least number of words to copy by a C function, which costs a call but moves several at once.
+/// A C function copies at least this many words: it costs a call, but moves several words at once.
 const MANY_WORDS: usize = 16;
 
-/// Builder of the device that owns the memory of a GPU.
+/// Builds the device that owns the memory of a GPU.
 ///
-/// The driver makes this device and never binds it, so that memory stays valid while cores of the
-/// GPU are bound and unbound.
+/// The driver creates this device and never binds it. So memory stays valid while cores of the GPU
+/// are bound and unbound.
 pub(crate) struct Setup<'a> {
     core: &'a device::Device,
     region: Option<Assigned>,
@@ -42,16 +42,16 @@ pub(crate) struct Setup<'a> {
 }
 
 impl<'a> Setup<'a> {
-    /// A device `name` with the DMA setup of `core`. `ENODEV`: an IOMMU or a hypervisor translates
-    /// its addresses.
+    /// Creates device `name`, with the DMA setup of `core`. `ENODEV`: an IOMMU or a hypervisor
+    /// translates its addresses.
     pub(crate) fn new(name: &'static CStr, core: &'a device::Device) -> Result<Self> {
         if is_translated(core) {
             return Err(ENODEV);
         }
         let owner = OwnDevice::without_resources(name)?;
         let dev = raw_device(owner.as_ref());
-        // SAFETY: Both devices are valid, and nothing is mapped for ours yet. The GPU's MMU has no
-        // segment limit.
+        // SAFETY: Both devices are valid, and nothing is mapped for the new one yet. The GPU's MMU
+        // does not limit segments.
         to_result(unsafe {
             shim::gal_allow_long_segments(dev);
             shim::gal_configure_dma(dev, raw_device(core))
@@ -66,19 +66,19 @@ impl<'a> Setup<'a> {
         })
     }
 
-    /// Sets the DMA masks for mapped pages and for coherent memory.
+    /// Sets the DMA masks for streaming mappings and for coherent memory.
     pub(crate) fn set_masks(&mut self, pages: DmaMask, coherent: DmaMask) -> Result {
         let dev = raw_device(self.owner.as_ref());
-        // SAFETY: The device is valid. No memory is allocated for it now, which takes a `Device`,
-        // and there is none yet.
+        // SAFETY: The device is valid. No memory is allocated for it: that requires a `Device`, and
+        // there is none yet.
         unsafe {
             to_result(bindings::dma_set_mask(dev, pages.value()))?;
             to_result(bindings::dma_set_coherent_mask(dev, coherent.value()))
         }
     }
 
-    /// Takes contiguous memory from the first reserved region of the core's node. `EBUSY`: already
-    /// set. `EINVAL`: there is no reusable region.
+    /// Makes the first reserved region of the core's node the source of contiguous memory. `EBUSY`:
+    /// already done. `EINVAL`: that region does not exist, or is not reusable.
     pub(crate) fn assign_region(&mut self) -> Result {
         if self.region.is_some() {
             return Err(EBUSY);
@@ -86,14 +86,14 @@ impl<'a> Setup<'a> {
         if !Region::of(self.core)?.is_some_and(|region| region.is_reusable) {
             return Err(EINVAL);
         }
-        // SAFETY: No memory is allocated for our device, which takes a `Device`, and there is none
-        // yet. All memory holds a `Device`, which holds the region.
+        // SAFETY: No memory is allocated for our device: that requires a `Device`, and there is
+        // none yet. All memory keeps a `Device`, which keeps the region.
         let region = unsafe { Assigned::new(self.owner.as_ref(), self.core)? };
         self.region = Some(region);
         Ok(())
     }
 
-    /// Ends the setup: memory can be allocated from now on.
+    /// Ends the setup. From now on memory can be allocated.
     pub(crate) fn finish(self) -> Result<Device> {
         let inner = Inner {
             _region: self.region,
@@ -104,32 +104,32 @@ impl<'a> Setup<'a> {
     }
 }
 
-/// Whether an IOMMU or a hypervisor translates addresses of `dev`.
+/// Whether an IOMMU or a hypervisor translates the addresses of `dev`.
 pub(crate) fn is_translated(dev: &device::Device) -> bool {
     // SAFETY: The reference guarantees a live device, which the call only reads.
     unsafe { shim::gal_is_translated(raw_device(dev)) }
 }
 
 struct Inner {
-    /// Released before the device.
+    /// Dropped before the device.
     _region: Option<Assigned>,
     owner: OwnDevice,
 }
 
-/// A device to allocate memory for. Each allocation holds a reference, so that the device and its
-/// region outlive it.
+/// A device for which memory is allocated. Each allocation holds a reference, so the device and its
+/// region outlive the allocation.
 ///
 /// # Invariants
 ///
-/// The kernel's DMA interface does not translate for the device: an address of coherent memory is
-/// its physical one, which `dma_to_phys` returns.
+/// The device's DMA addresses are not translated: `dma_to_phys` returns the physical address of
+/// coherent memory.
 #[derive(Clone)]
 pub(crate) struct Device(Arc<Inner>);
 
 impl Device {
-    /// Whether the device reaches all of this physical memory without a bounce buffer.
+    /// Whether the device reaches the whole physical `range` without a bounce buffer.
     pub(super) fn reaches(&self, range: &Range<u64>) -> bool {
-        // CAST: physical addresses, which came from the kernel's type of them.
+        // CAST: physical addresses, converted from the kernel's type for them.
         let (start, bytes) = (range.start as PhysAddr, (range.end - range.start) as usize);
         // SAFETY: The device is valid; the call only computes.
         unsafe { shim::gal_reaches(raw_device(self), start, bytes) }
@@ -144,12 +144,12 @@ impl core::ops::Deref for Device {
     }
 }
 
-/// Coherent memory, write-combined for the CPU, zeroed when made.
+/// Coherent memory. It is write-combined for the CPU, and zeroed at allocation.
 ///
 /// # Invariants
 ///
-/// `cpu`, `dma` and `physical` are the three addresses of one live allocation of `size` bytes,
-/// whole pages, by `dma_alloc_attrs` for `dev`.
+/// `cpu`, `dma` and `physical` are the addresses of one live allocation by `dma_alloc_attrs` for
+/// `dev`. It has `size` bytes, in whole pages.
 pub(crate) struct DmaBuffer {
     dev: Device,
     cpu: *mut u8,
@@ -160,7 +160,7 @@ pub(crate) struct DmaBuffer {
 
 // SAFETY: The memory belongs to this value; all access is by volatile words.
 unsafe impl Send for DmaBuffer {}
-// SAFETY: As above; concurrent writers of one word leave one of the words.
+// SAFETY: As above. If several threads write one word, the word of one of them stays.
 unsafe impl Sync for DmaBuffer {}
 
 impl DmaBuffer {
@@ -169,12 +169,12 @@ impl DmaBuffer {
     /// `__GFP_RETRY_MAYFAIL`: does not invoke the OOM killer.
     const NO_FORCE: bindings::gfp_t = 1 << bindings::___GFP_RETRY_MAYFAIL_BIT;
 
-    /// Allocates `size` bytes, a multiple of the page size (else `EINVAL`), for `dev`. `ENOMEM`.
+    /// Allocates `size` bytes for `dev`. `EINVAL`: no multiple of the page size. `ENOMEM`.
     pub(crate) fn new(dev: &Device, size: usize) -> Result<Self> {
         Self::allocate(dev, size, bindings::GFP_KERNEL)
     }
 
-    /// As [`Self::new`], charged to the calling process if the memory is not from CMA.
+    /// As [`Self::new`], but charged to the calling process, unless the memory is from CMA.
     pub(crate) fn charged(dev: &Device, size: usize) -> Result<Self> {
         Self::allocate(dev, size, bindings::GFP_KERNEL_ACCOUNT)
     }
@@ -197,7 +197,7 @@ impl DmaBuffer {
         if cpu.is_null() {
             return Err(ENOMEM);
         }
-        // SAFETY: The address is of this device, for which by its invariant the call returns the
+        // SAFETY: The address is of this device. By the device's invariant the call returns the
         // physical address.
         let physical = unsafe { shim::gal_dma_to_phys(raw_device(dev), dma) };
         // INVARIANT: Allocated just now.
@@ -220,13 +220,13 @@ impl DmaBuffer {
         self.size
     }
 
-    /// `bytes` bytes at `offset`. `None`: outside the buffer, or not whole pages.
+    /// `bytes` bytes at `offset`. `None`: outside of the buffer, or not whole pages.
     pub(crate) fn part(&self, offset: usize, bytes: usize) -> Option<Part<'_>> {
-        // SAFETY: By the type invariant the memory is our own, until this is dropped.
+        // SAFETY: By the type invariant the memory is ours until this is dropped.
         unsafe { Part::new(self.physical, self.size, offset, bytes) }
     }
 
-    /// Writes one word at byte `offset`, a multiple of 4 inside the buffer; `EINVAL` otherwise.
+    /// Writes one word at byte `offset`. `EINVAL`: no multiple of 4, or outside of the buffer.
     pub(crate) fn write(&self, offset: usize, word: u32) -> Result {
         if offset % 4 != 0 || offset >= self.size {
             return Err(EINVAL);
@@ -236,7 +236,7 @@ impl DmaBuffer {
         Ok(())
     }
 
-    /// The word at byte `offset`, a multiple of 4 inside the buffer; `EINVAL` otherwise.
+    /// The word at byte `offset`. `EINVAL`: no multiple of 4, or outside of the buffer.
     pub(crate) fn read(&self, offset: usize) -> Result<u32> {
         if offset % 4 != 0 || offset >= self.size {
             return Err(EINVAL);
@@ -245,7 +245,7 @@ impl DmaBuffer {
         Ok(unsafe { self.cpu.add(offset).cast::<u32>().read_volatile() })
     }
 
-    /// Copies from byte `offset`, a multiple of 4, to `to`. `EINVAL`: not all of it is inside.
+    /// Copies from byte `offset` to `to`. `EINVAL`: no multiple of 4, or not all in the buffer.
     pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> Result {
         let room = self.size.checked_sub(offset).ok_or(EINVAL)?;
         if to.len() > room {
@@ -258,7 +258,7 @@ impl DmaBuffer {
         Ok(())
     }
 
-    /// Writes `words` from byte `offset`, a multiple of 4. `EINVAL`: they do not fit.
+    /// Writes `words` from byte `offset` on. `EINVAL`: no multiple of 4, or they do not fit.
     pub(crate) fn write_words(&self, offset: usize, words: &[u32]) -> Result {
         let room = self.size.checked_sub(offset).ok_or(EINVAL)?;
         if offset % 4 != 0 || core::mem::size_of_val(words) > room {
@@ -266,8 +266,8 @@ impl DmaBuffer {
         }
         if words.len() >= MANY_WORDS {
             let bytes = core::mem::size_of_val(words);
-            // SAFETY: Inside the allocation, checked above, of which no slice is. C does it, as
-            // `zero`.
+            // SAFETY: Inside the allocation, as checked above, of which there is no slice. In C as
+            // in `fill_bytes`.
             unsafe {
                 let to = self.cpu.add(offset).cast();
                 shim::gal_copy_to_memory(to, words.as_ptr().cast(), bytes)
@@ -275,7 +275,7 @@ impl DmaBuffer {
             return Ok(());
         }
         for (i, &word) in words.iter().enumerate() {
-            // SAFETY: Inside the allocation and aligned, checked above.
+            // SAFETY: Inside the allocation and aligned, as checked above.
             unsafe {
                 self.cpu
                     .add(offset)
@@ -287,8 +287,8 @@ impl DmaBuffer {
         Ok(())
     }
 
-    /// Writes `words` from byte `offset`, a multiple of 4 inside the buffer, else `EINVAL`. Ignores
-    /// those that do not fit.
+    /// Writes `words` from byte `offset` on, and ignores those that do not fit. `EINVAL`: no
+    /// multiple of 4, or outside of the buffer.
     #[inline]
     pub(crate) fn write_each(&self, offset: usize, words: impl Iterator<Item = u32>) -> Result {
         let room = self.size.checked_sub(offset).ok_or(EINVAL)?;
@@ -296,7 +296,7 @@ impl DmaBuffer {
             return Err(EINVAL);
         }
         for (i, word) in (0..room / 4).zip(words) {
-            // SAFETY: Inside the allocation, as there is room for `i + 1` words, and aligned.
+            // SAFETY: Aligned, and inside the allocation, because there is room for `i + 1` words.
             unsafe {
                 self.cpu
                     .add(offset)
@@ -317,19 +317,19 @@ impl DmaBuffer {
         }
     }
 
-    /// Fills `size` bytes from `offset` with `byte`; `EINVAL` outside the buffer.
+    /// Fills `size` bytes from `offset` on with `byte`. `EINVAL`: not all are in the buffer.
     pub(crate) fn fill_bytes(&self, offset: usize, size: usize, byte: u8) -> Result {
         let room = self.size.checked_sub(offset).ok_or(EINVAL)?;
         if size > room {
             return Err(EINVAL);
         }
-        // SAFETY: Inside the allocation. Done in C, as in Rust it would be a data race: users, the
-        // GPU and other callers may write it at the same time. Then either's bytes stay.
+        // SAFETY: Inside the allocation. In C, because it would be a data race in Rust: users, the
+        // GPU and other callers may write at the same time. Then the bytes of one of them stay.
         unsafe { shim::gal_fill_memory(self.cpu.add(offset).cast(), size, byte) };
         Ok(())
     }
 
-    /// Maps the buffer's start into the area. `EINVAL`: the area is longer.
+    /// Maps the start of the buffer into `area`. `EINVAL`: the area is longer than the buffer.
     ///
     /// # Safety
     ///
@@ -338,8 +338,8 @@ impl DmaBuffer {
         if area.bytes() > self.size {
             return Err(EINVAL);
         }
-        // SAFETY: By its invariant the area is being set up, and is empty; the buffer is not
-        // shorter, and by the caller's contract lives as long.
+        // SAFETY: By its invariant the area is being set up, and is empty. The buffer is not
+        // shorter, and by the caller's contract exists as long.
         to_result(unsafe {
             shim::gal_mmap_dma(
                 area.as_ptr(),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! dma-bufs: import of other drivers' memory for our device, and export of our memory to other
-//! drivers and processes.
+//! dma-bufs: imports other drivers' memory for our device, and exports our memory to other drivers
+//! and processes.
 //!
-//! Without `CONFIG_DMA_SHARED_BUFFER` every call here returns `ENOTSUPP`. The C half is
+//! Without `CONFIG_DMA_SHARED_BUFFER` the functions fail with `ENOTSUPP`. The C half is
 //! `shim_dma_buf.c`.
 
 use super::{
@@ -40,11 +40,11 @@ use kernel::{
 
 /// A dma-buf.
 ///
-/// Look a descriptor up only once in a call: another thread can replace the file at any time.
+/// A call must look up a descriptor only once: another thread can replace its file at any time.
 ///
 /// # Invariants
 ///
-/// The pointer is valid, and we own a reference.
+/// The pointer is valid, and this owns a reference.
 pub(crate) struct DmaBuf(NonNull<shim::dma_buf>);
 
 // SAFETY: Any thread may call the kernel's functions on a dma-buf.
@@ -53,7 +53,7 @@ unsafe impl Send for DmaBuf {}
 unsafe impl Sync for DmaBuf {}
 
 impl DmaBuf {
-    /// The dma-buf of the calling process's descriptor `fd`. `EBADF`, `EINVAL`: there is none.
+    /// The dma-buf of the calling process's descriptor `fd`. `EBADF`, `EINVAL`: it is none.
     /// `ENOTSUPP`: the kernel has no dma-bufs.
     pub(crate) fn get(fd: i32) -> Result<Self> {
         // SAFETY: The call looks the descriptor up in the caller's table and refuses numbers that
@@ -63,7 +63,7 @@ impl DmaBuf {
         NonNull::new(buffer).map(Self).ok_or(EINVAL)
     }
 
-    /// Takes a reference.
+    /// Takes a reference to the dma-buf at `raw`.
     ///
     /// # Safety
     ///
@@ -76,7 +76,7 @@ impl DmaBuf {
         Ok(Self(buffer))
     }
 
-    /// The pointer, with its reference.
+    /// The pointer. The caller takes over its reference.
     pub(super) fn into_raw(self) -> *mut shim::dma_buf {
         core::mem::ManuallyDrop::new(self).0.as_ptr()
     }
@@ -114,7 +114,7 @@ impl Drop for DmaBuf {
     }
 }
 
-/// Whether the calling process's descriptor `fd` is a dma-buf of any driver.
+/// Whether the calling process's descriptor `fd` is a dma-buf, of any driver.
 pub(crate) fn is_buffer(fd: i32) -> bool {
     DmaBuf::get(fd).is_ok()
 }
@@ -136,12 +136,12 @@ unsafe fn pages_of(buffer: &DmaBuf, import: &shim::gal_import) -> Result<KVVec<D
     Ok(pages)
 }
 
-/// A device that only finds out where memory is. A mapping for it is not a mapping for our device,
-/// so that our syncs, and the kernel's DMA debugging, see one mapping only.
+/// A separate device that is only used to find out where memory is. Our own device must have only
+/// one mapping of it, for the DMA syncs and the kernel's DMA debugging.
 struct Looker(ARef<device::Device>);
 
 impl Looker {
-    /// Makes the device. `None`: the kernel has no dma-bufs. `ENOMEM`.
+    /// Creates the device. `None`: the kernel has no dma-bufs. `ENOMEM`.
     fn new() -> Result<Option<Self>> {
         // SAFETY: Making a device has no preconditions; the call returns it with a reference, or an
         // error.
@@ -189,7 +189,7 @@ impl Drop for Seen<'_> {
     }
 }
 
-/// A dma-buf that is, or will be, attached to our device and mapped for it.
+/// A dma-buf that is or will be attached to our device, and mapped for it.
 #[pin_data]
 struct Attached {
     buffer: DmaBuf,
@@ -214,12 +214,12 @@ struct Shared {
     users: usize,
 }
 
-/// The dma-bufs that a device imports. Each is attached and mapped once, however often it is
-/// imported.
+/// The dma-bufs that a device imports. Each is attached and mapped only once, even if it is
+/// imported several times.
 ///
-/// Locks: `galcore attachment`, one for each dma-buf, outermost: held while the exporter is called,
-/// which may wait. Under it `galcore imports`, which guards the registry, and that of
-/// [`PinnedPages`].
+/// Locks: each dma-buf has a `galcore attachment`, the outermost one. It is held during calls to
+/// the exporter, which may wait. `galcore imports`, which protects the registry, and the lock of
+/// [`PinnedPages`] are taken under it.
 #[pin_data]
 pub(crate) struct Imports {
     dev: dma::Device,
@@ -245,12 +245,12 @@ impl Imports {
         )
     }
 
-    /// Imports a dma-buf. `minds_mode`: check the mode of its file.
+    /// Imports a dma-buf. `minds_mode`: whether to check the mode of its file.
     ///
     /// `EINVAL`: it does not consist of whole pages. `EACCES`: `write` was requested, and the file
     /// is read-only. `EBUSY`: some of its memory is already mapped for the device, as user memory
-    /// or as another dma-buf, or is in it twice. `ERANGE`: the device does not reach some of it.
-    /// Else the exporter's error.
+    /// or another dma-buf, or occurs in it twice. `ERANGE`: the device does not reach some of it.
+    /// Also errors of the exporter.
     pub(crate) fn import(
         self: &Arc<Self>,
         buffer: &DmaBuf,
@@ -277,12 +277,12 @@ impl Imports {
         Ok(import)
     }
 
-    /// Attaches a dma-buf, unless its memory is already mapped: the device must not have two
-    /// mappings of it, not even for the check. Hence the [`Looker`].
+    /// Attaches a dma-buf, unless its memory is already mapped. The device must not have two
+    /// mappings of it, even during this check, so the [`Looker`] is attached first.
     fn attach(&self, buffer: &DmaBuf) -> Result<Parts> {
         let looker = self.looker.as_ref().ok_or(ENOTSUPP)?;
         let (seen, ranges) = looker.look(buffer)?;
-        // The exporter would map a bounce buffer (swiotlb), and not sync it.
+        // Otherwise the exporter would map a bounce buffer (swiotlb), and not sync it.
         if !ranges.iter().all(|range| self.dev.reaches(range)) {
             return Err(ERANGE);
         }
@@ -295,7 +295,7 @@ impl Imports {
         let (dev, raw) = (raw_device(&self.dev), buffer.0.as_ptr());
         // SAFETY: The device and the buffer are valid; the parts are written if it succeeds.
         let attached = to_result(unsafe { shim::gal_attach(dev, raw, false, &mut import) });
-        // Until here the attachment to the looker has kept the memory in place.
+        // Until now, the attachment to the looker has kept the memory in place.
         drop(seen);
         match attached {
             Ok(()) => Ok(Parts { import, ranges }),
@@ -309,8 +309,8 @@ impl Imports {
     /// Counts one more user of a dma-buf.
     fn enter(&self, buffer: &DmaBuf) -> Result<Arc<Attached>> {
         let key = buffer.0.as_ptr().addr();
-        // Allocates before taking the lock, which all processes share: an allocation at a cgroup's
-        // limit may take long.
+        // Allocate before taking the lock, because all processes share it, and an allocation at the
+        // limit of a cgroup may take long.
         let room = RBTreeNodeReservation::new(GFP_CLIENT)?;
         let attached = pin_init!(Attached {
             buffer: buffer.clone(),
@@ -363,7 +363,7 @@ impl Imports {
     }
 }
 
-/// A use of another driver's dma-buf by our device.
+/// One use of another driver's dma-buf by our device.
 ///
 /// # Invariants
 ///
@@ -372,7 +372,7 @@ pub(crate) struct Import {
     imports: Arc<Imports>,
     attached: Arc<Attached>,
     write: bool,
-    /// The address of the file of its mapping in the process, only for comparison.
+    /// The address of the mapped file in the process's memory map. Only for comparison.
     view: Atomic<usize>,
 }
 
@@ -395,7 +395,7 @@ impl Import {
         unsafe { pages_of(&self.attached.buffer, &parts.import) }
     }
 
-    /// Maps all of it into the calling process by its exporter's `mmap`. Returns the address.
+    /// Maps all of it into the calling process by the exporter's `mmap`. Returns the address.
     pub(crate) fn map_into_caller(&self) -> Result<usize> {
         let file = self.attached.buffer.file();
         // SAFETY: The dma-buf is live, and it holds its file.
@@ -406,9 +406,9 @@ impl Import {
         Ok(user)
     }
 
-    /// Maps it into an area by its exporter's `mmap`, which takes over the area.
+    /// Maps it into `area` by its exporter's `mmap`, which takes over the area.
     pub(crate) fn map(&self, area: NewArea<'_>) -> Result {
-        // The exporter does not check the mode of the file that the process has.
+        // The exporter does not check the mode of the process's file.
         if !self.write {
             area.make_read_only()?;
         }
@@ -419,20 +419,20 @@ impl Import {
 
     /// Whether the calling process has its mapping at `user`.
     pub(crate) fn is_seen_at(&self, user: usize) -> bool {
-        // The exporter may have replaced the area's file by another one.
+        // The exporter may have replaced the area's file.
         view_at(user) == Some((self.bytes(), self.view.load(Relaxed)))
     }
 
     /// Unmaps it from the calling process at `user`, if it is there. Returns whether it is gone.
     pub(crate) fn unmap(&self, user: usize) -> bool {
-        // Another thread may change the memory map in between: that affects only its own process.
+        // Another thread may change the memory map in between. That only affects its own process.
         // SAFETY: Works on the caller's memory map and checks the range.
         !self.is_seen_at(user) || unsafe { bindings::vm_munmap(user, self.bytes()) == 0 }
     }
 }
 
-/// Bytes and file (an address, only for comparison) of the area that begins at `user` in the
-/// calling process.
+/// Size and file (an address, only for comparison) of the calling process's area that begins at
+/// `user`.
 fn view_at(user: usize) -> Option<(usize, usize)> {
     let current = kernel::current!();
     let mm = current.mm()?;
@@ -461,12 +461,12 @@ impl Drop for Import {
             self.imports.pinned.forget(&parts.ranges);
         }
         drop(parts);
-        // This may put the last reference of the buffer, which must not happen under a lock.
+        // This may drop the last reference to the dma-buf, which must not happen under a lock.
         drop(self.imports.forget(key));
     }
 }
 
-/// Memory that can be a dma-buf.
+/// Memory that can be exported as a dma-buf.
 pub(crate) enum Memory<'a> {
     /// Contiguous and uncached.
     Part(Part<'a>),
@@ -474,9 +474,9 @@ pub(crate) enum Memory<'a> {
     Pages(&'a super::pages::Pages),
 }
 
-/// Something whose memory can be a dma-buf.
+/// An object whose memory can be exported as a dma-buf.
 pub(crate) trait Exportable: Send + Sync + 'static {
-    /// The memory. `None`: it cannot be a dma-buf.
+    /// The memory. `None`: it cannot be exported.
     fn memory(&self) -> Option<Memory<'_>>;
 }
 
@@ -503,8 +503,8 @@ struct Owner<T> {
     object: Arc<T>,
     /// Importers may write even if the file is read-only.
     importers_write: bool,
-    /// Its address identifies the dma-buf's exporter, so it must not be reused while the dma-buf
-    /// lives.
+    /// The address of the exporter identifies it, so this address must not be reused while the
+    /// dma-buf exists.
     _exporter: Arc<Exporter<T>>,
 }
 
@@ -517,15 +517,15 @@ unsafe extern "C" fn put<T: Send + Sync + 'static>(owner: *mut c_void) {
     drop(unsafe { KBox::<Owner<T>>::from_foreign(owner) });
 }
 
-/// Exports objects as dma-bufs, and recognizes these.
+/// Exports objects as dma-bufs, and recognizes its own dma-bufs.
 pub(crate) struct Exporter<T> {
-    /// Gives each exporter an address of its own.
+    /// Gives each exporter a unique address.
     _place: u8,
     _objects: PhantomData<fn() -> T>,
 }
 
 impl<T: Exportable> Exporter<T> {
-    /// An exporter without dma-bufs.
+    /// A new exporter.
     pub(crate) fn new() -> Result<Arc<Self>> {
         let this = Self {
             _place: 0,
@@ -547,13 +547,13 @@ impl<T: Exportable> Exporter<T> {
         };
         let buffer = self.make(object, access, false)?;
         let file = buffer.file();
-        // Its reference is the dma-buf's.
+        // The file's reference is the one of the dma-buf.
         core::mem::forget(buffer);
         // SAFETY: A new file, whose only reference is ours.
         unsafe { reserved.fill(file) }
     }
 
-    /// Exports `object`'s memory for `access`. The dma-buf keeps the object alive.
+    /// Exports the memory of `object` with the mode `access`. The dma-buf keeps the object alive.
     /// `importers_write`: importers may write even if `access` is read-only. `EINVAL`: it cannot be
     /// exported.
     pub(crate) fn make(
@@ -595,8 +595,8 @@ impl<T: Exportable> Exporter<T> {
         NonNull::new(buffer).map(DmaBuf).ok_or(ENOMEM)
     }
 
-    /// The object that `buffer` exports, if it is one of this exporter's, and whether importers may
-    /// write.
+    /// The object that `buffer` exports, and whether importers may write. `None`: `buffer` is not
+    /// from this exporter.
     pub(crate) fn find(self: &Arc<Self>, buffer: &DmaBuf) -> Option<(Arc<T>, bool)> {
         // SAFETY: By its type invariant the dma-buf is live; the tag is only compared.
         let owner = unsafe { shim::gal_exported_by(buffer.0.as_ptr(), self.tag()) };

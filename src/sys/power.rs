@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Runtime power management of a device: users keep it on, and a [`Switch`] switches it off and on.
+//! Runtime power management of a device. Users keep it on, and a [`Switch`] switches it off and on.
 //!
-//! The kernel counts the users of a device. After a while without users (`autosuspend_delay_ms` in
-//! the device's sysfs folder) it calls [`Switch::switch_off`], and then the device's power domain
-//! may go off. For the next user the domain goes on first, then the kernel calls
-//! [`Switch::switch_on`]. The kernel makes one call at a time.
+//! The kernel counts the users of a device. After a delay without users (`autosuspend_delay_ms` in
+//! the device's sysfs directory) it calls [`Switch::switch_off`]. Then the device's power domain
+//! may go off. For the next user the domain first goes on, then the kernel calls
+//! [`Switch::switch_on`]. The kernel makes one of these calls at a time.
 
 use super::{
     prelude::*,
@@ -27,47 +27,47 @@ use kernel::{
     time::delay::fsleep, //
 };
 
-/// Number of attempts to cycle a device that others keep on for a moment, and the milliseconds
-/// after each. Half a second in all: a thread that keeps it on may be preempted for long, and the
+/// Number of attempts to cycle a device that others briefly keep on, and the milliseconds after
+/// each. At least 400 ms in total: a thread that keeps it on may be preempted for long, and the
 /// driver gives up a core that cannot be cycled.
 const CYCLE_ATTEMPTS: u32 = 80;
 const CYCLE_PAUSE: i64 = 5;
 
-/// Milliseconds that new users wait for the end of a cycle: longer than all attempts. An earlier
-/// user would keep the device on.
+/// Milliseconds that new users wait for the end of a cycle, because they would keep the device on.
+/// Twice the time of all attempts.
 // CAST: a few.
 const CYCLE_TIME: u32 = 2 * CYCLE_ATTEMPTS * CYCLE_PAUSE as u32;
 
-/// Switches a device off and on. All functions may sleep.
+/// Switches a device off and on. All of these functions may sleep.
 pub(crate) trait Switch: Send + Sync + 'static {
-    /// Called when the device has no user. `EBUSY`: it is busy, and stays on until a later user
+    /// Called when the device has no user. `EBUSY`: it is busy, and stays on until its next user
     /// ends.
     fn switch_off(&self) -> Result;
 
     /// Called when the device has a user again. It may have lost its state. An error is final: it
-    /// cannot be switched on any more.
+    /// is never switched on again.
     fn switch_on(&self) -> Result;
 
-    /// System suspend: running work must end, and none may begin. [`Switch::switch_off`] follows.
-    /// `EBUSY`: it takes too long, and the machine does not sleep.
+    /// System suspend: running work must end, and no new work may begin. [`Switch::switch_off`]
+    /// follows. `EBUSY`: the work takes too long, and the machine does not sleep.
     fn sleep(&self) -> Result;
 
-    /// Hibernation, after [`Switch::sleep`]: only the kernel's memory is restored. `EBUSY`: a
+    /// Hibernation, called after the switch-off. It only restores the kernel's memory. `EBUSY`: a
     /// client would lose data in other memory, so the machine does not hibernate.
     fn hibernate(&self) -> Result;
 
-    /// System resume: the device is as it was before, or off.
+    /// System resume. The device is in the state from before the suspend, or off.
     fn wake(&self);
 
-    /// Thermal throttling: limits the device to `speed` 64ths of its clock. Called only if it
-    /// [has a divider](Switch::has_divider).
+    /// Thermal throttling: limits the device to `speed` 64ths of its clock. Only called if it [has
+    /// a divider](Switch::has_divider).
     fn limit(&self, speed: u32);
 
     /// Whether its clock can be divided.
     fn has_divider(&self) -> bool;
 }
 
-/// A [`Switch`] as the operations that the kernel calls.
+/// The operations of a [`Switch`] that the kernel calls.
 struct Operations<T>(PhantomData<T>);
 
 impl<T: Switch> Operations<T> {
@@ -89,7 +89,7 @@ impl<T: Switch> Operations<T> {
     ///
     /// `context` is the switch of a live [`Managed`].
     unsafe fn of<'a>(context: *mut c_void) -> &'a T {
-        // SAFETY: By the caller it points to what the box holds.
+        // SAFETY: By the caller it points to the contents of the box.
         unsafe { &*context.cast::<T>() }
     }
 
@@ -150,13 +150,13 @@ fn code(result: Result) -> c_int {
     }
 }
 
-/// Runtime power management of a device until this is dropped. Then the device is on if
+/// Runtime power management of a device. It ends when this is dropped. The device is then on if
 /// [`Managed::keep_on`] was called.
 ///
 /// # Invariants
 ///
-/// `raw` came from `gal_start_power`, for a device that is bound as long as `'bound`. Its context
-/// points into `_switch`, which does not move. Context and code stay even if this is forgotten.
+/// `raw` came from `gal_start_power`, for a device that is bound for `'bound`. Its context points
+/// into `_switch`, which does not move. Context and code stay even if this value is leaked.
 pub(crate) struct Managed<'bound, T: Switch> {
     raw: NonNull<shim::gal_power>,
     supply: Supply,
@@ -166,17 +166,17 @@ pub(crate) struct Managed<'bound, T: Switch> {
     _bound: PhantomData<&'bound ()>,
 }
 
-// SAFETY: Only used to end it, which any thread may do, and which waits for running calls; what it
-// holds is `Send`.
+// SAFETY: `raw` is only used to end it: any thread may do so, and it waits for running calls. The
+// other fields are `Send`.
 unsafe impl<T: Switch> Send for Managed<'_, T> {}
-// SAFETY: By the type invariant `raw` is live; the cooling ends once, however often this is called.
+// SAFETY: By the type invariant `raw` is live. The cooling ends once, even if calls overlap.
 unsafe impl<T: Switch> Sync for Managed<'_, T> {}
 
 impl<'bound, T: Switch> Managed<'bound, T> {
-    /// Starts power management of `dev`, the device of `supply`, by `switch`. It is on now, and
+    /// Starts power management by `switch` for `dev`, the device of `supply`. It is on now, and
     /// goes off after `delay` milliseconds without a user, or never if it `stays_on`. `EINVAL`:
-    /// `supply` is another device's, or `dev` another module's. `EBUSY`: the device already has
-    /// one. `ENOMEM`.
+    /// `supply` is another device's, or `dev` has no driver of this module. `EBUSY`: its power is
+    /// already managed. `ENOMEM`.
     pub(crate) fn new(
         dev: &'bound Device<Bound>,
         supply: &Supply,
@@ -195,8 +195,8 @@ impl<'bound, T: Switch> Managed<'bound, T> {
             true => Operations::<T>::DIVIDED,
             false => Operations::<T>::UNDIVIDED,
         };
-        // SAFETY: The device is bound, and stays so until `gal_stop_power`; the context does, too,
-        // and the table is static.
+        // SAFETY: The device stays bound, and the context valid, until `gal_stop_power`. The table
+        // is static.
         let raw = from_err_ptr(unsafe {
             shim::gal_start_power(supply.raw(), context, operations, delay, stays_on)
         })?;
@@ -214,8 +214,8 @@ impl<'bound, T: Switch> Managed<'bound, T> {
         })
     }
 
-    /// Switches the device on, and keeps it on until this is dropped: for unbinding. Ends thermal
-    /// throttling.
+    /// Switches the device on, and keeps it on until this is dropped. Called before an unbind. Ends
+    /// thermal throttling.
     pub(crate) fn keep_on(&self) {
         // SAFETY: By the type invariant `raw` is live; the call may be repeated.
         unsafe { shim::gal_stop_cooling(self.raw.as_ptr()) };
@@ -233,7 +233,7 @@ impl<T: Switch> Drop for Managed<'_, T> {
         if self.is_kept_on.load(Relaxed) {
             self.supply.put_noidle();
         }
-        // SAFETY: By the type invariant. After it returns no callback runs any more.
+        // SAFETY: By the type invariant. After the call returns, no callback runs.
         unsafe { shim::gal_stop_power(self.raw.as_ptr()) }
     }
 }
@@ -245,17 +245,17 @@ pub(crate) struct Supply(kernel::sync::Arc<Shared>);
 struct Shared {
     dev: ARef<Device>,
     is_managed: Atomic<bool>,
-    /// Between [`Supply::hold`] and [`Supply::release`].
+    /// True between [`Supply::hold`] and [`Supply::release`].
     is_held: Atomic<bool>,
     /// The device never goes off.
     stays_on: Atomic<bool>,
-    /// Number of [`KeptOn`].
+    /// Number of live [`KeptOn`].
     keeps: Atomic<u32>,
     /// See [`Supply::cycle`].
     is_cycled: Atomic<bool>,
 }
 
-/// Keeps the device on while it lives.
+/// Keeps the device on until it is dropped.
 pub(crate) struct On<'a>(&'a Supply);
 
 impl Supply {
@@ -276,7 +276,7 @@ impl Supply {
         raw_device(&self.0.dev)
     }
 
-    /// Milliseconds without users after which it is switched off; less than 0: never.
+    /// Milliseconds without users after which it is switched off. Less than 0: never.
     pub(crate) fn off_delay(&self) -> i32 {
         // SAFETY: The device lives as long as there is a reference.
         unsafe { shim::gal_off_delay(self.raw()) }
@@ -292,14 +292,14 @@ impl Supply {
     }
 
     fn put_noidle(&self) {
-        // SAFETY: The device lives as long as there is a reference, and `get` took the use that
+        // SAFETY: The device lives as long as there is a reference, and `get` began the use that
         // this ends.
         unsafe { shim::gal_put_power_noidle(self.raw()) }
     }
 
     /// Switches the device on if it is off, and keeps it on until [`Supply::release`]. Only one
-    /// thread at a time may call it, without locks that its [`Switch`] takes. Returns the error of
-    /// that.
+    /// thread at a time may call it, and without any lock that the [`Switch`] takes. Returns the
+    /// error of the switch.
     pub(crate) fn hold(&self) -> Result {
         if self.is_managed() && !self.0.is_held.load(Relaxed) {
             self.get()?;
@@ -308,7 +308,7 @@ impl Supply {
         Ok(())
     }
 
-    /// Ends [`Supply::hold`], if there was one: the device may go off after its delay.
+    /// Ends [`Supply::hold`], if it was called. The device may go off after its delay.
     pub(crate) fn release(&self) {
         if !self.is_managed() {
             return;
@@ -320,11 +320,11 @@ impl Supply {
         }
     }
 
-    /// Lets the device go off after its delay, if it has no user.
+    /// Requests that the device goes off after its delay, if it has no user.
     pub(crate) fn request_off(&self) {
         if self.is_managed() {
             // SAFETY: The device lives as long as there is a reference. If it cannot go off now, it
-            // does so later.
+            // goes off later.
             let _ = unsafe { shim::gal_request_off(self.raw()) };
         }
     }
@@ -336,13 +336,13 @@ impl Supply {
         }
         // SAFETY: The device lives as long as there is a reference.
         let is_on = unsafe { shim::gal_get_power_if_on(self.raw()) };
-        // Lazy: dropping an `On` would put a use that was not taken.
+        // Lazy, because dropping an `On` would end a use that has not begun.
         is_on.then(|| On(self))
     }
 
-    /// Switches the device on if it is off. It stays on for its delay at least. Returns the error
-    /// of its [`Switch`]. This and the functions below must not be called under a lock that the
-    /// switch takes.
+    /// Switches the device on if it is off. It stays on at least for its delay. Returns the error
+    /// of its [`Switch`]. No caller of this or the functions below may hold a lock that the switch
+    /// takes.
     pub(crate) fn wake(&self) -> Result {
         if !self.is_managed() {
             return Err(ENODEV);
@@ -358,7 +358,7 @@ impl Supply {
     }
 
     /// Switches the device on, and keeps it on until the returned value is dropped or the device is
-    /// unbound: its [`Switch`] must check [`Supply::is_kept_on`]. System suspend and
+    /// unbound. For this, its [`Switch`] must check [`Supply::is_kept_on`]. System suspend and
     /// [`Supply::cycle`] still switch it off.
     pub(crate) fn keep(&self) -> Result<KeptOn> {
         self.0.keeps.fetch_add(1, Relaxed);
@@ -380,8 +380,8 @@ impl Supply {
         self.0.stays_on.load(Relaxed) || self.0.keeps.load(Relaxed) != 0
     }
 
-    /// Switches the device off without its delay, if it has no user. `false`: the administrator
-    /// keeps it on, so that another call would not switch it off.
+    /// Switches the device off without its delay, if it has no user. `false`: repeated calls would
+    /// not switch it off, for example because the administrator keeps it on.
     pub(crate) fn switch_off_now(&self) -> bool {
         // SAFETY: The device lives as long as there is a reference, and it is under runtime power
         // management.
@@ -394,8 +394,8 @@ impl Supply {
         self.is_managed() && unsafe { shim::gal_has_power_domain(self.raw()) }
     }
 
-    /// Sets whether its power domain stays on while the device is off, until it is unbound.
-    /// `ENODEV`: it has none.
+    /// Sets whether its power domain stays on while the device is off, until the device is unbound.
+    /// `ENODEV`: it has no power domain.
     pub(crate) fn keep_domain(&self, keep: bool) -> Result {
         if !self.is_managed() {
             return Err(ENODEV);
@@ -405,8 +405,8 @@ impl Supply {
     }
 
     /// Switches its power domain off and on, so that the device loses its state. The caller holds
-    /// the supply before and after. New users wait for the end, and this waits for current users.
-    /// `EBUSY`: the administrator keeps it on.
+    /// the supply before and after. New users wait for the end. This waits a while for current
+    /// users. `EBUSY`: they, or the administrator, keep the device on.
     pub(crate) fn cycle(&self) -> Result {
         self.0.is_cycled.xchg(true, Full);
         let mut cycled = Err(EBUSY);
@@ -423,7 +423,7 @@ impl Supply {
     }
 }
 
-/// Keeps the device on without users while it lives.
+/// Keeps the device on without users until it is dropped.
 pub(crate) struct KeptOn(Supply);
 
 impl Drop for KeptOn {
@@ -437,9 +437,9 @@ impl Drop for KeptOn {
 
 impl Drop for On<'_> {
     fn drop(&mut self) {
-        // Does not restart the delay: frequent reads of its state must not keep the device on.
-        // SAFETY: The device lives as long as there is a reference, and an `On` has the use that
-        // this ends.
+        // Does not restart the delay, because frequent reads of its state must not keep it on.
+        // SAFETY: The device lives as long as there is a reference, and this `On` has the use that
+        // ends here.
         unsafe { shim::gal_put_power_unused(self.0.raw()) }
     }
 }
