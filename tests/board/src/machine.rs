@@ -146,7 +146,7 @@ impl fmt::Display for End {
             End::Done => write!(f, "done"),
             End::GuestFailed(reason) => write!(f, "the guest could not go on: {reason}"),
             End::Panicked => write!(f, "the kernel panicked"),
-            End::Hung(what) => write!(f, "the guest hangs: waited in vain for {what}"),
+            End::Hung(what) => write!(f, "the guest hangs: timeout waiting for {what}"),
             End::ModelDied(how) => write!(f, "the GPU model died: {how}"),
             End::QemuDied(how) => write!(f, "QEMU ended early: {how}"),
             End::Interrupted(signal) => write!(f, "interrupted by signal {signal}"),

@@ -171,7 +171,7 @@ impl Sweep<'_> {
         Ok(Row::of(
             tree,
             &outcome,
-            "none with the supply from the board's PMIC, which was taken out of the tree",
+            "no core until the supply from the board's PMIC was removed from the tree",
         ))
     }
 
@@ -224,7 +224,7 @@ pub fn trees(tools: &Tools, arguments: &TreesArgs, signals: &Signals) -> Result<
         .for_each(|row| text.push_str(&format!("{}\n", row.line())));
     let release = rows.iter().find_map(|row| row.release.as_deref());
     text.push_str(&format!(
-        "\n{} of the {} trees of Linux {} ({}) for this machine. The others were not run.\n",
+        "\n{} of the {} trees of Linux {} ({}) for this machine were run.\n",
         rows.len(),
         all.len(),
         release.unwrap_or("unknown"),
