@@ -2,8 +2,8 @@
 
 //! The actions at the end of a client's job: the records of its event queue.
 //!
-//! They run in the interrupt's thread or the hang check, in the order of the jobs, under no lock
-//! but `galcore completion`. Work that can take long is only noted there: [`Change`],
+//! The interrupt's thread or the hang check runs them in the order of the jobs, under no lock but
+//! `galcore completion`. They only note work that can take long: [`Change`],
 //! [`Retired`](crate::ring::Retired).
 
 use super::{
@@ -33,32 +33,32 @@ use kernel::list::ListArc;
 /// The largest list, in records, whose memory is kept for another job.
 const SPARE_ROOM: usize = 16;
 
-/// An action of an event. It runs in the interrupt's thread, takes constant time, and waits for
-/// nothing that a client can hold up. The tag is a word, as in [`Error`].
+/// An action of an event. It takes constant time, and never waits for anything that a client can
+/// delay. The tag is a word, as in [`Error`].
 #[repr(u32)]
 pub(crate) enum Action {
     /// Sets a user signal.
     Signal(Arc<Signal>),
-    /// Notes a change of a process's tables, or a return of memory.
+    /// Notes a change of a process's tables, or a return of memory to the process.
     Change(ListArc<Change>),
     /// Writes a word in the client's memory.
     Write(Word, u32),
-    /// Counts in a word of the client's memory.
+    /// Changes a counter in the client's memory.
     Count(Count),
-    /// Stores the time in one of a process's timers, as its start if `true`.
+    /// Stores the time in one of a process's timers: as its start if `true`, else as its end.
     Timestamp(Arc<Process>, u32, bool),
-    /// Sends the realtime signal of the module parameters, with this value.
+    /// Sends the realtime signal that the module parameters name, with this value.
     LinuxSignal(Arc<Process>, u32),
     /// Ends a fence of a SUBMIT, with an error if its job was dropped.
     Fence(Fence),
 }
 
-/// A count in a word of a client's memory.
+/// A change of a counter, which is a word of a client's memory.
 pub(crate) struct Count {
     pub(super) counter: Word,
     /// 1, or -1.
     pub(super) step: i32,
-    /// The word that the counter must reach to set the signal.
+    /// The word whose value the counter must reach, and the signal that is then set.
     pub(super) until: Option<(Word, Option<Arc<Signal>>)>,
 }
 
@@ -99,18 +99,18 @@ impl Action {
 #[derive(Default)]
 pub(crate) struct Events {
     actions: KVVec<Action>,
-    /// The usage of the client; `None`: a job of the driver.
+    /// The usage of the client. `None`: the job is the driver's own.
     usage: Option<Arc<Usage>>,
-    /// The completion page that shows the job's end, the job's core, and its number on the page.
+    /// The completion page that shows the job's end; the job's core; its number on the page.
     shown: Option<(Arc<CompletionPage>, usize, u64)>,
-    /// Number of client streams in the job, 0 or 1. A word, because padding is copied separately.
+    /// Number of client streams in the job, 0 or 1. `u32`, because padding is copied separately.
     streams: u32,
 }
 
 impl Events {
     /// An empty list for the process of `usage`, which reuses the memory of `spare`.
     pub(super) fn new(spare: Self, usage: &Arc<Usage>) -> Self {
-        // `spare` usually was of the same process: reuse its reference, too.
+        // `spare` was usually of the same process: also reuse its reference.
         let own = spare.usage.filter(|own| Arc::ptr_eq(own, usage));
         Self {
             actions: spare.actions,
@@ -120,7 +120,7 @@ impl Events {
         }
     }
 
-    /// Whether a drop would release nothing.
+    /// Returns whether dropping it releases nothing.
     pub(super) fn are_nothing(&self) -> bool {
         self.actions.capacity() == 0 && self.usage.is_none() && self.shown.is_none()
     }
@@ -139,8 +139,8 @@ impl Events {
         Ok(self.actions.push(action, crate::sys::GFP_CLIENT)?)
     }
 
-    /// Makes `page` show the end of the next job that it counts on core `core`, before the actions
-    /// run.
+    /// Makes `page` show the end of this job, the next one that it counts on core `core`. The page
+    /// shows it before the actions run.
     pub(super) fn show_on(&mut self, page: &Arc<CompletionPage>, core: usize) {
         self.shown = Some((page.clone(), core, page.newest(core) + 1));
     }

@@ -35,14 +35,14 @@ use crate::{
 /// A contiguous buffer in a process's table.
 pub(super) struct BufferEntry {
     pub(super) buffer: Visible<Buffer>,
-    /// User address of its view; 0: none.
+    /// User address of its view. 0: it has none.
     pub(super) user: usize,
-    /// Allocated by ALLOCATE_NON_PAGED_MEMORY.
+    /// ALLOCATE_NON_PAGED_MEMORY has allocated it.
     pub(super) non_paged: bool,
 }
 
 impl BufferEntry {
-    /// Its view, if it is mapped.
+    /// Its view, if it has one.
     pub(super) fn shown(&self) -> Option<(Backing, usize)> {
         let backing = || Backing::Contiguous((*self.buffer).clone());
         (self.user != 0).then(|| (backing(), self.user))
@@ -50,7 +50,7 @@ impl BufferEntry {
 }
 
 impl Process {
-    /// FREE_CONTIGUOUS_MEMORY, FREE_NON_PAGED_MEMORY. Errors as [`Process::remove_buffer`].
+    /// FREE_CONTIGUOUS_MEMORY, FREE_NON_PAGED_MEMORY. Errors: as [`Process::remove_buffer`].
     pub(super) fn free_buffer(&self, named: NamedBuffer) -> Result {
         self.end_left_views();
         let entry = self.remove_buffer(named)?;
@@ -59,8 +59,8 @@ impl Process {
         Ok(())
     }
 
-    /// UNMAP_MEMORY: ends the caller's view of a buffer. `InvalidArgument`: handle 0, or no view.
-    /// `NotFound`: no such buffer.
+    /// UNMAP_MEMORY: ends the caller's view of a buffer. `InvalidArgument`: the handle is 0, or the
+    /// buffer has no view. `NotFound`: no such buffer.
     pub(super) fn unmap_memory(&self, handle: u32) -> Result {
         if handle == 0 {
             return Err(Error::InvalidArgument);
@@ -103,8 +103,8 @@ impl Process {
                 user: user as u64,
             }),
             Err(error) => {
-                // Another thread may have mapped at its address, or guessed the handle and freed
-                // it.
+                // Another thread may have mapped memory at its address, or guessed the handle and
+                // freed the buffer.
                 let entry = tables.remove_buffer(handle);
                 drop(tables);
                 if let Ok(user) = mapped {
@@ -118,7 +118,7 @@ impl Process {
         }
     }
 
-    /// Removes a buffer from the table. `InvalidArgument`: a field is 0. `NotFound`: unknown.
+    /// Removes a buffer from the table. `InvalidArgument`: a field is 0. `NotFound`: no such one.
     fn remove_buffer(&self, named: NamedBuffer) -> Result<BufferEntry> {
         if named.bytes == 0 || named.handle == 0 || named.user == 0 {
             return Err(Error::InvalidArgument);
@@ -128,7 +128,7 @@ impl Process {
             .ok_or(Error::NotFound)
     }
 
-    /// MAP_MEMORY: the caller's view of a buffer, mapped again if UNMAP_MEMORY has ended it.
+    /// MAP_MEMORY: the caller's view of a buffer. Maps it again if UNMAP_MEMORY has ended the view.
     pub(super) fn map_memory(self: &Arc<Self>, file: &OpenFile, handle: u32) -> Result<Reply<'_>> {
         if handle == 0 {
             return Err(Error::InvalidArgument);
@@ -146,7 +146,7 @@ impl Process {
         let first = tables.buffers.get(handle).map_or(0, |entry| entry.user);
         let noted = match first {
             0 => tables.show_buffer(handle, user),
-            // Another thread was faster.
+            // Another thread has mapped it first.
             _ => Ok(()),
         };
         drop(tables);
@@ -159,7 +159,7 @@ impl Process {
 }
 
 impl BufferEntry {
-    /// Bytes from user address `user` to the end of its view; `None`: it is not mapped there.
+    /// Bytes from user address `user` to the end of the view. `None`: `user` is not in the view.
     pub(super) fn bytes_from(&self, user: usize) -> Option<usize> {
         match self.user {
             0 => None,
@@ -177,8 +177,8 @@ impl Tables {
         }
     }
 
-    /// Adds a buffer to the table, the process's addresses and the ledgers. `OutOfResources`,
-    /// `OutOfMemory`: adds nothing.
+    /// Adds a buffer to the table, the process's addresses and the ledger. On `OutOfResources` and
+    /// `OutOfMemory` it adds nothing.
     fn insert_buffer(&mut self, entry: BufferEntry) -> Result<u32> {
         let (address, bytes) = (entry.buffer.address(), entry.buffer.bytes());
         let non_paged = entry.non_paged;
@@ -207,7 +207,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Removes a buffer from the table, the addresses and the ledger.
+    /// Removes a buffer from the table, the views, the addresses and the ledger.
     fn remove_buffer(&mut self, handle: u32) -> Option<BufferEntry> {
         let entry = self.buffers.remove(handle)?;
         self.user_views.remove(entry.user, Viewed::Buffer(handle));

@@ -19,15 +19,15 @@ use crate::{
     }, //
 };
 
-/// Bytes that are maintained at once, which takes some milliseconds.
+/// Bytes that are maintained in one step, which takes some milliseconds.
 const PIECE: usize = 4 << 20;
 
 impl Process {
     /// CACHE: maintains a range of the caller's own memory, for the GPU or for the CPU.
     ///
     /// `InvalidArgument`: no such operation, or no range. `InvalidAddress`: the range is not the
-    /// caller's. There is no pure invalidation, which would drop other data in the same lines. From
-    /// 6.4.11 on only the node counts: see [`Process::maintain_node`].
+    /// caller's. No operation only invalidates: that would drop other data in the same cache lines.
+    /// From 6.4.11 on, the node selects the memory: see [`Process::maintain_node`].
     pub(super) fn maintain_cache(&self, range: CacheRange) -> Result {
         let direction = match range.operation {
             // CLEAN, FLUSH.
@@ -67,7 +67,7 @@ impl Process {
             .node
             .unwrap_or_else(|| tables.user_views.node_at(user));
         if node == 0 {
-            // Foreign memory, which the client maintains itself.
+            // Memory that this driver does not know. The client maintains it itself.
             return Ok(());
         }
         let entry = tables.nodes.get(node).ok_or(Error::InvalidObject)?;
@@ -99,10 +99,10 @@ impl Process {
         Ok(())
     }
 
-    /// CACHE of 6.4.11: maintains the part of the node in the range. `direction` `None` is a
-    /// barrier.
+    /// CACHE of 6.4.11: maintains the part of the node that lies in the range. If `direction` is
+    /// `None`, the operation is a barrier.
     ///
-    /// `NotFound`: no such node. `InvalidArgument`: it has no view.
+    /// `NotFound`: no such node. `InvalidArgument`: the node has no view.
     fn maintain_node(
         &self,
         handle: u32,
@@ -126,7 +126,7 @@ impl Process {
             }
             return Ok(());
         }
-        // A view in the pool is write-combined, and exists without a lock.
+        // Views in the pool are write-combined: nothing to maintain.
         if let View::Pages(backing) = node.view() {
             let start = entry.user().ok_or(Error::InvalidArgument)?;
             let is_cached = entry.is_cached;
@@ -140,7 +140,7 @@ impl Process {
     }
 }
 
-/// Calls `hand_over` for `bytes` bytes from `at` in pieces. Yields after each piece, and leaves the
+/// Calls `hand_over` for `bytes` bytes from `at`, in pieces. Yields after each piece. Skips the
 /// rest if the thread is killed.
 fn in_pieces(at: usize, bytes: usize, hand_over: impl Fn(usize, usize)) {
     let mut done = 0;
@@ -152,8 +152,8 @@ fn in_pieces(at: usize, bytes: usize, hand_over: impl Fn(usize, usize)) {
     }
 }
 
-/// The part of `length` bytes at `start` that lies in `bytes` bytes at `user`, as offset and bytes.
-/// All of it, if `bytes` or `user` is 0.
+/// The part of the `length` bytes at `start` that lies in the `bytes` bytes at `user`, as offset
+/// and size. If `bytes` or `user` is 0, it is all of them.
 fn named_part(start: usize, length: usize, user: usize, bytes: usize) -> (usize, usize) {
     if user == 0 || bytes == 0 {
         return (0, length);
@@ -165,7 +165,7 @@ fn named_part(start: usize, length: usize, user: usize, bytes: usize) -> (usize,
 
 #[kunit_tests(galcore_cache)]
 mod tests {
-    // Not all of it: what the macro makes means another `Sync`.
+    // Import only this: the code that the macro generates uses another `Sync`.
     use super::named_part;
 
     #[test]

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Changes of a process's tables by the records of its queues.
+//! Changes that the records of a process's queues make to its tables.
 //!
-//! A record takes effect when its job ends, in the interrupt's thread. That must not wait for the
-//! tables, which a client can keep busy, so it only notes the change. The next caller of
-//! [`Process::tables`] applies it: a thread of the process or a work item. So a client that sees a
-//! signal also sees the effects of the records before it.
+//! A record takes effect when its job ends, in the interrupt's thread. This thread must not wait
+//! for the tables' lock, which a client can keep busy. So it only notes the change. The next caller
+//! of [`Process::tables`], a thread of the process or a work item, applies it. So a client that
+//! sees a signal also sees the effects of the records before it.
 //!
-//! Some effects take long: to write a word in a pool that the kernel has not mapped, and to
-//! synchronize memory that a record returns to the process ([`Change::give_back`]), unless it is
-//! small. These are left to a thread that waits for a signal or in STALL, or to the work item.
+//! Two effects can take long: writing a word in a part of the pool that the kernel has not mapped,
+//! and synchronizing memory that a record returns to the process ([`Change::give_back`]), unless it
+//! is small. A thread that waits for a signal or in STALL applies these, or else the work item.
 //!
-//! Locks: `galcore changes`, a leaf; `galcore returns` ([`Process::returning`]), above the tables',
-//! held for one step of a return.
+//! Locks: `galcore changes` is a leaf. `galcore returns` ([`Process::returning`]) is above the
+//! tables' lock. It is held for one step of a return.
 
 use super::{
     action::Count,
@@ -40,13 +40,13 @@ use kernel::list::{
     ListLinks, //
 };
 
-/// The most bytes that the interrupt's thread itself returns for a record.
+/// The largest memory, in bytes, that the interrupt's thread itself returns for a record.
 const SMALL: usize = 64 << 10;
 
 /// Bytes of one step of a return.
 const STEP: usize = 1 << 20;
 
-/// Memory of a process, returned by the GPU.
+/// Memory of a process that the GPU returns.
 pub(super) enum Returned {
     Node(Arc<Node>),
     Memory(Arc<UserMemory>),
@@ -60,7 +60,7 @@ impl Returned {
         }
     }
 
-    /// Returns up to [`STEP`] bytes. Returns whether more is left.
+    /// Returns up to [`STEP`] bytes to the process. The result says whether more is left.
     fn step(&self) -> bool {
         self.memory().is_some_and(|memory| memory.give_back(STEP))
     }
@@ -74,18 +74,18 @@ impl Returned {
 }
 
 enum Kind {
-    /// Take a lock off a node.
+    /// Remove a lock from a node.
     Unlock {
         node: u32,
         /// For all kinds of nodes, not only page-backed ones.
         all: bool,
-        /// It wraps memory of the process, which the last unlock returns.
+        /// The node wraps memory of the process. The last unlock returns it.
         is_wrapped: bool,
     },
     /// Free a node.
     Free {
         node: u32,
-        /// It wraps memory of the process.
+        /// The node wraps memory of the process.
         is_wrapped: bool,
     },
     /// Return memory to the process.
@@ -137,7 +137,7 @@ impl Change {
         Self::new(process, kind)
     }
 
-    /// The end of a claimed node.
+    /// The free of a claimed node.
     pub(super) fn free(process: &Arc<Process>, node: u32) -> Result<ListArc<Self>> {
         let is_wrapped = process.wrapped_node(node).is_some();
         Self::new(process, Kind::Free { node, is_wrapped })
@@ -166,7 +166,7 @@ impl Change {
         Self::new(process, Kind::Count(count))
     }
 
-    /// Notes the change. Called by the interrupt's thread.
+    /// Notes the change. The interrupt's thread calls it.
     pub(crate) fn note(this: ListArc<Self>) {
         if let Kind::GiveBack(returned) = &this.kind {
             match returned.memory() {
@@ -195,7 +195,7 @@ impl Change {
             }
         };
         drop(changes);
-        // Otherwise the work item is queued, and has not yet looked at them.
+        // If a change was noted before, the work item is queued and has yet to look at the changes.
         if !was_noted {
             process.queue_changes();
         }
@@ -223,7 +223,7 @@ impl Process {
     #[inline(never)]
     pub(super) fn apply_changes(&self, tables: &mut Tables) {
         self.has_changes.store(false, Relaxed);
-        // Bounded by the records of the jobs in the rings: new jobs need the tables.
+        // Bounded by the records of the jobs in the rings: a new job needs the tables' lock.
         loop {
             let Some(change) = self.changes.lock().tables.pop_front() else {
                 return;
@@ -291,7 +291,7 @@ impl Process {
             };
             match is_more {
                 true => self.changes.lock().returns.push_front(change),
-                // Under the lock: a caller that finds no change relies on the last one's drop.
+                // Under the lock: a caller that finds no change relies on the drop of the last one.
                 false => drop(change),
             }
             drop(returning);
@@ -302,19 +302,19 @@ impl Process {
         }
     }
 
-    /// The next return. `None`: all changes noted so far are finished. The caller holds
+    /// The next return. `None`: all returns noted so far are finished. The caller holds
     /// `returning`.
     fn next_return(&self) -> Option<ListArc<Change>> {
         if let Some(change) = self.changes.lock().returns.pop_front() {
             return Some(change);
         }
-        // A node that ends adds a return. Changes are applied under the tables' lock, so none is in
-        // progress while it is held.
+        // The end of a node adds a return. Nodes end under the tables' lock, so none ends while
+        // this function holds it.
         let _tables = self.tables();
         let mut changes = self.changes.lock();
         let next = changes.returns.pop_front();
         if next.is_none() {
-            // Under the lock: changes that are noted later set it again.
+            // Under the lock: a change that is noted later sets it again.
             self.has_returns.store(false, Relaxed);
         }
         next

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Contexts of the interfaces without ATTACH: a `gcoCONTEXT` in the client's memory. It has a
-//! buffer of states, to run before the commands when another context is loaded.
+//! buffer of states, which run before the commands when another context is loaded.
 //!
 //! The vendor's drivers run the buffer in place, and write into it. This driver copies the states,
-//! checks them as commands, and runs the copy in the ring. So a client may have any number of
-//! contexts. The driver keeps only which context was loaded last, by process and id, so that a
-//! made-up id can name only a context of the same process.
+//! checks them like commands, and runs the copy in the ring. So a client can have any number of
+//! contexts. The driver only remembers the last loaded context, by process and id. So a made-up id
+//! can only name a context of the same process.
 //!
-//! When the commands are in the ring, the driver writes two values with the client's rights, and
-//! ignores faults: the id of a new context, and the word that says that the buffer was used.
-//! Source: sources.md, contexts in the client's memory.
+//! When the commands are in the ring, the driver writes two values with the client's rights: the id
+//! of a new context, and the word that marks the buffer as used. It ignores faults. Source:
+//! sources.md, contexts in the client's memory.
 
 use super::{
     commit::{
@@ -79,17 +79,17 @@ pub(super) struct OwnContext {
     format: Format,
     given: ClientContext,
     process: u64,
-    /// The client's id of it, or a new one.
+    /// The client's id of the context, or a new one.
     id: u64,
     states: Option<States>,
-    /// The core lacks the engine of the states.
+    /// The states are for an engine that the core lacks.
     is_left_out: bool,
     /// The states are in the ring.
     used: bool,
 }
 
 impl OwnContext {
-    /// The context of a COMMIT. Errors as [`OwnContext::read`].
+    /// The context of a COMMIT. Errors: as [`OwnContext::read`].
     pub(super) fn of(commit: &Commit, process: &Process) -> Result<Self> {
         Self::read(commit.context_buffer, commit.format, process)
     }
@@ -142,14 +142,14 @@ impl OwnContext {
         self.given.entry_pipe
     }
 
-    /// Whether it has no room for states. Then the driver keeps the process's states.
+    /// Whether it has no room for states. The driver then keeps the states of the process.
     pub(super) fn keeps_nothing(&self) -> bool {
         let given = &self.given;
         has_no_buffer(given) || given.link.wrapping_sub(given.logical) == HEAD_BYTES
     }
 
-    /// Leaves the states out if they begin in an engine that `core` lacks, on a board where each
-    /// engine is a core of its own: the commands are for another engine than the context.
+    /// Leaves the states out if `core` lacks the engine in which they begin. Only used if each
+    /// engine is a core of its own: the commands are then for another engine than the context.
     #[cold]
     pub(super) fn suit(&mut self, core: &Core) {
         let initial = Pipe::from_number(self.given.initial_pipe);
@@ -157,11 +157,11 @@ impl OwnContext {
         self.is_left_out = is_of_another && !self.keeps_nothing();
     }
 
-    /// The context as the ring takes it.
+    /// The context in the form that the ring takes.
     pub(super) fn in_ring(&self) -> InContext<'_> {
         let source = match &self.states {
             _ if self.is_left_out => Source::Nothing,
-            // As in the vendor's drivers: the first commands load all states that they need.
+            // As in the vendor's drivers: the first commands load all states they need.
             _ if self.given.id == 0 && !self.keeps_nothing() => Source::Nothing,
             Some(states) => Source::Words(Checked {
                 words: &states.words,
@@ -181,9 +181,9 @@ impl OwnContext {
         }
     }
 
-    /// Copies and checks the states. If the context keeps none, those that the process's commands
-    /// have loaded precede them. `InvalidArgument`: bad geometry. `InvalidAddress`: they cannot be
-    /// read. `InvalidData`: the checker refuses them. `OutOfMemory`.
+    /// Copies and checks the states. If the context keeps none, puts the states before them that
+    /// the process's commands have loaded. `InvalidArgument`: bad geometry. `InvalidAddress`: the
+    /// states cannot be read. `InvalidData`: the checker refuses them. `OutOfMemory`.
     pub(super) fn load(&mut self, process: &Process, core: &Core) -> Result {
         let given = &self.given;
         let mut entry = match self.keeps_nothing() {
@@ -226,7 +226,7 @@ impl OwnContext {
         Ok(())
     }
 
-    /// Checks the states again, if the last check may no longer hold.
+    /// Checks the states again if the last check may be out of date.
     pub(super) fn check(&mut self, process: &Process, core: &Core, tables: &Tables) -> Result {
         let checks = tables.checks(core);
         match &mut self.states {
@@ -245,7 +245,7 @@ impl OwnContext {
         self.used = true;
     }
 
-    /// Writes the id and the use of the buffer to the client, when the commands are in the ring.
+    /// Tells the client the id, and that the buffer is used, when the commands are in the ring.
     pub(super) fn write_back(&self) {
         if self.given.id == 0 {
             let at = self.user.checked_add(self.format.context_id());
@@ -320,12 +320,12 @@ mod tests {
 
     #[test]
     fn states_lie_between_head_and_link() {
-        // The smallest buffer: head, LINK, and the word that says that it is in use.
+        // The smallest buffer: the head, the LINK, and the word that marks the buffer as used.
         assert_eq!(range(0x1000, 0x1020, 44, true), Ok((0x1020, 0)));
         assert_eq!(range(0x1000, 0x1020, 40, true), Ok((0x1020, 0)));
         assert_eq!(range(0x1000, 0x1020, 44, false), Ok((0x1000, 32)));
         assert_eq!(range(0x1000, 0x1100, 0x1000, true), Ok((0x1020, 0xE0)));
-        // Copied, so it need not be aligned.
+        // The driver copies the states, so they need not be aligned.
         assert_eq!(range(0x1001, 0x1101, 0x1000, true), Ok((0x1021, 0xE0)));
         assert_eq!(range(0, 0xFFF8, 0x1_0000, true), Ok((0x20, 0xFFD8)));
         // No buffer.
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn lies_about_the_buffer_are_refused() {
         for (logical, link, bytes) in [
-            // The LINK is before the buffer, in its head, unaligned, or past its end.
+            // The LINK is before the buffer, in its head, not aligned, or past its end.
             (0x1000, 0xFF8, 0x1000),
             (0x1000, 0x1000, 0x1000),
             (0x1000, 0x1018, 0x1000),

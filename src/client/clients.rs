@@ -3,7 +3,7 @@
 //! The clients of a device: the processes that have it open, and the objects that they share.
 //!
 //! Lock: `galcore processes`, a spinlock, because the recovery of a core takes it and must not wait
-//! for a preempted holder. Only `galcore guilt` is taken under it, and nothing is allocated.
+//! for a preempted holder. Its holder takes only `galcore guilt`, and does not allocate.
 
 use super::{
     guilt::Guilt,
@@ -46,22 +46,22 @@ use kernel::{
     task::Task, //
 };
 
-/// The bound device and its clients, for `open(2)` and procfs.
+/// The bound device and its clients. `open(2)` and procfs use it.
 pub(crate) static CLIENTS: Slot<Clients> = Slot::new();
 
 /// A process with open files or unfinished work.
 struct Member {
-    /// The leader of its thread group. The reference keeps other processes from reusing the task.
-    /// All programs that the process executes share the leader, but not the memory map in
+    /// The leader of its thread group. The reference prevents reuse of the task by other processes.
+    /// All programs that the process executes share the leader, but not the memory map of
     /// `process`.
     leader: ARef<Task>,
-    /// Number of open files; 0: it is ending.
+    /// Number of open files. 0: the process is ending.
     files: usize,
     process: Arc<Process>,
 }
 
-/// The processes. A process that has exited stays while another one has its file, and one process
-/// can collect many such files. So no request of a client may walk all of them.
+/// The processes. A process that has exited stays while another process has its file open. One
+/// process can collect many such files, so no request of a client may walk all members.
 struct Members {
     /// All members, by number.
     all: RBTree<u64, Member>,
@@ -69,7 +69,7 @@ struct Members {
     open: RBTree<(usize, u64), ()>,
 }
 
-/// Preallocated nodes for one more member.
+/// Preallocated nodes for one member.
 struct Room {
     member: RBTreeNodeReservation<u64, Member>,
     open: RBTreeNodeReservation<(usize, u64), ()>,
@@ -84,7 +84,7 @@ impl Room {
     }
 }
 
-/// The address of a task, which is unique while a reference is held.
+/// The address of a task. It is unique while a reference exists.
 fn place_of(task: &Task) -> usize {
     task.as_ptr().addr()
 }
@@ -115,11 +115,11 @@ impl Members {
         self.all.get(&number).filter(|member| member.files > 0)
     }
 
-    /// The member of `leader` with files for which `is_it` returns true.
+    /// The member with files that has this leader and for which `is_it` returns true.
     fn of_leader(&self, leader: &Task, is_it: impl Fn(&Process) -> bool) -> Option<&Member> {
         let place = place_of(leader);
         let mut from = 0;
-        // Bounded: each step moves to the leader's next member.
+        // Bounded: each step goes to the next member of the leader.
         loop {
             let cursor = self.open.cursor_lower_bound(&(place, from))?;
             let &(of, number) = cursor.current().0;
@@ -139,7 +139,7 @@ impl Members {
         self.all.get(cursor.current().0)
     }
 
-    /// Adds a file to the process with this leader and memory map, if it has files.
+    /// Adds a file to the process with this leader and memory map, if that has files.
     fn join(&mut self, leader: &Task, mm: &Mm) -> Option<Arc<Process>> {
         let member = self.of_leader(leader, |process| process.has_mm(Some(mm)))?;
         let number = member.process.number();
@@ -163,7 +163,7 @@ impl Members {
     }
 }
 
-/// A device and its clients.
+/// A device with its clients.
 #[pin_data]
 pub(crate) struct Clients {
     device: Arc<Device>,
@@ -182,7 +182,7 @@ pub(crate) struct Clients {
     guilt: Guilt,
     /// A process has asked for less than the full clock of a core.
     pub(super) has_lowered: Atomic<bool>,
-    /// Lets one thread at a time set the cores' clocks.
+    /// Held while a thread sets the clocks of the cores.
     #[pin]
     pub(super) speeds: Mutex<()>,
 }
@@ -227,21 +227,21 @@ impl Clients {
     }
 
     /// MMU tables for a new process, if each process has its own. `ENOSPC`: no tables are left.
-    /// `ENOMEM`. `ERESTARTSYS`: interrupted by a Unix signal.
+    /// `ENOMEM`. `ERESTARTSYS`: a Unix signal interrupts it.
     pub(super) fn new_space(&self) -> Result<Option<Space>> {
         let vm = self.device.vm();
         self.once_more(ENOSPC, || vm.new_space())
     }
 
     /// Counts a new process of the calling user. `EAGAIN`: the user has too many. `ENOMEM`.
-    /// `ERESTARTSYS`: interrupted by a Unix signal.
+    /// `ERESTARTSYS`: a Unix signal interrupts it.
     pub(super) fn new_member(&self) -> Result<users::Member> {
         let limit = self.max_processes();
         self.once_more(EAGAIN, || self.users.enter_process(limit))
     }
 
-    /// Calls `take`. If it fails with `full`, waits until ending processes have ended and their
-    /// tables are in no TLB, and calls it again.
+    /// Calls `take`. If it fails with `full`, waits until the ending processes have ended and no
+    /// TLB holds their tables, and calls it again.
     fn once_more<T>(&self, full: kernel::error::Error, take: impl Fn() -> Result<T>) -> Result<T> {
         let taken = take();
         if taken.as_ref().err() != Some(&full) {
@@ -287,8 +287,8 @@ impl Clients {
     }
 
     /// Opens a file. Returns the [`Process`] of the caller, which all of its files share. Each
-    /// program that a process executes gets its own. `ESRCH`: the caller is no process. `EAGAIN`:
-    /// its user has too many processes. `ENOSPC`: all users together have too many.
+    /// program that a process executes gets its own. `ESRCH`: the caller has no memory map.
+    /// `EAGAIN`: its user has too many processes. `ENOSPC`: all users together have too many.
     pub(crate) fn join(self: &Arc<Self>) -> Result<Arc<Process>> {
         let current = kernel::current!();
         let leader = current.group_leader();
@@ -296,9 +296,9 @@ impl Clients {
         if let Some(process) = self.processes.lock().join(leader, mm) {
             return Ok(process);
         }
-        // If another thread wins, this is dropped at the end, without the lock.
+        // If another thread is faster, this is dropped at the end, without the lock.
         let process = match Process::new(self.clone(), leader.into(), mm.into()) {
-            // Another thread may have made this process as the last one allowed.
+            // Another thread may have used the last free place for this same process.
             Err(EAGAIN) => return self.processes.lock().join(leader, mm).ok_or(EAGAIN),
             process => process?,
         };
@@ -325,11 +325,11 @@ impl Clients {
         Some(member.process.clone())
     }
 
-    /// Calls `look` with the id and the [`Process`] of each process that has files. It leaves out
-    /// processes that come during the walk, and may leave out those that end.
+    /// Calls `look` with the id and the [`Process`] of each process that has files. Skips processes
+    /// that come during the walk, and may skip those that end.
     pub(crate) fn for_each_process(&self, mut look: impl FnMut(i32, &Process)) {
         let (mut from, mut end) = (0, None);
-        // Bounded: stops at the newest member at the start of the walk.
+        // Bounded: stops at the member that was the newest when the walk began.
         loop {
             let (leader, process, has_files) = {
                 let members = self.processes.lock();
@@ -353,15 +353,15 @@ impl Clients {
         }
     }
 
-    /// Calls `look`, which must not sleep or allocate, with each process that has files.
+    /// Calls `look` with each process that has files. `look` must not sleep or allocate.
     pub(super) fn for_each_member(&self, mut look: impl FnMut(&Process)) {
         let members = self.processes.lock();
         let open = members.all.values().filter(|member| member.files > 0);
         open.for_each(|member| look(&member.process));
     }
 
-    /// Notes the tolls of a reset of core `core`, even of processes that have closed their files,
-    /// and charges the guilty process.
+    /// Notes the tolls of a reset of core `core`, and charges the guilty process. Processes that
+    /// have closed their files are included.
     pub(super) fn charge(&self, core: usize, tolls: &[Toll], cost: u32) {
         let members = self.processes.lock();
         for toll in tolls {
@@ -408,7 +408,7 @@ impl Clients {
         })
     }
 
-    /// Closes a file. The last one ends the process.
+    /// Closes a file. Closing the last one ends the process.
     pub(crate) fn leave(&self, process: Arc<Process>) {
         let is_over = self.processes.lock().leave(process.number());
         if is_over {
@@ -417,8 +417,7 @@ impl Clients {
         }
     }
 
-    /// Removes an ending process when all of its jobs have ended, so that nothing can be charged to
-    /// it.
+    /// Removes an ending process. All of its jobs have ended, so nothing can be charged to it.
     pub(super) fn forget(&self, process: &Process) {
         let gone = self.processes.lock().all.remove(&process.number());
         // Without the lock.

@@ -3,8 +3,8 @@
 //! COMMIT: submits a client's command buffer to the GPU.
 //!
 //! The description of the buffer and the commands are user memory. The driver copies both, checks
-//! the copies against its own record of the buffer and with the stream checker, and runs the copy.
-//! Source: sources.md, COMMIT. The steps of a COMMIT share [`Submission`], so they share this file.
+//! them against its own record of the buffer and with the stream checker, and runs the copy.
+//! Source: sources.md, COMMIT. The steps share [`Submission`], and so this file.
 
 use super::{
     client_context::OwnContext,
@@ -111,7 +111,7 @@ static FAILURES: RateLimit = RateLimit::new();
 
 static MISTAKES: RateLimit = RateLimit::new();
 
-/// Logs an error in what a process submits; evaluates to the error.
+/// Logs an error in what a process submits. Evaluates to the error.
 macro_rules! mistake {
     (in queue, $error:expr, $text:tt $(, $value:expr)* $(,)?) => {{
         $crate::client::commit::tell_mistake("queue", kernel::prelude::fmt!($text $(, core::convert::identity($value))*));
@@ -133,7 +133,7 @@ pub(super) fn tell_mistake(of: &str, what: fmt::Arguments<'_>) {
 
 /// The progress of a COMMIT of several parts.
 struct Parts {
-    /// Identifies the COMMIT among its thread's interrupted calls.
+    /// Identifies the COMMIT among the interrupted calls of its thread.
     what: Limited,
     /// Number of submitted parts.
     done: u32,
@@ -142,7 +142,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// The COMMIT that begins with `first`: new, or resumed where a signal interrupted it.
+    /// The COMMIT that begins with `first`. Resumes one that a Unix signal has interrupted.
     fn resume(process: &Process, first: &Commit) -> Self {
         let commands = match first.commands {
             Commands::Described(user) => user,
@@ -165,13 +165,13 @@ impl Parts {
 /// Alignment in bytes of the start and the end of commands.
 const ALIGNMENT: u32 = 8;
 
-/// The largest buffer, in words, that a process keeps between COMMITs.
+/// The largest memory for commands, in words, that a process keeps between COMMITs.
 const SPARE_WORDS: usize = 8192;
 
 impl Process {
     /// Runs a COMMIT whose parts each name a core. Submits the parts in order. An error does not
-    /// undo submitted parts. `InvalidArgument`: no such core, or too many parts. Other errors: as
-    /// [`Process::commit`].
+    /// undo the parts that are submitted. `InvalidArgument`: no such core, or too many parts. Other
+    /// errors: as [`Process::commit`].
     pub(super) fn commit_parts(
         self: &Arc<Self>,
         selector: CoreSelector,
@@ -210,9 +210,9 @@ impl Process {
         ))
     }
 
-    /// Runs a COMMIT with one part for each of the first `count` cores of a kind: `first` is the
+    /// Runs a COMMIT with one part for each of the first `count` cores of a kind. `first` is the
     /// first part, and `part` returns the others. If a core is missing, no part runs. Any other
-    /// error does not undo the submitted parts. Errors as [`Process::commit`].
+    /// error does not undo the parts that are submitted. Errors: as [`Process::commit`].
     pub(super) fn commit_all(
         self: &Arc<Self>,
         selector: CoreSelector,
@@ -240,7 +240,7 @@ impl Process {
     }
 
     /// Runs the next of several parts. If a Unix signal interrupts it, the restarted call resumes
-    /// at this part.
+    /// with this part.
     fn commit_part(
         self: &Arc<Self>,
         core: &Core,
@@ -254,7 +254,7 @@ impl Process {
         let mut reply = outcome?;
         parts.done += 1;
         if let Reply::Committed { switched, .. } = &mut reply {
-            // The reply says whether any part has switched.
+            // The reply says whether any part has switched contexts.
             parts.was_switched |= *switched;
             *switched = parts.was_switched;
         }
@@ -263,11 +263,11 @@ impl Process {
 
     /// Runs a COMMIT.
     ///
-    /// A COMMIT that fails has no effect. `InvalidArgument`: no buffer, bad geometry, unknown pipe.
-    /// `OutOfResources`: the description cannot be read. `InvalidObject`: it describes no command
-    /// buffer. `InvalidAddress`: the commands lie in no buffer of the caller. `InvalidData`: the
-    /// checker refuses the commands. `GpuNotResponding`: the process has hung cores too often. Also
-    /// the errors of the context's states, the queue and the ring.
+    /// A COMMIT that fails has no effect. `InvalidArgument`: no buffer, bad geometry, or unknown
+    /// pipe. `OutOfResources`: the description cannot be read. `InvalidObject`: it describes no
+    /// command buffer. `InvalidAddress`: the commands are in no buffer of the caller.
+    /// `InvalidData`: the checker refuses the commands. `GpuNotResponding`: the process has hung
+    /// cores too often. Also the errors of the context's states, of the queue and of the ring.
     pub(super) fn commit(self: &Arc<Self>, core: &Core, commit: &Commit) -> Result<Reply<'_>> {
         self.pay()?;
         self.look_for_framebuffers();
@@ -289,7 +289,7 @@ impl Process {
         let entry = entry_pipe(core, "entryPipe", buffer.entry_pipe)?;
         let mut words = KVVec::new();
         let tables = self.tables();
-        // As in the C drivers, an unknown context counts as none. Cores without 3D ignore contexts.
+        // As in the C drivers, an unknown context is ignored. Cores without 3D ignore all contexts.
         let context = match u32::try_from(commit.context) {
             Ok(handle @ 1..) if core.engines().pipe_3d => tables.contexts.get(handle).cloned(),
             _ => None,
@@ -307,7 +307,7 @@ impl Process {
                     commit.context
                 ))
             }
-            // The states of a context are valid on its own core only.
+            // The states of a context are only valid on its own core.
             Some(Some(context)) if context.core() != core.index() => {
                 return Err(mistake!(
                     Error::InvalidArgument,
@@ -338,10 +338,10 @@ impl Process {
         Ok(reply)
     }
 
-    /// Checks the copied commands `words` and submits them with their context and the records that
-    /// `fill` puts into `queue`. `own` is a context in the client's memory, `hold` an attached one,
-    /// which the delta at user address `delta` updates. Also returns whether the context was
-    /// switched. Errors as [`Process::commit`].
+    /// Checks the copied commands `words`. Submits them with their context and the records that
+    /// `fill` puts into `queue`. `own` is a context in the client's memory. `hold` is an attached
+    /// context, and the delta at user address `delta` updates it. Also returns whether the context
+    /// was switched. Errors: as [`Process::commit`].
     #[inline(always)]
     pub(super) fn submit_words<'a>(
         self: &'a Arc<Self>,
@@ -355,7 +355,7 @@ impl Process {
         let (stale, data, lent, of_context);
         let (exit, checked, wipes) = {
             let mut tables = self.tables();
-            // Without memory no load is noted: FREEs cost more, and draws are lent no states.
+            // Without memory, no load is noted: FREEs cost more, and draws are lent no states.
             let _ = tables.per_core[core.index()].loaded.prepare();
             data = tables.per_core[core.index()].data(core.scrub());
             let loaded = &tables.per_core[core.index()].loaded;
@@ -397,7 +397,7 @@ impl Process {
             of_context,
             left: Cell::new(None),
         };
-        // The context loads some of the lent states: prepare it before the check of their values.
+        // The context loads some of the lent states. Prepare it before their values are checked.
         if of_context != 0 {
             work.load()?;
         }
@@ -407,7 +407,7 @@ impl Process {
     }
 
     /// Copies to `words` the commands of `buffer`, the buffer of `commit`, and then those of its
-    /// chain of `gcsHAL_COMMAND_LOCATION`. Unlocks the tables. Errors as [`Process::commit`]; also
+    /// chain of `gcsHAL_COMMAND_LOCATION`. Unlocks the tables. Errors: as [`Process::commit`]; also
     /// `InvalidArgument`: the chain is too long.
     #[inline(always)]
     pub(super) fn copy_commands(
@@ -419,7 +419,7 @@ impl Process {
     ) -> Result {
         let limit = match commit.format.context_bytes() {
             0 => MAX_STREAM_WORDS,
-            // Leave room for the context's states, even if they are not loaded.
+            // Leave room for the states of the context, even if they are not loaded.
             _ => MAX_WORDS_AFTER_STATES,
         };
         self.append_commands(tables, words, buffer, limit)?;
@@ -470,7 +470,7 @@ impl Process {
     }
 
     /// Appends the commands between the reserved head and tail to `words`, up to `limit` words in
-    /// all. If `words` has no memory, it takes the process's spare memory. Unlocks the tables.
+    /// all. If `words` has no memory, takes the process's spare memory. Unlocks the tables.
     #[inline(always)]
     fn append_commands(
         &self,
@@ -487,7 +487,7 @@ impl Process {
             .ok_or_else(|| not_ours(buffer))?;
         if words.capacity() == 0 {
             if let Some(spare) = tables.words.take() {
-                // The old `words` is empty, but `drop` would call the allocator.
+                // The old `words` is empty, but `drop` would still call the allocator.
                 core::mem::forget(core::mem::replace(words, spare));
                 words.clear();
             }
@@ -521,10 +521,10 @@ impl Process {
         })
     }
 
-    /// Keeps the memory of `words` for the next COMMIT, up to [`SPARE_WORDS`].
+    /// Keeps the memory of `words` for the next COMMIT, if it has at most [`SPARE_WORDS`] words.
     pub(super) fn keep_room(&self, words: KVVec<u32>) {
         if words.capacity() <= SPARE_WORDS {
-            // Another thread may have left spare memory, which this replaces. Drop it without the
+            // Another thread may have kept its memory. This replaces it, and drops it without the
             // lock.
             let other = self.tables().words.replace(words);
             drop(other);
@@ -549,7 +549,7 @@ impl Process {
         if !log::debugs(Zone::Command) {
             return;
         }
-        // The checker has replaced address 0 with the scratch memory's.
+        // The checker has replaced address 0 with the address of scratch memory.
         let scratch = core.scratch().in_pipe(Pipe::Pipe2d);
         let has = [DE_SRC_ADDRESS, DE_DEST_ADDRESS].map(|state| {
             let value = tables.per_core[core.index()].loaded.value(state);
@@ -564,15 +564,15 @@ impl Process {
     #[cold]
     #[inline(never)]
     fn refuse(&self, what: &str, refusal: Refusal, tables: &Tables) -> Error {
-        // The next COMMIT looks for framebuffers again: the client may have just mapped one.
+        // The client may have just mapped a framebuffer: make the next COMMIT look for them again.
         self.forget_mappings();
         let hint = tables.hint(&refusal);
         warn_client!(REFUSALS, "{} refused: {}{}", what, refusal, hint);
         Error::InvalidData
     }
 
-    /// Checks the copied states of a context, and replaces addresses that the process does not own
-    /// with the scratch memory's. Returns the state in which they leave the core.
+    /// Checks the copied states of a context. Replaces each address that is not the process's with
+    /// that of scratch memory. Returns the state in which they leave the core.
     pub(super) fn check_states(
         &self,
         core: &Core,
@@ -588,7 +588,7 @@ impl Process {
 }
 
 /// Prepends loads of the lent states to checked commands that draw before they load all states that
-/// bound the draw. The ring drains both pipes first.
+/// bound the draw. The ring drains both pipes before them.
 #[cold]
 #[inline(never)]
 fn complete(words: &mut KVVec<u32>, entry: Pipe, caches: &Caches, loaded: &Loaded) -> Result {
@@ -602,7 +602,7 @@ fn complete(words: &mut KVVec<u32>, entry: Pipe, caches: &Caches, loaded: &Loade
     Ok(())
 }
 
-/// Each pipe's states: a bit for each of [`bounds::STATES`].
+/// The states of each pipe, as a bit mask of [`bounds::STATES`].
 const LENT_OF_PIPES: [(Pipe, Mask); 2] = [
     (Pipe::Pipe2d, !bounds::OF_3D),
     (Pipe::Pipe3d, bounds::OF_3D),
@@ -618,8 +618,8 @@ fn lent_words(lent: Mask) -> usize {
     2 * states + 2 + pipes * SELECT_PIPE_WORDS
 }
 
-/// Writes loads of the `lent` states, a bit for each of [`bounds::STATES`], and selects pipe `last`
-/// after them. `value_of` gets the place of a state and its old word, and returns its value.
+/// Writes loads of the `lent` states (a bit mask of [`bounds::STATES`]), and then selects pipe
+/// `last`. `value_of` gets the place of a state and its old word, and returns its value.
 fn write_lent(
     to: &mut [u32],
     lent: Mask,
@@ -703,22 +703,22 @@ pub(super) struct Submission<'a> {
     entry: Pipe,
     exit: Exit,
     checked: Checks,
-    /// The context, if it is in the client's memory.
+    /// The context in the client's memory, if there is one.
     own: Option<&'a mut OwnContext>,
-    /// The context, if ATTACH has made it.
+    /// The context that ATTACH has made, if there is one.
     hold: Option<Hold>,
-    /// How to load the attached context, once it is up to date.
+    /// How to load the attached context. Set when the context is up to date.
     load: Option<Load>,
-    /// User address of the delta of the COMMIT; 0: none.
+    /// User address of the delta of the COMMIT. 0: none.
     delta: u64,
-    /// How to read deltas.
+    /// The layout of deltas.
     format: Format,
     /// The deltas that have updated the context.
     merged: Merged,
     /// Number of the job that loads the context.
     switched: Option<u64>,
-    /// By pipe, states that hold freed memory, and the words that overwrite them. Usually `None`,
-    /// so it is boxed.
+    /// By pipe, states that hold addresses of freed memory, and words that overwrite them. Usually
+    /// `None`, so it is boxed.
     stale: Option<KBox<[Stale; PIPES]>>,
     /// The data that the process has loaded into the 2D pipe before.
     data: Option<Arc<OwnData>>,
@@ -730,7 +730,7 @@ pub(super) struct Submission<'a> {
     lent: Mask,
     /// The lent states that the context loads.
     of_context: Mask,
-    /// The context of the process's previous commands, to be dropped without locks.
+    /// The context of the process's previous commands. It must be dropped without locks.
     left: Cell<Option<Arc<AttachedContext>>>,
 }
 
@@ -745,7 +745,7 @@ struct Stale {
 }
 
 impl Submission<'_> {
-    /// Finishes the submission when the commands are in the ring.
+    /// Called when the commands are in the ring. Finishes the submission.
     fn finish(&mut self) {
         if let Some(own) = &self.own {
             own.write_back();
@@ -759,7 +759,7 @@ impl Submission<'_> {
         }
     }
 
-    /// Records the loads of the commands, for a context that keeps nothing. Without memory it
+    /// Records the loads of the commands, for a context that keeps nothing. Without memory, it
     /// records nothing. Two threads may record in another order than their jobs run.
     #[cold]
     #[inline(never)]
@@ -780,7 +780,7 @@ impl Submission<'_> {
 }
 
 impl Submission<'_> {
-    /// The author of the commands, and the core's scrub lists. `None`: addresses are not checked.
+    /// The author of the commands and the core's scrub lists. `None`: addresses are not checked.
     fn author(&self) -> Option<(Author, &Scrub)> {
         if !self.process.device.parameters().check_addresses {
             return None;
@@ -795,8 +795,8 @@ impl Submission<'_> {
 
 impl Process {
     /// Finds the states that hold addresses of memory that the process has freed since its last
-    /// commands. Called before the new commands are noted. `own`: these have a context in the
-    /// client's memory; `hold`: these have an attached one.
+    /// commands. Called before the new commands are noted. `own`: the new commands have a context
+    /// in the client's memory. `hold`: they have this attached context.
     fn find_stale(
         &self,
         core: &Core,
@@ -836,8 +836,8 @@ impl Process {
             return Ok(None);
         }
         let all = KBox::new(all, sys::GFP_CLIENT)?;
-        // Forget these states now: the new commands, noted later, may load them again. If the
-        // submission fails, the states are in doubt. Nothing in this function may fail after this.
+        // Forget them now: the new commands, noted later, may load them again. If the submission
+        // fails, these states are in doubt. So nothing in this function may fail after this.
         for stale in all.iter() {
             loaded.forget(&stale.states);
         }
@@ -846,18 +846,18 @@ impl Process {
 }
 
 impl Submission<'_> {
-    /// Checks again what may have changed since the last check. Called under the tables' lock
+    /// Checks again what may have changed since the last check. Called under the tables' lock,
     /// before each attempt to reserve a place in the ring.
     pub(super) fn check(&mut self, tables: &Tables) -> Result {
         let checks = tables.checks(self.core);
-        // Another thread may have unlocked or freed what the commands name.
+        // Another thread may have unlocked or freed memory that the commands name.
         let is_removed = checks.removals != self.checked.removals;
         if is_removed {
-            // The notes already include the commands, so they do not say what the GPU holds now.
+            // The notes already include the commands. So they do not say what the GPU holds now.
             let loaded = &tables.per_core[self.core.index()].loaded;
             loaded.forget_all();
             if self.own.is_some() {
-                // The context's states are forgotten, too, and perhaps are not noted again.
+                // The states of the context are forgotten, too, and may not be noted again.
                 loaded.doubt();
             }
             self.wipes = loaded.wipes();
@@ -895,7 +895,7 @@ impl Submission<'_> {
     }
 
     /// Updates the prepended loads of lent states: with the values that a new context loads, and
-    /// with scratch memory where memory was freed.
+    /// with the address of scratch memory where memory was freed.
     #[cold]
     #[inline(never)]
     fn lend_again(&mut self, tables: &Tables, is_context_new: bool) {
@@ -910,7 +910,7 @@ impl Submission<'_> {
                 Some(buffers) if of_context >> place & 1 != 0 => {
                     buffers.value(state).unwrap_or(old)
                 }
-                // The process's own commands have loaded it.
+                // The process's own commands have loaded the state.
                 Some(_) => old,
                 None if states::takes_address(state) => loaded.value(state).unwrap_or(old),
                 None => loaded.last(place),
@@ -929,7 +929,7 @@ impl Submission<'_> {
         }
     }
 
-    /// The commands as the ring takes them.
+    /// The commands in the form that the ring takes.
     #[inline(always)]
     pub(super) fn stream(&self) -> Stream<'_> {
         let attached = || {
@@ -975,15 +975,15 @@ impl Submission<'_> {
         if let Some(context) = self.hold.as_ref().map(Hold::context) {
             let is_last = |last: &Arc<_>| Arc::ptr_eq(last, context);
             if !last_context.as_ref().is_some_and(is_last) {
-                // The GPU still holds states that the last context has loaded and this context does
-                // not keep.
+                // The GPU still holds states that the last context has loaded and that this context
+                // does not keep.
                 if last_context
                     .as_ref()
                     .is_some_and(|last| !last.keeps_as(context))
                 {
                     loaded.doubt();
                 }
-                // The last reference must not be dropped under the lock.
+                // The lock is held, so the last reference must not be dropped here.
                 self.left.set(last_context.replace(context.clone()));
             }
         }
@@ -1004,7 +1004,7 @@ impl Submission<'_> {
         }
     }
 
-    /// Prepares the context of the commands for loading. May sleep; the caller holds no lock.
+    /// Prepares the context of the commands for loading. May sleep. The caller holds no lock.
     pub(super) fn load(&mut self) -> Result {
         if let Some(own) = &mut self.own {
             own.load(self.process, self.core)?;
@@ -1022,7 +1022,7 @@ impl Submission<'_> {
     }
 
     /// Called when a place is reserved for a job that loads a context. Other submitters wait until
-    /// the place is filled.
+    /// it is filled.
     pub(super) fn begun(&mut self, place: &Reservation<'_, Events>) {
         if let (true, Some(own)) = (place.loads_states(), &mut self.own) {
             own.loaded();
@@ -1035,17 +1035,17 @@ impl Submission<'_> {
     }
 }
 
-/// Logs the error if the submission `what` has failed.
+/// Logs the error if submission `what` has failed.
 pub(super) fn logged<T>(what: &str, result: Result<T>) -> Result<T> {
     result.inspect_err(|error| {
-        // An error with an errno is retried, or the caller reports it.
+        // A call with an errno is retried, or the caller reports the errno.
         if error.errno().is_none() {
             warn_client!(FAILURES, "{}: {}", what, error);
         }
     })
 }
 
-/// The pipe in which commands begin, by the value of field `name`. `InvalidArgument`: no such pipe.
+/// The pipe that number `number` in field `name` selects. `InvalidArgument`: there is none.
 pub(super) fn entry_pipe(core: &Core, name: &str, number: u32) -> Result<Pipe> {
     core.engines().entry(number).ok_or_else(|| {
         mistake!(
@@ -1059,8 +1059,8 @@ pub(super) fn entry_pipe(core: &Core, name: &str, number: u32) -> Result<Pipe> {
 
 pub(super) type Description = UserWords<{ abi::MAX_COMMAND_BUFFER_BYTES / 4 }>;
 
-/// Reads the description of a command buffer into `room`. The caller decodes it there, because
-/// moving the result costs time.
+/// Reads the description of a command buffer into `room`. The caller decodes it there, because a
+/// move of the result would cost time.
 pub(super) fn read_description(
     user: u64,
     format: Format,
@@ -1094,7 +1094,7 @@ pub(super) fn read_description(
     }
 }
 
-/// Byte offsets in the buffer where the commands start and end, between reserved head and tail.
+/// Byte offsets in the buffer of the first command and of the end, without reserved head and tail.
 #[inline(always)]
 fn command_range(buffer: &CommandBuffer) -> Result<(u64, u64)> {
     let offset = buffer.offset.map_err(|size| {

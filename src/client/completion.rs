@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The completion page: shows a client, without a system call, which jobs have ended.
+//! The completion page: shows a client which jobs have ended, without a system call.
 //!
-//! A process gets the page by mapping it read-only ([`FILE_OFFSET`]). It has a head, with the
-//! version of the layout, and a slot for each core. In a slot the driver writes the number of the
-//! process's last job that has ended on the core, the time of its end, and the number of the last
-//! job that was dropped, because the core was reset or stopped. On 32-bit machines a 64-bit word
-//! takes two writes, so a sequence number precedes the words; it is odd while they change. Layout:
-//! `struct galcore_completion` of the C header.
+//! A process gets the page by mapping it read-only ([`FILE_OFFSET`]). The page has a head, with the
+//! version of the layout, and a slot for each core. A slot holds the number of the process's last
+//! job that has ended on the core, the time of its end, and the number of the last dropped job. A
+//! job is dropped if its core is reset or stopped. A 32-bit machine writes a 64-bit word in two
+//! steps. So a sequence number precedes the words, and is odd while they change. The C header
+//! describes the layout: `struct galcore_completion`.
 
 use crate::{
     limits::MAX_CORES,
@@ -21,17 +21,17 @@ use crate::{
     }, //
 };
 
-/// Offset of the page in the file, above every address that names a buffer.
+/// Offset of the page in the file. It is above every address that names a buffer.
 pub(crate) const FILE_OFFSET: u64 = 1 << 36;
 
 /// Version of the layout.
 const VERSION: u32 = 1;
 
-/// Byte offsets in the head of the version and of the number of slots.
+/// Offsets in the head, in bytes: the version and the number of slots.
 const HEAD_VERSION: usize = 0;
 const HEAD_CORES: usize = 4;
 
-/// Bytes of the head, and of each slot after it: at least a cache line of any processor.
+/// Bytes of the head, and of each slot after it: not less than a cache line of any processor.
 const HEAD_BYTES: usize = 64;
 const SLOT_BYTES: usize = 64;
 
@@ -47,7 +47,7 @@ const _: () = assert!(HEAD_BYTES + MAX_CORES * SLOT_BYTES <= PAGE_SIZE);
 #[pin_data]
 pub(crate) struct CompletionPage {
     pages: Pages,
-    /// By core, number of the last job.
+    /// By core, number of the newest job.
     submitted: [Atomic<u64>; MAX_CORES],
     /// By core, the slot's sequence number.
     #[pin]
@@ -71,7 +71,7 @@ impl CompletionPage {
         )?)
     }
 
-    /// Counts a job of core `core`. Called in the order of the ring, under the tables' lock.
+    /// Counts a job of core `core`. Called in the ring's order, under the tables' lock.
     pub(crate) fn count(&self, core: usize) {
         self.submitted[core].fetch_add(1, Relaxed);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! ATTACH and DETACH of contexts, STALL, and reports of cores that hang.
+//! ATTACH and DETACH of contexts, STALL, and reports of hung cores.
 
 use super::{
     restarts::Limited,
@@ -37,11 +37,11 @@ use crate::{
 /// the time (`gcdGPU_ADVANCETIMER`).
 const STALL_STEP: u32 = 250;
 
-/// Reports of cores that hang.
+/// Reports of hung cores.
 static STUCK: RateLimit = RateLimit::new();
 
 impl Process {
-    /// ATTACH: a context with the states after a reset; `newer`: for a client of 5.0.11 or later.
+    /// ATTACH: a context with the states after a reset. `newer`: the client is of 5.0.11 or later.
     ///
     /// `OutOfResources`: the process has [`MAX_CONTEXTS`]. `OutOfMemory`.
     pub(super) fn attach(&self, core: &Core, newer: bool) -> Result<Reply<'_>> {
@@ -74,8 +74,8 @@ impl Process {
     pub(super) fn detach(&self, context: u32) -> bool {
         let mut tables = self.tables();
         let removed = tables.contexts.remove(context);
-        // The core keeps its states. Note the addresses in them, but do not keep the context's
-        // memory.
+        // The core keeps its states. So note the addresses in them, but do not keep the memory of
+        // the context.
         let mut lasts: [Option<Arc<Context>>; MAX_CORES] = Default::default();
         if let Some(Some(removed)) = &removed {
             for (core, last) in tables.per_core.iter_mut().zip(&mut lasts) {
@@ -93,8 +93,8 @@ impl Process {
         is_known
     }
 
-    /// STALL: waits until all jobs in the core's ring have ended. `GpuNotResponding`: not within
-    /// the process's timeout, if the generation's STALL `is_limited`; else, the core makes no
+    /// STALL: waits until all jobs in the core's ring have ended. `GpuNotResponding`: if the STALL
+    /// of the generation `is_limited`, the process's timeout is over; else, the core makes no
     /// progress. `Interrupted`.
     pub(super) fn stall(&self, core: &Core, is_limited: bool) -> Result {
         let stalled = self.wait_for_all(core, is_limited);
@@ -130,9 +130,9 @@ impl Process {
         }
     }
 
-    /// RESET: resets the core for an administrator, if it hangs. For other processes, which must
-    /// not drop jobs of others, it only counts a reset. `NotSupported`: no reset, in a generation
-    /// that reports this (not `succeeds`).
+    /// RESET: resets the core for an administrator, if it hangs. Other processes must not drop the
+    /// jobs of others, so for them it only counts a reset. `NotSupported`: it has not reset the
+    /// core, and the generation reports this (`succeeds` is not set).
     pub(super) fn reset(&self, selector: CoreSelector, succeeds: bool) -> Result {
         if sys::is_admin() {
             if let Ok(core) = self.device.any(selector) {
@@ -160,8 +160,8 @@ impl Process {
         }
     }
 
-    /// BROADCAST_GPU_STUCK: runs the hang check now. For an administrator it does not wait for the
-    /// hang's timeout.
+    /// BROADCAST_GPU_STUCK: runs the hang check now. For an administrator, it resets a hung core
+    /// without waiting for the hang's timeout.
     pub(super) fn report_stuck(&self, selector: CoreSelector) {
         if let Ok(core) = self.device.any(selector) {
             match sys::is_admin() {

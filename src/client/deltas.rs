@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! State deltas: lists, in the client's memory, of the states that its commands have changed.
+//! State deltas: lists in the client's memory of the states that its commands have changed.
 //!
-//! In generations whose clients count references, the driver reads a delta when the context is
-//! loaded again, not when a COMMIT passes it: the client adds to a delta until another COMMIT of
-//! the context switches. In the newest generations, which do not count, the driver reads the delta
-//! of a COMMIT that switches, and the reply says so. If the COMMIT does not switch, the client
-//! keeps adding to the delta, and the driver keeps nothing.
+//! Older clients count references to deltas. For these the driver reads a delta when the context is
+//! loaded again, not when a COMMIT passes it: the client adds to the delta until another COMMIT of
+//! the context switches. The clients of the newest generations do not count. For these the driver
+//! reads the delta of a COMMIT that switches, and the reply says that it switched. If the COMMIT
+//! does not switch, the client keeps adding to the delta, and the driver keeps nothing.
 //!
-//! A delta that cannot be read or is invalid counts as empty: its states have been loaded once
-//! already, and some clients leave deltas on the stack. The driver follows no pointer from one
+//! A delta that is invalid or cannot be read counts as empty: its states have already been loaded
+//! once, and some clients put deltas on the stack. The driver never follows a pointer from one
 //! delta to the next, and writes only reference counts. Source: sources.md, contexts.
 
 use crate::{
@@ -28,17 +28,17 @@ use crate::{
 };
 use kernel::uaccess::UserSlice;
 
-/// Records that are copied at a time.
+/// Number of records that are copied at a time.
 const RECORDS_AT_ONCE: usize = 64;
 
-/// Deltas that have been read for a switch.
+/// Deltas that a switch has read.
 #[derive(Default)]
 pub(super) struct Merged {
     deltas: [u64; PENDING],
     count: usize,
 }
 
-/// Reads the head of a delta; `None`: it cannot be read, or the generation has no deltas.
+/// Reads the head of a delta. `None`: it cannot be read, or the generation has no deltas.
 fn read_delta(user: u64, format: Format) -> Option<Delta> {
     let at = usize::try_from(user).ok()?;
     let bytes = format.delta_bytes();
@@ -49,7 +49,7 @@ fn read_delta(user: u64, format: Format) -> Option<Delta> {
     Some(format.decode_delta(room.read(at, bytes).ok()?))
 }
 
-/// Adds to a delta's reference count, if it has one. Returns whether that could be written.
+/// Adds to a delta's reference count, if it has one. Returns whether the write succeeded.
 fn add_references(user: u64, delta: &Delta, add: i32, format: Format) -> bool {
     let Some(offset) = format.delta_references() else {
         return true;
@@ -65,7 +65,7 @@ fn add_references(user: u64, delta: &Delta, add: i32, format: Format) -> bool {
         })
 }
 
-/// Applies the records of a delta, in pieces, to `buffers`.
+/// Applies the records of a delta to `buffers`, in pieces.
 fn merge_records(buffers: &mut Buffers, delta: &Delta) {
     // At most one record for each state.
     let mut left = usize::try_from(delta.record_count)
@@ -103,8 +103,8 @@ fn merge_records(buffers: &mut Buffers, delta: &Delta) {
     }
 }
 
-/// Updates the copy that the next switch loads. `given` is the delta of the COMMIT that switches
-/// (0: none). If the switch fails, the caller may call it again.
+/// Updates the copy that the next switch loads. `given` is the delta of the switching COMMIT (0:
+/// none). If the switch fails, the caller may call this again.
 pub(super) fn merge(buffers: &mut Buffers, given: u64, format: Format) -> Merged {
     let mut merged = Merged::default();
     if format.merges_at_once() {
@@ -131,8 +131,8 @@ pub(super) fn merge(buffers: &mut Buffers, given: u64, format: Format) -> Merged
     merged
 }
 
-/// Called when job `number` has switched. Drops the references to the merged deltas, and notes the
-/// delta of the COMMIT (0: none) for both copies.
+/// Called when job `number` has switched contexts. Drops the references to the merged deltas, and
+/// notes the delta of the COMMIT (0: none) for both copies.
 pub(super) fn switched(
     buffers: &mut Buffers,
     number: u64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The memory of the guilty process in the dump of a hang.
+//! The memory of the guilty process, for the dump of a hang.
 
 use super::{
     tables::Tables,
@@ -21,13 +21,13 @@ use crate::{
     }, //
 };
 
-/// Words that are looked up at once under the tables' lock.
+/// Number of words that are looked up in one hold of the tables' lock.
 const STEP: usize = 1024;
 
 impl Process {
-    /// The process's memory that `words` name, in their order, each piece once, at most
-    /// [`MAX_PIECES`]. A word that only looks like an address counts, too. `base`: the words are
-    /// physical addresses, and this is the one of GPU address 0. The caller holds no lock.
+    /// The memory of the process that `words` name, in their order: each piece once, at most
+    /// [`MAX_PIECES`]. A word that only looks like an address counts, too. If `base` is given, the
+    /// words are physical addresses, and `base` is that of GPU address 0. The caller holds no lock.
     pub(super) fn named_by(&self, words: &[&[u32]], base: Option<u32>) -> Named {
         let mut named = Named {
             generation: self.interface().map(|(choice, _)| choice.format().name()),
@@ -36,7 +36,7 @@ impl Process {
         for step in words.iter().flat_map(|words| words.chunks(STEP)) {
             let tables = self.tables();
             for &word in step {
-                // If there is no memory, return the pieces so far.
+                // If no memory is left, return the pieces so far.
                 let is_full = named.pieces.len() >= MAX_PIECES;
                 if is_full || tables.add_named(word, base, &mut named).is_err() {
                     return named;
@@ -48,7 +48,7 @@ impl Process {
 }
 
 impl Tables {
-    /// Adds the memory that `word` names, if it is the process's and not yet in the list.
+    /// Adds the memory that `word` names, if it is the process's and is not in the list yet.
     fn add_named(&self, word: u32, base: Option<u32>, named: &mut Named) -> Result {
         let Some(address) = word.checked_sub(base.unwrap_or(0)) else {
             return Ok(());
@@ -63,7 +63,7 @@ impl Tables {
         let is_reached = |memory: &Object| match (base, memory) {
             (None, _) | (_, Object::Buffer(_)) => true,
             (Some(base), Object::Node(node)) => node.physical(base).is_some(),
-            // The core reaches it only by translation.
+            // The core reaches it only by address translation.
             (Some(_), Object::UserMemory(_)) => false,
         };
         match self.object_at(address, range).filter(is_reached) {
@@ -72,7 +72,7 @@ impl Tables {
         }
     }
 
-    /// The object with `range`, in which GPU address `address` lies.
+    /// The object that has exactly `range`. GPU address `address` lies in it.
     fn object_at(&self, address: u32, range: Range) -> Option<Object> {
         let Owner { kind, handle } = self.addresses.owner(address)?;
         let (start, memory) = match kind {

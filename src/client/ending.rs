@@ -3,12 +3,12 @@
 //! The end of a process: a work item releases all of its objects.
 //!
 //! The last close does not wait, so that a killed process exits at once. If all jobs of the process
-//! have ended, the close returns its own memory: a process that shares this memory may then write
-//! to it. The work item does the rest, in steps that wait in the rings instead of in the workqueue:
+//! have ended, the close returns the process's own memory: processes that share it may then write
+//! to it. The work item does the rest in two steps, which wait in the rings, not in the workqueue:
 //!
-//! 1. when the process's own jobs have ended, it returns the process's own memory, and nothing more
-//!    can be charged to the process;
-//! 2. when all jobs of all processes at that time have ended, it drops everything.
+//! 1. When the process's own jobs have ended, it returns the process's own memory, and nothing more
+//!    can be charged to the process.
+//! 2. When all jobs that exist by then have ended, it drops everything.
 
 use super::{
     tables::PerCore,
@@ -52,7 +52,7 @@ impl WorkItem<1> for Process {
     }
 }
 
-/// Waits in the rings for a step of its end.
+/// Waits in the rings for the next step of its end.
 impl Kept for Process {
     fn bytes(&self) -> usize {
         usize::MAX
@@ -74,8 +74,8 @@ impl Process {
         sys::work::enqueue::<Arc<Self>, 0>(self.clone());
     }
 
-    /// Ends the process after its last close. Releases everything after the GPU's last use. If all
-    /// jobs have ended, returns the process's own memory here, unless the thread is killed.
+    /// Ends the process after its last close. Everything is released after the GPU's last use. If
+    /// all jobs have ended, this returns the process's own memory, unless the thread is killed.
     pub(crate) fn end(self: Arc<Self>) {
         let reclaimer = self.device.reclaimer();
         reclaimer.note_ending(true);
@@ -101,8 +101,8 @@ impl Process {
             OWN_WORK => {
                 self.unshare_all();
                 self.unshare_signals();
-                // The windows hold the process. None is mapped, because a mapping keeps its file
-                // open.
+                // The windows hold references to the process. None is mapped, because a mapping
+                // keeps its file open.
                 let views = core::mem::take(&mut self.tables().pool_views);
                 drop(views);
                 self.wait_in_rings(self.last_jobs());
@@ -122,12 +122,12 @@ impl Process {
         }
     }
 
-    /// Queues the next step of the end when these jobs have ended.
+    /// Queues the next step of the end for when these jobs have ended.
     fn wait_in_rings(self: &Arc<Self>, numbers: Numbers) {
         let reclaimer = self.device.reclaimer();
         match Retired::new(self.clone(), None, None) {
             Ok(item) => reclaimer.retire_after(numbers, item),
-            // No memory to wait in the rings: wait here, in the process's own work item.
+            // No memory for a wait in the rings: wait here, in the process's own work item.
             Err(_) => {
                 // Bounded: the hang check resets a core with a job that does not end.
                 while !reclaimer.are_over(&numbers) {
@@ -147,10 +147,10 @@ impl Process {
         }
     }
 
-    /// Drops everything, when the GPU has ended its use, and no handle names it.
+    /// Drops everything. The GPU must have ended its use, and no handle may name it.
     fn release_all(&self) {
         self.end_counts();
-        // First, so that the cores can be switched off. Without the tables' lock.
+        // First, so that the cores can be switched off; without the tables' lock.
         let kept_on = core::mem::take(&mut self.tables().kept_on);
         drop(kept_on);
         let nodes = core::mem::take(&mut self.tables().nodes);
@@ -171,8 +171,8 @@ impl Process {
         self.drop_kept();
     }
 
-    /// Drops contexts, shared memory, framebuffers and the state of each core. Not inlined, to keep
-    /// the values off the caller's stack.
+    /// Drops contexts, shared memory, framebuffers and the state of each core. It is not inlined,
+    /// which keeps the values off the caller's stack.
     #[inline(never)]
     fn drop_kept(&self) {
         let mut tables = self.tables();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The framebuffers that a process may draw into: those that it has mapped for writing
-//! (`allowedRanges=framebuffer`), and memory of MAP_USER_MEMORY without pages.
+//! The framebuffers that a process may draw into: those that it maps for writing
+//! (`allowedRanges=framebuffer`), and MAP_USER_MEMORY's memory without pages.
 
 use super::{
     tables::Tables,
@@ -37,14 +37,14 @@ pub(super) const UNSEEN: usize = usize::MAX;
 pub(super) struct Named {
     range: Range,
     kept: Framebuffer,
-    /// Keeps it mapped for the GPU.
+    /// Keeps the framebuffer mapped for the GPU.
     _use: FramebufferUse,
 }
 
 impl Process {
-    /// Looks for framebuffers, if the parameter asks for it and the process's mappings have changed
-    /// since the last search. The process's commands may name the addresses of those found until
-    /// the process ends.
+    /// Searches for framebuffers, if the parameter asks for it and the process's mappings have
+    /// changed since the last search. The process's commands may name the addresses of the
+    /// framebuffers found until the process ends.
     #[inline(always)]
     pub(super) fn look_for_framebuffers(&self) {
         if self.device.parameters().framebuffers {
@@ -52,7 +52,7 @@ impl Process {
         }
     }
 
-    /// Makes the next call of [`Process::look_for_framebuffers`] search in any case.
+    /// Makes the next [`Process::look_for_framebuffers`] search, even if no mapping has changed.
     pub(super) fn forget_mappings(&self) {
         self.mappings_seen.store(UNSEEN, Relaxed);
     }
@@ -86,7 +86,7 @@ impl Process {
                 _use: of,
             });
             let noted = self.tables().insert_framebuffer(&mut named);
-            // Drop what was not noted, or was replaced, without the lock.
+            // Without the lock, drop what was not noted or was replaced.
             drop(named);
             if let Err(error) = noted {
                 debug_client!("a framebuffer cannot be noted: {error:?}");
@@ -112,8 +112,8 @@ impl Process {
         })
     }
 
-    /// The GPU address of `bytes` bytes at user address `user`, if they are memory without pages
-    /// that the process may use.
+    /// The GPU address of `bytes` bytes at user address `user`, if they have no pages and the
+    /// process may use them.
     pub(super) fn address_without_pages(&self, user: u64, bytes: u64) -> Option<u32> {
         let parameters = self.device.parameters();
         if !parameters.framebuffers && parameters.allowed_ranges.iter().flatten().next().is_none() {
@@ -136,7 +136,7 @@ impl Tables {
         self.framebuffers.iter().any(|of| of.range.holds(range))
     }
 
-    /// First physical address and size in bytes of the process's framebuffers.
+    /// Start (a physical address) and size in bytes of each framebuffer of the process.
     fn known_framebuffers(&self) -> [Option<(PhysAddr, usize)>; framebuffer::MOST] {
         let mut all = [None; framebuffer::MOST];
         for (place, known) in all.iter_mut().zip(&self.framebuffers) {
@@ -146,7 +146,7 @@ impl Tables {
     }
 
     /// Lets the process's commands name a framebuffer's addresses, and keeps its memory. Takes
-    /// `named`, and leaves the entry that it replaces. `MemoryLocked`: another object has the
+    /// `named`, and puts the entry that it replaces there. `MemoryLocked`: another object has these
     /// addresses. `OutOfResources`: too many framebuffers. `OutOfMemory`.
     fn insert_framebuffer(&mut self, named: &mut Option<Named>) -> Result {
         let Some(range) = named.as_ref().map(|named| named.range) else {
@@ -157,8 +157,8 @@ impl Tables {
             return Ok(());
         }
         self.framebuffers.reserve(1, crate::sys::GFP_CLIENT)?;
-        // The process may have mapped parts of it before. The framebuffer replaces the entry of one
-        // part; the other entries stay.
+        // The process may have mapped parts of the framebuffer before. The framebuffer replaces the
+        // entry of one part. The other entries stay.
         let of_it = |of: &&Named| range.holds(of.range);
         let place = self.framebuffers.iter().position(|of| of_it(&of));
         if place.is_none() && self.framebuffers.len() >= framebuffer::MOST {
@@ -174,7 +174,7 @@ impl Tables {
         }
         let mut insert = |range: Range| self.addresses.insert(range.start(), range.bytes(), owner);
         insert(range).inspect_err(|_| {
-            // On failure the process keeps the parts, whose insertion needs no new memory. A part
+            // On failure the process keeps the parts. Inserting them needs no new memory. A part
             // within another part needs no range of its own.
             let is_in_another = |part: &Named| {
                 let mut others = self.framebuffers.iter().map(|of| of.range);

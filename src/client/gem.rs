@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Objects of the DRM nodes: nodes of video memory with handles of DRM files. A process may also
-//! have a handle of its own for the node.
+//! Objects of the DRM nodes: nodes of video memory with handles of DRM files. A process may have
+//! its own handle for the same node, too.
 //!
-//! A process's entry of the node counts both kinds of handles separately, and lives as long as
-//! there is one. Processes share the memory of a node and its [`metadata`](Node::metadata).
+//! The process's entry of the node counts each kind of handle separately, and lives while there is
+//! one. Processes share the memory of a node and its [`metadata`](Node::metadata).
 
 use super::{
     node::{
@@ -42,7 +42,7 @@ use crate::{
 };
 use kernel::page::page_align;
 
-/// `gcvVIDMEM_TYPE_GENERIC`, and the alignment of an object.
+/// The type of an object (`gcvVIDMEM_TYPE_GENERIC`), and its alignment in bytes.
 const GENERIC: u32 = 0;
 const ALIGNMENT: u32 = 256;
 
@@ -57,8 +57,8 @@ const BOTH: Parts = Parts {
 };
 
 impl Process {
-    /// Allocates at least `bytes` bytes. The process gets a handle for the node, which the caller
-    /// frees with [`Process::release_object`] when the object exists.
+    /// Allocates at least `bytes` bytes. The process gets a handle for the node. The caller frees
+    /// it with [`Process::release_object`] when the object exists.
     pub(crate) fn create_object(
         self: &Arc<Self>,
         bytes: u64,
@@ -68,7 +68,7 @@ impl Process {
         self.create_object_in(bytes, default_pool(is_contiguous, is_cacheable))
     }
 
-    /// Allocates at least `bytes` bytes in a pool, as [`Process::create_object`].
+    /// As [`Process::create_object`], in the given pool.
     pub(super) fn create_object_in(self: &Arc<Self>, bytes: u64, pool: u32) -> Result<Arc<Node>> {
         self.check_own()?;
         let bytes = usize::try_from(bytes).ok().and_then(page_align);
@@ -78,21 +78,21 @@ impl Process {
         self.live_node(handle)
     }
 
-    /// A handle of the process for `node`, which the caller frees: see [`Process::have_node`].
+    /// A handle of the process for `node`. The caller frees it: see [`Process::have_node`].
     pub(crate) fn refer_to_object(self: &Arc<Self>, node: &Arc<Node>) -> Result<u32> {
         self.check_own()?;
         self.note_sharing(node);
         self.have_node(node.clone(), None)
     }
 
-    /// Marks another process's node as shared: both may have used it.
+    /// Marks the node of another process as shared: both processes may have used it.
     fn note_sharing(&self, node: &Node) {
         if !node.is_made_by(self.number) {
             node.share();
         }
     }
 
-    /// The process's handle for `node`. `InvalidObject`: freed.
+    /// The process's handle for `node`. `InvalidObject`: the process does not have it.
     fn object_handle(&self, node: &Arc<Node>) -> Result<u32> {
         let mut tables = self.tables();
         let found = tables.handle_of(node);
@@ -118,14 +118,14 @@ impl Process {
         self.have(node, true).map(|_| ())
     }
 
-    /// Removes a handle of a DRM file. Does not wait, because a Unix signal could not interrupt it:
-    /// wrapped memory returns to the process when the GPU is done with it.
+    /// Removes a handle of a DRM file. Does not wait, because a Unix signal could not interrupt it.
+    /// Wrapped memory returns to the process after the GPU's last use.
     pub(crate) fn leave_object(self: &Arc<Self>, node: &Arc<Node>) {
         self.end_object(node, true);
     }
 
-    /// If `closes`, removes a handle of a DRM file. If none is left, removes the locks by such
-    /// handles, as clients expect, and frees the node unless the process has a handle of its own.
+    /// If `closes`, removes a handle of a DRM file. When none is left, removes the locks by such
+    /// handles, as clients expect. Frees the node unless the process has a handle of its own.
     fn end_object(&self, node: &Arc<Node>, closes: bool) {
         let is_freed;
         let (handle, view, over) = {
@@ -157,7 +157,7 @@ impl Process {
         }
     }
 
-    /// LOCK: returns the user address of the view. `OutOfResources`: locked 65,535 times.
+    /// LOCK: returns the user address of the view. `OutOfResources`: 65,535 locks exist.
     pub(crate) fn lock_object(
         self: &Arc<Self>,
         file: &OpenFile,
@@ -198,8 +198,8 @@ impl Process {
         }
     }
 
-    /// UNLOCK, with its event half after all jobs in the ring. `MemoryUnlocked`: no GEM_LOCK is
-    /// left.
+    /// UNLOCK, with its event half after all jobs in the ring. `MemoryUnlocked`: no lock by
+    /// GEM_LOCK is left.
     pub(crate) fn unlock_object(self: &Arc<Self>, node: &Arc<Node>) -> Result {
         self.check_own()?;
         let handle = self.object_handle(node)?;
@@ -220,7 +220,7 @@ impl Process {
                 .first_core()
                 .and_then(|core| self.queue_unlock(&core, handle, false).map(|_| ()));
             if queued.is_err() {
-                // No ring takes the event half, so finish now.
+                // No ring takes the event half: finish now.
                 let over = self.tables().finish_unlock(handle, false);
                 if let Some(entry) = over {
                     self.end_node_here(entry);
@@ -248,8 +248,8 @@ impl Process {
         })
     }
 
-    /// Cleans the caches before the GPU uses the caller's wrapped memory. Other objects need this
-    /// not.
+    /// Cleans the caches before the GPU uses the caller's wrapped memory. Other objects need no
+    /// cleaning.
     pub(crate) fn hand_over(&self, node: &Arc<Node>) -> Result {
         match node.wrapped().is_some_and(UserMemory::is_users) {
             true => self.maintain_object(node, CLEAN, 0, 0),
@@ -257,8 +257,8 @@ impl Process {
         }
     }
 
-    /// As [`Process::hand_over`], before the first use only: the client may have written the memory
-    /// since it was pinned.
+    /// As [`Process::hand_over`], but only before the first use: the client may have written the
+    /// memory since it was pinned.
     pub(crate) fn hand_over_first(&self, node: &Arc<Node>) -> Result {
         match node.wrapped() {
             Some(memory) if !memory.is_used() => {
@@ -270,7 +270,7 @@ impl Process {
         }
     }
 
-    /// Invalidates the caches, before the caller reads its wrapped memory.
+    /// Invalidates the caches before the caller reads its wrapped memory.
     pub(crate) fn take_back(&self, node: &Arc<Node>) -> Result {
         self.hand_over_first(node)?;
         match node.wrapped().is_some_and(UserMemory::is_users) {
@@ -300,16 +300,16 @@ impl Process {
         if let Some(node) = self.own_node(buffer)? {
             return Ok(node);
         }
-        // As in all of DRM, the mode of the file does not matter: Mesa's buffers of displays are
-        // read-only.
+        // As everywhere in DRM, the mode of the file does not matter: Mesa's buffers of displays
+        // are read-only.
         let memory = self.device.memory();
         let imported = memory.import(buffer, true, false, || Ok(()))?;
         memory.wrap(imported, self.number)
     }
 
     /// Checks that the caller may export `node`. `InvalidData`: the file is another process's. If
-    /// this `is_first`, waits for the jobs that write it: importers see the fences of later jobs
-    /// only.
+    /// it `is_first`, waits for the jobs that write the node: importers only see the fences of
+    /// later jobs.
     pub(crate) fn check_export(&self, node: &Node, is_first: bool) -> Result {
         self.check_own()?;
         match is_first {
@@ -318,7 +318,7 @@ impl Process {
         }
     }
 
-    /// Waits for memory that the process has released. Called when an import finds that in use.
+    /// Waits for memory that the process has released. Called if an import finds the memory in use.
     pub(crate) fn settle_objects(&self) -> Result {
         self.check_own()?;
         self.finish_returns();

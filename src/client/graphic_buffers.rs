@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! Metadata of nodes, which clients exchange (SET_VIDEO_MEMORY_METADATA), and descriptors that keep
-//! the objects of a picture while processes pass it on (GET_GRAPHIC_BUFFER_FD).
+//! the objects of a picture alive while processes pass it on (GET_GRAPHIC_BUFFER_FD).
 //!
-//! The vendor's driver holds a reference to the dma-buf in the metadata, and never uses it. A node
-//! whose metadata name its own dma-buf would never end. So this driver checks the descriptor, and
-//! holds no reference. Source: 6.4.11's `gc_hal_kernel.c`.
+//! The vendor's driver holds a reference to the dma-buf in the metadata, but never uses it. A node
+//! whose metadata names its own dma-buf would then never be freed. So this driver checks the
+//! descriptor, but holds no reference. Source: 6.4.11's `gc_hal_kernel.c`.
 
 use super::{
     names::Name,
@@ -27,13 +27,13 @@ use crate::{
     }, //
 };
 
-/// A node and its name, by which others can import the node even after its maker has freed it.
+/// A node and its name. Others can import the node by the name after its maker has freed it.
 struct KeptNode {
     _node: Arc<Node>,
     _name: Name<Node>,
 }
 
-/// The objects that a descriptor keeps, without access to them.
+/// The objects that a descriptor keeps alive. It gives no access to them.
 struct GraphicBuffer {
     _nodes: [Option<KeptNode>; GRAPHIC_BUFFER_NODES],
     _piece: Option<(Name<Piece>, Arc<Piece>)>,
@@ -41,7 +41,7 @@ struct GraphicBuffer {
 }
 
 impl Process {
-    /// A node of the process and its name; `None`: it wraps the process's own memory.
+    /// A node of the process and its name. `None`: the node wraps the process's own memory.
     /// `InvalidObject`: no such node.
     fn hold_node(&self, handle: u32) -> Result<Option<KeptNode>> {
         match self.name_of(handle) {
@@ -52,16 +52,16 @@ impl Process {
                     _name: name,
                 }))
             }
-            // Wrapped memory has no name, and returns by FREE or at the end of the process. A
-            // descriptor that kept it could keep pages pinned that no process is charged for.
+            // Wrapped memory has no name, and FREE or the end of the process returns it. A
+            // descriptor that kept it could pin pages that no process is charged for.
             Err(Error::NotSupported) => self.live_node(handle).map(|_| None),
             Err(error) => Err(error),
         }
     }
 
     /// SET_VIDEO_MEMORY_METADATA. All processes that have the node can read it. `InvalidObject`: no
-    /// such node. `NotFound`: the descriptor is no dma-buf; as in the vendor's driver, only the
-    /// descriptor is stored then.
+    /// such node. `NotFound`: the descriptor is no dma-buf. It is stored then, but the words are
+    /// not, as in the vendor's driver.
     pub(super) fn set_metadata(&self, handle: u32, metadata: NodeMetadata) -> Result<Reply<'_>> {
         let node = self.live_node(handle)?;
         let noted = node.metadata();
@@ -79,9 +79,9 @@ impl Process {
         Ok(Reply::Metadata(node.metadata().read()))
     }
 
-    /// GET_GRAPHIC_BUFFER_FD: a descriptor that keeps the nodes, the shared buffer and the signal
-    /// that are not 0, and the names of nodes and buffer, until its last close. It does not keep
-    /// nodes that wrap the process's own memory.
+    /// GET_GRAPHIC_BUFFER_FD: a descriptor that keeps objects and names until its last close. It
+    /// keeps the nodes, the shared buffer and the signal whose handles are not 0, and the names of
+    /// nodes and buffer. It does not keep nodes that wrap the process's own memory.
     ///
     /// `InvalidObject`: no such node. `NotFound`: no such shared buffer or signal.
     /// `OutOfResources`: no descriptor is left.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The rate limit on failed look-ups of names: of nodes, and ids of shared buffers
+//! The rate limit on failed look-ups of names of nodes and ids of shared buffers
 //! ([`super::names`]).
 //!
-//! A name is a capability: a process that knows it gets the object. So names must not be found by
-//! trying. A user ([`super::users`]; not a process, since a user can start any number) has
-//! [`FREE_TRIES`] failed look-ups; then one for each [`COST`]. The cost is charged before the
-//! look-up, and refunded if the name exists: so killing the process that asks does not avoid it. A
-//! user who asks only for names that exist never waits, whatever other users do. The kernel's
-//! administrator, who can read all memory, does not pay.
+//! A name is a capability: a process that knows it gets the object. So trial and error must not
+//! find names. Each user ([`super::users`]) has [`FREE_TRIES`] failed look-ups, and then one for
+//! each [`COST`]. The limit is for users, because a user can start any number of processes. The
+//! cost is charged before the look-up, and refunded if the name exists. So a process cannot avoid
+//! it by being killed. A user that only asks for existing names never waits, whatever other users
+//! do. The system's administrator, who can read all memory, does not pay.
 
 use super::users::Users;
 use crate::{
@@ -23,19 +23,19 @@ use crate::{
 /// The cost of a failed look-up, in nanoseconds: 200 ms.
 const COST: u64 = 200_000_000;
 
-/// Number of failed look-ups without a wait.
+/// Number of failed look-ups before the first wait.
 const FREE_TRIES: u64 = 64;
 
-/// The largest debt without a wait, in nanoseconds.
+/// The largest debt, in nanoseconds, that causes no wait.
 const CREDIT: u64 = FREE_TRIES * COST;
 
-/// Binary logarithm of about a millisecond in nanoseconds.
+/// Binary logarithm of the nanoseconds of about a millisecond.
 const MILLISECOND: u32 = 20;
 
 static GUESSES: RateLimit = RateLimit::new();
 
-/// Charges a look-up at `now` to an account that is paid at `paid`. Returns the new time at which
-/// it is paid, or how long to wait before the next attempt.
+/// Charges a look-up at `now` to an account that is free of debt at `paid`. Returns the new time at
+/// which it is free of debt, or how long to wait before the next attempt.
 fn charge(paid: u64, now: u64) -> Result<u64, u64> {
     let owed = paid.saturating_sub(now);
     match owed.saturating_add(COST).checked_sub(CREDIT) {
@@ -44,14 +44,14 @@ fn charge(paid: u64, now: u64) -> Result<u64, u64> {
     }
 }
 
-/// Looks up a name by `look`. If that returns `NotFound`, the calling user, one of `users`, pays.
+/// Looks up a name with `look`. If that returns `NotFound`, the calling user, one of `users`, pays.
 ///
-/// `Interrupted`: by a Unix signal, during the wait. `OutOfMemory`.
+/// `Interrupted`: a Unix signal interrupts the wait. `OutOfMemory`.
 pub(super) fn look_up<T>(users: &Arc<Users>, look: impl FnOnce() -> Result<T>) -> Result<T> {
     let user = users.caller()?;
     let account = user.paid();
     let mut is_told = false;
-    // Each round waits, or another thread of the user was faster. A Unix signal ends it.
+    // Each round waits, or another thread of the user was faster. A Unix signal ends the loop.
     loop {
         let (paid, now) = (account.load(Relaxed), sys::monotonic_ns());
         match charge(paid, now) {

@@ -2,11 +2,11 @@
 
 //! Handles: small positive integers that name a process's objects.
 //!
-//! Pure logic. The low bits of a handle are the place of a slot; the high bits count the slot's
-//! uses, so that a stale handle is detected. A look-up takes constant time. The slot that has been
-//! free the longest is used next, and a handle repeats after 65,536 uses of its slot. Objects with
-//! numbers that are allocated elsewhere have a tree beside the slots. A table holds at most
-//! [`LIMIT`] objects.
+//! Pure logic. The low bits of a handle are the place of a slot. The high bits count the slot's
+//! uses, which detects stale handles. A look-up takes constant time. The slot that has been free
+//! the longest is used next, so a handle repeats after 65,536 uses of its slot. Objects whose
+//! numbers are allocated elsewhere are in a tree next to the slots. A table holds at most [`LIMIT`]
+//! objects.
 
 use crate::prelude::*;
 use kernel::rbtree::RBTree;
@@ -14,22 +14,22 @@ use kernel::rbtree::RBTree;
 /// The most objects of one kind in one process.
 pub(crate) use crate::limits::MAX_HANDLES as LIMIT;
 
-/// Bits of a handle for the slot's place plus 1; handle 0 is invalid.
+/// Bits of a handle for the slot's place plus 1. Handle 0 is invalid.
 const PLACE_BITS: u32 = 15;
 
-/// The highest count of uses: a handle fits a signed 32-bit field.
+/// The highest count of uses: a handle fits into a signed 32-bit field.
 const LAST_USE: u32 = (1 << (31 - PLACE_BITS)) - 1;
 
-/// Number of slots to allocate before one is reused.
+/// Number of slots to allocate before a slot is reused.
 const SPREAD: usize = 64;
 
 const NONE: u32 = u32::MAX;
 
 enum State<T> {
-    /// Free; the next slot of the free list.
+    /// Free, with the next slot of the free list.
     Free(u32),
     Used(T),
-    /// Its object is detached.
+    /// The object is detached.
     Away,
 }
 
@@ -38,8 +38,8 @@ struct Slot<T> {
     state: State<T>,
 }
 
-/// An object that is detached from its table. Its slot is reserved until [`Handles::put_back`] or
-/// [`Handles::give_up`].
+/// An object that is detached from its table. Its slot stays reserved until [`Handles::put_back`]
+/// or [`Handles::give_up`].
 #[must_use]
 pub(crate) struct Detached<T> {
     place: u32,
@@ -65,7 +65,7 @@ pub(crate) struct Handles<T> {
     /// Head and tail of the list of free slots.
     first_free: u32,
     last_free: u32,
-    /// Objects with numbers that are allocated elsewhere.
+    /// Objects whose numbers are allocated elsewhere.
     others: RBTree<u32, T>,
     count: usize,
 }
@@ -154,9 +154,9 @@ impl<T> Handles<T> {
         Ok(number)
     }
 
-    /// Adds an object under a number that is allocated elsewhere, as must be those of all objects
-    /// of the table. `OutOfResources`: the table has [`LIMIT`] objects. `InvalidData`: the number
-    /// is used.
+    /// Adds an object under a number that is allocated elsewhere. All objects of such a table must
+    /// be added so. `OutOfResources`: the table has [`LIMIT`] objects. `InvalidData`: the number is
+    /// used.
     pub(crate) fn insert_at(&mut self, handle: u32, object: T) -> Result {
         if self.count >= LIMIT {
             return Err(Error::OutOfResources);
@@ -170,8 +170,8 @@ impl<T> Handles<T> {
         Ok(())
     }
 
-    /// The first number, from `from` on, that is allocated elsewhere, and what `look` returns for
-    /// its object.
+    /// The first object of [`Handles::insert_at`] whose number is at least `from`: the number, and
+    /// what `look` returns for the object.
     pub(crate) fn first_from<R>(&self, from: u32, look: impl FnOnce(&T) -> R) -> Option<(u32, R)> {
         let cursor = self.others.cursor_lower_bound(&from)?;
         let (&handle, object) = cursor.current();
@@ -206,7 +206,7 @@ impl<T> Handles<T> {
         }
     }
 
-    /// Takes an object out of its slot, and leaves the slot [`State::Away`].
+    /// Takes an object out of its slot. The slot is [`State::Away`] then.
     fn take(&mut self, handle: u32) -> Option<(u32, T)> {
         let place = self.place(handle)?;
         let slot = self.slot(place)?;
@@ -230,7 +230,7 @@ impl<T> Handles<T> {
         Some(object)
     }
 
-    /// Takes an object out, so that it can be put back without allocation. `NotFound`: unknown.
+    /// Takes an object out. It can be put back without allocation. `NotFound`: no such object.
     pub(crate) fn detach(&mut self, handle: u32) -> Result<Detached<T>> {
         let (place, object) = self.take(handle).ok_or(Error::NotFound)?;
         Ok(Detached {
@@ -253,7 +253,7 @@ impl<T> Handles<T> {
         detached.object
     }
 
-    /// Moves all objects to `take`.
+    /// Passes each object to `take`.
     pub(crate) fn for_each(mut self, mut take: impl FnMut(T)) {
         for slot in core::mem::take(&mut self.slots) {
             if let State::Used(object) = slot.state {
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(handles.insert(()), Err(Error::OutOfResources));
         assert_eq!(handles.values().count(), LIMIT);
         assert_eq!(handles.len(), LIMIT);
-        // Frees slots in another order: each is used again.
+        // Free slots in another order: each is used again.
         for place in (0..LIMIT as u32).rev().step_by(2) {
             assert!(handles.remove(super::handle(place, 0)).is_some());
         }

@@ -2,7 +2,7 @@
 
 //! Hints for the author of a client: what a refused address may be.
 //!
-//! Looked up only when a stream is refused.
+//! Only used when a stream is refused.
 
 use super::{
     tables::Tables,
@@ -29,13 +29,13 @@ pub(super) enum Hint {
     None,
     /// In memory that the process has freed.
     Freed(Owner),
-    /// A user address: in a view of this object, or in a window on the pool.
+    /// A user address: in a view of this object, or (`None`) in a window on the pool.
     User(Option<Viewed>),
     /// A handle of a node.
     Handle,
-    /// This number of bytes past the end of an object.
+    /// The address is this number of bytes past the end of an object.
     Past(Owner, u32),
-    /// This number of bytes before the end of an object.
+    /// The address is this number of bytes before the end of an object.
     Before(Owner, u32),
 }
 
@@ -84,7 +84,7 @@ impl fmt::Display for Hint {
 }
 
 impl Tables {
-    /// What the address may be for which a stream was refused.
+    /// What the address may be for which the checker refused a stream.
     pub(super) fn hint(&self, refusal: &Refusal) -> Hint {
         let address = match (refusal.fault, refusal.value) {
             (Fault::Address(_), Some(address)) => address,

@@ -2,11 +2,11 @@
 
 //! Imports of memory that the driver does not own, and exports of nodes.
 //!
-//! A client's own memory, or a dma-buf, becomes a node (WRAP_USER_MEMORY) or user memory (Russell
-//! King's ioctls; MAP_USER_MEMORY takes only the client's own memory). A dma-buf that this driver
-//! has exported yields its node, so that no memory is mapped for the GPU twice. EXPORT_VIDEO_MEMORY
-//! and GET_VIDEO_MEMORY_FD make a dma-buf of a node. It lives until its last descriptor, view and
-//! importer ends, even if the handle is freed.
+//! A client's own memory or a dma-buf becomes a node (WRAP_USER_MEMORY) or user memory (Russell
+//! King's ioctls; MAP_USER_MEMORY, only for the client's own memory). A dma-buf that this driver
+//! has exported yields its node, so no memory is mapped for the GPU twice. EXPORT_VIDEO_MEMORY and
+//! GET_VIDEO_MEMORY_FD make a dma-buf of a node. The dma-buf keeps the node until its last
+//! descriptor, view and importer ends, even if the handle is freed.
 
 use super::{
     changes::Returned,
@@ -37,7 +37,7 @@ use crate::{
     }, //
 };
 
-/// The memory that a request names. A descriptor is looked up once, because its file can change.
+/// The memory that a request names. A descriptor is looked up once: its file can change.
 pub(super) enum Source {
     DmaBuf(DmaBuf),
     User { user: u64, bytes: u64 },
@@ -59,7 +59,7 @@ pub(super) enum Mapped {
     Memory(Visible<UserMemory>),
     /// The node of a dma-buf, with its handle.
     Node(u32, Arc<Node>),
-    /// Memory that all clients may use and the GPU can reach without a mapping: a framebuffer.
+    /// Memory that the process may use and the GPU reaches without a mapping: a framebuffer.
     Common,
 }
 
@@ -72,7 +72,7 @@ impl Mapped {
         }
     }
 
-    /// Drops it after the GPU's last use.
+    /// Drops it. The GPU must have ended its use.
     pub(super) fn release(self) {
         if let Mapped::Memory(memory) = self {
             memory.release();
@@ -81,10 +81,10 @@ impl Mapped {
 }
 
 impl Process {
-    /// Maps `source` for the GPU. If `waits`, waits for memory to be reclaimed when memory is
-    /// short.
+    /// Maps `source` for the GPU. If memory is short and `waits` is set, waits until some is
+    /// reclaimed.
     pub(super) fn take(&self, source: &Source, write: bool, waits: bool) -> Result<UserMemory> {
-        // Memory that records have unmapped counts against limits until it is returned.
+        // Memory that records have unmapped counts against the limits until it is returned.
         self.finish_returns();
         let memory = self.device.memory();
         let reclaim = || match waits {
@@ -100,7 +100,7 @@ impl Process {
         }
     }
 
-    /// Russell King's ioctls. Returns the handle, for UNMAP_USER_MEMORY, and the GPU address.
+    /// Russell King's ioctls. Returns the handle (for UNMAP_USER_MEMORY) and the GPU address.
     ///
     /// For a dma-buf of this driver the process gets a reference to the node, as with WRAP, until
     /// it unmaps the memory.
@@ -113,9 +113,9 @@ impl Process {
         }
     }
 
-    /// The node of `buffer`, if this driver has exported it. `InvalidArgument`: a read-only file of
-    /// another process's node. A process that has a node can write it, because the GPU has one
-    /// mapping.
+    /// The node of `buffer`, if this driver has exported it. `InvalidArgument`: the file is
+    /// read-only, and another process made the node. A process that has a node can write to it,
+    /// because the GPU has only one mapping.
     pub(super) fn own_node(&self, buffer: &DmaBuf) -> Result<Option<Arc<Node>>> {
         match self.device.memory().exporter().find(buffer) {
             Some((node, false)) if !node.is_made_by(self.number) => Err(Error::InvalidArgument),
@@ -135,7 +135,7 @@ impl Process {
         let handle = self.have_node(node.clone(), None)?;
         let inserted = {
             let mut tables = self.tables();
-            // Another thread may have freed it.
+            // Another thread may have freed the node.
             let address = match tables.handle_of(&node) {
                 Some((found, entry)) if found == handle => Ok(entry.node.address()),
                 _ => Err(Error::MemoryLocked),
@@ -159,7 +159,7 @@ impl Process {
                 Returned::Memory(memory.clone()).finish();
                 memory.end_here();
             }
-            // The handle may have been reused.
+            // The handle may have been reused for another node.
             Mapped::Node(handle, node) if self.has_node(handle, &node) => {
                 let _ = self.free_node(handle, false);
             }
@@ -192,11 +192,11 @@ impl Process {
         Ok((info, address))
     }
 
-    /// WRAP_USER_MEMORY: makes a node of the memory, which no ledger counts. A node of memory
-    /// without pages (a framebuffer) adds no addresses: the process may use these already.
+    /// WRAP_USER_MEMORY: makes a node of the memory. No ledger counts it. A node of memory without
+    /// pages (a framebuffer) adds no addresses, because the process may already use these.
     ///
-    /// `NotSupported`: `in_lines` is set, and the process's memory is not in whole cache lines.
-    /// Cleaning or invalidating a line would destroy other data in it.
+    /// `NotSupported`: `in_lines` is set, and the process's memory is not whole cache lines.
+    /// Cleaning or invalidating a line would destroy the other data in it.
     pub(super) fn wrap(self: &Arc<Self>, what: Foreign, in_lines: bool) -> Result<Reply<'_>> {
         let source = Source::of(what)?;
         if let Some(node) = self.own_source(&source)? {
@@ -240,8 +240,8 @@ impl Process {
     }
 
     /// Wraps the caller's own memory for an object. If it `is_written`, or the MMU cannot
-    /// write-protect it, the GPU may write it, and the process must be able to. `OutOfResources`:
-    /// it cannot be pinned.
+    /// write-protect it, the GPU can write to it, so the process must have write access.
+    /// `OutOfResources`: the memory cannot be pinned.
     pub(crate) fn wrap_object(&self, user: u64, bytes: u64, is_written: bool) -> Result<Arc<Node>> {
         self.check_own()?;
         let source = Source::User { user, bytes };
@@ -252,8 +252,8 @@ impl Process {
         self.device.memory().wrap(memory, self.number)
     }
 
-    /// WRAP of a dma-buf of this driver: returns its node, as an import by name. Holds no reference
-    /// to the dma-buf, which would hold the module.
+    /// WRAP of a dma-buf of this driver: returns its node, as an import by name does. Holds no
+    /// reference to the dma-buf, which would keep the module loaded.
     fn wrap_own(self: &Arc<Self>, node: Arc<Node>, bytes: usize) -> Result<Reply<'_>> {
         let node = self.have_node(node, None)?;
         Ok(Reply::Wrapped {
@@ -278,8 +278,8 @@ impl Process {
         })
     }
 
-    /// WRAP of memory that cannot be pinned: if it is a view of a node of the process, from the
-    /// start of the node, returns that node. `OutOfResources`: it is no such view.
+    /// WRAP of memory that cannot be pinned. If it is a view of a node of the process, from the
+    /// node's start, returns that node. `OutOfResources`: it is not.
     fn wrap_shown(self: &Arc<Self>, user: u64, bytes: u64) -> Result<Reply<'_>> {
         let numbers = (usize::try_from(user), usize::try_from(bytes));
         let (Ok(user), Ok(bytes)) = numbers else {
@@ -294,7 +294,7 @@ impl Process {
         }
     }
 
-    /// The node of a handle. `InvalidObject`: no such node, or it is freed.
+    /// The node of a handle. `InvalidObject`: no such node, or the node is freed.
     pub(super) fn live_node(&self, handle: u32) -> Result<Arc<Node>> {
         let tables = self.tables();
         let entry = tables.nodes.get(handle).ok_or(Error::InvalidObject)?;
@@ -310,10 +310,10 @@ impl Process {
             .and_then(|_| Err(Error::NotSupported))
     }
 
-    /// EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD: exports the node as a dma-buf, whose descriptor
+    /// EXPORT_VIDEO_MEMORY, GET_VIDEO_MEMORY_FD: exports the node as a dma-buf. Its descriptor
     /// permits `access`.
     ///
-    /// `InvalidObject`: no such node. `NotSupported`: the node wraps memory, or is not in whole
+    /// `InvalidObject`: no such node. `NotSupported`: the node wraps memory or is not in whole
     /// pages (`sharedPool`), or the kernel has no dma-bufs. `OutOfResources`: no descriptor is
     /// left.
     pub(super) fn export_node(&self, handle: u32, access: Access) -> Result<Reply<'_>> {

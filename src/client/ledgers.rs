@@ -10,7 +10,7 @@ use crate::{
 /// Number of kinds of surfaces (`gceVIDMEM_TYPE` of the 6.4 driver).
 pub(crate) const KINDS: usize = 17;
 
-/// The bits of a request's kind without flags.
+/// The bits of a request's kind that are no flags.
 const KIND_MASK: u32 = 0xFF;
 
 /// Nodes of video memory that a process has allocated.
@@ -34,7 +34,7 @@ pub(crate) struct VideoLedgers {
 #[derive(Clone, Copy)]
 pub(super) struct Sort {
     pub(super) pool: Pool,
-    /// The kind in ALLOCATE_VIDEO_MEMORY.
+    /// The kind that ALLOCATE_VIDEO_MEMORY names.
     pub(super) kind: u32,
 }
 
@@ -49,7 +49,7 @@ impl VideoLedgers {
         };
         // CAST: 8 bits.
         let kind = (sort.kind & KIND_MASK) as usize;
-        // Unknown kinds count as 0, no kind.
+        // An unknown kind counts as 0, "no kind".
         let kind = if kind < KINDS { kind } else { 0 };
         let others = [&mut self.all, &mut self.kinds[kind]];
         // `Init` has a `chain`, too.
@@ -76,7 +76,7 @@ pub(crate) struct Ledgers {
     pub(crate) non_paged: Ledger,
     /// Buffers of ALLOCATE_CONTIGUOUS_MEMORY.
     pub(crate) contiguous: Ledger,
-    /// Memory of other drivers, and the process's own, that is mapped for the GPU.
+    /// Memory of other drivers and the process's own memory, if mapped for the GPU.
     pub(crate) mapped: Ledger,
 }
 

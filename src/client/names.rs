@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Names of nodes, by which a process passes a node to another one (NAME_VIDEO_MEMORY,
+//! Names of nodes: a process passes a node to another process by its name (NAME_VIDEO_MEMORY,
 //! IMPORT_VIDEO_MEMORY). Shared buffers have names, too ([`super::shared_buffers`]).
 //!
 //! A name is a capability: any process that knows it may import the node. So names are random
-//! 31-bit numbers, while the vendor's count up, and failed look-ups are rate-limited
-//! ([`super::guesses`]). A node's name is a field of 32 bits in all generations. A shared buffer's
-//! id has 64 bits, but a 32-bit client keeps it in a pointer, and the vendor's ids are 32-bit
+//! 31-bit numbers (the vendor's count up), and failed look-ups are rate-limited
+//! ([`super::guesses`]). In all generations, a node's name is a 32-bit field. A shared buffer's id
+//! has 64 bits, but a 32-bit client keeps it in a pointer, and the vendor's ids are 32-bit
 //! integers. A name lasts while a process or a graphic buffer ([`super::graphic_buffers`]) holds
 //! it. Source: `tests/abi`; generations from 5.0.11 on.
 //!
@@ -33,19 +33,19 @@ use kernel::rbtree::{
     RBTreeNodeReservation, //
 };
 
-/// The most attempts to find a free name, or to enter a node.
+/// The most attempts to find a free name or to add a node.
 const TRIES: usize = 64;
 
 struct Named<T> {
     thing: Arc<T>,
-    /// Number of [`Name`]s of it.
+    /// Number of [`Name`]s for it.
     holders: usize,
 }
 
 struct Registry<T>(RBTree<u32, Named<T>>);
 
 impl<T> Registry<T> {
-    /// Adds a thing with one holder, under a name that `draw` returns (0 is none).
+    /// Adds a thing with one holder, under the first free name that `draw` returns. 0 is no name.
     /// `OutOfResources`: all names drawn are used.
     fn insert(
         &mut self,
@@ -71,7 +71,7 @@ impl<T> Registry<T> {
         Ok(named.thing.clone())
     }
 
-    /// Removes a holder. Returns the thing if it was the last one, to be dropped without the lock.
+    /// Removes a holder. Returns the thing if this was the last one: drop it without the lock.
     fn remove_holder(&mut self, name: u32) -> Option<Arc<T>> {
         let named = self.0.get_mut(&name)?;
         named.holders -= 1;
@@ -98,18 +98,18 @@ impl<T> Names<T> {
     }
 }
 
-/// A name of a thing, held by a process that has the thing.
+/// A name of a thing. A process that has the thing holds it.
 pub(super) struct Name<T> {
     names: Arc<Names<T>>,
     number: u32,
 }
 
 impl<T> Name<T> {
-    /// A new name. `OutOfMemory`. `OutOfResources`: found no free name.
+    /// A new name. `OutOfMemory`. `OutOfResources`: no free name was found.
     pub(super) fn new(names: &Arc<Names<T>>, thing: Arc<T>) -> Result<Self> {
         // 31 bits: clients keep names in signed numbers.
         let draw = || sys::random() & 0x7FFF_FFFF;
-        // Without the lock: a process at the limit of its memory cgroup reclaims here.
+        // Without the lock: this reclaims if the process is at the limit of its memory cgroup.
         let room = RBTreeNodeReservation::new(sys::GFP_CLIENT)?;
         let number = names.registry.lock().insert(room, thing, draw)?;
         Ok(Self {
@@ -118,8 +118,8 @@ impl<T> Name<T> {
         })
     }
 
-    /// Holds an existing name. Returns its thing, too. `NotFound`: no such name, which the calling
-    /// user, one of `users`, pays for: see [`super::guesses`]. `Interrupted`. The caller holds no
+    /// Holds an existing name. Also returns its thing. `NotFound`: no such name; the calling user,
+    /// one of `users`, pays for this: see [`super::guesses`]. `Interrupted`. The caller holds no
     /// lock.
     pub(super) fn hold(
         users: &Arc<Users>,
@@ -131,7 +131,7 @@ impl<T> Name<T> {
         Ok((Self { names, number }, thing))
     }
 
-    /// As [`Name::hold`], for a process that has the thing and does not guess. `NotFound`: the
+    /// As [`Name::hold`], for a process that has the thing and so does not guess. `NotFound`: the
     /// thing has just ended.
     pub(super) fn hold_own(names: &Arc<Names<T>>, number: u32) -> Result<(Self, Arc<T>)> {
         let thing = names.registry.lock().hold(number)?;
@@ -153,13 +153,13 @@ impl<T> Drop for Name<T> {
 }
 
 impl Process {
-    /// NAME_VIDEO_MEMORY. Errors as [`Process::name_of`].
+    /// NAME_VIDEO_MEMORY. Errors: as [`Process::name_of`].
     pub(super) fn name_node(&self, handle: u32) -> Result<Reply<'_>> {
         self.name_of(handle).map(Reply::Name)
     }
 
-    /// The node's name, made now if it has none. `InvalidObject`: no such node. `NotSupported`: it
-    /// is wrapped memory of the process.
+    /// The node's name. A node without a name gets one. `InvalidObject`: no such node.
+    /// `NotSupported`: the node is wrapped memory of the process.
     pub(super) fn name_of(&self, handle: u32) -> Result<u32> {
         let node = {
             let tables = self.tables();
@@ -182,7 +182,7 @@ impl Process {
         let mut tables = self.tables();
         let entry = match tables.nodes.get_mut(handle) {
             Some(entry) if entry.is_alive() && Arc::ptr_eq(&entry.node, &node) => entry,
-            // The node is freed, and its handle may be reused.
+            // The node is freed, and the handle may be reused.
             _ => {
                 drop(tables);
                 drop(name);
@@ -204,8 +204,8 @@ impl Process {
         }
     }
 
-    /// IMPORT_VIDEO_MEMORY: a handle for the node with this name. A process that has the node gets
-    /// the same handle again, and must free it again. `NotFound`: no such name.
+    /// IMPORT_VIDEO_MEMORY: a handle for the node with this name. A process that already has the
+    /// node gets the same handle, and must free it once more. `NotFound`: no such name.
     pub(super) fn import_named(self: &Arc<Self>, number: u32) -> Result<Reply<'_>> {
         let (users, names) = (self.clients.users(), self.clients.names());
         let (name, node) = Name::hold(users, names, number)?;
@@ -213,9 +213,9 @@ impl Process {
         Ok(Reply::Imported { node })
     }
 
-    /// A handle for a node of another process, passed under `name` or otherwise. If this process
-    /// has the node, even freed but still locked, returns the same handle again. `MemoryLocked`:
-    /// the node is about to be freed.
+    /// A handle for a node of another process, which was passed under `name` or otherwise. If this
+    /// process already has the node, even freed but still locked, returns the same handle.
+    /// `MemoryLocked`: the node is about to be freed.
     pub(super) fn have_node(
         self: &Arc<Self>,
         node: Arc<Node>,
@@ -235,15 +235,15 @@ impl Process {
         Ok(handle)
     }
 
-    /// Adds a reference to `node`: one of a DRM file, if `as_object`, or one that the process
-    /// frees. Returns the handle, and whether it is new.
+    /// Adds a reference to `node`: a DRM file's if `as_object`, else one that the process frees.
+    /// Returns the handle, and whether it is new.
     pub(super) fn have(self: &Arc<Self>, node: &Arc<Node>, as_object: bool) -> Result<(u32, bool)> {
-        // Other threads of the process may add or free it concurrently.
+        // Other threads of the process may add or free the node concurrently.
         for _ in 0..TRIES {
             if let Some(handle) = self.have_again(node, as_object)? {
                 return Ok((handle, false));
             }
-            // DRM adds objects where nothing may wait.
+            // DRM adds objects where waiting is not allowed.
             let shown = self.show(node.clone(), !as_object)?;
             let mut entry = NodeEntry::new(shown, Origin::Foreign);
             (entry.has_handle, entry.objects) = (!as_object, as_object.into());
@@ -255,8 +255,8 @@ impl Process {
         Err(Error::MemoryLocked)
     }
 
-    /// Adds a reference to a node that the process has. Returns its handle. `MemoryLocked`: it is
-    /// about to be freed.
+    /// Adds a reference to a node, if the process has the node. Returns its handle. `MemoryLocked`:
+    /// the node is about to be freed.
     fn have_again(&self, node: &Arc<Node>, as_object: bool) -> Result<Option<u32>> {
         let mut tables = self.tables();
         let address = tables.address_of(node);

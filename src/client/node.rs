@@ -57,7 +57,7 @@ pub(super) enum Life {
     Alive,
     /// A queue that is being submitted will free it.
     Claimed,
-    /// Freed by the client; its last unlock ends it.
+    /// The client has freed it. The last unlock ends it.
     Freed,
 }
 
@@ -69,7 +69,7 @@ pub(super) enum Origin {
     /// Imported by name, a dma-buf, or memory that the driver does not own. The process's ledgers
     /// do not count the bytes.
     Foreign,
-    /// A node of another process, while nodes are shared. Its last unlock removes the entry.
+    /// A node of another process, if nodes are shared. Its last unlock removes the entry.
     Shared,
 }
 
@@ -77,9 +77,9 @@ pub(super) enum Origin {
 #[derive(Clone, Copy)]
 pub(super) enum PagesView {
     None,
-    /// A LOCK is making it.
+    /// A LOCK is creating it.
     BeingMade,
-    /// A LOCK by a handle of a DRM file is making it.
+    /// A LOCK by a handle of a DRM file is creating it.
     BeingMadeOfObject,
     /// Mapped at user address `user`, for `locks` locks.
     At {
@@ -92,33 +92,33 @@ pub(super) enum PagesView {
 pub(super) struct NodeEntry {
     pub(super) node: Visible<Node>,
     pub(super) origin: Origin,
-    /// The type of the surface for which it was allocated.
+    /// The type of the surface for which the node was allocated.
     kind: u32,
-    /// Bytes granted to the client; 0: all bytes of the node.
+    /// Bytes granted to the client. 0: all bytes of the node.
     granted: u32,
     pub(super) life: Life,
     pub(super) locks: u32,
-    /// Bit mask, by place, of the cores for which it was locked. Cleared with the last lock.
+    /// Bit mask, by place, of the cores for which it was locked. The last unlock clears it.
     locked_for: u8,
     /// The view of a page-backed node.
     pub(super) view: PagesView,
     /// The last LOCK asked for a cached view.
     pub(super) is_cached: bool,
     /// Number of repeated imports. Each import needs its own FREE. 16 bits, because entries are
-    /// moved often, and a move of more than 64 bytes calls `memcpy`.
+    /// moved often, and moving more than 64 bytes calls `memcpy`.
     pub(super) imports: u16,
-    /// The process has a handle that FREE accepts, not only handles of DRM files.
+    /// The process has a handle that FREE accepts. Otherwise, only DRM files have handles.
     pub(super) has_handle: bool,
     /// Number of handles of DRM files. FREE does not remove these.
     pub(super) objects: u16,
-    /// Number of locks, of the node and its view, by handles of DRM files. An UNLOCK by the
+    /// Number of locks by handles of DRM files, each of the node and its view. An UNLOCK by the
     /// process's handle does not remove these.
     pub(super) object_locks: u16,
     pub(super) name: Option<names::Name<Node>>,
-    /// For wrapped memory of the process: the [`Change`] that returns the memory to the process.
-    /// Allocated in advance, because the return must not fail.
+    /// The [`Change`] that returns wrapped memory to the process. `None` for other nodes. Allocated
+    /// in advance, because the return must not fail.
     pub(super) back: Option<ListArc<Change>>,
-    /// SET_SHARED_INFO's note of it. Boxed, because entries are moved and few have a note.
+    /// The note of SET_SHARED_INFO. Boxed, because entries are moved and few have a note.
     pub(super) note: Option<KBox<Note>>,
 }
 
@@ -131,9 +131,9 @@ pub(super) struct Locking {
     pub(super) core: usize,
     /// The core uses physical addresses, so the node must be contiguous.
     pub(super) physical: bool,
-    /// The process may lock a page-backed node for the same core more than once.
+    /// The process may lock a page-backed node more than once for the same core.
     pub(super) again: bool,
-    /// By a handle of a DRM file.
+    /// The LOCK is by a handle of a DRM file.
     pub(super) of_object: bool,
     pub(super) parts: Parts,
 }
@@ -142,10 +142,10 @@ pub(super) struct Locking {
 #[derive(Clone, Copy)]
 pub(super) struct Unlocking {
     pub(super) parts: Parts,
-    /// The event removes the lock for all kinds of nodes, not only for page-backed nodes: commands
+    /// The event removes the lock of all kinds of nodes, not only of page-backed nodes: commands
     /// that use the node may be submitted before the event.
     pub(super) by_event: bool,
-    /// By a handle of a DRM file.
+    /// The UNLOCK is by a handle of a DRM file.
     pub(super) of_object: bool,
 }
 
@@ -221,7 +221,7 @@ impl NodeEntry {
         self.life == Life::Alive
     }
 
-    /// User address of the view, if it is page-backed and has one.
+    /// User address of the view, if the node is page-backed and has a view.
     pub(super) fn user(&self) -> Option<usize> {
         match self.view {
             PagesView::At { user, .. } => Some(user),
@@ -238,7 +238,7 @@ impl NodeEntry {
         }
     }
 
-    /// Whether a LOCK is making its view.
+    /// Whether a LOCK is creating its view.
     fn gets_view(&self) -> bool {
         matches!(
             self.view,
@@ -259,12 +259,12 @@ impl NodeEntry {
         Ok(())
     }
 
-    /// Whether it may be locked as `how` says.
+    /// Whether `how` may lock it.
     fn may_lock(&self, how: &Locking) -> bool {
         how.again || self.locked_for & 1 << how.core == 0
     }
 
-    /// Whether it is unlocked, and freed or shared.
+    /// Whether it is unlocked, and also freed or shared.
     #[inline]
     fn is_over(&self) -> bool {
         self.locks == 0 && (self.life == Life::Freed || self.origin == Origin::Shared)
@@ -283,7 +283,7 @@ impl NodeEntry {
         }
     }
 
-    /// Removes all locks by handles of DRM files. Returns whether it has a view that no other lock
+    /// Removes all locks by handles of DRM files. Returns whether this leaves a view that no lock
     /// uses.
     pub(super) fn take_object_locks_off(&mut self) -> bool {
         let count = core::mem::take(&mut self.object_locks).into();
@@ -305,7 +305,7 @@ impl NodeEntry {
         }
     }
 
-    /// Bytes from user address `user` to the end of the view of a locked node outside the pool.
+    /// Bytes from user address `user` to the end of the view of a locked node outside of the pool.
     pub(super) fn bytes_from(&self, user: usize) -> Option<usize> {
         if self.locks == 0 {
             return None;
@@ -318,10 +318,10 @@ impl NodeEntry {
     }
 }
 
-/// How often an allocation waits for other processes' memory. Others may free memory forever.
+/// How often an allocation waits for other processes' memory. They may free memory forever.
 const RECLAIMS: u32 = 4;
 
-/// How often it waits, before each of these, for memory that the process itself has freed.
+/// How often, before each of these waits, it waits for memory that the process has freed itself.
 const STEPS: u32 = 3;
 
 impl Process {
@@ -340,7 +340,7 @@ impl Process {
         })
     }
 
-    /// Returns the handle, the number of the pool, and the bytes granted.
+    /// Returns the handle, the number of the pool, and the granted bytes.
     pub(super) fn allocate_node(
         self: &Arc<Self>,
         bytes: u32,
@@ -351,7 +351,7 @@ impl Process {
         let memory = self.device.memory();
         modes::pass_allocation()?;
         let allocate = || {
-            // Check first: allocating and clearing the pages costs time.
+            // Check this first, because allocating and clearing the pages costs time.
             if pool == Pool::Virtual.number() && !self.has_room(bytes) {
                 return Err(Error::OutOfMemory);
             }
@@ -359,7 +359,7 @@ impl Process {
             Visible::new(node, self).map_err(|_| Error::OutOfMemory)
         };
         let node = match allocate() {
-            // Freed memory may still wait for the GPU: reclaim it, and try again.
+            // Freed memory may still wait for the GPU. Reclaim it, and try again.
             Err(Error::OutOfMemory) if memory.could_have(bytes, alignment, pool) => self
                 .reclaiming(|waits| match waits {
                     true => self.reclaim_and(allocate),
@@ -374,13 +374,13 @@ impl Process {
     }
 
     /// Reclaims memory that the process has freed, and tries `allocate` again. If that is not
-    /// enough, waits for memory of other and of ending processes, which may take long. Cores that
-    /// hang return no memory.
+    /// enough, waits for memory of other processes and of ending ones, which may take long. Hung
+    /// cores return no memory.
     fn reclaim_and<T>(&self, allocate: impl Fn() -> Result<T>) -> Result<T> {
         let reclaimer = self.device.reclaimer();
         for _ in 0..RECLAIMS {
             let freed = reclaimer.freed();
-            // Memory that a job of the process frees comes back in steps: it is hidden, then
+            // Memory that a job of the process frees is reclaimed in steps: it is hidden, and then
             // dropped.
             for _ in 0..STEPS {
                 let goes_on = self.reclaim()?;
@@ -392,7 +392,7 @@ impl Process {
             match reclaimer.wait_for_others() {
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 Err(_) => break,
-                // Jobs that ended during the wait have freed more.
+                // Jobs that ended during the wait have freed more memory.
                 Ok(()) if reclaimer.freed() != freed => {}
                 Ok(()) => break,
             }
@@ -406,7 +406,7 @@ impl Process {
         // First: taking the tables' lock applies the changes that ended jobs have noted.
         self.take_left_views();
         let reclaimer = self.device.reclaimer();
-        // On any other error the memory comes back later.
+        // On any other error, the memory is reclaimed later.
         if reclaimer.wait_for_own(&self.hider) == Err(Error::Interrupted) {
             return Err(Error::Interrupted);
         }
@@ -488,7 +488,7 @@ impl Process {
                 }
                 View::Own(user) => {
                     entry.add_locks(&how)?;
-                    // The address is valid only in the process that has wrapped the memory.
+                    // The address is only valid in the process that has wrapped the memory.
                     let user = if entry.origin == Origin::Shared {
                         0
                     } else {
@@ -502,11 +502,11 @@ impl Process {
                 entry.add_locks(&how)?;
                 return Ok(reply(address, None));
             }
-            // As in the C drivers: in most generations each further LOCK gets the view of the first
-            // LOCK, cached or not. In a few, a client may lock once for each core.
+            // As in the C drivers: in most generations, each further LOCK gets the view of the
+            // first LOCK, cached or not. In a few, a client may lock only once for each core.
             match entry.view {
                 PagesView::None => {
-                    // `object_locks` counts the lock when the view is made.
+                    // `object_locks` counts the lock when the view exists.
                     entry.add_locks(&Locking {
                         of_object: false,
                         ..how
@@ -565,7 +565,7 @@ impl Process {
     }
 
     /// MAP_MEMORY of the pool: returns the address of the whole pool in `view`, in another window
-    /// of the process, or in a new one. `InvalidArgument`: no bytes. `OutOfMemory`.
+    /// of the process, or in a new window. `InvalidArgument`: no bytes. `OutOfMemory`.
     pub(super) fn map_pool(
         self: &Arc<Self>,
         file: &OpenFile,
@@ -588,7 +588,7 @@ impl Process {
     }
 
     /// UNMAP_MEMORY of the pool. As in the C driver, any address names the one mapping. It stays,
-    /// because nodes are visible in it. `InvalidArgument`: no mapping, or address or size 0.
+    /// because nodes are visible in it. `InvalidArgument`: no mapping, or address or size is 0.
     pub(super) fn unmap_pool(&self, user: u64, bytes: u64) -> Result {
         let is_named = user != 0 && bytes != 0;
         match is_named && core::mem::take(&mut self.tables().has_mapped_pool) {
@@ -597,7 +597,7 @@ impl Process {
         }
     }
 
-    /// Maps the whole pool. Returns the user address of byte `offset` of it.
+    /// Maps the whole pool. Returns the user address of its byte `offset`.
     pub(super) fn map_whole_pool(&self, file: &OpenFile, offset: usize) -> Option<usize> {
         let bytes = self.device.memory().pool_bytes();
         let start = file.map_into_caller(bytes, 0).ok()?;
@@ -612,11 +612,11 @@ impl Process {
             by_event,
             of_object,
         } = how;
-        // A shared node that this process has not locked: `MemoryUnlocked`, not `InvalidObject`.
+        // Shared nodes that this process has not locked: `MemoryUnlocked`, not `InvalidObject`.
         self.import(handle)?;
         let (reply, view, over) = {
             let mut tables = self.tables();
-            // Another thread's LOCK is making a view: nothing would end it after the last unlock.
+            // Another thread's LOCK is creating a view. Nothing would end it after the last unlock.
             while parts.view && tables.nodes.get(handle).is_some_and(NodeEntry::gets_view) {
                 if self.view_made.wait_interruptible(&mut tables) {
                     return Err(Error::Interrupted);
@@ -632,7 +632,7 @@ impl Process {
                 self.end_if_over(handle);
                 return Err(Error::MemoryUnlocked);
             }
-            // Here, not in the event: a second UNLOCK before the event must not find this lock.
+            // Now, not in the event: a second UNLOCK before the event must not find this lock.
             if of_object {
                 entry.object_locks = entry.object_locks.saturating_sub(1);
             }
@@ -673,8 +673,8 @@ impl Process {
         Ok(reply)
     }
 
-    /// Ends the caller's view of an unlocked page-backed node. A record that removed the last lock
-    /// has left the view: records run in a context that cannot unmap.
+    /// Ends the caller's view of an unlocked page-backed node. If a record has removed the last
+    /// lock, the view still exists: records run in a context that cannot unmap.
     pub(super) fn end_view(&self, handle: u32) {
         let idle = {
             let mut tables = self.tables();
@@ -686,8 +686,8 @@ impl Process {
         self.end_view_here(idle);
     }
 
-    /// Ends a view of the process. If the caller is another process, or memory is short, leaves the
-    /// view to [`Process::end_left_views`].
+    /// Ends a view of the process. If the caller is another process, or memory is short, leaves it
+    /// to [`Process::end_left_views`].
     #[inline]
     pub(super) fn end_view_here(&self, view: Option<(Backing, usize)>) {
         if let Some(view) = view {
@@ -710,8 +710,7 @@ impl Process {
         self.has_left_views.store(true, Relaxed);
     }
 
-    /// Ends the views that records have left ([`Process::end_view`] says why). The caller holds no
-    /// lock.
+    /// Ends the views that were left (see [`Process::end_view`]). The caller holds no lock.
     #[inline]
     pub(super) fn end_left_views(&self) {
         if self.has_left_views.load(Relaxed) {
@@ -729,7 +728,7 @@ impl Process {
         }
     }
 
-    /// Ends a node that is over, and its view. May sleep; the caller holds no lock.
+    /// Ends a node that is over, and its view. May sleep. The caller holds no lock.
     #[inline]
     pub(super) fn end_node_here(&self, entry: NodeEntry) {
         self.end_view_here(entry.shown());
@@ -755,8 +754,8 @@ impl Process {
         )
     }
 
-    /// Claims a node that the caller will free. `InvalidObject`: handle 0. `InvalidData`: unknown,
-    /// claimed or freed. `MemoryLocked`: locked, and `if_unlocked` is set.
+    /// Claims a node that the caller will free. `InvalidObject`: handle 0. `InvalidData`: no such
+    /// node, or claimed or freed. `MemoryLocked`: locked, and `if_unlocked` is set.
     pub(super) fn claim_node(&self, handle: u32, if_unlocked: bool) -> Result<Claimed> {
         if handle == 0 {
             return Err(Error::InvalidObject);
@@ -794,8 +793,9 @@ impl Process {
     }
 
     /// The fast path of FREE, which takes the lock once. It frees a node that only this process
-    /// has, that is not wrapped memory, and that is locked or has no view. `None`: the slow path
-    /// must free it. `Some`: freed; a returned node is over, and the caller ends it without locks.
+    /// has, that wraps no memory, and that is locked or has no view. `None`: the slow path must
+    /// free it. `Some`: it is freed. If a node is returned, it is over, and the caller ends it
+    /// without locks.
     #[inline]
     fn free_plain_node(&self, handle: u32, if_unlocked: bool) -> Option<Option<NodeEntry>> {
         if self.registry().is_some() {
@@ -815,7 +815,7 @@ impl Process {
         Some(tables.take_if_over(handle))
     }
 
-    /// FREE: ends a node, or one of several imports of it. Errors as [`Process::claim_node`].
+    /// FREE: ends a node, or one of several imports of it. Errors: as [`Process::claim_node`].
     pub(super) fn free_node(self: &Arc<Self>, handle: u32, if_unlocked: bool) -> Result {
         self.end_left_views();
         if let Some(over) = self.free_plain_node(handle, if_unlocked) {
@@ -836,7 +836,7 @@ impl Process {
             entry.life = Life::Freed;
         }
         owner.unshare(handle);
-        // If it is locked, the last unlock ends it and frees its memory.
+        // If it is locked, its last unlock ends it and frees its memory.
         let over = owner.tables().take_if_over(handle);
         if let Some(entry) = over {
             entry.give_back();
@@ -852,7 +852,7 @@ impl Process {
         entry.back.as_ref().map(|_| entry.node.clone())
     }
 
-    /// Ends a node if it is over. May sleep; the caller holds no lock.
+    /// Ends a node if it is over. May sleep. The caller holds no lock.
     pub(super) fn end_if_over(&self, handle: u32) {
         let over = self.tables().take_if_over(handle);
         if let Some(entry) = over {
@@ -863,8 +863,8 @@ impl Process {
 
 impl Tables {
     /// Adds a node to the table, the process's addresses and the ledgers, under `handle`, or under
-    /// a free handle if that is `None`. Returns the handle. `MemoryLocked`: the process has these
-    /// addresses already. `OutOfResources`, `OutOfMemory`. On error it adds nothing.
+    /// a free handle if that is `None`. Returns the handle. `MemoryLocked`: the process already has
+    /// these addresses. `OutOfResources`, `OutOfMemory`. On an error it adds nothing.
     pub(super) fn insert_node(&mut self, handle: Option<u32>, entry: NodeEntry) -> Result<u32> {
         let (address, bytes) = (entry.node.address(), entry.node.bytes());
         let (origin, sort) = (entry.origin, entry.sort());
@@ -921,7 +921,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Removes the view of a page-backed node. Returns it, for the caller to unmap.
+    /// Removes the view of a page-backed node, and returns it. The caller unmaps it.
     pub(super) fn hide_node(&mut self, handle: u32) -> Option<(Backing, usize)> {
         let entry = self.nodes.get_mut(handle)?;
         let view = entry.shown()?;
@@ -930,8 +930,8 @@ impl Tables {
         Some(view)
     }
 
-    /// The event half of UNLOCK, for page-backed nodes; with `all`, for every kind of node. Returns
-    /// the node if it is over.
+    /// The event half of UNLOCK, for page-backed nodes, or with `all` for every kind of node.
+    /// Returns the node if it is over.
     pub(super) fn finish_unlock(&mut self, handle: u32, all: bool) -> Option<NodeEntry> {
         if let Some(entry) = self.nodes.get_mut(handle) {
             if all || entry.node.is_paged() {
@@ -941,8 +941,8 @@ impl Tables {
         self.take_if_over(handle)
     }
 
-    /// Removes a node from the table, the addresses and the ledgers if it is over: unlocked, and
-    /// freed or shared.
+    /// If a node is over (unlocked, and freed or shared), removes it from the table, the addresses,
+    /// the views and the ledgers.
     pub(super) fn take_if_over(&mut self, handle: u32) -> Option<NodeEntry> {
         let entry = self.nodes.get(handle)?;
         if !entry.is_over() {

@@ -2,9 +2,9 @@
 
 //! Requests of processes for the power and the clock of cores.
 //!
-//! A core runs at the highest clock that any process with open files requests. A process without a
-//! request counts as full speed, so a client can slow down only its own drawing. Lock:
-//! `galcore speeds`, above `galcore processes` and the core's.
+//! A core runs at the highest clock that any process with open files requests. A process that
+//! requests no clock counts as full speed, so a client can slow down only its own drawing. Lock:
+//! `galcore speeds`. It is above `galcore processes` and the locks of the core.
 
 use super::{
     Clients,
@@ -29,7 +29,7 @@ use crate::{
 };
 
 impl Process {
-    /// SET_POWER_MANAGEMENT_STATE. A core that is gone counts as off. Errors as
+    /// SET_POWER_MANAGEMENT_STATE. A core that is gone counts as off. Errors: as
     /// [`AnyCore::set_power`](crate::gpu::AnyCore::set_power) and
     /// [`Device::core`](crate::gpu::Device::core).
     pub(super) fn set_power(
@@ -59,7 +59,7 @@ impl Process {
         Ok(Reply::Power { state, is_idle })
     }
 
-    /// SET_FSCALE_VALUE, even for a core that is gone. `NotSupported`: the core has no divider.
+    /// SET_FSCALE_VALUE. Also valid for a core that is gone. `NotSupported`: it has no divider.
     /// Other errors: as [`Device::place`](crate::gpu::Device::place).
     pub(super) fn set_scale(&self, selector: CoreSelector, scale: u32) -> Result {
         let place = self.device.place(selector)?;
@@ -71,7 +71,7 @@ impl Process {
         Ok(())
     }
 
-    /// GET_FSCALE_VALUE: this process's request. Errors as
+    /// GET_FSCALE_VALUE: the clock that this process requests. Errors: as
     /// [`Device::place`](crate::gpu::Device::place).
     pub(super) fn query_scale(&self, selector: CoreSelector) -> Result<Reply<'_>> {
         let place = self.device.place(selector)?;
@@ -85,12 +85,12 @@ impl Process {
         self.scales[place].load(Relaxed)
     }
 
-    /// CONFIG_POWER_MANAGEMENT: `enable` says whether this process lets the core switch off.
+    /// CONFIG_POWER_MANAGEMENT: if `enable`, the process lets the core switch off.
     /// `GpuNotResponding`: the core cannot be switched on. Other errors: as
     /// [`Device::core`](crate::gpu::Device::core).
     pub(super) fn config_power(&self, selector: CoreSelector, enable: bool) -> Result<Reply<'_>> {
         let place = self.device.place(selector)?;
-        // The release needs no core.
+        // A release needs no core.
         let kept = match enable {
             true => None,
             false => Some(self.device.any(selector)?.keep_on()?),
@@ -115,7 +115,7 @@ impl Clients {
 
     fn load_speeds(&self) {
         let _one_at_a_time = self.speeds.lock();
-        // A process that joins after the walk sees this, and sets the clocks again.
+        // A process that joins after the walk finds this set, and sets the clocks again.
         self.has_lowered.store(true, Relaxed);
         let (mut scales, mut has_lowered) = ([0; MAX_CORES], false);
         self.for_each_member(|process| {
@@ -143,7 +143,7 @@ impl Clients {
         is_only
     }
 
-    /// Called when a process has joined or left. Sets the clocks, if its request may change them.
+    /// Called when a process has joined or left. Sets the clocks if that may change them.
     pub(super) fn note_change(&self, process: &Process) {
         let has_own = (0..MAX_CORES).any(|place| process.scale(place) != FULL_SCALE);
         if has_own || self.has_lowered.load(Relaxed) {

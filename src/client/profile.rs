@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The profiler: gives processes the counters of the cores.
+//! The profiler: lets processes read the counters of the cores.
 //!
-//! Counters count all work of a core, and are never cleared ([`hw`](crate::hw)). Each process reads
-//! their growth since its last read, so that no process disturbs another. A process's count of a
-//! core begins when it queries the profiler's setting or turns the profiler on, or else at its
-//! first read, which then returns zeros. The count ends with the process, or when it turns the
-//! profiler off. Until then the clocks of the core's modules are not gated.
+//! Counters count all work of a core, and are never cleared ([`hw`](crate::hw)). A process reads
+//! how much they have grown since its last read, so processes do not disturb each other. A
+//! process's count of a core begins when it queries the profiler's setting, turns the profiler on,
+//! or reads for the first time. That first read returns zeros. The count ends with the process, or
+//! when it turns the profiler off. Until then the clocks of the core's modules are not gated.
 //!
-//! The parameter `gpuProfiler` says which processes may use the profiler. For all others the
-//! commands answer as the vendor's default builds. Source: sources.md, profiling.
+//! The parameter `gpuProfiler` says which processes may use the profiler. To all others the driver
+//! replies as the vendor's default builds do. Source: sources.md, profiling.
 
 use super::{
     AnyCore,
@@ -33,8 +33,8 @@ use crate::{
 };
 use kernel::uaccess::UserSlice;
 
-/// The sets of counters, each with a count that a read starts anew: the two parts, the 2D counters,
-/// and all counters at once.
+/// The sets of counters: the two parts, the 2D counters, and all counters at once. A read of a set
+/// starts a new count of that set.
 const SETS: usize = 4;
 const FIRST: usize = 0;
 const SECOND: usize = 1;
@@ -49,7 +49,7 @@ struct Count {
 }
 
 impl Count {
-    /// The growth of a set since the last read; `begins` makes this the last read.
+    /// The growth of a set since the last read. If `begins`, this read counts as the last one.
     fn take(&mut self, set: usize, begins: bool) -> Cells {
         let totals = self.counting.tally().totals();
         let base = &mut self.bases[set];
@@ -69,9 +69,9 @@ type Counts = [Option<KBox<Count>>; MAX_CORES];
 pub(super) struct Profile {
     /// The process's setting, if it has set one.
     enable: Option<bool>,
-    /// The name of its file, if it has set one.
+    /// The name of its profile file, if it has set one.
     name: Option<KBox<Text>>,
-    /// A read does not start a new count.
+    /// A read starts no new count.
     goes_on: bool,
     counts: Counts,
 }
@@ -86,7 +86,7 @@ impl Process {
         }
     }
 
-    /// As [`Process::count_core`], for the core of `selector`. Returns its place. Also
+    /// As [`Process::count_core`], for the core of `selector`. Returns the core's place. Also
     /// `NotSupported`: the core has no counters. `GpuNotResponding`: the core is gone. Other
     /// errors: as [`Device::place`](crate::gpu::Device::place).
     fn count(&self, selector: CoreSelector) -> Result<usize> {
@@ -97,7 +97,7 @@ impl Process {
         self.count_core(&core).map(|()| place)
     }
 
-    /// The counters of `core`, since a process first asked for them. Errors as
+    /// The counters of `core` since a process first asked for them. Errors: as
     /// [`Process::count_core`].
     pub(crate) fn counted(&self, core: &Core) -> Result<Cells> {
         self.count_core(core)?;
@@ -106,7 +106,7 @@ impl Process {
         Ok(count.map_or([0; Counter::CELLS], |count| count.counting.tally().totals()))
     }
 
-    /// Begins the count of a core, unless it has begun, and updates it. `OutOfMemory`.
+    /// Begins the count of a core, if it has not begun, and updates it. `OutOfMemory`.
     fn count_core(&self, core: &Core) -> Result {
         let place = core.index();
         let hardware = core.hardware();
@@ -115,7 +115,7 @@ impl Process {
             let count = tables.profile.counts[place].as_ref();
             count.is_some_and(|count| count.counting.is_of(hardware))
         };
-        // First allocate and ask for the counters: from then on no count is lost when the core is
+        // First allocate, and ask for the counters. From then on, no count is lost when the core is
         // switched off, and the clocks of its modules are not gated.
         let count = match has_begun {
             true => None,
@@ -130,7 +130,7 @@ impl Process {
         let _: Option<()> = core.ring().if_on(|hardware| hardware.count());
         if let Some(mut count) = count {
             count.bases = [count.counting.tally().totals(); SETS];
-            // Replaces the count that another thread may have begun.
+            // Another thread may have begun a count. Replace it.
             let _old = self.tables().profile.counts[place].replace(count);
         }
         Ok(())
@@ -167,13 +167,13 @@ impl Process {
         Ok(Reply::ProfileSetting { enable, name })
     }
 
-    /// Begins the count. Ignores errors: the setting is valid without a count.
+    /// Begins the count. Ignores errors, because the setting is valid without a count.
     fn begin(&self, selector: CoreSelector) {
         let _: Result<usize> = self.count(selector);
     }
 
-    /// SET_PROFILE_SETTING. `NotSupported`: the caller may not use the profiler, and `is_built` is
-    /// set.
+    /// SET_PROFILE_SETTING. `NotSupported`: `is_built` is set, but the caller may not use the
+    /// profiler.
     pub(super) fn set_profile_setting(
         &self,
         selector: CoreSelector,
@@ -188,7 +188,7 @@ impl Process {
             };
         }
         let name = match name.0[0] {
-            // No name given.
+            // The request has no name.
             0 => None,
             _ => Some(KBox::new(name, sys::GFP_CLIENT)?),
         };
@@ -224,18 +224,18 @@ impl Process {
         }
     }
 
-    /// The growth of `set` on the core of `selector` since the last read. Errors as
+    /// The growth of `set` on the core of `selector` since the last read. Errors: as
     /// [`Process::count`].
     fn take_counters(&self, selector: CoreSelector, set: usize) -> Result<Cells> {
         let place = self.count(selector)?;
         let mut tables = self.tables();
         let begins = !tables.profile.goes_on;
         let count = tables.profile.counts[place].as_mut();
-        // `None` if another thread has turned the profiler off.
+        // `None`: another thread has turned the profiler off.
         Ok(count.map_or([0; Counter::CELLS], |count| count.take(set, begins)))
     }
 
-    /// READ_ALL_PROFILE_REGISTERS and its parts. Errors as [`Process::count`].
+    /// READ_ALL_PROFILE_REGISTERS and its parts. Errors: as [`Process::count`].
     pub(super) fn read_counters(
         &self,
         selector: CoreSelector,

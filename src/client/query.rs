@@ -52,8 +52,8 @@ impl Process {
         }
     }
 
-    /// DATABASE: the caller's own ledgers. `None` also names the caller; in the C drivers it names
-    /// the process that has ended last. `InvalidData`: another process.
+    /// DATABASE: the caller's own ledgers. `None` names the caller, too. In the C drivers it names
+    /// the process that ended last. `InvalidData`: another process.
     pub(super) fn query_database(&self, process: Option<u32>) -> Result<Reply<'_>> {
         let own = self.id();
         if process.is_some_and(|process| i32::try_from(process).ok() != Some(own)) {

@@ -15,16 +15,16 @@ use crate::sys::{
 /// An object of a process.
 #[derive(Clone, Copy)]
 pub(crate) struct Object {
-    /// The vendor's word for it.
+    /// The vendor's word for its kind.
     pub(crate) kind: &'static str,
     pub(crate) handle: u32,
-    /// GPU address of its memory; 0: no memory.
+    /// GPU address of its memory. 0: it has none.
     pub(crate) address: u32,
     /// Bytes of its memory.
     pub(crate) bytes: usize,
 }
 
-/// Lists of objects.
+/// Kinds of objects to list.
 #[derive(Clone, Copy)]
 enum Table {
     Nodes,
@@ -44,16 +44,16 @@ const TABLES: [Table; 6] = [
     Table::UserMemory,
 ];
 
-/// The most objects copied at once under the tables' lock.
+/// The most objects that are copied in one hold of the tables' lock.
 const CHUNK: usize = 64;
 
 impl Process {
-    /// The current name of the program. It may have any bytes.
+    /// The current name of the program. It can contain any bytes.
     pub(crate) fn name(&self) -> CommandName {
         CommandName::of(&self.leader)
     }
 
-    /// The amounts of memory that it has.
+    /// The amounts of memory that the process has.
     pub(crate) fn ledgers(&self) -> Ledgers {
         let tables = self.tables();
         Ledgers {
@@ -64,8 +64,8 @@ impl Process {
         }
     }
 
-    /// Calls `look` without locks for each of its objects. Stops if the caller is killed, because
-    /// there may be many. Objects that come or end during the walk may be missing or repeated.
+    /// Calls `look`, without locks, for each of its objects. There may be many, so it stops if the
+    /// caller is killed. Objects that come or end during the walk may be missing or repeated.
     /// `ENOMEM`.
     pub(crate) fn for_each_object(&self, mut look: impl FnMut(&Object)) -> Result {
         let mut chunk = KVec::with_capacity(CHUNK, GFP_KERNEL)?;
@@ -89,8 +89,8 @@ impl Process {
         Ok(())
     }
 
-    /// Copies up to [`CHUNK`] objects of a table, after the first `skip`. Returns the number of
-    /// entries visited.
+    /// Copies up to [`CHUNK`] objects of a table, after the first `skip` entries. Returns the
+    /// number of entries visited.
     fn objects(&self, table: Table, skip: usize, chunk: &mut KVec<Object>) -> usize {
         let tables = self.tables();
         match table {
@@ -138,7 +138,7 @@ fn fill<'a, T: 'a>(
         let Some((kind, address, bytes)) = say(object) else {
             continue;
         };
-        // The caller has reserved a chunk.
+        // The caller has reserved room for a chunk.
         let _ = chunk.push_within_capacity(Object {
             kind,
             handle,

@@ -2,10 +2,9 @@
 
 //! READ_REGISTER, WRITE_REGISTER, the dumps and DEBUG, for debugging.
 //!
-//! Registers and dumps are for administrators of the machine (`CAP_SYS_ADMIN`), because all
-//! processes share them, and they show addresses of other processes. For all others the commands
-//! answer as the vendor's default builds, which lack them. [`hw`](crate::hw) has the list of
-//! registers.
+//! Registers and dumps are for administrators of the machine (`CAP_SYS_ADMIN`): all processes share
+//! them, and they show addresses of other processes. To all others the driver replies as the
+//! vendor's default builds, which lack these commands. [`hw`](crate::hw) has the list of registers.
 
 use super::Process;
 use crate::{
@@ -22,7 +21,7 @@ use crate::{
     sys, //
 };
 
-/// Texts of DEBUG.
+/// Texts that DEBUG logs.
 static MESSAGES: RateLimit = RateLimit::new();
 
 static DUMPS: RateLimit = RateLimit::new();
@@ -36,9 +35,9 @@ fn admin_only() -> Result {
 }
 
 impl Process {
-    /// Reads the register at byte offset `address` of the core of `selector`; `None`: the core is
-    /// off or gone. `NotSupported`: a core for vector graphics. `InvalidArgument`: the register
-    /// must not be read, or no such core.
+    /// Reads the register at byte offset `address` of the core of `selector`. `None`: the core is
+    /// off or gone. `NotSupported`: the core is for vector graphics. `InvalidArgument`: the
+    /// register must not be read, or there is no such core.
     fn peek(&self, selector: CoreSelector, address: u32) -> Result<Option<u32>> {
         let core = match self.device.any(selector) {
             Ok(core) => core,
@@ -51,7 +50,7 @@ impl Process {
         }
     }
 
-    /// Writes a register; `None`: the core is off or gone. `InvalidArgument`: `data` must not be
+    /// Writes a register. `None`: the core is off or gone. `InvalidArgument`: `data` must not be
     /// written there. Other errors: as [`Process::peek`].
     fn poke(&self, selector: CoreSelector, address: u32, data: u32) -> Result<Option<()>> {
         let core = match self.device.any(selector) {
@@ -66,7 +65,7 @@ impl Process {
     }
 
     /// READ_REGISTER. `off_reads_zero`: see [`Request`](crate::abi::Request). `NotSupported`: the
-    /// caller is no administrator, or a core for vector graphics. `InvalidArgument`: as
+    /// caller is no administrator, or the core is for vector graphics. `InvalidArgument`: as
     /// [`Process::peek`].
     pub(super) fn read_register(
         &self,
@@ -82,7 +81,7 @@ impl Process {
         }
     }
 
-    /// WRITE_REGISTER. Errors as [`Process::read_register`].
+    /// WRITE_REGISTER. Errors: as [`Process::read_register`].
     pub(super) fn write_register(
         &self,
         selector: CoreSelector,
@@ -98,7 +97,7 @@ impl Process {
         }
     }
 
-    /// Calls `each` with the index and the selector of each core in the bits of `cores`.
+    /// Calls `each` with the index and the selector of each core whose bit in `cores` is set.
     /// `InvalidArgument`: a core is missing.
     fn for_cores(
         &self,
@@ -113,7 +112,7 @@ impl Process {
         // CAST: 4.
         for index in (0..EX_CORES as u32).filter(|index| cores >> index & 1 != 0) {
             let core = selector.with_index(index);
-            // The index of a missing core names the first one.
+            // The selector of a missing core yields the first core.
             if index != 0 && self.device.place(core)? == first {
                 return Err(Error::InvalidArgument);
             }
@@ -122,7 +121,7 @@ impl Process {
         Ok(())
     }
 
-    /// READ_REGISTER_EX. Errors as [`Process::read_register`].
+    /// READ_REGISTER_EX. Errors: as [`Process::read_register`].
     pub(super) fn read_registers(
         &self,
         selector: CoreSelector,
@@ -136,7 +135,7 @@ impl Process {
             is_off |= found[index].is_none();
             Ok(())
         })?;
-        // Not an error: a caller that checks only for errors reads zeros.
+        // Not an error: a caller that only checks for errors reads zeros.
         Ok(match is_off {
             true => Reply::AllOff,
             false => Reply::Registers(found),
@@ -159,14 +158,14 @@ impl Process {
         })
     }
 
-    /// DEBUG: logs a text. Ignores trace levels and zones.
+    /// DEBUG: logs a text. Trace levels and zones are ignored.
     pub(super) fn print(&self, text: Text) {
         if text.0[0] != 0 && MESSAGES.allow() {
             pr_info!("process {} says: {}\n", self.id(), text);
         }
     }
 
-    /// DUMP_GPU_STATE: dumps to the log. Errors as [`Process::read_register`].
+    /// DUMP_GPU_STATE: dumps to the log. Errors: as [`Process::read_register`].
     pub(super) fn dump_state(&self, selector: CoreSelector) -> Result<Reply<'_>> {
         admin_only()?;
         let core = match self.device.any(selector) {
@@ -198,7 +197,7 @@ impl Process {
                     oldest = job.number;
                 }
             });
-            // Hexadecimal, because on ARM the kernel has no 64-bit division.
+            // Hexadecimal, because the kernel has no 64-bit division on ARM.
             pr_info!(
                 "core {}: {} jobs under way, the oldest {:#x}, the newest {:#x}\n",
                 core.index(),

@@ -2,10 +2,10 @@
 
 //! Nodes that every process can lock and free (parameter `sharedNodes`).
 //!
-//! In the vendor's driver any process can use any node. This driver has a registry of all nodes, by
-//! handles that are unique in the device. A process that locks another process's node gets an entry
-//! in its own table, with its own locks and view, until its last unlock. FREE by any process ends
-//! the owner's entry. Source: sources.md, video memory.
+//! In the vendor's driver, any process can use any node. This driver has a registry of all nodes.
+//! Their handles are unique in the device. A process that locks another process's node gets an
+//! entry in its own table, with its own locks and view. The entry lasts until the last unlock. FREE
+//! by any process ends the owner's entry. Source: sources.md, video memory.
 //!
 //! Lock: `galcore shared nodes`, a leaf.
 
@@ -43,25 +43,25 @@ impl SharedNodes {
         })
     }
 
-    /// Reserves a handle. It names no node before [`SharedNodes::publish`].
+    /// Reserves a handle. It names no node until [`SharedNodes::publish`].
     fn reserve(&self) -> Result<u32> {
         self.registry.lock().insert(None)
     }
 
-    /// Adds a node, which is in its owner's table, under its handle.
+    /// Adds a node under its handle. The node is in its owner's table.
     fn publish(&self, handle: u32, shared: Shared) {
         let mut shared = Some(shared);
         if let Some(place) = self.registry.lock().get_mut(handle) {
             core::mem::swap(place, &mut shared);
         }
-        // If the handle was removed, drop without the lock.
+        // If the handle was removed, this drops the node: without the lock.
         drop(shared);
     }
 
-    /// Removes a node, so that no other process can lock it.
+    /// Removes a node. From then on, no other process can lock it.
     fn remove(&self, handle: u32) {
         let shared = self.registry.lock().remove(handle);
-        // This may drop the last references: without the lock.
+        // Without the lock, because this may drop the last references.
         drop(shared);
     }
 
@@ -83,8 +83,7 @@ impl Process {
         is_shared.then(|| self.clients.shared_nodes())
     }
 
-    /// Adds `entry` to the table, under a handle of the table or of the registry. Returns the
-    /// handle.
+    /// Adds `entry` to the table, under a handle of the table or the registry. Returns the handle.
     pub(super) fn insert_node(self: &Arc<Self>, mut entry: NodeEntry) -> Result<u32> {
         if entry.node.wrapped().is_some() {
             entry.back = Some(Change::give_back_node(self, entry.node.clone())?);
@@ -105,8 +104,8 @@ impl Process {
         inserted
     }
 
-    /// If nodes are shared and `handle` is another process's, adds it to the table. Unless the
-    /// caller locks it, it calls [`Process::end_if_over`] next.
+    /// If nodes are shared and `handle` is another process's, adds the node to the table. A caller
+    /// that does not lock the node must call [`Process::end_if_over`] next.
     pub(super) fn import(&self, handle: u32) -> Result {
         let Some(registry) = self.registry() else {
             return Ok(());
@@ -126,7 +125,7 @@ impl Process {
         }
     }
 
-    /// The process whose entry FREE of `handle` ends.
+    /// The process whose entry a FREE of `handle` ends.
     pub(super) fn owner_of(self: &Arc<Self>, handle: u32) -> Arc<Self> {
         let Some(registry) = self.registry() else {
             return self.clone();
@@ -141,7 +140,7 @@ impl Process {
         }
     }
 
-    /// Removes all nodes that the process owns from the registry.
+    /// Removes all nodes of the process from the registry.
     pub(super) fn unshare_all(&self) {
         let Some(registry) = self.registry() else {
             return;

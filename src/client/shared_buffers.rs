@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! SHBUF: small buffers by which processes exchange data about a surface.
+//! SHBUF: small buffers with which processes exchange data about a surface.
 //!
-//! CREATE returns an id, and MAP gives another process that knows the id a reference to the buffer.
-//! Each reference ends by DESTROY or with its process; the last one ends the buffer. A process with
-//! a reference may READ and WRITE. Ids are names, as those of nodes ([`super::names`]), and hard to
-//! guess. Source: the vendor's `gc_hal_kernel.c` of 5.0.11, which limits buffers to 1024 bytes.
-//! There all processes have all buffers, and ids count up.
+//! CREATE returns an id. With MAP, another process that knows the id gets a reference to the
+//! buffer. A reference ends by DESTROY or with its process, and the buffer with its last reference.
+//! A process with a reference may READ and WRITE. Ids are names, as those of nodes
+//! ([`super::names`]), and hard to guess. Source: the vendor's `gc_hal_kernel.c` of 5.0.11, which
+//! limits buffers to 1024 bytes. There, all processes have all buffers, and ids count up.
 //!
-//! Lock: `galcore shared buffer` in each buffer, a leaf. User space is not accessed under it.
+//! Lock: `galcore shared buffer` in each buffer, a leaf. Its holder does not access user space.
 
 use super::{
     names::{
@@ -45,11 +45,11 @@ pub(crate) struct Piece {
 /// The buffers of a device.
 pub(crate) type SharedBuffers = Names<Piece>;
 
-/// A buffer that a process has.
+/// A buffer to which a process has references.
 pub(super) struct PieceEntry {
     name: Name<Piece>,
     piece: Arc<Piece>,
-    /// Number of CREATEs and MAPs without DESTROY.
+    /// Number of CREATEs and MAPs, less the DESTROYs.
     references: u32,
 }
 
@@ -65,7 +65,7 @@ impl Piece {
         Ok(Arc::pin_init(piece, crate::sys::GFP_CLIENT)?)
     }
 
-    /// Copies `bytes` bytes from the caller. `InvalidArgument`: none, or more than fit.
+    /// Copies `bytes` bytes from the caller. `InvalidArgument`: no bytes, or more than fit.
     /// `OutOfResources`: they cannot be read.
     fn write(&self, user: u64, bytes: u32) -> Result {
         // CAST: 32 bits into at least 32.
@@ -86,8 +86,8 @@ impl Piece {
         Ok(())
     }
 
-    /// Copies up to `bytes` bytes to the caller. Returns their number; `None`: nothing was written
-    /// yet. `InvalidArgument`: no bytes. `OutOfResources`: they cannot be written.
+    /// Copies up to `bytes` bytes to the caller. Returns the number copied. `None`: no data was
+    /// written yet. `InvalidArgument`: no bytes. `OutOfResources`: user memory cannot be written.
     fn read(&self, user: u64, bytes: u32) -> Result<Option<u32>> {
         let copy = {
             let content = self.content.lock();
@@ -114,8 +114,8 @@ impl Piece {
 
 impl Process {
     /// Runs a sub-command. `InvalidArgument`: no such sub-command, or no bytes. `OutOfResources`:
-    /// too many bytes or buffers. `NotFound`: the process does not have this buffer, or, for MAP,
-    /// no such buffer.
+    /// too many bytes or buffers. `NotFound`: the process does not have this buffer; for MAP, there
+    /// is no such buffer.
     pub(super) fn shared_buffer(&self, command: SharedBuffer) -> Result<Reply<'_>> {
         match command {
             SharedBuffer::Create { bytes: 0 } => Err(Error::InvalidArgument),
@@ -185,8 +185,8 @@ impl Process {
         Ok(())
     }
 
-    /// A buffer of the process and its name, for a caller that keeps both. `NotFound`: no such
-    /// buffer.
+    /// A buffer of the process and its name, for a caller that keeps both. `NotFound`: the process
+    /// does not have it.
     pub(super) fn hold_piece(&self, id: u32) -> Result<(Name<Piece>, Arc<Piece>)> {
         self.piece(id)?;
         Name::hold_own(self.clients.shared_buffers(), id)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! GET_SHARED_INFO and SET_SHARED_INFO: data that a process publishes under a number of its choice,
-//! and its notes of nodes.
+//! and a process's notes of nodes.
 //!
-//! Data lasts as long as its process. The process itself can read it, and threads with the
-//! effective user of the thread that published it. So the user that starts a set-user-ID program
-//! cannot read its data. Users are compared by their ids in the initial namespace. Processes
-//! outside of the reader's PID namespace are not found. Only the owner of a node can access its
-//! note, unless the parameter `sharedNodes` shares nodes. Source: sources.md, commands.
+//! Data lasts as long as its process. Readers are the process itself, and threads whose effective
+//! user is that of the publishing thread. So the user that starts a set-user-ID program cannot read
+//! its data. Users are compared by their ids in the initial namespace. Processes outside of the
+//! reader's PID namespace are not found. Only the owner of a node can access its note, unless the
+//! parameter `sharedNodes` shares nodes. Source: sources.md, commands.
 
 use super::Process;
 use crate::{
@@ -31,19 +31,19 @@ pub(super) struct Info {
 
 const NOTE_WORDS: usize = 8;
 
-/// Word offsets of the rectangle to redraw: its corner and its size.
+/// Word offsets of the rectangle to redraw: of its corner and its size.
 const X: usize = 1;
 const Y: usize = 2;
 const WIDTH: usize = 5;
 const HEIGHT: usize = 6;
 
-/// A note of a node: whether its tile status is off; two corners and the size of a rectangle; a
-/// clear value.
+/// A note of a node: whether the node's tile status is off, two corners and the size of a
+/// rectangle, and a clear value.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(super) struct Note([u32; NOTE_WORDS]);
 
 impl Note {
-    /// Copies `other`, but makes the rectangle the union of both.
+    /// Copies `other`, with the union of both rectangles. Ignores an empty rectangle.
     fn enlarge(&mut self, other: &Self) {
         let (old, mut new) = (self.0, other.0);
         let is_empty = |note: &[u32; NOTE_WORDS]| note[WIDTH] == 0 || note[HEIGHT] == 0;
@@ -61,7 +61,7 @@ impl Note {
         self.0 = new;
     }
 
-    /// Returns the note with its rectangle in whole tiles, and empties the rectangle.
+    /// Returns the note with its rectangle rounded to tiles, and empties the rectangle.
     fn take_rectangle(&mut self) -> Self {
         let mut tiles = *self;
         for (at, size, place, unit) in [(X, WIDTH, 32, 16), (Y, HEIGHT, 4, 4)] {
@@ -79,8 +79,8 @@ fn address(user: u64) -> Result<UserPtr> {
 }
 
 impl Process {
-    /// SET_SHARED_INFO. `InvalidData`: this number has data of another size, or no such node.
-    /// `OutOfResources`: too much data, or it cannot be read. `OutOfMemory`.
+    /// SET_SHARED_INFO. `InvalidData`: the number has data of another size, or no such node.
+    /// `OutOfResources`: too much data, or data that cannot be read. `OutOfMemory`.
     pub(super) fn write_shared_info(self: &Arc<Self>, info: SharedInfo) -> Result {
         if info.data != 0 && info.bytes != 0 {
             let length = usize::try_from(info.bytes).ok();
@@ -108,7 +108,7 @@ impl Process {
         Ok(())
     }
 
-    /// Keeps data under a number. Returns the old data, for the caller to drop.
+    /// Keeps data under a number. Returns the old data. The caller drops it.
     fn keep_shared_info(&self, id: u32, mut bytes: KVec<u8>) -> Result<KVec<u8>> {
         let user = sys::effective_user_id();
         let mut tables = self.tables();
@@ -143,7 +143,7 @@ impl Process {
                 }
             };
             let bytes = process.shared_info(info.id, reader, info.bytes)?;
-            // Drop before the copy, so that memory of a process that ends is freed.
+            // Drop the process before the copy, so that the memory of an ending process is freed.
             drop(process);
             UserSlice::new(address(info.data)?, bytes.len())
                 .writer()
@@ -165,8 +165,8 @@ impl Process {
         Ok(())
     }
 
-    /// Copies up to `most` bytes of the data under a number, for user `reader` (`None`: the process
-    /// itself).
+    /// Copies up to `most` bytes of the data under a number. The reader is a user, or (`None`) the
+    /// process itself.
     fn shared_info(&self, id: u32, reader: Option<u32>, most: u64) -> Result<KVec<u8>> {
         let tables = self.tables();
         let mut infos = tables.shared_infos.iter();

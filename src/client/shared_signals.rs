@@ -2,10 +2,10 @@
 
 //! Signals that every process can use (parameter `sharedSignals`).
 //!
-//! Up to 4.6.9, and on Dove, the vendor's signals have global numbers: a program that knows a
+//! Up to 4.6.9, and on Dove, the vendor's signals have global numbers. A program that knows a
 //! number can wait for the signal, set it, and have events set it. This driver has a registry of
-//! all signals, by numbers that are unique in the device. Each CREATE and MAP needs a DESTROY, or
-//! the end of the process; the last one ends the signal. Source: sources.md, signals.
+//! all signals. Their numbers are unique in the device. A DESTROY or the end of the process ends
+//! each CREATE and MAP. The last one ends the signal. Source: sources.md, signals.
 //!
 //! Lock: `galcore shared signals`, a leaf.
 
@@ -43,7 +43,7 @@ impl SharedSignals {
         })
     }
 
-    /// Adds a new signal of one process. Returns its number. `OutOfResources`: too many signals.
+    /// Adds a new signal of a process. Returns its number. `OutOfResources`: too many signals.
     fn publish(&self, signal: Arc<Signal>) -> Result<u32> {
         self.registry.lock().insert(Shared { signal, holders: 1 })
     }
@@ -52,7 +52,7 @@ impl SharedSignals {
         Some(self.registry.lock().get(id)?.signal.clone())
     }
 
-    /// Adds a process that has the signal.
+    /// Counts one more process that has the signal.
     fn join(&self, id: u32) -> Option<Arc<Signal>> {
         let mut registry = self.registry.lock();
         let shared = registry.get_mut(id)?;
@@ -60,7 +60,7 @@ impl SharedSignals {
         Some(shared.signal.clone())
     }
 
-    /// Removes a process that has the signal. The last one ends it.
+    /// Counts one process less. The last one ends the signal.
     fn leave(&self, id: u32) {
         let over = {
             let mut registry = self.registry.lock();
@@ -92,12 +92,12 @@ impl Process {
         registry.find(id).ok_or(Error::NotFound)
     }
 
-    /// Whether a number may name another process's signal.
+    /// Whether a number can name another process's signal.
     pub(super) fn shares_signals(&self) -> bool {
         self.device.parameters().shared_signals
     }
 
-    /// Adds a new signal to the table, under a number of the table or of the registry. Returns the
+    /// Adds a new signal to the table, under a number of the table or the registry. Returns the
     /// number.
     #[inline]
     pub(super) fn insert_signal(&self, signal: Arc<Signal>) -> Result<u32> {
@@ -116,7 +116,7 @@ impl Process {
             let mut tables = self.tables();
             match tables.signals.len() {
                 0..MAX_SIGNALS => tables.signals.insert_at(id, entry),
-                // Leave numbers of the registry to other processes.
+                // Leave numbers in the registry for other processes.
                 _ => Err(Error::OutOfResources),
             }
         };
@@ -129,7 +129,7 @@ impl Process {
         }
     }
 
-    /// USER_SIGNAL's MAP of another process's signal, if signals are shared. `NotFound`: no such
+    /// MAP (USER_SIGNAL) of another process's signal, if signals are shared. `NotFound`: no such
     /// signal.
     pub(super) fn join_signal(&self, id: u32) -> Result {
         let registry = self.signal_registry().ok_or(Error::NotFound)?;
@@ -138,7 +138,7 @@ impl Process {
         let inserted = {
             let mut tables = self.tables();
             match tables.signals.insert_at(id, entry) {
-                // Another thread was faster: add a reference.
+                // Another thread was faster: add a reference to its entry.
                 Err(Error::InvalidData) => match tables.signals.get_mut(id) {
                     Some(entry) => Err(entry.map_again().err()),
                     None => Err(Some(Error::NotFound)),
@@ -156,7 +156,7 @@ impl Process {
         }
     }
 
-    /// Ends a signal that was removed from the process's table, or, if signals are shared, the
+    /// The process's table has lost a signal. Ends the signal, or, if signals are shared, only the
     /// process's part in it.
     #[inline]
     pub(super) fn signal_has_left(&self, id: u32, entry: &SignalEntry) {
@@ -166,7 +166,7 @@ impl Process {
         }
     }
 
-    /// Removes an ending process from all signals, if these are shared.
+    /// Removes an ending process from all of its signals, if signals are shared.
     pub(super) fn unshare_signals(&self) {
         if self.signal_registry().is_none() {
             return;

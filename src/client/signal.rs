@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! User signals, on which the threads of a process wait.
+//! User signals. The threads of a process wait for them.
 //!
 //! A signal is a flag. A manual-reset signal stays set until a client resets it, and wakes all
-//! waiters. An automatic-reset signal ends one wait, which resets it. Source: sources.md, signals;
-//! the C driver wakes only one waiter of a manual-reset signal.
+//! waiters. An automatic-reset signal ends one wait, which resets it. Source: sources.md, signals.
+//! The C driver wakes only one waiter of a manual-reset signal.
 
 use super::usage::{
     OneFence,
@@ -34,25 +34,25 @@ type Fences = [Option<(Fence, OneFence)>; MAX_FENCES];
 /// Nanoseconds in a millisecond.
 const NANOSECONDS: u64 = 1_000_000;
 
-/// The shortest wait, in milliseconds, that is measured in jiffies only. Most waits for jobs are
-/// such, few of them time out, and reading a clock for each costs time.
+/// The shortest timeout, in milliseconds, that is only measured in jiffies. Most waits for jobs are
+/// such, few time out, and reading a clock in each would cost time.
 const LONG: u32 = 1_000;
 
-/// Jiffies that are added to such a wait, so that late ticks do not make it too short.
+/// Jiffies that are added to a long wait, so that late ticks do not make it too short.
 const LATE: Jiffies = bindings::HZ as Jiffies / 4;
 
-/// A timeout without limit.
+/// The timeout of an unlimited wait.
 const FOREVER: u32 = u32::MAX;
 
 struct State {
     set: bool,
     /// The signal has been destroyed.
     over: bool,
-    /// Fences to signal when the signal is next set.
+    /// Fences that are signaled when the signal is next set.
     fences: Option<KBox<Fences>>,
 }
 
-/// The end of a wait of `milliseconds` that begins now, in nanoseconds.
+/// The time, in nanoseconds, at which a wait of `milliseconds` that begins now ends.
 #[cold]
 #[inline(never)]
 fn end_of(milliseconds: u32) -> u64 {
@@ -97,7 +97,7 @@ impl Signal {
         self.set(state, Outcome::Done);
     }
 
-    /// Sets the signal when its job has ended. If the GPU has not done the job, the fences get an
+    /// Sets the signal: its job has ended. If the GPU has not done the job, the fences end with an
     /// error.
     pub(crate) fn job_ended(&self, outcome: Outcome) {
         self.set(true, outcome);
@@ -118,7 +118,7 @@ impl Signal {
             self.changed.notify_one();
         }
         if let Some(mut fences) = fences {
-            // A fence that is dropped without being signaled ends with an error.
+            // A fence that is dropped before it is signaled ends with an error.
             for (fence, _one) in fences.iter_mut().filter_map(Option::take) {
                 if let Outcome::Done = outcome {
                     fence.signal();
@@ -127,9 +127,9 @@ impl Signal {
         }
     }
 
-    /// A sync file of a fence that is signaled when the signal is set, or at once if it is set. The
-    /// fence ends with an error when the signal is destroyed, or after a timeout ([`Fence`]). It
-    /// counts for the process of `usage`.
+    /// A sync file of a fence. The fence is signaled when the signal is set, or at once if it is
+    /// set already. It ends with an error when the signal is destroyed, or after a timeout
+    /// ([`Fence`]). It counts for the process of `usage`.
     ///
     /// `NotFound`: the signal was destroyed. `OutOfResources`: no descriptor is left, the signal
     /// has [`MAX_FENCES`], or the process
@@ -174,7 +174,7 @@ impl Signal {
         drop(fences);
     }
 
-    /// Returns whether the signal is set. Resets an automatic-reset one.
+    /// Returns whether the signal is set. Resets it if it is an automatic-reset signal.
     fn take(&self, state: &mut State) -> bool {
         let was = state.set;
         if was && !self.manual_reset {
@@ -183,13 +183,13 @@ impl Signal {
         was
     }
 
-    /// Waits for the signal, at least `milliseconds`, or [`FOREVER`].
+    /// Waits for the signal for at least `milliseconds`, or without limit ([`FOREVER`]).
     ///
-    /// `Timeout`: not set in that time. `Interrupted`: by a Unix signal. `NotFound`: the signal was
-    /// destroyed.
+    /// `Timeout`: it was not set in that time. `Interrupted`: a Unix signal interrupts the wait.
+    /// `NotFound`: the signal was destroyed.
     pub(crate) fn wait(&self, milliseconds: u32) -> Result {
         let mut state = self.state.lock();
-        // Add a jiffy: the first one may be almost over.
+        // Add a jiffy, because the current one may be almost over.
         let mut left = match milliseconds {
             0 => 0,
             LONG.. => msecs_to_jiffies(milliseconds).saturating_add(LATE),
@@ -229,7 +229,7 @@ impl Signal {
         }
     }
 
-    /// Ends an interrupted wait, without losing a concurrent wake-up.
+    /// Ends an interrupted wait. A concurrent wake-up is not lost.
     fn interrupted(&self, state: &mut State) -> Result {
         if self.take(state) {
             Ok(())

@@ -20,7 +20,7 @@ use crate::{
 /// A signal in a process's table.
 pub(super) struct SignalEntry {
     pub(super) signal: Arc<Signal>,
-    /// 1 from CREATE, and 1 for each MAP.
+    /// 1 for CREATE, and 1 for each MAP.
     pub(super) references: u32,
 }
 
@@ -42,7 +42,7 @@ impl SignalEntry {
 }
 
 impl Process {
-    /// CREATE_NATIVE_FENCE: a fence that is signaled when the signal is next set. Errors as
+    /// CREATE_NATIVE_FENCE: a fence that is signaled when the signal is set. Errors: as
     /// [`Signal::fence_file`]; `InvalidArgument`: signals are Unix signals.
     pub(super) fn create_fence(&self, signal: u32) -> Result<Reply<'_>> {
         if self.device.parameters().linux_signal {
@@ -74,7 +74,7 @@ impl Process {
                 Ok(Reply::Signal { id })
             }
             UserSignal::Destroy { id } => {
-                // After a fork, the library destroys inherited signals when the child exits.
+                // After a fork, the library destroys the inherited signals when the child exits.
                 let format = self.interface().map(|(choice, _)| choice.format());
                 if format.is_some_and(Format::signals_have_owners) && !self.is_callers() {
                     return Err(Error::NotFound);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! etnaviv's interface: SUBMIT, and waits for its jobs.
+//! etnaviv's interface: SUBMIT, and waits for jobs.
 //!
-//! The number of a fence is the low 32 bits of its job's number in the ring of the core. A node
-//! notes its last jobs.
+//! The number of a fence is the low 32 bits of the number that its job has in the ring of the core.
+//! A node notes its last jobs.
 
 use super::{
     action::Action,
@@ -36,7 +36,7 @@ use crate::{
     wait, //
 };
 
-/// The longest wait for a fence of another driver, in milliseconds: as other drivers wait for ours.
+/// The longest wait for another driver's fence, in ms: other drivers wait as long for ours.
 pub(crate) const FENCE_TIMEOUT: u32 = 10_000;
 
 /// The most cores of etnaviv's interface.
@@ -57,9 +57,9 @@ pub(crate) struct Stream {
     pub(crate) commands: KVVec<u32>,
     /// The nodes that the client lists.
     pub(crate) used: KVVec<Used>,
-    /// The fence that its end signals.
+    /// The fence that is signaled when its job ends.
     pub(crate) fence: Option<Fence>,
-    /// It waits for jobs of other cores that use the nodes.
+    /// The submission first waits for the jobs of other cores that use the nodes.
     pub(crate) is_ordered: bool,
 }
 
@@ -104,9 +104,9 @@ impl Process {
         }))
     }
 
-    /// As [`Process::create_object`], in pages of its own. Unless `by_mmu`, the memory is
-    /// contiguous if the MMU of a core does not translate addresses of tile status, because the
-    /// client may use it for tile status.
+    /// As [`Process::create_object`], in pages of its own. The client may use the memory for tile
+    /// status. So unless `by_mmu`, it is contiguous if the MMU of a core does not translate
+    /// addresses of tile status.
     pub(crate) fn create_object_in_pages(
         self: &Arc<Self>,
         bytes: u64,
@@ -116,7 +116,7 @@ impl Process {
         let in_one_piece =
             !by_mmu && cores.any(|core| !core.identity().has_new_memory_controller());
         match self.create_object_in(bytes, default_pool(in_one_piece, true)) {
-            // Few objects are used for tile status.
+            // Few objects are used for tile status: try pages that need not be contiguous.
             Err(Error::OutOfMemory) if in_one_piece => {
                 self.create_object_in(bytes, default_pool(false, true))
             }
@@ -124,7 +124,7 @@ impl Process {
         }
     }
 
-    /// The file offset to map `node`. `InvalidArgument`: it cannot be mapped.
+    /// The file offset with which to map `node`. `InvalidArgument`: it cannot be mapped.
     pub(crate) fn object_offset(&self, node: &Node) -> Result<u64> {
         self.check_own()?;
         match node.view() {
@@ -133,15 +133,15 @@ impl Process {
         }
     }
 
-    /// Waits for a fence of any driver. Unix signals do not interrupt the wait: a restarted SUBMIT
-    /// would wait anew.
+    /// Waits for a fence of any driver. Unix signals do not interrupt the wait, because a restarted
+    /// SUBMIT would begin it anew.
     pub(crate) fn wait_for_fence(&self, fd: i32) -> Result {
         Ok(fence::wait(fd, FENCE_TIMEOUT, true)?)
     }
 
-    /// Submits the commands `words`, which begin in pipe `entry` without a context, then `fence`.
-    /// Returns the job's number. Errors as [`Process::commit`]; also `InvalidArgument`: too many
-    /// words.
+    /// Submits the commands `words`, then `fence`. The commands begin in pipe `entry`, and have no
+    /// context. Returns the job's number. Errors: as [`Process::commit`]; also `InvalidArgument`:
+    /// too many words.
     fn run_words(
         self: &Arc<Self>,
         core: &Core,
@@ -200,8 +200,8 @@ impl Process {
         Ok(number as u32)
     }
 
-    /// Waits for the last jobs that write `node`, and, if `is_for_writing`, for those that read it.
-    /// `ChipNotReady`: they have not ended, and `milliseconds` is 0. `Timeout`.
+    /// Waits for the last jobs that write `node`. If `is_for_writing`, also waits for those that
+    /// read it. `ChipNotReady`: they have not ended, and `milliseconds` is 0. `Timeout`.
     pub(crate) fn wait_for_object(
         &self,
         node: &Node,
@@ -211,7 +211,7 @@ impl Process {
         self.wait_for_jobs(node, !is_for_writing, milliseconds, None)
     }
 
-    /// As [`Process::wait_for_object`], on all cores but the one at place `except`.
+    /// As [`Process::wait_for_object`], for all cores but the one at place `except`.
     fn wait_for_jobs(
         &self,
         node: &Node,
@@ -229,20 +229,20 @@ impl Process {
         Ok(())
     }
 
-    /// Waits for all jobs of `core`, at most [`FENCE_TIMEOUT`]. Errors as
+    /// Waits for all jobs of `core`, at most [`FENCE_TIMEOUT`]. Errors: as
     /// [`Process::wait_for_object`].
     pub(crate) fn wait_for_jobs_of(&self, core: &Core) -> Result {
         wait_for(core, core.ring().newest(), FENCE_TIMEOUT)
     }
 
-    /// Waits for fence `number` of a core. Errors as [`Process::wait_for_object`].
+    /// Waits for fence `number` of a core. Errors: as [`Process::wait_for_object`].
     pub(crate) fn wait_for_number(&self, pipe: u32, number: u32, milliseconds: u32) -> Result {
         let core = self.core_of_pipe(pipe)?;
         wait_for(&core, full_number(&core, number), milliseconds)
     }
 }
 
-/// Called for object `at` of a SUBMIT. `Interrupted`: the caller is being killed.
+/// Called for object `at` of a SUBMIT. `Interrupted`: the calling thread is killed.
 #[inline]
 pub(crate) fn check_alive(at: usize) -> Result {
     match at % 256 == 255 && sys::is_killed() {
@@ -251,13 +251,13 @@ pub(crate) fn check_alive(at: usize) -> Result {
     }
 }
 
-/// Waits for fence `number` of `core`, at most [`FENCE_TIMEOUT`], uninterrupted by Unix signals.
+/// Waits for fence `number` of `core`, at most [`FENCE_TIMEOUT`]. No Unix signal interrupts it.
 pub(crate) fn settle_number(core: &Core, number: u32) {
     core.ring()
         .poll_for(full_number(core, number), FENCE_TIMEOUT);
 }
 
-/// As [`settle_number`], until the calling thread is killed. Returns whether the job has ended.
+/// As [`settle_number`], but a kill ends the wait. Returns whether the job has ended.
 pub(crate) fn outlast_number(core: &Core, number: u32) -> bool {
     let number = full_number(core, number);
     let ended = wait::poll(FENCE_TIMEOUT, || {
@@ -267,8 +267,8 @@ pub(crate) fn outlast_number(core: &Core, number: u32) -> bool {
     ended == Some(true)
 }
 
-/// The number of the newest job of `core` with these low 32 bits. A number that is not used yet
-/// yields an old job.
+/// The number of the newest job of `core` with these low 32 bits. For a number that is not used
+/// yet, it is an old job.
 fn full_number(core: &Core, number: u32) -> u64 {
     let newest = core.ring().newest();
     // CAST: the low half.

@@ -44,10 +44,10 @@ impl From<Submitted> for Reply<'_> {
 }
 
 impl Process {
-    /// The completion page, made at the first call.
+    /// The completion page. The first call makes it.
     pub(super) fn ask_for_completion(&self) -> Result<Arc<CompletionPage>, kernel::error::Error> {
         let page = CompletionPage::new(self.device.memory().owner()).map_err(|_| ENOMEM)?;
-        // The lock lets one thread at a time populate it.
+        // The lock, because only one thread at a time may populate it.
         let tables = self.tables();
         self.completion.populate(page);
         let page = self.completion().cloned();
@@ -61,11 +61,11 @@ impl Process {
         self.completion.as_ref()
     }
 
-    /// Submits `commands`, if there are any, then the queue to `core`. A completion page numbers
-    /// the job and shows its end before its actions run.
+    /// Submits `commands`, if there are any, and the queue to `core`. A completion page numbers the
+    /// job, and shows its end before its actions run.
     ///
-    /// The job reserves its place in the ring under the tables' lock. So checks under this lock
-    /// still hold then, and memory that leaves the tables later is kept until the job has ended.
+    /// The job reserves its place in the ring under the tables' lock. So checks under this lock are
+    /// still valid then, and memory that leaves the tables later is kept until the job has ended.
     pub(super) fn submit(
         &self,
         core: &Core,
@@ -77,11 +77,11 @@ impl Process {
         if commands.is_some() {
             queue.events().note_commands();
         }
-        // Each round waits, or another thread was faster, or a hang was charged.
+        // Ends: each round waits, or another thread was faster, or a hang was charged.
         loop {
             let mut tables = self.tables();
             if let Some(commands) = &mut commands {
-                // Records cannot hang the core, so only commands pay.
+                // Records cannot hang a core, so only commands pay.
                 if !self.is_paid() {
                     drop(tables);
                     turn.leave();
@@ -109,7 +109,7 @@ impl Process {
             let counted = page.map(|page| page.newest(core.index()));
             drop(tables);
             match &mut attempt {
-                // Until the place is filled, other submitters wait.
+                // Other submitters wait until the place is filled.
                 Ok(Attempt::Reserved(place)) => {
                     let job = match place.loads() {
                         false => ring.fill(place, stream.as_ref())?,
@@ -137,7 +137,7 @@ impl Process {
         }
     }
 
-    /// Waits before commands, if hangs were charged.
+    /// If hangs were charged to the process, waits before its commands.
     #[inline]
     pub(super) fn pay(&self) -> Result {
         self.resets.note_caller();
@@ -146,7 +146,7 @@ impl Process {
         self.resets.pay(guilt)
     }
 
-    /// Whether commands need not wait. Called under the tables' lock.
+    /// Whether commands may run without a wait. The caller holds the tables' lock.
     #[inline]
     pub(super) fn is_paid(&self) -> bool {
         self.resets.is_paid()
@@ -164,8 +164,8 @@ impl Process {
         core::array::from_fn(|core| self.last_jobs[core].load(Relaxed))
     }
 
-    /// Waits until job `number` of a core has ended. `Interrupted`: by a Unix signal.
-    /// `GpuNotResponding`: the core makes no progress.
+    /// Waits until job `number` of a core has ended. `Interrupted`: a Unix signal interrupts the
+    /// wait. `GpuNotResponding`: the core makes no progress.
     pub(super) fn progressing<F: FrontEnd>(&self, engine: &Engine<F>, number: u64) -> Result {
         let core = engine.seat.core;
         let what = (WaitFor::Job(core, number), Limited::Progress(core));
@@ -174,11 +174,11 @@ impl Process {
     }
 
     /// Waits until all jobs of the process have ended, and no longer use wrapped memory.
-    /// `Interrupted`: by a Unix signal. `GpuNotResponding`: a core makes no progress, and may still
-    /// use it.
+    /// `Interrupted`: a Unix signal interrupts the wait. `GpuNotResponding`: a core makes no
+    /// progress, and may still use the memory.
     pub(super) fn wait_for_own_work(&self) -> Result {
         match self.wait_for_cores(None) {
-            // Jobs that a reset or a dead core has dropped have ended.
+            // Jobs that were dropped with a reset or a dead core have ended.
             Err(Error::GpuNotResponding) if self.device.reclaimer().are_over(&self.last_jobs()) => {
                 Ok(())
             }
@@ -186,7 +186,7 @@ impl Process {
         }
     }
 
-    /// Waits until the process's jobs on all cores but the one at `except` have ended.
+    /// Waits until the process's jobs on all cores but the one at place `except` have ended.
     /// `Interrupted`: by a Unix signal. `GpuNotResponding`: a core makes no progress.
     pub(super) fn wait_for_cores(&self, except: Option<usize>) -> Result {
         let mut result = Ok(());
@@ -204,7 +204,7 @@ impl Process {
             let (number, queue) = (last[core.index()], core.queue());
             match self.progressing(queue, number) {
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
-                // The job was dropped with its core.
+                // The job was dropped with its core: it has ended.
                 Err(_) if queue.is_over(number) => {}
                 outcome => result = result.and(outcome),
             }

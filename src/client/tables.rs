@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The tables of a process: its objects by their handles, and state that concerns all of them.
+//! The tables of a process: its objects by their handles, and the state that belongs to them all.
 
 use super::{
     buffer::BufferEntry,
@@ -42,12 +42,12 @@ use crate::{
     sys::power::KeptOn, //
 };
 
-/// Counts of what invalidates a check of commands.
+/// Counters. When one changes, the commands must be checked again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Checks {
-    /// Of ranges removed from the process's addresses.
+    /// Number of removals of ranges from the process's addresses.
     pub(super) removals: u64,
-    /// See [`Loaded::news`].
+    /// As [`Loaded::news`].
     news: u32,
 }
 
@@ -59,22 +59,22 @@ pub(super) struct Tables {
     pub(super) user_memory: Handles<Mapped>,
     /// `None` on cores without a 3D engine, whose contexts have no states.
     pub(super) contexts: Handles<Option<Arc<Context>>>,
-    /// GPU addresses of the process's nodes, buffers and mapped user memory.
+    /// GPU addresses of the process's nodes, buffers, mapped user memory and framebuffers.
     pub(super) addresses: AddressSet,
     /// The process's own MMU tables, if it has any.
     pub(super) space: Option<Arc<AddressSpace>>,
     pub(super) per_core: [PerCore; MAX_CORES],
     /// By core, number of submitted jobs. 64 bits never wrap.
     pub(super) jobs: [u64; MAX_CORES],
-    /// Views of nodes and buffers, without the pool's windows.
+    /// Views of nodes and buffers. Windows on the pool are not included.
     pub(super) user_views: UserViews,
-    /// Handles of the buffers of recent commands; 0: none.
+    /// Handles of the buffers that recent commands were in. 0: none.
     pub(super) command_buffers: [u32; 4],
     /// Views of nodes and buffers that a thread of the process must end.
     pub(super) left_views: KVec<(Backing, usize)>,
-    /// The memory that a LOCK is mapping, and whether cached, for a fast look-up by mmap.
+    /// The memory that a LOCK is mapping, and whether cached: for a fast look-up by mmap.
     pub(super) asked: Option<(Backing, bool)>,
-    /// Memory for the next COMMIT's commands.
+    /// Spare memory for the commands of the next COMMIT.
     pub(super) words: Option<KVVec<u32>>,
     pub(super) video: VideoLedgers,
     pub(super) non_paged: Ledger,
@@ -90,9 +90,9 @@ pub(super) struct Tables {
     pub(super) kept_on: [Option<KeptOn>; MAX_CORES],
     /// By core, the last setting of CONFIG_POWER_MANAGEMENT.
     pub(super) manages_power: [Option<bool>; MAX_CORES],
-    /// The process's mappings of the pool, in the order of the mmaps.
+    /// The process's mappings of the pool, in the order of their creation.
     pub(super) pool_views: KVec<Arc<PoolView>>,
-    /// MAP_MEMORY has mapped the pool, without an UNMAP_MEMORY since.
+    /// MAP_MEMORY has mapped the pool, and no UNMAP_MEMORY has followed.
     pub(super) has_mapped_pool: bool,
 }
 
@@ -100,11 +100,11 @@ pub(super) struct Tables {
 pub(super) struct PerCore {
     /// Addresses that they have loaded.
     pub(super) loaded: Loaded,
-    /// Data that they have loaded in the 2D pipe, if any.
+    /// Data that they have loaded into the 2D pipe, if any.
     pub(super) data: Option<Arc<OwnData>>,
     /// States that they have loaded, if they had a context that keeps none.
     pub(super) kept: Option<Kept>,
-    /// The last attached context.
+    /// The attached context of the last commands that had one.
     pub(super) last_context: Option<Arc<Context>>,
 }
 
@@ -130,13 +130,13 @@ impl PerCore {
         }
     }
 
-    /// The data that the process's commands have loaded in the 2D pipe so far; `None` also without
-    /// memory.
+    /// The data that the process's commands have loaded into the 2D pipe so far. `None` also if
+    /// there is no memory.
     pub(super) fn data(&mut self, scrub: &Scrub) -> Option<Arc<OwnData>> {
         if let Some(noted) = self.loaded.take_data() {
             let noted = match &self.data {
                 Some(_) => noted,
-                // Copy all data, even those for which there was no memory before.
+                // Copy all data, even those that found no memory before.
                 None => {
                     self.data = OwnData::new(scrub).ok();
                     (0, u32::MAX)
@@ -151,7 +151,7 @@ impl PerCore {
 }
 
 impl Tables {
-    /// The present counts for commands on `core`.
+    /// The current counters for commands on `core`.
     pub(super) fn checks(&self, core: &Core) -> Checks {
         Checks {
             removals: self.addresses.removals(),
@@ -159,8 +159,8 @@ impl Tables {
         }
     }
 
-    /// Empty tables of a process with these own MMU tables. Initialized in place, because they are
-    /// large.
+    /// Empty tables for a process that has its own MMU tables `space`, or none. They are
+    /// initialized in place, because they are large.
     pub(super) fn init(space: Option<Arc<AddressSpace>>) -> impl Init<Self> {
         init!(Self {
             nodes: Handles::new(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Timers that records start and stop, and the Unix signals that they send.
+//! Timers that records start and stop, and Unix signals that records send.
 
 use super::Process;
 use crate::{
@@ -30,8 +30,8 @@ impl Process {
         }
     }
 
-    /// Sends the realtime signal of the module parameters to this process. Only its own threads can
-    /// ask for it, so it needs no permission check.
+    /// Sends this process the realtime signal that the module parameters name. Only its own threads
+    /// can ask for it, so no permission is checked.
     pub(crate) fn send_signal(&self, value: u32) {
         let number = self.device.parameters().signal;
         sys::send_signal(&self.leader, &self.mm, number, value);

@@ -2,11 +2,11 @@
 
 //! COMMITs that name no core, on boards with separate 3D and 2D cores.
 //!
-//! The oldest generations have no field for the kind of a core, because their boards had one core,
-//! whose engine the commands choose. So the commands also choose the core here: a COMMIT is
-//! submitted to the first core that has the engine in which it begins and that accepts its
-//! commands. To such a client all cores are one. So its jobs on a core, even those without
-//! commands, wait for its jobs on the others.
+//! The oldest generations have no field for the kind of a core: their boards had one core, and the
+//! commands chose the engine. So here the commands also choose the core. It is the first core that
+//! has the engine in which the COMMIT begins and that accepts its commands. To such a client, all
+//! cores are one. So its jobs on a core, even those without commands, wait for its jobs on the
+//! other cores.
 
 use super::{
     client_context::OwnContext,
@@ -34,7 +34,7 @@ use crate::{
 
 impl Process {
     /// Runs a COMMIT that names no core, on a board with separate 3D and 2D cores. Prefers the core
-    /// of `selector`. Errors as [`Device::core`](super::Device::core) and [`Process::commit`].
+    /// of `selector`. Errors: as [`Device::core`](super::Device::core) and [`Process::commit`].
     #[cold]
     #[inline(never)]
     pub(super) fn commit_unnamed(
@@ -51,11 +51,10 @@ impl Process {
         self.commit(&core, commit)
     }
 
-    /// The core for a COMMIT that names none. If no core accepts the commands, it is the one with
-    /// their first engine, which reports the error.
+    /// The core for a COMMIT that names none. If no core accepts the commands, it is a core with
+    /// their first engine, which then reports the error.
     ///
-    /// The commands are read again to run them. If the client has changed them, that core checks
-    /// them.
+    /// The driver reads and checks the commands again to run them, so the client may change them.
     fn core_for(&self, first: &Arc<Core>, commit: &Commit) -> Result<Arc<Core>> {
         let (format, mut room) = (commit.format, Description::new());
         let mut buffer = match commit.commands {
@@ -98,9 +97,9 @@ impl Process {
         Ok(found.or(named).unwrap_or_else(|| first.clone()))
     }
 
-    /// The core for jobs that follow a client's commands: that of `selector`, or of the last COMMIT
-    /// that named none, after a wait for the client's jobs on other cores. Errors as
-    /// [`Device::core`](super::Device::core); `Interrupted`.
+    /// The core for jobs that follow a client's commands: that of the last COMMIT that named no
+    /// core, after a wait for the client's jobs on other cores, or else that of `selector`. Errors:
+    /// as [`Device::core`](super::Device::core); `Interrupted`.
     #[inline]
     pub(super) fn core_after_commands(&self, selector: CoreSelector) -> Result<Arc<Core>> {
         match self.unnamed_core.load(Relaxed) {

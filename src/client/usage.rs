@@ -28,9 +28,9 @@ pub(crate) struct Usage {
     process_id: i32,
     /// The process's own MMU tables, if it has any.
     space: Option<SpaceId>,
-    /// By core, the time that its jobs have kept it busy, in counts of [`clock`].
+    /// By core, the time for which its jobs have kept the core busy, in counts of [`clock`].
     busy: [Atomic<u64>; MAX_CORES],
-    /// By core, the largest busy time reported.
+    /// By core, the largest busy time that was reported.
     reported: [Atomic<u64>; MAX_CORES],
     /// Its shares of the cores, and its waiting threads.
     shares: Arc<Shares>,
@@ -40,11 +40,11 @@ pub(crate) struct Usage {
     is_over: Atomic<bool>,
 }
 
-/// Counts an unsignaled fence of a process.
+/// Counts for one unsignaled fence of a process.
 pub(super) struct OneFence(Arc<Usage>);
 
 impl OneFence {
-    /// Counts another fence. `OutOfResources`: the process has [`MAX_PROCESS_FENCES`].
+    /// Counts one more fence. `OutOfResources`: the process has [`MAX_PROCESS_FENCES`].
     pub(super) fn new(usage: &Arc<Usage>) -> Result<Self> {
         let before = usage.fences.fetch_add(1, Relaxed);
         let one = Self(usage.clone());
@@ -61,11 +61,11 @@ impl Drop for OneFence {
     }
 }
 
-/// The most attempts to store a reported value.
+/// The most attempts to store a reported time.
 const TRIES: u32 = 8;
 
 impl Usage {
-    /// No usage, of the process with this number, this id, and these own MMU tables. `ENOMEM`.
+    /// The usage, so far none, of the process with this number, id and own MMU tables. `ENOMEM`.
     pub(super) fn new(
         process: u64,
         process_id: i32,
@@ -93,8 +93,8 @@ impl Usage {
         &self.shares
     }
 
-    /// Whether the process has ended, or some of `waiters` threads that wait for `core` are not its
-    /// own.
+    /// Whether the process holds up others: it has ended, or some of the `waiters` threads that
+    /// wait for `core` are not its own.
     pub(super) fn holds_up(&self, core: usize, waiters: u32) -> bool {
         self.is_over.load(Relaxed) || waiters > self.shares.of(core).map_or(0, Share::waiting)
     }
@@ -115,7 +115,7 @@ impl Usage {
         self.process_id
     }
 
-    /// Adds the time that an ended job has kept `core` busy. 64 bits never wrap.
+    /// Adds the time for which an ended job has kept `core` busy. 64 bits never wrap.
     #[inline]
     pub(super) fn add(&self, core: usize, counts: u64) {
         if let Some(busy) = self.busy.get(core) {
@@ -123,13 +123,13 @@ impl Usage {
         }
     }
 
-    /// The time that ended jobs have kept `core` busy.
+    /// The time for which ended jobs have kept `core` busy.
     pub(super) fn busy(&self, core: usize) -> u64 {
         self.busy.get(core).map_or(0, |busy| busy.load(Relaxed))
     }
 
-    /// The time to report for `counts`, never less than before. `counts` can be too small: it lacks
-    /// a job that has just ended and is not added yet.
+    /// The time to report for `counts`. It never decreases. `counts` can be too small: a job that
+    /// has just ended may not be added yet.
     fn tell(&self, core: usize, counts: u64) -> u64 {
         let Some(reported) = self.reported.get(core) else {
             return counts;
@@ -149,8 +149,8 @@ impl Usage {
 }
 
 impl Process {
-    /// The time that its jobs have kept `core` busy, in nanoseconds, including the running one.
-    /// Never less than before.
+    /// The time for which its jobs, including the running one, have kept `core` busy, in
+    /// nanoseconds. It never decreases.
     pub(crate) fn busy_on(&self, core: &AnyCore) -> u64 {
         let ended = self.usage.busy(core.index());
         let running = match core.load().running {

@@ -2,9 +2,9 @@
 
 //! The views of a process's GPU memory, by user address.
 //!
-//! Pure logic: a tree of ranges that do not overlap, with logarithmic look-up. If the process
-//! unmaps a view itself, its range stays until another view overlaps it, or its object ends. So
-//! callers compare a result with the object.
+//! Pure logic: a tree of ranges that do not overlap. A look-up takes logarithmic time. If the
+//! process unmaps a view itself, its range stays until another view overlaps it or its object ends.
+//! So a caller must compare the result with the object.
 
 use crate::prelude::*;
 use kernel::rbtree::RBTree;
@@ -52,8 +52,8 @@ impl UserViews {
         }
     }
 
-    /// Adds a view. Removes overlapping views, which the process has unmapped, even on
-    /// `OutOfMemory`.
+    /// Adds a view. Removes overlapping views, because the process must have unmapped them. Removes
+    /// them even on `OutOfMemory`.
     pub(super) fn insert(&mut self, view: UserView) -> Result {
         // Bounded: each round removes a view.
         while let Some(old) = self.at_or_before(view.end().saturating_sub(1)) {
@@ -74,7 +74,7 @@ impl UserViews {
         }
     }
 
-    /// The handle of the node that is mapped at `user`; 0: none.
+    /// The handle of the node that is mapped at `user`. 0: there is none.
     pub(super) fn node_at(&self, user: usize) -> u32 {
         match self.find(user).map(|view| view.of) {
             Some(Viewed::Node(handle)) => handle,
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(views.find(0x1800), Some(view(0x1800, 0x2000, 5)));
         assert_eq!(views.find(0x3800), None);
         assert_eq!(views.find(0x4000), Some(view(0x4000, 0x1000, 4)));
-        // One inside a larger one, too.
+        // A view inside a larger one also replaces it.
         assert!(views.insert(view(0x2000, 0x100, 6)).is_ok());
         assert_eq!(views.find(0x1800), None);
         assert_eq!(views.find(0x20FF), Some(view(0x2000, 0x100, 6)));

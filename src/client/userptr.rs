@@ -49,8 +49,8 @@ impl Process {
         Ok(Reply::UserMemory { info, address })
     }
 
-    /// MAP_USER_MEMORY of physical memory that the GPU can reach without a mapping: a range that
-    /// all clients may use (`allowed_ranges` of [`Parameters`]), or a framebuffer of the process.
+    /// MAP_USER_MEMORY of physical memory that the GPU reaches without a mapping: a range that all
+    /// clients may use (`allowed_ranges` of [`Parameters`]), or a framebuffer of the process.
     /// `InvalidArgument`: other memory.
     ///
     /// [`Parameters`]: crate::params::Parameters
@@ -71,7 +71,8 @@ impl Process {
         Ok(Reply::UserMemory { info, address })
     }
 
-    /// UNMAP_USER_MEMORY. `InvalidArgument`: a field is 0. `NotFound`: unknown. `Interrupted`.
+    /// UNMAP_USER_MEMORY. `InvalidArgument`: a field is 0. `NotFound`: no such memory.
+    /// `Interrupted`.
     pub(super) fn unmap_user(self: &Arc<Self>, named: NamedUserMemory) -> Result {
         if named.user == 0 || named.bytes == 0 || named.info == 0 {
             return Err(Error::InvalidArgument);
@@ -85,7 +86,7 @@ impl Process {
         Ok(())
     }
 
-    /// Removes user memory from the table. `NotFound`: unknown.
+    /// Removes user memory from the table. `NotFound`: no such memory.
     fn remove_user_memory(&self, info: u32) -> Result<Mapped> {
         let mut tables = self.tables();
         let mapped = tables.user_memory.remove(info);
@@ -98,7 +99,7 @@ impl Process {
     }
 }
 
-/// The GPU addresses of `bytes` bytes at `physical`; `base` is the physical address of GPU address
+/// The GPU addresses of `bytes` bytes at `physical`. `base` is the physical address of GPU address
 /// 0.
 fn common_range(physical: u32, bytes: u64, base: u32) -> Option<Range> {
     let address = gpu_address(physical.into(), usize::try_from(bytes).ok()?, base)?;
@@ -106,8 +107,8 @@ fn common_range(physical: u32, bytes: u64, base: u32) -> Option<Range> {
 }
 
 impl Tables {
-    /// Adds user memory to the table and to the process's addresses. `OutOfResources`,
-    /// `OutOfMemory`: adds nothing.
+    /// Adds user memory to the table and to the process's addresses. On `OutOfResources` and
+    /// `OutOfMemory` it adds nothing.
     pub(super) fn insert_user_memory(&mut self, memory: Visible<UserMemory>) -> Result<u32> {
         let (address, bytes) = (memory.address(), memory.bytes());
         let handle = self.user_memory.insert(Mapped::Memory(memory))?;
@@ -123,8 +124,7 @@ impl Tables {
         Ok(handle)
     }
 
-    /// The process's own memory that the GPU can use. Incomplete if there is no memory for the
-    /// list.
+    /// The process's own memory that the GPU can use. If memory is short, the list is incomplete.
     pub(super) fn own_memory(&self) -> KVVec<Returned> {
         let mut all = KVVec::new();
         let memory = self.user_memory.values().filter_map(Mapped::memory);

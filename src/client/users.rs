@@ -2,10 +2,10 @@
 
 //! The users of a device: limits that all processes of a user share.
 //!
-//! [`sys::user_id`] identifies a user: within a user namespace, the user that made it. Each has an
-//! entry of its own, so that no user holds up another. An entry lasts while the user has a process
-//! with the device open, and then for the seconds until its failed look-ups ([`super::guesses`])
-//! are paid. At most [`MAX_DEBTORS`] users without processes have an entry.
+//! [`sys::user_id`] identifies a user: in user namespaces, the maker of the outermost one, or if
+//! that is root, the user of its ID 0. Each has an entry of its own, so no user delays another. The
+//! entry lasts while the user has a process with the device open, and until its failed look-ups
+//! ([`super::guesses`]) are paid. At most [`MAX_DEBTORS`] users without processes have one.
 //!
 //! Lock: `galcore users`, a leaf.
 
@@ -16,12 +16,12 @@ use kernel::rbtree::{
     RBTreeNodeReservation, //
 };
 
-/// The most accounts of users without processes. One more removes the account that owes the least.
+/// The most accounts without processes. One more removes the account with the smallest debt.
 const MAX_DEBTORS: usize = 256;
 
 /// A user's account.
 struct Entry {
-    /// The time at which the user's debt is paid, by the monotonic clock.
+    /// The time, by the monotonic clock, at which the user is free of debt.
     paid: Arc<Atomic<u64>>,
     /// Number of [`Member`]s.
     members: usize,
@@ -49,8 +49,8 @@ impl Room {
 struct Accounts(RBTree<u32, Entry>);
 
 impl Accounts {
-    /// Adds a member of `user`. Takes `room` if the user has no account. `EAGAIN`: it has `limit`
-    /// members.
+    /// Adds a member of `user`. Takes `room` if the user has no account. `EAGAIN`: the user already
+    /// has `limit` members.
     fn enter(
         &mut self,
         user: u32,
@@ -86,7 +86,7 @@ impl Accounts {
         }
     }
 
-    /// Makes room for another user without members.
+    /// Makes room for one more user without members.
     fn forget_debtors(&mut self, now: u64) {
         // Bounded: each round but the last removes an account.
         loop {
@@ -123,8 +123,8 @@ impl Users {
         })
     }
 
-    /// Adds a process of the calling user. `EAGAIN`: the user has `limit`, and is no administrator.
-    /// `ENOMEM`.
+    /// Adds a process of the calling user. `EAGAIN`: the user has `limit` processes, and is no
+    /// administrator. `ENOMEM`.
     pub(super) fn enter_process(self: &Arc<Self>, limit: usize) -> Result<Member> {
         self.enter(match sys::is_admin() {
             true => usize::MAX,
@@ -132,7 +132,7 @@ impl Users {
         })
     }
 
-    /// The calling user, even without a process. `ENOMEM`.
+    /// The calling user. It need not have a process. `ENOMEM`.
     pub(super) fn caller(self: &Arc<Self>) -> Result<Member> {
         self.enter(usize::MAX)
     }
@@ -140,8 +140,8 @@ impl Users {
     fn enter(self: &Arc<Self>, limit: usize) -> Result<Member> {
         let user = sys::user_id();
         let now = sys::monotonic_ns();
-        // Allocate without the lock, which all users take: a process at the limit of its cgroup may
-        // take long.
+        // Allocate without the lock, because all users take it: a process at the limit of its
+        // cgroup may take long.
         let mut room = Some(Room::new()?);
         let paid = self.accounts.lock().enter(user, limit, now, &mut room)?;
         Ok(Member {
@@ -152,7 +152,7 @@ impl Users {
     }
 }
 
-/// Keeps a user's account, for a process or a call.
+/// Keeps a user's account while a process exists or a call runs.
 pub(super) struct Member {
     users: Arc<Users>,
     user: u32,
@@ -160,7 +160,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// The time at which the user's debt is paid, by the monotonic clock.
+    /// The time, by the monotonic clock, at which the user is free of debt.
     pub(super) fn paid(&self) -> &Atomic<u64> {
         &self.paid
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The arguments of a COMMIT for the vector graphics core in the client's memory: its context and
-//! its table of tasks, each copied once, with a bound.
+//! The arguments that a COMMIT for the vector graphics core has in the client's memory: its context
+//! and its table of tasks. Each is copied once, and has a limit.
 
 use super::commit::mistake;
 use crate::{
@@ -58,8 +58,8 @@ pub(super) fn read_context(commit: &Commit) -> Result<Context> {
     Ok(commit.format.decode_context(&words))
 }
 
-/// Reads the task table. Returns one without tasks if there is none, or its size is 0.
-/// `InvalidArgument`: tasks for a block that has no interrupt.
+/// Reads the task table. If there is none, or its size is 0, returns one without tasks.
+/// `InvalidArgument`: there are tasks for a block that has no interrupt.
 pub(super) fn read_table(commit: &Commit) -> Result<Table> {
     const NONE: Table = Table {
         heads: [0; 9],
@@ -86,12 +86,12 @@ pub(super) fn read_table(commit: &Commit) -> Result<Table> {
 }
 
 /// Reads the records of all tasks of a table, with their blocks. `InvalidArgument`: too many tasks,
-/// numbers that differ from the table's, or an invalid record.
+/// numbers that differ from those in the table, or an invalid record.
 #[inline(never)]
 pub(super) fn read_tasks(commit: &Commit, table: &Table) -> Result<KVVec<(usize, Record)>> {
     let mut records = KVVec::new();
     let (mut elements, mut bytes) = (0, 0u32);
-    // As in the C driver, the last block first.
+    // The last block first, as in the C driver.
     for (block, &head) in table.heads.iter().enumerate().rev() {
         let mut next = head;
         while next != 0 {
@@ -150,7 +150,7 @@ pub(super) fn read_tasks(commit: &Commit, table: &Table) -> Result<KVVec<(usize,
     }
 }
 
-/// Writes the name of its context to the client.
+/// Writes the name of its context into the client's memory.
 pub(super) fn write_name(commit: &Commit, name: u64) -> Result<(), kernel::error::Error> {
     let at = usize::try_from(commit.context + vector::context_id())?;
     let mut writer = UserSlice::new(UserPtr::from_addr(at), 8).writer();

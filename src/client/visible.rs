@@ -2,10 +2,10 @@
 
 //! Memory of any kind that the GPU or user space can access.
 //!
-//! A [`Visible`] is made before a handle names the memory, and with it all that its end needs. The
-//! end has a fixed order: the holder removes it from the process's tables; it is removed from all
-//! windows; after the GPU's last use it is unmapped from the process's own MMU tables, if there are
-//! any. A drop on an error path does all of that.
+//! A [`Visible`] is made before a handle names the memory. It then has all that its end needs. The
+//! end has a fixed order: its holder removes it from the process's tables; it is removed from all
+//! windows; after the GPU's last use, it is unmapped from the process's own MMU tables, if there
+//! are any. If an error path drops it, all of this happens, too.
 
 use super::Process;
 use crate::{
@@ -50,12 +50,12 @@ impl Kept for UserMemory {
 
 /// Memory of a client.
 pub(super) trait Reachable: Kept + Sized + 'static {
-    /// Offset and bytes in the pool, if it lies there.
+    /// Its offset and size in the pool, in bytes, if it is there.
     fn in_pool(&self) -> Option<(usize, usize)> {
         None
     }
 
-    /// How a process's own MMU tables map it; `None`: all tables map it, or none.
+    /// How a process's own MMU tables map it. `None`: all tables map it, or none do.
     fn extent(&self) -> Option<Extent<'_>>;
 
     /// GPU address of its first byte, if the process's own MMU tables map it at `view`.
@@ -100,13 +100,13 @@ impl Reachable for UserMemory {
 pub(super) struct Visible<T> {
     object: Arc<T>,
     reclaimer: Arc<Reclaimer>,
-    /// Prepared for its end. `None` only while being dropped.
+    /// What its end needs. `None` only during a drop.
     retired: Option<ListArc<Retired>>,
 }
 
 impl<T: Reachable> Visible<T> {
-    /// Prepares `object`, which no handle names yet, for `process`. `OutOfResources`: the process
-    /// has no addresses for it. `OutOfMemory`. Drops it on error.
+    /// Prepares `object` for `process`. No handle may name it yet. Drops it on error.
+    /// `OutOfResources`: the process has no addresses for it. `OutOfMemory`.
     pub(super) fn new(object: Arc<T>, process: &Process) -> Result<Self> {
         let shown = object.in_pool().map(|range| Shown {
             hider: process.hider.clone(),
@@ -127,15 +127,15 @@ impl<T: Reachable> Visible<T> {
 }
 
 impl Process {
-    /// Whether the process may have addresses for `bytes` bytes of pages.
+    /// Whether the process may still have addresses for `bytes` bytes of pages.
     pub(super) fn has_room(&self, bytes: u32) -> bool {
         // CAST: 32 bits into at least 32.
         self.space()
             .is_none_or(|space| space.has_room(bytes as usize))
     }
 
-    /// As [`Visible::new`]. If `waits`, waits for addresses to be reclaimed when the process has
-    /// none. The caller holds no lock. `Interrupted`.
+    /// As [`Visible::new`]. If the process has no addresses and `waits` is set, waits until some
+    /// are reclaimed. The caller holds no lock. `Interrupted`.
     pub(super) fn show<T: Reachable>(&self, object: Arc<T>, waits: bool) -> Result<Visible<T>> {
         match Visible::new(object.clone(), self) {
             Err(Error::OutOfResources) if waits => {
@@ -158,14 +158,14 @@ impl<T: Reachable> Visible<T> {
 }
 
 impl<T> Visible<T> {
-    /// Notes that it was removed from the process's addresses; `shown`: windows may show it.
+    /// Notes its removal from the process's addresses. `shown`: windows may show it.
     pub(super) fn leaves_addresses(&self, shown: bool) {
         if let (true, Some(retired)) = (shown, &self.retired) {
             retired.leaves_windows();
         }
     }
 
-    /// Ends it in the calling thread, until that is killed. If the GPU is idle, small memory is
+    /// Ends it in the calling thread, unless that is killed. If the GPU is idle, small memory is
     /// free when this returns. The caller holds no lock.
     pub(super) fn end_here(mut self) {
         if let Some(retired) = self.retired.take() {
@@ -173,7 +173,7 @@ impl<T> Visible<T> {
         }
     }
 
-    /// Ends it after the GPU's last use, when no window shows it.
+    /// Ends it. The GPU must have ended its use, and no window may show it.
     pub(super) fn release(mut self) {
         drop(self.retired.take());
     }

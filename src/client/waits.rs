@@ -5,8 +5,8 @@
 use crate::prelude::*;
 use crate::sys::trace::WaitFor;
 
-/// Calls `wait`, which waits for `what` for at most `milliseconds` ([`u32::MAX`]: without limit),
-/// and traces it.
+/// Calls and traces `wait`, which waits for `what`, for at most `milliseconds` ([`u32::MAX`]:
+/// without limit).
 #[inline(always)]
 pub(super) fn waited<T>(
     what: WaitFor,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Mappings of a process: its windows on the pool, and views of its buffers and nodes.
+//! Mappings of a process: its windows on the pool, and the views of its buffers and nodes.
 
 use super::{
     completion,
@@ -41,16 +41,16 @@ use crate::{
     }, //
 };
 
-/// Accesses to the pool outside the process's nodes.
+/// Accesses to the pool outside of the process's nodes.
 static STRAYS: RateLimit = RateLimit::new();
 
 /// A process's window on the pool.
 pub(crate) type PoolView = window::View<Process>;
 
 impl Process {
-    /// Maps what the file offset of `area` names: the pool at 0, or a buffer of this process.
+    /// Maps what the offset of `area` names: the pool, the completion page, a buffer or a node.
     ///
-    /// Returns the view, if it is one of the pool. `EPERM`: the caller is another program (logged).
+    /// Returns the view if it is of the pool. `EPERM`: the caller is another program (logged).
     pub(crate) fn mmap(
         self: &Arc<Self>,
         area: NewArea<'_>,
@@ -88,7 +88,7 @@ impl Pager for Process {
             show(0, memory.pool_bytes());
             return;
         }
-        // Under the lock: a thread that removes the node unmaps it afterwards.
+        // Under the lock: a thread that removes the node can only unmap it after this.
         let mut tables = self.tables();
         let base = memory.pool_address();
         let shown = u32::try_from(offset)
@@ -108,7 +108,7 @@ impl Pager for Process {
 }
 
 impl Tables {
-    /// User address of byte `offset` of the pool: in `view`, or in the newest other view that
+    /// User address of byte `offset` of the pool: in `view`, or else in the newest other view that
     /// includes it.
     pub(super) fn in_pool(&self, view: Option<Arc<PoolView>>, offset: usize) -> Option<usize> {
         let all = self.pool_views.iter().rev();
@@ -119,7 +119,7 @@ impl Tables {
             .map(|(start, _)| start + offset)
     }
 
-    /// The buffer, or page-backed node, whose file offset is `offset`, and whether its view is
+    /// The buffer or page-backed node whose file offset is `offset`, and whether its view is
     /// cached.
     fn backing_at(&mut self, offset: u64) -> Option<(Backing, bool)> {
         let asked = self
@@ -143,10 +143,10 @@ impl Tables {
         Iterator::chain(buffers, nodes).find(|(backing, _)| backing.file_offset() == offset)
     }
 
-    /// Bytes from user address `user` to the end of the buffer or node mapped there; `None`: there
-    /// is none. `pool_address` is the GPU address of the pool.
+    /// Bytes from user address `user` to the end of the buffer or node that is mapped there.
+    /// `None`: there is none. `pool_address` is the GPU address of the pool.
     pub(super) fn bytes_from(&mut self, user: usize, pool_address: u32) -> Option<usize> {
-        // Most clients write their commands to a few buffers, in turn.
+        // Most clients write their commands to a few buffers in turn.
         for &handle in &self.command_buffers {
             if let Some(left) = self
                 .buffers
@@ -177,8 +177,8 @@ impl Tables {
         end.checked_sub(offset).filter(|&left| left > 0)
     }
 
-    /// The node that a window on the pool shows at `user`, the offset in the pool, and the window's
-    /// bytes.
+    /// The node that a window on the pool shows at `user`, the offset in the pool, and the size of
+    /// the window.
     pub(super) fn pool_node_at(
         &self,
         user: usize,
@@ -222,7 +222,7 @@ impl Tables {
         match kind {
             Kind::Node => {
                 let entry = self.nodes.get(handle)?;
-                // A shared or imported node may be used without a lock.
+                // A node that was imported, or that DRM files have, may be used without a lock.
                 let is_held = entry.locks > 0
                     || entry.origin == Origin::Foreign
                     || entry.imports > 0
@@ -236,13 +236,13 @@ impl Tables {
                 let memory = self.user_memory.get(handle)?.memory()?;
                 Word::in_user_memory(memory, memory.address(), address)
             }
-            // The driver must not access it.
+            // The driver must not access a framebuffer.
             Kind::Framebuffer => None,
         }
     }
 
     /// Whether a word's object still has the word's address. An object that a queue has claimed is
-    /// in no table, but keeps its addresses until the job has its place.
+    /// in no table. It keeps its addresses until the job has its place.
     pub(super) fn has_word(&self, word: &Word) -> bool {
         let Some(Owner { kind, handle }) = self.addresses.owner(word.address()) else {
             return false;
@@ -266,7 +266,7 @@ impl Tables {
     }
 }
 
-/// Bytes from `user` to the end of a range of `bytes` from `start`, if `user` lies in it.
+/// Bytes from `user` to the end of the `bytes` bytes at `start`, if `user` lies in them.
 pub(super) fn left_of(start: usize, bytes: usize, user: usize) -> Option<usize> {
     let at = user.checked_sub(start)?;
     bytes.checked_sub(at).filter(|&left| left > 0)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a process's commands have loaded, if its contexts keep nothing.
+//! The states that a process's commands have loaded, if its contexts keep none.
 //!
-//! Some clients of the oldest interfaces give a context without states with their commands, and load
-//! each state once. The core holds it until it is off, or another's commands come. Here is a copy: of
-//! the states that a context of the core keeps, and of those of the 2D pipe but for its data, which
-//! [`OwnData`](super::scrub::OwnData) has. It is loaded where a context's states would be, and
-//! checked as those are: memory may have been freed since.
+//! Some clients of the oldest interfaces pass a context without states, and load each state once.
+//! The core holds it until it is off, or another process's commands come. This module keeps a copy
+//! of two kinds of states: those that a context of the core keeps, and those of the 2D pipe except
+//! for its data, which [`OwnData`](super::scrub::OwnData) has. The copy is loaded in the place of a
+//! context's states, and checked like them: memory may have been freed since.
 //!
 //! Pure logic.
 
@@ -36,28 +36,28 @@ use crate::stream::{
     }, //
 };
 
-/// States that can be kept, a multiple of 32.
+/// Number of states that can be kept. A multiple of 32.
 const LIMIT: usize = states::ADDRESSES_END;
 
-/// The vertex elements that a core has at most.
+/// The most vertex elements of a core.
 const ELEMENTS: u32 = 16;
 
-/// TS.MEM_CONFIG.
+/// The state TS.MEM_CONFIG.
 const MEM_CONFIG: u32 = state::word(0x1654);
 
-/// What one process's commands have loaded in one core.
+/// What the commands of one process have loaded into one core.
 pub(crate) struct Kept {
-    /// By state.
+    /// The value of each state.
     values: KVVec<u32>,
-    /// A bit for each state that has a value, and for each whose value is a 16.16 number.
+    /// A bit for each state that has a value, and a bit for each whose value is a 16.16 number.
     known: KVVec<u32>,
     converted: KVVec<u32>,
-    /// How often all addresses were to be forgotten: see [`crate::stream::loaded`].
+    /// Number of times that all addresses were forgotten: see [`crate::stream::loaded`].
     wipes: u64,
 }
 
 impl Kept {
-    /// Nothing. `OutOfMemory`.
+    /// An empty copy. `OutOfMemory`.
     pub(crate) fn new() -> Result<Self> {
         let zeros = |count| KVVec::from_elem(0u32, count, crate::sys::GFP_CLIENT);
         Ok(Self {
@@ -68,13 +68,13 @@ impl Kept {
         })
     }
 
-    /// Checked commands load what is in `words`. `map`: what contexts of the core keep.
+    /// Notes the states that the checked `words` load. `map` says what contexts of the core keep.
     pub(crate) fn note(&mut self, words: &[u32], map: &StateMap, sets: Sets<'_>) {
         for (address, value, is_converted) in loads(words) {
             let is_kept = match states::pipe_of(address) {
                 Pipe::Pipe3d => map.place(address).is_some(),
                 Pipe::Pipe2d => {
-                    // What says how far the engine draws is watched, and no data.
+                    // States that say how far the engine draws are watched, but carry no data.
                     let is_plain = || bounds::looked_at_2d().any(|state| state == address);
                     sets.takes_address(address) || !sets.is_watched(address) || is_plain()
                 }
@@ -85,7 +85,7 @@ impl Kept {
             };
             *place = value;
             if address == state::FE_VERTEX_ELEMENT_CONFIG {
-                // It switches the others off.
+                // This state switches the other elements off.
                 mark(&mut self.known, address + 1, ELEMENTS - 1, false);
             }
             mark(&mut self.known, address, 1, true);
@@ -93,14 +93,14 @@ impl Kept {
         }
     }
 
-    /// The GPU has forgotten what `states` held.
+    /// Notes that the GPU no longer holds the values of `states`.
     pub(crate) fn forget(&mut self, states: &[u32]) {
         for &state in states {
             mark(&mut self.known, state, 1, false);
         }
     }
 
-    /// The GPU has forgotten all addresses, if that has come about since: `wipes` times in all.
+    /// Forgets all addresses if the GPU has done so since. `wipes`: how often it has, in all.
     pub(crate) fn follow(&mut self, wipes: u64) {
         if core::mem::replace(&mut self.wipes, wipes) == wipes {
             return;
@@ -111,7 +111,7 @@ impl Kept {
         }
     }
 
-    /// Words that load all of it, and the pipe that they begin in; they end in `last`.
+    /// Words that load all kept states, and the pipe in which they begin. They end in pipe `last`.
     /// `OutOfMemory`.
     pub(crate) fn words(&self, last: Pipe, caches: &Caches) -> Result<(KVVec<u32>, Pipe)> {
         let other = match last {
@@ -128,7 +128,7 @@ impl Kept {
         Ok((words, entry))
     }
 
-    /// The states of `pipe`, as they are loaded.
+    /// The kept states of `pipe` with their values, in the form in which they are loaded.
     fn states(&self, pipe: Pipe) -> impl Iterator<Item = (u32, u32)> + '_ {
         let known = members(self.known.iter().copied());
         let known = known.filter(move |&state| states::pipe_of(state) == pipe);
@@ -179,7 +179,7 @@ mod tests {
         kept
     }
 
-    /// A load of consecutive states, without its values.
+    /// The header of a load of consecutive states.
     fn states(byte: u32, count: u32) -> u32 {
         load_state(state::word(byte), count)
     }
@@ -192,7 +192,7 @@ mod tests {
             kept.words(Pipe::Pipe3d, &CACHES).unwrap().0[..],
             [states(0xA14, 1), 5, states(0x1604, 2), 6, 7, 0]
         );
-        // Later values, also of 16.16 numbers.
+        // Later values replace these, also for 16.16 numbers.
         note(
             &mut kept,
             &[states(0xA14, 1), 8, states(0xA00, 2) | FIXP, 1, 2, 0],
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn nothing_is_done_again() {
-        // Flushes, semaphores, kicks, pipes; and what draws.
+        // Flushes, semaphores, kicks, pipe switches, and draws.
         let kept = kept(&[
             states(0x380C, 1),
             3,
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn each_pipe_has_its_own() {
-        // DE.SRC_ADDRESS and DE.SRC_STRIDE; a color, which the data of the pipe has.
+        // DE.SRC_ADDRESS and DE.SRC_STRIDE, and a color: that one is data of the pipe.
         let kept = kept(&[states(0x1200, 2), 1, 2, 0, states(0x1218, 1), 3]);
         let (words, entry) = kept.words(Pipe::Pipe2d, &CACHES).unwrap();
         assert_eq!(

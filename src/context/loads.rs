@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Lists of `LOAD_STATE`s: consecutive states with one.
+//! Lists of `LOAD_STATE` commands. One command loads consecutive states.
 
 use crate::prelude::*;
 use crate::stream::{
@@ -8,14 +8,14 @@ use crate::stream::{
     words, //
 };
 
-/// A list that grows.
+/// A list under construction.
 pub(super) struct Loads {
     pub(super) words: KVVec<u32>,
-    /// What fills a command up to a whole unit.
+    /// The word that fills a command up to a multiple of two words.
     padding: u32,
-    /// The most states of one command, up to 1024.
+    /// The most states of a command: at most 1024.
     most: u32,
-    /// States of the last command so far, and the one that it can go on with.
+    /// Number of states of the last command so far, and the state that can continue it.
     count: u32,
     next: Option<u32>,
 }
@@ -36,7 +36,7 @@ impl Loads {
         Ok(self.words.extend_from_slice(words, GFP_KERNEL)?)
     }
 
-    /// Ends the last command: the next state begins another.
+    /// Ends the last command. The next state begins a new one.
     pub(super) fn close(&mut self) -> Result {
         self.next = None;
         if self.words.len() % 2 != 0 {
@@ -45,8 +45,8 @@ impl Loads {
         Ok(())
     }
 
-    /// Adds a state with its value; a state whose value is converted comes with the header's bit
-    /// for that. Returns the value's word.
+    /// Adds a state with its value. A state whose value is converted has [`FIXP`] set. Returns the
+    /// place of the value's word.
     pub(super) fn push(&mut self, state: u32, value: u32) -> Result<usize> {
         if self.next != Some(state) || self.count == self.most {
             self.close()?;
@@ -64,7 +64,7 @@ impl Loads {
     }
 }
 
-/// `LOAD_STATE`s of states, which ascend, with their values.
+/// `LOAD_STATE` commands for `states`, which ascend, with their values.
 pub(super) fn load(states: impl Iterator<Item = (u32, u32)>) -> Result<KVVec<u32>> {
     let mut loads = Loads::new(0, 1023);
     for (state, value) in states {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which states a context object keeps, and where its command stream has them.
+//! The states that a context object keeps, and their places in its command stream.
 //!
-//! Pure logic over a core's identity. The stream has the vendor's layout, because its highest state
-//! is part of the interface (clients size their arrays by it) and its order is what silicon was
-//! tested with:
+//! Pure logic over a core's identity. The stream has the vendor's layout. Its highest state is part
+//! of the interface, because clients size their arrays by it, and silicon was tested with its
+//! order:
 //!
-//! 1. flush of the 2D cache, stall, 3D pipe: skipped by an entry from the 3D pipe;
-//! 2. flush of the 3D caches, stall;
-//! 3. `LOAD_STATE`s of all states: [`FRONT`], then [`BACK`];
-//! 4. semaphore and stall, and the slot of a LINK to the client's commands;
-//! 5. an entry from the 2D pipe that needs only [`BACK`]. No generation uses it.
+//! 1. Flush the 2D cache, stall, select the 3D pipe. An entry from the 3D pipe skips this.
+//! 2. Flush the 3D caches, stall.
+//! 3. `LOAD_STATE`s of all states: [`FRONT`], then [`BACK`].
+//! 4. Semaphore and stall, and the slot of a LINK to the client's commands.
+//! 5. An entry from the 2D pipe that needs only [`BACK`]. No generation uses it.
 //!
 //! Names are those of the register database (rnndb). Source: sources.md, contexts.
 
@@ -39,41 +39,41 @@ use crate::{
 };
 use core::ops::Range;
 
-/// What padding words hold.
+/// The value of padding words.
 const PADDING: u32 = 0xDEAD_DEAD;
 
-/// Byte where to enter with the 3D pipe selected.
+/// Byte offset of the entry for a core whose 3D pipe is selected.
 pub(crate) const ENTRY_FROM_3D: usize = 32;
 
-/// More uniforms than these have no state: an address has 16 bits.
+/// The most uniforms that have states: an address has 16 bits.
 const MOST_CONSTANTS: u32 = (0x1_0000 - state::word(0x30000)) / 4;
 
-/// What a row needs: of the core, and of the kind of its contexts.
+/// A condition of a row, on the core or the kind of its contexts.
 #[derive(Clone, Copy)]
 enum Need {
-    /// Contexts of HALTI5, as the vendor's driver 6.4.11 has them.
+    /// Contexts of HALTI5, as in the vendor's driver 6.4.11.
     Halti5,
     /// All other contexts.
     Older,
-    /// Of these, those of the drivers from 5.0.11 on.
+    /// The contexts among [`Need::Older`] of the drivers from 5.0.11 on.
     Newer,
     OnePipe,
     SeveralPipes,
-    /// At most 256 instructions: each kind of shader has memory of its own for them.
+    /// At most 256 instructions: each kind of shader has its own memory for them.
     OwnInstructions,
-    /// More: all shaders share it.
+    /// More than 256 instructions: all shaders share the memory.
     CommonInstructions,
-    /// Up to 1024 of these.
+    /// 257 to 1024 instructions.
     SharedInstructions,
     LargeInstructions,
     /// More than 256 uniforms: all shaders share them.
     CommonUniforms,
-    /// As many as each kind of shader has states for.
+    /// Exactly as many uniforms as each kind of shader has states for.
     AllUniforms,
     Halti0,
     Halti1,
     Halti2,
-    /// Without HALTI1.
+    /// Linear textures, without HALTI1.
     LinearTextures,
     TextureFilter,
     TextureAstc,
@@ -95,11 +95,11 @@ enum Count {
     Samplers,
 }
 
-/// Blocks of consecutive states. A state is where the first row that has it says.
+/// Blocks of consecutive states. If several rows have a state, the first one places it.
 struct Row {
     /// Byte address of the first state.
     byte: u32,
-    /// States of a block; 0: the next row begins another `LOAD_STATE`.
+    /// States of a block. 0: the next row begins a new `LOAD_STATE`.
     count: Count,
     blocks: Count,
     /// Bytes from one block to the next.
@@ -112,7 +112,7 @@ struct Row {
     name: &'static str,
 }
 
-/// A table of rows: address and name of the first state, how many, value after a reset (0), needs.
+/// A table of rows: address and name of the first state, counts, value after a reset (0), needs.
 macro_rules! rows {
     (@count) => { Count::Of(1) };
     (@count $count:literal) => { Count::Of($count) };
@@ -137,7 +137,7 @@ macro_rules! rows {
 }
 
 rows! {
-    /// What comes before the pixel engine.
+    /// The states before the pixel engine.
     FRONT {
         0x03814 GL_VERTEX_ELEMENT_CONFIG = 1;
         0x03818 GL_MULTI_SAMPLE_CONFIG[2];
@@ -371,7 +371,7 @@ rows! {
 }
 
 rows! {
-    /// Second addresses of states: each is at the value.
+    /// Second addresses of states. The value is the first address.
     MIRRORS {
         0x08000 SH_INST_MEM_MIRROR[Instructions] = 0x0C000 if Older & SharedInstructions;
         0x16000 NTE_DESCRIPTOR_SAMP_CTRL0_MIRROR[32 times 5 every 0x200] = 0x16C00 if Halti5;
@@ -380,12 +380,12 @@ rows! {
     }
 }
 
-/// `FE_VERTEX_ELEMENT_CONFIG`, `TS_MEM_CONFIG` and `GL_USC_CONTROL`.
+/// The states `FE_VERTEX_ELEMENT_CONFIG`, `TS_MEM_CONFIG` and `GL_USC_CONTROL`.
 const ELEMENTS: u32 = 0x00600;
 const MEM_CONFIG: u32 = 0x01654;
 const USC_CONTROL: u32 = 0x03884;
 
-/// The states at these bytes are loaded as fixed-point numbers.
+/// Whether the state at this byte address is loaded as a fixed-point number.
 const fn is_converted(byte: u32) -> bool {
     matches!(
         byte,
@@ -396,7 +396,7 @@ const fn is_converted(byte: u32) -> bool {
 /// A core, and the kind of its contexts.
 struct Core<'a> {
     identity: &'a Identity,
-    /// Of contexts of the drivers from 5.0.11 on, what clients may load: nothing else is kept.
+    /// What clients may load. Contexts of the drivers from 5.0.11 on keep no other states.
     newer: Option<Sets<'a>>,
 }
 
@@ -437,7 +437,7 @@ impl Core<'_> {
             Count::Of(count) => count,
             Count::Elements if self.meets(Need::Halti0) => 16,
             Count::Elements => 12,
-            // An instruction has four words, as a uniform has.
+            // An instruction has four words, and so has a uniform.
             Count::Instructions => 4 * identity.instruction_count,
             Count::VertexUniforms if few_uniforms => 4 * 168,
             Count::PixelUniforms if few_uniforms => 4 * 64,
@@ -445,7 +445,7 @@ impl Core<'_> {
             Count::Uniforms => 4 * identity.num_constants.min(512),
             Count::Varyings if matches!(identity.free_varyings, 11..=16) => identity.free_varyings,
             Count::Varyings => 0,
-            // Those states are arrays of 8.
+            // These states are arrays of 8.
             Count::PixelPipes => identity.pixel_pipes.clamp(1, 8),
             Count::Samplers if (identity.model, identity.revision) == (0x2000, 0x5108) => 12,
             Count::Samplers => 32,
@@ -465,8 +465,8 @@ impl Core<'_> {
         firsts.map(move |first| state::word(first)..state::word(first) + count)
     }
 
-    /// Whether contexts keep a block of a row. Those of the older drivers do, whatever clients may
-    /// load.
+    /// Whether contexts keep a block of a row. Contexts of the older drivers keep it even if
+    /// clients may not load it.
     fn keeps(&self, row: &Row, mut block: Range<u32>) -> bool {
         let is_older = !matches!(row.needs, [Need::Newer, ..]) && self.meets(Need::Older);
         let may_load = |states: Sets<'_>, at| !states.is_special(at) || states.takes_address(at);
@@ -476,7 +476,7 @@ impl Core<'_> {
                 .is_some_and(|it| block.all(|at| at <= 0xFFFF && may_load(it, at)))
     }
 
-    /// The state after those that all shaders have their uniforms in; 0: there are none.
+    /// The state after the uniforms that all shaders share. 0: there are none.
     fn uniforms_end(&self) -> usize {
         if !self.meets(Need::Newer) || !self.meets(Need::CommonUniforms) {
             return 0;
@@ -501,31 +501,31 @@ pub(crate) struct StateMap {
     pub(super) template: KVVec<u32>,
     /// See [`Places`].
     places: KVVec<u16>,
-    /// The highest state plus 1 that the vendor keeps, whether it is kept here or not: the
+    /// The highest state that the vendor keeps, plus 1, even if it is not kept here: the
     /// interface's `stateCount`. Clients size their arrays by it.
     pub(crate) state_count: usize,
     /// The kept states that are GPU addresses.
     pub(super) addresses: KVVec<AddressSlot>,
-    /// The word of the first vertex element, and how many there are.
+    /// The place of the first vertex element, and the number of elements.
     pub(super) elements: (usize, usize),
-    /// The word of the LINK to the client's commands.
+    /// The place of the LINK to the client's commands.
     pub(super) link: usize,
-    /// The word of `TS_MEM_CONFIG`.
+    /// The place of `TS_MEM_CONFIG`.
     pub(super) mem_config: usize,
-    /// The word of `YUV_CONFIG`; 0: not kept.
+    /// The place of `YUV_CONFIG`. 0: not kept.
     pub(super) yuv_config: usize,
 }
 
-/// For each state the word of its value, and [`SPECIAL`]; 0: not kept.
+/// For each state, the place of its value, and perhaps [`SPECIAL`]. 0: not kept.
 #[derive(Clone, Copy)]
 pub(super) struct Places<'a>(&'a [u16]);
 
-/// The state has a [`Group`], or not all of its bits are kept.
+/// The state is in a [`Group`], or some of its bits are not kept.
 const SPECIAL: u16 = 1 << 15;
 
 impl Places<'_> {
-    /// The word that holds state `address` (a word address), if it is kept, and whether that is a
-    /// special one.
+    /// The word that holds state `address` (a word address), if it is kept, and whether the state
+    /// is special.
     #[inline(always)]
     pub(super) fn find(self, address: u32) -> Option<(usize, bool)> {
         // CAST: 32 bits into at least 32.
@@ -536,19 +536,19 @@ impl Places<'_> {
     }
 }
 
-/// With what other states one is written.
+/// The states with which a state is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
-    /// With none.
+    /// It is written alone.
     None,
-    /// With the vertex elements.
+    /// It is written with the vertex elements.
     Elements,
-    /// With those that are GPU addresses.
+    /// It is written with the states that are GPU addresses.
     Addresses,
 }
 
-/// With what other states state `address` is written, whose word is at `at`. `elements`: the word
-/// of the first vertex element, and how many there are.
+/// The group of state `address`, whose word is at `at`. `elements`: the place of the first vertex
+/// element, and the number of elements.
 fn group_of(elements: (usize, usize), at: usize, address: u32) -> Group {
     let (first, count) = elements;
     match at {
@@ -558,7 +558,7 @@ fn group_of(elements: (usize, usize), at: usize, address: u32) -> Group {
     }
 }
 
-/// Wait for the pixel engine.
+/// Waits for the pixel engine.
 const WAIT: [u32; 4] = [
     words::load_state(state::GL_SEMAPHORE_TOKEN, 1),
     words::TOKEN_FE_TO_PE,
@@ -566,7 +566,7 @@ const WAIT: [u32; 4] = [
     words::TOKEN_FE_TO_PE,
 ];
 
-/// Adds the states of a table to the stream, and their places.
+/// Adds the states of a table to the stream, and notes their places.
 fn add(core: &Core<'_>, rows: &[Row], loads: &mut Loads, places: &mut KVVec<u16>) -> Result {
     for row in core.rows(rows) {
         let value = match row.byte {
@@ -596,14 +596,14 @@ fn add(core: &Core<'_>, rows: &[Row], loads: &mut Loads, places: &mut KVVec<u16>
 }
 
 impl StateMap {
-    /// The states of a core. `OutOfMemory`; `NotSupported`: more of them than the map can hold.
+    /// The states of a core. `OutOfMemory`. `NotSupported`: more than the map can hold.
     pub(crate) fn new(identity: &Identity) -> Result<Arc<Self>> {
         let newer = None;
         Ok(Arc::new(Self::of(&Core { identity, newer })?, GFP_KERNEL)?)
     }
 
-    /// The states of a core as the drivers from 5.0.11 on keep them, as far as clients may load
-    /// them by `states`. Errors as [`StateMap::new`].
+    /// The states of a core that the drivers from 5.0.11 on keep, except for those that clients may
+    /// not load by `states`. Errors: as [`StateMap::new`].
     pub(crate) fn newer(identity: &Identity, states: &States) -> Result<Arc<Self>> {
         let newer = states.sets();
         Ok(Arc::new(Self::of(&Core { identity, newer })?, GFP_KERNEL)?)
@@ -634,7 +634,7 @@ impl StateMap {
         loads.raw(&WAIT)?;
         let link = loads.words.len();
         loads.raw(&[words::link(0, 0), 0])?;
-        // The last entry; its LINK would need the buffer's address.
+        // The last entry. Its LINK would need the buffer's address.
         loads.raw(&words::flush_of(flush::PE2D))?;
         loads.raw(&WAIT)?;
         loads.raw(&words::select_idle_pipe(Pipe::Pipe3d))?;
@@ -655,14 +655,14 @@ impl StateMap {
             place.map_or(0, |&place| usize::from(place))
         };
         let elements = match core.meets(Need::Halti5) {
-            // Each is switched on by a bit of its own.
+            // Each element has its own enable bit.
             true => (0, 0),
             // CAST: 12 or 16.
             false => (place(ELEMENTS), core.count(Count::Elements) as usize),
         };
         let mem_config = place(MEM_CONFIG);
         let yuv_config = place(tiler::CONFIG << 2);
-        // Every place leaves that bit.
+        // No place uses the bit of [`SPECIAL`].
         if loads.words.len() > usize::from(SPECIAL) {
             return Err(Error::InvalidArgument);
         }
@@ -685,13 +685,13 @@ impl StateMap {
         })
     }
 
-    /// The words of the states.
+    /// The places of the states.
     #[inline]
     pub(super) fn places(&self) -> Places<'_> {
         Places(&self.places)
     }
 
-    /// With what other states state `address` is written, whose word is at `at`.
+    /// The group of state `address`, whose word is at `at`.
     #[inline(never)]
     pub(super) fn group(&self, at: usize, address: u32) -> Group {
         group_of(self.elements, at, address)
@@ -702,7 +702,7 @@ impl StateMap {
         self.places().find(address).map(|(at, _)| at)
     }
 
-    /// Bytes up to and with the LINK to the client's commands.
+    /// Bytes of the stream, including the LINK to the client's commands.
     pub(crate) fn bytes(&self) -> usize {
         (self.link + 2) * 4
     }

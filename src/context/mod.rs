@@ -3,23 +3,23 @@
 //! Contexts: the 3D states of a client, loaded when its commands follow another client's.
 //!
 //! A [`Context`] has two copies of a command stream ([`StateMap`]) in its own memory. The copies
-//! take turns, so that the driver can update one while the GPU reads the other. If another context
-//! was loaded last, a COMMIT *switches*: before the client's commands the ring links to a copy. The
+//! take turns, so the driver can update one while the GPU reads the other. If another context was
+//! loaded last, a COMMIT *switches*: before the client's commands, the ring links to a copy. The
 //! client passes changes with each COMMIT as a *delta*: a list of states in its memory. If the
 //! generation's deltas have reference counts, a COMMIT that switches notes its delta for both
 //! copies, and each copy reads it before its next use. So few deltas wait for a copy. Otherwise the
 //! COMMIT that switches reads its delta at once, and the other copy takes over the values
 //! ([`Buffers::follow`]) before its next use. `client/deltas` reads deltas.
 //!
-//! Only [`Buffers`] knows the stream; the ring gets the copy's address, a [`Load`]. The ring
-//! identifies contexts by their [`Owner`], including contexts that clients of the oldest interfaces
-//! keep in their own memory (`client/client_context`).
+//! Only [`Buffers`] knows the stream. The ring gets a [`Load`], the address of a copy. It
+//! identifies contexts by their [`Owner`]. This includes contexts that clients of the oldest
+//! interfaces keep in their own memory (`client/client_context`).
 //!
 //! # Locks
 //!
-//! The mutex `galcore context` guards the slot of the [`Buffers`]. One COMMIT at a time takes them,
-//! from before it checks whether it must switch until it is in the ring. Others wait interruptibly.
-//! The mutex is held briefly, and no lock is taken under it. Source: sources.md, contexts.
+//! The mutex `galcore context` guards the slot of the [`Buffers`]. A COMMIT takes them before it
+//! checks whether it must switch, and returns them when it is in the ring. Others wait
+//! interruptibly. The mutex is a leaf, and held briefly. Source: sources.md, contexts.
 
 pub(crate) mod kept;
 mod loads;
@@ -69,13 +69,13 @@ pub(crate) enum Owner {
 /// Number of copies of a context's stream.
 const COPIES: usize = 2;
 
-/// Room for deltas that wait for a copy. At most two wait: every second switch uses the copy.
+/// Room for deltas that wait for a copy. At most two do: every second switch uses the copy.
 pub(crate) const PENDING: usize = 4;
 
-/// Bits of `TS_MEM_CONFIG` by which tile status disables itself. Whole-word records clear them.
+/// Bits of `TS_MEM_CONFIG` with which tile status disables itself. Whole-word records clear them.
 const AUTO_DISABLE: u32 = 1 << 4 | 1 << 5 | 1 << 13;
 
-/// The most words of the `LOAD_STATE` of the vertex elements: header, 16 elements, padding.
+/// The most words of the `LOAD_STATE` of the vertex elements: the header, 16 elements, padding.
 const ELEMENT_WORDS: usize = 18;
 
 /// A state's new value.
@@ -83,7 +83,7 @@ const ELEMENT_WORDS: usize = 18;
 pub(crate) struct Record {
     /// The state, a word address.
     pub(crate) address: u32,
-    /// The bits that change; 0: all.
+    /// The bits that change. 0: all.
     pub(crate) mask: u32,
     /// The new values of these bits.
     pub(crate) data: u32,
@@ -94,17 +94,17 @@ pub(crate) struct Record {
 fn special_value(map: &StateMap, at: usize, mask: u32, value: u32) -> u32 {
     match matches!(mask, 0 | u32::MAX) {
         true if at == map.mem_config => value & !AUTO_DISABLE,
-        // Else a kick in the client's commands would start the tiler.
+        // Otherwise, a kick in the client's commands would start the tiler.
         _ if at == map.yuv_config => value & !tiler::ENABLE,
         _ => value,
     }
 }
 
-/// The stream with the client's values; addresses are not checked yet. Pure logic.
+/// The stream with the client's values, before its addresses are checked. Pure logic.
 struct Image {
     map: Arc<StateMap>,
     words: KVVec<u32>,
-    /// Number of vertex elements to load; 0: not set by the client, which means all.
+    /// Number of vertex elements to load. 0: the client has not set it, which means all.
     element_count: usize,
     /// The vertex elements have changed.
     elements_changed: bool,
@@ -125,8 +125,8 @@ impl Image {
         })
     }
 
-    /// Applies records. Calls `changed` for each word that changes, except those of a [`Group`],
-    /// which are written together. Must be fast: there may be thousands of records.
+    /// Applies records. Calls `changed` for each word that changes. A [`Group`] is written as a
+    /// whole, so its words are left out. Must be fast: there can be thousands of records.
     #[inline]
     fn apply_all(
         &mut self,
@@ -164,7 +164,7 @@ impl Image {
         }
     }
 
-    /// Applies a record. Returns the place of the word that has changed, unless the word is in a
+    /// Applies a record. Returns the place of the word that has changed, unless it is in a
     /// [`Group`].
     #[cfg(CONFIG_KUNIT)]
     fn apply(&mut self, record: Record) -> Option<usize> {
@@ -173,8 +173,8 @@ impl Image {
         changed
     }
 
-    /// Takes over all values of `other`. Calls `changed` for each word that changes, except those
-    /// of a [`Group`].
+    /// Takes over all values of `other`. Calls `changed` for each word that changes and is in no
+    /// [`Group`].
     fn follow(&mut self, other: &Self, mut changed: impl FnMut(usize, u32)) {
         for slot in &self.map.addresses {
             let (word, wanted) = (&mut self.words[slot.word], other.words[slot.word]);
@@ -207,9 +207,9 @@ impl Image {
         }
     }
 
-    /// The `LOAD_STATE` of the vertex elements with the NOPs after it, and the number of words.
+    /// The `LOAD_STATE` of the vertex elements, with NOPs after it, and the number of words.
     ///
-    /// Only the elements in use are loaded: the first load disables all others, each further load
+    /// It only loads the elements in use. The first load disables all others. Each further load
     /// enables its element.
     fn element_words(&self) -> ([u32; ELEMENT_WORDS], usize) {
         let (first, all) = self.map.elements;
@@ -237,15 +237,15 @@ impl Image {
 struct Copy {
     buffer: Arc<Buffer>,
     image: Image,
-    /// For each state that is an address, the value that the GPU loads: the client's, or the
-    /// scratch memory's if the client's is 0 or no longer names memory of the process.
+    /// For each state that is an address, the value that the GPU loads. This is the client's value,
+    /// or the scratch memory's if that is 0 or no longer names memory of the process.
     live: KVVec<u32>,
-    /// How often the process's addresses had changed at the last check; `None`: no check yet.
+    /// The number of changes of the process's addresses at the last check. `None`: not checked.
     changes: Option<u64>,
     /// User addresses of the deltas to read before the next use.
     pending: [u64; PENDING],
     pending_count: usize,
-    /// The job that used it last.
+    /// The last job that used it.
     last_use: u64,
 }
 
@@ -308,12 +308,12 @@ impl Buffers {
         &mut self.copies[self.next]
     }
 
-    /// The job that must end before the next copy may change; 0: none.
+    /// The job that must end before the next copy may change. 0: none.
     pub(crate) fn last_use(&mut self) -> u64 {
         self.copy().last_use
     }
 
-    /// The deltas that the next copy lacks, oldest first, and their number.
+    /// The deltas that the next copy has not read, oldest first, and their number.
     pub(crate) fn pending(&mut self) -> ([u64; PENDING], usize) {
         let copy = self.copy();
         (copy.pending, copy.pending_count)
@@ -324,7 +324,7 @@ impl Buffers {
         self.copies[0].image.map.state_count
     }
 
-    /// Applies records of a delta to the next copy. May be repeated.
+    /// Applies records of a delta to the next copy. This may be repeated.
     #[inline]
     pub(crate) fn apply(&mut self, records: impl Iterator<Item = Record>) {
         let copy = self.copy();
@@ -335,8 +335,8 @@ impl Buffers {
         });
     }
 
-    /// Copies all values from the copy that was loaded last to the next copy. They include the
-    /// deltas that wait for the next copy.
+    /// Copies all values of the copy that was loaded last to the next copy. They include the deltas
+    /// that wait for the next copy.
     pub(crate) fn follow(&mut self) {
         let [first, second] = &mut self.copies;
         let (copy, other) = match self.next {
@@ -351,7 +351,7 @@ impl Buffers {
         });
     }
 
-    /// Sets the number of vertex elements that the next copy loads; 0: as before.
+    /// Sets the number of vertex elements that the next copy loads. 0: no change.
     pub(crate) fn set_element_count(&mut self, count: u32) {
         self.copy().image.set_element_count(count);
     }
@@ -370,7 +370,7 @@ impl Buffers {
     }
 
     /// Checks the addresses that the next copy loads, if they or the process's addresses have
-    /// changed since the last check. `changes`: how often the process's have changed. Replaces an
+    /// changed since the last check. `changes` is the number of changes of the latter. Replaces an
     /// address that is not the process's with that of scratch memory.
     pub(crate) fn check_addresses(&mut self, mut lookup: Lookup<'_>, changes: u64) {
         let copy = self.copy();
@@ -390,7 +390,7 @@ impl Buffers {
         }
     }
 
-    /// The value that the next copy loads into `state`; `None`: contexts do not keep it.
+    /// The value that the next copy loads into `state`. `None`: contexts do not keep it.
     pub(crate) fn value(&mut self, state: u32) -> Option<u32> {
         let copy = self.copy();
         let map = &copy.image.map;
@@ -421,7 +421,7 @@ impl Buffers {
         }
     }
 
-    /// The GPU addresses of the next copy.
+    /// The GPU address and size of the next copy.
     pub(crate) fn load(&mut self) -> Load {
         let copy = self.copy();
         Load {
@@ -431,7 +431,7 @@ impl Buffers {
         }
     }
 
-    /// Writes the LINK at the end of the next copy, which leads back to the ring.
+    /// Writes the LINK at the end of the next copy. It leads back to the ring.
     pub(crate) fn set_link(&mut self, link: [u32; 2]) {
         let copy = self.copy();
         let at = copy.image.map.link * 4;
@@ -460,7 +460,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// The LINK to the copy. `from_3d`: the 3D pipe is selected already.
+    /// The LINK to the copy. `from_3d`: the 3D pipe is already selected.
     pub(crate) fn link(self, from_3d: bool) -> [u32; 2] {
         // CAST: 32 bytes.
         let skipped = if from_3d {
@@ -494,7 +494,7 @@ impl Load {
 /// The number of the newest context.
 static LAST: Atomic<u64> = Atomic::new(0);
 
-/// A new number, from 1 up, never reused.
+/// A new number. Numbers begin with 1, and are never reused.
 pub(crate) fn new_number() -> u64 {
     LAST.fetch_add(1, Relaxed) + 1
 }
@@ -502,7 +502,7 @@ pub(crate) fn new_number() -> u64 {
 /// A client's context. Each job that loads it holds a reference.
 #[pin_data]
 pub(crate) struct Context {
-    /// Identifies the context in the ring. Never reused.
+    /// Identifies the context in the ring. Numbers are never reused.
     number: u64,
     /// The place of the core whose states it keeps.
     core: usize,
@@ -516,8 +516,8 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// A context of the core at place `core`, with reset values, for a process with the MMU tables
-    /// `space`. `OutOfMemory`.
+    /// A context of the core at place `core`, with the values after a reset, for a process with the
+    /// MMU tables `space`. `OutOfMemory`.
     pub(crate) fn new(
         memory: &VideoMemory,
         core: usize,
@@ -551,13 +551,13 @@ impl Context {
     /// Whether the copy that was loaded last may have an address that the process no longer owns.
     pub(crate) fn may_have_strays(&self, lookup: Lookup<'_>) -> bool {
         let buffers = self.buffers.lock();
-        // If another thread has the buffers, it may be loading a copy.
+        // A thread that has the buffers may be loading a copy.
         buffers
             .as_ref()
             .is_none_or(|buffers| buffers.has_strays(lookup))
     }
 
-    /// Whether it keeps the same states as `other`.
+    /// Whether it has the same list of kept states as `other`.
     pub(crate) fn keeps_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.map, &other.map)
     }
@@ -566,13 +566,13 @@ impl Context {
     pub(crate) fn leave_to(&self, loaded: &Loaded) {
         match self.buffers.lock().as_ref() {
             Some(buffers) => buffers.leave_to(loaded),
-            // Another thread has the buffers, and may be loading a copy.
+            // A thread that has the buffers may be loading a copy.
             None => loaded.doubt(),
         }
     }
 
     /// Copies the words of the copy `load` to `to`. Does not wait. `EBUSY`: another thread has the
-    /// buffers, or the lock.
+    /// buffers or the lock.
     pub(crate) fn copy(&self, load: Load, to: &mut [u32]) -> kernel::error::Result {
         let buffers = self.buffers.try_lock().ok_or(EBUSY)?;
         let mut copies = buffers.as_ref().ok_or(EBUSY)?.copies.iter();
@@ -585,7 +585,7 @@ impl Context {
     }
 
     /// Waits until no other thread has the buffers, and takes them. `Interrupted`: a Unix signal
-    /// came.
+    /// interrupts the wait.
     pub(crate) fn hold(self: Arc<Self>) -> Result<Hold> {
         let mut buffers = self.buffers.lock();
         loop {
@@ -608,7 +608,7 @@ impl Context {
 /// Exclusive access to a context's buffers.
 pub(crate) struct Hold {
     context: Arc<Context>,
-    /// `None` only during the drop.
+    /// `None` only during a drop.
     buffers: Option<KBox<Buffers>>,
 }
 
@@ -692,7 +692,7 @@ mod tests {
         let at = image.map.mem_config;
         assert_eq!(image.apply(record(0x1654, 0, !0)), Some(at));
         assert_eq!(image.words[at], !AUTO_DISABLE);
-        // As in the vendor's driver, only for whole words.
+        // As in the vendor's driver, only whole words clear these bits.
         assert_eq!(image.apply(record(0x1654, 0x10, 0x10)), Some(at));
         assert_eq!(image.words[at], !AUTO_DISABLE | 0x10);
     }
@@ -736,13 +736,13 @@ mod tests {
                 assert_eq!(word, if i % 2 == 0 { words::NOP } else { 0 });
             }
         }
-        // More than there are; then 0, which changes nothing.
+        // First more than there are, then 0, which changes nothing.
         image.set_element_count(1000);
         assert_eq!(image.element_words().0[0], 0x0810_0180);
         image.set_element_count(3);
         image.set_element_count(0);
         assert_eq!(image.element_words().0[0], 0x0803_0180);
-        // Elements that were left out are loaded again.
+        // Elements that were skipped are loaded again.
         image.set_element_count(16);
         assert_eq!(image.element_words().0[16], 0x10F);
     }

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Words that make the GPU forget addresses, and other processes' data.
+//! Words with which the GPU forgets addresses, and the data of other processes.
 //!
-//! Addresses outlive the commands that load them: they stay in the GPU's states, where a draw that
-//! loads none uses them. So before the commands of another process, and after the end of some
-//! memory of this one, every state that takes an address is loaded with that of scratch memory. So
-//! do palettes, colors, uniforms and instructions: before the commands of another process those are
-//! loaded with zeros. A process that is alone loads none of them.
+//! Addresses outlive the commands that load them. They stay in the GPU's states, and a draw that
+//! loads none uses them. So every state that takes an address is loaded with the address of scratch
+//! memory, before the commands of another process, and after the end of some memory of this
+//! process. Palettes, colors, uniforms and instructions outlive commands, too: before the commands
+//! of another process, they are loaded with zeros. A process that is alone needs no such loads.
 //!
-//! Scratch memory is reset with the data: the pipe clears it first, since what one process draws
-//! there by mistake another could read.
+//! Scratch memory is cleared before the data is reset: what one process draws there by mistake,
+//! another process could read.
 //!
-//! What a process itself has loaded of the 2D pipe's data comes back instead ([`OwnData`]): no
-//! context keeps it, and clients load palettes and kernels once. So it does when the core has been
-//! off.
+//! The 2D pipe's data that a process has loaded itself is restored instead ([`OwnData`]): no
+//! context keeps it, and clients load palettes and kernels once. It is also restored after the core
+//! was off.
 //!
-//! Pure logic; the words are made once for each core. Those of the 3D pipe come twice: all of them,
-//! and those that no context keeps, for use before one.
+//! Pure logic. The words are made once for each core. For the 3D pipe there are two lists: all
+//! words, and those for states that no context keeps, for use before a context.
 
 use super::{
     loads::load,
@@ -38,26 +38,26 @@ use crate::stream::{
     }, //
 };
 
-/// The most words of the lists of both pipes that forget addresses: all states of the union of
-/// cores, with their headers.
+/// The most words of the lists of both pipes that forget addresses: all states of all known cores
+/// together, with the headers.
 pub(crate) const MAX_ADDRESS_WORDS: usize = 1280;
 
-/// The most words of those that forget data besides, most of them instructions.
+/// The most words of the lists that also forget data. Most of them are instructions.
 pub(crate) const MAX_WORDS: usize = 24 << 10;
 
 /// Pipes that a core can have.
 pub(crate) const PIPES: usize = 2;
 
-/// Whose addresses the GPU holds. All that an author has had the GPU load is still its own.
+/// Whose addresses the GPU holds. All addresses that an author has loaded are still its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Author {
     /// The process's number.
     pub(crate) process: u64,
-    /// How often all of its own addresses were to be forgotten, too: see [`crate::stream::loaded`].
+    /// Number of times that it had to forget all its own addresses: see [`crate::stream::loaded`].
     pub(crate) wipes: u64,
 }
 
-/// By pipe, whose addresses its states may hold, and which process's data; `None`: not known.
+/// By pipe, whose addresses its states can hold, and which process's data. `None`: unknown.
 #[derive(Default)]
 pub(crate) struct Authors {
     addresses: [Option<Author>; PIPES],
@@ -65,18 +65,18 @@ pub(crate) struct Authors {
 }
 
 impl Authors {
-    /// Whether a pipe's states may hold addresses that are not `author`'s.
+    /// Whether a pipe's states may hold addresses of another author than `author`.
     pub(crate) fn are_others(&self, pipe: Pipe, author: Author) -> bool {
         self.addresses[pipe.index()] != Some(author)
     }
 
-    /// Whether a pipe's states may hold data of another process.
+    /// Whether a pipe's states may hold data of another process than `author`'s.
     fn has_others_data(&self, pipe: Pipe, author: Author) -> bool {
         self.data[pipe.index()] != Some(author.process)
     }
 
-    /// The core has been off: which addresses its states hold is not known, but whatever data they
-    /// hold is still the same process's. The 2D pipe's has to come back.
+    /// The authors after the core was off. Which addresses its states hold is unknown, but any data
+    /// that they hold is still the same process's. That of the 2D pipe must be restored.
     pub(crate) fn after_pause(&self) -> Self {
         let mut data = self.data;
         data[Pipe::Pipe2d.index()] = None;
@@ -86,7 +86,7 @@ impl Authors {
         }
     }
 
-    /// Commands of `author`'s have used `uses`; `None`: their addresses were not checked.
+    /// Notes that commands of `author` have used `uses`. `None`: their addresses were not checked.
     pub(crate) fn note(&mut self, uses: Engines, author: Option<Author>) {
         for pipe in [Pipe::Pipe3d, Pipe::Pipe2d] {
             if uses.has(pipe) {
@@ -96,8 +96,8 @@ impl Authors {
         }
     }
 
-    /// Whether anything may have to be loaded before commands of `author`'s that use `uses`. Most
-    /// often there is nothing.
+    /// Whether something may have to be loaded before commands of `author` that use `uses`. Usually
+    /// there is nothing.
     #[inline(always)]
     pub(crate) fn may_wipe(&self, stale: &[&[u32]; PIPES], author: Author, uses: Engines) -> bool {
         let is_unclean = |pipe: Pipe| {
@@ -106,9 +106,9 @@ impl Authors {
         is_unclean(Pipe::Pipe3d) || is_unclean(Pipe::Pipe2d)
     }
 
-    /// What must be loaded before commands of `author`'s that use `uses`, in this order: the pipe
-    /// that they need first comes last. `has_copy`: a context is loaded from the kernel's memory
-    /// afterwards.
+    /// What must be loaded before commands of `author` that use `uses`, in this order. The list of
+    /// pipe `first`, which the commands need first, comes last. `has_copy`: a context is loaded
+    /// from the kernel's memory after the lists.
     pub(crate) fn wipes(
         &self,
         lists: Lists<'_>,
@@ -138,19 +138,19 @@ impl Authors {
     }
 }
 
-/// One list in its place.
+/// A list at its place in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wipe {
     /// Which states it loads.
     pub(crate) part: Part,
     /// Its pipe must be selected.
     pub(crate) switch: bool,
-    /// Its words, and those of the pipe switch and the clear before it.
+    /// Number of its words, with those of the pipe switch and the clear before it.
     pub(crate) words: usize,
 }
 
 impl Wipe {
-    /// A list where `pipe` is selected (`None`: not known); after it, its own is.
+    /// A list where `pipe` is selected (`None`: unknown). It leaves its own pipe selected.
     pub(crate) fn new(part: Part, lists: Lists<'_>, pipe: &mut Option<Pipe>) -> Self {
         let switch = pipe.replace(part.pipe()) != Some(part.pipe());
         let switch_words = if switch { words::SELECT_PIPE_WORDS } else { 0 };
@@ -169,15 +169,15 @@ impl Wipe {
 /// The states that one list loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// All of a pipe's that take addresses.
+    /// All states of a pipe that take addresses.
     All(Pipe),
-    /// Those of the 3D pipe's that take addresses and no context keeps.
+    /// All states of the 3D pipe that take addresses and that no context keeps.
     BesideContext,
-    /// As [`Part::All`], and those that carry data; in the 2D pipe, with the author's own.
+    /// As [`Part::All`], and the states that carry data. In the 2D pipe, with the author's data.
     Fresh(Pipe),
-    /// As [`Part::BesideContext`], and those that carry data and no context keeps.
+    /// As [`Part::BesideContext`], and the states that carry data and that no context keeps.
     FreshBesideContext,
-    /// Those of a pipe's that hold freed memory of the author's own.
+    /// The states of a pipe that hold addresses of memory that the author has freed.
     Stale(Pipe),
 }
 
@@ -191,19 +191,19 @@ impl Part {
     }
 }
 
-/// All lists that one job may need.
+/// All lists that a job may need.
 #[derive(Clone, Copy)]
 pub(crate) struct Lists<'a> {
     /// Those of the core.
     pub(crate) scrub: &'a Scrub,
-    /// By pipe, that of the author's own stale addresses.
+    /// By pipe, the list for the author's own stale addresses.
     pub(crate) stale: [&'a [u32]; PIPES],
     /// [`Part::Fresh`] of the 2D pipe with the author's data, if it has loaded any.
     pub(crate) data: Option<&'a OwnData>,
 }
 
-/// [`Part::Fresh`] of the 2D pipe with one process's own data. Its threads can change it while it
-/// is read.
+/// [`Part::Fresh`] of the 2D pipe with the data of one process. The process's threads can change it
+/// while it is read.
 pub(crate) struct OwnData(KVVec<Atomic<u32>>);
 
 impl OwnData {
@@ -217,10 +217,10 @@ impl OwnData {
         Ok(Arc::new(Self(list), crate::sys::GFP_CLIENT)?)
     }
 
-    /// Takes `value_of` the states from `first` to `last` that carry data.
+    /// Sets the states from `first` to `last` that carry data to their `value_of`.
     pub(crate) fn update(&self, (first, last): (u32, u32), value_of: impl Fn(u32) -> u32) {
         let mut rest = &self.0[..];
-        // Ends: each round takes a command off.
+        // Ends: each round removes a command.
         while let [header, values @ ..] = rest {
             let header = header.load(Relaxed);
             // CAST: 10 bits.
@@ -237,7 +237,7 @@ impl OwnData {
         }
     }
 
-    /// Gives its words to `emit`, some at a time.
+    /// Passes its words to `emit`, in pieces.
     fn emit<E>(&self, mut emit: impl FnMut(&[u32]) -> Result<(), E>) -> Result<(), E> {
         let mut some = [0; 32];
         for words in self.0.chunks(some.len()) {
@@ -251,8 +251,8 @@ impl OwnData {
 }
 
 impl<'a> Lists<'a> {
-    /// Gives the words that clear scratch memory, if the list resets data, and those of the list to
-    /// `emit`.
+    /// Passes the words of a list to `emit`. If the list resets data, the words that clear scratch
+    /// memory precede them.
     pub(crate) fn emit<E>(
         self,
         part: Part,
@@ -261,17 +261,17 @@ impl<'a> Lists<'a> {
     ) -> Result<(), E> {
         if let clear @ [_, ..] = self.clear(part) {
             emit(clear)?;
-            // What reads it later may read past the cache that holds the zeros.
+            // A later read of scratch memory may bypass the cache that holds the zeros.
             emit(words::drain(caches))?;
         }
         match (part, self.data) {
-            // As many as those without data.
+            // It has as many words as the list without the process's data.
             (Part::Fresh(Pipe::Pipe2d), Some(data)) => data.emit(emit),
             _ => emit(self.words(part)),
         }
     }
 
-    /// The words that clear scratch memory before a list; none if it resets no data.
+    /// The words that clear scratch memory before a list. Empty if the list resets no data.
     fn clear(self, part: Part) -> &'a [u32] {
         match part {
             Part::Fresh(_) | Part::FreshBesideContext => &self.scrub.clears[part.pipe().index()],
@@ -279,7 +279,7 @@ impl<'a> Lists<'a> {
         }
     }
 
-    /// The words of a list, whole commands; none if there is nothing to load.
+    /// The words of a list, in whole commands. Empty if there is nothing to load.
     pub(crate) fn words(self, part: Part) -> &'a [u32] {
         match part {
             Part::All(pipe) => &self.scrub.all[pipe.index()],
@@ -291,25 +291,25 @@ impl<'a> Lists<'a> {
     }
 }
 
-/// The lists of a core, by [`Part`]; some by pipe.
+/// The lists of a core, by [`Part`], and some also by pipe.
 pub(crate) struct Scrub {
     all: [KVVec<u32>; PIPES],
     beside_context: KVVec<u32>,
     fresh: [KVVec<u32>; PIPES],
     fresh_beside_context: KVVec<u32>,
-    /// What clears scratch memory.
+    /// By pipe, the words that clear scratch memory.
     clears: [KVVec<u32>; PIPES],
 }
 
-/// Bytes of a row of scratch memory and its rows, when it is cleared: one page of pixels of 32 bits.
+/// Bytes of a row, and rows, with which scratch memory is cleared: a page of 32-bit pixels.
 const CLEAR_STRIDE: u32 = 256;
 const CLEAR_ROWS: u32 = 16;
 
-/// All of these pixels, as a corner and as a size.
+/// All these pixels, as a corner and as a size.
 const CLEAR_AREA: u32 = CLEAR_ROWS << 16 | CLEAR_STRIDE / 4;
 
-/// What the 2D engine clears scratch memory with, besides addresses: first byte offset, values.
-/// With zeros also on a core that takes another clear color (PE10, PE20), unturned, unmasked.
+/// With what the 2D engine clears scratch memory, besides addresses: first byte offset, values. All
+/// clear colors are 0 (also those of PE10 and PE20). No rotation, no mask.
 const CLEAR_2D: [(u32, &[u32]); 7] = [
     // DE.DEST_STRIDE, DE.DEST_ROTATION_CONFIG, DE.DEST_CONFIG: A8R8G8B8, CLEAR.
     (0x122C, &[CLEAR_STRIDE, 0, 6]),
@@ -328,9 +328,9 @@ const CLEAR_2D: [(u32, &[u32]); 7] = [
     (0x130C, &[0]),
 ];
 
-/// The same of the resolve engine: a fill.
+/// The same for the resolve engine: a fill.
 const CLEAR_3D: [(u32, &[u32]); 10] = [
-    // RS.CONFIG: from and to A8R8G8B8.
+    // RS.CONFIG: A8R8G8B8 to A8R8G8B8.
     (0x1604, &[6 << 8 | 6]),
     // RS.SOURCE_STRIDE.
     (0x160C, &[CLEAR_STRIDE]),
@@ -340,7 +340,7 @@ const CLEAR_3D: [(u32, &[u32]); 10] = [
     (0x1620, &[CLEAR_AREA]),
     // RS.DITHER: none.
     (0x1630, &[u32::MAX; 2]),
-    // RS.CLEAR_CONTROL: one value, all bytes. RS.FILL_VALUE.
+    // RS.CLEAR_CONTROL: one value for all bytes. RS.FILL_VALUE.
     (0x163C, &[1 << 16 | 0xFFFF, 0, 0, 0, 0]),
     // YUV.CONFIG: off.
     (0x1678, &[0]),
@@ -352,11 +352,11 @@ const CLEAR_3D: [(u32, &[u32]); 10] = [
     (0x1700, &[0; 8]),
 ];
 
-/// What starts either: a rectangle, and the resolve engine's kick.
+/// What starts the clear: a rectangle, and a kick of the resolve engine.
 const DRAW_2D: [u32; 4] = [words::DRAW_2D, 0, 0, CLEAR_AREA];
 const KICK_3D: [u32; 2] = [words::load_state(state::RS_KICKER, 1), 1];
 
-/// `LOAD_STATE`s of `addresses`, which ascend: with scratch memory's address, or 0 if one takes none.
+/// `LOAD_STATE`s of ascending `addresses`, with the address of scratch memory where one fits, or 0.
 fn load_reset(addresses: impl Iterator<Item = u32>, scratch: &Scratch) -> Result<KVVec<u32>> {
     load(
         addresses.map(|address| match states::takes_address(address) {
@@ -366,8 +366,8 @@ fn load_reset(addresses: impl Iterator<Item = u32>, scratch: &Scratch) -> Result
     )
 }
 
-/// Words that clear scratch memory: `values`, its address in `targets`, `start`. None without
-/// targets.
+/// Words that clear scratch memory: its address in `targets`, `values`, and `start`. Empty if there
+/// are no targets.
 fn clear(
     values: &[(u32, &[u32])],
     targets: impl Iterator<Item = u32>,
@@ -386,8 +386,8 @@ fn clear(
 }
 
 impl Scrub {
-    /// The lists of a core whose contexts keep what `map` says. `OutOfMemory`; `NotSupported`: they
-    /// are too long.
+    /// The lists of a core whose contexts keep the states of `map`. `OutOfMemory`. `NotSupported`:
+    /// they are too long.
     pub(crate) fn new(states: &States, map: &StateMap, scratch: &Scratch) -> Result<Arc<Self>> {
         let of = |pipe| {
             let all = states.addresses();
@@ -421,8 +421,8 @@ impl Scrub {
         Ok(Arc::new(scrub, GFP_KERNEL)?)
     }
 
-    /// The words for `stale` states of `pipe`, which ascend: whole commands, no more than for all
-    /// states of the pipe. `OutOfMemory`.
+    /// The words for the `stale` states of `pipe`, which ascend: whole commands. There are at most
+    /// as many words as for all states of the pipe. `OutOfMemory`.
     pub(crate) fn stale(&self, pipe: Pipe, stale: &[u32], scratch: &Scratch) -> Result<KVVec<u32>> {
         let all = &self.all[pipe.index()];
         let mut list = load_reset(stale.iter().copied(), scratch)?;
@@ -456,7 +456,7 @@ mod tests {
         }),
     };
 
-    /// The lists of a core beside the contexts of the first ones.
+    /// The lists of a core with the contexts of the first generations.
     fn scrub(states: &States) -> (Arc<Scrub>, Arc<StateMap>) {
         let map = StateMap::new(&Identity::default()).unwrap();
         (Scrub::new(states, &map, &SCRATCH).unwrap(), map)
@@ -503,12 +503,12 @@ mod tests {
         authors.note(ONLY_3D, Some(me));
         let parts = authors.wipes(lists, me, ONLY_3D, Pipe::Pipe3d, false);
         assert_eq!(parts, [None, Some(Part::Stale(Pipe::Pipe3d))]);
-        // Another author's commands make it forget all.
+        // Before commands of another author, all is forgotten.
         let parts = authors.wipes(lists, author(2, 0), ONLY_3D, Pipe::Pipe3d, false);
         assert_eq!(parts, [None, Some(FRESH_3D)]);
     }
 
-    /// The states that a list loads, each with what it must be loaded with.
+    /// The states that a list loads. Checks the value of each.
     fn loaded(list: &[u32]) -> KVVec<u32> {
         let mut loaded = KVVec::new();
         let mut at = 0;
@@ -565,7 +565,7 @@ mod tests {
                 let addresses = loaded(words(&scrub, addresses));
                 assert!(addresses.iter().all(|address| fresh.contains(address)));
                 for &address in &fresh {
-                    // Nothing that starts a draw.
+                    // No state starts a draw.
                     let sets = states.sets().unwrap();
                     assert!(!sets.is_special(address) || sets.takes_address(address));
                 }
@@ -611,7 +611,7 @@ mod tests {
                 let mut pairs = clear.chunks_exact(2);
                 let is_off = pairs.any(|pair| pair == tiler::OFF);
                 assert_eq!(is_off, part.pipe() == Pipe::Pipe3d);
-                // Before the configuration, all its targets.
+                // All targets come before the configuration.
                 let first = match part.pipe() {
                     Pipe::Pipe2d => CLEAR_2D[0].0,
                     Pipe::Pipe3d => CLEAR_3D[0].0,
@@ -639,7 +639,7 @@ mod tests {
         };
         let fresh = words(&scrub, FRESH_2D);
         assert_eq!(now()[..], *fresh);
-        // From inside a run of states to inside another one.
+        // The first state is inside of one command, the last inside of another.
         let (first, last) = (state::word(0x1244), state::word(0x1C10));
         data.update((first, last), |state| state << 16 | 5);
         let changed = now();
@@ -681,7 +681,7 @@ mod tests {
             assert!(all.contains(&state::word(byte)));
             assert_eq!(beside.contains(&state::word(byte)), !kept);
         }
-        // Physical memory for what holds physical addresses.
+        // States that hold physical addresses get the physical address.
         let list = words(&scrub, ALL_3D);
         let at = list
             .iter()
@@ -724,23 +724,23 @@ mod tests {
         assert_eq!(wipes(&authors, me, ONLY_2D), [None, Some(FRESH_2D)]);
         authors.note(ONLY_2D, Some(me));
         assert_eq!(wipes(&authors, me, ONLY_2D), [None, None]);
-        // The other pipe is another matter.
+        // The other pipe still holds what it held.
         assert_eq!(wipes(&authors, me, ONLY_3D), [None, Some(FRESH_3D)]);
         assert_eq!(wipes(&authors, me, BOTH), [Some(FRESH_3D), None]);
         authors.note(BOTH, Some(me));
         assert_eq!(wipes(&authors, me, BOTH), [None, None]);
-        // The core has been off: its data is its own still, or comes back.
+        // After the core was off, data is still its own, or is restored.
         let resumed = authors.after_pause();
         assert_eq!(wipes(&resumed, me, BOTH), [Some(ALL_3D), Some(FRESH_2D)]);
         assert_eq!(wipes(&resumed, other, ONLY_2D), [None, Some(FRESH_2D)]);
-        // Memory has gone; another process; and back.
+        // Memory was freed; then another process; then back.
         for (author, part) in [(poorer, ALL_2D), (other, FRESH_2D), (me, FRESH_2D)] {
             assert_eq!(wipes(&authors, author, ONLY_2D), [None, Some(part)]);
             authors.note(ONLY_2D, Some(author));
             assert_eq!(wipes(&authors, author, ONLY_2D), [None, None]);
             authors.note(ONLY_2D, Some(self::author(9, 5)));
         }
-        // Their addresses were not checked.
+        // The addresses of these commands were not checked.
         authors.note(ONLY_3D, None);
         assert_eq!(wipes(&authors, me, ONLY_3D), [None, Some(FRESH_3D)]);
     }
@@ -773,7 +773,7 @@ mod tests {
     fn a_core_of_one_pipe_has_nothing_to_forget_of_the_other() {
         let (two_d, _) = scrub(&cores::gc320());
         assert!(words(&two_d, ALL_3D).is_empty());
-        // Eight states, two of them alone between others: each its own command.
+        // Eight states. Two of them are single states between others, so each is a command.
         assert_eq!(words(&two_d, ALL_2D).len(), 16);
         let (three_d, _) = scrub(&cores::imx6qp());
         assert!(words(&three_d, ALL_2D).is_empty());

@@ -22,14 +22,14 @@ pub(crate) struct Buffer {
     pub(super) memory: Arc<DmaBuffer>,
     pub(super) address: u32,
     pub(super) counter: Counter,
-    /// Its mapping in the common tables of the MMU. Keeps the memory while translations are left.
+    /// Its mapping in the MMU's common tables. It keeps the memory while translations exist.
     pub(super) _mapping: Option<LinearMapping>,
     /// Its mapping in the tables of one process, if nothing else keeps it there.
     pub(super) _view: Option<GpuView>,
 }
 
 impl Buffer {
-    /// Where the GPU reaches the buffer, with these contents.
+    /// The buffer's place for the GPU, with these contents.
     pub(crate) fn extent(&self, contents: Contents) -> Extent<'_> {
         Extent::Linear {
             address: self.address,
@@ -57,7 +57,7 @@ impl Buffer {
         self.memory.read(offset).ok()
     }
 
-    /// The file offset at which its owner maps it: its DMA address, unique among live buffers.
+    /// The file offset with which its owner maps it: its DMA address, unique among live buffers.
     pub(crate) fn file_offset(&self) -> u64 {
         self.memory.dma_address()
     }

@@ -3,8 +3,8 @@
 //! Framebuffers of other drivers that the GPU may draw into (`allowedRanges=framebuffer`).
 //!
 //! fbdev has no list that modules can read, but a process that draws into a framebuffer has mapped
-//! it. `framebuffers` of [`crate::client`] decides which process may use one, and keeps its memory.
-//! This file maps the framebuffer for the GPU, once for all processes.
+//! it. `framebuffers` of [`crate::client`] decides which process may use a framebuffer, and keeps
+//! its memory. This file maps it for the GPU, once for all processes.
 
 use super::gpu_address;
 use crate::sys::prelude::*;
@@ -25,13 +25,13 @@ use crate::{
 };
 use kernel::new_mutex;
 
-/// The most framebuffers that are logged, each once.
+/// The most framebuffers that are logged. Each is logged once.
 const MOST_LOGGED: usize = 8;
 
-/// Limits the lines about framebuffers that are refused.
+/// Limits log lines about refused framebuffers.
 static REFUSED: RateLimit = RateLimit::new();
 
-/// A framebuffer that the GPU reaches.
+/// A framebuffer that the GPU can reach.
 struct Reached {
     range: Range,
     /// The number of processes that may use it.
@@ -66,7 +66,7 @@ impl Drop for Use {
 }
 
 impl State {
-    /// Whether the framebuffer at `start` was not logged yet; marks it as logged.
+    /// Returns whether the framebuffer at `start` was not logged before. Marks it as logged.
     fn is_new(&mut self, start: u32) -> bool {
         if self.logged.contains(&Some(start)) {
             return false;
@@ -88,7 +88,7 @@ impl Framebuffers {
         }))
     }
 
-    /// The GPU addresses of a framebuffer that a process has mapped; `None`: the GPU cannot reach
+    /// The GPU addresses of a framebuffer that a process has mapped. `None`: the GPU cannot reach
     /// it.
     pub(crate) fn range_of(&self, mapped: &Framebuffer) -> Option<Range> {
         let (start, bytes) = (widen(mapped.start()), mapped.bytes());
@@ -100,8 +100,8 @@ impl Framebuffers {
         range
     }
 
-    /// Maps `kept`, which a process has mapped, for the GPU at `range`, until the returned value is
-    /// dropped. `None`: out of memory. A process has a few at most.
+    /// Maps `kept`, which a process has mapped, at `range` for the GPU, until the returned value is
+    /// dropped. `None`: out of memory. A process has at most a few.
     pub(crate) fn admit(
         self: &Arc<Self>,
         vm: &Arc<Vm>,
@@ -147,7 +147,7 @@ impl Framebuffers {
         })
     }
 
-    /// Ends one process's use of `range`.
+    /// Ends the use of `range` by one process.
     fn leave(&self, range: Range) {
         let mut state = self.state.lock();
         let reached = &mut state.reached;
@@ -161,7 +161,7 @@ impl Framebuffers {
     }
 }
 
-/// Logs a framebuffer that the GPU may not use.
+/// Logs a framebuffer that the GPU cannot use.
 #[cold]
 fn refuse(mapped: &Framebuffer, why: &str) {
     if REFUSED.allow() {

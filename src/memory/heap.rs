@@ -2,21 +2,21 @@
 
 //! The banked heap of the video memory pool.
 //!
-//! Pure logic over offsets in bytes from the pool's start. Best fit inside a bank ([`Ranges`]).
-//! The surface's type selects the order of the banks, so that surfaces that are used together lie
-//! in different memory banks. Allocating and freeing take logarithmic time in the number of free
-//! pieces. Source: sources.md, video memory.
+//! Pure logic over offsets in bytes from the start of the pool. In a bank, the best fit is used
+//! ([`Ranges`]). The type of a surface selects the order of the banks, so that surfaces that are
+//! used together are in different memory banks. Allocating and freeing take logarithmic time in the
+//! number of free pieces. Source: sources.md, video memory.
 
 use crate::prelude::*;
 use crate::ranges::Ranges;
 
-/// The most banks; memory past the last one is not used.
+/// The most banks. Memory after the last one is not used.
 const MAX_BANKS: usize = 8;
 
 /// A remainder of at most this many bytes is added to the allocation before it.
 const SPLIT_THRESHOLD: usize = 64;
 
-/// Requests of at least this many bytes do not get the last 1/32 of the heap.
+/// Requests of at least this many bytes cannot use the last 1/32 of the heap.
 const SMALL: usize = 4096;
 
 /// The type of a surface (`gceSURF_TYPE` of the v4 interface).
@@ -24,7 +24,7 @@ const SMALL: usize = 4096;
 pub(crate) struct SurfaceType(u32);
 
 impl SurfaceType {
-    /// Types of the v4 interface; a number with flag bits is not one.
+    /// Number of types in the v4 interface. A number with flag bits is no type.
     const COUNT: u32 = 12;
 
     /// From the interface's number.
@@ -32,7 +32,7 @@ impl SurfaceType {
         (number < Self::COUNT).then_some(Self(number))
     }
 
-    /// The distance of this type's first bank from the end, 1: the last bank; `None`: bank 0.
+    /// The distance of this type's first bank from the end. 1: the last bank. `None`: bank 0.
     fn distance(self) -> Option<usize> {
         match self.0 {
             4 | 6 => Some(1),
@@ -45,35 +45,35 @@ impl SurfaceType {
         }
     }
 
-    /// The first bank to search, of `banks`.
+    /// The first of `banks` banks to search.
     fn bank(self, banks: usize) -> usize {
         self.distance()
             .map_or(0, |distance| banks.saturating_sub(distance))
     }
 }
 
-/// An allocated piece of the heap. It must be returned with [`Heap::free`].
+/// An allocated piece of the heap. Return it with [`Heap::free`] or [`Heap::free_of`].
 #[derive(Debug)]
 pub(crate) struct Span {
     bank: usize,
     offset: usize,
     bytes: usize,
-    /// The owner noted for all of its pages; 0: not looked up, or they differ.
+    /// The owner noted for all of its pages. 0: not looked up, or they differ.
     owner: u64,
 }
 
 impl Span {
-    /// Bytes from the pool's start.
+    /// Offset in bytes from the start of the pool.
     pub(crate) fn offset(&self) -> usize {
         self.offset
     }
 
-    /// Its size, at least the size requested.
+    /// Its size: at least the requested size.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The pages that it touches.
+    /// The pages that it overlaps.
     fn pages(&self) -> core::ops::Range<usize> {
         self.offset / PAGE_SIZE..(self.offset + self.bytes).div_ceil(PAGE_SIZE)
     }
@@ -87,7 +87,7 @@ pub(crate) struct Heap {
     /// The minimum of `free` so far.
     least_free: usize,
     total: usize,
-    /// The last owner of each page; empty: not tracked. See [`Heap::keep_owners`].
+    /// The last owner of each page. Empty: not tracked. See [`Heap::keep_owners`].
     owners: KVVec<u64>,
 }
 
@@ -111,14 +111,14 @@ impl Heap {
         })
     }
 
-    /// Starts tracking the last owner of each page. From now on no two spans may share a page.
+    /// Starts to track the last owner of each page. From now on, no two spans may share a page.
     pub(crate) fn keep_owners(&mut self) -> Result {
         let pages = self.total.div_ceil(PAGE_SIZE);
         self.owners = KVVec::from_elem(0, pages, GFP_KERNEL)?;
         Ok(())
     }
 
-    /// Removes the first `bytes`, which must be free. Call [`Heap::keep_owners`] first.
+    /// Removes the first `bytes`, which must be free. Call [`Heap::keep_owners`] before.
     pub(crate) fn leave_out(&mut self, bytes: usize) -> Result {
         let Some(first) = self.banks.get_mut(0) else {
             return Ok(());
@@ -134,7 +134,7 @@ impl Heap {
 
     /// Whether `owner` (not 0) was the last owner of every page of a span.
     ///
-    /// Not inlined: inside an allocation the loop over pages would have no registers left.
+    /// Not inlined: otherwise the loop over pages would have no registers left in an allocation.
     #[inline(never)]
     pub(crate) fn is_left_by(&self, span: &mut Span, owner: u64) -> bool {
         let pages = self.owners.get(span.pages());
@@ -145,7 +145,7 @@ impl Heap {
         is_left
     }
 
-    /// Forgets the owners of all pages. Error: the number of bytes in use.
+    /// Forgets the owners of all pages. Error: this number of bytes is in use.
     pub(crate) fn leave(&mut self) -> core::result::Result<(), usize> {
         match self.total - self.free {
             0 => {
@@ -161,7 +161,7 @@ impl Heap {
         self.free
     }
 
-    /// The minimum of free bytes so far.
+    /// The smallest number of free bytes so far.
     pub(crate) fn least_free_bytes(&self) -> usize {
         self.least_free
     }
@@ -171,7 +171,7 @@ impl Heap {
         self.total
     }
 
-    /// Whether a request for `asked` bytes, before alignment, may be granted now: the last 1/32 is
+    /// Whether a request for `asked` bytes, before alignment, may be granted now. The last 1/32 is
     /// reserved for small requests.
     pub(crate) fn is_open_to(&self, asked: usize) -> bool {
         asked < SMALL || self.free >= self.total / 32
@@ -194,7 +194,7 @@ impl Heap {
         }
         let first = kind.bank(self.banks.len());
         let alignment = alignment.max(1);
-        // `Init` has a `chain` too, so this one is called by its trait.
+        // `Init` has a `chain`, too, so name the trait.
         let order = Iterator::chain((0..=first).rev(), first + 1..self.banks.len());
         for bank in order {
             let Some(ranges) = self.banks.get_mut(bank) else {
@@ -218,9 +218,9 @@ impl Heap {
         Err(Error::OutOfMemory)
     }
 
-    /// Frees a span that `owner` has used (0: any process), and merges it with its free neighbors.
+    /// Frees a span that `owner` has used (0: any process), and merges it with free neighbors.
     pub(crate) fn free_of(&mut self, span: Span, owner: u64) {
-        // Not if they are noted already: the pages may be many.
+        // Skip this if the owner is noted already: there may be many pages.
         if span.owner == 0 || span.owner != owner {
             if let Some(pages) = self.owners.get_mut(span.pages()) {
                 pages.fill(owner);
@@ -229,7 +229,7 @@ impl Heap {
         self.free(span);
     }
 
-    /// Frees a span that was never used, and merges it with its free neighbors.
+    /// Frees a span that was never used, and merges it with free neighbors.
     pub(crate) fn free(&mut self, span: Span) {
         self.free += span.bytes;
         if let Some(ranges) = self.banks.get_mut(span.bank) {
@@ -238,19 +238,19 @@ impl Heap {
     }
 }
 
-/// Rounds a request of `bytes` up to `alignment`, as the vendor's driver does, if `alignment` is a
-/// power of 2. `None`: more than 32 bits.
+/// Rounds a request of `bytes` up to `alignment`, if that is a power of 2, as the vendor's driver
+/// does. `None`: the result needs more than 32 bits.
 pub(crate) fn granted(bytes: u32, alignment: u32) -> Option<u32> {
     if !alignment.is_power_of_two() {
         return Some(bytes);
     }
-    // A mask: a division takes a hundred instructions on ARM.
+    // With a mask, because a division takes a hundred instructions on ARM.
     let mask = alignment - 1;
     bytes.checked_add(mask).map(|end| end & !mask)
 }
 
-/// A common multiple of `alignment` (0: any) and of the page size: the least one, if `alignment` is
-/// a power of two or a multiple of the page size. `None`: it exceeds the GPU's 32-bit addresses.
+/// A common multiple of `alignment` (0: any) and the page size. It is the least one if `alignment`
+/// is a power of two or a multiple of the page size. `None`: it needs more than 32 bits.
 pub(crate) fn with_pages(alignment: u32) -> Option<u32> {
     // CAST: A page is far below 4 GiB.
     const PAGE: u32 = PAGE_SIZE as u32;
@@ -302,19 +302,19 @@ mod tests {
         assert_eq!(vertex.offset(), 4096);
         assert_eq!(heap.leave(), Err(vertex.bytes()));
         heap.free_of(vertex, 3);
-        // Memory below the first span is not freed with a neighbor.
+        // Memory before the first span is not merged into free memory.
         let [a, b] =
             [2, 2].map(|number| heap.allocate(MIB / 2 - 4096, 4096, kind(number)).unwrap());
         assert_eq!([a.offset(), b.offset()], [4096, MIB / 2]);
         heap.free(b);
         heap.free(a);
         assert_eq!(heap.free_bytes(), all);
-        // The last page's owner is kept, too.
+        // The owner of the last page is also kept.
         let last = heap.allocate(4096, 1, kind(4)).unwrap();
         assert_eq!(heap.leave(), Err(last.bytes()));
         heap.free_of(last, 3);
         assert_eq!(heap.leave(), Ok(()));
-        // A bank that is left out entirely has no memory.
+        // A bank that is left out completely has no memory.
         let mut heap = Heap::new(8192, 4096).unwrap();
         heap.leave_out(4096).unwrap();
         assert_eq!(heap.allocate(4096, 1, kind(0)).unwrap().offset(), 4096);
@@ -472,7 +472,7 @@ mod tests {
         let allocate = |heap: &mut Heap| heap.allocate(PAGE_SIZE, PAGE_SIZE, kind(0)).unwrap();
         let span = allocate(&mut heap);
         heap.free_of(span, 1);
-        // The same owner again: still its own. Then others may have used it.
+        // First the same owner uses it again: it is still its own. Then others may have used it.
         for (last, is_own) in [(1, true), (1, true), (0, true), (1, false), (2, true)] {
             let mut span = allocate(&mut heap);
             assert_eq!(heap.is_left_by(&mut span, 1), is_own);

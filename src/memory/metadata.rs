@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Metadata of nodes, which clients exchange: the location of the tile status, and compression
-//! (SET_VIDEO_MEMORY_METADATA); tiling, the tile status node, and a timestamp (the DRM node). The
-//! driver interprets only the tile status node.
+//! Metadata of nodes, which clients exchange. SET_VIDEO_MEMORY_METADATA has the location of the
+//! tile status, and compression. The DRM node has tiling, the tile status node, and a timestamp.
+//! The driver only interprets the tile status node.
 
 use super::Node;
 use crate::{
@@ -13,14 +13,14 @@ use crate::{
 };
 use kernel::sync::SetOnce;
 
-/// How often a caller yields to another one that is just allocating the values.
+/// How often a caller yields to another one that is allocating the values.
 const ROUNDS: u32 = 100;
 
-/// Metadata of one node. Few nodes have any, and the values double the size of a node, so the first
-/// write allocates them. A read that races with a write may return old and new values.
+/// Metadata of one node. Few nodes have any, and the values double the size of a node. So the first
+/// write allocates them. A read during a write may return both old and new values.
 pub(crate) struct Metadata(SetOnce<KBox<Values>>);
 
-/// The tiling of a node, in the clients' numbers.
+/// The tiling of a node, as numbers of the clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tiling {
     /// Tiling, tile status mode, and cache mode of the tile status.
@@ -29,14 +29,14 @@ pub(crate) struct Tiling {
     pub(crate) clear_value: u64,
 }
 
-/// The node neither is nor has a tile status.
+/// The node has no tile status, and is none.
 const ALONE: u32 = 0;
 /// The node has a tile status.
 const HAS_STATUS: u32 = 1;
-/// The node is a tile status. It can never have one, which rules out reference cycles.
+/// The node is a tile status. It can never have one, so there are no reference cycles.
 const IS_STATUS: u32 = 2;
 
-/// The values written last.
+/// The last written values.
 struct Values {
     status: Atomic<i32>,
     words: [Atomic<u32>; NodeMetadata::WORDS],
@@ -44,14 +44,14 @@ struct Values {
     clear_value: Atomic<u64>,
     timestamp: Atomic<u64>,
     role: Atomic<u32>,
-    /// For each core, the last job that used the node, and the last that wrote it.
+    /// For each core, the last job that used the node, and the last one that wrote to it.
     used: [Atomic<u64>; MAX_CORES],
     written: [Atomic<u64>; MAX_CORES],
     status_node: SetOnce<Arc<Node>>,
 }
 
 impl Values {
-    /// All zero, but for the status.
+    /// All are zero, except for the status.
     const fn new() -> Self {
         Self {
             status: Atomic::new(NodeMetadata::NO_STATUS),
@@ -68,12 +68,12 @@ impl Values {
 }
 
 impl Metadata {
-    /// No values; the first write allocates them.
+    /// No values. The first write allocates them.
     pub(super) const fn new() -> Self {
         Self(SetOnce::new())
     }
 
-    /// The values written last.
+    /// The last written values.
     pub(crate) fn read(&self) -> NodeMetadata {
         let nothing = Values::new();
         let values = self.0.as_ref().map_or(&nothing, |values| &**values);
@@ -97,7 +97,7 @@ impl Metadata {
         Ok(())
     }
 
-    /// The tiling; all zero if it was not set.
+    /// The tiling. All zero if it was not set.
     pub(crate) fn tiling(&self) -> Tiling {
         self.0.as_ref().map_or(Tiling::default(), |values| Tiling {
             modes: core::array::from_fn(|at| values.modes[at].load(Relaxed)),
@@ -115,7 +115,7 @@ impl Metadata {
         Ok(())
     }
 
-    /// Adds `step` to the timestamp, and returns the sum, which wraps. `OutOfMemory`.
+    /// Adds `step` to the timestamp. Returns the sum, which wraps. `OutOfMemory`.
     pub(crate) fn count(&self, step: u32) -> Result<u64> {
         let step = u64::from(step);
         let before = self.values()?.timestamp.fetch_add(step, Relaxed);
@@ -127,7 +127,7 @@ impl Metadata {
         self.values().map(|_| ())
     }
 
-    /// Notes that job `number` of core `core` uses the node, after [`Metadata::prepare`].
+    /// Notes that job `number` of core `core` uses the node. Call [`Metadata::prepare`] first.
     pub(crate) fn note_job(&self, core: usize, number: u64, is_written: bool) {
         let Some(values) = self.0.as_ref() else {
             return;
@@ -148,7 +148,7 @@ impl Metadata {
         }
     }
 
-    /// The last job of core `core` that used the node, or that wrote it; 0: none.
+    /// The last job of core `core` that used the node, or (`writers_only`) wrote to it. 0: none.
     pub(crate) fn last_job(&self, core: usize, writers_only: bool) -> u64 {
         self.0.as_ref().map_or(0, |values| match writers_only {
             true => values.written[core].load(Relaxed),
@@ -161,8 +161,8 @@ impl Metadata {
         self.0.as_ref()?.status_node.as_ref()
     }
 
-    /// Makes `status` the tile status of the node, after `prepare` has succeeded on it.
-    /// `NotSupported`: the node has or is one, or `status` has one, or is the same node.
+    /// Makes `status` the tile status of the node, if `prepare` succeeds on it. `NotSupported`: the
+    /// node has or is a tile status, or `status` has one or is the same node.
     pub(crate) fn attach_status(
         &self,
         status: &Arc<Node>,
@@ -181,7 +181,7 @@ impl Metadata {
         };
         match prepared {
             Ok(()) => {
-                // The role admits one caller.
+                // The role lets only one caller do this.
                 values.status_node.populate(status.clone());
             }
             Err(_) => values.role.store(ALONE, Relaxed),
@@ -189,13 +189,13 @@ impl Metadata {
         prepared
     }
 
-    /// The values, allocated if there are none.
+    /// The values. Allocates them if there are none.
     fn values(&self) -> Result<&Values> {
         for _ in 0..ROUNDS {
             if let Some(values) = self.0.as_ref() {
                 return Ok(values);
             }
-            // Another caller has begun to set it, but may not be finished.
+            // Another caller has begun to set them, but may not be finished.
             if !self.0.populate(KBox::new(Values::new(), sys::GFP_CLIENT)?) {
                 sys::yield_if_due();
             }

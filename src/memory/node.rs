@@ -34,7 +34,7 @@ use crate::{
 };
 use kernel::prelude::EINVAL;
 
-/// The requested or actual location of a surface (`gcePOOL`).
+/// The pool that is requested or used for a surface (`gcePOOL`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pool {
     /// The pool of the module's parameters.
@@ -55,8 +55,8 @@ impl Pool {
         }
     }
 
-    /// The pools that a request for pool `number` tries, in order. No board has on-chip memory
-    /// (LOCAL_INTERNAL, LOCAL_EXTERNAL).
+    /// The pools that a request for pool number `number` tries, in order. No board has on-chip
+    /// memory (LOCAL_INTERNAL, LOCAL_EXTERNAL).
     pub(super) fn walk(number: u32) -> &'static [Pool] {
         match number {
             // DEFAULT, LOCAL, UNIFIED.
@@ -90,11 +90,11 @@ pub(crate) struct Elsewhere {
     pub(crate) address: u32,
     /// Size in bytes.
     pub(crate) bytes: usize,
-    /// Its address in the process that made the node.
+    /// Its address in the process that has made the node.
     pub(crate) user: usize,
 }
 
-/// The memory that a node's owner maps.
+/// The memory that the owner of a node maps.
 #[derive(Clone)]
 pub(crate) enum Backing {
     /// A contiguous buffer.
@@ -112,7 +112,7 @@ impl Backing {
         }
     }
 
-    /// The file offset at which its owner maps it.
+    /// The file offset with which its owner maps it.
     pub(crate) fn file_offset(&self) -> u64 {
         match self {
             Backing::Contiguous(buffer) => buffer.file_offset(),
@@ -127,8 +127,8 @@ impl Backing {
         }
     }
 
-    /// Maps it into the calling process: through `file`, or through the exporter of the dma-buf. No
-    /// lock may be held. `OutOfMemory`.
+    /// Maps it into the calling process: with `file`, or with the exporter of the dma-buf. The
+    /// caller holds no lock. `OutOfMemory`.
     pub(crate) fn map_into_caller(&self, file: &OpenFile) -> Result<usize> {
         if let Some(import) = self.imported() {
             return import.map_into_caller().map_err(|_| Error::OutOfMemory);
@@ -138,7 +138,7 @@ impl Backing {
             .map_err(|_| Error::OutOfMemory)
     }
 
-    /// Unmaps it from the caller at `user`. Returns whether no mapping is left there.
+    /// Unmaps it from address `user` of the caller. Returns whether no mapping is left there.
     pub(crate) fn unmap(&self, user: usize) -> bool {
         if let Some(import) = self.imported() {
             return import.unmap(user);
@@ -149,7 +149,7 @@ impl Backing {
         }
     }
 
-    /// Whether `bytes` of it are still mapped in the calling process at `user`.
+    /// Whether `bytes` of it are still mapped at address `user` of the calling process.
     pub(crate) fn is_seen_at(&self, user: usize, bytes: usize) -> bool {
         if let Some(import) = self.imported() {
             return import.is_seen_at(user);
@@ -161,7 +161,7 @@ impl Backing {
         seen.is_some_and(|seen| seen >= bytes)
     }
 
-    /// Maps it into `area`; scattered pages can be cached.
+    /// Maps it into `area`. Only scattered pages can be cached.
     pub(crate) fn map(self, area: NewArea<'_>, cached: bool) -> kernel::error::Result {
         if let Some(import) = self.imported() {
             return import.map(area);
@@ -176,9 +176,9 @@ impl Backing {
 /// A video memory node.
 pub(crate) struct Node {
     pub(super) memory: Arc<VideoMemory>,
-    /// `None` only while being dropped.
+    /// `None` only during a drop.
     pub(super) place: Option<Place>,
-    /// Its maker, and only user unless `shared`; see [`super::heap::Heap::is_left_by`].
+    /// Its maker. Unless `shared`, its only user: see [`super::heap::Heap::is_left_by`].
     pub(super) owner: u64,
     /// Other processes may have used it.
     pub(super) shared: Atomic<bool>,
@@ -187,16 +187,16 @@ pub(crate) struct Node {
 
 /// How a node's owner accesses it.
 pub(crate) enum View {
-    /// At this offset of the pool's mapping.
+    /// At this offset in the mapping of the pool.
     Pool(usize),
-    /// Through a mapping of its own.
+    /// With a mapping of its own.
     Pages(Backing),
-    /// The process has it at this address already.
+    /// At this address, where the process already has it.
     Own(usize),
 }
 
 impl Node {
-    /// Notes that other processes may use it. Permanent.
+    /// Notes that other processes may use it from now on.
     pub(crate) fn share(&self) {
         self.shared.store(true, Relaxed);
     }
@@ -215,7 +215,7 @@ impl Node {
         }
     }
 
-    /// GPU address of the first byte. `view`: where the process's own MMU tables, if any, map it.
+    /// GPU address of the first byte. `view`: its address in the process's own MMU tables, if any.
     #[inline]
     pub(crate) fn address_at(&self, view: Option<u32>) -> u32 {
         match &self.place {
@@ -229,7 +229,7 @@ impl Node {
         }
     }
 
-    /// Physical address of the first byte, if it is contiguous. `base`: that of GPU address 0.
+    /// Physical address of the first byte, if contiguous. `base`: that of GPU address 0.
     pub(crate) fn physical(&self, base: u32) -> Option<u32> {
         match (self.pool(), &self.place) {
             (Pool::System | Pool::Contiguous, _) | (_, Some(Place::Elsewhere(_))) => {
@@ -270,7 +270,7 @@ impl Node {
         }
     }
 
-    /// The address in its view, if that is [`View::Own`].
+    /// The address of [`View::Own`], if that is its view.
     pub(crate) fn own_view(&self) -> Option<usize> {
         match &self.place {
             Some(Place::Wrapped(memory)) => memory.user,
@@ -287,7 +287,7 @@ impl Node {
         }
     }
 
-    /// Whether a handle of the node entitles a process to its GPU addresses.
+    /// Whether a process with a handle of the node may use its GPU addresses.
     pub(crate) fn gives_addresses(&self) -> bool {
         !matches!(self.place, Some(Place::Elsewhere(_)))
     }
@@ -314,7 +314,7 @@ impl Node {
         }
     }
 
-    /// The word at byte `offset`. `None`: only contiguous nodes can be read.
+    /// The word at byte `offset`. `None`: the node is not contiguous, or cannot be read.
     pub(super) fn read(&self, offset: usize) -> Option<u32> {
         match &self.place {
             Some(Place::Pool(span)) => {
@@ -340,7 +340,7 @@ impl Node {
         }
     }
 
-    /// Its mapping in the MMU tables of a process; `None`: all tables map it, or no table does.
+    /// Its mapping in the MMU tables of a process. `None`: all tables map it, or none do.
     pub(crate) fn extent(&self) -> Option<Extent<'_>> {
         match &self.place {
             Some(Place::Pool(_)) if self.memory.is_pool_shared() => None,
@@ -365,7 +365,7 @@ impl Node {
         }
     }
 
-    /// Whether both the CPU, on behalf of the process, and the GPU may write it.
+    /// Whether the GPU, and the CPU on behalf of the process, may write to it.
     pub(crate) fn is_writeable(&self) -> bool {
         match &self.place {
             Some(Place::Wrapped(memory)) => memory.is_users() && memory.is_writeable(),
@@ -374,8 +374,8 @@ impl Node {
         }
     }
 
-    /// Writes the word at byte `offset`, a multiple of 4 inside the node. Does nothing if the CPU
-    /// may not write the memory.
+    /// Writes the word at byte `offset`, a multiple of 4 inside of the node. Does nothing if the
+    /// CPU must not write to the memory.
     pub(crate) fn write(&self, offset: usize, word: u32) {
         match &self.place {
             Some(Place::Pool(span)) => {
@@ -393,7 +393,7 @@ impl Node {
 
 impl Node {
     /// Fills it with `byte`. `NotSupported`: it is foreign memory. After `Interrupted` (the calling
-    /// thread is being killed) and `OutOfMemory`, part of it is filled.
+    /// thread is killed) or `OutOfMemory`, it may be partly filled.
     pub(crate) fn fill(&self, byte: u8) -> Result {
         match &self.place {
             Some(Place::Pool(span)) => {
@@ -447,7 +447,7 @@ pub(crate) struct Word {
     pub(super) address: u32,
 }
 
-/// Memory of any kind that a client has.
+/// Memory of a client, of any kind.
 pub(crate) enum Object {
     /// A node.
     Node(Arc<Node>),
@@ -458,8 +458,8 @@ pub(crate) enum Object {
 }
 
 impl Object {
-    /// Copies from byte `offset`, a multiple of 4, to `to`. May sleep. `EINVAL`: out of range, or
-    /// an imported dma-buf. `ENOMEM`.
+    /// Copies from byte `offset`, a multiple of 4, to `to`. May sleep. `EINVAL`: out of range, a
+    /// framebuffer, or an imported dma-buf. `ENOMEM`.
     pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> kernel::error::Result {
         match self {
             Object::Node(node) => node.copy(offset, to),
@@ -497,7 +497,7 @@ impl Object {
     }
 }
 
-/// The offset of `address` from GPU address `start`, if a whole aligned word of `bytes` is there.
+/// The offset of `address` from GPU address `start`, if an aligned word of the `bytes` is there.
 fn word_offset(start: u32, bytes: usize, address: u32) -> Option<usize> {
     // CAST: 32 bits into at least 32.
     let offset = address.checked_sub(start)? as usize;
@@ -505,7 +505,7 @@ fn word_offset(start: u32, bytes: usize, address: u32) -> Option<usize> {
 }
 
 impl Word {
-    /// The word at GPU address `address`, if it is in `node`, which is at `start` and writable.
+    /// The word at GPU address `address`, if it is in `node`, which is at `start`, and writable.
     pub(crate) fn in_node(node: &Arc<Node>, start: u32, address: u32) -> Option<Self> {
         let backing = node.mapping().map(|mapping| mapping.backing());
         if backing.is_some_and(|backing| !backing.is_writeable()) {
@@ -531,7 +531,7 @@ impl Word {
         })
     }
 
-    /// The word at GPU address `address`, if it is in `memory`, which is at `start` and writable.
+    /// The word at GPU address `address`, if it is in `memory`, which is at `start`, and writable.
     pub(crate) fn in_user_memory(
         memory: &Arc<UserMemory>,
         start: u32,
@@ -570,7 +570,7 @@ impl Word {
         self.address
     }
 
-    /// Reads the word. `None`: its object is not contiguous, or cannot be mapped.
+    /// Reads the word. `None`: its object is not contiguous or cannot be mapped.
     pub(crate) fn read(&self) -> Option<u32> {
         match &self.object {
             Object::Node(node) => node.read(self.offset),
@@ -579,7 +579,7 @@ impl Word {
         }
     }
 
-    /// Adds `step` to the word, and returns the sum. A concurrent write may be lost.
+    /// Adds `step` to the word. Returns the sum. A concurrent write may be lost.
     pub(crate) fn count(&self, step: i32) -> Option<u32> {
         let now = self.read()?.wrapping_add_signed(step);
         self.write(now);

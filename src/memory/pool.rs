@@ -2,7 +2,7 @@
 
 //! The SYSTEM pool: its memory, and the heap that allocates it.
 //!
-//! Lock: `galcore heap`, a leaf but for the allocator.
+//! Lock: `galcore heap`, a leaf. Memory is allocated under it.
 
 use super::{
     gpu_address,
@@ -45,7 +45,7 @@ impl PoolMemory {
         }
     }
 
-    /// Whether it is the kernel's memory, which a hibernation image includes.
+    /// Whether it is the kernel's memory. A hibernation image includes that.
     pub(super) fn is_kernels(&self) -> bool {
         matches!(self, PoolMemory::Allocated(_))
     }
@@ -57,7 +57,7 @@ impl PoolMemory {
         }
     }
 
-    /// `bytes` bytes at `offset`, if they are whole pages.
+    /// The `bytes` bytes at `offset`, if they are whole pages.
     pub(super) fn part(&self, offset: usize, bytes: usize) -> Option<Part<'_>> {
         match self {
             PoolMemory::Reserved(memory) => memory.part(offset, bytes),
@@ -66,7 +66,7 @@ impl PoolMemory {
     }
 
     pub(super) fn write(&self, offset: usize, word: u32) {
-        // Inside the pool. If it cannot be mapped, the word is lost.
+        // The offset is inside the pool. If the memory cannot be mapped, the word is lost.
         let _ = match self {
             PoolMemory::Reserved(memory) => memory.write(offset, word),
             PoolMemory::Allocated(memory) => memory.write(offset, word),
@@ -95,10 +95,10 @@ impl PoolMemory {
     }
 }
 
-/// Bytes that are filled between checks for a fatal signal.
+/// Number of bytes to fill between two checks for a fatal signal.
 const FILL_STEP: usize = 1 << 20;
 
-/// Fills `span`. `Interrupted`: the calling thread is being killed. `OutOfMemory`.
+/// Fills `span` with `byte`. `Interrupted`: the calling thread is killed. `OutOfMemory`.
 pub(super) fn fill_in_steps(memory: &PoolMemory, span: &Span, byte: u8) -> Result {
     let mut done = 0;
     while done < span.bytes() {
@@ -112,13 +112,13 @@ pub(super) fn fill_in_steps(memory: &PoolMemory, span: &Span, byte: u8) -> Resul
     Ok(())
 }
 
-/// The step by which the request shrinks when the allocation fails, as in the C driver.
+/// The step by which the request shrinks if the allocation fails, as in the C driver.
 const POOL_STEP: usize = 4 << 20;
 
-/// Bytes left for the cores' rings and clients' buffers when the pool takes all other memory.
+/// Bytes that are left for rings and clients' buffers if the pool takes all other memory.
 const LEFT_OVER: usize = 4 << 20;
 
-/// Allocates the pool, or the part for which there is memory; logs the difference.
+/// Allocates the pool, or as much of it as there is memory for. Logs the difference.
 fn allocate_pool(dev: &Device, owner: &dma::Device, wanted: usize) -> Option<DmaBuffer> {
     let mut bytes = wanted;
     let mut left_over = None;
@@ -202,11 +202,11 @@ impl SystemPool {
             })?;
         let mut heap = Heap::new(memory.bytes(), parameters.bank_size).map_err(|_| ENOMEM)?;
         if !parameters.shared_pool && !parameters.shared_nodes {
-            // With sharing, other processes may have written into a node, or read its old data.
+            // With sharing, other processes may have written to a node, or read its old data.
             heap.keep_owners().map_err(|_| ENOMEM)?;
         }
         if address == 0 {
-            // Clients and the command checker take GPU address 0 for no memory.
+            // For clients and the command checker, GPU address 0 means no memory.
             heap.leave_out(PAGE_SIZE).map_err(|_| ENOMEM)?;
         }
         KBox::pin_init(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Sizes of surfaces, for clients that let the kernel compute them (ALLOCATE_VIDEO_MEMORY of the v2
+//! Sizes of surfaces, for clients that leave this to the kernel (ALLOCATE_VIDEO_MEMORY of the v2
 //! family).
 //!
 //! Pure logic. Source: sources.md, video memory; `gceSURF_FORMAT` of the vendor's v2 headers.
@@ -11,7 +11,7 @@ use crate::prelude::*;
 /// Alignment of a surface's address, in bytes.
 pub(crate) const ALIGNMENT: u32 = 64;
 
-/// `gceSURF_TYPE`.
+/// Types of surfaces (`gceSURF_TYPE`).
 const TEXTURE: u32 = 3;
 const RENDER_TARGET: u32 = 4;
 const DEPTH: u32 = 5;
@@ -19,15 +19,15 @@ const DEPTH: u32 = 5;
 /// The dimensions of a surface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
-    /// Pixels, aligned.
+    /// Pixels in a row, aligned.
     pub(crate) width: u32,
     /// Rows, aligned.
     pub(crate) height: u32,
-    /// Bytes.
+    /// Size in bytes.
     pub(crate) bytes: u32,
 }
 
-/// Bits per pixel of a `gceSURF_FORMAT`. The number's hundreds are its family.
+/// Bits per pixel of a `gceSURF_FORMAT`. The number's hundreds are the family of the format.
 fn bits_per_pixel(format: u32) -> Option<u64> {
     Some(match format {
         // Indices.
@@ -81,8 +81,8 @@ fn bits_per_pixel(format: u32) -> Option<u64> {
     })
 }
 
-/// The size of a surface. `InvalidArgument`: unknown format, or no bytes. `OutOfMemory`: 4 GiB or
-/// more.
+/// The size of a surface. `InvalidArgument`: the format is unknown, or there are no bytes.
+/// `OutOfMemory`: 4 GiB or more.
 pub(crate) fn size(surface: &Surface, has_super_tiles: bool) -> Result<Size> {
     let (columns, rows) = match surface.kind {
         RENDER_TARGET | DEPTH if has_super_tiles => (64, 64),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Memory that clients are just allocating.
+//! Memory that clients are about to allocate.
 //!
-//! The kernel's count of available memory does not include such allocations yet. So the driver adds
-//! them up, and refuses those that would not leave the machine its reserve.
+//! The kernel's count of available memory still includes it. So the driver adds these allocations
+//! up, and refuses those that would not leave the machine its reserve.
 
 use crate::{
     limits,
@@ -12,13 +12,13 @@ use crate::{
 };
 use ::core::cell::Cell;
 
-/// The kind of allocation.
+/// Kinds of allocations.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pieces {
     /// Scattered pages.
     Scattered,
-    /// Contiguous pages. The kernel's own overhead, such as its mapping, may be as large again, and
-    /// its allocation can invoke the OOM killer: twice the reserve is left.
+    /// Contiguous pages. The kernel's own overhead, such as its mapping, may have the same size,
+    /// and the allocation can invoke the OOM killer. So twice the reserve is left.
     Contiguous,
 }
 
@@ -31,10 +31,10 @@ impl Taking {
         Self(Atomic::new(0))
     }
 
-    /// Announces an allocation of `bytes`. `OutOfMemory`: together with those of other callers it
-    /// leaves the machine less than its reserve.
+    /// Announces an allocation of `bytes`. `OutOfMemory`: together with those of other callers, it
+    /// would leave the machine less than its reserve.
     pub(super) fn begin(&self, bytes: usize, pieces: Pieces) -> Result<Share<'_>> {
-        // Check it alone first: a request that can never be granted must not block others.
+        // First check it alone: a request that can never be granted must not block others.
         if !leaves_reserve(bytes, pieces) {
             return Err(Error::OutOfMemory);
         }
@@ -45,7 +45,7 @@ impl Taking {
             of: self,
             left: Cell::new(own),
         };
-        // Read the available memory last: memory that others have taken by now is not in it.
+        // Read the available memory last: it then lacks what other callers have allocated by now.
         let all = usize::try_from(others.saturating_add(own)).unwrap_or(usize::MAX);
         match leaves_reserve(all, pieces) {
             true => Ok(share),
@@ -63,14 +63,14 @@ fn leaves_reserve(bytes: usize, pieces: Pieces) -> bool {
     limits::leaves_reserve(bytes.saturating_add(more), available, total)
 }
 
-/// The bytes that one caller is about to allocate, until it is dropped.
+/// The bytes that one caller is about to allocate. A drop ends the announcement.
 pub(super) struct Share<'a> {
     of: &'a Taking,
     left: Cell<u64>,
 }
 
 impl Share<'_> {
-    /// Subtracts `bytes` that have been allocated: the available memory no longer includes them.
+    /// Subtracts `bytes` that are allocated now: the available memory no longer includes them.
     pub(super) fn has(&self, bytes: usize) {
         // CAST: at most 64 bits.
         let done = self.left.get().min(bytes as u64);

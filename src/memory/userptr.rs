@@ -11,26 +11,26 @@ use crate::{
     sys::pages::Sync, //
 };
 
-/// A piece of user memory or a dma-buf, mapped for the GPU.
+/// A range of user memory, or a dma-buf, mapped for the GPU.
 pub(crate) struct UserMemory {
     pub(super) mapping: Mapping,
-    /// The offset of the piece in its first page.
+    /// The offset of the range in its first page.
     pub(super) offset: usize,
     pub(super) bytes: usize,
-    /// Its address in the process; a dma-buf has none.
+    /// Its address in the process. A dma-buf has none.
     pub(super) user: Option<usize>,
-    /// A stream has used the piece.
+    /// A stream has used the range.
     pub(super) is_used: Atomic<bool>,
 }
 
 impl UserMemory {
-    /// Where the GPU reaches the piece.
+    /// The range's place for the GPU.
     pub(crate) fn extent(&self) -> Extent<'_> {
         Extent::Pages(&self.mapping)
     }
 
-    /// GPU address of the first byte, for a process whose own tables, if any, map the first page at
-    /// `view`.
+    /// GPU address of the first byte. `view` is the address of the first page in the process's own
+    /// tables, if these map it.
     pub(crate) fn address_at(&self, view: Option<u32>) -> u32 {
         let first = view.or(self.mapping.address()).unwrap_or(0);
         // CAST: less than a page.
@@ -42,7 +42,7 @@ impl UserMemory {
         self.bytes
     }
 
-    /// Its address in the process; `None`: it is a dma-buf.
+    /// Its address in the process. `None`: it is a dma-buf.
     pub(crate) fn user(&self) -> Option<usize> {
         self.user
     }
@@ -52,7 +52,7 @@ impl UserMemory {
         self.user.is_some()
     }
 
-    /// Whether all `bytes` from user address `user` are in this piece.
+    /// Whether all `bytes` from user address `user` on are in this range.
     pub(crate) fn contains(&self, user: usize, bytes: usize) -> bool {
         self.user
             .and_then(|start| user.checked_sub(start))
@@ -60,7 +60,7 @@ impl UserMemory {
             .is_some_and(|end| end <= self.bytes)
     }
 
-    /// Whether the GPU may write it.
+    /// Whether the GPU may write to it.
     pub(crate) fn is_writeable(&self) -> bool {
         self.mapping.backing().is_writeable()
     }
@@ -86,13 +86,13 @@ impl UserMemory {
         pages.write(self.offset + offset, word);
     }
 
-    /// Synchronizes about the next `bytes` bytes for the CPU, and returns whether more are left:
-    /// see [`crate::sys::pages::Pages::give_back`].
+    /// Synchronizes about the next `bytes` bytes for the CPU. Returns whether more are left: see
+    /// [`crate::sys::pages::Pages::give_back`].
     pub(crate) fn give_back(&self, bytes: usize) -> bool {
         self.mapping.backing().pages().give_back(bytes)
     }
 
-    /// Synchronizes the caches for `bytes` from user address `user`, which are in this piece.
+    /// Synchronizes the caches for `bytes` from user address `user` on, which are in this range.
     pub(crate) fn sync(&self, user: usize, bytes: usize, direction: Sync) {
         if let Some(at) = self.user.and_then(|start| user.checked_sub(start)) {
             let backing = self.mapping.backing();

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The page table of MMU version 1: flat, a word for each 4 KiB page above bit 31.
+//! The page table of MMU version 1. It is flat: a word for each 4 KiB page above bit 31.
 //!
-//! The GPU reads entry n at byte 4 n of the table, for any n that a stray address gives, and no
-//! entry can be invalid. So the table always has all 2^19 entries (2 MiB), also on the first cores,
-//! whose drivers made it 128 KiB long; and unused entries lead to one scratch page, where stray
-//! accesses land.
+//! The GPU reads entry n at byte 4 n of the table, for any n that a stray address yields. No entry
+//! can be invalid. So the table always has all 2^19 entries (2 MiB), even on the first cores, whose
+//! drivers had a table of 128 KiB. Unused entries lead to a scratch page, which stray accesses hit.
 //!
 //! Source: sources.md, MMU.
 
@@ -23,8 +22,8 @@ use crate::sys::dma::{
 };
 use crate::sys::prelude::*;
 
-/// Bytes of scratch memory for states that hold physical addresses, from which engines walk
-/// upwards. Unused entries lead to its first page.
+/// Bytes of scratch memory for states that hold physical addresses: engines walk upwards from
+/// these. Unused entries lead to its first page.
 const SCRATCH_BYTES: usize = 64 << 10;
 
 pub(super) struct Flat {
@@ -33,7 +32,7 @@ pub(super) struct Flat {
     scratch: DmaBuffer,
     /// A page for each part of scratch memory.
     parts: DmaBuffer,
-    /// What unused entries hold.
+    /// The value of unused entries.
     scratch_entry: u32,
 }
 
@@ -80,38 +79,38 @@ impl Flat {
         self.table.size() + self.scratch.size() + self.parts.size()
     }
 
-    /// Copies entries to `to`, as far as there is room.
+    /// Copies entries to `to`, as many as fit.
     pub(super) fn copy(&self, to: &mut [u8]) -> Result {
         let bytes = to.len().min(self.table.size());
         self.table.copy(0, &mut to[..bytes])
     }
 
-    /// Maps the pages from `first` on to the physical `addresses`. Those below bit 31 have no
-    /// entries.
+    /// Maps the pages from `first` on to the physical `addresses`. Pages below bit 31 have no
+    /// entries, and are skipped.
     pub(super) fn set(&self, first: usize, addresses: impl Iterator<Item = u32>) {
         let (offset, below) = entry_of(first);
-        // Does not fail: every page above bit 31 has an entry.
+        // This cannot fail: every page above bit 31 has an entry.
         let _ = match below {
             0 => self.table.write_each(offset, addresses),
             below => self.table.write_each(offset, addresses.skip(below)),
         };
     }
 
-    /// The same for wider addresses. Pages that a core with this MMU cannot reach, in a device
-    /// where another core can, are scratch memory to it.
+    /// As [`Flat::set`], for wider addresses. If another core of the device can reach a page and a
+    /// core with this MMU cannot, this core gets scratch memory instead.
     pub(super) fn set_wide(&self, first: usize, addresses: impl Iterator<Item = u64>) {
         let narrow = |it| u32::try_from(it).unwrap_or(self.scratch_entry);
         self.set(first, addresses.map(narrow));
     }
 
-    /// Maps `count` pages from `first` to the scratch page.
+    /// Maps the `count` pages from `first` on to the scratch page.
     pub(super) fn clear(&self, first: usize, count: usize) {
         self.set(first, (0..count).map(|_| self.scratch_entry));
     }
 }
 
-/// Byte offset of the entry of page `first`, or of the first page after it that has one, and the
-/// number of pages without.
+/// Byte offset of the entry of page `first`, or of the first later page that has an entry, and the
+/// number of pages without an entry.
 fn entry_of(first: usize) -> (usize, usize) {
     let below = FIRST_PAGE.saturating_sub(first);
     (first.saturating_sub(FIRST_PAGE) * 4, below)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Mappings of an address space, ended when they are dropped, and their trace events.
+//! Mappings of an address space, which a drop ends, and their trace events.
 
 use super::{
     stale::Stale,
@@ -15,9 +15,9 @@ use kernel::list::ListArc;
 
 struct Mapped {
     vm: Arc<Vm>,
-    /// The process that made it, for traces.
+    /// The process that has made the mapping, for traces.
     process: i32,
-    /// For the end. `None` only during the drop.
+    /// The record for the end. `None` only during a drop.
     stale: Option<ListArc<Stale<Kept>>>,
 }
 
@@ -62,8 +62,8 @@ pub(super) fn bytes(stale: &Stale<Kept>) -> u64 {
 
 /// Pages that the GPU can reach at consecutive addresses, until this is dropped.
 pub(crate) struct Mapping {
-    /// At the address that all tables use where they can; `None`: each process's tables map the
-    /// pages by a [`super::GpuView`], at addresses of their own.
+    /// The mapping at the address that all tables use if they can. `None`: each process's tables
+    /// map the pages at their own address, with a [`super::GpuView`].
     mapped: Option<Mapped>,
     backing: Arc<Paged>,
 }
@@ -76,7 +76,7 @@ impl Mapping {
         }
     }
 
-    /// Pages that each process maps at an address of its own.
+    /// Pages that each process maps at its own address.
     pub(super) fn of_views(backing: Arc<Paged>) -> Self {
         Self {
             mapped: None,
@@ -84,7 +84,7 @@ impl Mapping {
         }
     }
 
-    /// GPU address of the first page that all tables use where they can.
+    /// GPU address of the first page: the one that all tables use if they can.
     pub(crate) fn address(&self) -> Option<u32> {
         let stale = self.mapped.as_ref()?.stale.as_ref()?;
         Some(address(stale))
@@ -102,7 +102,7 @@ pub(crate) struct LinearMapping {
 }
 
 impl LinearMapping {
-    /// The calling process has mapped what `stale` will be.
+    /// A mapping by the calling process. `stale` is the record for its end.
     pub(super) fn new(vm: &Arc<Vm>, stale: ListArc<Stale<Kept>>) -> Self {
         Self {
             _mapped: Mapped::new(vm, stale),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Scattered pages that the MMU maps, or will map.
+//! Scattered pages that the MMU maps or will map.
 
 use crate::prelude::*;
 use crate::sys::{
@@ -36,20 +36,20 @@ impl Counter {
         self.0.fetch_sub(bytes, Relaxed);
     }
 
-    /// How many there are.
+    /// The counted bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.0.load(Relaxed)
     }
 }
 
-/// Pages that the MMU maps; a counter has their bytes while they live.
+/// Pages that the MMU maps. While they live, a counter includes their bytes.
 pub(crate) struct Paged {
     pages: Pages,
     counter: Option<Counter>,
 }
 
 impl Paged {
-    /// `pages`, whose bytes `counter` has from now on until they are dropped.
+    /// `pages`, whose bytes are in `counter` until they are dropped.
     pub(crate) fn new(pages: Pages, counter: Option<&Counter>) -> Self {
         if let Some(counter) = counter {
             counter.add(pages.size());
@@ -75,20 +75,20 @@ impl Paged {
         self.pages.size()
     }
 
-    /// Whether the GPU may write them.
+    /// Whether the GPU may write to them.
     pub(crate) fn is_writeable(&self) -> bool {
         self.pages.is_writeable()
     }
 
-    /// The file offset by which its owner maps it: the first page's bus address, unique among what
-    /// lives.
+    /// The file offset with which its owner maps it: the bus address of the first page. It is
+    /// unique among live objects.
     pub(crate) fn file_offset(&self) -> u64 {
         self.dma_addresses()
             .first()
             .map_or(0, |&page| sys::widen(page))
     }
 
-    /// Hands a range to the other side; see [`Pages::sync`].
+    /// Synchronizes a range for the device or for the CPU: see [`Pages::sync`].
     pub(crate) fn sync(&self, offset: usize, bytes: usize, direction: Sync) {
         self.pages.sync(offset, bytes, direction);
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The tables of one process, for MMU version 2, and what they map.
+//! The MMU tables of one process, for MMU version 2, and their mappings.
 //!
-//! An [`AddressSpace`] is made for a process. At first it maps only what all tables map. A
-//! [`GpuView`] maps an object of the process until the view is dropped; several views of an object
-//! share one mapping. Pages get the same address as in the other tables if that is free here, else
-//! another address. The ring loads the tables with the process's jobs. Its commands name only the
-//! tables of living processes, or the device's. The process drops [`Space`] when it has no jobs.
-//! The tables are kept until every core has loaded others.
+//! An [`AddressSpace`] is made for a process. At first it only maps what all tables map. A
+//! [`GpuView`] maps an object of the process until the view is dropped. Several views of an object
+//! share a mapping. Pages get the same address as in the other tables if that is free here, or else
+//! another address. The ring loads the tables with the jobs of the process. Its commands name only
+//! the device's tables or those of living processes. The process drops [`Space`] when it has no
+//! jobs. The tables are kept until every core has loaded other tables.
 
 use super::{
     mapping::{
@@ -45,10 +45,10 @@ use kernel::{
     }, //
 };
 
-/// Entries of the page table array that are reserved for the administrator's processes.
+/// Entries of the page table array that are reserved for processes of the administrator.
 const RESERVED: usize = 32;
 
-/// The memory of an object that a process maps in its tables.
+/// The memory of an object, for a mapping in the tables of a process.
 pub(crate) enum Extent<'a> {
     /// `bytes` of physical memory at GPU address `address`, which has bit 31 clear.
     Linear {
@@ -56,12 +56,12 @@ pub(crate) enum Extent<'a> {
         bytes: usize,
         contents: Contents,
     },
-    /// Pages, at allocated addresses.
+    /// Pages at allocated addresses.
     Pages(&'a Mapping),
 }
 
 impl Extent<'_> {
-    /// The first page, if it has an address common to all tables, and the number of pages.
+    /// The first page, if all tables use the same address, and the number of pages.
     fn pages(&self) -> (Option<usize>, usize) {
         match *self {
             Self::Linear { address, bytes, .. } => {
@@ -82,42 +82,42 @@ impl Extent<'_> {
 /// The key of an object's views.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
-    /// The first page, at the address common to all tables.
+    /// The first page, at the address that all tables use.
     At(usize),
-    /// Pages whose address these tables choose. The key is the kernel address of their record.
+    /// Pages whose address these tables choose. The key is the kernel address of the pages' record.
     Of(usize),
 }
 
 struct Views {
     first: usize,
     users: u32,
-    /// Number of views that begin, and of ended views of which a TLB may have translations. While
-    /// it is not 0, the addresses stay reserved, and a view that begins gets the same ones.
+    /// Number of views that begin, and of ended views of which a TLB can have translations. While
+    /// it is not 0, the addresses stay reserved, and a new view gets the same ones.
     holds: u32,
 }
 
-/// The addresses of an ended view of which a TLB may have translations.
+/// The addresses of an ended view. A TLB may have translations of them.
 pub(super) struct Given {
     space: Arc<AddressSpace>,
     key: Key,
 }
 
 impl Given {
-    /// Frees the `count` pages, unless another view of the object has them.
+    /// Frees the `count` pages, unless another view of the object uses them.
     pub(super) fn give(&self, count: usize) {
         self.space.places.lock().release(self.key, count);
     }
 }
 
-/// What the tables of a process map.
+/// The mappings in the tables of a process.
 struct Places {
     views: RBTree<Key, Views>,
     room: Room,
 }
 
 impl Places {
-    /// Reserves the addresses of an object of `count` pages, from page `wanted` on if that is free.
-    /// Returns the first page. `OutOfResources`: no such room.
+    /// Reserves addresses for an object of `count` pages, from page `wanted` on if they are free.
+    /// Returns the first page. `OutOfResources`: no room for them.
     fn hold(
         &mut self,
         key: Key,
@@ -142,7 +142,7 @@ impl Places {
         Ok(first)
     }
 
-    /// Reverts [`Places::hold`]. Frees the addresses after their last use.
+    /// Reverts [`Places::hold`]. Frees the addresses with their last use.
     fn release(&mut self, key: Key, count: usize) {
         let Some(views) = self.views.get_mut(&key) else {
             return;
@@ -158,16 +158,16 @@ impl Places {
     }
 }
 
-/// How the MMU identifies a process's tables.
+/// How the MMU identifies the tables of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpaceId {
     /// Physical address of the first level.
     pub(crate) address: u32,
-    /// The entry of the page table array, for cores with a secure MMU; not 0.
+    /// The entry of the page table array, for cores with a secure MMU. It is not 0.
     pub(crate) entry: u32,
 }
 
-/// The tables of one process, and what they map.
+/// The tables of one process, and their mappings.
 #[pin_data]
 pub(crate) struct AddressSpace {
     vm: Arc<Vm>,
@@ -208,16 +208,16 @@ impl AddressSpace {
         self.tables.begin_linear(first, count, access)
     }
 
-    /// Unmaps such pages, except those that are `held`.
+    /// Unmaps such pages, except for those that other mappings hold.
     pub(super) fn end_common(&self, pages: Pages, held: &[Held]) {
         self.tables.end_linear(pages, held);
     }
 
-    /// The key of the views of an object at `extent`.
+    /// The key for the views of an object at `extent`.
     fn key(&self, extent: &Extent<'_>) -> Key {
         match extent {
             Extent::Pages(mapping) if self.vm.tables.has_own_addresses() => {
-                // CAST: an address, unique among the records.
+                // CAST: an address. It is unique among these objects.
                 Key::Of(Arc::as_ptr(mapping.backing()) as usize)
             }
             _ => Key::At(extent.pages().0.unwrap_or(0)),
@@ -225,10 +225,10 @@ impl AddressSpace {
     }
 
     /// Adds a view of an object. The first view maps the object. Returns the first page.
-    /// `OutOfResources`: no such room. `OutOfMemory`.
+    /// `OutOfResources`: no room. `OutOfMemory`.
     fn begin(&self, extent: &Extent<'_>) -> Result<usize> {
         let (key, place) = (self.key(extent), extent.pages());
-        // Before the lock: at a cgroup's limit it may take long.
+        // Without the lock: at the limit of a cgroup this may take long.
         let node = RBTreeNodeReservation::new(GFP_CLIENT)?;
         let first = self.places.lock().hold(key, place, node)?;
         let made = self.tables.make(first, place.1, true);
@@ -240,7 +240,7 @@ impl AddressSpace {
         begun.map(|()| first)
     }
 
-    /// Adds a view of an object whose addresses are held. `made`: the second-level tables for it.
+    /// Adds a view of an object whose addresses are reserved. `made`: second-level tables for it.
     fn add(&self, places: &mut Places, extent: &Extent<'_>, made: Made) -> Result {
         let views = places.views.get_mut(&self.key(extent));
         let views = views.ok_or(Error::OutOfResources)?;
@@ -266,7 +266,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Ends a view of `count` pages from `first`; returns whether it was the last.
+    /// Ends a view of `count` pages from `first` on. Returns whether it was the last view.
     fn end(&self, key: Key, first: usize, count: usize, held: &[Held]) -> bool {
         let mut places = self.places.lock();
         let Some(views) = places.views.get_mut(&key) else {
@@ -287,7 +287,7 @@ impl AddressSpace {
         true
     }
 
-    /// Whether `bytes` of pages have room. `true` if these tables do not choose addresses.
+    /// Whether `bytes` of pages have room. Always `true` if these tables do not choose addresses.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let longest = || self.places.lock().room.free.longest_free();
         !self.vm.tables.has_own_addresses() || bytes.div_ceil(PAGE_SIZE) <= longest()
@@ -303,10 +303,10 @@ impl AddressSpace {
     }
 }
 
-/// A process's reference to its tables. Dropped when none of its jobs is under way.
+/// A process's reference to its tables. Dropped when the process has no unfinished jobs.
 pub(crate) struct Space {
     space: Arc<AddressSpace>,
-    /// The record to retire at the end. `None` only during the drop.
+    /// The record to retire at the end. `None` only during a drop.
     stale: Option<ListArc<Stale<Kept>>>,
 }
 
@@ -326,14 +326,14 @@ impl Drop for Space {
     }
 }
 
-/// Maps an object in the tables of a process until dropped. The object is kept until no TLB has a
-/// translation of it.
+/// Maps an object in the tables of a process, until this is dropped. The object is kept until no
+/// TLB has a translation of it.
 pub(crate) struct GpuView {
     space: Arc<AddressSpace>,
     key: Key,
-    /// Its address differs from that in other tables.
+    /// Its address differs from the one in other tables.
     is_apart: bool,
-    /// The record to retire at the end. `None` only during the drop.
+    /// The record to retire at the end. `None` only during a drop.
     stale: Option<ListArc<Stale<Kept>>>,
 }
 
@@ -411,7 +411,7 @@ impl Vm {
     fn held(&self) -> Result<KVec<Held>, kernel::error::Error> {
         let count = self.state.lock().held.len();
         let mut held = KVec::with_capacity(count, GFP_CLIENT)?;
-        // The caller adds the pages that have been mapped since.
+        // The caller adds the pages that are mapped after this copy.
         for one in self.state.lock().held.iter().take(count) {
             let _ = held.push_within_capacity(one.clone());
         }
@@ -425,13 +425,13 @@ impl Vm {
         spaces.find(|space| space.id() == id).cloned()
     }
 
-    /// Tables for a new process; `None`: processes have none. `ENOMEM`. `ENOSPC`: no entry of the
-    /// page table array is free, or only [`RESERVED`] ones and the caller is not the administrator.
+    /// Tables for a new process. `None`: processes have none. `ENOMEM`. `ENOSPC`: no entry of the
+    /// page table array is free, or only [`RESERVED`] ones and the caller is no administrator.
     pub(crate) fn new_space(self: &Arc<Self>) -> Result<Option<Space>, kernel::error::Error> {
         let Some(common) = self.tables.two_level.as_ref().filter(|_| self.has_spaces()) else {
             return Ok(None);
         };
-        // Do most of the work before the lock, which all processes take.
+        // Do most of the work without the lock, because all processes take it.
         let held = self.held()?;
         let tables = common.beside()?;
         held.iter().try_for_each(|held| tables.begin_held(held))?;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Mappings that have ended, in the order in which they have, until no TLB can hold a translation
-//! of them.
+//! Ended mappings, in the order of their ends, until no TLB can hold a translation of them.
 //!
-//! Pure logic. Each change of an address space has a number, from 1 up. A TLB that has been flushed
-//! after change N was made has been flushed *past* N. A mapping whose end was change N is free when
-//! every TLB of its address space has been flushed past N: [`flushed_by_all`].
+//! Pure logic. Changes of an address space are numbered from 1. A TLB is flushed *past* change N if
+//! it was flushed after that change. If change N has ended a mapping, the mapping is free when
+//! every TLB of its address space is flushed past N: [`flushed_by_all`].
 
 use crate::sys::prelude::*;
 use kernel::list::{
@@ -16,10 +15,10 @@ use kernel::list::{
     ListLinks, //
 };
 
-/// The change that a TLB which holds no translations has been flushed past: its core is off.
+/// What a TLB without translations is flushed past: its core is off.
 pub(crate) const NO_TRANSLATIONS: u64 = u64::MAX;
 
-/// A mapping, or what is left of one.
+/// A mapping, living or ended.
 #[pin_data]
 pub(super) struct Stale<K> {
     #[pin]
@@ -27,9 +26,9 @@ pub(super) struct Stale<K> {
     /// Number of the first page.
     first: Atomic<usize>,
     pub(super) count: usize,
-    /// The memory that they led to.
+    /// The memory that the pages led to.
     pub(super) kept: K,
-    /// The change that has ended it; 0 while it lives.
+    /// The change that has ended it. 0: it lives.
     change: Atomic<u64>,
 }
 
@@ -42,7 +41,7 @@ impl_list_item! {
 }
 
 impl<K> Stale<K> {
-    /// A mapping of `count` pages from page `first` to `kept`, which lives. `ENOMEM`.
+    /// A living mapping of `count` pages from page `first` on to `kept`. `ENOMEM`.
     pub(super) fn new(first: usize, count: usize, kept: K) -> Result<ListArc<Self>> {
         ListArc::pin_init(
             try_pin_init!(Self {
@@ -61,7 +60,7 @@ impl<K> Stale<K> {
         self.first.load(Relaxed)
     }
 
-    /// A mapping that was made before its place was known begins at page `first`.
+    /// Sets the first page of a mapping that was made before its place was known.
     pub(super) fn place(&self, first: usize) {
         self.first.store(first, Relaxed);
     }
@@ -75,13 +74,13 @@ impl<K> StaleList<K> {
         Self(List::new())
     }
 
-    /// Adds one that change `change` has ended, which is newer than all before.
+    /// Adds a mapping that change `change` has ended. It must be the newest change.
     pub(super) fn push(&mut self, stale: ListArc<Stale<K>>, change: u64) {
         stale.change.store(change, Relaxed);
         self.0.push_back(stale);
     }
 
-    /// Takes out the oldest, if every TLB has been flushed past change `flushed`.
+    /// Removes the oldest mapping, if every TLB is flushed past the change that has ended it.
     pub(super) fn pop(&mut self, flushed: u64) -> Option<ListArc<Stale<K>>> {
         let mut cursor = self.0.cursor_front();
         let oldest = cursor.peek_next()?;
@@ -93,9 +92,9 @@ impl<K> StaleList<K> {
     }
 }
 
-/// The change that all TLBs have been flushed past, given the one of each. `newest`: the newest
-/// change, asked for before each of them was: a core that is off now may be on when this is used,
-/// and then holds translations that end later.
+/// The change that all TLBs are flushed past. `each`: the change that each is flushed past.
+/// `newest`: the newest change, read before these. It is a limit, because a core that is off now
+/// may be on when the result is used, and then hold translations that end later.
 pub(super) fn flushed_by_all(newest: u64, each: impl Iterator<Item = u64>) -> u64 {
     each.fold(newest, u64::min)
 }
@@ -134,7 +133,7 @@ mod tests {
         let mut cores = [6, 4];
         let flushed = |cores: &[u64; 2]| flushed_by_all(100, cores.iter().copied());
         assert_eq!(popped(&mut list, flushed(&cores)), None);
-        // One of them is past it, and does more.
+        // One of them is flushed past it, and goes on.
         for change in [7, 100] {
             cores[0] = change;
             assert_eq!(popped(&mut list, flushed(&cores)), None);
@@ -165,7 +164,7 @@ mod tests {
     #[test]
     fn a_core_that_was_off_may_hold_what_ended_later() {
         let mut list = list(&[7, 8]);
-        // The newest change is 7. Then a core is started, and change 8 ends what it has used.
+        // The newest change is 7. Then a core starts, and change 8 ends a mapping that it has used.
         let off: [&[u64]; 2] = [&[], &[NO_TRANSLATIONS]];
         for each in off {
             assert_eq!(flushed_by_all(7, each.iter().copied()), 7);

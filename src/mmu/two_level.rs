@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The tables of MMU version 2: 1024 first-level entries of 4 MiB, each with a second-level table
+//! The tables of MMU version 2: 1024 first-level entries of 4 MiB. Each has a second-level table
 //! for pages of 4 KiB or of 64 KiB.
 //!
-//! A second-level table is made when the first page in its 4 MiB is mapped, and stays. Unused
-//! entries raise an exception; the access itself goes to the safe bytes, which are used for nothing
-//! else. Only permanent mappings, such as the pool, have pages of 64 KiB, where they fill 4 MiB.
+//! A second-level table is made when the first page in its 4 MiB is mapped, and stays. An access
+//! through an unused entry raises an exception, and goes to the safe bytes, which have no other
+//! use. Only permanent mappings, such as the pool's, use pages of 64 KiB, where they fill 4 MiB.
 //!
-//! The tables of a process ([`TwoLevel::beside`]) have a first level of their own, and share the
-//! safe bytes and scratch memory with the device's.
+//! The tables of a process ([`TwoLevel::beside`]) have their own first level. They share the safe
+//! bytes and scratch memory with the device's tables.
 //!
 //! Source: sources.md, MMU, engines.
 
@@ -48,22 +48,22 @@ const LARGE_TABLE_BYTES: usize = LARGE_PER_FIRST * 4;
 /// The most ranges with large pages.
 const LARGE_RANGES: usize = 16;
 
-/// Entry of either level: it is valid.
+/// An entry of either level that is valid.
 const PRESENT: u32 = 1 << 0;
 
-/// Entry of either level that is not valid: an access raises an exception.
+/// An entry of either level that is not valid: an access raises an exception.
 const EXCEPTION: u32 = 1 << 1;
 
-/// Second-level entry: the page may be written.
+/// Second-level entry: the page is writable.
 const WRITEABLE: u32 = 1 << 2;
 
-/// Bits 39:32 of a page's address in a second-level entry. Source: etnaviv.
+/// Where a second-level entry has bits 39:32 of a page's address. Source: etnaviv.
 const HIGH_SHIFT: u32 = 4;
 
 /// First-level entry: the second level has pages of 64 KiB.
 const LARGE_PAGES: u32 = 1 << 2;
 
-/// Used entries of the page table array, of 8 bytes.
+/// Number of entries in use of the page table array. Each has 8 bytes.
 pub(super) const ARRAY_ENTRIES: usize = PAGE_SIZE / 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,13 +81,13 @@ impl Access {
     }
 }
 
-/// Second-level entry of the page at physical address `address`, of 40 bits.
+/// Second-level entry of the page at physical address `address`, which has 40 bits.
 const fn page_entry(address: u64, access: Access) -> u32 {
     let writeable = match access {
         Access::ReadOnly => 0,
         Access::ReadWrite => WRITEABLE,
     };
-    // CAST: the halves of the address, whose upper one has 8 bits.
+    // CAST: the halves of the address. The upper one has 8 bits.
     let high = ((address >> 32) as u32 & 0xFF) << HIGH_SHIFT;
     (address as u32 & !0xFFF) | high | writeable | PRESENT
 }
@@ -98,18 +98,18 @@ const fn table_entry(address: u32, large: bool) -> u32 {
     (address & !0x3F) | size | PRESENT
 }
 
-/// A page's first-level entry, and its entry in the second level.
+/// Index of a page's first-level entry, and of its entry in the second level.
 const fn place(page: usize) -> (usize, usize) {
     (page / SMALL_PER_FIRST, page % SMALL_PER_FIRST)
 }
 
-/// The first-level entries of `count` pages from `first`.
+/// The first-level entries of the `count` pages from `first` on.
 fn touched(first: usize, count: usize) -> Range<usize> {
     let end = (first + count).div_ceil(SMALL_PER_FIRST);
     first / SMALL_PER_FIRST..end.min(FIRST_ENTRIES)
 }
 
-/// A range of pages, by the kind of its pages.
+/// A range of pages, split by the sizes of its pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Split {
     /// Small pages before the first whole 4 MiB.
@@ -138,23 +138,23 @@ fn split(first: usize, count: usize) -> Split {
     }
 }
 
-/// What a first-level entry leads to.
+/// The second level of a first-level entry.
 struct Second {
     small: SetOnce<DmaBuffer>,
-    /// Large pages instead, all mapped permanently.
+    /// The second level has large pages instead, which are all mapped permanently.
     is_large: Atomic<bool>,
 }
 
-/// Linear pages that several mappings, or all processes' tables, may map.
+/// Linear pages that several mappings, or the tables of all processes, can map.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) pages: Range<usize>,
     pub(super) access: Access,
-    /// Mapped by large pages, which are never unmapped.
+    /// Large pages map them, and are never unmapped.
     pub(super) is_permanent: bool,
 }
 
-/// Second-level tables that are made and not yet in use, by first-level entry.
+/// New second-level tables that are not yet in use, with their first-level entries.
 pub(super) struct Made(KVec<(usize, DmaBuffer)>);
 
 /// `count` empty slots.
@@ -170,17 +170,17 @@ pub(super) struct TwoLevel {
     dev: dma::Device,
     /// Physical address of linear address 0.
     base: u64,
-    /// The first level. The device's has the safe bytes and the page table array in the pages after
-    /// it; the array's first entry is the device's.
+    /// The first level. In the device's tables, the safe bytes and the page table array are in the
+    /// pages after it. The first entry of the array is the device's.
     first: DmaBuffer,
     address: u32,
-    /// By first-level entry.
+    /// The second level, by first-level entry.
     second: KVVec<Second>,
-    /// The second-level tables for large pages, one buffer for each range.
+    /// The second-level tables for large pages: one buffer for each range.
     large: KVec<SetOnce<DmaBuffer>>,
     /// For each part of scratch memory, its second-level table and its page.
     scratch: Arc<KVec<(DmaBuffer, DmaBuffer)>>,
-    /// They are a process's, which is charged for them.
+    /// The tables are a process's, and memory for them is charged to it.
     is_process: bool,
 }
 
@@ -193,7 +193,7 @@ fn table_memory(dev: &dma::Device, bytes: usize, is_process: bool) -> Result<Dma
 }
 
 impl TwoLevel {
-    /// Tables that map scratch memory alone. Linear addresses count from `base`, a multiple of 64
+    /// Tables that map only scratch memory. Linear addresses count from `base`, a multiple of 64
     /// KiB. `ENOMEM`: no memory below 4 GiB.
     pub(super) fn new(dev: &dma::Device, base: u32) -> Result<Self> {
         let mut scratch = KVec::with_capacity(SCRATCH_PARTS, GFP_KERNEL)?;
@@ -209,7 +209,7 @@ impl TwoLevel {
         Ok(this)
     }
 
-    /// Tables of a process, which map the same scratch memory alone. `ENOMEM`.
+    /// Tables of a process. They map only the same scratch memory. `ENOMEM`.
     pub(super) fn beside(&self) -> Result<Self> {
         Self::with(&self.dev, self.base, PAGE_SIZE, self.scratch.clone(), true)
     }
@@ -260,7 +260,7 @@ impl TwoLevel {
 
     /// Sets entry `entry` of the device's page table array to `tables`. `EINVAL`: no such entry.
     pub(super) fn list(&self, entry: usize, tables: &Self) -> Result {
-        // Of 64 bits; bit 0 would mean a first level of 1 KiB.
+        // An entry has 64 bits. If bit 0 were set, the first level would have 1 KiB.
         self.first.write(2 * PAGE_SIZE + 8 * entry, tables.address)
     }
 
@@ -278,19 +278,19 @@ impl TwoLevel {
         self.address + 2 * PAGE_SIZE as u32
     }
 
-    /// Bytes of the first buffer; second-level tables lie in pages of their own.
+    /// Bytes of the first buffer. Second-level tables are in other pages.
     pub(super) fn bytes(&self) -> usize {
         self.first.size()
     }
 
-    /// Copies to `to` the first level, then the second-level table of each valid entry in order, a
-    /// page each, as far as there is room.
+    /// Copies to `to`, as far as it fits, the first level, and then the second-level table of each
+    /// valid entry, a page each, in order.
     pub(super) fn copy(&self, to: &mut [u8]) -> Result {
         let room = to.len().min(PAGE_SIZE);
         let (first, rest) = to.split_at_mut(room);
         self.first.copy(0, first)?;
         let entries = first.chunks_exact(4).enumerate();
-        // In the copy: there may be more by now.
+        // Use the copy: the table may have more valid entries by now.
         let present = entries.filter(|(_, entry)| u32::from(entry[0]) & PRESENT != 0);
         for ((entry, _), page) in present.zip(rest.chunks_exact_mut(PAGE_SIZE)) {
             self.copy_second(entry, page)?;
@@ -303,7 +303,7 @@ impl TwoLevel {
         let second = self.second.get(entry).ok_or(EINVAL)?;
         if second.is_large.load(Relaxed) {
             for (large, bytes) in page.chunks_exact_mut(4).take(LARGE_PER_FIRST).enumerate() {
-                // All of them are linear.
+                // All large pages are linear.
                 let number = entry * SMALL_PER_FIRST + large * SMALL_PER_LARGE;
                 let word = page_entry(self.linear(number), Access::ReadWrite);
                 bytes.copy_from_slice(&word.to_le_bytes());
@@ -335,14 +335,14 @@ impl TwoLevel {
         Ok((table, address))
     }
 
-    /// Makes the second level for `count` pages from `first`. One caller at a time. `ENOMEM`:
-    /// tables that have been made stay.
+    /// Makes the second level for the `count` pages from `first` on. Callers must not run
+    /// concurrently. `ENOMEM`: the tables made so far stay.
     pub(super) fn prepare(&self, first: usize, count: usize) -> Result {
         self.adopt(self.make(first, count, false)?)
     }
 
-    /// Makes the second-level tables that `count` pages from `first` lack, for [`TwoLevel::adopt`].
-    /// `is_charged`: the calling process is charged. `ENOMEM`.
+    /// Makes the second-level tables that the `count` pages from `first` on lack, for
+    /// [`TwoLevel::adopt`]. If `is_charged`, they are charged to the calling process. `ENOMEM`.
     pub(super) fn make(&self, first: usize, count: usize, is_charged: bool) -> Result<Made> {
         let mut made = KVec::new();
         for entry in touched(first, count) {
@@ -355,7 +355,7 @@ impl TwoLevel {
         Ok(Made(made))
     }
 
-    /// Uses those of the tables that are still missing. One caller at a time.
+    /// Uses the tables that are still missing. Callers must not run concurrently.
     pub(super) fn adopt(&self, made: Made) -> Result {
         for (entry, table) in made.0 {
             let second = self.second.get(entry).ok_or(EINVAL)?;
@@ -368,9 +368,9 @@ impl TwoLevel {
         Ok(())
     }
 
-    /// Sets a first-level entry to the table at physical address `address`, which is complete.
+    /// Makes a first-level entry point to the complete table at physical address `address`.
     fn publish(&self, entry: usize, address: u32, large: bool) -> Result {
-        // The table first: the GPU may read the entry at any moment.
+        // Write the table first: the GPU may read the entry at any moment.
         crate::sys::barrier::write();
         self.first.write(entry * 4, table_entry(address, large))
     }
@@ -386,8 +386,8 @@ impl TwoLevel {
         second.is_some_and(|second| second.is_large.load(Relaxed))
     }
 
-    /// Maps `count` pages from `first` to their linear addresses, permanently, for reading and
-    /// writing. One caller at a time. `ENOMEM`: pages that have been mapped stay.
+    /// Maps the `count` pages from `first` on to their linear addresses, permanently, and writable.
+    /// Callers must not run concurrently. `ENOMEM`: the pages mapped so far stay.
     pub(super) fn map_linear(&self, first: usize, count: usize) -> Result {
         let Split { head, whole, tail } = split(first, count);
         self.map_small(head)?;
@@ -443,18 +443,18 @@ impl TwoLevel {
         self.base + ((page as u64) << PAGE_BITS)
     }
 
-    /// Maps `page` to its linear address, as [`TwoLevel::set`] does.
+    /// As [`TwoLevel::set`], with the linear address of `page`.
     fn set_linear(&self, page: usize, access: Access) {
         self.set(page, self.linear(page), access);
     }
 
-    /// Maps `page`, after [`TwoLevel::prepare`], to physical address `address`. Does nothing to
-    /// large pages, which are permanent.
+    /// Maps `page` to physical address `address`, after [`TwoLevel::prepare`]. Ignores large pages,
+    /// which are permanent.
     fn set(&self, page: usize, address: u64, access: Access) {
         self.write(page, page_entry(address, access));
     }
 
-    /// The same for consecutive pages from `first` on.
+    /// As [`TwoLevel::set`], for consecutive pages from `first` on.
     pub(super) fn set_each(&self, first: usize, addresses: &[DmaAddress], access: Access) {
         for (page, &address) in (first..).zip(addresses) {
             self.set(page, crate::sys::widen(address), access);
@@ -472,7 +472,7 @@ impl TwoLevel {
         }
     }
 
-    /// Maps `count` pages from `first` to their linear addresses. One caller at a time. `ENOMEM`.
+    /// Maps the `count` pages from `first` on to their linear addresses. Not concurrent. `ENOMEM`.
     pub(super) fn begin_linear(&self, first: usize, count: usize, access: Access) -> Result {
         self.prepare(first, count)?;
         for page in first..first + count {
@@ -481,7 +481,7 @@ impl TwoLevel {
         Ok(())
     }
 
-    /// Maps what all tables map. One caller at a time. `ENOMEM`.
+    /// Maps what all tables map. Callers must not run concurrently. `ENOMEM`.
     pub(super) fn begin_held(&self, held: &Held) -> Result {
         let (first, count) = (held.pages.start, held.pages.len());
         match held.is_permanent {
@@ -490,13 +490,13 @@ impl TwoLevel {
         }
     }
 
-    /// Unmaps linear `pages`, except those that other mappings have `held`.
+    /// Unmaps linear `pages`, except for those that other mappings hold (`held`).
     pub(super) fn end_linear(&self, pages: Range<usize>, held: &[Held]) {
         let mut first = pages.start;
         while first < pages.end {
             let holding = held.iter().filter(|held| held.pages.contains(&first));
             let longest = holding.max_by_key(|held| held.pages.end);
-            // Found once for all pages up to there.
+            // The result is valid for all pages up to `end`.
             let end = longest.map_or_else(
                 || {
                     let starts = held.iter().map(|held| held.pages.start);
@@ -567,7 +567,7 @@ mod tests {
                 tail: 0x58800..0x58801
             }
         );
-        // Two halves fill nothing.
+        // The two halves fill no 4 MiB.
         assert_eq!(split(0x58200, 0x400).head, 0x58200..0x58600);
     }
 

@@ -2,14 +2,14 @@
 
 //! The GPU addresses that a process's commands may name.
 //!
-//! Pure logic: address ranges that do not overlap, in a tree. Counting removals shows whether the
-//! result of an earlier check is still valid.
+//! Pure logic: a tree of address ranges that do not overlap. The counts of removals and additions
+//! show whether the result of an earlier check is still valid.
 
 use crate::addr::Range;
 use crate::prelude::*;
 use kernel::rbtree::RBTree;
 
-/// The kind of object that has a range.
+/// Kinds of objects that have a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A node.
@@ -34,11 +34,11 @@ pub(crate) struct Owner {
 struct Piece {
     range: Range,
     owner: Owner,
-    /// A window of the process may map it.
+    /// A window of the process may map the range.
     shown: bool,
 }
 
-/// The number of removed ranges that are remembered.
+/// Number of removed ranges that are remembered.
 const LEFT: usize = 16;
 
 /// The ranges of one process.
@@ -46,7 +46,7 @@ pub(crate) struct AddressSet {
     pieces: RBTree<u32, Piece>,
     additions: u64,
     removals: u64,
-    /// The last removed ranges, to diagnose their later use: a circular buffer, and its next place.
+    /// The last removed ranges, to diagnose later uses: a circular buffer, and its next place.
     left: [Option<(Range, Owner)>; LEFT],
     next_left: usize,
 }
@@ -63,7 +63,7 @@ impl AddressSet {
         }
     }
 
-    /// Adds `bytes` at `start`, which belong to `owner`. Ignores a range that wraps.
+    /// Adds the `bytes` at `start`, which belong to `owner`. Ignores a range that wraps.
     ///
     /// `MemoryLocked`: the range overlaps another one. `OutOfMemory`.
     pub(crate) fn insert(&mut self, start: u32, bytes: usize, owner: Owner) -> Result {
@@ -87,7 +87,7 @@ impl AddressSet {
         Ok(())
     }
 
-    /// Adds a range of any owner.
+    /// Adds a range with a made-up owner.
     #[cfg(CONFIG_KUNIT)]
     pub(crate) fn add(&mut self, start: u32, bytes: usize) -> Result {
         let owner = Owner {
@@ -97,7 +97,7 @@ impl AddressSet {
         self.insert(start, bytes, owner)
     }
 
-    /// Removes the range that begins at `start`, if any. Returns whether it was shown.
+    /// Removes the range that begins at `start`, if there is one. Returns whether it was shown.
     pub(crate) fn remove(&mut self, start: u32) -> bool {
         let Some(piece) = self.pieces.remove(&start) else {
             return false;
@@ -109,7 +109,7 @@ impl AddressSet {
         piece.shown
     }
 
-    /// The owner of a removed `address`, if it is one of the last [`LEFT`] ranges.
+    /// The owner of a removed `address`, if it was in one of the last [`LEFT`] removed ranges.
     pub(crate) fn owner_before(&self, address: u32) -> Option<Owner> {
         let places = (1..=LEFT).map(|age| (self.next_left + LEFT - age) % LEFT);
         let mut left = places.filter_map(|place| self.left[place]);
@@ -117,20 +117,19 @@ impl AddressSet {
         found.map(|(_, owner)| owner)
     }
 
-    /// The object whose range ends last before `address`, and the distance from its end.
+    /// The object whose end is the last one before `address`, and the distance from that end.
     pub(crate) fn owner_in_front(&self, address: u32) -> Option<(Owner, u32)> {
         let (owner, range) = self.last_until(address)?;
         let distance = address.checked_sub(range.last())?.checked_sub(1)?;
         Some((owner, distance))
     }
 
-    /// Number of removals so far. Each invalidates what was found before.
+    /// Number of removals so far. Each invalidates earlier addresses found.
     pub(crate) fn removals(&self) -> u64 {
         self.removals
     }
 
-    /// Number of additions and removals so far. Each invalidates what was found or not found
-    /// before.
+    /// Number of additions and removals so far. Each invalidates the results of earlier look-ups.
     pub(crate) fn changes(&self) -> u64 {
         self.additions + self.removals
     }
@@ -150,7 +149,7 @@ impl AddressSet {
         Some((piece.owner, piece.range))
     }
 
-    /// The range that holds `address`.
+    /// The range that contains `address`.
     pub(crate) fn find(&self, address: u32) -> Option<Range> {
         let (_, range) = self.last_until(address)?;
         range.contains(address).then_some(range)
@@ -162,7 +161,7 @@ impl AddressSet {
         range.contains(address).then_some(owner)
     }
 
-    /// As [`AddressSet::find`]; from now on the range counts as shown.
+    /// As [`AddressSet::find`], and marks the range as shown.
     pub(crate) fn show(&mut self, address: u32) -> Option<Range> {
         let range = self.find(address)?;
         self.pieces.get_mut(&range.start())?.shown = true;
@@ -198,7 +197,7 @@ mod tests {
         assert!(set.add(0xFFFF_E000, 0x1000).is_ok());
         assert_eq!(set.find(u32::MAX), Range::new(0xFFFF_F000, 0x1000));
         assert_eq!(set.find(0xFFFF_EFFF), Range::new(0xFFFF_E000, 0x1000));
-        // One that would wrap is none.
+        // A range that wraps is ignored.
         assert!(set.add(0xFFFF_0000, 0x2_0000).is_ok());
         assert!(set.find(0).is_none());
         assert!(set.find(0xFFFF_0000).is_none());
@@ -235,7 +234,7 @@ mod tests {
         assert_eq!(set.removals(), 0);
         assert!(!set.remove(0x1000));
         assert_eq!((set.removals(), set.changes()), (1, 3));
-        // What wraps is no range, and no change.
+        // A range that wraps is ignored, and is no change.
         assert!(set.add(0xFFFF_F000, 0x2000).is_ok());
         assert_eq!(set.changes(), 3);
         assert!(set.find(0x1000).is_none());
@@ -255,7 +254,7 @@ mod tests {
         assert_eq!(before(&set, 0x1000), None);
         assert_eq!(before(&set, 0x2FFF), Some(0x2001));
         assert_eq!(before(&set, (LEFT as u32 + 1) << 12), Some(0x11001));
-        // The last that was there.
+        // The latest removed range counts.
         assert!(set.add(0x2800, 0x1000).is_ok());
         set.remove(0x2800);
         assert_eq!(before(&set, 0x2FFF), Some(0x2801));

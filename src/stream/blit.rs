@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How far the 2D engine goes from the first byte of a surface.
+//! The range that the 2D engine accesses, from the first byte of a surface.
 //!
-//! Pure logic, without imports: the software GPU's tests compare it with what that engine touches.
+//! Pure logic, without imports. The software GPU's tests compare it with what the engine accesses.
 //!
-//! The pixels of a rotated surface may lie anywhere within the width and height in its states. So
-//! all rows and columns up to these count, and the area must lie in them. Tiles count as a whole.
-//! The stride of tiled surfaces has two documented meanings: the one that reaches farther counts.
+//! The pixels of a rotated surface can be anywhere within the width and height in its states. So
+//! all rows and columns up to these count, and the area must be in them. Tiles count as a whole.
+//! Sources give two meanings to tiled surfaces' strides: the one that reaches farther counts.
 //!
 //! Sources: the register database (state_2d.xml); sources.md, engines.
 
-/// Bits of a stride.
+/// The bits of a stride.
 const STRIDE_BITS: u32 = 0x3_FFFF;
 
-/// Formats (`DE_FORMAT`) that are not one plane of whole bytes.
+/// Formats (`DE_FORMAT`) other than one plane of whole bytes.
 const MONOCHROME: u32 = 10;
 const YV12: u32 = 15;
 const NV12: u32 = 17;
 const NV16: u32 = 18;
 
-/// `DE_SRC_CONFIG`: the origin is relative to the target's coordinates.
+/// `DE_SRC_CONFIG`: the origin is relative to the coordinates of the target.
 pub(crate) const RELATIVE: u32 = 1 << 6;
 
-/// `DE_SRC_CONFIG`: tiles of 4 x 4 pixels; bits or a mask come with the command.
+/// `DE_SRC_CONFIG`: tiles of 4 x 4 pixels; the command contains bits or a mask.
 const TILED: u32 = 1 << 7;
 const FROM_STREAM: u32 = 1 << 8;
 
@@ -30,7 +30,7 @@ const FROM_STREAM: u32 = 1 << 8;
 const SUPERTILED: u32 = 1 << 3;
 const UNKNOWN_LAYOUTS: u32 = 1 << 8 | 1 << 0;
 
-/// How the pixels of a plane follow each other.
+/// The order of the pixels of a plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Row after row. Groups of pixels count as a whole.
@@ -42,7 +42,7 @@ pub(crate) enum Order {
 }
 
 /// For a format with one plane: the bytes of a pixel, and the number of pixels in a group, less 1.
-/// `None`: the format is not known, or has several planes.
+/// `None`: the format is unknown, or has several planes.
 pub(crate) fn pixel(format: u32) -> Option<(u32, u32)> {
     Some(match format {
         0..=4 | 19 => (2, 0),
@@ -54,8 +54,8 @@ pub(crate) fn pixel(format: u32) -> Option<(u32, u32)> {
     })
 }
 
-/// The offset of the last byte of `columns` x `rows` pixels, of which there is at least one. `None`:
-/// too far, or a stride of more bits than the state has.
+/// The offset of the last byte of `columns` x `rows` pixels. `None`: there are none, the offset is
+/// too large, or the stride has more bits than the state.
 pub(crate) fn last_byte(
     order: Order,
     stride: u32,
@@ -75,7 +75,7 @@ pub(crate) fn last_byte(
     row.checked_mul(stride)?.checked_add(in_row - 1)
 }
 
-/// A rotation of a surface: by `DE_ROT_ANGLE`, and by bit 16 of the state with its width.
+/// A rotation of a surface: by `DE_ROT_ANGLE`, and by bit 16 of the state with the width.
 #[derive(Clone, Copy)]
 pub(crate) struct Rotation {
     /// The field of `DE_ROT_ANGLE`.
@@ -87,13 +87,13 @@ pub(crate) struct Rotation {
 }
 
 impl Rotation {
-    /// Whether the height decides where pixels lie.
+    /// Whether the place of pixels depends on the height.
     pub(crate) fn needs_height(self) -> bool {
         !matches!(self.angle, 0 | 1 | 4)
     }
 
-    /// The `reach` of an area up to `right` and `bottom`, by its columns and rows in memory; the
-    /// farther one if both rotations may apply. `has_angle`: the engine has `DE_ROT_ANGLE`.
+    /// The `reach` of an area up to `right` and `bottom`, from its columns and rows in memory. The
+    /// farther one if two rotations may apply. `has_angle`: the engine has `DE_ROT_ANGLE`.
     pub(crate) fn farthest(
         self,
         has_angle: bool,
@@ -101,7 +101,7 @@ impl Rotation {
         reach: impl Fn((u32, u32)) -> Option<u32>,
     ) -> Option<u32> {
         let by_state = self.width & 1 << 16 != 0;
-        // PE 2.0 may ignore the rotation by bit 16: the farther of both counts.
+        // PE 2.0 may ignore the rotation by bit 16. The farther of both counts.
         let turned = match by_state {
             true => reach(self.turned(4, right, bottom)?)?,
             false => 0,
@@ -113,7 +113,7 @@ impl Rotation {
         }
     }
 
-    /// The ends (exclusive) of the columns and rows in memory, for rotation `angle`.
+    /// The (exclusive) ends of the columns and rows in memory, for rotation `angle`.
     fn turned(self, angle: u32, right: u32, bottom: u32) -> Option<(u32, u32)> {
         let (width, height) = (self.width & 0xFFFF, self.height & 0xFFFF);
         let in_width = |end: u32| (end <= width).then_some(width);
@@ -131,12 +131,12 @@ impl Rotation {
     }
 }
 
-/// The states of a source, except its addresses and its origin.
+/// The states of a source, without its addresses and origin.
 #[derive(Clone, Copy)]
 pub(crate) struct Source {
     pub(crate) config: u32,
     pub(crate) ex_config: u32,
-    /// By plane: Y or all; U, or U and V; V.
+    /// By plane: Y or all planes; U, or U and V; V.
     pub(crate) strides: [u32; 3],
     pub(crate) rotation: Rotation,
 }
@@ -149,8 +149,8 @@ fn format(config: u32, is_pe20: bool) -> u32 {
     }
 }
 
-/// Number of planes in memory of a source with `DE_SRC_CONFIG` `config`. `None`: the format is not
-/// known.
+/// Number of planes in memory of a source, by `config` (`DE_SRC_CONFIG`). `None`: the format is
+/// unknown.
 pub(crate) fn planes(config: u32, is_pe20: bool) -> Option<usize> {
     Some(match format(config, is_pe20) {
         MONOCHROME => usize::from(config & FROM_STREAM == 0),
@@ -166,20 +166,20 @@ impl Source {
         self.ex_config & UNKNOWN_LAYOUTS == 0
     }
 
-    /// The offset of the last byte in plane `plane` of an area up to `end`, columns and rows.
-    /// `None`: too far, or not known.
+    /// The offset in plane `plane` of the last byte of an area up to `end` (columns and rows).
+    /// `None`: too large, or unknown.
     pub(crate) fn last_byte(&self, is_pe20: bool, plane: usize, end: (u32, u32)) -> Option<u32> {
         let format = format(self.config, is_pe20);
         let order = match (self.config & TILED, self.ex_config & SUPERTILED) {
             (0, 0) => [Order::Rows; 2],
             (_, 0) => [Order::Tiles; 2],
-            // Which of the two counts is not known.
+            // It is not known which of the two counts.
             (0, _) => [Order::Rows, Order::Blocks],
             _ => [Order::Blocks; 2],
         };
         let stride = self.strides.get(plane).copied()?;
         self.rotation.farthest(is_pe20, end, |(columns, rows)| {
-            // A plane of U and V has a byte of each for every two pixels.
+            // A plane of U and V has a byte of each for every two pixels of a row.
             let (pixel, size) = match (format, plane) {
                 (MONOCHROME, _) => ((1, 0), (columns.div_ceil(8), rows)),
                 (YV12, 1..) => ((1, 0), (columns.div_ceil(2), rows.div_ceil(2))),
@@ -199,15 +199,15 @@ fn signed(value: u32) -> i32 {
     i32::from(value as u16 as i16)
 }
 
-/// The columns and rows, exclusive, up to which a blit of a rectangle with these `corners` reads a
-/// source with its `origin` (`DE_SRC_ORIGIN`). A blit may be mirrored within the rectangle. `None`:
-/// it reads before the source's first column or row.
+/// The (exclusive) columns and rows up to which a blit of a rectangle reads a source. `corners` are
+/// the rectangle's, and `origin` (`DE_SRC_ORIGIN`) is the source's. A blit may be mirrored in the
+/// rectangle. `None`: it reads before the source's first column or row.
 ///
-/// Corners are signed. A negative second corner may also mean one far away: then the blit may reach
-/// `limits`, the end of the clipping window. `is_relative`: reading begins at the rectangle's own
-/// place plus `origin`, else at `origin`; `None`: not known, so the farther counts. `factors`:
-/// `DE_STRETCH_FACTOR`, 15.16, and whether a pixel may be the last of those that it covers instead
-/// of the first. With a relative origin the engine may ignore the factors.
+/// Corners are signed. A negative second corner can also mean one far away: then the blit may reach
+/// `limits`, the end of the clipping window. If `is_relative`, reading begins at the rectangle's
+/// own place plus `origin`, else at `origin`. `None`: unknown, so the farther one counts.
+/// `factors`: `DE_STRETCH_FACTOR` (15.16), and whether the last pixel that a pixel covers may be
+/// read instead of the first. With a relative origin, the engine may ignore the factors.
 pub(crate) fn read_end(
     corners: [u32; 2],
     limits: [u32; 2],

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Bounds of the 2D engine and of the resolve engine: whether a draw stays in the memory that its
-//! source and its target begin in.
+//! Bounds of the 2D engine and of the resolve engine: whether a draw stays in the memory in which
+//! its source and its target begin.
 //!
-//! Pure logic: the software GPU's tests compare it with the bytes that these engines access.
+//! Pure logic. The software GPU's tests compare it with the bytes that these engines access.
 //!
 //! [`Target`] records the loads of one stream in order. At each kick (a command that starts an
-//! engine) it checks the draw with these values. The engine holds the same values, regardless of
-//! other threads, processes, resets or pauses. States that a kick needs and the stream has not
-//! loaded ([`Problem::Missing`]) are *lent*: the driver loads the process's last values
-//! ([`load_of`]) before the stream. So a client's values survive another process's draws.
+//! engine) it checks the draw with these values. The engine holds the same values, whatever other
+//! threads and processes do, and after resets and pauses. States that a kick needs and the stream
+//! has not loaded ([`Problem::Missing`]) are *lent*: the driver loads the process's last values
+//! ([`load_of`]) first. So another process's draws do not change a client's values.
 //!
 //! Sources: the register database (state_2d.xml); sources.md, engines.
 
@@ -40,8 +40,8 @@ const fn bit(place: usize) -> Mask {
 }
 
 /// The states that bound a kick, in the order of [`Target::values`]: those of the 2D engine, then
-/// those of the resolve engine. Each of [`FIELDS`] counts as a state of its own: its entry has the
-/// field's number, plus 1, above the 16 bits of the word address.
+/// those of the resolve engine. Each of [`FIELDS`] counts as a state of its own. Its entry is the
+/// word address in the low 16 bits, and above these the field's number plus 1.
 pub(crate) const STATES: [u32; 49] = [
     word(0x1228),
     word(0x122C),
@@ -96,7 +96,7 @@ pub(crate) const STATES: [u32; 49] = [
 
 /// Indexes in [`STATES`]: `DE_DEST_ADDRESS`, `_STRIDE`, `_ROTATION_CONFIG`, `_CONFIG`,
 /// `DE_CLIP_TOP_LEFT`, `_BOTTOM_RIGHT`, `DE_VR_TARGET_WINDOW_LOW`, `_HIGH`,
-/// `DE_DEST_ROTATION_HEIGHT`, the target's field of `DE_ROT_ANGLE`.
+/// `DE_DEST_ROTATION_HEIGHT`, and the target's field of `DE_ROT_ANGLE`.
 const ADDRESS: usize = 0;
 const STRIDE: usize = 1;
 const ROTATION: usize = 2;
@@ -154,15 +154,15 @@ const RS_PIPE_OFFSET: usize = 47;
 /// `TS_MEM_CONFIG`, `COLOR_FAST_CLEAR`: reads of color use tile status.
 const COLOR_FAST_CLEAR: u32 = 1 << 1;
 
-/// Bit mask of those of [`STATES`] that belong to the 3D pipe.
+/// Bit mask of the [`STATES`] of the 3D pipe.
 pub(crate) const OF_3D: Mask = bit(STATES.len()) - bit(RS_CONFIG);
 
 /// `DE_DEYUV_CONVERSION`: bit 1 is set if the target has several planes.
 const DEYUV: u32 = word(0x130C);
 const DEYUV_PLANES: u32 = 1 << 1;
 
-/// `DE_PE_CONFIG`: whether the engine fetches the target first. Without the fetch (0), it writes
-/// whole cache blocks, past the drawn area. With the mask bit a load leaves the field unchanged.
+/// `DE_PE_CONFIG`: whether the engine first fetches the target. Without the fetch (0), it writes
+/// whole cache blocks, past the drawn area. A load with the mask bit leaves the field unchanged.
 const PE_CONFIG: u32 = word(0x12B0);
 const FETCH: u32 = 3;
 const FETCH_DEFAULT: u32 = 1;
@@ -179,8 +179,8 @@ pub(crate) const BLOCKS_FIRST: u32 = BLOCKS[0].0;
 /// Number of states from the first to the last of [`BLOCKS`].
 pub(crate) const BLOCKS_COUNT: usize = (BLOCKS[1].0 + 8 * GROUPS - BLOCKS_FIRST) as usize;
 
-/// Groups of [`BLOCKS`]: address, stride, rotation, configuration, origin; address and stride of the
-/// planes of U and V; height, angle, layout.
+/// Groups of [`BLOCKS`]: address, stride, rotation, configuration, origin; address and stride of
+/// the planes of U and V; height, angle, layout.
 const BLOCK_ADDRESS: u32 = 0;
 const BLOCK_STRIDE: u32 = 1;
 const BLOCK_ROTATION: u32 = 2;
@@ -192,7 +192,7 @@ const BLOCK_HEIGHT: u32 = 14;
 const BLOCK_ANGLE: u32 = 15;
 const BLOCK_EX_CONFIG: u32 = 22;
 
-/// A field of a state. With the bit `mask` a load leaves it unchanged.
+/// A field of a state. A load with the bit `mask` leaves it unchanged.
 #[derive(Clone, Copy)]
 struct Field {
     state: u32,
@@ -202,8 +202,8 @@ struct Field {
     others: u32,
 }
 
-/// The rotation of the target and of the source, in `DE_ROT_ANGLE`; transparency, and the overrides
-/// of whether a draw uses its source or pattern, in `DE_PE_TRANSPARENCY`.
+/// The rotations of the target and of the source (`DE_ROT_ANGLE`); transparency, and whether a draw
+/// uses its source or pattern regardless of it (`DE_PE_TRANSPARENCY`).
 const FIELDS: [Field; 4] = [
     Field {
         state: word(0x12BC),
@@ -235,7 +235,7 @@ const FIELDS: [Field; 4] = [
 const FIELD_PLACES: [usize; 4] = [ANGLE, SRC_ANGLE, TRANSPARENCY, OVERRIDES];
 
 impl Field {
-    /// Its entry in [`STATES`], as number `index` of [`FIELDS`].
+    /// Its entry in [`STATES`]. `index` is its number in [`FIELDS`].
     const fn id(&self, index: u32) -> u32 {
         (index + 1) << 16 | self.state
     }
@@ -250,7 +250,7 @@ const fn state_of(entry: u32) -> u32 {
 const FIRST: u32 = STATES[SRC_ADDRESS];
 const NEAR: usize = (STATES[STATES.len() - 1] - FIRST + 1) as usize;
 
-/// [`PLACES`] maps each state from [`FIRST`] on to its index in [`STATES`], or to one of these.
+/// [`PLACES`] maps each state from [`FIRST`] on to its index in [`STATES`] or to one of these.
 const NONE: u8 = 0xFF;
 const PLANES: u8 = 0xFE;
 const FETCHES: u8 = 0xFD;
@@ -280,14 +280,14 @@ const fn places() -> [u8; NEAR] {
     places
 }
 
-/// The states (word addresses) of the 2D pipe whose loads [`Target::load`] must see, except those
-/// of several sources.
+/// The states (word addresses) of the 2D pipe whose loads [`Target::load`] must get, except for
+/// those of multi-source blits.
 pub(crate) fn looked_at_2d() -> impl Iterator<Item = u32> {
     let states = STATES.into_iter().take(RS_CONFIG).map(state_of);
     states.chain([DEYUV, PE_CONFIG])
 }
 
-/// The states (word addresses) of the 3D pipe whose loads [`Target::load`] must see.
+/// The states (word addresses) of the 3D pipe whose loads [`Target::load`] must get.
 pub(crate) fn looked_at_3d() -> impl Iterator<Item = u32> {
     let of_tiler = (tiler::CONFIG..).take(tiler::COUNT);
     STATES.into_iter().skip(RS_CONFIG).chain(of_tiler)
@@ -296,12 +296,12 @@ pub(crate) fn looked_at_3d() -> impl Iterator<Item = u32> {
 /// `TS_COLOR_SURFACE_BASE`.
 pub(crate) const STATUS_SURFACE: u32 = STATES[TS_SURFACE];
 
-/// Whether `state` is an address of tile status, or of its surface.
+/// Whether `state` is the address of tile status or of its surface.
 pub(crate) const fn is_status(state: u32) -> bool {
     state == STATES[TS_STATUS] || state == STATES[TS_SURFACE]
 }
 
-/// Whether `state` is an address that an engine only reads from.
+/// Whether `state` is the address of memory that an engine only reads.
 pub(crate) fn is_read(state: u32) -> bool {
     state == STATES[RS_SOURCE]
         || state == STATES[TS_STATUS]
@@ -314,13 +314,13 @@ pub(crate) fn is_read(state: u32) -> bool {
         || tiler::is_read(state)
 }
 
-/// Whether `state`, which takes an address, is that of a surface whose bounds are known.
+/// Whether the bounds of the surface at address state `state` are known.
 #[inline(always)]
 pub(crate) fn is_surface(state: u32) -> bool {
     place(state) != NONE || is_block(state)
 }
 
-/// The indexes of `states` in [`STATES`].
+/// The indexes in [`STATES`] whose bits `states` has.
 pub(crate) fn places_in(states: Mask) -> impl Iterator<Item = usize> {
     let mut left = states;
     core::iter::from_fn(move || {
@@ -349,9 +349,9 @@ fn place(state: u32) -> u8 {
 pub(crate) enum Loads {
     /// The process has never loaded a state of the same set.
     Never,
-    /// The process may have, but this stream has not.
+    /// The process may have loaded it, but this stream has not.
     Before,
-    /// The stream loaded this value last. Also for a layout that has always been 0.
+    /// The stream loaded this value last, or the state is a layout that was always 0.
     Here(u32),
 }
 
@@ -363,7 +363,7 @@ pub(crate) fn block_of(state: u32) -> (usize, bool) {
     (set, state.wrapping_sub(first) / most == BLOCK_EX_CONFIG)
 }
 
-/// Bits of `DE_PATTERN_CONFIG` whose load makes the 2D engine read the pattern.
+/// Bits of `DE_PATTERN_CONFIG`. A load with one of them makes the 2D engine read the pattern.
 const PATTERN_READS: u32 = 3 << 6;
 
 /// Whether a load of `state` with `value` makes the 2D engine read the pattern.
@@ -388,9 +388,9 @@ fn is_block_angle(state: u32) -> bool {
 /// Why a kick cannot be bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
-    /// The stream has not loaded these states: a bit for each of [`STATES`].
+    /// The stream has not loaded these states: a bit mask of [`STATES`].
     Missing(Mask),
-    /// The kick may go past the end of the memory that its target or its source begins in: the
+    /// The kick may go past the end of the memory in which its target or its source begins. The
     /// state with that address, and its value.
     Beyond(u32, u32),
     /// The driver does not know how far the engine goes with this state and value.
@@ -399,8 +399,8 @@ pub(crate) enum Problem {
     Unloaded(u32),
 }
 
-/// Fails unless the byte at offset `last` of a surface is in the same memory as its first byte,
-/// whose `address` is in `state`. `None`: too far.
+/// Fails unless byte `last` of a surface is in the same memory as its first byte. The `address` of
+/// that is in `state`. `last` is `None` if the surface ends too far away.
 pub(crate) fn check_end(
     (state, address): (u32, u32),
     last: Option<u32>,
@@ -413,17 +413,17 @@ pub(crate) fn check_end(
     }
 }
 
-/// How [`Target::load`] has judged a load.
+/// How [`Target::load`] judges a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
     /// The state does not bound a kick.
     Other,
-    /// The value has been noted. The process's [`Loaded`](super::loaded::Loaded) must keep it.
+    /// The value is noted. The process's [`Loaded`](super::loaded::Loaded) must keep it, too.
     Noted,
     /// The state is one of [`BLOCKS`]. [`Loaded`](super::loaded::Loaded) must note that the stream
     /// loads it.
     Block,
-    /// The load is valid and leaves the bounds unchanged.
+    /// The load is allowed, and leaves the bounds unchanged.
     Masked,
     /// The state must be loaded with this value instead.
     Instead(u32),
@@ -431,10 +431,10 @@ pub(crate) enum Load {
     Refused,
 }
 
-/// Properties of a core's engines on which the bounds depend.
+/// Properties of a core's engines that affect the bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Engines {
-    /// The 2D engine is PE 2.0, which rotates by `DE_ROT_ANGLE`.
+    /// The 2D engine is PE 2.0. It rotates by `DE_ROT_ANGLE`.
     pub(crate) turns: bool,
     /// Number of pixel pipes.
     pub(crate) pixel_pipes: u32,
@@ -452,20 +452,20 @@ pub(crate) struct Engines {
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
     values: [u32; STATES.len()],
-    /// Bit mask of the states that have been loaded.
+    /// Bit mask of the states that are loaded.
     known: Mask,
-    /// Bit mask of the states whose value was converted.
+    /// Bit mask of the states whose value the hardware has converted.
     odd: Mask,
-    /// Bit mask of the states that the stream loads with unknown effect: they cannot be lent.
+    /// Bit mask of the states that the stream loads with an unknown effect. They cannot be lent.
     lost: Mask,
-    /// The 2D engine's whole clipping window is in the target's memory.
+    /// The whole clipping window of the 2D engine is in the target's memory.
     is_roomy: bool,
     tiler: Tiler,
     engines: Engines,
 }
 
 impl Target {
-    /// For a stream that has not loaded anything.
+    /// The state of a stream that has not loaded anything.
     pub(crate) const fn new(engines: Engines) -> Self {
         Self {
             values: [0; STATES.len()],
@@ -478,9 +478,9 @@ impl Target {
         }
     }
 
-    /// Notes a load of `state` (a word address) with `value`, which the hardware converts if
-    /// `converted`. Without `in_pipe` the state's pipe is not selected, and the effect of the load
-    /// is not known.
+    /// Notes a load of `state` (a word address) with `value`. The hardware converts the value if
+    /// `converted`. If `in_pipe` is not set, the state's pipe is not selected, and the effect of
+    /// the load is unknown.
     #[inline(always)]
     pub(crate) fn load(&mut self, state: u32, value: u32, converted: bool, in_pipe: bool) -> Load {
         let refused_if = |refused| match refused {
@@ -490,7 +490,7 @@ impl Target {
         match place(state) {
             NONE if is_block(state) => {
                 let of_target = FIELDS[0];
-                // With the mask bit the target's rotation stays 0.
+                // With the mask bit, the target's rotation stays 0.
                 let turns = is_block_angle(state)
                     && value & of_target.bits != 0
                     && value & of_target.mask == 0;
@@ -541,8 +541,8 @@ impl Target {
         self.is_roomy &= place > ANGLE;
     }
 
-    /// Notes that the driver loads the `missing` states with values from `value_of` first.
-    /// `false`: the stream itself loads one of them, with an unknown effect.
+    /// Notes that the driver loads the `missing` states with values from `value_of` before the
+    /// stream. `false`: the stream itself loads one of them with an unknown effect.
     pub(crate) fn lend(&mut self, missing: Mask, mut value_of: impl FnMut(u32) -> u32) -> bool {
         for (place, (to, state)) in self.values.iter_mut().zip(STATES).enumerate() {
             if missing & bit(place) != 0 {
@@ -556,7 +556,7 @@ impl Target {
     }
 
     /// Bytes from the address in the state at `place` to the last byte of its memory. `needed`: the
-    /// states that bound the access, none of which may be converted.
+    /// states that bound the access. None of them may be converted.
     fn room_of(
         &self,
         place: usize,
@@ -578,12 +578,12 @@ impl Target {
         Problem::Unbounded(state_of(STATES[place]), self.values[place])
     }
 
-    /// The states that the stream has loaded or was lent: a bit for each of [`STATES`].
+    /// The states that the stream has loaded or was lent: a bit mask of [`STATES`].
     pub(crate) fn known(&self) -> Mask {
         self.known
     }
 
-    /// Copies the values of the known states to `to`, and 0 for those that were converted.
+    /// Copies the values of the known states to `to`, but 0 for states that were converted.
     pub(crate) fn put(&self, to: &[Cell<u32>; STATES.len()]) {
         for place in places_in(self.known) {
             if let (Some(&value), Some(to)) = (self.values.get(place), to.get(place)) {
@@ -597,7 +597,7 @@ impl Target {
         self.tiler.is_on().then(|| self.tiler.config())
     }
 
-    /// Fails unless the stream has loaded or was lent all of `needed`.
+    /// Fails unless the stream has loaded or was lent all of the `needed` states.
     fn check_known(&self, needed: Mask) -> Result<(), Problem> {
         match needed & !self.known {
             0 => Ok(()),
@@ -605,7 +605,7 @@ impl Target {
         }
     }
 
-    /// As [`Self::check_known`]; also fails if one of them was converted.
+    /// As [`Self::check_known`]. Also fails if one of the states was converted.
     fn check_plain(&self, needed: Mask) -> Result<(), Problem> {
         self.check_known(needed)?;
         match self.odd & needed {
@@ -616,14 +616,14 @@ impl Target {
     }
 }
 
-/// The words that load the state at `place` of [`STATES`] with the lent `value`.
+/// The words that load the lent `value` into the state at `place` of [`STATES`].
 pub(crate) fn load_of(place: usize, value: u32) -> [u32; 2] {
     let entry = STATES.get(place).copied().unwrap_or_default();
     let field = FIELD_PLACES.iter().position(|&field| field == place);
     let value = match field.and_then(|index| FIELDS.get(index)) {
         // The other fields stay unchanged.
         Some(field) => value & field.bits | field.others,
-        // The engine would read the pattern at an address of an earlier stream.
+        // Otherwise, the engine would read the pattern at an address of an earlier stream.
         None if place == PATTERN_CONFIG => value & !PATTERN_READS,
         None => value,
     };

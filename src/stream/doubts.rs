@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Likely mistakes in commands that the checker accepts, for authors of clients.
+//! Likely mistakes in commands that the checker accepts. They help authors of clients.
 //!
-//! Pure logic. It refuses nothing, and runs only while dynamic debug is on. Silicon does not report
-//! these mistakes.
+//! Pure logic. This code refuses nothing, and only runs while dynamic debug is on. Silicon does not
+//! report these mistakes.
 
 use super::{
     decode::{
@@ -22,7 +22,7 @@ use kernel::fmt;
 pub(crate) enum Doubt {
     /// There are no commands.
     Empty,
-    /// They set a target, and draw nothing.
+    /// They set a target, but draw nothing.
     NoDraw,
     /// The command at this word reads a source that no commands have loaded.
     NoSource(usize),
@@ -54,17 +54,17 @@ impl fmt::Display for Doubt {
 const DEST_CONFIG: u32 = word(0x1234);
 const ROP: u32 = word(0x125C);
 
-/// The states of a stream so far.
+/// What a stream has loaded so far.
 #[derive(Default)]
 struct Seen {
     config: Option<u32>,
     rop: Option<u32>,
-    /// It sets a target.
+    /// The stream has set a target.
     aims: bool,
 }
 
-/// The first likely mistake in `words`. `resolve_target`: the state with the target of the resolve
-/// engine. The 2D engine has a source, and a target.
+/// The first likely mistake in `words`. `resolve_target`: the state with the resolve engine's
+/// target. `has_source` and `has_target` say whether those of the 2D engine are loaded.
 pub(crate) fn first(
     words: &[u32],
     resolve_target: u32,
@@ -114,8 +114,8 @@ pub(crate) fn first(
 }
 
 impl Seen {
-    /// Whether a DRAW_2D reads its source. BIT_BLT and STRETCH_BLT do, unless the raster operation
-    /// ignores the source: the bits for either source value are equal.
+    /// Whether a DRAW_2D reads its source. BIT_BLT and STRETCH_BLT do, unless the result of the
+    /// raster operation is the same for both values of a source bit.
     fn reads(&self) -> bool {
         let blits = self
             .config
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(found(&draw(2, 0xCC), true), None);
         let without = first(&draw(0, 0xCC), state::RS_DEST_ADDR, [false; 2]);
         assert_eq!(without, Some(Doubt::NoTarget(10)));
-        // A clear, and a pattern alone, read none.
+        // A clear reads no source, nor does a pattern alone.
         assert_eq!(found(&draw(0, 0xCC), false), None);
         assert_eq!(found(&draw(2, 0xF0), false), None);
     }
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(found(&[], true), Some(Doubt::Empty));
         let words = draw(0, 0xCC);
         assert_eq!(found(&words[..10], true), Some(Doubt::NoDraw));
-        // A state that says not where, and what is not whole.
+        // A state that sets no target, and incomplete commands.
         assert_eq!(found(&words[6..10], true), None);
         assert_eq!(found(&[load_state(0x600, 0)], true), None);
         assert_eq!(found(&[0x2000_0000], true), None);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Look-up of the GPU addresses that a process may name, and the replacement for others.
+//! Look-up of the GPU addresses that a process may use, and the replacement for address 0.
 //!
 //! Pure logic.
 
@@ -17,31 +17,31 @@ use crate::{
     mmu::SCRATCH_BYTES, //
 };
 
-/// Tile status on cores without memory controller 2.0: its states hold physical addresses.
+/// States of tile status on cores without memory controller 2.0. They hold physical addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PhysicalStates {
-    /// Physical address of GPU address 0, which clients add to GPU addresses.
+    /// Physical address of GPU address 0. Clients add it to GPU addresses.
     pub(crate) base: u32,
     /// Physical addresses of scratch memory.
     pub(crate) scratch: Range,
 }
 
-/// Scratch memory of a core, which an engine may read and write without harm.
+/// Scratch memory of a core. Reads and writes of it by an engine do no harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scratch {
-    /// GPU address for states of the 3D pipe, and for those of the 2D pipe.
+    /// GPU addresses of it, for states of the 3D pipe and for states of the 2D pipe.
     pub(crate) addresses: [u32; 2],
-    /// Address for states that hold physical addresses, if this core has such states.
+    /// For states that hold physical addresses, if this core has such states.
     pub(crate) physical: Option<PhysicalStates>,
 }
 
 impl Scratch {
-    /// The GPU address for a pipe.
+    /// Its GPU address in a pipe.
     pub(crate) fn in_pipe(&self, pipe: Pipe) -> u32 {
         self.addresses[pipe.index()]
     }
 
-    /// The value of `state` (a word address) for this memory.
+    /// The value of `state` (a word address) for the first byte.
     pub(crate) fn of(&self, state: u32) -> u32 {
         match self.physical_in(state) {
             Some(physical) => physical.scratch.start(),
@@ -65,7 +65,7 @@ impl Scratch {
     }
 }
 
-/// Which GPU addresses a stream may hold.
+/// The GPU addresses that a stream may use.
 #[derive(Clone, Copy)]
 pub(crate) enum Addresses<'a> {
     /// Any, without a look-up.
@@ -81,13 +81,13 @@ pub(crate) enum Addresses<'a> {
     },
 }
 
-/// Number of recently found ranges that are remembered.
+/// Number of ranges that are remembered.
 const REMEMBERED: usize = 4;
 
-/// GPU addresses below are physical minus a base, or (MMU version 2) mapped to themselves.
+/// GPU addresses below this are physical minus a base, or (MMU version 2) mapped one to one.
 const LINEAR_END: u32 = 1 << 31;
 
-/// Looks up addresses, and remembers the last ranges that it found.
+/// Looks up addresses, and remembers the last ranges that it has found.
 pub(crate) struct Lookup<'a> {
     addresses: Addresses<'a>,
     recent: [Option<Range>; REMEMBERED],
@@ -95,7 +95,7 @@ pub(crate) struct Lookup<'a> {
 }
 
 impl<'a> Lookup<'a> {
-    /// A look-up without a remembered range.
+    /// A look-up that remembers no range yet.
     pub(crate) fn new(addresses: Addresses<'a>) -> Self {
         Self {
             addresses,
@@ -104,8 +104,8 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// The value to load into `state` (the word address of an address state) for a client's
-    /// `value`. `None`: the client may not use it.
+    /// The value to load into address state `state` (a word address) if a client loads `value`.
+    /// `None`: the client may not use that address.
     pub(crate) fn resolve(&mut self, state: u32, value: u32) -> Option<u32> {
         let Addresses::Of {
             own,
@@ -116,7 +116,7 @@ impl<'a> Lookup<'a> {
             return Some(value);
         };
         let placeholder = scratch.of(state);
-        // A stream that is checked again already holds the scratch address.
+        // A stream that is checked again already has the scratch address.
         if value == 0 || value == placeholder {
             return Some(placeholder);
         }
@@ -124,8 +124,8 @@ impl<'a> Lookup<'a> {
         self.range(own, common, address).map(|_| value)
     }
 
-    /// The value of `state` for the last byte of the memory that `value` is in. `None`: the process
-    /// may not use it.
+    /// The value of `state` for the last byte of the memory in which `value` is. `None`: the
+    /// process may not use it.
     pub(crate) fn last_of(&mut self, state: u32, value: u32) -> Option<u32> {
         let Addresses::Of {
             own,
@@ -142,7 +142,7 @@ impl<'a> Lookup<'a> {
         self.range(own, common, address)?.last().checked_add(base)
     }
 
-    /// What clients add to a GPU address in `state`.
+    /// What clients add to a GPU address that they load into `state`.
     pub(crate) fn base_of(&self, state: u32) -> u32 {
         match self.addresses {
             Addresses::Any => 0,
@@ -152,7 +152,7 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// The range that holds `address`.
+    /// The range that contains `address`.
     #[inline(always)]
     fn range(&mut self, own: &AddressSet, common: &[Option<Range>], address: u32) -> Option<Range> {
         let mut recent = self.recent.iter().copied().flatten();
@@ -180,13 +180,13 @@ impl<'a> Lookup<'a> {
     }
 }
 
-/// The base of `value` in `state`, and its GPU address. `None`: a physical address that no process
-/// may use.
+/// The base of `value` in `state`, and its GPU address. `None`: it is a physical address that no
+/// process may use.
 fn gpu_address(scratch: &Scratch, state: u32, value: u32) -> Option<(u32, u32)> {
     let Some(physical) = scratch.physical_in(state) else {
         return Some((0, value));
     };
     let address = value.wrapping_sub(physical.base);
-    // GPU addresses above are translated, so they are not physical.
+    // The MMU translates GPU addresses from here on, so they are not physical.
     (address < LINEAR_END).then_some((physical.base, address))
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The range that the resolve engine reads and writes from the start of its source and its target.
+//! The range that the resolve engine accesses, from the first byte of its source and its target.
 //!
-//! Pure logic, without imports: the software GPU's tests compare it with what that engine touches.
+//! Pure logic, without imports. The software GPU's tests compare it with what the engine accesses.
 //!
-//! The window counts in pixels of the source, rounded up to the engine's blocks of 16 x 4. A copy
-//! that averages neighbors writes half as many. A fill writes all, and reads nothing. Each pixel
-//! pipe has a window of that size at its own offset in the picture. Tiles count whole. A split
-//! surface has a half for each of two pipes, and its blocks of 8 x 4 pixels alternate between them
-//! as on a checkerboard. Unknown formats count as the largest pixel.
+//! The window counts pixels of the source, rounded up to the engine's blocks of 16 x 4 pixels. A
+//! copy that averages neighbors writes half as many in each averaged direction. A fill writes all,
+//! and reads none. Each pixel pipe has a window of that size at its own offset in the picture.
+//! Tiles count as a whole. A split surface has a half for each of two pipes. Its blocks of 8 x 4
+//! pixels alternate between them like a checkerboard. Unknown formats count as the largest pixel.
 //!
 //! Sources: the register database (state_3d.xml); sources.md, engines.
 
@@ -21,17 +21,17 @@ const TARGET_TILED: u32 = 1 << 14;
 /// Fields of `RS_SOURCE_STRIDE` and `RS_DEST_STRIDE`.
 const STRIDE: u32 = 0x3_FFFF;
 const SUPERTILED: u32 = 1 << 31;
-/// Another order in supertiles of the same size. Valid only with [`SUPERTILED`].
+/// Another order in supertiles of the same size. Only valid with [`SUPERTILED`].
 const SUPERTILED_NEW: u32 = 1 << 27;
 const SPLIT: u32 = 1 << 30;
 
 /// `RS_CLEAR_CONTROL`: the kick is a fill.
 pub(crate) const FILL: u32 = 3 << 16;
 
-/// `RS_SOURCE_STRIDE`, `TS_MODE`: the tile size of tile status. It does not move pixels.
+/// `RS_SOURCE_STRIDE`, `TS_MODE`: the tile size of tile status. It moves no pixels.
 pub(crate) const TS_MODE: u32 = 1 << 29;
 
-/// The states of a kick.
+/// The states that a kick uses.
 #[derive(Clone, Copy)]
 pub(crate) struct Kick {
     /// `RS_CONFIG`.
@@ -46,14 +46,14 @@ pub(crate) struct Kick {
     pub(crate) clear: u32,
 }
 
-/// The source of a kick, or its target.
+/// The source or the target of a kick.
 #[derive(Clone, Copy)]
 pub(crate) struct Side {
     format: u32,
     is_tiled: bool,
     stride: u32,
     window: u32,
-    /// Binary logarithm of how many times fewer columns and rows there are than in the window.
+    /// Binary logarithm of the ratio of columns and of rows in the window to those here.
     halves: [u32; 2],
 }
 
@@ -73,7 +73,7 @@ fn pixel(format: u32) -> u32 {
 }
 
 impl Kick {
-    /// The surface that the kick writes.
+    /// The surface that the kick writes to.
     pub(crate) fn target(self) -> Side {
         let halves = match self.clear & FILL {
             0 => [HALF_WIDTH, HALF_HEIGHT].map(|bit| self.config >> bit & 1),
@@ -106,7 +106,7 @@ impl Side {
         self.stride & SPLIT != 0
     }
 
-    /// Whether sources describe the layout.
+    /// Whether the sources describe its layout.
     pub(crate) fn is_known(self) -> bool {
         let known = match self.stride & SUPERTILED {
             0 => STRIDE | SPLIT,
@@ -115,9 +115,9 @@ impl Side {
         self.stride & !known == 0
     }
 
-    /// The offset of the last byte that a pipe reads or writes, with a window at `origin` (as of
-    /// `RS_PIPE_OFFSET`). `in_half`: the offset in either half of a split surface. `None`: too far,
-    /// or the window is empty.
+    /// The offset of the last byte that a pipe accesses, for a window at `origin` (as in
+    /// `RS_PIPE_OFFSET`). `in_half`: the offset in either half of a split surface. `None`: too
+    /// large, or the window is empty.
     pub(crate) fn last_byte(self, origin: u32, in_half: bool) -> Option<u32> {
         let (width, height) = (self.window & 0xFFFF, self.window >> 16);
         let (x, y) = (origin & 0xFFFF, origin >> 16);
@@ -128,7 +128,7 @@ impl Side {
             (first + size.next_multiple_of(block) - 1) >> half
         };
         let [across, down] = self.halves;
-        // The engine accesses four pixels of a row at once.
+        // The engine accesses four pixels of a row at a time.
         let x = last(x, width, 16, across) | 3;
         let rows = [y >> down, last(y, height, 4, down)];
         match in_half {
@@ -137,8 +137,8 @@ impl Side {
         }
     }
 
-    /// The offset of the last byte of all tiles, or pixels if linear, up to column `x` in these
-    /// rows, the first and the last.
+    /// The offset of the last byte of all tiles (pixels if linear) up to column `x`, in the rows
+    /// from `first` to `y`.
     fn offset(self, x: u32, [first, y]: [u32; 2]) -> Option<u32> {
         let (bytes, stride) = (pixel(self.format), self.stride & STRIDE);
         let in_row = |row: u32, pixels: u32| row.checked_add(pixels.checked_mul(bytes)? - 1);
@@ -155,7 +155,7 @@ impl Side {
             in_row(row, 4096 * (x >> 4) + 16 * (tile + 1))
         };
         let last = in_block(x, y)?;
-        // With a short stride the blocks above may end farther away.
+        // With a short stride, the blocks above may end farther away.
         match (y & !15).checked_sub(1) {
             Some(above) if above >= first >> 2 => Some(last.max(in_block(x, above)?)),
             _ => Some(last),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Which states a client may load, by what its core has.
+//! The states that a client may load on a core.
 //!
-//! Pure logic. A state that is in neither [`ADDRESSES`] nor [`OTHERS`] of the [table](super::table),
-//! or that the core is not known to have, is refused: it may hold a GPU address that would not be
-//! checked. Once for each core they become sets of bits ([`States`]): the check of a stream asks
-//! those.
+//! Pure logic. The [table](super::table) lists known states in [`ADDRESSES`] and [`OTHERS`]. A
+//! state that is in neither, or that the core is not known to have, is refused: it may hold a GPU
+//! address that would not be checked. For each core the tables are converted once to sets of bits
+//! ([`States`]), which the check of a stream uses.
 
 use super::{
     bounds::{
@@ -36,7 +36,7 @@ pub(crate) const fn is_physical(address: u32) -> bool {
     matches!(address, 0x596 | 0x597 | 0x599 | 0x59A | 0x5A9)
 }
 
-/// The pipe that state `address` (a word address) belongs to.
+/// The pipe of state `address` (a word address).
 pub(crate) fn pipe_of(address: u32) -> Pipe {
     match address << 2 {
         0x1200..0x1400
@@ -49,7 +49,7 @@ pub(crate) fn pipe_of(address: u32) -> Pipe {
     }
 }
 
-/// Whether only the kernel loads state `address` (a word address).
+/// Whether only the kernel may load state `address` (a word address).
 pub(crate) const fn is_kernel_state(address: u32) -> bool {
     (address >= 2 && address < state::FIRST_ENGINE)
         || address == state::FE_CMD_STREAM_BASE_ADDR
@@ -58,7 +58,7 @@ pub(crate) const fn is_kernel_state(address: u32) -> bool {
         || address == state::GL_FLUSH_MMU
 }
 
-/// States that the checker follows, whatever they hold.
+/// States that the checker follows, whatever their value.
 const CONTROL: [u32; 9] = [
     0,
     1,
@@ -71,14 +71,14 @@ const CONTROL: [u32; 9] = [
     state::GL_STALL_TOKEN,
 ];
 
-/// Loading one of these has the 3D engine write to the address of another state: the end of an
+/// A load of one of these makes the 3D engine write to the address in another state: the end of an
 /// occlusion query, and of a fence.
 pub(crate) const WRITES: [u32; 2] = [state::word(0x3830), state::word(0x386C)];
 
 /// A bit for each of the 65536 states.
 type StateSet = [u32; SET_WORDS];
 
-/// Words of a set.
+/// Number of words of a set.
 const SET_WORDS: usize = 2048;
 
 const fn include(mut set: StateSet, first: u32, count: u32) -> StateSet {
@@ -100,7 +100,7 @@ const fn address_states() -> StateSet {
     set
 }
 
-/// A multiple of 32 that no state which takes a GPU address reaches.
+/// A multiple of 32 above all states that take a GPU address.
 pub(crate) const ADDRESSES_END: usize = {
     let (mut end, mut i) = (0, 0);
     while i < ADDRESSES.len() {
@@ -112,7 +112,7 @@ pub(crate) const ADDRESSES_END: usize = {
     end.next_multiple_of(32) as usize
 };
 
-/// States that take a GPU address, on some core.
+/// States that take a GPU address on some core.
 static ADDRESS: StateSet = address_states();
 
 fn is_in(set: &StateSet, address: u32) -> bool {
@@ -125,7 +125,7 @@ pub(crate) fn takes_address(address: u32) -> bool {
     is_in(&ADDRESS, address)
 }
 
-/// What a core has.
+/// The features of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Features {
     engines: Engines,
@@ -177,7 +177,7 @@ impl Features {
                 has_2d && self.minor3 & identity::MINOR3_2D_MULTI_SOURCE_BLT_EX != 0
             }
             Need::FastClearSource => has_2d && self.minor3 & identity::MINOR3_2D_FC_SOURCE != 0,
-            // HALTI5 has descriptors instead.
+            // HALTI5 has descriptors instead of these samplers.
             Need::Halti1 => has_3d && self.minor2 & identity::MINOR2_HALTI1 != 0 && !self.halti5,
             Need::Halti2 => has_3d && self.halti2,
             Need::TextureFilter => has_3d && self.minor2 & identity::MINOR2_TX_FILTER != 0,
@@ -199,22 +199,22 @@ pub(crate) struct States {
     engines: Engines,
     /// The core has `RS_KICKER_INPLACE`.
     resolves_in_place: bool,
-    /// Those that the checker looks at: control states, addresses, and those that are refused.
+    /// States that the checker must look at: control states, addresses, and refused states.
     special: KVVec<u32>,
-    /// Those that take a GPU address and that the core has.
+    /// States of the core that take a GPU address.
     address: KVVec<u32>,
-    /// Those that carry data and that the core has.
+    /// States of the core that carry data.
     data: KVVec<u32>,
-    /// The special ones, those of the 2D pipe that carry data, those that say how far an engine
-    /// writes, and [`WRITES`]: these are noted.
+    /// States whose loads are noted: the special ones, those of the 2D pipe that carry data, those
+    /// that bound an engine's accesses, and [`WRITES`].
     watched: KVVec<u32>,
-    /// Of a core whose writes are bounded: how to begin.
+    /// For a core whose draws are bounded: the [`Target`] of a new stream.
     target: Option<Target>,
-    /// The state that says where the resolve engine draws to.
+    /// The state with the resolve engine's target.
     resolve_target: u32,
 }
 
-/// Sets or clears `count` bits from `first` on.
+/// Sets or clears the `count` bits from `first` on.
 pub(crate) fn mark(set: &mut [u32], first: u32, count: u32, value: bool) {
     for address in first..first + count {
         // CAST: 11 bits.
@@ -225,7 +225,7 @@ pub(crate) fn mark(set: &mut [u32], first: u32, count: u32, value: bool) {
     }
 }
 
-/// The states of a set, in their order.
+/// The states of a set, in ascending order.
 pub(crate) fn members(set: impl Iterator<Item = u32>) -> impl Iterator<Item = u32> {
     (0u32..).zip(set).flat_map(|(index, word)| {
         (0..32)
@@ -235,7 +235,7 @@ pub(crate) fn members(set: impl Iterator<Item = u32>) -> impl Iterator<Item = u3
 }
 
 impl States {
-    /// The states of a core; `bounds`: how far the 2D engine and the resolve engine go is looked at. `ENOMEM`.
+    /// The states of a core. `bounds`: draws of the 2D and resolve engines are bounded. `ENOMEM`.
     pub(crate) fn new(identity: &Identity, bounds: bool) -> Result<Arc<Self>> {
         let states = Self::of(&Features::of(identity), bounds)?;
         Ok(Arc::new(states, GFP_KERNEL)?)
@@ -268,7 +268,7 @@ impl States {
             mark(&mut data, state::word(byte), count, features.meets(need));
         }
         for (data, special) in data.iter_mut().zip(&special) {
-            // Nothing that clients may not load.
+            // Remove states that clients may not load.
             *data &= !special;
         }
         let mut watched = KVVec::with_capacity(SET_WORDS, GFP_KERNEL)?;
@@ -277,7 +277,7 @@ impl States {
         for address in members(data.iter().copied()).filter(of_2d) {
             mark(&mut watched, address, 1, true);
         }
-        // Of these the checker only notes that they come. A core without them refuses them.
+        // The checker only notes that these are loaded. It refuses them on a core that lacks them.
         for state in WRITES {
             mark(&mut watched, state, 1, true);
         }
@@ -313,7 +313,7 @@ impl States {
         })
     }
 
-    /// The state that says where the resolve engine draws to.
+    /// The state with the resolve engine's target.
     pub(crate) fn resolve_target(&self) -> u32 {
         self.resolve_target
     }
@@ -323,7 +323,7 @@ impl States {
         self.engines
     }
 
-    /// For the check of one stream.
+    /// The sets for the check of a stream.
     pub(crate) fn sets(&self) -> Option<Sets<'_>> {
         Some(Sets {
             engines: self.engines,
@@ -336,31 +336,31 @@ impl States {
         })
     }
 
-    /// The states that take a GPU address, in their order.
+    /// The states that take a GPU address, in ascending order.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = u32> + '_ {
         members(self.address.iter().copied())
     }
 
-    /// Those and the ones that carry data, in their order.
+    /// The states that take a GPU address or carry data, in ascending order.
     pub(crate) fn addresses_and_data(&self) -> impl Iterator<Item = u32> + '_ {
         let both = self.address.iter().zip(&self.data);
         members(both.map(|(address, data)| address | data))
     }
 }
 
-/// The states of a core, for quick looks.
+/// The states of a core, for quick look-ups.
 #[derive(Clone, Copy)]
 pub(crate) struct Sets<'a> {
     /// The pipes of the core.
     pub(crate) engines: Engines,
     /// The core has `RS_KICKER_INPLACE`.
     pub(crate) resolves_in_place: bool,
-    /// The state that says where the resolve engine draws to.
+    /// The state with the resolve engine's target.
     pub(crate) resolve_target: u32,
     special: &'a StateSet,
     address: &'a StateSet,
     watched: &'a StateSet,
-    /// The engines' targets before the first load; `None`: nothing bounds draws.
+    /// The engines' targets before the first load. `None`: draws are not bounded.
     pub(crate) target: Option<&'a Target>,
 }
 
@@ -370,18 +370,18 @@ impl Sets<'_> {
         is_in(self.special, address)
     }
 
-    /// Whether state `address` (16 bits) takes a GPU address, and the core has it.
+    /// Whether the core has state `address` (16 bits) and it takes a GPU address.
     pub(crate) fn takes_address(&self, address: u32) -> bool {
         is_in(self.address, address)
     }
 
-    /// Whether state `address` (16 bits) is special, or carries data of the 2D pipe, or says how far
-    /// that writes.
+    /// Whether loads of state `address` (16 bits) are noted: it is special, carries data of the 2D
+    /// pipe, bounds an engine's accesses, or is one of [`WRITES`].
     pub(crate) fn is_watched(&self, address: u32) -> bool {
         is_in(self.watched, address)
     }
 
-    /// Whether any of `count` states (1 to 1024) from `first` on is watched, all below 65536.
+    /// Whether one of the `count` states (1 to 1024) from `first` on, below 65536, is watched.
     pub(crate) fn any_watched(&self, first: u32, count: u32) -> bool {
         let last = first + count - 1;
         let from = u32::MAX << (first & 31);
@@ -405,7 +405,7 @@ impl Sets<'_> {
 pub(crate) mod cores {
     use super::*;
 
-    /// What a core has, all that the driver knows of.
+    /// All features that the driver knows.
     pub(crate) const ALL: u32 = u32::MAX;
 
     fn states(engines: Engines, minor2: u32, minor3: u32, halti2: bool) -> States {
@@ -430,7 +430,7 @@ pub(crate) mod cores {
         }
     }
 
-    /// One with several pixel pipes.
+    /// A core with several pixel pipes.
     pub(crate) fn two_pixel_pipes() -> States {
         let engines = Engines {
             pipe_3d: true,
@@ -441,7 +441,7 @@ pub(crate) mod cores {
         States::of(&features, false).unwrap()
     }
 
-    /// One with everything, whose draws are bounded.
+    /// A core with all features, whose draws are bounded.
     pub(crate) fn bounded() -> States {
         let engines = Engines {
             pipe_3d: true,
@@ -450,7 +450,7 @@ pub(crate) mod cores {
         States::of(&features(engines, ALL, ALL, true), true).unwrap()
     }
 
-    /// One with everything.
+    /// A core with all features.
     pub(crate) fn both() -> States {
         let engines = Engines {
             pipe_3d: true,
@@ -459,7 +459,7 @@ pub(crate) mod cores {
         states(engines, ALL, ALL, true)
     }
 
-    /// As the GC600 of a dove.
+    /// Like the GC600 of a Dove.
     pub(crate) fn dove() -> States {
         let engines = Engines {
             pipe_3d: true,
@@ -468,7 +468,7 @@ pub(crate) mod cores {
         states(engines, 0, 0, false)
     }
 
-    /// As the GC3000 of an i.MX6QP.
+    /// Like the GC3000 of an i.MX6QP.
     pub(crate) fn imx6qp() -> States {
         let engines = Engines {
             pipe_3d: true,
@@ -477,7 +477,7 @@ pub(crate) mod cores {
         states(engines, 0xEB9D_4BBF, 0xEDFF_DCED, true)
     }
 
-    /// As the GC7000UL of an i.MX8M Plus.
+    /// Like the GC7000UL of an i.MX8M Plus.
     pub(crate) fn imx8mp() -> States {
         let engines = Engines {
             pipe_3d: true,
@@ -488,7 +488,7 @@ pub(crate) mod cores {
         States::of(&features, false).unwrap()
     }
 
-    /// As a GC320.
+    /// Like a GC320.
     pub(crate) fn gc320() -> States {
         let engines = Engines {
             pipe_3d: false,
@@ -592,7 +592,7 @@ mod tests {
         ] {
             let sets = states.sets().unwrap();
             for address in 0..0x1_0000 {
-                // What the kernel keeps and what is an address is looked at on every core.
+                // The checker looks at the kernel's states and at addresses on every core.
                 if is_kernel_state(address) || takes_address(address) {
                     assert!(sets.is_special(address));
                 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! How far the YUV tiler reads and writes.
+//! The range that the YUV tiler accesses.
 //!
 //! The tiler packs YUV planes into a tiled surface of YUY2, for video textures. While `YUV_CONFIG`
-//! enables the tiler, a kick of the resolve engine starts the tiler instead of a resolve. So it
-//! must not stay on for kicks of another stream: a stream loads all of these states itself, and
-//! turns the tiler off.
+//! enables it, a kick of the resolve engine starts the tiler instead of a resolve. So it must not
+//! stay on for the kicks of another stream: each stream loads all of these states itself, and turns
+//! the tiler off.
 //!
-//! Pure logic, which imports only [`bounds`]: the software GPU's tests compare it with the bytes
+//! Pure logic, which only imports [`bounds`]. The software GPU's tests compare it with the bytes
 //! that the tiler accesses.
 //!
 //! The window is rounded up to the resolve engine's blocks of 16 x 4 pixels. Sources give two
-//! meanings to the stride of tiled surfaces; the one that reaches farther counts.
+//! meanings to the stride of tiled surfaces. The one that reaches farther counts.
 //!
 //! Sources: the register database (state_3d.xml); Mesa (etnaviv_yuv.c).
 
@@ -29,8 +29,8 @@ pub(crate) const ENABLE: u32 = 1;
 /// Number of the tiler's states.
 pub(crate) const COUNT: usize = 10;
 
-/// Indexes in [`Tiler::values`]: `YUV_WINDOW_SIZE`; the addresses of the Y, U and V planes and of
-/// the target, each before its stride.
+/// Indexes in [`Tiler::values`]: `YUV_WINDOW_SIZE`, and the addresses of the Y, U and V planes and
+/// of the target. Each stride follows its address.
 const WINDOW: usize = 1;
 const PLANES: [usize; 3] = [2, 4, 6];
 const TARGET: usize = 8;
@@ -42,19 +42,19 @@ const NV12: u32 = 1;
 /// The fields of `YUV_CONFIG`: enable, format, U and V swapped.
 const FIELDS: u32 = ENABLE | 3 << 4 | 1 << 8;
 
-/// `LOAD_STATE` that turns the tiler off.
+/// A `LOAD_STATE` that turns the tiler off.
 pub(crate) const OFF: [u32; 2] = [0x0801_0000 | CONFIG, 0];
 
-/// The target's address (a word address).
+/// The state (a word address) with the target's address.
 pub(crate) const TARGET_STATE: u32 = CONFIG + TARGET as u32;
 
 const STRIDE_BITS: u32 = 0x3_FFFF;
 
-/// The tiler's states, as a stream has loaded them so far.
+/// The tiler's states that a stream has loaded so far.
 #[derive(Clone, Copy)]
 pub(crate) struct Tiler {
     values: [u32; COUNT],
-    /// Bit mask of the states that have been loaded in the tiler's pipe.
+    /// Bit mask of the states that were loaded while the tiler's pipe was selected.
     known: u32,
     is_on: bool,
 }
@@ -71,7 +71,7 @@ pub(crate) const fn is_read(state: u32) -> bool {
 }
 
 impl Tiler {
-    /// For a stream that has not loaded anything.
+    /// The states of a stream that has not loaded anything.
     pub(crate) const fn new() -> Self {
         Self {
             values: [0; COUNT],
@@ -80,7 +80,7 @@ impl Tiler {
         }
     }
 
-    /// Notes a load of `state` by the stream. Without `in_pipe` its effect is not known.
+    /// Notes a load of `state` by the stream. Without `in_pipe`, the effect is unknown.
     pub(crate) fn load(&mut self, state: u32, value: u32, in_pipe: bool) {
         // CAST: 32 bits into at least 32.
         let place = state.wrapping_sub(CONFIG) as usize;
@@ -109,8 +109,8 @@ impl Tiler {
         self.values[0]
     }
 
-    /// Judges a kick while the tiler is on. `last_of` returns the last address of the memory that
-    /// the address in a state is in, if the process may use it.
+    /// Judges a kick while the tiler is on. `last_of` gets a state and the address in it. It
+    /// returns the last address of the memory there, if the process may use that.
     pub(crate) fn judge(
         &self,
         mut last_of: impl FnMut(u32, u32) -> Option<u32>,
@@ -141,7 +141,7 @@ impl Tiler {
         }
         let stride = self.stride(TARGET)?;
         let as_rows = last(stride, rows, 2 * columns);
-        // A row of tiles has four times the pixels and four times the stride of a row.
+        // A row of tiles has four times the pixels and four times the stride of a pixel row.
         let as_tiles = last(4 * stride, rows / 4, 8 * columns);
         let end = as_rows.zip(as_tiles).map(|(rows, tiles)| rows.max(tiles));
         self.check(TARGET, end, last_of)
@@ -154,7 +154,7 @@ impl Tiler {
         }
     }
 
-    /// The stride of the surface whose address is at `place`, if both have been loaded.
+    /// The stride of the surface whose address is at `place`, if both are loaded.
     fn stride(&self, place: usize) -> Result<u32, Problem> {
         self.check_known(3 << place)?;
         match self.values[place + 1] {

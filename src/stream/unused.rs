@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Addresses of samplers that are off, which no engine uses.
+//! Addresses of samplers that are off. No engine uses them.
 //!
-//! Pure logic. Clients' libraries leave placeholders, or addresses of freed memory, in the states
-//! of samplers that they have switched off. [`first_used`] scans a stream once, when the checker
-//! meets the first such address, and finds the first that a draw uses. Source: sources.md, 3D.
+//! Pure logic. Clients' libraries leave placeholders or addresses of freed memory in the states of
+//! samplers that they have switched off. When the checker meets the first such address,
+//! [`first_used`] scans the stream once for the first one that a draw uses. Source: sources.md, 3D.
 
 use super::{
     decode::{
@@ -18,23 +18,23 @@ use super::{
 };
 use core::cell::Cell;
 
-/// Samplers of one kind: the states with their configurations and addresses.
+/// Samplers of one kind, with the states of their configurations and addresses.
 struct Kind {
-    /// The first configuration state, and its bits that are 0 if the sampler is off.
+    /// The first configuration state, and the bits that are 0 if the sampler is off.
     config: u32,
     on: u32,
     /// Index of the first sampler in [`Uses`], and their number.
     place: usize,
     samplers: u32,
-    /// The first address state, and the number of them for each sampler.
+    /// The first address state, and the number of address states of each sampler.
     first: u32,
     levels: u32,
-    /// Distances from a sampler's address to the next sampler's, and to that of its next level.
+    /// Distances from an address to that of the next sampler, and to that of the next level.
     steps: (u32, u32),
 }
 
 /// `TS_SAMPLER`, `TE_SAMPLER`, `NTE_SAMPLER`, and the addresses that HALTI5 adds to the first. How
-/// a client switches a texture descriptor off is not known.
+/// clients switch a texture descriptor off is not known.
 const KINDS: [Kind; 4] = [
     Kind {
         config: word(0x1720),
@@ -83,7 +83,7 @@ impl Kind {
         (sampler < self.samplers).then_some(sampler)
     }
 
-    /// The sampler and the level of address state `state`.
+    /// The sampler and the level to which address state `state` belongs.
     fn address(&self, state: u32) -> Option<(u32, u32)> {
         let at = state.checked_sub(self.first)?;
         if at >= self.samplers * self.levels {
@@ -108,9 +108,9 @@ enum Switch {
 #[derive(Clone, Copy)]
 struct Sampler {
     switch: Switch,
-    /// A bit for each level whose address is stray: not the client's.
+    /// A bit for each level whose address is stray: the client may not use it.
     strays: u16,
-    /// Index of the word with the first of these.
+    /// Index of the word with the first stray address.
     at: u32,
 }
 
@@ -125,9 +125,9 @@ pub(super) fn is_sampler(state: u32) -> bool {
     KINDS.iter().any(|kind| kind.address(state).is_some())
 }
 
-/// The index in `words` of the first stray address that a draw uses: that of a sampler that is on,
-/// or that the stream has not configured. `is_stray` takes a state and its value. `u32::MAX`: there
-/// is none.
+/// The index in `words` of the first stray address that a draw uses. The sampler of that address is
+/// on, or the stream has not configured it. `is_stray` gets a state and its value. `u32::MAX`:
+/// there is none.
 #[cold]
 #[inline(never)]
 pub(super) fn first_used(words: &[Cell<u32>], mut is_stray: impl FnMut(u32, u32) -> bool) -> u32 {
@@ -203,7 +203,7 @@ impl Uses {
         }
     }
 
-    /// The first stray address that a draw would use now.
+    /// The first stray address that a draw at this point uses.
     fn first(&self) -> Option<u32> {
         if !self.any {
             return None;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The words of the front end's command stream: encoding, decoding, and the states the kernel uses.
+//! The words of the front end's command stream: encoding, decoding, and the kernel's states.
 //!
-//! Names are those of the register database (rnndb, `cmdstream.xml` and `state.xml`). Every command
-//! starts on 8 bytes. Source: sources.md, command stream.
+//! Names are those of the register database (rnndb, `cmdstream.xml` and `state.xml`). Each command
+//! is aligned to 8 bytes. Source: sources.md, command stream.
 
 use crate::hw::MmuVersion;
 
-/// State numbers, as word addresses (byte offset / 4), the unit of `LOAD_STATE` headers.
+/// State numbers. They are word addresses (byte offset / 4), as in `LOAD_STATE` headers.
 pub(crate) mod state {
     /// The word address of a byte offset.
     pub(crate) const fn word(byte: u32) -> u32 {
@@ -18,9 +18,9 @@ pub(crate) mod state {
     pub(crate) const MMUV2_SAFE_ADDRESS: u32 = word(0x0180);
     /// `MMUv2_CONFIGURATION`: the first-level table, and the flush.
     pub(crate) const MMUV2_CONFIGURATION: u32 = word(0x0184);
-    /// `MMUv2_PTA_CONFIG`: which entry of the page table array a secure MMU uses.
+    /// `MMUv2_PTA_CONFIG`: the entry of the page table array that a secure MMU uses.
     pub(crate) const MMUV2_PTA_CONFIG: u32 = word(0x01AC);
-    /// First state after the host interface's registers (bytes 0x000 to 0x5FF).
+    /// First state after the registers of the host interface (bytes 0x000 to 0x5FF).
     pub(crate) const FIRST_ENGINE: u32 = word(0x0600);
     /// `FE_VERTEX_ELEMENT_CONFIG`, the first of 12 or 16.
     pub(crate) const FE_VERTEX_ELEMENT_CONFIG: u32 = word(0x0600);
@@ -58,13 +58,13 @@ pub(crate) mod state {
     pub(crate) const GL_EVENT: u32 = word(0x3804);
     /// `GL_SEMAPHORE_TOKEN`: bits 4:0 from, bits 12:8 to.
     pub(crate) const GL_SEMAPHORE_TOKEN: u32 = word(0x3808);
-    /// `GL_FLUSH_CACHE`: one bit a cache.
+    /// `GL_FLUSH_CACHE`: one bit for each cache.
     pub(crate) const GL_FLUSH_CACHE: u32 = word(0x380C);
-    /// `GL_FLUSH_MMU`: one bit a translation unit of MMU v1.
+    /// `GL_FLUSH_MMU`: one bit for each translation unit of MMU version 1.
     pub(crate) const GL_FLUSH_MMU: u32 = word(0x3810);
     /// `GL_STALL_TOKEN`: the stall of modules other than the front end.
     pub(crate) const GL_STALL_TOKEN: u32 = word(0x3C00);
-    /// `MMU v1` page table addresses: written with zeros as a delay after an event on some cores.
+    /// Page table addresses of MMU version 1. Zeros here delay some cores after an event.
     pub(crate) const EVENT_PADDING: u32 = word(0x0400);
 }
 
@@ -91,13 +91,13 @@ pub(crate) mod flush {
 /// Bit of `GL_EVENT`: the event fires when the pixel engine has drained.
 pub(crate) const EVENT_FROM_PE: u32 = 1 << 6;
 
-/// Semaphore and stall token from the front end to the pixel engine.
+/// Token of a semaphore and stall from the front end to the pixel engine.
 pub(crate) const TOKEN_FE_TO_PE: u32 = 0x0701;
 
-/// `GL_FLUSH_MMU`: front end, texture, pixel, depth and raster units.
+/// `GL_FLUSH_MMU`: the front end, texture, pixel, depth and raster units.
 const FLUSH_MMU_ALL: u32 = 0x1F;
 
-/// `MMUv2_CONFIGURATION`: flush; the mask bits leave the mode and the address unchanged.
+/// `MMUv2_CONFIGURATION`: flush. The mask bits leave the mode and the address unchanged.
 const FLUSH_MMU_V2: u32 = KEEP_ADDRESS | 1 << 4 | 1 << 3;
 
 /// `MMUv2_CONFIGURATION`: the mask bit of the address.
@@ -142,7 +142,7 @@ impl Pipe {
     }
 }
 
-/// Opcodes, bits 31:27 of a command's first word, that user streams may contain.
+/// Opcodes (bits 31:27 of a command's first word) that user streams may contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opcode {
     /// `LOAD_STATE`.
@@ -159,7 +159,7 @@ pub(crate) enum Opcode {
     Stall,
     /// `DRAW_INSTANCED`.
     DrawInstanced,
-    /// Everything else: the kernel's own (`END`, `WAIT`, `LINK`, ...) or no command at all.
+    /// All others: the kernel's own (`END`, `WAIT`, `LINK`, ...), and values that are no command.
     Other(u32),
 }
 
@@ -181,17 +181,17 @@ impl Opcode {
 
 /// Whether the front end of some core has a command that begins with `word`.
 pub(crate) const fn exists(word: u32) -> bool {
-    // END, WAIT, LINK, CALL, RETURN and others beside those of `Opcode`.
+    // END, WAIT, LINK, CALL, RETURN and others, besides those of `Opcode`.
     const OPCODES: u32 = 0x1FFE | 1 << 13 | 1 << 15 | 1 << 16 | 1 << 19;
     OPCODES & (1 << (word >> 27)) != 0
 }
 
-/// `LOAD_STATE` header for `count` values (1 to 1023) from word address `address`.
+/// `LOAD_STATE` header for `count` values (1 to 1023) from word address `address` on.
 pub(crate) const fn load_state(address: u32, count: u32) -> u32 {
     0x0800_0000 | ((count & 0x3FF) << 16) | (address & 0xFFFF)
 }
 
-/// First word of `END`: the front end stops. Never sent; the checker's tests refuse it.
+/// First word of `END`: the front end stops. Never sent. The checker's tests refuse it.
 #[cfg_attr(not(CONFIG_KUNIT), allow(dead_code))]
 pub(crate) const END: u32 = 0x1000_0000;
 
@@ -204,22 +204,22 @@ pub(crate) const NOP: u32 = 0x1800_0000;
 /// First word of `WAIT`.
 pub(crate) const WAIT: u32 = 0x3800_0000 | WAIT_CYCLES;
 
-/// First word of `STALL`; the second is the token.
+/// First word of `STALL`. The second word is the token.
 pub(crate) const STALL: u32 = 0x4800_0000;
 
-/// Words that wait for the work before the semaphore from front end to pixel engine.
+/// Words that wait for the work before the semaphore from the front end to the pixel engine.
 pub(crate) const STALL_FE_TO_PE: [u32; 2] = [STALL, TOKEN_FE_TO_PE];
 
 /// First word of a `LINK` to GPU address `address`, where the front end prefetches `bytes`.
 ///
-/// The end of the prefetch is rounded up to a 64-byte boundary, as the vendor's drivers do. It must
+/// The end of the prefetch is rounded up to a 64-byte boundary, as in the vendor's drivers. It must
 /// stay below 512 KiB.
 pub(crate) const fn link(address: u32, bytes: u32) -> u32 {
     let end = address.wrapping_add(bytes).wrapping_add(63) & !63;
     0x4000_0000 | ((end.wrapping_sub(address) >> 3) & 0xFFFF)
 }
 
-/// Words of the idle loop at the end of the ring: WAIT, then LINK back to it.
+/// Words of the idle loop at the end of the ring: a WAIT, and a LINK back to it.
 pub(crate) const fn wait_link(address: u32) -> [u32; 4] {
     [WAIT, 0, 0x4000_0002, address]
 }
@@ -227,11 +227,11 @@ pub(crate) const fn wait_link(address: u32) -> [u32; 4] {
 /// Words that flush the caches of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caches {
-    /// See [`drain`]. Made once, as it follows every job.
+    /// See [`drain`]. Made once, because it follows every job.
     drain: [u32; DRAIN_WORDS],
     /// Invalidates read-only caches: loads of `GL_FLUSH_CACHE`, or NOPs.
     textures: [u32; 4],
-    /// Invalidates HALTI5's instructions and texture descriptors.
+    /// Invalidates the instructions and texture descriptors of HALTI5.
     halti5: [u32; 4],
 }
 
@@ -244,14 +244,14 @@ pub(crate) const fn flush_of(bits: u32) -> [u32; 2] {
 }
 
 impl Caches {
-    /// Those of a core with these engines. `tile_status`: the 3D engine has it.
+    /// The caches of a core with these engines. `tile_status`: the 3D engine has tile status.
     ///
-    /// Texture caches, and the second level of the shaders' cache on cores with MMU version 2, hold
-    /// nothing to write back. They must be invalidated when translations change, since they hold
+    /// Texture caches, and the second level of the shaders' cache on cores with MMU version 2, have
+    /// nothing to write back. They must be invalidated when translations change, because they hold
     /// data of the old addresses. The pixel engine must drain first: draws that still run would
     /// fill them again, and cores without `TEX_CACHE_FLUSH_FIX` require it. The textures of vertex
-    /// shaders need a command of their own. Sources: the vendor's drivers from 4.6.9 on for the
-    /// bits and the order, etnaviv for what follows each job.
+    /// shaders need their own command. Sources: the vendor's drivers from 4.6.9 on (bits and
+    /// order), and etnaviv (what follows each job).
     pub(crate) const fn new(
         pipe_3d: bool,
         pipe_2d: bool,
@@ -289,7 +289,7 @@ impl Caches {
         }
     }
 
-    /// For a core with HALTI5, which also caches shader instructions and texture descriptors.
+    /// The same for a core with HALTI5, which also caches instructions and texture descriptors.
     pub(crate) const fn with_halti5(mut self) -> Self {
         self.drain[1] |= flush::SHADER_STORES;
         self.halti5 = [
@@ -302,30 +302,30 @@ impl Caches {
     }
 }
 
-/// Words of [`drain`].
+/// Number of words of [`drain`].
 pub(crate) const DRAIN_WORDS: usize = 8;
 
-/// Words of a LINK.
+/// Number of words of a LINK.
 pub(crate) const LINK_WORDS: usize = 2;
 
-/// Words of [`select_pipe`].
+/// Number of words of [`select_pipe`].
 pub(crate) const SELECT_PIPE_WORDS: usize = DRAIN_WORDS + 2;
 
-/// Words of [`use_tables`].
+/// Number of words of [`use_tables`].
 pub(crate) const USE_TABLES_WORDS: usize = 8;
 
-/// Words of [`flush_mmu`].
+/// Number of words of [`flush_mmu`].
 pub(crate) const FLUSH_MMU_WORDS: usize = DRAIN_WORDS + 8 + USE_TABLES_WORDS;
 
 /// Words that write back `caches` and wait until the pixel engine has drained. When the front end
-/// passes them, the pixel engine has finished the work before them.
+/// passes them, the pixel engine has finished all work before them.
 ///
-/// They flush all caches: a client may have drawn in both pipes.
+/// They flush all caches, because a client may have drawn in both pipes.
 pub(crate) const fn drain(caches: &Caches) -> &[u32; DRAIN_WORDS] {
     &caches.drain
 }
 
-/// Words that switch to `pipe`: drain, select.
+/// Words that switch to `pipe`: drain, then select.
 pub(crate) const fn select_pipe(caches: &Caches, pipe: Pipe) -> [u32; SELECT_PIPE_WORDS] {
     let [a, b, c, d, e, f, g, h] = caches.drain;
     [
@@ -342,7 +342,7 @@ pub(crate) const fn select_pipe(caches: &Caches, pipe: Pipe) -> [u32; SELECT_PIP
     ]
 }
 
-/// Words that switch to `pipe` when the pixel engine has already drained.
+/// Words that switch to `pipe`. The pixel engine must have drained.
 pub(crate) const fn select_idle_pipe(pipe: Pipe) -> [u32; 2] {
     [load_state(state::GL_PIPE_SELECT, 1), pipe.number()]
 }
@@ -350,16 +350,16 @@ pub(crate) const fn select_idle_pipe(pipe: Pipe) -> [u32; 2] {
 /// The tables that an MMU uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageTables {
-    /// The table of version 1, which registers name.
+    /// The table of version 1, whose address is in registers.
     V1,
-    /// The first-level table of version 2: its physical address, on 4 KiB.
+    /// Version 2: the physical address of the first-level table, aligned to 4 KiB.
     V2(u32),
-    /// The tables of a secure MMU: an entry of the page table array.
+    /// The tables of a secure MMU: their entry of the page table array.
     Secure(u32),
 }
 
-/// Words that make the MMU use `tables` and flush the TLBs of every unit, and wait until that is
-/// done. The core must be idle. Source: etnaviv, a switch of contexts.
+/// Words that make the MMU use `tables`, flush the TLBs of all units, and wait until that is done.
+/// The core must be idle. Source: etnaviv, a switch of contexts.
 pub(crate) const fn use_tables(tables: PageTables) -> [u32; USE_TABLES_WORDS] {
     let [a, b, c, d] = match tables {
         PageTables::V1 => [load_state(state::GL_FLUSH_MMU, 1), FLUSH_MMU_ALL, NOP, 0],
@@ -387,8 +387,8 @@ pub(crate) const fn use_tables(tables: PageTables) -> [u32; USE_TABLES_WORDS] {
     ]
 }
 
-/// Words that drain the pixel engine, write back and invalidate the caches, then flush the TLBs and
-/// make the MMU use `tables`.
+/// Words that drain the pixel engine, write back and invalidate the caches, and then flush the TLBs
+/// and make the MMU use `tables`.
 pub(crate) const fn flush_mmu(caches: &Caches, tables: PageTables) -> [u32; FLUSH_MMU_WORDS] {
     let [a, b, c, d, e, f, g, h] = caches.drain;
     let [i, j, k, l] = caches.textures;
@@ -399,8 +399,8 @@ pub(crate) const fn flush_mmu(caches: &Caches, tables: PageTables) -> [u32; FLUS
     ]
 }
 
-/// Words that set the first-level table (4 KiB) and the safe bytes of one pipe's MMU v2: physical
-/// addresses, on 4 KiB and on 64 bytes.
+/// Words that set the first-level table (4 KiB) and the safe bytes of one pipe's MMU version 2.
+/// Both are physical addresses, aligned to 4 KiB and to 64 bytes.
 pub(crate) const fn configure_mmu(pipe: Pipe, table: u32, safe: u32) -> [u32; 10] {
     [
         load_state(state::GL_PIPE_SELECT, 1),
@@ -416,16 +416,16 @@ pub(crate) const fn configure_mmu(pipe: Pipe, table: u32, safe: u32) -> [u32; 10
     ]
 }
 
-/// Words that make a secure MMU use the tables of an entry of the page table array.
+/// Words that make a secure MMU use the tables at `entry` of the page table array.
 pub(crate) const fn load_page_tables(entry: u32) -> [u32; 2] {
     [load_state(state::MMUV2_PTA_CONFIG, 1), entry]
 }
 
-/// Words of an event, with the padding that some cores need after it.
+/// Number of words of an event, with the padding that some cores need after it.
 pub(crate) const EVENT_WORDS: usize = 8;
 
 /// Words that raise interrupt `id` when the pixel engine has drained. Only the first [`event_len`]
-/// are used.
+/// words are used.
 pub(crate) const fn event(id: u32) -> [u32; EVENT_WORDS] {
     [
         load_state(state::GL_EVENT, 1),
@@ -439,8 +439,8 @@ pub(crate) const fn event(id: u32) -> [u32; EVENT_WORDS] {
     ]
 }
 
-/// How many words of [`event`] a core needs: all with `extra_event_states` (bit 3 of minor features
-/// 1 is clear), else the first two.
+/// Number of words of [`event`] that a core needs: all with `extra_event_states` (bit 3 of minor
+/// features 1 is clear), else the first two.
 pub(crate) const fn event_len(extra_event_states: bool) -> usize {
     if extra_event_states {
         EVENT_WORDS
@@ -513,7 +513,7 @@ mod tests {
                 Caches::new(true, true, true, MmuVersion::V2),
                 [0x0801_0E03, 0x2B, 0x0801_0594, 1],
             ),
-            // There is no tile status without the 3D engine, whatever the features say.
+            // Without the 3D engine, there is no tile status, whatever the features say.
             (
                 Caches::new(false, true, true, MmuVersion::V1),
                 [0x0801_0E03, 0x8, 0x1800_0000, 0],
@@ -533,7 +533,7 @@ mod tests {
                 PageTables::V1,
                 [0x0801_0E03, 4, 0x1800_0000, 0, 0x0801_0E04, 0x1F],
             ),
-            // With those of the drain the vendor's 0x7E, and depth.
+            // With the bits of the drain: the vendor's 0x7E, and depth.
             (
                 true,
                 MmuVersion::V2,

@@ -94,7 +94,7 @@ mod cases {
             let map = StateMap::new(&identity).unwrap();
             assert_eq!(map.state_count, state_count);
             assert_eq!((map.bytes(), 4 * map.template.len()), (bytes, all));
-            // The last entry's LINK.
+            // The LINK of the last entry.
             assert_eq!(map.template.last(), Some(&last));
             assert_eq!(map.elements.0, 31);
         }
@@ -140,7 +140,7 @@ mod cases {
         assert_eq!(words[map.link], 0x4000_0000);
     }
 
-    /// States that are addresses have their names from the table of addresses.
+    /// States that are addresses have the names of the table of addresses.
     #[test]
     fn rows_have_their_names() {
         for row in [FRONT, BACK].into_iter().flatten() {
@@ -153,7 +153,7 @@ mod cases {
         }
     }
 
-    /// What a context keeps, its client's commands may load.
+    /// A client's commands may load all that its context keeps.
     fn expect_loadable(map: &StateMap, sets: Sets<'_>) {
         for address in 0..0x1_0000 {
             let may = !sets.is_special(address) || sets.takes_address(address);
@@ -174,7 +174,7 @@ mod cases {
         }
     }
 
-    /// The newer drivers' contexts keep more, and only what clients may load.
+    /// The contexts of the newer drivers keep more, but only what clients may load.
     #[test]
     fn newer_contexts_keep_more() {
         for (identity, states, state_count, more) in [
@@ -193,7 +193,7 @@ mod cases {
                     0x0884, 0x1040, 0x1044, 0x14600, 0x14900, 0x17C4, 0x30000, 0x313FC,
                 ],
             ),
-            // Arrays of clients have room for uniforms that no context keeps.
+            // The arrays of clients have room for uniforms that no context keeps.
             (
                 Identity {
                     num_constants: 576,
@@ -219,8 +219,8 @@ mod cases {
 
     const INSTRUCTIONS_MIRROR: Range<u32> = 0x8000..0xA000;
 
-    /// Runs the stream as the front end does: every kept state is loaded once, with its value,
-    /// but those at `mirrors`, whose places are others'.
+    /// Runs the stream as the front end does. It must load each kept state once, at its place.
+    /// States at `mirrors` are not loaded: they have the places of other states.
     fn expect_each_once(map: &StateMap, mirrors: &[Range<u32>]) {
         let words = &map.template;
         let mut loaded: KVVec<u16> = KVVec::new();
@@ -259,7 +259,7 @@ mod cases {
         expect_each_once(&map, &[INSTRUCTIONS_MIRROR]);
     }
 
-    /// What contexts of HALTI5 keep: all that its clients may load, where its mirrors are.
+    /// Contexts of HALTI5 keep all that its clients may load. Mirrors share the places of states.
     #[test]
     fn halti5_has_contexts_of_its_own() {
         let (identity, states) = (imx8mp(), cores::imx8mp());

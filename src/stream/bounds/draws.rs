@@ -8,21 +8,21 @@
 //!   inverted rectangle counts as the area between its corners;
 //! * for the filter: its window, which nothing clips.
 //!
-//! A mirrored draw stays within the same area. The pixels of a rotated target may lie anywhere
-//! within the width and height that states give it. So all rows and columns up to these count, and
-//! the drawn area must lie in them. Tiles are 4 x 4 pixels. Sources give two meanings to the stride
-//! of tiled targets; the one that reaches farther counts.
+//! A mirrored draw stays in the same area. The pixels of a rotated target can be anywhere within
+//! the width and height in its states. So all rows and columns up to these count, and the drawn
+//! area must be within them. Tiles are 4 x 4 pixels. Sources give two meanings to the stride of
+//! tiled targets. The one that reaches farther counts.
 //!
-//! The last byte must lie in the range that the target's address is in. The checker refuses uses
-//! that no source describes: targets in several planes or in minor tiles; unknown formats and
-//! rotations; blocks of a multi-source blit that rotate the target on their own; values that
-//! `LOAD_STATE` converts; strides of more bits than the state has. Without a fetch of the target
-//! the engine writes whole cache blocks: a load that disables the fetch is changed to enable it.
+//! The last byte must be in the range of the target's address. The checker refuses uses that no
+//! source describes: targets in several planes or in minor tiles; unknown formats and rotations;
+//! blocks of a multi-source blit that rotate the target; values that `LOAD_STATE` converts; strides
+//! of more bits than the state has. Without a fetch of the target, the engine writes whole cache
+//! blocks. So a load that disables the fetch is changed to enable it.
 //!
-//! A blit reads a rectangle of its source that is as large as its own, or scaled: also the part
-//! that is clipped. The filter reads the image that states give. Which draws read a source or a
-//! pattern is decided by the raster operations and by transparency. A blit from several sources
-//! reads each by states of its own, which the stream loads itself.
+//! A blit reads a rectangle of its source that is as large as its own, or scaled. It also reads the
+//! clipped part. The filter reads the image that states describe. The raster operations and
+//! transparency decide whether a draw reads a source or a pattern. A blit from several sources
+//! reads each by its own states, which the stream must load itself.
 
 use super::*;
 use blit::{
@@ -39,7 +39,7 @@ const COMMAND_CLEAR: u32 = 0;
 const COMMAND_LINE: u32 = 1;
 const COMMAND_STRETCH: u32 = 4;
 const COMMAND_MULTI: u32 = 8;
-/// The commands of `DRAW_2D` that sources describe: CLEAR, LINE, BIT_BLT, STRETCH_BLT,
+/// The commands of `DRAW_2D` that the sources describe: CLEAR, LINE, BIT_BLT, STRETCH_BLT,
 /// MULTI_SOURCE_BLT.
 const DRAWS: [u32; 5] = [
     COMMAND_CLEAR,
@@ -49,7 +49,7 @@ const DRAWS: [u32; 5] = [
     COMMAND_MULTI,
 ];
 
-/// `DE_PATTERN_CONFIG`: the pattern is not one color.
+/// `DE_PATTERN_CONFIG`: the pattern is more than one color.
 const HAS_PATTERN: u32 = 1 << 4;
 
 /// Pixels of a target. `right` and `bottom` are exclusive.
@@ -68,7 +68,7 @@ fn signed(value: u32) -> i32 {
 
 impl Area {
     /// The area between two corners of a rectangle. The second is exclusive, unless it is `inside`
-    /// or not past the first. With one negative coordinate the area is unbounded, because some
+    /// or not past the first. With one negative coordinate the area has no end there, because
     /// engines may have unsigned coordinates. With two, it is outside of each clipping window.
     fn between(first: u32, second: u32, inside: bool) -> Self {
         let span = |a: i32, b: i32| match ((a < 0) != (b < 0), b > a && !inside) {
@@ -86,8 +86,8 @@ impl Area {
         }
     }
 
-    /// The part of the area in a clipping window, if any. An empty or inverted window does not
-    /// clip.
+    /// The part of the area in a clipping window, if there is any. An empty or inverted window does
+    /// not clip.
     fn clipped(self, low: u32, high: u32) -> Option<Self> {
         // CAST: fifteen bits.
         let corner = |word: u32| ((word & 0x7FFF) as i32, (word >> 16 & 0x7FFF) as i32);
@@ -106,9 +106,9 @@ impl Area {
 }
 
 impl Target {
-    /// Judges a `DRAW_2D` of rectangles, each of two `corners`. `last_of` returns the last address
-    /// of the memory that the address in a state is in, if the process may use it; `loaded` the
-    /// value of a state of several sources, if the stream has loaded it.
+    /// Judges a `DRAW_2D` of rectangles, each of two `corners`. `last_of` gets a state and the
+    /// address in it. It returns the last address of the memory there, if the process may use that.
+    /// `loaded` returns whether the stream has loaded a state of [`BLOCKS`], and its value.
     pub(crate) fn draw(
         &mut self,
         corners: impl Iterator<Item = u32> + Clone,
@@ -117,7 +117,7 @@ impl Target {
     ) -> Result<(), Problem> {
         let command = self.command();
         if !self.is_roomy {
-            // Other commands are the filter's or internal, and may not be clipped.
+            // Other commands are the filter's or internal, and are perhaps not clipped.
             if self.known & bit(CONFIG) != 0 && !DRAWS.contains(&command) {
                 return Err(self.unbounded(CONFIG));
             }
@@ -127,7 +127,7 @@ impl Target {
             COMMAND_CLEAR => (false, self.operation()?.1),
             _ => self.uses()?,
         };
-        // Each of several sources has operations of its own.
+        // With several sources, each has its own operations.
         if reads_pattern || command == COMMAND_MULTI {
             self.pattern(&mut last_of)?;
         }
@@ -139,7 +139,7 @@ impl Target {
         }
     }
 
-    /// Fails unless rectangles stay in the target's memory.
+    /// Fails unless all rectangles stay in the target's memory.
     fn check_target(
         &mut self,
         mut corners: impl Iterator<Item = u32>,
@@ -153,7 +153,7 @@ impl Target {
             right: i32::MAX,
             bottom: i32::MAX,
         };
-        // In most cases all of the clipping window is in the memory.
+        // Usually the whole clipping window is in the memory.
         let window = everything.clipped(low, high);
         if window.is_none_or(|window| self.fits(window, room)) {
             self.is_roomy = true;
@@ -169,7 +169,7 @@ impl Target {
         Ok(())
     }
 
-    /// Whether a draw reads a source, and a pattern: by its operation, or by transparency.
+    /// Whether a draw reads a source and a pattern: by its operation or by transparency.
     fn uses(&self) -> Result<(bool, bool), Problem> {
         self.check_plain(match self.engines.turns {
             true => bit(ROP) | bit(TRANSPARENCY) | bit(OVERRIDES),
@@ -185,11 +185,11 @@ impl Target {
         })
     }
 
-    /// Whether the raster operation uses a source, and a pattern.
+    /// Whether the raster operation uses a source and a pattern.
     fn operation(&self) -> Result<(bool, bool), Problem> {
         self.check_plain(bit(ROP))?;
         let rop = self.values[ROP];
-        // The operations on opaque and on transparent pixels; of ROP2 no source says which counts.
+        // The operations on opaque and transparent pixels. No source says which counts for ROP2.
         let operations = match rop >> 20 & 3 {
             0 | 1 => return Ok((true, true)),
             2 => [rop; 2],
@@ -210,7 +210,7 @@ impl Target {
         self.check_plain(bit(PATTERN_CONFIG))?;
         let config = self.values[PATTERN_CONFIG];
         let bytes = match (config & HAS_PATTERN, config & 0xF) {
-            // One color, or two and bits in states.
+            // One color, or two colors and bits in states.
             (0, _) | (_, 10) => return Ok(()),
             (_, format) => blit::pixel(format).map_or(8, |(bytes, _)| bytes),
         };
@@ -222,8 +222,8 @@ impl Target {
         }
     }
 
-    /// The columns and rows, exclusive, up to which rectangles read a source with `origin`; 0 if all
-    /// are clipped away. `None`: before the source.
+    /// The (exclusive) columns and rows up to which rectangles read a source with `origin`. 0 if
+    /// all are clipped away. `None`: one reads before the source.
     fn read_end(
         &self,
         mut corners: impl Iterator<Item = u32>,
@@ -234,7 +234,7 @@ impl Target {
         let (low, high) = (self.values[CLIP_LOW], self.values[CLIP_HIGH]);
         let end = |low: u32, high: u32| match high & 0x7FFF {
             high if low & 0x7FFF < high => high,
-            // It does not clip.
+            // The window does not clip.
             _ => 0xFFFF,
         };
         let limits = [end(low, high), end(low >> 16, high >> 16)];
@@ -251,7 +251,7 @@ impl Target {
         Some(most)
     }
 
-    /// Fails unless a blit of rectangles reads a source that is in its memory.
+    /// Fails unless the source that a blit of rectangles reads is in its memory.
     fn check_source(
         &self,
         corners: impl Iterator<Item = u32>,
@@ -273,7 +273,7 @@ impl Target {
         self.check_plain(needed)?;
         let end = self.read_end(corners, origin, Some(is_relative), factors);
         let end = end.map(|end| match (end, size) {
-            // Whether the engine goes by the factors or by the size is not known.
+            // It is not known whether the engine uses the factors or the size.
             ((1.., 1..), Some(size)) => (
                 end.0.max((origin & 0xFFFF) + (size & 0xFFFF)),
                 end.1.max((origin >> 16) + (size >> 16)),
@@ -283,8 +283,8 @@ impl Target {
         self.check_planes(end, last_of)
     }
 
-    /// Fails unless the planes of the source are in their memory, up to `end`, columns and rows.
-    /// `None`: some of it is before the source.
+    /// Fails unless the planes of the source are in their memory, up to `end` (columns and rows).
+    /// `None`: part of the read is before the source.
     fn check_planes(
         &self,
         end: Option<(u32, u32)>,
@@ -335,9 +335,9 @@ impl Target {
         Ok(())
     }
 
-    /// Fails unless a blit of rectangles from several sources reads what is in their memory. Which
-    /// of [`BLOCKS`] the engine takes is not known: both count, if the process has ever loaded any of
-    /// them.
+    /// Fails unless all that a blit of rectangles reads from several sources is in their memory. It
+    /// is not known which set of [`BLOCKS`] the engine uses: a set counts if the process has ever
+    /// loaded a state of it.
     fn check_blocks(
         &self,
         corners: impl Iterator<Item = u32> + Clone,
@@ -361,7 +361,7 @@ impl Target {
                 };
                 let (config, ex_config) = (value(BLOCK_CONFIG)?, value(BLOCK_EX_CONFIG)?);
                 let unbounded = Problem::Unbounded(group(BLOCK_CONFIG, source), config);
-                // Of several sources none comes with the command.
+                // With several sources, the command contains no pixels of any.
                 let planes = blit::planes(config, true).filter(|&planes| planes > 0);
                 let planes = planes.ok_or(unbounded)?;
                 let (angle, of_source) = (value(BLOCK_ANGLE)?, FIELDS[1]);
@@ -443,7 +443,7 @@ impl Target {
         }
         // Pixels outside of the source's image are those of its edge.
         self.check_plain(bit(IMAGE_LOW) | bit(IMAGE_HIGH) | bit(SRC_CONFIG))?;
-        // Its kick carries no pixels.
+        // The kick of the filter carries no pixels.
         if blit::planes(self.values[SRC_CONFIG], self.engines.turns) == Some(0) {
             return Err(self.unbounded(SRC_CONFIG));
         }
@@ -454,7 +454,7 @@ impl Target {
         self.check_planes(Some(end), last_of)
     }
 
-    /// [`Self::room_of`] the 2D engine's target. `needed`: other states that must be known.
+    /// [`Self::room_of`] for the 2D engine's target. `needed`: other states that must be known.
     fn room(
         &self,
         needed: Mask,
@@ -472,7 +472,7 @@ impl Target {
         if config & MINOR_TILED != 0 || blit::pixel(config & 0x1F).is_none() {
             return Err(self.unbounded(CONFIG));
         }
-        // With several sources it is not known which angle counts.
+        // With several sources, it is not known which angle counts.
         if self.engines.turns
             && self.command() == COMMAND_MULTI
             && matches!(self.rotation().angle, 4 | 6 | 7)
@@ -496,13 +496,13 @@ impl Target {
         }
     }
 
-    /// Whether all of `area` lies in the `room` bytes after the target's first byte.
+    /// Whether `area` is within the `room` bytes after the target's first byte.
     fn fits(&self, area: Area, room: u32) -> bool {
         self.last_byte(area).is_some_and(|last| last <= room)
     }
 
-    /// The offset of the last byte of `area` from the target's first byte. `None`: too far, or not
-    /// known.
+    /// The offset of the last byte of `area` from the target's first byte. `None`: too large, or
+    /// unknown.
     fn last_byte(&self, area: Area) -> Option<u32> {
         let config = self.values[CONFIG];
         let (rotation, is_pe20) = (self.rotation(), self.engines.turns);

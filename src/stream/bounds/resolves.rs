@@ -2,17 +2,17 @@
 
 //! Bounds of the resolve engine's kicks.
 //!
-//! For the resolve engine, see [`resolve`]. With one pixel pipe its target is `RS_DEST_ADDR`. With
-//! two, and with HALTI5, it is the first `RS_PIPE_DEST_ADDR`; also the second if the target is
-//! split, and `RS_DEST_ADDR` if the stream has loaded it. The same rule holds for the source. A
-//! kick in place fills a given number of tiles of the color surface that has tile status. A copy
-//! with fast clear of color on, and a kick in place, also read the status of these tiles: its last
-//! byte must lie in the memory that `TS_COLOR_STATUS_BASE` is in.
+//! [`resolve`] has the ranges. With one pixel pipe, the target is `RS_DEST_ADDR`. With two, and
+//! with HALTI5, it is the first `RS_PIPE_DEST_ADDR`, also the second if the target is split, and
+//! also `RS_DEST_ADDR` if the stream has loaded it. The same applies to the source. A kick in place
+//! fills a number of tiles of the color surface of tile status. A copy with fast clear of color,
+//! and a kick in place, also read the status of their tiles. All of it must be in the memory in
+//! which `TS_COLOR_STATUS_BASE` is.
 
 use super::*;
 
 impl Target {
-    /// The unknown states that a resolve may need: a bit for each of [`STATES`].
+    /// The states that a resolve may need and that are not known: a bit mask of [`STATES`].
     pub(crate) fn all_of_resolves(&self) -> Mask {
         let all = bit(RS_CONFIG)
             | bit(RS_SOURCE_STRIDE)
@@ -30,7 +30,7 @@ impl Target {
         (all | surfaces) & !self.known
     }
 
-    /// Judges a kick of the resolve engine. `TS_COLOR_SURFACE_BASE` holds addresses plus
+    /// Judges a kick of the resolve engine. `TS_COLOR_SURFACE_BASE` is an address plus
     /// `status_base`.
     pub(crate) fn resolve(
         &self,
@@ -38,7 +38,7 @@ impl Target {
         mut last_of: impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
         if self.tiler.is_on() {
-            // Mesa turns fills off before.
+            // Mesa turns fills off before it starts the tiler.
             self.check_plain(bit(RS_CLEAR))?;
             if self.values[RS_CLEAR] & resolve::FILL != 0 {
                 return Err(self.unbounded(RS_CLEAR));
@@ -88,7 +88,7 @@ impl Target {
     }
 
     /// Fails unless the status of all tiles up to number `last` is in its memory. `needed`: states
-    /// that must be known, none of them converted.
+    /// that must be known, and not converted.
     fn check_status(
         &self,
         last: u32,
@@ -106,7 +106,7 @@ impl Target {
         }
     }
 
-    /// Bytes of the surface for each tile's status.
+    /// Bytes of the surface for which there is one tile's status.
     fn bytes_per_tile(&self) -> u32 {
         match (
             self.engines.has_large_tiles,
@@ -118,10 +118,10 @@ impl Target {
         }
     }
 
-    /// Fails unless a kick's source or target is in its memory. The addresses are the state at
-    /// `plain`, or on cores with several pixel pipes those from `of_pipes` on; the stride is the
-    /// state at `stride`. `needed`: other states that must be known. Returns the first and the last
-    /// address.
+    /// Fails unless the source or target of a kick is in its memory. The address is in the state at
+    /// `plain`, or with several pixel pipes or HALTI5 in the states from `of_pipes` on. The stride
+    /// is in the state at `stride`. `needed`: other states that must be known. Returns the first
+    /// and the last address.
     fn check_side(
         &self,
         side: resolve::Side,
@@ -131,7 +131,7 @@ impl Target {
     ) -> Result<(u32, u32), Problem> {
         let has_pipes = self.engines.pixel_pipes > 1;
         let is_split = has_pipes && side.is_split();
-        // No source describes more than two pipes.
+        // No source describes more than two pixel pipes.
         if !side.is_known() || self.engines.pixel_pipes > 2 {
             return Err(self.unbounded(stride));
         }
@@ -170,7 +170,7 @@ impl Target {
         Ok(side)
     }
 
-    /// Judges a kick that fills `tiles` of the color surface of tile status in place.
+    /// Judges a kick in place that fills `tiles` tiles of the color surface of tile status.
     pub(crate) fn fill_tiles(
         &self,
         tiles: u32,
