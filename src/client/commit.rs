@@ -856,12 +856,12 @@ impl Submission<'_> {
             // The notes already include the commands. So they do not say what the GPU holds now.
             let loaded = &tables.per_core[self.core.index()].loaded;
             loaded.forget_all();
-            if self.own.is_some() {
-                // The states of the context are forgotten, too, and may not be noted again.
-                loaded.doubt();
-            }
             self.wipes = loaded.wipes();
             self.stale = None;
+        }
+        if checks != self.checked && self.own.is_some() {
+            // The context may be noted after the commands, or not at all.
+            tables.per_core[self.core.index()].loaded.doubt();
         }
         let is_context_new = core::mem::take(&mut self.is_context_new);
         if self.load.is_some() {
@@ -912,7 +912,6 @@ impl Submission<'_> {
                 }
                 // The process's own commands have loaded the state.
                 Some(_) => old,
-                None if states::takes_address(state) => loaded.value(state).unwrap_or(old),
                 None => loaded.last(place),
             };
             match states::takes_address(state) {

@@ -194,6 +194,18 @@ impl Source {
     }
 }
 
+/// How a blit scales its source. The engine may use the factors or the size: the farther counts.
+/// With a relative origin, it may use neither.
+#[derive(Clone, Copy)]
+pub(crate) struct Stretch {
+    /// `DE_STRETCH_FACTOR`, 15.16. An engine may round to the nearest pixel.
+    pub(crate) factors: [u32; 2],
+    /// `DE_SRC_SIZE`.
+    pub(crate) size: u32,
+    /// A GDI stretch: a pixel may read the last of the pixels that it covers.
+    pub(crate) is_gdi: bool,
+}
+
 fn signed(value: u32) -> i32 {
     // CAST: the low 16 bits are a signed number.
     i32::from(value as u16 as i16)
@@ -206,16 +218,14 @@ fn signed(value: u32) -> i32 {
 /// Corners are signed. A negative second corner can also mean one far away: then the blit may reach
 /// `limits`, the end of the clipping window. If `is_relative`, reading begins at the rectangle's
 /// own place plus `origin`, else at `origin`. `None`: unknown, so the farther one counts.
-/// `factors`: `DE_STRETCH_FACTOR` (15.16), and whether the last pixel that a pixel covers may be
-/// read instead of the first. With a relative origin, the engine may ignore the factors.
 pub(crate) fn read_end(
     corners: [u32; 2],
     limits: [u32; 2],
     origin: u32,
     is_relative: Option<bool>,
-    factors: Option<([u32; 2], bool)>,
+    stretch: Option<Stretch>,
 ) -> Option<(u32, u32)> {
-    let axis = |shift: u32, limit: u32, factor: Option<(u32, bool)>| {
+    let axis = |shift: u32, limit: u32, index: usize| {
         let [a, b] = corners.map(|corner| signed(corner >> shift));
         let origin = signed(origin >> shift);
         let (first, is_far) = (a.min(b), a >= 0 && b < 0);
@@ -224,12 +234,14 @@ pub(crate) fn read_end(
         if is_far {
             last = last.max(limit.into());
         }
-        if let Some((factor, is_gdi)) = factor {
-            let factor = u64::from(factor & 0x7FFF_FFFF);
-            let scaled = match is_gdi {
+        if let Some(stretch) = stretch {
+            let factor = u64::from(stretch.factors[index] & 0x7FFF_FFFF);
+            let scaled = match stretch.is_gdi {
                 true => ((last + 1) * factor).saturating_sub(1),
-                false => last * factor,
+                false => last * factor + 0x8000,
             } >> 16;
+            let size = u64::from(stretch.size >> shift & 0xFFFF);
+            let scaled = scaled.max(size.saturating_sub(1));
             last = match is_relative {
                 Some(false) => scaled,
                 _ => last.max(scaled),
@@ -245,8 +257,5 @@ pub(crate) fn read_end(
         let end = (lowest >= 0).then(|| highest as u64 + last + 1)?;
         u32::try_from(end).ok()
     };
-    let [x, y] = factors.map_or([None; 2], |(factors, is_gdi)| {
-        factors.map(|factor| Some((factor, is_gdi)))
-    });
-    Some((axis(0, limits[0], x)?, axis(16, limits[1], y)?))
+    Some((axis(0, limits[0], 0)?, axis(16, limits[1], 1)?))
 }

@@ -28,7 +28,8 @@ use super::*;
 use blit::{
     Order,
     Rotation,
-    Source, //
+    Source,
+    Stretch, //
 };
 
 /// Bits of `DE_DEST_CONFIG`.
@@ -229,7 +230,7 @@ impl Target {
         mut corners: impl Iterator<Item = u32>,
         origin: u32,
         is_relative: Option<bool>,
-        factors: Option<([u32; 2], bool)>,
+        stretch: Option<Stretch>,
     ) -> Option<(u32, u32)> {
         let (low, high) = (self.values[CLIP_LOW], self.values[CLIP_HIGH]);
         let end = |low: u32, high: u32| match high & 0x7FFF {
@@ -244,7 +245,7 @@ impl Target {
                 .clipped(low, high)
                 .is_some()
             {
-                let end = blit::read_end([first, second], limits, origin, is_relative, factors)?;
+                let end = blit::read_end([first, second], limits, origin, is_relative, stretch)?;
                 most = (most.0.max(end.0), most.1.max(end.1));
             }
         }
@@ -258,28 +259,19 @@ impl Target {
         last_of: impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
         let mut needed = bit(SRC_CONFIG) | bit(SRC_ORIGIN);
-        let is_relative = self.values[SRC_CONFIG] & blit::RELATIVE != 0;
-        let origin = self.values[SRC_ORIGIN];
-        let (mut factors, mut size) = (None, None);
+        let mut stretch = None;
         if self.command() == COMMAND_STRETCH {
-            needed |= bit(FACTORS) | bit(FACTORS + 1);
-            let is_gdi = self.values[CONFIG] & GDI_STRETCH != 0;
-            factors = Some(([self.values[FACTORS], self.values[FACTORS + 1]], is_gdi));
-            if !is_relative {
-                needed |= bit(SRC_SIZE);
-                size = Some(self.values[SRC_SIZE]);
-            }
+            needed |= bit(FACTORS) | bit(FACTORS + 1) | bit(SRC_SIZE);
+            stretch = Some(Stretch {
+                factors: [self.values[FACTORS], self.values[FACTORS + 1]],
+                size: self.values[SRC_SIZE],
+                is_gdi: self.values[CONFIG] & GDI_STRETCH != 0,
+            });
         }
         self.check_plain(needed)?;
-        let end = self.read_end(corners, origin, Some(is_relative), factors);
-        let end = end.map(|end| match (end, size) {
-            // It is not known whether the engine uses the factors or the size.
-            ((1.., 1..), Some(size)) => (
-                end.0.max((origin & 0xFFFF) + (size & 0xFFFF)),
-                end.1.max((origin >> 16) + (size >> 16)),
-            ),
-            _ => end,
-        });
+        let is_relative = self.values[SRC_CONFIG] & blit::RELATIVE != 0;
+        let origin = self.values[SRC_ORIGIN];
+        let end = self.read_end(corners, origin, Some(is_relative), stretch);
         self.check_planes(end, last_of)
     }
 

@@ -249,7 +249,19 @@ mod cases {
                 ],
                 56 * 256 + 42 * 4,
             ),
+            (
+                &[
+                    stretch,
+                    config(6, 1 << 6),
+                    (0x1214, corner(40, 10)),
+                    (0x1220, 0),
+                    (0x1224, 0),
+                ],
+                29 * 256 + 41 * 4,
+            ),
             (&[(0x1214, corner(64, 32))], 27 * 256 + 76),
+            // Rounded to the nearest pixel: 40.5.
+            (&[stretch, (0x1224, 0x1_8000)], 41 * 256 + 76),
             // The last of the pixels that the last pixel covers.
             (
                 &[

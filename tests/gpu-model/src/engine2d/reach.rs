@@ -286,7 +286,7 @@ impl Kick {
     }
 
     /// Whether the driver's reach in a source equals the bytes read: there is one rectangle, which is not clipped; no
-    /// pairs of pixels; no rotation.
+    /// pairs of pixels; no rotation; no stretch, which may round.
     fn is_source_exact(&self, engine: &Engine) -> bool {
         let state = |wanted| self.state(wanted);
         let (low, high) = (state(DE_CLIP_TOP_LEFT), state(DE_CLIP_BOTTOM_RIGHT));
@@ -298,7 +298,8 @@ impl Kick {
         });
         let format = state(DE_SRC_CONFIG) >> if engine.pe20 { 24 } else { 0 } & 0x1f;
         let turned = state(DE_ROT_ANGLE) & 7 != 0 || state(DE_SRC_ROTATION_CONFIG) >> 16 != 0;
-        self.corners.len() == 2 && is_whole && !turned && !matches!(format, 7 | 8)
+        let is_stretch = state(DE_DEST_CONFIG) >> 12 & 0xf == STRETCH_BLT;
+        self.corners.len() == 2 && is_whole && !turned && !is_stretch && !matches!(format, 7 | 8)
     }
 
     /// Whether the driver's reach in the target equals the bytes accessed.

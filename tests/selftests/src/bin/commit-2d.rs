@@ -555,7 +555,7 @@ fn reads_end(paint: &mut Paint, has_filter: bool) -> Result<()> {
             STRETCH_BLT,
             COPY,
             fits,
-            &[(0x1234, 1 << 24 | 4 << 12 | 6), (0x1224, 0x1_2000)],
+            &[(0x1234, 1 << 24 | 4 << 12 | 6), (0x1224, 0x1_1000)],
         ),
         ("a size", STRETCH_BLT, COPY, fits, &[(0x1214, 9 << 16 | 16)]),
         ("an image", FILTER, COPY, fits, &[(0x129c, 9 << 16 | 16)]),
@@ -611,7 +611,7 @@ fn reads_end(paint: &mut Paint, has_filter: bool) -> Result<()> {
         (
             STRETCH_BLT,
             COPY,
-            (end - 224, 64),
+            (end - 292, 64),
             &[(0x1220, 0x8000), (0x1224, 0x8000), (0x1214, 4 << 16 | 8)],
             0x2468_ace0,
         ),
