@@ -75,7 +75,7 @@ use kernel::{
     platform, //
 };
 
-/// Name of the driver, and of the device that parameters make.
+/// Name of the driver, and of devices for cores that the parameters describe.
 pub(crate) const NAME: &CStr = c"galcore";
 
 crate::sys::platform::of_device_table!(
@@ -87,15 +87,15 @@ crate::sys::platform::of_device_table!(
 /// The most flushes of the work queue at module unload.
 const END_ROUNDS: u32 = 64;
 
-/// The most device-tree nodes that are logged if no core is bound.
+/// The most device-tree nodes in the log if no core is bound.
 const MAX_TOLD: u32 = 8;
 
 /// The driver.
 pub(crate) struct Driver;
 
-/// The resources of a bound core; dropped in this order, while it is on.
+/// The resources of a bound core. They are dropped in this order, while it is on.
 pub(crate) struct Bound<'bound> {
-    /// The component for drivers that wait for all cores; removed before these may bind this core.
+    /// The component for drivers that wait for all cores. Removed before these may bind this core.
     _stand_in: Option<StandIn>,
     /// The file `gpu_govern`, if the core has operating points.
     _shown: Option<Shown<'bound>>,
@@ -104,18 +104,18 @@ pub(crate) struct Bound<'bound> {
     _published: Published,
     /// The DRM nodes of the core, if any.
     _drm: OfCore,
-    /// The interrupt; freeing it waits for its thread.
+    /// The interrupt. Freeing it waits for its thread.
     _interrupt: Registration<'bound, Interrupt>,
     /// Stops the core, and frees its place.
     _running: Running,
     /// Runtime power management.
     power: Managed<'bound, PowerSwitch>,
-    /// Switches its clocks off.
+    /// Switches off the core's clocks.
     _powered: Powered,
-    /// Releases its voltage, after the clocks are off.
+    /// Releases the core's voltage, after its clocks are off.
     _points: Option<Arc<Points>>,
-    /// Releases its registers to other drivers. After this, this driver does not access them, even
-    /// if the core is still referenced.
+    /// Releases the core's registers to other drivers. This driver does not access them after that,
+    /// even if the core is still referenced.
     _claim: Claim,
 }
 
@@ -125,7 +125,7 @@ impl Drop for Bound<'_> {
     }
 }
 
-/// Removes the clients of the device when dropped: at module unload, or if the probe of the first
+/// Dropping this removes the clients of the device: at module unload, or if the probe of the first
 /// core fails. Otherwise the clients outlive the cores.
 pub(crate) struct ClientsGuard;
 
@@ -160,7 +160,7 @@ impl platform::Driver for Driver {
             dev_err!(dev, "{}", TRANSLATED);
             return Err(ENODEV);
         }
-        // A read of a register of a core without power hangs the machine.
+        // A register access to a core without power hangs the machine.
         if tree::count_domains(dev) > 1 {
             dev_err!(
                 dev,
@@ -214,7 +214,7 @@ impl platform::Driver for Driver {
         let device = clients.device();
         let place = device.take_place(start).map_err(|error| match error {
             EBUSY => {
-                // Other cores work: do not report a driver failure to the kernel.
+                // Other cores work, so this does not report a driver failure to the kernel.
                 dev_info!(
                     dev,
                     "left to others: this device has as many cores as there can be\n"
@@ -314,7 +314,7 @@ impl Attribute for Govern {
     }
 }
 
-/// Creates the file `gpu_govern`. On failure, logs it; the core works without the file.
+/// Creates the file `gpu_govern`. Logs a failure. The core works without the file.
 fn show_govern(dev: &kernel::device::Device<kernel::device::Bound>) -> Option<Shown<'_>> {
     let shown = Shown::new::<Govern>(dev);
     let shown = shown.inspect_err(|error| {
@@ -323,8 +323,8 @@ fn show_govern(dev: &kernel::device::Device<kernel::device::Bound>) -> Option<Sh
     shown.ok()
 }
 
-/// Registers a component for the core `dev`, on a board where etnaviv may drive other cores:
-/// etnaviv's device binds only when each node has its component.
+/// Registers a component for the core `dev`, on a board where etnaviv may drive other cores. The
+/// device of etnaviv is only bound when each node has its component.
 fn stand_in(dev: &kernel::device::Device<kernel::device::Bound>) -> Option<StandIn> {
     let stand_in = StandIn::new(dev).inspect_err(|error| {
         dev_warn!(
@@ -338,7 +338,7 @@ fn stand_in(dev: &kernel::device::Device<kernel::device::Bound>) -> Option<Stand
 const TRANSLATED: &str = "an IOMMU is between it and memory, and it needs physical addresses: \
     boot with iommu.passthrough=1\n";
 
-/// Clients of a new device, if any. Dropping it removes them, unless a core is bound.
+/// Clients of a new device, if any. Dropping this removes them, unless a core is bound.
 struct Made(Option<Arc<Clients>>);
 
 impl Made {
@@ -356,8 +356,8 @@ impl Drop for Made {
     }
 }
 
-/// Finds the device of all cores, and its clients. If there is none, makes one, with memory that
-/// the core `dev`, with `identity`, reaches.
+/// Finds the device of all cores, and its clients. If there is none, creates one, with memory that
+/// the core `dev` with `identity` reaches.
 fn find_clients(
     dev: &kernel::device::Device,
     mut parameters: KBox<Parameters>,
@@ -403,7 +403,7 @@ fn find_clients(
         dev_err!(dev, "{name} {why} (base address {base_address:#x})\n");
         EINVAL
     })?;
-    // Ring commands load the MMU of one pipe only.
+    // Ring commands only load the MMU of one pipe.
     let has_two = identity.has_3d() && identity.has_2d();
     let is_shared = parameters.shared_nodes || has_two;
     let vm = Vm::new(&dma, &versions, base_address, is_shared)
@@ -419,8 +419,8 @@ fn find_clients(
     Ok((CLIENTS.get().ok_or(EPROBE_DEFER)?, made))
 }
 
-/// Limits pages to addresses that an MMU of `version` reaches. Limits coherent memory, if the
-/// kernel accepts that, to addresses that the GPU reaches without its MMU.
+/// Limits pages to addresses that an MMU of `version` reaches. Limits coherent memory to addresses
+/// that the GPU reaches without its MMU, if the kernel accepts this.
 fn set_dma_masks(
     dev: &kernel::device::Device,
     dma: &mut Setup<'_>,
@@ -500,7 +500,7 @@ pub(crate) struct ParameterCores {
 }
 
 impl ParameterCores {
-    /// Creates a device for each core that parameters describe, unless an enabled node does.
+    /// Creates a device for each core that the parameters, but no enabled node, describe.
     ///
     /// `ENODEV`: the driver has refused all of them, and has logged why.
     pub(crate) fn new(parameters: &Parameters) -> Result<Self> {
@@ -539,8 +539,8 @@ fn has_core() -> bool {
 }
 
 /// Logs why the module has no core: the nodes in the device tree, and the drivers bound to them.
-/// Otherwise this case would look like a working driver. Not inlined, as module load binds cores on
-/// the same stack.
+/// Otherwise the driver would seem to work. Not inlined, because module load binds cores on the
+/// same stack.
 #[cold]
 #[inline(never)]
 fn tell_of_nodes() {
@@ -568,7 +568,7 @@ fn tell_of_nodes() {
 }
 
 /// Creates a device for a core that the parameters describe. `line`: its interrupt in a disabled
-/// node, 0: none. Another `irqLine` is refused: documents of old kernels may use other numbers.
+/// node. 0: none. Refuses a different `irqLine`: documents of old kernels may use other numbers.
 fn new_device(location: &CoreLocation, line: Option<u32>, number: Option<u8>) -> Result<OwnDevice> {
     let (start, size) = (location.registers, location.size);
     if let Some(right) = line.filter(|&line| line != 0 && line != location.line) {

@@ -2,39 +2,38 @@
 
 //! galcore: the kernel half of the Vivante GPU driver stack.
 //!
-//! A drop-in for the vendor's `galcore.ko`: the same device nodes, ioctls, `/proc` file and module
-//! parameters, on a current kernel. A request comes in from user space ([`uapi`]), is decoded
-//! ([`abi`]), runs against the process's own objects ([`client`], [`memory`]), and becomes words in
-//! the ring ([`ring`]) of a core ([`gpu`]); the interrupt ([`hw`]) brings completion back up to the
+//! A replacement for the vendor's `galcore.ko` on current kernels, with the same device nodes,
+//! ioctls, `/proc` file and module parameters. A request arrives from user space ([`uapi`]) and is
+//! decoded ([`abi`]). It uses objects of the process ([`client`], [`memory`]), and becomes words in
+//! the ring ([`ring`]) of a core ([`gpu`]). The interrupt ([`hw`]) completes it and wakes the
 //! waiters.
 //!
 //! # Lock order
 //!
-//! From the outside in; a lock is taken only while holding ones above it.
+//! From the outermost to the innermost. A thread may only take a lock below those that it holds.
 //!
-//! 0. `galcore returns` ([`client::Process`]): one step of giving a process its own memory back.
+//! 0. `galcore returns` ([`client::Process`]): one step that returns memory to its process.
 //!    `galcore commands` ([`gpu::Device`]): one command of `/proc/driver/gc` at a time.
-//!    `galcore dumps` ([`ring`]): the devices that dumps are shown of.
-//!    `galcore drm` ([`client::Clients`]): the DRM node comes and goes, with DRM's locks under it.
-//!    `galcore first use` ([`uapi`]): a file of a DRM node becomes a process's.
-//!    Of DRM's, those of a file's dma-bufs and of a node's names are above all of ours below.
-//! 1. `galcore attachment` ([`sys::dma_buf`]), one for each dma-buf of others: its owner's locks
-//!    come under it, and `galcore imports`, the list of them, and `galcore pinned pages`; no other
-//!    of ours.
-//! 2. `galcore speeds` ([`client::Clients`]): setting the cores' clocks; under it
-//!    `galcore completion` ([`ring::Ring`], [`vector::Queue`]): ending jobs and running their
-//!    actions. `galcore looks` ([`ring::Ring`]) is beside `galcore speeds`, above
-//!    `galcore completion` too: looking at a core, one thread at a time. `galcore governed`
-//!    ([`gpu`]) is beside it: setting their rates, with the kernel's locks of clocks under it.
-//! 3. The memory manager's `mmap_lock`: it comes before the tables, since page faults of the pool's
-//!    windows look there.
+//!    `galcore dumps` ([`ring`]): the devices of coredumps.
+//!    `galcore drm` ([`client::Clients`]): the DRM node's registration, with DRM's locks under it.
+//!    `galcore first use` ([`uapi`]): binds a file of a DRM node to a process.
+//!    DRM's locks of a file's dma-bufs and of a node's names are above all locks from 1 on.
+//! 1. `galcore attachment` ([`sys::dma_buf`]), one for each dma-buf of others. Under it are only
+//!    the locks of its owner, `galcore imports`, the list of them, and `galcore pinned pages`.
+//! 2. `galcore speeds` ([`client::Clients`]): the cores' clocks. Under it `galcore completion`
+//!    ([`ring::Ring`], [`vector::Queue`]): ends jobs and runs their actions. Beside `galcore
+//!    speeds`, and above `galcore completion`, too, is `galcore looks` ([`ring::Ring`]): one thread
+//!    at a time checks a core. Also beside it is `galcore governed` ([`gpu`]): the rates of clocks,
+//!    with the kernel's locks of clocks under it.
+//! 3. The memory manager's `mmap_lock`. It is above the tables, because page faults of the pool's
+//!    windows read these.
 //! 4. `galcore process` ([`client::Process`]): the handle tables of one process. `galcore
-//!    framebuffers` ([`memory`]): those that the GPU reaches. Never one under the other.
+//!    framebuffers` ([`memory`]): those that the GPU reaches. A thread never holds both.
 //! 5. `galcore core` ([`gpu::Core`]), `galcore heap` ([`memory`]), `galcore mmu` and `galcore tlbs`
 //!    ([`mmu::Vm`]), `galcore rings` ([`ring::Reclaimer`]) and `galcore pinned pages`
-//!    ([`sys::pages`]): never one under another.
+//!    ([`sys::pages`]). A thread never holds two of them.
 //! 6. `galcore ring` ([`ring::Engine`]), also under `galcore tlbs` and `galcore rings`, and
-//!    `galcore reclaim` ([`ring::Reclaimer`]): never one under another.
+//!    `galcore reclaim` ([`ring::Reclaimer`]). A thread never holds both.
 //! 7. Leaves: `galcore hiding` and `galcore evidence` ([`ring`]), and of [`client`]
 //!    `galcore processes` (under it only `galcore guilt`), `galcore shared nodes`,
 //!    `galcore shared signals`, `galcore names`, `galcore users`, `galcore restarts`,
@@ -45,13 +44,13 @@
 //!    ([`gpu::Device`]), `galcore space` ([`mmu::AddressSpace`], also under `galcore mmu`) and
 //!    `galcore power times` ([`hw`], also under 6).
 //!
-//! In the C half of [`sys`]: `gal_govern_lock` is above `galcore governed`, for whose holders in
-//! the file `gpu_govern` it waits; `gal_domains_lock` is beside 1, with the kernel's locks of power
-//! management under it; `gal_powers_lock`, also under that, `gal_stand_ins_lock`, under the
-//! kernel's of components, and `gal_fences_lock` are leaves.
+//! In the C half of [`sys`]: `gal_govern_lock` is above `galcore governed`, because its holder
+//! waits for users of the file `gpu_govern`. `gal_domains_lock` is beside 1, with the kernel's
+//! locks of power management under it. Leaves are `gal_powers_lock`, also under `gal_domains_lock`,
+//! `gal_stand_ins_lock`, under the kernel's lock of components, and `gal_fences_lock`.
 //!
-//! Nothing waits for the GPU, and no user memory is touched, under 1, 2 and 4 to 7; under 3 nothing
-//! of ours waits either. The interrupt half takes no lock.
+//! Holders of locks of 1, 2 and 4 to 7 neither wait for the GPU nor access user memory. This driver
+//! does not wait under 3 either. The hard interrupt handler takes no lock.
 
 #![deny(unsafe_code)]
 
@@ -99,7 +98,8 @@ use sys::{
 };
 use uapi::OpenedFile;
 
-/// The loaded module. Dropped from the top: first nothing can enter any more, then the core goes.
+/// The loaded module. Fields are dropped in order: first no request can arrive any more, then the
+/// cores are unbound.
 #[pin_data]
 struct Galcore {
     _files: CharDevice<OpenedFile>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Rate limits for lines in the kernel log that processes can cause.
+//! Rate limits for lines of the kernel log that processes can cause.
 
 use crate::{
     modes::{
@@ -12,25 +12,25 @@ use crate::{
     sys, //
 };
 
-/// The most lines of one process in one window.
+/// The most lines of one process in one window (5 to 10 seconds).
 const BURST: u32 = 10;
 
-/// The same for lines that the admin has enabled.
+/// The same for lines that the administrator has enabled.
 const ASKED_BURST: u32 = 100;
 
-/// The most lines of a user's processes together, as a multiple of one process's.
+/// The most lines of all processes of a user, as a multiple of those of one process.
 const USER_SHARE: u32 = 3;
 
-/// Processes, and users, that one limit counts separately in one window.
+/// The most processes, and users, that one limit counts separately in one window.
 const TRACKED: usize = 16;
 
-/// Binary logarithm of a window's jiffies: 5 to 10 seconds.
+/// Binary logarithm of the length of a window in jiffies: 5 to 10 seconds.
 const WINDOW: u32 = (5 * sys::HZ).next_power_of_two().ilog2();
 
-/// The number of lines of each of up to `N` owners in one window.
+/// The numbers of lines of up to `N` owners in one window.
 ///
 /// A slot has the number of its owner in the upper half, then 16 bits of the window's number, then
-/// the lines. Races may change the number of lines slightly; that is harmless.
+/// the number of lines. Races may change the number of lines slightly, which is harmless.
 struct Counts<const N: usize>([Atomic<u64>; N]);
 
 impl<const N: usize> Counts<N> {
@@ -39,7 +39,7 @@ impl<const N: usize> Counts<N> {
         Self([const { Atomic::new(0) }; N])
     }
 
-    /// Counts a line of `who` in `window`; returns whether the count is at most `most`. `None`: no
+    /// Counts a line of `who` in `window`. Returns whether the count is at most `most`. `None`: no
     /// slot is free in this window.
     fn count(&self, who: u32, window: u16, most: u32) -> Option<bool> {
         let first = u64::from(who) << 32 | u64::from(window) << 16 | 1;
@@ -64,9 +64,9 @@ impl<const N: usize> Counts<N> {
     }
 }
 
-/// A limit of lines in a window of 5 to 10 seconds. Each process has its own, so that the lines of
-/// one do not suppress those of another. The processes of a user have a common limit, too, as a
-/// user can start many. Processes, or users, beyond [`TRACKED`] share one limit.
+/// A limit of lines in a window of 5 to 10 seconds. Each process has its own limit, so that the
+/// lines of one do not suppress those of another. All processes of a user have a common limit, too,
+/// because a user can start many. Processes, or users, beyond [`TRACKED`] share one limit.
 pub(crate) struct RateLimit {
     mode: Mode,
     burst: u32,
@@ -92,21 +92,20 @@ impl RateLimit {
         }
     }
 
-    /// A limit for lines that the admin enables by `mode`: higher, but processes still cause the
-    /// lines.
+    /// A higher limit, for lines that the administrator enables by `mode` but processes cause.
     pub(crate) const fn asked(mode: Mode) -> Self {
         let mut limit = Self::of(mode);
         limit.burst = ASKED_BURST;
         limit
     }
 
-    /// Counts a line of the calling process; returns whether to print it.
+    /// Counts a line of the calling process. Returns whether to print it.
     pub(crate) fn allow(&self) -> bool {
         let process = sys::process_id(kernel::current!());
         self.allow_of(process, Some(sys::user_id()))
     }
 
-    /// Counts a line caused by jobs of process `id`, 0: by the driver; returns whether to print it.
+    /// Counts a line about jobs of process `id` (0: the driver). Returns whether to print it.
     pub(crate) fn allow_job(&self, id: i32) -> bool {
         self.allow_of(id, None)
     }
@@ -132,8 +131,8 @@ impl RateLimit {
     }
 }
 
-/// The calling process, for log lines: its id, and if the admin enables that, its command name and
-/// thread id.
+/// The calling process, for log lines: its ID and, if the administrator enables this, its command
+/// name and thread ID.
 pub(crate) struct ThisProcess;
 
 impl fmt::Display for ThisProcess {
@@ -148,13 +147,13 @@ impl fmt::Display for ThisProcess {
     }
 }
 
-/// Words in one line.
+/// The most words in one line.
 const LINE_WORDS: usize = 8;
 
-/// Words of one job at most.
+/// The most words of one job.
 pub(crate) const MAX_WORDS: usize = 32 * LINE_WORDS;
 
-/// Commands, of whatever process.
+/// Limits the printed commands of all processes.
 static COMMANDS: RateLimit = RateLimit::of(Mode::Commands);
 
 /// Prints the commands of job `number` of core `core`, which the calling process has submitted.
@@ -168,7 +167,7 @@ pub(crate) fn print_commands(core: usize, number: u64, parts: &[&[u32]]) {
     }
 }
 
-/// Prints words, [`MAX_WORDS`] at most.
+/// Prints at most [`MAX_WORDS`] words.
 pub(crate) fn print_words(parts: &[&[u32]]) {
     let lines = || parts.iter().flat_map(|words| words.chunks(LINE_WORDS));
     for line in lines().take(MAX_WORDS / LINE_WORDS) {
@@ -190,7 +189,7 @@ impl fmt::Display for Words<'_> {
     }
 }
 
-/// Prints a warning about a process's bad input, with its name, within the limit.
+/// Prints a warning about bad input of the calling process, with its ID, within the limit.
 macro_rules! warn_client {
     ($limit:expr, $($arg:tt)*) => {
         if $limit.allow() {
@@ -213,15 +212,15 @@ pub(crate) fn debugs(zone: Zone) -> bool {
     sys::debugs() || modes::is_zone_on(zone)
 }
 
-/// Counts a line of [`debug_client`]; returns whether to print it.
+/// Counts a line of [`debug_client`]. Returns whether to print it.
 #[cold]
 pub(crate) fn allows_debug_line(zone: Zone) -> bool {
     debugs(zone) && DEBUG_LINES.allow()
 }
 
-/// Prints a debug line about a request of the calling process, with its id, if dynamic debug or its
-/// zone is on (the `kernel` crate's own macro supports neither). A hundred lines of a process in a
-/// window.
+/// Prints a debug line about a request of the calling process, with its ID, if dynamic debug or the
+/// zone is on (the `kernel` crate's own macro supports neither). At most a hundred lines of a
+/// process in a window.
 macro_rules! debug_client {
     (in $zone:ident, $($arg:tt)*) => {
         if $crate::log::allows_debug_line($crate::modes::Zone::$zone) {
@@ -260,7 +259,7 @@ mod tests {
         let limit = limit();
         let was_on = modes::is_on(Mode::Resets);
         modes::set(Mode::Resets, true);
-        // The test may run across the end of a window, and get the lines of two.
+        // The test may run across the end of a window, and count the lines of two.
         let once = |lines: u32, most: u32| assert!((most..=2 * most).contains(&lines));
         once(printed(&limit, 1, 1000, 1000), BURST);
         once(printed(&limit, 2, 1000, 1000), BURST);

@@ -1,50 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the admin sets by `/proc/driver/gc`, for all cores, until the module is unloaded.
+//! Settings of the administrator for all cores, by `/proc/driver/gc`, until the module is unloaded.
 //!
-//! Submissions and allocations read it only while a static key is on: while `hang`, `dumpCmdBuf` or
-//! `memFail` is set.
+//! Submissions and allocations only read them while a static key is on. It is on while `hang`,
+//! `dumpCmdBuf` or `memFail` is set.
 
 use crate::prelude::*;
 use crate::sys;
 
-/// Something that can be on or off.
+/// A setting that is on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Lines that a process causes name its program and its thread, too.
+    /// Log lines about a process also have the names of its program and its thread.
     Pids = 1 << 0,
-    /// A core that hangs is reset by itself. What `silentReset` has set.
+    /// A core that hangs is reset without a command, as set by `silentReset`.
     Resets = 1 << 1,
-    /// The words of what clients commit are printed.
+    /// The words of clients' commands are printed.
     Commands = 1 << 2,
-    /// Lines about the power and the clock of each core.
+    /// Log lines about the power and the clock of each core are printed.
     Power = 1 << 3,
-    /// Lines about errors that clients can cause.
+    /// Log lines about errors that clients can cause are printed.
     Errors = 1 << 4,
-    /// Lines about what clients do wrong.
+    /// Log lines about mistakes of clients are printed.
     Warnings = 1 << 5,
     /// One LINK of [`LINK_COUNT`] leads nowhere.
     Hangs = 1 << 6,
 }
 
-/// Those that are on at first.
+/// The modes that are initially on.
 const DEFAULT: u32 = Mode::Resets as u32 | Mode::Errors as u32 | Mode::Warnings as u32;
 
-/// Parts of the driver whose lines for debugging `debug` in `/proc/driver/gc` switches on. The
-/// vendor's numbers.
+/// Parts of the driver with debug lines, which `debug` of `/proc/driver/gc` enables. The numbers
+/// are the vendor's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Zone {
-    /// What is refused, and why.
+    /// Refused requests, and the reasons.
     Kernel = 8,
-    /// What looks wrong in commands.
+    /// Suspicious commands.
     Command = 32,
-    /// Which generation of the interface a file speaks, and the rest.
+    /// The generation of the interface that a file uses, and the rest.
     Driver = 64,
-    /// Records of queues that are left out.
+    /// Ignored records of event queues.
     Event = 512,
 }
 
-/// Those that have lines.
+/// The zones that have lines.
 pub(crate) const ZONES_WITH_LINES: u32 =
     Zone::Kernel as u32 | Zone::Command as u32 | Zone::Driver as u32 | Zone::Event as u32;
 
@@ -57,7 +57,7 @@ pub(crate) fn is_zone_on(zone: Zone) -> bool {
     ZONES.load(Relaxed) & zone as u32 != 0
 }
 
-/// Switches lines of these zones on, and all others off.
+/// Enables the lines of `zones`, and disables those of all others.
 pub(crate) fn set_zones(zones: u32) {
     ZONES.store(zones, Relaxed);
 }
@@ -72,20 +72,20 @@ pub(crate) fn is_on(mode: Mode) -> bool {
     MODES.load(Relaxed) & mode as u32 != 0
 }
 
-/// The same on the path of a submission, where it costs nothing while the key is off.
+/// As [`is_on`], for the path of a submission. It costs nothing while the key is off.
 #[inline(always)]
 pub(crate) fn is_on_in_path(mode: Mode) -> bool {
     sys::watches_paths() && is_on(mode)
 }
 
-/// Switches the key on if a mode or `memFail` needs it. Sleeps.
+/// Switches the key on if a mode or `memFail` needs it, otherwise off. May sleep.
 fn follow() {
     let in_path = Mode::Commands as u32 | Mode::Hangs as u32;
     sys::watch_paths(MODES.load(Relaxed) & in_path != 0 || FAILURES.rate.load(Relaxed) != 0);
 }
 
-/// Switches `mode` on or off. Two threads at once may lose one change; callers hold
-/// `galcore commands`.
+/// Switches `mode` on or off. Callers hold `galcore commands`, because concurrent calls may lose a
+/// change.
 pub(crate) fn set(mode: Mode, on: bool) {
     // CAST: its bit.
     let others = MODES.load(Relaxed) & !(mode as u32);
@@ -96,7 +96,7 @@ pub(crate) fn set(mode: Mode, on: bool) {
     follow();
 }
 
-/// Switches `mode` over; returns whether it is on now. See [`set`].
+/// Toggles `mode`. Returns whether it is on now. See [`set`].
 pub(crate) fn toggle(mode: Mode) -> bool {
     let on = !is_on(mode);
     set(mode, on);
@@ -106,21 +106,21 @@ pub(crate) fn toggle(mode: Mode) -> bool {
 /// One of this number of LINKs to commands leads nowhere. Source: the vendor's driver.
 const LINK_COUNT: u32 = 50;
 
-/// LINKs to commands up to the next that leads nowhere, including it.
+/// The number of LINKs to commands up to the next one that leads nowhere, including it.
 pub(crate) struct Links(Atomic<u32>);
 
-/// Those of all rings. Two threads at once may lose one count.
+/// The count of all rings. Concurrent calls may lose a count.
 pub(crate) static LINKS: Links = Links(Atomic::new(LINK_COUNT));
 
 impl Links {
-    /// Whether the LINK to a job leads nowhere. The links of a core that is off are written when it
-    /// is switched on.
+    /// Whether the LINK to a job leads nowhere. Not for a core that is off: its LINKs are written
+    /// when it is switched on.
     #[cold]
     pub(crate) fn is_last(&self, has_commands: bool, is_off: bool) -> bool {
         has_commands && !is_off && self.0.load(Relaxed) == 1
     }
 
-    /// Counts one more LINK, which leads nowhere if `is_last`.
+    /// Counts a LINK. It leads nowhere if `is_last`.
     #[cold]
     pub(crate) fn count(&self, has_commands: bool, is_last: bool) {
         if is_last {
@@ -132,14 +132,14 @@ impl Links {
     }
 }
 
-/// Allocations that are granted first, so that a client can start. Source: the vendor's driver.
+/// The first allocations, which succeed, so that a client can start. Source: the vendor's driver.
 const GRANTED: u32 = 30;
 
-/// How many allocations of clients fail.
+/// The failures of clients' allocations.
 struct Failures {
-    /// Of 2^32; 0: none. All of them, if it is the largest number.
+    /// How many of 2^32 fail. 0: none. [`u32::MAX`]: all.
     rate: Atomic<u32>,
-    /// The number of allocations that are granted first.
+    /// The number of allocations that succeed before that.
     left: Atomic<u32>,
 }
 
@@ -162,7 +162,7 @@ impl Failures {
     fn draw(&self, lot: u32) -> Result {
         let (left, rate) = (self.left.load(Relaxed), self.rate.load(Relaxed));
         if left > 0 {
-            // Two threads at once may lose one count.
+            // Concurrent calls may lose a count.
             self.left.store(left - 1, Relaxed);
         } else if lot < rate || rate == u32::MAX {
             return Err(Error::OutOfMemory);
@@ -177,7 +177,7 @@ pub(crate) fn set_failures(rate: u32) {
     follow();
 }
 
-/// A client's request allocates memory. `OutOfMemory`: this one must fail.
+/// Called for each allocation by a client's request. `OutOfMemory`: this one must fail.
 #[inline(always)]
 pub(crate) fn pass_allocation() -> Result {
     if sys::watches_paths() {
@@ -196,9 +196,9 @@ mod tests {
         let mut spoiled = [0; 3];
         let mut links = 0;
         for count in &mut spoiled {
-            // Ends: there is one among this number.
+            // Ends: one of this number of LINKs leads nowhere.
             for _ in 0..LINK_COUNT {
-                // Jobs of no commands do not count.
+                // Jobs without commands do not count.
                 assert!(!all.is_last(false, false));
                 all.count(false, false);
                 links += 1;
@@ -211,7 +211,7 @@ mod tests {
             *count = links;
         }
         assert_eq!(spoiled, [LINK_COUNT, 2 * LINK_COUNT, 3 * LINK_COUNT]);
-        // It waits for the core to be on.
+        // The bad LINK waits until the core is on.
         all.0.store(1, Relaxed);
         assert!(!all.is_last(true, true));
         all.count(true, false);

@@ -2,9 +2,9 @@
 
 //! The module parameters, checked once.
 //!
-//! Names, types and meaning are the vendor driver's (sources.md, parameters), so that old
-//! `modprobe.d` files continue to work. Values that the C driver accepts, and on which it fails
-//! later (a pool that wraps, a base that is not page aligned), are refused with a line that names
+//! Names, types and meanings are those of the vendor's driver (sources.md, parameters), so that old
+//! `modprobe.d` files continue to work. The C driver accepts some values and fails later (a pool
+//! that wraps, a base that is not page aligned). This driver refuses them with a line that names
 //! the parameter.
 
 use crate::sys::prelude::*;
@@ -31,7 +31,7 @@ use kernel::{
     io::PhysAddr, //
 };
 
-/// Highest interrupt id of a GIC; other controllers have fewer.
+/// Highest interrupt ID of a GIC. Other controllers have fewer.
 const MAX_LINE: u32 = 1019;
 
 /// Highest number of a realtime signal.
@@ -43,20 +43,20 @@ const MAX_MEGAHERTZ: usize = 4000;
 /// Highest major number of a character device (12 bits).
 const MAX_MAJOR: u32 = 4095;
 
-/// Limits of `gpuTimeout` and `jobTimeout` in milliseconds: a few polls of the core, and a day.
+/// Limits of `gpuTimeout` and `jobTimeout` in milliseconds: a few polls of the core to a day.
 const GPU_TIMEOUTS: core::ops::RangeInclusive<u32> = 200..=24 * 3600 * 1000;
 
 /// The maximum of `autosuspend` in milliseconds: a day.
 const MAX_AUTOSUSPEND: u32 = 24 * 3600 * 1000;
 
-/// Bytes of physical memory that the GPU reaches without its MMU: addresses with bit 31 clear.
+/// Size of the physical memory that the GPU reaches without its MMU: addresses with bit 31 clear.
 pub(crate) const LINEAR_WINDOW: u64 = 1 << 31;
 
 /// The end of the physical addresses that the GPU reaches without its MMU. A window wraps there.
 const PHYSICAL_END: u64 = 1 << 32;
 
-/// A chosen base address is a multiple of the first of these powers of two, if the GPU reaches all
-/// memory from there, else of the second. Tables have pages of 64 KiB.
+/// A chosen base address is a multiple of the first of these powers of two if the GPU then reaches
+/// all memory, otherwise of the second. Tables have pages of 64 KiB.
 const BASE_STEPS: [u64; 2] = [512 << 20, 64 << 10];
 
 /// The default of `contiguousSize`.
@@ -66,11 +66,11 @@ const DEFAULT_POOL: usize = 4 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PoolSource {
     None,
-    /// Physical memory that the kernel does not use: start and bytes.
+    /// Physical memory that the kernel does not use: start and size in bytes.
     Reserved(PhysAddr, usize),
     /// The same, from the device tree.
     Region(PhysAddr, usize),
-    /// Bytes to allocate at load.
+    /// Memory to allocate at load: size in bytes.
     Allocated(usize),
 }
 
@@ -110,37 +110,37 @@ pub(crate) enum Choice {
     On,
 }
 
-/// Which clients may read the cores' counters.
+/// The clients that may read the cores' counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profiler {
     /// No client.
     Off,
     Everybody,
-    /// Clients that may observe other processes.
+    /// Clients with the right to observe other processes.
     Privileged,
 }
 
 /// The checked parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parameters {
-    /// The cores to create devices for: those with an interrupt line.
+    /// The cores for which devices are created: those with an interrupt line.
     pub(crate) locations: [Option<CoreLocation>; MAX_LOCATIONS],
     /// The kinds of cores to bind.
     pub(crate) kinds: Kinds,
-    /// `cores` is given: other drivers may have the other cores.
+    /// `cores` is set, so other drivers may have the other cores.
     pub(crate) shares_board: bool,
-    /// The DRM nodes to create: the vendor's, and etnaviv's.
+    /// The DRM nodes to create: the vendor's and etnaviv's.
     pub(crate) drm_nodes: [bool; 2],
     pub(crate) pool: PoolSource,
-    /// The device tree's region for the pool, or for all contiguous memory.
+    /// The region in the device tree for the pool, or for all contiguous memory.
     region: Option<Region>,
-    /// Bytes of a bank; 0: one bank.
+    /// Size of a bank, in bytes. 0: one bank.
     pub(crate) bank_size: usize,
     /// Physical address of GPU address 0.
     pub(crate) base_address: u32,
     pub(crate) fast_clear: Choice,
     pub(crate) compression: Choice,
-    /// Major number; 0: any.
+    /// Major number. 0: any.
     pub(crate) major: u32,
     /// Realtime signal number, for QUERY_KERNEL_SETTINGS.
     pub(crate) signal: i32,
@@ -154,33 +154,33 @@ pub(crate) struct Parameters {
     pub(crate) linux_signal: bool,
     /// GPU addresses in commands must be the client's own.
     pub(crate) check_addresses: bool,
-    /// Replaces other addresses by that of the scratch memory; else the commands are refused.
+    /// Replaces other addresses by that of the scratch memory. Otherwise the commands are refused.
     pub(crate) mend_addresses: bool,
-    /// Checks the extent of writes of the 2D engine.
+    /// Checks the extents of writes by the 2D engine.
     pub(crate) bound_draws: bool,
-    /// Additional physical memory for all clients: first address and bytes.
+    /// Additional physical memory for all clients.
     named_ranges: NamedRanges,
-    /// The same as GPU addresses, after [`Parameters::count_from`].
+    /// `named_ranges` as GPU addresses, set by [`Parameters::count_from`].
     pub(crate) allowed_ranges: [Option<Range>; ALLOWED_RANGES],
     /// Clients may use framebuffers that they have mapped.
     pub(crate) framebuffers: bool,
-    /// The generation of the interface, where the size of a request leaves several.
+    /// The generation of the interface, if requests of that size exist in several.
     pub(crate) interface: programs::ByProgram<detect::Choice>,
-    /// VERSION's answer, instead of the generation's own.
+    /// VERSION's answer, instead of that of the generation.
     pub(crate) version: programs::ByProgram<[u32; 4]>,
-    /// Milliseconds without progress until a core is reset; 0: never.
+    /// Milliseconds without progress until a core is reset. 0: never.
     pub(crate) gpu_timeout: u32,
-    /// Milliseconds that a job may delay others until it is dropped; 0: no limit.
+    /// Milliseconds that a job may delay others until it is dropped. 0: no limit.
     pub(crate) job_timeout: u32,
     /// Switches idle cores off.
     pub(crate) power_management: bool,
-    /// The default idle time before that, in milliseconds.
+    /// The default idle time before a core goes off, in milliseconds.
     pub(crate) autosuspend: u32,
-    /// Rates of the cores' clocks, where they replace the firmware's.
+    /// Rates of the cores' clocks that replace those of the firmware.
     pub(crate) core_clocks: ClockRates,
-    /// The minimum clock of a core that is too warm, in 64ths.
+    /// The minimum clock of a core that is too hot, in 64ths.
     pub(crate) least_scale: u32,
-    /// The detail of the dump of a hung core, from 0, none, to 3.
+    /// The detail of the dump of a hung core, from 0 (no dump) to 3.
     pub(crate) dump_level: u32,
     pub(crate) profiler: Profiler,
 }
@@ -188,7 +188,7 @@ pub(crate) struct Parameters {
 /// The most ranges of `allowedRanges`.
 const ALLOWED_RANGES: usize = 4;
 
-/// The ranges, as physical address and bytes.
+/// The ranges, as physical address and size in bytes.
 type NamedRanges = [Option<(u64, usize)>; ALLOWED_RANGES];
 
 /// A refused parameter: its name, and the reason.
@@ -224,7 +224,7 @@ fn fits(start: usize, size: usize) -> bool {
 
 /// The parameters for one core, or for several.
 struct RawLocation<'a> {
-    /// The parameters' names: line, registers and their size.
+    /// The names of the parameters: line, registers and their size.
     names: [&'static str; 3],
     lines: &'a [i32],
     registers: &'a [usize],
@@ -232,7 +232,7 @@ struct RawLocation<'a> {
 }
 
 impl RawLocation<'_> {
-    /// Adds the cores that are described to `found`.
+    /// Adds the described cores to `found`.
     fn add_to(&self, found: &mut [Option<CoreLocation>; MAX_LOCATIONS]) -> Result<(), Refusal> {
         let described = self.lines.iter().zip(self.registers).zip(self.sizes);
         for ((&line, &registers), &size) in described {
@@ -325,7 +325,7 @@ fn core_location(
     }))
 }
 
-/// Parses `cores`; empty: all kinds.
+/// Parses `cores`. Empty: all kinds.
 #[inline(never)]
 fn kinds(names: &str) -> Result<Kinds, Refusal> {
     let all = names.is_empty();
@@ -365,7 +365,7 @@ fn interface_name(raw: &RawParameters) -> &str {
     text(&raw.interface)
 }
 
-/// A text, up to the NUL.
+/// The text before the NUL.
 fn text(bytes: &[u8]) -> &str {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(0);
     core::str::from_utf8(&bytes[..end]).unwrap_or("?")
@@ -435,7 +435,7 @@ fn named_ranges(raw: &RawParameters) -> Result<(NamedRanges, bool), Refusal> {
     Ok((ranges, framebuffers))
 }
 
-/// Refuses memory, of parameter `name`, that no GPU reaches without its MMU, from any base address.
+/// Refuses memory of parameter `name` that no GPU reaches without its MMU, from any base address.
 fn below_end(name: &'static str, start: u64, bytes: u64) -> Result<(), Refusal> {
     match start.checked_add(bytes) {
         Some(end) if end <= PHYSICAL_END => Ok(()),
@@ -446,8 +446,8 @@ fn below_end(name: &'static str, start: u64, bytes: u64) -> Result<(), Refusal> 
     }
 }
 
-/// The GPU address, without the MMU, of `bytes` bytes at physical address `start`, if GPU addresses
-/// count from `base`. `None`: the GPU does not reach all of them.
+/// The GPU address, without the MMU, of `bytes` bytes at physical address `start`. GPU address 0 is
+/// at `base`. `None`: the GPU does not reach all of them.
 pub(crate) fn linear_address(start: u64, bytes: u64, base: u32) -> Option<u32> {
     let first = start.checked_sub(base.into())?;
     let is_reached =
@@ -457,7 +457,7 @@ pub(crate) fn linear_address(start: u64, bytes: u64, base: u32) -> Option<u32> {
 
 impl Parameters {
     /// Memory from parameters or the device tree that the GPU must reach: its parameter, first
-    /// physical address and bytes.
+    /// physical address and size in bytes.
     fn named_memory(&self) -> impl Iterator<Item = (&'static str, u64, u64)> + '_ {
         let pool = match self.pool {
             // CAST: at most 64 bits.
@@ -472,22 +472,22 @@ impl Parameters {
         let ranges = self.named_ranges.iter().flatten();
         // CAST: at most 64 bits.
         let ranges = ranges.map(|&(start, bytes)| ("allowedRanges", start, bytes as u64));
-        // `Init` has a `chain` too, so this one is called by its trait.
+        // Names the trait, because `Init` also has a `chain`.
         Iterator::chain([pool, region].into_iter().flatten(), ranges)
     }
 
-    /// Chooses a base address from which the GPU reaches contiguous memory, some of which is at
-    /// `contiguous`, and all named memory, if possible.
+    /// Chooses a base address from which the GPU reaches contiguous memory and, if possible, all
+    /// named memory. Some contiguous memory is at `contiguous`.
     pub(crate) fn choose_base(&self, contiguous: u64) -> u32 {
         let bases = BASE_STEPS.map(|step| self.base_of(step, contiguous));
         let best = bases.iter().find(|base| self.unreached(**base).is_none());
         *best.unwrap_or(&bases[0])
     }
 
-    /// The best such base among multiples of `step`.
+    /// The best base address for [`Parameters::choose_base`] among multiples of `step`.
     fn base_of(&self, step: u64, contiguous: u64) -> u32 {
         let down = |address: u64| address & !(step - 1);
-        // The least base from which the GPU reaches memory up to `end`, at most 4 GiB.
+        // The lowest base from which the GPU reaches memory up to `end`, at most 4 GiB.
         let least = |end: u64| down(end.saturating_sub(LINEAR_WINDOW) + step - 1);
         // CAST: at most 64 bits.
         let contiguous_end = contiguous.saturating_add(2 * PAGE_SIZE as u64);
@@ -499,9 +499,9 @@ impl Parameters {
         if end <= LINEAR_WINDOW {
             return 0;
         }
-        // A GiB below the lowest: the kernel may allocate memory there, too.
+        // A GiB below the lowest memory: the kernel may allocate memory there, too.
         let base = down(low).saturating_sub(1 << 30).max(least(end));
-        // Contiguous memory goes first: it has the ring, which a core needs.
+        // Contiguous memory has priority, because a core needs the ring, which is there.
         let base = base
             .min(down(low).max(least(contiguous_end)))
             .min(down(contiguous))
@@ -523,8 +523,8 @@ impl Parameters {
         })
     }
 
-    /// Makes GPU addresses count from `base`, instead of the parameter. Refuses named memory that
-    /// the GPU does not reach from there.
+    /// Sets the base address to `base`, instead of the parameter's. Refuses named memory that the
+    /// GPU does not reach from there.
     pub(crate) fn count_from(&mut self, base: u32) -> Result<(), Refusal> {
         if let Some(refusal) = self.unreached(base) {
             return Err(refusal);
@@ -542,9 +542,9 @@ impl Parameters {
 
     /// Selects the source of the pool on a device whose node has `region`.
     ///
-    /// `contiguousBase` overrides the region, and `contiguousSize` 0 overrides both. The pool is
-    /// all of a region that the kernel does not use, or its first `contiguousSize` bytes if that is
-    /// not the default. In a reusable region `contiguousSize` bytes are allocated.
+    /// `contiguousBase` overrides the region, and `contiguousSize` 0 overrides both. If the kernel
+    /// does not use the region, the pool is all of it, or its first `contiguousSize` bytes if that
+    /// is not the default. In a reusable region, `contiguousSize` bytes are allocated.
     pub(crate) fn place_pool(&mut self, region: Option<Region>) -> Result<(), Refusal> {
         const NAME: &str = "memory-region";
         let (PoolSource::Allocated(wanted), Some(region)) = (self.pool, region) else {
@@ -596,7 +596,7 @@ impl Parameters {
         physical("baseAddress", raw.baseAddress)?;
         Row::check(text(&raw.identity)).map_err(|why| Refusal("identity", why))?;
         let (named_ranges, framebuffers) = named_ranges(raw)?;
-        // Initialized in place: too large for the stack.
+        // Initialized in place, because it is too large for the stack.
         let parameters = try_init!(Self {
             locations: locations(raw)?,
             kinds: kinds(text(&raw.cores))?,
@@ -605,7 +605,7 @@ impl Parameters {
                 "etnaviv" | "both" if raw.streamCheck == 1 => {
                     return Err(Refusal("drm", "must not have etnaviv with streamCheck 1"));
                 }
-                // Its permissions differ from those of /dev/galcore.
+                // Access to the node is not limited by the permissions of /dev/galcore.
                 "" if raw.sharedPool == 1 => [false, false],
                 "" | "vivante" => [true, false],
                 "etnaviv" => [false, true],
@@ -694,8 +694,8 @@ impl Parameters {
         KBox::try_init(parameters, GFP_KERNEL)
     }
 
-    /// Reads and checks the parameters; logs a refusal. Not inlined: else the values would stay on
-    /// the stack of module load, which also binds cores.
+    /// Reads and checks the parameters. Logs a refusal. Not inlined, because the values would stay
+    /// on the stack of module load, which also binds cores.
     #[inline(never)]
     pub(crate) fn load() -> Result<KBox<Self>> {
         Self::check(sys::params::all()).map_err(|Refusal(name, why)| {
@@ -705,7 +705,7 @@ impl Parameters {
     }
 }
 
-/// A rate in Hz for each kind of core, from a parameter of its own: kinds may share a clock.
+/// A rate in Hz for each kind of core, by separate parameters, because kinds may share a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClockRates {
     /// `coreClock`, else `gpu_frequency`, for cores with 3D.
@@ -741,7 +741,7 @@ impl fmt::Display for Hex {
     }
 }
 
-/// A function, because each formatting inline takes stack space of its own.
+/// Not inlined, because each formatting would take stack space of its own.
 #[inline(never)]
 fn show_one(name: &str, value: &dyn fmt::Display) {
     pr_info!("{name:<17} = {value}\n");
@@ -812,7 +812,7 @@ pub(crate) fn show() {
 mod tests {
     use super::*;
 
-    /// Boxed: the stack of a 32-bit kernel has no room for several.
+    /// Boxed, because the stack of a 32-bit kernel has no room for several.
     #[inline(never)]
     fn raw() -> KBox<RawParameters> {
         let raw = RawParameters {

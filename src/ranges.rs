@@ -2,11 +2,11 @@
 
 //! An allocator of number ranges: bytes of a bank, or pages of an address space.
 //!
-//! Pure logic. Two kernel rbtrees hold the free ranges: by end, to find a range's neighbors, and by
-//! length, to find the shortest one that is long enough (best fit; the first of equal ones). So
-//! every operation takes logarithmic time, for any number and order of ranges. The key is the end
-//! because it does not change when numbers are taken from the start. Only [`Ranges::reserve`]
-//! allocates nodes, which are kept: freeing a range needs no memory and cannot fail.
+//! Pure logic. Two kernel rbtrees hold the free ranges. The one by end finds a range's neighbors.
+//! The one by length finds the shortest range that is long enough (best fit; the first of equal
+//! ones). So every operation takes logarithmic time, for any number and order of ranges. The end is
+//! a key, because it stays when numbers are taken from the start. Only [`Ranges::reserve`]
+//! allocates nodes, which are kept: freeing needs no memory and cannot fail.
 
 use crate::prelude::*;
 use crate::sys::GFP_CLIENT;
@@ -16,11 +16,11 @@ use kernel::rbtree::{
     RBTreeNodeReservation, //
 };
 
-/// The most tries of ranges that are long enough but may be misaligned; after them only ranges that
-/// fit with any alignment are used.
+/// The most tries of ranges that are long enough but may be misaligned. After these, only ranges
+/// that fit with any alignment are tried.
 const ALIGNMENT_TRIES: usize = 16;
 
-/// The number of unneeded nodes that are always kept.
+/// The number of spare nodes that are always kept.
 const SPARE_NODES: usize = 64;
 
 /// Length and end of a free range.
@@ -32,22 +32,22 @@ struct Spare {
     length: RBTreeNodeReservation<Cell<ByLength>, ()>,
 }
 
-/// A set of free ranges, no two of which touch.
+/// A set of free ranges. No two of them touch.
 pub(crate) struct Ranges {
     /// The start of each range, by its end.
     starts: RBTree<usize, usize>,
-    /// The ranges by length, which may change in place while the order stays the same.
+    /// The ranges by length. A length may change in place if the order stays the same.
     lengths: RBTree<Cell<ByLength>, ()>,
     /// Unused nodes, with capacity for all nodes.
     spare: KVVec<Spare>,
     /// The number of all nodes, used and unused.
     nodes: usize,
-    /// The number of ranges that may be freed, one by one, without an allocation.
+    /// The number of ranges that may be freed without an allocation.
     promised: usize,
 }
 
 impl Ranges {
-    /// A set of one range; empty if `length` is 0.
+    /// A set of one range. Empty if `length` is 0.
     pub(crate) fn new(start: usize, length: usize) -> Result<Self> {
         let mut ranges = Self {
             starts: RBTree::new(),
@@ -64,10 +64,10 @@ impl Ranges {
         Ok(ranges)
     }
 
-    /// Allocates nodes for one more range to be taken and freed. Each [`Ranges::take`] needs one
-    /// call, and [`Ranges::give`] consumes it.
+    /// Allocates nodes to take and free one more range. Each [`Ranges::take`] needs one such call,
+    /// which [`Ranges::give`] consumes.
     pub(crate) fn reserve(&mut self) -> Result {
-        // Around n taken ranges there are at most n + 1 free ones.
+        // Between n taken ranges there are at most n + 1 free ones.
         while self.nodes < self.promised + 2 {
             let room = self.nodes + 1 - self.spare.len();
             self.spare.reserve(room, GFP_CLIENT)?;
@@ -82,7 +82,7 @@ impl Ranges {
         Ok(())
     }
 
-    /// Finds a place for `length` numbers, more than 0, at a multiple of `alignment` (at least 1),
+    /// Finds a place for `length` numbers (at least 1) at a multiple of `alignment` (at least 1),
     /// in the shortest range with room for them.
     pub(crate) fn find(&self, length: usize, alignment: usize) -> Option<usize> {
         let mut least = (length, 0);
@@ -164,7 +164,7 @@ impl Ranges {
         self.shrink();
     }
 
-    /// Frees some unneeded nodes, if there are many: the number of objects may never be as high
+    /// Frees some spare nodes if there are many, because the number of objects may never be as high
     /// again.
     fn shrink(&mut self) {
         for _ in 0..2 {
@@ -195,7 +195,7 @@ impl Ranges {
         }
     }
 
-    /// Changes the length or the end of a range: in place, if its order among the lengths stays.
+    /// Changes the length or the end of a range: in place, if this keeps the order of the lengths.
     fn resize(&mut self, old: ByLength, new: ByLength) {
         let old = Cell::new(old);
         let Some(cursor) = self.lengths.cursor_lower_bound(&old) else {
@@ -238,7 +238,7 @@ impl Ranges {
     }
 
     fn put_aside(&mut self, spare: Spare) {
-        // The capacity suffices for all nodes; else the node would be freed.
+        // The capacity suffices for all nodes. Otherwise the node would be freed.
         let _ = self.spare.push_within_capacity(spare);
     }
 }
@@ -246,7 +246,7 @@ impl Ranges {
 /// The first place in a free range where the numbers fit.
 fn fit((room, end): ByLength, length: usize, alignment: usize) -> Option<usize> {
     let start = end - room;
-    // Avoid the division for pages and powers of two: 32-bit ARM divides in software.
+    // Avoids the division for pages and powers of two, because 32-bit ARM divides in software.
     let at = match alignment {
         1 => start,
         _ if alignment.is_power_of_two() => start.checked_add(alignment - 1)? & !(alignment - 1),
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     /// Checks that the two trees have the same ranges, that none touch, and that every node is used
-    /// or spare; returns the number of ranges.
+    /// or spare. Returns the number of ranges.
     fn check(ranges: &Ranges) -> usize {
         let mut count = 0;
         let mut last_end = None;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Waiting for what may take long as long as it gets on.
+//! Waits that may take long, as long as there is progress.
 
 use crate::error::{
     Error,
@@ -24,23 +24,22 @@ use kernel::{
     }, //
 };
 
-/// How long something is waited for that makes no progress, in milliseconds (`gcdGPU_TIMEOUT` of
-/// the 4.6.9 driver).
+/// The longest wait without progress, in milliseconds (`gcdGPU_TIMEOUT` of the 4.6.9 driver).
 pub(crate) const TIMEOUT: u32 = 20_000;
 
-/// What is left to wait for.
+/// The remaining work of a wait.
 #[derive(Clone, Copy)]
 pub(crate) enum Left {
     /// Nothing.
     Nothing,
-    /// Something. The number is another one when it has got on.
+    /// Some work. A different number means progress.
     Something(u64),
 }
 
-/// Waits on `moved` with the lock of `state` until `look` says that nothing is left: for that many
-/// milliseconds, and if `starts_over`, for [`TIMEOUT`] after each progress.
+/// Waits on `moved` with the lock of `state` until `look` returns [`Left::Nothing`]: at most
+/// `milliseconds` or, if `starts_over`, [`TIMEOUT`] since the last progress.
 ///
-/// `Interrupted`: a Unix signal came. `GpuNotResponding`: the time is over. Else what `look` says.
+/// `Interrupted`: a Unix signal arrived. `GpuNotResponding`: timeout. Passes on errors of `look`.
 pub(crate) fn while_moving<T: ?Sized, B: Backend>(
     moved: &CondVar,
     state: &mut Guard<'_, T, B>,
@@ -49,7 +48,7 @@ pub(crate) fn while_moving<T: ?Sized, B: Backend>(
 ) -> Result {
     let mut left = msecs_to_jiffies(milliseconds);
     let mut before = None;
-    // Ends: what is waited for is so much at most when this begins.
+    // Ends: the work to wait for is limited when this begins.
     while let Left::Something(now) = look(state)? {
         if before.replace(now).is_some_and(|before| before != now) && starts_over {
             left = msecs_to_jiffies(TIMEOUT);
@@ -59,7 +58,7 @@ pub(crate) fn while_moving<T: ?Sized, B: Backend>(
         }
         left = match moved.wait_interruptible_timeout(state, left) {
             CondVarTimeoutResult::Woken { jiffies } => jiffies,
-            // One more look: it may have ended just now.
+            // Looks once more, because the work may have ended just now.
             CondVarTimeoutResult::Timeout => 0,
             CondVarTimeoutResult::Signal { .. } => return Err(Error::Interrupted),
         };
@@ -67,13 +66,13 @@ pub(crate) fn while_moving<T: ?Sized, B: Backend>(
     Ok(())
 }
 
-/// Looks until `look` finds something, or `milliseconds` have passed; returns what it has found.
-/// Does not mind Unix signals.
+/// Calls `look` until it returns a value or `milliseconds` have passed. Returns the value. Ignores
+/// Unix signals.
 pub(crate) fn poll<T>(milliseconds: u32, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let begun = Instant::<Monotonic>::now();
     // Ends: the clock goes on.
     loop {
-        // Before the look: the last one is after the time.
+        // Read before the call, so that the last call is after the timeout.
         let is_over = begun.elapsed() >= Delta::from_millis(milliseconds.into());
         let found = look();
         if found.is_some() || is_over {

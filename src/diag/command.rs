@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The commands of `/proc/driver/gc`, as the vendor's driver of Dove reads them.
+//! The commands of `/proc/driver/gc`, as Dove's driver parses them.
 //!
-//! A text need not end with a newline or a zero. It is matched by how it begins, in the order of
-//! [`COMMANDS`]: so `restart` is `re`, and all that begins with 1 but is not 16... is the full
+//! A text need not end with a newline or a zero. The first of [`COMMANDS`] with which it begins is
+//! the command. So `restart` is `re`, and texts that begin with 1, but not with 16, select the full
 //! clock. Source: sources.md, /proc.
 //!
-//! Takes `galcore commands`, above all others: one command runs at a time. What a command sets in
-//! [`modes`] lasts as long as the module, what it does to a core until that is unbound.
+//! Takes `galcore commands`, above all other locks: one command runs at a time. Settings in
+//! [`modes`] last until the module is unloaded, settings of a core until the core is unbound.
 
 use crate::{
     client::{
@@ -38,10 +38,10 @@ use crate::{
 /// Registers in one line of the log.
 const LINE: usize = 4;
 
-/// How often `stress` switches cores off and on at most: some seconds.
+/// The most cycles of `stress`, which switches cores off and on: a few seconds.
 const MAX_STRESS: u32 = 16;
 
-/// Parts of the driver that `debug` knows by number, from bit 0 up, as the vendor's driver.
+/// The parts of the driver for `debug`, from bit 0 up, as in the vendor's driver.
 const ZONES: [&str; 11] = [
     "OS", "HARDWARE", "HEAP", "KERNEL", "VIDMEM", "COMMAND", "DRIVER", "CMODEL", "MMU", "EVENT",
     "DEVICE",
@@ -54,16 +54,16 @@ macro_rules! tell {
     };
 }
 
-/// A command: how it begins, the numbers that must follow, and what it does with them.
+/// A command: its prefix, the parser of the numbers after it, and the function that executes it.
 struct Command(&'static str, Read, Run);
 
-/// Reads up to four numbers; those that are optional and missing are 0. `None`: one is missing, or
-/// out of range.
+/// Reads up to four numbers. Missing optional ones are 0. `None`: a number is missing or out of
+/// range.
 type Read = fn(&mut Numbers<'_>) -> Option<[u32; 4]>;
 
 enum Run {
     Always(fn([u32; 4])),
-    /// Not without a device.
+    /// Needs a device.
     OnCores(fn(&Device, &mut Admin, [u32; 4])),
 }
 
@@ -83,7 +83,7 @@ macro_rules! commands {
     };
 }
 
-/// All of them.
+/// All commands.
 static COMMANDS: &[Command] = &commands! {
     "printPID": NONE, Always(|_| toggle("printPID", Mode::Pids));
     "powerDebug": NONE, Always(|_| toggle("powerDebug", Mode::Power));
@@ -126,7 +126,7 @@ static COMMANDS: &[Command] = &commands! {
     "offidle": NONE, OnCores(|device, admin, _| {
         admin.kept_on = match admin.kept_on {
             Some(_) => None,
-            // One that cannot be switched on is left out.
+            // A core that cannot be switched on is ignored.
             None => Some(core::array::from_fn(|place| device.any_at(place)?.keep_on().ok())),
         };
         tell!("offidle is {}", on_or_off(admin.kept_on.is_none()));
@@ -157,11 +157,11 @@ static COMMANDS: &[Command] = &commands! {
     "8": |_| Some([8, 0, 0, 0]), OnCores(divide);
 };
 
-/// Numbers in a text, with white space between them: decimal, or hexadecimal after `0x`.
+/// Numbers in a text, separated by white space: decimal, or hexadecimal after `0x`.
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {
-    /// The next one. `None`: there is none, or it has more than 32 bits.
+    /// The next number. `None`: there is none, or it has more than 32 bits.
     fn next(&mut self) -> Option<u32> {
         let text = self.0.trim_ascii_start();
         let (base, digits) = match text {
@@ -179,7 +179,7 @@ impl Numbers<'_> {
         Some(number)
     }
 
-    /// The next one, as a level of `debug` from -1 up, and 1 more than that.
+    /// The next number as a level of `debug`, from -1 up. Returns the level plus 1.
     fn level(&mut self) -> Option<u32> {
         if let Some(rest) = self.0.trim_ascii_start().strip_prefix(b"-") {
             self.0 = rest;
@@ -190,7 +190,7 @@ impl Numbers<'_> {
     }
 }
 
-/// The command that `text` is, and its numbers if these are right.
+/// The command in `text`, and its numbers if they are valid.
 fn find(text: &[u8]) -> Option<(&'static Command, Option<[u32; 4]>)> {
     COMMANDS.iter().find_map(|command| {
         let rest = text.strip_prefix(command.0.as_bytes())?;
@@ -198,7 +198,7 @@ fn find(text: &[u8]) -> Option<(&'static Command, Option<[u32; 4]>)> {
     })
 }
 
-/// Does what `text` says. What is no command, or has wrong numbers, is logged.
+/// Runs the command in `text`. Logs an unknown command and invalid numbers.
 pub(super) fn run(text: &[u8]) {
     let Some((Command(name, _, run), numbers)) = find(text) else {
         let text = core::str::from_utf8(text).unwrap_or("?").trim();
@@ -230,15 +230,15 @@ fn toggle(name: &str, mode: Mode) {
     tell!("{name} is {}", on_or_off(modes::toggle(mode)));
 }
 
-/// Lets each core with a divider run at this part of its clock at most.
+/// Limits each core with a ring to its clock divided by `divider`.
 fn divide(device: &Device, _: &mut Admin, [divider, ..]: [u32; 4]) {
     for core in device.cores() {
         core.ring().set_cap(FULL_SCALE / divider);
     }
 }
 
-/// Switches all cores that have nothing to do on, or off. Returns how many of them are that now, and
-/// how many cores there are. They go on and off by themselves all the same.
+/// Switches all idle cores on or off. Returns how many cores are in that state now, and how many
+/// there are. Runtime power management continues to switch them.
 fn switch_all(device: &Device, on: bool) -> (usize, usize) {
     let all = device.all_cores().inspect(|core| core.switch(on));
     all.fold((0, 0), |(switched, count), core| {
@@ -247,12 +247,12 @@ fn switch_all(device: &Device, on: bool) -> (usize, usize) {
     })
 }
 
-/// Prints what `zones` say for debugging, from level 2 (INFO) on; the others are silent, but for the
-/// kernel's dynamic debug. `above` is the level and 1.
+/// Enables the debug lines of `zones`, from level 2 (INFO) on. Disables those of all others, except
+/// for the kernel's dynamic debug. `above` is the level plus 1.
 fn debug([above, zones, ..]: [u32; 4]) {
     let is_on = above > 2;
     modes::set_zones(if is_on { zones } else { 0 });
-    // The vendor's driver has a name for level 3 alone.
+    // The vendor's driver only has a name for level 3.
     let name = if above == 4 { "VERBOSE" } else { "NONE" };
     // CAST: 4 at most.
     tell!("debug level {name} ({}), zone {zones:#x}", above as i32 - 1);
@@ -267,7 +267,7 @@ fn debug([above, zones, ..]: [u32; 4]) {
     }
 }
 
-/// Prints the registers of a core that is on, and all jobs under way with their words.
+/// Prints the registers of a core, if it is on, and the words of all its jobs under way.
 fn print_core(core: &AnyCore) {
     let dev = core.hardware().device();
     let (index, (model, _)) = (core.index(), core.model());
@@ -283,7 +283,7 @@ fn print_core(core: &AnyCore) {
     let newest = core.newest();
     // CAST: at most 64 bits.
     let mut from = newest.saturating_sub(IDS as u64);
-    // Ends: there are a few jobs between.
+    // Ends: `from` grows, and there are a few jobs up to `newest`.
     while let Some(job) = core.given(from).filter(|job| job.noted.number <= newest) {
         from = job.noted.number + 1;
         if job.is_under_way {
@@ -292,9 +292,9 @@ fn print_core(core: &AnyCore) {
     }
 }
 
-/// Prints the words of a job, [`log::MAX_WORDS`] at most, if they are still there.
+/// Prints at most [`log::MAX_WORDS`] words of a job, if they are still in memory.
 fn print_job(core: &AnyCore, job: &Given) {
-    // Those of the driver alone, if the process has none.
+    // All words of the job, if the process has none in it.
     let (start, bytes) = match job.noted.own {
         (_, 0) => (0, job.noted.bytes),
         own => own,
@@ -307,7 +307,7 @@ fn print_job(core: &AnyCore, job: &Given) {
         bytes / 4,
         job.address + start
     );
-    // CAST: 32 bits into at least 32. One more than are printed shows that there are more.
+    // CAST: 32 bits into at least 32. One word more than the maximum shows that there are more.
     let count = (bytes as usize / 4).min(log::MAX_WORDS + 1);
     let words = KVec::from_elem(0, count, GFP_KERNEL);
     if let Ok(mut words) = words {
@@ -344,7 +344,7 @@ mod tests {
         assert!(plain("printPIDs", "printPID"));
         assert!(plain("hang", "hang"));
         assert!(plain("reset2", "reset2"));
-        // What is tested before `re` is more than it.
+        // Commands before `re` in the list may begin with `re`.
         assert!(plain("reset", "re"));
         assert!(plain("su", "su"));
         assert!(plain("dumpall", "dumpall"));

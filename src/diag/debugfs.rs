@@ -2,33 +2,33 @@
 
 //! `/sys/kernel/debug/galcore`.
 //!
-//! `interface`: for each process that has spoken, its id, the generation of the interface that the
-//! last of its files speaks, the bytes of that, and why this generation.
+//! `interface`: a line for each process that has made a request, with its ID, the generation of the
+//! interface that its last file uses, the size of its requests, and the reason for this choice.
 //!
-//! `pending`: what clients have released and is not free yet: objects, processes, mappings of the
-//! GPU. With an idle GPU it is zeros within moments; with one that hangs it is not.
+//! `pending`: the numbers of released objects, processes and GPU mappings that are not free yet.
+//! They soon become 0 while the GPU is idle, but not while it hangs.
 //!
-//! `jobs`: a line for each job under way, oldest first, by core: the core, the job's number, its
-//! event id, the id of the process that has submitted it (0: the driver, or a process that has
-//! ended), the pipes that its commands use, the GPU addresses of its first word and of the WAIT
-//! after its last, and how many objects it keeps.
+//! `jobs`: a line for each job under way on a core with a ring, by core, oldest first. It has the
+//! core's place, the job's number, its event ID, the process ID of its author (0: the driver, or a
+//! process that has ended), the pipes of its commands, the GPU addresses of its first word and of
+//! the WAIT after its last, and the number of objects that it keeps.
 //!
-//! `resets`: a line for each core with how often it was reset because it hung, and one for each
-//! process that was in a reset, with its id: how many it has caused, how many it has not, and how
-//! many jobs it has lost; and one for each user whose processes have caused some, with how many of
-//! them are not forgiven.
+//! `resets`: a line for each core, with the number of its resets. A line for each process that was
+//! affected by one, with its ID, the resets that it has and has not caused, and the jobs that it
+//! has lost. A line for each user whose processes have caused resets, with the number that is not
+//! forgiven.
 //!
-//! `usage`: what the cores have done, and for whom: the time, in nanoseconds; a line for each core
-//! with its place, its kind, and nanoseconds since it was bound that it was busy, on, off, at its
-//! lowest clock, and suspended; and one for each process and core that it has used, with the
-//! process's id, its number of ours, the core's place, the nanoseconds that its jobs have kept it
-//! busy, and how many it has submitted.
+//! `usage`: the work of the cores. The current time. A line for each core, with its place, its
+//! kind, and how long it was busy, on, off, at its lowest clock, and suspended since it was bound.
+//! A line for each process and core that it has used, with the process ID, the driver's number of
+//! the process, the core's place, how long jobs of the process have kept the core busy, and their
+//! number. Times are in nanoseconds.
 //!
-//! `scratch`: what states of the first core's 3D pipe, and of its 2D pipe, are loaded with that hold
-//! no address of the client's, and what those that hold physical addresses are, where the core has
-//! such.
+//! `scratch`: the values for states of the default core's 3D pipe, and of its 2D pipe, without an
+//! address of the client. Then the value for states with physical addresses, if the core has such
+//! states.
 //!
-//! `ring`: what the front ends were given: [`super::ring`].
+//! `ring`: the words of jobs: [`super::ring`].
 
 use super::ring;
 use crate::sys::prelude::*;
@@ -45,7 +45,7 @@ use crate::{
     }, //
 };
 
-/// What there is.
+/// All files.
 static FILES: [File; 7] = [
     File::new(c"interface", show_interfaces),
     File::new(c"pending", show_pending),
@@ -56,13 +56,13 @@ static FILES: [File; 7] = [
     File::of_records(c"ring", ring::advance, ring::show),
 ];
 
-/// The files.
+/// The files, until this is dropped.
 pub(crate) struct Files {
     _folder: Folder,
 }
 
 impl Files {
-    /// Makes them. Errors as [`Folder::new`].
+    /// Creates the files. Errors as [`Folder::new`].
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
             _folder: Folder::new(c"galcore", &FILES)?,
@@ -99,7 +99,7 @@ fn show_jobs(f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 (false, true) => "2d",
                 (false, false) => "none",
             };
-            // Not decimal: on ARM that divides 64 bits, which the kernel does not have.
+            // Not decimal: that needs 64-bit division, which the kernel lacks on 32-bit ARM.
             let line = writeln!(
                 f,
                 "{} {:#x} {} {submitter} {pipes} {:#010x} {:#010x} {:#x}",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What an admin sees: `/proc/driver/gc`, `/sys/kernel/debug/galcore` and `gc`, and the log.
+//! Diagnostics for the administrator: `/proc/driver/gc`, and `galcore` and `gc` in debugfs.
 //!
-//! Owns nothing but counters; takes the locks of those it asks, one at a time.
+//! Its only state is the filter of `vidmem`. It takes the locks of other rooms, one at a time.
 
 mod command;
 pub(crate) mod debugfs;

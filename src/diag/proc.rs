@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `/proc/driver/gc`, in the Dove driver's format, which scripts parse, and with its commands.
+//! `/proc/driver/gc`, with the commands of Dove's driver, and its format, which scripts parse.
 //!
-//! Nine lines about the core that is asked first. On a device with several cores the two lines of
-//! registers of each follow, after all that a parser of the nine knows. Commands
-//! ([`super::command`]) are the admin's, and so must be the opener of the file. Source: sources.md,
-//! /proc.
+//! The file has nine lines about the default core. If a device has several cores, two lines of
+//! registers for each core follow, where parsers of the nine lines ignore them. Only the
+//! administrator may send commands ([`super::command`]) or open the file to write. Source:
+//! sources.md, /proc.
 
 use super::command;
 use crate::{
@@ -28,7 +28,7 @@ use kernel::{
     seq_print, //
 };
 
-/// The first line, which names the driver that the format is from.
+/// The first line, which names the driver with this format.
 const VERSION: &str = "Marvell Technology Group Ltd(GC Ver0.8.0.3184-1)";
 
 /// The file.
@@ -98,7 +98,7 @@ impl ProcFile for Status {
     }
 }
 
-/// The registers of each core. One that is stopped is left out.
+/// Prints the registers of each core that is not stopped.
 fn show_cores(out: &SeqFile, device: &Device) {
     for core in device.all_cores() {
         let Some(state) = core.idle_state() else {

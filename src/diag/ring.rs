@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `/sys/kernel/debug/galcore/ring`: the words that the front end of each core was given.
+//! `/sys/kernel/debug/galcore/ring`: the words of jobs for the front end of each core.
 //!
-//! Of each job that is still in the ring, oldest first, a line `job NUMBER of core PLACE (KIND),
-//! process ID, COUNT words at ADDRESS, its own COUNT at ADDRESS, STATE`, and after it its words, four
-//! a line, after the GPU address of the first. `process 0` is the driver itself. `galcore-info --ring`
-//! decodes them.
+//! For each job that is still in the ring, oldest first, there is a line `job NUMBER of core PLACE
+//! (KIND), process ID, COUNT words at ADDRESS, its own COUNT at ADDRESS, STATE`. Then come its
+//! words, four a line, each line with the GPU address of its first word. `process 0` is the driver
+//! itself. `galcore-info --ring` decodes the file.
 //!
-//! The core is not stopped, none of its registers is read, and nothing waits for a reader: pieces
-//! of [`PIECE`] words are copied, and shown if their place was still the job's afterwards. A job
-//! whose place was given to another meanwhile ends with `gone`. What is submitted after the reader
-//! has come to the core is not shown, so the file ends. It holds the words of all clients, so
-//! opening it takes the right to administer the machine.
+//! A reader does not stop the core, read its registers or delay anything. It copies pieces of
+//! [`PIECE`] words, and shows a piece if its memory was not reused in between. If it was, the job's
+//! lines end with `gone`. Jobs that are submitted after the reader has reached the core are not
+//! shown, so the file ends. It has the words of all clients, so opening it takes `CAP_SYS_ADMIN`.
 
 use crate::{
     client::{
@@ -33,8 +32,9 @@ fn core_at(place: u64) -> Option<AnyCore> {
     CLIENTS.get()?.device().any_at(place as usize)
 }
 
-/// Goes on to the next record, and says whether there is one. A mark is the core's place; the last job
-/// of it that is shown, 0: not known yet; the job; the byte of it; and how many it has.
+/// Advances to the next record. Returns whether there is one. The words of a mark are: the core's
+/// place; its last job to show (0: unknown); the current job; the byte offset in it; its size in
+/// bytes.
 pub(super) fn advance(mark: &mut Mark) -> bool {
     let [place, last, job, offset, bytes] = mark;
     // CAST: a constant.
@@ -60,7 +60,7 @@ pub(super) fn advance(mark: &mut Mark) -> bool {
     false
 }
 
-/// Words of job `number` of a core from byte `offset` of it on, if they are there.
+/// Copies words of job `number` of a core, from its byte `offset` on, if they are still in memory.
 fn piece<'a>(
     core: &AnyCore,
     number: u64,
@@ -75,10 +75,10 @@ fn piece<'a>(
     is_there.then_some((job, words))
 }
 
-/// Shows the record; shown again, it is the same, or gone.
+/// Shows the record. If this is repeated, the result is the same, or `gone`.
 pub(super) fn show(mark: &mut Mark, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let [place, _, number, offset, bytes] = mark;
-    // CAST: less than `bytes`, which was 32 bits; a place is small.
+    // CAST: less than `bytes`, which was 32 bits. A place is small.
     let (offset, index) = (*offset as u32, *place as usize);
     let mut words = [0; PIECE];
     let core = core_at(*place);
@@ -95,7 +95,7 @@ pub(super) fn show(mark: &mut Mark, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             true => "under way",
             false => "ended",
         };
-        // Not decimal: on ARM that divides 64 bits, which the kernel does not have.
+        // Not decimal: that needs 64-bit division, which the kernel lacks on 32-bit ARM.
         f.write_fmt(fmt!(
             "job {number:#x} of core {index} ({}), process {}, {} words at {:#010x}, \
              its own {} at {:#010x}, {}\n",

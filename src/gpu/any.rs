@@ -27,7 +27,7 @@ use crate::{
     }, //
 };
 
-/// Evaluates `$do` with the core as `$core`, whatever its kind.
+/// Evaluates `$do` with the core of any kind as `$core`.
 macro_rules! each {
     ($any:expr, $core:ident => $do:expr) => {
         match $any {
@@ -57,7 +57,7 @@ impl<P: Payload> Clone for AnyCore<P> {
 }
 
 impl<P: Payload> AnyCore<P> {
-    /// The core `hardware`, which was reset, at `place`. It does not run yet.
+    /// Creates the core at `place` with `hardware`, which was reset. The core does not run yet.
     ///
     /// Prints every failure.
     pub(crate) fn new(place: &Place<P>, hardware: Arc<Hardware>) -> Result<Self> {
@@ -92,7 +92,7 @@ impl<P: Payload> AnyCore<P> {
         }
     }
 
-    /// Waits a moment for running jobs, then closes the core for new ones.
+    /// Waits briefly for running jobs, then closes the core for new ones.
     pub(crate) fn drain(&self) {
         each!(self, core => core.drain())
     }
@@ -106,38 +106,38 @@ impl<P: Payload> AnyCore<P> {
         self.hardware().identity()
     }
 
-    /// How often it was reset, or came back.
+    /// How often the core was reset or bound again.
     pub(crate) fn resets(&self) -> u32 {
         each!(self, core => core.engine().resets())
     }
 
-    /// What the next core at its place continues from.
+    /// The counts from which the next core at its place continues.
     pub(crate) fn past(&self) -> Past {
         each!(self, core => core.engine().past())
     }
 
-    /// Has the hang check look at it now.
+    /// Runs the hang check of the core now.
     pub(crate) fn look_now(&self) {
         each!(self, core => core.engine().look_now())
     }
 
-    /// Resets it if it makes no progress; whether it was reset.
+    /// Resets the core if it makes no progress. Returns whether it was reset.
     pub(crate) fn reset_if_hung(&self) -> bool {
         each!(self, core => core.engine().reset_if_hung())
     }
 
-    /// The number of its newest job.
+    /// The number of the core's newest job.
     pub(crate) fn newest(&self) -> u64 {
         each!(self, core => core.engine().newest())
     }
 
-    /// The oldest job from number `from` on whose words are in the memory for jobs, all of them.
+    /// The oldest job, from number `from` on, of which all words are in the memory for jobs.
     pub(crate) fn given(&self, from: u64) -> Option<Given> {
         each!(self, core => core.engine().given(from))
     }
 
-    /// Copies words of a job, from byte `offset` of its own on. Whether they are those: its place
-    /// may have been given to another.
+    /// Copies words of a job, from its byte `offset` on. Returns whether they are the job's: its
+    /// memory may have been reused.
     pub(crate) fn copy_given(&self, job: &Given, offset: u32, to: &mut [u32]) -> bool {
         each!(self, core => core.engine().copy_given(job, offset, to))
     }

@@ -2,10 +2,10 @@
 
 //! The device: its cores, and the address space and memory that they share.
 //!
-//! Cores are bound and unbound while files are open; memory, address space and job numbers persist.
-//! Each core has a place, which it gets again when it is bound again.
+//! Cores are bound and unbound while files are open. Memory, address space and job numbers persist.
+//! Each core has a place (an index), which it gets again when it is bound again.
 //!
-//! Lock: `galcore places`. Its holder waits only for readers of a place.
+//! Lock: `galcore places`. Its holder only waits for readers of a place.
 
 use super::{
     any::{
@@ -64,14 +64,14 @@ struct Tenant {
     /// Address of its registers; 0: no core has had the place.
     registers: PhysAddr,
     is_there: bool,
-    /// What the next core here continues from, after this one was unbound.
+    /// The counts from which the next core here continues, after this one was unbound.
     past: Past,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Tenants {
     by_place: [Tenant; MAX_CORES],
-    /// Cores get no place any more.
+    /// No core gets a place any more.
     is_closed: bool,
 }
 
@@ -100,10 +100,10 @@ pub(crate) struct Device<P: Payload> {
     admin: Mutex<Admin>,
 }
 
-/// What the admin has set for the cores by `/proc/driver/gc`.
+/// Settings of the administrator for the cores, from `/proc/driver/gc`.
 #[derive(Default)]
 pub(crate) struct Admin {
-    /// By place, what keeps the cores on while they have nothing to do. `None`: they go off.
+    /// By place, keeps the cores on while they are idle. `None`: idle cores go off.
     pub(crate) kept_on: Option<[Option<KeptOn>; MAX_CORES]>,
     /// Power domains keep their power while their cores are off.
     pub(crate) keeps_domains: bool,
@@ -191,8 +191,8 @@ impl<P: Payload> Device<P> {
         })
     }
 
-    /// Closes the device for cores, if none is bound and none ever was visible to clients, so that
-    /// no file is open. Returns whether it did.
+    /// Closes the device for cores, if none is bound and none was ever visible to clients. Then no
+    /// file is open. Returns whether it did.
     pub(crate) fn close_if_deserted(&self) -> bool {
         let mut tenants = self.tenants.lock();
         let was_found = self.kinds().iter().any(Option::is_some);
@@ -216,7 +216,7 @@ impl<P: Payload> Device<P> {
         self.vectors.iter().filter_map(Slot::get)
     }
 
-    /// The core at `place`, whatever its kind.
+    /// The core of any kind at `place`.
     pub(crate) fn any_at(&self, place: usize) -> Option<AnyCore<P>> {
         let ring = self.cores.get(place)?.get().map(AnyCore::Ring);
         ring.or_else(|| self.vectors[place].get().map(AnyCore::Vector))
@@ -249,7 +249,7 @@ impl<P: Payload> Device<P> {
         self.at(self.place(selector)?)
     }
 
-    /// Whether the 2D engine is a core of its own beside the 3D core.
+    /// Whether the 2D and the 3D engine are separate cores.
     #[inline]
     pub(crate) fn has_engines_apart(&self) -> bool {
         Firsts::unpack(self.firsts.load(Relaxed)).are_apart()
@@ -271,8 +271,8 @@ impl<P: Payload> Device<P> {
         route::route(&self.kinds(), selector)
     }
 
-    /// The core of a part of a COMMIT: `index` is its number in CHIP_INFO, or for 2D and vector
-    /// graphics among cores of that kind. Errors as [`Device::core`].
+    /// The core of a part of a COMMIT. `index` is its number in CHIP_INFO or, for 2D and vector
+    /// graphics, among the cores of that kind. Errors as [`Device::core`].
     pub(crate) fn core_of_part(&self, selector: CoreSelector, index: u32) -> Result<Arc<Core<P>>> {
         let selector = selector.with_index(index);
         let place = route::route_part(&self.kinds(), selector)?;
@@ -287,7 +287,7 @@ impl<P: Payload> Device<P> {
             .ok_or(Error::GpuNotResponding)
     }
 
-    /// The default core with a ring. An error: none is bound now.
+    /// The default core with a ring. Fails if none is bound now.
     pub(crate) fn first_core(&self) -> Result<Arc<Core<P>>> {
         match route::first(&self.kinds()).and_then(|place| self.at(place)) {
             Ok(core) => Ok(core),
@@ -295,13 +295,13 @@ impl<P: Payload> Device<P> {
         }
     }
 
-    /// The same, of whatever kind.
+    /// The default core of any kind.
     fn first_any(&self) -> Option<AnyCore<P>> {
         let ring = self.first_core().ok().map(AnyCore::Ring);
         ring.or_else(|| self.vectors().next().map(AnyCore::Vector))
     }
 
-    /// Its model; 0: there is none now.
+    /// The model of the default core. 0: none is bound now.
     pub(crate) fn model(&self) -> u32 {
         self.first_any().map_or(0, |core| core.model().0)
     }
@@ -359,17 +359,17 @@ impl<P: Payload> Device<P> {
         &self.vm
     }
 
-    /// The reclaimer of memory that clients release.
+    /// The reclaimer of released memory.
     pub(crate) fn reclaimer(&self) -> &Arc<Reclaimer> {
         &self.reclaimer
     }
 
-    /// What the admin has set. One command at a time.
+    /// The administrator's settings. The lock is held for each command.
     pub(crate) fn admin(&self) -> &Mutex<Admin> {
         &self.admin
     }
 
-    /// The operating points of its 3D cores.
+    /// The operating points of the 3D cores.
     pub(crate) fn governor(&self) -> &Arc<Governor> {
         &self.governor
     }
@@ -381,12 +381,12 @@ impl<P: Payload> Device<P> {
         cores + vectors + self.vm.bytes()
     }
 
-    /// Waits until the memory that clients have released so far, and that no window maps, is free.
-    /// `false`: some is not, as a core hangs or was stopped. `own` counts the caller's threads that
-    /// wait. `Interrupted`: a Unix signal came. Not for the work queue.
+    /// Waits until all memory that clients have released so far, and that no window maps, is free.
+    /// `false`: some is not, because a core hangs or was stopped. `own` counts waiting threads of
+    /// the caller. `Interrupted`: a Unix signal arrived. Must not be called from a work queue.
     pub(crate) fn wait_for_reclaim(&self, own: &Shares) -> Result<bool> {
         let newest = self.reclaimer.newest();
-        // Jobs that a hang has dropped are over, too.
+        // Jobs that were dropped after a hang have ended, too.
         let is_over = |waited, is_over| match waited {
             Err(Error::Interrupted) => Err(Error::Interrupted),
             Err(_) => Ok(is_over),
@@ -413,7 +413,7 @@ impl<P: Payload> Device<P> {
 
 type Errno = kernel::error::Error;
 
-/// The place of one core in a device. Dropping releases it.
+/// The place of one core in a device. Dropping this releases it.
 pub(crate) struct Place<P: Payload> {
     device: Arc<Device<P>>,
     index: usize,
@@ -444,7 +444,7 @@ impl<P: Payload> Place<P> {
         &self.device
     }
 
-    /// Makes `core` visible to clients, until the returned value is dropped. `EBUSY`: there is one.
+    /// Makes `core` visible to clients, until the result is dropped. `EBUSY`: the place has a core.
     pub(crate) fn publish(&self, core: AnyCore<P>) -> Result<Published<P>, Errno> {
         let device = &self.device;
         let kind = core.identity().hardware_type();
@@ -468,7 +468,7 @@ impl<P: Payload> Place<P> {
         })
     }
 
-    /// Sets what the next core here continues from.
+    /// Sets the counts from which the next core here continues.
     pub(crate) fn note_past(&mut self, past: Past) {
         self.past = past;
     }
@@ -483,7 +483,7 @@ impl<P: Payload> Drop for Place<P> {
     }
 }
 
-/// A core that is visible to clients. Dropping drains it.
+/// A core that is visible to clients. Dropping this drains it.
 pub(crate) struct Published<P: Payload> {
     device: Arc<Device<P>>,
     core: AnyCore<P>,
@@ -505,7 +505,7 @@ impl<P: Payload> Drop for Published<P> {
     }
 }
 
-/// A started core. Dropping stops it and releases its place.
+/// A started core. Dropping this stops it and releases its place.
 pub(crate) struct Running<P: Payload> {
     core: AnyCore<P>,
     place: Place<P>,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `gpu_govern`: the operating points of the 3D cores by NXP's names, as in the file of its driver.
+//! `gpu_govern`: the operating points of the 3D cores, as in this file of NXP's driver.
 //!
-//! Lock: `galcore governed`, above the kernel's locks of clocks and regulators. A reader or writer
-//! of the file may wait for it, so its holder must not wait for these.
+//! Lock: `galcore governed`, above the kernel's locks of clocks and regulators. Readers and writers
+//! of the file may wait for it, so its holder must not wait for them.
 
 use crate::sys::prelude::*;
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     sys::attribute::Text, //
 };
 
-/// The names of operating points, the highest rate first. Fewer points have the last names.
+/// The names of operating points, the highest rate first. Fewer points use the last names.
 const NAMES: [&str; NAMED] = ["overdrive", "nominal", "underdrive"];
 
 /// The names of these rates, the highest first.
@@ -34,7 +34,7 @@ fn name_of(rates: &[usize], rate: usize) -> &'static str {
         .map_or("", |(name, _)| name)
 }
 
-/// The first of the names that occurs in `text`.
+/// The first name of [`NAMES`] that `text` contains.
 fn named_in(text: &[u8]) -> Option<&'static str> {
     let is_there = |name: &&str| {
         let mut places = text.windows(name.len());
@@ -71,7 +71,7 @@ pub(crate) struct Governor {
     cores: Mutex<KVec<Entry>>,
 }
 
-/// Keeps a core in the governor while this lives.
+/// Keeps a core in the governor until this is dropped.
 pub(crate) struct Governed {
     governor: Arc<Governor>,
     hardware: Arc<Hardware>,
@@ -105,15 +105,15 @@ impl Governor {
         })
     }
 
-    /// Writes the modes, and the current one: those of the first core, for all.
+    /// Writes the modes and the current mode of the first core, for all cores.
     pub(crate) fn show(&self, text: &mut Text<'_>) -> Result {
         let cores = self.cores.lock();
         let first = cores.first().ok_or(ENODEV)?;
         describe(first.points.rates(), first.hardware.rate(), text).map_err(|_| ENOSPC)
     }
 
-    /// Sets all cores that have it to the first mode that `text` names. `EINVAL`: no name, or no
-    /// core has the mode. Else the first error of a core.
+    /// Sets all cores to the mode that `text` names, if they have it. `EINVAL`: no name, or no core
+    /// has the mode. Otherwise fails with the first error of a core.
     pub(crate) fn switch(&self, text: &[u8]) -> Result {
         let wanted = named_in(text).ok_or(EINVAL)?;
         let mut result = Err(EINVAL);

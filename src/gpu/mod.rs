@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The GPU: its cores and the memory that they work on.
+//! The GPU: its cores and their memory.
 
 mod any;
 pub(crate) mod core;

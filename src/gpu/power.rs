@@ -2,8 +2,8 @@
 
 //! Power requests of clients: the vendor's power states, the clock, and keeping a core on.
 //!
-//! A core goes off and on by runtime power management. A client can make it go off earlier, but
-//! cannot keep others from using it. So OFF, SUSPEND and IDLE last until the next job. Source:
+//! Runtime power management switches a core off and on. A client can have it switched off earlier,
+//! but cannot prevent its use by others. So OFF, SUSPEND and IDLE last until the next job. Source:
 //! sources.md, power.
 
 use super::{
@@ -34,9 +34,9 @@ use crate::{
     wait, //
 };
 
-/// How long a thread that wants the core off waits for it, in milliseconds: a flush of the MMU may be
-/// under way, and the thread that ends it waits for a processor. One that does not wait for jobs only
-/// waits for threads that look.
+/// How long a thread waits until the core goes off, in milliseconds. A flush of the MMU may be
+/// under way, and its thread may wait for a CPU. A thread that must not wait for jobs only waits
+/// for short reads of the core's state.
 const OFF_TIME: u32 = 500;
 const LOOK_TIME: u32 = 50;
 
@@ -51,10 +51,10 @@ impl<P: Payload> Device<P> {
 }
 
 impl<P: Payload> AnyCore<P> {
-    /// Brings the core into `state` until its next job. `is_alone`: no other process uses it; if
-    /// one does, the core goes off after its usual delay. `ChipNotReady`: it is not idle, and the
-    /// caller must not wait. `GpuNotResponding`: it cannot be switched on. `Interrupted`: a Unix
-    /// signal came. `own` counts the caller's threads that wait.
+    /// Brings the core into `state` until its next job. `is_alone`: no other process uses it. If
+    /// another does, the core goes off after its usual delay. `own` counts waiting threads of the
+    /// caller. `ChipNotReady`: it is not idle, and the caller must not wait. `GpuNotResponding`: it
+    /// cannot be switched on. `Interrupted`: a Unix signal arrived.
     pub(crate) fn set_power(
         &self,
         state: PowerState,
@@ -109,13 +109,13 @@ impl<P: Payload> AnyCore<P> {
         Ok(())
     }
 
-    /// Has an idle core go off, and waits `time` milliseconds for it at most, if the process is not
-    /// killed meanwhile.
+    /// Has an idle core switched off, and waits for it: at most `time` milliseconds, and not after
+    /// the process is killed.
     fn go_off(&self, state: PowerState, time: u32) {
         let supply = self.hardware().supply();
         self.hardware().note_suspended(state == PowerState::Suspend);
         let time = if supply.is_kept_on() { 0 } else { time };
-        // Reads of its state, and the release of memory, keep it on for a moment.
+        // Reads of its state, and the release of memory, briefly keep it on.
         let _: Option<()> = wait::poll(time, || {
             let may_go = work::by_worker(|| {
                 self.release_now();
@@ -125,25 +125,25 @@ impl<P: Payload> AnyCore<P> {
         });
     }
 
-    /// Switches it on, or off if it has nothing to do. One that was given up stays as it is.
+    /// Switches the core on, or off if it is idle. A core that was given up is left as it is.
     pub(crate) fn switch(&self, on: bool) {
         if self.is_dead() {
             return;
         }
         if on {
-            // One that cannot be is as it was.
+            // If this fails, the core is left as it is.
             let _ = work::by_worker(|| self.hardware().supply().wake());
         } else if self.is_idle() {
             self.go_off(PowerState::Off, OFF_TIME);
         }
     }
 
-    /// Has what kept the core on for jobs that have ended release it.
+    /// Ends the uses that have kept the core on for jobs that have ended.
     fn release_now(&self) {
         each!(self, core => core.engine().release_now())
     }
 
-    /// Ends running at the lowest speed.
+    /// Ends the lowest speed of an idle core.
     fn speed_up(&self) {
         each!(self, core => core.engine().catch_up())
     }
@@ -176,7 +176,7 @@ impl<P: Payload> AnyCore<P> {
         kept.map_err(|_| Error::GpuNotResponding)
     }
 
-    /// The rates of the core's and the shaders' clock, in Hz. 0: not known.
+    /// The rates of the core's and the shaders' clock, in Hz. 0: unknown.
     pub(crate) fn frequencies(&self) -> (u32, u32) {
         self.hardware().frequencies()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Reads of registers for display, with the core kept on and excluded from resets.
+//! Reads of registers for display. They keep the core on and exclude resets.
 
 use super::any::{
     each,
@@ -16,19 +16,18 @@ use crate::{
     sys::work, //
 };
 
-/// What `/proc/driver/gc` shows of the registers.
+/// The values of registers for `/proc/driver/gc`.
 pub(crate) struct IdleState {
     /// `HI_IDLE_STATE`.
     pub(crate) idle: u32,
     /// `HI_CLOCK_CONTROL`.
     pub(crate) clock_control: u32,
-    /// Whether no job is under way, all modules are idle, and the front end rests at the ring's
-    /// end.
+    /// Whether no job is under way, all modules are idle, and the front end is at the ring's end.
     pub(crate) is_idle: bool,
 }
 
 impl<P: Payload> AnyCore<P> {
-    /// Calls `look` with the core if it is on. `None`: it is off, or was stopped. `NotSupported`:
+    /// Calls `look` with the core, if it is on. `None`: it is off or was stopped. `NotSupported`:
     /// it is for vector graphics.
     pub(crate) fn if_on<T: Send>(
         &self,
@@ -40,8 +39,8 @@ impl<P: Payload> AnyCore<P> {
         }
     }
 
-    /// What can be read of it without changing anything; `None`: it is off, or has been stopped, or
-    /// there is no memory.
+    /// The registers that can be read without side effects. `None`: the core is off or was stopped,
+    /// or there is no memory.
     pub(crate) fn registers(&self) -> Option<RegisterDump> {
         work::by_worker(|| {
             let is_on = each!(self, core => core.is_on.lock());
@@ -51,8 +50,8 @@ impl<P: Payload> AnyCore<P> {
         })
     }
 
-    /// The state of the modules and the front end; `None`: it has been stopped. That of a core that
-    /// is off is what it was when it went off.
+    /// The state of the modules and the front end. If the core is off, the state from when it went
+    /// off. `None`: the core was stopped.
     pub(crate) fn idle_state(&self) -> Option<IdleState> {
         work::by_worker(|| {
             let is_on = each!(self, core => core.is_on.lock());
@@ -61,7 +60,7 @@ impl<P: Payload> AnyCore<P> {
             }
             let (hardware, has_ended) = (self.hardware(), self.is_idle());
             let kept_on = hardware.supply().if_on();
-            // Not while a recovery switches it off and on.
+            // Does not read it while a recovery switches it off and on.
             let Some(_kept_on) = kept_on.filter(|_| hardware.is_on()) else {
                 let (idle, clock_control) = hardware.last_state();
                 return Some(IdleState {

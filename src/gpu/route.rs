@@ -11,11 +11,11 @@ use crate::abi::{
 };
 use crate::prelude::*;
 
-/// Generations with several cores of a type use the first core for a missing one with an index
+/// In generations with several cores of a type, the first core replaces a missing one with an index
 /// below this.
 const FILLED: usize = 4;
 
-/// Whether a core of kind `kind` matches a request for `wanted`.
+/// Whether a core of `kind` matches a request for `wanted`.
 fn is_meant(kind: HardwareType, wanted: HardwareType) -> bool {
     use HardwareType::{
         Both,
@@ -34,7 +34,7 @@ fn is_meant(kind: HardwareType, wanted: HardwareType) -> bool {
 pub(super) struct Firsts(u32);
 
 impl Firsts {
-    /// Bits for each kind. They hold the place plus 1, or 0 if there is none.
+    /// Number of bits for each kind. They hold the place plus 1, or 0 if there is none.
     const BITS: u32 = 8;
 
     /// The first cores of `kinds`, which are fewer than 255.
@@ -46,7 +46,7 @@ impl Firsts {
         };
         let mut word = 0;
         for wanted in [ThreeD, TwoD, Vector] {
-            // CAST: a few.
+            // CAST: a small number.
             let first = nth(kinds, wanted, 0).map_or(0, |place| place as u32 + 1);
             word |= first << Self::shift(wanted);
         }
@@ -73,13 +73,13 @@ impl Firsts {
         self.0
     }
 
-    /// From the word of [`Self::pack`].
+    /// The opposite of [`Self::pack`].
     #[inline]
     pub(super) fn unpack(word: u32) -> Self {
         Self(word)
     }
 
-    /// The place that [`route`] returns for `selector`, if it is the first of its kind.
+    /// The place that [`route`] returns for `selector`, if it has the first core of its kind.
     #[inline(always)]
     pub(super) fn find(self, selector: CoreSelector) -> Option<usize> {
         if selector.index() != 0 && selector.routing() != Routing::Type {
@@ -96,13 +96,13 @@ impl Firsts {
     #[inline(always)]
     fn first(self, shift: u32) -> Option<usize> {
         let first = (self.0 >> shift) & ((1 << Self::BITS) - 1);
-        // CAST: a few.
+        // CAST: a small number.
         first.checked_sub(1).map(|place| place as usize)
     }
 }
 
-/// The place of the default core: 3D, else 2D, else vector graphics. `GpuNotResponding`: there is
-/// none.
+/// The place of the default core: the first 3D core, else 2D, else vector graphics.
+/// `GpuNotResponding`: there is none.
 pub(super) fn first(kinds: &[Option<HardwareType>]) -> Result<usize> {
     in_order(kinds).next().ok_or(Error::GpuNotResponding)
 }
@@ -117,8 +117,8 @@ fn nth(kinds: &[Option<HardwareType>], wanted: HardwareType, index: usize) -> Op
 }
 
 /// The place of the core that `selector` selects. `kinds` has the kinds of cores that are or were
-/// bound, by place. `InvalidArgument`: its generation refuses a selector without a core.
-/// `GpuNotResponding`: there is no core at all.
+/// bound, by place. `InvalidArgument`: there is no such core, and its generation has no
+/// replacement. `GpuNotResponding`: there is no core at all.
 pub(super) fn route(kinds: &[Option<HardwareType>], selector: CoreSelector) -> Result<usize> {
     let (wanted, index) = (selector.hardware_type(), selector.index());
     let place = |index| wanted.and_then(|wanted| nth(kinds, wanted, index));
@@ -142,7 +142,7 @@ pub(super) fn route(kinds: &[Option<HardwareType>], selector: CoreSelector) -> R
     }
 }
 
-/// The place of the core of a part of a COMMIT, with its index in `selector`. Errors as [`route`].
+/// The place of the core of a part of a COMMIT. `selector` has its index. Errors as [`route`].
 pub(super) fn route_part(kinds: &[Option<HardwareType>], selector: CoreSelector) -> Result<usize> {
     match selector.hardware_type() {
         Some(HardwareType::TwoD | HardwareType::Vector) => route(kinds, selector),
@@ -191,7 +191,7 @@ mod tests {
         all.find(|numbers| numbers.routing == of).unwrap()
     }
 
-    /// The places of types 0 to 7, index 0; 9: refused.
+    /// The places of types 0 to 7 with index 0. 9: refused.
     fn places(kinds: &[Option<HardwareType>], routing: Routing) -> [usize; 8] {
         core::array::from_fn(|number| place(kinds, routing, number, 0).unwrap_or(9))
     }
@@ -202,7 +202,7 @@ mod tests {
         number: usize,
         index: u32,
     ) -> super::Result<usize> {
-        // CAST: a few.
+        // CAST: a small number.
         let selector = CoreSelector::new(numbers(routing), number as u32, index);
         let place = route(kinds, selector);
         if let Some(first) = Firsts::of(kinds).find(selector) {
@@ -229,7 +229,7 @@ mod tests {
             assert_eq!(place(&PLUS, Routing::Slot, number, 1), Ok(2));
         }
         assert!(in_order(&PLUS).eq([0, 2, 1]));
-        // A machine without a GPU.
+        // A machine with only a neural core.
         let alone = &PLUS[2..];
         let three_d = usize::from(numbers(Routing::TypeAndIndex).three_d);
         assert_eq!(place(alone, Routing::TypeAndIndex, three_d, 0), Ok(0));
@@ -243,10 +243,10 @@ mod tests {
         assert_eq!(places(&SOLO_LITE, routing), [0, 0, 0, 0, 1, 0, 0, 0]);
         let vector = [Some(HardwareType::Vector)];
         assert_eq!(places(&vector, routing), [0; 8]);
-        // The index is not looked at.
+        // The index is ignored.
         assert_eq!(place(&QUAD, routing, 2, 7), Ok(1));
         assert_eq!(places(&[None], routing), [9; 8]);
-        // Whatever came first.
+        // In any order of the cores.
         let late = [Some(HardwareType::TwoD), Some(HardwareType::Both)];
         assert_eq!(places(&late, routing), [1, 1, 0, 1, 1, 1, 1, 1]);
     }

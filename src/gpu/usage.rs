@@ -36,7 +36,7 @@ impl<P: Payload> AnyCore<P> {
         self.identity().hardware_type()
     }
 
-    /// Number of values that the parameter `identity` has for it.
+    /// Number of values that the parameter `identity` sets for it.
     pub(crate) fn amended(&self) -> usize {
         self.identity().given
     }
@@ -46,17 +46,17 @@ impl<P: Payload> AnyCore<P> {
         (self.identity().model, self.identity().revision)
     }
 
-    /// Busy time since it was bound.
+    /// Busy time since the core was bound.
     pub(crate) fn load(&self) -> Load {
         each!(self, core => core.engine().load())
     }
 
-    /// Rate of its undivided clock, in Hz. 0: not known.
+    /// Rate of its undivided clock, in Hz. 0: unknown.
     pub(crate) fn full_frequency(&self) -> u32 {
         u32::try_from(self.hardware().rate()).unwrap_or(u32::MAX)
     }
 
-    /// Milliseconds without users after which it is switched off.
+    /// Milliseconds without users after which the core is switched off.
     pub(crate) fn off_delay(&self) -> i32 {
         self.hardware().supply().off_delay()
     }

@@ -21,10 +21,10 @@ use kernel::{
     time::delay::fsleep, //
 };
 
-/// Milliseconds that the first interrupt may take.
+/// The timeout of the first interrupt, in milliseconds.
 const FIRST_INTERRUPT_TIMEOUT: u32 = 1000;
 
-/// Milliseconds that running jobs may take when the core is stopped.
+/// The timeout of running jobs when the core is stopped, in milliseconds.
 const STOP_TIMEOUT: u32 = 100;
 
 /// Bytes of the page table, and an entry without a page.
@@ -39,15 +39,15 @@ pub(crate) struct VectorCore<P: Payload> {
     hardware: Arc<Hardware>,
     queue: Arc<Queue<P>>,
     reclaimer: Arc<Reclaimer>,
-    /// An empty page table, as clients use physical memory only.
+    /// An empty page table, because clients only use physical memory.
     table: DmaBuffer,
-    /// Registers may be read for display. Held during such reads.
+    /// Whether registers may be read for display. Such reads hold the lock.
     #[pin]
     pub(super) is_on: Mutex<bool>,
 }
 
 impl<P: Payload> VectorCore<P> {
-    /// The core `hardware`, which was reset, at `place`. It does not run yet.
+    /// Creates the core at `place` with `hardware`, which was reset. The core does not run yet.
     ///
     /// Prints every failure.
     pub(crate) fn new(place: &Place<P>, hardware: Arc<Hardware>) -> Result<Arc<Self>> {
@@ -82,7 +82,7 @@ impl<P: Payload> VectorCore<P> {
         self.hardware.device()
     }
 
-    /// Its hardware, for the interrupt.
+    /// The core's hardware.
     pub(super) fn hardware(&self) -> &Hardware {
         &self.hardware
     }
@@ -92,7 +92,7 @@ impl<P: Payload> VectorCore<P> {
         &self.queue
     }
 
-    /// The same, as that of cores of any kind.
+    /// The queue, by the name that cores of all kinds have.
     pub(crate) fn engine(&self) -> &Arc<Queue<P>> {
         &self.queue
     }
@@ -129,7 +129,7 @@ impl<P: Payload> VectorCore<P> {
         Err(ENODEV)
     }
 
-    /// Waits a moment for running jobs, then closes the queue for new ones.
+    /// Waits briefly for running jobs, then closes the queue for new ones.
     pub(crate) fn drain(&self) {
         let newest = self.queue.newest();
         let _ = self.queue.poll_for(newest, STOP_TIMEOUT);
@@ -142,11 +142,11 @@ impl<P: Payload> VectorCore<P> {
         self.queue.close();
         self.queue.dismiss_hang_check();
         let mut is_on = self.is_on.lock();
-        // It is off if it could not be switched on.
+        // The core is off if it could not be switched on.
         if self.hardware.is_on() {
             self.hardware.disable_interrupts();
-            // A dead core stays isolated: the memory that it may still write already has other
-            // users.
+            // A dead core stays isolated, because memory that it may still write has other users
+            // already.
             if self.queue.is_dead() || self.hardware.reset().is_err() {
                 self.hardware.isolate();
             }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Registers for people who look for faults: which of them may be read and written by hand, and
-//! what the debug ports show.
+//! Registers for debugging: which of them the administrator may read and write, and the values of
+//! the debug ports.
 //!
-//! Only registers that the core is known to have are read: an access to another may be a bus error,
-//! and stop the machine. Not the acknowledge register, whose reading takes interrupts away from the
-//! driver.
+//! Only registers that the core is known to have can be read: other accesses may cause a bus error,
+//! and stop the machine. The acknowledge register cannot be read, because a read would take
+//! interrupts away from the driver.
 //!
-//! Only registers that change the core's speed, or what it shows, can be written: clock gating, the
-//! memory controller's switches and the selectors of counters. Not the clock control, which stops
-//! and resets the core without the driver's knowledge; not interrupts; not page tables, memory
-//! bases, the MMU or where the front end is, which keep processes apart; not the counters, which
-//! other readers use.
+//! Only registers that change the core's speed or its debug output can be written: clock gating,
+//! the switches of the memory controller and the selectors of counters. Others cannot: the clock
+//! control stops and resets the core without the driver's knowledge; page tables, memory bases, the
+//! MMU and the front end's position isolate processes; other readers use the counters; and the
+//! driver uses the interrupts.
 
 use super::{
     profile::CONFIGS,
@@ -21,7 +21,7 @@ use super::{
 use crate::sys::prelude::*;
 use kernel::io::Io;
 
-/// Byte offsets, the first and the last, of registers that all cores with a ring have.
+/// Ranges of registers that all cores with a ring have: first and last byte offset.
 const READABLE: [(u32, u32); 9] = [
     (0x000, 0x00C),
     (0x014, 0x02C),
@@ -34,7 +34,7 @@ const READABLE: [(u32, u32); 9] = [
     (0x658, 0x66C),
 ];
 
-/// Those that early cores do not have.
+/// Ranges of cores with more than one word of minor features.
 const READABLE_LATER: [(u32, u32); 5] = [
     (0x048, 0x048),
     (0x074, 0x08C),
@@ -43,23 +43,23 @@ const READABLE_LATER: [(u32, u32); 5] = [
     (0x0DC, 0x0DC),
 ];
 
-/// Those of version 2 of the MMU.
+/// The range of MMU version 2.
 const READABLE_MMU: (u32, u32) = (0x188, 0x19C);
 
-/// Those of one that is secure besides.
+/// The range of a secure MMU.
 const READABLE_SECURE: (u32, u32) = (0x380, 0x388);
 
-/// Those that may be written.
+/// Registers that may be written.
 const WRITABLE: [u32; 5] = [0x100, 0x414, 0x470, 0x474, 0x478];
 
-/// Those of them that no driver writes on early cores.
+/// Other registers that may be written, but not on early cores, where no driver does.
 const WRITABLE_LATER: [u32; 2] = [0x104, 0x10C];
 
-/// Bits of a selector that, all set, reset what the block counts.
+/// The bits of a selector. If all are set, the block's counters are reset.
 const SELECTOR: u32 = 0xF;
 
-/// A debug port: its name, offset, which register selects, and by which bits; and what it shows of
-/// selector 15.
+/// A debug port: its name and offset, the register and the first bit that select its value, and its
+/// value for selector 15.
 struct Port {
     name: &'static str,
     offset: usize,
@@ -68,7 +68,7 @@ struct Port {
     signature: u32,
 }
 
-/// One for each block.
+/// The debug ports, one for each block.
 static PORTS: [Port; 10] = [
     Port::new("RA", 0x448, 1, 16, 0x1234_4321),
     Port::new("TX", 0x44C, 1, 24, 0x1221_1221),
@@ -94,17 +94,17 @@ impl Port {
     }
 }
 
-/// What a block shows, by selector.
+/// The values of a port, by selector.
 type Shown = [u32; 16];
 
-/// What a core was doing, for the log.
+/// The state of a core, for the log.
 pub(crate) struct StateDump {
     registers: [(&'static str, u32); 9],
     ports: KVec<Shown>,
 }
 
 impl StateDump {
-    /// Room for a dump.
+    /// An empty dump. `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
             registers: [("", 0); 9],
@@ -134,15 +134,15 @@ impl Hardware {
         is_there && !(selects && fields.any(|field| field == SELECTOR))
     }
 
-    /// The register at byte offset `offset`, which may be read, of the core, which is on. By the
-    /// one who may reset the core.
+    /// Reads the register at byte offset `offset`, which must be readable. The core must be on, and
+    /// the caller must be allowed to reset it.
     pub(crate) fn read_register(&self, offset: u32) -> u32 {
         // CAST: 32 bits into at least 32.
         self.registers.try_read32(offset as usize).unwrap_or(0)
     }
 
-    /// Writes the register at byte offset `offset`, which may be written, of the core, which is on.
-    /// By the same.
+    /// Writes the register at byte offset `offset`, which must be writable. Conditions as for
+    /// [`Hardware::read_register`].
     pub(crate) fn write_register(&self, offset: u32, value: u32) {
         if !self.is_isolated() {
             // CAST: 32 bits into at least 32.
@@ -150,8 +150,8 @@ impl Hardware {
         }
     }
 
-    /// Puts into `dump` what the core, which is on, is doing. What its blocks count begins with 0
-    /// again. By the same.
+    /// Stores the state of the core in `dump`, and resets the counters of its blocks. Conditions as
+    /// for [`Hardware::read_register`].
     pub(crate) fn dump_state(&self, dump: &mut StateDump) {
         let regs = &self.registers;
         dump.registers = [
@@ -176,7 +176,7 @@ impl Hardware {
                 for (select, shown) in (0u32..).zip(shown) {
                     *shown = self.selected(port.offset, port.config, select << port.shift);
                 }
-                // The next one's selector is another field.
+                // The selector of the next port is in another field.
                 let _ = self.selected(port.offset, port.config, 0);
             }
         });

@@ -2,9 +2,9 @@
 
 //! Register dump of a core that hangs.
 //!
-//! It has only registers that the core has and that can be read without side effects: not the
-//! acknowledge register. Source: sources.md, bring-up. The choice is that of etnaviv's dumps, which
-//! tools read, and the core's identity.
+//! It only has registers that the core has and that can be read without side effects, so not the
+//! acknowledge register. Its registers are those of etnaviv's dumps, which tools read, and the
+//! core's identity. Source: sources.md, bring-up.
 
 use super::{
     regs::*,
@@ -24,7 +24,7 @@ use kernel::{
 /// The most registers in a dump.
 pub(crate) const MAX_REGISTERS: usize = 56;
 
-/// Registers, by byte offset, and their values.
+/// Byte offsets and values of registers.
 pub(crate) struct RegisterDump {
     list: KVec<(u32, u32)>,
 }
@@ -46,7 +46,7 @@ impl RegisterDump {
         &self.list
     }
 
-    /// The position of the front end.
+    /// The position of the front end, if the dump has it.
     pub(crate) fn position(&self) -> Option<u32> {
         let mut all = self.all().iter();
         all.find(|found| matches!(found.0, POSITION | VECTOR_POSITION))
@@ -70,7 +70,7 @@ macro_rules! put {
 }
 
 impl Hardware {
-    /// Reads the registers. `ENOMEM`. Waits for nothing.
+    /// Reads the registers. Does not sleep. `ENOMEM`.
     pub(crate) fn dump_registers(&self) -> Result<RegisterDump> {
         let mut dump = RegisterDump::new()?;
         if self.identity.hardware_type() == HardwareType::Vector {
@@ -79,7 +79,7 @@ impl Hardware {
             self.dump_page_tables(&mut dump);
             return Ok(dump);
         }
-        // First what moves if anything does.
+        // First the registers that change while the core makes progress.
         put!(
             self, dump,
             0x660 FE_DMA_DEBUG_STATE,
@@ -135,7 +135,7 @@ impl Hardware {
         Ok(dump)
     }
 
-    /// Those that every core has.
+    /// Reads the registers that every core has.
     fn dump_common(&self, dump: &mut RegisterDump) {
         put!(
             self, dump,

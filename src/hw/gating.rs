@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Clock gating of idle modules. Every module is gated, except those that are known to fail with
-//! it, by model and revision. Source: sources.md, bring-up, and etnaviv of Linux 7.3.
+//! Clock gating of idle modules. Modules that are known to fail with it, by model and revision, are
+//! not gated. Source: sources.md, bring-up, and etnaviv of Linux 7.3.
 
 use super::{
     identity::Identity,
@@ -19,7 +19,7 @@ const SE: u32 = 1 << 5;
 const RA: u32 = 1 << 6;
 const TX: u32 = 1 << 7;
 const SH_EU: u32 = 1 << 10;
-/// Its meaning is not documented.
+/// The meaning of this bit is not documented.
 const UNNAMED: u32 = 1 << 15;
 const RA_EZ: u32 = 1 << 16;
 const RA_HZ: u32 = 1 << 17;
@@ -36,8 +36,8 @@ const MINOR1_PE_GATING_FIXED: u32 = 1 << 9;
 const MINOR3_BUG_FIXES12: u32 = 1 << 15;
 
 impl Identity {
-    /// The bits of `PM_MODULE_CONTROLS` that keep modules' clocks on. For early cores at most that
-    /// of the pixel engine, as in Dove's driver.
+    /// The bits of `PM_MODULE_CONTROLS` for modules that are not gated. For early cores at most
+    /// that of the pixel engine, as in Dove's driver.
     fn ungated(&self) -> u32 {
         let mut bits = 0;
         let mut set = |bit, is_set| bits |= if is_set { bit } else { 0 };
@@ -75,8 +75,8 @@ impl Identity {
         bits
     }
 
-    /// The value for `PM_PULSE_EATER`, which reads as `eater` after a reset. Some cores cannot read
-    /// it.
+    /// The value for `PM_PULSE_EATER`. After a reset the register reads as `eater`, but not on all
+    /// cores.
     fn eater(&self, eater: u32) -> u32 {
         let is_any = |cores: &[(u32, u32)]| cores.iter().any(|core| self.is(core.0, core.1));
         if is_any(&[(0x4000, 0x5208), (0x4000, 0x5222)]) {
@@ -94,7 +94,7 @@ impl Identity {
 
 impl Hardware {
     /// Enables clock gating of idle modules, or disables it while a reader of counters exists. The
-    /// core is on.
+    /// core must be on.
     pub(crate) fn set_counting_clocks(&self) {
         if !self.identity.has_power_registers() {
             return;
@@ -120,7 +120,7 @@ impl Hardware {
                 .with_disable_stall_module_clock_gating(stalls),
         );
         let ungated = id.ungated();
-        // Early cores are not all known to have this register.
+        // Not all early cores are known to have this register.
         if ungated != 0 || !id.is_early() {
             let controls = regs.read(PM_MODULE_CONTROLS).into_raw() | ungated;
             regs.write_reg(PM_MODULE_CONTROLS::from_raw(controls));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Who a core is: its identity words, with the corrections that the drivers apply.
+//! The identity of a core: its words, with the corrections that the drivers apply.
 //!
-//! Pure logic over a source of words, so that every known core is a test. Source:
-//! sources.md, bring-up. Much of the file is known cores and their tests.
+//! Pure logic over a source of words, so that each known core can be a test. Source: sources.md,
+//! bring-up. Much of the file is known cores and their tests.
 
 use super::regs::*;
 use crate::{
@@ -35,7 +35,7 @@ const FEATURE_YUV_TILER: u32 = 1 << 13;
 const FEATURE_EARLY_Z: u32 = 1 << 16;
 /// Minor features 0: pixel engine 2.0 of the 2D pipe.
 const MINOR0_PE20: u32 = 1 << 7;
-/// Minor features 0: 2 bits of tile status a tile.
+/// Minor features 0: 2 bits of tile status per tile.
 const MINOR0_2_BITS_PER_TILE: u32 = 1 << 10;
 /// Minor features 0: there are more words of minor features, and specs.
 const MINOR0_MORE: u32 = 1 << 21;
@@ -51,15 +51,15 @@ pub(crate) const MINOR1_LINEAR_TEXTURE_SUPPORT: u32 = 1 << 22;
 pub(crate) const MINOR1_HALTI0: u32 = 1 << 23;
 /// Minor features 1: MMU version 2.
 const MINOR1_MMU_V2: u32 = 1 << 28;
-/// Minor features 2: 32 samplers, with states of their own.
+/// Minor features 2: 32 samplers, each with states of its own.
 pub(crate) const MINOR2_HALTI1: u32 = 1 << 11;
 /// Minor features 2: texture filters.
 pub(crate) const MINOR2_TX_FILTER: u32 = 1 << 15;
 /// Minor features 2: a 2D engine that reads several sources.
 pub(crate) const MINOR2_2D_MULTI_SOURCE_BLIT: u32 = 1 << 21;
-/// Minor features 2: seven of the fixes.
+/// Minor features 2: bug fixes 7.
 const MINOR2_BUG_FIXES7: u32 = 1 << 27;
-/// Minor features 3: a 2D engine that reads more of them.
+/// Minor features 3: a 2D engine that reads more sources.
 pub(crate) const MINOR3_2D_MULTI_SOURCE_BLT_EX: u32 = 1 << 2;
 /// Minor features 3: shaders run from memory.
 pub(crate) const MINOR3_INSTRUCTION_CACHE: u32 = 1 << 3;
@@ -77,7 +77,7 @@ pub(crate) const MINOR4_HALTI2: u32 = 1 << 16;
 /// Minor features 5: textures by descriptors, 32 vertex elements.
 const MINOR5_HALTI5: u32 = 1 << 29;
 
-/// A flag of the identity: a GC3000 that calls itself a GC2000.
+/// A flag of the identity: a GC3000 whose registers say GC2000.
 const FLAG_RENAMED: u32 = 1 << 1;
 
 /// The words that identification reads.
@@ -108,14 +108,14 @@ pub(crate) trait Words {
     fn design(&self) -> [u32; 3];
 }
 
-/// What QUERY_CHIP_IDENTITY tells, and what the kernel needs of it.
+/// The identity of a core, for QUERY_CHIP_IDENTITY and for the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Identity {
     /// Model, such as 0x2000.
     pub(crate) model: u32,
     /// Revision, such as 0x5108.
     pub(crate) revision: u32,
-    /// Model and revision before they were corrected.
+    /// Model and revision before corrections.
     pub(crate) raw: (u32, u32),
     /// Date of the design.
     pub(crate) date: u32,
@@ -125,7 +125,7 @@ pub(crate) struct Identity {
     pub(crate) minor_features: [u32; 4],
     /// Minor features 4 to 6.
     pub(crate) later_minor_features: [u32; 3],
-    /// Its MMU is version 2 with registers of its own, which begin at 0x380.
+    /// The MMU is a secure one: version 2, with its own registers from 0x380 on.
     pub(crate) has_secure_mmu: bool,
     /// Vertex streams.
     pub(crate) stream_count: u32,
@@ -149,18 +149,18 @@ pub(crate) struct Identity {
     pub(crate) buffer_size: u32,
     /// Varyings.
     pub(crate) varyings_count: u32,
-    /// Varyings that are left where the position takes one, as newer drivers count.
+    /// Varyings as newer drivers count them: one fewer if the position takes one.
     pub(crate) free_varyings: u32,
-    /// Vertex streams, as newer drivers count.
+    /// Vertex streams, as newer drivers count them.
     pub(crate) all_streams: u32,
     /// Layout of super tiles.
     pub(crate) super_tile_mode: u32,
-    /// Product, engineering change and customer; 0 on the cores that are known, as the vendor's
-    /// list of cores has them, and on those with MMU version 1.
+    /// Product, engineering change and customer. 0 on known cores, as in the vendor's list of
+    /// cores, and with MMU version 1.
     pub(crate) design: [u32; 3],
-    /// Cores for neural networks, which no register tells.
+    /// Cores for neural networks, which no register has.
     pub(crate) neural_cores: u32,
-    /// How many values the parameter `identity` has for it.
+    /// Number of values that the parameter `identity` sets.
     pub(crate) given: usize,
 }
 
@@ -173,7 +173,7 @@ fn or(value: u32, fallback: u32) -> u32 {
     }
 }
 
-/// A field that holds a logarithm, with the fallback for 0.
+/// The value of a field that holds its logarithm, with the fallback for 0.
 fn power_or(log: u32, fallback: u32) -> u32 {
     if log == 0 {
         fallback
@@ -211,8 +211,7 @@ impl Identity {
         id
     }
 
-    /// How many of them etnaviv's list of cores has. The GPU GC8000 has some, too, and is none for
-    /// neural networks alone.
+    /// The number of neural cores in etnaviv's list of cores. The GPU GC8000 has some, too.
     fn known_neural_cores(&self) -> u32 {
         match (self.model, self.revision) {
             (0x8000, 0x7120) => 8,
@@ -221,8 +220,8 @@ impl Identity {
         }
     }
 
-    /// Whether etnaviv's list of cores has its MMU as a secure one (SECURITY and SECURITY_AHB, which
-    /// no register says).
+    /// Whether its MMU is secure, by etnaviv's list of cores (SECURITY and SECURITY_AHB). No
+    /// register has this.
     fn is_known_secure(&self) -> bool {
         matches!(
             (self.model, self.revision),
@@ -230,7 +229,7 @@ impl Identity {
         )
     }
 
-    /// The same with what the parameter says of it.
+    /// The identity with the values that the parameter `identity` sets.
     pub(super) fn amended(mut self, row: Row<'_>) -> Self {
         let [zero, one, two, three] = &mut self.minor_features;
         let [four, five, six] = &mut self.later_minor_features;
@@ -254,8 +253,8 @@ impl Identity {
         self
     }
 
-    /// Whether the vendor's driver runs programs on it at start, which set flip-flops that a reset
-    /// leaves as they are. This driver has none. Source: sources.md, bring-up.
+    /// Whether the vendor's driver runs programs on it at start, to set flip-flops that a reset
+    /// does not change. This driver has no such programs. Source: sources.md, bring-up.
     pub(super) fn needs_flop_reset(&self) -> bool {
         self.is(0x8000, 0x6205)
     }
@@ -264,8 +263,8 @@ impl Identity {
         self.model == model && self.revision == revision
     }
 
-    /// Those of a core for vector graphics: its minor features 1 are reported as minor features 2,
-    /// and there is nothing else. Source: sources.md, vector graphics.
+    /// Reads the features of a core for vector graphics. Its minor features 1 are reported as minor
+    /// features 2, and it has no others. Source: sources.md, vector graphics.
     fn read_vector_features(&mut self, words: &impl Words) {
         self.minor_features[0] = words.minor_features_0();
         self.minor_features[2] = words.minor_features_1();
@@ -366,7 +365,7 @@ impl Identity {
         };
     }
 
-    /// Whether the position takes a varying of those that are counted.
+    /// Whether the position takes one of the counted varyings.
     fn position_takes_varying(&self) -> bool {
         matches!(
             (self.model, self.revision),
@@ -395,7 +394,7 @@ impl Identity {
         }
     }
 
-    /// Whether the words can come from a core at all, and not from an empty bus.
+    /// Whether the words can come from a core, and not from an empty bus.
     pub(crate) fn is_plausible(&self) -> bool {
         self.model != 0 && self.model != u32::MAX && self.features != u32::MAX
     }
@@ -410,9 +409,9 @@ impl Identity {
         self.features & FEATURE_PIPE_2D != 0
     }
 
-    /// Bits of `HI_IDLE_STATE` that are all set when the modules fed by the front end, which loops,
-    /// are idle. The first cores have 0 where they have no module. Source: etnaviv, which names
-    /// these models.
+    /// Bits of `HI_IDLE_STATE` that are all set when the modules after the front end are idle. The
+    /// front end itself loops. The first cores have 0 for modules that they do not have. Source:
+    /// etnaviv, which names these models.
     pub(crate) fn idle_modules(&self) -> u32 {
         match self.model {
             0x300 | 0x600 => 0xFE,
@@ -425,8 +424,8 @@ impl Identity {
         self.minor_features[1] & MINOR1_NO_EVENT_PADDING == 0
     }
 
-    /// The most requests that the core may have under way, where its default is too many: two
-    /// revisions of GC320, but for one design date.
+    /// The maximum of outstanding requests, if the core's default is too high: for two revisions of
+    /// GC320, except one design date.
     pub(crate) fn outstanding_limit(&self, words: &impl Words) -> Option<u32> {
         let limit = match (self.model, self.revision) {
             (0x320, 0x5007) => 16,
@@ -437,21 +436,21 @@ impl Identity {
         (time != 0x0206_2400).then_some(limit)
     }
 
-    /// Whether `PM_POWER_CONTROLS` and `PM_MODULE_CONTROLS` are where others have them: the first
+    /// Whether `PM_POWER_CONTROLS` and `PM_MODULE_CONTROLS` are at the usual offsets. The first
     /// GC300 have them elsewhere.
     pub(super) fn has_power_registers(&self) -> bool {
         !(self.model == 0x300 && self.revision < 0x2000)
     }
 
-    /// Whether it is older than the drivers that this one follows else: none of them knows it, and
-    /// the driver of its time, Dove's, leaves registers alone that they set. Cores for vector
-    /// graphics count as such: their drivers leave these alone, too. Source: sources.md, bring-up.
+    /// Whether it is older than the drivers that this driver usually follows. These set registers
+    /// that the driver of its time, Dove's, does not set. Drivers of cores for vector graphics do
+    /// not set them either, so these cores count as early, too. Source: sources.md, bring-up.
     pub(super) fn is_early(&self) -> bool {
         self.revision < 0x4600
     }
 
-    /// Whether `MC_DEBUG_MEMORY` has a switch that bypasses compression: with seven of the fixes,
-    /// from GC4000 on, and, as Dove's driver has it, on early cores.
+    /// Whether `MC_DEBUG_MEMORY` has a switch that bypasses compression: with bug fixes 7, from
+    /// GC4000 on, and, according to Dove's driver, on early cores.
     pub(super) fn has_compression_bypass(&self) -> bool {
         self.has_fast_clear()
             && (self.minor_features[2] & MINOR2_BUG_FIXES7 != 0
@@ -459,8 +458,8 @@ impl Identity {
                 || self.is_early())
     }
 
-    /// Whether it has the words of minor features past the first, and the registers that came with
-    /// them. Some GC7000 have these and not the bit.
+    /// Whether it has more than the first word of minor features, and the registers that came with
+    /// them. Some GC7000 have these, but not the bit.
     pub(super) fn has_more_registers(&self) -> bool {
         self.minor_features[0] & MINOR0_MORE != 0 || matches!(self.model, 0x7000..=0xFFFF)
     }
@@ -480,19 +479,19 @@ impl Identity {
         self.minor_features[0] & MINOR0_MC20 != 0
     }
 
-    /// Whether the states of HALTI2 are known: of the GC3000 of the i.MX6QP, and of HALTI5.
+    /// Whether the states of HALTI2 are known: for the GC3000 of the i.MX6QP, and for HALTI5.
     pub(crate) fn has_halti2(&self) -> bool {
         self.is(0x3000, 0x5450) || self.has_halti5()
     }
 
-    /// Whether textures have descriptors in memory and vertices 32 elements: most of GC7000 and
+    /// Whether textures have descriptors in memory, and vertices 32 elements: most GC7000 and
     /// GC8000.
     pub(crate) fn has_halti5(&self) -> bool {
         self.later_minor_features[1] & MINOR5_HALTI5 != 0
     }
 
-    /// `USC_CONTROL.L1_CACHE_RATIO`: how much of the shaders' cache is the first level's. It follows
-    /// from sizes that no register has. Source: sources.md, contexts.
+    /// `USC_CONTROL.L1_CACHE_RATIO`: the first level's part of the shaders' cache. It follows from
+    /// sizes that no register has. Source: sources.md, contexts.
     pub(crate) fn l1_cache_ratio(&self) -> u32 {
         match (self.model, self.revision) {
             (0x7000, 0x6202) => 1,
@@ -501,8 +500,7 @@ impl Identity {
         }
     }
 
-    /// Whether the known states were compared with this core itself, and not derived from its
-    /// features alone.
+    /// Whether the known states were checked on this core, and not only derived from its features.
     pub(crate) fn is_known(&self) -> bool {
         matches!(
             (self.model, self.revision),
@@ -530,7 +528,7 @@ impl Identity {
         self.features & FEATURE_YUV_TILER != 0
     }
 
-    /// Whether the status of a tile has 2 bits, else 4.
+    /// Whether the status of a tile has 2 bits instead of 4.
     pub(crate) fn has_2_bits_per_tile(&self) -> bool {
         self.minor_features[0] & MINOR0_2_BITS_PER_TILE != 0 && !self.has_large_tiles()
     }
@@ -540,7 +538,7 @@ impl Identity {
         self.later_minor_features[2] & MINOR6_TILES_OF_128_BYTES != 0
     }
 
-    /// A byte of tile status of tiles that are not cleared.
+    /// A byte of tile status for tiles that are not cleared.
     pub(crate) fn plain_tiles(&self) -> u8 {
         match self.has_2_bits_per_tile() {
             true => 0x55,
@@ -548,7 +546,7 @@ impl Identity {
         }
     }
 
-    /// Whether fast clear is used, by the parameter and the core.
+    /// Whether fast clear is used, according to the parameter and the core.
     pub(crate) fn fast_clear(&self, choice: Choice) -> bool {
         let able = self.features & FEATURE_FAST_CLEAR != 0;
         let wise = !(self.model == 0x500 && self.revision < 3);
@@ -559,7 +557,7 @@ impl Identity {
         }
     }
 
-    /// Whether compression is used; it needs fast clear.
+    /// Whether compression is used. It needs fast clear.
     pub(crate) fn compression(&self, fast_clear: Choice, choice: Choice) -> bool {
         self.fast_clear(fast_clear)
             && self.features & FEATURE_COMPRESSION != 0
@@ -577,7 +575,7 @@ impl Identity {
         self
     }
 
-    /// What the core can do.
+    /// The type of the core.
     pub(crate) fn hardware_type(&self) -> HardwareType {
         match self.model {
             0x350 | 0x355 => HardwareType::Vector,
@@ -601,7 +599,7 @@ impl Identity {
     }
 }
 
-/// Model and revision, with the corrections for early cores, which all drivers make.
+/// Model and revision, with the corrections for early cores that all drivers make.
 pub(super) fn raw_model_and_revision(words: &impl Words) -> (u32, u32) {
     let identity = words.identity();
     if identity.family().get() == 1 {
@@ -618,7 +616,7 @@ pub(super) fn raw_model_and_revision(words: &impl Words) -> (u32, u32) {
     (model, revision)
 }
 
-/// What a core is that calls itself another: the GC3000 of the i.MX6 QuadPlus a GC2000.
+/// Corrects model and revision: the registers of the GC3000 of the i.MX6 QuadPlus say GC2000.
 fn corrected(raw: (u32, u32)) -> (u32, u32) {
     match raw {
         (0x2000, 0xFFFF_5450) => (0x3000, 0x5450),
@@ -657,7 +655,7 @@ fn identity_words(id: &Identity) -> [u32; IdentityWord::COUNT] {
     set(Word::ShaderCoreCount, id.shader_core_count);
     set(Word::VertexCacheSize, id.vertex_cache_size);
     set(Word::VertexOutputBufferSize, id.vertex_output_buffer_size);
-    // The vendor's list of cores has these of one otherwise than its registers.
+    // For one core, the vendor's list of cores and the registers differ.
     let is_listed = id.is(0x320, 0x5007);
     set(Word::PixelPipes, id.pixel_pipes);
     set(
@@ -823,7 +821,7 @@ mod tests {
         specs: [0xA441_0A60, 320 << 16, 16 << 4, 16 << 12],
     };
 
-    /// A311D's, as far as etnaviv's list of cores has it.
+    /// The NPU of A311D, from etnaviv's list of cores.
     const NPU: Core = Core {
         model: 0x8000,
         revision: 0x7120,
@@ -864,7 +862,7 @@ mod tests {
         });
         assert_eq!(id.hardware_type(), HardwareType::ThreeD);
         assert!(id.needs_flop_reset());
-        // The known have none of these registers read.
+        // These registers are not read on known cores.
         assert_eq!(Identity::read(&GC600).design, [0; 3]);
     }
 

@@ -2,7 +2,7 @@
 
 //! Interrupts of a running core, and the position of its front end.
 //!
-//! Called by the interrupt handlers and by the ring's hang check. Each call reads a register once.
+//! The interrupt handlers and the hang check call these functions. Each call reads a register once.
 
 use super::{
     regs::*,
@@ -16,7 +16,7 @@ use kernel::io::{
     Io, //
 };
 
-/// Causes of MMU version 2's exceptions, by code less 1.
+/// Causes of exceptions of MMU version 2, by code minus 1.
 const CAUSES: [&str; 6] = [
     "no second-level table",
     "no page",
@@ -26,11 +26,11 @@ const CAUSES: [&str; 6] = [
     "write to secure memory",
 ];
 
-/// Units of MMU version 2 that have exceptions of their own.
+/// Number of units of MMU version 2 with exceptions of their own.
 const MMU_UNITS: usize = 4;
 
 impl Hardware {
-    /// Acknowledges raised interrupts. Returns whether there were any. May be called in any
+    /// Acknowledges pending interrupts. Returns whether there were any. May be called in any
     /// context.
     pub(crate) fn acknowledge(&self) -> bool {
         let raised = self.registers.read(HI_INTR_ACKNOWLEDGE).into_raw();
@@ -45,10 +45,10 @@ impl Hardware {
         true
     }
 
-    /// The hard interrupt handler: as [`Hardware::acknowledge`], and notes that the line works.
+    /// The hard interrupt handler. As [`Hardware::acknowledge`], and notes that the line works.
     /// Ignores a core that is off.
     pub(crate) fn interrupt(&self) -> bool {
-        // Before the register is read: see `forget_interrupts`.
+        // Set before the register is read: see `forget_interrupts`.
         self.is_taking.xchg(1, Full);
         let ours = self.is_on() && self.acknowledge();
         if ours {
@@ -63,8 +63,8 @@ impl Hardware {
         self.line_works.load(Relaxed)
     }
 
-    /// Takes the acknowledged events, and prints errors. `whose` returns the ID of the process of
-    /// the oldest running job; 0: there is none, or it is the driver's.
+    /// Takes the acknowledged events, and prints errors. `whose` returns the process ID of the
+    /// oldest running job. 0: there is no such job, or it is the driver's.
     #[inline]
     pub(crate) fn take_events(&self, whose: impl Fn() -> i32) -> u32 {
         let raised = HI_INTR_ACKNOWLEDGE::from_raw(self.pending.xchg(0, Full));
@@ -74,7 +74,7 @@ impl Hardware {
         raised.events().get()
     }
 
-    /// Prints the errors in `raised`. A cold function of its own, as most interrupts have none.
+    /// Prints the errors in `raised`. It is cold: most interrupts have none.
     #[cold]
     #[inline(never)]
     fn take_failures(&self, raised: HI_INTR_ACKNOWLEDGE, whose: &dyn Fn() -> i32) {
@@ -93,7 +93,7 @@ impl Hardware {
         }
     }
 
-    /// Prints the MMU's exceptions, and clears them so that it reports the next.
+    /// Prints the exceptions of the MMU, and clears them, so that it reports the next.
     fn report_mmu_exception(&self, whose: &dyn Fn() -> i32) {
         let is_allowed = self.errors.allow_job(whose());
         if self.mmu_version() == MmuVersion::V1 {
@@ -169,7 +169,7 @@ impl Hardware {
         self.errors.allow_job(id)
     }
 
-    /// Prints that a job is dropped, as it has delayed others for `limit` milliseconds.
+    /// Prints that a job is dropped because it has delayed others for `limit` milliseconds.
     pub(crate) fn report_too_long(&self, limit: u32) {
         dev_err!(
             self.dev,
@@ -177,7 +177,7 @@ impl Hardware {
         );
     }
 
-    /// Prints that the core hangs, in the words of the vendor's driver, which scripts look for.
+    /// Prints that the core hangs, in the vendor's words, which scripts search for.
     pub(crate) fn report_hang(&self) {
         let position = self.position();
         match self.identity.hardware_type() {

@@ -61,20 +61,20 @@ pub(crate) use {
     times::PowerTimes, //
 };
 
-/// Most soft resets in a row.
+/// The most consecutive soft resets.
 const RESET_ATTEMPTS: u32 = 20;
 
-/// Most resets after that by the reset line, if any, and then by the power domain.
+/// The most resets after these by the reset line, if any, and then by the power domain.
 const LINE_ATTEMPTS: u32 = 3;
 const DOMAIN_ATTEMPTS: u32 = 2;
 
-/// Limits log lines about resets, which a process that hangs cores can cause.
+/// Limits log lines about resets, because a process that hangs cores can cause them.
 static RESETS: RateLimit = RateLimit::new();
 
-/// Milliseconds that the setup of MMU version 2 may take.
+/// The timeout of the setup of MMU version 2, in milliseconds.
 const SETUP_TIMEOUT: u32 = 1000;
 
-/// Value of the AXI configuration: cached reads and writes, which i.MX6 needs.
+/// Value of the AXI attributes: cached reads and writes, which i.MX6 needs.
 const AXI_CACHE: u32 = 2;
 
 /// Base value of `PM_PULSE_EATER`, and bit 17 (internal DFS).
@@ -119,7 +119,7 @@ pub(crate) struct Hardware {
     has_failed: Atomic<bool>,
     /// The interrupt line has delivered an interrupt of this core.
     line_works: Atomic<bool>,
-    /// Its interrupts are disabled.
+    /// The administrator has disabled its interrupts.
     is_silenced: Atomic<bool>,
     errors: RateLimit,
     /// Limits log lines about power.
@@ -127,7 +127,7 @@ pub(crate) struct Hardware {
 }
 
 impl Hardware {
-    /// Takes over and resets the core `dev` at `place` of the device. `ENODEV`: it stays busy.
+    /// Takes over the core `dev` at `place` of the device, and resets it. `ENODEV`: it stays busy.
     ///
     /// Prints every failure.
     pub(crate) fn new(
@@ -139,7 +139,7 @@ impl Hardware {
         identity: Identity,
     ) -> Result<Arc<Self>> {
         let (state, tally) = (power::State::new()?, profile::Tally::new()?);
-        // Initialized in place, as it is too large for the stack.
+        // Initialized in place, because it is too large for the stack.
         let hardware = Arc::init(
             init!(Self {
                 place,
@@ -170,7 +170,7 @@ impl Hardware {
         &self.dev
     }
 
-    /// The device to allocate memory for.
+    /// The device for which memory is allocated.
     pub(crate) fn memory(&self) -> &dma::Device {
         &self.memory
     }
@@ -271,12 +271,12 @@ impl Hardware {
         regs.write_reg(MC_MMU_PEZ_PAGE_TABLE::from_raw(table));
     }
 
-    /// Enables the core's interrupts, unless the administrator has silenced them.
+    /// Enables the core's interrupts, unless the administrator has disabled them.
     pub(crate) fn enable_interrupts(&self) {
         self.enable(u32::MAX);
     }
 
-    /// Enables `interrupts`, unless the administrator has silenced the core.
+    /// Enables `interrupts`, unless the administrator has disabled all.
     fn enable(&self, interrupts: u32) {
         let interrupts = match self.is_silenced.load(Relaxed) {
             true => 0,
@@ -285,8 +285,8 @@ impl Hardware {
         self.registers.write_reg(HI_INTR_ENBL::from_raw(interrupts));
     }
 
-    /// Silences the core's interrupts or not; [`Hardware::enable_interrupts`] applies it. The hang
-    /// check finds events without an interrupt.
+    /// Sets whether the core's interrupts stay disabled. [`Hardware::enable_interrupts`] applies
+    /// it. The hang check finds events without an interrupt.
     pub(crate) fn set_silenced(&self, is_silenced: bool) {
         self.is_silenced.store(is_silenced, Relaxed);
     }
@@ -317,8 +317,8 @@ impl Hardware {
         Ok(())
     }
 
-    /// Sets a secure MMU's page table array and safe bytes: physical addresses, on 4 KiB and on 64
-    /// bytes. The front end then loads an entry of the array.
+    /// Sets the physical addresses of a secure MMU's page table array, aligned to 4 KiB, and of its
+    /// safe bytes, aligned to 64 bytes. Later the front end loads an entry of the array.
     pub(crate) fn set_page_table_array(&self, array: u32, safe: u32) {
         let regs = &self.registers;
         regs.write_reg(MMUV2_PTA_ADDRESS_LOW::from_raw(array));
@@ -329,9 +329,9 @@ impl Hardware {
         regs.write_reg(MMUV2_SAFE_ADDRESS_CONFIG::zeroed());
     }
 
-    /// Enables MMU version 2. While addresses are still physical, the front end loads the tables by
-    /// the words at `address` (`units` of 8 bytes, with an END). When it has stopped, a register
-    /// enables the MMU. `ENODEV`: it does not stop, which has been printed.
+    /// Enables MMU version 2. The front end executes the words at `address` (`units` of 8 bytes,
+    /// with an END), which load the tables, while addresses are still physical. After it has
+    /// stopped, a register enables the MMU. `ENODEV`: it does not stop. This has been printed.
     pub(crate) fn enable_mmu(&self, address: u32, units: u32) -> Result {
         self.run_front_end(address, units)?;
         let regs = &self.registers;
@@ -354,9 +354,9 @@ impl Hardware {
         Err(ENODEV)
     }
 
-    /// Resets the core until it is idle. `ENODEV`: it stays busy, which has been printed.
+    /// Resets the core until it is idle. `ENODEV`: it stays busy. This has been printed.
     pub(crate) fn reset(&self) -> Result {
-        // The power domain's callbacks may call this, so they must not be called from here.
+        // The callbacks of the power domain may call this, so this must not cause callbacks.
         if self.reset_until(false, |_| true).is_some() {
             return Ok(());
         }
@@ -369,14 +369,14 @@ impl Hardware {
                 self.clock_control()
             );
         }
-        // Not ETIMEDOUT, for which the driver core prints a line of its own.
+        // Not ETIMEDOUT, because the driver core prints a line for that.
         Err(ENODEV)
     }
 
-    /// Resets the core until it is idle and `is_right` accepts it: [`RESET_ATTEMPTS`] times at most
+    /// Resets the core until it is idle and `is_right` accepts it: at most [`RESET_ATTEMPTS`] times
     /// by a soft reset, then [`LINE_ATTEMPTS`] times by the reset line, then, if it `may_cycle`,
-    /// [`DOMAIN_ATTEMPTS`] times by the power domain. The code that switches the core on or off may
-    /// not cycle. Returns the number of resets on success.
+    /// [`DOMAIN_ATTEMPTS`] times by the power domain. The code that switches the core on or off
+    /// must not set `may_cycle`. Returns the number of resets on success.
     fn reset_until(&self, may_cycle: bool, mut is_right: impl FnMut(&Self) -> bool) -> Option<u32> {
         for attempt in 1..=RESET_ATTEMPTS {
             if self.reset_once() && is_right(self) {
@@ -439,8 +439,8 @@ impl Hardware {
         }
     }
 
-    /// Holds a core whose reset fails in reset, isolated from the bus, so that its memory may be
-    /// freed.
+    /// For a core whose reset has failed. Holds it in reset and isolates it from the bus, so that
+    /// its memory may be freed.
     pub(crate) fn isolate(&self) {
         self.note_isolated(true);
         if !self.is_on() {
@@ -458,7 +458,7 @@ impl Hardware {
         let _ = regs.read(HI_CLOCK_CONTROL);
     }
 
-    /// `HI_IDLE_STATE`: a bit for each module. For a core that is off, the last value before.
+    /// `HI_IDLE_STATE`: a bit for each module. If the core is off, the last value before.
     pub(crate) fn idle(&self) -> u32 {
         if !self.is_on() {
             return self.last_state().0;
@@ -466,7 +466,7 @@ impl Hardware {
         self.registers.read(HI_IDLE_STATE).into_raw()
     }
 
-    /// `HI_CLOCK_CONTROL`. For a core that is off, the last value before.
+    /// `HI_CLOCK_CONTROL`. If the core is off, the last value before.
     pub(crate) fn clock_control(&self) -> u32 {
         if !self.is_on() {
             return self.last_state().1;
@@ -476,7 +476,7 @@ impl Hardware {
 }
 
 /// Enables the core's clocks in its clock register, and reads its identity. `ENODEV`: there is no
-/// core, which has been printed.
+/// core. This has been printed.
 pub(crate) fn identify(dev: &device::Device, regs: &Registers) -> Result<Identity> {
     load_clock(regs, HI_CLOCK_CONTROL::zeroed());
     let read = Identity::read(regs);
@@ -546,8 +546,8 @@ fn load_divider(regs: &Registers, control: HI_CLOCK_CONTROL) {
 /// Does one soft reset. Returns whether the core is idle after it.
 fn reset_once(regs: &Registers, identity: &Identity) -> bool {
     let millisecond = Delta::from_millis(1);
-    // No clock is gated during the reset. Dove's driver does not reset early cores, as it knows no
-    // isolation for them. Etnaviv does so on the same silicon.
+    // No clock is gated during the reset. Dove's driver does not reset early cores, because it
+    // cannot isolate them. Etnaviv does reset them, on the same silicon.
     match identity.has_power_registers() {
         true if identity.is_early() => regs.write_reg(PM_POWER_CONTROLS::zeroed()),
         true => regs.write_reg(PM_MODULE_CONTROLS::zeroed()),

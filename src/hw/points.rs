@@ -10,7 +10,7 @@ use kernel::{
     device::Device, //
 };
 
-/// The number of operating points, the highest, that have names in NXP's driver.
+/// The number of operating points that have names in NXP's driver: the highest ones.
 pub(crate) const NAMED: usize = 3;
 
 #[cfg(all(CONFIG_PM_OPP, CONFIG_OF))]
@@ -64,14 +64,14 @@ mod table {
             }))
         }
 
-        /// The highest rate in Hz that is no higher than `most`.
+        /// The highest rate, in Hz, that is at most `most`.
         pub(super) fn highest(&self, most: usize) -> Option<usize> {
             let search = opp::SearchType::Floor;
             let point = self.table.opp_from_freq(Hertz(most), None, None, search);
             Some(point.ok()?.freq(None).as_hz())
         }
 
-        /// Sets the clock to `rate`, and the voltage to that of its operating point.
+        /// Sets the clock to `rate`, and the voltage to that of the operating point.
         pub(super) fn set_rate(&self, rate: Hertz) -> Result {
             self.table.set_rate(rate)
         }
@@ -107,18 +107,18 @@ mod table {
     }
 }
 
-/// The operating points of a core, exclusively until this is dropped. The last rate stays set, the
-/// voltage does not.
+/// The operating points of a core. Only the owner of this sets its rate. After the drop, the last
+/// rate stays set, the voltage does not.
 pub(crate) struct Points {
     table: table::Table,
     highest: [usize; NAMED],
-    /// Length of `highest`, at least one.
+    /// The number of used elements of `highest`, at least one.
     count: usize,
 }
 
 impl Points {
-    /// The operating points of `dev`, if any. `EPROBE_DEFER`: their clock or regulator does not
-    /// exist yet. Prints other errors, and returns none.
+    /// Gets the operating points of `dev`, if any. `EPROBE_DEFER`: their clock or regulator does
+    /// not exist yet. Prints other errors, and then returns `None`.
     pub(crate) fn get(dev: &Device) -> Result<Option<Self>> {
         let found = match table::Table::get(dev) {
             Err(EPROBE_DEFER) => return Err(EPROBE_DEFER),
@@ -178,14 +178,14 @@ impl Points {
             );
         }
         match rate {
-            // Not known.
+            // The rate is unknown.
             0 => Ok(()),
             _ => self.set_rate(dev, clocks, rate),
         }
     }
 
-    /// Sets the rate of the core's clock, in Hz, with its voltage, and of the shaders' clock, if
-    /// there is one. A failure of the latter is only printed.
+    /// Sets the rate of the core's clock, in Hz, with its voltage. Also sets the shaders' clock, if
+    /// there is one, but only prints a failure of that.
     pub(super) fn set_rate(&self, dev: &Device, clocks: &Clocks, rate: usize) -> Result {
         let follow = || {
             if let Err(error) = clocks.set_shader_rate(rate) {

@@ -2,9 +2,9 @@
 
 //! The power of a core: its clocks, its reset line, and the power domain of its node.
 //!
-//! A core that is off has no registers: on silicon an access hangs the machine. Code that accesses
-//! registers must keep the core on ([`Hardware::supply`]) or be the code that switches it. The hard
-//! interrupt handler, which runs at any time on a shared line, checks whether the core is on.
+//! While a core is off, an access to its registers hangs the machine. So code that accesses
+//! registers must keep the core on ([`Hardware::supply`]), or be the code that switches it. With a
+//! shared line the hard interrupt handler may run at any time, so it checks whether the core is on.
 
 use super::{
     identity::raw_model_and_revision,
@@ -35,7 +35,7 @@ use kernel::{
 };
 
 /// Names of a node's clocks, in the order of the kernel's binding. Each may be absent: old device
-/// trees name only some, and boards without a node name none.
+/// trees only name some, and boards without a node name none.
 const CLOCKS: [&CStr; 4] = [c"bus", c"core", c"shader", c"reg"];
 
 /// Indexes in [`CLOCKS`].
@@ -43,7 +43,7 @@ const CORE: usize = 1;
 const SHADER: usize = 2;
 
 /// The index of clock `which` of [`CLOCKS`] among a node's `count` clocks. Vendors' trees use other
-/// names or none: then the order of the binding counts, and a single clock is the core's.
+/// names or none. Then the clocks have the order of the binding, and a single clock is the core's.
 fn find_clock<'a>(
     count: usize,
     name: impl Fn(usize) -> Option<&'a CStr>,
@@ -65,7 +65,7 @@ const NO_GATING: u32 = 0xBFF;
 /// Position of the divider in `HI_CLOCK_CONTROL`.
 const SCALE_SHIFT: u32 = 2;
 
-/// The clocks of a core. Dropping disables them.
+/// The clocks of a core. Dropping this disables them.
 pub(crate) struct Clocks {
     clocks: NodeClocks,
     core: Option<usize>,
@@ -74,7 +74,7 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    /// All clocks of the node of `dev`, disabled. `EPROBE_DEFER`: they do not exist yet.
+    /// Gets all clocks of the node of `dev`, not enabled. `EPROBE_DEFER`: they do not exist yet.
     pub(crate) fn get(dev: &Device) -> Result<Self> {
         let clocks = NodeClocks::get(dev)?;
         let find = |which| find_clock(clocks.len(), |at| clocks.name(at), which);
@@ -108,7 +108,7 @@ impl Clocks {
         }
     }
 
-    /// The rates of the core's and the shaders' clock, in Hz; 0: not known. Shaders without a clock
+    /// The rates of the core's and the shaders' clock, in Hz. 0: unknown. Shaders without a clock
     /// of their own run at the core's rate.
     pub(crate) fn rates(&self) -> (usize, usize) {
         match (self.clocks.rate(self.core), self.clocks.rate(self.shader)) {
@@ -137,7 +137,7 @@ pub(crate) struct Power {
     pub(crate) clocks: Clocks,
     /// The reset line, if the node names one.
     pub(crate) line: Option<ResetLine>,
-    /// Its users keep the core on.
+    /// Users of the supply keep the core on.
     pub(crate) supply: Supply,
 }
 
@@ -153,17 +153,17 @@ pub(super) struct State {
     last_clock: Atomic<u32>,
     /// The requested speed, in 64ths of its clock.
     scale: Atomic<u32>,
-    /// The limit of the speed by thermal throttling.
+    /// The limit that thermal throttling sets for the speed.
     limit: Atomic<u32>,
-    /// The limit of the speed by the administrator.
+    /// The limit that the administrator sets for the speed.
     cap: Atomic<u32>,
-    /// The core is idle and runs at 1/64.
+    /// The core is idle and runs at 1/64 of its clock.
     is_slow: Atomic<bool>,
-    /// The speed that is loaded.
+    /// The speed that is loaded in the core.
     loaded: Atomic<u32>,
     /// The core is held in reset, isolated from the bus.
     is_isolated: Atomic<bool>,
-    /// A client requested SUSPEND, rather than OFF.
+    /// A client requested SUSPEND instead of OFF.
     was_suspended: Atomic<bool>,
     /// The time in each power state.
     times: Arc<Times>,
@@ -209,8 +209,8 @@ impl Hardware {
         &self.power.supply
     }
 
-    /// Keeps the core on until its supply is released. `false`: this has printed that the core
-    /// cannot be switched on, and the caller must give it up.
+    /// Keeps the core on until its supply is released. `false`: the core cannot be switched on.
+    /// This has been printed, and the caller must give up the core.
     pub(crate) fn hold(&self) -> bool {
         let held = self.power.supply.hold();
         if held.is_err() {
@@ -222,7 +222,7 @@ impl Hardware {
         held.is_ok()
     }
 
-    /// Prints how many jobs are dropped, if any, when the core is removed.
+    /// Prints how many jobs are dropped, if any, because the core is removed.
     pub(crate) fn tell_dropped(&self, dropped: u32) {
         if dropped > 0 {
             dev_warn!(
@@ -275,29 +275,29 @@ impl Hardware {
         self.state.cap.store(cap, Relaxed);
     }
 
-    /// Whether it runs at the lowest speed because it is idle.
+    /// Whether the core runs at the lowest speed because it is idle.
     pub(crate) fn is_slow(&self) -> bool {
         self.state.is_slow.load(Relaxed)
     }
 
-    /// Sets whether it runs at the lowest speed. [`Hardware::load_speed`] loads it.
+    /// Sets whether the core runs at the lowest speed. [`Hardware::load_speed`] loads it.
     pub(crate) fn set_slow(&self, is_slow: bool) {
         if self.state.is_slow.xchg(is_slow, Relaxed) != is_slow {
             self.state.note_time();
         }
     }
 
-    /// Whether it is isolated. While it is, its clock register must not change.
+    /// Whether the core is isolated. Then its clock register must not change.
     pub(crate) fn is_isolated(&self) -> bool {
         self.state.is_isolated.load(Relaxed)
     }
 
-    /// Notes whether it is isolated.
+    /// Notes whether the core is isolated.
     pub(super) fn note_isolated(&self, is_isolated: bool) {
         self.state.is_isolated.store(is_isolated, Relaxed);
     }
 
-    /// Notes whether a client requested SUSPEND, rather than OFF, as the next off state.
+    /// Notes whether a client requested SUSPEND instead of OFF as the next off state.
     pub(crate) fn note_suspended(&self, is_suspended: bool) {
         if self.state.was_suspended.xchg(is_suspended, Relaxed) != is_suspended {
             self.state.note_time();
@@ -325,7 +325,7 @@ impl Hardware {
         self.state.loaded.load(Relaxed) != self.speed()
     }
 
-    /// Notes that it runs at full speed, as after a reset.
+    /// Notes that the core runs at full speed, as after a reset.
     pub(super) fn note_full_speed(&self) {
         self.state.loaded.store(FULL_SCALE, Relaxed);
     }
@@ -359,7 +359,7 @@ impl Hardware {
         }
     }
 
-    /// The rates of the core's and the shaders' clocks at the wanted speed, in Hz; 0: not known.
+    /// The rates of the core's and the shaders' clocks at the wanted speed, in Hz. 0: unknown.
     pub(crate) fn frequencies(&self) -> (u32, u32) {
         let scaled = |rate: usize| {
             // CAST: `min` limits it to 32 bits.
@@ -369,19 +369,19 @@ impl Hardware {
         (scaled(core), scaled(shader))
     }
 
-    /// Sets the rate of its clocks to `rate` Hz, one of its `points`. It may be busy or off.
+    /// Sets the rate of the core's clocks to `rate` Hz, one of its `points`. It may be busy or off.
     pub(crate) fn set_rate(&self, points: &Points, rate: usize) -> Result {
         // If the core is on, keeps it on during the change.
         let _kept_on = self.power.supply.if_on();
         points.set_rate(&self.dev, &self.power.clocks, rate)
     }
 
-    /// The time in each power state since it was bound.
+    /// The time in each power state since the core was bound.
     pub(crate) fn power_times(&self) -> PowerTimes {
         self.state.times.read()
     }
 
-    /// The rate of its clock before the divider, in Hz.
+    /// The rate of the core's clock before the divider, in Hz.
     pub(crate) fn rate(&self) -> usize {
         self.power.clocks.rates().0
     }
@@ -395,7 +395,7 @@ impl Hardware {
         );
     }
 
-    /// Whether a recovery cycles the power domain. Then the core goes off even with jobs.
+    /// Whether a recovery cycles the power domain. Then the core goes off even if it has jobs.
     pub(crate) fn is_cycled(&self) -> bool {
         self.state.is_cycled.load(Relaxed)
     }
@@ -424,7 +424,7 @@ impl Hardware {
     }
 
     /// Switches the core on and resets it. Its power domain must be on. `ENODEV`: the reset failed,
-    /// or another identity was read and printed.
+    /// or the identity has changed. The latter has been printed.
     pub(crate) fn switch_on(&self) -> Result {
         self.set_slow(false);
         self.note_suspended(false);
@@ -439,7 +439,7 @@ impl Hardware {
         result
     }
 
-    /// Prints that it was switched `which` way, if the administrator has enabled that.
+    /// If the administrator has enabled this, prints that the core was switched `which` way.
     fn tell_power(&self, which: &str) {
         if self.power_lines.allow_job(0) {
             dev_info!(self.dev, "it is {which}\n");
@@ -484,7 +484,7 @@ impl Hardware {
         self.place as u32
     }
 
-    /// Traces that it was switched on, or is being switched off.
+    /// Traces that the core was switched on, or is being switched off.
     pub(super) fn trace_power(&self, on: bool) {
         trace::Power::record(|| trace::Power {
             core: self.trace_core(),
@@ -499,7 +499,7 @@ impl Hardware {
         });
     }
 
-    /// Fails unless model and revision are the same as before.
+    /// Fails if model or revision have changed.
     fn check_identity(&self) -> Result {
         let (model, revision) = raw_model_and_revision(&self.registers);
         if (model, revision) == self.identity.raw {
@@ -514,8 +514,8 @@ impl Hardware {
         Err(ENODEV)
     }
 
-    /// Switches the power domain off and on, for a core that nothing else resets. The caller holds
-    /// the supply.
+    /// Switches the power domain off and on, for a core that no other method resets. The caller
+    /// holds the supply.
     pub(super) fn cycle(&self) -> Result {
         self.state.is_cycled.store(true, Relaxed);
         self.state.went_off.store(false, Relaxed);
@@ -548,7 +548,7 @@ impl Drop for Powered {
 mod tests {
     use super::*;
 
-    /// The places of the core's and the shaders' clock.
+    /// The indexes of the core's and the shaders' clock.
     fn found(names: &[Option<&CStr>]) -> (Option<usize>, Option<usize>) {
         let find = |which| find_clock(names.len(), |at| names[at], which);
         (find(CORE), find(SHADER))
@@ -556,12 +556,12 @@ mod tests {
 
     #[test]
     fn clocks_have_names() {
-        // Those of i.MX8M Plus, Dove, and i.MX6's 2D core.
+        // The clocks of i.MX8M Plus, Dove, and the 2D core of i.MX6.
         let all = [c"core", c"shader", c"bus", c"reg"].map(Some);
         assert_eq!(found(&all), (Some(0), Some(1)));
         assert_eq!(found(&[Some(c"core")]), (Some(0), None));
         assert_eq!(found(&[c"bus", c"core"].map(Some)), (Some(1), None));
-        // One name is from the binding, so the order of the others does not count.
+        // One name is from the binding, so the order is not used.
         assert_eq!(found(&[c"bus", c"gpu"].map(Some)), (None, None));
     }
 

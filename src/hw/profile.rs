@@ -2,14 +2,13 @@
 
 //! Performance counters of a core.
 //!
-//! The counters are 32 bits wide, wrap, and are lost when the core goes off or is reset. So while a
+//! The counters have 32 bits, wrap, and are lost when the core goes off or is reset. So while a
 //! reader exists, [`Tally`] adds them up: on each request, and before the core goes off. The driver
-//! never clears them: each reader subtracts an earlier value. Counts between the last read and a
-//! reset are lost.
+//! never clears the totals: each reader subtracts an earlier value. Counts between the last read
+//! and a reset are lost.
 //!
-//! While a reader exists no module's clock is gated, which would stop counters. Sources:
-//! sources.md, profiling, and etnaviv's signals of Linux 7.3 for the counters that each pixel pipe
-//! has.
+//! While a reader exists, no module's clock is gated, because that would stop counters. Sources:
+//! sources.md, profiling, and, for counters of each pixel pipe, etnaviv's signals of Linux 7.3.
 
 use super::{
     identity::Identity,
@@ -26,7 +25,7 @@ use kernel::io::Io;
 /// Models whose `HI_PROFILE_TOTAL_CYCLES` counts idle cycles.
 const IDLE_IN_PLACE_OF_TOTAL: [u32; 3] = [0x880, 0x2000, 0x2100];
 
-/// Byte offsets of `MC_PROFILE_CONFIG0` to `2`, and of the ports that show the selected counters.
+/// Byte offsets of `MC_PROFILE_CONFIG0` to `2`, and of the ports that have the selected counters.
 pub(super) const CONFIGS: [usize; 3] = [0x470, 0x474, 0x478];
 const RA: usize = 0x448;
 const TX: usize = 0x44C;
@@ -46,7 +45,7 @@ struct Source {
     config: usize,
     shift: u32,
     select: u32,
-    /// Each pixel pipe has its own.
+    /// Each pixel pipe has its own counter.
     by_pipe: bool,
 }
 
@@ -66,7 +65,7 @@ macro_rules! sources {
     (@) => { false };
 }
 
-/// Counters with one total for the first pixel pipe, and one for all others.
+/// Counters with one total for the first pixel pipe and one for all others.
 static APART: [(u32, Counter, Counter); 4] = [
     (
         0,
@@ -137,11 +136,11 @@ static SOURCES: [Source; 6] = sources! {
         2 DataStalls,;
 };
 
-/// The totals of a core since it was bound, for the times with a reader.
+/// The totals of a core since it was bound. They only include times with a reader.
 pub(crate) struct Tally {
     /// Number of readers.
     users: Atomic<u32>,
-    /// The last values of the counters; 0 after a reset.
+    /// The last values of the counters. 0 after a reset.
     last: [Atomic<u32>; Counter::CELLS],
     totals: [Atomic<u32>; Counter::CELLS],
 }
@@ -170,7 +169,7 @@ impl Tally {
         core::array::from_fn(|cell| self.totals[cell].load(Relaxed))
     }
 
-    /// Adds what `counter`, now at `now`, has counted. Callers must not run concurrently.
+    /// Adds the progress of `counter`, whose value is `now`. Callers must not run concurrently.
     fn note(&self, counter: Counter, now: u32) {
         // CAST: the number of a variant.
         let cell = counter as usize;
@@ -188,7 +187,7 @@ impl Tally {
     }
 }
 
-/// A reader: has a core's counters added up while it lives.
+/// A reader. While it lives, the core's counters are added up.
 pub(crate) struct Counting(Arc<Tally>);
 
 impl Counting {
@@ -197,7 +196,7 @@ impl Counting {
         &self.0
     }
 
-    /// Whether it reads the core `hardware`, as the core may have been replaced.
+    /// Whether this reads the core `hardware`. The core may have been replaced.
     pub(crate) fn is_of(&self, hardware: &Hardware) -> bool {
         Arc::ptr_eq(&self.0, &hardware.tally)
     }
@@ -238,7 +237,7 @@ impl Hardware {
         self.tally.forget();
     }
 
-    /// Adds what the core, which is on, has counted since the last call. Only for a caller that may
+    /// Adds the counts since the last call. The core must be on, and the caller must be allowed to
     /// reset it.
     pub(crate) fn count(&self) {
         if self.is_isolated() {
@@ -251,7 +250,7 @@ impl Hardware {
         });
     }
 
-    /// Calls `look`, which may select counters and pixel pipes, and restores both.
+    /// Calls `look`, which may select counters and pixel pipes. Then restores the selections.
     pub(super) fn with_selectors(&self, look: impl FnOnce()) {
         let regs = &self.registers;
         let kept = CONFIGS.map(|config| regs.try_read32(config).unwrap_or(0));
@@ -280,7 +279,7 @@ impl Hardware {
         regs.try_read32(port).unwrap_or(0)
     }
 
-    /// The values of the first pixel pipe, and the sum of the others.
+    /// The value of the first pixel pipe, and the sum of the others.
     fn of_pipes(&self, read: impl Fn() -> u32) -> (u32, u32) {
         let first = read();
         let mut others = 0u32;
@@ -372,7 +371,7 @@ mod tests {
         tally.forget();
         tally.note(Counter::Cycles, 7);
         assert_eq!(total(), 137);
-        // It has wrapped.
+        // The counter has wrapped.
         tally.note(Counter::Cycles, u32::MAX);
         tally.note(Counter::Cycles, 4);
         assert_eq!(total(), 137u32.wrapping_add(u32::MAX - 7 + 5));
@@ -392,7 +391,7 @@ mod tests {
             found[*first as usize] += 1;
             found[*second as usize] += 1;
         }
-        // The rest is cycles, and units of 8 bytes.
+        // The others are cycles and units of 8 bytes.
         let others = found.iter().filter(|&&sources| sources == 0).count();
         assert_eq!(others, 7);
         assert!(found.iter().all(|&sources| sources <= 1));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Recovery of a core: whether it makes progress, and the reset if not.
+//! Recovery of a core: whether it makes progress, and the reset if it does not.
 //!
 //! Source: sources.md, bring-up, power, profiling.
 
@@ -25,29 +25,29 @@ const PIXELS_2D: u32 = 11;
 /// Counters of the rasterizer: pixels, primitives.
 const RASTERIZED: [u32; 2] = [0, 3];
 
-/// Milliseconds that the hard interrupt handler may take. It takes microseconds, unless a
+/// The most time of the hard interrupt handler, in milliseconds. It takes microseconds, unless a
 /// hypervisor runs another guest.
 const INTERRUPT_TIME: u32 = 1000;
 
-/// The progress of a core. Two equal values: the core has not moved in between.
+/// The progress of a core. If two values are equal, the core has made no progress in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
     /// GPU address of the front end's position.
     pub(crate) position: u32,
     /// A hash of the counters of drawn pixels.
     pub(crate) drawn: u32,
-    /// The first word of the command that the front end decodes while every module that it feeds is
-    /// idle. During a draw the word is often data of the draw, and no command.
+    /// The first word of the command that the front end decodes, if all other modules are idle.
+    /// During a draw the word is often data of the draw, and not a command.
     pub(crate) command: Option<u32>,
 }
 
 impl Hardware {
-    /// The progress of the core, which has these pipes. The caller excludes other users of the
-    /// selectors.
+    /// Reads the progress of the core, which has these pipes. The caller excludes other users of
+    /// the selectors.
     pub(crate) fn progress(&self, has_3d: bool, has_2d: bool) -> Progress {
         let regs = &self.registers;
         let mut drawn = 0u32;
-        // A rotating sum changes with any counter, unless changes cancel each other out.
+        // A rotating sum changes with any counter, unless the changes cancel each other out.
         let mut count = |value: u32| drawn = drawn.rotate_left(5).wrapping_add(value);
         let mut pixels = |select: u32| {
             regs.write_reg(MC_PROFILE_CONFIG0::from_raw(select << 16));
@@ -77,9 +77,9 @@ impl Hardware {
         self.has_failed.load(Relaxed) && self.has_failed.xchg(false, Relaxed)
     }
 
-    /// Resets a core that hangs until it is idle with its identity unchanged
-    /// ([`Hardware::reset_until`]), and drops its interrupts, which stay disabled. Returns the
-    /// number of resets. `ENODEV`: the core is lost, which has been printed.
+    /// Resets a core that hangs until it is idle and has its identity ([`Hardware::reset_until`]).
+    /// Drops its interrupts, which stay disabled. Returns the number of resets. `ENODEV`: the core
+    /// is lost. This has been printed.
     pub(crate) fn recover(&self) -> Result<u32> {
         self.disable_interrupts();
         let mut stranger = None;
@@ -111,13 +111,13 @@ impl Hardware {
     }
 
     /// Drops the interrupts that the core raised before its reset. A job that runs again keeps its
-    /// event number, so an old bit would end it.
+    /// event number, so an old bit would complete it.
     ///
-    /// The hard interrupt handler may have read the register and not yet noted the bits. It sets
-    /// `is_taking` before it reads: this waits for a handler that read before the reset, and one
-    /// that reads later reads nothing.
+    /// The hard interrupt handler may have read the register, but not noted the bits yet. It sets
+    /// `is_taking` before it reads. So this waits for a handler that read before the reset. A
+    /// handler that reads later finds no bits.
     pub(super) fn forget_interrupts(&self) -> Result {
-        // Reading back the reset has completed all earlier reads on the bus.
+        // The read after the reset has completed all earlier reads on the bus.
         for _ in 0..INTERRUPT_TIME {
             // Fully ordered with the handler's.
             if self.is_taking.fetch_add(0, Full) == 0 {

@@ -2,8 +2,8 @@
 
 //! The registers of the host interface, the memory controller and the front end.
 //!
-//! Names are the register database's (rnndb `state_hi.xml`, as etnaviv uses them). Offsets are
-//! bytes. Source of the meanings: sources.md, bring-up.
+//! The names are those of the register database (rnndb `state_hi.xml`, which etnaviv uses). Offsets
+//! are in bytes. Source of the meanings: sources.md, bring-up.
 //!
 //! HI: host interface. MC: memory controller. FE: front end. PM: power management. RA: rasterizer.
 //! TX: texture engine. PE: pixel engine. PEZ: its depth half.
@@ -33,13 +33,13 @@ register! {
         19:19 isolate_gpu => bool;
     }
 
-    /// One bit a module: 1 is idle.
+    /// One bit per module. 1: idle.
     pub(crate) HI_IDLE_STATE(u32) @ 0x004 {
         /// The front end has stopped.
         0:0 fe => bool;
     }
 
-    /// Cache attributes of the core's bus accesses.
+    /// Cache attributes of the core's AXI accesses.
     pub(crate) HI_AXI_CONFIG(u32) @ 0x008 {
         /// For writes.
         11:8 awcache;
@@ -50,9 +50,9 @@ register! {
     /// Bus errors.
     pub(crate) HI_AXI_STATUS(u32) @ 0x00C {}
 
-    /// Pending interrupts; reading clears them.
+    /// Pending interrupts. Reading clears them.
     pub(crate) HI_INTR_ACKNOWLEDGE(u32) @ 0x010 {
-        /// One bit an event.
+        /// One bit per event.
         29:0 events;
         /// MMU exception.
         30:30 mmu_exception => bool;
@@ -60,14 +60,14 @@ register! {
         31:31 axi_bus_error => bool;
     }
 
-    /// Interrupts that reach the line.
+    /// Interrupts that are enabled.
     pub(crate) HI_INTR_ENBL(u32) @ 0x014 {}
 
     /// Identity of old cores.
     pub(crate) HI_CHIP_IDENTITY(u32) @ 0x018 {
         /// Revision, if the family is 1.
         15:12 revision;
-        /// 1: model and revision are in this register.
+        /// 1: the revision is in this register.
         31:24 family;
     }
 
@@ -77,15 +77,15 @@ register! {
     pub(crate) HI_CHIP_MODEL(u32) @ 0x020 {}
     /// Revision number.
     pub(crate) HI_CHIP_REV(u32) @ 0x024 {}
-    /// Date of the design, decimal digits.
+    /// Date of the design, in decimal digits.
     pub(crate) HI_CHIP_DATE(u32) @ 0x028 {}
-    /// Time of the design, decimal digits.
+    /// Time of the design, in decimal digits.
     pub(crate) HI_CHIP_TIME(u32) @ 0x02C {}
     /// Customer of the design.
     pub(crate) HI_CHIP_CUSTOMER_ID(u32) @ 0x030 {}
     /// Minor features 0.
     pub(crate) HI_CHIP_MINOR_FEATURE_0(u32) @ 0x034 {}
-    /// Holds the memory counters at 0 while not 0.
+    /// While it is not 0, the memory counters stay 0.
     pub(crate) HI_MEMORY_COUNTER_RESET(u32) @ 0x03C {}
     /// Units of 8 bytes that the selected pixel pipe has read.
     pub(crate) HI_PROFILE_READ_BYTES8(u32) @ 0x040 {}
@@ -110,7 +110,7 @@ register! {
     }
     /// Minor features 1.
     pub(crate) HI_CHIP_MINOR_FEATURE_1(u32) @ 0x074 {}
-    /// Cycles, or idle cycles, by model.
+    /// Cycles or idle cycles, depending on the model.
     pub(crate) HI_PROFILE_TOTAL_CYCLES(u32) @ 0x078 {}
     /// Idle cycles.
     pub(crate) HI_PROFILE_IDLE_CYCLES(u32) @ 0x07C {}
@@ -162,7 +162,7 @@ register! {
 
     /// MMU v2: exception codes of four units.
     pub(crate) MMUV2_STATUS(u32) @ 0x188 {}
-    /// MMU v2: on, until the next reset.
+    /// MMU v2: enables it until the next reset.
     pub(crate) MMUV2_CONTROL(u32) @ 0x18C {
         /// Addresses are translated.
         0:0 enable => bool;
@@ -173,7 +173,7 @@ register! {
     pub(crate) MMUV2_SEC_EXCEPTION_ADDR(u32) @ 0x380 {}
     /// Secure MMU: exception codes of four units.
     pub(crate) MMUV2_SEC_STATUS(u32) @ 0x384 {}
-    /// Secure MMU: on, until the next reset.
+    /// Secure MMU: enables it until the next reset.
     pub(crate) MMUV2_SEC_CONTROL(u32) @ 0x388 {
         /// Addresses are translated.
         0:0 enable => bool;
@@ -197,10 +197,10 @@ register! {
     pub(crate) MMUV2_SEC_COMMAND_CONTROL(u32) @ 0x3A4 {
         /// Units of 8 bytes that may be fetched from the start.
         15:0 prefetch;
-        /// Runs.
+        /// The front end runs.
         16:16 enable => bool;
     }
-    /// Secure MMU: the reset, and which accesses reach the registers.
+    /// Secure MMU: resets the core, and controls access to the registers.
     pub(crate) MMUV2_AHB_CONTROL(u32) @ 0x3A8 {
         /// Resets the core.
         0:0 reset => bool;
@@ -260,7 +260,7 @@ register! {
 
     /// Vector graphics: start address of the front end.
     pub(crate) VG_COMMAND_ADDRESS(u32) @ 0x500 {}
-    /// Vector graphics: units of 8 bytes; starts the front end.
+    /// Vector graphics: length in units of 8 bytes. A write starts the front end.
     pub(crate) VG_COMMAND_COUNT(u32) @ 0x504 {}
     /// Vector graphics: position of the front end.
     pub(crate) VG_COMMAND_POSITION(u32) @ 0x508 {}
@@ -271,7 +271,7 @@ register! {
     pub(crate) FE_COMMAND_CONTROL(u32) @ 0x658 {
         /// Units of 8 bytes that may be fetched from the start.
         15:0 prefetch;
-        /// Runs.
+        /// The front end runs.
         16:16 enable => bool;
     }
     /// Progress of the front end's fetcher.

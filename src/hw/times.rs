@@ -5,7 +5,7 @@
 use crate::sys;
 use crate::sys::prelude::*;
 
-/// A core's power state, in the vendor's words.
+/// A core's power state, by the vendor's names.
 #[derive(Clone, Copy)]
 pub(super) enum Power {
     On,
@@ -30,7 +30,7 @@ pub(crate) struct PowerTimes {
 struct Running {
     past: PowerTimes,
     power: Power,
-    /// The start of this state, by the monotonic clock in nanoseconds.
+    /// The start of the current state, by the monotonic clock, in nanoseconds.
     since: u64,
 }
 
@@ -105,7 +105,7 @@ mod tests {
             running.catch_up(until);
             running.power = power;
         }
-        // A clock that goes back takes nothing off.
+        // If the clock goes back, no time is subtracted.
         running.catch_up(200);
         let PowerTimes {
             on,

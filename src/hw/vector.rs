@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Functions of a core for vector graphics: front end, reset, and idle state.
+//! Functions for a core for vector graphics: front end, reset and idle state.
 //!
 //! Source: sources.md, vector graphics.
 
@@ -15,18 +15,18 @@ use kernel::{
     time::delay::fsleep, //
 };
 
-/// Interrupt of the front end's END.
+/// The interrupt of an END of the front end.
 pub(crate) const END_INTERRUPT: u32 = 13;
 
-/// All interrupts except the tessellator's overflow, which nothing waits for.
+/// All interrupts except the overflow of the tessellator, for which nothing waits.
 const INTERRUPTS: u32 = !1;
 
 /// Modules that are idle after a job: front end, drawing engine, image, path, tessellator.
 const IDLE: u32 = 0xF01;
 
 impl Hardware {
-    /// Starts the front end for `units` of 8 bytes at physical address `address`, a multiple of 64.
-    /// All words must be in memory.
+    /// Starts the front end with `units` of 8 bytes at physical address `address`. The address is a
+    /// multiple of 64. The words must already be in memory.
     pub(crate) fn start_vector(&self, address: u32, units: u32) {
         let regs = &self.registers;
         self.enable(INTERRUPTS);
@@ -34,7 +34,7 @@ impl Hardware {
         regs.write_reg(VG_COMMAND_COUNT::from_raw(units));
     }
 
-    /// Enables the interrupts of a job, unless the administrator has silenced the core.
+    /// Enables the interrupts of a job, unless the administrator has disabled all.
     pub(crate) fn enable_vector_interrupts(&self) {
         self.enable(INTERRUPTS);
     }
@@ -54,7 +54,7 @@ impl Hardware {
         self.idle() & IDLE == IDLE
     }
 
-    /// The progress of the core: position of the front end, and idle modules. There are no
+    /// The progress of the core: the position of the front end and the idle modules. There are no
     /// counters.
     pub(crate) fn vector_progress(&self) -> Progress {
         Progress {

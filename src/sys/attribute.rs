@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `gpu_govern`, a file of the platform driver in sysfs: the `kernel` crate has no driver
+//! `gpu_govern`, a sysfs attribute of the platform driver. The `kernel` crate has no driver
 //! attributes yet.
 
 use super::{
@@ -33,12 +33,12 @@ impl<'a> Text<'a> {
         Self { memory, bytes: 0 }
     }
 
-    /// The length in bytes.
+    /// Length in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Appends `text`. An error: there is no room.
+    /// Appends `text`. Fails if there is no room.
     pub(crate) fn write_fmt(&mut self, text: fmt::Arguments<'_>) -> fmt::Result {
         Write::write_fmt(self, text)
     }
@@ -54,11 +54,11 @@ impl Write for Text<'_> {
     }
 }
 
-/// Keeps the file while it lives.
+/// The file in sysfs. Dropping the last one removes the file.
 ///
 /// # Invariants
 ///
-/// `gal_show_govern` has succeeded for it, with a device that is bound for `'bound`.
+/// `gal_show_govern` has succeeded for it, with a device that stays bound for `'bound`.
 pub(crate) struct Shown<'bound> {
     /// Keeps the callbacks loaded.
     _in_use: InUse,
@@ -80,9 +80,9 @@ impl<T: Attribute> Answers<T> {
 
     /// # Safety
     ///
-    /// `page` is a page without another user during the call.
+    /// `page` is a page that only this call uses.
     unsafe extern "C" fn show(page: *mut c_char) -> isize {
-        // SAFETY: By the caller; sysfs has cleared the page.
+        // SAFETY: By the caller. Sysfs has cleared the page.
         let page = unsafe { core::slice::from_raw_parts_mut(page.cast::<u8>(), PAGE_SIZE) };
         let mut text = Text::new(page);
         match T::show(&mut text) {
@@ -94,10 +94,9 @@ impl<T: Attribute> Answers<T> {
 
     /// # Safety
     ///
-    /// `text` has `bytes` bytes during the call.
+    /// `text` is valid for reads of `bytes` bytes during the call.
     unsafe extern "C" fn store(text: *const c_char, bytes: usize) -> isize {
-        // SAFETY: By the caller's contract `text` is valid for reads of `bytes` bytes during the
-        // call.
+        // SAFETY: By the caller `text` is valid for reads of `bytes` bytes during the call.
         let text = unsafe { core::slice::from_raw_parts(text.cast::<u8>(), bytes) };
         match T::store(text) {
             // CAST: sysfs takes at most a page.
@@ -108,12 +107,12 @@ impl<T: Attribute> Answers<T> {
 }
 
 impl<'bound> Shown<'bound> {
-    /// Makes the file in the driver of `dev`, unless it exists, with the callbacks of `T`. These
-    /// may be called before this returns. `EBUSY`: the file is another driver's, or has other
-    /// callbacks.
+    /// Creates the file of `dev`'s driver with the callbacks of `T`, unless it exists. The
+    /// callbacks may be called before this returns. `EBUSY`: the file belongs to another driver, or
+    /// has other callbacks.
     pub(crate) fn new<T: Attribute>(dev: &'bound device::Device<device::Bound>) -> Result<Self> {
         let in_use = InUse::new()?;
-        // SAFETY: The device is bound, and the answers are static and need no data.
+        // SAFETY: The device is bound. The callbacks are static and need no data.
         to_result(unsafe { shim::gal_show_govern(raw_device(dev), Answers::<T>::table()) })?;
         // INVARIANT: `gal_show_govern` succeeded just now.
         Ok(Self {
@@ -125,8 +124,8 @@ impl<'bound> Shown<'bound> {
 
 impl Drop for Shown<'_> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; the driver exists as long as a device of it is bound.
-        // After the last call no callback runs any more.
+        // SAFETY: By the type invariant. The driver exists as long as it has a bound device. After
+        // the last of these calls returns, no callback runs.
         unsafe { shim::gal_hide_govern() }
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Memory barriers: those of the `kernel` crate change their names between releases.
+//! Memory barriers. Those of the `kernel` crate change their names between releases.
 
 use super::shim;
 
-/// `wmb()`: orders writes as devices see them.
+/// `wmb()`: orders writes to memory and devices.
 pub(crate) fn write() {
     // SAFETY: A barrier has no conditions.
     unsafe { shim::gal_wmb() }

@@ -2,7 +2,7 @@
 
 //! A character device with a fixed major number.
 //!
-//! The `kernel` crate has only miscdevices, whose major is 10; galcore's is 199.
+//! The `kernel` crate has only miscdevices, with major 10. The major of galcore is 199.
 
 use super::{
     prelude::*,
@@ -25,7 +25,7 @@ use kernel::{
 /// The kind of program that makes a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
-    /// One of the kernel's word width.
+    /// A program with the kernel's word width.
     Native,
     /// A 32-bit program on a 64-bit kernel.
     #[cfg(CONFIG_COMPAT)]
@@ -41,13 +41,13 @@ impl Caller {
 
 /// The operations of an open file of the device.
 pub(crate) trait FileOperations: Send + Sync + Sized + 'static {
-    /// A process opens the device.
+    /// Called when a process opens the device.
     fn open() -> Result<Arc<Self>>;
 
     /// The address space of the file.
     fn views(&self) -> &Views;
 
-    /// `ioctl(2)` of `caller`.
+    /// Handles `ioctl(2)` of `caller`.
     fn ioctl(
         self: ArcBorrow<'_, Self>,
         file: &OpenFile,
@@ -60,14 +60,14 @@ pub(crate) trait FileOperations: Send + Sync + Sized + 'static {
     #[cfg(CONFIG_PROC_FS)]
     fn show(self: ArcBorrow<'_, Self>, out: &SeqFile);
 
-    /// `mmap(2)`.
+    /// Handles `mmap(2)`.
     fn mmap(self: ArcBorrow<'_, Self>, area: NewArea<'_>) -> Result;
 
-    /// The last descriptor of the file is closed.
+    /// Called when the last descriptor of the file is closed.
     fn release(self: Arc<Self>);
 }
 
-/// An open file, during its ioctl.
+/// An open file during an ioctl.
 #[repr(transparent)]
 pub(crate) struct OpenFile(File);
 
@@ -77,17 +77,17 @@ impl OpenFile {
         self.0.flags() & flags::O_ACCMODE == flags::O_RDWR
     }
 
-    /// Maps `bytes` of this file at byte `offset` into the calling process, shared, readable and
-    /// writable. Calls the file's `mmap`, so the caller must not hold a lock that this takes.
-    /// Returns the address.
+    /// Maps `bytes` of this file, from byte `offset` on, into the calling process. The mapping is
+    /// shared, readable and writable. Calls the file's `mmap`: the caller must not hold a lock that
+    /// `mmap` takes. Returns the address.
     pub(crate) fn map_into_caller(&self, bytes: usize, offset: usize) -> Result<usize> {
-        // SAFETY: The file is open for the length of the call.
+        // SAFETY: The file is open during the call.
         unsafe { super::map_file(self.0.as_ptr(), bytes, true, offset) }
     }
 }
 
-/// `FOP_UNSIGNED_OFFSET`: mmap offsets of 4 GiB and above, on 32-bit machines too. The header's
-/// cast hides it from bindgen.
+/// `FOP_UNSIGNED_OFFSET`: allows mmap offsets from 4 GiB up, also on 32-bit machines. bindgen skips
+/// it because of a cast in its definition.
 const UNSIGNED_OFFSET: bindings::fop_flags_t = 1 << 5;
 
 /// This module's `struct module`.
@@ -98,7 +98,7 @@ const fn this_module() -> *mut bindings::module {
         extern "C" {
             static __this_module: kernel::types::Opaque<bindings::module>;
         }
-        // SAFETY: The linker has made it for this module, and it lives as long as the code.
+        // SAFETY: The linker has created it for this module, and it lives as long as the code.
         unsafe { __this_module.get() }
     }
     #[cfg(not(MODULE))]
@@ -132,8 +132,8 @@ impl<T: FileOperations> Operations<T> {
     unsafe extern "C" fn open(_: *mut bindings::inode, file: *mut bindings::file) -> c_int {
         from_result(|| {
             let state = T::open()?;
-            // SAFETY: The file is ours to set up. It holds a reference of its object until it is
-            // released, so nothing has exclusive access to the object: `views` stays valid as long.
+            // SAFETY: Only this call sets up the file. It holds a reference of its object until its
+            // release, so nothing has exclusive access to the object, and `views` stays valid.
             unsafe {
                 state.views().adopt(file);
                 (*file).private_data = state.into_foreign();
@@ -146,7 +146,7 @@ impl<T: FileOperations> Operations<T> {
     ///
     /// Called by the VFS once, for a file that `open` set up.
     unsafe extern "C" fn release(_: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: `open` stored it; no other call on this file can follow.
+        // SAFETY: `open` stored it, and no other call on this file follows.
         T::release(unsafe { Arc::<T>::from_foreign((*file).private_data) });
         0
     }
@@ -159,7 +159,7 @@ impl<T: FileOperations> Operations<T> {
         code: c_uint,
         argument: c_ulong,
     ) -> c_long {
-        // SAFETY: The VFS calls this with a file of ours, which is what `ioctl_of` requires.
+        // SAFETY: The VFS calls this with a file that `open` set up, as `ioctl_of` requires.
         unsafe { Self::ioctl_of(Caller::Native, file, code, argument) }
     }
 
@@ -172,9 +172,9 @@ impl<T: FileOperations> Operations<T> {
         code: c_uint,
         argument: c_ulong,
     ) -> c_long {
-        // The upper half of the register does not belong to a 32-bit program.
+        // A 32-bit program does not set the upper half of the register.
         let argument = argument & 0xFFFF_FFFF;
-        // SAFETY: The VFS calls this with a file of ours, which is what `ioctl_of` requires.
+        // SAFETY: The VFS calls this with a file that `open` set up, as `ioctl_of` requires.
         unsafe { Self::ioctl_of(Caller::Compat, file, code, argument) }
     }
 
@@ -189,7 +189,7 @@ impl<T: FileOperations> Operations<T> {
     ) -> c_long {
         // SAFETY: `open` stored it and `release` cannot run during this call.
         let state = unsafe { Arc::<T>::borrow((*file).private_data) };
-        // SAFETY: `File` is a transparent wrapper of `struct file`, and so is `OpenFile` of it; the
+        // SAFETY: `File` is a transparent wrapper of `struct file`, and `OpenFile` of `File`. The
         // VFS holds a reference during the call.
         let open = unsafe { &*core::ptr::from_ref(File::from_raw_file(file)).cast::<OpenFile>() };
         match T::ioctl(state, open, caller, code, argument) {
@@ -206,7 +206,7 @@ impl<T: FileOperations> Operations<T> {
     unsafe extern "C" fn show_fdinfo(m: *mut bindings::seq_file, file: *mut bindings::file) {
         // SAFETY: `open` stored it and `release` cannot run during this call.
         let state = unsafe { Arc::<T>::borrow((*file).private_data) };
-        // SAFETY: Valid for the length of the call, and only this thread's.
+        // SAFETY: `m` is valid during the call, and only this thread uses it.
         T::show(state, unsafe { SeqFile::from_raw(m) });
     }
 
@@ -223,7 +223,7 @@ impl<T: FileOperations> Operations<T> {
         // SAFETY: The area is new and locked.
         let area = unsafe { VmaNew::from_raw(vma) };
         from_result(|| {
-            // SAFETY: This is the mmap handler, and it asks once.
+            // SAFETY: This is the mmap handler, and it calls this once.
             let area = unsafe { NewArea::new(area) }?;
             T::mmap(state, area).map(|()| 0)
         })
@@ -234,7 +234,7 @@ impl<T: FileOperations> Operations<T> {
 ///
 /// # Invariants
 ///
-/// `major` is registered under `name` with [`Operations`] for `minors` minors, `class` is live and
+/// `major` is registered under `name` with [`Operations`] for `minors` minors. `class` is live and
 /// has one device for each minor below `nodes`.
 pub(crate) struct CharDevice<T> {
     major: u32,
@@ -247,7 +247,7 @@ pub(crate) struct CharDevice<T> {
     _files: PhantomData<fn() -> T>,
 }
 
-// SAFETY: Only used to unregister, which any thread may do.
+// SAFETY: It is only used to unregister, which any thread may do.
 unsafe impl<T> Send for CharDevice<T> {}
 // SAFETY: No method takes `&self`, so a shared reference gives access to nothing.
 unsafe impl<T> Sync for CharDevice<T> {}
@@ -256,8 +256,8 @@ unsafe impl<T> Sync for CharDevice<T> {}
 const MINOR_BITS: u32 = 20;
 
 impl<T: FileOperations> CharDevice<T> {
-    /// Registers `major` (0: any) under `name`, and makes one node for each of `nodes`, in a class
-    /// named `class`. A `!` in a node's name makes a subdirectory of `/dev`.
+    /// Registers `major` (0: any) under `name`, and creates one device node for each of `nodes`, in
+    /// a class named `class`. A `!` in a node's name becomes a `/` in `/dev`.
     pub(crate) fn new(
         major: u32,
         name: &'static CStr,
@@ -282,11 +282,11 @@ impl<T: FileOperations> CharDevice<T> {
         // SAFETY: The name is static, so it outlives the class.
         let class = from_err_ptr(unsafe { bindings::class_create(class.as_char_ptr()) })
             .inspect_err(|_| {
-                // SAFETY: The region was registered above with the same numbers, and has no node
+                // SAFETY: The region was registered above with the same numbers and has no node
                 // yet.
                 unsafe { bindings::__unregister_chrdev(major, 0, count, name.as_char_ptr()) }
             })?;
-        // INVARIANT: Registered, class made, no node yet.
+        // INVARIANT: Registered, the class exists, no node yet.
         let mut device = Self {
             major,
             name,
@@ -297,7 +297,7 @@ impl<T: FileOperations> CharDevice<T> {
             _files: PhantomData,
         };
         for node in nodes {
-            // SAFETY: The class is live; the format wants one string, and gets it.
+            // SAFETY: The class is live. The format takes the one string that follows.
             from_err_ptr(unsafe {
                 bindings::device_create(
                     device.class,
@@ -317,8 +317,8 @@ impl<T: FileOperations> CharDevice<T> {
 
 impl<T> Drop for CharDevice<T> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the region, the class and `nodes` nodes exist, and only
-        // this drop removes them.
+        // SAFETY: By the type invariant the region, the class and `nodes` nodes exist. Only this
+        // drop removes them.
         unsafe {
             for minor in 0..self.nodes {
                 bindings::device_destroy(self.class, (self.major << MINOR_BITS) | minor);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A fast clock, for measurements of every job.
+//! A fast clock, to measure every job.
 //!
-//! `ktime_get` takes sixty instructions on ARM, most of them to convert a counter to nanoseconds.
-//! This reads the counter of the kernel's delays, and converts only for a reader ([`nanoseconds`]).
-//! The counter may wrap after a few seconds: longer times are measured in jiffies.
+//! `ktime_get` takes sixty instructions on ARM, mostly to convert a counter to nanoseconds. This
+//! uses the counter of the kernel's delays. Only a reader converts the result ([`nanoseconds`]).
+//! The counter may wrap after a few seconds, so longer times are measured in jiffies.
 
 use super::{
     jiffies,
@@ -13,7 +13,7 @@ use super::{
 };
 use kernel::time::msecs_to_jiffies;
 
-/// The least number of jiffies to measure in jiffies: a second.
+/// Times of more jiffies than this, a second, are measured in jiffies.
 const LONG: usize = HZ as usize;
 
 /// A point in time.
@@ -24,7 +24,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// The current time.
+    /// Returns the current time.
     #[inline]
     pub(crate) fn now() -> Self {
         Self {
@@ -48,7 +48,7 @@ impl Stamp {
         if jiffies > LONG {
             return long(jiffies);
         }
-        // CPUs may differ by a count or two. CAST: at most 64 bits.
+        // The counters of two CPUs may differ slightly. CAST: at most 64 bits.
         match count > usize::MAX / 2 {
             true => 0,
             false => count as u64,
@@ -60,7 +60,7 @@ impl Stamp {
 #[cold]
 #[inline(never)]
 fn long(jiffies: usize) -> u64 {
-    // SAFETY: Only reads what does not change.
+    // SAFETY: Only reads a value that does not change.
     let each = unsafe { shim::gal_counts_per_jiffy() };
     // CAST: at most 64 bits.
     (jiffies as u64).saturating_mul(each as u64)
@@ -93,7 +93,7 @@ mod tests {
             Stamp::at(5, 1).since(Stamp::at(usize::MAX - 4, usize::MAX)),
             10
         );
-        // Another processor's is late.
+        // The counter of another CPU is late.
         assert_eq!(Stamp::at(4, 0).since(Stamp::at(5, 0)), 0);
     }
 

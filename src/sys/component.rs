@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Stand-ins for cores: components that do nothing, for a driver that waits for all cores of the
-//! device tree, as etnaviv does.
+//! Stand-ins for cores. A driver such as etnaviv waits until all cores of the device tree have a
+//! component. A stand-in is a component that does nothing.
 
 use super::{
     prelude::*,
@@ -11,36 +11,37 @@ use super::{
 };
 use kernel::device;
 
-/// A component for a device-tree node that we drive.
+/// A component for the device-tree node of a core that this driver drives.
 ///
-/// An aggregate that has bound it prevents the unload of the module. If this is dropped, the
-/// component stays until the aggregate ends.
+/// While an aggregate has bound it, the module cannot be unloaded. When this is dropped, the
+/// component stays until that aggregate ends.
 ///
 /// # Invariants
 ///
-/// `raw` came from `gal_new_stand_in`, and stays valid until this is dropped: remaining components
-/// are freed only after the last use of the module.
+/// `raw` came from `gal_new_stand_in`, and stays valid until this is dropped. Remaining components
+/// are only freed after the last [`InUse`].
 pub(crate) struct StandIn {
     raw: *mut shim::gal_stand_in,
     _in_use: InUse,
 }
 
-// SAFETY: Only used to drop it, which any thread may do.
+// SAFETY: `raw` is only used to drop it, which any thread may do.
 unsafe impl Send for StandIn {}
 // SAFETY: No method takes `&self`, so a shared reference gives access to nothing.
 unsafe impl Sync for StandIn {}
 
 impl StandIn {
-    /// Adds a component for the core `dev`, if it has a node. Aggregates that waited only for it
-    /// are bound before this returns, and may cause an error. `EBUSY`: the core has one.
+    /// Adds a component for the core `dev`, if it has a node. If an aggregate waited only for this
+    /// component, it is bound before this returns. Its errors are returned. `EBUSY`: the core
+    /// already has one.
     pub(crate) fn new(dev: &device::Device<device::Bound>) -> Result<Option<Self>> {
         let in_use = InUse::new()?;
-        // SAFETY: The device is live; the call uses only its name and its node.
+        // SAFETY: The device is live. The call only uses its name and its node.
         let raw = from_err_ptr(unsafe { shim::gal_new_stand_in(raw_device(dev)) })?;
         if raw.is_null() {
             return Ok(None);
         }
-        // INVARIANT: Made just now, or reused, and exclusive in both cases.
+        // INVARIANT: Created or reused just now. In both cases only this value owns it.
         Ok(Some(Self {
             raw,
             _in_use: in_use,
@@ -50,8 +51,7 @@ impl StandIn {
 
 impl Drop for StandIn {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant `raw` is a live stand-in, and nothing uses it after this
-        // drop.
+        // SAFETY: By the type invariant `raw` is live. Nothing uses it after this drop.
         unsafe { shim::gal_drop_stand_in(self.raw) }
     }
 }
@@ -60,7 +60,7 @@ impl Drop for StandIn {
 ///
 /// # Safety
 ///
-/// No [`InUse`] exists, and none can be made.
+/// No [`InUse`] exists, and none can be created.
 pub(super) unsafe fn end_all() {
     // SAFETY: By the caller there is no `StandIn`.
     unsafe { shim::gal_end_stand_ins() }

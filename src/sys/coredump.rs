@@ -2,8 +2,8 @@
 
 //! Device coredumps: the state of a device that hangs.
 //!
-//! The kernel keeps one for each device (`/sys/class/devcoredump`, for root only), until root
-//! writes to it, or five minutes have passed. A [`Stand`] allows more than one for a device.
+//! The kernel keeps one dump for each device (`/sys/class/devcoredump`, only for root), until root
+//! writes to it or five minutes have passed. A [`Stand`] is for one more dump of the same device.
 
 use super::{
     prelude::*,
@@ -22,11 +22,11 @@ pub(crate) fn is_possible() -> bool {
     unsafe { shim::gal_has_dumps() }
 }
 
-/// A child of a device, for one more dump of that device. The dump outlives it.
+/// A child device, for one more dump of its parent. The dump outlives it.
 pub(crate) struct Stand(faux::Registration);
 
 impl Stand {
-    /// Makes device `number` for core `core`, whose device is `parent`. May sleep.
+    /// Creates child `number` of `parent`, the device of core `core`. May sleep.
     pub(crate) fn new(parent: &Device, core: usize, number: usize) -> Result<Self> {
         let name = CString::try_from_fmt(fmt!("galcore-dump.{core}.{number}"))?;
         faux::Registration::new(&name, Some(parent)).map(Self)
@@ -34,7 +34,7 @@ impl Stand {
 
     /// The device of the dump.
     pub(crate) fn device(&self) -> &Device {
-        // From Linux 7.3 on there is a type in between.
+        // Since Linux 7.3 there is a type in between.
         let own = self.0.as_ref();
         own.as_ref()
     }
@@ -44,19 +44,19 @@ impl Stand {
 ///
 /// # Invariants
 ///
-/// `data` is `size` initialized bytes from `gal_allocate_dump`, and belongs to this value.
+/// `data` points to `size` initialized bytes from `gal_allocate_dump`, which this value owns.
 pub(crate) struct File {
     data: NonNull<u8>,
     size: usize,
 }
 
 impl File {
-    /// A dump of `size` zeros. Waits for nothing. `ENOMEM`: no memory is free now.
+    /// A dump of `size` zeros. Does not sleep. `ENOMEM`: no memory is free now.
     pub(crate) fn new(size: usize) -> Result<Self> {
         if size == 0 {
             return Err(EINVAL);
         }
-        // SAFETY: An allocation has no preconditions; a null result is refused below.
+        // SAFETY: An allocation has no preconditions. Null is handled below.
         let data = unsafe { shim::gal_allocate_dump(size) };
         // INVARIANT: Zeroed memory, allocated just now.
         Ok(Self {
@@ -67,16 +67,15 @@ impl File {
 
     /// The bytes of the dump.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: By the type invariant; borrowed as this value is.
+        // SAFETY: By the type invariant. The borrow of `self` makes the access exclusive.
         unsafe { core::slice::from_raw_parts_mut(self.data.as_ptr(), self.size) }
     }
 
-    /// Publishes the first `used` bytes as the dump of `dev`, and replaces an earlier one. May
-    /// sleep.
+    /// Publishes the first `used` bytes as the dump of `dev`. Replaces an earlier one. May sleep.
     pub(crate) fn publish(self, dev: &Device, used: usize) {
         let this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: By the type invariant the memory is ours; its ownership passes to the kernel
-        // here.
+        // SAFETY: By the type invariant this value owns the memory. The call passes it to the
+        // kernel.
         unsafe {
             shim::gal_publish_dump(
                 raw_device(dev),
@@ -89,8 +88,8 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant `data` came from `gal_allocate_dump`, and nothing uses it
-        // after this drop.
+        // SAFETY: By the type invariant `data` came from `gal_allocate_dump`. Nothing uses it after
+        // this drop.
         unsafe { shim::gal_free_dump(self.data.as_ptr().cast()) }
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Folders of text files in debugfs.
+//! Directories of text files in debugfs.
 //!
-//! The `kernel` crate's files have operations in this module without an owner. Debugfs reads them
-//! when a file is closed, even after the module is unloaded. Here an open file keeps the module.
+//! The `kernel` crate puts its file operations into this module, without an owner. Debugfs reads
+//! them when a file is closed, even after the unload. Here an open file keeps the module loaded.
 
 use super::{
     prelude::*,
@@ -26,7 +26,7 @@ type Show = fn(&mut fmt::Formatter<'_>) -> fmt::Result;
 /// Handles a write.
 type Take = fn(&mut UserSliceReader) -> Result;
 
-/// A reader's position in a file of records, initially zeros.
+/// A reader's position in a file of records. Initially all zeros.
 pub(crate) type Mark = [u64; 5];
 
 /// Advances to the next record. Returns whether there is one.
@@ -38,7 +38,7 @@ type ShowRecord = fn(&mut Mark, &mut fmt::Formatter<'_>) -> fmt::Result;
 /// The callbacks of a file of records.
 #[repr(C)]
 struct Records {
-    // First, as C gets a pointer to the records and uses this part.
+    // The first field, because C uses a pointer to the records as a pointer to this field.
     callbacks: shim::gal_debug_records,
     advance: Advance,
     show: ShowRecord,
@@ -47,7 +47,7 @@ struct Records {
 /// A file in debugfs.
 #[repr(C)]
 pub(crate) struct File {
-    // First, as C gets a pointer to the file and uses this part.
+    // The first field, because C uses a pointer to the file as a pointer to this field.
     answers: shim::gal_debug_answers,
     records: Option<Records>,
     name: &'static CStr,
@@ -56,7 +56,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// A file that root may read.
+    /// A file that only root may read.
     pub(crate) const fn new(name: &'static CStr, show: Show) -> Self {
         Self {
             answers: shim::gal_debug_answers {
@@ -70,7 +70,7 @@ impl File {
         }
     }
 
-    /// A file of records, which are made as it is read. Only `CAP_SYS_ADMIN` may open it.
+    /// A file of records, which are produced while it is read. Opening it takes `CAP_SYS_ADMIN`.
     pub(crate) const fn of_records(
         name: &'static CStr,
         advance: Advance,
@@ -88,7 +88,7 @@ impl File {
         file
     }
 
-    /// A file that root may read and write.
+    /// A file that only root may read and write.
     pub(crate) const fn writable(name: &'static CStr, show: Show, take: Take) -> Self {
         let mut file = Self::new(name, show);
         file.take = Some(take);
@@ -104,27 +104,27 @@ impl fmt::Display for File {
 
 /// # Safety
 ///
-/// `m` is of a read of the file that contains `answers`.
+/// `m` belongs to a read of the file that contains `answers`.
 unsafe extern "C" fn show_file(
     m: *mut bindings::seq_file,
     answers: *const shim::gal_debug_answers,
 ) -> c_int {
-    // SAFETY: C has a pointer to a static file, which begins with the answers.
+    // SAFETY: `answers` is the first field of a static [`File`].
     let file = unsafe { &*answers.cast::<File>() };
-    // SAFETY: Valid for the length of the call.
+    // SAFETY: `m` is valid during the call.
     seq_print!(unsafe { SeqFile::from_raw(m) }, "{file}");
     0
 }
 
 /// # Safety
 ///
-/// `answers` is in a file; `from` may be any user pointer.
+/// `answers` is the first field of a [`File`]. `from` may be any user pointer.
 unsafe extern "C" fn write_file(
     from: *const c_char,
     bytes: usize,
     answers: *const shim::gal_debug_answers,
 ) -> isize {
-    // SAFETY: C has a pointer to a static file, which begins with `answers`.
+    // SAFETY: `answers` is the first field of a static [`File`].
     let file = unsafe { &*answers.cast::<File>() };
     let Some(take) = file.take else {
         return EINVAL.to_errno() as isize;
@@ -139,33 +139,33 @@ unsafe extern "C" fn write_file(
 
 /// # Safety
 ///
-/// `mark` belongs to one reader, without concurrent use; `records` is the start of a static
-/// [`Records`].
+/// `mark` belongs to one reader, and nothing else uses it during the call. `records` is the first
+/// field of a static [`Records`].
 unsafe extern "C" fn advance_records(
     mark: *mut shim::gal_mark,
     records: *const shim::gal_debug_records,
 ) -> bool {
-    // SAFETY: By the caller; C was given all of it.
+    // SAFETY: By the caller it is part of a whole [`Records`].
     let records = unsafe { &*records.cast::<Records>() };
-    // SAFETY: By the caller; its file's lock is held.
+    // SAFETY: By the caller. The lock of the open file is held.
     let mark = unsafe { &mut *mark };
     (records.advance)(&mut mark.words)
 }
 
 /// # Safety
 ///
-/// As [`advance_records`]; `m` is of a read of the file.
+/// As [`advance_records`]. `m` belongs to a read of the file.
 unsafe extern "C" fn show_record(
     m: *mut bindings::seq_file,
     mark: *mut shim::gal_mark,
     records: *const shim::gal_debug_records,
 ) -> c_int {
-    // SAFETY: By the caller; C was given all of it.
+    // SAFETY: By the caller it is part of a whole [`Records`].
     let records = unsafe { &*records.cast::<Records>() };
-    // SAFETY: By the caller; its file's lock is held.
+    // SAFETY: By the caller. The lock of the open file is held.
     let mark = unsafe { &mut *mark };
     let shown = Shown(core::cell::Cell::new(Some((&mut mark.words, records.show))));
-    // SAFETY: Valid for the length of the call.
+    // SAFETY: `m` is valid during the call.
     seq_print!(unsafe { SeqFile::from_raw(m) }, "{shown}");
     0
 }
@@ -182,40 +182,40 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// A folder of files at the top of debugfs, while it lives.
+/// A directory of files at the top of debugfs. Dropping it removes them.
 ///
 /// # Invariants
 ///
-/// `folder` came from `gal_debug_folder`, and is not removed yet.
+/// `folder` came from `gal_debug_folder` and is not removed yet.
 pub(crate) struct Folder {
     folder: *mut bindings::dentry,
     /// Keeps the files' callbacks loaded.
     _in_use: InUse,
 }
 
-// SAFETY: Only used to remove the folder, which any thread may do.
+// SAFETY: It is only used to remove the directory, which any thread may do.
 unsafe impl Send for Folder {}
 // SAFETY: No method takes `&self`, so a shared reference gives access to nothing.
 unsafe impl Sync for Folder {}
 
 impl Folder {
-    /// Makes the folder as far as possible: nothing without debugfs. `ENODEV`: the module is being
-    /// unloaded.
+    /// Creates the directory. Ignores errors, such as a missing debugfs. `ENODEV`: the module is
+    /// being unloaded.
     pub(crate) fn new(name: &CStr, files: &'static [File]) -> Result<Self> {
         let in_use = InUse::new()?;
-        // SAFETY: A string. The result may be an error pointer, which the other calls accept.
+        // SAFETY: `name` is a C string. The other calls accept the result, even if it is an error.
         let folder = unsafe { shim::gal_debug_folder(name.as_char_ptr()) };
         for file in files {
             if let Some(records) = &file.records {
                 let records = core::ptr::from_ref(records).cast();
-                // SAFETY: A string; the records are static, so they may be called at any time.
+                // SAFETY: A C string, and static callbacks, which may be called at any time.
                 unsafe {
                     shim::gal_debug_records_file(folder, file.name.as_char_ptr(), records);
                 }
                 continue;
             }
             let answers = core::ptr::from_ref(file).cast();
-            // SAFETY: A string; the answers are static, so they may be called at any time.
+            // SAFETY: A C string, and static callbacks, which may be called at any time.
             unsafe {
                 shim::gal_debug_file(
                     folder,
@@ -225,7 +225,7 @@ impl Folder {
                 );
             }
         }
-        // INVARIANT: Made just now.
+        // INVARIANT: Created just now.
         Ok(Self {
             folder,
             _in_use: in_use,
@@ -235,7 +235,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant. Waits for readers and writers.
+        // SAFETY: By the type invariant. The call waits for readers and writers.
         unsafe { shim::gal_debug_remove(self.folder) }
     }
 }

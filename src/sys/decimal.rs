@@ -5,8 +5,8 @@
 use super::shim;
 use kernel::fmt;
 
-/// The decimal digits of a 64-bit number. Rust's formatting needs 64-bit division, which the kernel
-/// lacks on 32-bit ARM.
+/// The decimal digits of a 64-bit number. Rust's formatting uses the compiler's 64-bit division,
+/// which the kernel does not provide on 32-bit ARM.
 pub(crate) struct Digits {
     room: [u8; 24],
     length: usize,
@@ -16,7 +16,7 @@ impl Digits {
     /// The digits of `number`.
     pub(crate) fn of(number: u64) -> Self {
         let mut room = [0; 24];
-        // SAFETY: There is room for that many bytes.
+        // SAFETY: The buffer has that many bytes.
         let length = unsafe { shim::gal_decimal(room.as_mut_ptr().cast(), room.len(), number) };
         Self { room, length }
     }

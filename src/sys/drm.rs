@@ -2,8 +2,8 @@
 
 //! A DRM node with GEM objects.
 //!
-//! The kernel crate's abstractions of DRM exist only if DRM is built in. Without DRM when the
-//! module is loaded, there is no node. The C half is `shim_drm.c`.
+//! The `kernel` crate supports DRM only if it is built in. If DRM is a module that is not loaded
+//! when this module is loaded, there is no node. The C half is `shim_drm.c`.
 
 use super::{
     chrdev::OpenFile,
@@ -32,8 +32,8 @@ use kernel::{
     types::ForeignOwnable, //
 };
 
-// CAST: a few.
-/// Words of the longest ioctl argument.
+// CAST: a small number.
+/// Length of the longest ioctl argument, in words.
 pub(crate) const WORDS: usize = shim::gal_drm_limits_GAL_DRM_WORDS as usize;
 
 /// The driver that a node reports.
@@ -53,10 +53,10 @@ pub(crate) trait NodeFile: Send + Sync + Sized + 'static {
     /// The driver that the node reports.
     const DRIVER: Driver;
 
-    /// A process opens the node.
+    /// Called when a process opens the node.
     fn open() -> Result<Arc<Self>>;
 
-    /// The views of the file, if it has them. Called once, after `open`.
+    /// The address space of the file, if it has one of its own. Called once, after `open`.
     fn views(&self) -> Option<&Views>;
 
     /// Called before each use of the file.
@@ -70,7 +70,7 @@ pub(crate) trait NodeFile: Send + Sync + Sized + 'static {
         words: &mut [u32; WORDS],
     ) -> Result;
 
-    /// `mmap(2)`.
+    /// Handles `mmap(2)`.
     fn mmap(self: ArcBorrow<'_, Self>, area: NewArea<'_>) -> Result;
 
     /// Prints to `/proc/PID/fdinfo/FD`.
@@ -79,28 +79,28 @@ pub(crate) trait NodeFile: Send + Sync + Sized + 'static {
     /// Called when `object` gets a handle of the file.
     fn enter(self: ArcBorrow<'_, Self>, object: &Arc<Self::Object>) -> Result;
 
-    /// Called when `object` loses a handle of the file, which may be closing.
+    /// Called when `object` loses a handle of the file. The file may be closing.
     fn leave(self: ArcBorrow<'_, Self>, object: &Arc<Self::Object>);
 
-    /// Fails unless the caller may export `object`. If it `is_first`, others may use the object
-    /// from then on.
+    /// Fails unless the caller may export `object`. If this export `is_first`, others may use the
+    /// object after it.
     fn check(&self, object: &Arc<Self::Object>, is_first: bool) -> Result;
 
     /// Exports `object` as a dma-buf with `access`.
     fn export(object: &Arc<Self::Object>, access: Access) -> Result<DmaBuf>;
 
-    /// Imports `buffer` for the calling process. `EBUSY`, `ENOMEM`: [`NodeFile::settle`] may help.
-    /// Called under locks of DRM: it must not wait for the GPU.
+    /// Imports `buffer` for the calling process. After `EBUSY` or `ENOMEM`, [`NodeFile::settle`]
+    /// may help. Called under locks of DRM, so it must not wait for the GPU.
     fn import(buffer: &DmaBuf) -> Result<Arc<Self::Object>>;
 
-    /// Waits for what prevents the import of a dma-buf.
+    /// Waits for work that prevents the import of a dma-buf.
     fn settle(self: ArcBorrow<'_, Self>) -> Result;
 
     /// Called when the last descriptor of the file is closed.
     fn release(self: Arc<Self>);
 }
 
-/// A file of a node, during one of its ioctls.
+/// An open file of a node during an ioctl.
 ///
 /// # Invariants
 ///
@@ -110,17 +110,17 @@ pub(crate) struct Opened<T>(NonNull<shim::drm_file>, PhantomData<T>);
 impl<T: NodeFile> Opened<T> {
     /// The file itself.
     pub(crate) fn file(&self) -> &OpenFile {
-        // SAFETY: By the type invariant; the file is open for the length of the call. `OpenFile` is
-        // a transparent wrapper of it.
+        // SAFETY: By the type invariant. The file is open during the ioctl. `OpenFile` is a
+        // transparent wrapper of `struct file`.
         unsafe { &*shim::gal_open_file(self.0.as_ptr()).cast::<OpenFile>() }
     }
 
-    /// Makes a handle for `object`, of `bytes` bytes.
+    /// Creates a handle for `object`, which has `bytes` bytes.
     pub(crate) fn insert(&self, object: Arc<T::Object>, bytes: usize) -> Result<u32> {
         let bytes = page_align(bytes).ok_or(EINVAL)?;
         let mut handle = 0;
-        // SAFETY: By the type invariant; the content is an `Arc` of this node's objects, which is
-        // given away, and the size whole pages.
+        // SAFETY: By the type invariant. The content is an `Arc` of this node's type of object,
+        // which passes to the call. The size is in whole pages.
         to_result(unsafe {
             shim::gal_new_object(
                 self.0.as_ptr(),
@@ -134,9 +134,9 @@ impl<T: NodeFile> Opened<T> {
 
     /// The object of a handle.
     pub(crate) fn find(&self, handle: u32) -> Option<Found<T>> {
-        // SAFETY: By the type invariant; the call refuses unknown handles.
+        // SAFETY: By the type invariant. The call refuses unknown handles.
         let object = unsafe { shim::gal_find_object(self.0.as_ptr(), handle) };
-        // INVARIANT: It came with a reference, and the file has only objects of this node.
+        // INVARIANT: The call returned it with a reference. The file only has objects of this node.
         NonNull::new(object).map(|object| Found(object, PhantomData))
     }
 }
@@ -145,20 +145,20 @@ impl<T: NodeFile> Opened<T> {
 ///
 /// # Invariants
 ///
-/// The pointer is valid and belongs to a node with [`Answers`] of `T`; we own a reference.
+/// The pointer is valid and belongs to a node with [`Answers`] of `T`. This owns a reference.
 pub(crate) struct Found<T: NodeFile>(NonNull<shim::drm_gem_object>, PhantomData<T>);
 
 impl<T: NodeFile> Found<T> {
-    /// Size in bytes: whole pages.
+    /// Size in bytes, a multiple of the page size.
     pub(crate) fn bytes(&self) -> usize {
-        // SAFETY: By the type invariant the object is live; its size never changes.
+        // SAFETY: By the type invariant the object is live. Its size never changes.
         unsafe { shim::gal_object_bytes(self.0.as_ptr()) }
     }
 
     /// The object.
     pub(crate) fn get(&self) -> ArcBorrow<'_, T::Object> {
-        // SAFETY: By the type invariant the content is an `Arc` of such an object, and lives as long
-        // as the reference does.
+        // SAFETY: By the type invariant the content is an `Arc` of such an object. It lives as long
+        // as the reference.
         unsafe { Arc::borrow(shim::gal_object_content(self.0.as_ptr()).cast()) }
     }
 }
@@ -166,7 +166,7 @@ impl<T: NodeFile> Found<T> {
 impl<T: NodeFile> Found<T> {
     /// Whether it was exported, so that others may use it.
     pub(crate) fn is_shared(&self) -> bool {
-        // SAFETY: By the type invariant the object is live; the call reads one word of it.
+        // SAFETY: By the type invariant the object is live. The call reads one word of it.
         unsafe { shim::gal_is_shared(self.0.as_ptr()) }
     }
 
@@ -177,7 +177,7 @@ impl<T: NodeFile> Found<T> {
         }
         // SAFETY: By the type invariant the object is live.
         let buffer = unsafe { shim::gal_object_buffer(self.0.as_ptr()) };
-        // INVARIANT: It came with a reference.
+        // INVARIANT: The call returned it with a reference.
         NonNull::new(buffer).map(Shared)
     }
 }
@@ -186,7 +186,7 @@ impl<T: NodeFile> Found<T> {
 ///
 /// # Invariants
 ///
-/// The pointer is valid, and we own a reference.
+/// The pointer is valid, and this owns a reference.
 pub(crate) struct Shared(NonNull<shim::dma_buf>);
 
 impl Shared {
@@ -195,10 +195,10 @@ impl Shared {
         self.0.as_ptr().addr()
     }
 
-    /// Waits for the fences of others: for all if the caller `writes`, else for those of writers.
-    /// It skips our fences for the core at place `except`. `ETIMEDOUT`: they take longer than
-    /// `milliseconds`. `ERESTARTSYS`: a Unix signal came first; only a fatal one if the wait
-    /// `outlasts` the others.
+    /// Waits for the fences of others: for all if the caller `writes`, otherwise for those of
+    /// writers. Skips this driver's fences for the core with index `except`. `ETIMEDOUT`: they take
+    /// longer than `milliseconds`. `ERESTARTSYS`: a Unix signal interrupted the wait. If it
+    /// `outlasts` signals, only a fatal one does.
     pub(crate) fn wait_for_others(
         &self,
         writes: bool,
@@ -207,7 +207,7 @@ impl Shared {
         outlasts: bool,
     ) -> Result {
         let except = fence::number_of(except);
-        // SAFETY: By the type invariant the dma-buf is live, and stays as long as the call waits.
+        // SAFETY: By the type invariant the dma-buf is live during the call.
         to_result(unsafe {
             shim::gal_wait_for_others(self.0.as_ptr(), writes, milliseconds, except, outlasts)
         })
@@ -215,21 +215,21 @@ impl Shared {
 
     /// Adds `fence` for others to wait for. `ENOMEM`: it was not added.
     pub(crate) fn show(&self, fence: &SharedFence, writes: bool) -> Result {
-        // SAFETY: By the type invariant, and that of the fence.
+        // SAFETY: By the type invariants of both.
         to_result(unsafe { shim::gal_show_fence(self.0.as_ptr(), fence.0.as_ptr(), writes) })
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the reference is ours, and nothing uses it after this drop.
+        // SAFETY: By the type invariant this owns the reference. Nothing uses it after this drop.
         unsafe { shim::gal_put_buffer(self.0.as_ptr()) }
     }
 }
 
 impl<T: NodeFile> Drop for Found<T> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the reference is ours, and nothing uses it after this drop.
+        // SAFETY: By the type invariant this owns the reference. Nothing uses it after this drop.
         unsafe { shim::gal_put_object(self.0.as_ptr()) }
     }
 }
@@ -261,17 +261,17 @@ impl<T: NodeFile> Answers<T> {
 
     /// # Safety
     ///
-    /// `state` came from [`Self::open`], and [`Self::close`] does not run for the lifetime `'a`.
+    /// `state` came from [`Self::open`], and [`Self::close`] does not run during `'a`.
     unsafe fn file<'a>(state: *mut c_void) -> ArcBorrow<'a, T> {
-        // SAFETY: `open` made the state of an `Arc<T>`, which `close` has not taken back yet.
+        // SAFETY: `open` made the state from an `Arc<T>`, which `close` has not taken back yet.
         unsafe { Arc::<T>::borrow(state.cast()) }
     }
 
     /// # Safety
     ///
-    /// `content` is an `Arc` of an object, which stays valid for the lifetime `'a`.
+    /// `content` is an `Arc` of an object, which stays valid during `'a`.
     unsafe fn object<'a>(content: *mut c_void) -> ArcBorrow<'a, T::Object> {
-        // SAFETY: By the caller the content is such an `Arc`, and its object keeps it meanwhile.
+        // SAFETY: By the caller the content is such an `Arc`, which stays valid during `'a`.
         unsafe { Arc::<T::Object>::borrow(content.cast()) }
     }
 
@@ -281,7 +281,7 @@ impl<T: NodeFile> Answers<T> {
     unsafe extern "C" fn open(state: *mut *mut c_void) -> c_int {
         from_result(|| {
             let file = T::open()?;
-            // SAFETY: By the caller there is room for it.
+            // SAFETY: By the caller `state` is valid for writes.
             unsafe { *state = file.into_foreign().cast() };
             Ok(0)
         })
@@ -291,8 +291,8 @@ impl<T: NodeFile> Answers<T> {
     ///
     /// Called for a file that is being opened, after `open`.
     unsafe extern "C" fn adopt(state: *mut c_void, file: *mut bindings::file) {
-        // SAFETY: By the caller; the file keeps its state until it is released, and so the address
-        // space.
+        // SAFETY: By the caller. The file keeps its state, and so the address space, until its
+        // release.
         unsafe {
             if let Some(views) = Self::file(state).views() {
                 views.adopt(file);
@@ -304,15 +304,15 @@ impl<T: NodeFile> Answers<T> {
     ///
     /// Called by DRM with a file that `open` set up.
     unsafe extern "C" fn bind(state: *mut c_void) -> c_int {
-        // SAFETY: By the caller; the file is not released meanwhile.
+        // SAFETY: By the caller. The file is not released during the call.
         from_result(|| T::bind(unsafe { Self::file(state) }).map(|()| 0))
     }
 
     /// # Safety
     ///
-    /// Called by DRM once, for a file that `open` set up, after everything else of it.
+    /// Called by DRM once, after all other calls for a file that `open` set up.
     unsafe extern "C" fn close(state: *mut c_void) {
-        // SAFETY: `open` stored it, and nothing uses it afterwards.
+        // SAFETY: `open` stored it. Nothing uses it after this call.
         T::release(unsafe { Arc::<T>::from_foreign(state.cast()) });
     }
 
@@ -328,14 +328,14 @@ impl<T: NodeFile> Answers<T> {
     ) -> c_int {
         let mut words = [0; WORDS];
         let bytes = bytes.min(size_of_val(&words));
-        // SAFETY: By the caller, and there is room.
+        // SAFETY: By the caller. The array has room for `bytes` bytes.
         unsafe { data.copy_to_nonoverlapping(words.as_mut_ptr().cast(), bytes) };
         from_result(|| {
             // INVARIANT: By the caller.
             let opened = Opened(NonNull::new(file).ok_or(EINVAL)?, PhantomData);
-            // SAFETY: By the caller; the file is not released meanwhile.
+            // SAFETY: By the caller. The file is not released during the call.
             T::call(unsafe { Self::file(state) }, &opened, number, &mut words)?;
-            // SAFETY: As many bytes as were read from there, and no other thread has the memory.
+            // SAFETY: As many bytes as were read from there. No other thread uses the memory.
             unsafe { data.copy_from_nonoverlapping(words.as_ptr().cast(), bytes) };
             Ok(0)
         })
@@ -348,9 +348,9 @@ impl<T: NodeFile> Answers<T> {
         // SAFETY: The area is new and locked.
         let area = unsafe { VmaNew::from_raw(vma) };
         from_result(|| {
-            // SAFETY: This is the mmap handler, and it asks once.
+            // SAFETY: This is the mmap handler, and it calls this once.
             let area = unsafe { NewArea::new(area) }?;
-            // SAFETY: By the caller; the file is not released meanwhile.
+            // SAFETY: By the caller. The file is not released during the call.
             T::mmap(unsafe { Self::file(state) }, area).map(|()| 0)
         })
     }
@@ -359,7 +359,7 @@ impl<T: NodeFile> Answers<T> {
     ///
     /// Called by procfs with a file that `open` set up, of which it holds a reference.
     unsafe extern "C" fn show(state: *mut c_void, m: *mut bindings::seq_file) {
-        // SAFETY: By the caller; `m` is valid for the length of the call, and only this thread's.
+        // SAFETY: By the caller. `m` is valid during the call, and only this thread uses it.
         unsafe { T::show(Self::file(state), SeqFile::from_raw(m)) };
     }
 
@@ -368,7 +368,7 @@ impl<T: NodeFile> Answers<T> {
     /// Called by DRM with a file that `open` set up and an object of its node.
     unsafe extern "C" fn enter(state: *mut c_void, content: *mut c_void) -> c_int {
         from_result(|| {
-            // SAFETY: By the caller; the object has a reference meanwhile.
+            // SAFETY: By the caller. The object has a reference during the call.
             let (file, object) = unsafe { (Self::file(state), Self::object(content)) };
             T::enter(file, &object.into()).map(|()| 0)
         })
@@ -378,7 +378,7 @@ impl<T: NodeFile> Answers<T> {
     ///
     /// As [`Self::enter`].
     unsafe extern "C" fn leave(state: *mut c_void, content: *mut c_void) {
-        // SAFETY: By the caller; the object has a reference meanwhile.
+        // SAFETY: By the caller. The object has a reference during the call.
         let (file, object) = unsafe { (Self::file(state), Self::object(content)) };
         T::leave(file, &object.into());
     }
@@ -387,7 +387,7 @@ impl<T: NodeFile> Answers<T> {
     ///
     /// Called once for each content.
     unsafe extern "C" fn put(content: *mut c_void) {
-        // SAFETY: By the caller it is an `Arc` that is given back.
+        // SAFETY: By the caller it is an `Arc` that nothing uses after this.
         drop(unsafe { Arc::<T::Object>::from_foreign(content.cast()) });
     }
 
@@ -396,7 +396,7 @@ impl<T: NodeFile> Answers<T> {
     /// Called by DRM with a file that `open` set up and an object of its node.
     unsafe extern "C" fn check(state: *mut c_void, content: *mut c_void, is_first: bool) -> c_int {
         from_result(|| {
-            // SAFETY: By the caller; the object has a reference meanwhile.
+            // SAFETY: By the caller. The object has a reference during the call.
             let (file, object) = unsafe { (Self::file(state), Self::object(content)) };
             file.check(&object.into(), is_first).map(|()| 0)
         })
@@ -406,9 +406,9 @@ impl<T: NodeFile> Answers<T> {
     ///
     /// Called by DRM with an object of such a node.
     unsafe extern "C" fn export(content: *mut c_void, flags: c_int) -> *mut shim::dma_buf {
-        // SAFETY: By the caller; the object has a reference meanwhile.
+        // SAFETY: By the caller. The object has a reference during the call.
         let object = unsafe { Self::object(content) };
-        // CAST: the bits.
+        // CAST: keeps the bits.
         match T::export(&object.into(), Access::of_flags(flags as u32)) {
             Ok(buffer) => buffer.into_raw(),
             Err(error) => error.to_ptr(),
@@ -417,9 +417,9 @@ impl<T: NodeFile> Answers<T> {
 
     /// # Safety
     ///
-    /// Called by DRM with a dma-buf that stays meanwhile.
+    /// Called by DRM with a dma-buf that stays live during the call.
     unsafe extern "C" fn import(buffer: *mut shim::dma_buf) -> *mut c_void {
-        // SAFETY: DRM has a reference of the dma-buf during the call, so it is live.
+        // SAFETY: DRM holds a reference of the dma-buf during the call.
         let imported = unsafe { DmaBuf::hold(buffer) }.and_then(|buffer| T::import(&buffer));
         match imported {
             Ok(object) => object.into_foreign().cast(),
@@ -431,12 +431,12 @@ impl<T: NodeFile> Answers<T> {
     ///
     /// Called by DRM with a file that `open` set up.
     unsafe extern "C" fn settle(state: *mut c_void) -> c_int {
-        // SAFETY: By the caller; the file is not released meanwhile.
+        // SAFETY: By the caller. The file is not released during the call.
         from_result(|| T::settle(unsafe { Self::file(state) }).map(|()| 0))
     }
 }
 
-/// A registered node. Files may outlive it, and then return `ENODEV`.
+/// A registered node. Its open files may outlive it. They then return `ENODEV`.
 ///
 /// # Invariants
 ///
@@ -448,19 +448,19 @@ pub(crate) struct Node {
     _in_use: InUse,
 }
 
-// SAFETY: Only used to end it, which any thread may do.
+// SAFETY: `raw` is only used to end the node, which any thread may do.
 unsafe impl Send for Node {}
-// SAFETY: No method that takes `&self` looks at `raw`.
+// SAFETY: No method that takes `&self` uses `raw`.
 unsafe impl Sync for Node {}
 
-/// Whether DRM was there when the module was loaded.
+/// Whether DRM was available when the module was loaded.
 pub(crate) fn is_there() -> bool {
-    // SAFETY: Only looks at the module itself.
+    // SAFETY: The call only reads a variable of the module.
     unsafe { shim::gal_has_drm() }
 }
 
 impl Node {
-    /// Registers a node with the parent device `parent`. `ENOTSUPP`: there is no DRM.
+    /// Registers a node below the device `parent`. `ENOTSUPP`: there is no DRM.
     pub(crate) fn new<T: NodeFile>(parent: &device::Device) -> Result<Self> {
         if !is_there() {
             return Err(ENOTSUPP);
@@ -470,9 +470,9 @@ impl Node {
             Driver::Vivante => shim::gal_drm_driver_GAL_VIVANTE,
             Driver::Etnaviv => shim::gal_drm_driver_GAL_ETNAVIV,
         };
-        // SAFETY: The device is live, DRM is there, and the table is static.
+        // SAFETY: The device is live, DRM is available, and the table is static.
         let raw = unsafe { shim::gal_new_node(raw_device(parent), driver, Answers::<T>::table()) };
-        // INVARIANT: Made just now.
+        // INVARIANT: Created just now.
         Ok(Self {
             raw: NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?,
             parent: parent.into(),
@@ -488,7 +488,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant, and nothing uses it after this drop.
+        // SAFETY: By the type invariant. Nothing uses it after this drop.
         unsafe { shim::gal_end_node(self.raw.as_ptr()) }
     }
 }

@@ -16,30 +16,30 @@ use super::{
 };
 use kernel::bindings;
 
-/// A fence that is not signaled yet. It is signaled with an error when this is dropped, or after
-/// 10 s, so that others do not wait without a bound.
+/// A fence that is not signaled yet. So that nothing waits forever, it is signaled with an error
+/// when this is dropped, or after 10 seconds.
 ///
 /// # Invariants
 ///
-/// The pointer references a live fence of `gal_new_fence`, of which we own a reference.
+/// The pointer references a live fence of `gal_new_fence`, and this owns a reference.
 pub(crate) struct Fence {
     fence: NonNull<shim::gal_fence>,
-    /// Keeps the work item that ends it loaded.
+    /// Keeps the code of the work item that ends it loaded.
     _in_use: InUse,
 }
 
 // SAFETY: Any thread may call the functions of fences.
 unsafe impl Send for Fence {}
-// SAFETY: `&self` only reaches those functions, and they may run on several threads at once.
+// SAFETY: `&self` only allows calls of those functions, which may run concurrently.
 unsafe impl Sync for Fence {}
 
 impl Fence {
-    /// A fence that fails with `ETIMEDOUT` if it is not signaled in time. `ENOMEM`.
+    /// A fence that fails with `ETIMEDOUT` after 10 seconds. `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
         Self::make(None)
     }
 
-    /// As [`Self::new`], for a job of the core at place `core`, whose jobs end in order.
+    /// As [`Self::new`], for a job of the core with index `core`. Jobs of one core end in order.
     pub(crate) fn of_core(core: usize) -> Result<Self> {
         Self::make(Some(core))
     }
@@ -47,10 +47,10 @@ impl Fence {
     fn make(core: Option<usize>) -> Result<Self> {
         let in_use = InUse::new()?;
         let queue = work::raw_queue(&in_use);
-        // SAFETY: Makes a new one. The queue lives as long as there is a use, and `end_all` comes
-        // before its end.
+        // SAFETY: The queue lives as long as there is an [`InUse`], and `end_all` runs before its
+        // end.
         let fence = from_err_ptr(unsafe { shim::gal_new_fence(queue, number_of(core)) })?;
-        // INVARIANT: Made just now.
+        // INVARIANT: Created just now.
         let fence = NonNull::new(fence).ok_or(ENOMEM)?;
         Ok(Self {
             fence,
@@ -58,20 +58,20 @@ impl Fence {
         })
     }
 
-    /// Makes a sync file of it. `EMFILE`: the process has no descriptor left. `ENOMEM`.
+    /// Creates a sync file for it. `EMFILE`: the process has no descriptor left. `ENOMEM`.
     pub(crate) fn file(&self) -> Result<NewFile> {
         let reserved = Reserved::new()?;
-        // SAFETY: By the type invariant; the result is checked.
+        // SAFETY: By the type invariant the fence is live; the result is checked.
         let file = from_err_ptr(unsafe { shim::gal_fence_file(self.fence.as_ptr()) })?;
-        // SAFETY: A new file, whose only reference is ours.
+        // SAFETY: A new file, and this call owns its only reference.
         unsafe { reserved.fill(file) }
     }
 
-    /// A reference for others to wait for.
+    /// A reference that others can wait for.
     pub(crate) fn share(&self) -> Option<SharedFence> {
         // SAFETY: By the type invariant the fence is live.
         let fence = unsafe { shim::gal_share_fence(self.fence.as_ptr()) };
-        // INVARIANT: It came with a reference.
+        // INVARIANT: The call returned it with a reference.
         NonNull::new(fence).map(SharedFence)
     }
 
@@ -83,7 +83,7 @@ impl Fence {
 
     /// Signals the fence.
     pub(crate) fn signal(self) {
-        // SAFETY: By the type invariant the fence is live, and `self` ends with this call: it is
+        // SAFETY: By the type invariant the fence is live. This consumes `self`, so it is only
         // signaled once.
         unsafe { shim::gal_signal_fence(self.fence.as_ptr()) };
     }
@@ -91,12 +91,12 @@ impl Fence {
 
 impl Drop for Fence {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; the reference is given away.
+        // SAFETY: By the type invariant. The reference passes to the call.
         unsafe { shim::gal_end_fence(self.fence.as_ptr(), -(bindings::ECANCELED as c_int)) };
     }
 }
 
-/// The number of the core at a place, for C; 0: none.
+/// The number of the core with an index, for C. 0: none.
 pub(super) fn number_of(core: Option<usize>) -> u32 {
     core.and_then(|core| u32::try_from(core).ok())
         .map_or(0, |core| core.saturating_add(1))
@@ -106,23 +106,23 @@ pub(super) fn number_of(core: Option<usize>) -> u32 {
 ///
 /// # Invariants
 ///
-/// The pointer references a live fence, of which we own a reference.
+/// The pointer references a live fence, and this owns a reference.
 pub(crate) struct SharedFence(pub(super) NonNull<shim::dma_fence>);
 
 impl Drop for SharedFence {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the reference is ours, and nothing uses it afterwards.
+        // SAFETY: By the type invariant this owns the reference. Nothing uses it after this drop.
         unsafe { shim::gal_put_fence(self.0.as_ptr()) };
     }
 }
 
-/// Waits for the sync file of the calling process's descriptor `fd`, at least `milliseconds`; all
-/// ones is no limit.
+/// Waits for the sync file with descriptor `fd` of the calling process. Times out after
+/// `milliseconds`, rounded up; all ones: never.
 ///
-/// `EINVAL`: there is none. `ETIMEDOUT`: not in that time. `ERESTARTSYS`: a Unix signal came first;
-/// only a fatal one if the wait `outlasts` the others.
+/// `EINVAL`: there is no such file. `ETIMEDOUT`: it was not signaled in time. `ERESTARTSYS`: a Unix
+/// signal interrupted the wait. If it `outlasts` signals, only a fatal one does.
 pub(crate) fn wait(fd: i32, milliseconds: u32, outlasts: bool) -> Result {
-    // SAFETY: The call looks the descriptor up in the caller's table and refuses numbers that are
+    // SAFETY: The call looks up the descriptor in the caller's table and refuses numbers that are
     // not in use.
     kernel::error::to_result(unsafe { shim::gal_wait_fence(fd, milliseconds, outlasts) })
 }
@@ -131,8 +131,8 @@ pub(crate) fn wait(fd: i32, milliseconds: u32, outlasts: bool) -> Result {
 ///
 /// # Safety
 ///
-/// No [`Fence`] exists, and none can be made.
+/// No [`Fence`] exists, and none can be created.
 pub(super) unsafe fn end_all() {
-    // SAFETY: By the caller nothing queues it any more.
+    // SAFETY: By the caller nothing queues the work item again.
     unsafe { shim::gal_end_fences() }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! New files with descriptors for the caller of a command.
+//! New files and their descriptors, for the process that calls a command.
 
 use super::prelude::*;
 use kernel::{
@@ -23,7 +23,7 @@ impl Reserved {
         FileDescriptorReservation::get_unused_fd_flags(flags::O_CLOEXEC).map(Self)
     }
 
-    /// As [`Reserved::new`], but `exec` does not close it.
+    /// As [`Reserved::new`], but `exec` does not close the descriptor.
     pub(super) fn kept_by_exec() -> Result<Self> {
         FileDescriptorReservation::get_unused_fd_flags(0).map(Self)
     }
@@ -32,20 +32,19 @@ impl Reserved {
     ///
     /// # Safety
     ///
-    /// `file` is null, or a file whose reference the caller passes on.
+    /// `file` is null, or a file of which the caller passes a reference.
     pub(super) unsafe fn fill(self, file: *mut bindings::file) -> Result<NewFile> {
         let file = NonNull::new(file).ok_or(ENOMEM)?;
         Ok(NewFile {
             reservation: self.0,
-            // SAFETY: By the caller's contract `file` is live, and its reference passes to the
-            // result.
+            // SAFETY: By the caller `file` is live, and its reference passes to the result.
             file: unsafe { ARef::from_raw(file.cast::<File>()) },
         })
     }
 }
 
-/// A file with a descriptor that [`NewFile::install`] makes visible to the process. Dropping it
-/// before that frees both.
+/// A file with a descriptor. [`NewFile::install`] makes them visible to the process. Dropping this
+/// frees both.
 pub(crate) struct NewFile {
     reservation: FileDescriptorReservation,
     file: ARef<File>,

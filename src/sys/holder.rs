@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Files that only keep an object alive.
+//! Files that do nothing but keep an object alive.
 
 use super::{
     file::{
@@ -21,15 +21,15 @@ struct Held<T> {
 
 /// # Safety
 ///
-/// `held` is the `base` of a boxed `Held<T>`, whose ownership passes to this call.
+/// `held` is the `base` of a boxed `Held<T>`. The box passes to this call.
 unsafe extern "C" fn put<T>(held: *mut shim::gal_held) {
-    // SAFETY: By the caller; the base is the first of its fields.
+    // SAFETY: By the caller. `base` is the first field.
     let held = unsafe { KBox::<Held<T>>::from_raw(held.cast()) };
     drop(held);
 }
 
-/// Makes a file that keeps `object`, and the module, until its last descriptor in any process is
-/// closed. Then `object` is dropped, in a context that may sleep.
+/// Creates a file that keeps `object`, and the module, until the last descriptor of the file in any
+/// process is closed. Then `object` is dropped, in a context that may sleep.
 ///
 /// `EMFILE`: the process has no descriptor left. `ENOMEM`.
 pub(crate) fn keep<T: Send + 'static>(object: T) -> Result<NewFile> {
@@ -41,12 +41,11 @@ pub(crate) fn keep<T: Send + 'static>(object: T) -> Result<NewFile> {
         object,
     };
     let held = KBox::into_raw(KBox::new(held, GFP_CLIENT)?);
-    // SAFETY: The file owns the box, and calls its function once to free it; any thread may drop
-    // `T`.
+    // SAFETY: The file owns the box, and calls `put` once to free it. Any thread may drop `T`.
     let file = from_err_ptr(unsafe { shim::gal_new_holder(held.cast()) }).inspect_err(|_| {
-        // SAFETY: The call failed, so `held` was not taken and is still ours to drop.
+        // SAFETY: The call failed, so this function still owns `held`.
         unsafe { put::<T>(held.cast()) };
     })?;
-    // SAFETY: A new file, whose only reference is ours.
+    // SAFETY: A new file, and this function owns its only reference.
     unsafe { reserved.fill(file) }
 }

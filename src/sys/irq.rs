@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Interrupt lines by their numbers in board documents, and registration of handlers.
+//! Interrupt lines by their numbers in board documents, and the registration of handlers.
 
 use super::{
     prelude::*,
@@ -19,21 +19,21 @@ use kernel::{
     platform, //
 };
 
-/// The Linux number of `line` of the SoC's interrupt controller: on a GIC, or a controller that
-/// feeds one, the interrupt ID (shared ones start at 32), with one-cell specifiers the input.
+/// The Linux number of `line` of the SoC's interrupt controller. For a GIC, or a controller that
+/// feeds one, `line` is the interrupt ID. For others, it is the one-cell specifier.
 ///
-/// The mapping is permanent, as for a line in the device tree: a holder of the number could not
-/// learn that it has become invalid.
+/// The mapping is permanent, as for a line in the device tree, because users of the number would
+/// not notice that it has become invalid.
 ///
-/// `EINVAL`: no such line. `ENODEV`: neither the device tree's root nor the SoC's bus names a
-/// controller.
+/// `EINVAL`: no such line; shared ones of a GIC start at 32. `EOPNOTSUPP`: an unknown type of
+/// specifier. `ENODEV`: neither the device tree's root nor the SoC's bus names a controller.
 pub(crate) fn map_line(line: u32) -> Result<u32> {
-    // SAFETY: Any number may be looked up.
+    // SAFETY: The call accepts any number.
     let irq = unsafe { shim::gal_map_irq_line(line) };
     u32::try_from(irq).map_err(|_| Error::from_errno(irq))
 }
 
-/// The handlers of an interrupt.
+/// The handler of an interrupt.
 pub(crate) trait Handler: Send + Sync {
     /// Called in hard interrupt context.
     fn handle(&self) -> ThreadedIrqReturn;
@@ -42,7 +42,7 @@ pub(crate) trait Handler: Send + Sync {
     fn handle_threaded(&self);
 }
 
-/// A [`Handler`] with the trait of this kernel's crate.
+/// A [`Handler`] that implements the trait of this kernel's `kernel` crate.
 struct Shaped<T>(T);
 
 #[cfg(gal_irq_handler_has_device)]
@@ -69,10 +69,10 @@ impl<T: Handler + 'static> ThreadedHandler for Shaped<T> {
     }
 }
 
-/// A requested interrupt of a bound device. Dropping waits for the handler and its thread.
+/// A requested interrupt of a bound device. Dropping it waits for the handler and its thread.
 ///
-/// If this is forgotten the interrupt stays requested: the handler lives in the same box, and the
-/// module's code stays.
+/// If this is leaked, the interrupt stays requested. That is sound: the handler in the box and the
+/// module's code stay, too.
 pub(crate) struct Registration<'bound, T: Handler + 'static> {
     #[cfg(gal_irq_handler_has_device)]
     _inner: Pin<KBox<ThreadedRegistration<Shaped<T>>>>,
@@ -84,7 +84,7 @@ pub(crate) struct Registration<'bound, T: Handler + 'static> {
 }
 
 impl<'bound, T: Handler + 'static> Registration<'bound, T> {
-    /// Requests the first interrupt of `pdev` for `handler`; the line may be shared.
+    /// Requests the first interrupt of `pdev` for `handler`. The line may be shared.
     pub(crate) fn new(
         pdev: &'bound platform::Device<device::Bound>,
         name: &'static CStr,
@@ -94,8 +94,8 @@ impl<'bound, T: Handler + 'static> Registration<'bound, T> {
         let handler = Ok::<_, Error>(Shaped(handler));
         #[cfg(gal_irq_handler_has_device)]
         let registration = pdev.request_threaded_irq_by_index(Flags::SHARED, 0, name, handler);
-        // SAFETY: The registration must be undone before the handler is freed or the module is
-        // unloaded. A forgotten box is not freed, nor the handler in it, and its use is forgotten
+        // SAFETY: The registration must end before the handler is freed or the module is unloaded.
+        // If the box is leaked, neither it nor the handler in it is freed. Its `InUse` is leaked
         // too, so the module's code stays. The device is only read when this is dropped.
         #[cfg(not(gal_irq_handler_has_device))]
         let registration =

@@ -2,16 +2,16 @@
 
 //! Accounting of pinned user pages against RLIMIT_MEMLOCK.
 //!
-//! The limit is the process's, but as with io_uring the sum over all pins of its user counts: pins
-//! can outlive their process through a file that others have open. Each memory map shows its own
-//! pins as `VmPin`.
+//! The limit is that of the process. As with io_uring, it applies to the sum over all pins of the
+//! user, because pins can outlive their process through a file that others have open. Each memory
+//! map shows its own pins as `VmPin`.
 //!
 //! A pinned page of a large folio (a huge page) keeps the whole folio, even if the process has
-//! unmapped the rest. So a folio counts with all its pages, once for each process that has pinned
-//! any of them. Further pins of its pages count only if there are more pins than pages, since each
-//! takes room in the GPU's address space.
+//! unmapped the rest. So all pages of a folio count, once for each process that has pinned any of
+//! them. Pins of a folio count instead if there are more of them than pages, because each takes
+//! room in the GPU's address space.
 //!
-//! Lock: `galcore locked pages`, a leaf. Memory for entries is allocated before it is taken.
+//! Lock: `galcore locked pages`, a leaf. Memory for entries is allocated before the lock is taken.
 
 use super::{
     prelude::*,
@@ -35,10 +35,10 @@ pub(super) struct Folio {
     pub(super) pages: usize,
 }
 
-/// A folio's physical address, the address of the memory map, and the user, if there is a limit.
+/// A folio's physical address, the address of the memory map, and, if there is a limit, the user.
 type Key = (u64, usize, Option<u32>);
 
-/// A folio that is accounted for.
+/// The account of a folio.
 struct Whole {
     /// Number of pins of its pages, not 0.
     pins: usize,
@@ -47,7 +47,7 @@ struct Whole {
 }
 
 impl Whole {
-    /// How many pages to count: all of the folio, or the number of pins if that is larger.
+    /// How many pages count: all of the folio, or the number of pins if that is larger.
     fn count(&self) -> usize {
         match self.pins {
             0 => 0,
@@ -71,7 +71,7 @@ impl Sums {
         }
     }
 
-    /// Adds `count` pages, at least one, of `user`. `ENOMEM`: the sum exceeds `limit`.
+    /// Adds `count` pages, at least one, to the sum of `user`. `ENOMEM`: the sum exceeds `limit`.
     fn add(
         &mut self,
         room: RBTreeNodeReservation<u32, usize>,
@@ -92,7 +92,7 @@ impl Sums {
         Ok(())
     }
 
-    /// Subtracts `count` pages.
+    /// Subtracts `count` pages from the sum of `user`.
     fn remove(&mut self, user: u32, count: usize) {
         let Some(sum) = self.users.get_mut(&user) else {
             return;
@@ -103,8 +103,8 @@ impl Sums {
         }
     }
 
-    /// Adds `pins` pins of a folio of `pages` pages. Returns how many pages this adds to
-    /// [`Whole::count`]. `ENOMEM`: the sum exceeds `limit`.
+    /// Adds `pins` pins to a folio of `pages` pages. Returns by how many pages [`Whole::count`]
+    /// grows. `ENOMEM`: the sum exceeds `limit`.
     fn join(
         &mut self,
         (room, sum): (
@@ -133,8 +133,7 @@ impl Sums {
         Ok(added)
     }
 
-    /// Removes `pins` pins of a folio. Returns the number of pages for [`Sums::remove`] to
-    /// subtract.
+    /// Removes `pins` pins of a folio. Returns the number of pages for [`Sums::remove`].
     fn leave(&mut self, key: &Key, pins: usize) -> usize {
         let Some(whole) = self.folios.get_mut(key) else {
             return 0;
@@ -172,7 +171,7 @@ impl Accounts {
 ///
 /// # Invariants
 ///
-/// `count` pages are counted in `mm` and, if there is a user, in `accounts`, in addition to folios.
+/// `mm` and, if there is a user, `accounts` count these `count` pages, in addition to folios.
 pub(super) struct Locked {
     mm: ARef<Mm>,
     count: usize,
@@ -183,7 +182,7 @@ pub(super) struct Locked {
 
 /// The calling process's limit, in pages.
 fn limit() -> usize {
-    // SAFETY: Only looks at the calling thread.
+    // SAFETY: Only reads the calling thread.
     unsafe { shim::gal_lock_limit() }
 }
 
@@ -193,14 +192,13 @@ impl Locked {
     pub(super) fn new(accounts: &Arc<Accounts>, wanted: usize) -> Result<Self> {
         let current = kernel::current!();
         let mm: &Mm = current.mm().ok_or(ESRCH)?;
-        // SAFETY: Only looks at the calling thread.
+        // SAFETY: Only reads the calling thread.
         let is_exempt = unsafe { shim::gal_may_lock_all() };
-        // Refuses at once: pins up to the limit would make other requests of the user fail
-        // meanwhile.
+        // Refuses it here: pins up to the limit would make other requests of the user fail.
         if !is_exempt && wanted > limit() {
             return Err(E2BIG);
         }
-        // INVARIANT: None.
+        // INVARIANT: No pages are counted yet.
         Ok(Self {
             mm: mm.into(),
             count: 0,
@@ -210,13 +208,13 @@ impl Locked {
     }
 
     fn key(&self, folio: Folio) -> Key {
-        // CAST: An address. No other memory map has it while this one is held.
+        // CAST: An address. It is unique, because this holds the memory map.
         (folio.start, self.mm.as_raw() as usize, self.user)
     }
 
-    /// Adds `pins` pins: those of `folio` count with it until [`Locked::leave`], others until this
-    /// is dropped. Called by the process that made this. `ENOMEM`: no memory, or over the user's
-    /// limit: then nothing is added.
+    /// Adds `pins` pins. Pins of a `folio` count with it until [`Locked::leave`], others until this
+    /// is dropped. Must be called by the process that created this. `ENOMEM`: no memory, or the
+    /// user's limit is exceeded. Then nothing is added.
     pub(super) fn add(&mut self, folio: Option<Folio>, pins: usize) -> Result {
         let sum = RBTreeNodeReservation::new(GFP_CLIENT)?;
         let limit = limit();
@@ -235,25 +233,25 @@ impl Locked {
                 }
             }
         }
-        // INVARIANT: Pins without a folio are counted both here and in `accounts`.
+        // INVARIANT: Pins without a folio were also counted in `accounts`.
         self.count = count;
-        // SAFETY: A reference is held, so the memory map is live.
+        // SAFETY: This holds a reference, so the memory map is live.
         unsafe { shim::gal_add_pinned(self.mm.as_raw(), added) };
         Ok(())
     }
 
-    /// Removes `pins` pins of `folio`, before its pages are released. What [`Sums::leave`] returns
-    /// for them counts until this is dropped, which is after the release.
+    /// Removes `pins` pins of `folio`, before its pages are released. The pages that
+    /// [`Sums::leave`] returns count until this is dropped, which is after the release.
     pub(super) fn leave(&mut self, folio: Folio, pins: usize) {
         let left = self.accounts.sums.lock().leave(&self.key(folio), pins);
-        // INVARIANT: These were counted by the folio.
+        // INVARIANT: The folio has counted these pages.
         self.count = self.count.saturating_add(left);
     }
 }
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant; a reference is held.
+        // SAFETY: By the type invariant. This holds a reference.
         unsafe { shim::gal_remove_pinned(self.mm.as_raw(), self.count) };
         if let Some(user) = self.user {
             self.accounts.sums.lock().remove(user, self.count);
@@ -269,7 +267,7 @@ mod tests {
         sums.add(RBTreeNodeReservation::new(GFP_KERNEL)?, user, count, limit)
     }
 
-    /// Adds `pins` pages, and has them join a folio of 512.
+    /// Adds `pins` pins of a folio of 512 pages.
     fn join(sums: &mut Sums, key: Key, pins: usize, limit: usize) -> Result<usize> {
         let rooms = (
             RBTreeNodeReservation::new(GFP_KERNEL)?,
@@ -284,7 +282,7 @@ mod tests {
         assert!(add(&mut sums, 1000, 6, 8).is_ok());
         assert_eq!(add(&mut sums, 1000, 3, 8), Err(ENOMEM));
         assert!(add(&mut sums, 1000, 2, 8).is_ok());
-        // Others have theirs; and a limit can be changed.
+        // Each user has a limit, which can change.
         assert!(add(&mut sums, 1001, 8, 8).is_ok());
         assert_eq!(add(&mut sums, 1000, 1, 4), Err(ENOMEM));
         assert!(add(&mut sums, 1000, 1, 9).is_ok());
@@ -302,13 +300,13 @@ mod tests {
         assert_eq!(join(&mut sums, first, 1, 600), Ok(512));
         assert_eq!(join(&mut sums, first, 80, 600), Ok(0));
         assert_eq!(sums.users.get(&1000), Some(&512));
-        // What is refused does not count.
+        // Refused pins do not count.
         assert_eq!(join(&mut sums, second, 1, 600), Err(ENOMEM));
         assert_eq!(sums.users.get(&1000), Some(&512));
-        // At the limit the rest of the first one is for nothing.
+        // At the limit, further pages of a counted folio add nothing.
         assert_eq!(join(&mut sums, first, 1, 512), Ok(0));
         assert_eq!(sums.leave(&first, 1), 0);
-        // All of one, and each of its pages twice.
+        // All pages of one, and then each of them twice.
         assert_eq!(join(&mut sums, second, 512, 1024), Ok(512));
         assert_eq!(sums.leave(&second, 512), 512);
         sums.remove(1000, 512);
@@ -338,7 +336,7 @@ mod tests {
             join(&mut sums, (0, 4, Some(1000)), 1, 1024).err(),
             Some(ENOMEM)
         );
-        // Those without a limit do not count for those with one.
+        // Pins without a limit do not count for pins with one.
         assert_eq!(join(&mut sums, (0, 1, None), 1, 0), Ok(512));
         assert_eq!(sums.users.get(&1000), Some(&1024));
         assert_eq!(sums.leave(&(0, 1, None), 1), 512);

@@ -4,10 +4,10 @@
 //!
 //! Pure logic. No page may be mapped twice: a DMA sync of one mapping does not sync the other, and
 //! the kernel's DMA debugging reports a page with more than seven mappings as a leak. So a pinned
-//! page is mapped once, however often it is pinned, and a page of a dma-buf is neither pinned nor
-//! in another dma-buf. Pages have an entry each, dma-bufs one for each range. Entries are allocated
-//! before the registry's lock is taken ([`Room`]): a process at its memory cgroup's limit reclaims
-//! there, and must not keep others waiting.
+//! page is mapped once, however often it is pinned. A page of a dma-buf can neither be pinned nor
+//! be in another dma-buf. There is an entry for each pinned page and for each range of a dma-buf.
+//! Entries are allocated before the registry's lock is taken ([`Room`]): at the limit of its memory
+//! cgroup, a process reclaims memory there, and must not delay others.
 
 use super::prelude::*;
 use super::GFP_CLIENT;
@@ -20,7 +20,7 @@ use kernel::{
     }, //
 };
 
-/// A pinned page: DMA address and number of pins.
+/// A pinned page: its DMA address and its number of pins.
 struct Pinned {
     dma: DmaAddress,
     users: usize,
@@ -40,7 +40,7 @@ impl Room {
 pub(super) struct Rooms(KVVec<RBTreeNodeReservation<u64, u64>>);
 
 impl Rooms {
-    /// For `count` ranges. `ENOMEM`.
+    /// Allocates memory for `count` ranges. `ENOMEM`.
     pub(super) fn new(count: usize) -> Result<Self> {
         let mut rooms = KVVec::with_capacity(count, GFP_CLIENT)?;
         for _ in 0..count {
@@ -53,14 +53,14 @@ impl Rooms {
 /// Mapped pages, by physical address.
 pub(super) struct Mapped {
     pinned: RBTree<u64, Pinned>,
-    /// Ends of the dma-bufs' ranges, by start.
+    /// The ends of the dma-bufs' ranges, by their starts.
     imported: RBTree<u64, u64>,
 }
 
-/// Whether `starts`, a tree of disjoint ranges, has one that overlaps `wanted`. `end` returns the
-/// end of a range.
+/// Whether `starts`, a tree of disjoint ranges, has a range that overlaps `wanted`. `end` returns
+/// the end of a range.
 fn overlaps<T>(starts: &RBTree<u64, T>, wanted: &Range<u64>, end: impl Fn(u64, &T) -> u64) -> bool {
-    // Only the last range that begins before the end of `wanted` can overlap it.
+    // If any range overlaps `wanted`, the last one that begins before the end of `wanted` does.
     let last = match starts.cursor_lower_bound(&wanted.end) {
         Some(cursor) => cursor.peek_prev().map(|(&start, range)| end(start, range)),
         None => starts.cursor_back().map(|cursor| {
@@ -80,7 +80,7 @@ impl Mapped {
         }
     }
 
-    /// Adds a pin of the page at `page`. Calls `map` for the first pin, and returns its error.
+    /// Adds a pin of the page at `page`. For the first pin, calls `map` and returns its error.
     /// `EBUSY`: a dma-buf has the page.
     pub(super) fn pin(
         &mut self,
@@ -103,7 +103,7 @@ impl Mapped {
         Ok(dma)
     }
 
-    /// Removes a pin of the page at `page`. Returns its DMA address if that was the last pin.
+    /// Removes a pin of the page at `page`. Returns its DMA address if it was the last pin.
     pub(super) fn unpin(&mut self, page: u64) -> Option<DmaAddress> {
         let pinned = self.pinned.get_mut(&page)?;
         pinned.users -= 1;
@@ -113,7 +113,7 @@ impl Mapped {
         }
     }
 
-    /// Adds the ranges of a dma-buf. `EBUSY`: one is already mapped, or is among them twice.
+    /// Adds the ranges of a dma-buf. `EBUSY`: two of them overlap, or one is already mapped.
     /// `ENOMEM`: too few `rooms`. On failure none is added.
     pub(super) fn import(&mut self, mut rooms: Rooms, ranges: &[Range<u64>]) -> Result {
         for (at, range) in ranges.iter().enumerate() {
@@ -223,7 +223,7 @@ mod tests {
             assert_eq!(import(&mut mapped, &wanted).err(), Some(EBUSY));
         }
         assert!(import(&mut mapped, &[pages(1..3), pages(20..21)]).is_ok());
-        // The same page twice in one.
+        // The same page twice in one dma-buf.
         assert!(import(&mut mapped, &[pages(30..31), pages(30..31)]).is_err());
         assert!(import(&mut mapped, &[pages(30..31)]).is_ok());
     }

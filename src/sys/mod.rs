@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The only room with `unsafe`: safe wrappers for what the `kernel` crate lacks.
+//! The only room with `unsafe`. It has safe wrappers for functions that the `kernel` crate lacks.
 //!
 //! It owns raw kernel objects (mappings, DMA memory, device numbers, procfs entries). Each has a
-//! type whose `Drop` undoes exactly what its constructor did. The safe functions are sound whatever
-//! safe code does: types carry the preconditions of a call (`vma::NewArea`, `physical::Part`,
+//! type whose `Drop` undoes exactly what its constructor did. The safe functions are sound for any
+//! safe caller. Types carry the preconditions of a call (`vma::NewArea`, `physical::Part`,
 //! `dma::Device`, `unload::InUse`), and C holds a reference of each object whose memory it uses.
-//! The room knows nothing of GPUs but the names in traces (`trace`), and imports only `wait`. Its
-//! own locks are those of the registries of shared pages and dma-bufs, and in C those of the lists
-//! of stand-ins and of powers, of power domains, and of `gpu_govern`. The C half is `shim.c`,
-//! macros and inlines only, and for dma-bufs, DRM, fences, components, power and framebuffers
-//! `shim_dma_buf.c`, `shim_drm.c`, `shim_fence.c`, `shim_component.c`, `shim_power.c` and
-//! `shim_framebuffer.c`, with the operations that the kernel calls; `shim_trace.c` has the trace
-//! events.
+//! Apart from the names in `trace`, the room is independent of GPUs. It only imports `wait`. Its
+//! locks protect the registries of shared pages and dma-bufs; in C, the lists of stand-ins and
+//! powers, power domains, and `gpu_govern`. The C half is `shim.c` (macros and inlines only), and
+//! one file each for dma-bufs, DRM, fences, components, power and framebuffers, with the operations
+//! that the kernel calls (`shim_dma_buf.c` and so on). `shim_trace.c` has the trace events.
 //!
 //! No type can prove that a range of physical addresses is registers, or memory without another
-//! user. The machine's owner declares it in the device tree or by parameters, and this room refuses
-//! all other ranges (`physical::Source`, `platform::OwnDevice`, `mmio::Registers`).
+//! user. The machine's owner declares such ranges in the device tree or by parameters. This room
+//! refuses all others (`physical::Source`, `platform::OwnDevice`, `mmio::Registers`).
 
 pub(crate) mod attribute;
 pub(crate) mod barrier;
@@ -85,14 +83,14 @@ use kernel::{
     task::Task, //
 };
 
-/// For memory that clients request: charged to the caller's memory cgroup. The allocation fails
-/// rather than invoke the OOM killer, which would not find the culprit: GPU memory belongs to no
-/// process.
+/// For memory that clients request. It is charged to the caller's memory cgroup. If memory is
+/// short, the allocation fails. The OOM killer would not find the culprit, because GPU memory
+/// belongs to no process.
 pub(crate) const GFP_CLIENT: Flags = {
     let fails = 1 << bindings::___GFP_RETRY_MAYFAIL_BIT | 1 << bindings::___GFP_NOWARN_BIT;
     let raw: bindings::gfp_t = bindings::GFP_KERNEL_ACCOUNT | fails;
-    // SAFETY: `Flags` is one number of this type and has no invariant; one of another size would not
-    // compile, and `galcore_sys` compares known ones.
+    // SAFETY: `Flags` is one number of this type and has no invariant. If the sizes differed, this
+    // would not compile. The test `galcore_sys` compares known values.
     unsafe { core::mem::transmute::<bindings::gfp_t, Flags>(raw) }
 };
 
@@ -104,13 +102,13 @@ fn raw_device(dev: &device::Device) -> *mut bindings::device {
         .cast::<bindings::device>()
 }
 
-/// Maps `bytes` of `file` at byte `offset` into the calling process, shared, readable and, with
-/// `write`, writable. Calls the file's `mmap`, so the caller must not hold a lock that this takes.
-/// Returns the address. `ESRCH`: the caller is a kernel thread.
+/// Maps `bytes` of `file`, from byte `offset` on, into the calling process. The mapping is shared,
+/// readable and, with `write`, writable. Calls the file's `mmap`: the caller must not hold a lock
+/// that `mmap` takes. Returns the address. `ESRCH`: the caller is a kernel thread.
 ///
 /// # Safety
 ///
-/// The file is open for the length of the call.
+/// The file is open during the call.
 unsafe fn map_file(
     file: *mut bindings::file,
     bytes: usize,
@@ -123,9 +121,9 @@ unsafe fn map_file(
     }
     // PROT_READ, PROT_WRITE and MAP_SHARED have the same numbers on every architecture.
     let protection = if write { 3 } else { 1 };
-    // SAFETY: By the caller; the memory manager checks the rest.
+    // SAFETY: By the caller. The memory manager checks the other arguments.
     let address = unsafe { bindings::vm_mmap(file, 0, bytes, protection, 1, offset) };
-    // Values in the upper half are error numbers, or on a 3G/1G split also user addresses.
+    // A value in the upper half is an error number or, with a 3G/1G split, a user address.
     let errno = address.wrapping_neg();
     if isize::try_from(address).is_err() && errno < 4096 {
         // CAST: below 4096.
@@ -135,12 +133,12 @@ unsafe fn map_file(
     }
 }
 
-/// A physical, bus or resource address as 64 bits, whatever the machine's width.
+/// A physical, bus or resource address in 64 bits, for any machine's width.
 pub(crate) fn widen(address: impl Into<u64>) -> u64 {
     address.into()
 }
 
-/// Bytes of available memory, and of all memory.
+/// The sizes of available memory and of all memory, in bytes.
 pub(crate) fn memory_bytes() -> (usize, usize) {
     // SAFETY: Both calls read counters of the memory manager and have no preconditions.
     let (available, total) = unsafe { (shim::gal_available_pages(), shim::gal_total_pages()) };
@@ -148,54 +146,54 @@ pub(crate) fn memory_bytes() -> (usize, usize) {
     (in_bytes(available), in_bytes(total))
 }
 
-/// Whether `bytes` of contiguous memory come from memory that [`memory_bytes`] does not count.
+/// Whether contiguous memory of `bytes` comes from memory that [`memory_bytes`] does not count.
 pub(crate) fn is_apart(bytes: usize) -> bool {
     // SAFETY: The call compares a number with the size of CMA and has no preconditions.
     unsafe { shim::gal_is_apart(bytes) }
 }
 
-/// Whether dynamic debug is on (`module galcore +p`): the log then says why requests are refused.
+/// Whether dynamic debug is on (`module galcore +p`). The log then has the reasons for refusals.
 pub(crate) fn debugs() -> bool {
     // SAFETY: The call reads a flag and has no preconditions.
     unsafe { shim::gal_debugs() }
 }
 
-/// Whether the paths of jobs and of allocations look at what the admin has set: a static key, which
-/// costs nothing while it is off.
+/// Whether jobs and allocations must check the administrator's settings. This is a static key,
+/// which costs nothing while it is off.
 #[inline(always)]
 pub(crate) fn watches_paths() -> bool {
     // SAFETY: C has defined the key.
     unsafe { kernel::jump_label::static_branch_unlikely!(shim::gal_paths, shim::gal_key, key) }
 }
 
-/// Sets that key. Sleeps.
+/// Sets the key of [`watches_paths`]. May sleep.
 pub(crate) fn watch_paths(on: bool) {
-    // SAFETY: It may be called wherever sleeping is allowed.
+    // SAFETY: The call may be made wherever sleeping is allowed.
     unsafe { shim::gal_watch_paths(on) }
 }
 
-/// Whether the calling thread is being killed: what it does for itself must end soon.
+/// Whether the calling thread is being killed. Then work on its behalf must end soon.
 pub(crate) fn is_killed() -> bool {
-    // SAFETY: Only looks at the calling thread.
+    // SAFETY: Only reads the calling thread.
     unsafe { shim::gal_is_killed() }
 }
 
-/// Whether a handler of a pending Unix signal of the calling thread restarts system calls
-/// (`SA_RESTART`), or there is no handler. The kernel itself checks only the first handler.
+/// Whether a pending Unix signal of the calling thread has a handler that restarts system calls
+/// (`SA_RESTART`), or none has a handler. The kernel itself only checks the first handler.
 pub(crate) fn will_restart() -> bool {
-    // SAFETY: Only looks at the calling thread.
+    // SAFETY: Only reads the calling thread.
     unsafe { shim::gal_will_restart() }
 }
 
-/// Whether the process of `task` is exiting, with all threads, or has exited.
+/// Whether the process of `task` is exiting with all of its threads, or has exited.
 pub(crate) fn is_ending(task: &Task) -> bool {
-    // SAFETY: The reference guarantees a live task, of which the call reads flags.
+    // SAFETY: The reference guarantees a live task. The call reads its flags.
     unsafe { shim::gal_is_ending(task.as_ptr()) }
 }
 
 /// The nice value of the calling thread: -20 to 19.
 pub(crate) fn nice() -> i32 {
-    // SAFETY: Only looks at the calling thread.
+    // SAFETY: Only reads the calling thread.
     unsafe { shim::gal_nice() }
 }
 
@@ -205,7 +203,7 @@ pub(crate) fn yield_if_due() {
     unsafe { shim::gal_yield() }
 }
 
-/// A random number that cannot be predicted.
+/// An unpredictable random number.
 pub(crate) fn random() -> u32 {
     // SAFETY: May be called from any context.
     unsafe { bindings::get_random_u32() }
@@ -213,14 +211,14 @@ pub(crate) fn random() -> u32 {
 
 /// Whether the calling program has 32 or 64 bits.
 pub(crate) fn program_bits() -> u8 {
-    // SAFETY: Only looks at the calling thread.
+    // SAFETY: Only reads the calling thread.
     match cfg!(not(CONFIG_64BIT)) || unsafe { shim::gal_in_compat_call() } {
         true => 32,
         false => 64,
     }
 }
 
-/// The highest address that the calling program can use: that of a 32-bit program is below 4 GiB,
+/// The highest address that the calling program can use. For a 32-bit program it is below 4 GiB,
 /// even with a 64-bit kernel.
 pub(crate) fn highest_user_address() -> usize {
     match program_bits() {
@@ -232,35 +230,36 @@ pub(crate) fn highest_user_address() -> usize {
 
 /// Whether the calling process has `CAP_SYS_ADMIN`.
 pub(crate) fn is_admin() -> bool {
-    // SAFETY: May be called from any process context; the number is a valid capability.
+    // SAFETY: May be called from any process context. The number is a valid capability.
     unsafe { bindings::capable(bindings::CAP_SYS_ADMIN as kernel::ffi::c_int) }
 }
 
-/// Whether the calling process may observe others (`CAP_PERFMON`, or `CAP_SYS_ADMIN`).
+/// Whether the calling process may observe others (`CAP_PERFMON` or `CAP_SYS_ADMIN`).
 pub(crate) fn may_profile() -> bool {
-    // SAFETY: May be called from any process context; the number is a valid capability.
+    // SAFETY: May be called from any process context. The number is a valid capability.
     unsafe { bindings::capable(bindings::CAP_PERFMON as kernel::ffi::c_int) || is_admin() }
 }
 
 /// The calling thread's real user, as a global ID.
 pub(crate) fn user_id() -> u32 {
-    // SAFETY: Only looks at the calling thread.
+    // SAFETY: Only reads the calling thread.
     unsafe { shim::gal_user_id() }
 }
 
 /// The calling thread's effective user, as a global ID, unique across user namespaces.
 pub(crate) fn effective_user_id() -> u32 {
-    // SAFETY: Only looks at the calling thread.
+    // SAFETY: Only reads the calling thread.
     unsafe { shim::gal_effective_user_id() }
 }
 
-/// Sleeps about `milliseconds`. `EINTR`: a Unix signal came first.
+/// Sleeps for about `milliseconds`. `EINTR`: a Unix signal interrupted the sleep.
 pub(crate) fn sleep(milliseconds: u32) -> Result {
-    // SAFETY: Called where sleeping is allowed, as all functions that may fail with `EINTR`.
+    // SAFETY: As all functions that may fail with `EINTR`, this is called where sleeping is
+    // allowed.
     kernel::error::to_result(unsafe { shim::gal_sleep(milliseconds) })
 }
 
-/// A thread's command name, as the kernel's log shows it.
+/// A thread's command name, as in the kernel's log.
 #[derive(Clone)]
 pub(crate) struct CommandName([u8; 16]);
 
@@ -268,7 +267,7 @@ impl CommandName {
     /// The name of the calling thread.
     pub(crate) fn of_caller() -> Self {
         let mut name = [0; 16];
-        // SAFETY: There is room for that many bytes.
+        // SAFETY: The buffer has that many bytes.
         unsafe { shim::gal_command_name(name.as_mut_ptr().cast(), name.len()) };
         Self(name)
     }
@@ -281,7 +280,7 @@ impl CommandName {
     /// The current name of `task`.
     pub(crate) fn of(task: &Task) -> Self {
         let mut name = [0; 16];
-        // SAFETY: The task is referenced; there is room for that many bytes.
+        // SAFETY: The task is referenced. The buffer has that many bytes.
         unsafe { shim::gal_task_name(task.as_ptr(), name.as_mut_ptr().cast(), name.len()) };
         Self(name)
     }
@@ -300,21 +299,21 @@ impl fmt::Display for CommandName {
 
 /// The process ID of a task.
 pub(crate) fn process_id(task: &Task) -> i32 {
-    // SAFETY: The task is referenced; the number stays as long as it does.
+    // SAFETY: The task is referenced. Its number does not change.
     unsafe { (*task.as_ptr()).tgid }
 }
 
 /// The leader of the process with ID `number` in the caller's namespace. `None`: there is none.
 pub(crate) fn leader_of(number: i32) -> Option<ARef<Task>> {
-    // SAFETY: The call looks the number up under RCU and returns null where no process has it.
+    // SAFETY: The call looks up the number under RCU. It returns null if no process has it.
     let leader = NonNull::new(unsafe { shim::gal_find_leader(number) })?;
-    // SAFETY: It came with a reference, which becomes ours. `Task` is a transparent wrapper.
+    // SAFETY: The call passes a reference to the result. `Task` is a transparent wrapper.
     Some(unsafe { ARef::from_raw(leader.cast()) })
 }
 
-/// The start time of a task's process, which distinguishes processes that had the same ID.
+/// The start time of a task's process. It distinguishes processes that had the same ID.
 pub(crate) fn start_time(task: &Task) -> u64 {
-    // SAFETY: The task is referenced; the time stays as long as it does.
+    // SAFETY: The task is referenced. Its start time does not change.
     unsafe { (*task.as_ptr()).start_boottime }
 }
 
@@ -327,25 +326,25 @@ pub(crate) fn monotonic_ns() -> u64 {
 
 /// Whether the calling thread belongs to the process of `leader`.
 pub(crate) fn is_thread_of(leader: &Task) -> bool {
-    // SAFETY: The reference guarantees a live task, which is only compared with the caller's.
+    // SAFETY: The reference guarantees a live task. It is only compared with the caller's.
     unsafe { shim::gal_is_thread_of(leader.as_ptr()) }
 }
 
-/// Sends realtime signal `number` with `value` to the process of `leader`, unless that has a memory
-/// map other than `mm`: then it executes another program, whose rights may exceed the sender's.
-/// Ignores failures: the receiver's queue is full, or it has exited.
+/// Sends realtime signal `number` with `value` to the process of `leader`. Does nothing if that has
+/// a memory map other than `mm`: it then runs another program, which may have more rights than the
+/// sender. Ignores failures: the receiver's queue is full, or it has exited.
 pub(crate) fn send_signal(leader: &Task, mm: &Mm, number: i32, value: u32) {
-    // SAFETY: The task is referenced, and so is the memory map, which is only compared.
+    // SAFETY: The task and the memory map are referenced. The latter is only compared.
     unsafe { shim::gal_send_signal(leader.as_ptr(), mm.as_raw(), number, value) };
 }
 
-/// Disables preemption while it lives, for work that others wait for. The thread must not sleep.
+/// Disables preemption while it lives, for work that others need. The thread must not sleep.
 pub(crate) struct NoPreemption(core::marker::PhantomData<*mut ()>);
 
 impl NoPreemption {
     /// Disables preemption.
     pub(crate) fn new() -> Self {
-        // SAFETY: Ended by the drop, in the same thread: the type is not `Send`.
+        // SAFETY: The drop ends it in the same thread, because the type is not `Send`.
         unsafe { shim::gal_preempt_disable() };
         Self(core::marker::PhantomData)
     }
@@ -353,8 +352,8 @@ impl NoPreemption {
 
 impl Drop for NoPreemption {
     fn drop(&mut self) {
-        // SAFETY: `new` disabled preemption in this thread (the type is not `Send`), and only this
-        // drop enables it again.
+        // SAFETY: `new` disabled preemption in this thread, because the type is not `Send`. Only
+        // this drop enables it again.
         unsafe { shim::gal_preempt_enable() }
     }
 }
@@ -365,12 +364,12 @@ pub(crate) fn jiffies64() -> u64 {
     unsafe { shim::gal_jiffies64() }
 }
 
-/// Ticks a second.
+/// Ticks per second.
 pub(crate) const HZ: u32 = shim::gal_ticks_GAL_HZ;
 
 /// The kernel's tick counter.
 pub(crate) fn jiffies() -> usize {
-    // SAFETY: A word that the timer interrupt writes; any value that it had is correct.
+    // SAFETY: The timer interrupt writes this word. Any value that it had is correct.
     unsafe { core::ptr::addr_of!(bindings::jiffies).read_volatile() }
 }
 

@@ -2,22 +2,22 @@
 
 //! The raw module parameters.
 //!
-//! They live in the C shim, because parameters of the `module!` macro do not appear in sysfs. They
+//! They are in the C shim, because parameters of the `module!` macro do not appear in sysfs. They
 //! are read-only after load.
 
 use super::shim;
 
 pub(crate) use super::shim::gal_parameters as RawParameters;
 
-/// The parameters as the loader has filled them in. Do not copy them to a stack: they are large.
+/// The parameters as the loader has set them. Do not copy them to a stack: they are large.
 pub(crate) fn all() -> &'static RawParameters {
-    // SAFETY: The loader wrote the parameters before module init; permission 0444 allows no write
+    // SAFETY: The loader wrote the parameters before module init. Permission 0444 allows no write
     // afterwards.
     unsafe { &*core::ptr::addr_of!(shim::gal_parameters) }
 }
 
-/// Whether the parameters of a core with an interrupt line name the `size` bytes at `start` as its
-/// registers.
+/// Whether the parameters of any core with an interrupt line name the `size` bytes at `start` as
+/// its registers.
 pub(super) fn name_registers(start: u64, size: usize) -> bool {
     let raw = all();
     let single = [
@@ -35,7 +35,7 @@ pub(super) fn name_registers(start: u64, size: usize) -> bool {
     let several = raw.irqs.into_iter().zip(several);
     let several_2d = raw.register2DBases.into_iter().zip(raw.register2DSizes);
     let several_2d = raw.irq2Ds.into_iter().zip(several_2d);
-    // Called by its trait, as `Init` also has a `chain`.
+    // Names the trait, because `Init` also has a `chain`.
     let all = Iterator::chain(single.into_iter(), several);
     // CAST: at most 64 bits.
     Iterator::chain(all, several_2d)

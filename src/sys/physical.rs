@@ -15,12 +15,12 @@ use kernel::{
     io::PhysAddr, //
 };
 
-/// A part of an owner's contiguous memory, borrowed for `'a`.
+/// A part of contiguous memory, borrowed from its owner for `'a`.
 ///
 /// # Invariants
 ///
-/// The memory from `start` on is whole pages, and belongs to the owner alone for `'a`. No Rust
-/// reference to it exists.
+/// The `bytes` bytes at `start` are whole pages. Only the owner uses them during `'a`. No Rust
+/// reference to them exists.
 #[derive(Clone, Copy)]
 pub(crate) struct Part<'a> {
     start: PhysAddr,
@@ -29,8 +29,8 @@ pub(crate) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// `bytes` bytes at `offset` of the `size` bytes at `start`. `None`: outside of these, or not
-    /// whole pages.
+    /// The `bytes` bytes at `offset` of the `size` bytes at `start`. `None`: they are outside, or
+    /// not whole pages.
     ///
     /// # Safety
     ///
@@ -75,11 +75,11 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Claims `size` bytes at `start` under `name`. `EBUSY` when another driver has any of them.
+    /// Claims `size` bytes at `start` under `name`. `EBUSY`: another driver has any of them.
     pub(crate) fn new(start: PhysAddr, size: usize, name: &'static CStr) -> Result<Self> {
-        // CAST: an address of physical memory has at least the bits of one of memory.
+        // CAST: a physical address has at least as many bits as a virtual one.
         let bytes = size as PhysAddr;
-        // SAFETY: Any range may be requested; the name is static.
+        // SAFETY: Any range may be requested. The name is static.
         let found = unsafe { bindings::request_mem_region(start, bytes, name.as_char_ptr()) };
         if found.is_null() {
             return Err(EBUSY);
@@ -107,18 +107,18 @@ impl Drop for Claim {
     }
 }
 
-/// Whether any of the range is the kernel's system RAM.
+/// Whether any part of the range is system RAM.
 pub(crate) fn is_system_ram(start: PhysAddr, size: usize) -> bool {
-    // SAFETY: The call looks the range up in the tree of resources and takes any numbers.
+    // SAFETY: The call looks up the range in the tree of resources. It accepts any numbers.
     unsafe { shim::gal_is_system_ram(start, size) }
 }
 
-/// The source that declares memory outside the kernel's. The driver can check that the memory is
-/// not another driver's and not system RAM. Only the machine's owner knows that it is memory, and
-/// has no user that the kernel does not know.
+/// The declaration of memory that the kernel does not manage. The driver can check that the range
+/// is neither another driver's nor system RAM. Only the machine's owner knows that it is memory,
+/// and that nothing unknown to the kernel uses it.
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'a> {
-    /// The parameters contiguousBase and contiguousSize.
+    /// The parameters `contiguousBase` and `contiguousSize`.
     Parameters,
     /// The first memory region of this device's node.
     Node(&'a device::Device),
@@ -136,7 +136,7 @@ impl Source<'_> {
     }
 }
 
-/// Memory outside the kernel's, owned by this driver.
+/// Memory that the kernel does not manage, owned by this driver.
 ///
 /// # Invariants
 ///
@@ -144,10 +144,10 @@ impl Source<'_> {
 pub(crate) struct Reserved(Claim);
 
 impl Reserved {
-    /// Claims `size` bytes at `start`, which `source` must name.
+    /// Claims the `size` bytes at `start`, which `source` must declare.
     ///
     /// `EEXIST`: some are system RAM. `EBUSY`: another driver has some. `EINVAL`: they are not
-    /// whole pages, or `source` does not name them.
+    /// whole pages, or `source` does not declare them.
     pub(crate) fn new(start: PhysAddr, size: usize, source: Source<'_>) -> Result<Self> {
         // CAST: only the bits below a page count.
         if (start as usize | size) % PAGE_SIZE != 0 || !source.names(widen(start), size) {
@@ -170,56 +170,56 @@ impl Reserved {
         self.0.size()
     }
 
-    /// `bytes` bytes at `offset`. `None`: outside the memory, or not whole pages.
+    /// The `bytes` bytes at `offset`. `None`: they are outside of the memory, or not whole pages.
     pub(crate) fn part(&self, offset: usize, bytes: usize) -> Option<Part<'_>> {
-        // SAFETY: By the type invariant the memory is ours alone, until this is dropped.
+        // SAFETY: By the type invariant only this owns the memory, until it is dropped.
         unsafe { Part::new(self.start(), self.size(), offset, bytes) }
     }
 
-    /// Writes one word at byte `offset`, a multiple of 4 inside the memory; `EINVAL` otherwise.
+    /// Writes one word at byte `offset`. `EINVAL`: not a multiple of 4 inside the memory.
     pub(crate) fn write(&self, offset: usize, word: u32) -> Result {
         if offset % 4 != 0 || offset >= self.size() {
             return Err(EINVAL);
         }
         let at = self.start() + PhysAddr::try_from(offset)?;
-        // SAFETY: By the type invariant the memory is ours alone, and the word is inside.
+        // SAFETY: By the type invariant only this owns the memory, and the word is inside.
         to_result(unsafe { shim::gal_write_physical(at, word) })
     }
 
-    /// The word at byte `offset`, a multiple of 4 inside the memory, else `EINVAL`. `ENOMEM`: no
-    /// mapping. May sleep.
+    /// Reads the word at byte `offset`. `EINVAL`: not a multiple of 4 inside the memory. `ENOMEM`:
+    /// it cannot be mapped. May sleep.
     pub(crate) fn read(&self, offset: usize) -> Result<u32> {
         if offset % 4 != 0 || offset >= self.size() {
             return Err(EINVAL);
         }
         let at = self.start() + PhysAddr::try_from(offset)?;
         let mut word = 0;
-        // SAFETY: By the type invariant the memory is ours alone, and the word is inside.
+        // SAFETY: By the type invariant only this owns the memory, and the word is inside.
         to_result(unsafe { shim::gal_read_physical(at, &mut word) })?;
         Ok(word)
     }
 
-    /// Copies from `offset` to `to`. `EINVAL`: outside the memory. `ENOMEM`: no mapping. May sleep.
+    /// Copies from `offset` to `to`. `EINVAL`: outside. `ENOMEM`: it cannot be mapped. May sleep.
     pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> Result {
         match offset.checked_add(to.len()) {
             Some(end) if end <= self.size() => {}
             _ => return Err(EINVAL),
         }
         let start = self.start() + PhysAddr::try_from(offset)?;
-        // SAFETY: By the type invariant the memory is ours alone, and the range is inside; there is
+        // SAFETY: By the type invariant only this owns the memory. The range is inside. `to` has
         // room for it.
         to_result(unsafe { shim::gal_copy_physical(start, to.as_mut_ptr().cast(), to.len()) })
     }
 
-    /// Fills `size` bytes from `offset` with `byte`. `EINVAL`: outside the memory. `ENOMEM`: no
-    /// mapping. May sleep.
+    /// Fills `size` bytes from `offset` with `byte`. `EINVAL`: outside of the memory. `ENOMEM`: it
+    /// cannot be mapped. May sleep.
     pub(crate) fn fill_bytes(&self, offset: usize, size: usize, byte: u8) -> Result {
         match offset.checked_add(size) {
             Some(end) if end <= self.size() => {}
             _ => return Err(EINVAL),
         }
         let start = self.start() + PhysAddr::try_from(offset)?;
-        // SAFETY: By the type invariant the memory is ours alone, and the range is inside.
+        // SAFETY: By the type invariant only this owns the memory, and the range is inside.
         to_result(unsafe { shim::gal_fill_physical(start, size, byte) })
     }
 }
@@ -231,7 +231,7 @@ mod tests {
     const PAGE: usize = PAGE_SIZE;
 
     fn part(start: usize, size: usize, offset: usize, bytes: usize) -> Option<(usize, usize)> {
-        // SAFETY: Nothing is done with what comes out but to look at the numbers.
+        // SAFETY: The result is only used for its numbers.
         let part = unsafe { Part::new(start as PhysAddr, size, offset, bytes) }?;
         Some((part.start() as usize, part.bytes()))
     }
@@ -257,7 +257,7 @@ mod tests {
         for (start, offset, bytes) in [(4, 0, PAGE), (0, 4, PAGE), (0, 0, 4), (0, 0, 0)] {
             assert_eq!(part(start, 3 * PAGE, offset, bytes), None);
         }
-        // What is whole only because two wrongs meet is not.
+        // An unaligned start and an unaligned offset do not make up for each other.
         assert_eq!(part(PAGE - 4, 3 * PAGE, 4, PAGE), None);
     }
 }

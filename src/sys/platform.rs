@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The platform driver's registration, and a platform device made by the driver itself, for boards
-//! whose device tree has no node.
+//! The registration of the platform driver. Also platform devices that the driver creates itself,
+//! for boards without a node in the device tree.
 
 use super::{
     params,
@@ -45,12 +45,12 @@ macro_rules! of_device_table {
 
 pub(crate) use of_device_table;
 
-/// As the `kernel` crate's adapter of a platform driver, but with synchronous probing: devices are
-/// probed one after the other, before the registration of driver or device returns.
+/// As the `kernel` crate's adapter of a platform driver, but with synchronous probing. Devices are
+/// probed one after the other, before the registration of the driver or the device returns.
 pub(crate) struct Adapter<T>(PhantomData<T>);
 
-// SAFETY: As for `kernel::platform::Adapter`: the driver type is the C structure with an embedded
-// `struct device_driver` at that offset, and the data is the driver's.
+// SAFETY: As for `kernel::platform::Adapter`. The driver type is the C structure with an embedded
+// `struct device_driver` at that offset, and the data is that of the driver.
 unsafe impl<T: platform::Driver> DriverLayout for Adapter<T> {
     type DriverType = bindings::platform_driver;
     type DriverData<'bound> = T::Data<'bound>;
@@ -67,7 +67,7 @@ unsafe impl<T: platform::Driver> RegistrationOps for Adapter<T> {
         let table = T::OF_ID_TABLE.map_or(core::ptr::null(), |table| table.as_ptr());
         // Ended by `unregister`, or never.
         let in_use = ManuallyDrop::new(InUse::new()?);
-        // SAFETY: The structure is ours to set up before it is registered, and stays valid until it
+        // SAFETY: Only this call uses the structure until it is registered. It stays valid until it
         // is unregistered.
         to_result(unsafe {
             let driver = driver.get();
@@ -82,7 +82,7 @@ unsafe impl<T: platform::Driver> RegistrationOps for Adapter<T> {
     }
 
     unsafe fn unregister(driver: &Opaque<Self::DriverType>) {
-        // SAFETY: By the contract it is registered, once, and `register` has leaked a use.
+        // SAFETY: By the caller it is registered, once, and `register` has leaked one `InUse`.
         unsafe {
             bindings::platform_driver_unregister(driver.get());
             InUse::end();
@@ -92,7 +92,7 @@ unsafe impl<T: platform::Driver> RegistrationOps for Adapter<T> {
 
 impl<T: platform::Driver> Adapter<T> {
     extern "C" fn probe(pdev: *mut bindings::platform_device) -> c_int {
-        // SAFETY: The bus calls this with a valid device, in the context of its core.
+        // SAFETY: The bus calls this with a valid device, from the driver core.
         let pdev = unsafe { &*pdev.cast::<platform::Device<device::CoreInternal<'_>>>() };
         // SAFETY: The table's data is of the driver's type.
         #[allow(unused_unsafe, reason = "a safe function before Linux 7.3")]
@@ -104,8 +104,8 @@ impl<T: platform::Driver> Adapter<T> {
     }
 
     extern "C" fn remove(pdev: *mut bindings::platform_device) {
-        // SAFETY: The driver core calls this with a device bound to this driver, and holds its lock
-        // meanwhile.
+        // SAFETY: The driver core calls this with a device bound to this driver, and holds its
+        // lock.
         let pdev = unsafe { &*pdev.cast::<platform::Device<device::CoreInternal<'_>>>() };
         // SAFETY: A successful probe has stored data of this type.
         let data = unsafe { pdev.as_ref().drvdata_borrow::<T::Data<'_>>() };
@@ -125,27 +125,28 @@ impl<T: platform::Driver> driver::Adapter for Adapter<T> {
     }
 }
 
-/// An interrupt number in the type of a resource, whatever the machine's width.
+/// An interrupt number in the type of a resource, for any machine's width.
 fn number<T: From<u32>>(irq: u32) -> T {
     irq.into()
 }
 
-/// A platform device of our own.
+/// A platform device that this driver has created.
 ///
 /// # Invariants
 ///
-/// `0` was registered by us, and only `Drop` unregisters it.
+/// This driver registered `0`, and only `Drop` unregisters it.
 pub(crate) struct OwnDevice(*mut bindings::platform_device);
 
-// SAFETY: Only used to unregister, to look at the binding and as a device, which any thread may do.
+// SAFETY: It is only used to unregister, to read the binding and as a device. Any thread may do
+// these.
 unsafe impl Send for OwnDevice {}
-// SAFETY: `&self` only reads the binding or hands out the device, both of which any thread may do.
+// SAFETY: `&self` only reads the binding or returns the device. Any thread may do both.
 unsafe impl Sync for OwnDevice {}
 
 impl OwnDevice {
-    /// Registers a device `name`, with `number` if there are several, `size` bytes of registers at
-    /// `start` and Linux interrupt `irq`. The driver of that name probes it before this returns.
-    /// `EINVAL`: no core's parameters name these registers.
+    /// Registers a device `name`, with `number` if there are several. It has `size` bytes of
+    /// registers at `start` and Linux interrupt `irq`. The driver of that name probes it before
+    /// this returns. `EINVAL`: no core's parameters name these registers.
     pub(crate) fn new(
         name: &'static CStr,
         number: Option<u8>,
@@ -179,8 +180,8 @@ impl OwnDevice {
         Self::register(name, id, &resources)
     }
 
-    /// Registers a device `name` that only owns memory. There may be several, as each lives as long
-    /// as its memory. No driver may have that name.
+    /// Registers a device `name` that only owns memory, and lives as long as this. There may be
+    /// several of them. No driver may have that name.
     pub(super) fn without_resources(name: &'static CStr) -> Result<Self> {
         Self::register(name, bindings::PLATFORM_DEVID_AUTO, &[])
     }
@@ -195,7 +196,7 @@ impl OwnDevice {
             dma_mask: 0xFFFF_FFFF,
             ..pin_init::zeroed()
         };
-        // SAFETY: `info` is valid during the call, which copies the name and the resources.
+        // SAFETY: `info` is valid during the call, which copies its name and its resources.
         let device = from_err_ptr(unsafe { bindings::platform_device_register_full(&info) })?;
         // INVARIANT: Registered just now.
         Ok(Self(device))
@@ -203,8 +204,8 @@ impl OwnDevice {
 
     /// Whether a driver is bound to the device.
     pub(crate) fn is_bound(&self) -> bool {
-        // SAFETY: The device is live; probing ended before `new` returned, and only sysfs could
-        // change the binding, of which this is a snapshot.
+        // SAFETY: The device is live. Probing ended before `new` returned. Only sysfs could change
+        // the binding, and this is a snapshot.
         let driver = unsafe { core::ptr::addr_of!((*self.0).dev.driver).read_volatile() };
         !driver.is_null()
     }
@@ -212,15 +213,14 @@ impl OwnDevice {
 
 impl AsRef<device::Device> for OwnDevice {
     fn as_ref(&self) -> &device::Device {
-        // SAFETY: By the type invariant it is registered as long as this lives.
+        // SAFETY: By the type invariant the device is registered as long as this lives.
         unsafe { device::Device::from_raw(&raw mut (*self.0).dev) }
     }
 }
 
 impl Drop for OwnDevice {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the device is registered, and only this drop unregisters
-        // it.
+        // SAFETY: By the type invariant it is registered. Only this drop unregisters it.
         unsafe { bindings::platform_device_unregister(self.0) }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What most files import from the kernel crate, in addition to its own prelude.
+//! Items of the `kernel` crate, outside of its own prelude, that most files import.
 
 pub(crate) use core::{
     marker::PhantomData,

@@ -13,7 +13,7 @@ use kernel::{
     uaccess::UserSlice, //
 };
 
-/// Length limit of a command, in bytes.
+/// The maximum length of a command, in bytes.
 pub(crate) const COMMAND_BYTES: usize = 256;
 
 /// The operations of the file.
@@ -29,7 +29,7 @@ pub(crate) trait ProcFile {
 ///
 /// # Invariants
 ///
-/// `entry` came from `gal_proc_create` with the callbacks of `T`, and is not removed yet.
+/// `entry` came from `gal_proc_create` with the callbacks of `T` and is not removed yet.
 pub(crate) struct Entry<T> {
     entry: *mut shim::proc_dir_entry,
     /// Keeps the callbacks loaded.
@@ -37,7 +37,7 @@ pub(crate) struct Entry<T> {
     _answers: PhantomData<fn() -> T>,
 }
 
-// SAFETY: Only used to remove the entry, which any thread may do.
+// SAFETY: It is only used to remove the entry, which any thread may do.
 unsafe impl<T> Send for Entry<T> {}
 // SAFETY: No method takes `&self`, so a shared reference gives access to nothing.
 unsafe impl<T> Sync for Entry<T> {}
@@ -52,15 +52,15 @@ impl<T: ProcFile> Entry<T> {
         &Self::ANSWERS
     }
 
-    /// Makes `/proc/driver/gc`.
+    /// Creates `/proc/driver/gc`.
     pub(crate) fn new() -> Result<Self> {
         let in_use = InUse::new()?;
-        // SAFETY: The callbacks are static, and need no data, so they may be called at any time.
+        // SAFETY: The callbacks are static and need no data, so they may be called at any time.
         let entry = unsafe { shim::gal_proc_create(Self::answers()) };
         if entry.is_null() {
             return Err(ENOMEM);
         }
-        // INVARIANT: Made just now.
+        // INVARIANT: Created just now.
         Ok(Self {
             entry,
             _in_use: in_use,
@@ -72,12 +72,12 @@ impl<T: ProcFile> Entry<T> {
     ///
     /// Called by seq_file for a read of the entry.
     unsafe extern "C" fn show(m: *mut bindings::seq_file) -> c_int {
-        // SAFETY: Valid for the length of the call.
+        // SAFETY: `m` is valid during the call.
         T::show(unsafe { SeqFile::from_raw(m) });
         0
     }
 
-    /// A write to the entry; `from` may be any user pointer.
+    /// Handles a write to the entry. `from` may be any user pointer.
     extern "C" fn write(from: *const c_char, bytes: usize) -> isize {
         let mut text = [0; COMMAND_BYTES];
         let part = bytes.min(COMMAND_BYTES);
@@ -95,7 +95,7 @@ impl<T: ProcFile> Entry<T> {
 
 impl<T> Drop for Entry<T> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant. Waits for readers and writers.
+        // SAFETY: By the type invariant. The call waits for readers and writers.
         unsafe { shim::gal_proc_remove(self.entry) }
     }
 }

@@ -10,14 +10,14 @@ use super::{
 };
 use kernel::device;
 
-/// The region in the node.
+/// A memory region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
     /// First physical address.
     pub(crate) start: u64,
     /// Its size in bytes.
     pub(crate) bytes: u64,
-    /// The kernel uses it while the device does not: memory in it must be allocated.
+    /// The kernel uses the region while the device does not, so memory in it must be allocated.
     pub(crate) is_reusable: bool,
 }
 
@@ -25,7 +25,7 @@ impl Region {
     /// The first region of `dev`'s node, if there is one. `EINVAL`: the kernel has not reserved it.
     pub(crate) fn of(dev: &device::Device) -> Result<Option<Self>> {
         let (mut start, mut size, mut is_reusable) = (0, 0, false);
-        // SAFETY: The device is valid, and the results are ours.
+        // SAFETY: The device is valid. The call writes only to the three variables.
         let found = unsafe {
             shim::gal_memory_region(raw_device(dev), &mut start, &mut size, &mut is_reusable)
         };
@@ -41,22 +41,22 @@ impl Region {
     }
 }
 
-/// A reusable region as the source of a device's contiguous memory, until this is dropped.
+/// Makes a reusable region the source of a device's contiguous memory, until this is dropped.
 ///
 /// # Invariants
 ///
-/// We have assigned the device's region, and only `Drop` releases it.
+/// The device has an assigned region, which only `Drop` releases.
 pub(super) struct Assigned(ARef<device::Device>);
 
 impl Assigned {
-    /// Takes the contiguous memory of `dev` from the first region of the node of `core`.
+    /// Assigns the first region of `core`'s node to `dev`, as the source of its contiguous memory.
     ///
     /// # Safety
     ///
     /// `dev` has no contiguous memory yet, and none is allocated for it during the call. Memory
     /// that is allocated later does not outlive this.
     pub(super) unsafe fn new(dev: &device::Device, core: &device::Device) -> Result<Self> {
-        // SAFETY: The devices are valid; by the caller ours has no memory, and gets none now.
+        // SAFETY: The devices are valid. By the caller `dev` has no memory during the call.
         to_result(unsafe { shim::gal_assign_region(raw_device(dev), raw_device(core)) })?;
         // INVARIANT: Assigned just now.
         Ok(Self(dev.into()))

@@ -13,39 +13,39 @@ use kernel::{
     time::delay::fsleep, //
 };
 
-/// Milliseconds that a device is held in reset.
+/// How long a device is held in reset, in milliseconds.
 const HOLD_TIME: i64 = 1;
 
-/// All reset lines of a device, driven as one, which no other device uses.
+/// All reset lines of a device, driven together. No other device uses them.
 ///
 /// # Invariants
 ///
 /// `0` is a live reset control, which only `Drop` puts.
 pub(crate) struct ResetLine(NonNull<bindings::reset_control>);
 
-// SAFETY: Reset controls may be used by any thread.
+// SAFETY: Any thread may use reset controls.
 unsafe impl Send for ResetLine {}
-// SAFETY: As above; their controller orders what several threads do.
+// SAFETY: As above. Their controller handles concurrent calls.
 unsafe impl Sync for ResetLine {}
 
 impl ResetLine {
-    /// The lines in the node of `dev`, if any. Releases `dev` from reset. `EPROBE_DEFER`: the
+    /// Gets the lines in the node of `dev`, if any. Releases `dev` from reset. `EPROBE_DEFER`: the
     /// controller does not exist yet.
     pub(crate) fn get(dev: &device::Device<device::Bound>) -> Result<Option<Self>> {
         // SAFETY: The reference guarantees a live, bound device.
         let line = from_err_ptr(unsafe { shim::gal_get_reset(raw_device(dev)) })?;
-        // INVARIANT: Got just now.
+        // INVARIANT: Acquired just now.
         let Some(line) = NonNull::new(line).map(Self) else {
             return Ok(None);
         };
         match line.drive(false) {
-            // A controller that can only pulse has the device out of reset.
+            // If a controller can only pulse the line, the device is not in reset.
             Ok(()) | Err(ENOTSUPP) => Ok(Some(line)),
             Err(error) => Err(error),
         }
     }
 
-    /// Resets the device, which loses all of its state.
+    /// Resets the device. It loses all of its state.
     pub(crate) fn pulse(&self) -> Result {
         match self.drive(true) {
             Ok(()) => {
@@ -66,8 +66,8 @@ impl ResetLine {
 
 impl Drop for ResetLine {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the reset control has not been put, and nothing uses it
-        // after this drop.
+        // SAFETY: By the type invariant the reset control has not been put. Nothing uses it after
+        // this drop.
         unsafe { shim::gal_put_reset(self.0.as_ptr()) }
     }
 }

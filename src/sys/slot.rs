@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A static with at most one object, for `open(2)` and procfs.
+//! A static that holds at most one object, for `open(2)` and procfs.
 
 use super::prelude::*;
 use kernel::{
@@ -8,19 +8,19 @@ use kernel::{
     sync::rcu, //
 };
 
-/// A slot for one reference-counted object. It needs no initialization, so that it can be a static
-/// which is valid at any time. Readers do not wait.
+/// A slot for one reference-counted object. As a static it needs no initialization, so it is valid
+/// at any time. Readers do not wait.
 ///
 /// # Invariants
 ///
-/// `object` is 0, or came from `Arc::<T>::into_raw` and owns that reference. A reference that is
-/// taken out is dropped only after an RCU grace period.
+/// `object` is 0, or came from `Arc::<T>::into_raw` and owns that reference. After a reference is
+/// taken out, it is only dropped after an RCU grace period.
 pub(crate) struct Slot<T> {
     object: Atomic<usize>,
     _owns: PhantomData<Arc<T>>,
 }
 
-// SAFETY: Any thread may get a reference of, or drop, an object of another: `Arc<T>` is `Send` and
+// SAFETY: Threads may get references of, and drop, each other's objects: `Arc<T>` is `Send` and
 // `Sync` for such `T`. The word is atomic.
 unsafe impl<T: Send + Sync> Sync for Slot<T> {}
 // SAFETY: A `Slot` owns at most an `Arc<T>`, which is `Send` for such `T`.
@@ -39,18 +39,18 @@ impl<T> Slot<T> {
     /// The current object.
     pub(crate) fn get(&self) -> Option<Arc<T>> {
         let _reader = rcu::read_lock();
-        // Pairs with the order of `publish`, so that the object is seen as initialized.
+        // Pairs with the full order of `publish`, so this sees the initialized object.
         let object = self.object.load(Acquire) as *const T;
         if object.is_null() {
             return None;
         }
-        // SAFETY: By the type invariant it came from `into_raw`, and the slot's reference is not
-        // dropped before this reader ends. That reference stays the slot's: only the clone is ours.
+        // SAFETY: By the type invariant it came from `into_raw`. The slot's reference is not
+        // dropped before this reader ends. The slot keeps it: this only owns the clone.
         let slots = core::mem::ManuallyDrop::new(unsafe { Arc::from_raw(object) });
         Some(Arc::clone(&slots))
     }
 
-    /// Stores `object`. `EBUSY`: the slot has one.
+    /// Stores `object`. `EBUSY`: the slot already has one.
     pub(crate) fn publish(&self, object: Arc<T>) -> Result {
         let raw = Arc::into_raw(object);
         // INVARIANT: If the slot was empty, it now owns the reference.
@@ -64,14 +64,14 @@ impl<T> Slot<T> {
 
     /// Takes out the object. Waits for an RCU grace period.
     pub(crate) fn retract(&self) -> Option<Arc<T>> {
-        // INVARIANT: The slot does not own the reference any more.
+        // INVARIANT: The slot no longer owns the reference.
         let object = self.object.xchg(0, Full) as *const T;
         if object.is_null() {
             return None;
         }
-        // SAFETY: May be called wherever sleeping is allowed.
+        // SAFETY: The call may be made wherever sleeping is allowed.
         unsafe { bindings::synchronize_rcu() };
-        // SAFETY: By the type invariant; the exchange took it out once, and every remaining reader
+        // SAFETY: By the type invariant. The exchange took it out once, and every remaining reader
         // has a reference of its own.
         Some(unsafe { Arc::from_raw(object) })
     }
@@ -107,7 +107,7 @@ mod tests {
         assert!(slot.retract().is_none());
         let object = counted(&drops);
         assert!(slot.publish(object.clone()).is_ok());
-        // Refused, and given up.
+        // The new object is refused and dropped.
         assert_eq!(slot.publish(counted(&drops)), Err(EBUSY));
         assert_eq!(drops.load(Relaxed), 1);
         let found = slot.get().unwrap();

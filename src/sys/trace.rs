@@ -2,25 +2,25 @@
 
 //! Trace events of the GPU's work.
 //!
-//! Each is a type with the event's fields. A disabled event costs a static key: its fields are only
-//! computed if it is enabled. Recording takes no lock, does not sleep, and is allowed under any
-//! lock in any thread, but not in hard interrupt handlers. A kernel without trace points has no
-//! code of it.
+//! Each event is a type with its fields. A disabled event only costs the check of a static key: its
+//! fields are not computed. Recording takes no lock and does not sleep. Threads may record under
+//! any lock; hard interrupt handlers must not. Without trace points in the kernel, events have no
+//! code.
 //!
-//! C header: `galcore_trace.h`, which has each event's text.
+//! The C header `galcore_trace.h` has each event's text.
 
 #[cfg(CONFIG_TRACEPOINTS)]
 use super::shim;
 #[cfg(CONFIG_TRACEPOINTS)]
 use kernel::bindings;
 
-/// The ID of the calling thread's process in the initial namespace, as traces have it.
+/// The ID of the calling thread's process in the initial namespace, as in other traces.
 pub(crate) fn process() -> i32 {
     kernel::current!().group_leader().pid()
 }
 
-/// Declares events: the type, its fields in the order of the C function, the event's key and that
-/// function.
+/// Declares events: the type, the event's key, the C function that records it, and the fields, in
+/// the order of that function's arguments.
 macro_rules! events {
     ($(
         $(#[$doc:meta])*
@@ -37,13 +37,13 @@ macro_rules! events {
         }
 
         impl $event {
-            /// Records the event of `make`, if any, if the event is enabled.
+            /// If the event is enabled, records the event that `make` returns, if any.
             #[inline(always)]
             #[cfg_attr(not(CONFIG_TRACEPOINTS), allow(unused_variables))]
             pub(crate) fn record<E: Into<Option<Self>>>(make: impl FnOnce() -> E) {
                 #[cfg(CONFIG_TRACEPOINTS)]
                 {
-                    // SAFETY: The key is the one of the event that C has defined.
+                    // SAFETY: C has defined the event's key.
                     let is_wanted = unsafe {
                         kernel::jump_label::static_branch_unlikely!(
                             shim::$key,
@@ -63,7 +63,7 @@ macro_rules! events {
             #[cold]
             #[inline(never)]
             fn pass_on(self) {
-                // SAFETY: It takes numbers, and may be called wherever RCU watches: in threads.
+                // SAFETY: It takes numbers. It may be called wherever RCU watches, as in threads.
                 unsafe { shim::$record($(self.$field),*) };
             }
         }
@@ -71,38 +71,38 @@ macro_rules! events {
 }
 
 events! {
-    /// A job has its place in a core's queue.
+    /// A job has been added to a core's queue.
     Submit, __tracepoint_galcore_submit, rust_do_trace_galcore_submit {
-        /// The core's place.
+        /// The core's index.
         core: u32,
-        /// The process that submits it; 0: the driver.
+        /// The process that submits the job; 0: the driver.
         process: i32,
-        /// The number of its context; 0: none.
+        /// The number of the job's context; 0: none.
         context: u64,
-        /// The pipes that it uses: [`PIPE_3D`], [`PIPE_2D`], [`PIPE_VG`].
+        /// The pipes that the job uses: [`PIPE_3D`], [`PIPE_2D`], [`PIPE_VG`].
         pipe: u32,
         /// The job's number on the core.
         seqno: u64,
         /// Number of the process's words.
         words: u32,
-        /// Its event id.
+        /// The job's event ID.
         event_id: u32,
     }
 
-    /// The driver assumes that a job begins: the one before it has ended, or there was none, and
-    /// the core is on. A job that is dropped earlier has no such event.
+    /// The driver assumes that a job begins: the job before it has ended, or there was none, and
+    /// the core is on. A job that is dropped before has no such event.
     Begin, __tracepoint_galcore_begin, rust_do_trace_galcore_begin {
-        /// The core's place.
+        /// The core's index.
         core: u32,
-        /// The job's number there.
+        /// The job's number on the core.
         seqno: u64,
     }
 
     /// The driver has learned that a job has ended.
     End, __tracepoint_galcore_end, rust_do_trace_galcore_end {
-        /// The core's place.
+        /// The core's index.
         core: u32,
-        /// The job's number there.
+        /// The job's number on the core.
         seqno: u64,
         /// 0: done, 1: dropped, 2: never run.
         outcome: u32,
@@ -146,7 +146,7 @@ events! {
         bytes: u64,
     }
 
-    /// A mapping has ended. The pages wait for the GPU.
+    /// A mapping has ended. Its pages stay until the GPU no longer uses them.
     Unmap, __tracepoint_galcore_unmap, rust_do_trace_galcore_unmap {
         /// The process that made the mapping.
         process: i32,
@@ -158,17 +158,17 @@ events! {
 
     /// A core hangs.
     Hang, __tracepoint_galcore_hang, rust_do_trace_galcore_hang {
-        /// The core's place.
+        /// The core's index.
         core: u32,
         /// The oldest job.
         seqno: u64,
-        /// The process that is charged for it; 0: none.
+        /// The process that is charged for the hang; 0: none.
         guilty: i32,
     }
 
     /// The core was reset after a hang.
     Reset, __tracepoint_galcore_reset, rust_do_trace_galcore_reset {
-        /// The core's place.
+        /// The core's index.
         core: u32,
         /// Number of resets; 0: all have failed.
         tries: u32,
@@ -178,22 +178,22 @@ events! {
 
     /// A core has been switched on, or is about to lose its clocks.
     Power, __tracepoint_galcore_power, rust_do_trace_galcore_power {
-        /// The core's place.
+        /// The core's index.
         core: u32,
         /// Whether it was switched on.
         on: bool,
-        /// 0: runtime power management; 1: a client requested it; 2: a recovery; 3: it was given
+        /// 0: runtime power management; 1: a client's request; 2: a recovery; 3: the core was given
         /// up.
         why: u32,
-        /// Speed in 64ths of its clock.
+        /// Speed, in 64ths of the core's clock.
         speed: u32,
     }
 
-    /// The speed of a core that is on changes.
+    /// The speed of a core changes while the core is on.
     Speed, __tracepoint_galcore_speed, rust_do_trace_galcore_speed {
-        /// The core's place.
+        /// The core's index.
         core: u32,
-        /// Speed in 64ths of its clock.
+        /// Speed, in 64ths of the core's clock.
         speed: u32,
     }
 }
@@ -210,18 +210,18 @@ pub(crate) const PIPE_VG: u32 = 4;
 pub(crate) enum WaitFor {
     /// A user signal.
     Signal(u32),
-    /// A job on a core, and all before it.
+    /// A job on a core and all jobs before it.
     Job(usize, u64),
     /// A place in a core's queue.
     Place(usize),
-    /// A fence, by its descriptor.
+    /// A fence, identified by its descriptor.
     Fence(i32),
 }
 
 impl WaitFor {
     /// The events' fields `what`, `object` and `core`.
     fn fields(self) -> (u32, u64, i32) {
-        // CAST: places are few.
+        // CAST: there are few cores.
         let core = |place: usize| place as i32;
         match self {
             WaitFor::Signal(id) => (0, u64::from(id), -1),
@@ -232,8 +232,8 @@ impl WaitFor {
         }
     }
 
-    /// Runs and records `wait`, which takes `milliseconds` at most ([`u32::MAX`]: no limit).
-    /// `status` returns 0 or the interface's error number.
+    /// Runs and records `wait`, which takes at most `milliseconds` ([`u32::MAX`]: no limit).
+    /// `status` converts its result to 0 or the interface's error number.
     #[inline(always)]
     pub(crate) fn record<T>(
         self,
@@ -248,7 +248,7 @@ impl WaitFor {
                 what,
                 object,
                 core,
-                // CAST: the same bits, as -1 is no limit.
+                // CAST: keeps the bits, so that -1 is no limit.
                 timeout: milliseconds as i32,
             }
         });

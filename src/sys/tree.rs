@@ -14,7 +14,7 @@ use kernel::{
 
 /// Number of enabled device-tree nodes of cores.
 pub(crate) fn count_nodes() -> usize {
-    // SAFETY: The call walks the device tree under its own lock and has no preconditions.
+    // SAFETY: The call walks the device tree under the tree's lock and has no preconditions.
     let count = unsafe { shim::gal_count_nodes() };
     // CAST: 32 bits into at least 32.
     count as usize
@@ -28,37 +28,37 @@ pub(crate) fn count_domains(dev: &Device) -> u32 {
 
 /// A device-tree node of a core.
 pub(crate) struct Node {
-    /// The node is enabled.
+    /// Whether the node is enabled.
     pub(crate) is_enabled: bool,
-    /// The interrupt, as in the parameter `irqLine`; 0: none.
+    /// The interrupt, as for the parameter `irqLine`. 0: none.
     pub(crate) line: u32,
 }
 
-/// The node whose registers start at `registers`. Prefers an enabled one.
+/// The node whose registers start at `registers`. If there are several, prefers an enabled one.
 pub(crate) fn node_at(registers: PhysAddr) -> Option<Node> {
     let mut node = Node {
         is_enabled: false,
         line: 0,
     };
-    // SAFETY: Searches the tree, and writes only to the two fields.
+    // SAFETY: The call searches the tree and only writes to the two fields.
     unsafe { shim::gal_find_node(registers, &mut node.is_enabled, &mut node.line) }.then_some(node)
 }
 
-/// Bytes of a name, with the terminating zero.
+/// Room for a name, in bytes, with the terminating zero.
 const NAME_BYTES: usize = 64;
 
-/// The device and the driver of a core in the device tree.
+/// The names of the device and the driver of a core in the device tree.
 pub(crate) struct NodeHolder {
     device: [u8; NAME_BYTES],
     driver: [u8; NAME_BYTES],
 }
 
 impl NodeHolder {
-    /// For the enabled node with index `index`. `None`: after the last. Waits for a driver that is
-    /// binding or unbinding.
+    /// Of the enabled node with index `index`. `None`: there is none. Does not wait: a driver that
+    /// is binding or unbinding may be missing.
     pub(crate) fn of(index: u32) -> Option<Self> {
         let (mut device, mut driver) = ([0; NAME_BYTES], [0; NAME_BYTES]);
-        // SAFETY: Both have the given lengths, and get a terminated string.
+        // SAFETY: Both buffers have the given length. The call writes terminated strings.
         let is_there = unsafe {
             shim::gal_node_holder(
                 index,
@@ -70,12 +70,12 @@ impl NodeHolder {
         is_there.then_some(Self { device, driver })
     }
 
-    /// The device's name; empty if the node has no device.
+    /// The device's name. Empty if the node has no device.
     pub(crate) fn device(&self) -> &BStr {
         text(&self.device)
     }
 
-    /// The driver's name; empty if none is bound.
+    /// The driver's name. Empty if no driver is bound.
     pub(crate) fn driver(&self) -> &BStr {
         text(&self.driver)
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Copies of small pieces of user memory, into buffers that are not cleared first.
+//! Copies small pieces of user memory into buffers that are not cleared first.
 //!
-//! Buffers consist of words: on ARM the compiler must assume that a word in an array of bytes is
-//! unaligned, and takes eight instructions to load it.
+//! Buffers consist of words. On ARM, the compiler must assume that a word in an array of bytes is
+//! unaligned, and uses eight instructions to load it.
 
 use super::prelude::*;
 use super::GFP_CLIENT;
@@ -13,10 +13,10 @@ use kernel::uaccess::{
     UserSlice, //
 };
 
-/// Bytes of a word.
+/// Size of a word, in bytes.
 const WORD: usize = 4;
 
-/// The user address in a 64-bit field: for a 32-bit program the low half.
+/// The user address in a 64-bit field. For a 32-bit program this is the low half.
 #[inline]
 pub(crate) fn narrow(address: u64) -> u64 {
     match super::program_bits() {
@@ -35,14 +35,14 @@ impl<const N: usize> UserWords<N> {
         Self([const { MaybeUninit::uninit() }; N])
     }
 
-    /// Copies `bytes` bytes of user memory from `at`. The rest of the last word is 0. `EINVAL`:
+    /// Copies `bytes` bytes of user memory from `at`. Clears the rest of the last word. `EINVAL`:
     /// there is no room. `EFAULT`: they cannot be read.
     #[inline]
     pub(crate) fn read(&mut self, at: usize, bytes: usize) -> Result<&mut [u32]> {
         self.read_padded(at, bytes, bytes)
     }
 
-    /// As [`UserWords::read`], padded with zeros to `whole` bytes, rounded up to a word.
+    /// As [`UserWords::read`], but pads with zeros to `whole` bytes, rounded up to a word.
     #[inline]
     pub(crate) fn read_padded(
         &mut self,
@@ -52,7 +52,7 @@ impl<const N: usize> UserWords<N> {
     ) -> Result<&mut [u32]> {
         let room = self.0.get_mut(..whole.div_ceil(WORD)).ok_or(EINVAL)?;
         let length = room.len() * WORD;
-        // SAFETY: these are the words' bytes, which may hold anything.
+        // SAFETY: These are the bytes of the words. They may be uninitialized.
         let all = unsafe {
             core::slice::from_raw_parts_mut(room.as_mut_ptr().cast::<MaybeUninit<u8>>(), length)
         };
@@ -61,7 +61,7 @@ impl<const N: usize> UserWords<N> {
             .reader()
             .read_raw(given)?;
         rest.fill(MaybeUninit::new(0));
-        // SAFETY: `read_raw` has initialized the first part, and the line above the second.
+        // SAFETY: `read_raw` has initialized the first part, and the line above the rest.
         Ok(unsafe { &mut *(core::ptr::from_mut(room) as *mut [u32]) })
     }
 }
@@ -73,7 +73,7 @@ pub(crate) fn append_words(words: &mut KVVec<u32>, at: usize, count: usize) -> R
     words.reserve(count, GFP_CLIENT)?;
     let room = words.spare_capacity_mut().get_mut(..count).ok_or(EINVAL)?;
     let length = room.len() * WORD;
-    // SAFETY: these are the words' bytes, which may hold anything.
+    // SAFETY: These are the bytes of the words. They may be uninitialized.
     let bytes = unsafe {
         core::slice::from_raw_parts_mut(room.as_mut_ptr().cast::<MaybeUninit<u8>>(), length)
     };

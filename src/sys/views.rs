@@ -1,44 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The `struct address_space` that all files of one process share.
+//! The `struct address_space` that all open files of one process share.
 //!
-//! An open file of the device has this address space instead of its inode's, whichever device node
-//! was opened. So one call finds every window on the pool of the process's files, and none of
-//! another process's: no process pays for the mappings of another.
+//! An open file of any of the device nodes has this address space instead of that of its inode. So
+//! one call finds all windows on the pool of this process's files, and none of another process. No
+//! process pays for the mappings of another.
 
 use super::prelude::*;
 use super::shim;
 use kernel::bindings;
 
-/// Most memory areas of windows on the pool for one process's files. Each part of a split window
-/// counts.
+/// The most memory areas of windows on the pool for one process's files. Each part of a split
+/// window counts.
 pub(crate) const MAX_AREAS: i32 = 2048;
 
-/// About the most page table entries that one call of [`Views::zap`] visits, as it does not yield.
+/// About how many page table entries one call of [`Views::zap`] visits. Calls do not yield.
 const ENTRIES_AT_ONCE: usize = 1 << 14;
 
 /// The address space of one process's files.
 ///
 /// # Invariants
 ///
-/// `inode` is an anonymous inode of our own, with a reference.
+/// `inode` is an anonymous inode, and this owns a reference.
 pub(crate) struct Views {
     inode: *mut bindings::inode,
     areas: Atomic<i32>,
 }
 
-// SAFETY: The inode is only passed to functions that any thread may call.
+// SAFETY: `inode` is only passed to functions that any thread may call.
 unsafe impl Send for Views {}
-// SAFETY: As above; the rest is atomic.
+// SAFETY: As above. The other field is atomic.
 unsafe impl Sync for Views {}
 
 impl Views {
     /// An address space without areas. `ENOMEM`.
     pub(crate) fn new() -> Result<Arc<Self>> {
-        // SAFETY: Making an inode has no preconditions; the call returns it with a reference, or an
-        // error.
+        // SAFETY: The call has no preconditions. It returns an inode with a reference, or an error.
         let inode = from_err_ptr(unsafe { shim::gal_new_inode() })?;
-        // INVARIANT: Made just now, and the reference is ours.
+        // INVARIANT: Created just now. This owns the reference.
         let views = Self {
             inode,
             areas: Atomic::new(0),
@@ -46,13 +45,13 @@ impl Views {
         Ok(Arc::new(views, GFP_KERNEL)?)
     }
 
-    /// Sets it as the address space of a file that is being opened.
+    /// Sets this as the address space of a file that is being opened.
     ///
     /// # Safety
     ///
-    /// `file` is being opened, and keeps this object until it is released.
+    /// `file` is being opened, and keeps this object until its release.
     pub(super) unsafe fn adopt(&self, file: *mut bindings::file) {
-        // SAFETY: By the caller, and the type invariant.
+        // SAFETY: By the caller and the type invariant.
         unsafe { shim::gal_set_mapping(file, self.inode) }
     }
 
@@ -80,21 +79,22 @@ impl Views {
         self.areas.load(Relaxed) > 0
     }
 
-    /// Uncounts `count` areas.
+    /// Subtracts `count` areas.
     pub(super) fn remove_areas(&self, count: i32) {
         self.areas.fetch_sub(count, Relaxed);
     }
 
-    /// Unmaps the first of `bytes` from `offset` of the pool from all windows, as many as do not
-    /// take long. Returns their number, at least one page, in whole pages.
+    /// Unmaps a part of the pool from all windows: the first of `bytes` bytes from `offset`, as
+    /// many as do not take long. Returns their number, a multiple of the page size and at least one
+    /// page.
     ///
-    /// Takes time linear in the pages and in the areas.
+    /// The time is linear in the number of pages and in the number of areas.
     pub(crate) fn zap(&self, offset: usize, bytes: usize) -> usize {
         // CAST: never negative.
         let areas = self.areas.load(Relaxed).max(1) as usize;
         let pages = (ENTRIES_AT_ONCE / areas).max(1);
         let bytes = bytes.min(pages << bindings::PAGE_SHIFT);
-        // SAFETY: By the type invariant the inode is live; the range may be any.
+        // SAFETY: By the type invariant the inode is live. Any range is allowed.
         unsafe { shim::gal_zap(self.inode, offset, bytes) };
         bytes
     }
@@ -102,8 +102,8 @@ impl Views {
 
 impl Drop for Views {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the reference is ours, and nothing uses the inode after
-        // this drop.
+        // SAFETY: By the type invariant this owns the reference. Nothing uses the inode after this
+        // drop.
         unsafe { bindings::iput(self.inode) }
     }
 }

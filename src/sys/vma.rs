@@ -17,20 +17,20 @@ use kernel::{
     }, //
 };
 
-/// An area that becomes a mapping of a file of the device. Every use consumes it, so that it is set
-/// up once, for one purpose.
+/// A memory area that becomes a mapping of a device file. Each use consumes it, so that it is only
+/// set up once.
 ///
 /// # Invariants
 ///
-/// The mmap handler of a file of the device is setting up the area. The area is shared, and only
-/// the owner of this maps anything in it.
+/// The mmap handler of a device file is setting up the area. The area is shared, and only the owner
+/// of this maps anything in it.
 pub(crate) struct NewArea<'a>(&'a VmaNew);
 
 impl<'a> NewArea<'a> {
-    /// An area of a file of the device. `ENOTTY`, galcore's error for all that it does not map: the
-    /// area is private.
+    /// Wraps an area of a device file. `ENOTTY`, galcore's error for areas that it does not map:
+    /// the area is private.
     ///
-    /// Every kind of mapping of the device's files is checked here.
+    /// This checks all kinds of mappings of device files.
     ///
     /// # Safety
     ///
@@ -44,7 +44,7 @@ impl<'a> NewArea<'a> {
 
     /// The requested byte offset into the file.
     pub(crate) fn offset(&self) -> u64 {
-        // SAFETY: By the type invariant nothing else changes it.
+        // SAFETY: By the type invariant nothing else changes the area.
         let pages = unsafe { (*self.0.as_ptr()).vm_pgoff };
         // CAST: at most 64 bits.
         (pages as u64) << bindings::PAGE_SHIFT
@@ -55,17 +55,17 @@ impl<'a> NewArea<'a> {
         self.0.start()
     }
 
-    /// Bytes, a multiple of the page size.
+    /// Size in bytes, a multiple of the page size.
     pub(super) fn bytes(&self) -> usize {
         self.0.end() - self.0.start()
     }
 
-    /// The area, to be set up.
+    /// The C pointer of the area, to set it up.
     pub(super) fn as_ptr(&self) -> *mut bindings::vm_area_struct {
         self.0.as_ptr()
     }
 
-    /// Makes it read-only permanently. `EACCES`: writing was requested.
+    /// Makes the mapping permanently read-only. `EACCES`: it was requested as writable.
     pub(crate) fn make_read_only(&self) -> Result {
         if self.0.flags() & VM_WRITE != 0 {
             return Err(EACCES);
@@ -76,30 +76,30 @@ impl<'a> NewArea<'a> {
 
 /// Memory that can be mapped into a process.
 pub(crate) trait Memory {
-    /// Maps the memory's start into `area`, with `cached` as cached memory if possible.
+    /// Maps the start of the memory into `area`: with `cached`, as cached memory if possible.
     ///
     /// # Safety
     ///
-    /// The memory lives as long as the mapping: until `area`, and all areas that are split off it
-    /// or copied from it, are gone, or, on an error, until the area is empty again.
+    /// The memory lives as long as the mapping: until `area`, and all areas that are split off or
+    /// copied from it, are gone. On an error, it lives until the area is empty again.
     unsafe fn map_into(&self, area: &NewArea<'_>, cached: bool) -> Result;
 }
 
 impl Memory for DmaBuffer {
     unsafe fn map_into(&self, area: &NewArea<'_>, _: bool) -> Result {
-        // SAFETY: The caller keeps to the contract of `map_into`, which is that of `mmap`.
+        // SAFETY: The contract of `map_into`, which the caller fulfills, is that of `mmap`.
         unsafe { self.mmap(area) }
     }
 }
 
 impl Memory for Pages {
     unsafe fn map_into(&self, area: &NewArea<'_>, cached: bool) -> Result {
-        // SAFETY: The caller keeps to the contract of `map_into`, which is that of `mmap`.
+        // SAFETY: The contract of `map_into`, which the caller fulfills, is that of `mmap`.
         unsafe { self.mmap(area, cached) }
     }
 }
 
-/// Something whose memory can be mapped and must live as long as the mapping.
+/// An object with memory that can be mapped. The object must live as long as the mapping.
 pub(crate) trait Mappable: Send + Sync + 'static {
     /// The type of memory.
     type Memory: Memory;
@@ -108,7 +108,7 @@ pub(crate) trait Mappable: Send + Sync + 'static {
     fn memory(&self) -> &Self::Memory;
 }
 
-/// Refuses to move an area: LOCK returns its address, and UNLOCK unmaps it there.
+/// Refuses to move an area, because LOCK returns its address, and UNLOCK unmaps it there.
 ///
 /// # Safety
 ///
@@ -117,7 +117,7 @@ pub(super) unsafe extern "C" fn stay(_: *mut bindings::vm_area_struct) -> c_int 
     EINVAL.to_errno()
 }
 
-/// Ties an `Arc<T>` to a memory area: each area, also a split one, owns one reference.
+/// Ties an `Arc<T>` to memory areas. Each area, also each part of a split one, owns one reference.
 struct Keep<T>(PhantomData<T>);
 
 impl<T: Mappable> Keep<T> {
@@ -136,10 +136,10 @@ impl<T: Mappable> Keep<T> {
     ///
     /// Called by the memory manager for an area that [`map`] set up.
     unsafe extern "C" fn open(vma: *mut bindings::vm_area_struct) {
-        // SAFETY: `map` stored a pointer from `Arc::into_raw`, of which the area that this one was
-        // copied from still owns a reference.
+        // SAFETY: `map` stored a pointer from `Arc::into_raw`. The area from which this one was
+        // copied still owns a reference.
         let kept = unsafe { Arc::from_raw((*vma).vm_private_data.cast_const().cast::<T>()) };
-        // Keeps one reference for the new area, and that of the old area.
+        // Leaks a reference for the new area, and keeps that of the old area.
         core::mem::forget(kept.clone());
         core::mem::forget(kept);
     }
@@ -148,34 +148,34 @@ impl<T: Mappable> Keep<T> {
     ///
     /// Called by the memory manager, once for each area that `map` or `open` counted.
     unsafe extern "C" fn close(vma: *mut bindings::vm_area_struct) {
-        // SAFETY: The area owns one reference, and ends here.
+        // SAFETY: The area owns one reference, and ends with this call.
         drop(unsafe { Arc::from_raw((*vma).vm_private_data.cast_const().cast::<T>()) });
     }
 }
 
-/// Maps the start of `object`'s memory into `area`, which keeps the object alive.
+/// Maps the start of `object`'s memory into `area`. The area keeps the object alive.
 ///
 /// Fails if the area is longer than the memory.
 pub(crate) fn map<T: Mappable>(area: NewArea<'_>, object: Arc<T>, cached: bool) -> Result {
     let vma = area.as_ptr();
-    // SAFETY: By the area's invariant it may be read.
+    // SAFETY: By the invariant of the area it may be read.
     let page = unsafe { (*vma).vm_pgoff };
-    // SAFETY: From now on the area has a reference of the object, so nothing has exclusive access
-    // to the object, and any memory of it stays valid as long. On an error the area is emptied
-    // while we have that reference.
+    // SAFETY: From now on the area has a reference of the object. So nothing has exclusive access
+    // to the object, and its memory stays valid. On an error the area is emptied while this holds
+    // the reference.
     let mapped = unsafe { object.memory().map_into(&area, cached) };
     mapped.inspect_err(|_| {
-        // The memory manager unmaps the area only after the handler has returned, when the object
-        // may already be freed: other threads must not see its pages then.
-        // SAFETY: By the area's invariant it is being set up, so no other thread changes it.
+        // The memory manager only unmaps the area after the handler has returned. The object may be
+        // freed before, and other threads must not see its pages then.
+        // SAFETY: By its invariant the area is being set up, so no other thread changes it.
         unsafe { shim::gal_clear_area(vma) };
     })?;
-    // SAFETY: By the area's invariant it is being set up, and nothing else uses these two fields:
-    // only one thing is made of an area.
+    // SAFETY: By its invariant the area is being set up. Nothing else uses these fields, because an
+    // area is only used once.
     unsafe {
         (*vma).vm_private_data = Arc::into_raw(object).cast_mut().cast();
         (*vma).vm_ops = Keep::<T>::operations();
-        // Not among the pool's windows, whose pages are unmapped by file offset.
+        // Keeps it out of the pool's windows, whose pages are unmapped by file offset.
         (*vma).vm_pgoff = page | ABOVE_WINDOWS;
     }
     Ok(())
@@ -184,26 +184,26 @@ pub(crate) fn map<T: Mappable>(area: NewArea<'_>, object: Arc<T>, cached: bool) 
 /// File offset of objects in pages: 4 GiB, above any pool.
 const ABOVE_WINDOWS: c_ulong = 1 << (32 - bindings::PAGE_SHIFT);
 
-/// Bytes of the calling process's mapping of `object` at `user`, if it is there.
+/// The size of the calling process's mapping of `object` at `user`, in bytes, if it exists.
 ///
-/// A child, or a process that has unmapped it, may have another mapping there.
+/// A child, or a process that has unmapped `object`, may have another mapping there.
 pub(crate) fn view_bytes<T: Mappable>(user: usize, object: &Arc<T>) -> Option<usize> {
     let current = kernel::current!();
     let lock = current.mm()?.mmap_read_lock();
     let area = lock.vma_lookup(user)?;
     let vma = area.as_ptr();
-    // SAFETY: The memory map is locked, so the area is valid and does not change.
+    // SAFETY: The memory map is locked, so the area is valid and unchanged.
     let (operations, data) = unsafe { ((*vma).vm_ops, (*vma).vm_private_data) };
     let is_ours = core::ptr::eq(operations, Keep::<T>::operations())
         && core::ptr::eq(data.cast_const().cast::<T>(), Arc::as_ptr(object));
     (is_ours && area.start() == user).then(|| area.end() - area.start())
 }
 
-/// Unmaps `object` from the calling process at `user`, if it is there. Returns whether it is gone.
+/// Unmaps `object` from the calling process at `user`. Returns whether it is not mapped there.
 pub(crate) fn unmap<T: Mappable>(user: usize, object: &Arc<T>) -> bool {
     view_bytes(user, object).is_none_or(|bytes| {
-        // Another thread may change the memory map in between: that affects only its own process.
-        // SAFETY: Works on the caller's memory map and checks the range.
+        // Another thread may change the memory map in between. That only affects its own process.
+        // SAFETY: The call works on the caller's memory map and checks the range.
         unsafe { bindings::vm_munmap(user, bytes) == 0 }
     })
 }

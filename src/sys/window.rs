@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Windows: mappings of physical memory, of which a process sees only granted parts.
+//! Windows: mappings of physical memory in which a process only sees granted parts.
 //!
-//! Pages are mapped on fault, if the [`Pager`] grants them. Revoked pages are unmapped
+//! Pages are mapped on a fault if the [`Pager`] grants them. Revoked pages are unmapped
 //! ([`Views::zap`]), and the next access is a bus error.
 
 use super::{
@@ -21,29 +21,29 @@ use kernel::{
     io::PhysAddr, //
 };
 
-/// Owns memory, and decides which parts a window maps.
+/// The owner of memory. It decides which parts a window maps.
 pub(crate) trait Pager: Send + Sync + 'static {
     /// The memory. `None`: there is none.
     fn memory(&self) -> Option<Part<'_>>;
 
-    /// Calls `show` with a part of the memory (offset and bytes, whole pages) around byte `offset`,
-    /// if the process may see it. The part must stay granted until `show` returns.
+    /// If the process may see byte `offset`, calls `show` with a part of the memory around it
+    /// (offset and size in bytes, whole pages). The part must stay granted until `show` returns.
     fn grant(&self, offset: usize, show: &mut dyn FnMut(usize, usize));
 }
 
-/// A window in a process: its address, and whether it still exists.
+/// A window in a process.
 ///
 /// # Invariants
 ///
-/// `memory_bytes` bytes at `physical` are a [`Part`] of the pager, which lives as long as this.
-/// `areas` areas are counted in `views` for it.
+/// The `memory_bytes` bytes at `physical` are a [`Part`] of the pager, which lives as long as this.
+/// `views` counts `areas` areas for it.
 pub(crate) struct View<P> {
     pager: Arc<P>,
-    /// The views of the process whose file is mapped.
+    /// The address space of the mapped file.
     views: Arc<Views>,
-    /// Physical address of the file's first byte.
+    /// Physical address of the memory's first byte.
     physical: PhysAddr,
-    /// Bytes of the memory.
+    /// Size of the memory, in bytes.
     memory_bytes: usize,
     /// Address of the memory map, only for comparison.
     mm: usize,
@@ -54,10 +54,10 @@ pub(crate) struct View<P> {
 }
 
 impl<P: Pager> View<P> {
-    /// Prepares `area` to become a window on the memory of `pager`, which grants its contents.
+    /// Prepares `area` to become a window on the memory of `pager`.
     ///
-    /// `EINVAL`: there is no memory, or the area is longer. `ENOMEM`: `views` is full. Zapping
-    /// finds only windows of files with the address space of `views`.
+    /// `EINVAL`: there is no memory, or the area is longer. `ENOMEM`: `views` is full. `views` must
+    /// be the address space of the file: [`Views::zap`] only finds windows there.
     pub(crate) fn prepare(
         area: NewArea<'_>,
         pager: Arc<P>,
@@ -68,11 +68,11 @@ impl<P: Pager> View<P> {
         if area.bytes() > memory_bytes {
             return Err(EINVAL);
         }
-        // SAFETY: By the area's invariant it is being set up.
+        // SAFETY: By its invariant the area is being set up.
         unsafe { shim::gal_prepare_window(area.as_ptr(), physical) };
         views.add_area()?;
         // INVARIANT: Counted just now. The view holds a reference of the pager, so nothing has
-        // exclusive access to the pager, and its memory stays valid as long.
+        // exclusive access to the pager, and its memory stays valid.
         let view = Self {
             pager,
             views,
@@ -87,7 +87,7 @@ impl<P: Pager> View<P> {
         Ok(Prepared { view, area })
     }
 
-    /// Address and bytes, if the window exists in the calling process.
+    /// Address and size in bytes, if the window exists in the calling process.
     pub(crate) fn place(&self) -> Option<(usize, usize)> {
         let exists = self.areas.load(Relaxed) > 0 && self.mm == current_mm();
         exists.then_some((self.start, self.bytes))
@@ -113,14 +113,13 @@ impl<P: Pager> View<P> {
 
     /// # Safety
     ///
-    /// Called by the memory manager for an area that [`View::prepare`] counted, or a part or copy
-    /// of one.
+    /// Called by the memory manager for a part or a copy of an area that [`View::prepare`] counted.
     unsafe extern "C" fn open(vma: *mut bindings::vm_area_struct) {
-        // SAFETY: The area that this one was copied from still owns a reference.
+        // SAFETY: The area from which this one was copied still owns a reference.
         let kept = unsafe { Arc::from_raw((*vma).vm_private_data.cast_const().cast::<Self>()) };
         kept.areas.fetch_add(1, Relaxed);
         kept.views.note_area();
-        // Keeps one reference for the new area, and that of the old area.
+        // Leaks a reference for the new area, and keeps that of the old area.
         core::mem::forget(kept.clone());
         core::mem::forget(kept);
     }
@@ -129,7 +128,7 @@ impl<P: Pager> View<P> {
     ///
     /// Called by the memory manager, once for each area that `prepare` or `open` counted.
     unsafe extern "C" fn close(vma: *mut bindings::vm_area_struct) {
-        // SAFETY: The area owns one reference, and ends here.
+        // SAFETY: The area owns one reference, and ends with this call.
         let kept = unsafe { Arc::from_raw((*vma).vm_private_data.cast_const().cast::<Self>()) };
         kept.areas.fetch_sub(1, Relaxed);
         kept.views.remove_areas(1);
@@ -137,7 +136,7 @@ impl<P: Pager> View<P> {
 
     /// # Safety
     ///
-    /// Called by the memory manager before it splits an area of ours.
+    /// Called by the memory manager before it splits an area of a view.
     unsafe extern "C" fn may_split(vma: *mut bindings::vm_area_struct, _: c_ulong) -> c_int {
         // SAFETY: The area owns a reference to a view of this type, so the view is live.
         let view = unsafe { &*(*vma).vm_private_data.cast_const().cast::<Self>() };
@@ -162,11 +161,11 @@ impl<P: Pager> View<P> {
         let mut result = bindings::vm_fault_reason_VM_FAULT_SIGBUS as bindings::vm_fault_t;
         let offset = page << bindings::PAGE_SHIFT;
         view.pager.grant(offset, &mut |first, bytes| {
-            // Limits the part to the memory, whatever the pager returns.
+            // Limits the part to the memory, for any answer of the pager.
             let first = first.min(view.memory_bytes);
             let bytes = bytes.min(view.memory_bytes - first);
             // SAFETY: By the type invariant the memory lives as long as the view, which the area
-            // keeps. The part is inside of it, and the area was prepared for it.
+            // keeps. The part is inside of the memory, and the area was prepared for it.
             result = unsafe { shim::gal_fault_physical(vmf, view.physical, first, bytes) };
         });
         result
@@ -189,9 +188,9 @@ impl<P: Pager> Prepared<'_, P> {
     /// view.
     pub(crate) fn attach(self) {
         let vma = self.area.as_ptr();
-        // SAFETY: By the area's invariant it is being set up, and nothing else uses these two
-        // fields: only one thing is made of an area. It is the one that the view was made and
-        // counted for.
+        // SAFETY: By its invariant the area is being set up. Nothing else uses these fields,
+        // because an area is only used once. The view was created for this area, and has counted
+        // it.
         unsafe {
             (*vma).vm_private_data = Arc::into_raw(self.view).cast_mut().cast();
             (*vma).vm_ops = View::<P>::operations();
@@ -201,12 +200,12 @@ impl<P: Pager> Prepared<'_, P> {
 
 impl<P> Drop for View<P> {
     fn drop(&mut self) {
-        // Uncounts a prepared area that never became a window.
+        // Subtracts a prepared area that never became a window.
         self.views.remove_areas(self.areas.load(Relaxed));
     }
 }
 
-/// Address of the calling process's memory map.
+/// Address of the calling process's memory map. 0: there is none.
 fn current_mm() -> usize {
     let current = kernel::current!();
     current.mm().map_or(0, |mm| mm.as_raw() as usize)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The module's own work queues: module exit waits for all that runs in them.
+//! The module's own work queues. Module exit waits for all of their work.
 //!
 //! Most work is for one client, takes time in proportion to its memory, and runs at normal
-//! priority. A second queue of normal priority has errands ([`by_worker`]): work of low-priority
-//! threads under locks that job completion also takes, which these threads would hold for long. The
-//! hang check ([`enqueue_delayed`]) is urgent (nice -20) and short: it completes and recovers jobs
-//! of all clients, and must not wait for a process that keeps the CPUs busy.
+//! priority. A second queue of normal priority is for errands ([`by_worker`]): low-priority threads
+//! do not run them, because they would hold locks for long that job completion needs, too. The hang
+//! check ([`enqueue_delayed`]) is urgent (nice -20) and short. It completes and recovers jobs of
+//! all clients, and must not wait for a process that keeps the CPUs busy.
 
 use super::{
     component,
@@ -45,28 +45,28 @@ static QUEUE: Atomic<usize> = Atomic::new(0);
 static URGENT: Atomic<usize> = Atomic::new(0);
 static ERRANDS: Atomic<usize> = Atomic::new(0);
 
-/// Number of errands that run at once. The rest wait, and do not delay the hang check.
+/// The most errands that run at once. The others wait, and do not delay the hang check.
 const MOST_ERRANDS: c_int = 4;
 
-/// Number and duration of the waits at module exit for threads that are queueing work.
+/// At module exit, number and duration of the waits for threads that are queueing work.
 const ROUNDS: u32 = 100;
 const ROUND: Delta = Delta::from_millis(10);
 
-/// An empty queue.
+/// A work queue without work, when it is dropped.
 ///
 /// # Invariants
 ///
-/// `0` is a live queue, and is destroyed with this.
+/// `0` is a live queue. Dropping this destroys it.
 struct Raw(*mut bindings::workqueue_struct);
 
 impl Raw {
-    /// Makes a queue with the additional `flags`, which runs at most `most` items at once (0: the
+    /// Creates a queue with the additional `flags`. It runs at most `most` items at once (0: the
     /// default). `ENOMEM`.
     fn new(name: &CStr, flags: u32, most: c_int) -> Result<Self> {
         let flags = flags | bindings::wq_flags_WQ_UNBOUND | bindings::wq_flags_WQ_MEM_RECLAIM;
         // SAFETY: The name is a C string without conversions, so no further arguments are read.
         let queue = unsafe { bindings::alloc_workqueue_noprof(name.as_char_ptr(), flags, most) };
-        // INVARIANT: Made just now.
+        // INVARIANT: Created just now.
         match queue.is_null() {
             true => Err(ENOMEM),
             false => Ok(Self(queue)),
@@ -76,30 +76,29 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the queue is live, and nothing uses it after this drop.
+        // SAFETY: By the type invariant the queue is live. Nothing uses it after this drop.
         unsafe { bindings::destroy_workqueue(self.0) }
     }
 }
 
-/// The queues' owner. Drop it last at module exit.
+/// The owner of the queues. Module exit drops it last.
 ///
 /// # Invariants
 ///
-/// [`QUEUE`], [`URGENT`] and [`ERRANDS`] hold the queues' addresses. The module's unload is
-/// watched.
+/// [`QUEUE`], [`URGENT`] and [`ERRANDS`] hold the queues' addresses. The unload is watched.
 pub(crate) struct OwnQueue {
     usual: core::mem::ManuallyDrop<Raw>,
     urgent: core::mem::ManuallyDrop<Raw>,
     errands: core::mem::ManuallyDrop<Raw>,
 }
 
-// SAFETY: Only used to destroy the queue, which any thread may do.
+// SAFETY: It is only used to destroy the queues, which any thread may do.
 unsafe impl Send for OwnQueue {}
 // SAFETY: No method takes `&self`, so a shared reference gives access to nothing.
 unsafe impl Sync for OwnQueue {}
 
 impl OwnQueue {
-    /// Makes the queues. `EBUSY`: they exist. `ENOMEM`.
+    /// Creates the queues. `EBUSY`: they already exist. `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
         let usual = Raw::new(c"galcore", 0, 0)?;
         let urgent = Raw::new(c"galcore-urgent", bindings::wq_flags_WQ_HIGHPRI, 0)?;
@@ -109,18 +108,18 @@ impl OwnQueue {
             .map_err(|_| EBUSY)?;
         URGENT.store(urgent.0 as usize, Release);
         ERRANDS.store(errands.0 as usize, Release);
-        // SAFETY: Not watched yet: the exchange above lets one through until `QUEUE` is 0 again.
+        // SAFETY: The unload is not watched yet. The exchange above only succeeds once, until
+        // `QUEUE` is 0 again.
         if let Err(error) = to_result(unsafe { shim::gal_watch_unload() }) {
-            // Without uses nothing has read them.
+            // Nothing has read them, because there are no uses yet.
             ERRANDS.store(0, Release);
             URGENT.store(0, Release);
             QUEUE.store(0, Release);
             return Err(error);
         }
-        // SAFETY: They were made and named above, and go when they are closed and there are no
-        // uses.
+        // SAFETY: The queues were created and stored above. They stay until `close` returns `true`.
         unsafe { unload::open() };
-        // INVARIANT: Made, named and watched.
+        // INVARIANT: The queues are stored, and the unload is watched.
         Ok(Self {
             usual: core::mem::ManuallyDrop::new(usual),
             urgent: core::mem::ManuallyDrop::new(urgent),
@@ -131,18 +130,17 @@ impl OwnQueue {
 
 impl Drop for OwnQueue {
     fn drop(&mut self) {
-        // Work may queue more work until it is done.
-        // SAFETY: By the type invariant the queues are live during the drop; their own drops
-        // follow it. Errands queue nothing: a thread that waits for one has a use.
+        // Drains the queues, because work may queue more work.
+        // SAFETY: By the type invariant the queues are live until they are dropped below. Errands
+        // queue nothing. A thread that waits for one has a use.
         unsafe {
             bindings::drain_workqueue(self.urgent.0);
             bindings::drain_workqueue(self.usual.0);
         }
         for _ in 0..ROUNDS {
             if unload::close() {
-                // SAFETY: By the type invariant. Nothing queues any more, now or later: that takes
-                // a use, of which there are none, and of which none can be had. The queues are
-                // dropped here alone.
+                // SAFETY: By the type invariant. Nothing queues work any more, because that takes a
+                // use: there are none, and none can be created. The queues are only dropped here.
                 unsafe {
                     component::end_all();
                     fence::end_all();
@@ -159,8 +157,7 @@ impl Drop for OwnQueue {
             // Another thread may be queueing work.
             fsleep(ROUND);
         }
-        // A forgotten registration can still call this module. The queues stay, and so does the
-        // watch.
+        // A leaked registration can still call this module, so the queues and the watch stay.
         pr_err!("the module is in use and cannot go\n");
     }
 }
@@ -172,20 +169,20 @@ pub(super) fn raw_queue(_: &InUse) -> *mut bindings::workqueue_struct {
 
 /// The usual queue.
 fn queue(in_use: &InUse) -> &Queue {
-    // SAFETY: A use can be had only after `OwnQueue::new` has named the queue, and it is not
-    // destroyed as long as there is one.
+    // SAFETY: There are no uses before `OwnQueue::new` has stored the queue. It is not destroyed as
+    // long as there is a use.
     unsafe { Queue::from_raw(raw_queue(in_use)) }
 }
 
 /// The urgent queue.
 fn urgent(_: &InUse) -> &Queue {
     let queue = URGENT.load(Acquire) as *const bindings::workqueue_struct;
-    // SAFETY: A use can be had only after `OwnQueue::new` has named the queue, which lives until
-    // the last use ends.
+    // SAFETY: There are no uses before `OwnQueue::new` has stored the queue. It lives until the
+    // last use ends.
     unsafe { Queue::from_raw(queue) }
 }
 
-/// Queues `work`. Drops it without a queue: before module init and after module exit.
+/// Queues `work`. Drops it if there is no queue: before module init and after module exit.
 pub(crate) fn enqueue<W, const ID: u64>(work: W)
 where
     W: RawWorkItem<ID> + Send + 'static,
@@ -203,26 +200,26 @@ where
     let _ = queue(in_use).enqueue(work);
 }
 
-/// An object with delayed work. Until the delay is over only the object keeps the queue.
+/// An object with delayed work. Until the delay is over, only the object keeps the queue.
 pub(crate) trait Delayed {
-    /// Keeps the queue as long as the object lives.
+    /// The use that keeps the queue as long as the object lives.
     fn in_use(&self) -> &InUse;
 }
 
-/// Queues urgent `work` to run after `delay`. It must take constant time at most.
+/// Queues urgent `work` to run after `delay`. It must take at most constant time.
 pub(crate) fn enqueue_delayed<T, const ID: u64>(work: Arc<T>, delay: Jiffies)
 where
     T: Delayed + Send + Sync + 'static,
     Arc<T>: RawDelayedWorkItem<ID>,
 {
     // The timer holds a reference of the object until the work runs. So nothing has exclusive
-    // access to the object, as needed to move or drop its content, and the use lives as long.
+    // access to the object, and nothing can move or drop its use.
     let queue = core::ptr::from_ref(urgent(work.in_use()));
-    // SAFETY: As there is a use, the queue is valid, now and when the timer expires.
+    // SAFETY: Because of the use, the queue is valid now and when the timer expires.
     let _ = unsafe { &*queue }.enqueue_delayed(work, delay);
 }
 
-/// Work of [`by_worker`].
+/// The work of [`by_worker`].
 struct Errand<F, T> {
     body: Option<F>,
     result: MaybeUninit<T>,
@@ -230,20 +227,20 @@ struct Errand<F, T> {
 
 /// # Safety
 ///
-/// `context` points to an `Errand<F, T>` with its body, which nothing else uses during the call.
+/// `context` points to an `Errand<F, T>`. Nothing else uses it during the call.
 unsafe extern "C" fn run_errand<T, F: FnOnce() -> T>(context: *mut c_void) {
-    // SAFETY: By the caller's contract `context` points to an errand, which nothing else uses now.
+    // SAFETY: By the caller `context` points to an errand, which only this call uses.
     let errand = unsafe { &mut *context.cast::<Errand<F, T>>() };
     if let Some(body) = errand.body.take() {
         errand.result.write(body());
     }
 }
 
-/// Runs `body`. For a calling thread of low priority it runs in a worker of normal priority, and
-/// this waits for it, uninterruptibly. `body` must take constant time at most, and must not depend
-/// on the calling process.
+/// Runs `body`. If the calling thread has low priority, `body` runs in a worker of normal priority,
+/// and the thread waits for it, uninterruptibly. `body` must take at most constant time, and must
+/// not depend on the calling process.
 pub(crate) fn by_worker<T: Send, F: FnOnce() -> T + Send>(body: F) -> T {
-    // SAFETY: Only looks at the calling thread.
+    // SAFETY: Only reads the calling thread.
     let is_low = unsafe { shim::gal_is_low() };
     let in_use = match is_low {
         true => InUse::new().ok(),
@@ -258,9 +255,8 @@ pub(crate) fn by_worker<T: Send, F: FnOnce() -> T + Send>(body: F) -> T {
     };
     let context = (&raw mut errand).cast();
     let queue = ERRANDS.load(Acquire) as *mut bindings::workqueue_struct;
-    // SAFETY: The queue is live as long as there is a use. When the call returns, its thread has run
-    // the function once, with an errand that has its body, and does not use it any more; or it never
-    // does.
+    // SAFETY: The queue is live as long as there is a use. The call returns after a worker has run
+    // the function once. The worker does not use the errand after that.
     unsafe { shim::gal_run_in(queue, Some(run_errand::<T, F>), context) };
     drop(in_use);
     match errand.body {
@@ -270,7 +266,8 @@ pub(crate) fn by_worker<T: Send, F: FnOnce() -> T + Send>(body: F) -> T {
     }
 }
 
-/// Waits for all work that is queued now, except urgent work. Must not be called from a queue.
+/// Waits for all work that is queued now, except urgent work and errands. Must not be called from a
+/// queue.
 pub(crate) fn flush() {
     if let Ok(in_use) = InUse::new() {
         // SAFETY: The queue is live as long as there is a use.
@@ -278,23 +275,23 @@ pub(crate) fn flush() {
     }
 }
 
-/// Waits until `work` has run, if it is queued or running.
+/// If `work` is queued or running, waits until it has run.
 pub(crate) fn flush_one<T: ?Sized, const ID: u64>(work: &Work<T, ID>) {
     let raw = core::ptr::from_ref(work)
         .cast_mut()
         .cast::<bindings::work_struct>();
     // SAFETY: `Work` is a transparent wrapper of the C structure, initialised when it was pinned,
-    // and live for as long as the reference.
+    // and lives as long as the reference.
     unsafe { bindings::flush_work(raw) };
 }
 
-/// Ends the delay of `work`, if it is queued, and waits until it has run.
+/// If `work` is queued, ends its delay. Waits until it has run.
 pub(crate) fn flush_delayed<T: ?Sized, const ID: u64>(work: &DelayedWork<T, ID>) {
     let raw = core::ptr::from_ref(work)
         .cast_mut()
         .cast::<bindings::delayed_work>();
     // SAFETY: `DelayedWork` is a transparent wrapper of the C structure, initialised when it was
-    // pinned, and live for as long as the reference.
+    // pinned, and lives as long as the reference.
     unsafe { bindings::flush_delayed_work(raw) };
 }
 
@@ -305,7 +302,7 @@ mod tests {
     #[test]
     fn a_loaded_module_has_its_queues_once() {
         assert_eq!(OwnQueue::new().err(), Some(EBUSY));
-        // And that one is still open.
+        // The first owner's queues are still open.
         assert!(InUse::new().is_ok());
     }
 }

@@ -2,10 +2,10 @@
 
 //! The [`FrontEnd`] that is started once for each job.
 //!
-//! A job has ended when the pixel engine's event and the END's interrupt have come, or, as they may
-//! be lost, when the modules have been idle for [`IDLE_TIME`]. Then the next job is started. After
-//! a reset the running job is guilty, as no other was started. The others run again: each loads its
-//! own context, or follows a job of its own process.
+//! A job has ended when the pixel engine's event and the END's interrupt have arrived. These may be
+//! lost, so it has also ended when the modules have been idle for [`IDLE_TIME`]. Then the next job
+//! is started. After a reset the running job is guilty, because no other was started. The others
+//! run again. Each of them loads its own context or follows a job of its own process.
 
 use super::{
     state::{
@@ -50,17 +50,17 @@ use kernel::{
     time::msecs_to_jiffies, //
 };
 
-/// Milliseconds that a core must be idle to have ended its job. A count of checks would not do, as
-/// clients can trigger checks.
+/// How long a core must be idle to have ended its job, in milliseconds. Not a number of checks,
+/// because clients can trigger checks.
 const IDLE_TIME: u32 = 60;
 
-/// What the raised interrupts mean for the oldest job.
+/// The meaning of the raised interrupts for the oldest job.
 enum Event<P> {
     /// No event.
     None,
     /// A module has raised its event.
     Early(P),
-    /// The job has ended, or must not run any more.
+    /// The job has ended, or must not continue.
     Ended,
 }
 
@@ -85,7 +85,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
     }
 
     fn rests_on(_: &SingleJob<P>) -> (bool, bool) {
-        // The previous job has loaded its process's context, or it loads its own.
+        // The previous job has loaded the same context, or the job loads its own.
         (true, false)
     }
 
@@ -95,8 +95,8 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
 
     /// Starts the oldest job, if its words are written and it was not started.
     fn begin(queue: &Queue<P>, state: &mut State<Self>) {
-        // A thread may fill a place after the queue was closed. It must not start the job, as the
-        // core may already be reset.
+        // A thread may fill a place after the queue was closed. It must not start the job, because
+        // the core may already be reset.
         if state.front.is_running || state.phase.is_stopped() || state.is_off {
             return;
         }
@@ -113,7 +113,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
     }
 
     fn end_raised(queue: &Arc<Queue<P>>) {
-        // Takes the bits under the lock, so that they do not outlive their jobs.
+        // Takes the bits under `completion`, so that they do not outlive their jobs.
         let fired = queue.hardware.take_events(|| queue.oldest_process());
         let before = {
             let mut state = queue.state.lock();
@@ -204,12 +204,12 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
                 }
             }
         }
-        // No position: the queue starts each job by its own address.
+        // There is no position, because each job is started at its own address.
         Ok((0, 0))
     }
 
     fn run(queue: &Arc<Queue<P>>, _: (u32, u32)) -> Result {
-        // The dropped jobs were charged before this.
+        // Dropped jobs have been charged before this.
         queue.state.lock().is_paused = false;
         queue.end_events();
         Self::begin(queue, &mut queue.state.lock());
@@ -229,7 +229,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
         Ok(())
     }
 
-    /// Holds no job back: a job depends on states that the one before it leaves.
+    /// Holds back no job, because a job depends on states that the job before it leaves.
     fn hold_jobs(queue: &Arc<Queue<P>>, newest: u64, milliseconds: u32) -> bool {
         queue.poll_for(newest, milliseconds)
     }
@@ -238,8 +238,8 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
 impl<P: Payload> Queue<P> {
     /// Processes the raised interrupts. The caller holds `completion`.
     fn end_events(&self) {
-        // Ends: each interrupt is taken once, the next job has none yet, and the number of dropped
-        // jobs is limited.
+        // Ends: each interrupt is taken once, the next job has none yet, and there is a limited
+        // number of dropped jobs.
         loop {
             match self.event() {
                 Event::None => break,
@@ -257,7 +257,7 @@ impl<P: Payload> Queue<P> {
             return Event::None;
         };
         if !is_running {
-            // A dropped job must be charged first.
+            // A dropped job must first be charged.
             return match slot.load.outcome == Outcome::Dropped && !is_paused {
                 true => Event::Ended,
                 false => Event::None,

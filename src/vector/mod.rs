@@ -2,25 +2,25 @@
 
 //! The queue of a core for vector graphics, and the jobs in it.
 //!
-//! Such a core has no ring: the driver starts it with an address and a length, and it runs until an
-//! END. A job is one start. The driver copies its words into its own coherent memory: loads that
-//! reset address states, the client's context if another one is loaded, the commands, a drain, an
-//! event for each module with a payload, and an END. The pixel engine's event and the END's
-//! interrupt complete the job, and the driver starts the next. So a client's words never run from
-//! its own memory. Memory that clients release waits for the newest job
+//! Such a core has no ring. The driver starts it with an address and a length for each job, and it
+//! runs until an END. The driver copies the words of a job into its own coherent memory, so a
+//! client's words never run from the client's memory. A job has loads that reset address states,
+//! the client's context if another one is loaded, the commands, a drain, an event for each module
+//! with a payload, and an END. The pixel engine's event and the END's interrupt complete the job,
+//! and the driver starts the next. Memory that clients release waits for the newest job
 //! ([`Waited`](crate::ring::Waited)), so that no job uses freed memory.
 //!
 //! # Addresses that stay in the core
 //!
-//! States keep their values from job to job. A job of another process first loads all address
-//! states, and those of the sizes, with harmless values, then its context. If the same process has
-//! released memory, harmless values replace only that memory's addresses ([`state::CoreState`]).
-//! Commands are checked against the values that they will find ([`Entry`]), and again if these have
-//! changed when the place is reserved.
+//! States keep their values from job to job. A job of another process first loads harmless values
+//! into all states with addresses or sizes, and then its context. If the same process has released
+//! memory, harmless values only replace the addresses of that memory ([`state::CoreState`]).
+//! Commands are checked against the values that they will find ([`Entry`]). They are checked again
+//! if these have changed when the place is reserved.
 //!
 //! # Locks
 //!
-//! Those of each [`Engine`]. A thread that fills a place is not preempted.
+//! The locks of each [`Engine`]. A thread that fills a place is not preempted.
 //!
 //! Source: sources.md, vector graphics.
 
@@ -69,25 +69,25 @@ pub(crate) use state::{
     Entry, //
 };
 
-/// Bytes of the memory for jobs.
+/// Size of the memory for jobs, in bytes.
 const BYTES: usize = 1 << 20;
 
 /// Alignment of jobs in bytes.
 const UNIT: usize = 64;
 
-/// Bytes of the largest job, which fits whenever the queue is empty.
+/// Size of the largest job, in bytes. It fits whenever the queue is empty.
 const MAX_BYTES: usize = Space::largest(BYTES) - UNIT;
 
-/// Bytes of the scratch memory, which replaces unused addresses.
+/// Size of the scratch memory, in bytes. Its address replaces unused addresses.
 pub(crate) const SCRATCH_BYTES: usize = 4096;
 
-/// Most words of the driver's in one job: states, drain, events, END.
+/// The most words of the driver in one job: states, drain, events, END.
 const FRAME_WORDS: usize = 2 * TRACKED.len() + 6 + 2 * 3 + 2;
 
-/// Most words of a client's in one job.
+/// The most words of a client in one job.
 pub(crate) const MAX_WORDS: usize = (MAX_BYTES - UNIT) / 4 - FRAME_WORDS;
 
-/// Interrupts: of the tessellator and the drawing engine, and the first of the pixel engine's.
+/// The interrupts of the tessellator and the drawing engine, and the first of the pixel engine.
 const EARLY: [(Module, u32); 2] = [(Module::Tessellator, 1), (Module::Drawing, 2)];
 const FIRST_PIXEL: u32 = 3;
 
@@ -96,13 +96,13 @@ pub(crate) struct Submission<'a, P> {
     pub(crate) author: Author<'a>,
     /// The state that its commands were checked against.
     pub(crate) entry: &'a Entry,
-    /// The values that they leave in the core.
+    /// The values that its commands leave in the core.
     pub(crate) exit: &'a Values,
-    /// Number of words of the context, and of the other commands.
+    /// Numbers of words of the context and of the other commands.
     pub(crate) words: [usize; 2],
-    /// The payloads of the tessellator's and of the drawing engine's event. `None`: no event.
+    /// The payloads of the tessellator's and the drawing engine's events. `None`: no event.
     pub(crate) early: [Option<&'a mut P>; 2],
-    /// The payload of the end.
+    /// The payload of the job's end.
     pub(crate) late: &'a mut P,
 }
 
@@ -115,8 +115,8 @@ pub(crate) enum Attempt {
     Changed,
 }
 
-/// A place in the queue for one job. [`Queue::fill`] must follow soon, as others wait. Until then
-/// the thread must not sleep, and is not preempted.
+/// A place in the queue for one job. [`Queue::fill`] must follow soon, because others wait. Until
+/// then the thread must not sleep, and is not preempted.
 #[must_use]
 pub(crate) struct Reservation {
     at: usize,
@@ -142,8 +142,8 @@ pub(crate) struct SingleEnd<P> {
 }
 
 impl<P: Payload> Queue<P> {
-    /// Makes the queue of the core `hardware`, and sets its page table to physical address `table`.
-    /// `ENOMEM`: no memory that the core reaches.
+    /// Creates the queue of the core `hardware`, and sets the core's page table at physical address
+    /// `table`. `ENOMEM`: no memory that the core reaches.
     pub(crate) fn with_table(
         hardware: Arc<Hardware>,
         seat: Seat,
@@ -152,7 +152,7 @@ impl<P: Payload> Queue<P> {
     ) -> Result<Arc<Self>, kernel::error::Error> {
         let memory = DmaBuffer::new(hardware.memory(), BYTES)?;
         let scratch_memory = DmaBuffer::new(hardware.memory(), SCRATCH_BYTES)?;
-        // The DMA mask keeps it below 4 GiB.
+        // The DMA mask keeps the memory below 4 GiB.
         let address = u32::try_from(memory.dma_address())?;
         let scratch = u32::try_from(scratch_memory.dma_address())?;
         hardware.set_vector_table(table);
@@ -165,7 +165,7 @@ impl<P: Payload> Queue<P> {
         Engine::new(front, hardware, memory, address, reclaimer, seat)
     }
 
-    /// Bytes of memory.
+    /// Size of the queue's memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.memory.size() + self.front.scratch_memory.size()
     }
@@ -175,8 +175,8 @@ impl<P: Payload> Queue<P> {
         self.front.scratch
     }
 
-    /// Starts the front end on an END: its interrupt shows that the line works. The queue must not
-    /// be open yet.
+    /// Starts the front end with an END, whose interrupt shows that the line works. The queue must
+    /// not be open yet.
     pub(crate) fn start_test(&self) -> Result<(), kernel::error::Error> {
         // No job begins at offset 0.
         self.memory.write_words(0, &words::end(END_INTERRUPT))?;
@@ -199,13 +199,13 @@ impl<P: Payload> Queue<P> {
             .entry(author, self.front.scratch)
     }
 
-    /// Reserves a place with an interrupt for `work`, if there is one, and it is the caller's
+    /// Reserves a place and an interrupt for `work`, if these are free and it is the caller's
     /// `turn`. Does not wait.
     ///
-    /// The caller's locks must keep its memory mapped until the job has its place in the queue's
-    /// order. Memory that is released later then waits for this job.
+    /// The caller's locks must keep its memory mapped until the job is in the queue. Memory that is
+    /// released after this waits for this job.
     ///
-    /// On an error or without a place nothing changes. `OutOfResources`: more words than
+    /// On an error or without a place, nothing changes. `OutOfResources`: more words than
     /// [`MAX_WORDS`]. `GpuNotResponding`: the queue is closed.
     #[inline(never)]
     pub(crate) fn reserve(
@@ -229,7 +229,7 @@ impl<P: Payload> Queue<P> {
             return Ok(Attempt::Full);
         }
         let entry = state.front.core.entry(&work.author, self.front.scratch);
-        // If the context was new at the check and still is, its name does not matter.
+        // If the context was new at the check and is still new, its name does not matter.
         let name = match state.front.core.knows(entry.context) {
             true => entry.context,
             false => work.entry.context,
@@ -296,8 +296,8 @@ impl<P: Payload> Queue<P> {
         }))
     }
 
-    /// Writes the words of a job, with the same commands as when its place was reserved, and starts
-    /// it if the core is free.
+    /// Writes the words of a job, and starts it if the core is free. The commands are those for
+    /// which the place was reserved.
     pub(crate) fn fill(self: &Arc<Self>, place: Reservation, commands: [&[u32]; 2]) {
         // Every offset was checked against the memory's size when the place was reserved.
         let _ = self.write(&place, commands);
@@ -346,8 +346,8 @@ impl<P: Payload> Queue<P> {
         emit(&words::end(END_INTERRUPT))
     }
 
-    /// Traces that job `seqno` of `work`, with interrupt `id`, has its place. `context`: the name
-    /// of its context.
+    /// Traces that job `seqno` of `work`, with interrupt `id`, is queued. `context`: the name of
+    /// its context.
     #[inline(always)]
     fn trace_submit(
         &self,

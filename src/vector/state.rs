@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! State of the queue: its jobs, and the core's values after them.
+//! State of the queue: its jobs, and the values in the core after them.
 //!
 //! Pure logic.
 
@@ -11,7 +11,7 @@ use crate::stream::vector::{
     ADDRESS_STATES, //
 };
 
-/// The queue's data of a job.
+/// Data of a job.
 pub(crate) struct SingleJob<P> {
     /// The payloads of the tessellator's and the drawing engine's events.
     pub(super) early: [P; 2],
@@ -23,9 +23,9 @@ pub(crate) struct SingleJob<P> {
 pub(super) struct CoreState {
     /// The process and the name of the context whose states are loaded.
     context: Option<(u64, u64)>,
-    /// The last name that was given to a context.
+    /// The last name of a context.
     contexts: u64,
-    /// The process that has loaded the values; 0: not known.
+    /// The process that has loaded the values. 0: unknown.
     author: u64,
     /// The values of [`TRACKED`](crate::stream::vector::TRACKED).
     values: Values,
@@ -38,11 +38,11 @@ pub(super) struct CoreState {
 pub(crate) struct Entry {
     /// The context's name.
     pub(crate) context: u64,
-    /// Another context is loaded, so the context's commands run first.
+    /// Another context is loaded, so the commands of this context run first.
     pub(crate) is_switched: bool,
     /// Bit mask of [`TRACKED`](crate::stream::vector::TRACKED): values to load before the job.
     pub(super) wipes: u32,
-    /// The core's values then. Without meaning if addresses are not checked.
+    /// The core's values after these loads. Not used if addresses are not checked.
     pub(crate) values: Values,
 }
 
@@ -78,10 +78,9 @@ impl CoreState {
     }
 
     /// The state that a job of `author` finds. `scratch` is the address of scratch memory. All
-    /// states of another process are replaced, so that the state does not depend on earlier
-    /// processes.
+    /// states of another process are replaced, so that jobs do not depend on earlier processes.
     pub(super) fn entry(&self, author: &Author<'_>, scratch: u32) -> Entry {
-        // Ignores a name that was never given.
+        // Ignores a name that no context has had.
         let context = match author.context {
             id @ 1.. if id <= self.contexts => id,
             _ => self.contexts + 1,
@@ -89,7 +88,8 @@ impl CoreState {
         let is_switched = self.context != Some((author.process, context));
         let (wipes, values) = match author.is_allowed {
             None => (0, nothing(scratch)),
-            // Loads even values that the core has: a reset may drop the jobs before this one.
+            // Loads all values, even those that the core has: a reset may drop the jobs before this
+            // one.
             Some(_) if self.author != author.process => (u32::MAX, nothing(scratch)),
             Some(_) if self.removals == author.removals => (u32::MAX, self.values),
             Some(is_allowed) => {
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(run(1, 1), (1, false));
         assert_eq!(run(1, 0), (2, true));
         assert_eq!(run(1, 1), (1, true));
-        // Another process's, whose name is not its own.
+        // Of another process, which uses the name of a context that is not its own.
         assert_eq!(run(2, 1), (1, true));
         assert_eq!(run(1, 1), (1, true));
         // A name that no context has.
@@ -225,11 +225,11 @@ mod tests {
         let all = (u32::MAX, SCRATCH);
         assert_eq!(wipes(&mut core, (1, 0, 0), &mine, 0x1000), all);
         assert_eq!(wipes(&mut core, (1, 1, 0), &mine, 0), (u32::MAX, 0x1000));
-        // Nothing has left that the core holds.
+        // No address in the core was released.
         assert_eq!(wipes(&mut core, (1, 1, 5), &mine, 0), (u32::MAX, 0x1000));
         let none = |value| value == SCRATCH;
         assert_eq!(wipes(&mut core, (1, 1, 6), &none, 0x2000), all);
-        // Looked at once for each that leaves.
+        // The values are only checked after a release.
         assert_eq!(wipes(&mut core, (1, 1, 6), &none, 0), (u32::MAX, 0x2000));
         assert_eq!(wipes(&mut core, (2, 0, 6), &mine, 0x1000), all);
         assert_eq!(wipes(&mut core, (1, 1, 6), &mine, 0), all);
@@ -250,7 +250,7 @@ mod tests {
         let entry = core.entry(&author, SCRATCH);
         submit(&mut core, (3, 2, 0), &any, 0x3000);
         assert_eq!(core.entry(&author, SCRATCH), entry);
-        // Addresses are not checked: nothing is replaced. A checked job after that replaces all.
+        // If addresses are not checked, nothing is replaced. A checked job after that replaces all.
         let trusted = Author {
             is_allowed: None,
             ..author

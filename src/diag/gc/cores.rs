@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the files say of the cores.
+//! The files about the cores.
 
 use super::{
     numbered,
@@ -20,10 +20,10 @@ use crate::{
 };
 use kernel::time::delay::fsleep;
 
-/// How long the cores are watched for `load`, in milliseconds. Source: the 6.4.11 driver.
+/// How long `load` measures the cores, in milliseconds. Source: the 6.4.11 driver.
 const LOAD_TIME: i64 = 100;
 
-/// Calls `show` with each core and the vendor's number of it.
+/// Calls `show` with each core and its number in the vendor's driver.
 fn for_each_core(mut show: impl FnMut(usize, &AnyCore) -> fmt::Result) -> fmt::Result {
     let Some(clients) = CLIENTS.get() else {
         return Ok(());
@@ -43,13 +43,13 @@ pub(super) fn show_info(f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 pub(super) fn show_clocks(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for_each_core(|number, core| {
-        // The vendor's has none of that for vector graphics.
+        // The vendor's driver does not print this for vector graphics.
         if core.kind() == HardwareType::Vector {
             return Ok(());
         }
         let (own, mut shaders) = core.frequencies();
-        // Where shaders have no clock of their own they have the core's. imx-gputop takes neither
-        // without the other, and does not close the file then.
+        // Shaders without a clock of their own use the core's. imx-gputop needs both rates, and
+        // does not close the file without them.
         if shaders == 0 && core.kind() != HardwareType::TwoD {
             shaders = own;
         }
@@ -71,7 +71,7 @@ pub(super) fn show_load(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     })?;
     fsleep(Delta::from_millis(LOAD_TIME));
     for_each_core(|number, core| {
-        // One that was bound meanwhile has no past.
+        // A core that was bound during the sleep has no earlier value.
         let Some((then, past)) = before[core.index()] else {
             return Ok(());
         };
@@ -81,10 +81,10 @@ pub(super) fn show_load(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     })
 }
 
-/// How many hundredths of `all` `part` is, 100 at most. Both are short times.
+/// `part` as a percentage of `all`, at most 100. Both are short times.
 fn percent(part: u64, all: u64) -> u32 {
     let [part, all] = [part, all].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
-    // What is left over makes no difference that is seen.
+    // The remainder of the division makes no visible difference.
     (part / (all / 100).max(1)).min(100)
 }
 
@@ -105,7 +105,7 @@ pub(super) fn show_idle(f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 pub(super) fn show_version(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let clients = CLIENTS.get();
-    // What VERSION answers all programs that are not named.
+    // VERSION's answer to all programs that the parameter does not name.
     let claim = clients.and_then(|clients| clients.device().parameters().version.of(b"")[1]);
     let [major, minor, patch, build] = claim.unwrap_or_else(newest_version);
     f.write_fmt(fmt!(
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(percent(0, 0), 0);
         assert_eq!(percent(50, 100), 50);
         assert_eq!(percent(62_500_000, 62_500_000), 100);
-        // A jiffy more, measured with another clock.
+        // A jiffy more, because the clocks differ.
         assert_eq!(percent(70_000_000, 62_500_000), 100);
         assert_eq!(percent(u64::MAX, u64::MAX), 100);
         assert_eq!(percent(1_000_000, 6_250_000), 16);

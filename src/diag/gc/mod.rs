@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! `/sys/kernel/debug/gc`, as the vendor's drivers from 5.0.11 on have it: programs read these
-//! files.
+//! `/sys/kernel/debug/gc`, as in the vendor's drivers from 5.0.11 on. Programs read these files.
 //!
 //! | File | What it has |
 //! |---|---|
 //! | `info` | the cores: the vendor's number, model, revision |
 //! | `clients`, `database`, `vidmem` | the processes; their objects; their memory ([`processes`]) |
 //! | `meminfo` | the pools |
-//! | `idle`, `load`, `clk` | for how long the first core was on and off; how busy each core is; its clocks |
-//! | `version`, `core_count`, `poweroff_timeout` | what they are called |
+//! | `idle`, `load`, `clk` | the first core's times on and off; the load and clocks of each core |
+//! | `version`, `core_count`, `poweroff_timeout` | version, number of 3D cores, power-off delay |
 //!
-//! A process's number written to `vidmem` leaves that one alone there; 0 is all of them. What else
-//! the vendor lets be written is not to be: the clock's 64ths (clients have a request for that, and
-//! what is too warm another), the time before a core goes off (`autosuspend_delay_ms` of the
-//! device), how many cores clients use.
+//! A process ID that is written to `vidmem` selects that process, and 0 selects all. The vendor's
+//! other writable files are read-only: the clock's 64ths (clients and thermal throttling set
+//! these), the delay before a core goes off (`autosuspend_delay_ms` of the device), and the number
+//! of cores for clients.
 //!
-//! Numbers of cores are the vendor's: 3D cores from 0 on, 2D cores from 8 on, that for vector
-//! graphics is 9. Source: the 6.4.3 driver's debugfs, and what imx-gputop reads of it.
+//! The numbers of cores are the vendor's: from 0 on for 3D cores, from 8 on for 2D cores, and 9 for
+//! the vector graphics core. Source: the debugfs of the 6.4.3 driver, and the parser of imx-gputop.
 
 mod cores;
 mod processes;
@@ -38,11 +37,11 @@ use crate::{
     }, //
 };
 
-/// The vendor's numbers of the first 2D core, and of the one for vector graphics.
+/// The vendor's numbers of the first 2D core and of the vector graphics core.
 const FIRST_2D: usize = 8;
 const VECTOR: usize = 9;
 
-/// What there is.
+/// All files.
 static FILES: [File; 11] = [
     File::new(c"info", cores::show_info),
     File::new(c"clients", processes::show_clients),
@@ -57,13 +56,13 @@ static FILES: [File; 11] = [
     File::new(c"load", cores::show_load),
 ];
 
-/// The files.
+/// The files, until this is dropped.
 pub(crate) struct Files {
     _folder: Folder,
 }
 
 impl Files {
-    /// Makes them. Errors as [`Folder::new`].
+    /// Creates the files. Errors as [`Folder::new`].
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
             _folder: Folder::new(c"gc", &FILES)?,

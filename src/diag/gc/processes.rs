@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the files say of the processes and their memory.
+//! The files about the processes and their memory.
 
 use crate::sys::prelude::*;
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 };
 use kernel::uaccess::UserSliceReader;
 
-/// What lies in a node, by the vendor's words (`gceVIDMEM_TYPE`).
+/// The kinds of nodes, by the vendor's names (`gceVIDMEM_TYPE`).
 const KINDS: [&str; crate::client::KINDS] = [
     "Generic",
     "Index",
@@ -37,7 +37,7 @@ const KINDS: [&str; crate::client::KINDS] = [
     "Command",
 ];
 
-/// The pools, by the vendor's words (`gcePOOL` of the 5.0.11 driver, the last with one for
+/// The pools, by the vendor's names (`gcePOOL` of the 5.0.11 driver, the last that has a pool for
 /// contiguous pages).
 const POOLS: [&str; 9] = [
     "Default",
@@ -51,7 +51,7 @@ const POOLS: [&str; 9] = [
     "Contiguous",
 ];
 
-/// Places of ours among them.
+/// The indexes of this driver's pools in [`POOLS`].
 const SYSTEM: usize = 5;
 const VIRTUAL: usize = 6;
 const CONTIGUOUS: usize = 8;
@@ -60,7 +60,7 @@ const CONTIGUOUS: usize = 8;
 const RULE: &str =
     "--------------------------------------------------------------------------------";
 
-/// The process that `vidmem` is about; 0: all.
+/// The process that `vidmem` shows. 0: all.
 static CHOSEN: Atomic<i32> = Atomic::new(0);
 
 /// Calls `show` with each process until it fails.
@@ -178,7 +178,7 @@ pub(super) fn show_memory(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// A number that is written to `vidmem`.
+/// Handles a number that is written to `vidmem`.
 pub(super) fn choose(reader: &mut UserSliceReader) -> Result {
     let mut room = [0u8; 16];
     let length = reader.len();
