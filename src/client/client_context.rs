@@ -153,7 +153,7 @@ impl OwnContext {
     #[cold]
     pub(super) fn suit(&mut self, core: &Core) {
         let initial = Pipe::from_number(self.given.initial_pipe);
-        let is_of_another = initial.is_some_and(|pipe| !core.engines().has(pipe));
+        let is_of_another = initial.is_some_and(|pipe| !core.pipes().has(pipe));
         self.is_left_out = is_of_another && !self.keeps_nothing();
     }
 

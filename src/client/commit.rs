@@ -291,10 +291,10 @@ impl Process {
         let tables = self.tables();
         // As in the C drivers, an unknown context is ignored. Cores without 3D ignore all contexts.
         let context = match u32::try_from(commit.context) {
-            Ok(handle @ 1..) if core.engines().pipe_3d => tables.contexts.get(handle).cloned(),
+            Ok(handle @ 1..) if core.pipes().pipe_3d => tables.contexts.get(handle).cloned(),
             _ => None,
         };
-        if context.is_none() && own.is_none() && commit.context != 0 && core.engines().pipe_3d {
+        if context.is_none() && own.is_none() && commit.context != 0 && core.pipes().pipe_3d {
             no_context(commit.context);
         }
         self.copy_commands(tables, &mut words, &buffer, commit)?;
@@ -1046,7 +1046,7 @@ pub(super) fn logged<T>(what: &str, result: Result<T>) -> Result<T> {
 
 /// The pipe that number `number` in field `name` selects. `InvalidArgument`: there is none.
 pub(super) fn entry_pipe(core: &Core, name: &str, number: u32) -> Result<Pipe> {
-    core.engines().entry(number).ok_or_else(|| {
+    core.pipes().entry(number).ok_or_else(|| {
         mistake!(
             Error::InvalidArgument,
             "{} is {:#x}: it is 0 (3D) or 1 (2D)",

@@ -47,7 +47,7 @@ impl Process {
     pub(super) fn attach(&self, core: &Core, newer: bool) -> Result<Reply<'_>> {
         let map = core.state_map(newer);
         let memory = self.device.memory();
-        let context = match core.engines().pipe_3d {
+        let context = match core.pipes().pipe_3d {
             true => {
                 modes::pass_allocation()?;
                 Some(Context::new(memory, core.index(), map, self.space())?)

@@ -72,11 +72,11 @@ impl Process {
         let mut words = KVVec::new();
         self.copy_commands(self.tables(), &mut words, &buffer, commit)?;
         let takes = |core: &Core, words: &mut _| {
-            let pipe = core.engines().entry(buffer.entry_pipe);
+            let pipe = core.pipes().entry(buffer.entry_pipe);
             let all = Addresses::Any;
             pipe.is_some_and(|pipe| checker::check(words, core.states(), pipe, all, None).is_ok())
         };
-        if first.engines().has(entry) && takes(first, &mut words) {
+        if first.pipes().has(entry) && takes(first, &mut words) {
             self.keep_room(words);
             return Ok(first.clone());
         }
@@ -84,7 +84,7 @@ impl Process {
         let mut found = None;
         for has_entry in [true, false] {
             let cores = self.device.cores();
-            for core in cores.filter(|core| core.engines().has(entry) == has_entry) {
+            for core in cores.filter(|core| core.pipes().has(entry) == has_entry) {
                 if found.is_none() && takes(&core, &mut words) {
                     found = Some(core.clone());
                 }

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::prelude::*;
 use crate::stream::{
-    checker::Engines,
+    checker::Pipes,
     lookup::Scratch,
     states::{
         self,
@@ -87,7 +87,7 @@ impl Authors {
     }
 
     /// Notes that commands of `author` have used `uses`. `None`: their addresses were not checked.
-    pub(crate) fn note(&mut self, uses: Engines, author: Option<Author>) {
+    pub(crate) fn note(&mut self, uses: Pipes, author: Option<Author>) {
         for pipe in [Pipe::Pipe3d, Pipe::Pipe2d] {
             if uses.has(pipe) {
                 self.addresses[pipe.index()] = author;
@@ -99,7 +99,7 @@ impl Authors {
     /// Whether something may have to be loaded before commands of `author` that use `uses`. Usually
     /// there is nothing.
     #[inline(always)]
-    pub(crate) fn may_wipe(&self, stale: &[&[u32]; PIPES], author: Author, uses: Engines) -> bool {
+    pub(crate) fn may_wipe(&self, stale: &[&[u32]; PIPES], author: Author, uses: Pipes) -> bool {
         let is_unclean = |pipe: Pipe| {
             uses.has(pipe) && (!stale[pipe.index()].is_empty() || self.are_others(pipe, author))
         };
@@ -113,7 +113,7 @@ impl Authors {
         &self,
         lists: Lists<'_>,
         author: Author,
-        uses: Engines,
+        uses: Pipes,
         first: Pipe,
         has_copy: bool,
     ) -> [Option<Part>; PIPES] {
@@ -579,7 +579,7 @@ mod tests {
             ] {
                 let fresh = loaded(words(&scrub, part));
                 let is_there = fresh.contains(&state::word(byte));
-                assert_eq!(is_there, states.engines().has(pipe));
+                assert_eq!(is_there, states.pipes().has(pipe));
             }
         }
     }
@@ -602,7 +602,7 @@ mod tests {
                     .unwrap();
                 let wipe = Wipe::new(part, lists(&scrub), &mut Some(part.pipe()));
                 assert_eq!(wipe.words, all.len());
-                if !states.engines().has(part.pipe()) {
+                if !states.pipes().has(part.pipe()) {
                     assert!(all.is_empty());
                     continue;
                 }
@@ -694,15 +694,15 @@ mod tests {
     const ALL_3D: Part = Part::All(Pipe::Pipe3d);
     const FRESH_2D: Part = Part::Fresh(Pipe::Pipe2d);
     const FRESH_3D: Part = Part::Fresh(Pipe::Pipe3d);
-    const ONLY_2D: Engines = Engines {
+    const ONLY_2D: Pipes = Pipes {
         pipe_3d: false,
         pipe_2d: true,
     };
-    const ONLY_3D: Engines = Engines {
+    const ONLY_3D: Pipes = Pipes {
         pipe_3d: true,
         pipe_2d: false,
     };
-    const BOTH: Engines = Engines {
+    const BOTH: Pipes = Pipes {
         pipe_3d: true,
         pipe_2d: true,
     };

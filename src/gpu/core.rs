@@ -39,7 +39,7 @@ use crate::{
         Waited, //
     },
     stream::{
-        checker::Engines,
+        checker::Pipes,
         lookup::{
             PhysicalStates,
             Scratch, //
@@ -62,7 +62,7 @@ use kernel::{
 const INTERRUPT_TESTS: u32 = 5;
 
 /// Milliseconds that each of these events may take.
-const FIRST_EVENT_TIMEOUT: u32 = 1000;
+const TEST_EVENT_TIMEOUT: u32 = 1000;
 
 /// Milliseconds that running jobs may take when the core is stopped.
 const STOP_TIMEOUT: u32 = 100;
@@ -149,7 +149,7 @@ impl<P: Payload> Core<P> {
         let setup = Setup {
             fast_clear: parameters.fast_clear,
             compression: parameters.compression,
-            engines: states.engines(),
+            pipes: states.pipes(),
             scrub: scrub.clone(),
         };
         let ring = Ring::with_vm(
@@ -221,8 +221,8 @@ impl<P: Payload> Core<P> {
     }
 
     /// The pipes of the core.
-    pub(crate) fn engines(&self) -> Engines {
-        self.states.engines()
+    pub(crate) fn pipes(&self) -> Pipes {
+        self.states.pipes()
     }
 
     /// The states of the core.
@@ -273,7 +273,7 @@ impl<P: Payload> Core<P> {
         // The hang check may end the job first, if a hypervisor runs another guest for a while.
         for _ in 0..INTERRUPT_TESTS {
             let number = self.ring.submit(&mut P::default());
-            result = number.and_then(|number| self.ring.wait_for(number, FIRST_EVENT_TIMEOUT));
+            result = number.and_then(|number| self.ring.wait_for(number, TEST_EVENT_TIMEOUT));
             if result.is_err() || self.hardware.line_works() {
                 break;
             }

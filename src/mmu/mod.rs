@@ -256,12 +256,12 @@ pub(crate) trait Tlb: Send + Sync {
 type StateGuard<'a> = Guard<'a, State, MutexBackend>;
 
 /// Allocates addresses with bit 31 set.
-struct Room {
+struct HighPages {
     free: Ranges,
     used: usize,
 }
 
-impl Room {
+impl HighPages {
     fn new() -> Result<Self> {
         Ok(Self {
             free: Ranges::new(FIRST_PAGE, FREE_PAGES)?,
@@ -275,7 +275,7 @@ impl Room {
         self.take_at(first, count)
     }
 
-    /// As [`Room::take`], from page `wanted` on if that is free.
+    /// As [`HighPages::take`], from page `wanted` on if that is free.
     fn take_near(&mut self, wanted: Option<usize>, count: usize) -> Result<usize> {
         match wanted.filter(|&first| self.free.free_at(first) >= count) {
             Some(first) => self.take_at(first, count),
@@ -299,7 +299,7 @@ impl Room {
 /// The pages in use, and the mappings that have ended.
 struct State {
     /// Addresses common to all tables: tables that map such an address map the same page.
-    room: Room,
+    room: HighPages,
     /// Mappings below [`FIRST_PAGE`] that may share pages. A page stays mapped while one of them
     /// lives. They are the permanent mappings and those of framebuffers. If processes have tables,
     /// all that these have in common.
@@ -374,7 +374,7 @@ impl Vm {
                 spaces.push(None, GFP_KERNEL)?;
             }
         }
-        let room = Room::new().map_err(|_| ENOMEM)?;
+        let room = HighPages::new().map_err(|_| ENOMEM)?;
         Arc::pin_init(
             pin_init!(Self {
                 tables,

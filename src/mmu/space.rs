@@ -23,10 +23,10 @@ use super::{
         TwoLevel, //
     },
     Contents,
+    HighPages,
     Kept,
     Mapping,
     Pages,
-    Room,
     Vm,
     FIRST_PAGE,
     PAGE_BITS, //
@@ -112,7 +112,7 @@ impl Given {
 /// The mappings in the tables of a process.
 struct Places {
     views: RBTree<Key, Views>,
-    room: Room,
+    room: HighPages,
 }
 
 impl Places {
@@ -435,7 +435,7 @@ impl Vm {
         let held = self.held()?;
         let tables = common.beside()?;
         held.iter().try_for_each(|held| tables.begin_held(held))?;
-        let room = Room::new().map_err(|_| ENOMEM)?;
+        let room = HighPages::new().map_err(|_| ENOMEM)?;
         let space = Arc::pin_init(
             pin_init!(AddressSpace {
                 vm: self.clone(),

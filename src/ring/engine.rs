@@ -83,7 +83,7 @@ pub(crate) trait FrontEnd: Sized + Send + Sync + 'static {
     fn popped(state: &mut Self::State, mark: usize);
 
     /// Whether `job` has commands of a process, and whether these need the context loaded before.
-    fn rests_on(job: &Self::Job) -> (bool, bool);
+    fn depends_on(job: &Self::Job) -> (bool, bool);
 
     /// Whether the core runs a job, and so should make progress.
     fn is_running(state: &State<Self>) -> bool;

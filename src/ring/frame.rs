@@ -25,7 +25,7 @@ use crate::{
         Owner, //
     },
     stream::{
-        checker::Engines,
+        checker::Pipes,
         words::{
             self,
             Caches,
@@ -45,7 +45,7 @@ pub(crate) struct Checked<'a> {
     pub(crate) exit: Pipe,
     /// They leave the semaphore from the front end to the pixel engine armed.
     pub(crate) armed: bool,
-    pub(crate) uses: Engines,
+    pub(crate) uses: Pipes,
 }
 
 impl Checked<'_> {
@@ -113,7 +113,7 @@ impl Source<'_> {
     }
 
     /// Adds the engines of the states to `uses`, those of the commands.
-    pub(super) fn with_uses(&self, mut uses: Engines) -> Engines {
+    pub(super) fn with_uses(&self, mut uses: Pipes) -> Pipes {
         match self {
             Source::Unready | Source::Nothing => {}
             Source::Copy(..) => uses.pipe_3d = true,
@@ -171,7 +171,7 @@ impl Frame {
         gpu: &GpuState,
         stream: Option<&Stream<'_>>,
         source: Source<'_>,
-        uses: Engines,
+        uses: Pipes,
         flush: Option<PageTables>,
     ) -> Self {
         let commands = stream.map(|stream| &stream.commands);
@@ -315,7 +315,7 @@ mod tests {
     use super::*;
     use crate::{
         hw::MmuVersion,
-        stream::checker::Engines, //
+        stream::checker::Pipes, //
     };
 
     const BOTH: Caches = Caches::new(true, true, true, MmuVersion::V1);
@@ -339,7 +339,7 @@ mod tests {
             entry: Pipe::Pipe3d,
             exit: Pipe::Pipe3d,
             armed,
-            uses: Engines::default(),
+            uses: Pipes::default(),
         }
     }
 

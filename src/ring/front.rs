@@ -83,7 +83,7 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
         state.rest = mark;
     }
 
-    fn rests_on(job: &RingJob) -> (bool, bool) {
+    fn depends_on(job: &RingJob) -> (bool, bool) {
         (job.basis.has_commands, job.basis.continues)
     }
 
@@ -278,8 +278,8 @@ impl<P: Payload> Ring<P> {
 
     /// The core's progress. Iterations of an idle loop do not count.
     pub(super) fn progress(&self) -> Progress {
-        let engines = self.front.setup.engines;
-        let progress = self.hardware.progress(engines.pipe_3d, engines.pipe_2d);
+        let pipes = self.front.setup.pipes;
+        let progress = self.hardware.progress(pipes.pipe_3d, pipes.pipe_2d);
         let state = self.state.lock();
         let rest = match self.whereabouts(&state, progress.position) {
             Whereabouts::Before => Some(state.front.rest),
@@ -456,7 +456,7 @@ impl<P: Payload> Ring<P> {
         let mut words = self.start_words();
         // The reset has set the states that take addresses to 0, which is also an address.
         for part in [Pipe::Pipe3d, Pipe::Pipe2d].map(Part::All) {
-            if self.front.setup.engines.has(part.pipe()) && !lists.words(part).is_empty() {
+            if self.front.setup.pipes.has(part.pipe()) && !lists.words(part).is_empty() {
                 words.put(&words::select_pipe(&self.front.caches, part.pipe()))?;
                 words.put(lists.words(part))?;
                 if part.pipe() == Pipe::Pipe3d {

@@ -19,7 +19,7 @@ use crate::{
     mmu::SpaceId,
     prelude::*,
     stream::{
-        checker::Engines,
+        checker::Pipes,
         words::{
             PageTables,
             Pipe, //
@@ -146,7 +146,7 @@ pub(crate) struct Job<F: FrontEnd> {
 pub(crate) struct RingJob {
     /// The context that it loads.
     pub(super) context: Option<Arc<Context>>,
-    pub(super) uses: Engines,
+    pub(super) uses: Pipes,
     /// The change of the address space that the TLB is flushed past when the job has ended.
     pub(super) flushed: u64,
     pub(super) basis: Basis,
@@ -158,7 +158,7 @@ pub(crate) struct JobInfo {
     pub(crate) event: u32,
     /// The number of the process that submitted it; 0: the driver.
     pub(crate) process: u64,
-    pub(crate) uses: Engines,
+    pub(crate) uses: Pipes,
     /// GPU addresses of its words: the first, and the WAIT at their end.
     pub(crate) words: (u32, u32),
     /// Items of released memory that wait for it.

@@ -24,10 +24,10 @@
 //! # Translations that stay in the TLB
 //!
 //! A job flushes the TLB if the address space has changed since the last flush. When the job has
-//! ended, the address space is told ([`Vm::flushed`]). With MMU version 2 a flush also loads the
-//! tables of the job's process, so a job also flushes if another process's tables are loaded. A
-//! job's words never name the tables of another process, which may be freed while the words are
-//! still in the ring.
+//! ended, it reports that to the address space ([`Vm::flushed`]). With MMU version 2 a flush also
+//! loads the tables of the job's process, so a job also flushes if another process's tables are
+//! loaded. A job's words never name the tables of another process, which may be freed while the
+//! words are still in the ring.
 //!
 //! # A core that hangs
 //!
@@ -102,7 +102,7 @@ use crate::{
     },
     params::Choice,
     stream::{
-        checker::Engines,
+        checker::Pipes,
         tiler,
         words::{
             self,
@@ -232,7 +232,7 @@ pub(crate) const GPU_TIMEOUT: u32 = wait::TIMEOUT;
 pub(crate) struct Setup {
     pub(crate) fast_clear: Choice,
     pub(crate) compression: Choice,
-    pub(crate) engines: Engines,
+    pub(crate) pipes: Pipes,
     /// The words that make the core forget addresses.
     pub(crate) scrub: Arc<Scrub>,
 }
@@ -278,8 +278,8 @@ impl<P: Payload> Ring<P> {
             gpu_address(memory.dma_address(), RING_BYTES, seat.base_address).ok_or(ERANGE)?;
         let identity = hardware.identity();
         let caches = Caches::new(
-            setup.engines.pipe_3d,
-            setup.engines.pipe_2d,
+            setup.pipes.pipe_3d,
+            setup.pipes.pipe_2d,
             identity.has_fast_clear(),
             hardware.mmu_version(),
         );
@@ -330,7 +330,7 @@ impl<P: Payload> Ring<P> {
             start.put(&words::load_page_tables(0))?;
         } else {
             for pipe in [Pipe::Pipe3d, Pipe::Pipe2d] {
-                if self.front.setup.engines.has(pipe) {
+                if self.front.setup.pipes.has(pipe) {
                     start.put(&words::configure_mmu(pipe, table, safe))?;
                 }
             }

@@ -46,7 +46,7 @@ use crate::{
         Owner, //
     },
     stream::{
-        checker::Engines,
+        checker::Pipes,
         words::{
             PageTables,
             Pipe, //
@@ -93,7 +93,7 @@ pub(super) struct GpuState {
 impl GpuState {
     /// Whether a job of `author` must first load the context of `owner`. The job uses the engines
     /// `uses`.
-    pub(super) fn needs(&self, owner: Owner, author: Option<Author>, uses: Engines) -> bool {
+    pub(super) fn needs(&self, owner: Owner, author: Option<Author>, uses: Pipes) -> bool {
         self.context != Some(owner)
             || author
                 .is_some_and(|author| uses.pipe_3d && self.authors.are_others(Pipe::Pipe3d, author))
@@ -255,7 +255,7 @@ impl<F: FrontEnd> State<F> {
         if self.phase != Phase::Open {
             return false;
         }
-        if self.line.hurry(self.moves, now) {
+        if self.line.skip_missing(self.moves, now) {
             self.moves += 1;
         }
         self.line.has_first()
@@ -406,7 +406,7 @@ impl<F: FrontEnd> State<F> {
     pub(super) fn suspects(&self) -> ([Suspect; IDS], usize) {
         let suspect = |age| match self.jobs.get(age) {
             Some((_, slot)) => {
-                let (has_commands, continues) = F::rests_on(&slot.load.own);
+                let (has_commands, continues) = F::depends_on(&slot.load.own);
                 Suspect {
                     process: slot.load.payload.process(),
                     // The commands of a dropped job are gone.

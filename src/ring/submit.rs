@@ -33,7 +33,7 @@ use crate::{
     },
     prelude::*,
     stream::{
-        checker::Engines,
+        checker::Pipes,
         words, //
     },
     sys, //
@@ -143,7 +143,7 @@ impl<P: Payload> Ring<P> {
         }
         let context = stream.and_then(|stream| stream.context);
         let author = stream.and_then(|stream| stream.author.map(|(author, _)| author));
-        let uses = stream.map_or(Engines::default(), |stream| stream.commands.uses);
+        let uses = stream.map_or(Pipes::default(), |stream| stream.commands.uses);
         let spoils = modes::is_on_in_path(Mode::Hangs);
         let is_spoiled = spoils && LINKS.is_last(commands.is_some(), state.is_off);
         let (source, continues) = match context {

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     context::Owner,
-    stream::checker::Engines,
+    stream::checker::Pipes,
     sys::trace, //
 };
 
@@ -45,7 +45,7 @@ impl Outcome {
 }
 
 /// The pipes that a job uses, as traces encode them.
-fn pipes(uses: Engines) -> u32 {
+fn pipes(uses: Pipes) -> u32 {
     let pipe = |is_used, pipe| if is_used { pipe } else { 0 };
     pipe(uses.pipe_3d, trace::PIPE_3D) | pipe(uses.pipe_2d, trace::PIPE_2D)
 }

@@ -638,7 +638,7 @@ impl Line {
 
     /// Called by the hang check. If the first has been missing for [`PATIENCE`], it loses its turn,
     /// and its thread is woken to join again. Returns whether it has lost its turn.
-    pub(super) fn hurry(&mut self, moves: u64, now: usize) -> bool {
+    pub(super) fn skip_missing(&mut self, moves: u64, now: usize) -> bool {
         if !self.is_missed(moves) {
             return false;
         }

@@ -57,14 +57,14 @@ use core::cell::Cell;
 
 /// The engines that a core has, or that a stream uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Engines {
+pub(crate) struct Pipes {
     /// The 3D pipe.
     pub(crate) pipe_3d: bool,
     /// The 2D pipe.
     pub(crate) pipe_2d: bool,
 }
 
-impl Engines {
+impl Pipes {
     /// Whether `pipe` exists.
     pub(crate) fn has(self, pipe: Pipe) -> bool {
         match pipe {
@@ -248,8 +248,8 @@ struct Checker<'a> {
     /// The states that bound draws, as loaded so far. `None`: the stream has loaded none.
     target: Option<Target>,
     pipe: Pipe,
-    /// Engines that were selected, or whose address states were loaded.
-    uses: Engines,
+    /// Pipes that were selected, or whose address states were loaded.
+    uses: Pipes,
     tokens: Tokens,
     /// The pixel engine may have work.
     busy: bool,
@@ -522,7 +522,7 @@ impl Checker<'_> {
                     return Err(Fault::BusyPipe);
                 }
                 self.pipe = Pipe::from_number(value & 1).ok_or(Fault::NoPipe)?;
-                if !self.states.engines.has(self.pipe) {
+                if !self.states.pipes.has(self.pipe) {
                     return Err(Fault::NoPipe);
                 }
                 self.uses.add(self.pipe);
@@ -626,7 +626,7 @@ pub(crate) struct Exit {
     /// The semaphore from the front end to the pixel engine is armed.
     pub(crate) armed: bool,
     /// The engines that may have drawn, or whose address states may have changed.
-    pub(crate) uses: Engines,
+    pub(crate) uses: Pipes,
 }
 
 /// `LOAD_STATE` of one state, without FIXP and the state's address.
@@ -712,11 +712,11 @@ fn pass(
         value: loaded_value(rest, fault),
         fault,
     };
-    let states = states.sets().filter(|states| states.engines.has(entry));
+    let states = states.sets().filter(|states| states.pipes.has(entry));
     let Some(states) = states else {
         return Err(refuse(words, Fault::NoPipe));
     };
-    let mut uses = Engines::default();
+    let mut uses = Pipes::default();
     uses.add(entry);
     let mut checker = Checker {
         words,

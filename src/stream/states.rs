@@ -12,7 +12,7 @@ use super::{
         self,
         Target, //
     },
-    checker::Engines,
+    checker::Pipes,
     table::{
         Need,
         Row,
@@ -128,7 +128,7 @@ pub(crate) fn takes_address(address: u32) -> bool {
 /// The features of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Features {
-    engines: Engines,
+    pipes: Pipes,
     pe20: bool,
     minor2: u32,
     minor3: u32,
@@ -146,7 +146,7 @@ struct Features {
 impl Features {
     fn of(identity: &Identity) -> Self {
         Self {
-            engines: Engines {
+            pipes: Pipes {
                 pipe_3d: identity.has_3d(),
                 pipe_2d: identity.has_2d(),
             },
@@ -166,8 +166,8 @@ impl Features {
     }
 
     fn meets(&self, need: Need) -> bool {
-        let has_3d = self.engines.pipe_3d;
-        let has_2d = self.engines.pipe_2d;
+        let has_3d = self.pipes.pipe_3d;
+        let has_2d = self.pipes.pipe_2d;
         match need {
             Need::Any => true,
             Need::Pipe3d => has_3d,
@@ -196,7 +196,7 @@ impl Features {
 
 /// The states of a core.
 pub(crate) struct States {
-    engines: Engines,
+    pipes: Pipes,
     /// The core has `RS_KICKER_INPLACE`.
     resolves_in_place: bool,
     /// States that the checker must look at: control states, addresses, and refused states.
@@ -292,14 +292,14 @@ impl States {
             })
         });
         let mut watch = |address| mark(&mut watched, address, 1, true);
-        if bounds && features.engines.pipe_2d {
+        if bounds && features.pipes.pipe_2d {
             bounds::looked_at_2d().for_each(&mut watch);
         }
-        if bounds && features.engines.pipe_3d {
+        if bounds && features.pipes.pipe_3d {
             bounds::looked_at_3d().for_each(watch);
         }
         Ok(Self {
-            engines: features.engines,
+            pipes: features.pipes,
             resolves_in_place: features.has_single_buffer,
             special,
             address,
@@ -319,14 +319,14 @@ impl States {
     }
 
     /// The pipes of the core.
-    pub(crate) fn engines(&self) -> Engines {
-        self.engines
+    pub(crate) fn pipes(&self) -> Pipes {
+        self.pipes
     }
 
     /// The sets for the check of a stream.
     pub(crate) fn sets(&self) -> Option<Sets<'_>> {
         Some(Sets {
-            engines: self.engines,
+            pipes: self.pipes,
             resolves_in_place: self.resolves_in_place,
             resolve_target: self.resolve_target,
             special: self.special.as_slice().try_into().ok()?,
@@ -352,7 +352,7 @@ impl States {
 #[derive(Clone, Copy)]
 pub(crate) struct Sets<'a> {
     /// The pipes of the core.
-    pub(crate) engines: Engines,
+    pub(crate) pipes: Pipes,
     /// The core has `RS_KICKER_INPLACE`.
     pub(crate) resolves_in_place: bool,
     /// The state with the resolve engine's target.
@@ -408,13 +408,13 @@ pub(crate) mod cores {
     /// All features that the driver knows.
     pub(crate) const ALL: u32 = u32::MAX;
 
-    fn states(engines: Engines, minor2: u32, minor3: u32, halti2: bool) -> States {
-        States::of(&features(engines, minor2, minor3, halti2), false).unwrap()
+    fn states(pipes: Pipes, minor2: u32, minor3: u32, halti2: bool) -> States {
+        States::of(&features(pipes, minor2, minor3, halti2), false).unwrap()
     }
 
-    fn features(engines: Engines, minor2: u32, minor3: u32, halti2: bool) -> Features {
+    fn features(pipes: Pipes, minor2: u32, minor3: u32, halti2: bool) -> Features {
         Features {
-            engines,
+            pipes,
             pe20: true,
             minor2,
             minor3,
@@ -432,69 +432,69 @@ pub(crate) mod cores {
 
     /// A core with several pixel pipes.
     pub(crate) fn two_pixel_pipes() -> States {
-        let engines = Engines {
+        let pipes = Pipes {
             pipe_3d: true,
             pipe_2d: false,
         };
-        let mut features = features(engines, 0, 0, false);
+        let mut features = features(pipes, 0, 0, false);
         features.pixel_pipes = 2;
         States::of(&features, false).unwrap()
     }
 
     /// A core with all features, whose draws are bounded.
     pub(crate) fn bounded() -> States {
-        let engines = Engines {
+        let pipes = Pipes {
             pipe_3d: true,
             pipe_2d: true,
         };
-        States::of(&features(engines, ALL, ALL, true), true).unwrap()
+        States::of(&features(pipes, ALL, ALL, true), true).unwrap()
     }
 
     /// A core with all features.
     pub(crate) fn both() -> States {
-        let engines = Engines {
+        let pipes = Pipes {
             pipe_3d: true,
             pipe_2d: true,
         };
-        states(engines, ALL, ALL, true)
+        states(pipes, ALL, ALL, true)
     }
 
     /// Like the GC600 of a Dove.
     pub(crate) fn dove() -> States {
-        let engines = Engines {
+        let pipes = Pipes {
             pipe_3d: true,
             pipe_2d: true,
         };
-        states(engines, 0, 0, false)
+        states(pipes, 0, 0, false)
     }
 
     /// Like the GC3000 of an i.MX6QP.
     pub(crate) fn imx6qp() -> States {
-        let engines = Engines {
+        let pipes = Pipes {
             pipe_3d: true,
             pipe_2d: false,
         };
-        states(engines, 0xEB9D_4BBF, 0xEDFF_DCED, true)
+        states(pipes, 0xEB9D_4BBF, 0xEDFF_DCED, true)
     }
 
     /// Like the GC7000UL of an i.MX8M Plus.
     pub(crate) fn imx8mp() -> States {
-        let engines = Engines {
+        let pipes = Pipes {
             pipe_3d: true,
             pipe_2d: false,
         };
-        let mut features = features(engines, 0xEB9D_4FBF, 0xEDFF_FCED, true);
+        let mut features = features(pipes, 0xEB9D_4FBF, 0xEDFF_FCED, true);
         features.halti5 = true;
         States::of(&features, false).unwrap()
     }
 
     /// Like a GC320.
     pub(crate) fn gc320() -> States {
-        let engines = Engines {
+        let pipes = Pipes {
             pipe_3d: false,
             pipe_2d: true,
         };
-        states(engines, 0, 0, false)
+        states(pipes, 0, 0, false)
     }
 }
 
@@ -598,7 +598,7 @@ mod tests {
                 }
                 if sets.takes_address(address) {
                     assert!(takes_address(address) && !is_kernel_state(address));
-                    assert!(states.engines().has(pipe_of(address)));
+                    assert!(states.pipes().has(pipe_of(address)));
                 }
             }
             let listed = states.addresses();

@@ -84,7 +84,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
         state.start(false);
     }
 
-    fn rests_on(_: &SingleJob<P>) -> (bool, bool) {
+    fn depends_on(_: &SingleJob<P>) -> (bool, bool) {
         // The previous job has loaded the same context, or the job loads its own.
         (true, false)
     }

@@ -229,15 +229,15 @@ mod cases {
         assert!(!line.admits(&mut second, 6, 0));
         // It has seen what moved, and waits for more.
         assert!(line.admits(&mut first, 6, 0));
-        assert!(!line.hurry(6, 100));
+        assert!(!line.skip_missing(6, 100));
         // It has looked, but does not take its place.
         assert!(line.is_missed(6));
         // It does not look.
         assert!(line.is_missed(7));
-        assert!(!line.hurry(7, 100));
+        assert!(!line.skip_missing(7, 100));
         // CAST: jiffies have the machine's width.
         let late = 100 + msecs_to_jiffies(PATIENCE) as usize;
-        assert!(line.hurry(7, late));
+        assert!(line.skip_missing(7, late));
         assert!(line.is_lost(&first));
         // What it had claimed is not claimed twice.
         shares[0].average.store(40, Relaxed);
@@ -265,9 +265,9 @@ mod cases {
         other.of[0].finish.store(line.quantum.into(), Relaxed);
         line.join(&mut second, room(), 5);
         assert!(line.is_first(&threads[0]));
-        assert!(!line.hurry(6, 100));
+        assert!(!line.skip_missing(6, 100));
         // CAST: jiffies have the machine's width.
-        assert!(line.hurry(6, 100 + msecs_to_jiffies(PATIENCE) as usize));
+        assert!(line.skip_missing(6, 100 + msecs_to_jiffies(PATIENCE) as usize));
         // So it has its turn now, before the others of that process, which pay once.
         assert!(line.is_first(&second));
         for one in &mut threads {

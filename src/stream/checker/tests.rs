@@ -59,7 +59,7 @@ mod cases {
 
     /// The exit of a stream that only uses `pipe`.
     fn exit(pipe: Pipe) -> Exit {
-        let mut uses = Engines::default();
+        let mut uses = Pipes::default();
         uses.add(pipe);
         Exit {
             pipe,
@@ -79,12 +79,12 @@ mod cases {
             (true, false, [Pipe::Pipe3d; 2]),
             (false, true, [Pipe::Pipe2d; 2]),
         ] {
-            let engines = Engines { pipe_3d, pipe_2d };
+            let pipes = Pipes { pipe_3d, pipe_2d };
             for (number, pipe) in (0..).zip(entries) {
-                assert_eq!(engines.entry(number), Some(pipe));
+                assert_eq!(pipes.entry(number), Some(pipe));
             }
-            assert_eq!(engines.entry(2), None);
-            assert_eq!(engines.entry(u32::MAX), None);
+            assert_eq!(pipes.entry(2), None);
+            assert_eq!(pipes.entry(u32::MAX), None);
         }
     }
 
@@ -290,7 +290,7 @@ mod cases {
         assert_eq!(
             check_all(&switch, Pipe::Pipe3d),
             Ok(Exit {
-                uses: Engines {
+                uses: Pipes {
                     pipe_3d: true,
                     pipe_2d: true
                 },
@@ -751,7 +751,7 @@ mod cases {
     #[test]
     fn what_a_stream_uses_is_known() {
         let uses = |words: &[u32], entry| check_all(words, entry).map(|exit| exit.uses);
-        let both = Engines {
+        let both = Pipes {
             pipe_3d: true,
             pipe_2d: true,
         };
