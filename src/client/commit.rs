@@ -2,9 +2,9 @@
 
 //! COMMIT: submits a client's command buffer to the GPU.
 //!
-//! The description of the buffer and the commands are user memory. The driver copies both, checks
-//! them against its own record of the buffer and with the stream checker, and runs the copy.
-//! Source: sources.md, COMMIT. The steps share [`Submission`], and so this file.
+//! The commands are in user memory, and so is the description of their buffer. The driver copies
+//! both, checks them against its own record of the buffer and with the stream checker, and runs the
+//! copy. Source: sources.md, COMMIT. All steps are in this file: they share [`Submission`].
 
 use super::{
     client_context::OwnContext,
@@ -355,7 +355,7 @@ impl Process {
         let (stale, data, lent, of_context);
         let (exit, checked, wipes) = {
             let mut tables = self.tables();
-            // Without memory, no load is noted: FREEs cost more, and draws are lent no states.
+            // On failure no load is noted: a FREE scrubs all addresses, and `complete` lends none.
             let _ = tables.per_core[core.index()].loaded.prepare();
             data = tables.per_core[core.index()].data(core.scrub());
             let loaded = &tables.per_core[core.index()].loaded;
@@ -397,7 +397,7 @@ impl Process {
             of_context,
             left: Cell::new(None),
         };
-        // The context loads some of the lent states. Prepare it before their values are checked.
+        // The context has the values of some lent states. Prepare it before these are checked.
         if of_context != 0 {
             work.load()?;
         }
@@ -406,7 +406,7 @@ impl Process {
         Ok((submitted, work.switched.is_some()))
     }
 
-    /// Copies to `words` the commands of `buffer`, the buffer of `commit`, and then those of its
+    /// Copies the commands of `commit` to `words`: first those in its `buffer`, then those of its
     /// chain of `gcsHAL_COMMAND_LOCATION`. Unlocks the tables. Errors: as [`Process::commit`]; also
     /// `InvalidArgument`: the chain is too long.
     #[inline(always)]
@@ -587,8 +587,8 @@ impl Process {
     }
 }
 
-/// Prepends loads of the lent states to checked commands that draw before they load all states that
-/// bound the draw. The ring drains both pipes before them.
+/// Prepends loads of the *lent* states to checked commands: states that bound a draw, and that the
+/// commands do not load before it. The ring drains both pipes before them.
 #[cold]
 #[inline(never)]
 fn complete(words: &mut KVVec<u32>, entry: Pipe, caches: &Caches, loaded: &Loaded) -> Result {
@@ -759,8 +759,8 @@ impl Submission<'_> {
         }
     }
 
-    /// Records the loads of the commands, for a context that keeps nothing. Without memory, it
-    /// records nothing. Two threads may record in another order than their jobs run.
+    /// Records the loads of the commands: the client's context has no room for states. Without
+    /// memory, it records nothing. Two threads may record in another order than their jobs run.
     #[cold]
     #[inline(never)]
     fn keep(&self) {
@@ -813,8 +813,8 @@ impl Process {
         let addresses = self.addresses(core, tables);
         let is_unsure = match hold.and_then(Hold::buffers) {
             Some(buffers) if !own => buffers.has_strays(Lookup::new(addresses)),
-            // The GPU may still hold addresses from the context of earlier commands. These may have
-            // come through another file, whose generation has another kind of context.
+            // The GPU may still hold addresses from the context of earlier commands. The process
+            // may have sent these through another open file, with the other kind of context.
             _ => {
                 let last = last_context.as_ref();
                 last.is_some_and(|last| last.may_have_strays(Lookup::new(addresses)))
@@ -836,8 +836,8 @@ impl Process {
             return Ok(None);
         }
         let all = KBox::new(all, sys::GFP_CLIENT)?;
-        // Forget them now: the new commands, noted later, may load them again. If the submission
-        // fails, these states are in doubt. So nothing in this function may fail after this.
+        // Forget them now: the new commands, noted later, may load them again. This function must
+        // not fail after this: only a failure after `Loaded::begin` makes all states unsure.
         for stale in all.iter() {
             loaded.forget(&stale.states);
         }
@@ -853,14 +853,14 @@ impl Submission<'_> {
         // Another thread may have unlocked or freed memory that the commands name.
         let is_removed = checks.removals != self.checked.removals;
         if is_removed {
-            // The notes already include the commands. So they do not say what the GPU holds now.
+            // `loaded` already includes the commands. So it does not say what the GPU holds now.
             let loaded = &tables.per_core[self.core.index()].loaded;
             loaded.forget_all();
             self.wipes = loaded.wipes();
             self.stale = None;
         }
         if checks != self.checked && self.own.is_some() {
-            // The context may be noted after the commands, or not at all.
+            // The GPU loads the context first, but it may be noted after the commands, or never.
             tables.per_core[self.core.index()].loaded.doubt();
         }
         let is_context_new = core::mem::take(&mut self.is_context_new);

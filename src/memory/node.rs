@@ -229,7 +229,7 @@ impl Node {
         }
     }
 
-    /// Physical address of the first byte, if contiguous. `base`: that of GPU address 0.
+    /// Physical address of the first byte, if contiguous. `base`: the one of GPU address 0.
     pub(crate) fn physical(&self, base: u32) -> Option<u32> {
         match (self.pool(), &self.place) {
             (Pool::System | Pool::Contiguous, _) | (_, Some(Place::Elsewhere(_))) => {
@@ -365,7 +365,7 @@ impl Node {
         }
     }
 
-    /// Whether the GPU, and the CPU on behalf of the process, may write to it.
+    /// Whether both the GPU and the driver may write to it. False for dma-bufs and framebuffers.
     pub(crate) fn is_writeable(&self) -> bool {
         match &self.place {
             Some(Place::Wrapped(memory)) => memory.is_users() && memory.is_writeable(),

@@ -14,19 +14,19 @@
 //!
 //! # Address spaces
 //!
-//! With version 2 each process has tables of its own ([`AddressSpace`]), unless nodes are shared.
-//! They map the process's memory ([`GpuView`]), and what the driver maps for all processes: rings
-//! (read-only), `allowedRanges`, framebuffers, scratch memory. The ring loads the tables of a job's
-//! process. Clients exchange addresses, so an address means the same memory in all tables while
-//! some of the 2 GiB are unused. After that a process gets addresses of its own, which may mean
-//! other memory in other tables. A device of several cores does not do this, because one of them
-//! may have version 1.
+//! With version 2 each process has tables of its own ([`AddressSpace`]), unless `sharedNodes` is 1
+//! or the first core has both 3D and 2D. They map the process's memory ([`GpuView`]), and what the
+//! driver maps for all processes: rings (read-only), `allowedRanges`, framebuffers, scratch memory.
+//! The ring loads the tables of a job's process. Clients exchange addresses, so at first an
+//! address means the same memory in all tables. When the 2 GiB are full, each process's tables
+//! choose the addresses of new mappings. A device of several cores refuses these mappings instead,
+//! because one of the cores may have version 1.
 //!
 //! # Scratch
 //!
-//! The last 64 MiB of addresses lead to scratch pages: states without a valid address of the client
-//! point there. With version 2 an unmapped access raises an exception, so its tables map the
-//! scratch pages too: a client may leave such a state at 0.
+//! The last 64 MiB of addresses lead to scratch pages. The driver loads such an address into states
+//! without a valid address of the client, for example with 0. Tables of version 2 map these pages
+//! too, because an access to an unmapped address raises an exception.
 //!
 //! # Stale translations
 //!
@@ -302,7 +302,7 @@ struct State {
     room: HighPages,
     /// Mappings below [`FIRST_PAGE`] that may share pages. A page stays mapped while one of them
     /// lives. They are the permanent mappings and those of framebuffers. If processes have tables,
-    /// all that these have in common.
+    /// they are all linear mappings that are common to these tables.
     held: KVec<Held>,
     /// The processes' tables, by entry in the page table array; entry 0 is the device's. Empty if
     /// processes have none.
@@ -430,7 +430,7 @@ impl Vm {
 
     /// Called when a TLB may have been flushed. Queues the reaper if needed. Takes no lock. The
     /// caller must first change the result of [`Tlb::flushed`], with full ordering. So if this call
-    /// finds nothing stale, the next run of the reaper reads the new result.
+    /// misses a mapping that ends now, the reaper that this end queues reads the new result.
     pub(crate) fn flushed(self: &Arc<Self>) {
         if self.has_stale.load(Relaxed) {
             self.queue_reaper();
@@ -710,7 +710,7 @@ impl Vm {
     pub(crate) fn wait_for_reclaim(&self) -> Result {
         self.wait_for_stale()?;
         match self.tables.has_spaces && self.tables.flat.is_some() {
-            // The end of a view may end a mapping of which a TLB of version 1 has translations.
+            // The freed views may have been the last users of mappings in version 1's table.
             true => self.wait_for_stale(),
             false => Ok(()),
         }
@@ -739,8 +739,8 @@ impl Vm {
     /// Frees ended mappings of which no TLB has translations. If any are left, flushes the TLBs.
     fn reap(&self) {
         let flushed = {
-            // Read this before the TLBs: a core that starts meanwhile may load translations of
-            // mappings that end later.
+            // A limit of the result, read before the TLBs: a core that is off when it is asked may
+            // start, and then load translations of a mapping that ends later.
             let newest = self.changes();
             let tlbs = self.tlbs.lock();
             flushed_by_all(newest, tlbs.iter().map(|(_, tlb)| tlb.flushed()))

@@ -55,8 +55,8 @@ use kernel::{
     }, //
 };
 
-/// The operations of one kind of front end. "The engine is ours" means: no job gets a place, the
-/// last place is filled, and the caller holds `completion`.
+/// The operations of one kind of front end. "The engine is ours" means: new jobs get no place in
+/// `memory`, all words of earlier jobs are written, and the caller holds `completion`.
 pub(crate) trait FrontEnd: Sized + Send + Sync + 'static {
     /// What a job does when it ends.
     type Payload: Payload;
@@ -71,7 +71,7 @@ pub(crate) trait FrontEnd: Sized + Send + Sync + 'static {
     const SPARES: usize;
     /// Bytes of `memory` that hold jobs.
     const BYTES: usize;
-    /// Bytes at the end of each place that the next job also uses.
+    /// How many bytes at the end of a job's place belong to the next job, too.
     const GAP: usize;
     /// Whether the core's clock has a divider.
     const HAS_DIVIDER: bool;
@@ -103,7 +103,7 @@ pub(crate) trait FrontEnd: Sized + Send + Sync + 'static {
 
     fn ended(_: &Engine<Self>, _: Self::Job) {}
 
-    /// Called when jobs have ended or the TLB was flushed. Checks the memory that waits for either.
+    /// Called when jobs have ended or the TLB was flushed. The reaper may now free more memory.
     fn flushed(_: &Engine<Self>) {}
 
     /// Notes that the core's TLB is empty, and stays empty until the core is started.

@@ -126,7 +126,7 @@ impl PinnedPages {
 
     /// Maps a page. `ENOMEM`. `EBUSY`: it is mapped as a part of a dma-buf. `ERANGE`: the device
     /// cannot reach it. A bounce buffer (swiotlb) cannot replace it, because no request of a client
-    /// orders the writes of device and CPU.
+    /// tells whether the CPU or the device writes next.
     ///
     /// # Safety
     ///
@@ -262,8 +262,8 @@ impl Pages {
     }
 
     /// Pins the `count` pages of the calling process from `user`, a page boundary, for reading and,
-    /// with `write`, writing. Maps them, and syncs them for the device. [`Pages::give_back`] syncs
-    /// `piece` (offset and bytes) for the CPU, at the latest on drop, and nothing else.
+    /// with `write`, writing. Maps them, and syncs them for the device. [`Pages::give_back`] later
+    /// syncs only `piece` (offset and bytes) for the CPU. The drop calls it for what is left.
     ///
     /// A pinned page keeps all of its large folio in memory. So all of the folio is accounted for,
     /// once for each process.
@@ -300,8 +300,8 @@ impl Pages {
             }
             let done = this.pages.len();
             let at = user.checked_add(done * PAGE_SIZE).ok_or(EFAULT)?;
-            // With FUSE a process controls how long a page fault takes. Pages are accounted for
-            // after they are pinned, and no fault is taken between the two.
+            // With FUSE a process can make a page fault last. So no fault is taken while pinned
+            // pages are not accounted for yet: with faults, one page is pinned at a time.
             if this.pin_some(at, MANY.min(count - done), false).is_err() {
                 this.pin_some(at, 1, true)?;
             }
