@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::process::ExitCode;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::anyhow;
 use anyhow::bail;
@@ -686,6 +687,7 @@ fn main() -> ExitCode {
         let options = Options::parse(&["count", "kicks"])?;
         let count = options.number("count", 10)?;
         let kicks = options.number("kicks", 30 * count)?;
+        harness::allow(Duration::from_millis(10) * kicks);
         let paint = Paint::new()?;
         if !has_2d(paint.client.identity()) {
             return skip("this core has no 2D engine");

@@ -4,6 +4,7 @@
 
 use std::cell::RefCell;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::ensure;
 use anyhow::Result;
@@ -982,6 +983,7 @@ fn main() -> ExitCode {
         let options = Options::parse(&["count", "kicks", "windows"])?;
         let count = options.number("count", 10)?;
         let kicks = options.number("kicks", 30 * count)?;
+        harness::allow(Duration::from_millis(10) * kicks);
         let paint = Paint::new()?;
         let identity = *paint.client.identity();
         if !has_3d(&identity) {
