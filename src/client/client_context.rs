@@ -18,7 +18,6 @@ use super::{
         mistake, //
     },
     tables::{
-        Checks,
         PerCore,
         Tables, //
     },
@@ -69,7 +68,8 @@ struct States {
     words: KVVec<u32>,
     entry: Pipe,
     exit: Exit,
-    checked: Checks,
+    /// `AddressSet::version` at the last check.
+    version: u64,
 }
 
 /// The context of a COMMIT.
@@ -215,25 +215,25 @@ impl OwnContext {
             }
         }
         let exit = process.check_states(core, &tables, &mut words, entry)?;
-        let checked = tables.checks(core);
+        let version = tables.addresses.version();
         drop(tables);
         self.states = Some(States {
             words,
             entry,
             exit,
-            checked,
+            version,
         });
         Ok(())
     }
 
     /// Checks the states again if the last check may be out of date.
     pub(super) fn check(&mut self, process: &Process, core: &Core, tables: &Tables) -> Result {
-        let checks = tables.checks(core);
+        let version = tables.addresses.version();
         match &mut self.states {
-            Some(states) if states.checked != checks => {
+            Some(states) if states.version != version => {
                 states.exit =
                     process.check_states(core, tables, &mut states.words, states.entry)?;
-                states.checked = checks;
+                states.version = version;
             }
             _ => {}
         }

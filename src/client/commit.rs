@@ -16,7 +16,6 @@ use super::{
     restarts::Limited,
     submit::Submitted,
     tables::{
-        Checks,
         PerCore,
         Tables, //
     },
@@ -69,6 +68,7 @@ use crate::{
         MAX_WORDS_AFTER_STATES, //
     },
     stream::{
+        addresses::AddressSet,
         bounds::{
             self,
             Mask, //
@@ -353,7 +353,7 @@ impl Process {
         fill: impl FnOnce(&mut Queue<'a>) -> Result,
     ) -> Result<(Submitted, bool)> {
         let (stale, data, lent, of_context);
-        let (exit, checked, wipes) = {
+        let (exit, version, wipes) = {
             let mut tables = self.tables();
             // On failure no load is noted: a FREE scrubs all addresses, and `complete` lends none.
             let _ = tables.per_core[core.index()].loaded.prepare();
@@ -372,7 +372,7 @@ impl Process {
                 complete(words, entry, core.ring().caches(), loaded)?;
             }
             self.doubt(core, &tables, words);
-            (exit, tables.checks(core), loaded.wipes())
+            (exit, tables.addresses.version(), loaded.wipes())
         };
         fill(queue)?;
         let mut work = Submission {
@@ -381,7 +381,7 @@ impl Process {
             words,
             entry,
             exit,
-            checked,
+            version,
             own,
             hold,
             load: None,
@@ -702,7 +702,8 @@ pub(super) struct Submission<'a> {
     words: &'a mut [u32],
     entry: Pipe,
     exit: Exit,
-    checked: Checks,
+    /// [`AddressSet::version`] of the process's addresses at the last check.
+    version: u64,
     /// The context in the client's memory, if there is one.
     own: Option<&'a mut OwnContext>,
     /// The context that ATTACH has made, if there is one.
@@ -849,27 +850,40 @@ impl Submission<'_> {
     /// Checks again what may have changed since the last check. Called under the tables' lock,
     /// before each attempt to reserve a place in the ring.
     pub(super) fn check(&mut self, tables: &Tables) -> Result {
-        let checks = tables.checks(self.core);
+        if tables.addresses.version() != self.version || self.is_context_new || self.load.is_some()
+        {
+            self.check_again(tables)?;
+        }
+        match &mut self.own {
+            Some(own) => own.check(self.process, self.core, tables),
+            None => Ok(()),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn check_again(&mut self, tables: &Tables) -> Result {
+        let loaded = &tables.per_core[self.core.index()].loaded;
+        let version = tables.addresses.version();
+        let is_invalid = version != self.version;
         // Another thread may have unlocked or freed memory that the commands name.
-        let is_removed = checks.removals != self.checked.removals;
+        let is_removed = AddressSet::is_removed(self.version, version);
         if is_removed {
             // `loaded` already includes the commands. So it does not say what the GPU holds now.
-            let loaded = &tables.per_core[self.core.index()].loaded;
             loaded.forget_all();
             self.wipes = loaded.wipes();
             self.stale = None;
         }
-        if checks != self.checked && self.own.is_some() {
+        if is_invalid && self.own.is_some() {
             // The GPU loads the context first, but it may be noted after the commands, or never.
-            tables.per_core[self.core.index()].loaded.doubt();
+            loaded.doubt();
         }
         let is_context_new = core::mem::take(&mut self.is_context_new);
         if self.load.is_some() {
             self.check_context(tables);
         }
         let lends_again = self.lent != 0 && (is_context_new || is_removed);
-        if lends_again || checks != self.checked || is_context_new && self.own.is_some() {
-            let loaded = &tables.per_core[self.core.index()].loaded;
+        if is_invalid || lends_again || is_context_new && self.own.is_some() {
             // The commands already begin with loads of the lent states.
             loaded.stop_lending();
             if lends_again {
@@ -878,12 +892,9 @@ impl Submission<'_> {
             self.exit = self
                 .process
                 .check(self.core, tables, self.words, self.entry)?;
-            self.checked = checks;
+            self.version = version;
         }
-        match &mut self.own {
-            Some(own) => own.check(self.process, self.core, tables),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Checks the addresses that the attached context loads.

@@ -14,8 +14,7 @@ use super::{
     shared_info::Info,
     signals::SignalEntry,
     user_views::UserViews,
-    window::PoolView,
-    Core, //
+    window::PoolView, //
 };
 use crate::{
     abi::Ledger,
@@ -41,15 +40,6 @@ use crate::{
     },
     sys::power::KeptOn, //
 };
-
-/// Counters. When one changes, the commands must be checked again.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Checks {
-    /// Number of removals of ranges from the process's addresses.
-    pub(super) removals: u64,
-    /// As [`Loaded::news`].
-    news: u32,
-}
 
 /// The tables of a process.
 pub(super) struct Tables {
@@ -151,14 +141,6 @@ impl PerCore {
 }
 
 impl Tables {
-    /// The current counters for commands on `core`.
-    pub(super) fn checks(&self, core: &Core) -> Checks {
-        Checks {
-            removals: self.addresses.removals(),
-            news: self.per_core[core.index()].loaded.news(),
-        }
-    }
-
     /// Empty tables for a process that has its own MMU tables `space`, or none. They are
     /// initialized in place, because they are large.
     pub(super) fn init(space: Option<Arc<AddressSpace>>) -> impl Init<Self> {

@@ -7,6 +7,7 @@
 
 use crate::addr::Range;
 use crate::prelude::*;
+use core::cell::Cell;
 use kernel::rbtree::RBTree;
 
 /// Kinds of objects that have a range.
@@ -41,11 +42,15 @@ struct Piece {
 /// Number of removed ranges that are remembered.
 const LEFT: usize = 16;
 
+/// Added to [`AddressSet::version`] for another reason than a removal.
+const NEWS: u64 = 1 << 56;
+
 /// The ranges of one process.
 pub(crate) struct AddressSet {
     pieces: RBTree<u32, Piece>,
     additions: u64,
-    removals: u64,
+    /// See [`AddressSet::version`].
+    version: Cell<u64>,
     /// The last removed ranges, to diagnose later uses: a circular buffer, and its next place.
     left: [Option<(Range, Owner)>; LEFT],
     next_left: usize,
@@ -57,7 +62,7 @@ impl AddressSet {
         Self {
             pieces: RBTree::new(),
             additions: 0,
-            removals: 0,
+            version: Cell::new(0),
             left: [const { None }; LEFT],
             next_left: 0,
         }
@@ -104,9 +109,26 @@ impl AddressSet {
         };
         self.left[self.next_left % LEFT] = Some((piece.range, piece.owner));
         self.next_left = (self.next_left + 1) % LEFT;
-        // It cannot wrap.
-        self.removals += 1;
+        // It cannot reach NEWS.
+        self.version.set(self.version.get() + 1);
         piece.shown
+    }
+
+    /// Notes that earlier checks of streams may be out of date for another reason than a removal.
+    /// At most 255 times.
+    pub(crate) fn invalidate(&self) {
+        self.version.set(self.version.get().wrapping_add(NEWS));
+    }
+
+    /// A number that changes when earlier checks of streams may be out of date. Its bits below
+    /// [`NEWS`] count the removals.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.get()
+    }
+
+    /// Whether ranges were removed between these two versions.
+    pub(crate) fn is_removed(before: u64, after: u64) -> bool {
+        (before ^ after) & (NEWS - 1) != 0
     }
 
     /// The owner of a removed `address`, if it was in one of the last [`LEFT`] removed ranges.
@@ -126,12 +148,12 @@ impl AddressSet {
 
     /// Number of removals so far. Each invalidates earlier addresses found.
     pub(crate) fn removals(&self) -> u64 {
-        self.removals
+        self.version.get() & (NEWS - 1)
     }
 
     /// Number of additions and removals so far. Each invalidates the results of earlier look-ups.
     pub(crate) fn changes(&self) -> u64 {
-        self.additions + self.removals
+        self.additions + self.removals()
     }
 
     /// The last range that begins at or before `address`, and its owner.
@@ -233,6 +255,12 @@ mod tests {
         assert!(!set.remove(0x1800));
         assert_eq!(set.removals(), 0);
         assert!(!set.remove(0x1000));
+        assert_eq!((set.removals(), set.changes()), (1, 3));
+        let version = set.version();
+        set.invalidate();
+        assert_ne!(set.version(), version);
+        assert!(!AddressSet::is_removed(version, set.version()));
+        assert!(AddressSet::is_removed(0, set.version()));
         assert_eq!((set.removals(), set.changes()), (1, 3));
         // A range that wraps is ignored, and is no change.
         assert!(set.add(0xFFFF_F000, 0x2000).is_ok());

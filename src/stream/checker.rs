@@ -278,6 +278,8 @@ fn target(address: u32) -> u32 {
 
 impl Checker<'_> {
     /// Checks the command that `words` begin with and returns its length in words.
+    // Not in the loop of `pass`, which then needs fewer registers.
+    #[inline(never)]
     fn command(&mut self, words: &[Cell<u32>]) -> Result<usize, Fault> {
         let first = words[0].get();
         match Opcode::of(first) {
@@ -364,7 +366,7 @@ impl Checker<'_> {
         match (load, self.loaded) {
             (Load::Refused, _) => return Err(Fault::Unbounded(address, value)),
             (Load::Instead(value), _) => word.set(value),
-            (Load::Block, Some(loaded)) => loaded.note_block(address, value),
+            (Load::Block, Some(loaded)) => self.note_block(loaded, address, value),
             // The 3D pipe will write. So addresses that another process loaded must be reset.
             (Load::Other, _) if states::WRITES.contains(&address) => self.uses.pipe_3d = true,
             (Load::Other, Some(loaded)) => loaded.note_data(address, value),
@@ -374,6 +376,13 @@ impl Checker<'_> {
             self.bound(|target, last_of| target.pattern(last_of))?;
         }
         Ok(())
+    }
+
+    /// Notes the load of a state of multi-source blits.
+    fn note_block(&self, loaded: &Loaded, state: u32, value: u32) {
+        if loaded.note_block(state, value) {
+            self.lookup.invalidate();
+        }
     }
 
     /// Checks a draw by `judge`. Lends the states that it needs and the stream has not loaded.
@@ -491,7 +500,7 @@ impl Checker<'_> {
                 let in_pipe = self.pipe == states::pipe_of(address);
                 match (target.load(address, resolved, false, in_pipe), self.loaded) {
                     (Load::Refused, _) => return Err(Fault::Unbounded(address, value)),
-                    (Load::Block, Some(loaded)) => loaded.note_block(address, resolved),
+                    (Load::Block, Some(loaded)) => self.note_block(loaded, address, resolved),
                     _ => {}
                 }
             }

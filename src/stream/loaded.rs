@@ -64,8 +64,6 @@ pub(crate) struct Loaded {
     /// For each set of these states: whether the process has loaded one of them, and a layout other
     /// than 0. See [`bounds::block_of`].
     sets: [Cell<(bool, bool)>; 2],
-    /// See [`Loaded::news`].
-    news: Cell<u32>,
 }
 
 /// Words of [`Loaded::blocks`].
@@ -112,7 +110,6 @@ impl Loaded {
             blocks: KVVec::new(),
             has_blocks: Cell::new(false),
             sets: [const { Cell::new((false, false)) }; 2],
-            news: Cell::new(0),
         }
     }
 
@@ -150,8 +147,9 @@ impl Loaded {
 
     /// Notes that the stream loads `state`, of multi-source blits, with `value`, but not as data.
     /// Data is loaded again after another process's commands: another thread could change what this
-    /// stream was checked with.
-    pub(crate) fn note_block(&self, state: u32, value: u32) {
+    /// stream was checked with. Returns whether this is the process's first load of the set, or of
+    /// a layout: earlier checks assumed none.
+    pub(crate) fn note_block(&self, state: u32, value: u32) -> bool {
         let place = state.wrapping_sub(bounds::BLOCKS_FIRST);
         let (set, is_layout) = bounds::block_of(state);
         // CAST: 32 bits into at least 32.
@@ -161,19 +159,10 @@ impl Loaded {
             bits.set(bits.get() | 1 << (place & 31));
             self.has_blocks.set(true);
         }
-        if let Some(known) = self.sets.get(set) {
+        self.sets.get(set).is_some_and(|known| {
             let now = (true, known.get().1 || is_layout && value != 0);
-            if known.replace(now) != now {
-                // At most four times.
-                self.news.set(self.news.get() + 1);
-            }
-        }
-    }
-
-    /// Number of the process's first loads of a set of these states, and of first layouts. Each
-    /// invalidates earlier checks of streams, which assumed that there were none.
-    pub(crate) fn news(&self) -> u32 {
-        self.news.get()
+            known.replace(now) != now
+        })
     }
 
     /// Whether the stream has loaded `state`, of multi-source blits.
@@ -499,10 +488,7 @@ mod tests {
             (0x12964, 8, false),
             (0x12A00, 1, true),
         ] {
-            let before = loaded.news();
-            loaded.note_block(state / 4, value);
-            let news = loaded.news() != before;
-            assert_eq!(news, is_news);
+            assert_eq!(loaded.note_block(state / 4, value), is_news);
         }
     }
 

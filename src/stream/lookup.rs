@@ -104,6 +104,14 @@ impl<'a> Lookup<'a> {
         }
     }
 
+    /// Notes that earlier checks of the process's streams may be out of date.
+    #[cold]
+    pub(crate) fn invalidate(&self) {
+        if let Addresses::Of { own, .. } = self.addresses {
+            own.invalidate();
+        }
+    }
+
     /// The value to load into address state `state` (a word address) if a client loads `value`.
     /// `None`: the client may not use that address.
     pub(crate) fn resolve(&mut self, state: u32, value: u32) -> Option<u32> {
