@@ -35,7 +35,7 @@ use blit::{
 /// Bits of `DE_DEST_CONFIG`.
 pub(super) const TILED: u32 = 1 << 8;
 pub(super) const MINOR_TILED: u32 = 1 << 26;
-pub(super) const GDI_STRETCH: u32 = 1 << 24;
+const GDI_STRETCH: u32 = 1 << 24;
 const COMMAND_CLEAR: u32 = 0;
 const COMMAND_LINE: u32 = 1;
 const COMMAND_STRETCH: u32 = 4;

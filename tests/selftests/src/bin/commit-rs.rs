@@ -904,12 +904,11 @@ fn random_resolves_stay(paint: &mut Paint, pipes: u32, count: u32) -> Result<()>
             format!("round {round}: {config:#x} {sides:x?} {size:?} fills {fills}")
         };
         answers.note(status, what)?;
-        // Of many, all nodes only after every eighth.
-        let all = count <= 10_000 || round % 8 == 7;
-        let is_looked_at =
-            |place| all || place == target.own && Bench::is_looked_at(round, count, status);
-        let looked_at = bench.own.iter().enumerate();
-        for (place, (.., memory)) in looked_at.filter(|(place, _)| is_looked_at(*place)) {
+        let all = Bench::looks_at_all(round, count);
+        for (place, (.., memory)) in bench.own.iter().enumerate() {
+            if !all && (place != target.own || status != Status::OK) {
+                continue;
+            }
             let Some((_, word)) = memory.find_other_than(OURS) else {
                 continue;
             };
@@ -963,7 +962,7 @@ fn random_tilings_stay(paint: &mut Paint, count: u32) -> Result<()> {
         let status = bench.send(Pipe::Pipe3d, &stream)?;
         let what = || format!("round {round}: {:#x} {size:?} {surfaces:x?}", tiling.config);
         answers.note(status, what)?;
-        if Bench::is_looked_at(round, count, status) {
+        if status == Status::OK || Bench::looks_at_all(round, count) {
             bench.expect_ours(|| format!("{status:?}: {}", what()))?;
         }
         if round % 8 == 7 || round + 1 == count {
