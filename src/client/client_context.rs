@@ -205,7 +205,7 @@ impl OwnContext {
         if self.keeps_nothing() {
             let PerCore { loaded, kept, .. } = &mut tables.per_core[core.index()];
             if let Some(kept) = kept {
-                kept.follow(loaded.wipes());
+                kept.follow(loaded.epoch());
                 let (mut all, first) = kept.words(entry, core.ring().caches())?;
                 all.extend_from_slice(&words, crate::sys::GFP_CLIENT)?;
                 // No known client loads more states.

@@ -70,12 +70,12 @@ struct Members {
 }
 
 /// Preallocated nodes for one member.
-struct Room {
+struct Reservation {
     member: RBTreeNodeReservation<u64, Member>,
     open: RBTreeNodeReservation<(usize, u64), ()>,
 }
 
-impl Room {
+impl Reservation {
     fn new() -> Result<Self> {
         Ok(Self {
             member: RBTreeNodeReservation::new(sys::GFP_CLIENT)?,
@@ -98,16 +98,16 @@ impl Members {
     }
 
     /// Adds a process with one file.
-    fn insert(&mut self, room: Room, leader: ARef<Task>, process: Arc<Process>) {
+    fn insert(&mut self, nodes: Reservation, leader: ARef<Task>, process: Arc<Process>) {
         let number = process.number();
         let key = (place_of(&leader), number);
-        self.open.insert(room.open.into_node(key, ()));
+        self.open.insert(nodes.open.into_node(key, ()));
         let member = Member {
             leader,
             files: 1,
             process,
         };
-        self.all.insert(room.member.into_node(number, member));
+        self.all.insert(nodes.member.into_node(number, member));
     }
 
     /// The member with this number, if it has files.
@@ -302,14 +302,14 @@ impl Clients {
             Err(EAGAIN) => return self.processes.lock().join(leader, mm).ok_or(EAGAIN),
             process => process?,
         };
-        let room = Room::new()?;
+        let nodes = Reservation::new()?;
         {
             let mut members = self.processes.lock();
             // Another thread may have been faster.
             if let Some(process) = members.join(leader, mm) {
                 return Ok(process);
             }
-            members.insert(room, leader.into(), process.clone());
+            members.insert(nodes, leader.into(), process.clone());
         }
         self.note_change(&process);
         Ok(process)

@@ -353,7 +353,7 @@ impl Process {
         fill: impl FnOnce(&mut Queue<'a>) -> Result,
     ) -> Result<(Submitted, bool)> {
         let (stale, data, lent, of_context);
-        let (exit, version, wipes) = {
+        let (exit, version, epoch) = {
             let mut tables = self.tables();
             // On failure no load is noted: a FREE scrubs all addresses, and `complete` lends none.
             let _ = tables.per_core[core.index()].loaded.prepare();
@@ -372,7 +372,7 @@ impl Process {
                 complete(words, entry, core.ring().caches(), loaded)?;
             }
             self.doubt(core, &tables, words);
-            (exit, tables.addresses.version(), loaded.wipes())
+            (exit, tables.addresses.version(), loaded.epoch())
         };
         fill(queue)?;
         let mut work = Submission {
@@ -391,7 +391,7 @@ impl Process {
             switched: None,
             stale,
             data,
-            wipes,
+            epoch,
             is_context_new: false,
             lent,
             of_context,
@@ -723,8 +723,8 @@ pub(super) struct Submission<'a> {
     stale: Option<KBox<[Stale; PIPES]>>,
     /// The data that the process has loaded into the 2D pipe before.
     data: Option<Arc<OwnData>>,
-    /// [`Loaded::wipes`] at the last check.
-    wipes: u64,
+    /// [`Loaded::epoch`] at the last check.
+    epoch: u64,
     /// The context was prepared after the last check of the commands.
     is_context_new: bool,
     /// The lent states, which [`complete`] has prepended to the commands.
@@ -773,7 +773,7 @@ impl Submission<'_> {
         let (Some(kept), Some(sets)) = (kept, self.core.states().sets()) else {
             return;
         };
-        kept.follow(loaded.wipes());
+        kept.follow(loaded.epoch());
         let stale = self.stale.iter().flat_map(|all| all.iter());
         stale.for_each(|stale| kept.forget(&stale.states));
         kept.note(self.words, self.core.state_map(false), sets);
@@ -788,7 +788,7 @@ impl Submission<'_> {
         }
         let author = Author {
             process: self.process.number,
-            wipes: self.wipes,
+            epoch: self.epoch,
         };
         Some((author, self.core.scrub()))
     }
@@ -871,7 +871,7 @@ impl Submission<'_> {
         if is_removed {
             // `loaded` already includes the commands. So it does not say what the GPU holds now.
             loaded.forget_all();
-            self.wipes = loaded.wipes();
+            self.epoch = loaded.epoch();
             self.stale = None;
         }
         if is_invalid && self.own.is_some() {

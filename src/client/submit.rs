@@ -167,7 +167,7 @@ impl Process {
     /// Waits until job `number` of a core has ended. `Interrupted`: a Unix signal interrupts the
     /// wait. `GpuNotResponding`: the core makes no progress.
     pub(super) fn progressing<F: FrontEnd>(&self, engine: &Engine<F>, number: u64) -> Result {
-        let core = engine.seat.core;
+        let core = engine.config.core;
         let what = (WaitFor::Job(core, number), Limited::Progress(core));
         let wait = |left| engine.wait_for_progress(number, left, self.usage.shares());
         self.limited(what, GPU_TIMEOUT, || engine.moves(), wait)

@@ -35,9 +35,9 @@ impl Entry {
 }
 
 /// Preallocated memory for an account.
-struct Room(Arc<Atomic<u64>>, RBTreeNodeReservation<u32, Entry>);
+struct Reservation(Arc<Atomic<u64>>, RBTreeNodeReservation<u32, Entry>);
 
-impl Room {
+impl Reservation {
     fn new() -> Result<Self> {
         let paid = Arc::new(Atomic::new(0), sys::GFP_CLIENT)?;
         let node = RBTreeNodeReservation::new(sys::GFP_CLIENT)?;
@@ -49,14 +49,14 @@ impl Room {
 struct Accounts(RBTree<u32, Entry>);
 
 impl Accounts {
-    /// Adds a member of `user`. Takes `room` if the user has no account. `EAGAIN`: the user already
+    /// Adds a member of `user`. Takes `spare` if the user has no account. `EAGAIN`: the user already
     /// has `limit` members.
     fn enter(
         &mut self,
         user: u32,
         limit: usize,
         now: u64,
-        room: &mut Option<Room>,
+        spare: &mut Option<Reservation>,
     ) -> Result<Arc<Atomic<u64>>> {
         if let Some(entry) = self.0.get_mut(&user) {
             if entry.members >= limit {
@@ -66,7 +66,7 @@ impl Accounts {
             return Ok(entry.paid.clone());
         }
         self.forget_debtors(now);
-        let Room(paid, node) = room.take().ok_or(ENOMEM)?;
+        let Reservation(paid, node) = spare.take().ok_or(ENOMEM)?;
         let entry = Entry {
             paid: paid.clone(),
             members: 1,
@@ -142,8 +142,8 @@ impl Users {
         let now = sys::monotonic_ns();
         // Allocate without the lock, because all users take it: a process at the limit of its
         // cgroup may take long.
-        let mut room = Some(Room::new()?);
-        let paid = self.accounts.lock().enter(user, limit, now, &mut room)?;
+        let mut spare = Some(Reservation::new()?);
+        let paid = self.accounts.lock().enter(user, limit, now, &mut spare)?;
         Ok(Member {
             users: self.clone(),
             user,

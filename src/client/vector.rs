@@ -392,10 +392,10 @@ impl Process {
         if let Some(was) = was {
             return Ok(checked.insert(was));
         }
-        let looks = self.device.parameters().check_addresses;
+        let checks = self.device.parameters().check_addresses;
         let access = Access {
             scratch: core.queue().scratch(),
-            bytes_from: looks.then_some(&bytes_from as &dyn Fn(u32) -> Option<u64>),
+            bytes_from: checks.then_some(&bytes_from as &dyn Fn(u32) -> Option<u64>),
             forgives: true,
         };
         let [own, others] = commands;
@@ -427,12 +427,12 @@ impl Process {
         removals: u64,
         is_allowed: &'a dyn Fn(u32) -> bool,
     ) -> Author<'a> {
-        let looks = self.device.parameters().check_addresses;
+        let checks = self.device.parameters().check_addresses;
         Author {
             process: self.number,
             context,
             removals,
-            is_allowed: looks.then_some(is_allowed),
+            is_allowed: checks.then_some(is_allowed),
         }
     }
 

@@ -53,7 +53,7 @@ pub(crate) struct Kept {
     known: KVVec<u32>,
     converted: KVVec<u32>,
     /// Number of times that all addresses were forgotten: see [`crate::stream::loaded`].
-    wipes: u64,
+    epoch: u64,
 }
 
 impl Kept {
@@ -64,7 +64,7 @@ impl Kept {
             values: zeros(LIMIT)?,
             known: zeros(LIMIT / 32)?,
             converted: zeros(LIMIT / 32)?,
-            wipes: 0,
+            epoch: 0,
         })
     }
 
@@ -100,9 +100,9 @@ impl Kept {
         }
     }
 
-    /// Forgets all addresses if the GPU has done so since. `wipes`: how often it has, in all.
-    pub(crate) fn follow(&mut self, wipes: u64) {
-        if core::mem::replace(&mut self.wipes, wipes) == wipes {
+    /// Forgets all addresses if the GPU has done so since. `epoch`: how often it has, in all.
+    pub(crate) fn follow(&mut self, epoch: u64) {
+        if core::mem::replace(&mut self.epoch, epoch) == epoch {
             return;
         }
         // CAST: a constant.

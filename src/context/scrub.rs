@@ -54,7 +54,7 @@ pub(crate) struct Author {
     /// The process's number.
     pub(crate) process: u64,
     /// Number of times that it had to forget all its own addresses: see [`crate::stream::loaded`].
-    pub(crate) wipes: u64,
+    pub(crate) epoch: u64,
 }
 
 /// By pipe, whose addresses its states can hold, and which process's data. `None`: unknown.
@@ -471,8 +471,8 @@ mod tests {
         ]
     }
 
-    fn author(process: u64, wipes: u64) -> Author {
-        Author { process, wipes }
+    fn author(process: u64, epoch: u64) -> Author {
+        Author { process, epoch }
     }
 
     fn lists(scrub: &Scrub) -> Lists<'_> {

@@ -21,7 +21,7 @@ use crate::{
     memory::VideoMemory,
     ring::{
         Given,
-        Past,
+        Handover,
         Payload,
         Waited, //
     }, //
@@ -112,8 +112,8 @@ impl<P: Payload> AnyCore<P> {
     }
 
     /// The counts from which the next core at its place continues.
-    pub(crate) fn past(&self) -> Past {
-        each!(self, core => core.engine().past())
+    pub(crate) fn handover(&self) -> Handover {
+        each!(self, core => core.engine().handover())
     }
 
     /// Runs the hang check of the core now.

@@ -68,7 +68,7 @@ const TEST_EVENT_TIMEOUT: u32 = 1000;
 const STOP_TIMEOUT: u32 = 100;
 
 /// Retries before hibernation while memory is not released yet, and milliseconds before each.
-const RETURN_LOOKS: u32 = 20;
+const RETURN_TRIES: u32 = 20;
 const RETURN_PAUSE: i64 = 10;
 
 /// A core.
@@ -154,7 +154,7 @@ impl<P: Payload> Core<P> {
         };
         let ring = Ring::with_vm(
             hardware.clone(),
-            place.seat(),
+            place.config(),
             setup,
             vm.clone(),
             reclaimer.clone(),
@@ -373,7 +373,7 @@ impl<P: Payload> Switch for PowerSwitch<P> {
     }
 
     fn hibernate(&self) -> Result {
-        let mut looks = 0;
+        let mut tries = 0;
         loop {
             // Memory of processes that have exited may still be queued for release.
             sys::work::flush();
@@ -381,12 +381,12 @@ impl<P: Payload> Switch for PowerSwitch<P> {
                 Ok(()) => return Ok(()),
                 Err(bytes) => bytes,
             };
-            if looks == RETURN_LOOKS {
+            if tries == RETURN_TRIES {
                 self.core.hardware().tell_lost(bytes);
                 return Err(EBUSY);
             }
             fsleep(Delta::from_millis(RETURN_PAUSE));
-            looks += 1;
+            tries += 1;
         }
     }
 

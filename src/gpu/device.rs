@@ -37,10 +37,10 @@ use crate::{
     },
     prelude::*,
     ring::{
-        Past,
+        Config,
+        Handover,
         Payload,
         Reclaimer,
-        Seat,
         Shares,
         Waited, //
     },
@@ -65,7 +65,7 @@ struct Tenant {
     registers: PhysAddr,
     is_there: bool,
     /// The counts from which the next core here continues, after this one was unbound.
-    past: Past,
+    handover: Handover,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -178,16 +178,16 @@ impl<P: Payload> Device<P> {
             .filter(|&index| !tenants[index].is_there)
             .ok_or(EBUSY)?;
         let tenant = &mut tenants[index];
-        let mut past = tenant.past;
+        let mut handover = tenant.handover;
         // A core that is bound again has lost its state, as by a reset.
         let was_there = tenant.registers != 0;
-        past.resets = past.resets.wrapping_add(was_there.into());
+        handover.resets = handover.resets.wrapping_add(was_there.into());
         tenant.registers = registers;
         tenant.is_there = true;
         Ok(Place {
             device: self.clone(),
             index,
-            past,
+            handover,
         })
     }
 
@@ -417,7 +417,7 @@ type Errno = kernel::error::Error;
 pub(crate) struct Place<P: Payload> {
     device: Arc<Device<P>>,
     index: usize,
-    past: Past,
+    handover: Handover,
 }
 
 impl<P: Payload> Place<P> {
@@ -427,11 +427,11 @@ impl<P: Payload> Place<P> {
     }
 
     /// The parameters of an engine at this place.
-    pub(super) fn seat(&self) -> Seat {
+    pub(super) fn config(&self) -> Config {
         let parameters = self.device.parameters();
-        Seat {
+        Config {
             core: self.index,
-            past: self.past,
+            handover: self.handover,
             base_address: self.device.base_address(),
             timeout: parameters.gpu_timeout,
             job_timeout: parameters.job_timeout,
@@ -469,8 +469,8 @@ impl<P: Payload> Place<P> {
     }
 
     /// Sets the counts from which the next core here continues.
-    pub(crate) fn note_past(&mut self, past: Past) {
-        self.past = past;
+    pub(crate) fn note_handover(&mut self, handover: Handover) {
+        self.handover = handover;
     }
 }
 
@@ -479,7 +479,7 @@ impl<P: Payload> Drop for Place<P> {
         let mut tenants = self.device.tenants.lock();
         let tenant = &mut tenants.by_place[self.index];
         tenant.is_there = false;
-        tenant.past = self.past;
+        tenant.handover = self.handover;
     }
 }
 
@@ -526,6 +526,6 @@ impl<P: Payload> Running<P> {
 impl<P: Payload> Drop for Running<P> {
     fn drop(&mut self) {
         each!(&self.core, core => core.stop());
-        self.place.note_past(self.core.past());
+        self.place.note_handover(self.core.handover());
     }
 }

@@ -57,7 +57,7 @@ impl<P: Payload> VectorCore<P> {
             .inspect_err(|_| dev_err!(dev, "no memory for the MMU's table\n"))?;
         table.fill(NO_PAGE);
         let address = u32::try_from(table.dma_address())?;
-        let queue = Queue::with_table(hardware.clone(), place.seat(), address, reclaimer.clone())
+        let queue = Queue::with_table(hardware.clone(), place.config(), address, reclaimer.clone())
             .inspect_err(|_| dev_err!(dev, "no memory for the queue of commands\n"))?;
         Arc::pin_init(
             pin_init!(Self {

@@ -15,7 +15,7 @@ use super::{
     phase::Phase,
     state::State,
     turns::{
-        Room,
+        Reservation,
         Share,
         Shares,
         Wish, //
@@ -110,7 +110,7 @@ impl<F: FrontEnd> Engine<F> {
         }
         loop {
             let mut state = self.state.lock();
-            state.charge(self.seat.core, Stamp::now());
+            state.charge(self.config.core, Stamp::now());
             let Some(mut done) = state.pop() else {
                 break;
             };
@@ -164,7 +164,7 @@ impl<F: FrontEnd> Engine<F> {
         let mut state = self.state.lock();
         for _ in 0..count {
             // Charge the process before waiters see that the job has ended.
-            state.charge(self.seat.core, now);
+            state.charge(self.config.core, now);
             let Some(done) = state.pop() else {
                 break;
             };
@@ -177,7 +177,7 @@ impl<F: FrontEnd> Engine<F> {
             if actions > FEW_ACTIONS {
                 let now = Stamp::now();
                 let mut state = self.state.lock();
-                state.charge_actions(self.seat.core, now, &payload);
+                state.charge_actions(self.config.core, now, &payload);
             }
             // Payloads with long lists are freed here, without the lock, because that may sleep.
             let spare = payload.is_reusable().then_some(payload);
@@ -246,7 +246,7 @@ impl<F: FrontEnd> Engine<F> {
     pub(crate) fn turn<'e>(&'e self, shares: Option<&'e Arc<Shares>>) -> Turn<'e, F> {
         Turn {
             engine: self,
-            wish: shares.map_or(Wish::new(None), |shares| Wish::of(shares, self.seat.core)),
+            wish: shares.map_or(Wish::new(None), |shares| Wish::of(shares, self.config.core)),
             timeout: PlaceTimeout::default(),
         }
     }
@@ -260,17 +260,17 @@ impl<F: FrontEnd> Engine<F> {
     /// `OutOfMemory`: no memory for an entry in the line.
     pub(crate) fn wait_for_place(self: &Arc<Self>, turn: &mut Turn<'_, F>) -> Result {
         let Turn { wish, timeout, .. } = turn;
-        let mut room = None;
+        let mut reservation = None;
         let mut state = self.state.lock();
         if state.line.is_lost(wish) || !wish.is_waiting() {
             drop(state);
-            let made = Room::new().map_err(|_| Error::OutOfMemory)?;
-            room = Some(made);
+            let made = Reservation::new().map_err(|_| Error::OutOfMemory)?;
+            reservation = Some(made);
             state = self.state.lock();
         }
-        if let Some(room) = room {
+        if let Some(reservation) = reservation {
             let moves = state.moves;
-            state.line.join(wish, room, moves);
+            state.line.join(wish, reservation, moves);
             if state.phase == Phase::Open && state.needs_check() {
                 drop(state);
                 self.check_soon(false);
@@ -375,7 +375,7 @@ impl<F: FrontEnd> Engine<F> {
         let mut state = self.state.lock();
         // Counted until the end of the wait, because jobs only notify if there are waiters.
         state.waiters += 1;
-        let share = own.of(self.seat.core);
+        let share = own.of(self.config.core);
         let waited = self.counted(&mut state, share, |state| {
             let limit = (milliseconds, true);
             wait::while_moving(&self.moved, state, limit, |state| {

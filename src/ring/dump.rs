@@ -250,7 +250,7 @@ impl<F: FrontEnd> Engine<F> {
     fn write_dumps(&self) {
         let scene = Scene {
             hardware: &self.hardware,
-            core: self.seat.core,
+            core: self.config.core,
             resets: self.resets.load(Relaxed),
             address: self.address,
             bytes: self.memory.size(),

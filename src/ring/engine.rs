@@ -157,9 +157,9 @@ pub(crate) trait FrontEnd: Sized + Send + Sync + 'static {
     fn release_jobs(_: &Arc<Engine<Self>>) {}
 }
 
-/// What a core's engine takes over from the core's previous engine.
+/// What an engine hands over to the next engine of its core.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Past {
+pub(crate) struct Handover {
     /// Number of its last job.
     pub(crate) newest: u64,
     /// How often the core had been reset, or bound again.
@@ -168,10 +168,10 @@ pub(crate) struct Past {
 }
 
 /// An engine's core, and the core's parameters.
-pub(crate) struct Seat {
+pub(crate) struct Config {
     /// Index among the device's cores.
     pub(crate) core: usize,
-    pub(crate) past: Past,
+    pub(crate) handover: Handover,
     /// Physical address of GPU address 0.
     pub(crate) base_address: u32,
     /// How long the core may make no progress before it is reset, in milliseconds. 0: no limit.
@@ -182,8 +182,8 @@ pub(crate) struct Seat {
     pub(crate) dump_level: u32,
 }
 
-impl Seat {
-    /// [`Seat::job_timeout`], but at least [`Seat::timeout`].
+impl Config {
+    /// [`Config::job_timeout`], but at least [`Config::timeout`].
     pub(super) fn job_limit(&self) -> u32 {
         match self.job_timeout {
             0 => 0,
@@ -196,7 +196,7 @@ impl Seat {
 #[pin_data]
 pub(crate) struct Engine<F: FrontEnd> {
     pub(crate) front: F,
-    pub(crate) seat: Seat,
+    pub(crate) config: Config,
     /// The memory for the jobs' words.
     pub(crate) memory: Arc<DmaBuffer>,
     /// The front end's address of `memory`.
@@ -238,25 +238,25 @@ impl<F: FrontEnd> Engine<F> {
         memory: DmaBuffer,
         address: u32,
         reclaimer: Arc<Reclaimer>,
-        seat: Seat,
+        config: Config,
     ) -> Result<Arc<Self>> {
         let memory = Arc::new(memory, GFP_KERNEL)?;
         let in_use = InUse::new()?;
         let spares = KVVec::with_capacity(F::SPARES, GFP_KERNEL)?;
         let history = History::new(F::BYTES)?;
-        let (past, dump_level) = (seat.past, seat.dump_level);
+        let (handover, dump_level) = (config.handover, config.dump_level);
         Arc::pin_init(
             pin_init!(Self {
                 front,
-                seat,
+                config,
                 memory,
                 address,
                 hardware,
                 reclaimer,
-                state <- new_spinlock!(State::init(spares, &past, history), "galcore ring"),
+                state <- new_spinlock!(State::init(spares, &handover, history), "galcore ring"),
                 moved <- new_condvar!("galcore ring"),
                 turned <- new_condvar!("galcore line"),
-                resets: Atomic::new(past.resets),
+                resets: Atomic::new(handover.resets),
                 dumps <- Dumps::new(dump_level),
                 dump_work <- new_work!("galcore dump"),
                 completion <- new_mutex!((), "galcore completion"),
@@ -269,9 +269,9 @@ impl<F: FrontEnd> Engine<F> {
     }
 
     /// What the core's next engine takes over.
-    pub(crate) fn past(&self) -> Past {
+    pub(crate) fn handover(&self) -> Handover {
         let state = self.state.lock();
-        Past {
+        Handover {
             newest: state.jobs.newest(),
             resets: self.resets(),
             epoch: state.line.epoch(),

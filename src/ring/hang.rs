@@ -174,7 +174,7 @@ impl<F: FrontEnd> Engine<F> {
         let completing = self.completion.lock();
         let progress = F::settle(self);
         drop(completing);
-        let (recovers, mut limits) = limits(self.seat.timeout);
+        let (recovers, mut limits) = limits(self.config.timeout);
         let recovers = recovers && modes::is_on(Mode::Resets);
         let mut state = self.state.lock();
         let is_hurried = state.hurry.is_some();
@@ -186,8 +186,8 @@ impl<F: FrontEnd> Engine<F> {
             return Some(period);
         }
         let now = sys::jiffies();
-        let holds_up = state.holds_up(self.seat.core);
-        let limit = self.seat.job_limit();
+        let holds_up = state.holds_up(self.config.core);
+        let limit = self.config.job_limit();
         let holder = state.oldest_process();
         let holder = (holder, state.last_of_others(holder));
         if state.watch.is_too_long(now, holder, holds_up, limit) && recovers {

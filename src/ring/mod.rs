@@ -130,10 +130,10 @@ pub(crate) use {
         MAX_PIECES, //
     },
     engine::{
+        Config, //
         Engine,
         FrontEnd,
-        Past,
-        Seat, //
+        Handover,
     },
     frame::{
         Checked,
@@ -268,14 +268,14 @@ impl<P: Payload> Ring<P> {
     /// Allocates the ring of the core `hardware`. `ENOMEM`, or `ERANGE`: out of the GPU's reach.
     pub(crate) fn with_vm(
         hardware: Arc<Hardware>,
-        seat: Seat,
+        config: Config,
         setup: Setup,
         vm: Arc<Vm>,
         reclaimer: Arc<Reclaimer>,
     ) -> Result<Arc<Self>, kernel::error::Error> {
         let memory = DmaBuffer::new(hardware.memory(), RING_BYTES)?;
         let address =
-            gpu_address(memory.dma_address(), RING_BYTES, seat.base_address).ok_or(ERANGE)?;
+            gpu_address(memory.dma_address(), RING_BYTES, config.base_address).ok_or(ERANGE)?;
         let identity = hardware.identity();
         let caches = Caches::new(
             setup.pipes.pipe_3d,
@@ -300,7 +300,7 @@ impl<P: Payload> Ring<P> {
             flushed: Atomic::new(NO_TRANSLATIONS),
             payload: PhantomData,
         };
-        Engine::new(front, hardware, memory, address, reclaimer, seat)
+        Engine::new(front, hardware, memory, address, reclaimer, config)
     }
 
     /// Sets up the registers of a core that has been reset, and its MMU. With MMU version 2 the
@@ -318,7 +318,7 @@ impl<P: Payload> Ring<P> {
             ..
         } = self.front.setup;
         self.hardware
-            .initialize(self.seat.base_address, table, fast_clear, compression);
+            .initialize(self.config.base_address, table, fast_clear, compression);
         let (MmuVersion::V2, Some([table, safe, array])) =
             (version, self.front.vm.two_level_table())
         else {
@@ -338,7 +338,7 @@ impl<P: Payload> Ring<P> {
         start.put(&[words::END, 0])?;
         let (address, units) = start.finish();
         // Does not wrap: the ring lies below 4 GiB.
-        let physical = address.wrapping_add(self.seat.base_address);
+        let physical = address.wrapping_add(self.config.base_address);
         self.hardware.enable_mmu(physical, units)
     }
 

@@ -238,7 +238,7 @@ impl<F: FrontEnd> Engine<F> {
         self.close();
         let mut tolls = Tolls::new();
         self.note_all(&mut tolls);
-        F::Payload::core_was_reset(self.seat.core, tolls.all(), 0);
+        F::Payload::core_was_reset(self.config.core, tolls.all(), 0);
         let completing = self.completion.lock();
         self.abandon();
         drop(completing);
@@ -254,7 +254,7 @@ impl<F: FrontEnd> Engine<F> {
             state.jobs.newest()
         };
         // Within this time the hang check finds a hang, or a job that takes too long.
-        let longest = self.seat.timeout.max(self.seat.job_limit());
+        let longest = self.config.timeout.max(self.config.job_limit());
         let more = longest.saturating_add(SLEEP_TIME);
         let is_quiet = self.poll_for(newest, SLEEP_TIME) || F::hold_jobs(self, newest, more);
         if !is_quiet {

@@ -124,7 +124,7 @@ impl<F: FrontEnd> Engine<F> {
     pub(super) fn recover(self: &Arc<Self>, cause: Cause) {
         let (mut tolls, mut evidence) = (Tolls::new(), None);
         let cost = match cause {
-            Cause::TooLong => msecs_to_jiffies(self.seat.job_limit()),
+            Cause::TooLong => msecs_to_jiffies(self.config.job_limit()),
             Cause::Hang | Cause::Hurry | Cause::Asked => {
                 self.state.lock().watch.standstill(sys::jiffies())
             }
@@ -142,7 +142,7 @@ impl<F: FrontEnd> Engine<F> {
         // The core is stopped. Charge processes before a judged job ends: then a process that has
         // closed its files is forgotten. And charge them before jobs get places: waiting submitters
         // must see it.
-        F::Payload::core_was_reset(self.seat.core, tolls.all(), cost);
+        F::Payload::core_was_reset(self.config.core, tolls.all(), cost);
         let completing = self.completion.lock();
         match found {
             Ok(start) => {
@@ -229,7 +229,7 @@ impl<F: FrontEnd> Engine<F> {
             *evidence = self.take_evidence(fates[0] == Fate::Guilty);
             if tells {
                 match cause {
-                    Cause::TooLong => self.hardware.report_too_long(self.seat.job_limit()),
+                    Cause::TooLong => self.hardware.report_too_long(self.config.job_limit()),
                     _ => self.hardware.report_hang(),
                 }
             }

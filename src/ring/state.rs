@@ -7,7 +7,7 @@
 use super::{
     engine::{
         FrontEnd,
-        Past, //
+        Handover, //
     },
     history::History,
     inflight::{
@@ -203,13 +203,13 @@ pub(crate) struct State<F: FrontEnd> {
 }
 
 impl<F: FrontEnd> State<F> {
-    /// A stopped engine that continues from `past`. It is built in place, because it is large.
+    /// A stopped engine that continues from `handover`. It is built in place, because it is large.
     pub(super) fn init(
         spares: KVVec<F::Payload>,
-        past: &Past,
+        handover: &Handover,
         history: History,
     ) -> impl Init<Self> {
-        let (newest, epoch) = (past.newest, past.epoch);
+        let (newest, epoch) = (handover.newest, handover.epoch);
         init!(Self {
             space: Space::new(F::BYTES, F::GAP),
             phase: Phase::Stopped,
@@ -535,7 +535,7 @@ mod tests {
 
     fn state() -> KBox<State<RingEnd<u32>>> {
         let mut state = KBox::init(
-            State::init(KVVec::new(), &Past::default(), History::none()),
+            State::init(KVVec::new(), &Handover::default(), History::none()),
             GFP_KERNEL,
         )
         .unwrap();

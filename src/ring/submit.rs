@@ -271,7 +271,7 @@ impl<P: Payload> Ring<P> {
         self.placed(state);
         drop(no_preemption);
         if let (true, Some(stream)) = (modes::is_on_in_path(Mode::Commands), stream) {
-            log::print_commands(self.seat.core, place.number, &[stream.commands.words]);
+            log::print_commands(self.config.core, place.number, &[stream.commands.words]);
         }
         // Every offset was checked against the ring's size when its place was reserved.
         written.map(|()| place.number).map_err(Error::from)

@@ -54,7 +54,7 @@ impl<F: FrontEnd> Engine<F> {
     /// The core's index, as traces encode it.
     pub(crate) fn trace_core(&self) -> u32 {
         // CAST: there are few.
-        self.seat.core as u32
+        self.config.core as u32
     }
 
     /// Job `seqno`, the oldest, has been started.

@@ -309,9 +309,9 @@ impl Waiter {
 }
 
 /// Memory for an entry of a line.
-pub(super) struct Room(RBTreeNodeReservation<Ticket, Waiter>);
+pub(super) struct Reservation(RBTreeNodeReservation<Ticket, Waiter>);
 
-impl Room {
+impl Reservation {
     pub(super) fn new() -> Result<Self> {
         Ok(Self(RBTreeNodeReservation::new(sys::GFP_CLIENT)?))
     }
@@ -578,8 +578,8 @@ impl Line {
         self.shared.is_some_and(|then| is_within(SHARED, then, now))
     }
 
-    /// Adds `wish` to the line, in the memory of `room`.
-    pub(super) fn join(&mut self, wish: &mut Wish<'_>, room: Room, moves: u64) {
+    /// Adds `wish` to the line, in the memory of `reservation`.
+    pub(super) fn join(&mut self, wish: &mut Wish<'_>, reservation: Reservation, moves: u64) {
         let Some(share) = wish.share else {
             return;
         };
@@ -601,7 +601,7 @@ impl Line {
             Some(_) => &mut self.strangers,
             None => &mut self.waiting,
         };
-        line.insert(room.0.into_node(ticket, waiter));
+        line.insert(reservation.0.into_node(ticket, waiter));
         wish.ticket = Some(ticket);
         self.choose(moves);
     }

@@ -105,7 +105,7 @@ pub(crate) enum Fault {
     /// A state (its word address) with a GPU address that is not in the process's memory.
     Address(u32),
     /// A draw to a target (its state's word address) that the stream has loaded with 0.
-    Nowhere(u32),
+    NullTarget(u32),
     /// A draw past the end of the memory that its target or a source begins in: the state (its word
     /// address) with that address, and its value.
     Beyond(u32, u32),
@@ -152,7 +152,7 @@ impl Fault {
             Fault::State(address) => ("only the kernel loads it", Some(address)),
             Fault::Unknown(address) => ("not known for this core", Some(address)),
             Fault::Address(address) => ("not in the process's memory", Some(address)),
-            Fault::Nowhere(address) => ("it draws there, to address 0", Some(address)),
+            Fault::NullTarget(address) => ("it draws there, to address 0", Some(address)),
             Fault::Beyond(address, _) => (
                 match (bounds::is_status(address), bounds::is_read(address)) {
                     (true, _) => "a resolve with tile status on (state 0x1654, bit 1) goes past that memory",
@@ -236,7 +236,7 @@ struct Checker<'a> {
     /// See [`unused::first_used`].
     first_used: Option<u32>,
     /// Replaces addresses that are not the process's, instead of refusing the stream.
-    mends: bool,
+    forgives: bool,
     /// Notes the addresses that the stream loads.
     loaded: Option<&'a Loaded>,
     states: Sets<'a>,
@@ -256,7 +256,7 @@ struct Checker<'a> {
     /// The semaphore to the pixel engine was armed after the last draw.
     covered: bool,
     /// Bit mask of the [`TARGETS`] that the stream has loaded with 0.
-    nowhere: u32,
+    null_targets: u32,
     /// The stream has loaded [`state::RS_DEST_ADDR`] with an address other than 0.
     resolves_somewhere: bool,
 }
@@ -270,7 +270,7 @@ const TARGETS: [u32; 4] = [
     tiler::TARGET_STATE,
 ];
 
-/// The bit of state `address` in [`Checker::nowhere`]. 0: it is not in [`TARGETS`].
+/// The bit of state `address` in [`Checker::null_targets`]. 0: it is not in [`TARGETS`].
 fn target(address: u32) -> u32 {
     let place = TARGETS.iter().position(|&state| state == address);
     place.map_or(0, |place| 1 << place)
@@ -443,7 +443,7 @@ impl Checker<'_> {
         };
         match (&mut self.target, self.loaded) {
             // Nothing is lent to the states of a context.
-            (Some(target), Some(loaded)) if !self.mends && loaded.is_lending() => {
+            (Some(target), Some(loaded)) if !self.forgives && loaded.is_lending() => {
                 let value_of = |state| loaded.lend(state, |value| resolve(state, value));
                 // With a context, lend all states of resolves: its values decide which are needed.
                 let missing = match loaded.has_context() && missing & bounds::OF_3D != 0 {
@@ -480,19 +480,21 @@ impl Checker<'_> {
             }
             let resolved = match self.lookup.resolve(address, value) {
                 Some(resolved) => resolved,
-                None if self.mends || self.is_unused(address, word) => self.lookup.scratch(address),
+                None if self.forgives || self.is_unused(address, word) => {
+                    self.lookup.scratch(address)
+                }
                 None => return Err(Fault::Address(address)),
             };
             if resolved != value {
                 word.set(resolved);
-                if value == 0 && !self.mends {
-                    self.nowhere |= target(address);
+                if value == 0 && !self.forgives {
+                    self.null_targets |= target(address);
                     self.resolves_somewhere &= address != state::RS_DEST_ADDR;
                 }
             } else {
                 self.resolves_somewhere |= address == state::RS_DEST_ADDR;
-                if self.nowhere != 0 {
-                    self.nowhere &= !target(address);
+                if self.null_targets != 0 {
+                    self.null_targets &= !target(address);
                 }
             }
             if let (true, Some(start)) = (bounds::is_surface(address), self.bounds) {
@@ -620,8 +622,8 @@ impl Checker<'_> {
     /// Fails if the target state `address` was loaded with 0.
     #[inline]
     fn draws_to(&self, address: u32) -> Result<(), Fault> {
-        match self.nowhere != 0 && self.nowhere & target(address) != 0 {
-            true => Err(Fault::Nowhere(address)),
+        match self.null_targets != 0 && self.null_targets & target(address) != 0 {
+            true => Err(Fault::NullTarget(address)),
             false => Ok(()),
         }
     }
@@ -671,7 +673,7 @@ pub(crate) fn check_states(
 /// The value that the LOAD_STATE at the start of `rest` loads into the state of `fault`.
 fn loaded_value(rest: &[Cell<u32>], fault: Fault) -> Option<u32> {
     match fault {
-        Fault::Nowhere(_) => return Some(0),
+        Fault::NullTarget(_) => return Some(0),
         Fault::Unloaded(_) => return None,
         Fault::Beyond(_, value) | Fault::Unbounded(_, value) | Fault::TilerOn(value) => {
             return Some(value);
@@ -709,7 +711,7 @@ fn pass(
     entry: Pipe,
     addresses: Addresses<'_>,
     loaded: Option<&Loaded>,
-    mends: bool,
+    forgives: bool,
 ) -> Result<Exit, Refusal> {
     let words = Cell::from_mut(words).as_slice_of_cells();
     if let Some(loaded) = loaded {
@@ -730,7 +732,7 @@ fn pass(
     let mut checker = Checker {
         words,
         first_used: None,
-        mends,
+        forgives,
         loaded,
         states,
         lookup: Lookup::new(addresses),
@@ -746,7 +748,7 @@ fn pass(
         // The ring drains the engines after every stream.
         busy: false,
         covered: false,
-        nowhere: 0,
+        null_targets: 0,
         resolves_somewhere: false,
     };
     let mut rest = words;
@@ -784,7 +786,7 @@ fn pass(
     }
     match (loaded, &checker.target) {
         // These are a context's states, loaded before a stream that was already checked.
-        (Some(loaded), Some(target)) if mends => loaded.keep(target),
+        (Some(loaded), Some(target)) if forgives => loaded.keep(target),
         (Some(loaded), Some(target)) => loaded.set_pending(target),
         _ => {}
     }

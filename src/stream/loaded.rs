@@ -40,8 +40,8 @@ pub(crate) struct Loaded {
     is_unsure: Cell<bool>,
     /// The process's number of removed address ranges at the last [`Loaded::verify`].
     verified: Cell<u64>,
-    /// See [`Loaded::wipes`].
-    wipes: Cell<u64>,
+    /// See [`Loaded::epoch`].
+    epoch: Cell<u64>,
     /// The first and the last state whose data was noted since the last [`Loaded::take_data`].
     data: Cell<Option<(u32, u32)>>,
     /// The rows [`LAST`], [`PENDING`] and [`LENT`] of values. Allocated at the first check.
@@ -99,7 +99,7 @@ impl Loaded {
             is_open: Cell::new(false),
             is_unsure: Cell::new(false),
             verified: Cell::new(0),
-            wipes: Cell::new(0),
+            epoch: Cell::new(0),
             data: Cell::new(None),
             bounded: KVVec::new(),
             since: Cell::new(0),
@@ -362,12 +362,12 @@ impl Loaded {
         self.known.iter().for_each(|bits| bits.set(0));
         // This also forgets the addresses of a stream that is not placed yet.
         self.is_unsure.set(self.is_open.get());
-        self.wipes.set(self.wipes.get() + 1);
+        self.epoch.set(self.epoch.get() + 1);
     }
 
-    /// How often [`Loaded::forget_all`] was called.
-    pub(crate) fn wipes(&self) -> u64 {
-        self.wipes.get()
+    /// Number of calls of [`Loaded::forget_all`].
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.get()
     }
 
     /// Adds to `list` the states of `pipe` whose value `is_allowed` rejects, and their values to
@@ -575,7 +575,7 @@ mod tests {
         loaded.note(0x1608 / 4, 7);
         loaded.forget_all();
         assert!(!loaded.is_unsure());
-        assert_eq!(loaded.wipes(), 1);
+        assert_eq!(loaded.epoch(), 1);
         assert!(stale(&loaded, Pipe::Pipe3d, 7).is_empty());
     }
 

@@ -269,11 +269,11 @@ mod tests {
 
     /// Adds `pins` pins of a folio of 512 pages.
     fn join(sums: &mut Sums, key: Key, pins: usize, limit: usize) -> Result<usize> {
-        let rooms = (
+        let reservations = (
             RBTreeNodeReservation::new(GFP_KERNEL)?,
             RBTreeNodeReservation::new(GFP_KERNEL)?,
         );
-        sums.join(rooms, key, 512, pins, limit)
+        sums.join(reservations, key, 512, pins, limit)
     }
 
     #[test]

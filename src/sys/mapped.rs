@@ -6,8 +6,8 @@
 //! the kernel's DMA debugging reports a page with more than seven mappings as a leak. So a pinned
 //! page is mapped once, however often it is pinned. A page of a dma-buf can neither be pinned nor
 //! be in another dma-buf. There is an entry for each pinned page and for each range of a dma-buf.
-//! Entries are allocated before the registry's lock is taken ([`Room`]): at the limit of its memory
-//! cgroup, a process reclaims memory there, and must not delay others.
+//! Entries are allocated before the registry's lock is taken ([`Reservation`]): at the limit of its
+//! memory cgroup, a process reclaims memory there, and must not delay others.
 
 use super::prelude::*;
 use super::GFP_CLIENT;
@@ -27,9 +27,9 @@ struct Pinned {
 }
 
 /// Memory for the entry of a pinned page.
-pub(super) struct Room(RBTreeNodeReservation<u64, Pinned>);
+pub(super) struct Reservation(RBTreeNodeReservation<u64, Pinned>);
 
-impl Room {
+impl Reservation {
     /// `ENOMEM`.
     pub(super) fn new() -> Result<Self> {
         Ok(Self(RBTreeNodeReservation::new(GFP_CLIENT)?))
@@ -37,16 +37,16 @@ impl Room {
 }
 
 /// Memory for the entries of a dma-buf's ranges.
-pub(super) struct Rooms(KVVec<RBTreeNodeReservation<u64, u64>>);
+pub(super) struct Reservations(KVVec<RBTreeNodeReservation<u64, u64>>);
 
-impl Rooms {
+impl Reservations {
     /// Allocates memory for `count` ranges. `ENOMEM`.
     pub(super) fn new(count: usize) -> Result<Self> {
-        let mut rooms = KVVec::with_capacity(count, GFP_CLIENT)?;
+        let mut reservations = KVVec::with_capacity(count, GFP_CLIENT)?;
         for _ in 0..count {
-            rooms.push(RBTreeNodeReservation::new(GFP_CLIENT)?, GFP_CLIENT)?;
+            reservations.push(RBTreeNodeReservation::new(GFP_CLIENT)?, GFP_CLIENT)?;
         }
-        Ok(Self(rooms))
+        Ok(Self(reservations))
     }
 }
 
@@ -84,7 +84,7 @@ impl Mapped {
     /// `EBUSY`: a dma-buf has the page.
     pub(super) fn pin(
         &mut self,
-        room: Room,
+        reservation: Reservation,
         page: u64,
         map: impl FnOnce() -> Result<DmaAddress>,
     ) -> Result<DmaAddress> {
@@ -99,7 +99,7 @@ impl Mapped {
         }
         let dma = map()?;
         self.pinned
-            .insert(room.0.into_node(page, Pinned { dma, users: 1 }));
+            .insert(reservation.0.into_node(page, Pinned { dma, users: 1 }));
         Ok(dma)
     }
 
@@ -114,11 +114,11 @@ impl Mapped {
     }
 
     /// Adds the ranges of a dma-buf. `EBUSY`: two of them overlap, or one is already mapped.
-    /// `ENOMEM`: too few `rooms`. On failure none is added.
-    pub(super) fn import(&mut self, mut rooms: Rooms, ranges: &[Range<u64>]) -> Result {
+    /// `ENOMEM`: too few `nodes`. On failure none is added.
+    pub(super) fn import(&mut self, mut nodes: Reservations, ranges: &[Range<u64>]) -> Result {
         for (at, range) in ranges.iter().enumerate() {
-            let room = rooms.0.pop().ok_or(ENOMEM);
-            if let Err(error) = room.and_then(|room| self.import_one(room, range)) {
+            let node = nodes.0.pop().ok_or(ENOMEM);
+            if let Err(error) = node.and_then(|node| self.import_one(node, range)) {
                 self.forget(&ranges[..at]);
                 return Err(error);
             }
@@ -126,14 +126,14 @@ impl Mapped {
         Ok(())
     }
 
-    fn import_one(&mut self, room: RBTreeNodeReservation<u64, u64>, range: &Range<u64>) -> Result {
+    fn import_one(&mut self, node: RBTreeNodeReservation<u64, u64>, range: &Range<u64>) -> Result {
         // CAST: at most 64 bits.
         let page_end = |start: u64, _: &Pinned| start.saturating_add(PAGE_SIZE as u64);
         if overlaps(&self.imported, range, |_, &end| end) || overlaps(&self.pinned, range, page_end)
         {
             return Err(EBUSY);
         }
-        self.imported.insert(room.into_node(range.start, range.end));
+        self.imported.insert(node.into_node(range.start, range.end));
         Ok(())
     }
 
@@ -175,11 +175,11 @@ mod tests {
         page: u64,
         map: impl FnOnce() -> Result<DmaAddress>,
     ) -> Result<DmaAddress> {
-        mapped.pin(Room::new()?, page, map)
+        mapped.pin(Reservation::new()?, page, map)
     }
 
     fn import(mapped: &mut Mapped, ranges: &[Range<u64>]) -> Result {
-        mapped.import(Rooms::new(ranges.len())?, ranges)
+        mapped.import(Reservations::new(ranges.len())?, ranges)
     }
 
     #[test]

@@ -12,8 +12,8 @@ use super::{
     },
     mapped::{
         Mapped,
-        Room,
-        Rooms, //
+        Reservation,
+        Reservations, //
     },
     prelude::*,
     raw_device,
@@ -138,8 +138,8 @@ impl PinnedPages {
         if !self.dev.reaches(&(address..address + PAGE_SIZE as u64)) {
             return Err(ERANGE);
         }
-        let room = Room::new()?;
-        self.registry.lock().pin(room, address, || {
+        let reservation = Reservation::new()?;
+        self.registry.lock().pin(reservation, address, || {
             let mut dma = 0;
             // SAFETY: By the caller the page is pinned.
             match unsafe { shim::gal_map_page(raw_device(&self.dev), page, &mut dma) } {
@@ -167,8 +167,8 @@ impl PinnedPages {
 
     /// Notes that the physical `ranges` will be mapped for a dma-buf. `EBUSY`: some are mapped.
     pub(super) fn import(&self, ranges: &[Range<u64>]) -> Result {
-        let rooms = Rooms::new(ranges.len())?;
-        self.registry.lock().import(rooms, ranges)
+        let reservations = Reservations::new(ranges.len())?;
+        self.registry.lock().import(reservations, ranges)
     }
 
     /// Undoes [`PinnedPages::import`] after the ranges were unmapped.

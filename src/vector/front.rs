@@ -157,7 +157,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
     }
 
     fn addressing(queue: &Queue<P>) -> Addressing<'_> {
-        Addressing::Physical(queue.seat.base_address)
+        Addressing::Physical(queue.config.base_address)
     }
 
     fn evidence(queue: &Queue<P>, _: bool) -> Result<Evidence> {

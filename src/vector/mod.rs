@@ -39,13 +39,13 @@ use crate::{
     },
     prelude::*,
     ring::{
+        Config,
         Engine,
         FrontEnd,
         Job,
         Noted,
         Payload,
         Reclaimer,
-        Seat,
         Space,
         State,
         Turn, //
@@ -146,7 +146,7 @@ impl<P: Payload> Queue<P> {
     /// `table`. `ENOMEM`: no memory that the core reaches.
     pub(crate) fn with_table(
         hardware: Arc<Hardware>,
-        seat: Seat,
+        config: Config,
         table: u32,
         reclaimer: Arc<Reclaimer>,
     ) -> Result<Arc<Self>, kernel::error::Error> {
@@ -162,7 +162,7 @@ impl<P: Payload> Queue<P> {
             table,
             payload: PhantomData,
         };
-        Engine::new(front, hardware, memory, address, reclaimer, seat)
+        Engine::new(front, hardware, memory, address, reclaimer, config)
     }
 
     /// Size of the queue's memory, in bytes.
@@ -311,7 +311,7 @@ impl<P: Payload> Queue<P> {
         if modes::is_on_in_path(Mode::Commands) {
             let [context, commands] = commands;
             let context = if is_switched { context } else { &[][..] };
-            log::print_commands(self.seat.core, number, &[context, commands]);
+            log::print_commands(self.config.core, number, &[context, commands]);
         }
     }
 

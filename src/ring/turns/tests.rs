@@ -6,8 +6,8 @@
 mod cases {
     use super::super::*;
 
-    fn room() -> Room {
-        Room::new().unwrap()
+    fn reservation() -> Reservation {
+        Reservation::new().unwrap()
     }
 
     fn empty_line() -> Line {
@@ -38,7 +38,7 @@ mod cases {
             for _ in 0..jobs[at].1 {
                 let mut wish = Wish::new(Some(share));
                 share.nice.store(if at == 0 { nice } else { 0 }, Relaxed);
-                line.join(&mut wish, room(), 0);
+                line.join(&mut wish, reservation(), 0);
                 wishes.push((at, wish), GFP_KERNEL).unwrap();
             }
         }
@@ -53,7 +53,7 @@ mod cases {
             let cost = wish.cost();
             ran[*at] += jobs[*at].0;
             line.ended(&shares[*at], cost, jobs[*at].0, 0);
-            line.join(wish, room(), 0);
+            line.join(wish, reservation(), 0);
         }
         ran
     }
@@ -97,13 +97,13 @@ mod cases {
         let mut wish = Wish::new(Some(&old));
         line.admit(&mut wish, 0, 0);
         line.ended(&old, wish.cost(), u64::from(WEIGHT) * 100, 0);
-        line.join(&mut wish, room(), 0);
+        line.join(&mut wish, reservation(), 0);
         // Each is another one, with one job; one waits all the time.
         let mut others = 0;
         for _ in 0..40 {
             let new = Share::new();
             let mut other = Wish::new(Some(&new));
-            line.join(&mut other, room(), 0);
+            line.join(&mut other, reservation(), 0);
             if line.first != other.ticket {
                 break;
             }
@@ -121,9 +121,9 @@ mod cases {
         let all = [(); 3].map(|()| shares());
         let [mut first, mut second, mut known] = commands_of(&all);
         line.admit(&mut first, 7, 0);
-        line.join(&mut second, room(), 0);
+        line.join(&mut second, reservation(), 0);
         assert_eq!(line.first, None);
-        line.join(&mut known, room(), 0);
+        line.join(&mut known, reservation(), 0);
         assert!(line.admits(&mut known, 0, 0));
         line.admit(&mut known, 8, 0);
         assert!(!line.is_lost(&second));
@@ -164,7 +164,7 @@ mod cases {
         line.admit(&mut first, 6, 0);
         line.ended(&all[0].of[0], first.cost(), 1, 0);
         assert!(!line.admits(&mut second, 0, 0));
-        line.join(&mut second, room(), 0);
+        line.join(&mut second, reservation(), 0);
         // Another job within its quantum, later none as long as another one waits.
         assert!(line.admits(&mut first, 0, 0));
         line.admit(&mut first, 7, 0);
@@ -176,7 +176,7 @@ mod cases {
                 .wrapping_sub(msecs_to_jiffies(QUANTUM) as usize);
         }
         assert!(!line.admits(&mut first, 0, 0));
-        line.join(&mut first, room(), 0);
+        line.join(&mut first, reservation(), 0);
         all[2].note_trial(false);
         assert!(line.admits(&mut free, 0, 0));
         line.pass(7, 0);
@@ -223,9 +223,9 @@ mod cases {
         let mut line = empty_line();
         let shares = [Share::new(), Share::new()];
         let [mut first, mut second] = shares.each_ref().map(|share| Wish::new(Some(share)));
-        line.join(&mut first, room(), 5);
+        line.join(&mut first, reservation(), 5);
         assert!(!line.admits(&mut second, 5, 0));
-        line.join(&mut second, room(), 5);
+        line.join(&mut second, reservation(), 5);
         assert!(!line.admits(&mut second, 6, 0));
         // It has seen what moved, and waits for more.
         assert!(line.admits(&mut first, 6, 0));
@@ -241,7 +241,7 @@ mod cases {
         assert!(line.is_lost(&first));
         // What it had claimed is not claimed twice.
         shares[0].average.store(40, Relaxed);
-        line.join(&mut first, room(), 7);
+        line.join(&mut first, reservation(), 7);
         assert_eq!(shares[0].finish.load(Relaxed), 40);
         assert!(!line.leave(&mut first, 7));
         assert!(line.admits(&mut second, 7, 0));
@@ -259,11 +259,11 @@ mod cases {
         let mut threads = [(); 3].map(|()| Wish::of(&late, 0));
         let mut second = Wish::of(&other, 0);
         for one in &mut threads {
-            line.join(one, room(), 5);
+            line.join(one, reservation(), 5);
         }
         // It has used the core, and comes after all of these.
         other.of[0].finish.store(line.quantum.into(), Relaxed);
-        line.join(&mut second, room(), 5);
+        line.join(&mut second, reservation(), 5);
         assert!(line.is_first(&threads[0]));
         assert!(!line.skip_missing(6, 100));
         // CAST: jiffies have the machine's width.
@@ -272,7 +272,7 @@ mod cases {
         assert!(line.is_first(&second));
         for one in &mut threads {
             assert!(line.is_lost(one));
-            line.join(one, room(), 6);
+            line.join(one, reservation(), 6);
             let late = LATE_QUANTA * u64::from(line.quantum);
             assert_eq!(one.ticket.unwrap().start, late);
         }
@@ -288,7 +288,7 @@ mod cases {
         let mut wish = Wish::of(&old, 0);
         old.of[0].finish.store(line.quantum.into(), Relaxed);
         for _ in 0..2 {
-            line.join(&mut wish, room(), 0);
+            line.join(&mut wish, reservation(), 0);
             assert!(line.admits(&mut wish, 0, 9));
             line.admit(&mut wish, 0, 0);
             line.ended(&old.of[0], wish.cost(), 1, 0);
@@ -297,8 +297,8 @@ mod cases {
         old.of[0].valid_from.store(2, Relaxed);
         let mut line = Line::new(line.epoch());
         let mut stranger = Wish::of(&new, 0);
-        line.join(&mut wish, room(), 0);
-        line.join(&mut stranger, room(), 0);
+        line.join(&mut wish, reservation(), 0);
+        line.join(&mut stranger, reservation(), 0);
         assert!(!line.is_lost(&wish));
         // What it has had does not put it after all newer ones.
         let [its, newer] = [&wish, &stranger].map(|wish| wish.ticket.unwrap().start);
@@ -313,7 +313,7 @@ mod cases {
         share.finish.store(40, Relaxed);
         let mut wish = Wish::new(Some(&share));
         for _ in 0..9 {
-            line.join(&mut wish, room(), 0);
+            line.join(&mut wish, reservation(), 0);
             assert!(line.leave(&mut wish, 0));
         }
         assert_eq!(share.finish.load(Relaxed), 40);

@@ -102,12 +102,12 @@ mod cases {
         let draw_2d = [0x2000_0100, 0, 0, 0x0001_0001];
         let kick = load(state::RS_KICKER, 0xBEEB_BEEB);
         let filter = load(state::DE_VR_CONFIG, 1);
-        let fault = |parts: &[&[u32]], entry, mends| {
+        let fault = |parts: &[&[u32]], entry, forgives| {
             let mut words = KVVec::new();
             for part in parts {
                 words.extend_from_slice(part, GFP_KERNEL).unwrap();
             }
-            pass(&mut words, &cores::both(), entry, addresses, None, mends)
+            pass(&mut words, &cores::both(), entry, addresses, None, forgives)
                 .err()
                 .map(|refusal| (refusal.fault, refusal.value))
         };
@@ -117,7 +117,7 @@ mod cases {
             (state::RS_DEST_ADDR, &kick[..], Pipe::Pipe3d),
         ] {
             let (to_zero, to_own) = (load(target, zero), load(target, own));
-            let refused = Some((Fault::Nowhere(target), Some(0)));
+            let refused = Some((Fault::NullTarget(target), Some(0)));
             assert_eq!(fault(&[&to_zero, draw], entry, false), refused);
             assert_eq!(fault(&[&to_own, &to_zero, draw], entry, false), refused);
             // Loaded without a draw; missing; unknown; or allowed by the administrator.
@@ -149,10 +149,10 @@ mod cases {
                 .err()
                 .map(|refusal| refusal.fault)
         };
-        let nowhere = Some(Fault::Nowhere(pipes));
-        assert_eq!(fault(&[(pipes, 0)]), nowhere);
-        assert_eq!(fault(&[(pipes, 0), (one, 0)]), nowhere);
-        assert_eq!(fault(&[(one, 0x1000), (pipes, 0), (one, 0)]), nowhere);
+        let refused = Some(Fault::NullTarget(pipes));
+        assert_eq!(fault(&[(pipes, 0)]), refused);
+        assert_eq!(fault(&[(pipes, 0), (one, 0)]), refused);
+        assert_eq!(fault(&[(one, 0x1000), (pipes, 0), (one, 0)]), refused);
         assert_eq!(fault(&[(pipes, 0), (one, 0x1000)]), None);
         assert_eq!(fault(&[(one, 0x1000), (pipes, 0)]), None);
         assert_eq!(fault(&[(one, 0), (pipes, 0x1000)]), None);
@@ -429,9 +429,9 @@ mod cases {
     fn check_process(
         words: &mut [u32],
         physical: Option<PhysicalStates>,
-        mends: bool,
+        forgives: bool,
     ) -> Result<Exit, Refusal> {
-        check_process_on(&cores::both(), words, physical, mends)
+        check_process_on(&cores::both(), words, physical, forgives)
     }
 
     /// As above, for a core that the caller has made, which takes a while.
@@ -439,7 +439,7 @@ mod cases {
         states: &States,
         words: &mut [u32],
         physical: Option<PhysicalStates>,
-        mends: bool,
+        forgives: bool,
     ) -> Result<Exit, Refusal> {
         let mut own = AddressSet::new();
         assert!(own.add(0x4000, 0x1000).is_ok());
@@ -453,7 +453,7 @@ mod cases {
                 ..SCRATCH
             },
         };
-        pass(words, states, Pipe::Pipe3d, addresses, None, mends)
+        pass(words, states, Pipe::Pipe3d, addresses, None, forgives)
     }
 
     /// The log text about a stream.
@@ -916,12 +916,12 @@ mod cases {
             common: &[Range::new(0x9000, 0x800)],
             scratch: SCRATCH,
         };
-        let fault = |parts: &[&[u32]], entry, states: &States, mends| {
+        let fault = |parts: &[&[u32]], entry, states: &States, forgives| {
             let mut words = KVVec::new();
             for part in parts {
                 words.extend_from_slice(part, GFP_KERNEL).unwrap();
             }
-            pass(&mut words, states, entry, addresses, None, mends)
+            pass(&mut words, states, entry, addresses, None, forgives)
                 .err()
                 .map(|refusal| (refusal.fault, refusal.at, refusal.value))
         };
@@ -1016,15 +1016,15 @@ mod cases {
         // Values that were loaded before count, once.
         let mut loaded = Loaded::new();
         assert!(loaded.prepare().is_ok());
-        let lent = |parts: &[&[u32]], mends| {
+        let lent = |parts: &[&[u32]], lax| {
             let mut words = KVVec::new();
             for part in parts {
                 words.extend_from_slice(part, GFP_KERNEL).unwrap();
             }
             let pipe = Pipe::Pipe2d;
-            let checked = pass(&mut words, &bounded, pipe, addresses, Some(&loaded), mends);
+            let checked = pass(&mut words, &bounded, pipe, addresses, Some(&loaded), lax);
             let fault = checked.err().map(|refusal| refusal.fault);
-            if fault.is_none() && !mends {
+            if fault.is_none() && !lax {
                 loaded.placed(false);
             }
             // Those of the target.
