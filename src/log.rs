@@ -39,25 +39,26 @@ impl<const N: usize> Counts<N> {
         Self([const { Atomic::new(0) }; N])
     }
 
-    /// Counts a line of `who` in `window`. Returns whether the count is at most `most`. `None`: no
-    /// slot is free in this window.
-    fn count(&self, who: u32, window: u16, most: u32) -> Option<bool> {
+    /// Counts a line of `who` in `window`, up to `most` + 1. Returns the number of lines before it.
+    /// `None`: no slot is free in this window.
+    fn count(&self, who: u32, window: u16, most: u32) -> Option<u32> {
         let first = u64::from(who) << 32 | u64::from(window) << 16 | 1;
         for slot in &self.0 {
             let found = slot.load(Relaxed);
             if found >> 16 == first >> 16 && found & 0xFFFF != 0 {
-                let is_allowed = found & 0xFFFF < u64::from(most);
-                if is_allowed {
+                // CAST: 16 bits.
+                let before = (found & 0xFFFF) as u32;
+                if before <= most {
                     slot.fetch_add(1, Relaxed);
                 }
-                return Some(is_allowed);
+                return Some(before);
             }
         }
         let is_free = |found: u64| found >> 16 & 0xFFFF != u64::from(window) || found & 0xFFFF == 0;
         for slot in &self.0 {
             let found = slot.load(Relaxed);
             if is_free(found) && slot.cmpxchg(found, first, Relaxed).is_ok() {
-                return Some(true);
+                return Some(0);
             }
         }
         None
@@ -116,16 +117,27 @@ impl RateLimit {
         }
         // CAST: the low bits suffice to distinguish adjacent windows.
         let window = (sys::jiffies() >> WINDOW) as u16;
-        let rest = || self.rest.count(0, window, self.burst).unwrap_or(false);
+        let burst = self.burst;
+        let rest = || {
+            self.rest
+                .count(0, window, burst)
+                .is_some_and(|lines| lines < burst)
+        };
         // CAST: only compared.
-        let of_process = self.processes.count(process as u32, window, self.burst);
+        let of_process = self.processes.count(process as u32, window, burst);
         match (of_process, user) {
-            (Some(false), _) => false,
-            (Some(true), None) => true,
+            (Some(lines), _) if lines >= burst => {
+                if lines == burst && process != 0 {
+                    pr_warn!("process {process}: more such lines are left out for some seconds\n");
+                }
+                false
+            }
+            (Some(_), None) => true,
             (None, None) => rest(),
             (_, Some(user)) => {
-                let of_user = self.users.count(user, window, USER_SHARE * self.burst);
-                of_user.unwrap_or_else(rest)
+                let most = USER_SHARE * burst;
+                let of_user = self.users.count(user, window, most);
+                of_user.map_or_else(rest, |lines| lines < most)
             }
         }
     }
@@ -274,13 +286,14 @@ mod tests {
     #[test]
     fn slots_are_used_again_in_the_next_window() {
         let counts = Counts::<2>::new();
-        assert_eq!(counts.count(0, 0, 1), Some(true));
-        assert_eq!(counts.count(0, 0, 1), Some(false));
-        assert_eq!(counts.count(5, 0, 1), Some(true));
+        assert_eq!(counts.count(0, 0, 1), Some(0));
+        assert_eq!(counts.count(0, 0, 1), Some(1));
+        assert_eq!(counts.count(0, 0, 1), Some(2));
+        assert_eq!(counts.count(0, 0, 1), Some(2));
+        assert_eq!(counts.count(5, 0, 1), Some(0));
         assert_eq!(counts.count(6, 0, 1), None);
-        assert_eq!(counts.count(6, 1, 1), Some(true));
-        assert_eq!(counts.count(0, 1, 2), Some(true));
-        assert_eq!(counts.count(0, 1, 2), Some(true));
-        assert_eq!(counts.count(0, 1, 2), Some(false));
+        assert_eq!(counts.count(6, 1, 1), Some(0));
+        assert_eq!(counts.count(0, 1, 2), Some(0));
+        assert_eq!(counts.count(0, 1, 2), Some(1));
     }
 }

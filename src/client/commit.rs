@@ -365,13 +365,13 @@ impl Process {
                 false => None,
             };
             loaded.begin(tables.per_core[core.index()].origin(hold.as_ref()));
-            let exit = self.check(core, &tables, words, entry)?;
+            let exit = self.check(core, &tables, (words, entry, 0))?;
             lent = loaded.lent();
             of_context = loaded.in_context(lent);
+            self.doubt(core, &tables, words);
             if lent != 0 {
                 complete(words, entry, core.ring().caches(), loaded)?;
             }
-            self.doubt(core, &tables, words);
             (exit, tables.addresses.version(), loaded.epoch())
         };
         fill(queue)?;
@@ -531,16 +531,25 @@ impl Process {
         }
     }
 
-    /// Checks the copied commands. Returns the state in which they leave the core.
+    /// Checks the copied commands, of which the first `prepended` are not the client's. Returns the
+    /// state in which they leave the core.
     #[inline(always)]
-    fn check(&self, core: &Core, tables: &Tables, words: &mut [u32], entry: Pipe) -> Result<Exit> {
+    fn check(
+        &self,
+        core: &Core,
+        tables: &Tables,
+        (words, entry, prepended): (&mut [u32], Pipe, usize),
+    ) -> Result<Exit> {
         let addresses = self.addresses(core, tables);
         let loaded = &tables.per_core[core.index()].loaded;
         let checked = match self.device.parameters().mend_addresses {
             true => checker::check_states(words, core.states(), entry, addresses, Some(loaded)),
             false => checker::check(words, core.states(), entry, addresses, Some(loaded)),
         };
-        checked.map_err(|refusal| self.refuse("command buffer", refusal, tables))
+        checked.map_err(|mut refusal| {
+            refusal.at = refusal.at.saturating_sub(prepended);
+            self.refuse("command buffer", refusal, tables)
+        })
     }
 
     /// Logs a probable mistake in checked commands, if [`Zone::Command`] is on.
@@ -552,7 +561,7 @@ impl Process {
         // The checker has replaced address 0 with the address of scratch memory.
         let scratch = core.scratch().in_pipe(Pipe::Pipe2d);
         let has = [DE_SRC_ADDRESS, DE_DEST_ADDRESS].map(|state| {
-            let value = tables.per_core[core.index()].loaded.value(state);
+            let value = tables.per_core[core.index()].loaded.used(state);
             value.is_some_and(|address| address != scratch)
         });
         let resolve_target = core.states().resolve_target();
@@ -889,9 +898,12 @@ impl Submission<'_> {
             if lends_again {
                 self.lend_again(tables, is_context_new);
             }
-            self.exit = self
-                .process
-                .check(self.core, tables, self.words, self.entry)?;
+            let prepended = match self.lent {
+                0 => 0,
+                lent => lent_words(lent),
+            };
+            let commands = (&mut self.words[..], self.entry, prepended);
+            self.exit = self.process.check(self.core, tables, commands)?;
             self.version = version;
         }
         Ok(())

@@ -11,7 +11,7 @@
 //! Sources: the register database (state_2d.xml); sources.md, engines.
 
 /// The bits of a stride.
-const STRIDE_BITS: u32 = 0x3_FFFF;
+pub(crate) const STRIDE_BITS: u32 = 0x3_FFFF;
 
 /// Formats (`DE_FORMAT`) other than one plane of whole bytes.
 const MONOCHROME: u32 = 10;
@@ -90,6 +90,11 @@ impl Rotation {
     /// Whether the place of pixels depends on the height.
     pub(crate) fn needs_height(self) -> bool {
         !matches!(self.angle, 0 | 1 | 4)
+    }
+
+    /// Whether anything is rotated or flipped.
+    pub(crate) fn turns(self) -> bool {
+        self.angle != 0 || self.width & 1 << 16 != 0
     }
 
     /// The `reach` of an area up to `right` and `bottom`, from its columns and rows in memory. The
@@ -215,24 +220,23 @@ fn signed(value: u32) -> i32 {
 /// the rectangle's, and `origin` (`DE_SRC_ORIGIN`) is the source's. A blit may be mirrored in the
 /// rectangle. `None`: it reads before the source's first column or row.
 ///
-/// Corners are signed. A negative second corner can also mean one far away: then the blit may reach
-/// `limits`, the end of the clipping window. If `is_relative`, reading begins at the rectangle's
+/// Corners are signed. A negative second corner can also mean one far away, from which a mirrored
+/// blit begins to read: then everything counts. If `is_relative`, reading begins at the rectangle's
 /// own place plus `origin`, else at `origin`. `None`: unknown, so the farther one counts.
 pub(crate) fn read_end(
     corners: [u32; 2],
-    limits: [u32; 2],
     origin: u32,
     is_relative: Option<bool>,
     stretch: Option<Stretch>,
 ) -> Option<(u32, u32)> {
-    let axis = |shift: u32, limit: u32, index: usize| {
+    let axis = |shift: u32, index: usize| {
         let [a, b] = corners.map(|corner| signed(corner >> shift));
         let origin = signed(origin >> shift);
         let (first, is_far) = (a.min(b), a >= 0 && b < 0);
         // CAST: at least 1.
         let mut last = ((b - a).abs().max(1) - 1) as u64 + u64::from(b < a);
         if is_far {
-            last = last.max(limit.into());
+            last = 0xFFFF;
         }
         if let Some(stretch) = stretch {
             let factor = u64::from(stretch.factors[index] & 0x7FFF_FFFF);
@@ -257,5 +261,5 @@ pub(crate) fn read_end(
         let end = (lowest >= 0).then(|| highest as u64 + last + 1)?;
         u32::try_from(end).ok()
     };
-    Some((axis(0, limits[0], 0)?, axis(16, limits[1], 1)?))
+    Some((axis(0, 0)?, axis(16, 1)?))
 }

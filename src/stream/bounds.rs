@@ -42,7 +42,7 @@ const fn bit(place: usize) -> Mask {
 /// The states that bound a kick, in the order of [`Target::values`]: those of the 2D engine, then
 /// those of the resolve engine. Each of [`FIELDS`] counts as a state of its own. Its entry is the
 /// word address in the low 16 bits, and above these the field's number plus 1.
-pub(crate) const STATES: [u32; 49] = [
+pub(crate) const STATES: [u32; 50] = [
     word(0x1228),
     word(0x122C),
     word(0x1230),
@@ -76,6 +76,7 @@ pub(crate) const STATES: [u32; 49] = [
     FIELDS[2].id(2),
     FIELDS[3].id(3),
     word(0x1214),
+    word(0x127C),
     word(0x1604),
     word(0x1608),
     word(0x160C),
@@ -112,7 +113,7 @@ const ANGLE: usize = 9;
 /// the first `DE_STRETCH_FACTOR`, `DE_PATTERN_ADDRESS`, `_CONFIG`, `DE_ROP`, address and stride of
 /// the planes of U and V, `DE_VR_SOURCE_IMAGE_LOW`, `_HIGH`, `DE_SRC_ROTATION_HEIGHT`,
 /// `DE_SRC_EX_CONFIG`, `DE_MULTI_SOURCE`, the source's field of `DE_ROT_ANGLE`, two fields of
-/// `DE_PE_TRANSPARENCY`, and `DE_SRC_SIZE`.
+/// `DE_PE_TRANSPARENCY`, `DE_SRC_SIZE`, and `DE_ALPHA_CONTROL`.
 const SRC_ADDRESS: usize = 10;
 const SRC_STRIDE: usize = 11;
 const SRC_ROTATION: usize = 12;
@@ -133,23 +134,24 @@ const SRC_ANGLE: usize = 29;
 const TRANSPARENCY: usize = 30;
 const OVERRIDES: usize = 31;
 const SRC_SIZE: usize = 32;
+const ALPHA: usize = 33;
 
 /// Indexes in [`STATES`]: `RS_CONFIG`, `_SOURCE_ADDR`, `_SOURCE_STRIDE`, `_DEST_ADDR`,
 /// `_DEST_STRIDE`, `_WINDOW_SIZE`, `_CLEAR_CONTROL`; `TS_MEM_CONFIG`, `_COLOR_STATUS_BASE`,
 /// `_COLOR_SURFACE_BASE`; the first `RS_PIPE_SOURCE_ADDR`, `_PIPE_DEST_ADDR` and `_PIPE_OFFSET`.
-const RS_CONFIG: usize = 33;
-const RS_SOURCE: usize = 34;
-const RS_SOURCE_STRIDE: usize = 35;
-const RS_ADDRESS: usize = 36;
-const RS_STRIDE: usize = 37;
-const RS_WINDOW: usize = 38;
-const RS_CLEAR: usize = 39;
-const TS_CONFIG: usize = 40;
-const TS_STATUS: usize = 41;
-const TS_SURFACE: usize = 42;
-const RS_PIPE_SOURCE: usize = 43;
-const RS_PIPE_ADDRESS: usize = 45;
-const RS_PIPE_OFFSET: usize = 47;
+const RS_CONFIG: usize = 34;
+const RS_SOURCE: usize = 35;
+const RS_SOURCE_STRIDE: usize = 36;
+const RS_ADDRESS: usize = 37;
+const RS_STRIDE: usize = 38;
+const RS_WINDOW: usize = 39;
+const RS_CLEAR: usize = 40;
+const TS_CONFIG: usize = 41;
+const TS_STATUS: usize = 42;
+const TS_SURFACE: usize = 43;
+const RS_PIPE_SOURCE: usize = 44;
+const RS_PIPE_ADDRESS: usize = 46;
+const RS_PIPE_OFFSET: usize = 48;
 
 /// `TS_MEM_CONFIG`, `COLOR_FAST_CLEAR`: reads of color use tile status.
 const COLOR_FAST_CLEAR: u32 = 1 << 1;

@@ -327,6 +327,15 @@ impl Loaded {
         (bits & 1 << (state & 31) != 0).then_some(self.values.get(at)?.get())
     }
 
+    /// The address in `state` for the last checked stream, if any: the lent one, or
+    /// [`Self::value`].
+    pub(crate) fn used(&self, state: u32) -> Option<u32> {
+        match bounds::place_of(state) {
+            Some(place) if self.lent.get() & 1 << place != 0 => Some(self.lent_value(place)),
+            _ => self.value(state),
+        }
+    }
+
     /// Notes that a context that is being destroyed may have loaded `state` with `value`.
     pub(crate) fn adopt(&self, state: u32, value: u32) {
         match self.value(state) {

@@ -108,9 +108,9 @@ impl Side {
 
     /// Whether the sources describe its layout.
     pub(crate) fn is_known(self) -> bool {
-        let known = match self.stride & SUPERTILED {
-            0 => STRIDE | SPLIT,
-            _ => STRIDE | SPLIT | SUPERTILED | SUPERTILED_NEW,
+        let known = match self.is_tiled && self.stride & SUPERTILED != 0 {
+            false => STRIDE | SPLIT,
+            true => STRIDE | SPLIT | SUPERTILED | SUPERTILED_NEW,
         };
         self.stride & !known == 0
     }

@@ -133,9 +133,9 @@ impl Target {
             self.pattern(&mut last_of)?;
         }
         match command {
-            COMMAND_LINE => Ok(()),
+            COMMAND_CLEAR | COMMAND_LINE => Ok(()),
             COMMAND_MULTI => self.check_blocks(corners, loaded, last_of),
-            _ if reads_source => self.check_source(corners, last_of),
+            _ if reads_source || self.blends()? => self.check_source(corners, last_of),
             _ => Ok(()),
         }
     }
@@ -163,8 +163,8 @@ impl Target {
         let is_line = self.command() == COMMAND_LINE;
         while let (Some(first), Some(second)) = (corners.next(), corners.next()) {
             let area = Area::between(first, second, is_line).clipped(low, high);
-            if area.is_some_and(|area| !self.fits(area, room)) {
-                return Err(self.beyond(ADDRESS));
+            if let Some(area) = area {
+                self.check_area(area, room)?;
             }
         }
         Ok(())
@@ -184,6 +184,12 @@ impl Target {
             }
             false => (source || self.values[SRC_CONFIG] >> 4 & 3 != 0, pattern),
         })
+    }
+
+    /// Whether a draw blends. It may read its source then, whatever the operation.
+    fn blends(&self) -> Result<bool, Problem> {
+        self.check_plain(bit(ALPHA))?;
+        Ok(self.values[ALPHA] & 1 != 0)
     }
 
     /// Whether the raster operation uses a source and a pattern.
@@ -233,19 +239,13 @@ impl Target {
         stretch: Option<Stretch>,
     ) -> Option<(u32, u32)> {
         let (low, high) = (self.values[CLIP_LOW], self.values[CLIP_HIGH]);
-        let end = |low: u32, high: u32| match high & 0x7FFF {
-            high if low & 0x7FFF < high => high,
-            // The window does not clip.
-            _ => 0xFFFF,
-        };
-        let limits = [end(low, high), end(low >> 16, high >> 16)];
         let mut most = (0, 0);
         while let (Some(first), Some(second)) = (corners.next(), corners.next()) {
             if Area::between(first, second, false)
                 .clipped(low, high)
                 .is_some()
             {
-                let end = blit::read_end([first, second], limits, origin, is_relative, stretch)?;
+                let end = blit::read_end([first, second], origin, is_relative, stretch)?;
                 most = (most.0.max(end.0), most.1.max(end.1));
             }
         }
@@ -255,8 +255,8 @@ impl Target {
     /// Fails unless the source that a blit of rectangles reads is in its memory.
     fn check_source(
         &self,
-        corners: impl Iterator<Item = u32>,
-        last_of: impl FnMut(u32, u32) -> Option<u32>,
+        corners: impl Iterator<Item = u32> + Clone,
+        mut last_of: impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
         let mut needed = bit(SRC_CONFIG) | bit(SRC_ORIGIN);
         let mut stretch = None;
@@ -271,8 +271,19 @@ impl Target {
         self.check_plain(needed)?;
         let is_relative = self.values[SRC_CONFIG] & blit::RELATIVE != 0;
         let origin = self.values[SRC_ORIGIN];
-        let end = self.read_end(corners, origin, Some(is_relative), stretch);
-        self.check_planes(end, last_of)
+        let mut check = |stretch| {
+            let end = self.read_end(corners.clone(), origin, Some(is_relative), stretch);
+            self.check_planes(end, &mut last_of)
+        };
+        let found = check(stretch);
+        // If the factors alone fit, name the size.
+        match stretch {
+            Some(stretch) if matches!(found, Err(Problem::Beyond(..))) => {
+                check(Some(Stretch { size: 0, ..stretch }))?;
+                Err(self.unbounded(SRC_SIZE))
+            }
+            _ => found,
+        }
     }
 
     /// Fails unless the planes of the source are in their memory, up to `end` (columns and rows).
@@ -321,7 +332,7 @@ impl Target {
             let room = self.room_of(place, needed, &mut last_of)?;
             let last = source.last_byte(is_pe20, plane, end);
             if last.is_none_or(|last| last > room) {
-                return Err(self.beyond(place));
+                return Err(self.outside(place, last, rotation, SRC_ROTATION));
             }
         }
         Ok(())
@@ -342,11 +353,11 @@ impl Target {
         for (first, most) in BLOCKS {
             let group = |group: u32, source: u32| first + group * most + source;
             let is_never = loaded(group(BLOCK_ADDRESS, 0)) == Loads::Never;
-            if sources > most || is_never {
+            if is_never {
                 continue;
             }
-            is_loaded = true;
-            for source in 0..sources {
+            is_loaded |= sources <= most;
+            for source in 0..sources.min(most) {
                 let value = |of: u32| match loaded(group(of, source)) {
                     Loads::Here(value) => Ok(value),
                     _ => Err(Problem::Unloaded(group(of, source))),
@@ -427,9 +438,7 @@ impl Target {
             right,
             bottom,
         };
-        if !self.fits(window, room) {
-            return Err(self.beyond(ADDRESS));
-        }
+        self.check_area(window, room)?;
         if self.uses()?.1 {
             self.pattern(&mut last_of)?;
         }
@@ -485,6 +494,30 @@ impl Target {
             angle: self.values[ANGLE] >> 3,
             width: self.values[ROTATION],
             height: self.values[HEIGHT],
+        }
+    }
+
+    /// Fails unless `area` is within the `room` bytes after the target's first byte.
+    fn check_area(&self, area: Area, room: u32) -> Result<(), Problem> {
+        match self.last_byte(area) {
+            Some(last) if last <= room => Ok(()),
+            last => Err(self.outside(ADDRESS, last, self.rotation(), ROTATION)),
+        }
+    }
+
+    /// Why an area, whose last byte is `last`, does not fit into the memory at the address at
+    /// `place`. The stride is at the next place, and the width of the `rotation` at `width`.
+    fn outside(
+        &self,
+        place: usize,
+        last: Option<u32>,
+        rotation: Rotation,
+        width: usize,
+    ) -> Problem {
+        match last {
+            None if self.values[place + 1] > blit::STRIDE_BITS => self.unbounded(place + 1),
+            None if rotation.turns() => self.unbounded(width),
+            _ => self.beyond(place),
         }
     }
 

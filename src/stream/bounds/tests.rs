@@ -16,7 +16,7 @@ mod cases {
     const BASE: u32 = 0x4000_0000;
 
     /// A target of 64 x 32 pixels in A8R8G8B8, with a clipping window of the same size.
-    const PLAIN: [(u32, u32); 13] = [
+    const PLAIN: [(u32, u32); 14] = [
         (0x1228, BASE),
         (0x122C, 256),
         (0x1230, 64),
@@ -30,6 +30,7 @@ mod cases {
         // Draws use no source and no pattern.
         (0x125C, 2 << 20 | 0xAA),
         (0x12D4, 0),
+        (0x127C, 0),
         (0x120C, 0),
     ];
 
@@ -286,6 +287,8 @@ mod cases {
                 27 * 256 + 76,
             ),
             (&[(0x125C, 3 << 20 | 0xF0F0), (0x12D4, 1 << 12 | 2)], 0),
+            // A draw that blends.
+            (&[(0x125C, 3 << 20 | 0xF0F0), (0x127C, 1)], 27 * 256 + 76),
             // Formats: bytes, pairs, bits, bits from the command.
             (&[config(9, 0)], 27 * 256 + 19),
             (&[config(7, 0)], 27 * 256 + 40),
@@ -339,10 +342,10 @@ mod cases {
             let found = read(true, others, part);
             assert_eq!(found, wanted);
         }
-        // The second corner may have no sign: up to the end of the window.
+        // The second corner may have no sign, and the blit may be mirrored.
         let far = [corner(10, 0), corner(0xFFFF, 8)];
         let wide = (0x1264, corner(100, 100));
-        assert_eq!(read(true, &[wide], far), 7 * 256 + 101 * 4);
+        assert_eq!(read(true, &[wide], far), 7 * 256 + 0x1_0000 * 4);
         // Planes: of each in turn all but one are elsewhere.
         for (format, place, wanted) in [
             (15, 0x1200, 27 * 256 + 19),
@@ -448,6 +451,28 @@ mod cases {
         let unloaded = Err(Problem::Unloaded(word(0x12800)));
         let last_of = |_, _| Some(u32::MAX);
         assert_eq!(draw(&mut target, part, last_of), unloaded);
+        // Of five sources, the first four may be those of the set of 4.
+        let loaded = |state: u32| {
+            let (first, count) = BLOCKS[usize::from(state >= BLOCKS[1].0)];
+            Loads::Here(match (state - first) / count {
+                BLOCK_ADDRESS if count == 4 => READ,
+                BLOCK_ADDRESS | BLOCK_U | BLOCK_V => BASE,
+                BLOCK_STRIDE => 256,
+                BLOCK_CONFIG => 6 << 24,
+                _ => 0,
+            })
+        };
+        target.load(word(0x1308), 4, false, true);
+        let mut judged = |bytes: u32| {
+            let last_of = |_, address| match address {
+                READ => Some(READ + bytes - 1),
+                _ => Some(u32::MAX),
+            };
+            target.draw(part.into_iter(), loaded, last_of)
+        };
+        assert_eq!(judged(29 * 256 + 80), Ok(()));
+        let beyond = Err(Problem::Beyond(BLOCKS[0].0, READ));
+        assert_eq!(judged(29 * 256 + 79), beyond);
     }
 
     #[test]
@@ -491,6 +516,32 @@ mod cases {
             let wide = (0x1264, 0x7FFF_7FFF);
             let turned = target(true, &[(0x12BC, angle << 3), wide]);
             assert_eq!(bytes(turned, corners), 0);
+        }
+    }
+
+    #[test]
+    fn the_state_that_makes_an_area_impossible_is_named() {
+        let part = [corner(1, 2), corner(20, 30)];
+        let stretch = (0x1234, 4 << 12 | 6);
+        for (others, wanted) in [
+            (&[(0x122C, 0x4_0400)][..], (0x122C, 0x4_0400)),
+            (&[(0x12BC, 5 << 3), (0x1230, 0)], (0x1230, 0)),
+            (&[(0x1204, 0xFFFF_FC00)], (0x1204, 0xFFFF_FC00)),
+            (&[(0x12BC, 5), (0x1208, 0)], (0x1208, 0)),
+            (&[(0x1210, 0xFFFF)], (0x1210, 0xFFFF)),
+            // The factors alone fit.
+            (&[stretch, (0x1214, 1 << 8)], (0x1214, 1 << 8)),
+        ] {
+            let mut target = target(true, &COPY);
+            for &(state, value) in others {
+                target.load(word(state), value, false, true);
+            }
+            let last_of = |_, address| match address {
+                READ => Some(READ + 27 * 256 + 75),
+                _ => Some(u32::MAX),
+            };
+            let wanted = Err(Problem::Unbounded(word(wanted.0), wanted.1));
+            assert_eq!(draw(&mut target, part, last_of), wanted);
         }
     }
 
@@ -830,6 +881,8 @@ mod cases {
             (0x1620, 16 << 16),
             (0x1614, 64 | 1 << 20),
             (0x160C, 64 | 1 << 20),
+            // Supertiled, but not tiled.
+            (0x1614, 256 | 1 << 31),
         ] {
             let mut target = Target::new(Engines::default());
             for (state, value) in RESOLVE.into_iter().chain([(state, value)]) {

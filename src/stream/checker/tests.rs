@@ -1001,8 +1001,9 @@ mod cases {
             )
         };
         assert_eq!(stray(0x3_FFFC), None);
-        let beyond = Some((Fault::Beyond(DE_DEST, 0), 16, Some(0)));
-        assert_eq!(stray(0x3_FFFF + 0x1_0000), beyond);
+        let odd = 0x3_FFFF + 0x1_0000;
+        let wanted = Some((Fault::Unbounded(state::word(0x122C), odd), 16, Some(odd)));
+        assert_eq!(stray(odd), wanted);
         let missing = |at| Some((Fault::Missing, at, None));
         let target = target(own, stride);
         let parts: [&[u32]; 3] = [&target, &clip, &draw];

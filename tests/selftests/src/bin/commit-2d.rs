@@ -550,6 +550,7 @@ fn reads_end(paint: &mut Paint, has_filter: bool) -> Result<()> {
             (end - 64, 64),
             &[(0x12d4, 2), (0x120c, 6 << 24 | 6 | 2 << 4)],
         ),
+        ("a blend", BIT_BLT, PATTERN, (end - 64, 64), &[(0x127c, 1)]),
         ("a factor", STRETCH_BLT, COPY, fits, &[(0x1224, 2 << 16)]),
         (
             "a factor that rounds up",

@@ -354,12 +354,20 @@ fn bounds(paint: &mut Paint, pipes: u32, has_kicker: bool) -> Result<()> {
         refuse(paint, what, &mut stream)?;
         paint.expect(|_, _| BLANK)?;
     }
-    // What says nothing alone is no other layout.
-    let mut stream = Stream::new();
-    let is_new = 1 << 27;
-    fill(&mut stream, pipes, target, bytes / 4 | is_new, (16, 16), 0);
-    refuse(paint, "a bit of a stride", &mut stream)?;
-    paint.expect(|_, _| BLANK)?;
+    // What says nothing alone is no other layout: new supertiles, and supertiles without tiles.
+    for bit in [27, 31] {
+        let mut stream = Stream::new();
+        fill(
+            &mut stream,
+            pipes,
+            target,
+            bytes / 4 | 1 << bit,
+            (16, 16),
+            0,
+        );
+        refuse(paint, "a bit of a stride", &mut stream)?;
+        paint.expect(|_, _| BLANK)?;
+    }
     if has_kicker {
         let mut stream = Stream::new();
         let tiles = bytes / TILE + 1;

@@ -642,6 +642,49 @@ fn command_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         ensure!(memory.read(0) != old, "nothing was drawn");
         Ok(())
     });
+    suite.test("a source of an earlier COMMIT is no mistake", move || {
+        if bench.pipe() != Pipe::Pipe2d {
+            return harness::skip("this core does not blit");
+        }
+        let mut log = KernelLog::from_now()?;
+        let corner = 8 << 16 | 16;
+        let (node, source) = locked_surface(&bench.client, 0x8000, Pool::SYSTEM, false)?;
+        let (other, _) = locked_surface(&bench.client, 0x8000, Pool::SYSTEM, false)?;
+        let (stride, blit) = (bench.target.stride, 2 << 12 | 6);
+        let mut whole = Stream::new();
+        whole
+            .states(
+                0x1200,
+                &[
+                    source.location.address,
+                    source.stride,
+                    0,
+                    6 << 24 | 6,
+                    0,
+                    corner,
+                ],
+            )
+            .states(0x1228, &[bench.target.location.address, stride, 0, blit])
+            .states(state::DE_ROP, &[state::ROP_COPY, 0, corner])
+            .draw_2d(&[(0, corner)]);
+        let mut again = Stream::new();
+        again.state(0x1234, blit).draw_2d(&[(0, corner)]);
+        same("the first", bench.send(whole.words())?.as_str(), "0")?;
+        // A refused COMMIT and a FREE reset the noted addresses. The next COMMIT is lent them.
+        same("the wrong", bench.send(&[load(0x3804), 0])?.as_str(), "-17")?;
+        video::unlock(device, other)?;
+        device.free(other)?;
+        source.memory.fill(0x5151_5151);
+        same("the next", bench.send(again.words())?.as_str(), "0")?;
+        device.stall()?;
+        same_word("its pixel", bench.target.memory.read(0), 0x5151_5151)?;
+        video::unlock(device, node)?;
+        device.free(node)?;
+        let lines = log.lines()?.into_iter().map(|line| line.text);
+        let said: Vec<_> = lines.filter(|text| text.contains("never loaded")).collect();
+        ensure!(said.is_empty(), "{said:?}");
+        Ok(())
+    });
     let draw = |stride: u32, command: u32| {
         let mut stream = Stream::new();
         stream
