@@ -484,7 +484,7 @@ fn random_fills_stay(control: &Control, count: u32) -> Result<()> {
         let last = (target.height - 1) * target.stride + 4 * target.width;
         let fits = own.iter().find_map(|held| {
             let at = address.wrapping_sub(held.address());
-            (at < BYTES && last <= BYTES - at).then_some((&held.surface.memory, at + last - 4))
+            (at < BYTES && last <= BYTES - at).then(|| (&held.surface.memory, at + last - 4))
         });
         let colour = DRAWN ^ round;
         let refused = is_refused(control, || gpu_fill(&mut client, &target, colour))?;
