@@ -39,10 +39,10 @@ impl<const N: usize> Counts<N> {
         Self([const { Atomic::new(0) }; N])
     }
 
-    /// Counts a line of `who` in `window`, up to `most` + 1. Returns the number of lines before it.
+    /// Counts a line of `owner` in `window`, up to `most` + 1. Returns the lines counted before.
     /// `None`: no slot is free in this window.
-    fn count(&self, who: u32, window: u16, most: u32) -> Option<u32> {
-        let first = u64::from(who) << 32 | u64::from(window) << 16 | 1;
+    fn count(&self, owner: u32, window: u16, most: u32) -> Option<u32> {
+        let first = u64::from(owner) << 32 | u64::from(window) << 16 | 1;
         for slot in &self.0 {
             let found = slot.load(Relaxed);
             if found >> 16 == first >> 16 && found & 0xFFFF != 0 {

@@ -619,6 +619,9 @@ const LENT_OF_PIPES: [(Pipe, Mask); 2] = [
 
 /// Number of words that [`write_lent`] writes.
 fn lent_words(lent: Mask) -> usize {
+    if lent == 0 {
+        return 0;
+    }
     let pipes = LENT_OF_PIPES
         .iter()
         .filter(|(_, states)| lent & states != 0);
@@ -898,11 +901,7 @@ impl Submission<'_> {
             if lends_again {
                 self.lend_again(tables, is_context_new);
             }
-            let prepended = match self.lent {
-                0 => 0,
-                lent => lent_words(lent),
-            };
-            let commands = (&mut self.words[..], self.entry, prepended);
+            let commands = (&mut self.words[..], self.entry, lent_words(self.lent));
             self.exit = self.process.check(self.core, tables, commands)?;
             self.version = version;
         }
