@@ -22,7 +22,7 @@
 //!    the locks of its owner, `galcore imports`, the list of them, and `galcore pinned pages`.
 //! 2. `galcore speeds` ([`client::Clients`]): the cores' clocks. Under it `galcore completion`
 //!    ([`ring::Ring`], [`vector::Queue`]): ends jobs and runs their actions. Beside `galcore
-//!    speeds`, and above `galcore completion`, too, is `galcore looks` ([`ring::Ring`]): one thread
+//!    speeds`, and above `galcore completion`, too, is `galcore look` ([`ring::Ring`]): one thread
 //!    at a time checks a core. Also beside it is `galcore governed` ([`gpu`]): the rates of clocks,
 //!    with the kernel's locks of clocks under it.
 //! 3. The memory manager's `mmap_lock`. It is above the tables, because page faults of the pool's
@@ -34,8 +34,8 @@
 //!    ([`sys::pages`]). A thread never holds two of them.
 //! 6. `galcore ring` ([`ring::Engine`]), also under `galcore tlbs` and `galcore rings`, and
 //!    `galcore reclaim` ([`ring::Reclaimer`]). A thread never holds both.
-//! 7. Leaves: `galcore hiding` and `galcore evidence` ([`ring`]), and of [`client`]
-//!    `galcore processes` (under it only `galcore guilt`), `galcore shared nodes`,
+//! 7. Leaves: `galcore revoking` and `galcore snapshot` ([`ring`]), and of [`client`]
+//!    `galcore processes` (under it only `galcore hangs`), `galcore shared nodes`,
 //!    `galcore shared signals`, `galcore names`, `galcore users`, `galcore restarts`,
 //!    `galcore changes`, `galcore timers`,
 //!    `galcore shared buffer`, `galcore signal` (under it only the kernel's of a fence) and

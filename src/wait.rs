@@ -36,12 +36,12 @@ pub(crate) enum Left {
     Something(u64),
 }
 
-/// Waits on `moved` with the lock of `state` until `look` returns [`Left::Nothing`]: at most
+/// Waits on `progress` with the lock of `state` until `look` returns [`Left::Nothing`]: at most
 /// `milliseconds` or, if `starts_over`, [`TIMEOUT`] since the last progress.
 ///
 /// `Interrupted`: a Unix signal arrived. `GpuNotResponding`: timeout. Passes on errors of `look`.
-pub(crate) fn while_moving<T: ?Sized, B: Backend>(
-    moved: &CondVar,
+pub(crate) fn while_progressing<T: ?Sized, B: Backend>(
+    progress: &CondVar,
     state: &mut Guard<'_, T, B>,
     (milliseconds, starts_over): (u32, bool),
     look: impl Fn(&T) -> Result<Left>,
@@ -56,7 +56,7 @@ pub(crate) fn while_moving<T: ?Sized, B: Backend>(
         if left == 0 {
             return Err(Error::GpuNotResponding);
         }
-        left = match moved.wait_interruptible_timeout(state, left) {
+        left = match progress.wait_interruptible_timeout(state, left) {
             CondVarTimeoutResult::Woken { jiffies } => jiffies,
             // Looks once more, because the work may have ended just now.
             CondVarTimeoutResult::Timeout => 0,

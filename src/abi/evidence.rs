@@ -45,7 +45,7 @@ const FIRST_ADDRESS: u64 = 0x1000;
 const LONGEST_WAIT: u32 = 60_000;
 
 /// The longest plausible finite wait, in milliseconds: an hour.
-const ODD_WAIT: u32 = 3_600_000;
+const UNLIKELY_WAIT: u32 = 3_600_000;
 
 /// The most plausible records of a delta.
 const MOST_RECORDS: u32 = 1 << 20;
@@ -55,7 +55,7 @@ pub(crate) type Reader<'a> = &'a mut dyn FnMut(u64, &mut [u32]) -> bool;
 
 /// The kinds of objects that a process has and that commands name.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Possessions {
+pub(crate) struct ObjectKinds {
     /// Video memory nodes.
     pub(crate) nodes: bool,
     /// Contiguous or non-paged buffers.
@@ -103,7 +103,7 @@ struct Reading {
     kind: Option<Discriminant<Request>>,
     makes_sense: bool,
     /// It is unlikely: other readings go first.
-    is_odd: bool,
+    is_unlikely: bool,
     /// It finds content that other generations have elsewhere: evidence.
     is_telling: bool,
     /// Such evidence is conclusive.
@@ -112,17 +112,17 @@ struct Reading {
 
 /// The readings of all candidates, as bits of their places in the list.
 #[derive(Default)]
-struct Tally {
+struct Readings {
     sensible: u32,
     telling: u32,
     answered: u32,
-    odd: u32,
+    unlikely: u32,
     /// The evidence is conclusive.
     decides: bool,
     kinds: [Option<Discriminant<Request>>; WEIGHED],
 }
 
-impl Tally {
+impl Readings {
     fn note(&mut self, choice: Choice, reading: Reading) {
         if !reading.makes_sense {
             return;
@@ -131,7 +131,7 @@ impl Tally {
         self.sensible |= choice.bit();
         self.telling |= bit_if(reading.is_telling);
         self.answered |= bit_if(reading.kind.is_some());
-        self.odd |= bit_if(reading.is_odd);
+        self.unlikely |= bit_if(reading.is_unlikely);
         self.decides |= reading.is_telling && reading.decides;
         if let Some(kind) = self.kinds.get_mut(usize::from(choice.place())) {
             *kind = reading.kind;
@@ -153,7 +153,7 @@ impl Tally {
     fn likely(&self, places: u32) -> u32 {
         // A client rarely sends what its generation refuses.
         let answered = self.answered & places;
-        match (self.telling, answered & !self.odd, answered) {
+        match (self.telling, answered & !self.unlikely, answered) {
             (0, 0, 0) => places,
             (0, 0, answered) => answered,
             (0, usual, _) => usual,
@@ -253,31 +253,31 @@ impl Candidates {
         self,
         current: Choice,
         words: &[u32],
-        has: Possessions,
+        has: ObjectKinds,
         model: u32,
         read: Reader<'_>,
     ) -> Verdict {
-        let (mut tally, mut is_commit) = (Tally::default(), false);
+        let (mut readings, mut is_commit) = (Readings::default(), false);
         for choice in self.choices() {
             let reading = reading(choice.format(), words, has, read);
             is_commit |= reading.decides;
-            tally.note(choice, reading);
+            readings.note(choice, reading);
         }
         // If no candidate finds content in a COMMIT, restore generations that do: the client has
         // sent an earlier request that made no sense.
         let mut candidates = self;
-        if is_commit && tally.telling == 0 {
+        if is_commit && readings.telling == 0 {
             for choice in self.ruled_out(current, words.len()).choices() {
                 let reading = reading(choice.format(), words, has, read);
                 if reading.makes_sense && reading.is_telling && reading.decides {
                     candidates.places |= choice.bit();
-                    tally.note(choice, reading);
+                    readings.note(choice, reading);
                 }
             }
         }
-        let places = tally.places().unwrap_or(self.places);
+        let places = readings.places().unwrap_or(self.places);
         let likely = Self {
-            places: tally.likely(places),
+            places: readings.likely(places),
             ..self
         };
         let mut choice = match likely.has(current) {
@@ -287,7 +287,7 @@ impl Candidates {
         // The reading of `choice` is executed: rule out those that read something else.
         let alike = candidates
             .choices()
-            .filter(|&other| tally.reads_alike(choice, other));
+            .filter(|&other| readings.reads_alike(choice, other));
         let places = alike.fold(0, |places, other| places | other.bit()) & places;
         let left = Self {
             places,
@@ -312,7 +312,7 @@ impl Candidates {
 
 /// How `format` reads the request in `words`.
 #[inline(never)]
-fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) -> Reading {
+fn reading(format: Format, words: &[u32], has: ObjectKinds, read: Reader<'_>) -> Reading {
     let request = match format.decode_apart(words) {
         Request::Commit(Commit {
             commands: Commands::Here(CommandBuffer { offset: Err(_), .. }, _),
@@ -320,7 +320,7 @@ fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) ->
         }) => Request::Refused(Error::InvalidArgument),
         request => request,
     };
-    let (mut is_telling, mut decides, mut is_odd) = (false, false, false);
+    let (mut is_telling, mut decides, mut is_unlikely) = (false, false, false);
     let makes_sense = match request {
         _ if format.is_never_sent(words) => false,
         Request::UnmapPool { .. } => has.pool_view,
@@ -348,13 +348,13 @@ fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) ->
         // client waits for an implausible time.
         Request::UserSignal(UserSignal::Wait { milliseconds, .. }) => {
             is_telling = matches!(milliseconds, 2..=LONGEST_WAIT | u32::MAX);
-            is_odd = milliseconds > ODD_WAIT && !is_telling;
+            is_unlikely = milliseconds > UNLIKELY_WAIT && !is_telling;
             true
         }
         // Clients rarely reset a signal, and set it to 1. Another value is probably stale data, and
         // the state is in another generation's field.
         Request::UserSignal(UserSignal::Signal { .. }) => {
-            is_odd = format.signal_state(words) != 1;
+            is_unlikely = format.signal_state(words) != 1;
             true
         }
         Request::UserSignal(signal) => signal != UserSignal::Unknown,
@@ -380,7 +380,7 @@ fn reading(format: Format, words: &[u32], has: Possessions, read: Reader<'_>) ->
             _ => Some(discriminant(&request)),
         },
         makes_sense,
-        is_odd,
+        is_unlikely,
         is_telling,
         decides,
     }
@@ -458,7 +458,7 @@ fn context_has_content(context: &ClientContext) -> bool {
 mod tests {
     use super::*;
 
-    const NOTHING: Possessions = Possessions {
+    const NOTHING: ObjectKinds = ObjectKinds {
         nodes: false,
         buffers: false,
         user_memory: false,
@@ -474,7 +474,7 @@ mod tests {
         of: Candidates,
         current: &str,
         words: &[u32],
-        has: Possessions,
+        has: ObjectKinds,
         read: Reader<'_>,
     ) -> Option<(&'static str, bool, u32, Candidates)> {
         let current = Choice::by_name(current.as_bytes(), Reason::First)?;
@@ -511,7 +511,7 @@ mod tests {
         let found = short(weigh(&request(8), NOTHING));
         assert_eq!(found, Some(("6.2.4.p2", false, 2)));
         // With a node, both make sense: the likeliest reading wins.
-        let nodes = Possessions {
+        let nodes = ObjectKinds {
             nodes: true,
             ..NOTHING
         };
@@ -533,7 +533,7 @@ mod tests {
             short(weighed(all, name, &of_pool(10), has, &mut none))
         };
         assert_eq!(taken_for("6.2.3", NOTHING), Some(("6.2.4.p2", false, 2)));
-        let view = Possessions {
+        let view = ObjectKinds {
             pool_view: true,
             ..NOTHING
         };
@@ -629,7 +629,7 @@ mod tests {
         assert_eq!(wait("v2", NOISE, 0), Some(("dove", 3)));
         assert_eq!(wait("dove", 1, NOISE), Some(("v2", 3)));
         assert_eq!(wait("v2", NOISE, 120_000), Some(("dove", 3)));
-        // Both readings are plausible, or both are odd: no evidence.
+        // Both readings are plausible, or both are unlikely: no evidence.
         assert_eq!(wait("dove", 0, 1), Some(("dove", 3)));
         assert_eq!(wait("v2", 0, 0), Some(("v2", 3)));
         assert_eq!(wait("dove", NOISE, NOISE), Some(("dove", 3)));

@@ -20,11 +20,11 @@ use crate::{
     prelude::*,
     ring::{
         Culprit,
+        Loss, //
         Named,
         Outcome,
         Payload,
         Share,
-        Toll, //
     },
     sys::fence::Fence, //
 };
@@ -217,10 +217,10 @@ impl Payload for Events {
         CLIENTS.get()?.culprit(process)
     }
 
-    fn core_was_reset(core: usize, tolls: &[Toll], cost: u32) {
-        let Some(clients) = CLIENTS.get().filter(|_| !tolls.is_empty()) else {
+    fn core_was_reset(core: usize, losses: &[Loss], cost: u32) {
+        let Some(clients) = CLIENTS.get().filter(|_| !losses.is_empty()) else {
             return;
         };
-        clients.charge(core, tolls, cost);
+        clients.charge(core, losses, cost);
     }
 }

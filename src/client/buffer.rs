@@ -3,12 +3,12 @@
 //! Contiguous buffers: ALLOCATE, FREE, MAP_MEMORY, UNMAP_MEMORY.
 
 use super::{
+    client_memory::ClientMemory,
     tables::Tables,
     user_views::{
         UserView,
         Viewed, //
     },
-    visible::Visible,
     window::left_of,
     Process, //
 };
@@ -34,7 +34,7 @@ use crate::{
 
 /// A contiguous buffer in a process's table.
 pub(super) struct BufferEntry {
-    pub(super) buffer: Visible<Buffer>,
+    pub(super) buffer: ClientMemory<Buffer>,
     /// User address of its view. 0: it has none.
     pub(super) user: usize,
     /// ALLOCATE_NON_PAGED_MEMORY has allocated it.
@@ -87,7 +87,7 @@ impl Process {
         modes::pass_allocation()?;
         let buffer = memory.allocate_buffer(bytes, Contents::Clients, None)?;
         let entry = BufferEntry {
-            buffer: Visible::new(buffer.clone(), self)?,
+            buffer: ClientMemory::new(buffer.clone(), self)?,
             user: 0,
             non_paged,
         };

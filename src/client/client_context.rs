@@ -151,7 +151,7 @@ impl OwnContext {
     /// Leaves the states out if `core` lacks the engine in which they begin. Only used if each
     /// engine is a core of its own: the commands are then for another engine than the context.
     #[cold]
-    pub(super) fn suit(&mut self, core: &Core) {
+    pub(super) fn adapt_to(&mut self, core: &Core) {
         let initial = Pipe::from_number(self.given.initial_pipe);
         let is_of_another = initial.is_some_and(|pipe| !core.pipes().has(pipe));
         self.is_left_out = is_of_another && !self.keeps_nothing();

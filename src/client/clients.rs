@@ -3,10 +3,10 @@
 //! The clients of a device: the processes that have it open, and the objects that they share.
 //!
 //! Lock: `galcore processes`, a spinlock, because the recovery of a core takes it and must not wait
-//! for a preempted holder. Its holder takes only `galcore guilt`, and does not allocate.
+//! for a preempted holder. Its holder takes only `galcore hangs`, and does not allocate.
 
 use super::{
-    guilt::Guilt,
+    hangs::HangAccounts,
     names::Names,
     shared::SharedNodes,
     shared_buffers::SharedBuffers,
@@ -28,7 +28,7 @@ use crate::{
     mmu::Space,
     ring::{
         Culprit,
-        Toll, //
+        Loss, //
     },
     sys::{
         self,
@@ -179,7 +179,7 @@ pub(crate) struct Clients {
     #[pin]
     processes: SpinLock<Members>,
     #[pin]
-    guilt: Guilt,
+    hangs: HangAccounts,
     /// A process has asked for less than the full clock of a core.
     pub(super) has_lowered: Atomic<bool>,
     /// Held while a thread sets the clocks of the cores.
@@ -203,7 +203,7 @@ impl Clients {
                 shared_signals <- SharedSignals::new(),
                 drm <- new_mutex!([const { None }; 2], "galcore drm"),
                 processes <- new_spinlock!(Members::new(), "galcore processes"),
-                guilt <- Guilt::new(),
+                hangs <- HangAccounts::new(),
                 has_lowered: Atomic::new(false),
                 speeds <- new_mutex!((), "galcore speeds"),
             }),
@@ -267,8 +267,8 @@ impl Clients {
     }
 
     /// The accounts of hangs.
-    pub(crate) fn guilt(&self) -> &Guilt {
-        &self.guilt
+    pub(crate) fn hangs(&self) -> &HangAccounts {
+        &self.hangs
     }
 
     /// The names of nodes.
@@ -360,19 +360,19 @@ impl Clients {
         open.for_each(|member| look(&member.process));
     }
 
-    /// Notes the tolls of a reset of core `core`, and charges the guilty process. Processes that
+    /// Notes the losses of a reset of core `core`, and charges the guilty process. Processes that
     /// have closed their files are included.
-    pub(super) fn charge(&self, core: usize, tolls: &[Toll], cost: u32) {
+    pub(super) fn charge(&self, core: usize, losses: &[Loss], cost: u32) {
         let members = self.processes.lock();
-        for toll in tolls {
-            let Some(member) = members.all.get(&toll.process) else {
+        for loss in losses {
+            let Some(member) = members.all.get(&loss.process) else {
                 continue;
             };
-            let noted = member.process.resets().note(core, toll, &self.guilt, cost);
+            let noted = member.process.resets().note(core, loss, &self.hangs, cost);
             if let Some(charged) = noted {
-                let is_other = |other: &&Member| other.process.number() != toll.process;
+                let is_other = |other: &&Member| other.process.number() != loss.process;
                 let others = members.all.values().filter(is_other);
-                others.for_each(|other| other.process.resets().note_others(&charged, &self.guilt));
+                others.for_each(|other| other.process.resets().note_others(&charged, &self.hangs));
             }
         }
     }

@@ -78,7 +78,7 @@ use crate::{
             Exit,
             Refusal, //
         },
-        doubts,
+        lint,
         loaded::Loaded,
         lookup::{
             Addresses,
@@ -269,7 +269,7 @@ impl Process {
     /// `InvalidData`: the checker refuses the commands. `GpuNotResponding`: the process has hung
     /// cores too often. Also the errors of the context's states, of the queue and of the ring.
     pub(super) fn commit(self: &Arc<Self>, core: &Core, commit: &Commit) -> Result<Reply<'_>> {
-        self.pay()?;
+        self.wait_for_hangs()?;
         self.look_for_framebuffers();
         let (format, mut room) = (commit.format, Description::new());
         let mut buffer = match commit.commands {
@@ -283,7 +283,7 @@ impl Process {
             let own = own.insert(OwnContext::of(commit, self)?);
             buffer.entry_pipe = own.entry_pipe();
             if self.device.has_engines_apart() {
-                own.suit(core);
+                own.adapt_to(core);
             }
         }
         let entry = entry_pipe(core, "entryPipe", buffer.entry_pipe)?;
@@ -368,7 +368,7 @@ impl Process {
             let exit = self.check(core, &tables, (words, entry, 0))?;
             lent = loaded.lent();
             of_context = loaded.in_context(lent);
-            self.doubt(core, &tables, words);
+            self.lint(core, &tables, words);
             if lent != 0 {
                 complete(words, entry, core.ring().caches(), loaded)?;
             }
@@ -554,7 +554,7 @@ impl Process {
 
     /// Logs a probable mistake in checked commands, if [`Zone::Command`] is on.
     #[inline(never)]
-    fn doubt(&self, core: &Core, tables: &Tables, words: &[u32]) {
+    fn lint(&self, core: &Core, tables: &Tables, words: &[u32]) {
         if !log::debugs(Zone::Command) {
             return;
         }
@@ -565,8 +565,8 @@ impl Process {
             value.is_some_and(|address| address != scratch)
         });
         let resolve_target = core.states().resolve_target();
-        if let Some(doubt) = doubts::first(words, resolve_target, has) {
-            debug_client!(in Command, "COMMIT: {}", doubt);
+        if let Some(lint) = lint::first(words, resolve_target, has) {
+            debug_client!(in Command, "COMMIT: {}", lint);
         }
     }
 
@@ -888,7 +888,7 @@ impl Submission<'_> {
         }
         if is_invalid && self.own.is_some() {
             // The GPU loads the context first, but it may be noted after the commands, or never.
-            loaded.doubt();
+            loaded.mark_unsure();
         }
         let is_context_new = core::mem::take(&mut self.is_context_new);
         if self.load.is_some() {
@@ -1002,7 +1002,7 @@ impl Submission<'_> {
                     .as_ref()
                     .is_some_and(|last| !last.keeps_as(context))
                 {
-                    loaded.doubt();
+                    loaded.mark_unsure();
                 }
                 // The lock is held, so the last reference must not be dropped here.
                 self.left.set(last_context.replace(context.clone()));

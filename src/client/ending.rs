@@ -17,8 +17,8 @@ use super::{
 use crate::{
     prelude::*,
     ring::{
-        Kept,
         Numbers,
+        Retirable,
         Retired, //
     },
     sys, //
@@ -53,7 +53,7 @@ impl WorkItem<1> for Process {
 }
 
 /// Waits in the rings for the next step of its end.
-impl Kept for Process {
+impl Retirable for Process {
     fn bytes(&self) -> usize {
         usize::MAX
     }

@@ -10,11 +10,11 @@
 
 use super::{
     changes::Returned,
+    client_memory::ClientMemory,
     node::{
         NodeEntry,
         Origin, //
     },
-    visible::Visible,
     Process, //
 };
 use crate::{
@@ -56,7 +56,7 @@ impl Source {
 /// An import by Russell King's ioctls or MAP_USER_MEMORY.
 pub(super) enum Mapped {
     /// Memory that the driver does not own.
-    Memory(Visible<UserMemory>),
+    Memory(ClientMemory<UserMemory>),
     /// The node of a dma-buf, with its handle.
     Node(u32, Arc<Node>),
     /// Memory that the process may use and the GPU reaches without a mapping: a framebuffer.
@@ -65,7 +65,7 @@ pub(super) enum Mapped {
 
 impl Mapped {
     /// The memory, if the driver does not own it.
-    pub(super) fn memory(&self) -> Option<&Visible<UserMemory>> {
+    pub(super) fn memory(&self) -> Option<&ClientMemory<UserMemory>> {
         match self {
             Mapped::Memory(memory) => Some(memory),
             Mapped::Node(..) | Mapped::Common => None,
@@ -180,13 +180,16 @@ impl Process {
         source: &Source,
         write: bool,
         waits: bool,
-    ) -> Result<Visible<UserMemory>> {
+    ) -> Result<ClientMemory<UserMemory>> {
         let memory = self.take(source, write, waits)?;
         self.show(Arc::new(memory, crate::sys::GFP_CLIENT)?, waits)
     }
 
     /// Adds `memory` to the table. Returns the handle and the GPU address.
-    pub(super) fn insert_user_memory(&self, memory: Visible<UserMemory>) -> Result<(u32, u32)> {
+    pub(super) fn insert_user_memory(
+        &self,
+        memory: ClientMemory<UserMemory>,
+    ) -> Result<(u32, u32)> {
         let address = memory.address();
         let info = self.tables().insert_user_memory(memory)?;
         Ok((info, address))
@@ -218,14 +221,14 @@ impl Process {
         let (node, bytes) = match (taken, source) {
             (Err(Error::Interrupted), _) => return Err(Error::Interrupted),
             (Err(error), Source::User { user, bytes }) => {
-                let may_be_shown = match error {
+                let may_be_mapped = match error {
                     Error::OutOfResources => true,
                     Error::NotSupported => self.is_shown(user),
                     _ => false,
                 };
                 return match self.elsewhere(user, bytes) {
                     Some(memory) => self.wrap_elsewhere(memory, bytes),
-                    None if may_be_shown => self.wrap_shown(user, bytes),
+                    None if may_be_mapped => self.wrap_shown(user, bytes),
                     None => Err(error),
                 };
             }
@@ -265,7 +268,10 @@ impl Process {
 
     fn wrap_elsewhere(self: &Arc<Self>, memory: Elsewhere, bytes: u64) -> Result<Reply<'_>> {
         let node = self.device.memory().name_elsewhere(memory, self.number)?;
-        let node = self.insert_node(NodeEntry::new(Visible::new(node, self)?, Origin::Foreign))?;
+        let node = self.insert_node(NodeEntry::new(
+            ClientMemory::new(node, self)?,
+            Origin::Foreign,
+        ))?;
         Ok(Reply::Wrapped { node, bytes })
     }
 

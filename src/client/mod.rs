@@ -21,6 +21,7 @@ mod buffer;
 mod cache;
 mod changes;
 mod client_context;
+mod client_memory;
 mod clients;
 mod commit;
 mod completion;
@@ -31,12 +32,12 @@ mod ending;
 mod framebuffers;
 mod gem;
 mod graphic_buffers;
-mod guesses;
-mod guilt;
 mod handles;
+mod hangs;
 mod hints;
 mod import;
 mod ledgers;
+mod lookups;
 mod names;
 mod node;
 mod power;
@@ -64,14 +65,13 @@ mod userptr;
 mod users;
 mod vector;
 mod vector_args;
-mod visible;
 mod waits;
 mod window;
 
 use crate::{
     abi::{
         detect::Choice,
-        evidence::Possessions,
+        evidence::ObjectKinds,
         Commit,
         CoreSelector,
         Reply,
@@ -95,7 +95,7 @@ use crate::{
     },
     prelude::*,
     ring::{
-        Hider,
+        Revoker,
         GPU_TIMEOUT, //
     },
     sys::{
@@ -209,10 +209,10 @@ pub(crate) struct Process {
     /// User mappings of the process's files.
     views: Arc<Views>,
     /// Removes freed memory from these mappings.
-    hider: Arc<Hider>,
+    revoker: Arc<Revoker>,
     #[pin]
     restarts: Restarts,
-    /// Jobs that the process has lost to resets, and its tolls for resets that it has caused.
+    /// Resets that affected the process, and its waits for hangs.
     resets: Resets,
     /// Number of resets that it has requested.
     resets_asked: Atomic<u32>,
@@ -262,7 +262,7 @@ impl Process {
         let member = clients.new_member()?;
         let views = Views::new()?;
         let reclaimer = clients.device().reclaimer().clone();
-        let hider = Hider::new(views.clone(), leader.clone(), reclaimer)?;
+        let revoker = Revoker::new(views.clone(), leader.clone(), reclaimer)?;
         let number = PROCESSES.fetch_add(1, Relaxed);
         let space = clients.new_space()?;
         let addresses = space.as_ref().map(|space| space.tables().clone());
@@ -271,7 +271,7 @@ impl Process {
         Arc::pin_init(
             pin_init!(Self {
                 device: clients.device().clone(),
-                resets: Resets::new(&leader, clients.guilt(), usage.clone()),
+                resets: Resets::new(&leader, clients.hangs(), usage.clone()),
                 clients,
                 _member: member,
                 space,
@@ -280,7 +280,7 @@ impl Process {
                 leader,
                 mm,
                 views,
-                hider,
+                revoker,
                 restarts <- Restarts::new(),
                 resets_asked: Atomic::new(0),
                 scales: [const { Atomic::new(FULL_SCALE) }; MAX_CORES],
@@ -371,9 +371,9 @@ impl Process {
     }
 
     /// The kinds of objects that the process has and commands can name.
-    pub(crate) fn possessions(&self) -> Possessions {
+    pub(crate) fn object_kinds(&self) -> ObjectKinds {
         let tables = self.tables();
-        Possessions {
+        ObjectKinds {
             nodes: tables.nodes.len() != 0,
             buffers: tables.buffers.len() != 0,
             user_memory: tables.user_memory.len() != 0,
@@ -386,7 +386,7 @@ impl Process {
         self.number
     }
 
-    /// Jobs that it has lost to resets, and its tolls for resets.
+    /// Resets that affected it, and its waits for hangs.
     pub(crate) fn resets(&self) -> &Resets {
         &self.resets
     }

@@ -7,6 +7,7 @@ use super::{
         Change,
         Returned, //
     },
+    client_memory::ClientMemory,
     ledgers::Sort,
     names,
     shared_info::Note,
@@ -15,7 +16,6 @@ use super::{
         UserView,
         Viewed, //
     },
-    visible::Visible,
     window::{
         left_of,
         PoolView, //
@@ -90,7 +90,7 @@ pub(super) enum PagesView {
 
 /// A node in a process's table.
 pub(super) struct NodeEntry {
-    pub(super) node: Visible<Node>,
+    pub(super) node: ClientMemory<Node>,
     pub(super) origin: Origin,
     /// The type of the surface for which the node was allocated.
     kind: u32,
@@ -158,7 +158,7 @@ pub(super) enum Claimed {
 
 impl NodeEntry {
     /// An unlocked node.
-    pub(super) fn new(node: Visible<Node>, origin: Origin) -> Self {
+    pub(super) fn new(node: ClientMemory<Node>, origin: Origin) -> Self {
         Self {
             node,
             origin,
@@ -180,7 +180,7 @@ impl NodeEntry {
     }
 
     /// A node that the process has allocated for `bytes` bytes of a surface of kind `kind`.
-    fn allocated(node: Visible<Node>, kind: u32, bytes: u32, alignment: u32) -> Self {
+    fn allocated(node: ClientMemory<Node>, kind: u32, bytes: u32, alignment: u32) -> Self {
         let granted = match node.pool() {
             Pool::System => granted(bytes, alignment),
             Pool::Contiguous | Pool::Virtual => None,
@@ -356,7 +356,7 @@ impl Process {
                 return Err(Error::OutOfMemory);
             }
             let node = memory.allocate_node(bytes, alignment, kind, pool, self.number)?;
-            Visible::new(node, self).map_err(|_| Error::OutOfMemory)
+            ClientMemory::new(node, self).map_err(|_| Error::OutOfMemory)
         };
         let node = match allocate() {
             // Freed memory may still wait for the GPU. Reclaim it, and try again.
@@ -407,7 +407,7 @@ impl Process {
         self.take_left_views();
         let reclaimer = self.device.reclaimer();
         // On any other error, the memory is reclaimed later.
-        if reclaimer.wait_for_own(&self.hider) == Err(Error::Interrupted) {
+        if reclaimer.wait_for_own(&self.revoker) == Err(Error::Interrupted) {
             return Err(Error::Interrupted);
         }
         match self.device.wait_for_reclaim(self.usage.shares()) {

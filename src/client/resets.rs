@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! The resets that affected a process, and the waits before its commands after hangs that it or
-//! others have caused ([`super::guilt`]).
+//! others have caused ([`super::hangs`]).
 //!
 //! While no core has hung, a submission only compares two words. A charge is written before any
 //! process can reserve a place in the ring again, and checked before each attempt to reserve one.
 //! So threads that were about to reserve a place during the reset also wait.
 
 use super::{
-    guilt::{
+    hangs::{
         Charged,
         Due,
-        Guilt,
-        Person,
+        HangAccounts,
         ProcessId,
+        Submitter,
         MAX_HANGS, //
     },
     usage::Usage, //
@@ -30,7 +30,7 @@ use crate::{
     prelude::*,
     ring::{
         Culprit,
-        Toll, //
+        Loss, //
     },
     sys::{
         self,
@@ -63,14 +63,14 @@ pub(crate) struct Resets {
     /// Number of charges that may make it wait.
     charges: Atomic<u32>,
     /// The value of `charges` up to which it has waited.
-    paid: Atomic<u32>,
+    waited: Atomic<u32>,
     /// The latest end of the wait before its commands, in jiffies. 0: no wait. Kept here, because a
     /// Unix signal restarts the call.
     wait_ends: Atomic<u64>,
     /// The value of `wait_ends` when a wait was last logged.
     logged: Atomic<u64>,
     /// The process, without its user. Noted at open, because a process has no ID after its end.
-    opener: Person,
+    opener: Submitter,
     /// Tells whether the process is known.
     usage: Arc<Usage>,
     /// The real user ID of the last submission.
@@ -92,9 +92,9 @@ pub(crate) struct Counts {
 }
 
 impl Resets {
-    /// For the calling process, with leader `leader`. It still waits for earlier hangs in `guilt`.
-    pub(super) fn new(leader: &Task, guilt: &Guilt, usage: Arc<Usage>) -> Self {
-        let who = Person {
+    /// For the calling process, with leader `leader`. It still waits for earlier hangs in `hangs`.
+    pub(super) fn new(leader: &Task, hangs: &HangAccounts, usage: Arc<Usage>) -> Self {
+        let who = Submitter {
             process: ProcessId(sys::process_id(leader), sys::start_time(leader)),
             user: None,
             since: sys::jiffies64(),
@@ -103,12 +103,12 @@ impl Resets {
         };
         let resets = Self::of(who, usage);
         resets.note_caller();
-        let is_due = guilt.due(&resets.who()) != Due::Nothing;
+        let is_due = hangs.due(&resets.who()) != Due::Nothing;
         resets.charges.store(is_due.into(), Relaxed);
         resets
     }
 
-    fn of(opener: Person, usage: Arc<Usage>) -> Self {
+    fn of(opener: Submitter, usage: Arc<Usage>) -> Self {
         Self {
             usage,
             real_user: Atomic::new(NO_USER),
@@ -117,7 +117,7 @@ impl Resets {
             innocent: Atomic::new(0),
             dropped: Atomic::new(0),
             charges: Atomic::new(0),
-            paid: Atomic::new(0),
+            waited: Atomic::new(0),
             wait_ends: Atomic::new(0),
             logged: Atomic::new(0),
             opener,
@@ -126,9 +126,9 @@ impl Resets {
     }
 
     /// The process, its current user, and what it has done so far.
-    fn who(&self) -> Person {
+    fn who(&self) -> Submitter {
         let user = self.user.load(Relaxed);
-        Person {
+        Submitter {
             user: (user != NO_USER).then_some(user),
             is_known: self.usage.shares().is_known(),
             has_hung: self.guilty.load(Relaxed) != 0,
@@ -178,22 +178,22 @@ impl Resets {
         }
     }
 
-    /// Notes the process's toll of a reset of core `core`. The hang blocked the core for `cost`
+    /// Notes the process's loss of a reset of core `core`. The hang blocked the core for `cost`
     /// jiffies. Returns the charge, if the process is guilty.
     pub(super) fn note(
         &self,
         core: usize,
-        toll: &Toll,
-        guilt: &Guilt,
+        loss: &Loss,
+        hangs: &HangAccounts,
         cost: u32,
     ) -> Option<Charged> {
-        self.dropped.fetch_add(toll.dropped, Relaxed);
-        if !toll.is_guilty {
+        self.dropped.fetch_add(loss.dropped, Relaxed);
+        if !loss.is_guilty {
             self.innocent.fetch_add(1, Relaxed);
             return None;
         }
         self.guilty.fetch_add(1, Relaxed);
-        let charged = guilt.charge(&self.who(), cost);
+        let charged = hangs.charge(&self.who(), cost);
         if self.who().user.is_some() {
             self.usage.shares().note_known(false);
         }
@@ -218,8 +218,8 @@ impl Resets {
     }
 
     /// Notes that another process was charged with a hang.
-    pub(super) fn note_others(&self, charged: &Charged, guilt: &Guilt) {
-        if charged.makes_strangers && guilt.is_new(&self.who()) {
+    pub(super) fn note_others(&self, charged: &Charged, hangs: &HangAccounts) {
+        if charged.makes_strangers && hangs.is_new(&self.who()) {
             self.usage.shares().note_known(false);
         }
         self.look_again();
@@ -228,9 +228,9 @@ impl Resets {
     /// Called before commands. Ends the process's trial if all hangs from before it opened the
     /// device are forgiven.
     #[inline]
-    pub(super) fn try_out(&self, guilt: &Guilt) {
+    pub(super) fn try_out(&self, hangs: &HangAccounts) {
         let shares = self.usage.shares();
-        if shares.is_on_trial() && !guilt.is_new(&self.opener) {
+        if shares.is_on_trial() && !hangs.is_new(&self.opener) {
             shares.note_trial(false);
         }
     }
@@ -243,17 +243,17 @@ impl Resets {
     /// Whether commands need not wait. Called under the lock under which commands reserve their
     /// place in the ring.
     #[inline]
-    pub(super) fn is_paid(&self) -> bool {
-        self.charges.load(Acquire) == self.paid.load(Relaxed)
+    pub(super) fn has_waited(&self) -> bool {
+        self.charges.load(Acquire) == self.waited.load(Relaxed)
     }
 
     /// Waits before commands, if the process must. `GpuNotResponding`: its commands are refused.
     /// `Interrupted`: a Unix signal came.
     #[inline]
-    pub(super) fn pay(&self, guilt: &Guilt) -> Result {
-        match self.is_paid() {
+    pub(super) fn wait_for_hangs(&self, hangs: &HangAccounts) -> Result {
+        match self.has_waited() {
             true => Ok(()),
-            false => self.pay_now(guilt),
+            false => self.wait_now(hangs),
         }
     }
 
@@ -272,11 +272,11 @@ impl Resets {
 
     #[cold]
     #[inline(never)]
-    fn pay_now(&self, guilt: &Guilt) -> Result {
+    fn wait_now(&self, hangs: &HangAccounts) -> Result {
         let end = self.wait_end(sys::jiffies64());
         loop {
             let charges = self.charges.load(Acquire);
-            match guilt.due(&self.who()) {
+            match hangs.due(&self.who()) {
                 Due::Refusal => return Err(Error::GpuNotResponding),
                 Due::Wait(is_for_others) if sys::jiffies64() < end => {
                     if is_for_others && self.logged.load(Relaxed) != end {
@@ -291,7 +291,7 @@ impl Resets {
                 Due::Nothing | Due::Wait(_) => {
                     // This may overwrite a newer value from another thread, which only repeats the
                     // check.
-                    self.paid.store(charges, Relaxed);
+                    self.waited.store(charges, Relaxed);
                     self.wait_ends.store(0, Relaxed);
                     return Ok(());
                 }
@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     fn resets(process: i32, user: u32) -> Resets {
-        let who = Person {
+        let who = Submitter {
             process: ProcessId(process, 0),
             user: Some(user),
             since: sys::jiffies64(),
@@ -317,8 +317,8 @@ mod tests {
         Resets::of(who, usage)
     }
 
-    fn toll(is_guilty: bool) -> Toll {
-        Toll {
+    fn loss(is_guilty: bool) -> Loss {
+        Loss {
             process: 1,
             is_guilty,
             dropped: 2,
@@ -327,35 +327,35 @@ mod tests {
 
     #[test]
     fn the_innocent_pay_nothing() {
-        let guilt = KBox::pin_init(Guilt::new(), GFP_KERNEL).unwrap();
+        let hangs = KBox::pin_init(HangAccounts::new(), GFP_KERNEL).unwrap();
         let resets = resets(1, 1000);
-        assert_eq!(resets.note(0, &toll(false), &guilt, 5), None);
+        assert_eq!(resets.note(0, &loss(false), &hangs, 5), None);
         let counts = resets.counts();
         assert_eq!((counts.guilty, counts.innocent, counts.dropped), (0, 1, 2));
-        assert!(resets.is_paid());
-        assert_eq!(resets.pay(&guilt), Ok(()));
+        assert!(resets.has_waited());
+        assert_eq!(resets.wait_for_hangs(&hangs), Ok(()));
     }
 
     #[test]
     fn the_guilty_and_others_look_what_is_due() {
-        let guilt = KBox::pin_init(Guilt::new(), GFP_KERNEL).unwrap();
+        let hangs = KBox::pin_init(HangAccounts::new(), GFP_KERNEL).unwrap();
         let (culprit, other) = (resets(1, 1000), resets(3, 1001));
         for _ in 0..MAX_HANGS {
-            let charged = culprit.note(0, &toll(true), &guilt, 0).unwrap();
-            other.note_others(&charged, &guilt);
+            let charged = culprit.note(0, &loss(true), &hangs, 0).unwrap();
+            other.note_others(&charged, &hangs);
         }
         assert_eq!(culprit.counts().guilty, MAX_HANGS);
-        let paid = [&culprit, &other].map(Resets::is_paid);
-        assert_eq!(paid, [false, false]);
-        assert_eq!(culprit.pay(&guilt), Err(Error::GpuNotResponding));
-        assert!(!culprit.is_paid());
-        assert_eq!(other.pay(&guilt), Ok(()));
-        assert!(other.is_paid());
+        let waited = [&culprit, &other].map(Resets::has_waited);
+        assert_eq!(waited, [false, false]);
+        assert_eq!(culprit.wait_for_hangs(&hangs), Err(Error::GpuNotResponding));
+        assert!(!culprit.has_waited());
+        assert_eq!(other.wait_for_hangs(&hangs), Ok(()));
+        assert!(other.has_waited());
     }
 
     #[test]
     fn a_wait_that_begins_anew_ends_when_it_did() {
-        let guilt = KBox::pin_init(Guilt::new(), GFP_KERNEL).unwrap();
+        let hangs = KBox::pin_init(HangAccounts::new(), GFP_KERNEL).unwrap();
         let resets = resets(1, 1000);
         let end = resets.wait_end(100);
         assert!(end > 100);
@@ -365,23 +365,23 @@ mod tests {
         assert!(resets.wait_end(later) > later);
         // When the call ends, the wait also ends.
         resets.look_again();
-        assert_eq!(resets.pay(&guilt), Ok(()));
+        assert_eq!(resets.wait_for_hangs(&hangs), Ok(()));
         assert_eq!(resets.wait_end(100), end);
     }
 
     #[test]
     fn who_was_trusted_in_vain_makes_strangers() {
-        let guilt = KBox::pin_init(Guilt::new(), GFP_KERNEL).unwrap();
+        let hangs = KBox::pin_init(HangAccounts::new(), GFP_KERNEL).unwrap();
         let first = resets(1, 1000);
-        first.note(0, &toll(true), &guilt, 0).unwrap();
+        first.note(0, &loss(true), &hangs, 0).unwrap();
         // These processes open the device after the first hang.
         let later = [2, 3].map(|process| resets(process, 1000));
         for one in &later {
             one.usage.shares().note_known(true);
         }
-        let charged = later[0].note(0, &toll(true), &guilt, 0).unwrap();
+        let charged = later[0].note(0, &loss(true), &hangs, 0).unwrap();
         assert!(charged.makes_strangers);
-        later[1].note_others(&charged, &guilt);
+        later[1].note_others(&charged, &hangs);
         assert!(!later[1].who().is_known);
     }
 }

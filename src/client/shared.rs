@@ -11,12 +11,12 @@
 
 use super::{
     changes::Change,
+    client_memory::ClientMemory,
     handles::Handles,
     node::{
         NodeEntry,
         Origin, //
     },
-    visible::Visible,
     Process, //
 };
 use crate::memory::Node;
@@ -116,7 +116,7 @@ impl Process {
         let Some(node) = registry.node(handle) else {
             return Ok(());
         };
-        let entry = NodeEntry::new(Visible::new(node, self)?, Origin::Shared);
+        let entry = NodeEntry::new(ClientMemory::new(node, self)?, Origin::Shared);
         let inserted = self.tables().insert_node(Some(handle), entry);
         match inserted {
             // Another thread was faster.

@@ -149,7 +149,7 @@ impl Process {
         entry: u32,
         fence: Option<Fence>,
     ) -> Result<u64> {
-        self.pay()?;
+        self.wait_for_hangs()?;
         if words.len() > MAX_STREAM_WORDS {
             return Err(Error::InvalidArgument);
         }

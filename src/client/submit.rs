@@ -82,10 +82,10 @@ impl Process {
             let mut tables = self.tables();
             if let Some(commands) = &mut commands {
                 // Records cannot hang a core, so only commands pay.
-                if !self.is_paid() {
+                if !self.has_waited() {
                     drop(tables);
                     turn.leave();
-                    self.pay()?;
+                    self.wait_for_hangs()?;
                     continue;
                 }
                 commands.check(&tables)?;
@@ -139,17 +139,17 @@ impl Process {
 
     /// If hangs were charged to the process, waits before its commands.
     #[inline]
-    pub(super) fn pay(&self) -> Result {
+    pub(super) fn wait_for_hangs(&self) -> Result {
         self.resets.note_caller();
-        let guilt = self.clients.guilt();
-        self.resets.try_out(guilt);
-        self.resets.pay(guilt)
+        let hangs = self.clients.hangs();
+        self.resets.try_out(hangs);
+        self.resets.wait_for_hangs(hangs)
     }
 
     /// Whether commands may run without a wait. The caller holds the tables' lock.
     #[inline]
-    pub(super) fn is_paid(&self) -> bool {
-        self.resets.is_paid()
+    pub(super) fn has_waited(&self) -> bool {
+        self.resets.has_waited()
     }
 
     /// Notes job `number` as the process's last one on the core at `place`.

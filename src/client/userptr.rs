@@ -4,12 +4,12 @@
 
 use super::{
     changes::Returned,
+    client_memory::ClientMemory,
     import::{
         Mapped,
         Source, //
     },
     tables::Tables,
-    visible::Visible,
     Process, //
 };
 use crate::{
@@ -109,7 +109,7 @@ fn common_range(physical: u32, bytes: u64, base: u32) -> Option<Range> {
 impl Tables {
     /// Adds user memory to the table and to the process's addresses. On `OutOfResources` and
     /// `OutOfMemory` it adds nothing.
-    pub(super) fn insert_user_memory(&mut self, memory: Visible<UserMemory>) -> Result<u32> {
+    pub(super) fn insert_user_memory(&mut self, memory: ClientMemory<UserMemory>) -> Result<u32> {
         let (address, bytes) = (memory.address(), memory.bytes());
         let handle = self.user_memory.insert(Mapped::Memory(memory))?;
         let owner = Owner {

@@ -5,7 +5,7 @@
 //! [`sys::user_id`] identifies a user: in user namespaces, the maker of the outermost one, or if
 //! that is root, the user of its ID 0. Each has an entry of its own, so no user delays another. The
 //! entry lasts while the user has a process with the device open, and until its failed look-ups
-//! ([`super::guesses`]) are paid. At most [`MAX_DEBTORS`] users without processes have one.
+//! ([`super::lookups`]) are paid off. At most [`MAX_DEBTORS`] users without processes have one.
 //!
 //! Lock: `galcore users`, a leaf.
 
@@ -22,15 +22,15 @@ const MAX_DEBTORS: usize = 256;
 /// A user's account.
 struct Entry {
     /// The time, by the monotonic clock, at which the user is free of debt.
-    paid: Arc<Atomic<u64>>,
+    free_at: Arc<Atomic<u64>>,
     /// Number of [`Member`]s.
     members: usize,
 }
 
 impl Entry {
     /// The debt at `now`, in nanoseconds.
-    fn owed(&self, now: u64) -> u64 {
-        self.paid.load(Relaxed).saturating_sub(now)
+    fn debt(&self, now: u64) -> u64 {
+        self.free_at.load(Relaxed).saturating_sub(now)
     }
 }
 
@@ -39,9 +39,9 @@ struct Reservation(Arc<Atomic<u64>>, RBTreeNodeReservation<u32, Entry>);
 
 impl Reservation {
     fn new() -> Result<Self> {
-        let paid = Arc::new(Atomic::new(0), sys::GFP_CLIENT)?;
+        let free_at = Arc::new(Atomic::new(0), sys::GFP_CLIENT)?;
         let node = RBTreeNodeReservation::new(sys::GFP_CLIENT)?;
-        Ok(Self(paid, node))
+        Ok(Self(free_at, node))
     }
 }
 
@@ -63,16 +63,16 @@ impl Accounts {
                 return Err(EAGAIN);
             }
             entry.members += 1;
-            return Ok(entry.paid.clone());
+            return Ok(entry.free_at.clone());
         }
         self.forget_debtors(now);
-        let Reservation(paid, node) = spare.take().ok_or(ENOMEM)?;
+        let Reservation(free_at, node) = spare.take().ok_or(ENOMEM)?;
         let entry = Entry {
-            paid: paid.clone(),
+            free_at: free_at.clone(),
             members: 1,
         };
         self.0.insert(node.into_node(user, entry));
-        Ok(paid)
+        Ok(free_at)
     }
 
     /// Removes a member of `user`.
@@ -81,7 +81,7 @@ impl Accounts {
             return;
         };
         entry.members -= 1;
-        if entry.members == 0 && entry.owed(now) == 0 {
+        if entry.members == 0 && entry.debt(now) == 0 {
             self.0.remove(&user);
         }
     }
@@ -93,13 +93,13 @@ impl Accounts {
             let (mut count, mut least) = (0, None);
             for (&user, entry) in &self.0 {
                 if entry.members == 0 {
-                    let owed = entry.owed(now);
+                    let debt = entry.debt(now);
                     count += 1;
-                    least = least.min(Some((owed, user))).or(Some((owed, user)));
+                    least = least.min(Some((debt, user))).or(Some((debt, user)));
                 }
             }
             match least {
-                Some((owed, user)) if owed == 0 || count >= MAX_DEBTORS => {
+                Some((debt, user)) if debt == 0 || count >= MAX_DEBTORS => {
                     self.0.remove(&user);
                 }
                 _ => return,
@@ -143,11 +143,11 @@ impl Users {
         // Allocate without the lock, because all users take it: a process at the limit of its
         // cgroup may take long.
         let mut spare = Some(Reservation::new()?);
-        let paid = self.accounts.lock().enter(user, limit, now, &mut spare)?;
+        let free_at = self.accounts.lock().enter(user, limit, now, &mut spare)?;
         Ok(Member {
             users: self.clone(),
             user,
-            paid,
+            free_at,
         })
     }
 }
@@ -156,13 +156,13 @@ impl Users {
 pub(super) struct Member {
     users: Arc<Users>,
     user: u32,
-    paid: Arc<Atomic<u64>>,
+    free_at: Arc<Atomic<u64>>,
 }
 
 impl Member {
     /// The time, by the monotonic clock, at which the user is free of debt.
-    pub(super) fn paid(&self) -> &Atomic<u64> {
-        &self.paid
+    pub(super) fn free_at(&self) -> &Atomic<u64> {
+        &self.free_at
     }
 }
 

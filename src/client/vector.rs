@@ -165,7 +165,7 @@ impl Process {
                 Error::InvalidArgument,
                 "context {:#x}, queue {:#x}, {:#x} buffers: the first two are not 0, of buffers there are 2 to {MAX_VECTOR_BUFFERS}", commit.context, commit.queue, commit.count));
         }
-        self.pay()?;
+        self.wait_for_hangs()?;
         self.look_for_framebuffers();
         let context = read_context(&commit)?;
         let table = read_table(&commit)?;
@@ -192,10 +192,10 @@ impl Process {
                 return Err(Error::Interrupted);
             }
             let mut tables = self.tables();
-            if !self.is_paid() {
+            if !self.has_waited() {
                 drop(tables);
                 turn.leave();
-                self.pay()?;
+                self.wait_for_hangs()?;
                 continue;
             }
             let checked =

@@ -567,7 +567,7 @@ impl Context {
         match self.buffers.lock().as_ref() {
             Some(buffers) => buffers.leave_to(loaded),
             // A thread that has the buffers may be loading a copy.
-            None => loaded.doubt(),
+            None => loaded.mark_unsure(),
         }
     }
 

@@ -160,7 +160,7 @@ fn show_resets(f: &mut fmt::Formatter<'_>) -> fmt::Result {
         );
         result = result.and(line);
     });
-    clients.guilt().for_each_user(|user, owed| {
+    clients.hangs().for_each_user(|user, owed| {
         let line = writeln!(f, "user {user} {owed}");
         result = result.and(line);
     });

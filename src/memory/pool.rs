@@ -165,7 +165,7 @@ impl SystemPool {
         let memory = match parameters.pool {
             PoolSource::None => return Ok(None),
             PoolSource::Reserved(start, bytes) | PoolSource::Region(start, bytes) => {
-                let (name, mend, source) = match parameters.pool {
+                let (name, advice, source) = match parameters.pool {
                     PoolSource::Region(..) => (
                         "memory-region",
                         "give it no-map or reusable",
@@ -181,7 +181,7 @@ impl SystemPool {
                     if error == EEXIST {
                         dev_err!(
                             dev,
-                            "{name} {start:#x} is memory that the kernel uses itself: {mend}\n"
+                            "{name} {start:#x} is memory that the kernel uses itself: {advice}\n"
                         );
                     } else if error == EBUSY {
                         dev_err!(dev, "{name} {start:#x} belongs to another driver\n");

@@ -720,7 +720,7 @@ impl Vm {
         let mut state = self.state.lock();
         let wanted = state.ended;
         let limit = (wait::TIMEOUT, true);
-        let waited = wait::while_moving(&self.reclaimed, &mut state, limit, |state| {
+        let waited = wait::while_progressing(&self.reclaimed, &mut state, limit, |state| {
             Ok(match state.freed < wanted {
                 true => Left::Something(state.freed),
                 false => Left::Nothing,

@@ -130,7 +130,7 @@ impl<F: FrontEnd> Engine<F> {
 
     /// Wakes all waiters, because no job gets a place any more.
     pub(super) fn notify_closed(&self) {
-        self.moved.notify_all();
+        self.progress.notify_all();
         self.turned.notify_all();
     }
 
@@ -196,7 +196,7 @@ impl<F: FrontEnd> Engine<F> {
         drop(state);
         F::flushed(self);
         if waiters {
-            self.moved.notify_all();
+            self.progress.notify_all();
         }
     }
 
@@ -233,7 +233,7 @@ impl<F: FrontEnd> Engine<F> {
         let waiters = state.waiters > 0;
         drop(state);
         if waiters {
-            self.moved.notify_all();
+            self.progress.notify_all();
         }
         if check {
             let hardware = &self.hardware;
@@ -319,11 +319,11 @@ impl<F: FrontEnd> Engine<F> {
             if state.line.is_lost(wish) || state.phase.is_stopped() {
                 return Ok(());
             }
-            let moved = match state.line.is_first(wish) {
-                true => &self.moved,
+            let progress = match state.line.is_first(wish) {
+                true => &self.progress,
                 false => &self.turned,
             };
-            timeout.left = self.wait(state, moved, timeout.left)?;
+            timeout.left = self.wait(state, progress, timeout.left)?;
         }
     }
 
@@ -339,7 +339,7 @@ impl<F: FrontEnd> Engine<F> {
                 timeout.moves = Some(state.moves);
                 return Ok(());
             }
-            timeout.left = self.wait(state, &self.moved, timeout.left)?;
+            timeout.left = self.wait(state, &self.progress, timeout.left)?;
         }
     }
 
@@ -352,7 +352,7 @@ impl<F: FrontEnd> Engine<F> {
             if state.phase.is_stopped() || milliseconds == 0 {
                 return Err(Error::GpuNotResponding);
             }
-            left = self.wait(&mut state, &self.moved, left)?;
+            left = self.wait(&mut state, &self.progress, left)?;
         }
         match state.is_lost(number) {
             true => Err(Error::GpuNotResponding),
@@ -378,7 +378,7 @@ impl<F: FrontEnd> Engine<F> {
         let share = own.of(self.config.core);
         let waited = self.counted(&mut state, share, |state| {
             let limit = (milliseconds, true);
-            wait::while_moving(&self.moved, state, limit, |state| {
+            wait::while_progressing(&self.progress, state, limit, |state| {
                 match state.completed >= number {
                     true if state.is_lost(number) => Err(Error::GpuNotResponding),
                     true => Ok(Left::Nothing),
@@ -400,18 +400,18 @@ impl<F: FrontEnd> Engine<F> {
         has_ended.is_some()
     }
 
-    /// Waits at most `left` jiffies until `moved` is notified. Returns the jiffies left.
+    /// Waits at most `left` jiffies until `progress` is notified. Returns the jiffies left.
     fn wait(
         &self,
         state: &mut Guard<'_, State<F>, SpinLockBackend>,
-        moved: &CondVar,
+        progress: &CondVar,
         left: Jiffies,
     ) -> Result<Jiffies> {
         if left == 0 {
             return Err(Error::GpuNotResponding);
         }
         state.waiters += 1;
-        let woken = moved.wait_interruptible_timeout(state, left);
+        let woken = progress.wait_interruptible_timeout(state, left);
         state.waiters -= 1;
         match woken {
             CondVarTimeoutResult::Woken { jiffies } => Ok(jiffies),

@@ -2,10 +2,10 @@
 
 //! The dump of a hang: what the core was doing.
 //!
-//! The *evidence* is what the reset destroys: the registers, the ring's words of the guilty job and
+//! The *snapshot* is what the reset destroys: the registers, the ring's words of the guilty job and
 //! of the driver's jobs, and the states of the context that the guilty job loads. It is small, and
 //! taken while the core is stopped. A work item of its own writes the *file*, as its time depends
-//! on the guilty process: the evidence, the MMU's tables, and the memory that the guilty commands
+//! on the guilty process: the snapshot, the MMU's tables, and the memory that the guilty commands
 //! name, as far as the parameter `stuckDump` allows. Other processes' words in the ring are left
 //! out.
 //!
@@ -14,7 +14,7 @@
 //! [`INTERVAL`] at most. [`choose`] says which dump is replaced when all slots are taken. The
 //! format is [`super::etdump`]'s.
 //!
-//! [`Dumps`] is shared by all kinds of cores; the evidence of a ring is taken here, too.
+//! [`Dumps`] is shared by all kinds of cores; the snapshot of a ring is taken here, too.
 
 use super::{
     engine::{
@@ -123,12 +123,12 @@ pub(crate) struct Named {
     pub(crate) pieces: KVec<Piece>,
 }
 
-/// A part of the evidence's words.
+/// A part of the snapshot's words.
 #[derive(Clone, Copy, Default)]
 struct Span {
     /// GPU address of the first word.
     address: u32,
-    /// Index of the first word among the evidence's words, and their number.
+    /// Index of the first word among the snapshot's words, and their number.
     first: usize,
     count: usize,
 }
@@ -153,7 +153,7 @@ impl Parts {
 }
 
 /// What a reset takes away.
-pub(crate) struct Evidence {
+pub(crate) struct Snapshot {
     registers: RegisterDump,
     /// Words of the memory for jobs, part after part, then of the context.
     words: VVec<u32>,
@@ -169,8 +169,8 @@ pub(crate) struct Evidence {
     job: (u64, u32),
 }
 
-impl Evidence {
-    /// The evidence of a core without a ring: the `words` of job `job` (number, event id), at
+impl Snapshot {
+    /// The snapshot of a core without a ring: the `words` of job `job` (number, event id), at
     /// `address`, of process number `process`.
     pub(crate) fn of_job(
         registers: RegisterDump,
@@ -229,17 +229,17 @@ impl<F: FrontEnd> WorkItem<{ WORK }> for Engine<F> {
 type Outcome<T = ()> = Result<T, kernel::error::Error>;
 
 impl<F: FrontEnd> Engine<F> {
-    /// Takes the evidence if a dump is due. `has_culprit`: the oldest job is the guilty one. The
+    /// Takes the snapshot if a dump is due. `has_culprit`: the oldest job is the guilty one. The
     /// ring is ours, and the front end is held. Does not wait.
-    pub(super) fn take_evidence(&self, has_culprit: bool) -> Option<KBox<Evidence>> {
-        let take = || F::evidence(self, has_culprit);
-        self.dumps.evidence_of::<F::Payload>(&self.hardware, take)
+    pub(super) fn take_snapshot(&self, has_culprit: bool) -> Option<KBox<Snapshot>> {
+        let take = || F::snapshot(self, has_culprit);
+        self.dumps.snapshot_of::<F::Payload>(&self.hardware, take)
     }
 
     /// Queues the work item that writes the file: its time depends on the guilty process, and the
     /// hang check must go on. Two requests at once are one.
-    pub(super) fn write_dump_later(self: &Arc<Self>, evidence: KBox<Evidence>) {
-        self.dumps.write_later::<_, WORK>(evidence, self.clone());
+    pub(super) fn write_dump_later(self: &Arc<Self>, snapshot: KBox<Snapshot>) {
+        self.dumps.write_later::<_, WORK>(snapshot, self.clone());
     }
 
     /// Waits until no dump is being written; one that has not begun is dropped.
@@ -261,7 +261,7 @@ impl<F: FrontEnd> Engine<F> {
 }
 
 impl<P: Payload> Ring<P> {
-    pub(super) fn evidence(&self, has_culprit: bool) -> Outcome<Evidence> {
+    pub(super) fn snapshot(&self, has_culprit: bool) -> Outcome<Snapshot> {
         let registers = self.hardware.dump_registers()?;
         let mut parts = Parts {
             list: [(0, 0); IDS + 2],
@@ -340,7 +340,7 @@ impl<P: Payload> Ring<P> {
             context.copy(*load, words.get_mut(first..)?).ok()?;
             Some(span)
         });
-        Ok(Evidence {
+        Ok(Snapshot {
             registers,
             words,
             ring,
@@ -390,10 +390,10 @@ type Owner = (u64, Option<u32>);
 
 struct Slot {
     owner: Owner,
-    /// When its evidence was taken, in jiffies.
+    /// When its snapshot was taken, in jiffies.
     since: usize,
     /// Not written yet.
-    evidence: Option<KBox<Evidence>>,
+    snapshot: Option<KBox<Snapshot>>,
 }
 
 /// The slot for a dump of `new`, where each of `taken` has an owner and an age in jiffies: the slot
@@ -441,26 +441,26 @@ impl Dumps {
     pub(crate) fn new(level: u32) -> impl PinInit<Self> {
         pin_init!(Self {
             level,
-            slots <- new_mutex!([const { None }; SLOTS], "galcore evidence"),
+            slots <- new_mutex!([const { None }; SLOTS], "galcore snapshot"),
             extra <- new_mutex!([const { None }; SLOTS], "galcore dumps"),
         })
     }
 
-    /// Takes the evidence if a dump is due.
-    pub(crate) fn evidence_of<P: Payload>(
+    /// Takes the snapshot if a dump is due.
+    pub(crate) fn snapshot_of<P: Payload>(
         &self,
         hardware: &Hardware,
-        take: impl FnOnce() -> Result<Evidence, kernel::error::Error>,
-    ) -> Option<KBox<Evidence>> {
+        take: impl FnOnce() -> Result<Snapshot, kernel::error::Error>,
+    ) -> Option<KBox<Snapshot>> {
         if self.level == 0 || !coredump::is_possible() {
             return None;
         }
         let flags = GFP_NOWAIT | __GFP_NOWARN;
-        let kept = take().and_then(|evidence| Ok(KBox::new(evidence, flags)?));
-        let mut evidence = kept.inspect_err(|_| tell_no_memory(hardware)).ok()?;
+        let kept = take().and_then(|snapshot| Ok(KBox::new(snapshot, flags)?));
+        let mut snapshot = kept.inspect_err(|_| tell_no_memory(hardware)).ok()?;
         // Now, as the process may be forgotten when the dump is written.
-        evidence.culprit = P::culprit(evidence.process);
-        self.is_due(evidence.process).then_some(evidence)
+        snapshot.culprit = P::culprit(snapshot.process);
+        self.is_due(snapshot.process).then_some(snapshot)
     }
 
     /// Whether this process has caused no dump for [`INTERVAL`].
@@ -474,19 +474,19 @@ impl Dumps {
         own.all(|slot| now.wrapping_sub(slot.since) >= ticks(INTERVAL))
     }
 
-    /// Stores the evidence for `writer`'s work item, and queues that. Earlier evidence in the slot
+    /// Stores the snapshot for `writer`'s work item, and queues that. Earlier snapshot in the slot
     /// is dropped.
-    pub(crate) fn write_later<W, const ID: u64>(&self, evidence: KBox<Evidence>, writer: W)
+    pub(crate) fn write_later<W, const ID: u64>(&self, snapshot: KBox<Snapshot>, writer: W)
     where
         W: RawWorkItem<ID> + Send + 'static,
     {
-        let culprit = evidence.culprit.as_ref();
-        let owner = (evidence.process, culprit.map(|culprit| culprit.user));
+        let culprit = snapshot.culprit.as_ref();
+        let owner = (snapshot.process, culprit.map(|culprit| culprit.user));
         let now = sys::jiffies();
         let new = Slot {
             owner,
             since: now,
-            evidence: Some(evidence),
+            snapshot: Some(snapshot),
         };
         let earlier = {
             let mut slots = self.slots.lock();
@@ -511,18 +511,18 @@ impl Dumps {
         drop(extra);
     }
 
-    /// The evidence to write in this slot.
-    fn take(&self, slot: usize) -> Option<KBox<Evidence>> {
+    /// The snapshot to write in this slot.
+    fn take(&self, slot: usize) -> Option<KBox<Snapshot>> {
         let mut slots = self.slots.lock();
-        slots.get_mut(slot)?.as_mut()?.evidence.take()
+        slots.get_mut(slot)?.as_mut()?.snapshot.take()
     }
 
     /// Writes the files that are due, and publishes them. No lock is held. Memory is not waited
     /// for.
     pub(crate) fn write_all<P: Payload>(&self, scene: &Scene<'_>) {
         for slot in 0..SLOTS {
-            if let Some(evidence) = self.take(slot) {
-                self.write::<P>(scene, &evidence, slot);
+            if let Some(snapshot) = self.take(slot) {
+                self.write::<P>(scene, &snapshot, slot);
             }
         }
     }
@@ -543,16 +543,16 @@ impl Dumps {
         Ok(())
     }
 
-    fn write<P: Payload>(&self, scene: &Scene<'_>, evidence: &Evidence, slot: usize) {
-        let spans = [evidence.commands, evidence.context];
+    fn write<P: Payload>(&self, scene: &Scene<'_>, snapshot: &Snapshot, slot: usize) {
+        let spans = [snapshot.commands, snapshot.context];
         let none: &[u32] = &[];
-        let words = spans.map(|span| span.map_or(none, |span| evidence.words_of(span)));
-        let named = match evidence.process {
+        let words = spans.map(|span| span.map_or(none, |span| snapshot.words_of(span)));
+        let named = match snapshot.process {
             0 => None,
             process => P::named_by(process, &words, scene.addressing.base()),
         };
         let shown = self
-            .assemble(scene, evidence, spans, named.as_ref())
+            .assemble(scene, snapshot, spans, named.as_ref())
             .and_then(|(file, bytes)| {
                 self.show(scene, slot, file, bytes)?;
                 // CAST: at most 4 GiB.
@@ -572,7 +572,7 @@ impl Dumps {
     fn assemble(
         &self,
         scene: &Scene<'_>,
-        evidence: &Evidence,
+        snapshot: &Snapshot,
         spans: [Option<Span>; 2],
         named: Option<&Named>,
     ) -> Outcome<(coredump::File, usize)> {
@@ -585,8 +585,8 @@ impl Dumps {
         let pieces = named.map_or(none, |named| &named.pieces);
         let taken = granted(self.level, pieces.iter().map(|p| p.range.bytes()));
         let taken = &taken[..pieces.len().min(MAX_PIECES)];
-        let registers = evidence.registers.all();
-        let space = match (evidence.space, scene.addressing) {
+        let registers = snapshot.registers.all();
+        let space = match (snapshot.space, scene.addressing) {
             (Some(space), Addressing::Translated(vm)) => vm.space(space),
             _ => None,
         };
@@ -617,14 +617,14 @@ impl Dumps {
         }
         let object = writer.add(Kind::Ring, scene.address.into(), 0, scene.bytes);
         let object = object.ok_or(ENOSPC)?;
-        for &span in &evidence.ring {
+        for &span in &snapshot.ring {
             // CAST: 32 bits into at least 32.
             let at = span.address.wrapping_sub(scene.address) as usize;
-            put_words(object.get_mut(at..).ok_or(ENOSPC)?, evidence.words_of(span));
+            put_words(object.get_mut(at..).ok_or(ENOSPC)?, snapshot.words_of(span));
         }
         for span in spans.into_iter().flatten() {
             let object = writer.add(Kind::Commands, span.address.into(), 0, span.count * 4);
-            put_words(object.ok_or(ENOSPC)?, evidence.words_of(span));
+            put_words(object.ok_or(ENOSPC)?, snapshot.words_of(span));
         }
         // Tools compare it with the MMU's tables, which they take for those of version 1.
         if version == Some(MmuVersion::V1) {
@@ -650,7 +650,7 @@ impl Dumps {
             bytes: KVec::with_capacity(TEXT_BYTES, GFP_KERNEL)?,
         };
         // Text that does not fit is left out.
-        let _ = self.describe(&mut text, scene, evidence, named, taken, unread);
+        let _ = self.describe(&mut text, scene, snapshot, named, taken, unread);
         let object = writer.add(Kind::Text, 0, 0, text.bytes.len());
         object.ok_or(ENOSPC)?.copy_from_slice(&text.bytes);
         let bytes = writer.finish();
@@ -662,7 +662,7 @@ impl Dumps {
         &self,
         text: &mut Text,
         scene: &Scene<'_>,
-        evidence: &Evidence,
+        snapshot: &Snapshot,
         named: Option<&Named>,
         taken: &[usize],
         unread: u32,
@@ -674,12 +674,12 @@ impl Dumps {
         text.write_fmt(fmt!("model: {:#x}\n", identity.model))?;
         text.write_fmt(fmt!("revision: {:#x}\n", identity.revision))?;
         text.write_fmt(fmt!("resets: {}\n", scene.resets))?;
-        text.write_fmt(fmt!("job: {:#x}\n", evidence.job.0))?;
-        text.write_fmt(fmt!("event: {}\n", evidence.job.1))?;
-        if let Some(position) = evidence.registers.position() {
+        text.write_fmt(fmt!("job: {:#x}\n", snapshot.job.0))?;
+        text.write_fmt(fmt!("event: {}\n", snapshot.job.1))?;
+        if let Some(position) = snapshot.registers.position() {
             text.write_fmt(fmt!("position: {position:#010x}\n"))?;
         }
-        match (evidence.process, named) {
+        match (snapshot.process, named) {
             (0, _) => text.write_fmt(fmt!("guilty: none\n"))?,
             (_, None) => text.write_fmt(fmt!("guilty: a process that has ended\n"))?,
             (_, Some(named)) => {
@@ -689,19 +689,19 @@ impl Dumps {
                 }
             }
         }
-        if let Some(culprit) = &evidence.culprit {
+        if let Some(culprit) = &snapshot.culprit {
             text.write_fmt(fmt!("pid: {}\n", culprit.id))?;
             text.write_fmt(fmt!("user: {}\n", culprit.user))?;
             text.write_fmt(fmt!("comm: {}\n", culprit.name))?;
         }
-        if let Some(span) = evidence.commands {
+        if let Some(span) = snapshot.commands {
             text.write_fmt(fmt!(
                 "commands: {:#010x} {:#x}\n",
                 span.address,
                 span.count * 4
             ))?;
         }
-        if let Some(span) = evidence.context {
+        if let Some(span) = snapshot.context {
             text.write_fmt(fmt!(
                 "context: {:#010x} {:#x}\n",
                 span.address,

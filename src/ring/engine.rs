@@ -8,11 +8,12 @@
 //! traces.
 
 use super::{
+    after_reset::AfterReset, //
     dump::{
         self,
         Addressing,
         Dumps,
-        Evidence, //
+        Snapshot, //
     },
     history::History,
     inflight::IDS,
@@ -31,7 +32,6 @@ use super::{
     recovery::Cause,
     state::State,
     turns::Epoch,
-    verdict::Fate, //
 };
 use crate::sys::prelude::*;
 use crate::{
@@ -116,7 +116,7 @@ pub(crate) trait FrontEnd: Sized + Send + Sync + 'static {
 
     /// Collects the core's state for a dump. `has_culprit`: the oldest job is the guilty one. The
     /// engine is ours, and the front end is held. Does not wait.
-    fn evidence(engine: &Engine<Self>, has_culprit: bool) -> Result<Evidence>;
+    fn snapshot(engine: &Engine<Self>, has_culprit: bool) -> Result<Snapshot>;
 
     /// Prevents the front end from entering or leaving the oldest job. The engine is ours.
     fn hold(_: &Engine<Self>) -> Result {
@@ -134,9 +134,13 @@ pub(crate) trait FrontEnd: Sized + Send + Sync + 'static {
     /// Whether the front end has begun the oldest job. The engine is ours.
     fn has_begun(engine: &Engine<Self>) -> bool;
 
-    /// Prepares a core that was reset to run the jobs according to their `fates`. Returns the front
+    /// Prepares a core that was reset to run the jobs according to `decisions`. Returns the front
     /// end's start address, and the number of units of 8 bytes there. The engine is ours.
-    fn prepare(engine: &Engine<Self>, cause: Cause, fates: &[Fate; IDS]) -> Result<(u32, u32)>;
+    fn prepare(
+        engine: &Engine<Self>,
+        cause: Cause,
+        decisions: &[AfterReset; IDS],
+    ) -> Result<(u32, u32)>;
 
     /// Starts the front end at `start`, from [`FrontEnd::prepare`]. The engine is ours.
     fn run(engine: &Arc<Engine<Self>>, start: (u32, u32)) -> Result;
@@ -207,7 +211,7 @@ pub(crate) struct Engine<F: FrontEnd> {
     pub(crate) state: SpinLock<State<F>>,
     /// Notified when [`State::moves`] has changed, for example because a job has ended.
     #[pin]
-    pub(super) moved: CondVar,
+    pub(super) progress: CondVar,
     /// Submitters sleep here until they are first in the line.
     #[pin]
     pub(super) turned: CondVar,
@@ -223,7 +227,7 @@ pub(crate) struct Engine<F: FrontEnd> {
     /// Taken before `completion` by [`Engine::if_on`], which clients can call from many threads. So
     /// the interrupt's thread waits for one of them at most.
     #[pin]
-    pub(super) looks: Mutex<()>,
+    pub(super) look: Mutex<()>,
     #[pin]
     pub(super) hang_check: DelayedWork<Engine<F>>,
     pub(super) in_use: InUse,
@@ -254,13 +258,13 @@ impl<F: FrontEnd> Engine<F> {
                 hardware,
                 reclaimer,
                 state <- new_spinlock!(State::init(spares, &handover, history), "galcore ring"),
-                moved <- new_condvar!("galcore ring"),
+                progress <- new_condvar!("galcore ring"),
                 turned <- new_condvar!("galcore line"),
                 resets: Atomic::new(handover.resets),
                 dumps <- Dumps::new(dump_level),
                 dump_work <- new_work!("galcore dump"),
                 completion <- new_mutex!((), "galcore completion"),
-                looks <- new_mutex!((), "galcore looks"),
+                look <- new_mutex!((), "galcore look"),
                 hang_check <- new_delayed_work!("galcore hang check"),
                 in_use,
             }),

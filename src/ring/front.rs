@@ -3,9 +3,10 @@
 //! The ring as a [`FrontEnd`].
 
 use super::{
+    after_reset::AfterReset,
     dump::{
         Addressing,
-        Evidence, //
+        Snapshot, //
     },
     engine::FrontEnd,
     inflight::IDS,
@@ -26,7 +27,6 @@ use super::{
         State,
         Whereabouts, //
     },
-    verdict::Fate,
     Ring,
     RingEnd,
     USABLE_BYTES,
@@ -157,8 +157,8 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
         Addressing::Translated(&ring.front.vm)
     }
 
-    fn evidence(ring: &Ring<P>, has_culprit: bool) -> Result<Evidence> {
-        ring.evidence(has_culprit)
+    fn snapshot(ring: &Ring<P>, has_culprit: bool) -> Result<Snapshot> {
+        ring.snapshot(has_culprit)
     }
 
     fn hold(ring: &Ring<P>) -> Result {
@@ -190,10 +190,10 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
         ring.whereabouts(&ring.state.lock(), position) != Whereabouts::Before
     }
 
-    fn prepare(ring: &Ring<P>, _: Cause, fates: &[Fate; IDS]) -> Result<(u32, u32)> {
+    fn prepare(ring: &Ring<P>, _: Cause, decisions: &[AfterReset; IDS]) -> Result<(u32, u32)> {
         ring.mark_flushed();
         ring.set_up()?;
-        ring.apply_fates(fates)
+        ring.apply_decisions(decisions)
     }
 
     fn run(ring: &Arc<Ring<P>>, (address, units): (u32, u32)) -> Result {
@@ -376,12 +376,12 @@ impl<P: Payload> Ring<P> {
         Ok(())
     }
 
-    /// Rewrites the jobs' words according to their fates. Returns the front end's start address,
-    /// and the number of units of 8 bytes there. The ring is paused, and the front end is stopped.
-    fn apply_fates(&self, fates: &[Fate; IDS]) -> Result<(u32, u32)> {
+    /// Rewrites the jobs' words according to `decisions`. Returns the front end's start address, and
+    /// the number of units of 8 bytes there. The ring is paused, and the front end is stopped.
+    fn apply_decisions(&self, decisions: &[AfterReset; IDS]) -> Result<(u32, u32)> {
         let mut state = self.state.lock();
-        for (age, fate) in fates.iter().enumerate() {
-            if fate.is_dropped() {
+        for (age, decision) in decisions.iter().enumerate() {
+            if decision.is_dropped() {
                 self.drop_job(&mut state, age)?;
             }
         }

@@ -108,12 +108,12 @@ impl<F: FrontEnd> Engine<F> {
     /// Waits until the hang check has seen that the ring is closed, and has dropped its reference.
     /// Otherwise the core's next binding could not claim the registers. The ring must be closed.
     pub(crate) fn dismiss_hang_check(&self) {
-        self.dismiss_looks();
+        self.flush_hang_check();
         self.dismiss_dump();
     }
 
     /// Flushes the hang check until it is no longer queued. A running one may queue itself again.
-    pub(super) fn dismiss_looks(&self) {
+    pub(super) fn flush_hang_check(&self) {
         for _ in 0..DISMISSALS {
             sys::work::flush_delayed(&self.hang_check);
             if !self.state.lock().is_checked {

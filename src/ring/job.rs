@@ -85,12 +85,12 @@ pub(crate) trait Payload: Default + Send + Unpin + 'static {
     /// The core with index `core` was reset after a hang, or given up: charges each process that
     /// had jobs there. The guilty one has kept the core for `cost` jiffies. Called by the hang
     /// check; no lock is held.
-    fn core_was_reset(core: usize, tolls: &[Toll], cost: u32);
+    fn core_was_reset(core: usize, losses: &[Loss], cost: u32);
 }
 
 /// The losses of a process in the reset of a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Toll {
+pub(crate) struct Loss {
     /// The number of the process.
     pub(crate) process: u64,
     /// Its job hung.
@@ -211,5 +211,5 @@ impl Payload for u32 {
         None
     }
 
-    fn core_was_reset(_: usize, _: &[Toll], _: u32) {}
+    fn core_was_reset(_: usize, _: &[Loss], _: u32) {}
 }

@@ -33,7 +33,7 @@
 //!
 //! The hang check ([`hang`]) tests whether the core makes progress ([`watch`]). If not, the core is
 //! reset ([`recovery`]). The guilty job and the later jobs of its process are dropped
-//! ([`verdict`]). The others run from their start.
+//! ([`after_reset`]). The others run from their start.
 //!
 //! # For debugging
 //!
@@ -56,6 +56,7 @@
 //! interruptibly. Only the allocator's locks, and those to wake the first in the [line](turns), are
 //! taken under it.
 
+mod after_reset;
 mod complete;
 mod dump;
 mod engine;
@@ -64,22 +65,21 @@ mod frame;
 mod front;
 mod given;
 mod hang;
-mod hider;
 mod history;
 mod inflight;
 mod job;
+mod losses;
 mod meter;
 mod phase;
 mod power;
 mod reclaim;
 mod recovery;
+mod revoker;
 mod space;
 mod state;
 mod submit;
-mod tolls;
 mod trace;
 mod turns;
-mod verdict;
 mod watch;
 
 use crate::sys::prelude::*;
@@ -120,13 +120,14 @@ use crate::{
 use frame::Section;
 
 pub(crate) use {
+    after_reset::AfterReset, //
     complete::Turn,
     dump::{
         Addressing,
         Culprit,
-        Evidence,
         Named,
         Piece,
+        Snapshot,
         MAX_PIECES, //
     },
     engine::{
@@ -142,41 +143,40 @@ pub(crate) use {
         Stream, //
     },
     given::Given,
-    hider::Hider,
     history::Noted,
     inflight::IDS,
     job::{
         Job,
         JobInfo,
+        Loss, //
         Outcome,
         Payload,
-        Toll, //
     },
+    losses::Losses,
     meter::Load,
     reclaim::{
-        Kept,
         Numbers,
+        PoolPart,
         Reclaimer,
+        Retirable,
         Retired,
-        Shown,
         Waited, //
     },
     recovery::{
         Cause,
         REST_TIME, //
     },
+    revoker::Revoker,
     space::Space,
     state::State,
     submit::{
         Attempt,
         Reservation, //
     },
-    tolls::Tolls,
     turns::{
         Share,
         Shares, //
     },
-    verdict::Fate, //
 };
 
 const RING_BYTES: usize = 1 << 20;

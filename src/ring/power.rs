@@ -27,7 +27,7 @@ use super::{
     },
     job::Payload,
     phase::Phase,
-    Tolls, //
+    Losses, //
 };
 use crate::sys::prelude::*;
 use crate::{
@@ -202,7 +202,7 @@ impl<F: FrontEnd> Engine<F> {
     }
 
     fn look_if_on<T>(&self, look: impl FnOnce(&Hardware) -> T) -> Option<T> {
-        let _looking = self.looks.lock();
+        let _looking = self.look.lock();
         let _completing = self.completion.lock();
         if self.state.lock().phase.is_stopped() {
             return None;
@@ -236,13 +236,13 @@ impl<F: FrontEnd> Engine<F> {
     /// the log. The front end must be stopped permanently, or cut off from memory.
     pub(crate) fn lose(self: &Arc<Self>) {
         self.close();
-        let mut tolls = Tolls::new();
-        self.note_all(&mut tolls);
-        F::Payload::core_was_reset(self.config.core, tolls.all(), 0);
+        let mut losses = Losses::new();
+        self.note_all(&mut losses);
+        F::Payload::core_was_reset(self.config.core, losses.all(), 0);
         let completing = self.completion.lock();
         self.abandon();
         drop(completing);
-        self.hardware.tell_dropped(tolls.dropped());
+        self.hardware.tell_dropped(losses.dropped());
     }
 
     /// Prepares for system suspend: gives no more places, and waits for the jobs under way.
@@ -262,7 +262,7 @@ impl<F: FrontEnd> Engine<F> {
             self.wake_up();
             return Err(EBUSY);
         }
-        self.dismiss_looks();
+        self.flush_hang_check();
         Ok(())
     }
 
@@ -276,7 +276,7 @@ impl<F: FrontEnd> Engine<F> {
         let is_due = state.jobs.len() > 0 || state.line.has_first();
         let checks = is_due && !state.phase.is_stopped() && state.needs_check();
         drop(state);
-        self.moved.notify_all();
+        self.progress.notify_all();
         if checks {
             self.check_soon(true);
         }

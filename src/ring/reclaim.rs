@@ -4,14 +4,14 @@
 //!
 //! A [`Retired`] is allocated together with the object that it will release. So a release allocates
 //! nothing and cannot fail. Windows of the process (its mappings of the pool) may show the object.
-//! Then the process's work item unmaps it there ([`Hider`]). Next the object is tied to the newest
-//! job of each ring, one ring after the other. When these jobs have ended, the device's work item
-//! drops it. So the interrupt's thread does neither of the long steps.
+//! Then the process's work item unmaps it there ([`Revoker`]). Next the object is tied to the
+//! newest job of each ring, one ring after the other. When these jobs have ended, the device's work
+//! item drops it. So the interrupt's thread does neither of the long steps.
 //!
 //! Locks: `galcore rings` guards the list of the rings, and is taken before the rings' own locks.
 //! `galcore reclaim` is a leaf.
 
-use super::hider::Hider;
+use super::revoker::Revoker;
 use crate::{
     context::Context,
     limits::MAX_CORES,
@@ -49,7 +49,7 @@ const SMALL: usize = 1 << 20;
 const NOTHING: u64 = 0;
 
 /// An object that a core may still use.
-pub(crate) trait Kept: Send + Sync {
+pub(crate) trait Retirable: Send + Sync {
     /// The most bytes that dropping it frees.
     fn bytes(&self) -> usize;
 
@@ -70,8 +70,8 @@ pub(crate) trait Waited: Send + Sync {
 }
 
 /// A part of the pool that windows may show.
-pub(crate) struct Shown {
-    pub(crate) hider: Arc<Hider>,
+pub(crate) struct PoolPart {
+    pub(crate) revoker: Arc<Revoker>,
     /// Offset in the pool, and bytes.
     pub(crate) range: (usize, usize),
 }
@@ -81,13 +81,13 @@ pub(crate) struct Shown {
 pub(crate) struct Retired {
     #[pin]
     links: ListLinks,
-    /// Maps it in the process's MMU tables until dropped, which is before `kept` is dropped. A view
-    /// itself keeps its object until no TLB has a translation.
+    /// Maps it in the process's MMU tables until dropped, which is before `object` is dropped. A
+    /// view itself keeps its object until no TLB has a translation.
     view: Option<GpuView>,
-    kept: Arc<dyn Kept>,
-    shown: Option<Shown>,
-    /// Number of bytes at the end of `shown` that windows may still show.
-    to_hide: Atomic<usize>,
+    object: Arc<dyn Retirable>,
+    in_pool: Option<PoolPart>,
+    /// Number of bytes at the end of `in_pool` that windows may still show.
+    to_revoke: Atomic<usize>,
     /// For each core, the number of the job to wait for.
     after: [Atomic<u64>; MAX_CORES],
 }
@@ -101,20 +101,20 @@ impl_list_item! {
 }
 
 impl Retired {
-    /// Prepares the release of `kept`. `shown`: its part of the pool, if it is in the pool. `view`:
+    /// Prepares the release of `object`. `in_pool`: its part of the pool, if it is there. `view`:
     /// its view in the process's tables, if any. `OutOfMemory`.
     pub(crate) fn new(
-        kept: Arc<dyn Kept>,
-        shown: Option<Shown>,
+        object: Arc<dyn Retirable>,
+        in_pool: Option<PoolPart>,
         view: Option<GpuView>,
     ) -> Result<ListArc<Self>> {
         Ok(ListArc::pin_init(
             try_pin_init!(Self {
                 links <- ListLinks::new(),
                 view,
-                kept,
-                shown,
-                to_hide: Atomic::new(0),
+                object,
+                in_pool,
+                to_revoke: Atomic::new(0),
                 after: [const { Atomic::new(NOTHING) }; MAX_CORES],
             }),
             sys::GFP_CLIENT,
@@ -129,27 +129,27 @@ impl Retired {
 
     /// From now on no new window shows it. It must be unmapped from those that do.
     pub(crate) fn leaves_windows(&self) {
-        if let Some(shown) = &self.shown {
-            self.to_hide.store(shown.range.1, Relaxed);
+        if let Some(in_pool) = &self.in_pool {
+            self.to_revoke.store(in_pool.range.1, Relaxed);
         }
     }
 
-    fn may_be_shown(&self) -> bool {
-        self.to_hide.load(Relaxed) != 0
+    fn may_be_mapped(&self) -> bool {
+        self.to_revoke.load(Relaxed) != 0
     }
 
     /// Unmaps it from all windows, in steps, until `stop` returns true.
-    pub(super) fn hide(&self, stop: impl Fn() -> bool) {
-        let Some(Shown { hider, range }) = &self.shown else {
+    pub(super) fn revoke(&self, stop: impl Fn() -> bool) {
+        let Some(PoolPart { revoker, range }) = &self.in_pool else {
             return;
         };
         loop {
-            let left = self.to_hide.load(Relaxed);
+            let left = self.to_revoke.load(Relaxed);
             if left == 0 || stop() {
                 return;
             }
-            let done = hider.views().zap(range.0 + (range.1 - left), left);
-            self.to_hide.store(left - done, Relaxed);
+            let done = revoker.views().zap(range.0 + (range.1 - left), left);
+            self.to_revoke.store(left - done, Relaxed);
             sys::yield_if_due();
         }
     }
@@ -164,13 +164,13 @@ struct State {
     /// Objects for the work item to drop.
     items: List<Retired>,
     /// How many objects are tied to jobs.
-    tied: u64,
+    waiting: u64,
     /// How many objects the work item was given, and how many it has handled.
     begun: u64,
     ended: u64,
-    /// How many objects the processes' hiders were given, and how many they have hidden.
-    hides_begun: u64,
-    hides_ended: u64,
+    /// How many objects the processes' revokers were given, and how many they have revoked.
+    revokes_begun: u64,
+    revokes_ended: u64,
     /// How many processes have begun to end, and how many have ended.
     endings_begun: u64,
     endings_ended: u64,
@@ -185,7 +185,7 @@ pub(crate) struct Reclaimer {
     state: SpinLock<State>,
     /// Notified when a count of ended objects or processes has changed.
     #[pin]
-    moved: CondVar,
+    progress: CondVar,
     #[pin]
     work: Work<Reclaimer>,
 }
@@ -212,15 +212,15 @@ impl Reclaimer {
                 state <- new_spinlock!(State {
                     contexts,
                     items: List::new(),
-                    tied: 0,
+                    waiting: 0,
                     begun: 0,
                     ended: 0,
-                    hides_begun: 0,
-                    hides_ended: 0,
+                    revokes_begun: 0,
+                    revokes_ended: 0,
                     endings_begun: 0,
                     endings_ended: 0,
                 }, "galcore reclaim"),
-                moved <- new_condvar!("galcore reclaim"),
+                progress <- new_condvar!("galcore reclaim"),
                 work <- new_work!("galcore reclaim"),
             }),
             GFP_KERNEL,
@@ -263,8 +263,10 @@ impl Reclaimer {
     }
 
     fn retire_as(self: &Arc<Self>, numbers: Option<&Numbers>, item: ListArc<Retired>) {
-        match &item.shown {
-            Some(Shown { hider, .. }) if item.may_be_shown() => hider.clone().hide_later(item),
+        match &item.in_pool {
+            Some(PoolPart { revoker, .. }) if item.may_be_mapped() => {
+                revoker.clone().revoke_later(item)
+            }
             _ => {
                 if let Some(item) = self.tie(numbers, item) {
                     self.reclaim_later(item);
@@ -277,12 +279,12 @@ impl Reclaimer {
     /// killed. A small `item` that no core uses is dropped before this returns. The caller holds no
     /// lock.
     pub(crate) fn retire_here(self: &Arc<Self>, item: ListArc<Retired>) {
-        item.hide(sys::is_killed);
-        if item.may_be_shown() {
+        item.revoke(sys::is_killed);
+        if item.may_be_mapped() {
             return self.retire(item);
         }
         match self.tie(None, item) {
-            Some(item) if item.kept.bytes() <= SMALL => drop(item),
+            Some(item) if item.object.bytes() <= SMALL => drop(item),
             Some(item) => self.reclaim_later(item),
             None => {}
         }
@@ -311,7 +313,7 @@ impl Reclaimer {
         mut item: ListArc<Retired>,
     ) -> Option<ListArc<Retired>> {
         // Counted first: the job can end, with the item, at once. So the count is never too low.
-        self.state.lock().tied += 1;
+        self.state.lock().waiting += 1;
         for (core, ring) in rings.iter().enumerate() {
             let Some(ring) = ring else {
                 continue;
@@ -321,14 +323,14 @@ impl Reclaimer {
                 item = ring.tie(number, item)?;
             }
         }
-        self.state.lock().tied -= 1;
+        self.state.lock().waiting -= 1;
         Some(item)
     }
 
     /// Takes over the `count` objects that were tied to an ended job.
     pub(crate) fn take(self: &Arc<Self>, items: &mut List<Retired>, count: u64) {
         let mut state = self.state.lock();
-        state.tied -= count;
+        state.waiting -= count;
         state.begun += count;
         state.items.push_all_back(items);
         drop(state);
@@ -381,7 +383,7 @@ impl Reclaimer {
                 self.tie_next(&rings, item)
             };
             if let Some(item) = item {
-                item.kept.clone().passed();
+                item.object.clone().passed();
             }
             self.note_end();
             sys::yield_if_due();
@@ -390,19 +392,19 @@ impl Reclaimer {
 
     fn note_end(&self) {
         self.state.lock().ended += 1;
-        self.moved.notify_all();
+        self.progress.notify_all();
     }
 
-    /// Counts an object that a hider was given (`begins`) or has hidden.
-    pub(super) fn note_hiding(&self, begins: bool) {
+    /// Counts an object that a revoker was given (`begins`) or has revoked.
+    pub(super) fn note_revoking(&self, begins: bool) {
         let mut state = self.state.lock();
         match begins {
-            true => state.hides_begun += 1,
-            false => state.hides_ended += 1,
+            true => state.revokes_begun += 1,
+            false => state.revokes_ended += 1,
         }
         drop(state);
         if !begins {
-            self.moved.notify_all();
+            self.progress.notify_all();
         }
     }
 
@@ -415,17 +417,17 @@ impl Reclaimer {
         }
         drop(state);
         if !begins {
-            self.moved.notify_all();
+            self.progress.notify_all();
         }
     }
 
     /// The number of released objects that are not dropped yet, and of processes that are ending.
     pub(crate) fn pending(&self) -> (usize, usize) {
         let state = self.state.lock();
-        let hides = state.hides_begun - state.hides_ended;
+        let revokes = state.revokes_begun - state.revokes_ended;
         // CAST: each of the counted objects takes memory.
         (
-            (state.tied + hides + state.begun - state.ended) as usize,
+            (state.waiting + revokes + state.begun - state.ended) as usize,
             (state.endings_begun - state.endings_ended) as usize,
         )
     }
@@ -435,7 +437,7 @@ impl Reclaimer {
         let state = self.state.lock();
         state.endings_ended != state.endings_begun
             || state.ended != state.begun
-            || state.hides_ended != state.hides_begun
+            || state.revokes_ended != state.revokes_begun
     }
 
     /// Waits until the work item has handled all objects that it has now. A work item must not call
@@ -444,33 +446,33 @@ impl Reclaimer {
         self.wait_to_end(true, |state| (state.begun, state.ended))
     }
 
-    /// Waits until no window shows what the process of `hider` has released by now. Errors as
+    /// Waits until no window shows what the process of `revoker` has released by now. Errors as
     /// [`Reclaimer::wait`].
-    pub(crate) fn wait_for_own(&self, hider: &Hider) -> Result {
-        // Called under the state's lock: `galcore hiding` is a leaf.
-        self.wait_to_end(true, |_| hider.counts())
+    pub(crate) fn wait_for_own(&self, revoker: &Revoker) -> Result {
+        // Called under the state's lock: `galcore revoking` is a leaf.
+        self.wait_to_end(true, |_| revoker.counts())
     }
 
     /// Waits until no window shows what any process has released by now, then for the ending
     /// processes. Each wait takes [`wait::TIMEOUT`] at most: others may release more meanwhile.
     pub(crate) fn wait_for_others(&self) -> Result {
-        self.wait_to_end(false, |state| (state.hides_begun, state.hides_ended))?;
+        self.wait_to_end(false, |state| (state.revokes_begun, state.revokes_ended))?;
         self.wait_to_end(false, |state| (state.endings_begun, state.endings_ended))
     }
 
     /// Counts the steps of release that have ended. After a change more memory may be free.
     pub(crate) fn freed(&self) -> u64 {
         let state = self.state.lock();
-        state.ended + state.hides_ended + state.endings_ended
+        state.ended + state.revokes_ended + state.endings_ended
     }
 
     /// Waits until as many have ended as have begun by now, by `counts` (begun, ended).
-    /// `starts_over`: as in [`wait::while_moving`].
+    /// `starts_over`: as in [`wait::while_progressing`].
     fn wait_to_end(&self, starts_over: bool, counts: impl Fn(&State) -> (u64, u64)) -> Result {
         let mut state = self.state.lock();
         let (wanted, _) = counts(&state);
         let limit = (wait::TIMEOUT, starts_over);
-        wait::while_moving(&self.moved, &mut state, limit, |state| {
+        wait::while_progressing(&self.progress, &mut state, limit, |state| {
             let (_, ended) = counts(state);
             Ok(match ended < wanted {
                 true => Left::Something(ended),

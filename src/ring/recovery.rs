@@ -16,8 +16,8 @@
 //! 3. *Reset* ([`Hardware::recover`](crate::hw::Hardware::recover)). After it, no earlier access
 //!    reaches memory, the TLB is empty, and no earlier event is pending, even in a running
 //!    interrupt handler. The core is set up as at its start ([`FrontEnd::prepare`]).
-//! 4. *Judge* ([`super::verdict`]). All jobs keep their places, IDs and numbers. The words of a
-//!    dropped job become a jump to its event, so it ends in order, as
+//! 4. *Decide* ([`super::after_reset`]). All jobs keep their places, IDs and numbers. The words of
+//!    a dropped job become a jump to its event, so it ends in order, as
 //!    [`Outcome::Dropped`](super::Outcome::Dropped): its records run, and its memory is released.
 //!    The other jobs run as they were written. They depend on the selected pipe: the words before
 //!    them select it. They also depend on addresses in the GPU's states, so these are made harmless
@@ -51,18 +51,18 @@
 //! Every wait is bounded: for a place to be filled, a reset, the interrupt handler, and the setup.
 
 use super::{
-    dump::Evidence,
+    after_reset::{
+        decide,
+        AfterReset, //
+    },
+    dump::Snapshot,
     engine::{
         Engine,
         FrontEnd, //
     },
     inflight::IDS,
     job::Payload,
-    verdict::{
-        judge,
-        Fate, //
-    },
-    Tolls, //
+    Losses, //
 };
 use crate::sys::prelude::*;
 use crate::{
@@ -122,7 +122,7 @@ struct Start {
 impl<F: FrontEnd> Engine<F> {
     /// Recovers a core that makes no progress or must be reset. Called by the hang check.
     pub(super) fn recover(self: &Arc<Self>, cause: Cause) {
-        let (mut tolls, mut evidence) = (Tolls::new(), None);
+        let (mut losses, mut snapshot) = (Losses::new(), None);
         let cost = match cause {
             Cause::TooLong => msecs_to_jiffies(self.config.job_limit()),
             Cause::Hang | Cause::Hurry | Cause::Asked => {
@@ -132,25 +132,25 @@ impl<F: FrontEnd> Engine<F> {
         let cost = u32::try_from(cost).unwrap_or(u32::MAX);
         let completing = self.completion.lock();
         let found = match self.pause() {
-            true => self.recover_paused(cause, &mut tolls, &mut evidence),
+            true => self.recover_paused(cause, &mut losses, &mut snapshot),
             false => Err(End::NoHang),
         };
         if let Err(End::GivenUp) = found {
-            self.cut_off(&mut tolls);
+            self.cut_off(&mut losses);
         }
         drop(completing);
         // The core is stopped. Charge processes before a judged job ends: then a process that has
         // closed its files is forgotten. And charge them before jobs get places: waiting submitters
         // must see it.
-        F::Payload::core_was_reset(self.config.core, tolls.all(), cost);
+        F::Payload::core_was_reset(self.config.core, losses.all(), cost);
         let completing = self.completion.lock();
         match found {
             Ok(start) => {
                 // Trace this before a dropped job ends.
                 self.trace_reset(Some(start.attempts));
-                if self.go_on(&start, &tolls).is_err() {
+                if self.go_on(&start, &losses).is_err() {
                     self.trace_reset(None);
-                    self.cut_off(&mut tolls);
+                    self.cut_off(&mut losses);
                     self.abandon();
                 }
             }
@@ -164,8 +164,8 @@ impl<F: FrontEnd> Engine<F> {
         self.reopen();
         // The reset has flushed the TLB.
         F::flushed(self);
-        if let Some(evidence) = evidence {
-            self.write_dump_later(evidence);
+        if let Some(snapshot) = snapshot {
+            self.write_dump_later(snapshot);
         }
     }
 
@@ -199,7 +199,7 @@ impl<F: FrontEnd> Engine<F> {
         state.is_paused = false;
         state.moves += 1;
         drop(state);
-        self.moved.notify_all();
+        self.progress.notify_all();
     }
 
     /// Forgets the progress and the errors seen so far.
@@ -213,20 +213,20 @@ impl<F: FrontEnd> Engine<F> {
     fn recover_paused(
         self: &Arc<Self>,
         cause: Cause,
-        tolls: &mut Tolls,
-        evidence: &mut Option<KBox<Evidence>>,
+        losses: &mut Losses,
+        snapshot: &mut Option<KBox<Snapshot>>,
     ) -> Result<Start, End> {
         match cause {
             Cause::Hang | Cause::Hurry => self.hold_hanging()?,
             Cause::TooLong => self.hold_running()?,
             Cause::Asked => F::bring_to_rest(self).map_err(|_| End::GivenUp)?,
         }
-        let fates = self.judge(cause, tolls);
+        let decisions = self.decide(cause, losses);
         let may_tell = || self.hardware.may_tell(self.oldest_process());
         let tells = modes::is_on(Mode::Errors) && (cause == Cause::Asked || may_tell());
         if cause != Cause::Asked {
-            self.trace_hang(fates[0] == Fate::Guilty);
-            *evidence = self.take_evidence(fates[0] == Fate::Guilty);
+            self.trace_hang(decisions[0] == AfterReset::Guilty);
+            *snapshot = self.take_snapshot(decisions[0] == AfterReset::Guilty);
             if tells {
                 match cause {
                     Cause::TooLong => self.hardware.report_too_long(self.config.job_limit()),
@@ -238,19 +238,19 @@ impl<F: FrontEnd> Engine<F> {
         let attempts = self.hardware.recover().map_err(|_| End::GivenUp)?;
         // Do this now, because the next job may fail before the recovery is over.
         self.forget_progress();
-        let place = F::prepare(self, cause, &fates).map_err(|_| End::GivenUp)?;
+        let place = F::prepare(self, cause, &decisions).map_err(|_| End::GivenUp)?;
         {
             let mut state = self.state.lock();
-            match (cause, fates[0]) {
+            match (cause, decisions[0]) {
                 (Cause::Asked, _) => {}
-                (_, Fate::Guilty) => state.blameless = 0,
+                (_, AfterReset::Guilty) => state.blameless = 0,
                 (_, _) => state.blameless += 1,
             }
             if state.blameless > BLAMELESS_RESETS {
                 drop(state);
                 dev_err!(
                     self.hardware.device(),
-                    "the GPU hangs without anybody's guilt, again and again\n"
+                    "the GPU hangs again and again, and no process has caused it\n"
                 );
                 return Err(End::GivenUp);
             }
@@ -292,7 +292,7 @@ impl<F: FrontEnd> Engine<F> {
 
     /// Starts the core, which was reset, with the jobs as rewritten.
     #[inline(never)]
-    fn go_on(self: &Arc<Self>, start: &Start, tolls: &Tolls) -> Result {
+    fn go_on(self: &Arc<Self>, start: &Start, losses: &Losses) -> Result {
         F::enable_interrupts(&self.hardware);
         F::run(self, start.place)?;
         if self.state.lock().phase.is_stopped() {
@@ -300,7 +300,7 @@ impl<F: FrontEnd> Engine<F> {
             self.hardware.disable_interrupts();
         }
         if start.tells {
-            let (dropped, attempts) = (tolls.dropped(), start.attempts);
+            let (dropped, attempts) = (losses.dropped(), start.attempts);
             dev_warn!(
                 self.hardware.device(),
                 "the GPU was reset (at try {attempts}): jobs dropped {dropped}, the others go on\n"
@@ -318,23 +318,23 @@ impl<F: FrontEnd> Engine<F> {
         !state.watch.has_ended(completed) && F::is_running(&state) && state.watch.is_there(progress)
     }
 
-    /// Decides the fates of the jobs, oldest first. The ring is ours, and the front end is held.
+    /// Decides what becomes of the jobs, oldest first. The ring is ours, and the front end is held.
     #[inline(never)]
-    fn judge(&self, cause: Cause, tolls: &mut Tolls) -> [Fate; IDS] {
+    fn decide(&self, cause: Cause, losses: &mut Losses) -> [AfterReset; IDS] {
         let has_begun = F::has_begun(self);
-        let (suspects, count) = self.state.lock().suspects();
-        let fates = judge(&suspects[..count], has_begun);
-        for (suspect, &fate) in suspects[..count].iter().zip(&fates) {
+        let (job_facts, count) = self.state.lock().job_facts();
+        let decisions = decide(&job_facts[..count], has_begun);
+        for (job, &decision) in job_facts[..count].iter().zip(&decisions) {
             // If the administrator has requested the reset, no process is at fault.
             let is_asked = matches!(cause, Cause::Asked | Cause::Hurry);
-            let is_guilty = fate == Fate::Guilty && !is_asked;
-            tolls.note(suspect.process, is_guilty, fate.is_dropped());
+            let is_guilty = decision == AfterReset::Guilty && !is_asked;
+            losses.note(job.process, is_guilty, decision.is_dropped());
         }
-        fates
+        decisions
     }
 
     /// Gives up the core: cuts it off from memory, and counts all jobs under way as dropped.
-    fn cut_off(&self, tolls: &mut Tolls) {
+    fn cut_off(&self, losses: &mut Losses) {
         self.hardware.disable_interrupts();
         self.hardware.isolate();
         dev_err!(
@@ -342,16 +342,16 @@ impl<F: FrontEnd> Engine<F> {
             "the GPU cannot be recovered: it is given up until it is bound again\n"
         );
         // Innocent processes lose all jobs, too, so count from 0.
-        tolls.forget_dropped();
-        self.note_all(tolls);
+        losses.forget_dropped();
+        self.note_all(losses);
     }
 
     /// Counts all jobs under way as dropped, without a guilty process.
-    pub(super) fn note_all(&self, tolls: &mut Tolls) {
+    pub(super) fn note_all(&self, losses: &mut Losses) {
         let state = self.state.lock();
-        let (suspects, count) = state.suspects();
-        for suspect in &suspects[..count] {
-            tolls.note(suspect.process, false, true);
+        let (job_facts, count) = state.job_facts();
+        for job in &job_facts[..count] {
+            losses.note(job.process, false, true);
         }
     }
 }

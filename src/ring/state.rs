@@ -5,6 +5,7 @@
 //! Pure logic.
 
 use super::{
+    after_reset::JobFacts,
     engine::{
         FrontEnd,
         Handover, //
@@ -27,7 +28,6 @@ use super::{
         Line,
         Wish, //
     },
-    verdict::Suspect,
     watch::Watch,
     Payload,
     RingEnd,
@@ -402,21 +402,22 @@ impl<F: FrontEnd> State<F> {
         self.newest_of_others(own).unwrap_or(next)
     }
 
-    /// The input of [`judge`](super::verdict::judge) for each job, oldest first, and the job count.
-    pub(super) fn suspects(&self) -> ([Suspect; IDS], usize) {
-        let suspect = |age| match self.jobs.get(age) {
+    /// The input of [`decide`](super::after_reset::decide) for each job, oldest first, and the
+    /// number of jobs.
+    pub(super) fn job_facts(&self) -> ([JobFacts; IDS], usize) {
+        let job = |age| match self.jobs.get(age) {
             Some((_, slot)) => {
                 let (has_commands, continues) = F::depends_on(&slot.load.own);
-                Suspect {
+                JobFacts {
                     process: slot.load.payload.process(),
                     // The commands of a dropped job are gone.
                     has_commands: has_commands && slot.load.outcome == Outcome::Done,
                     continues,
                 }
             }
-            None => Suspect::default(),
+            None => JobFacts::default(),
         };
-        (core::array::from_fn(suspect), self.jobs.len())
+        (core::array::from_fn(job), self.jobs.len())
     }
 }
 

@@ -342,12 +342,12 @@ impl Loaded {
             None => self.note(state, value),
             Some(found) if found == value => {}
             // The order of the two loads is not known.
-            Some(_) => self.doubt(),
+            Some(_) => self.mark_unsure(),
         }
     }
 
     /// Notes that the noted addresses may differ from the GPU's.
-    pub(crate) fn doubt(&self) {
+    pub(crate) fn mark_unsure(&self) {
         self.is_unsure.set(true);
     }
 

@@ -9,7 +9,7 @@ mod blit;
 pub(crate) mod bounds;
 pub(crate) mod checker;
 pub(crate) mod decode;
-pub(crate) mod doubts;
+pub(crate) mod lint;
 pub(crate) mod loaded;
 pub(crate) mod lookup;
 mod resolve;

@@ -6,11 +6,11 @@
 //! malformed call returns ENOTTY, and every status copies the whole interface back: sources.md,
 //! ioctl, has these rules. Lock: `galcore file`, a leaf.
 
+mod detection;
 pub(crate) mod drm;
 mod etnaviv;
 #[cfg(CONFIG_PROC_FS)]
 mod fdinfo;
-mod guess;
 mod perfmon;
 mod refusals;
 mod vivante;

@@ -28,12 +28,12 @@ use crate::{
     },
     ring::{
         Addressing,
+        AfterReset,
         Cause,
-        Evidence,
-        Fate,
         FrontEnd,
         Outcome,
         Payload,
+        Snapshot,
         State,
         Waited,
         IDS,
@@ -160,7 +160,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
         Addressing::Physical(queue.config.base_address)
     }
 
-    fn evidence(queue: &Queue<P>, _: bool) -> Result<Evidence> {
+    fn snapshot(queue: &Queue<P>, _: bool) -> Result<Snapshot> {
         let registers = queue.hardware.dump_registers()?;
         let (job, process, at, count) = {
             let state = queue.state.lock();
@@ -175,7 +175,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
         for word in 0..count {
             words.push(queue.memory.read(at + 4 * word)?, flags)?;
         }
-        Evidence::of_job(registers, words, queue.gpu(at), process, job)
+        Snapshot::of_job(registers, words, queue.gpu(at), process, job)
     }
 
     fn bring_to_rest(queue: &Arc<Queue<P>>) -> Result {
@@ -191,14 +191,14 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
         queue.state.lock().front.is_running
     }
 
-    fn prepare(queue: &Queue<P>, _: Cause, fates: &[Fate; IDS]) -> Result<(u32, u32)> {
+    fn prepare(queue: &Queue<P>, _: Cause, decisions: &[AfterReset; IDS]) -> Result<(u32, u32)> {
         queue.hardware.set_vector_table(queue.front.table);
         let mut state = queue.state.lock();
         state.front.core.forget();
         state.front.start(false);
-        for (age, fate) in fates.iter().enumerate() {
+        for (age, decision) in decisions.iter().enumerate() {
             let number = state.jobs.get(age).map(|(_, slot)| slot.number);
-            if let (Some(number), true) = (number, fate.is_dropped()) {
+            if let (Some(number), true) = (number, decision.is_dropped()) {
                 if let Some(job) = state.jobs.load_at(number) {
                     job.outcome = Outcome::Dropped;
                 }

@@ -2,10 +2,10 @@
 
 //! Memory of any kind that the GPU or user space can access.
 //!
-//! A [`Visible`] is made before a handle names the memory. It then has all that its end needs. The
-//! end has a fixed order: its holder removes it from the process's tables; it is removed from all
-//! windows; after the GPU's last use, it is unmapped from the process's own MMU tables, if there
-//! are any. If an error path drops it, all of this happens, too.
+//! [`ClientMemory`] is made before a handle names the memory. It then has all that its end needs.
+//! The end has a fixed order: its holder removes it from the process's tables; it is removed from
+//! all windows; after the GPU's last use, it is unmapped from the process's own MMU tables, if
+//! there are any. If an error path drops it, all of this happens, too.
 
 use super::Process;
 use crate::{
@@ -21,35 +21,35 @@ use crate::{
     },
     prelude::*,
     ring::{
-        Kept,
+        PoolPart, //
         Reclaimer,
+        Retirable,
         Retired,
-        Shown, //
     }, //
 };
 use core::ops::Deref;
 use kernel::list::ListArc;
 
-impl Kept for Node {
+impl Retirable for Node {
     fn bytes(&self) -> usize {
         Node::bytes(self)
     }
 }
 
-impl Kept for Buffer {
+impl Retirable for Buffer {
     fn bytes(&self) -> usize {
         Buffer::bytes(self)
     }
 }
 
-impl Kept for UserMemory {
+impl Retirable for UserMemory {
     fn bytes(&self) -> usize {
         UserMemory::bytes(self)
     }
 }
 
 /// Memory of a client.
-pub(super) trait Reachable: Kept + Sized + 'static {
+pub(super) trait Reachable: Retirable + Sized + 'static {
     /// Its offset and size in the pool, in bytes, if it is there.
     fn in_pool(&self) -> Option<(usize, usize)> {
         None
@@ -97,19 +97,19 @@ impl Reachable for UserMemory {
 }
 
 /// Memory that the GPU can or will access, and that may be in the process's windows.
-pub(super) struct Visible<T> {
+pub(super) struct ClientMemory<T> {
     object: Arc<T>,
     reclaimer: Arc<Reclaimer>,
     /// What its end needs. `None` only during a drop.
     retired: Option<ListArc<Retired>>,
 }
 
-impl<T: Reachable> Visible<T> {
+impl<T: Reachable> ClientMemory<T> {
     /// Prepares `object` for `process`. No handle may name it yet. Drops it on error.
     /// `OutOfResources`: the process has no addresses for it. `OutOfMemory`.
     pub(super) fn new(object: Arc<T>, process: &Process) -> Result<Self> {
-        let shown = object.in_pool().map(|range| Shown {
-            hider: process.hider.clone(),
+        let shown = object.in_pool().map(|range| PoolPart {
+            revoker: process.revoker.clone(),
             range,
         });
         let place = process
@@ -134,20 +134,24 @@ impl Process {
             .is_none_or(|space| space.has_room(bytes as usize))
     }
 
-    /// As [`Visible::new`]. If the process has no addresses and `waits` is set, waits until some
-    /// are reclaimed. The caller holds no lock. `Interrupted`.
-    pub(super) fn show<T: Reachable>(&self, object: Arc<T>, waits: bool) -> Result<Visible<T>> {
-        match Visible::new(object.clone(), self) {
+    /// As [`ClientMemory::new`]. If the process has no addresses and `waits` is set, waits until
+    /// some are reclaimed. The caller holds no lock. `Interrupted`.
+    pub(super) fn show<T: Reachable>(
+        &self,
+        object: Arc<T>,
+        waits: bool,
+    ) -> Result<ClientMemory<T>> {
+        match ClientMemory::new(object.clone(), self) {
             Err(Error::OutOfResources) if waits => {
                 self.reclaim()?;
-                Visible::new(object, self)
+                ClientMemory::new(object, self)
             }
             shown => shown,
         }
     }
 }
 
-impl<T: Reachable> Visible<T> {
+impl<T: Reachable> ClientMemory<T> {
     /// GPU address of its first byte in the process.
     #[inline]
     pub(super) fn address(&self) -> u32 {
@@ -157,7 +161,7 @@ impl<T: Reachable> Visible<T> {
     }
 }
 
-impl<T> Visible<T> {
+impl<T> ClientMemory<T> {
     /// Notes its removal from the process's addresses. `shown`: windows may show it.
     pub(super) fn leaves_addresses(&self, shown: bool) {
         if let (true, Some(retired)) = (shown, &self.retired) {
@@ -179,7 +183,7 @@ impl<T> Visible<T> {
     }
 }
 
-impl<T> Drop for Visible<T> {
+impl<T> Drop for ClientMemory<T> {
     fn drop(&mut self) {
         if let Some(retired) = self.retired.take() {
             self.reclaimer.retire(retired);
@@ -187,7 +191,7 @@ impl<T> Drop for Visible<T> {
     }
 }
 
-impl<T> Deref for Visible<T> {
+impl<T> Deref for ClientMemory<T> {
     type Target = Arc<T>;
 
     fn deref(&self) -> &Arc<T> {

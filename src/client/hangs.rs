@@ -25,7 +25,7 @@
 //!
 //! The tables are bounded. In a full table, a new account replaces the one that was quiet longest.
 //!
-//! Pure logic, except for the lock (`galcore guilt`, a leaf).
+//! Pure logic, except for the lock (`galcore hangs`, a leaf).
 
 use crate::prelude::*;
 use crate::sys;
@@ -62,7 +62,7 @@ pub(super) struct ProcessId(pub(super) i32, pub(super) u64);
 
 /// A process that may have caused hangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Person {
+pub(super) struct Submitter {
     pub(super) process: ProcessId,
     /// The ID of its user. `None`: an administrator's process.
     pub(super) user: Option<u32>,
@@ -130,7 +130,7 @@ impl Account {
 
     /// Whether `who` opened the device after the first hang that is not forgiven, or in the same
     /// jiffy.
-    fn is_new(&self, who: &Person, now: u64) -> bool {
+    fn is_new(&self, who: &Submitter, now: u64) -> bool {
         self.owed(now) > 0 && who.since >= self.first
     }
 }
@@ -220,7 +220,7 @@ impl Accounts {
         }
     }
 
-    fn charge(&mut self, person: &Person, cost: u32, now: u64) -> Charged {
+    fn charge(&mut self, person: &Submitter, cost: u32, now: u64) -> Charged {
         let is_new = self.strangers.is_new(person, now);
         if let Some(user) = person.user {
             self.strangers.charge(cost, now);
@@ -237,7 +237,7 @@ impl Accounts {
         }
     }
 
-    fn due(&mut self, who: &Person, now: u64) -> Due {
+    fn due(&mut self, who: &Submitter, now: u64) -> Due {
         let own = self.processes.get(who.process, now);
         let owed = own.map_or(0, |own| own.owed(now));
         if owed >= MAX_HANGS {
@@ -283,31 +283,31 @@ pub(super) struct Charged {
 
 /// The accounts of a device.
 #[pin_data]
-pub(crate) struct Guilt {
+pub(crate) struct HangAccounts {
     #[pin]
     accounts: SpinLock<Accounts>,
 }
 
-impl Guilt {
+impl HangAccounts {
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            accounts <- new_spinlock!(Accounts::new(), "galcore guilt"),
+            accounts <- new_spinlock!(Accounts::new(), "galcore hangs"),
         })
     }
 
     /// Charges `who` with a hang that blocked a core for `cost` jiffies.
-    pub(super) fn charge(&self, who: &Person, cost: u32) -> Charged {
+    pub(super) fn charge(&self, who: &Submitter, cost: u32) -> Charged {
         self.accounts.lock().charge(who, cost, sys::jiffies64())
     }
 
     /// Whether `who` opened the device after the first hang that is not forgiven.
-    pub(super) fn is_new(&self, who: &Person) -> bool {
+    pub(super) fn is_new(&self, who: &Submitter) -> bool {
         let now = sys::jiffies64();
         self.accounts.lock().strangers.is_new(who, now)
     }
 
     /// What `who` must do before it may submit commands.
-    pub(super) fn due(&self, who: &Person) -> Due {
+    pub(super) fn due(&self, who: &Submitter) -> Due {
         self.accounts.lock().due(who, sys::jiffies64())
     }
 
@@ -341,13 +341,13 @@ fn wait_for(owed: u32) -> u32 {
     }
 }
 
-#[kernel::macros::kunit_tests(galcore_guilt)]
+#[kernel::macros::kunit_tests(galcore_hangs)]
 mod tests {
     use super::*;
 
     /// Process `process` of user 1000. It opened the device at `since`.
-    fn of_user(process: i32, since: u64) -> Person {
-        Person {
+    fn of_user(process: i32, since: u64) -> Submitter {
+        Submitter {
             process: ProcessId(process, 7),
             user: Some(1000),
             since,
@@ -356,15 +356,15 @@ mod tests {
         }
     }
 
-    fn known(who: Person) -> Person {
-        Person {
+    fn known(who: Submitter) -> Submitter {
+        Submitter {
             is_known: true,
             ..who
         }
     }
 
     /// How long `who` waits from `now`, and whether it waits for others.
-    fn wait(accounts: &mut Accounts, who: &Person, now: u64) -> Option<(u64, bool)> {
+    fn wait(accounts: &mut Accounts, who: &Submitter, now: u64) -> Option<(u64, bool)> {
         let mut all = 0;
         let mut is_for_others = false;
         while let Due::Wait(others) = accounts.due(who, now + all) {
@@ -404,7 +404,7 @@ mod tests {
         let again = of_user(1, after + 3);
         assert_eq!(accounts.due(&again, after + 3), Due::Refusal);
         // Another process that reuses its id.
-        let other = Person {
+        let other = Submitter {
             process: ProcessId(1, 8),
             user: Some(1001),
             ..again
@@ -444,7 +444,7 @@ mod tests {
         let mut accounts = Accounts::new();
         let (old, now) = (of_user(1, START), START + 10);
         let due = Some((u64::from(COST), true));
-        let of_other = |who: Person| Person {
+        let of_other = |who: Submitter| Submitter {
             user: Some(1001),
             ..who
         };
@@ -456,7 +456,7 @@ mod tests {
             assert_eq!(wait(&mut accounts, &new, now), due);
             assert_eq!(wait(&mut accounts, &of_other(new), now), due);
             // Older processes, known processes and an administrator's do not wait.
-            let admins = Person { user: None, ..new };
+            let admins = Submitter { user: None, ..new };
             for person in [old, of_other(old), known(new), admins] {
                 assert_eq!(accounts.due(&person, now), Due::Nothing);
             }
@@ -495,7 +495,7 @@ mod tests {
         assert_eq!(wait(&mut accounts, &elder, now), after(0));
         assert_eq!(wait(&mut accounts, &younger, now), after(ticks(HEAD_START)));
         // This process has hung the core, but its hang is forgiven.
-        let guilty = Person {
+        let guilty = Submitter {
             has_hung: true,
             ..of_user(92, START)
         };
@@ -514,7 +514,7 @@ mod tests {
         accounts.charge(&of_user(1, START), COST, START);
         // Processes that were opened in advance.
         let waiting = [2, 3].map(|process| of_user(process, now));
-        let newcomer = Person {
+        let newcomer = Submitter {
             user: Some(1001),
             ..of_user(90, now + 1)
         };
@@ -541,13 +541,13 @@ mod tests {
         let due = Some((u64::from(COST), true));
         assert_eq!(wait(&mut accounts, &old, now), due);
         assert_eq!(wait(&mut accounts, &known(of_user(2, now)), now), due);
-        let other = Person {
+        let other = Submitter {
             user: Some(1001),
             ..old
         };
         assert_eq!(accounts.due(&other, now), Due::Nothing);
         // An administrator's process is refused for its own hangs, and waits for no other process.
-        let admin = Person {
+        let admin = Submitter {
             user: None,
             ..of_user(99, now)
         };

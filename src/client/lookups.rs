@@ -32,15 +32,15 @@ const CREDIT: u64 = FREE_TRIES * COST;
 /// Binary logarithm of the nanoseconds of about a millisecond.
 const MILLISECOND: u32 = 20;
 
-static GUESSES: RateLimit = RateLimit::new();
+static FAILURES: RateLimit = RateLimit::new();
 
-/// Charges a look-up at `now` to an account that is free of debt at `paid`. Returns the new time at
-/// which it is free of debt, or how long to wait before the next attempt.
-fn charge(paid: u64, now: u64) -> Result<u64, u64> {
-    let owed = paid.saturating_sub(now);
-    match owed.saturating_add(COST).checked_sub(CREDIT) {
+/// Charges a look-up at `now` to an account that is free of debt at `free_at`. Returns the new time
+/// at which it is free of debt, or how long to wait before the next attempt.
+fn charge(free_at: u64, now: u64) -> Result<u64, u64> {
+    let debt = free_at.saturating_sub(now);
+    match debt.saturating_add(COST).checked_sub(CREDIT) {
         Some(wait) if wait > 0 => Err(wait),
-        _ => Ok(paid.max(now).saturating_add(COST)),
+        _ => Ok(free_at.max(now).saturating_add(COST)),
     }
 }
 
@@ -49,14 +49,14 @@ fn charge(paid: u64, now: u64) -> Result<u64, u64> {
 /// `Interrupted`: a Unix signal interrupts the wait. `OutOfMemory`.
 pub(super) fn look_up<T>(users: &Arc<Users>, look: impl FnOnce() -> Result<T>) -> Result<T> {
     let user = users.caller()?;
-    let account = user.paid();
+    let account = user.free_at();
     let mut is_told = false;
     // Each round waits, or another thread of the user was faster. A Unix signal ends the loop.
     loop {
-        let (paid, now) = (account.load(Relaxed), sys::monotonic_ns());
-        match charge(paid, now) {
+        let (free_at, now) = (account.load(Relaxed), sys::monotonic_ns());
+        match charge(free_at, now) {
             Ok(then) => {
-                if account.cmpxchg(paid, then, Relaxed).is_ok() {
+                if account.cmpxchg(free_at, then, Relaxed).is_ok() {
                     break;
                 }
             }
@@ -64,7 +64,7 @@ pub(super) fn look_up<T>(users: &Arc<Users>, look: impl FnOnce() -> Result<T>) -
             Err(wait) => {
                 if !core::mem::replace(&mut is_told, true) {
                     warn_client!(
-                        GUESSES,
+                        FAILURES,
                         "{} has tried many names of nodes or shared buffers that nothing has: from now on \
                          it waits before each",
                         sys::CommandName::of_caller()
@@ -82,25 +82,25 @@ pub(super) fn look_up<T>(users: &Arc<Users>, look: impl FnOnce() -> Result<T>) -
     found
 }
 
-#[kernel::macros::kunit_tests(galcore_guesses)]
+#[kernel::macros::kunit_tests(galcore_lookups)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_few_are_free_and_then_one_for_each_cost() {
         let start = 1000 * COST;
-        let mut paid = 0;
+        let mut free_at = 0;
         for _ in 0..FREE_TRIES {
-            paid = charge(paid, start).unwrap();
+            free_at = charge(free_at, start).unwrap();
         }
-        assert_eq!(charge(paid, start), Err(COST));
-        assert_eq!(charge(paid, start + COST / 2), Err(COST / 2));
+        assert_eq!(charge(free_at, start), Err(COST));
+        assert_eq!(charge(free_at, start + COST / 2), Err(COST / 2));
         let mut tries = 0;
         let mut now = start;
         // A caller that never pauses, over the time of 100 costs.
         while now < start + 100 * COST {
-            if let Ok(then) = charge(paid, now) {
-                paid = then;
+            if let Ok(then) = charge(free_at, now) {
+                free_at = then;
                 tries += 1;
             }
             now += COST / 8;
@@ -111,11 +111,11 @@ mod tests {
     #[test]
     fn what_is_given_back_was_never_paid() {
         let now = 7 * COST;
-        let mut paid = 0;
+        let mut free_at = 0;
         for _ in 0..10 * FREE_TRIES {
-            paid = charge(paid, now).unwrap() - COST;
+            free_at = charge(free_at, now).unwrap() - COST;
         }
-        assert_eq!(paid, now);
+        assert_eq!(free_at, now);
         assert_eq!(charge(u64::MAX, 0).err(), Some(u64::MAX - CREDIT));
     }
 }

@@ -39,7 +39,7 @@ use crate::{
 use kernel::uaccess::UserSlice;
 
 /// Rate limit for log lines about guesses, shared by all processes.
-static GUESSES: RateLimit = RateLimit::new();
+static DETECTIONS: RateLimit = RateLimit::new();
 
 impl OpenedFile {
     /// The generations in the parameter `interface`: for this program, and for all programs.
@@ -145,7 +145,7 @@ impl OpenedFile {
         };
         // Once for all files of the same generation.
         let of_others = self.process.interface().map(|(of, _)| of.format());
-        if of_others != Some(verdict.choice.format()) && GUESSES.allow() {
+        if of_others != Some(verdict.choice.format()) && DETECTIONS.allow() {
             pr_info!(
                 "{ThisProcess}: {fitting} have interfaces of {} bytes; taken for {}{}: {} (parameter interface)\n",
                 // It fits: no generation has a larger interface.
@@ -191,7 +191,7 @@ impl OpenedFile {
             })
         };
         let model = self.clients.device().model();
-        Ok(left.weigh(guess, words, self.process.possessions(), model, &mut read))
+        Ok(left.weigh(guess, words, self.process.object_kinds(), model, &mut read))
     }
 
     /// Stores the verdict in place of `known`. Returns the generation that the file has now.
@@ -223,7 +223,7 @@ impl OpenedFile {
         self.process.note_interface(choice, bytes);
         let format = choice.format();
         if let Some(before) = before.filter(|before| before.format() != format) {
-            if GUESSES.allow() {
+            if DETECTIONS.allow() {
                 pr_info!(
                     "{ThisProcess}: taken for {} now, not for {}: {}\n",
                     format.name(),

@@ -19,7 +19,7 @@ use kernel::fmt;
 
 /// A likely mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Doubt {
+pub(crate) enum Lint {
     /// There are no commands.
     Empty,
     /// They set a target, but draw nothing.
@@ -30,20 +30,20 @@ pub(crate) enum Doubt {
     NoTarget(usize),
 }
 
-impl fmt::Display for Doubt {
+impl fmt::Display for Lint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Doubt::Empty => f.write_str(
+            Lint::Empty => f.write_str(
                 "there are no commands: do the bytes include the driver's head and tail?",
             ),
-            Doubt::NoDraw => f.write_str(
+            Lint::NoDraw => f.write_str(
                 "they say where to draw and draw nothing: do the bytes include the driver's head and tail?",
             ),
-            Doubt::NoSource(at) => write!(
+            Lint::NoSource(at) => write!(
                 f,
                 "a blit from state 0x1200 (DE.SRC_ADDRESS), which is 0 or was never loaded, at word {at}"
             ),
-            Doubt::NoTarget(at) => write!(
+            Lint::NoTarget(at) => write!(
                 f,
                 "a draw to state 0x1228 (DE.DEST_ADDRESS), which was never loaded, or whose memory is freed, at word {at}"
             ),
@@ -69,7 +69,7 @@ pub(crate) fn first(
     words: &[u32],
     resolve_target: u32,
     [has_source, has_target]: [bool; 2],
-) -> Option<Doubt> {
+) -> Option<Lint> {
     let mut seen = Seen::default();
     let (mut at, mut draws) = (0, false);
     while let Some(&header) = words.get(at) {
@@ -95,10 +95,10 @@ pub(crate) fn first(
                 draws = true;
                 let has_data = (header >> 16) & 0x7FF != 0;
                 if !has_source && !has_data && seen.reads() {
-                    return Some(Doubt::NoSource(at));
+                    return Some(Lint::NoSource(at));
                 }
                 if !has_target {
-                    return Some(Doubt::NoTarget(at));
+                    return Some(Lint::NoTarget(at));
                 }
             }
             opcode::DRAW_PRIMITIVES | opcode::DRAW_INDEXED | opcode::DRAW_INSTANCED => draws = true,
@@ -108,9 +108,9 @@ pub(crate) fn first(
         at += decode::length(header) as usize;
     }
     if words.is_empty() {
-        return Some(Doubt::Empty);
+        return Some(Lint::Empty);
     }
-    (seen.aims && !draws).then_some(Doubt::NoDraw)
+    (seen.aims && !draws).then_some(Lint::NoDraw)
 }
 
 impl Seen {
@@ -124,12 +124,12 @@ impl Seen {
     }
 }
 
-#[kernel::macros::kunit_tests(galcore_doubts)]
+#[kernel::macros::kunit_tests(galcore_lint)]
 mod tests {
     use super::*;
     use crate::stream::words::load_state;
 
-    fn found(words: &[u32], has_source: bool) -> Option<Doubt> {
+    fn found(words: &[u32], has_source: bool) -> Option<Lint> {
         first(words, state::RS_DEST_ADDR, [has_source, true])
     }
 
@@ -155,12 +155,12 @@ mod tests {
 
     #[test]
     fn a_blit_has_a_source() {
-        let no_source = Some(Doubt::NoSource(10));
+        let no_source = Some(Lint::NoSource(10));
         assert_eq!(found(&draw(2, 0xCC), false), no_source);
         assert_eq!(found(&draw(4, 0xCC), false), no_source);
         assert_eq!(found(&draw(2, 0xCC), true), None);
         let without = first(&draw(0, 0xCC), state::RS_DEST_ADDR, [false; 2]);
-        assert_eq!(without, Some(Doubt::NoTarget(10)));
+        assert_eq!(without, Some(Lint::NoTarget(10)));
         // A clear reads no source, nor does a pattern alone.
         assert_eq!(found(&draw(0, 0xCC), false), None);
         assert_eq!(found(&draw(2, 0xF0), false), None);
@@ -168,9 +168,9 @@ mod tests {
 
     #[test]
     fn what_draws_nothing_is_seen() {
-        assert_eq!(found(&[], true), Some(Doubt::Empty));
+        assert_eq!(found(&[], true), Some(Lint::Empty));
         let words = draw(0, 0xCC);
-        assert_eq!(found(&words[..10], true), Some(Doubt::NoDraw));
+        assert_eq!(found(&words[..10], true), Some(Lint::NoDraw));
         // A state that sets no target, and incomplete commands.
         assert_eq!(found(&words[6..10], true), None);
         assert_eq!(found(&[load_state(0x600, 0)], true), None);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The fate of each job after a reset: guilty, dropped, or run again.
+//! What becomes of each job after a reset: guilty, dropped, or run again.
 //!
 //! Pure logic. The drain at the end of each job keeps the front end from running ahead of the pixel
 //! engine. So the jobs before the one that the front end is in are done, and later ones have not
@@ -15,9 +15,9 @@
 
 use super::inflight::IDS;
 
-/// What the verdict depends on.
+/// What a decision depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Suspect {
+pub(super) struct JobFacts {
     /// The number of the process that submitted it; 0: the driver.
     pub(super) process: u64,
     /// It has commands of a process.
@@ -28,7 +28,7 @@ pub(super) struct Suspect {
 
 /// What becomes of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum AfterReset {
     /// It runs from its start.
     #[default]
     Runs,
@@ -40,16 +40,17 @@ pub(crate) enum Fate {
     Lost,
 }
 
-impl Fate {
+impl AfterReset {
     /// Whether the job is dropped.
     pub(crate) fn is_dropped(self) -> bool {
-        self != Fate::Runs
+        self != AfterReset::Runs
     }
 }
 
-/// The fates of `jobs`, oldest first. None has ended. `has_begun`: the front end is in the oldest.
-pub(super) fn judge(jobs: &[Suspect], has_begun: bool) -> [Fate; IDS] {
-    let mut fates = [Fate::Runs; IDS];
+/// Decides what becomes of `jobs`, oldest first. None has ended. `has_begun`: the front end is in
+/// the oldest.
+pub(super) fn decide(jobs: &[JobFacts], has_begun: bool) -> [AfterReset; IDS] {
+    let mut decisions = [AfterReset::Runs; IDS];
     let guilty = jobs
         .first()
         .filter(|job| has_begun && job.has_commands && job.process != 0)
@@ -58,30 +59,31 @@ pub(super) fn judge(jobs: &[Suspect], has_begun: bool) -> [Fate; IDS] {
     let mut is_context_there = false;
     for (age, job) in jobs.iter().enumerate().take(IDS) {
         let is_lost_before = || {
-            let before = jobs[..age].iter().zip(&fates).rev();
+            let before = jobs[..age].iter().zip(&decisions).rev();
             let mut own = before.filter(|(other, _)| other.process == job.process);
-            own.next().is_some_and(|(_, fate)| fate.is_dropped())
+            own.next()
+                .is_some_and(|(_, decision)| decision.is_dropped())
         };
-        let fate = match guilty {
-            Some(process) if process == job.process && age == 0 => Fate::Guilty,
-            Some(process) if process == job.process => Fate::Dependent,
-            _ if job.has_commands && job.continues && !is_context_there => Fate::Lost,
+        let decision = match guilty {
+            Some(process) if process == job.process && age == 0 => AfterReset::Guilty,
+            Some(process) if process == job.process => AfterReset::Dependent,
+            _ if job.has_commands && job.continues && !is_context_there => AfterReset::Lost,
             // Its records report on commands that are dropped.
-            _ if !job.has_commands && job.process != 0 && is_lost_before() => Fate::Dependent,
-            _ => Fate::Runs,
+            _ if !job.has_commands && job.process != 0 && is_lost_before() => AfterReset::Dependent,
+            _ => AfterReset::Runs,
         };
-        fates[age] = fate;
+        decisions[age] = decision;
         if job.has_commands {
-            is_context_there = !fate.is_dropped();
+            is_context_there = !decision.is_dropped();
         }
     }
-    fates
+    decisions
 }
 
-#[kernel::macros::kunit_tests(galcore_verdict)]
+#[kernel::macros::kunit_tests(galcore_after_reset)]
 mod tests {
     use super::{
-        Fate::{
+        AfterReset::{
             Dependent,
             Guilty,
             Lost,
@@ -91,8 +93,8 @@ mod tests {
     };
 
     /// Commands of a process that load their context.
-    fn loads(process: u64) -> Suspect {
-        Suspect {
+    fn loads(process: u64) -> JobFacts {
+        JobFacts {
             process,
             has_commands: true,
             continues: false,
@@ -100,18 +102,18 @@ mod tests {
     }
 
     /// Commands that do not.
-    fn continues(process: u64) -> Suspect {
-        Suspect {
+    fn continues(process: u64) -> JobFacts {
+        JobFacts {
             continues: true,
             ..loads(process)
         }
     }
 
     /// Records alone.
-    fn records(process: u64) -> Suspect {
-        Suspect {
+    fn records(process: u64) -> JobFacts {
+        JobFacts {
             process,
-            ..Suspect::default()
+            ..JobFacts::default()
         }
     }
 
@@ -128,30 +130,30 @@ mod tests {
             records(2),
             loads(2),
         ];
-        let fates = judge(&jobs, true);
+        let decisions = decide(&jobs, true);
         assert_eq!(
-            fates[..jobs.len()],
+            decisions[..jobs.len()],
             [Guilty, Dependent, Runs, Runs, Runs, Dependent, Runs, Runs, Runs]
         );
-        assert_eq!(fates[jobs.len()..], [Runs; IDS - 9]);
+        assert_eq!(decisions[jobs.len()..], [Runs; IDS - 9]);
     }
 
     #[test]
     fn the_guilty_may_go_on_in_its_own_context() {
-        let fates = judge(&[continues(1), continues(1), loads(2)], true);
-        assert_eq!(fates[..3], [Guilty, Dependent, Runs]);
+        let decisions = decide(&[continues(1), continues(1), loads(2)], true);
+        assert_eq!(decisions[..3], [Guilty, Dependent, Runs]);
     }
 
     #[test]
     fn without_commands_none_is_guilty() {
         // Jobs of the driver, or records: all that they wait for is done.
         for first in [records(0), records(1)] {
-            let fates = judge(&[first, loads(1), records(1)], true);
-            assert_eq!(fates[..3], [Runs, Runs, Runs]);
+            let decisions = decide(&[first, loads(1), records(1)], true);
+            assert_eq!(decisions[..3], [Runs, Runs, Runs]);
         }
         // It has not begun.
-        let fates = judge(&[loads(1), loads(2)], false);
-        assert_eq!(fates[..2], [Runs, Runs]);
+        let decisions = decide(&[loads(1), loads(2)], false);
+        assert_eq!(decisions[..2], [Runs, Runs]);
     }
 
     #[test]
@@ -168,13 +170,13 @@ mod tests {
             records(1),
         ];
         assert_eq!(
-            judge(&jobs, true)[..jobs.len()],
+            decide(&jobs, true)[..jobs.len()],
             [Runs, Lost, Dependent, Lost, Runs, Runs, Dependent, Runs, Runs]
         );
     }
 
     #[test]
     fn nothing_is_judged_where_nothing_is() {
-        assert_eq!(judge(&[], true), [Runs; IDS]);
+        assert_eq!(decide(&[], true), [Runs; IDS]);
     }
 }

@@ -7,7 +7,7 @@
 //! own memory alone. While the process is being killed, its windows are about to end anyway, and
 //! each waits for the step under way: so the work item gives way.
 //!
-//! The list's lock is `galcore hiding`, a leaf.
+//! The list's lock is `galcore revoking`, a leaf.
 
 use super::reclaim::{
     Reclaimer,
@@ -42,14 +42,14 @@ const GAPS: u32 = 40;
 
 struct Queue {
     items: List<Retired>,
-    /// How many items have come, and how many are hidden.
+    /// How many items have come, and how many are revoked.
     begun: u64,
     ended: u64,
 }
 
-/// What hides memory of one process.
+/// Unmaps memory of one process from its windows.
 #[pin_data]
-pub(crate) struct Hider {
+pub(crate) struct Revoker {
     views: Arc<Views>,
     owner: ARef<Task>,
     reclaimer: Arc<Reclaimer>,
@@ -58,23 +58,23 @@ pub(crate) struct Hider {
     #[pin]
     queue: SpinLock<Queue>,
     #[pin]
-    work: Work<Hider>,
+    work: Work<Revoker>,
 }
 
 impl_has_work! {
-    impl HasWork<Self> for Hider { self.work }
+    impl HasWork<Self> for Revoker { self.work }
 }
 
-impl WorkItem for Hider {
-    type Pointer = Arc<Hider>;
+impl WorkItem for Revoker {
+    type Pointer = Arc<Revoker>;
 
-    fn run(this: Arc<Hider>) {
-        this.hide_all();
+    fn run(this: Arc<Revoker>) {
+        this.revoke_all();
     }
 }
 
-impl Hider {
-    /// The hider of the windows `views` of the process of `owner`. `ENOMEM`.
+impl Revoker {
+    /// The revoker of the windows `views` of the process of `owner`. `ENOMEM`.
     pub(crate) fn new(
         views: Arc<Views>,
         owner: ARef<Task>,
@@ -92,9 +92,9 @@ impl Hider {
                         begun: 0,
                         ended: 0,
                     },
-                    "galcore hiding"
+                    "galcore revoking"
                 ),
-                work <- new_work!("galcore hiding"),
+                work <- new_work!("galcore revoking"),
             }),
             sys::GFP_CLIENT,
         )
@@ -104,15 +104,15 @@ impl Hider {
         &self.views
     }
 
-    /// How many items have come, and how many are hidden.
+    /// How many items have come, and how many are revoked.
     pub(super) fn counts(&self) -> (u64, u64) {
         let queue = self.queue.lock();
         (queue.begun, queue.ended)
     }
 
-    /// Hides `item` later, and releases it then.
-    pub(super) fn hide_later(self: &Arc<Self>, item: ListArc<Retired>) {
-        self.reclaimer.note_hiding(true);
+    /// Revokes `item` later, and releases it then.
+    pub(super) fn revoke_later(self: &Arc<Self>, item: ListArc<Retired>) {
+        self.reclaimer.note_revoking(true);
         let mut queue = self.queue.lock();
         queue.items.push_back(item);
         queue.begun += 1;
@@ -120,20 +120,20 @@ impl Hider {
         sys::work::enqueue(self.clone());
     }
 
-    fn hide_all(&self) {
+    fn revoke_all(&self) {
         // Bounded: the number of the process's objects is, and that of each one's steps.
         loop {
             let item = self.queue.lock().items.pop_front();
             let Some(item) = item else {
                 return;
             };
-            item.hide(|| {
+            item.revoke(|| {
                 self.give_way();
                 false
             });
             self.reclaimer.retire(item);
             self.queue.lock().ended += 1;
-            self.reclaimer.note_hiding(false);
+            self.reclaimer.note_revoking(false);
             sys::yield_if_due();
         }
     }
