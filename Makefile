@@ -57,7 +57,7 @@ help:
 	@echo
 	@echo '  make module           only build galcore.ko; prints its path'
 	@echo '  make deb              packages for Debian forky'"'"'s own kernel: module and utilities;'
-	@echo '                        KERNEL=debian-arm64 for 64 bits'
+	@echo '                        KERNEL=debian-trixie-backports for Debian 13; with -arm64 for 64 bits'
 	@echo '  make tarball          for other systems: source, programs and scripts/install'
 	@echo '  make editor           rust-project.json for rust-analyzer, without further arguments'
 	@echo '  make docs             the documentation as a site with search, and that of the'
@@ -76,7 +76,7 @@ help:
 	@echo 'many checks on, but for make run: that of Debian 13 backports is there sooner.'
 	@echo
 	@echo 'Results go to OUT=$(OUT). The first make run sets up what it needs in about 6'
-	@echo 'minutes on 2 cores, the first make test in 20 more. It is kept in'
+	@echo 'minutes on 2 cores, the first make test in 45 more. It is kept in'
 	@echo '~/.cache/galcore, or below XDG_CACHE_HOME.'
 
 run:
