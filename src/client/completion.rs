@@ -9,6 +9,7 @@
 //! steps. So a sequence number precedes the words, and is odd while they change. The C header
 //! describes the layout: `struct galcore_completion`.
 
+use super::Process;
 use crate::{
     limits::MAX_CORES,
     prelude::*,
@@ -111,5 +112,24 @@ impl Mappable for CompletionPage {
 
     fn memory(&self) -> &Pages {
         &self.pages
+    }
+}
+
+impl Process {
+    /// The completion page. The first call makes it.
+    pub(super) fn ask_for_completion(&self) -> Result<Arc<CompletionPage>, kernel::error::Error> {
+        let page = CompletionPage::new(self.device.memory().owner()).map_err(|_| ENOMEM)?;
+        // The lock, because only one thread at a time may populate it.
+        let tables = self.tables();
+        self.completion.populate(page);
+        let page = self.completion().cloned();
+        drop(tables);
+        page.ok_or(ENOMEM)
+    }
+
+    /// The completion page, if the process has asked for it.
+    #[inline]
+    pub(super) fn completion(&self) -> Option<&Arc<CompletionPage>> {
+        self.completion.as_ref()
     }
 }

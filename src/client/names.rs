@@ -5,7 +5,7 @@
 //!
 //! A name is a capability: any process that knows it may import the node. So names are random
 //! 31-bit numbers (the vendor's count up), and failed look-ups are rate-limited
-//! ([`super::lookups`]). In all generations, a node's name is a 32-bit field. A shared buffer's id
+//! ([`super::users`]). In all generations, a node's name is a 32-bit field. A shared buffer's id
 //! has 64 bits, but a 32-bit client keeps it in a pointer, and the vendor's ids are 32-bit
 //! integers. A name lasts while a process or a graphic buffer ([`super::graphic_buffers`]) holds
 //! it. Source: `tests/abi`; generations from 5.0.11 on.
@@ -13,13 +13,15 @@
 //! Lock: `galcore names`, a leaf.
 
 use super::{
-    lookups,
     node::{
         Life,
         NodeEntry,
         Origin, //
     },
-    users::Users,
+    users::{
+        self,
+        Users, //
+    },
     Process, //
 };
 use crate::{
@@ -119,14 +121,14 @@ impl<T> Name<T> {
     }
 
     /// Holds an existing name. Also returns its thing. `NotFound`: no such name; the calling user,
-    /// one of `users`, pays for this: see [`super::lookups`]. `Interrupted`. The caller holds no
+    /// one of `users`, pays for this: see [`super::users`]. `Interrupted`. The caller holds no
     /// lock.
     pub(super) fn hold(
         users: &Arc<Users>,
         names: &Arc<Names<T>>,
         number: u32,
     ) -> Result<(Self, Arc<T>)> {
-        let thing = lookups::look_up(users, || names.registry.lock().hold(number))?;
+        let thing = users::look_up(users, || names.registry.lock().hold(number))?;
         let names = names.clone();
         Ok((Self { names, number }, thing))
     }

@@ -11,8 +11,10 @@
 
 use super::{
     handles::Handles,
-    signal::Signal,
-    signals::SignalEntry,
+    signal::{
+        Signal,
+        SignalEntry, //
+    },
     Process, //
 };
 use crate::limits::MAX_HANDLES;

@@ -12,7 +12,7 @@ use super::{
     profile::Profile,
     shared_buffers::PieceEntry,
     shared_info::Info,
-    signals::SignalEntry,
+    signal::SignalEntry,
     user_views::UserViews,
     window::PoolView, //
 };

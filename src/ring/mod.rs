@@ -63,12 +63,10 @@ mod engine;
 mod etdump;
 mod frame;
 mod front;
-mod given;
 mod hang;
 mod history;
 mod inflight;
 mod job;
-mod losses;
 mod meter;
 mod phase;
 mod power;
@@ -142,17 +140,19 @@ pub(crate) use {
         Source,
         Stream, //
     },
-    given::Given,
-    history::Noted,
+    history::{
+        Given,
+        Noted, //
+    },
     inflight::IDS,
     job::{
         Job,
         JobInfo,
-        Loss, //
+        Loss,
+        Losses,
         Outcome,
-        Payload,
+        Payload, //
     },
-    losses::Losses,
     meter::Load,
     reclaim::{
         Numbers,
