@@ -6,7 +6,8 @@
 //!
 //! The pixels of a rotated surface can be anywhere within the width and height in its states. So
 //! all rows and columns up to these count, and the area must be in them. Tiles count as a whole.
-//! Sources give two meanings to tiled surfaces' strides: the one that reaches farther counts.
+//! Sources give two meanings to tiled surfaces' strides, and a core without the feature may ignore
+//! the bit of a layout and access rows: what reaches farthest counts.
 //!
 //! Sources: the register database (state_2d.xml); sources.md, engines.
 
@@ -73,6 +74,20 @@ pub(crate) fn last_byte(
         Order::Blocks => (y & !63, whole(63, 64)?),
     };
     row.checked_mul(stride)?.checked_add(in_row - 1)
+}
+
+/// As [`last_byte`], of the order that reaches farthest.
+pub(crate) fn last_of(
+    orders: &[Order],
+    stride: u32,
+    pixel: (u32, u32),
+    size: (u32, u32),
+) -> Option<u32> {
+    let mut last = 0;
+    for &order in orders {
+        last = last.max(last_byte(order, stride, pixel, size)?);
+    }
+    Some(last)
 }
 
 /// A rotation of a surface: by `DE_ROT_ANGLE`, and by bit 16 of the state with the width.
@@ -175,12 +190,11 @@ impl Source {
     /// `None`: too large, or unknown.
     pub(crate) fn last_byte(&self, is_pe20: bool, plane: usize, end: (u32, u32)) -> Option<u32> {
         let format = format(self.config, is_pe20);
-        let order = match (self.config & TILED, self.ex_config & SUPERTILED) {
-            (0, 0) => [Order::Rows; 2],
-            (_, 0) => [Order::Tiles; 2],
-            // It is not known which of the two counts.
-            (0, _) => [Order::Rows, Order::Blocks],
-            _ => [Order::Blocks; 2],
+        let orders: &[Order] = match (self.config & TILED, self.ex_config & SUPERTILED) {
+            (0, 0) => &[Order::Rows],
+            (_, 0) => &[Order::Rows, Order::Tiles],
+            (0, _) => &[Order::Rows, Order::Blocks],
+            _ => &[Order::Rows, Order::Tiles, Order::Blocks],
         };
         let stride = self.strides.get(plane).copied()?;
         self.rotation.farthest(is_pe20, end, |(columns, rows)| {
@@ -193,8 +207,7 @@ impl Source {
                 (YV12 | NV12 | NV16, _) => ((1, 0), (columns, rows)),
                 _ => (pixel(format)?, (columns, rows)),
             };
-            let [one, other] = order.map(|order| last_byte(order, stride, pixel, size));
-            Some(one?.max(other?))
+            last_of(orders, stride, pixel, size)
         })
     }
 }

@@ -211,13 +211,13 @@ const FIELDS: [Field; 4] = [
         state: word(0x12BC),
         bits: 7 << 3,
         mask: 1 << 9,
-        others: 1 << 8 | 1 << 15 | 1 << 19,
+        others: 1 << 8 | 1 << 15 | 1 << 19 | 1 << 22 | 1 << 25,
     },
     Field {
         state: word(0x12BC),
         bits: 7,
         mask: 1 << 8,
-        others: 1 << 9 | 1 << 15 | 1 << 19,
+        others: 1 << 9 | 1 << 15 | 1 << 19 | 1 << 22 | 1 << 25,
     },
     Field {
         state: word(0x12D4),
@@ -232,6 +232,13 @@ const FIELDS: [Field; 4] = [
         others: 1 << 12 | 1 << 31,
     },
 ];
+
+/// Whether a load of `DE_ROT_ANGLE` flips the source or the target after its rotation. Newer cores
+/// do that, by what no source says.
+fn flips_late(value: u32) -> bool {
+    let is_set = |bits: u32, mask: u32| value & bits != 0 && value & mask == 0;
+    is_set(3 << 20, 1 << 22) || is_set(3 << 23, 1 << 25)
+}
 
 /// The places of [`FIELDS`] in [`STATES`].
 const FIELD_PLACES: [usize; 4] = [ANGLE, SRC_ANGLE, TRANSPARENCY, OVERRIDES];
@@ -494,8 +501,8 @@ impl Target {
                 let of_target = FIELDS[0];
                 // With the mask bit, the target's rotation stays 0.
                 let turns = is_block_angle(state)
-                    && value & of_target.bits != 0
-                    && value & of_target.mask == 0;
+                    && (value & of_target.bits != 0 && value & of_target.mask == 0
+                        || flips_late(value));
                 match turns || converted || !in_pipe {
                     true => Load::Refused,
                     false => Load::Block,
@@ -515,6 +522,7 @@ impl Target {
                     false => Load::Masked,
                 }
             }
+            PARTS if state == FIELDS[0].state && flips_late(value) => Load::Refused,
             PARTS => {
                 let mut load = Load::Masked;
                 for (field, place) in FIELDS.iter().zip(FIELD_PLACES) {

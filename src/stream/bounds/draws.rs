@@ -534,15 +534,15 @@ impl Target {
         if area.left < 0 || area.top < 0 {
             return None;
         }
-        let order = match config & TILED {
-            0 => Order::Rows,
-            _ => Order::Tiles,
+        let orders: &[Order] = match config & TILED {
+            0 => &[Order::Rows],
+            _ => &[Order::Rows, Order::Tiles],
         };
         let pixel = blit::pixel(config & 0x1F)?;
         // CAST: not negative.
         let end = (area.right as u32, area.bottom as u32);
         rotation.farthest(is_pe20, end, |size| {
-            blit::last_byte(order, self.values[STRIDE], pixel, size)
+            blit::last_of(orders, self.values[STRIDE], pixel, size)
         })
     }
 }

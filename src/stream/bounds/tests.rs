@@ -294,9 +294,14 @@ mod cases {
             (&[config(7, 0)], 27 * 256 + 40),
             (&[config(10, 0)], 27 * 256 + 3),
             (&[config(10, 1 << 8)], 0),
-            // Tiles and blocks.
-            (&[config(6, 1 << 7)], 24 * 256 + 80 * 4),
+            // Tiles and blocks. A core without the feature reads rows.
+            (&[config(6, 1 << 7)], 27 * 256 + 76),
+            (&[config(6, 1 << 7), (0x1204, 8)], 24 * 8 + 80 * 4),
             (&[config(6, 1 << 7), (0x1300, 8)], 64 * 256),
+            (
+                &[config(6, 1 << 7), (0x1300, 8), (0x1204, 0x2000)],
+                27 * 0x2000 + 76,
+            ),
             (&[config(6, 0), (0x1300, 8)], 64 * 256),
             (
                 &[config(6, 0), (0x1300, 8), (0x1204, 0x2000)],
@@ -547,13 +552,32 @@ mod cases {
 
     #[test]
     fn tiles_count_whole() {
-        for (config, wanted) in [
-            (6 | TILED, 4 * 256 + 48 * 4),
-            (4 | TILED, 4 * 256 + 48 * 2),
-            (6 | MINOR_TILED, 0),
+        for (config, last, wanted) in [
+            (6 | TILED, corner(9, 5), 4 * 256 + 48 * 4),
+            (4 | TILED, corner(9, 5), 4 * 256 + 48 * 2),
+            // A core without the feature draws rows.
+            (6 | TILED, corner(9, 8), 7 * 256 + 36),
+            (6 | MINOR_TILED, corner(9, 5), 0),
         ] {
-            let target = target(true, &[(0x1234, config)]);
-            assert_eq!(bytes(target, [0, corner(9, 5)]), wanted);
+            for turns in [true, false] {
+                let target = target(turns, &[(0x1234, config)]);
+                assert_eq!(bytes(target, [0, last]), wanted);
+            }
+        }
+    }
+
+    #[test]
+    fn flips_after_the_rotation_are_refused() {
+        let mut target = target(true, &COPY);
+        for (bits, mask) in [(3 << 20, 1 << 22), (3 << 23, 1 << 25)] {
+            let load = target.load(word(0x12BC), bits, false, true);
+            assert_eq!(load, Load::Refused);
+            let load = target.load(word(0x12BC), bits | mask | 3 << 8, false, true);
+            assert_eq!(load, Load::Masked);
+            // They stay as they are if a rotation is lent.
+            for place in [ANGLE, SRC_ANGLE] {
+                assert_ne!(load_of(place, 4)[1] & mask, 0);
+            }
         }
     }
 
