@@ -181,7 +181,7 @@ impl platform::Driver for Driver {
             if error != EPROBE_DEFER {
                 dev_err!(
                     dev,
-                    "its reset line cannot be had ({error:?}): it must not be another device's, too\n"
+                    "its reset line cannot be requested ({error:?}): no other device may have it\n"
                 );
             }
         })?;
@@ -387,7 +387,7 @@ fn find_clients(
         true => {
             // Two pages, because the kernel may allocate a single one outside the contiguous area.
             let contiguous = DmaBuffer::new(&dma, 2 * PAGE_SIZE)
-                .inspect_err(|_| dev_err!(dev, "no contiguous memory: give more cma=\n"))?;
+                .inspect_err(|_| dev_err!(dev, "no contiguous memory: increase cma=\n"))?;
             parameters.choose_base(contiguous.dma_address())
         }
         false => given,
@@ -554,7 +554,7 @@ fn tell_of_nodes() {
     for node in nodes {
         let (device, driver) = (node.device(), node.driver());
         if device.is_empty() {
-            pr_warn!("no core: of a vivante,gc node the kernel has made no device\n");
+            pr_warn!("no core: the kernel has created no device for a vivante,gc node\n");
         } else if driver.is_empty() {
             pr_notice!(
                 "no core yet: {device} has no driver; it was refused above, is left to others, or waits for its clocks or power (devices_deferred in debugfs)\n"

@@ -45,7 +45,7 @@ pub(crate) const MAX_SHARED_BUFFER_BYTES: usize = 1024;
 /// Records of one event queue. More: `InvalidData`.
 pub(crate) const MAX_RECORDS: usize = 4096;
 
-/// Pieces of commands in one COMMIT. More: `InvalidData`.
+/// Pieces of commands in one COMMIT. More: `InvalidArgument`.
 pub(crate) const MAX_LOCATIONS: usize = 256;
 
 /// Buffers of one COMMIT for a vector graphics core. More: `InvalidArgument`.

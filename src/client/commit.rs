@@ -108,7 +108,8 @@ struct Parts {
 }
 
 impl Parts {
-    /// The COMMIT that begins with `first`. Resumes one that a Unix signal has interrupted.
+    /// The progress of the COMMIT that begins with `first`: none, unless a Unix signal has
+    /// interrupted it.
     fn resume(process: &Process, first: &Commit) -> Self {
         let commands = match first.commands {
             Commands::Described(user) => user,
@@ -200,7 +201,7 @@ impl Process {
             self.commit_part(&*core(index)?, &part, &mut parts)?;
         }
         let part = if last == 0 { first } else { part(last) };
-        // The reply of the last part is the reply of the COMMIT.
+        // The COMMIT's reply is that of the last part, without the switches of earlier parts.
         parts.was_switched = false;
         self.commit_part(&*core(last)?, &part, &mut parts)
     }
@@ -229,9 +230,10 @@ impl Process {
 
     /// Runs a COMMIT.
     ///
-    /// A COMMIT that fails has no effect. `InvalidArgument`: no buffer, bad geometry, or unknown
-    /// pipe. `OutOfResources`: the description cannot be read. `InvalidObject`: it describes no
-    /// command buffer. `InvalidAddress`: the commands are in no buffer of the caller.
+    /// A COMMIT that fails has no effect. `InvalidArgument`: no buffer, invalid offsets or sizes,
+    /// unknown pipe, or a context of another core. `OutOfResources`: the description cannot be
+    /// read. `InvalidObject`: it does not describe a command buffer. `InvalidAddress`: the commands
+    /// are in no buffer of the caller.
     /// `InvalidData`: the checker refuses the commands. `GpuNotResponding`: the process has hung
     /// cores too often. Also the errors of the context's states, of the queue and of the ring.
     pub(super) fn commit(self: &Arc<Self>, core: &Core, commit: &Commit) -> Result<Reply<'_>> {
@@ -321,7 +323,7 @@ impl Process {
         let (stale, data, lent, of_context);
         let (exit, version, epoch) = {
             let mut tables = self.tables();
-            // On failure no load is noted: a FREE scrubs all addresses, and `complete` lends none.
+            // If this fails, no loads are noted: nothing is lent, and a FREE resets all addresses.
             let _ = tables.per_core[core.index()].loaded.prepare();
             data = tables.per_core[core.index()].data(core.scrub());
             let loaded = &tables.per_core[core.index()].loaded;
@@ -463,7 +465,7 @@ impl Process {
         if (end + u64::from(buffer.reserved_tail)) > room as u64 {
             return Err(mistake!(
                 Error::InvalidArgument,
-                "the commands end at {:#x}, and {:#x} bytes for the driver after them are not in the {:#x} bytes from {:#x} on", end, buffer.reserved_tail, room, logical));
+                "the commands end at {:#x}: with {:#x} reserved bytes after them they do not fit in the {:#x} bytes from {:#x} on", end, buffer.reserved_tail, room, logical));
         }
         // `start` and `end` are at most `room`, a `usize`.
         let count = (end - start) as usize / 4;
@@ -497,8 +499,8 @@ impl Process {
         }
     }
 
-    /// Checks the copied commands, of which the first `prepended` are not the client's. Returns the
-    /// state in which they leave the core.
+    /// Checks the copied commands. The first `prepended` words are not the client's. Returns the
+    /// state in which the commands leave the core.
     #[inline(always)]
     pub(super) fn check(
         &self,
@@ -588,7 +590,7 @@ fn no_context(context: u64) {
 fn not_ours(buffer: &CommandBuffer) -> Error {
     mistake!(
         Error::InvalidAddress,
-        "the commands at logical {:#x} are in no memory of this driver's that the process has locked and mapped", buffer.logical)
+        "the commands at logical {:#x} are not in memory of this driver that the process has locked and mapped", buffer.logical)
 }
 
 /// Logs the error if submission `what` has failed.
@@ -606,7 +608,7 @@ pub(super) fn entry_pipe(core: &Core, name: &str, number: u32) -> Result<Pipe> {
     core.pipes().entry(number).ok_or_else(|| {
         mistake!(
             Error::InvalidArgument,
-            "{} is {:#x}: it is 0 (3D) or 1 (2D)",
+            "{} is {:#x}: it must be 0 (3D) or 1 (2D)",
             name,
             number
         )
@@ -642,7 +644,7 @@ pub(super) fn read_description(
     } else {
         Err(mistake!(
             Error::InvalidObject,
-            "commandBuffer {:#x} has object {:#x}: it is {:#x} (CMDB)",
+            "commandBuffer {:#x} has object {:#x}: it must be {:#x} (CMDB)",
             user,
             object,
             CommandBuffer::OBJECT_TYPE
@@ -670,7 +672,7 @@ fn command_range(buffer: &CommandBuffer) -> Result<(u64, u64)> {
     {
         return Err(mistake!(
             Error::InvalidArgument,
-            "from startOffset {:#x} (+ {:#x} for the driver) to {:#x} (+ {:#x}): all are multiples of {ALIGNMENT}", buffer.start_offset, buffer.reserved_head, offset, buffer.reserved_tail));
+            "from startOffset {:#x} (+ {:#x} for the driver) to {:#x} (+ {:#x}): all must be multiples of {ALIGNMENT}", buffer.start_offset, buffer.reserved_head, offset, buffer.reserved_tail));
     }
     let start = u64::from(buffer.start_offset) + u64::from(buffer.reserved_head);
     let end = u64::from(offset);

@@ -143,7 +143,7 @@ impl Process {
                     core.index(),
                     match was_reset {
                         true => "hung, and was reset",
-                        false => "gets on, or has nothing to do: it was not reset",
+                        false => "makes progress, or is idle: it was not reset",
                     }
                 );
                 if was_reset {

@@ -279,7 +279,7 @@ impl<'a> Queue<'a> {
                     mistake!(
                         in queue,
                         Error::InvalidAddress,
-                        "a WRITE_DATA record is for {:#x}: no multiple of 4, or not in locked memory of the process's", address)
+                        "a WRITE_DATA record is for {:#x}: not a multiple of 4, or not in locked memory of the process's", address)
                 })?;
                 if word.is_slow() {
                     drop(tables);

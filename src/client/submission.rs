@@ -273,8 +273,9 @@ impl Submission<'_> {
         }
     }
 
-    /// Records the loads of the commands: the client's context has no room for states. Without
-    /// memory, it records nothing. Two threads may record in another order than their jobs run.
+    /// Records the loads of the commands, because the client's context has no room for states. If
+    /// no memory is left, records nothing. The order of two threads' records may differ from the
+    /// order of their jobs.
     #[cold]
     #[inline(never)]
     fn keep(&self) {
@@ -558,7 +559,7 @@ impl Submission<'_> {
 }
 
 /// Prepends loads of the *lent* states to checked commands: states that bound a draw, and that the
-/// commands do not load before it. The ring drains both pipes before them.
+/// commands do not load before it. The ring drains both pipes before these loads.
 #[cold]
 #[inline(never)]
 pub(super) fn complete(

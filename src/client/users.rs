@@ -241,7 +241,7 @@ pub(super) fn look_up<T>(
                 if !core::mem::replace(&mut is_told, true) {
                     warn_client!(
                         FAILURES,
-                        "{} has tried many names of nodes or shared buffers that nothing has: from now on \
+                        "{} has tried many names that no node or shared buffer has: from now on \
                          it waits before each",
                         sys::CommandName::of_caller()
                     );

@@ -270,7 +270,7 @@ impl Process {
         {
             return Err(mistake!(
                 Error::InvalidArgument,
-                "the command buffer with its head at {:#x} is in no memory of this driver's that the process has locked", user));
+                "the command buffer with its head at {:#x} is not in memory of this driver that the process has locked", user));
         }
         // CAST: both are below the bytes of a node now.
         let (offset, units) = (buffer.offset as usize, buffer.units as usize);

@@ -100,7 +100,7 @@ impl Pager for Process {
             Some(node) => show((node.start() - base) as usize, node.bytes()),
             None => warn_client!(
                 STRAYS,
-                "touches the pool at offset {:#x}, which is in none of its nodes (see sharedPool)",
+                "accesses the pool at offset {:#x}, which is in none of its nodes (see sharedPool)",
                 offset
             ),
         }

@@ -100,7 +100,7 @@ impl Hardware {
             if is_allowed {
                 dev_err!(
                     self.dev,
-                    "the GPU met an MMU exception, which its MMU does not know\n"
+                    "the GPU reported an MMU exception, which MMU version 1 does not have\n"
                 );
             }
             return;

@@ -174,7 +174,7 @@ impl Points {
         if rate < wanted {
             dev_warn!(
                 dev,
-                "its clock: {wanted} Hz is above its operating points, and cut down to {rate} Hz\n"
+                "its clock: {wanted} Hz is above its operating points, and reduced to {rate} Hz\n"
             );
         }
         match rate {

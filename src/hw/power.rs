@@ -508,7 +508,7 @@ impl Hardware {
         if self.errors.allow_job(0) {
             dev_err!(
                 self.dev,
-                "the GPU comes back as another: model {model:#x} revision {revision:#x}\n"
+                "the GPU has another identity after power-on: model {model:#x} revision {revision:#x}\n"
             );
         }
         Err(ENODEV)

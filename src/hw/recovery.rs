@@ -96,7 +96,7 @@ impl Hardware {
         match stranger {
             Some(found) => dev_err!(
                 self.dev,
-                "the GPU comes out of reset as another: model {:#x} revision {:#x}\n",
+                "the GPU has another identity after the reset: model {:#x} revision {:#x}\n",
                 found.model,
                 found.revision
             ),
@@ -127,7 +127,7 @@ impl Hardware {
             }
             fsleep(Delta::from_millis(1));
         }
-        dev_err!(self.dev, "its interrupt does not come to an end\n");
+        dev_err!(self.dev, "its interrupt handler does not finish\n");
         Err(ENODEV)
     }
 }

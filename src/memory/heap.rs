@@ -10,13 +10,13 @@
 use crate::prelude::*;
 use crate::ranges::Ranges;
 
-/// The most banks. Memory after the last one is not used.
+/// The maximum number of banks. Memory after the last bank is not used.
 const MAX_BANKS: usize = 8;
 
 /// A remainder of at most this many bytes is added to the allocation before it.
 const SPLIT_THRESHOLD: usize = 64;
 
-/// Requests of at least this many bytes cannot use the last 1/32 of the heap.
+/// Requests of at least this many bytes are refused while less than 1/32 of the heap is free.
 const SMALL: usize = 4096;
 
 /// The type of a surface (`gceSURF_TYPE` of the v4 interface).
@@ -24,7 +24,7 @@ const SMALL: usize = 4096;
 pub(crate) struct SurfaceType(u32);
 
 impl SurfaceType {
-    /// Number of types in the v4 interface. A number with flag bits is no type.
+    /// Number of types in the v4 interface. A number with flag bits is not a type.
     const COUNT: u32 = 12;
 
     /// From the interface's number.
@@ -134,7 +134,7 @@ impl Heap {
 
     /// Whether `owner` (not 0) was the last owner of every page of a span.
     ///
-    /// Not inlined: otherwise the loop over pages would have no registers left in an allocation.
+    /// Not inlined: in the caller too few registers would be left for the loop over pages.
     #[inline(never)]
     pub(crate) fn is_left_by(&self, span: &mut Span, owner: u64) -> bool {
         let pages = self.owners.get(span.pages());
@@ -171,8 +171,8 @@ impl Heap {
         self.total
     }
 
-    /// Whether a request for `asked` bytes, before alignment, may be granted now. The last 1/32 is
-    /// reserved for small requests.
+    /// Whether a request for `asked` bytes, before alignment, may be granted now. While less than
+    /// 1/32 is free, only small requests may.
     pub(crate) fn is_open_to(&self, asked: usize) -> bool {
         asked < SMALL || self.free >= self.total / 32
     }
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn banks_follow_the_type() {
-        // As in the seed trace: 128 MiB at 0x78000000 in banks of 16 MiB.
+        // The pool of an RK2918: 128 MiB in banks of 16 MiB.
         let mut heap = Heap::new(128 * MIB, 16 * MIB).unwrap();
         for (number, bank) in [(4, 7), (5, 6), (3, 5), (2, 4), (1, 3), (7, 2), (0, 0)] {
             let span = heap.allocate(0x1000, 64, kind(number)).unwrap();
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(vertex.offset(), 4096);
         assert_eq!(heap.leave(), Err(vertex.bytes()));
         heap.free_of(vertex, 3);
-        // Memory before the first span is not merged into free memory.
+        // Freeing the first span does not merge it with the memory that was left out.
         let [a, b] =
             [2, 2].map(|number| heap.allocate(MIB / 2 - 4096, 4096, kind(number)).unwrap());
         assert_eq!([a.offset(), b.offset()], [4096, MIB / 2]);
@@ -483,7 +483,7 @@ mod tests {
         heap.free(span);
     }
 
-    /// Random use, compared with a byte map: no overlap, no leak, one piece at the end.
+    /// Random use, compared with a byte map: no overlap, no leak, whole banks at the end.
     #[test]
     fn random_use_keeps_every_byte() {
         const UNIT: usize = 256;

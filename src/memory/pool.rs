@@ -127,7 +127,7 @@ fn allocate_pool(dev: &Device, owner: &dma::Device, wanted: usize) -> Option<Dma
             if bytes < wanted {
                 dev_warn!(
                     dev,
-                    "the pool has {} of {} KiB: give less contiguousSize, or more cma= or memory-region\n",
+                    "the pool has {} of {} KiB: reduce contiguousSize, or increase cma= or memory-region\n",
                     bytes / 1024,
                     wanted / 1024
                 );
@@ -137,7 +137,7 @@ fn allocate_pool(dev: &Device, owner: &dma::Device, wanted: usize) -> Option<Dma
         if bytes <= POOL_STEP {
             dev_warn!(
                 dev,
-                "no contiguous memory, so no pool: give more cma= or memory-region\n"
+                "no contiguous memory, so no pool: increase cma= or memory-region\n"
             );
             return None;
         }

@@ -5,7 +5,7 @@
 //! An [`AddressSpace`] is made for a process. At first it only maps what all tables map. A
 //! [`GpuView`] maps an object of the process until the view is dropped. Several views of an object
 //! share a mapping. Pages get the same address as in the other tables if that is free here, or else
-//! another address. The ring loads the tables with the jobs of the process. Its commands name only
+//! another address. The ring loads the tables with the jobs of the process. The ring names only
 //! the device's tables or those of living processes. The process drops [`Space`] when it has no
 //! jobs. The tables are kept until every core has loaded other tables.
 
@@ -91,7 +91,7 @@ enum Key {
 struct Views {
     first: usize,
     users: u32,
-    /// Number of views that begin, and of ended views of which a TLB can have translations. While
+    /// Number of views being added, and of ended views of which a TLB can have translations. While
     /// it is not 0, the addresses stay reserved, and a new view gets the same ones.
     holds: u32,
 }
@@ -197,7 +197,7 @@ impl AddressSpace {
         &self.tables
     }
 
-    /// Maps linear pages that all tables map. `ENOMEM`.
+    /// Maps linear pages that all tables map. Error: `ENOMEM`.
     pub(super) fn begin_common(
         &self,
         first: usize,
@@ -225,7 +225,7 @@ impl AddressSpace {
     }
 
     /// Adds a view of an object. The first view maps the object. Returns the first page.
-    /// `OutOfResources`: no room. `OutOfMemory`.
+    /// Errors: `OutOfResources` if there is no room, and `OutOfMemory`.
     fn begin(&self, extent: &Extent<'_>) -> Result<usize> {
         let (key, place) = (self.key(extent), extent.pages());
         // Without the lock: at the limit of a cgroup this may take long.
@@ -287,7 +287,8 @@ impl AddressSpace {
         true
     }
 
-    /// Whether `bytes` of pages have room. Always `true` if these tables do not choose addresses.
+    /// Whether there is room for pages of `bytes` in all. Always `true` if these tables do not
+    /// choose addresses.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let longest = || self.places.lock().room.free.longest_free();
         !self.vm.tables.has_own_addresses() || bytes.div_ceil(PAGE_SIZE) <= longest()
@@ -338,7 +339,8 @@ pub(crate) struct GpuView {
 }
 
 impl GpuView {
-    /// Maps `object`, which is at `extent`, in `space`. `OutOfResources`: no room. `OutOfMemory`.
+    /// Maps `object`, which is at `extent`, in `space`. Errors: `OutOfResources` if there is no
+    /// room, and `OutOfMemory`.
     pub(crate) fn new<T: Send + Sync + 'static>(
         space: &Arc<AddressSpace>,
         extent: &Extent<'_>,
@@ -407,7 +409,7 @@ impl Vm {
         self.tables.has_spaces
     }
 
-    /// A copy of the pages that all tables map. `ENOMEM`.
+    /// A copy of the list of pages that all tables map. Error: `ENOMEM`.
     fn held(&self) -> Result<KVec<Held>, kernel::error::Error> {
         let count = self.state.lock().held.len();
         let mut held = KVec::with_capacity(count, GFP_CLIENT)?;
@@ -426,7 +428,7 @@ impl Vm {
     }
 
     /// Tables for a new process. `None`: processes have none. `ENOMEM`. `ENOSPC`: no entry of the
-    /// page table array is free, or only [`RESERVED`] ones and the caller is no administrator.
+    /// page table array is free, or only [`RESERVED`] ones and the caller is not an administrator.
     pub(crate) fn new_space(self: &Arc<Self>) -> Result<Option<Space>, kernel::error::Error> {
         let Some(common) = self.tables.two_level.as_ref().filter(|_| self.has_spaces()) else {
             return Ok(None);

@@ -239,7 +239,7 @@ impl<F: FrontEnd> Engine<F> {
         if wait::poll(RESET_TIME, is_done).is_none() {
             dev_warn!(
                 self.hardware.device(),
-                "the reset that was asked for takes long\n"
+                "the requested reset has not finished yet\n"
             );
         }
     }

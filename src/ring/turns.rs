@@ -26,10 +26,10 @@
 //! it opened the device after a hang that is not forgiven yet. Strangers take turns: while others
 //! wait, one has places for a [`QUANTUM`].
 //!
-//! A free place wakes one thread: submitters in a line sleep until they are first. The first may
-//! not take its place, perhaps because its thread has a low priority. Then the hang check ends its
-//! turn. Its process is charged for the time, because the core was idle meanwhile. The other
-//! waiting threads of the process must join the line again.
+//! A free place wakes one thread: submitters in a line sleep until they are first. The first might
+//! fail to take its place, perhaps because its thread has a low priority. Then the hang check ends
+//! its turn. Its process is charged for the time, because no other process could take the place.
+//! The other waiting threads of the process must join the line again.
 
 use super::Payload;
 use crate::sys::prelude::*;
@@ -128,7 +128,7 @@ pub(crate) struct Shares {
     of: [Share; MAX_CORES],
     /// The GPU has finished commands of the process.
     is_known: Atomic<bool>,
-    /// A hang from before the process opened the device may not be forgiven yet.
+    /// Perhaps a hang from before the process opened the device is not forgiven yet.
     is_on_trial: Atomic<bool>,
 }
 
@@ -236,7 +236,8 @@ impl Share {
         (start.min(latest), cost)
     }
 
-    /// Replaces the expected `cost` of a job by `taken`, both in virtual time. 0: it does not run.
+    /// Replaces the expected `cost` of a job by `taken`, both in virtual time. If `taken` is 0, the
+    /// job does not run.
     fn correct(&self, cost: u64, taken: u64) {
         let finish = self.finish.load(Relaxed).saturating_sub(cost);
         self.finish.store(finish.saturating_add(taken), Relaxed);
@@ -411,16 +412,16 @@ pub(super) struct Line {
     strangers: RBTree<Ticket, Waiter>,
     /// The ticket that may have the next place. Its thread was woken when it became the first.
     first: Option<Ticket>,
-    /// The engine's count of changes (`moves`) when the first last tried to get a place.
+    /// The engine's count of changes (`moves`) when thread `first` last tried to get a place.
     first_saw: u64,
-    /// When the hang check first found the first missing, in jiffies.
+    /// When the hang check noticed that thread `first` does not react, in jiffies.
     missed: Option<usize>,
     tickets: u64,
     /// Virtual time: the latest start of a job with a place.
     now: u64,
     /// Average time of jobs, in virtual time.
     average: u32,
-    /// Number of processes' jobs with places, and of these jobs' actions.
+    /// Number of jobs with places, without the driver's own, and number of their actions.
     under_way: u32,
     actions: usize,
     /// The stranger with places.

@@ -98,7 +98,7 @@ pub(crate) enum Fault {
     Opcode,
     /// A command is longer than what is left of the stream.
     Truncated,
-    /// A state that only the kernel writes (its word address).
+    /// A state that clients must not load, or not with FIXP or in this form (its word address).
     State(u32),
     /// A state (its word address) that this core is not known to have.
     Unknown(u32),
@@ -113,8 +113,8 @@ pub(crate) enum Fault {
     Unbounded(u32, u32),
     /// A draw lacks a state that bounds it and that cannot be lent ([`bounds`]).
     Missing,
-    /// A draw before the stream has loaded all states of a unit that cannot be lent: the first of
-    /// them (its word address).
+    /// A draw before the stream has loaded states that it must load itself, because they cannot be
+    /// lent: one of them, or the first of their unit (its word address).
     Unloaded(u32),
     /// The stream leaves the YUV tiler on: its value of `YUV_CONFIG`.
     TilerOn(u32),
@@ -139,7 +139,7 @@ pub(crate) struct Refusal {
     pub(crate) at: usize,
     /// The command's first word.
     pub(crate) word: u32,
-    /// The value that the stream loads into the fault's state, if there are both.
+    /// The value of the fault's state. `None`: the fault has no state, or the stream loads none.
     pub(crate) value: Option<u32>,
     /// What is wrong with it.
     pub(crate) fault: Fault,
@@ -149,7 +149,7 @@ impl Fault {
     /// The description for the stream's author, and the state (its word address) at fault.
     fn text(self) -> (&'static str, Option<u32>) {
         match self {
-            Fault::State(address) => ("only the kernel loads it", Some(address)),
+            Fault::State(address) => ("clients must not load it, or not in this form", Some(address)),
             Fault::Unknown(address) => ("not known for this core", Some(address)),
             Fault::Address(address) => ("not in the process's memory", Some(address)),
             Fault::NullTarget(address) => ("it draws there, to address 0", Some(address)),
@@ -162,7 +162,7 @@ impl Fault {
                 Some(address),
             ),
             Fault::Unbounded(address, _) => ("how far the engine goes with it is not known", Some(address)),
-            Fault::Missing => ("it draws before it has loaded all states of its target and its source with that engine selected", None),
+            Fault::Missing => ("it draws before it has loaded all states of its target and its source with the drawing engine selected", None),
             Fault::Unloaded(address) => (
                 "it draws before this buffer has loaded all states of this unit with its engine selected",
                 Some(address),
@@ -171,13 +171,13 @@ impl Fault {
             Fault::Opcode => ("an opcode that is the kernel's, or unknown", None),
             Fault::Truncated => ("the command is longer than what is left of the buffer", None),
             Fault::WrongPipe => ("it draws with an engine that is not selected", None),
-            Fault::NoPipe => ("NoPipe: an engine that this core lacks, by the client's own choice", None),
+            Fault::NoPipe => ("it selects an engine that this core lacks", None),
             Fault::BusyPipe => (
                 "it selects an engine while the other may still draw: flush, semaphore and stall first",
                 None,
             ),
             Fault::UnarmedStall => ("it stalls on a token that no semaphore in the buffer arms", None),
-            Fault::ArmedTwice => ("it arms a semaphore that no stall has waited for", None),
+            Fault::ArmedTwice => ("it arms a semaphore again before a stall has waited for it", None),
             Fault::LeftArmed => ("it leaves a semaphore armed that no stall waits for", None),
         }
     }
@@ -257,7 +257,7 @@ struct Checker<'a> {
     covered: bool,
     /// Bit mask of the [`TARGETS`] that the stream has loaded with 0.
     null_targets: u32,
-    /// The stream has loaded [`state::RS_DEST_ADDR`] with an address other than 0.
+    /// The stream's last load of [`state::RS_DEST_ADDR`] was not of 0, or was not checked.
     resolves_somewhere: bool,
 }
 
@@ -345,7 +345,7 @@ impl Checker<'_> {
     }
 
     /// Notes the load of a state that carries data or bounds a draw. The result of a conversion is
-    /// not known. Such data becomes 0 when another process's commands run.
+    /// not known, so converted data is noted as 0. It is 0 after another process's commands.
     fn note(&mut self, address: u32, word: &Cell<u32>, converted: bool) -> Result<(), Fault> {
         let value = word.get();
         let load = match self.bounds {
@@ -385,7 +385,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks a draw by `judge`. Lends the states that it needs and the stream has not loaded.
+    /// Checks a draw with `judge`. Lends the states that it needs and the stream has not loaded.
     #[inline(never)]
     fn bound(
         &mut self,
@@ -402,7 +402,7 @@ impl Checker<'_> {
             let (target, lookup) = (self.target.get_or_insert(*start), &mut self.lookup);
             match judge(target, &mut |state, address| lookup.last_of(state, address)) {
                 Ok(()) => return Ok(()),
-                // The lent address is that of scratch memory: the process has no memory to lend.
+                // The lent address is that of scratch memory: the process has no valid one.
                 Err(Problem::Beyond(state, address))
                     if address == lookup.scratch(state)
                         && !bounds::is_status(state)
@@ -644,7 +644,7 @@ pub(crate) struct Exit {
 const LOAD_ONE: u32 = 0x0801_0000;
 
 /// Checks `words`, which begin with pipe `entry` selected, for a core with `states` and a process
-/// that may use `addresses`. Replaces addresses of 0 by those of scratch memory, which a second
+/// that may use `addresses`. Replaces address 0 by an address of scratch memory, which a second
 /// check accepts. Notes all addresses in `loaded`.
 pub(crate) fn check(
     words: &mut [u32],

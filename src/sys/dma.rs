@@ -169,7 +169,7 @@ impl DmaBuffer {
     /// `__GFP_RETRY_MAYFAIL`: does not invoke the OOM killer.
     const NO_FORCE: bindings::gfp_t = 1 << bindings::___GFP_RETRY_MAYFAIL_BIT;
 
-    /// Allocates `size` bytes for `dev`. `EINVAL`: no multiple of the page size. `ENOMEM`.
+    /// Allocates `size` bytes for `dev`. `EINVAL`: not a multiple of the page size. `ENOMEM`.
     pub(crate) fn new(dev: &Device, size: usize) -> Result<Self> {
         Self::allocate(dev, size, bindings::GFP_KERNEL)
     }
@@ -226,7 +226,7 @@ impl DmaBuffer {
         unsafe { Part::new(self.physical, self.size, offset, bytes) }
     }
 
-    /// Writes one word at byte `offset`. `EINVAL`: no multiple of 4, or outside of the buffer.
+    /// Writes one word at byte `offset`. `EINVAL`: not a multiple of 4, or outside of the buffer.
     pub(crate) fn write(&self, offset: usize, word: u32) -> Result {
         if offset % 4 != 0 || offset >= self.size {
             return Err(EINVAL);
@@ -236,7 +236,7 @@ impl DmaBuffer {
         Ok(())
     }
 
-    /// The word at byte `offset`. `EINVAL`: no multiple of 4, or outside of the buffer.
+    /// The word at byte `offset`. `EINVAL`: not a multiple of 4, or outside of the buffer.
     pub(crate) fn read(&self, offset: usize) -> Result<u32> {
         if offset % 4 != 0 || offset >= self.size {
             return Err(EINVAL);
@@ -245,7 +245,7 @@ impl DmaBuffer {
         Ok(unsafe { self.cpu.add(offset).cast::<u32>().read_volatile() })
     }
 
-    /// Copies from byte `offset` to `to`. `EINVAL`: no multiple of 4, or not all in the buffer.
+    /// Copies from byte `offset` to `to`. `EINVAL`: not a multiple of 4, or not all in the buffer.
     pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> Result {
         let room = self.size.checked_sub(offset).ok_or(EINVAL)?;
         if to.len() > room {
@@ -258,7 +258,7 @@ impl DmaBuffer {
         Ok(())
     }
 
-    /// Writes `words` from byte `offset` on. `EINVAL`: no multiple of 4, or they do not fit.
+    /// Writes `words` from byte `offset` on. `EINVAL`: not a multiple of 4, or they do not fit.
     pub(crate) fn write_words(&self, offset: usize, words: &[u32]) -> Result {
         let room = self.size.checked_sub(offset).ok_or(EINVAL)?;
         if offset % 4 != 0 || core::mem::size_of_val(words) > room {

@@ -197,7 +197,7 @@ static void gal_start_cooling(struct gal_power *power)
 						     &gal_cooling);
 #endif
 	if (IS_ERR(cooling))
-		dev_warn(dev, "it is no cooling device (%pe)\n", cooling);
+		dev_warn(dev, "it cannot be registered as a cooling device (%pe)\n", cooling);
 	else
 		power->cooling = cooling;
 }

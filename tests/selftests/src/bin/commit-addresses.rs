@@ -353,7 +353,7 @@ fn mistakes(bench: &Bench) -> Result<()> {
         ),
         (
             vec![0x0801_0e01, 1],
-            "state 0x3804 (GL.EVENT) = 0x00000001: only the kernel loads it, at word 0".to_string(),
+            "state 0x3804 (GL.EVENT) = 0x00000001: clients must not load it, or not in this form, at word 0".to_string(),
         ),
         (
             vec![0x4800_0000, token],
@@ -361,7 +361,7 @@ fn mistakes(bench: &Bench) -> Result<()> {
         ),
         (
             vec![semaphore, token, semaphore, token],
-            "it arms a semaphore that no stall has waited for, at word 2".to_string(),
+            "it arms a semaphore again before a stall has waited for it, at word 2".to_string(),
         ),
         (
             vec![semaphore, 0x705],
@@ -381,8 +381,7 @@ fn mistakes(bench: &Bench) -> Result<()> {
     } else {
         all.push((
             vec![0x0801_0e00, u32::from(has_3d(identity))],
-            "NoPipe: an engine that this core lacks, by the client's own choice, at word 0"
-                .to_string(),
+            "it selects an engine that this core lacks, at word 0".to_string(),
         ));
     }
     for (words, wanted) in &all {

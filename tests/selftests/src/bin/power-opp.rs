@@ -131,7 +131,7 @@ fn load_tests<'a>(suite: &mut Suite<'a>, module: &'a Module) {
         says(
             &lines,
             &format!(
-                "its clock: {FIRST} Hz is above its operating points, and cut down to 500000000 Hz"
+                "its clock: {FIRST} Hz is above its operating points, and reduced to 500000000 Hz"
             ),
         )?;
         says(&lines, "its clock: 500000000 Hz")?;
@@ -142,7 +142,7 @@ fn load_tests<'a>(suite: &mut Suite<'a>, module: &'a Module) {
         let lines = load_again(module, &["coreClock=510000000"])?;
         says(
             &lines,
-            "its clock: 510000000 Hz is above its operating points, and cut down to 500000000 Hz",
+            "its clock: 510000000 Hz is above its operating points, and reduced to 500000000 Hz",
         )?;
         says(&lines, "its clock: 500000000 Hz")?;
         runs_in(MODES[0])

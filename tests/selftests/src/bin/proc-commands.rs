@@ -753,7 +753,7 @@ fn left_hanging(core: &Control) -> Result<()> {
     same("RESET of v2", ask_reset(old, None, 0)?, not_supported)?;
     same("BROADCAST_GPU_STUCK", ask_reset(old, stuck, 0)?, 0)?;
     same("resets", core.counters().resets, before)?;
-    log.has(&["RESET: core 0 gets on", "it was not reset"])?;
+    log.has(&["RESET: core 0 makes progress", "it was not reset"])?;
     tell("silentReset 0")?;
     for (round, (name, number)) in [(own, None), (old, None), (old, stuck)]
         .into_iter()
