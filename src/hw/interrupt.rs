@@ -63,39 +63,35 @@ impl Hardware {
         self.line_works.load(Relaxed)
     }
 
-    /// Takes the acknowledged events, and prints errors. `whose` returns the process ID of the
-    /// oldest running job. 0: there is no such job, or it is the driver's.
+    /// Takes what the core has raised. Errors in it must be reported ([`Self::report_failures`]).
     #[inline]
-    pub(crate) fn take_events(&self, whose: impl Fn() -> i32) -> u32 {
-        let raised = HI_INTR_ACKNOWLEDGE::from_raw(self.pending.xchg(0, Full));
-        if raised.axi_bus_error() || raised.mmu_exception() {
-            self.take_failures(raised, &whose);
-        }
-        raised.events().get()
+    pub(crate) fn take_raised(&self) -> HI_INTR_ACKNOWLEDGE {
+        HI_INTR_ACKNOWLEDGE::from_raw(self.pending.xchg(0, Full))
     }
 
-    /// Prints the errors in `raised`. It is cold: most interrupts have none.
+    /// Prints the errors in `raised`. `process`: the ID of the oldest running job's process. 0:
+    /// there is no such job, or it is the driver's.
     #[cold]
     #[inline(never)]
-    fn take_failures(&self, raised: HI_INTR_ACKNOWLEDGE, whose: &dyn Fn() -> i32) {
+    pub(crate) fn report_failures(&self, raised: HI_INTR_ACKNOWLEDGE, process: i32) {
         self.has_failed.store(true, Relaxed);
-        if raised.axi_bus_error() && self.errors.allow_job(whose()) {
+        if raised.axi_bus_error() && self.errors.allow_job(process) {
             dev_err!(
                 self.dev,
                 "the GPU met a bus error (AXI status {:#x}, front end at {:#010x}, oldest job: process {})\n",
                 self.registers.read(HI_AXI_STATUS).into_raw(),
                 self.position(),
-                whose()
+                process
             );
         }
         if raised.mmu_exception() {
-            self.report_mmu_exception(whose);
+            self.report_mmu_exception(process);
         }
     }
 
     /// Prints the exceptions of the MMU, and clears them, so that it reports the next.
-    fn report_mmu_exception(&self, whose: &dyn Fn() -> i32) {
-        let is_allowed = self.errors.allow_job(whose());
+    fn report_mmu_exception(&self, process: i32) {
+        let is_allowed = self.errors.allow_job(process);
         if self.mmu_version() == MmuVersion::V1 {
             if is_allowed {
                 dev_err!(
@@ -134,7 +130,7 @@ impl Hardware {
                     false => regs.read(at).into_raw(),
                 },
                 self.position(),
-                whose()
+                process
             );
         }
     }

@@ -148,8 +148,18 @@ impl<F: FrontEnd> Engine<F> {
         drop(completing);
     }
 
+    /// Takes the raised events, and prints errors. The caller holds `completion`.
+    #[inline]
+    pub(crate) fn take_events(&self) -> u32 {
+        let raised = self.hardware.take_raised();
+        if raised.axi_bus_error() || raised.mmu_exception() {
+            self.hardware.report_failures(raised, self.oldest_process());
+        }
+        raised.events().get()
+    }
+
     /// The ID of the oldest job's process. 0: the driver, or no job.
-    pub(crate) fn oldest_process(&self) -> i32 {
+    pub(super) fn oldest_process(&self) -> i32 {
         let state = self.state.lock();
         let oldest = state.jobs.get(0);
         oldest.map_or(0, |(_, slot)| slot.load.payload.process_id())

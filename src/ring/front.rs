@@ -98,7 +98,7 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
 
     fn end_raised(ring: &Arc<Ring<P>>) {
         // The caller holds `completion`, because event bits must not outlive their jobs.
-        let fired = ring.hardware.take_events(|| ring.oldest_process());
+        let fired = ring.take_events();
         let (done, certain, before) = {
             let state = ring.state.lock();
             let flights = &state.jobs;

@@ -114,7 +114,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
 
     fn end_raised(queue: &Arc<Queue<P>>) {
         // Takes the bits under `completion`, so that they do not outlive their jobs.
-        let fired = queue.hardware.take_events(|| queue.oldest_process());
+        let fired = queue.take_events();
         let before = {
             let mut state = queue.state.lock();
             state.front.raised |= fired;
