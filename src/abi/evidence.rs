@@ -77,7 +77,7 @@ pub(crate) struct Candidates {
 
 /// The result of weighing a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct Detection {
     /// The most likely generation.
     pub(crate) choice: Choice,
     /// The remaining candidates.
@@ -86,7 +86,7 @@ pub(crate) struct Verdict {
     pub(crate) is_final: bool,
 }
 
-impl Verdict {
+impl Detection {
     /// A final choice, without a guess.
     pub(crate) fn certain(choice: Choice) -> Self {
         Self {
@@ -256,7 +256,7 @@ impl Candidates {
         has: ObjectKinds,
         model: u32,
         read: Reader<'_>,
-    ) -> Verdict {
+    ) -> Detection {
         let (mut readings, mut is_commit) = (Readings::default(), false);
         for choice in self.choices() {
             let reading = reading(choice.format(), words, has, read);
@@ -302,7 +302,7 @@ impl Candidates {
             (false, reason) => reason,
         };
         choice = Choice::of_place(choice.place(), reason);
-        Verdict {
+        Detection {
             choice,
             left,
             is_final,
@@ -478,12 +478,12 @@ mod tests {
         read: Reader<'_>,
     ) -> Option<(&'static str, bool, u32, Candidates)> {
         let current = Choice::by_name(current.as_bytes(), Reason::First)?;
-        let verdict = of.weigh(current, words, has, 0, read);
+        let detection = of.weigh(current, words, has, 0, read);
         Some((
-            verdict.choice.format().name(),
-            verdict.is_final,
-            verdict.left.places.count_ones(),
-            verdict.left,
+            detection.choice.format().name(),
+            detection.is_final,
+            detection.left.places.count_ones(),
+            detection.left,
         ))
     }
 
@@ -678,8 +678,8 @@ mod tests {
                 }
                 words.len() <= most
             };
-            let verdict = of.weigh(current, words, NOTHING, 0, &mut read);
-            (verdict.choice.format().name(), verdict.left)
+            let detection = of.weigh(current, words, NOTHING, 0, &mut read);
+            (detection.choice.format().name(), detection.left)
         };
         // Only as many bytes are readable as v2 has in a context: it is not dove's.
         let short = context(false);

@@ -380,7 +380,7 @@ impl Process {
         let reclaimer = self.device.reclaimer();
         for _ in 0..RECLAIMS {
             let freed = reclaimer.freed();
-            // Memory that a job of the process frees is reclaimed in steps: it is hidden, and then
+            // Memory that a job of the process frees is reclaimed in steps: it is unmapped, and then
             // dropped.
             for _ in 0..STEPS {
                 let goes_on = self.reclaim()?;

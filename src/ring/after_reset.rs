@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_judged_where_nothing_is() {
+    fn without_jobs_nothing_is_decided() {
         assert_eq!(decide(&[], true), [Runs; IDS]);
     }
 }

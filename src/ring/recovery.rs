@@ -139,7 +139,7 @@ impl<F: FrontEnd> Engine<F> {
             self.cut_off(&mut losses);
         }
         drop(completing);
-        // The core is stopped. Charge processes before a judged job ends: then a process that has
+        // The core is stopped. Charge processes before a dropped job ends: then a process that has
         // closed its files is forgotten. And charge them before jobs get places: waiting submitters
         // must see it.
         F::Payload::core_was_reset(self.config.core, losses.all(), cost);

@@ -422,7 +422,7 @@ pub(crate) fn check_end(
     }
 }
 
-/// How [`Target::load`] judges a load.
+/// How [`Target::load`] handles a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
     /// The state does not bound a kick.

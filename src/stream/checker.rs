@@ -385,11 +385,11 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks a draw with `judge`. Lends the states that it needs and the stream has not loaded.
+    /// Checks a draw with `check`. Lends the states that it needs and the stream has not loaded.
     #[inline(never)]
     fn bound(
         &mut self,
-        judge: impl Fn(&mut Target, &mut dyn FnMut(u32, u32) -> Option<u32>) -> Result<(), Problem>,
+        check: impl Fn(&mut Target, &mut dyn FnMut(u32, u32) -> Option<u32>) -> Result<(), Problem>,
     ) -> Result<(), Fault> {
         // The lent states may show that more are needed: for a rotated target, a source, its planes
         // or tile status, a pattern.
@@ -400,7 +400,7 @@ impl Checker<'_> {
                 _ => return Ok(()),
             };
             let (target, lookup) = (self.target.get_or_insert(*start), &mut self.lookup);
-            match judge(target, &mut |state, address| lookup.last_of(state, address)) {
+            match check(target, &mut |state, address| lookup.last_of(state, address)) {
                 Ok(()) => return Ok(()),
                 // The lent address is that of scratch memory: the process has no valid one.
                 Err(Problem::Beyond(state, address))

@@ -109,9 +109,9 @@ impl Tiler {
         self.values[0]
     }
 
-    /// Judges a kick while the tiler is on. `last_of` gets a state and the address in it. It
+    /// Checks a kick while the tiler is on. `last_of` gets a state and the address in it. It
     /// returns the last address of the memory there, if the process may use that.
-    pub(crate) fn judge(
+    pub(crate) fn check_kick(
         &self,
         mut last_of: impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {

@@ -21,7 +21,7 @@ use crate::{
         },
         evidence::{
             Candidates,
-            Verdict, //
+            Detection, //
         }, //
     },
     log::{
@@ -78,11 +78,11 @@ impl OpenedFile {
                         argument.input_bytes,
                     ),
                 };
-                let verdict = match self.found_by_others() {
-                    Some(choice) if candidates.has(choice) => Verdict::certain(choice),
+                let detection = match self.found_by_others() {
+                    Some(choice) if candidates.has(choice) => Detection::certain(choice),
                     _ => self.weigh(guess, candidates, &argument)?,
                 };
-                Ok(self.note(known, verdict, &argument))
+                Ok(self.note(known, detection, &argument))
             }
             _ => self.detect_first(known, caller, at),
         }
@@ -126,7 +126,7 @@ impl OpenedFile {
             return Err(Error::Envelope);
         };
         if !choice.reason.is_guess() {
-            return Ok(self.note(asked, Verdict::certain(choice), &argument));
+            return Ok(self.note(asked, Detection::certain(choice), &argument));
         }
         let fitting = detect::Fitting {
             block_bytes,
@@ -138,24 +138,24 @@ impl OpenedFile {
             None => Self::by_first_command(block_bytes, &argument)?,
             Some(_) => None,
         };
-        let verdict = match first {
-            Some(choice) => Verdict::certain(choice),
-            None if candidates.are_decided() => Verdict::certain(choice),
+        let detection = match first {
+            Some(choice) => Detection::certain(choice),
+            None if candidates.are_decided() => Detection::certain(choice),
             None => self.weigh(choice, candidates, &argument)?,
         };
         // Once for all files of the same generation.
         let of_others = self.process.interface().map(|(of, _)| of.format());
-        if of_others != Some(verdict.choice.format()) && DETECTIONS.allow() {
+        if of_others != Some(detection.choice.format()) && DETECTIONS.allow() {
             pr_info!(
                 "{ThisProcess}: {fitting} have interfaces of {} bytes; taken for {}{}: {} (parameter interface)\n",
                 // It fits: no generation has a larger interface.
                 u16::try_from(argument.input_bytes).unwrap_or(0),
-                verdict.choice.format().name(),
-                if verdict.is_final { "" } else { " so far" },
-                verdict.choice.reason.text()
+                detection.choice.format().name(),
+                if detection.is_final { "" } else { " so far" },
+                detection.choice.reason.text()
             );
         }
-        Ok(self.note(asked, verdict, &argument))
+        Ok(self.note(asked, detection, &argument))
     }
 
     /// The generation that the first command's number identifies, if any.
@@ -173,7 +173,7 @@ impl OpenedFile {
     }
 
     /// Weighs a guess against the request at `argument`.
-    fn weigh(&self, guess: Choice, left: Candidates, argument: &Argument) -> Result<Verdict> {
+    fn weigh(&self, guess: Choice, left: Candidates, argument: &Argument) -> Result<Detection> {
         let mut room = UserWords::<{ abi::MAX_INTERFACE_BYTES / 4 }>::new();
         let bytes = usize::try_from(argument.input_bytes)
             .ok()
@@ -194,13 +194,13 @@ impl OpenedFile {
         Ok(left.weigh(guess, words, self.process.object_kinds(), model, &mut read))
     }
 
-    /// Stores the verdict in place of `known`. Returns the generation that the file has now.
-    fn note(&self, known: u32, verdict: Verdict, argument: &Argument) -> Choice {
-        let Verdict {
+    /// Stores the detection in place of `known`. Returns the generation that the file has now.
+    fn note(&self, known: u32, detection: Detection, argument: &Argument) -> Choice {
+        let Detection {
             choice,
             left,
             is_final,
-        } = verdict;
+        } = detection;
         let now = match is_final {
             true => choice.pack() | DETECTED,
             false => choice.pack(),

@@ -107,7 +107,7 @@ impl Area {
 }
 
 impl Target {
-    /// Judges a `DRAW_2D` of rectangles, each of two `corners`. `last_of` gets a state and the
+    /// Checks a `DRAW_2D` of rectangles, each of two `corners`. `last_of` gets a state and the
     /// address in it. It returns the last address of the memory there, if the process may use that.
     /// `loaded` returns whether the stream has loaded a state of [`BLOCKS`], and its value.
     pub(crate) fn draw(
@@ -418,7 +418,7 @@ impl Target {
         }
     }
 
-    /// Judges a kick of the filter.
+    /// Checks a kick of the filter.
     pub(crate) fn filter(
         &self,
         mut last_of: impl FnMut(u32, u32) -> Option<u32>,

@@ -30,7 +30,7 @@ impl Target {
         (all | surfaces) & !self.known
     }
 
-    /// Judges a kick of the resolve engine. `TS_COLOR_SURFACE_BASE` is an address plus
+    /// Checks a kick of the resolve engine. `TS_COLOR_SURFACE_BASE` is an address plus
     /// `status_base`.
     pub(crate) fn resolve(
         &self,
@@ -46,7 +46,7 @@ impl Target {
             if self.engines.pixel_pipes > 2 {
                 return Err(Problem::Unbounded(tiler::CONFIG, self.tiler.config()));
             }
-            return self.tiler.judge(last_of);
+            return self.tiler.check_kick(last_of);
         }
         let needed = bit(RS_CONFIG) | bit(RS_STRIDE) | bit(RS_WINDOW) | bit(RS_CLEAR);
         self.check_known(needed)?;
@@ -170,7 +170,7 @@ impl Target {
         Ok(side)
     }
 
-    /// Judges a kick in place that fills `tiles` tiles of the color surface of tile status.
+    /// Checks a kick in place that fills `tiles` tiles of the color surface of tile status.
     pub(crate) fn fill_tiles(
         &self,
         tiles: u32,
