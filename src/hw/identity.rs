@@ -43,6 +43,8 @@ const MINOR0_MORE: u32 = 1 << 21;
 const MINOR0_MC20: u32 = 1 << 22;
 /// Minor features 0: hierarchical Z.
 const MINOR0_HZ: u32 = 1 << 27;
+/// Minor features 0: targets of the 2D pipe in A8.
+const MINOR0_A8_TARGET: u32 = 1 << 29;
 /// Minor features 1: an event needs no padding after it.
 const MINOR1_NO_EVENT_PADDING: u32 = 1 << 3;
 /// Minor features 1: linear textures.
@@ -472,6 +474,17 @@ impl Identity {
     /// Whether the 2D pipe has the new pixel engine (2.0).
     pub(crate) fn has_pe20(&self) -> bool {
         self.minor_features[0] & MINOR0_PE20 != 0
+    }
+
+    /// Whether `DE_ROT_ANGLE` rotates all draws of the 2D pipe. PE 2.0 before this revision rotates
+    /// none or not all.
+    pub(crate) fn rotates_2d(&self) -> bool {
+        self.has_pe20() && self.revision >= 0x4400
+    }
+
+    /// Whether targets of the 2D pipe may have the format A8.
+    pub(crate) fn has_a8_target(&self) -> bool {
+        self.minor_features[0] & MINOR0_A8_TARGET != 0
     }
 
     /// Whether the memory controller is the new one (2.0).

@@ -27,9 +27,15 @@ pub(crate) const RELATIVE: u32 = 1 << 6;
 const TILED: u32 = 1 << 7;
 const FROM_STREAM: u32 = 1 << 8;
 
+/// `DE_SRC_CONFIG`: layouts of newer cores.
+const NEWER_LAYOUTS: u32 = 3 << 9 | 7 << 17;
+
 /// `DE_SRC_EX_CONFIG`: blocks of 64 x 64 pixels; undocumented layouts.
 const SUPERTILED: u32 = 1 << 3;
-const UNKNOWN_LAYOUTS: u32 = 1 << 8 | 1 << 0;
+const UNKNOWN_LAYOUTS: u32 = 0x1FF & !SUPERTILED;
+
+/// `DE_FORMAT`: eight bits of alpha.
+pub(crate) const A8: u32 = 16;
 
 /// The order of the pixels of a plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,9 +175,12 @@ fn format(config: u32, is_pe20: bool) -> u32 {
     }
 }
 
-/// Number of planes in memory of a source, by `config` (`DE_SRC_CONFIG`). `None`: the format is
-/// unknown.
+/// Number of planes in memory of a source, by `config` (`DE_SRC_CONFIG`). `None`: the format or the
+/// layout is unknown.
 pub(crate) fn planes(config: u32, is_pe20: bool) -> Option<usize> {
+    if config & NEWER_LAYOUTS != 0 {
+        return None;
+    }
     Some(match format(config, is_pe20) {
         MONOCHROME => usize::from(config & FROM_STREAM == 0),
         YV12 => 3,

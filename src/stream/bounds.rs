@@ -169,6 +169,13 @@ const PE_CONFIG: u32 = word(0x12B0);
 const FETCH: u32 = 3;
 const FETCH_DEFAULT: u32 = 1;
 const FETCH_MASK: u32 = 1 << 3;
+/// A switch of newer cores that turns the fetch off, and its mask bit.
+const NO_FETCH: u32 = 1 << 4;
+const NO_FETCH_MASK: u32 = 1 << 5;
+
+/// `DE_CONFIG`: which source and target a draw uses. No source says how a draw counts then.
+const DE_CONFIG: u32 = word(0x126C);
+const SELECTS: u32 = 7 << 16 | 3 << 20;
 
 /// The two sets of states for multi-source blits: first state, and number of sources. A group has
 /// one state for each source. Both sets have the same groups in the same order.
@@ -265,6 +272,7 @@ const PLANES: u8 = 0xFE;
 const FETCHES: u8 = 0xFD;
 const TILES: u8 = 0xFC;
 const PARTS: u8 = 0xFB;
+const CHOICES: u8 = 0xFA;
 const PLACES: [u8; NEAR] = places();
 
 const fn places() -> [u8; NEAR] {
@@ -286,6 +294,7 @@ const fn places() -> [u8; NEAR] {
     }
     places[(DEYUV - FIRST) as usize] = PLANES;
     places[(PE_CONFIG - FIRST) as usize] = FETCHES;
+    places[(DE_CONFIG - FIRST) as usize] = CHOICES;
     places
 }
 
@@ -293,7 +302,7 @@ const fn places() -> [u8; NEAR] {
 /// those of multi-source blits.
 pub(crate) fn looked_at_2d() -> impl Iterator<Item = u32> {
     let states = STATES.into_iter().take(RS_CONFIG).map(state_of);
-    states.chain([DEYUV, PE_CONFIG])
+    states.chain([DEYUV, PE_CONFIG, DE_CONFIG])
 }
 
 /// The states (word addresses) of the 3D pipe whose loads [`Target::load`] must get.
@@ -443,8 +452,12 @@ pub(crate) enum Load {
 /// Properties of a core's engines that affect the bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Engines {
-    /// The 2D engine is PE 2.0. It rotates by `DE_ROT_ANGLE`.
+    /// The 2D engine is PE 2.0, which has `DE_ROT_ANGLE`.
     pub(crate) turns: bool,
+    /// Every draw is rotated by `DE_ROT_ANGLE`. Earlier cores ignore it, or its mask bits.
+    pub(crate) rotates: bool,
+    /// Targets of alpha have one byte for each pixel.
+    pub(crate) has_a8_target: bool,
     /// Number of pixel pipes.
     pub(crate) pixel_pipes: u32,
     /// HALTI5: resolves use the addresses of pipes even with one pipe.
@@ -510,11 +523,21 @@ impl Target {
             }
             NONE => Load::Other,
             PLANES => refused_if(value & DEYUV_PLANES != 0 || converted),
-            FETCHES => match (converted, value & (FETCH | FETCH_MASK)) {
-                (true, _) => Load::Refused,
-                (false, 0) => Load::Instead(value | FETCH_DEFAULT),
-                (false, _) => Load::Masked,
-            },
+            CHOICES => refused_if(value & SELECTS != 0 || converted),
+            FETCHES => {
+                let mut with = value;
+                if matches!(value & (FETCH | FETCH_MASK), 0 | FETCH) {
+                    with = value & !FETCH | FETCH_DEFAULT;
+                }
+                if value & (NO_FETCH | NO_FETCH_MASK) == NO_FETCH {
+                    with &= !NO_FETCH;
+                }
+                match converted {
+                    true => Load::Refused,
+                    false if with != value => Load::Instead(with),
+                    false => Load::Masked,
+                }
+            }
             TILES => {
                 self.tiler.load(state, value, in_pipe);
                 match converted || self.tiler.is_on() && !self.engines.has_yuv_tiler {
@@ -522,7 +545,9 @@ impl Target {
                     false => Load::Masked,
                 }
             }
-            PARTS if state == FIELDS[0].state && flips_late(value) => Load::Refused,
+            PARTS if state == FIELDS[0].state && self.is_unknown_turn(value, converted) => {
+                Load::Refused
+            }
             PARTS => {
                 let mut load = Load::Masked;
                 for (field, place) in FIELDS.iter().zip(FIELD_PLACES) {
@@ -538,6 +563,12 @@ impl Target {
                 Load::Noted
             }
         }
+    }
+
+    /// Whether no bound is known after this load of `DE_ROT_ANGLE`. PE 1.0 does not have the state.
+    fn is_unknown_turn(&self, value: u32, converted: bool) -> bool {
+        let turns = value & (FIELDS[0].bits | FIELDS[1].bits) != 0;
+        self.engines.turns && (converted || flips_late(value) || turns && !self.engines.rotates)
     }
 
     #[inline(always)]

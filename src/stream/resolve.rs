@@ -7,7 +7,8 @@
 //! The window counts pixels of the source, rounded up to the engine's blocks of 16 x 4 pixels. A
 //! copy that averages neighbors writes half as many in each averaged direction. A fill writes all,
 //! and reads none. Each pixel pipe has a window of that size at its own offset in the picture.
-//! Tiles count as a whole. A split surface has a half for each of two pipes. Its blocks of 8 x 4
+//! Tiles count as a whole. A core without supertiles may take them for tiles: what reaches farther
+//! counts. A split surface has a half for each of two pipes. Its blocks of 8 x 4
 //! pixels alternate between them like a checkerboard. Unknown formats count as the largest pixel.
 //!
 //! Sources: the register database (state_3d.xml); sources.md, engines.
@@ -125,7 +126,7 @@ impl Side {
             return None;
         }
         let last = |first: u32, size: u32, block: u32, half: u32| {
-            (first + size.next_multiple_of(block) - 1) >> half
+            ((first + size.next_multiple_of(block)).next_multiple_of(block) - 1) >> half
         };
         let [across, down] = self.halves;
         // The engine accesses four pixels of a row at a time.
@@ -146,15 +147,16 @@ impl Side {
             return in_row(y.checked_mul(stride)?, x + 1);
         }
         let (x, y) = (x >> 2, y >> 2);
+        let in_tiles = in_row(y.checked_mul(stride)?, 16 * (x + 1))?;
         if self.stride & SUPERTILED == 0 {
-            return in_row(y.checked_mul(stride)?, 16 * (x + 1));
+            return Some(in_tiles);
         }
         let in_block = |x: u32, y: u32| {
             let tile = (y & 15) >> 2 << 6 | (x & 15) >> 1 << 3 | (y & 3) << 1 | x & 1;
             let row = (y >> 4).checked_mul(stride)?.checked_mul(16)?;
             in_row(row, 4096 * (x >> 4) + 16 * (tile + 1))
         };
-        let last = in_block(x, y)?;
+        let last = in_block(x, y)?.max(in_tiles);
         // With a short stride, the blocks above may end farther away.
         match (y & !15).checked_sub(1) {
             Some(above) if above >= first >> 2 => Some(last.max(in_block(x, above)?)),

@@ -130,6 +130,8 @@ pub(crate) fn takes_address(address: u32) -> bool {
 struct Features {
     pipes: Pipes,
     pe20: bool,
+    rotates: bool,
+    has_a8_target: bool,
     minor2: u32,
     minor3: u32,
     instructions: u32,
@@ -151,6 +153,8 @@ impl Features {
                 pipe_2d: identity.has_2d(),
             },
             pe20: identity.has_pe20(),
+            rotates: identity.rotates_2d(),
+            has_a8_target: identity.has_a8_target(),
             minor2: identity.minor_features[2],
             minor3: identity.minor_features[3],
             instructions: identity.instruction_count,
@@ -284,6 +288,8 @@ impl States {
         let target = bounds.then(|| {
             Target::new(bounds::Engines {
                 turns: features.pe20,
+                rotates: features.rotates,
+                has_a8_target: features.has_a8_target,
                 pixel_pipes: features.pixel_pipes,
                 halti5: features.meets(Need::Halti5),
                 has_large_tiles: features.has_large_tiles,
@@ -416,6 +422,8 @@ pub(crate) mod cores {
         Features {
             pipes,
             pe20: true,
+            rotates: true,
+            has_a8_target: true,
             minor2,
             minor3,
             instructions: if minor2 == ALL { 2048 } else { 512 },

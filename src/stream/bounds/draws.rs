@@ -35,6 +35,8 @@ use blit::{
 /// Bits of `DE_DEST_CONFIG`.
 pub(super) const TILED: u32 = 1 << 8;
 pub(super) const MINOR_TILED: u32 = 1 << 26;
+/// `DE_DEST_CONFIG`: layouts of newer cores.
+pub(super) const NEWER_LAYOUTS: u32 = 7 << 5 | 3 << 9;
 const GDI_STRETCH: u32 = 1 << 24;
 const COMMAND_CLEAR: u32 = 0;
 const COMMAND_LINE: u32 = 1;
@@ -470,7 +472,7 @@ impl Target {
         }
         self.check_known(needed)?;
         let config = self.values[CONFIG];
-        if config & MINOR_TILED != 0 || blit::pixel(config & 0x1F).is_none() {
+        if config & (MINOR_TILED | NEWER_LAYOUTS) != 0 || self.pixel().is_none() {
             return Err(self.unbounded(CONFIG));
         }
         // With several sources, it is not known which angle counts.
@@ -486,6 +488,17 @@ impl Target {
     /// The command of `DRAW_2D`.
     fn command(&self) -> u32 {
         self.values[CONFIG] >> 12 & 0xF
+    }
+
+    /// As [`blit::pixel`], for the target.
+    fn pixel(&self) -> Option<(u32, u32)> {
+        match self.values[CONFIG] & 0x1F {
+            // Indexes and single bits are formats of sources.
+            9 | 10 => None,
+            // No source says what a core without this format draws.
+            blit::A8 if !self.engines.has_a8_target => Some((4, 0)),
+            format => blit::pixel(format),
+        }
     }
 
     /// The target's rotation.
@@ -538,7 +551,7 @@ impl Target {
             0 => &[Order::Rows],
             _ => &[Order::Rows, Order::Tiles],
         };
-        let pixel = blit::pixel(config & 0x1F)?;
+        let pixel = self.pixel()?;
         // CAST: not negative.
         let end = (area.right as u32, area.bottom as u32);
         rotation.farthest(is_pe20, end, |size| {

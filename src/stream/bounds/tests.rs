@@ -37,6 +37,8 @@ mod cases {
     fn engines(turns: bool) -> Engines {
         Engines {
             turns,
+            rotates: turns,
+            has_a8_target: true,
             ..Engines::default()
         }
     }
@@ -158,9 +160,10 @@ mod cases {
             (6, 256),
             (7, 128),
             (8, 128),
-            (9, 64),
             (16, 64),
-            // Formats in planes, and unknown formats.
+            // Formats of sources alone, in planes, and unknown.
+            (9, 0),
+            (10, 0),
             (15, 0),
             (17, 0),
             (18, 0),
@@ -171,6 +174,15 @@ mod cases {
         }
         let yuy2 = target(true, &[(0x1234, 7)]);
         assert_eq!(bytes(yuy2, [0, corner(3, 1)]), 8);
+        // On a core without targets in A8.
+        let mut a8 = target(true, &[(0x1234, 16)]);
+        a8.engines.has_a8_target = false;
+        assert_eq!(bytes(a8, [0, corner(64, 1)]), 256);
+        // Layouts of newer cores.
+        for bit in [5, 7, 9, 10] {
+            let newer = target(true, &[(0x1234, 6 | 1 << bit)]);
+            assert_eq!(bytes(newer, ALL), 0);
+        }
     }
 
     /// Address of the source.
@@ -310,6 +322,8 @@ mod cases {
             (&[(0x1300, 1)], 0),
             (&[(0x1300, 1 << 8)], 0),
             (&[config(31, 0)], 0),
+            (&[config(6, 1 << 9)], 0),
+            (&[config(6, 1 << 19)], 0),
             (&[(0x1204, 0x4_0000)], 0),
             // Rotated.
             (&[(0x12BC, 5)], 31 * 256 + 256),
@@ -567,6 +581,17 @@ mod cases {
     }
 
     #[test]
+    fn early_cores_do_not_turn() {
+        let mut target = Target::new(Engines {
+            rotates: false,
+            ..engines(true)
+        });
+        let mut load = |value| target.load(word(0x12BC), value, false, true);
+        assert_eq!([load(4), load(4 << 3)], [Load::Refused; 2]);
+        assert_eq!(load(0), Load::Noted);
+    }
+
+    #[test]
     fn flips_after_the_rotation_are_refused() {
         let mut target = target(true, &COPY);
         for (bits, mask) in [(3 << 20, 1 << 22), (3 << 23, 1 << 25)] {
@@ -709,6 +734,15 @@ mod cases {
             (0x12BE0, 0x20, false, Load::Refused),
             (0x12BFC, 0x10, false, Load::Refused),
             (0x12BFC, 0, true, Load::Refused),
+            (0x126C, 0x31, false, Load::Other),
+            (0x126C, 1 << 16, false, Load::Refused),
+            (0x126C, 1 << 21, false, Load::Refused),
+            (0x126C, 0, true, Load::Refused),
+            // 48.0, which becomes a flip.
+            (0x12BC, 0x4240_0000, true, Load::Refused),
+            (0x12B0, 0x11, false, Load::Instead(1)),
+            (0x12B0, 0x31, false, Load::Masked),
+            (0x12B0, 3, false, Load::Instead(1)),
             (0x12B0, 0, false, Load::Instead(1)),
             (0x12B0, 0xF0, false, Load::Instead(0xF1)),
             (0x12B0, 1, false, Load::Masked),
@@ -728,7 +762,7 @@ mod cases {
         for (state, value) in PLAIN {
             let mut odd = some;
             odd.load(word(state), value, true, true);
-            let is_used = matches!(state, 0x1228..=0x1234 | 0x125C | 0x1260 | 0x1264 | 0x12BC);
+            let is_used = matches!(state, 0x1228..=0x1234 | 0x125C | 0x1260 | 0x1264);
             let drawn = draw(&mut odd, ALL, last_of);
             assert_eq!(drawn.is_err(), is_used);
         }
@@ -825,6 +859,12 @@ mod cases {
                 &[TILED, (0x1614, 1 << 31 | 1024), (0x1620, 33 << 16 | 64)],
                 1 << 14,
             ),
+            // A core without supertiles takes them for tiles.
+            (
+                1,
+                &[TILED, (0x1614, 1 << 31 | 0x3FFFF), (0x1620, 64 << 16 | 16)],
+                1 << 22,
+            ),
             // Two pipes, with windows at offsets in the picture; split: each half is half as high.
             (2, &[], 1 << 13),
             (2, &[(0x1704, 32 << 16)], 1 << 14),
@@ -838,6 +878,18 @@ mod cases {
         ] {
             assert_eq!(resolved(BASE, pipes, others), wanted);
         }
+        // An offset in the middle of a block.
+        let last = |height: u32, origin| {
+            let kick = resolve::Kick {
+                config: 0x606,
+                source_stride: 0,
+                stride: 256,
+                window: height << 16 | 64,
+                clear: 0,
+            };
+            kick.target().last_byte(origin, false)
+        };
+        assert_eq!(last(32, 1 << 16), last(36, 0));
     }
 
     #[test]

@@ -262,6 +262,8 @@ impl Kick {
     fn judged(&self, engine: &Engine, bytes: [u64; 5]) -> Result<(), Problem> {
         let mut target = Target::new(bounds::Engines {
             turns: engine.pe20,
+            rotates: engine.pe20,
+            has_a8_target: true,
             ..Default::default()
         });
         for &(address, value) in &self.states {
