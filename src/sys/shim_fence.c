@@ -174,6 +174,7 @@ int gal_wait_fence(int fd, unsigned int milliseconds, bool outlasts)
 {
 	struct dma_fence *fence = sync_file_get_fence(fd);
 	signed long limit = MAX_SCHEDULE_TIMEOUT;
+	ktime_t end = ktime_add_ms(ktime_get(), milliseconds);
 	signed long left;
 
 	if (!fence)
@@ -184,8 +185,12 @@ int gal_wait_fence(int fd, unsigned int milliseconds, bool outlasts)
 			      MAX_SCHEDULE_TIMEOUT - 1);
 	if (limit && limit != MAX_SCHEDULE_TIMEOUT)
 		limit++;
-	left = outlasts ? gal_outlast_fence(fence, limit) :
-			  dma_fence_wait_timeout(fence, true, limit);
+	/* Late ticks come all at once, so the clock decides. */
+	do {
+		left = outlasts ? gal_outlast_fence(fence, limit) :
+				  dma_fence_wait_timeout(fence, true, limit);
+		limit = 1;
+	} while (!left && milliseconds && ktime_before(ktime_get(), end));
 	dma_fence_put(fence);
 	if (left < 0)
 		return left;
