@@ -25,6 +25,7 @@ use galcore_client::Device;
 use galcore_selftests::control::Control;
 use galcore_selftests::fixture::Paint;
 use galcore_selftests::harness;
+use galcore_selftests::harness::eventually;
 use galcore_selftests::harness::same;
 use galcore_selftests::harness::settles;
 use galcore_selftests::harness::Suite;
@@ -425,9 +426,16 @@ fn watched() -> Result<()> {
     let core = cores()?.into_iter().next().context("no core")?;
     let control = Control::open_core(core.number)?;
     let mut other = start(&core)?;
-    // The draw starts before its first sample and ends after its second.
-    let slow = control.arm(fault::SLOW_DRAWS, LONG.as_micros() as u32);
+    // The draw starts before its first sample and ends after its second, also on a busy host.
+    let begun = Instant::now();
+    gctop()?;
+    let long = LONG.max(begun.elapsed() * 3).min(4 * LONG);
+    let slow = control.arm(fault::SLOW_DRAWS, long.as_micros() as u32);
+    let id = other.id();
+    let busy = || FdInfo::of(id)?.engine(&core.kind);
+    let before = busy()?;
     other.tell("draw")?;
+    eventually("the draw begins", SOON, || Ok(busy()? > before))?;
     let report = gctop()?;
     other.answer()?;
     drop(slow);
