@@ -37,6 +37,8 @@ const FEATURE_EARLY_Z: u32 = 1 << 16;
 const MINOR0_PE20: u32 = 1 << 7;
 /// Minor features 0: 2 bits of tile status per tile.
 const MINOR0_2_BITS_PER_TILE: u32 = 1 << 10;
+/// Minor features 0: surfaces of the 3D pipe in supertiles.
+const MINOR0_SUPERTILED: u32 = 1 << 12;
 /// Minor features 0: there are more words of minor features, and specs.
 const MINOR0_MORE: u32 = 1 << 21;
 /// Minor features 0: memory controller 2.0.
@@ -476,8 +478,8 @@ impl Identity {
         self.minor_features[0] & MINOR0_PE20 != 0
     }
 
-    /// Whether `DE_ROT_ANGLE` rotates all draws of the 2D pipe. PE 2.0 before this revision rotates
-    /// none or not all.
+    /// Whether `DE_ROT_ANGLE` rotates all draws of the 2D pipe. PE 2.0 before revision 0x4400
+    /// rotates none, or not all.
     pub(crate) fn rotates_2d(&self) -> bool {
         self.has_pe20() && self.revision >= 0x4400
     }
@@ -485,6 +487,11 @@ impl Identity {
     /// Whether targets of the 2D pipe may have the format A8.
     pub(crate) fn has_a8_target(&self) -> bool {
         self.minor_features[0] & MINOR0_A8_TARGET != 0
+    }
+
+    /// Whether the 3D pipe has surfaces in supertiles.
+    pub(crate) fn has_supertiles(&self) -> bool {
+        self.minor_features[0] & MINOR0_SUPERTILED != 0
     }
 
     /// Whether the memory controller is the new one (2.0).
@@ -855,6 +862,23 @@ mod tests {
         };
         assert_eq!(of(0x520, 0xE02C_7ECA), HardwareType::TwoD);
         assert_eq!(of(0x520, 0xE02C_7ECE), HardwareType::Both);
+    }
+
+    #[test]
+    fn the_2d_pipe_and_resolves_depend_on_features() {
+        let of = |revision, minor_0| {
+            let core = Core {
+                revision,
+                minor: [minor_0, 0, 0, 0],
+                ..GC600
+            };
+            let core = Identity::read(&core);
+            let has = [core.has_a8_target(), core.has_supertiles()];
+            (core.rotates_2d(), has)
+        };
+        assert_eq!(of(0x4400, 1 << 7), (true, [false; 2]));
+        assert_eq!(of(0x43FF, 1 << 7 | 1 << 29), (false, [true, false]));
+        assert_eq!(of(0x4400, 1 << 12), (false, [false, true]));
     }
 
     #[test]

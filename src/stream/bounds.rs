@@ -163,7 +163,7 @@ pub(crate) const OF_3D: Mask = bit(STATES.len()) - bit(RS_CONFIG);
 const DEYUV: u32 = word(0x130C);
 const DEYUV_PLANES: u32 = 1 << 1;
 
-/// `DE_PE_CONFIG`: whether the engine first fetches the target. Without the fetch (0), it writes
+/// `DE_PE_CONFIG`: whether the engine first fetches the target. Without the fetch (0; no source describes 3), it writes
 /// whole cache blocks, past the drawn area. A load with the mask bit leaves the field unchanged.
 const PE_CONFIG: u32 = word(0x12B0);
 const FETCH: u32 = 3;
@@ -241,7 +241,7 @@ const FIELDS: [Field; 4] = [
 ];
 
 /// Whether a load of `DE_ROT_ANGLE` flips the source or the target after its rotation. Newer cores
-/// do that, by what no source says.
+/// do that. No source says how.
 fn flips_late(value: u32) -> bool {
     let is_set = |bits: u32, mask: u32| value & bits != 0 && value & mask == 0;
     is_set(3 << 20, 1 << 22) || is_set(3 << 23, 1 << 25)
@@ -458,6 +458,8 @@ pub(crate) struct Engines {
     pub(crate) rotates: bool,
     /// Targets of alpha have one byte for each pixel.
     pub(crate) has_a8_target: bool,
+    /// The resolve engine has supertiles.
+    pub(crate) has_supertiles: bool,
     /// Number of pixel pipes.
     pub(crate) pixel_pipes: u32,
     /// HALTI5: resolves use the addresses of pipes even with one pipe.
@@ -516,7 +518,10 @@ impl Target {
                 let turns = is_block_angle(state)
                     && (value & of_target.bits != 0 && value & of_target.mask == 0
                         || flips_late(value));
-                match turns || converted || !in_pipe {
+                let is_early = is_block_angle(state)
+                    && !self.engines.rotates
+                    && value & (FIELDS[0].bits | FIELDS[1].bits) != 0;
+                match turns || is_early || converted || !in_pipe {
                     true => Load::Refused,
                     false => Load::Block,
                 }

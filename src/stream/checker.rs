@@ -257,7 +257,8 @@ struct Checker<'a> {
     covered: bool,
     /// Bit mask of the [`TARGETS`] that the stream has loaded with 0.
     null_targets: u32,
-    /// The stream's last load of [`state::RS_DEST_ADDR`] was not of 0, or was not checked.
+    /// The stream has loaded [`state::RS_DEST_ADDR`] with a valid address, and not with 0 since.
+    /// Loads that are forgiven do not count.
     resolves_somewhere: bool,
 }
 

@@ -6,10 +6,11 @@
 //!
 //! The window counts pixels of the source, rounded up to the engine's blocks of 16 x 4 pixels. A
 //! copy that averages neighbors writes half as many in each averaged direction. A fill writes all,
-//! and reads none. Each pixel pipe has a window of that size at its own offset in the picture.
-//! Tiles count as a whole. A core without supertiles may take them for tiles: what reaches farther
-//! counts. A split surface has a half for each of two pipes. Its blocks of 8 x 4
-//! pixels alternate between them like a checkerboard. Unknown formats count as the largest pixel.
+//! and reads none. Each pixel pipe has a window of that size at its own offset in the picture. The
+//! window's end is rounded up to a block, too. Tiles count as a whole. A core without supertiles may
+//! take them for tiles: there, what reaches farther counts. A split surface has a half for each of
+//! two pipes. Its blocks of 8 x 4 pixels alternate between them like a checkerboard. Unknown formats
+//! count as the largest pixel.
 //!
 //! Sources: the register database (state_3d.xml); sources.md, engines.
 
@@ -45,6 +46,8 @@ pub(crate) struct Kick {
     pub(crate) window: u32,
     /// `RS_CLEAR_CONTROL`.
     pub(crate) clear: u32,
+    /// The core has supertiles.
+    pub(crate) has_supertiles: bool,
 }
 
 /// The source or the target of a kick.
@@ -56,6 +59,7 @@ pub(crate) struct Side {
     window: u32,
     /// Binary logarithm of the ratio of columns and of rows in the window to those here.
     halves: [u32; 2],
+    has_supertiles: bool,
 }
 
 /// Bytes of a pixel.
@@ -86,6 +90,7 @@ impl Kick {
             stride: self.stride,
             window: self.window,
             halves,
+            has_supertiles: self.has_supertiles,
         }
     }
 
@@ -97,6 +102,7 @@ impl Kick {
             stride: self.source_stride & !TS_MODE,
             window: self.window,
             halves: [0; 2],
+            has_supertiles: self.has_supertiles,
         })
     }
 }
@@ -156,7 +162,10 @@ impl Side {
             let row = (y >> 4).checked_mul(stride)?.checked_mul(16)?;
             in_row(row, 4096 * (x >> 4) + 16 * (tile + 1))
         };
-        let last = in_block(x, y)?.max(in_tiles);
+        let last = match self.has_supertiles {
+            true => in_block(x, y)?,
+            false => in_block(x, y)?.max(in_tiles),
+        };
         // With a short stride, the blocks above may end farther away.
         match (y & !15).checked_sub(1) {
             Some(above) if above >= first >> 2 => Some(last.max(in_block(x, above)?)),

@@ -11,13 +11,14 @@
 //! A mirrored draw stays in the same area. The pixels of a rotated target can be anywhere within
 //! the width and height in its states. So all rows and columns up to these count, and the drawn
 //! area must be within them. Tiles are 4 x 4 pixels. Sources give two meanings to the stride of
-//! tiled targets. The one that reaches farther counts.
+//! tiled targets. A core without 2D tiling may draw rows. What reaches farthest counts.
 //!
 //! The last byte must be in the range of the target's address. The checker refuses uses that no
-//! source describes: targets in several planes or in minor tiles; unknown formats and rotations;
-//! blocks of a multi-source blit that rotate the target; values that `LOAD_STATE` converts; strides
-//! of more bits than the state has. Without a fetch of the target, the engine writes whole cache
-//! blocks. So a load that disables the fetch is changed to enable it.
+//! source describes: targets in several planes, in minor tiles or in layouts of newer cores; formats
+//! of sources alone; unknown formats and rotations; flips after the rotation; blocks of a
+//! multi-source blit that rotate the target; the selection of a source or target; values that
+//! `LOAD_STATE` converts; strides of more bits than the state has. Without a fetch of the target, the engine writes whole cache
+//! blocks. So a load that may disable the fetch is changed to enable it.
 //!
 //! A blit reads a rectangle of its source that is as large as its own, or scaled. It also reads the
 //! clipped part. The filter reads the image that states describe. The raster operations and

@@ -60,6 +60,7 @@ impl Target {
             stride: self.values[RS_STRIDE],
             window,
             clear: self.values[RS_CLEAR],
+            has_supertiles: self.engines.has_supertiles,
         };
         self.check_side(
             kick.target(),

@@ -179,7 +179,7 @@ mod cases {
         a8.engines.has_a8_target = false;
         assert_eq!(bytes(a8, [0, corner(64, 1)]), 256);
         // Layouts of newer cores.
-        for bit in [5, 7, 9, 10] {
+        for bit in [5, 6, 7, 9, 10] {
             let newer = target(true, &[(0x1234, 6 | 1 << bit)]);
             assert_eq!(bytes(newer, ALL), 0);
         }
@@ -320,6 +320,9 @@ mod cases {
                 27 * 0x2000 + 76,
             ),
             (&[(0x1300, 1)], 0),
+            (&[(0x1300, 1 << 1)], 0),
+            (&[(0x1300, 1 << 4)], 0),
+            (&[(0x1300, 1 << 7)], 0),
             (&[(0x1300, 1 << 8)], 0),
             (&[config(31, 0)], 0),
             (&[config(6, 1 << 9)], 0),
@@ -435,7 +438,7 @@ mod cases {
                     _ => 0,
                 })
             };
-            let judged = |bytes: u32, left_out: u32| {
+            let checked = |bytes: u32, left_out: u32| {
                 let mut target = target(true, &multi);
                 let last_of = |_, address| match address {
                     READ => (READ - 1).checked_add(bytes),
@@ -449,11 +452,11 @@ mod cases {
                 target.draw(part.into_iter(), loaded, last_of)
             };
             match wanted {
-                None => assert!(judged(0x8000_0000, 0).is_err()),
+                None => assert!(checked(0x8000_0000, 0).is_err()),
                 Some(bytes) => {
-                    assert_eq!(judged(bytes, 0), Ok(()));
+                    assert_eq!(checked(bytes, 0), Ok(()));
                     let beyond = Err(Problem::Beyond(first + 1, READ));
-                    assert_eq!(judged(bytes - 1, 0), beyond);
+                    assert_eq!(checked(bytes - 1, 0), beyond);
                 }
             }
             for group in [
@@ -463,7 +466,7 @@ mod cases {
                 BLOCK_ANGLE,
                 BLOCK_EX_CONFIG,
             ] {
-                assert!(judged(0x8000_0000, first + group * count + 1).is_err());
+                assert!(checked(0x8000_0000, first + group * count + 1).is_err());
             }
         }
         let mut target = target(true, &multi);
@@ -482,16 +485,16 @@ mod cases {
             })
         };
         target.load(word(0x1308), 4, false, true);
-        let mut judged = |bytes: u32| {
+        let mut checked = |bytes: u32| {
             let last_of = |_, address| match address {
                 READ => Some(READ + bytes - 1),
                 _ => Some(u32::MAX),
             };
             target.draw(part.into_iter(), loaded, last_of)
         };
-        assert_eq!(judged(29 * 256 + 80), Ok(()));
+        assert_eq!(checked(29 * 256 + 80), Ok(()));
         let beyond = Err(Problem::Beyond(BLOCKS[0].0, READ));
-        assert_eq!(judged(29 * 256 + 79), beyond);
+        assert_eq!(checked(29 * 256 + 79), beyond);
     }
 
     #[test]
@@ -587,8 +590,13 @@ mod cases {
             ..engines(true)
         });
         let mut load = |value| target.load(word(0x12BC), value, false, true);
-        assert_eq!([load(4), load(4 << 3)], [Load::Refused; 2]);
+        // They may ignore the mask bits.
+        for value in [4, 4 << 3, 4 | 1 << 8, 4 << 3 | 1 << 9] {
+            assert_eq!(load(value), Load::Refused);
+        }
         assert_eq!(load(0), Load::Noted);
+        let angle = target.load(word(0x128F0), 4, false, true);
+        assert_eq!(angle, Load::Refused);
     }
 
     #[test]
@@ -734,6 +742,8 @@ mod cases {
             (0x12BE0, 0x20, false, Load::Refused),
             (0x12BFC, 0x10, false, Load::Refused),
             (0x12BFC, 0, true, Load::Refused),
+            (0x128FC, 1 << 20, false, Load::Refused),
+            (0x12BFC, 1 << 24, false, Load::Refused),
             (0x126C, 0x31, false, Load::Other),
             (0x126C, 1 << 16, false, Load::Refused),
             (0x126C, 1 << 21, false, Load::Refused),
@@ -879,17 +889,29 @@ mod cases {
             assert_eq!(resolved(BASE, pipes, others), wanted);
         }
         // An offset in the middle of a block.
-        let last = |height: u32, origin| {
-            let kick = resolve::Kick {
-                config: 0x606,
-                source_stride: 0,
-                stride: 256,
-                window: height << 16 | 64,
-                clear: 0,
-            };
+        let kick = |height: u32| resolve::Kick {
+            config: 0x606,
+            source_stride: 0,
+            stride: 256,
+            window: height << 16 | 64,
+            clear: 0,
+            has_supertiles: true,
+        };
+        let last = |height, origin| kick(height).target().last_byte(origin, false);
+        assert_eq!(last(32, 1 << 16), last(36, 0));
+        let of_columns = |columns: u32, origin| {
+            let mut kick = kick(32);
+            kick.window = 32 << 16 | columns;
             kick.target().last_byte(origin, false)
         };
-        assert_eq!(last(32, 1 << 16), last(36, 0));
+        assert_eq!(of_columns(32, 8), of_columns(48, 0));
+        // The second supertile of a surface of 128 x 64 pixels ends with its memory.
+        let mut part = kick(64);
+        (part.config, part.stride) = (0x606 | 1 << 14, 1 << 31 | 128 * 4 * 4);
+        assert_eq!(part.target().last_byte(0, false), Some(64 * 64 * 4 - 1));
+        part.has_supertiles = false;
+        let last = part.target().last_byte(0, false);
+        assert_eq!(last, Some(15 * 2048 + 64 * 4 * 4 - 1));
     }
 
     #[test]
@@ -993,24 +1015,24 @@ mod cases {
             for (state, value) in RESOLVE.into_iter().chain(status) {
                 target.load(word(state), value, false, true);
             }
-            let judged = |target: &Target, bytes: u32| {
+            let checked = |target: &Target, bytes: u32| {
                 target.resolve(PHYSICAL, |state, address| {
                     let bytes = if state == word(0x1658) { bytes } else { 0x2000 };
                     (address + bytes).checked_sub(1)
                 })
             };
-            assert_eq!(judged(&target, bytes), Ok(()));
+            assert_eq!(checked(&target, bytes), Ok(()));
             if bytes > 0 {
                 let beyond = Err(Problem::Beyond(word(0x1658), 0x7000_0000));
-                assert_eq!(judged(&target, bytes - 1), beyond);
+                assert_eq!(checked(&target, bytes - 1), beyond);
             }
             // No tile before the surface has a status.
             target.load(word(0x165C), PHYSICAL + SOURCE + 64, false, true);
             let before = Err(Problem::Beyond(word(0x165C), PHYSICAL + SOURCE + 64));
             let wanted = if bytes > 0 { before } else { Ok(()) };
-            assert_eq!(judged(&target, 0x2000), wanted);
+            assert_eq!(checked(&target, 0x2000), wanted);
             target.load(word(0x1654), config, true, true);
-            assert!(judged(&target, 0x2000).is_err());
+            assert!(checked(&target, 0x2000).is_err());
         }
     }
 

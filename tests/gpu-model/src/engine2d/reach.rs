@@ -258,8 +258,8 @@ impl Kick {
         Some(reach.0 .0.map(|area| area.end))
     }
 
-    /// The driver's verdict with this number of bytes of memory in each area.
-    fn judged(&self, engine: &Engine, bytes: [u64; 5]) -> Result<(), Problem> {
+    /// The result of the driver's check with this number of bytes of memory in each area.
+    fn checked(&self, engine: &Engine, bytes: [u64; 5]) -> Result<(), Problem> {
         let mut target = Target::new(bounds::Engines {
             turns: engine.pe20,
             rotates: engine.pe20,
@@ -361,7 +361,7 @@ fn the_driver_knows_how_far_each_kick_reaches() {
             for (area, &end) in ends.iter().enumerate().filter(|(_, &end)| end != 0) {
                 let mut short = [MUCH; 5];
                 short[area] = end - 1;
-                assert!(kick.judged(&engine, short).is_err(), "{}", text());
+                assert!(kick.checked(&engine, short).is_err(), "{}", text());
                 read[area] += 1;
             }
             if kick.is_exact() {
@@ -372,7 +372,7 @@ fn the_driver_knows_how_far_each_kick_reaches() {
                 let origin = kick.state(DE_SRC_ORIGIN);
                 let is_before = origin & 0x8000_8000 != 0 || ends.iter().any(|&end| end >= MUCH);
                 if (ends[2] == 0 || is_source_exact) && !is_before {
-                    assert_eq!(kick.judged(&engine, enough), Ok(()), "{}", text());
+                    assert_eq!(kick.checked(&engine, enough), Ok(()), "{}", text());
                 }
             }
         }
@@ -476,11 +476,12 @@ impl Window {
         Some([end(&areas.0[3..])?, end(&areas.0[1..3])?, areas.0[0].end])
     }
 
-    /// The driver's verdict with these numbers of bytes at each source, at each target and of tile status.
-    fn judged(&self, bytes: [u64; 3]) -> Result<(), Problem> {
+    /// The result of the driver's check with these numbers of bytes at each source, at each target and of tile status.
+    fn checked(&self, bytes: [u64; 3]) -> Result<(), Problem> {
         let mut target = Target::new(bounds::Engines {
             pixel_pipes: self.pipes,
             has_2_bits_per_tile: self.format.bits == 2,
+            has_supertiles: true,
             ..Default::default()
         });
         let plain = [RS_DEST_ADDR, RS_SOURCE_ADDR];
@@ -591,7 +592,7 @@ fn the_driver_knows_how_far_each_resolve_reaches() {
             (target, [MUCH, target - 1, MUCH]),
             (status, [MUCH, MUCH, status.saturating_sub(1)]),
         ] {
-            assert!(end == 0 || window.judged(short).is_err(), "{}", text());
+            assert!(end == 0 || window.checked(short).is_err(), "{}", text());
         }
         let (of_source, of_target) = (
             window.slack(RS_SOURCE_STRIDE, 1 << 7),
@@ -605,7 +606,7 @@ fn the_driver_knows_how_far_each_resolve_reaches() {
                 target + of_target,
                 status + 1 + of_source / 64,
             ];
-            assert_eq!(window.judged(ends), Ok(()), "{}", text());
+            assert_eq!(window.checked(ends), Ok(()), "{}", text());
         }
     }
     assert!(
@@ -648,7 +649,7 @@ fn the_driver_knows_how_far_the_tiler_reaches() {
         kicks += 1;
         most = most.max(touched[3]);
 
-        let judged = |bytes: [u64; 4]| {
+        let checked = |bytes: [u64; 4]| {
             let mut target = Target::new(bounds::Engines {
                 pixel_pipes: 1,
                 has_yuv_tiler: true,
@@ -666,7 +667,7 @@ fn the_driver_knows_how_far_the_tiler_reaches() {
         for (surface, &end) in touched.iter().enumerate().filter(|(_, &end)| end != 0) {
             let mut short = [MUCH; 4];
             short[surface] = end - 1;
-            assert!(judged(short).is_err(), "{}", text());
+            assert!(checked(short).is_err(), "{}", text());
         }
         // If the target is narrower than the window, rows of tiles and rows of pixels both matter.
         let is_wide = states[9].1 >= 2 * width;
@@ -674,7 +675,7 @@ fn the_driver_knows_how_far_the_tiler_reaches() {
             exact += 1;
             let mut enough = touched;
             enough[3] += 3 * u64::from(states[9].1);
-            assert_eq!(judged(enough), Ok(()), "{}", text());
+            assert_eq!(checked(enough), Ok(()), "{}", text());
         }
     }
     assert!(exact > kicks / 64 && most > 1 << 20, "{exact} {most:#x}");
