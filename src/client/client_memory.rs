@@ -108,7 +108,7 @@ impl<T: Reachable> ClientMemory<T> {
     /// Prepares `object` for `process`. No handle may name it yet. Drops it on error.
     /// `OutOfResources`: the process has no addresses for it. `OutOfMemory`.
     pub(super) fn new(object: Arc<T>, process: &Process) -> Result<Self> {
-        let shown = object.in_pool().map(|range| PoolPart {
+        let in_pool = object.in_pool().map(|range| PoolPart {
             revoker: process.revoker.clone(),
             range,
         });
@@ -117,7 +117,7 @@ impl<T: Reachable> ClientMemory<T> {
             .and_then(|space| Some((space, object.extent()?)));
         let view = place.map(|(space, extent)| GpuView::new(space, &extent, object.clone()));
         let view = view.transpose()?;
-        let retired = Retired::new(object.clone(), shown, view)?;
+        let retired = Retired::new(object.clone(), in_pool, view)?;
         Ok(Self {
             object,
             reclaimer: process.device.reclaimer().clone(),

@@ -220,20 +220,20 @@ impl Accounts {
         }
     }
 
-    fn charge(&mut self, person: &Submitter, cost: u32, now: u64) -> Charged {
-        let is_new = self.strangers.is_new(person, now);
-        if let Some(user) = person.user {
+    fn charge(&mut self, submitter: &Submitter, cost: u32, now: u64) -> Charged {
+        let is_new = self.strangers.is_new(submitter, now);
+        if let Some(user) = submitter.user {
             self.strangers.charge(cost, now);
             self.eldest = None;
-            let users = match person.is_known || !is_new {
+            let users = match submitter.is_known || !is_new {
                 true => &mut self.users,
                 false => &mut self.strangers_of,
             };
             users.charge(user, cost, now);
         }
         Charged {
-            owed: self.processes.charge(person.process, cost, now).owed,
-            makes_strangers: person.is_known && is_new && person.user.is_some(),
+            owed: self.processes.charge(submitter.process, cost, now).owed,
+            makes_strangers: submitter.is_known && is_new && submitter.user.is_some(),
         }
     }
 
@@ -457,8 +457,8 @@ mod tests {
             assert_eq!(wait(&mut accounts, &of_other(new), now), due);
             // Older processes, known processes and an administrator's do not wait.
             let admins = Submitter { user: None, ..new };
-            for person in [old, of_other(old), known(new), admins] {
-                assert_eq!(accounts.due(&person, now), Due::Nothing);
+            for submitter in [old, of_other(old), known(new), admins] {
+                assert_eq!(accounts.due(&submitter, now), Due::Nothing);
             }
         }
         // A process that has hung the core is a stranger, even if its later commands were finished.

@@ -114,7 +114,7 @@ impl Process {
         loop {
             let mut tables = self.tables();
             if let Some(commands) = &mut commands {
-                // Records cannot hang a core, so only commands pay.
+                // Records cannot hang a core, so only commands wait.
                 if !self.has_waited() {
                     drop(tables);
                     turn.leave();

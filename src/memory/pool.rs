@@ -186,7 +186,7 @@ impl SystemPool {
                     } else if error == EBUSY {
                         dev_err!(dev, "{name} {start:#x} belongs to another driver\n");
                     } else {
-                        dev_err!(dev, "{name} {start:#x} cannot be had ({error:?})\n");
+                        dev_err!(dev, "{name} {start:#x} cannot be used ({error:?})\n");
                     }
                 })?)
             }

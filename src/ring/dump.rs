@@ -474,7 +474,7 @@ impl Dumps {
         own.all(|slot| now.wrapping_sub(slot.since) >= ticks(INTERVAL))
     }
 
-    /// Stores the snapshot for `writer`'s work item, and queues that. Earlier snapshot in the slot
+    /// Stores the snapshot for `writer`'s work item, and queues that. An earlier snapshot in the slot
     /// is dropped.
     pub(crate) fn write_later<W, const ID: u64>(&self, snapshot: KBox<Snapshot>, writer: W)
     where

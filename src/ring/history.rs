@@ -4,9 +4,9 @@
 //!
 //! Pure logic. The memory for jobs is a ring. A place has a *position*: its offset plus the bytes of
 //! all earlier rounds. The words of a job are intact until a position is used that is more than one
-//! round after its start. A place is noted before it is written: a reader copies the words without a
-//! lock, then checks that they are still intact. So it stops neither the front end nor submitters. Positions wrap at 4 GiB, which is more than the bytes of all
-//! jobs whose numbers are known.
+//! round after its start. A place is noted before it is written: a reader copies the words without
+//! a lock, then checks that they are still intact. So it stops neither the front end nor submitters.
+//! Positions wrap at 4 GiB, which is more than the bytes of all jobs whose numbers are known.
 
 use super::engine::{
     Engine,

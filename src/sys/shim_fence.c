@@ -6,6 +6,7 @@
 #include <linux/err.h>
 #include <linux/file.h>
 #include <linux/jiffies.h>
+#include <linux/ktime.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/sync_file.h>
@@ -190,7 +191,7 @@ int gal_wait_fence(int fd, unsigned int milliseconds, bool outlasts)
 		left = outlasts ? gal_outlast_fence(fence, limit) :
 				  dma_fence_wait_timeout(fence, true, limit);
 		limit = 1;
-	} while (!left && milliseconds && ktime_before(ktime_get(), end));
+	} while (!left && ktime_before(ktime_get(), end));
 	dma_fence_put(fence);
 	if (left < 0)
 		return left;

@@ -191,7 +191,8 @@ struct galcore_completion_core {
  * @version: GALCORE_COMPLETION_VERSION; of another version nothing else is known
  * @cores: how many cores there are
  * @unused: 0
- * @core: what is done in each, in the order in which they were first bound
+ * @core: what is done on each core; cores are numbered in the order in which
+ *	they were first bound
  */
 struct galcore_completion {
 	__u32 version;

@@ -701,7 +701,7 @@ fn steady(time: Duration) -> Result<String> {
     let stream = paint.fill_cell(0, 0x0600_d000);
     let (mut jobs, mut stood) = (0, Duration::ZERO);
     let begun = Instant::now();
-    while begun.elapsed() < time {
+    while jobs == 0 || begun.elapsed() < time {
         let start = Instant::now();
         paint.run(&stream)?;
         jobs += 1;
@@ -755,7 +755,8 @@ fn fresh(control: &Control, users: bool) -> Result<()> {
         for number in 0..3 {
             std::thread::sleep(HANGING / 20);
             // From the time at which it has opened the device: its start may take long.
-            let (_, stood) = stands(&start(user_of(990 + number))?.ask("steady 1")?)?;
+            let (jobs, stood) = stands(&start(user_of(990 + number))?.ask("steady 1")?)?;
+            ensure!(jobs > 0, "no job");
             all.push(stood);
         }
         Ok(all)
@@ -794,7 +795,11 @@ fn stands(text: &str) -> Result<(u64, Duration)> {
 /// detection of a hang. `calm` is its answer for a second without hangs: on a busy host it stood still then, too.
 fn stood_half(text: &str, time: Duration, calm: &str) -> Result<()> {
     let ((jobs, stood), (_, usual)) = (stands(text)?, stands(calm)?);
-    let busy = usual.as_secs_f64().min(0.8);
+    let busy = usual.as_secs_f64();
+    ensure!(
+        busy < 0.5,
+        "no progress for {usual:?} of a second without hangs"
+    );
     let most = time.mul_f64(0.75 + 0.25 * busy);
     ensure!(
         jobs > 1 && stood <= most,

@@ -221,7 +221,7 @@ fn others_memory_stays(paint: &mut Paint) -> Result<()> {
 }
 
 /// Two threads at once: one loads strides of either kind, the other draws with what is loaded. Whichever it is, what is
-/// drawn is what was judged.
+/// drawn is what was checked.
 fn threads_agree(paint: &mut Paint, rounds: u32) -> Result<()> {
     let mut bench = Bench::new(&paint.client)?;
     let mut own = bench.own.iter().map(|own| own.1);

@@ -125,7 +125,7 @@ fn first_core() -> Result<String> {
 }
 
 fn load_tests<'a>(suite: &mut Suite<'a>, module: &'a Module) {
-    suite.test("a clock above the points is cut down at load", move || {
+    suite.test("a clock above the points is reduced at load", move || {
         let lines = load_again(module, &[])?;
         says(&lines, "its operating points: up to 500000000 Hz")?;
         says(

@@ -408,7 +408,7 @@ fn main() -> ExitCode {
             paint.prove(0xff58_9793)?;
             paint.close()
         });
-        suite.test("one that comes back as another is given up", move || {
+        suite.test("one that has another identity is given up", move || {
             let core = system::bound()?
                 .into_iter()
                 .next()

@@ -332,7 +332,7 @@ fn strangers(control: &Control, timeout: Duration) -> Result<()> {
     innocent.close()
 }
 
-/// Threads that wait for a place in the ring during the hang must also pay for it.
+/// Threads that wait for a place in the ring during the hang must also wait because of it.
 fn parked(control: &Control, timeout: Duration) -> Result<()> {
     let mut innocent = Innocent::new()?;
     let mut culprit = culprit()?;
@@ -1223,7 +1223,7 @@ fn main() -> ExitCode {
             "later processes wait as long as a hang has cost, and nobody else",
             move || system::for_everybody(|| strangers(control, timeout)),
         );
-        suite.test("threads that wait for a place pay as all do", move || {
+        suite.test("threads that wait for a place wait as all do", move || {
             parked(control, timeout)
         });
         for (name, line) in [
@@ -1244,7 +1244,7 @@ fn main() -> ExitCode {
                 (fault::RESET_STUCK, u32::MAX),
             ),
             (
-                "a core that comes back as another is given up",
+                "a core that has another identity is given up",
                 (fault::IDENTITY_AFTER_RESET, fault::IDENTITY_OTHER),
             ),
         ] {
