@@ -731,6 +731,8 @@ const HANG: Duration = Duration::from_secs(1);
 fn fresh(control: &Control, users: bool) -> Result<()> {
     let user_of = |number: u32| if users { 2000 + number } else { ATTACKER };
     let mut known = start(ATTACKER)?;
+    // First, it waits for the hangs of earlier tests.
+    known.ask("steady 300")?;
     let calm = known.ask("steady 1000")?;
     control.write(fault::HANG_KIND, fault::HANG_STALL);
     let armed = control.arm(fault::HANG_AT_COLOUR, BAD);
@@ -813,6 +815,8 @@ fn rush(control: &Control) -> Result<()> {
     const TIME: Duration = Duration::from_secs(16);
     // Of a user whose processes have hung nothing.
     let mut known = start(VICTIM)?;
+    // First, it waits for the hangs of earlier tests.
+    known.ask("steady 300")?;
     let calm = known.ask("steady 1000")?;
     control.write(fault::HANG_KIND, fault::HANG_STALL);
     let armed = control.arm(fault::HANG_AT_COLOUR, BAD);
