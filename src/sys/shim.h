@@ -264,7 +264,7 @@ struct dma_fence *gal_share_fence(struct gal_fence *fence);
 bool gal_fence_is_over(struct gal_fence *fence);
 void gal_signal_fence(struct gal_fence *fence);
 void gal_end_fence(struct gal_fence *fence, int error);
-long gal_outlast_fence(struct dma_fence *fence, long left);
+int gal_wait_until(struct dma_fence *fence, ktime_t end, bool outlasts);
 int gal_wait_fence(int fd, unsigned int milliseconds, bool outlasts);
 
 /* The caller. */

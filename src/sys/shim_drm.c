@@ -11,6 +11,7 @@
 #include <linux/dma-resv.h>
 #include <linux/err.h>
 #include <linux/fs.h>
+#include <linux/ktime.h>
 #include <linux/module.h>
 #include <linux/platform_device.h>
 #include <linux/slab.h>
@@ -167,7 +168,7 @@ int gal_wait_for_others(struct dma_buf *buffer, bool write, unsigned int millise
 			unsigned int except, bool outlasts)
 {
 	/* Without time, it says whether they are signaled. */
-	long left = msecs_to_jiffies(milliseconds);
+	ktime_t end = ktime_add_ms(ktime_get(), milliseconds);
 	struct dma_resv_iter cursor;
 	struct dma_fence *fence;
 	int error = 0;
@@ -176,13 +177,9 @@ int gal_wait_for_others(struct dma_buf *buffer, bool write, unsigned int millise
 	dma_resv_for_each_fence_unlocked(&cursor, fence) {
 		if (gal_is_fence_of(fence, except) || dma_fence_is_signaled(fence))
 			continue;
-		if (left)
-			left = outlasts ? gal_outlast_fence(fence, left) :
-					  dma_fence_wait_timeout(fence, true, left);
-		if (left <= 0) {
-			error = left ?: -ETIMEDOUT;
+		error = gal_wait_until(fence, end, outlasts);
+		if (error)
 			break;
-		}
 	}
 	dma_resv_iter_end(&cursor);
 	return error;

@@ -150,23 +150,24 @@ void gal_end_fence(struct gal_fence *fence, int error)
 	dma_fence_put(&fence->base);
 }
 
-/* As dma_fence_wait_timeout(); Unix signals do not end it, but for those that kill. */
-long gal_outlast_fence(struct dma_fence *fence, long left)
+/* Waits for @fence until @end. A Unix signal ends it; if it @outlasts them, one that kills. */
+int gal_wait_until(struct dma_fence *fence, ktime_t end, bool outlasts)
 {
-	/* How long a killed process stays at most. */
-	const long most = max(HZ / 20, 1);
+	/* How long a killed process stays at most, and any wait without a look at the clock. */
+	const s64 most = outlasts ? MSEC_PER_SEC / 20 : 60 * MSEC_PER_SEC;
 
-	if (!left)
-		return dma_fence_is_signaled(fence);
-	while (left > 0) {
-		long slice = min(left, most);
-		long rest = dma_fence_wait_timeout(fence, false, slice);
+	while (!dma_fence_is_signaled(fence)) {
+		ktime_t now = ktime_get();
+		long left;
 
-		if (rest)
-			return rest < 0 ? rest : left - slice + rest;
-		if (fatal_signal_pending(current))
+		if (!ktime_before(now, end))
+			return -ETIMEDOUT;
+		left = msecs_to_jiffies(min(ktime_ms_delta(end, now), most)) + 1;
+		left = dma_fence_wait_timeout(fence, !outlasts, left);
+		if (left < 0)
+			return left;
+		if (!left && fatal_signal_pending(current))
 			return -ERESTARTSYS;
-		left -= slice;
 	}
 	return 0;
 }
@@ -174,28 +175,16 @@ long gal_outlast_fence(struct dma_fence *fence, long left)
 int gal_wait_fence(int fd, unsigned int milliseconds, bool outlasts)
 {
 	struct dma_fence *fence = sync_file_get_fence(fd);
-	signed long limit = MAX_SCHEDULE_TIMEOUT;
-	ktime_t end = ktime_add_ms(ktime_get(), milliseconds);
-	signed long left;
+	ktime_t end = KTIME_MAX;
+	int error;
 
 	if (!fence)
 		return -EINVAL;
-	/* A jiffy more, as the first one may be almost over. */
 	if (milliseconds != UINT_MAX)
-		limit = min_t(unsigned long, msecs_to_jiffies(milliseconds),
-			      MAX_SCHEDULE_TIMEOUT - 1);
-	if (limit && limit != MAX_SCHEDULE_TIMEOUT)
-		limit++;
-	/* Late ticks come all at once, so the clock decides. */
-	do {
-		left = outlasts ? gal_outlast_fence(fence, limit) :
-				  dma_fence_wait_timeout(fence, true, limit);
-		limit = 1;
-	} while (!left && ktime_before(ktime_get(), end));
+		end = ktime_add_ms(ktime_get(), milliseconds);
+	error = gal_wait_until(fence, end, outlasts);
 	dma_fence_put(fence);
-	if (left < 0)
-		return left;
-	return left ? 0 : -ETIMEDOUT;
+	return error;
 }
 
 #else
@@ -242,7 +231,7 @@ int gal_wait_fence(int fd, unsigned int milliseconds, bool outlasts)
 	return -ENOTSUPP;
 }
 
-long gal_outlast_fence(struct dma_fence *fence, long left)
+int gal_wait_until(struct dma_fence *fence, ktime_t end, bool outlasts)
 {
 	return -ENOTSUPP;
 }
