@@ -383,14 +383,13 @@ fn find_clients(
     // With MMU version 1 and an old memory controller, tile status ignores the base address.
     let may_count = parameters.base_address == 0 && identity.has_new_memory_controller();
     let given = parameters.base_address;
-    let base_address = match version == MmuVersion::V2 || may_count {
-        true => {
-            // Two pages, because the kernel may allocate a single one outside the contiguous area.
-            let contiguous = DmaBuffer::new(&dma, 2 * PAGE_SIZE)
-                .inspect_err(|_| dev_err!(dev, "no contiguous memory: increase cma=\n"))?;
-            parameters.choose_base(contiguous.dma_address())
-        }
-        false => given,
+    let base_address = if version == MmuVersion::V2 || may_count {
+        // Two pages, because the kernel may allocate a single one outside the contiguous area.
+        let contiguous = DmaBuffer::new(&dma, 2 * PAGE_SIZE)
+            .inspect_err(|_| dev_err!(dev, "no contiguous memory: increase cma=\n"))?;
+        parameters.choose_base(contiguous.dma_address())
+    } else {
+        given
     };
     if given != 0 && base_address != given {
         dev_info!(

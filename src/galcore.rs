@@ -53,6 +53,7 @@
 //! does not wait under 3 either. The hard interrupt handler takes no lock.
 
 #![deny(unsafe_code)]
+#![warn(clippy::match_bool)]
 
 mod abi;
 mod addr;

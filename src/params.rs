@@ -562,21 +562,22 @@ impl Parameters {
                 "is smaller than contiguousSize: correct one of them",
             ));
         }
-        let bytes = match region.is_reusable {
-            true => asked.min(region.bytes),
-            false if is_default => region.bytes,
-            false => asked,
+        let bytes = if region.is_reusable {
+            asked.min(region.bytes)
+        } else if is_default {
+            region.bytes
+        } else {
+            asked
         };
         below_end(NAME, region.start, region.bytes)?;
         let too_large = |_| Refusal(NAME, "is more than the address space");
         let size = usize::try_from(bytes).map_err(too_large)?;
-        self.pool = match region.is_reusable {
-            true => PoolSource::Allocated(size),
-            false => {
-                let start = PhysAddr::try_from(region.start)
-                    .map_err(|_| Refusal(NAME, "is no physical address"))?;
-                PoolSource::Region(start, size)
-            }
+        self.pool = if region.is_reusable {
+            PoolSource::Allocated(size)
+        } else {
+            let start = PhysAddr::try_from(region.start)
+                .map_err(|_| Refusal(NAME, "is no physical address"))?;
+            PoolSource::Region(start, size)
         };
         self.region = Some(region);
         Ok(())

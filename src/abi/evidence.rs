@@ -280,9 +280,10 @@ impl Candidates {
             places: readings.likely(places),
             ..self
         };
-        let mut choice = match likely.has(current) {
-            true if places.count_ones() > 1 => current,
-            _ => likely.likeliest(model).unwrap_or(current),
+        let mut choice = if likely.has(current) && places.count_ones() > 1 {
+            current
+        } else {
+            likely.likeliest(model).unwrap_or(current)
         };
         // The reading of `choice` is executed: rule out those that read something else.
         let alike = candidates

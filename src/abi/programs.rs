@@ -39,9 +39,10 @@ pub(crate) trait Value: Copy {
 
 impl Value for Choice {
     fn read(text: &str, is_named: bool) -> Result<Self, &'static str> {
-        let reason = match is_named {
-            true => Reason::Program,
-            false => Reason::Parameter,
+        let reason = if is_named {
+            Reason::Program
+        } else {
+            Reason::Parameter
         };
         Self::by_name(text.as_bytes(), reason).ok_or("names no generation: names are those of generations.md, numbers of versions go to version=")
     }

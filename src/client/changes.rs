@@ -289,10 +289,11 @@ impl Process {
                 }
                 Kind::Unlock { .. } | Kind::Free { .. } => false,
             };
-            match is_more {
-                true => self.changes.lock().returns.push_front(change),
+            if is_more {
+                self.changes.lock().returns.push_front(change)
+            } else {
                 // Under the lock: a caller that finds no change relies on the drop of the last one.
-                false => drop(change),
+                drop(change)
             }
             drop(returning);
             if sys::is_killed() {

@@ -186,9 +186,10 @@ impl OwnContext {
     /// states cannot be read. `InvalidData`: the checker refuses them. `OutOfMemory`.
     pub(super) fn load(&mut self, process: &Process, core: &Core) -> Result {
         let given = &self.given;
-        let mut entry = match self.keeps_nothing() {
-            true => entry_pipe(core, "entryPipe", given.entry_pipe)?,
-            false => entry_pipe(core, "initialPipe", given.initial_pipe)?,
+        let mut entry = if self.keeps_nothing() {
+            entry_pipe(core, "entryPipe", given.entry_pipe)?
+        } else {
+            entry_pipe(core, "initialPipe", given.initial_pipe)?
         };
         let (start, bytes) = match given.id {
             // The buffer of a new context is ignored.

@@ -256,9 +256,10 @@ impl Clients {
 
     /// The most processes of one user.
     pub(crate) fn max_processes(&self) -> usize {
-        match self.device().vm().has_spaces() {
-            true => MAX_SPACES,
-            false => MAX_PROCESSES,
+        if self.device().vm().has_spaces() {
+            MAX_SPACES
+        } else {
+            MAX_PROCESSES
         }
     }
 

@@ -328,9 +328,10 @@ impl Process {
             data = tables.per_core[core.index()].data(core.scrub());
             let loaded = &tables.per_core[core.index()].loaded;
             let may_be_stale = loaded.may_be_stale(tables.addresses.removals());
-            stale = match may_be_stale && self.device.parameters().check_addresses {
-                true => self.find_stale(core, &tables, own.is_some(), hold.as_mut())?,
-                false => None,
+            stale = if may_be_stale && self.device.parameters().check_addresses {
+                self.find_stale(core, &tables, own.is_some(), hold.as_mut())?
+            } else {
+                None
             };
             loaded.begin(tables.per_core[core.index()].origin(hold.as_ref()));
             let exit = self.check(core, &tables, (words, entry, 0))?;
@@ -510,9 +511,10 @@ impl Process {
     ) -> Result<Exit> {
         let addresses = self.addresses(core, tables);
         let loaded = &tables.per_core[core.index()].loaded;
-        let checked = match self.device.parameters().mend_addresses {
-            true => checker::check_states(words, core.states(), entry, addresses, Some(loaded)),
-            false => checker::check(words, core.states(), entry, addresses, Some(loaded)),
+        let checked = if self.device.parameters().mend_addresses {
+            checker::check_states(words, core.states(), entry, addresses, Some(loaded))
+        } else {
+            checker::check(words, core.states(), entry, addresses, Some(loaded))
         };
         checked.map_err(|mut refusal| {
             refusal.at = refusal.at.saturating_sub(prepended);

@@ -47,12 +47,11 @@ impl Process {
     pub(super) fn attach(&self, core: &Core, newer: bool) -> Result<Reply<'_>> {
         let map = core.state_map(newer);
         let memory = self.device.memory();
-        let context = match core.pipes().pipe_3d {
-            true => {
-                modes::pass_allocation()?;
-                Some(Context::new(memory, core.index(), map, self.space())?)
-            }
-            false => None,
+        let context = if core.pipes().pipe_3d {
+            modes::pass_allocation()?;
+            Some(Context::new(memory, core.index(), map, self.space())?)
+        } else {
+            None
         };
         let mut tables = self.tables();
         if tables.contexts.len() >= MAX_CONTEXTS {
@@ -141,9 +140,10 @@ impl Process {
                     STUCK,
                     "RESET: core {} {}",
                     core.index(),
-                    match was_reset {
-                        true => "hung, and was reset",
-                        false => "makes progress, or is idle: it was not reset",
+                    if was_reset {
+                        "hung, and was reset"
+                    } else {
+                        "makes progress, or is idle: it was not reset"
                     }
                 );
                 if was_reset {
@@ -151,12 +151,11 @@ impl Process {
                 }
             }
         }
-        match succeeds {
-            true => {
-                self.resets_asked.fetch_add(1, Relaxed);
-                Ok(())
-            }
-            false => Err(Error::NotSupported),
+        if succeeds {
+            self.resets_asked.fetch_add(1, Relaxed);
+            Ok(())
+        } else {
+            Err(Error::NotSupported)
         }
     }
 
@@ -164,9 +163,10 @@ impl Process {
     /// without waiting for the hang's timeout.
     pub(super) fn report_stuck(&self, selector: CoreSelector) {
         if let Ok(core) = self.device.any(selector) {
-            match sys::is_admin() {
-                true => _ = core.reset_if_hung(),
-                false => core.look_now(),
+            if sys::is_admin() {
+                _ = core.reset_if_hung();
+            } else {
+                core.look_now()
             }
         }
     }

@@ -251,9 +251,10 @@ impl Process {
     /// Cleans the caches before the GPU uses the caller's wrapped memory. Other objects need no
     /// cleaning.
     pub(crate) fn hand_over(&self, node: &Arc<Node>) -> Result {
-        match node.wrapped().is_some_and(UserMemory::is_users) {
-            true => self.maintain_object(node, CLEAN, 0, 0),
-            false => Ok(()),
+        if node.wrapped().is_some_and(UserMemory::is_users) {
+            self.maintain_object(node, CLEAN, 0, 0)
+        } else {
+            Ok(())
         }
     }
 
@@ -273,9 +274,10 @@ impl Process {
     /// Invalidates the caches before the caller reads its wrapped memory.
     pub(crate) fn take_back(&self, node: &Arc<Node>) -> Result {
         self.hand_over_first(node)?;
-        match node.wrapped().is_some_and(UserMemory::is_users) {
-            true => self.maintain_object(node, INVALIDATE, 0, 0),
-            false => Ok(()),
+        if node.wrapped().is_some_and(UserMemory::is_users) {
+            self.maintain_object(node, INVALIDATE, 0, 0)
+        } else {
+            Ok(())
         }
     }
 
@@ -312,9 +314,10 @@ impl Process {
     /// later jobs.
     pub(crate) fn check_export(&self, node: &Node, is_first: bool) -> Result {
         self.check_own()?;
-        match is_first {
-            true => self.wait_for_object(node, false, FENCE_TIMEOUT),
-            false => Ok(()),
+        if is_first {
+            self.wait_for_object(node, false, FENCE_TIMEOUT)
+        } else {
+            Ok(())
         }
     }
 

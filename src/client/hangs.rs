@@ -225,9 +225,10 @@ impl Accounts {
         if let Some(user) = submitter.user {
             self.strangers.charge(cost, now);
             self.eldest = None;
-            let users = match submitter.is_known || !is_new {
-                true => &mut self.users,
-                false => &mut self.strangers_of,
+            let users = if submitter.is_known || !is_new {
+                &mut self.users
+            } else {
+                &mut self.strangers_of
             };
             users.charge(user, cost, now);
         }

@@ -87,9 +87,12 @@ impl Process {
         // Memory that records have unmapped counts against the limits until it is returned.
         self.finish_returns();
         let memory = self.device.memory();
-        let reclaim = || match waits {
-            true => self.reclaim().map(|_| ()),
-            false => Ok(()),
+        let reclaim = || {
+            if waits {
+                self.reclaim().map(|_| ())
+            } else {
+                Ok(())
+            }
         };
         match *source {
             Source::DmaBuf(ref buffer) => memory.import(buffer, write, true, reclaim),
@@ -304,9 +307,10 @@ impl Process {
     pub(super) fn live_node(&self, handle: u32) -> Result<Arc<Node>> {
         let tables = self.tables();
         let entry = tables.nodes.get(handle).ok_or(Error::InvalidObject)?;
-        match entry.is_alive() {
-            true => Ok(entry.node.clone()),
-            false => Err(Error::InvalidObject),
+        if entry.is_alive() {
+            Ok(entry.node.clone())
+        } else {
+            Err(Error::InvalidObject)
         }
     }
 

@@ -309,9 +309,10 @@ impl Process {
     #[inline]
     fn id(&self) -> i32 {
         let caller = kernel::current!();
-        match core::ptr::eq(caller.group_leader().as_ptr(), self.leader.as_ptr()) {
-            true => self.own_id,
-            false => self.leader.tgid_nr_ns(None),
+        if core::ptr::eq(caller.group_leader().as_ptr(), self.leader.as_ptr()) {
+            self.own_id
+        } else {
+            self.leader.tgid_nr_ns(None)
         }
     }
 
@@ -337,17 +338,19 @@ impl Process {
     /// differ. `InvalidData`: refused. It is the vendor driver's error for an unknown process.
     #[inline]
     fn check_caller(&self, request: &Request) -> Result {
-        match self.is_callers() || is_for_anybody(request) {
-            true => Ok(()),
-            false => Err(refuse_caller()),
+        if self.is_callers() || is_for_anybody(request) {
+            Ok(())
+        } else {
+            Err(refuse_caller())
         }
     }
 
     /// Refuses a caller with another memory map, as [`Process::check_caller`].
     pub(crate) fn check_own(&self) -> Result {
-        match self.is_callers() {
-            true => Ok(()),
-            false => Err(refuse_caller()),
+        if self.is_callers() {
+            Ok(())
+        } else {
+            Err(refuse_caller())
         }
     }
 
@@ -542,9 +545,10 @@ impl Process {
                 kind,
                 pool,
             } => {
-                let pool = match self.is_vector(selector) {
-                    true => vector::pool(pool),
-                    false => pool,
+                let pool = if self.is_vector(selector) {
+                    vector::pool(pool)
+                } else {
+                    pool
                 };
                 let (node, pool, bytes) = self.allocate_node(bytes, alignment, kind, pool)?;
                 Ok(Reply::Node { node, pool, bytes })

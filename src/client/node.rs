@@ -361,9 +361,12 @@ impl Process {
         let node = match allocate() {
             // Freed memory may still wait for the GPU. Reclaim it, and try again.
             Err(Error::OutOfMemory) if memory.could_have(bytes, alignment, pool) => self
-                .reclaiming(|waits| match waits {
-                    true => self.reclaim_and(allocate),
-                    false => allocate(),
+                .reclaiming(|waits| {
+                    if waits {
+                        self.reclaim_and(allocate)
+                    } else {
+                        allocate()
+                    }
                 })?,
             other => other?,
         };
@@ -458,9 +461,10 @@ impl Process {
             }
             // Every LOCK of contiguous memory returns its physical address.
             let physical = entry.node.physical(base);
-            let address = match how.physical {
-                true => physical.ok_or(Error::NotSupported)?,
-                false => entry.node.address(),
+            let address = if how.physical {
+                physical.ok_or(Error::NotSupported)?
+            } else {
+                entry.node.address()
             };
             let address = (address, physical.unwrap_or(0));
             let backing = match entry.node.view() {
@@ -511,9 +515,10 @@ impl Process {
                         of_object: false,
                         ..how
                     })?;
-                    entry.view = match how.of_object {
-                        true => PagesView::BeingMadeOfObject,
-                        false => PagesView::BeingMade,
+                    entry.view = if how.of_object {
+                        PagesView::BeingMadeOfObject
+                    } else {
+                        PagesView::BeingMade
                     };
                     entry.is_cached = how.cacheable;
                     let node = (*entry.node).clone();
@@ -543,12 +548,13 @@ impl Process {
             .nodes
             .get(handle)
             .is_some_and(|entry| entry.gets_view() && Arc::ptr_eq(&entry.node, &node));
-        let noted = match is_there {
-            true => mapped.and_then(|user| {
+        let noted = if is_there {
+            mapped.and_then(|user| {
                 let shown = tables.show_node(handle, user, backing.bytes());
                 shown.map(|()| user)
-            }),
-            false => Err(Error::InvalidObject),
+            })
+        } else {
+            Err(Error::InvalidObject)
         };
         if noted.is_err() && is_there {
             if let Some(entry) = tables.nodes.get_mut(handle) {
@@ -591,9 +597,10 @@ impl Process {
     /// because nodes are visible in it. `InvalidArgument`: no mapping, or address or size is 0.
     pub(super) fn unmap_pool(&self, user: u64, bytes: u64) -> Result {
         let is_named = user != 0 && bytes != 0;
-        match is_named && core::mem::take(&mut self.tables().has_mapped_pool) {
-            true => Ok(()),
-            false => Err(Error::InvalidArgument),
+        if is_named && core::mem::take(&mut self.tables().has_mapped_pool) {
+            Ok(())
+        } else {
+            Err(Error::InvalidArgument)
         }
     }
 
@@ -623,9 +630,10 @@ impl Process {
                 }
             }
             let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;
-            let has_lock = match of_object {
-                true => entry.object_locks > 0,
-                false => entry.has_plain_locks(),
+            let has_lock = if of_object {
+                entry.object_locks > 0
+            } else {
+                entry.has_plain_locks()
             };
             if parts.lock && !has_lock {
                 drop(tables);
@@ -637,13 +645,14 @@ impl Process {
                 entry.object_locks = entry.object_locks.saturating_sub(1);
             }
             let is_asynchronous = parts.lock && (by_event || entry.node.is_paged());
-            let reply = match parts.lock {
-                true => Reply::Unlocked {
+            let reply = if parts.lock {
+                Reply::Unlocked {
                     asynchronous: is_asynchronous,
                     pool: entry.node.pool().number(),
                     bytes: entry.bytes(),
-                },
-                false => Reply::Unmapped,
+                }
+            } else {
+                Reply::Unmapped
             };
             if parts.lock && !is_asynchronous {
                 entry.take_locks_off(1);
@@ -660,9 +669,10 @@ impl Process {
                 }
                 _ => None,
             };
-            let over = match may_be_over {
-                true => tables.take_if_over(handle),
-                false => None,
+            let over = if may_be_over {
+                tables.take_if_over(handle)
+            } else {
+                None
             };
             (reply, view, over)
         };
@@ -890,9 +900,12 @@ impl Tables {
             Some(user) => self.user_views.insert(view(user)),
             None => Ok(()),
         };
-        let mut reach = || match gives_addresses {
-            true => self.addresses.insert(address, bytes, owner),
-            false => Ok(()),
+        let mut reach = || {
+            if gives_addresses {
+                self.addresses.insert(address, bytes, owner)
+            } else {
+                Ok(())
+            }
         };
         if let Err(error) = noted.and_then(|()| reach()) {
             if let Some(user) = own {

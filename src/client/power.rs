@@ -91,9 +91,10 @@ impl Process {
     pub(super) fn config_power(&self, selector: CoreSelector, enable: bool) -> Result<Reply<'_>> {
         let place = self.device.place(selector)?;
         // A release needs no core.
-        let kept = match enable {
-            true => None,
-            false => Some(self.device.any(selector)?.keep_on()?),
+        let kept = if enable {
+            None
+        } else {
+            Some(self.device.any(selector)?.keep_on()?)
         };
         let mut tables = self.tables();
         let said = tables.manages_power[place].replace(enable);

@@ -117,15 +117,16 @@ impl Process {
         };
         // First allocate, and ask for the counters. From then on, no count is lost when the core is
         // switched off, and the clocks of its modules are not gated.
-        let count = match has_begun {
-            true => None,
-            false => Some(KBox::new(
+        let count = if has_begun {
+            None
+        } else {
+            Some(KBox::new(
                 Count {
                     counting: hardware.want_counters(),
                     bases: [[0; Counter::CELLS]; SETS],
                 },
                 sys::GFP_CLIENT,
-            )?),
+            )?)
         };
         let _: Option<()> = core.ring().if_on(|hardware| hardware.count());
         if let Some(mut count) = count {
@@ -144,12 +145,13 @@ impl Process {
         is_on: bool,
     ) -> Result<Reply<'_>> {
         if !self.has_profiler() {
-            return Ok(match is_built {
-                true => Reply::ProfileSetting {
+            return Ok(if is_built {
+                Reply::ProfileSetting {
                     enable: false,
                     name: None,
-                },
-                false => Reply::Nothing,
+                }
+            } else {
+                Reply::Nothing
             });
         }
         let mut room = KBox::new(Text([0; crate::abi::MAX_TEXT_WORDS]), sys::GFP_CLIENT)?;
@@ -182,9 +184,10 @@ impl Process {
         name: Text,
     ) -> Result {
         if !self.has_profiler() {
-            return match is_built {
-                true => Err(Error::NotSupported),
-                false => Ok(()),
+            return if is_built {
+                Err(Error::NotSupported)
+            } else {
+                Ok(())
             };
         }
         let name = match name.0[0] {
@@ -200,9 +203,10 @@ impl Process {
         };
         drop(tables);
         drop(old);
-        match enable {
-            true => self.begin(selector),
-            false => self.end_counts(),
+        if enable {
+            self.begin(selector)
+        } else {
+            self.end_counts()
         }
         Ok(())
     }

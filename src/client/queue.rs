@@ -323,9 +323,10 @@ impl<'a> Queue<'a> {
     }
 
     fn count(&self, count: Count) -> Result<Action> {
-        Ok(match count.counter.is_slow() {
-            true => Action::Change(Change::count(self.process, count)?),
-            false => Action::Count(count),
+        Ok(if count.counter.is_slow() {
+            Action::Change(Change::count(self.process, count)?)
+        } else {
+            Action::Count(count)
         })
     }
 

@@ -102,9 +102,10 @@ impl Process {
                 (entry.locks > 0).then_some(what)
             }),
             Table::Buffers => fill(chunk, tables.buffers.numbered().skip(skip), |entry| {
-                let kind = match entry.non_paged {
-                    true => "NonPaged",
-                    false => "Contiguous",
+                let kind = if entry.non_paged {
+                    "NonPaged"
+                } else {
+                    "Contiguous"
                 };
                 Some((kind, entry.buffer.address(), entry.buffer.bytes()))
             }),

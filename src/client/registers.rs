@@ -28,9 +28,10 @@ static DUMPS: RateLimit = RateLimit::new();
 
 /// `NotSupported`: the caller is no administrator.
 fn admin_only() -> Result {
-    match sys::is_admin() {
-        true => Ok(()),
-        false => Err(Error::NotSupported),
+    if sys::is_admin() {
+        Ok(())
+    } else {
+        Err(Error::NotSupported)
     }
 }
 
@@ -44,9 +45,10 @@ impl Process {
             Err(Error::GpuNotResponding) => return Ok(None),
             Err(error) => return Err(error),
         };
-        match core.hardware().is_readable(address) {
-            true => core.if_on(|hardware| hardware.read_register(address)),
-            false => Err(Error::InvalidArgument),
+        if core.hardware().is_readable(address) {
+            core.if_on(|hardware| hardware.read_register(address))
+        } else {
+            Err(Error::InvalidArgument)
         }
     }
 
@@ -58,9 +60,10 @@ impl Process {
             Err(Error::GpuNotResponding) => return Ok(None),
             Err(error) => return Err(error),
         };
-        match core.hardware().is_writable(address, data) {
-            true => core.if_on(|hardware| hardware.write_register(address, data)),
-            false => Err(Error::InvalidArgument),
+        if core.hardware().is_writable(address, data) {
+            core.if_on(|hardware| hardware.write_register(address, data))
+        } else {
+            Err(Error::InvalidArgument)
         }
     }
 
@@ -136,9 +139,10 @@ impl Process {
             Ok(())
         })?;
         // Not an error: a caller that only checks for errors reads zeros.
-        Ok(match is_off {
-            true => Reply::AllOff,
-            false => Reply::Registers(found),
+        Ok(if is_off {
+            Reply::AllOff
+        } else {
+            Reply::Registers(found)
         })
     }
 

@@ -251,9 +251,10 @@ impl Resets {
     /// `Interrupted`: a Unix signal came.
     #[inline]
     pub(super) fn wait_for_hangs(&self, hangs: &HangAccounts) -> Result {
-        match self.has_waited() {
-            true => Ok(()),
-            false => self.wait_now(hangs),
+        if self.has_waited() {
+            Ok(())
+        } else {
+            self.wait_now(hangs)
         }
     }
 

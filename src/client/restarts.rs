@@ -285,10 +285,11 @@ impl Process {
         if milliseconds != FOREVER {
             let after = progress();
             let since = earlier.filter(|_| after == before);
-            let ticks = match after == before {
+            let ticks = if after == before {
                 // The first jiffy may have been almost over.
-                true => sys::jiffies().wrapping_sub(begun).saturating_sub(1),
-                false => 0,
+                sys::jiffies().wrapping_sub(begun).saturating_sub(1)
+            } else {
+                0
             };
             self.interrupted((what, goal), since, ticks, after);
         }
@@ -376,9 +377,10 @@ impl Process {
         let now = sys::monotonic_ns();
         // CAST: at most 64 bits.
         let gone = (ticks as u64).saturating_mul(TICK);
-        let process = match is_own {
-            true => 0,
-            false => sys::process_id(kernel::current!().group_leader()),
+        let process = if is_own {
+            0
+        } else {
+            sys::process_id(kernel::current!().group_leader())
         };
         let kept = Kept {
             process,

@@ -100,9 +100,12 @@ impl Process {
             for word in &mut words {
                 *word = reader.read()?;
             }
-            self.with_note(info.node, |note| match info.is_rectangle {
-                true => note.enlarge(&Note(words)),
-                false => *note = Note(words),
+            self.with_note(info.node, |note| {
+                if info.is_rectangle {
+                    note.enlarge(&Note(words))
+                } else {
+                    *note = Note(words);
+                }
             })?;
         }
         Ok(())
@@ -135,12 +138,11 @@ impl Process {
     pub(super) fn read_shared_info(self: &Arc<Self>, info: SharedInfo) -> Result {
         if info.data != 0 && info.bytes != 0 {
             let number = i32::try_from(info.process).map_err(|_| Error::InvalidData)?;
-            let (process, reader) = match number == self.id() {
-                true => (self.clone(), None),
-                false => {
-                    let process = self.clients.find(number).ok_or(Error::InvalidData)?;
-                    (process, Some(sys::effective_user_id()))
-                }
+            let (process, reader) = if number == self.id() {
+                (self.clone(), None)
+            } else {
+                let process = self.clients.find(number).ok_or(Error::InvalidData)?;
+                (process, Some(sys::effective_user_id()))
             };
             let bytes = process.shared_info(info.id, reader, info.bytes)?;
             // Drop the process before the copy, so that the memory of an ending process is freed.
@@ -152,9 +154,10 @@ impl Process {
         if info.node != 0 {
             let mut answer = Note::default();
             self.with_note(info.node, |note| {
-                answer = match info.is_rectangle {
-                    true => note.take_rectangle(),
-                    false => *note,
+                answer = if info.is_rectangle {
+                    note.take_rectangle()
+                } else {
+                    *note
                 };
             })?;
             let length = core::mem::size_of_val(&answer.0);

@@ -117,9 +117,10 @@ impl Signal {
         let fences = {
             let mut own = self.state.lock();
             own.set = state;
-            match state {
-                true => own.fences.take(),
-                false => return,
+            if state {
+                own.fences.take()
+            } else {
+                return;
             }
         };
         if self.manual_reset {

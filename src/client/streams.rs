@@ -245,9 +245,10 @@ impl Process {
 /// Called for object `at` of a SUBMIT. `Interrupted`: the calling thread is killed.
 #[inline]
 pub(crate) fn check_alive(at: usize) -> Result {
-    match at % 256 == 255 && sys::is_killed() {
-        true => Err(Error::Interrupted),
-        false => Ok(()),
+    if at % 256 == 255 && sys::is_killed() {
+        Err(Error::Interrupted)
+    } else {
+        Ok(())
     }
 }
 

@@ -144,15 +144,14 @@ impl Process {
             match &mut attempt {
                 // Other submitters wait until the place is filled.
                 Ok(Attempt::Reserved(place)) => {
-                    let job = match place.loads() {
-                        false => ring.fill(place, stream.as_ref())?,
-                        true => {
-                            let stream = commands.map(|commands| {
-                                commands.begun(place);
-                                commands.stream()
-                            });
-                            ring.fill(place, stream.as_ref())?
-                        }
+                    let job = if place.loads() {
+                        let stream = commands.map(|commands| {
+                            commands.begun(place);
+                            commands.stream()
+                        });
+                        ring.fill(place, stream.as_ref())?
+                    } else {
+                        ring.fill(place, stream.as_ref())?
                     };
                     return Ok(Submitted { job, counted });
                 }
@@ -438,11 +437,12 @@ impl Submission<'_> {
                 Some(_) => old,
                 None => loaded.last(place),
             };
-            match states::takes_address(state) {
-                true => lookup
+            if states::takes_address(state) {
+                lookup
                     .resolve(state, value)
-                    .unwrap_or(lookup.scratch(state)),
-                false => value,
+                    .unwrap_or(lookup.scratch(state))
+            } else {
+                value
             }
         };
         let room = lent_words(self.lent);
@@ -514,12 +514,9 @@ impl Submission<'_> {
         let mut is_clean = true;
         let stale = self.stale.iter().flat_map(|all| all.iter());
         for (pipe, stale) in [Pipe::Pipe3d, Pipe::Pipe2d].into_iter().zip(stale) {
-            match self.exit.uses.has(pipe) {
-                true => {}
-                false => {
-                    loaded.remember(&stale.states, &stale.held);
-                    is_clean &= stale.states.is_empty();
-                }
+            if !self.exit.uses.has(pipe) {
+                loaded.remember(&stale.states, &stale.held);
+                is_clean &= stale.states.is_empty();
             }
         }
         if is_clean {
@@ -617,9 +614,10 @@ fn write_lent(
         if lent & states == 0 {
             continue;
         }
-        match core::mem::take(&mut is_first) {
-            true => put(&select_idle_pipe(pipe), &mut pairs),
-            false => put(&select_pipe(caches, pipe), &mut pairs),
+        if core::mem::take(&mut is_first) {
+            put(&select_idle_pipe(pipe), &mut pairs)
+        } else {
+            put(&select_pipe(caches, pipe), &mut pairs)
         }
         for place in bounds::places_in(lent & states) {
             if let Some(to) = pairs.next() {

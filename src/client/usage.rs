@@ -48,9 +48,10 @@ impl OneFence {
     pub(super) fn new(usage: &Arc<Usage>) -> Result<Self> {
         let before = usage.fences.fetch_add(1, Relaxed);
         let one = Self(usage.clone());
-        match before < MAX_PROCESS_FENCES {
-            true => Ok(one),
-            false => Err(Error::OutOfResources),
+        if before < MAX_PROCESS_FENCES {
+            Ok(one)
+        } else {
+            Err(Error::OutOfResources)
         }
     }
 }

@@ -59,9 +59,10 @@ impl Process {
         let range = common_range(physical, bytes, base).ok_or(Error::InvalidArgument)?;
         self.forget_mappings();
         self.look_for_framebuffers();
-        match self.may_use_anyway(range) {
-            true => self.note_common(range.start()),
-            false => Err(Error::InvalidArgument),
+        if self.may_use_anyway(range) {
+            self.note_common(range.start())
+        } else {
+            Err(Error::InvalidArgument)
         }
     }
 

@@ -146,10 +146,7 @@ impl Users {
     /// Adds a process of the calling user. `EAGAIN`: the user has `limit` processes, and is no
     /// administrator. `ENOMEM`.
     pub(super) fn enter_process(self: &Arc<Self>, limit: usize) -> Result<Member> {
-        self.enter(match sys::is_admin() {
-            true => usize::MAX,
-            false => limit,
-        })
+        self.enter(if sys::is_admin() { usize::MAX } else { limit })
     }
 
     /// The calling user. It need not have a process. `ENOMEM`.

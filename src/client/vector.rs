@@ -93,9 +93,10 @@ pub(super) fn pool(pool: u32) -> u32 {
     const ANY: [u32; 3] = [1, 2, 5];
     /// `gcvPOOL_DEFAULT_FORCE_CONTIGUOUS`.
     const CONTIGUOUS: u32 = 10;
-    match ANY.contains(&pool) {
-        true => CONTIGUOUS,
-        false => pool,
+    if ANY.contains(&pool) {
+        CONTIGUOUS
+    } else {
+        pool
     }
 }
 
@@ -203,9 +204,12 @@ impl Process {
             tasks.check(&tables)?;
             let is_allowed = |value| self.vector_bytes_from(core, &tables, value).is_some();
             let [first, second, late] = &mut tasks.0;
-            let early = [first, second].map(|queue| match queue.is_empty() {
-                true => None,
-                false => Some(queue.events()),
+            let early = [first, second].map(|queue| {
+                if queue.is_empty() {
+                    None
+                } else {
+                    Some(queue.events())
+                }
             });
             let mut submission = Submission {
                 author: self.author(context.id, checked.removals, &is_allowed),
@@ -307,9 +311,12 @@ impl Process {
         commands.extend_from_slice(&words[first..], sys::GFP_CLIENT)?;
         words.truncate(first);
         let limit = first + room;
-        let fits = |words: &KVVec<u32>, more| match more <= limit - words.len() {
-            true => Ok(()),
-            false => Err(Error::OutOfResources),
+        let fits = |words: &KVVec<u32>, more| {
+            if more <= limit - words.len() {
+                Ok(())
+            } else {
+                Err(Error::OutOfResources)
+            }
         };
         let mut at = 0;
         while let Some(call) = stream::next_call(&commands, at).map_err(refuse)? {
@@ -400,9 +407,10 @@ impl Process {
         };
         let [own, others] = commands;
         let of_context = stream::check(own, entry.values, &access).map_err(refuse)?;
-        let found = match entry.is_switched {
-            true => of_context,
-            false => entry.values,
+        let found = if entry.is_switched {
+            of_context
+        } else {
+            entry.values
         };
         let access = Access {
             forgives: false,

@@ -76,12 +76,13 @@ pub(super) fn read_table(commit: &Commit) -> Result<Table> {
     }
     let mut blocks = table.heads.iter().enumerate();
     let is_known = |block| matches!(block, COMMAND | TESSELLATOR | DRAWING | PIXEL);
-    match blocks.all(|(block, &head)| head == 0 || is_known(block)) {
-        true => Ok(table),
-        false => Err(mistake!(
+    if blocks.all(|(block, &head)| head == 0 || is_known(block)) {
+        Ok(table)
+    } else {
+        Err(mistake!(
             Error::InvalidArgument,
             "the task table has tasks of a block that there is not"
-        )),
+        ))
     }
 }
 
@@ -137,16 +138,17 @@ pub(super) fn read_tasks(commit: &Commit, table: &Table) -> Result<KVVec<(usize,
         }
     }
     let is_as_told = usize::try_from(table.count) == Ok(records.len()) && bytes <= table.size;
-    match is_as_told {
-        true => Ok(records),
-        false => Err(mistake!(
+    if is_as_told {
+        Ok(records)
+    } else {
+        Err(mistake!(
             Error::InvalidArgument,
             "the task table tells of {:#x} records in {:#x} bytes: there are {:#x} in {:#x}",
             table.count,
             table.size,
             records.len(),
             bytes
-        )),
+        ))
     }
 }
 

@@ -654,11 +654,12 @@ impl StateMap {
             let place = places.get(state::word(byte) as usize);
             place.map_or(0, |&place| usize::from(place))
         };
-        let elements = match core.meets(Need::Halti5) {
+        let elements = if core.meets(Need::Halti5) {
             // Each element has its own enable bit.
-            true => (0, 0),
+            (0, 0)
+        } else {
             // CAST: 12 or 16.
-            false => (place(ELEMENTS), core.count(Count::Elements) as usize),
+            (place(ELEMENTS), core.count(Count::Elements) as usize)
         };
         let mem_config = place(MEM_CONFIG);
         let yuv_config = place(tiler::CONFIG << 2);

@@ -92,11 +92,13 @@ pub(crate) struct Record {
 /// The word that a record with `mask` stores at the special place `at` instead of `value`.
 #[inline(never)]
 fn special_value(map: &StateMap, at: usize, mask: u32, value: u32) -> u32 {
-    match matches!(mask, 0 | u32::MAX) {
-        true if at == map.mem_config => value & !AUTO_DISABLE,
+    if at == map.mem_config && matches!(mask, 0 | u32::MAX) {
+        value & !AUTO_DISABLE
+    } else if at == map.yuv_config {
         // Otherwise, a kick in the client's commands would start the tiler.
-        _ if at == map.yuv_config => value & !tiler::ENABLE,
-        _ => value,
+        value & !tiler::ENABLE
+    } else {
+        value
     }
 }
 

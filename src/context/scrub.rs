@@ -358,12 +358,13 @@ const KICK_3D: [u32; 2] = [words::load_state(state::RS_KICKER, 1), 1];
 
 /// `LOAD_STATE`s of ascending `addresses`, with the address of scratch memory where one fits, or 0.
 fn load_reset(addresses: impl Iterator<Item = u32>, scratch: &Scratch) -> Result<KVVec<u32>> {
-    load(
-        addresses.map(|address| match states::takes_address(address) {
-            true => (address, scratch.of(address)),
-            false => (address, 0),
-        }),
-    )
+    load(addresses.map(|address| {
+        if states::takes_address(address) {
+            (address, scratch.of(address))
+        } else {
+            (address, 0)
+        }
+    }))
 }
 
 /// Words that clear scratch memory: its address in `targets`, `values`, and `start`. Empty if there
@@ -518,9 +519,10 @@ mod tests {
             let count = (header >> 16 & 0x3FF) as usize;
             assert!(count > 0);
             for (address, &value) in (header & 0xFFFF..).zip(&list[at + 1..at + 1 + count]) {
-                let wanted = match states::takes_address(address) {
-                    true => SCRATCH.of(address),
-                    false => 0,
+                let wanted = if states::takes_address(address) {
+                    SCRATCH.of(address)
+                } else {
+                    0
                 };
                 assert_eq!(value, wanted);
                 loaded.push(address, GFP_KERNEL).unwrap();
@@ -650,9 +652,10 @@ mod tests {
             assert_eq!(changed[at], fresh[at]);
             for (state, place) in (start..).zip(at + 1..at + 1 + count) {
                 let is_data = !states::takes_address(state);
-                let wanted = match is_data && (first..=last).contains(&state) {
-                    true => state << 16 | 5,
-                    false => fresh[place],
+                let wanted = if is_data && (first..=last).contains(&state) {
+                    state << 16 | 5
+                } else {
+                    fresh[place]
                 };
                 assert_eq!(changed[place], wanted);
             }

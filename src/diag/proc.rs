@@ -120,8 +120,9 @@ fn show_cores(out: &SeqFile, device: &Device) {
 }
 
 fn idle_or_busy(is_idle: bool) -> &'static str {
-    match is_idle {
-        true => "idle",
-        false => "busy",
+    if is_idle {
+        "idle"
+    } else {
+        "busy"
     }
 }

@@ -91,9 +91,10 @@ pub(super) fn show(mark: &mut Mark, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     };
     if offset == 0 {
         let (own, own_bytes) = job.noted.own;
-        let state = match job.is_under_way {
-            true => "under way",
-            false => "ended",
+        let state = if job.is_under_way {
+            "under way"
+        } else {
+            "ended"
         };
         // Not decimal: that needs 64-bit division, which the kernel lacks on 32-bit ARM.
         f.write_fmt(fmt!(

@@ -134,9 +134,10 @@ impl<P: Payload> Core<P> {
         };
         let newer_state_map = StateMap::newer(identity, &states).map_err(no_map)?;
         // The vendor's older drivers do not know HALTI5. There the newer map is no superset.
-        let state_map = match identity.has_halti5() {
-            true => newer_state_map.clone(),
-            false => StateMap::new(identity).map_err(no_map)?,
+        let state_map = if identity.has_halti5() {
+            newer_state_map.clone()
+        } else {
+            StateMap::new(identity).map_err(no_map)?
         };
         let scrub = Scrub::new(&states, &state_map, &scratch).map_err(|error| {
             dev_err!(
@@ -214,9 +215,10 @@ impl<P: Payload> Core<P> {
 
     /// The states that contexts keep. `newer`: for clients from 5.0.11 on.
     pub(crate) fn state_map(&self, newer: bool) -> &Arc<StateMap> {
-        match newer {
-            true => &self.newer_state_map,
-            false => &self.state_map,
+        if newer {
+            &self.newer_state_map
+        } else {
+            &self.state_map
         }
     }
 

@@ -237,9 +237,10 @@ impl<P: Payload> Device<P> {
     /// core. `GpuNotResponding`: the core is not bound now.
     pub(crate) fn vector(&self, selector: CoreSelector) -> Result<Arc<VectorCore<P>>> {
         let place = self.place(selector)?;
-        match self.is_vector(place) {
-            true => self.vectors[place].get().ok_or(Error::GpuNotResponding),
-            false => Err(Error::InvalidArgument),
+        if self.is_vector(place) {
+            self.vectors[place].get().ok_or(Error::GpuNotResponding)
+        } else {
+            Err(Error::InvalidArgument)
         }
     }
 
@@ -313,9 +314,12 @@ impl<P: Payload> Device<P> {
 
     fn at(&self, place: usize) -> Result<Arc<Core<P>>> {
         let core = self.cores.get(place).and_then(Slot::get);
-        core.ok_or_else(|| match self.is_vector(place) {
-            true => Error::InvalidArgument,
-            false => Error::GpuNotResponding,
+        core.ok_or_else(|| {
+            if self.is_vector(place) {
+                Error::InvalidArgument
+            } else {
+                Error::GpuNotResponding
+            }
         })
     }
 

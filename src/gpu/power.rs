@@ -43,9 +43,10 @@ const LOOK_TIME: u32 = 50;
 impl<P: Payload> Device<P> {
     /// The core of any kind that `selector` selects. Errors as [`Device::core`].
     pub(crate) fn any(&self, selector: CoreSelector) -> Result<AnyCore<P>> {
-        match self.is_vector(self.place(selector)?) {
-            true => self.vector(selector).map(AnyCore::Vector),
-            false => self.core(selector).map(AnyCore::Ring),
+        if self.is_vector(self.place(selector)?) {
+            self.vector(selector).map(AnyCore::Vector)
+        } else {
+            self.core(selector).map(AnyCore::Ring)
         }
     }
 }
@@ -156,12 +157,18 @@ impl<P: Payload> AnyCore<P> {
             return (PowerState::Off, true);
         };
         let hardware = self.hardware();
-        let state = match hardware.is_on() {
-            _ if !self.is_idle() => PowerState::On,
-            true if hardware.is_slow() => PowerState::Idle,
-            true => PowerState::On,
-            false if hardware.was_suspended() => PowerState::Suspend,
-            false => PowerState::Off,
+        let state = if !self.is_idle() {
+            PowerState::On
+        } else if hardware.is_on() {
+            if hardware.is_slow() {
+                PowerState::Idle
+            } else {
+                PowerState::On
+            }
+        } else if hardware.was_suspended() {
+            PowerState::Suspend
+        } else {
+            PowerState::Off
         };
         (state, is_idle)
     }

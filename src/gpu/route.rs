@@ -85,10 +85,11 @@ impl Firsts {
         if selector.index() != 0 && selector.routing() != Routing::Type {
             return None;
         }
-        match selector.is_three_d() {
+        if selector.is_three_d() {
             // The most frequent case.
-            true => self.first(Self::shift(HardwareType::ThreeD)),
-            false => self.first(Self::shift(selector.hardware_type()?)),
+            self.first(Self::shift(HardwareType::ThreeD))
+        } else {
+            self.first(Self::shift(selector.hardware_type()?))
         }
     }
 

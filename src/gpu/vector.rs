@@ -115,16 +115,17 @@ impl<P: Payload> VectorCore<P> {
             }
             fsleep(Delta::from_millis(1));
         }
-        match self.hardware.acknowledge() {
-            true => dev_err!(
+        if self.hardware.acknowledge() {
+            dev_err!(
                 self.device(),
                 "the GPU runs, but its interrupt does not come on this line: check irqLineVG or the node's interrupts\n"
-            ),
-            false => dev_err!(
+            )
+        } else {
+            dev_err!(
                 self.device(),
                 "the GPU does not run commands (idle {:#x})\n",
                 self.hardware.idle()
-            ),
+            )
         }
         Err(ENODEV)
     }

@@ -85,9 +85,10 @@ impl Identity {
         if is_any(&[(0x1000, 0x5039), (0x1000, 0x5040)]) {
             return PULSE_EATER & !EATER_SLOW | EATER_DFS;
         }
-        match self.revision > 0x5420 && self.has_3d() {
-            true => eater | EATER_NO_DFS,
-            false => eater,
+        if self.revision > 0x5420 && self.has_3d() {
+            eater | EATER_NO_DFS
+        } else {
+            eater
         }
     }
 }

@@ -363,9 +363,10 @@ impl Identity {
         if self.position_takes_varying() {
             self.free_varyings = self.free_varyings.saturating_sub(1);
         }
-        self.all_streams = match self.has_more_registers() {
-            false => self.stream_count,
-            true => or(words.later_specs().stream_count().get(), self.stream_count),
+        self.all_streams = if self.has_more_registers() {
+            or(words.later_specs().stream_count().get(), self.stream_count)
+        } else {
+            self.stream_count
         };
     }
 
@@ -560,9 +561,10 @@ impl Identity {
 
     /// A byte of tile status for tiles that are not cleared.
     pub(crate) fn plain_tiles(&self) -> u8 {
-        match self.has_2_bits_per_tile() {
-            true => 0x55,
-            false => 0x11,
+        if self.has_2_bits_per_tile() {
+            0x55
+        } else {
+            0x11
         }
     }
 

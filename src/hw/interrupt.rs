@@ -121,14 +121,16 @@ impl Hardware {
             let (Some(at), 1..) = (MMUV2_EXCEPTION_ADDR::try_at(unit), code) else {
                 continue;
             };
+            let address = if is_secure {
+                regs.read(MMUV2_SEC_EXCEPTION_ADDR).into_raw()
+            } else {
+                regs.read(at).into_raw()
+            };
             dev_err!(
                 self.dev,
                 "the GPU's MMU did not let an access through: {} at {:#010x} (unit {unit}, status {status:#x}, front end at {:#010x}, oldest job: process {})\n",
                 CAUSES.get(code - 1).unwrap_or(&"unknown cause"),
-                match is_secure {
-                    true => regs.read(MMUV2_SEC_EXCEPTION_ADDR).into_raw(),
-                    false => regs.read(at).into_raw(),
-                },
+                address,
                 self.position(),
                 process
             );

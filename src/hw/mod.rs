@@ -93,9 +93,10 @@ pub(crate) enum MmuVersion {
 impl MmuVersion {
     /// The MMU of the core `identity`.
     pub(crate) fn of(identity: &Identity) -> Self {
-        match identity.has_mmu_v2() {
-            true => MmuVersion::V2,
-            false => MmuVersion::V1,
+        if identity.has_mmu_v2() {
+            MmuVersion::V2
+        } else {
+            MmuVersion::V1
         }
     }
 }
@@ -278,9 +279,10 @@ impl Hardware {
 
     /// Enables `interrupts`, unless the administrator has disabled all.
     fn enable(&self, interrupts: u32) {
-        let interrupts = match self.is_silenced.load(Relaxed) {
-            true => 0,
-            false => interrupts,
+        let interrupts = if self.is_silenced.load(Relaxed) {
+            0
+        } else {
+            interrupts
         };
         self.registers.write_reg(HI_INTR_ENBL::from_raw(interrupts));
     }
@@ -338,9 +340,10 @@ impl Hardware {
         for _ in 0..SETUP_TIMEOUT {
             fsleep(Delta::from_millis(1));
             if regs.read(HI_IDLE_STATE).fe() && self.is_idle() {
-                match self.identity.has_secure_mmu {
-                    true => regs.write_reg(MMUV2_SEC_CONTROL::zeroed().with_enable(true)),
-                    false => regs.write_reg(MMUV2_CONTROL::zeroed().with_enable(true)),
+                if self.identity.has_secure_mmu {
+                    regs.write_reg(MMUV2_SEC_CONTROL::zeroed().with_enable(true))
+                } else {
+                    regs.write_reg(MMUV2_CONTROL::zeroed().with_enable(true))
                 }
                 return Ok(());
             }
@@ -548,10 +551,12 @@ fn reset_once(regs: &Registers, identity: &Identity) -> bool {
     let millisecond = Delta::from_millis(1);
     // No clock is gated during the reset. Dove's driver does not reset early cores, because it
     // cannot isolate them. Etnaviv does reset them, on the same silicon.
-    match identity.has_power_registers() {
-        true if identity.is_early() => regs.write_reg(PM_POWER_CONTROLS::zeroed()),
-        true => regs.write_reg(PM_MODULE_CONTROLS::zeroed()),
-        false => {}
+    if identity.has_power_registers() {
+        if identity.is_early() {
+            regs.write_reg(PM_POWER_CONTROLS::zeroed());
+        } else {
+            regs.write_reg(PM_MODULE_CONTROLS::zeroed());
+        }
     }
     // Early cores (no further feature words) are not known to have a pulse eater.
     if identity.has_more_registers() {
@@ -564,9 +569,10 @@ fn reset_once(regs: &Registers, identity: &Identity) -> bool {
     fsleep(millisecond);
     let isolated = control.with_isolate_gpu(true);
     regs.write_reg(isolated);
-    match identity.has_secure_mmu {
-        true => regs.write_reg(MMUV2_AHB_CONTROL::zeroed().with_reset(true)),
-        false => regs.write_reg(isolated.with_soft_reset(true)),
+    if identity.has_secure_mmu {
+        regs.write_reg(MMUV2_AHB_CONTROL::zeroed().with_reset(true))
+    } else {
+        regs.write_reg(isolated.with_soft_reset(true))
     }
     fsleep(millisecond);
     regs.write_reg(isolated);

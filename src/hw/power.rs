@@ -310,12 +310,11 @@ impl Hardware {
     }
 
     fn speed(&self) -> u32 {
-        match self.is_slow() {
-            true => 1,
-            false => {
-                let (limit, cap) = (&self.state.limit, &self.state.cap);
-                self.scale().min(limit.load(Relaxed)).min(cap.load(Relaxed))
-            }
+        if self.is_slow() {
+            1
+        } else {
+            let (limit, cap) = (&self.state.limit, &self.state.cap);
+            self.scale().min(limit.load(Relaxed)).min(cap.load(Relaxed))
         }
     }
 

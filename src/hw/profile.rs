@@ -215,10 +215,7 @@ const NOT_WRITTEN: u32 = 0xF << PIPE_SHIFT | 0x7 << 16;
 impl Identity {
     /// The core's counters that must be selected.
     fn sources(&self) -> impl Iterator<Item = &'static Source> {
-        let of = |list: &'static [Source], is_there: bool| match is_there {
-            true => list,
-            false => &[],
-        };
+        let of = |list: &'static [Source], is_there: bool| if is_there { list } else { &[] };
         let flat = of(&SOURCES_2D, self.has_2d());
         let solid = of(&SOURCES_3D, self.has_3d());
         [&SOURCES, flat, solid].into_iter().flatten()
@@ -296,12 +293,11 @@ impl Hardware {
     fn count_selected(&self) {
         for source in self.identity.sources() {
             let read = || self.selected(source.port, source.config, source.select << source.shift);
-            let now = match source.by_pipe {
-                true => {
-                    let (first, others) = self.of_pipes(read);
-                    first.wrapping_add(others)
-                }
-                false => read(),
+            let now = if source.by_pipe {
+                let (first, others) = self.of_pipes(read);
+                first.wrapping_add(others)
+            } else {
+                read()
             };
             self.tally.note(source.counter, now);
         }
@@ -325,16 +321,16 @@ impl Hardware {
         let cycles = regs.read(MC_PROFILE_CYCLE_COUNTER).into_raw();
         self.tally.note(Counter::Cycles, cycles);
         let id = &self.identity;
-        let (total, idle) = match id.has_more_registers() {
+        let (total, idle) = if !id.has_more_registers() {
             // Early cores do not have them.
-            false => (cycles, 0),
-            true if IDLE_IN_PLACE_OF_TOTAL.contains(&id.model) => {
-                (cycles, regs.read(HI_PROFILE_TOTAL_CYCLES).into_raw())
-            }
-            true => (
+            (cycles, 0)
+        } else if IDLE_IN_PLACE_OF_TOTAL.contains(&id.model) {
+            (cycles, regs.read(HI_PROFILE_TOTAL_CYCLES).into_raw())
+        } else {
+            (
                 regs.read(HI_PROFILE_TOTAL_CYCLES).into_raw(),
                 regs.read(HI_PROFILE_IDLE_CYCLES).into_raw(),
-            ),
+            )
         };
         self.tally.note(Counter::TotalCycles, total);
         self.tally.note(Counter::IdleCycles, idle);

@@ -150,9 +150,12 @@ impl Metadata {
 
     /// The last job of core `core` that used the node, or (`writers_only`) wrote to it. 0: none.
     pub(crate) fn last_job(&self, core: usize, writers_only: bool) -> u64 {
-        self.0.as_ref().map_or(0, |values| match writers_only {
-            true => values.written[core].load(Relaxed),
-            false => values.used[core].load(Relaxed),
+        self.0.as_ref().map_or(0, |values| {
+            if writers_only {
+                values.written[core].load(Relaxed)
+            } else {
+                values.used[core].load(Relaxed)
+            }
         })
     }
 
@@ -175,9 +178,10 @@ impl Metadata {
             others.role.cmpxchg(ALONE, IS_STATUS, Full),
             Ok(_) | Err(IS_STATUS)
         );
-        let prepared = match is_status {
-            true => prepare(status),
-            false => Err(Error::NotSupported),
+        let prepared = if is_status {
+            prepare(status)
+        } else {
+            Err(Error::NotSupported)
         };
         match prepared {
             Ok(()) => {

@@ -287,9 +287,10 @@ impl VideoMemory {
             // CAST: at most 64 bits.
             .filter(|&bytes| (bytes as u64) < LINEAR_WINDOW)
             .ok_or(Error::OutOfMemory)?;
-        let share = match sys::is_apart(bytes) {
-            true => None,
-            false => Some(self.taking.begin(bytes, Pieces::Contiguous)?),
+        let share = if sys::is_apart(bytes) {
+            None
+        } else {
+            Some(self.taking.begin(bytes, Pieces::Contiguous)?)
         };
         let get = |bytes| -> Result<_> {
             let memory = DmaBuffer::charged(&self.dev, bytes)?;
@@ -304,12 +305,12 @@ impl VideoMemory {
         let bytes = memory.size();
         drop(share);
         let memory = Arc::new(memory, sys::GFP_CLIENT)?;
-        let mapping = match self.vm.has_spaces() {
-            true => None,
-            false => self
-                .vm
+        let mapping = if self.vm.has_spaces() {
+            None
+        } else {
+            self.vm
                 .map_linear(&memory, address, contents)
-                .map_err(|_| Error::OutOfMemory)?,
+                .map_err(|_| Error::OutOfMemory)?
         };
         let extent = Extent::Linear {
             address,

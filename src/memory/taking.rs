@@ -47,9 +47,10 @@ impl Taking {
         };
         // Read the available memory last: it then lacks what other callers have allocated by now.
         let all = usize::try_from(others.saturating_add(own)).unwrap_or(usize::MAX);
-        match leaves_reserve(all, pieces) {
-            true => Ok(share),
-            false => Err(Error::OutOfMemory),
+        if leaves_reserve(all, pieces) {
+            Ok(share)
+        } else {
+            Err(Error::OutOfMemory)
         }
     }
 }

@@ -595,9 +595,10 @@ impl Vm {
 
     /// Bytes of the longest free range that a mapping could have.
     pub(crate) fn longest_free(&self) -> usize {
-        match self.tables.has_own_addresses() {
-            true => FREE_PAGES * PAGE_SIZE,
-            false => self.state.lock().room.free.longest_free() * PAGE_SIZE,
+        if self.tables.has_own_addresses() {
+            FREE_PAGES * PAGE_SIZE
+        } else {
+            self.state.lock().room.free.longest_free() * PAGE_SIZE
         }
     }
 
@@ -709,10 +710,11 @@ impl Vm {
     /// `Interrupted`: a Unix signal came. A work item must not call this.
     pub(crate) fn wait_for_reclaim(&self) -> Result {
         self.wait_for_stale()?;
-        match self.tables.has_spaces && self.tables.flat.is_some() {
+        if self.tables.has_spaces && self.tables.flat.is_some() {
             // The freed views may have been the last users of mappings in version 1's table.
-            true => self.wait_for_stale(),
-            false => Ok(()),
+            self.wait_for_stale()
+        } else {
+            Ok(())
         }
     }
 
@@ -721,9 +723,10 @@ impl Vm {
         let wanted = state.ended;
         let limit = (wait::TIMEOUT, true);
         let waited = wait::while_progressing(&self.reclaimed, &mut state, limit, |state| {
-            Ok(match state.freed < wanted {
-                true => Left::Something(state.freed),
-                false => Left::Nothing,
+            Ok(if state.freed < wanted {
+                Left::Something(state.freed)
+            } else {
+                Left::Nothing
             })
         });
         match waited {

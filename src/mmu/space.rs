@@ -276,9 +276,10 @@ impl AddressSpace {
         if views.users > 0 {
             return false;
         }
-        match first < FIRST_PAGE {
-            true => self.tables.end_linear(first..first + count, held),
-            false => self.tables.clear_each(first, count),
+        if first < FIRST_PAGE {
+            self.tables.end_linear(first..first + count, held)
+        } else {
+            self.tables.clear_each(first, count)
         }
         views.holds += 1;
         if let Key::At(_) = key {
@@ -455,10 +456,7 @@ impl Vm {
             space: space.clone(),
         };
         let stale = Stale::new(0, 0, kept)?;
-        let reserved = match sys::is_admin() {
-            true => 0,
-            false => RESERVED,
-        };
+        let reserved = if sys::is_admin() { 0 } else { RESERVED };
         let mut state = self.state.lock();
         let spaces = state.spaces.iter().enumerate().skip(1);
         let mut free = spaces.filter(|(_, space)| space.is_none());

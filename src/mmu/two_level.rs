@@ -74,9 +74,10 @@ pub(super) enum Access {
 
 impl Access {
     pub(super) fn of(pages: &Paged) -> Self {
-        match pages.is_writeable() {
-            true => Self::ReadWrite,
-            false => Self::ReadOnly,
+        if pages.is_writeable() {
+            Self::ReadWrite
+        } else {
+            Self::ReadOnly
         }
     }
 }
@@ -186,9 +187,10 @@ pub(super) struct TwoLevel {
 
 /// `bytes` of contiguous memory for tables.
 fn table_memory(dev: &dma::Device, bytes: usize, is_process: bool) -> Result<DmaBuffer> {
-    match is_process {
-        true => DmaBuffer::charged(dev, bytes),
-        false => DmaBuffer::new(dev, bytes),
+    if is_process {
+        DmaBuffer::charged(dev, bytes)
+    } else {
+        DmaBuffer::new(dev, bytes)
     }
 }
 
@@ -484,9 +486,10 @@ impl TwoLevel {
     /// Maps what all tables map. Callers must not run concurrently. `ENOMEM`.
     pub(super) fn begin_held(&self, held: &Held) -> Result {
         let (first, count) = (held.pages.start, held.pages.len());
-        match held.is_permanent {
-            true => self.map_linear(first, count),
-            false => self.begin_linear(first, count, held.access),
+        if held.is_permanent {
+            self.map_linear(first, count)
+        } else {
+            self.begin_linear(first, count, held.access)
         }
     }
 

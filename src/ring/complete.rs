@@ -329,9 +329,10 @@ impl<F: FrontEnd> Engine<F> {
             if state.line.is_lost(wish) || state.phase.is_stopped() {
                 return Ok(());
             }
-            let progress = match state.line.is_first(wish) {
-                true => &self.progress,
-                false => &self.turned,
+            let progress = if state.line.is_first(wish) {
+                &self.progress
+            } else {
+                &self.turned
             };
             timeout.left = self.wait(state, progress, timeout.left)?;
         }
@@ -364,9 +365,10 @@ impl<F: FrontEnd> Engine<F> {
             }
             left = self.wait(&mut state, &self.progress, left)?;
         }
-        match state.is_lost(number) {
-            true => Err(Error::GpuNotResponding),
-            false => Ok(()),
+        if state.is_lost(number) {
+            Err(Error::GpuNotResponding)
+        } else {
+            Ok(())
         }
     }
 
@@ -389,11 +391,13 @@ impl<F: FrontEnd> Engine<F> {
         let waited = self.counted(&mut state, share, |state| {
             let limit = (milliseconds, true);
             wait::while_progressing(&self.progress, state, limit, |state| {
-                match state.completed >= number {
-                    true if state.is_lost(number) => Err(Error::GpuNotResponding),
-                    true => Ok(Left::Nothing),
-                    false if state.phase.is_stopped() => Err(Error::GpuNotResponding),
-                    false => Ok(Left::Something(state.progress())),
+                let has_ended = state.completed >= number;
+                if has_ended && !state.is_lost(number) {
+                    Ok(Left::Nothing)
+                } else if has_ended || state.phase.is_stopped() {
+                    Err(Error::GpuNotResponding)
+                } else {
+                    Ok(Left::Something(state.progress()))
                 }
             })
         });

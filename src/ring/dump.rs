@@ -279,9 +279,10 @@ impl<P: Payload> Ring<P> {
                 let basis = &slot.load.own.basis;
                 let is_guilty = has_culprit && age == 0;
                 // Other processes' commands are left out.
-                match is_guilty || !basis.has_commands {
-                    true => parts.put(slot.start, slot.mark + WAIT_LINK_BYTES - slot.start),
-                    false => parts.put(slot.mark, WAIT_LINK_BYTES),
+                if is_guilty || !basis.has_commands {
+                    parts.put(slot.start, slot.mark + WAIT_LINK_BYTES - slot.start)
+                } else {
+                    parts.put(slot.mark, WAIT_LINK_BYTES)
                 }
                 if age == 0 {
                     oldest = (slot.number, event);

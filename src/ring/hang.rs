@@ -201,9 +201,10 @@ impl<F: FrontEnd> Engine<F> {
             Finding::Stalled(left) => Some(period.min(left as Jiffies)),
             Finding::Hangs if recovers || is_hurried => {
                 drop(state);
-                self.recover(match is_hurried {
-                    true => Cause::Hurry,
-                    false => Cause::Hang,
+                self.recover(if is_hurried {
+                    Cause::Hurry
+                } else {
+                    Cause::Hang
                 });
                 self.state.lock().hurry = None;
                 Some(period)

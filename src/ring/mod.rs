@@ -290,9 +290,10 @@ impl<P: Payload> Ring<P> {
         };
         let front = RingEnd {
             event_padding: identity.needs_event_padding(),
-            caches: match identity.has_3d() && identity.has_halti5() {
-                true => caches.with_halti5(),
-                false => caches,
+            caches: if identity.has_3d() && identity.has_halti5() {
+                caches.with_halti5()
+            } else {
+                caches
             },
             setup,
             vm,

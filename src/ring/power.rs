@@ -103,13 +103,12 @@ impl<F: FrontEnd> Engine<F> {
         // Jobs that were submitted meanwhile begin now, and may fail immediately.
         self.state.lock().meter.begin(Stamp::now());
         self.forget_progress();
-        let started = match is_ours {
-            true => F::start_again(self),
+        let started = if is_ours {
+            F::start_again(self)
+        } else {
             // The core is being stopped.
-            false => {
-                self.state.lock().is_off = false;
-                Ok(())
-            }
+            self.state.lock().is_off = false;
+            Ok(())
         };
         if started.is_err() {
             F::forget_translations(self);

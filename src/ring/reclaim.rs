@@ -398,9 +398,10 @@ impl Reclaimer {
     /// Counts an object that a revoker was given (`begins`) or has revoked.
     pub(super) fn note_revoking(&self, begins: bool) {
         let mut state = self.state.lock();
-        match begins {
-            true => state.revokes_begun += 1,
-            false => state.revokes_ended += 1,
+        if begins {
+            state.revokes_begun += 1
+        } else {
+            state.revokes_ended += 1
         }
         drop(state);
         if !begins {
@@ -411,9 +412,10 @@ impl Reclaimer {
     /// Counts a process that begins to end (`begins`) or has ended.
     pub(crate) fn note_ending(&self, begins: bool) {
         let mut state = self.state.lock();
-        match begins {
-            true => state.endings_begun += 1,
-            false => state.endings_ended += 1,
+        if begins {
+            state.endings_begun += 1
+        } else {
+            state.endings_ended += 1
         }
         drop(state);
         if !begins {
@@ -474,9 +476,10 @@ impl Reclaimer {
         let limit = (wait::TIMEOUT, starts_over);
         wait::while_progressing(&self.progress, &mut state, limit, |state| {
             let (_, ended) = counts(state);
-            Ok(match ended < wanted {
-                true => Left::Something(ended),
-                false => Left::Nothing,
+            Ok(if ended < wanted {
+                Left::Something(ended)
+            } else {
+                Left::Nothing
             })
         })
     }

@@ -131,9 +131,10 @@ impl<F: FrontEnd> Engine<F> {
         };
         let cost = u32::try_from(cost).unwrap_or(u32::MAX);
         let completing = self.completion.lock();
-        let found = match self.pause() {
-            true => self.recover_paused(cause, &mut losses, &mut snapshot),
-            false => Err(End::NoHang),
+        let found = if self.pause() {
+            self.recover_paused(cause, &mut losses, &mut snapshot)
+        } else {
+            Err(End::NoHang)
         };
         if let Err(End::GivenUp) = found {
             self.cut_off(&mut losses);

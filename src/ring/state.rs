@@ -292,9 +292,10 @@ impl<F: FrontEnd> State<F> {
     /// place or event ID is free, `wish` is not first, or another place is being filled.
     pub(crate) fn find(&mut self, bytes: usize, wish: &mut Wish<'_>) -> Option<usize> {
         let is_admitted = self.line.admits(wish, self.moves, self.place_waiters);
-        match is_admitted && self.is_open() && self.jobs.has_room() {
-            true => self.space.place(bytes),
-            false => None,
+        if is_admitted && self.is_open() && self.jobs.has_room() {
+            self.space.place(bytes)
+        } else {
+            None
         }
     }
 
@@ -465,9 +466,10 @@ impl<P: Payload> State<RingEnd<P>> {
         }
         // The start words, or the idle loop before the oldest job.
         let is_start = (USABLE_BYTES..RING_BYTES).contains(&place);
-        match is_start || is_in_loop(self.front.rest, place) {
-            true => Whereabouts::Before,
-            false => Whereabouts::Lost,
+        if is_start || is_in_loop(self.front.rest, place) {
+            Whereabouts::Before
+        } else {
+            Whereabouts::Lost
         }
     }
 

@@ -335,9 +335,10 @@ impl<P: Payload> Ring<P> {
     /// Links to a job whose words are written.
     #[inline(always)]
     fn start_at(&self, place: Place) -> Result<(), kernel::error::Error> {
-        let (at, bytes) = match modes::is_on_in_path(Mode::Hangs) && place.is_spoiled {
-            false => (place.at, place.wait + WAIT_LINK_BYTES - place.at),
-            true => (TRAP, WAIT_LINK_BYTES),
+        let (at, bytes) = if modes::is_on_in_path(Mode::Hangs) && place.is_spoiled {
+            (TRAP, WAIT_LINK_BYTES)
+        } else {
+            (place.at, place.wait + WAIT_LINK_BYTES - place.at)
         };
         // The whole job must be in memory before the front end can go there.
         sys::barrier::write();

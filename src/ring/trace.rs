@@ -83,9 +83,10 @@ impl<F: FrontEnd> Engine<F> {
             Some(trace::Hang {
                 core: self.trace_core(),
                 seqno: slot.number,
-                guilty: match is_guilty {
-                    true => slot.load.payload.process_id(),
-                    false => 0,
+                guilty: if is_guilty {
+                    slot.load.payload.process_id()
+                } else {
+                    0
                 },
             })
         });

@@ -195,9 +195,10 @@ impl Share {
     fn weigh_by(nice: i32, mut time: u64) -> u64 {
         for _ in 0..nice.unsigned_abs().min(MOST_NICE) {
             // 5/4, and about 4/5.
-            time = match nice > 0 {
-                true => time.saturating_add(time >> 2),
-                false => time - (time >> 2) + (time >> 4),
+            time = if nice > 0 {
+                time.saturating_add(time >> 2)
+            } else {
+                time - (time >> 2) + (time >> 4)
             };
         }
         time
@@ -213,9 +214,10 @@ impl Share {
     }
 
     pub(super) fn count(&self, begins: bool) {
-        let one = match begins {
-            true => Load::THREAD,
-            false => Load::THREAD.wrapping_neg(),
+        let one = if begins {
+            Load::THREAD
+        } else {
+            Load::THREAD.wrapping_neg()
         };
         self.load.add(one, Relaxed);
     }
@@ -276,9 +278,10 @@ impl Share {
         let average = self.average.load(Relaxed);
         // Does not overflow: 32 bits times 32 bits.
         let time = u64::from(average) * u64::from(jobs);
-        match is_shared {
-            true => average != 0 && time < quantum.into(),
-            false => time < u64::from(quantum) * u64::from(ALONE_QUANTA),
+        if is_shared {
+            average != 0 && time < quantum.into()
+        } else {
+            time < u64::from(quantum) * u64::from(ALONE_QUANTA)
         }
     }
 }
@@ -693,9 +696,10 @@ impl Line {
             return front(&self.strangers);
         };
         // After its quantum the holder gets a place only if one of its tickets is at the front.
-        let looked_at = match holder.is_within_quantum(sys::jiffies()) {
-            true => MOST_LOOKED_AT,
-            false => 1,
+        let looked_at = if holder.is_within_quantum(sys::jiffies()) {
+            MOST_LOOKED_AT
+        } else {
+            1
         };
         let mut next = self.strangers.iter().take(looked_at);
         let own = next.find(|(_, waiter)| waiter.stranger == Some(holder.shares));

@@ -237,9 +237,10 @@ impl Watch {
             return Finding::Moves;
         }
         let is_illegal = progress.command.is_some_and(|word| !words::exists(word));
-        let limit = match self.failed.is_some() || is_illegal {
-            true => limit.min(failed),
-            false => limit,
+        let limit = if self.failed.is_some() || is_illegal {
+            limit.min(failed)
+        } else {
+            limit
         };
         match limit.checked_sub(now.wrapping_sub(self.since)) {
             None | Some(0) => Finding::Hangs,

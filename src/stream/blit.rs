@@ -128,14 +128,16 @@ impl Rotation {
     ) -> Option<u32> {
         let by_state = self.width & 1 << 16 != 0;
         // PE 2.0 may ignore the rotation by bit 16. The farther of both counts.
-        let turned = match by_state {
-            true => reach(self.turned(4, right, bottom)?)?,
-            false => 0,
+        let turned = if by_state {
+            reach(self.turned(4, right, bottom)?)?
+        } else {
+            0
         };
         let angle = if has_angle { self.angle } else { 0 };
-        match by_state && !has_angle {
-            true => Some(turned),
-            false => Some(turned.max(reach(self.turned(angle, right, bottom)?)?)),
+        if by_state && !has_angle {
+            Some(turned)
+        } else {
+            Some(turned.max(reach(self.turned(angle, right, bottom)?)?))
         }
     }
 
@@ -169,9 +171,10 @@ pub(crate) struct Source {
 
 /// The format in `DE_SRC_CONFIG`.
 fn format(config: u32, is_pe20: bool) -> u32 {
-    match is_pe20 {
-        true => config >> 24 & 0x1F,
-        false => config & 0xF,
+    if is_pe20 {
+        config >> 24 & 0x1F
+    } else {
+        config & 0xF
     }
 }
 
@@ -262,9 +265,10 @@ pub(crate) fn read_end(
         }
         if let Some(stretch) = stretch {
             let factor = u64::from(stretch.factors[index] & 0x7FFF_FFFF);
-            let scaled = match stretch.is_gdi {
-                true => ((last + 1) * factor).saturating_sub(1),
-                false => last * factor + 0x8000,
+            let scaled = if stretch.is_gdi {
+                ((last + 1) * factor).saturating_sub(1)
+            } else {
+                last * factor + 0x8000
             } >> 16;
             let size = u64::from(stretch.size >> shift & 0xFFFF);
             let scaled = scaled.max(size.saturating_sub(1));

@@ -281,9 +281,10 @@ const fn places() -> [u8; NEAR] {
     while place < STATES.len() {
         let state = state_of(STATES[place]);
         // CAST: some fifty.
-        places[(state - FIRST) as usize] = match state == STATES[place] {
-            true => place as u8,
-            false => PARTS,
+        places[(state - FIRST) as usize] = if state == STATES[place] {
+            place as u8
+        } else {
+            PARTS
         };
         place += 1;
     }
@@ -507,10 +508,7 @@ impl Target {
     /// the load is unknown.
     #[inline(always)]
     pub(crate) fn load(&mut self, state: u32, value: u32, converted: bool, in_pipe: bool) -> Load {
-        let refused_if = |refused| match refused {
-            true => Load::Refused,
-            false => Load::Other,
-        };
+        let refused_if = |refused| if refused { Load::Refused } else { Load::Other };
         match place(state) {
             NONE if is_block(state) => {
                 let of_target = FIELDS[0];
@@ -521,9 +519,10 @@ impl Target {
                 let is_early = is_block_angle(state)
                     && !self.engines.rotates
                     && value & (FIELDS[0].bits | FIELDS[1].bits) != 0;
-                match turns || is_early || converted || !in_pipe {
-                    true => Load::Refused,
-                    false => Load::Block,
+                if turns || is_early || converted || !in_pipe {
+                    Load::Refused
+                } else {
+                    Load::Block
                 }
             }
             NONE => Load::Other,
@@ -537,17 +536,20 @@ impl Target {
                 if value & (NO_FETCH | NO_FETCH_MASK) == NO_FETCH {
                     with &= !NO_FETCH;
                 }
-                match converted {
-                    true => Load::Refused,
-                    false if with != value => Load::Instead(with),
-                    false => Load::Masked,
+                if converted {
+                    Load::Refused
+                } else if with != value {
+                    Load::Instead(with)
+                } else {
+                    Load::Masked
                 }
             }
             TILES => {
                 self.tiler.load(state, value, in_pipe);
-                match converted || self.tiler.is_on() && !self.engines.has_yuv_tiler {
-                    true => Load::Refused,
-                    false => Load::Masked,
+                if converted || self.tiler.is_on() && !self.engines.has_yuv_tiler {
+                    Load::Refused
+                } else {
+                    Load::Masked
                 }
             }
             PARTS if state == FIELDS[0].state && self.is_unknown_turn(value, converted) => {

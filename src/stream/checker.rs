@@ -418,12 +418,11 @@ impl Checker<'_> {
                     return Err(Fault::Beyond(state, address));
                 }
                 Err(Problem::Unbounded(state, value)) => {
-                    return Err(
-                        match self.loaded.is_some_and(|loaded| loaded.is_lent(state)) {
-                            true => Fault::Missing,
-                            false => Fault::Unbounded(state, value),
-                        },
-                    );
+                    return Err(if self.loaded.is_some_and(|loaded| loaded.is_lent(state)) {
+                        Fault::Missing
+                    } else {
+                        Fault::Unbounded(state, value)
+                    });
                 }
                 Err(Problem::Missing(missing)) => self.lend(missing)?,
                 Err(Problem::Unloaded(state)) => return Err(Fault::Unloaded(state)),
@@ -447,16 +446,18 @@ impl Checker<'_> {
             (Some(target), Some(loaded)) if !self.forgives && loaded.is_lending() => {
                 let value_of = |state| loaded.lend(state, |value| resolve(state, value));
                 // With a context, lend all states of resolves: its values decide which are needed.
-                let missing = match loaded.has_context() && missing & bounds::OF_3D != 0 {
-                    true => missing | target.all_of_resolves(),
-                    false => missing,
+                let missing = if loaded.has_context() && missing & bounds::OF_3D != 0 {
+                    missing | target.all_of_resolves()
+                } else {
+                    missing
                 };
                 if loaded.in_context(missing) != 0 {
                     self.is_deferred = true;
                 }
-                match target.lend(missing, value_of) {
-                    true => Ok(()),
-                    false => Err(Fault::Missing),
+                if target.lend(missing, value_of) {
+                    Ok(())
+                } else {
+                    Err(Fault::Missing)
                 }
             }
             _ => Err(Fault::Missing),
@@ -623,9 +624,10 @@ impl Checker<'_> {
     /// Fails if the target state `address` was loaded with 0.
     #[inline]
     fn draws_to(&self, address: u32) -> Result<(), Fault> {
-        match self.null_targets != 0 && self.null_targets & target(address) != 0 {
-            true => Err(Fault::NullTarget(address)),
-            false => Ok(()),
+        if self.null_targets != 0 && self.null_targets & target(address) != 0 {
+            Err(Fault::NullTarget(address))
+        } else {
+            Ok(())
         }
     }
 }

@@ -277,9 +277,10 @@ impl Loaded {
             return 0;
         };
         // Lend even an address that was reset: the process may still have the memory.
-        let value = match states::takes_address(state) {
-            true => resolved(self.last(place)),
-            false => self.last(place),
+        let value = if states::takes_address(state) {
+            resolved(self.last(place))
+        } else {
+            self.last(place)
         };
         if let Some(to) = self.bounded.get(LENT).and_then(|lent| lent.get(place)) {
             to.set(value);

@@ -115,9 +115,10 @@ impl Side {
 
     /// Whether the sources describe its layout.
     pub(crate) fn is_known(self) -> bool {
-        let known = match self.is_tiled && self.stride & SUPERTILED != 0 {
-            false => STRIDE | SPLIT,
-            true => STRIDE | SPLIT | SUPERTILED | SUPERTILED_NEW,
+        let known = if self.is_tiled && self.stride & SUPERTILED != 0 {
+            STRIDE | SPLIT | SUPERTILED | SUPERTILED_NEW
+        } else {
+            STRIDE | SPLIT
         };
         self.stride & !known == 0
     }
@@ -138,9 +139,10 @@ impl Side {
         // The engine accesses four pixels of a row at a time.
         let x = last(x, width, 16, across) | 3;
         let rows = [y >> down, last(y, height, 4, down)];
-        match in_half {
-            true => self.offset(x | 15, rows.map(|y| y >> 3 << 2 | 3)),
-            false => self.offset(x, rows),
+        if in_half {
+            self.offset(x | 15, rows.map(|y| y >> 3 << 2 | 3))
+        } else {
+            self.offset(x, rows)
         }
     }
 
@@ -162,9 +164,10 @@ impl Side {
             let row = (y >> 4).checked_mul(stride)?.checked_mul(16)?;
             in_row(row, 4096 * (x >> 4) + 16 * (tile + 1))
         };
-        let last = match self.has_supertiles {
-            true => in_block(x, y)?,
-            false => in_block(x, y)?.max(in_tiles),
+        let last = if self.has_supertiles {
+            in_block(x, y)?
+        } else {
+            in_block(x, y)?.max(in_tiles)
         };
         // With a short stride, the blocks above may end farther away.
         match (y & !15).checked_sub(1) {

@@ -525,11 +525,14 @@ mod tests {
     fn class(states: &States, byte: u32) -> Class {
         let sets = states.sets().unwrap();
         let address = state::word(byte);
-        match sets.is_special(address) {
-            false => Class::Free,
-            true if sets.takes_address(address) => Class::Address,
-            true if CONTROL.contains(&address) => Class::Control,
-            true => Class::Refused,
+        if !sets.is_special(address) {
+            Class::Free
+        } else if sets.takes_address(address) {
+            Class::Address
+        } else if CONTROL.contains(&address) {
+            Class::Control
+        } else {
+            Class::Refused
         }
     }
 

@@ -61,10 +61,7 @@ pub(crate) type Values = [u32; TRACKED.len()];
 
 /// Initial values: no surface has a size, and addresses are those of scratch memory.
 pub(crate) fn nothing(scratch: u32) -> Values {
-    core::array::from_fn(|which| match which < ADDRESS_STATES {
-        true => scratch,
-        false => 0,
-    })
+    core::array::from_fn(|which| if which < ADDRESS_STATES { scratch } else { 0 })
 }
 
 /// Other states of the drawing engine that clients may load: the first and the last of each range.
@@ -265,9 +262,10 @@ impl fmt::Display for Refusal {
 fn length(words: &[u32], at: usize) -> Result<usize, Fault> {
     let first = words.get(at).copied().ok_or(Fault::Length)?;
     let length = length_of(first)?;
-    match length <= words.len() - at {
-        true => Ok(length),
-        false => Err(Fault::Length),
+    if length <= words.len() - at {
+        Ok(length)
+    } else {
+        Err(Fault::Length)
     }
 }
 
@@ -431,9 +429,10 @@ impl Access<'_> {
         let left = self
             .bytes_from
             .and_then(|bytes_from| bytes_from(values[place]));
-        match left.is_some_and(|left| bytes <= left) {
-            true => Ok(()),
-            false => Err(Fault::Extent(TRACKED[place])),
+        if left.is_some_and(|left| bytes <= left) {
+            Ok(())
+        } else {
+            Err(Fault::Extent(TRACKED[place]))
         }
     }
 }
@@ -505,9 +504,10 @@ impl Surface {
         let (bytes, is_tiled) = (u64::from(stride & STRIDE_MASK), stride & TILED != 0);
         let (columns, rows) = self.size(values);
         // A tiled surface has whole tiles of 4 columns and 4 rows.
-        let columns = match is_tiled {
-            true => u64::from(columns).next_multiple_of(4),
-            false => u64::from(columns),
+        let columns = if is_tiled {
+            u64::from(columns).next_multiple_of(4)
+        } else {
+            u64::from(columns)
         };
         let row = columns * u64::from(pixel);
         // An image of one row may have no stride.
@@ -519,9 +519,10 @@ impl Surface {
         }
         let rows = u64::from(rows);
         // Cannot overflow: less than 2^45.
-        let all = match is_tiled {
-            true => rows.next_multiple_of(4).max(4) * bytes.max(row),
-            false => rows.saturating_sub(1) * bytes + row,
+        let all = if is_tiled {
+            rows.next_multiple_of(4).max(4) * bytes.max(row)
+        } else {
+            rows.saturating_sub(1) * bytes + row
         };
         // An engine without a surface may still access its address.
         let all = all.max(u64::from(pixel));
@@ -570,9 +571,10 @@ const ONE_IMAGE: u32 = 0x3000;
 fn check_drawing(values: &Values, access: &Access<'_>) -> Result<(), Fault> {
     let control = values[tracked::CONTROL];
     let is_path = values[tracked::TESSELLATOR] != 0;
-    let is_known = match is_path {
-        true => PATHS.contains(&(control & PRIMITIVE)),
-        false => control & PRIMITIVE == RECTANGLES,
+    let is_known = if is_path {
+        PATHS.contains(&(control & PRIMITIVE))
+    } else {
+        control & PRIMITIVE == RECTANGLES
     };
     if !is_known {
         return Err(Fault::Primitive);
@@ -729,9 +731,10 @@ fn plain_state(address: u32, value: u32, armed: &mut Armed) -> Result<(), Fault>
         _ => {
             let mut ranges = PLAIN_STATES.iter();
             let is_plain = ranges.any(|&(first, last)| (first..=last).contains(&address));
-            match is_plain || value == 0 && RESET_STATES.contains(&address) {
-                true => Ok(()),
-                false => Err(Fault::State(address)),
+            if is_plain || value == 0 && RESET_STATES.contains(&address) {
+                Ok(())
+            } else {
+                Err(Fault::State(address))
             }
         }
     }

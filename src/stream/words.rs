@@ -258,9 +258,10 @@ impl Caches {
         tile_status: bool,
         mmu: MmuVersion,
     ) -> Self {
-        let bits_3d = match pipe_3d {
-            true => flush::DEPTH | flush::COLOR | flush::SHADER_L1,
-            false => 0,
+        let bits_3d = if pipe_3d {
+            flush::DEPTH | flush::COLOR | flush::SHADER_L1
+        } else {
+            0
         };
         let bits_2d = if pipe_2d { flush::PE2D } else { 0 };
         let (read, by_vertices) = match (pipe_3d, mmu) {
@@ -269,9 +270,10 @@ impl Caches {
             (true, MmuVersion::V2) => (flush::TEXTURE | flush::SHADER_L2, flush::TEXTURE_VS),
         };
         let ([a, b], [c, d]) = (flush_of(read), flush_of(by_vertices));
-        let [status, flush] = match pipe_3d && tile_status {
-            true => [load_state(state::TS_FLUSH_CACHE, 1), 1],
-            false => [NOP, 0],
+        let [status, flush] = if pipe_3d && tile_status {
+            [load_state(state::TS_FLUSH_CACHE, 1), 1]
+        } else {
+            [NOP, 0]
         };
         Self {
             drain: [

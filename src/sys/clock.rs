@@ -49,9 +49,10 @@ impl Stamp {
             return long(jiffies);
         }
         // The counters of two CPUs may differ slightly. CAST: at most 64 bits.
-        match count > usize::MAX / 2 {
-            true => 0,
-            false => count as u64,
+        if count > usize::MAX / 2 {
+            0
+        } else {
+            count as u64
         }
     }
 }

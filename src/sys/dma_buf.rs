@@ -541,9 +541,10 @@ impl<T: Exportable> Exporter<T> {
     /// Exports `object` as [`Exporter::make`] does, with a new descriptor. `EMFILE`: the process
     /// has none left.
     pub(crate) fn export(self: &Arc<Self>, object: Arc<T>, access: Access) -> Result<NewFile> {
-        let reserved = match access.closes_on_exec() {
-            true => Reserved::new()?,
-            false => Reserved::kept_by_exec()?,
+        let reserved = if access.closes_on_exec() {
+            Reserved::new()?
+        } else {
+            Reserved::kept_by_exec()?
         };
         let buffer = self.make(object, access, false)?;
         let file = buffer.file();

@@ -212,9 +212,10 @@ pub(crate) fn random() -> u32 {
 /// Whether the calling program has 32 or 64 bits.
 pub(crate) fn program_bits() -> u8 {
     // SAFETY: Only reads the calling thread.
-    match cfg!(not(CONFIG_64BIT)) || unsafe { shim::gal_in_compat_call() } {
-        true => 32,
-        false => 64,
+    if cfg!(not(CONFIG_64BIT)) || unsafe { shim::gal_in_compat_call() } {
+        32
+    } else {
+        64
     }
 }
 

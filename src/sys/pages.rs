@@ -142,9 +142,10 @@ impl PinnedPages {
         self.registry.lock().pin(reservation, address, || {
             let mut dma = 0;
             // SAFETY: By the caller the page is pinned.
-            match unsafe { shim::gal_map_page(raw_device(&self.dev), page, &mut dma) } {
-                true => Ok(dma),
-                false => Err(ENOMEM),
+            if unsafe { shim::gal_map_page(raw_device(&self.dev), page, &mut dma) } {
+                Ok(dma)
+            } else {
+                Err(ENOMEM)
             }
         })
     }

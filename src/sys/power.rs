@@ -191,9 +191,10 @@ impl<'bound, T: Switch> Managed<'bound, T> {
         let switch = KBox::new(switch, GFP_KERNEL)?;
         let context = core::ptr::from_ref(&*switch).cast_mut().cast();
         let delay = c_int::try_from(delay)?;
-        let operations = match switch.has_divider() {
-            true => Operations::<T>::DIVIDED,
-            false => Operations::<T>::UNDIVIDED,
+        let operations = if switch.has_divider() {
+            Operations::<T>::DIVIDED
+        } else {
+            Operations::<T>::UNDIVIDED
         };
         // SAFETY: The device stays bound, and the context valid, until `gal_stop_power`. The table
         // is static.
@@ -313,10 +314,11 @@ impl Supply {
         if !self.is_managed() {
             return;
         }
-        match self.0.is_held.xchg(false, Full) {
+        if self.0.is_held.xchg(false, Full) {
             // SAFETY: The device lives as long as there is a reference.
-            true => unsafe { shim::gal_put_power(self.raw()) },
-            false => self.request_off(),
+            unsafe { shim::gal_put_power(self.raw()) }
+        } else {
+            self.request_off()
         }
     }
 

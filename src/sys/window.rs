@@ -140,9 +140,10 @@ impl<P: Pager> View<P> {
     unsafe extern "C" fn may_split(vma: *mut bindings::vm_area_struct, _: c_ulong) -> c_int {
         // SAFETY: The area owns a reference to a view of this type, so the view is live.
         let view = unsafe { &*(*vma).vm_private_data.cast_const().cast::<Self>() };
-        match view.views.has_room() {
-            true => 0,
-            false => ENOMEM.to_errno(),
+        if view.views.has_room() {
+            0
+        } else {
+            ENOMEM.to_errno()
         }
     }
 

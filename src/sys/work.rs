@@ -67,9 +67,10 @@ impl Raw {
         // SAFETY: The name is a C string without conversions, so no further arguments are read.
         let queue = unsafe { bindings::alloc_workqueue_noprof(name.as_char_ptr(), flags, most) };
         // INVARIANT: Created just now.
-        match queue.is_null() {
-            true => Err(ENOMEM),
-            false => Ok(Self(queue)),
+        if queue.is_null() {
+            Err(ENOMEM)
+        } else {
+            Ok(Self(queue))
         }
     }
 }
@@ -242,10 +243,7 @@ unsafe extern "C" fn run_errand<T, F: FnOnce() -> T>(context: *mut c_void) {
 pub(crate) fn by_worker<T: Send, F: FnOnce() -> T + Send>(body: F) -> T {
     // SAFETY: Only reads the calling thread.
     let is_low = unsafe { shim::gal_is_low() };
-    let in_use = match is_low {
-        true => InUse::new().ok(),
-        false => None,
-    };
+    let in_use = if is_low { InUse::new().ok() } else { None };
     let Some(in_use) = in_use else {
         return body();
     };

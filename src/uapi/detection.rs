@@ -71,12 +71,13 @@ impl OpenedFile {
                     return Ok(guess);
                 }
                 // Racing threads may have stored a guess and candidates that do not match.
-                let candidates = match candidates.has(guess) {
-                    true => candidates,
-                    false => Candidates::of_size(
+                let candidates = if candidates.has(guess) {
+                    candidates
+                } else {
+                    Candidates::of_size(
                         guess.format().argument_bytes().into(),
                         argument.input_bytes,
-                    ),
+                    )
                 };
                 let detection = match self.found_by_others() {
                     Some(choice) if candidates.has(choice) => Detection::certain(choice),
@@ -201,9 +202,10 @@ impl OpenedFile {
             left,
             is_final,
         } = detection;
-        let now = match is_final {
-            true => choice.pack() | DETECTED,
-            false => choice.pack(),
+        let now = if is_final {
+            choice.pack() | DETECTED
+        } else {
+            choice.pack()
         };
         // Only a guess needs candidates.
         if !is_final {

@@ -190,9 +190,10 @@ impl<C: Calls> NodeFile for File<C> {
     const DRIVER: Driver = C::DRIVER;
 
     fn open() -> Result<Arc<Self>, Errno> {
-        let views = match Self::IS_OPENERS {
-            true => None,
-            false => Some(Views::new()?),
+        let views = if Self::IS_OPENERS {
+            None
+        } else {
+            Some(Views::new()?)
         };
         let clients = clients()?;
         let file = pin_init!(Self {

@@ -202,9 +202,10 @@ fn submit(
     let mut counters = perfmon::Requests::new(process, &core, entry, words[16], &used, |count| {
         read(long(words[14], words[15]), count)
     })?;
-    let shared = match found.iter().any(|(object, _)| object.is_shared()) {
-        true => Some(shared_of(&mut found, &used)?),
-        false => None,
+    let shared = if found.iter().any(|(object, _)| object.is_shared()) {
+        Some(shared_of(&mut found, &used)?)
+    } else {
+        None
     };
     if flags & NO_IMPLICIT == 0 {
         for (buffer, is_written) in shared.iter().flatten() {
@@ -212,9 +213,10 @@ fn submit(
         }
     }
     let wants_file = flags & FENCE_FD_OUT != 0;
-    let fence = match wants_file || shared.is_some() {
-        true => Some(Fence::of_core(place)?),
-        false => None,
+    let fence = if wants_file || shared.is_some() {
+        Some(Fence::of_core(place)?)
+    } else {
+        None
     };
     let out = match &fence {
         Some(fence) if wants_file => Some(fence.file()?),
@@ -290,9 +292,10 @@ fn shared_of(
     }
     shared.sort_unstable_by_key(|(buffer, _)| buffer.address());
     let is_twice = |pair: &[(Shared, bool)]| pair[0].0.address() == pair[1].0.address();
-    match shared.windows(2).any(is_twice) {
-        true => Err(Error::InvalidArgument),
-        false => Ok(shared),
+    if shared.windows(2).any(is_twice) {
+        Err(Error::InvalidArgument)
+    } else {
+        Ok(shared)
     }
 }
 
@@ -353,13 +356,16 @@ impl Calls for Etnaviv {
         words: &mut [u32; WORDS],
     ) -> Result {
         // The timeout in milliseconds: 0, or the time until the deadline at word `at`.
-        let time = |words: &[u32; WORDS], is_now: bool, at: usize| match is_now {
-            true => 0,
-            false => milliseconds_to(
-                long(words[at], words[at + 1]),
-                long(words[at + 2], words[at + 3]),
-                sys::monotonic_ns(),
-            ),
+        let time = |words: &[u32; WORDS], is_now: bool, at: usize| {
+            if is_now {
+                0
+            } else {
+                milliseconds_to(
+                    long(words[at], words[at + 1]),
+                    long(words[at + 2], words[at + 3]),
+                    sys::monotonic_ns(),
+                )
+            }
         };
         let (at, known) = flags(number);
         if words.get(at).is_some_and(|word| word & !known != 0) {

@@ -136,11 +136,14 @@ impl Argument {
         let long = |at| u64::from(word(words, at)) | u64::from(word(words, at + 4)) << 32;
         // Old clients declare 32-bit pointers followed by padding, which may hold anything. Of a
         // 32-bit program use only the low halves.
-        let address = |at| match caller.is_32_bit() {
-            // CAST: 32 bits into at least 32.
-            true => word(words, at) as usize,
-            // CAST: 64 bits into as many.
-            false => long(at) as usize,
+        let address = |at| {
+            if caller.is_32_bit() {
+                // CAST: 32 bits into at least 32.
+                word(words, at) as usize
+            } else {
+                // CAST: 64 bits into as many.
+                long(at) as usize
+            }
         };
         Self {
             input: address(0),
@@ -249,9 +252,10 @@ impl OpenedFile {
         };
         let format = choice.format();
         let argument = Argument::read(at, format, caller)?;
-        match format.takes(argument.input_bytes, argument.output_bytes) {
-            true => Ok((argument, format)),
-            false => Err(Self::refuse_sizes(&argument, format)),
+        if format.takes(argument.input_bytes, argument.output_bytes) {
+            Ok((argument, format))
+        } else {
+            Err(Self::refuse_sizes(&argument, format))
         }
     }
 
@@ -280,9 +284,10 @@ impl OpenedFile {
             error,
             status: format.reported(words, error),
         };
-        match refused.is_always_logged() {
-            true => warn_client!(ENVELOPES, "{}", refused),
-            false => debug_client!(in Kernel, "{}", refused),
+        if refused.is_always_logged() {
+            warn_client!(ENVELOPES, "{}", refused)
+        } else {
+            debug_client!(in Kernel, "{}", refused)
         }
     }
 
@@ -309,9 +314,10 @@ impl OpenedFile {
             argument.output_bytes as usize,
         );
         let mut room = UserWords::<{ abi::MAX_INTERFACE_BYTES / 4 }>::new();
-        let whole = match format.may_be_shorter() {
-            true => format.interface_bytes(),
-            false => input,
+        let whole = if format.may_be_shorter() {
+            format.interface_bytes()
+        } else {
+            input
         };
         let words = room
             .read_padded(argument.input, input, whole)

@@ -109,9 +109,12 @@ static OF_2D: [Domain; 1] = domains! {
 /// The domains of `core` that `process` may see.
 fn domains_of(process: &Process, core: &Core) -> impl Iterator<Item = &'static Domain> {
     let id = core.identity();
-    let of = |list: &'static [Domain], is_there: bool| match is_there && process.has_profiler() {
-        true => list,
-        false => &[],
+    let of = |list: &'static [Domain], is_there: bool| {
+        if is_there && process.has_profiler() {
+            list
+        } else {
+            &[]
+        }
     };
     [of(&OF_3D, id.has_3d()), of(&OF_2D, id.has_2d())]
         .into_iter()
@@ -160,9 +163,10 @@ pub(super) fn query_signal(process: &Process, words: &mut [u32; WORDS]) -> Resul
     let signals = domain.ok_or(Error::InvalidArgument)?.signals;
     let &(name, _) = signals.get(iter as usize).ok_or(Error::InvalidArgument)?;
     // CAST: a few.
-    let next = match iter + 1 < signals.len() as u32 {
-        true => iter + 1,
-        false => 0xFFFF,
+    let next = if iter + 1 < signals.len() as u32 {
+        iter + 1
+    } else {
+        0xFFFF
     };
     words[1] = words[1] & 0xFFFF | next << 16;
     words[2] = words[2] & !0xFFFF | iter;

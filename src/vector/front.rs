@@ -258,9 +258,10 @@ impl<P: Payload> Queue<P> {
         };
         if !is_running {
             // A dropped job must first be charged.
-            return match slot.load.outcome == Outcome::Dropped && !is_paused {
-                true => Event::Ended,
-                false => Event::None,
+            return if slot.load.outcome == Outcome::Dropped && !is_paused {
+                Event::Ended
+            } else {
+                Event::None
             };
         }
         let number = slot.number;
@@ -274,9 +275,10 @@ impl<P: Payload> Queue<P> {
             }
         }
         let wanted = 1 << END_INTERRUPT | 1 << (FIRST_PIXEL + id);
-        match raised & wanted == wanted {
-            true => Event::Ended,
-            false => Event::None,
+        if raised & wanted == wanted {
+            Event::Ended
+        } else {
+            Event::None
         }
     }
 }

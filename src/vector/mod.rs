@@ -230,9 +230,10 @@ impl<P: Payload> Queue<P> {
         }
         let entry = state.front.core.entry(&work.author, self.front.scratch);
         // If the context was new at the check and is still new, its name does not matter.
-        let name = match state.front.core.knows(entry.context) {
-            true => entry.context,
-            false => work.entry.context,
+        let name = if state.front.core.knows(entry.context) {
+            entry.context
+        } else {
+            work.entry.context
         };
         let found = Entry {
             context: name,

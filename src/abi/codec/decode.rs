@@ -176,9 +176,10 @@ impl Format {
                 operation: layout.cache.operation.word(u),
                 user: layout.cache.logical.user(u),
                 bytes: layout.cache.size.long(u),
-                node: match layout.quirks.caches_by_address {
-                    true => None,
-                    false => Some(layout.cache.node.handle(u)),
+                node: if layout.quirks.caches_by_address {
+                    None
+                } else {
+                    Some(layout.cache.node.handle(u))
                 },
                 by_node: layout.quirks.caches_nodes,
             }),
@@ -454,9 +455,10 @@ impl Format {
         let is = |bits| flag & bits != 0;
         let pool = self.pool(fields.pool.word(u));
         if !self.0.quirks.strict_memory {
-            return match is(flags.secure) {
-                true => Err(Error::NotSupported),
-                false => Ok(pool),
+            return if is(flags.secure) {
+                Err(Error::NotSupported)
+            } else {
+                Ok(pool)
             };
         }
         // CAST: the bits of a signed field.
@@ -613,9 +615,10 @@ impl Format {
     /// Whether commands are for the copy engine, which no supported core has. `own`: the engine
     /// field of the structure itself, if any.
     fn copies(self, own: Field, words: &[u32]) -> bool {
-        let engine = match own.exists() {
-            true => own.word(self.union(words)),
-            false => self.0.header.engine.word(words),
+        let engine = if own.exists() {
+            own.word(self.union(words))
+        } else {
+            self.0.header.engine.word(words)
         };
         engine == ENGINE_COPY
     }

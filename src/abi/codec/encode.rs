@@ -340,9 +340,10 @@ impl Format {
     /// Converts a pool from the numbers of 4.0.0 to this generation's. Pools that the generation
     /// does not have become VIRTUAL.
     pub(crate) fn pool_number(self, pool: u32) -> u32 {
-        let pool = match pool < self.0.quirks.pools {
-            true => pool,
-            false => POOL_VIRTUAL,
+        let pool = if pool < self.0.quirks.pools {
+            pool
+        } else {
+            POOL_VIRTUAL
         };
         pool + u32::from(pool >= self.0.quirks.sram_pool)
     }
@@ -438,19 +439,20 @@ impl Format {
             0,
             &ledgers.non_paged,
         );
-        let (contiguous, pools) = match self.0.quirks.one_paged_pool {
-            true => (
+        let (contiguous, pools) = if self.0.quirks.one_paged_pool {
+            (
                 &ledgers.in_one_piece,
                 [Some(&ledgers.pool), Some(&ledgers.paged), None],
-            ),
-            false => (
+            )
+        } else {
+            (
                 &ledgers.contiguous,
                 [
                     Some(&ledgers.pool),
                     Some(&ledgers.contiguous_pages),
                     Some(&ledgers.scattered),
                 ],
-            ),
+            )
         };
         put(
             [

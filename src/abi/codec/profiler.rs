@@ -80,9 +80,10 @@ impl Format {
     #[cold]
     #[inline(never)]
     pub(crate) fn decode_profiler_interface(self, words: &[u32]) -> Request {
-        match self.is_profiler(words) {
-            true => self.decode_profiler(words),
-            false => Request::Refused(Error::InvalidArgument),
+        if self.is_profiler(words) {
+            self.decode_profiler(words)
+        } else {
+            Request::Refused(Error::InvalidArgument)
         }
     }
 

@@ -255,9 +255,12 @@ impl Format {
     /// Reads a `gcoCMDBUF`, of [`Format::command_buffer_bytes`] bytes.
     pub(crate) fn decode_command_buffer(self, words: &[u32]) -> CommandBuffer {
         let fields: &CommandBufferLayout = &self.0.command_buffer;
-        let or = |field: Field, default| match field.exists() {
-            true => field.word(words),
-            false => default,
+        let or = |field: Field, default| {
+            if field.exists() {
+                field.word(words)
+            } else {
+                default
+            }
         };
         CommandBuffer {
             object: fields.object.word(words),
@@ -308,11 +311,12 @@ impl Format {
     pub(crate) fn decode_delta(self, words: &[u32]) -> Delta {
         let fields = &self.0.delta;
         Delta {
-            references: match fields.references.exists() {
+            references: if fields.references.exists() {
                 // CAST: the bits of a signed field.
-                true => fields.references.word(words) as i32,
+                fields.references.word(words) as i32
+            } else {
                 // The newest generations have no reference count: read each delta.
-                false => 1,
+                1
             },
             element_count: {
                 let more = u32::from(self.0.quirks.elements_and_one);

@@ -112,9 +112,10 @@ mod cases {
                 put_word(&mut words, 0, number);
                 let request = format.decode(&words);
                 if number >= layout.commands.len() as u32 {
-                    let wanted = match number == layout.quirks.gpu_stuck {
-                        true => Request::GpuStuck,
-                        false => Request::Refused(Error::InvalidArgument),
+                    let wanted = if number == layout.quirks.gpu_stuck {
+                        Request::GpuStuck
+                    } else {
+                        Request::Refused(Error::InvalidArgument)
                     };
                     assert_eq!(request, wanted);
                 }

@@ -162,9 +162,10 @@ impl Field {
 
     /// The field `bytes` after it, if it exists.
     pub(crate) fn plus(self, bytes: u16) -> Self {
-        match self.exists() {
-            true => Self(self.0 + (bytes << BYTES_BITS)),
-            false => self,
+        if self.exists() {
+            Self(self.0 + (bytes << BYTES_BITS))
+        } else {
+            self
         }
     }
 

@@ -175,17 +175,17 @@ impl Target {
 
     /// Whether a draw reads a source and a pattern: by its operation or by transparency.
     fn uses(&self) -> Result<(bool, bool), Problem> {
-        self.check_plain(match self.engines.turns {
-            true => bit(ROP) | bit(TRANSPARENCY) | bit(OVERRIDES),
-            false => bit(ROP) | bit(SRC_CONFIG),
+        self.check_plain(if self.engines.turns {
+            bit(ROP) | bit(TRANSPARENCY) | bit(OVERRIDES)
+        } else {
+            bit(ROP) | bit(SRC_CONFIG)
         })?;
         let (source, pattern) = self.operation()?;
-        Ok(match self.engines.turns {
-            true => {
-                let uses = self.values[TRANSPARENCY] | self.values[OVERRIDES] >> 16;
-                (source || uses & 3 != 0, pattern || uses >> 4 & 3 != 0)
-            }
-            false => (source || self.values[SRC_CONFIG] >> 4 & 3 != 0, pattern),
+        Ok(if self.engines.turns {
+            let uses = self.values[TRANSPARENCY] | self.values[OVERRIDES] >> 16;
+            (source || uses & 3 != 0, pattern || uses >> 4 & 3 != 0)
+        } else {
+            (source || self.values[SRC_CONFIG] >> 4 & 3 != 0, pattern)
         })
     }
 
@@ -226,9 +226,10 @@ impl Target {
         };
         self.check_known(bit(PATTERN))?;
         let room = self.room_of(PATTERN, bit(PATTERN), last_of)?;
-        match 64 * bytes - 1 <= room {
-            true => Ok(()),
-            false => Err(self.beyond(PATTERN)),
+        if 64 * bytes - 1 <= room {
+            Ok(())
+        } else {
+            Err(self.beyond(PATTERN))
         }
     }
 
@@ -381,10 +382,8 @@ impl Target {
                     width: value(BLOCK_ROTATION)?,
                     height: value(BLOCK_HEIGHT)?,
                 };
-                let stride_of = |of: u32, plane: usize| match plane < planes {
-                    true => value(of),
-                    false => Ok(0),
-                };
+                let stride_of =
+                    |of: u32, plane: usize| if plane < planes { value(of) } else { Ok(0) };
                 let part = Source {
                     config,
                     ex_config,
@@ -415,9 +414,10 @@ impl Target {
                 }
             }
         }
-        match is_loaded {
-            true => Ok(()),
-            false => Err(Problem::Unloaded(BLOCKS_FIRST)),
+        if is_loaded {
+            Ok(())
+        } else {
+            Err(Problem::Unloaded(BLOCKS_FIRST))
         }
     }
 

@@ -97,13 +97,15 @@ impl Target {
         last_of: impl FnOnce(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
         let room = self.room_of(TS_STATUS, needed, last_of)?;
-        let byte = match self.engines.has_2_bits_per_tile {
-            true => last / 4,
-            false => last / 2,
+        let byte = if self.engines.has_2_bits_per_tile {
+            last / 4
+        } else {
+            last / 2
         };
-        match byte <= room {
-            true => Ok(()),
-            false => Err(self.beyond(TS_STATUS)),
+        if byte <= room {
+            Ok(())
+        } else {
+            Err(self.beyond(TS_STATUS))
         }
     }
 
@@ -188,9 +190,10 @@ impl Target {
         };
         let room = self.room_of(TS_SURFACE, needed, &mut last_of)?;
         let bytes = tiles.checked_mul(self.bytes_per_tile());
-        match bytes.is_some_and(|bytes| bytes - 1 <= room) {
-            true => self.check_status(last, needed, last_of),
-            false => Err(self.beyond(TS_SURFACE)),
+        if bytes.is_some_and(|bytes| bytes - 1 <= room) {
+            self.check_status(last, needed, last_of)
+        } else {
+            Err(self.beyond(TS_SURFACE))
         }
     }
 }

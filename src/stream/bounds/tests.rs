@@ -59,9 +59,10 @@ mod cases {
         }
         while low < high {
             let middle = low + (high - low) / 2;
-            match fits(middle) {
-                true => high = middle,
-                false => low = middle + 1,
+            if fits(middle) {
+                high = middle;
+            } else {
+                low = middle + 1;
             }
         }
         low
@@ -658,9 +659,12 @@ mod cases {
             for &(state, value) in IMAGE.iter().chain(&pattern) {
                 target.load(word(state), value, false, true);
             }
-            target.filter(|state, address| match state == word(0x1238) {
-                true => Some(address + bytes - 1),
-                false => Some(u32::MAX),
+            target.filter(|state, address| {
+                if state == word(0x1238) {
+                    Some(address + bytes - 1)
+                } else {
+                    Some(u32::MAX)
+                }
             })
         };
         assert_eq!((all(256), all(255)), (Ok(()), problem));
@@ -694,9 +698,12 @@ mod cases {
             }
             let state = |&state: &u32| state_of(state) == word(left_out);
             let missing = 1 << STATES.iter().position(state).unwrap();
-            let wanted = |is_there| match is_there {
-                true => Ok(()),
-                false => Err(Problem::Missing(missing)),
+            let wanted = |is_there| {
+                if is_there {
+                    Ok(())
+                } else {
+                    Err(Problem::Missing(missing))
+                }
             };
             assert_eq!(draw(&mut target, ALL, last_of), wanted(is_drawn));
             assert_eq!(target.filter(last_of), wanted(is_filtered));
@@ -837,9 +844,12 @@ mod cases {
             assert_eq!(target.load(word(state), value, false, true), Load::Noted);
         }
         let fits = |bytes: u32| {
-            let last_of = |_, address| match address & !0xFFFF == of {
-                true => Some(address | (bytes - 1)),
-                false => Some(address | 0x7FFF_FFFF),
+            let last_of = |_, address| {
+                if address & !0xFFFF == of {
+                    Some(address | (bytes - 1))
+                } else {
+                    Some(address | 0x7FFF_FFFF)
+                }
             };
             target.resolve(0, last_of) == Ok(())
         };
@@ -960,9 +970,10 @@ mod cases {
                     target.load(word(state), value, false, true);
                 }
                 let place = STATES.iter().position(|&state| state == word(left_out));
-                let wanted = match unused.contains(&left_out) {
-                    true => Ok(()),
-                    false => Err(Problem::Missing(1 << place.unwrap())),
+                let wanted = if unused.contains(&left_out) {
+                    Ok(())
+                } else {
+                    Err(Problem::Missing(1 << place.unwrap()))
                 };
                 assert_eq!(
                     target.resolve(0, |_, address| Some(address + 0x1FFF)),
@@ -1059,9 +1070,12 @@ mod cases {
             assert_eq!(target.fill_tiles(0x1000 / bytes + 1, last_of), beyond);
             assert_eq!(target.fill_tiles(u32::MAX, last_of), beyond);
             // Two tiles share a byte of status.
-            let short = |state, address| match state == word(0x1658) {
-                true => Some(address + 3),
-                false => Some(address + 0xFFF),
+            let short = |state, address| {
+                if state == word(0x1658) {
+                    Some(address + 3)
+                } else {
+                    Some(address + 0xFFF)
+                }
             };
             assert_eq!(target.fill_tiles(8, short), Ok(()));
             let beyond = Err(Problem::Beyond(word(0x1658), SOURCE));

@@ -215,9 +215,10 @@ impl Commits {
         let context = self.device.attach()?.context;
         for call in [&mut self.full, &mut self.bare] {
             let mut commit: uapi::Commit = call.input.get();
-            commit.context = match commit.context == u64::from(self.context) {
-                true => context.into(),
-                false => self.context.into(),
+            commit.context = if commit.context == u64::from(self.context) {
+                context.into()
+            } else {
+                self.context.into()
             };
             call.input.set(&commit);
         }

@@ -184,14 +184,13 @@ pub fn bench(tools: &Tools, arguments: &BenchArgs, signals: &Signals) -> Result<
             Err(status) => return Ok(status),
         }
     }
-    let wall = match arguments.no_wall {
-        true => Results::default(),
-        false => {
-            say("measuring time");
-            match measure(tools, arguments, false, out.join("wall"), signals)? {
-                Ok(costs) => costs,
-                Err(status) => return Ok(status),
-            }
+    let wall = if arguments.no_wall {
+        Results::default()
+    } else {
+        say("measuring time");
+        match measure(tools, arguments, false, out.join("wall"), signals)? {
+            Ok(costs) => costs,
+            Err(status) => return Ok(status),
         }
     };
     let rows = rows(&runs, &wall)?;

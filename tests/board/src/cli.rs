@@ -223,12 +223,15 @@ impl Tools {
 
     /// The parts of a boot, with galcore.ko if `module` is true.
     pub fn assets(&self, module: bool) -> Result<Assets> {
-        let file = |path: &PathBuf, what: &str| match path.is_file() {
-            true => Ok(path.clone()),
-            false => bail!(
-                "{what} is not at '{}': start the board by scripts/board, which makes it",
-                path.display()
-            ),
+        let file = |path: &PathBuf, what: &str| {
+            if path.is_file() {
+                Ok(path.clone())
+            } else {
+                bail!(
+                    "{what} is not at '{}': start the board by scripts/board, which makes it",
+                    path.display()
+                )
+            }
         };
         let module = match (&self.module, module) {
             (Some(path), true) => Some(file(path, "galcore.ko")?),
@@ -316,9 +319,10 @@ pub struct MachineArgs {
 impl MachineArgs {
     /// How the driver finds the GPU.
     pub fn binding(&self) -> Binding {
-        match self.params {
-            true => Binding::Params,
-            false => Binding::Dt,
+        if self.params {
+            Binding::Params
+        } else {
+            Binding::Dt
         }
     }
 

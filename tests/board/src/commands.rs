@@ -82,9 +82,10 @@ fn shell_line(program: &Path, arguments: &[String]) -> String {
     let mut line = program.display().to_string();
     for word in arguments {
         line.push(' ');
-        line.push_str(&match !word.is_empty() && word.chars().all(is_plain) {
-            true => word.clone(),
-            false => initramfs::quote(word),
+        line.push_str(&if !word.is_empty() && word.chars().all(is_plain) {
+            word.clone()
+        } else {
+            initramfs::quote(word)
         });
     }
     line

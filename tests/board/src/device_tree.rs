@@ -184,9 +184,10 @@ fn compile_overlays(dir: &Path, board: Board, controls_power: bool) -> Result<Ve
     texts
         .map(|(number, text)| {
             let name = format!("board-{number}");
-            match controls_power {
-                true => compile_overlay(dir, &name, text),
-                false => compile_overlay(dir, &name, &without_power(text)),
+            if controls_power {
+                compile_overlay(dir, &name, text)
+            } else {
+                compile_overlay(dir, &name, &without_power(text))
             }
         })
         .collect()
@@ -202,9 +203,10 @@ fn without_power(overlay: &str) -> String {
         .filter(|line| !line.contains("power-domains = "))
     {
         let is_clocks = line.trim_start().starts_with("clocks = ");
-        text.push_str(&match is_clocks {
-            true => line.replace("_power>", "_core_clock>"),
-            false => line.to_string(),
+        text.push_str(&if is_clocks {
+            line.replace("_power>", "_core_clock>")
+        } else {
+            line.to_string()
         });
         text.push('\n');
     }

@@ -417,9 +417,12 @@ mod tests {
         ];
         let log: String = marks
             .iter()
-            .map(|line| match line.starts_with("WARNING") {
-                true => format!("{line}\n---[ end trace 0 ]---\n"),
-                false => format!("galcore-board: {line}\n"),
+            .map(|line| {
+                if line.starts_with("WARNING") {
+                    format!("{line}\n---[ end trace 0 ]---\n")
+                } else {
+                    format!("galcore-board: {line}\n")
+                }
             })
             .collect();
         let tasks: Vec<_> = scan(&log).iter().map(|finding| finding.task).collect();

@@ -45,9 +45,10 @@ fn main() -> ExitCode {
         Err(error) => {
             // Help goes to stdout and is not an error.
             let _ = error.print();
-            return match error.use_stderr() {
-                true => ExitCode::from(judgement::USAGE),
-                false => ExitCode::SUCCESS,
+            return if error.use_stderr() {
+                ExitCode::from(judgement::USAGE)
+            } else {
+                ExitCode::SUCCESS
             };
         }
     };

@@ -84,10 +84,10 @@ fn below(folder: &Path, guest: &str, files: &mut Vec<GuestFile>) -> Result<()> {
         let entry = entry?;
         let host = entry.path();
         let guest = format!("{guest}/{}", entry.file_name().to_string_lossy());
-        match entry.file_type()?.is_dir() {
-            true => below(&host, &guest, files)?,
-            false if host.is_file() => files.push(GuestFile { host, guest }),
-            false => {}
+        if entry.file_type()?.is_dir() {
+            below(&host, &guest, files)?;
+        } else if host.is_file() {
+            files.push(GuestFile { host, guest });
         }
     }
     Ok(())

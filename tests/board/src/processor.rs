@@ -31,9 +31,10 @@ impl Processor {
     }
 
     fn of_header(header: &[u8; HEADER]) -> Self {
-        match header.ends_with(b"ARM\x64") {
-            true => Processor::CortexA76,
-            false => Processor::CortexA15,
+        if header.ends_with(b"ARM\x64") {
+            Processor::CortexA76
+        } else {
+            Processor::CortexA15
         }
     }
 

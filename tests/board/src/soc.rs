@@ -391,9 +391,10 @@ pub fn build(assets: &Assets) -> Option<&Path> {
 impl Soc {
     /// The file of tree `name`: one of the kernel's build, or the file at that path.
     fn file(&self, assets: &Assets, name: &str) -> Result<PathBuf> {
-        let path = match name.contains('/') {
-            true => PathBuf::from(name),
-            false => self.folder(assets)?.join(format!("{name}.dtb")),
+        let path = if name.contains('/') {
+            PathBuf::from(name)
+        } else {
+            self.folder(assets)?.join(format!("{name}.dtb"))
         };
         if !path.is_file() {
             bail!(
@@ -465,9 +466,10 @@ impl Soc {
                 .find(|&number| self.status(source, number) == Some("okay"));
         };
         let path = path.split(':').next().unwrap_or(path);
-        let path = match path.starts_with('/') {
-            true => path,
-            false => property(source, "\taliases", path)?,
+        let path = if path.starts_with('/') {
+            path
+        } else {
+            property(source, "\taliases", path)?
         };
         let (_, address) = path.rsplit_once('@')?;
         let address = u32::from_str_radix(address, 16).ok()?;

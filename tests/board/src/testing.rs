@@ -52,9 +52,10 @@ pub fn test(tools: &Tools, arguments: &TestArgs, soak: bool, signals: &Signals) 
         table = table.with_arguments(&arguments.arguments);
     }
     if arguments.needs {
-        let place = match table.groups().is_empty() {
-            true => "host",
-            false => "board",
+        let place = if table.groups().is_empty() {
+            "host"
+        } else {
+            "board"
         };
         println!("{place}");
         if table.wants_mesa() {

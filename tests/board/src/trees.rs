@@ -85,9 +85,10 @@ impl Row {
 }
 
 fn or_none(text: String) -> String {
-    match text.is_empty() {
-        true => "none".to_string(),
-        false => text,
+    if text.is_empty() {
+        "none".to_string()
+    } else {
+        text
     }
 }
 
@@ -187,9 +188,12 @@ impl Sweep<'_> {
 pub fn trees(tools: &Tools, arguments: &TreesArgs, signals: &Signals) -> Result<u8> {
     let assets = tools.assets(!arguments.list)?;
     let all = all_trees(&assets, arguments.board)?;
-    let is_meant = |tree: &String, name: &String| match all.contains(name) {
-        true => tree == name,
-        false => tree.starts_with(name),
+    let is_meant = |tree: &String, name: &String| {
+        if all.contains(name) {
+            tree == name
+        } else {
+            tree.starts_with(name)
+        }
     };
     let is_wanted = |tree: &&String| {
         arguments.names.is_empty() || arguments.names.iter().any(|name| is_meant(tree, name))

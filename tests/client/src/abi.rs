@@ -172,10 +172,14 @@ impl Abi {
         if self.features < usize::BITS as usize {
             return;
         }
-        let moved = |at: usize| match come {
-            _ if at < FIRST => at,
-            true => at + 4 * NAMES.len(),
-            false => at - 4 * NAMES.len(),
+        let moved = |at: usize| {
+            if at < FIRST {
+                at
+            } else if come {
+                at + 4 * NAMES.len()
+            } else {
+                at - 4 * NAMES.len()
+            }
         };
         if !come {
             self.fields.retain(|name, _| !NAMES.contains(name));

@@ -104,9 +104,10 @@ impl Client {
     }
 
     fn with_pool(device: Device, pool: Memory) -> Result<Self> {
-        let version = match device.abi().has("VERSION") {
-            true => device.version()?,
-            false => Default::default(),
+        let version = if device.abi().has("VERSION") {
+            device.version()?
+        } else {
+            Default::default()
         };
         let base_address = device.base_address()?;
         let identity = identity(&device)?;
@@ -114,9 +115,10 @@ impl Client {
         let signals = (0..COMMAND_BUFFERS)
             .map(|_| device.create_signal(false))
             .collect::<Result<Vec<_>>>()?;
-        let context = match device.abi().attaches() {
-            true => device.attach()?.context,
-            false => 0,
+        let context = if device.abi().attaches() {
+            device.attach()?.context
+        } else {
+            0
         };
         let slots = signals
             .into_iter()

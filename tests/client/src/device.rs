@@ -806,9 +806,10 @@ impl Device {
 
     /// UNLOCK_VIDEO_MEMORY. If a second half is necessary, it is queued after everything committed so far.
     pub fn unlock_all(&self, node: Node) -> Result<()> {
-        match self.unlock(node)? {
-            true => self.commit_queue(Queue::new().unlock(node)),
-            false => Ok(()),
+        if self.unlock(node)? {
+            self.commit_queue(Queue::new().unlock(node))
+        } else {
+            Ok(())
         }
     }
 

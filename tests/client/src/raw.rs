@@ -65,9 +65,10 @@ pub struct Kind {
 
 impl Kind {
     fn protection(self) -> i32 {
-        match self.read_only {
-            true => libc::PROT_READ,
-            false => libc::PROT_READ | libc::PROT_WRITE,
+        if self.read_only {
+            libc::PROT_READ
+        } else {
+            libc::PROT_READ | libc::PROT_WRITE
         }
     }
 }
@@ -75,9 +76,10 @@ impl Kind {
 impl Area {
     /// Maps `bytes` of `file` at `offset`, or anonymous memory without a file.
     pub fn map(file: Option<&dyn AsFd>, bytes: usize, offset: u64, kind: Kind) -> io::Result<Self> {
-        let mut flags = match kind.private || file.is_none() {
-            true => libc::MAP_PRIVATE,
-            false => libc::MAP_SHARED,
+        let mut flags = if kind.private || file.is_none() {
+            libc::MAP_PRIVATE
+        } else {
+            libc::MAP_SHARED
         };
         if kind.populate {
             flags |= libc::MAP_POPULATE;

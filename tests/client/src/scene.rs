@@ -472,15 +472,16 @@ fn meadow(painter: &mut Painter, fine: bool) {
     painter.group();
     let whole = painter.whole(MEADOW);
     painter.fill(MEADOW, vec![whole], 0xff3f_8f4a);
-    let (blade, spots) = match fine {
-        true => (
+    let (blade, spots) = if fine {
+        (
             (1, 5),
             [(4, 20), (13, 8), (27, 24), (38, 11), (50, 21), (59, 6)],
-        ),
-        false => (
+        )
+    } else {
+        (
             (16, 8),
             [(0, 24), (0, 8), (16, 16), (32, 0), (32, 24), (48, 8)],
-        ),
+        )
     };
     let blades = spots
         .iter()
@@ -493,9 +494,10 @@ fn meadow(painter: &mut Painter, fine: bool) {
         (45, 26, 0xfff4_8fb1),
         (2, 10, 0xffff_ffff),
     ] {
-        let (x, y) = match fine {
-            true => (x, y),
-            false => (x / 16 * 16, y / 8 * 8),
+        let (x, y) = if fine {
+            (x, y)
+        } else {
+            (x / 16 * 16, y / 8 * 8)
         };
         painter.fill(MEADOW, vec![Rect::new(x, y, flower.0, flower.1)], colour);
     }
@@ -506,9 +508,10 @@ fn meadow(painter: &mut Painter, fine: bool) {
     for y in (top..height).step_by(32) {
         for x in (0..width).step_by(64) {
             // The 2D engine clips the part that does not fit; the resolve engine needs whole windows.
-            let (w, h) = match fine {
-                true => (64, 32),
-                false => (64.min(width - x), 32.min(height - y)),
+            let (w, h) = if fine {
+                (64, 32)
+            } else {
+                (64.min(width - x), 32.min(height - y))
             };
             tiles.push(Rect::new(x, y, w, h));
         }
@@ -549,9 +552,10 @@ fn title(painter: &mut Painter, fine: bool) {
     painter.group();
     let (width, height) = painter.scene.size();
     let dot = if fine { (8, 8) } else { (16, 16) };
-    let (left, top) = match fine {
-        true => ((width - 34 * dot.0) / 2, height * 60 / 100),
-        false => (48, 232),
+    let (left, top) = if fine {
+        ((width - 34 * dot.0) / 2, height * 60 / 100)
+    } else {
+        (48, 232)
     };
     if fine {
         painter.fill(

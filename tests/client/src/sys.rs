@@ -612,9 +612,10 @@ pub fn orphan(path: &std::ffi::CStr, count: u32, user: u32) -> io::Result<Orphan
             let child = libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0);
             if child == 0 {
                 let is_user = user == 0 || libc::syscall(SET_USER, user) == 0;
-                let opened = match is_user {
-                    true => libc::open(path.as_ptr(), libc::O_RDWR),
-                    false => -1,
+                let opened = if is_user {
+                    libc::open(path.as_ptr(), libc::O_RDWR)
+                } else {
+                    -1
                 };
                 let said = match opened {
                     -1 => -*libc::__errno_location(),

@@ -47,9 +47,10 @@ fn interfaces_have_the_sizes_of_the_facts() {
 fn other_sizes_and_names_are_those_of_the_facts() {
     for layout in &LAYOUTS {
         let abi = facts(layout);
-        let wanted = match abi.fields.contains_key("Commit.subCommit.next") {
-            true => abi.fields["Commit.shared"].0,
-            false => 0,
+        let wanted = if abi.fields.contains_key("Commit.subCommit.next") {
+            abi.fields["Commit.shared"].0
+        } else {
+            0
         };
         assert_eq!(
             usize::from(layout.sub_commit_bytes),

@@ -166,9 +166,10 @@ impl Core {
     /// The location of a shader's code: byte address of the first word (of a state or in memory), and number of
     /// instructions.
     fn code(&self, states: &StateBlock, is_pixel: bool) -> Result<(u32, u32), String> {
-        let [range, start, end, address] = match is_pixel {
-            false => [VS_RANGE, VS_START_PC, VS_END_PC, VS_INST_ADDR],
-            true => [PS_RANGE, PS_START_PC, PS_END_PC, PS_INST_ADDR],
+        let [range, start, end, address] = if is_pixel {
+            [PS_RANGE, PS_START_PC, PS_END_PC, PS_INST_ADDR]
+        } else {
+            [VS_RANGE, VS_START_PC, VS_END_PC, VS_INST_ADDR]
         }
         .map(|state| states.get(state));
         let (memory, instructions, first, end) = if self.has_code_in_memory(states) {
@@ -180,11 +181,12 @@ impl Core {
             let memory = if is_pixel { PS_INST_MEM } else { VS_INST_MEM };
             (memory, OWN_INSTRUCTIONS, start, end)
         };
-        match first <= end && end <= instructions {
-            true => Ok((memory.wrapping_add(4 * WORDS * first), end - first)),
-            false => Err(format!(
+        if first <= end && end <= instructions {
+            Ok((memory.wrapping_add(4 * WORDS * first), end - first))
+        } else {
+            Err(format!(
                 "instructions {first} to {end} of a memory of {instructions}"
-            )),
+            ))
         }
     }
 }
@@ -418,15 +420,17 @@ impl Draw {
             let (first, count) = core
                 .code(&states, is_pixel)
                 .map_err(|text| hang(format!("{name} shader: {text}")))?;
-            let code = match core.has_code_in_memory(&states) {
-                true => fetch(first, WORDS * count),
-                false => words(first, first + 4 * WORDS * count),
+            let code = if core.has_code_in_memory(&states) {
+                fetch(first, WORDS * count)
+            } else {
+                words(first, first + 4 * WORDS * count)
             };
             let program =
                 decode(code).map_err(|illegal| hang(format!("{name} shader: {illegal}")))?;
-            let control = match is_pixel {
-                false => VS_TEMP_REGISTER_CONTROL,
-                true => PS_TEMP_REGISTER_CONTROL,
+            let control = if is_pixel {
+                PS_TEMP_REGISTER_CONTROL
+            } else {
+                VS_TEMP_REGISTER_CONTROL
             };
             let temporaries = (states.get(control) & 0x3f) as usize;
             if program.temporaries() > temporaries {
@@ -764,9 +768,12 @@ impl<'a> Run<'a> {
             self.shaded.push(Vertex {
                 position: output(0),
                 size,
-                varyings: std::array::from_fn(|number| match number < self.setup.varyings {
-                    true => output(number + 1),
-                    false => [0.0, 0.0, 0.0, 1.0],
+                varyings: std::array::from_fn(|number| {
+                    if number < self.setup.varyings {
+                        output(number + 1)
+                    } else {
+                        [0.0, 0.0, 0.0, 1.0]
+                    }
                 }),
             });
         }

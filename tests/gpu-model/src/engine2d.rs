@@ -405,9 +405,10 @@ fn paint_pixel(
     y: i32,
     bus: &mut dyn Bus,
 ) {
-    let old = match painter.uses_destination() {
-        true => target.layout.straight(source::load(target, x, y, bus)),
-        false => 0,
+    let old = if painter.uses_destination() {
+        target.layout.straight(source::load(target, x, y, bus))
+    } else {
+        0
     };
     source::store(target, x, y, painter.paint(sample, old, x, y), bus);
 }

@@ -946,9 +946,10 @@ impl FrontEnd {
         target: u32,
     ) -> Result<(), Hang> {
         let is_counted = target < gpu_control::SCRATCH;
-        let colour = match needs_2d {
-            true => gpu.state(DE_CLEAR_PIXEL_VALUE32 / 4),
-            false => gpu.state(RS_FILL_VALUE / 4),
+        let colour = if needs_2d {
+            gpu.state(DE_CLEAR_PIXEL_VALUE32 / 4)
+        } else {
+            gpu.state(RS_FILL_VALUE / 4)
         };
         let bad = gpu.faults.hang_at_colour.load(Relaxed);
         let is_bad = bad != 0 && colour == bad;

@@ -771,9 +771,10 @@ impl Gpu {
     /// Reports an access that MMU v2 refused: status, address and interrupt. All units share one MMU here.
     pub(crate) fn mmu_exception(&self, cause: Cause, address: u32) {
         self.trace(|| format!("MMU exception {cause:?} at {address:#010x}"));
-        let (place, causes) = match self.personality.has_secure_mmu() {
-            true => (MMUV2_SEC_EXCEPTION_ADDR, MMUV2_SEC_STATUS),
-            false => (MMUV2_EXCEPTION_ADDR, MMUV2_STATUS),
+        let (place, causes) = if self.personality.has_secure_mmu() {
+            (MMUV2_SEC_EXCEPTION_ADDR, MMUV2_SEC_STATUS)
+        } else {
+            (MMUV2_EXCEPTION_ADDR, MMUV2_STATUS)
         };
         self.registers.set(place, address);
         let status = self.registers.get(causes);

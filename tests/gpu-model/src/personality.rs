@@ -336,9 +336,10 @@ impl Personality {
 
     /// The register that enables MMU v2.
     pub fn mmu_control(&self) -> u32 {
-        match self.has_secure_mmu() {
-            true => MMUV2_SEC_CONTROL,
-            false => MMUV2_CONTROL,
+        if self.has_secure_mmu() {
+            MMUV2_SEC_CONTROL
+        } else {
+            MMUV2_CONTROL
         }
     }
 

@@ -184,9 +184,12 @@ impl Resolve {
         {
             return unsupported(format!("a pipe from {x},{y} on; not a multiple of 16,4"));
         }
-        let bases = |Image { surface, .. }: &Image| match surface.is_split {
-            true => surface.bases.to_vec(),
-            false => vec![surface.bases[0]],
+        let bases = |Image { surface, .. }: &Image| {
+            if surface.is_split {
+                surface.bases.to_vec()
+            } else {
+                vec![surface.bases[0]]
+            }
         };
         let from = source.as_ref().map(bases).unwrap_or_default();
         let odd = from
@@ -229,9 +232,10 @@ impl Resolve {
                 break;
             }
             for x in (first.0..first.0 + width).step_by(4) {
-                let from = match self.flips() {
-                    true => 2 * first.1 + height - 1 - y,
-                    false => y,
+                let from = if self.flips() {
+                    2 * first.1 + height - 1 - y
+                } else {
+                    y
                 };
                 match &source {
                     _ if self.clear_mode() != 0 => self.fill(&target, (x, y), bus),

@@ -180,9 +180,10 @@ pub(crate) mod tests {
                     let index = surface.address(x, y) / 4;
                     assert!(!seen[index as usize], "{layout:?} {x},{y}");
                     seen[index as usize] = true;
-                    let (part, index) = match is_split {
-                        true => (index / (64 * 128), index % (64 * 128)),
-                        false => (0, index),
+                    let (part, index) = if is_split {
+                        (index / (64 * 128), index % (64 * 128))
+                    } else {
+                        (0, index)
                     };
                     assert_eq!(
                         pixel_at(&surface, 128, part, index),

@@ -65,9 +65,10 @@ impl TileStatus {
         (states.get(TS_MEM_CONFIG) & bit != 0).then(|| Self {
             format,
             status: states.get(first),
-            surface: match format.is_translated {
-                true => surface,
-                false => surface.wrapping_sub(format.memory_base),
+            surface: if format.is_translated {
+                surface
+            } else {
+                surface.wrapping_sub(format.memory_base)
             },
             clear_value: states.get(first + 8),
         })
@@ -242,9 +243,10 @@ mod tests {
             for (at, (now, then)) in bus.bytes.iter().zip(&before).enumerate() {
                 let tile = at.wrapping_sub(SURFACE as usize) / TILE as usize;
                 let filled = tile < tiles as usize && cleared[tile];
-                let wanted = match filled {
-                    true => 0x1234_5678u32.to_le_bytes()[at % 4],
-                    false => *then,
+                let wanted = if filled {
+                    0x1234_5678u32.to_le_bytes()[at % 4]
+                } else {
+                    *then
                 };
                 assert_eq!(*now, wanted, "round {round}, {at:#x}");
             }

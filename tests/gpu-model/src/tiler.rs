@@ -90,13 +90,12 @@ impl Tiler {
             for x in (0..width).step_by(2) {
                 let (mut luma, mut colour) = ([0; 2], [0; 2]);
                 bus.read(Port::Texture, at(YUV_Y_BASE, x, y), &mut luma);
-                match self.is_nv12() {
-                    true => bus.read(Port::Texture, at(YUV_U_BASE, x, y / 2), &mut colour),
-                    false => {
-                        let [u, v] = colour.each_mut().map(std::slice::from_mut);
-                        bus.read(Port::Texture, at(YUV_U_BASE, x / 2, y / 2), u);
-                        bus.read(Port::Texture, at(YUV_V_BASE, x / 2, y / 2), v);
-                    }
+                if self.is_nv12() {
+                    bus.read(Port::Texture, at(YUV_U_BASE, x, y / 2), &mut colour)
+                } else {
+                    let [u, v] = colour.each_mut().map(std::slice::from_mut);
+                    bus.read(Port::Texture, at(YUV_U_BASE, x / 2, y / 2), u);
+                    bus.read(Port::Texture, at(YUV_V_BASE, x / 2, y / 2), v);
                 }
                 if self.0.get(YUV_CONFIG) & 1 << 8 != 0 {
                     colour.swap(0, 1);

@@ -238,9 +238,10 @@ impl VgFrontEnd {
     }
 
     fn armed_hang(&self, gpu: &Gpu) -> Halt {
-        match gpu.hang_as_armed(self.current.0) {
-            true => Halt::Stall,
-            false => Halt::Hang,
+        if gpu.hang_as_armed(self.current.0) {
+            Halt::Stall
+        } else {
+            Halt::Hang
         }
     }
 

@@ -108,9 +108,10 @@ fn first_names(tokens: &[TokenTree]) -> Vec<(String, usize)> {
     match tokens.first() {
         Some(TokenTree::Ident(name)) => {
             let line = name.span().start().line;
-            match name == "self" {
-                true => vec![(ALL.to_string(), line)],
-                false => vec![(name.to_string(), line)],
+            if name == "self" {
+                vec![(ALL.to_string(), line)]
+            } else {
+                vec![(name.to_string(), line)]
             }
         }
         Some(TokenTree::Punct(star)) if star.as_char() == '*' => {
@@ -146,9 +147,10 @@ fn scan(tokens: TokenStream, depth: usize, imports: &mut Vec<Import>) {
                 }
             }
             TokenTree::Ident(word) if word == "crate" || word == "super" => {
-                let mut left = match word == "crate" {
-                    true => 0,
-                    false => depth.saturating_sub(1),
+                let mut left = if word == "crate" {
+                    0
+                } else {
+                    depth.saturating_sub(1)
                 };
                 let mut next = at + 1;
                 while is_path_separator(&tokens[next..])
@@ -159,10 +161,12 @@ fn scan(tokens: TokenStream, depth: usize, imports: &mut Vec<Import>) {
                 }
                 let is_renamed =
                     matches!(tokens.get(next), Some(TokenTree::Ident(word)) if word == "as");
-                let names = match is_path_separator(&tokens[next..]) {
-                    true => first_names(&tokens[next + 2..]),
-                    false if is_renamed => vec![(ALL.to_string(), word.span().start().line)],
-                    false => Vec::new(),
+                let names = if is_path_separator(&tokens[next..]) {
+                    first_names(&tokens[next + 2..])
+                } else if is_renamed {
+                    vec![(ALL.to_string(), word.span().start().line)]
+                } else {
+                    Vec::new()
                 };
                 if left == 0 {
                     let found = names.into_iter();

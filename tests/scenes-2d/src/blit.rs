@@ -129,9 +129,10 @@ impl Blit {
             Source::Palette(surface, colours) => {
                 let raw = surface.get(x, y);
                 let entry = colours[raw as usize];
-                match core.pe20 {
-                    true => (of_word(entry), raw),
-                    false => ((to.colour(entry), entry), raw),
+                if core.pe20 {
+                    (of_word(entry), raw)
+                } else {
+                    ((to.colour(entry), entry), raw)
                 }
             }
             Source::Stream(bits, colours) => {
@@ -171,9 +172,12 @@ impl Blit {
             (y - self.pattern_origin.1).rem_euclid(8),
         );
         let place = (y * 8 + x) as usize;
-        let of_word = |word: u32| match core.pe20 {
-            true => to.pixel(Colour::of(word)),
-            false => word,
+        let of_word = |word: u32| {
+            if core.pe20 {
+                to.pixel(Colour::of(word))
+            } else {
+                word
+            }
         };
         let pixel = match &self.pattern {
             Pattern::Solid(word) => of_word(*word),

@@ -90,9 +90,10 @@ impl Filter {
                 let fraction = at[way].rem_euclid(65536) as usize;
                 let mut sums = [0; 4];
                 for (tap, weight) in (-4..).zip(rows[fraction / 2048]) {
-                    let channels = match self.vertical {
-                        true => self.channels(whole[0], whole[1] + tap),
-                        false => self.channels(whole[0] + tap, whole[1]),
+                    let channels = if self.vertical {
+                        self.channels(whole[0], whole[1] + tap)
+                    } else {
+                        self.channels(whole[0] + tap, whole[1])
                     };
                     for (sum, channel) in sums.iter_mut().zip(channels) {
                         *sum += channel * i64::from(weight);

@@ -24,9 +24,10 @@ fn format(random: &mut Random, core: Core, is_target: bool) -> Format {
     }
     Format {
         code: random.pick(&codes),
-        swizzle: match core.pe20 {
-            true => random.pick(&[0, 0, 1, 2, 3]),
-            false => random.pick(&[0, 0, 2]),
+        swizzle: if core.pe20 {
+            random.pick(&[0, 0, 1, 2, 3])
+        } else {
+            random.pick(&[0, 0, 2])
         },
     }
 }
@@ -49,17 +50,15 @@ pub fn blit(random: &mut Random, core: Core, kind: Kind) -> Blit {
     };
     let mut source = surface(random, core, false);
     if kind == Kind::Turn {
-        let turns: &[u32] = match core.pe20 {
-            true => &[0, 1, 2, 4, 5, 6],
-            false => &[0, 4],
+        let turns: &[u32] = if core.pe20 {
+            &[0, 1, 2, 4, 5, 6]
+        } else {
+            &[0, 4]
         };
         source.turn = random.pick(turns);
         blit.target.turn = random.pick(turns);
         blit.mirror = (random.one_in(3), random.one_in(3));
-        blit.mirror_by = match core.mirror {
-            true => random.below(3),
-            false => 0,
-        };
+        blit.mirror_by = if core.mirror { random.below(3) } else { 0 };
     }
     let is_video = kind == Kind::YuvBlit;
     let code = random_video(core, random);
@@ -110,10 +109,7 @@ pub fn blit(random: &mut Random, core: Core, kind: Kind) -> Blit {
         right,
         bottom,
     ];
-    blit.fill = match core.pe20 {
-        true => random.word(),
-        false => 0,
-    };
+    blit.fill = if core.pe20 { random.word() } else { 0 };
     // A relative origin, if all source pixels are then readable.
     if matches!(kind, Kind::Formats | Kind::Turn) && random.one_in(4) {
         let space = (width - target_width, height - target_height);
@@ -160,16 +156,20 @@ pub fn blit(random: &mut Random, core: Core, kind: Kind) -> Blit {
         Kind::Palette => {
             let bytes = random_bytes(random, width, height);
             let whole = 8 * blit.target.format.bytes() as u32;
-            let palette = (0..256).map(|_| match core.pe20 {
-                true => random.word(),
-                false => random.word() >> (32 - whole),
+            let palette = (0..256).map(|_| {
+                if core.pe20 {
+                    random.word()
+                } else {
+                    random.word() >> (32 - whole)
+                }
             });
             blit.source = Source::Palette(bytes, palette.collect());
             if random.one_in(3) {
                 let first = random.below(200);
-                let last = match core.pe20 {
-                    true => first + random.below(50),
-                    false => first,
+                let last = if core.pe20 {
+                    first + random.below(50)
+                } else {
+                    first
                 };
                 blit.transparent = Transparent::Key(first, last);
                 blit.rops[1] = 0xaa;
@@ -189,10 +189,7 @@ pub fn blit(random: &mut Random, core: Core, kind: Kind) -> Blit {
                 modes: own | modes | alphas,
                 globals: [random.word(), random.word()],
                 multiply: [random.one_in(2), random.one_in(2)],
-                global_multiply: match core.pe20 {
-                    true => random.below(3),
-                    false => 0,
-                },
+                global_multiply: if core.pe20 { random.below(3) } else { 0 },
             });
             // The fill color of an alpha-only source is also the global color.
             if let Some(blend) = blit.blend.filter(|_| core.pe20) {
@@ -203,10 +200,11 @@ pub fn blit(random: &mut Random, core: Core, kind: Kind) -> Blit {
             // A color that exists in the source.
             let (x, y) = (random.between(0, width - 1), random.between(0, height - 1));
             let pixel = source.get(x, y);
-            let last = match core.pe20 && random.one_in(2) {
+            let last = if core.pe20 && random.one_in(2) {
                 // Sets some additional random bits.
-                true => pixel | random.word() & (u32::MAX >> (32 - 8 * source.format.bytes())),
-                false => pixel,
+                pixel | random.word() & (u32::MAX >> (32 - 8 * source.format.bytes()))
+            } else {
+                pixel
             };
             blit.transparent = Transparent::Key(pixel, last);
             blit.rops = [random.pick(&[0xcc, 0x33]), random.pick(&[0xaa, 0x00, 0xee])];
@@ -223,9 +221,12 @@ pub fn blit(random: &mut Random, core: Core, kind: Kind) -> Blit {
 
 fn patterned(random: &mut Random, core: Core, blit: &mut Blit) {
     let whole = 8 * blit.target.format.bytes() as u32;
-    let mut colour = || match core.pe20 {
-        true => random.word(),
-        false => random.word() >> (32 - whole),
+    let mut colour = || {
+        if core.pe20 {
+            random.word()
+        } else {
+            random.word() >> (32 - whole)
+        }
     };
     let (first, second) = (colour(), colour());
     let format = blit.target.format;
@@ -252,9 +253,10 @@ fn patterned(random: &mut Random, core: Core, blit: &mut Blit) {
 }
 
 fn random_video(core: Core, random: &mut Random) -> u32 {
-    match core.pe20 {
-        true => random.pick(&[7, 8, 15, 17, 18]),
-        false => random.pick(&[7, 8, 15]),
+    if core.pe20 {
+        random.pick(&[7, 8, 15, 17, 18])
+    } else {
+        random.pick(&[7, 8, 15])
     }
 }
 

@@ -161,9 +161,10 @@ impl Video {
                 byte(1, x / 2 * 2 + 1, y),
             ),
         };
-        match self.swapped {
-            true => [luma, second, first],
-            false => [luma, first, second],
+        if self.swapped {
+            [luma, second, first]
+        } else {
+            [luma, first, second]
         }
     }
 
@@ -173,17 +174,18 @@ impl Video {
         let b = u as i32 - 128;
         let c = v as i32 - 128;
         let clip = |value: i32| value.div_euclid(256).clamp(0, 255) as u32;
-        let (red, green, blue) = match self.bt709 {
-            false => (
-                298 * a + 410 * c + 128,
-                298 * a - 101 * b - 209 * c + 128,
-                298 * a + 519 * b + 128,
-            ),
-            true => (
+        let (red, green, blue) = if self.bt709 {
+            (
                 298 * a + 461 * c + 128,
                 298 * a - 55 * b - 137 * c + 128,
                 298 * a + 543 * b + 128,
-            ),
+            )
+        } else {
+            (
+                298 * a + 410 * c + 128,
+                298 * a - 101 * b - 209 * c + 128,
+                298 * a + 519 * b + 128,
+            )
         };
         crate::colour::Colour([255, clip(red), clip(green), clip(blue)])
     }

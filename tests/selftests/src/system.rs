@@ -101,10 +101,11 @@ pub fn quarantine() -> Result<u64> {
         return Ok(*kib);
     }
     let symbols = fs::read_to_string("/proc/kallsyms")?;
-    let kib = match symbols.contains(" kasan_quarantine_put") {
+    let kib = if symbols.contains(" kasan_quarantine_put") {
         // QUARANTINE_FRACTION and QUARANTINE_PERCPU_SIZE of mm/kasan/quarantine.c.
-        true => meminfo("MemTotal")? / 32 + 4 * 1024,
-        false => 0,
+        meminfo("MemTotal")? / 32 + 4 * 1024
+    } else {
+        0
     };
     Ok(*KIB.get_or_init(|| kib))
 }

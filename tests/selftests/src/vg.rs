@@ -346,9 +346,10 @@ impl Client {
             .flat_map(|&(buffer, dynamic)| [buffer as u32, dynamic])
             .collect();
         let (table, _elements) = tasks.build();
-        let address = match tasks.elements.is_empty() && tasks.count.is_none() {
-            true => 0,
-            false => table.as_ptr() as u64,
+        let address = if tasks.elements.is_empty() && tasks.count.is_none() {
+            0
+        } else {
+            table.as_ptr() as u64
         };
         self.send_raw(context, queue.as_ptr() as u64, count, address)
     }

@@ -193,9 +193,10 @@ pub fn locked_surface(
         .allocate(bytes, 64, surface::BITMAP, pool)
         .with_context(|| format!("{bytes:#x} bytes of {pool}"))?;
     same("pool", node.pool, pool)?;
-    let location = match cached {
-        true => device.lock_cacheable(node)?,
-        false => device.lock(node)?,
+    let location = if cached {
+        device.lock_cacheable(node)?
+    } else {
+        device.lock(node)?
     };
     let memory = device.memory(node, location, client.pool())?;
     Ok((node, surface_at(location.address, memory)?))

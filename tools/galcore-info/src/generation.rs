@@ -222,9 +222,10 @@ fn choose(version: Version, models: &[u32]) -> Option<(Option<&'static str>, Vec
             has_core,
         });
     };
-    let fit = match nearest == version {
-        true => Fit::Exact,
-        false => Fit::Nearest,
+    let fit = if nearest == version {
+        Fit::Exact
+    } else {
+        Fit::Nearest
     };
     for (wanted, fit) in [(Some(nearest), fit), (other, Fit::Possible)] {
         for (known, interface) in known().filter(|(known, _)| Some(*known) == wanted) {
@@ -331,10 +332,7 @@ mod tests {
         ] {
             let answer = answer(version, models);
             assert_eq!(answer.interface, Some(name), "{version} {models:x?}");
-            let all = match version.starts_with('0') {
-                true => 4,
-                false => 2,
-            };
+            let all = if version.starts_with('0') { 4 } else { 2 };
             assert_eq!(names(&answer).len(), all, "{version}");
         }
         assert_eq!(

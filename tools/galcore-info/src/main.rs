@@ -126,9 +126,10 @@ fn report_to(path: &Path, options: &Options) -> Result<()> {
     }
     parts.extend(bundle::kernel(Path::new("/")));
     let text: String = parts.iter().map(ToString::to_string).collect();
-    match path == Path::new("-") {
-        true => io::stdout().write_all(text.as_bytes())?,
-        false => fs::write(path, text).with_context(|| path.display().to_string())?,
+    if path == Path::new("-") {
+        io::stdout().write_all(text.as_bytes())?
+    } else {
+        fs::write(path, text).with_context(|| path.display().to_string())?
     }
     let problems = || parts.iter().filter_map(Part::problem);
     for (name, error) in problems() {
@@ -145,9 +146,10 @@ fn report_to(path: &Path, options: &Options) -> Result<()> {
 
 /// Prints the decoded words of the ring.
 fn show_ring(path: &Path) -> Result<()> {
-    let text = match path == Path::new("-") {
-        true => io::read_to_string(io::stdin()),
-        false => fs::read_to_string(path),
+    let text = if path == Path::new("-") {
+        io::read_to_string(io::stdin())
+    } else {
+        fs::read_to_string(path)
     };
     let name = || path.display().to_string();
     let jobs = ring::parse(&text.with_context(name)?).with_context(name)?;
@@ -169,16 +171,18 @@ fn main() -> Result<ExitCode> {
     let mut out = io::stdout().lock();
     if let Some(libraries) = libraries(&options) {
         let libraries = libraries?;
-        match options.json {
-            true => writeln!(out, "{}", serde_json::to_string(&libraries)?)?,
-            false => write!(out, "{}", text_of(&options, &libraries))?,
+        if options.json {
+            writeln!(out, "{}", serde_json::to_string(&libraries)?)?
+        } else {
+            write!(out, "{}", text_of(&options, &libraries))?
         }
         return Ok(ExitCode::SUCCESS);
     }
     let report = Report::take();
-    match options.json {
-        true => writeln!(out, "{}", serde_json::to_string(&report)?)?,
-        false => write!(out, "{report}")?,
+    if options.json {
+        writeln!(out, "{}", serde_json::to_string(&report)?)?
+    } else {
+        write!(out, "{report}")?
     }
     Ok(match report.problem {
         None => ExitCode::SUCCESS,

@@ -93,14 +93,15 @@ impl Core {
             identity.chip_minor_features2,
             identity.chip_minor_features3,
         ];
-        let engines: &[_] = match is_neural {
+        let engines: &[_] = if is_neural {
             // Neural cores have the bit for a 3D pipe, but draw nothing.
-            true => &[(feature::PIPE_3D, "npu")],
-            false => &[
+            &[(feature::PIPE_3D, "npu")]
+        } else {
+            &[
                 (feature::PIPE_3D, "3d"),
                 (feature::PIPE_2D, "2d"),
                 (feature::PIPE_VG, "vg"),
-            ],
+            ]
         };
         let has = |&(bit, name)| (words[0] & bit != 0).then_some(name);
         Self {
@@ -235,9 +236,10 @@ impl fmt::Display for Core {
             .map(|word| format!("{word:08x}"))
             .join(" ");
         writeln!(f, "{:INDENT$}{words}", "  features")?;
-        match self.features.is_empty() {
-            true => Ok(()),
-            false => writeln!(f, "{:INDENT$}{}", "", paragraph(&self.features)),
+        if self.features.is_empty() {
+            Ok(())
+        } else {
+            writeln!(f, "{:INDENT$}{}", "", paragraph(&self.features))
         }
     }
 }
@@ -254,9 +256,10 @@ impl fmt::Display for Report {
             .version
             .as_deref()
             .unwrap_or("of unknown version");
-        match self.module.loaded {
-            true => line("module", format!("galcore {version}"))?,
-            false => line("module", "galcore is not loaded".into())?,
+        if self.module.loaded {
+            line("module", format!("galcore {version}"))?
+        } else {
+            line("module", "galcore is not loaded".into())?
         }
         if let Some(interface) = &self.interface {
             line("interface", interface.clone())?;

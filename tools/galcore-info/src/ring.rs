@@ -57,9 +57,10 @@ pub struct Word {
 impl Job {
     /// The words, without those that a LINK of the job skips.
     pub fn words(&self) -> Vec<Word> {
-        let front_end = match self.is_vector {
-            true => FrontEnd::Vector,
-            false => FrontEnd::Pipes,
+        let front_end = if self.is_vector {
+            FrontEnd::Vector
+        } else {
+            FrontEnd::Pipes
         };
         let mut decoder = Decoder::new(front_end);
         let mut words = Vec::new();
@@ -103,9 +104,10 @@ impl fmt::Display for Job {
             }
             writeln!(f, "{:#010x} {:08x} {}", word.address, word.word, word.text)?;
         }
-        match self.is_gone {
-            true => writeln!(f, "job {:#x} of core {}: gone", self.number, self.core),
-            false => Ok(()),
+        if self.is_gone {
+            writeln!(f, "job {:#x} of core {}: gone", self.number, self.core)
+        } else {
+            Ok(())
         }
     }
 }

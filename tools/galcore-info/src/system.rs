@@ -85,9 +85,10 @@ pub fn nodes(root: &Path) -> Vec<Node> {
             0 => '-',
             _ => letter,
         };
-        let kind = match metadata.file_type().is_char_device() {
-            true => 'c',
-            false => '-',
+        let kind = if metadata.file_type().is_char_device() {
+            'c'
+        } else {
+            '-'
         };
         let bits = (0..9)
             .rev()

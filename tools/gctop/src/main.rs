@@ -212,9 +212,10 @@ fn main() -> Result<ExitCode> {
     if let Some((program, arguments)) = options.program.split_first() {
         return watch(&sources, interval, &options, program, arguments);
     }
-    let result = match options.once || options.json {
-        true => print_all(&sources, interval, &options),
-        false => show(&sources, interval),
+    let result = if options.once || options.json {
+        print_all(&sources, interval, &options)
+    } else {
+        show(&sources, interval)
     };
     match result {
         Err(error) if is_unread(&error) => Ok(ExitCode::SUCCESS),

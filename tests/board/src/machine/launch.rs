@@ -197,9 +197,10 @@ fn plan(boot: &Boot, nonce: &str) -> String {
                     if module.drm {
                         plan.push_str("with_drm\n");
                     }
-                    plan.push_str(&match module.load {
-                        true => format!("with_module {index} {} && ", words(&wanted)),
-                        false => "without_module && ".to_string(),
+                    plan.push_str(&if module.load {
+                        format!("with_module {index} {} && ", words(&wanted))
+                    } else {
+                        "without_module && ".to_string()
                     });
                 }
                 plan.push_str(&format!("program {index} {}\n", words(&task.command)));

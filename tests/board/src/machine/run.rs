@@ -353,9 +353,10 @@ impl Run<'_> {
             }
         }
         if self.is_over() && !self.end_late_program() {
-            return Ok(Some(match self.kernel.panicked {
-                true => End::Panicked,
-                false => End::Hung(self.deadline.what.clone()),
+            return Ok(Some(if self.kernel.panicked {
+                End::Panicked
+            } else {
+                End::Hung(self.deadline.what.clone())
             }));
         }
         Ok(None)

@@ -251,9 +251,10 @@ impl Session<'_> {
             board: needs.board,
             binding: needs.binding,
             smp: needs.smp,
-            memory: match boards::has_places(&needs.tree) {
-                true => needs.memory,
-                false => with_checks(needs.memory, assets.processor),
+            memory: if boards::has_places(&needs.tree) {
+                needs.memory
+            } else {
+                with_checks(needs.memory, assets.processor)
             },
             append: needs.append.clone(),
             tree: needs.tree.clone(),
@@ -299,9 +300,10 @@ const CHECKS_MIB: u32 = 256;
 
 /// RAM of a boot with suites that need `memory` MiB. Each kernel leaves them the same amount.
 fn with_checks(memory: u32, processor: Processor) -> u32 {
-    match processor.is_64_bit() {
-        true => (memory + CHECKS_MIB).min(boards::REACHED_MIB).max(memory),
-        false => memory,
+    if processor.is_64_bit() {
+        (memory + CHECKS_MIB).min(boards::REACHED_MIB).max(memory)
+    } else {
+        memory
     }
 }
 
@@ -352,9 +354,10 @@ impl Booted<'_> {
         }
         for name in &step.leaves {
             let left = fs::metadata(log.join(name)).is_ok_and(|facts| facts.len() > 0);
-            let (outcome, detail) = match left {
-                true => (Outcome::Passed, vec![]),
-                false => (Outcome::Failed, vec![format!("it left no {name}")]),
+            let (outcome, detail) = if left {
+                (Outcome::Passed, vec![])
+            } else {
+                (Outcome::Failed, vec![format!("it left no {name}")])
             };
             cases.push(case(&format!("leaves {name}"), outcome, detail));
         }

@@ -183,9 +183,10 @@ impl Results {
             lines.extend(suite.notes.iter().cloned());
             lines.push(format!("everything it printed: {}", suite.log.display()));
             if let Some(again) = &suite.again {
-                let what = match again.counts {
-                    true => "that is what counts",
-                    false => "it counts as failed all the same",
+                let what = if again.counts {
+                    "that is what counts"
+                } else {
+                    "it counts as failed all the same"
                 };
                 lines.push(format!(
                     "UNSTEADY: run again alone it passed, and {what}: {}",

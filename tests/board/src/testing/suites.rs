@@ -403,10 +403,7 @@ impl Table {
                 [USUAL, DEFAULT, QUICK, chosen].contains(&name.as_str())
                     || of_debian(name).is_some_and(|kind| of_debian(chosen) == Some(kind))
             });
-            suite.kernels = match runs {
-                true => usual_kernel(),
-                false => Vec::new(),
-            };
+            suite.kernels = if runs { usual_kernel() } else { Vec::new() };
         }
         self.guest.retain(|suite| !suite.kernels.is_empty());
         self
@@ -470,9 +467,12 @@ impl Table {
         let names: BTreeSet<String> = self.names().into_iter().map(str::to_string).collect();
         let is_wanted = |name: &str| {
             wanted.is_empty()
-                || wanted.iter().any(|want| match names.contains(want) {
-                    true => name == want,
-                    false => name.starts_with(want),
+                || wanted.iter().any(|want| {
+                    if names.contains(want) {
+                        name == want
+                    } else {
+                        name.starts_with(want)
+                    }
                 })
         };
         self.host.retain(|suite| is_wanted(&suite.name));

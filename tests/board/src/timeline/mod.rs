@@ -87,9 +87,10 @@ pub fn timeline(tools: &Tools, arguments: &TimelineArgs, signals: &Signals) -> R
 }
 
 fn remove(path: &Path) -> Result<()> {
-    match path.exists() {
-        true => fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display())),
-        false => Ok(()),
+    if path.exists() {
+        fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))
+    } else {
+        Ok(())
     }
 }
 

@@ -173,9 +173,10 @@ impl Writer {
 
     /// Adds a slice and returns its start event, so that the caller can add fields.
     fn slice(&mut self, from: u64, to: u64, track: u64, name: String) -> &mut TrackEvent {
-        let (begin, end) = match from < to {
-            true => (Rank::Other, Rank::End),
-            false => (Rank::Empty, Rank::Empty),
+        let (begin, end) = if from < to {
+            (Rank::Other, Rank::End)
+        } else {
+            (Rank::Empty, Rank::Empty)
         };
         let at = self.packets.len();
         self.ranked(begin, from, SLICE_BEGIN, track).name = Some(name);

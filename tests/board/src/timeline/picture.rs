@@ -202,10 +202,12 @@ impl Painter<'_> {
         }
         self.add(bar.add(Title::new(clean(about))));
         if let Some(label) = fitting(label, width - 4.0) {
-            let ink = match height > WAITS {
-                true if colour == OFF => PALE,
-                true => "white",
-                false => INK,
+            let ink = if height <= WAITS {
+                INK
+            } else if colour == OFF {
+                PALE
+            } else {
+                "white"
             };
             self.text((x + 3.0, self.y + height / 2.0 + 4.0), &label, ink);
         }
@@ -364,9 +366,10 @@ impl Painter<'_> {
             self.mark(*time, HANG, &label, "end");
         }
         for (time, tries, ok) in &core.resets {
-            let what = match ok {
-                true => format!("reset (try {tries})"),
-                false => "given up".to_string(),
+            let what = if *ok {
+                format!("reset (try {tries})")
+            } else {
+                "given up".to_string()
             };
             self.mark(*time, RESET, &what, "start");
         }

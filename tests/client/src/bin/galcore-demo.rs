@@ -159,9 +159,10 @@ fn main() -> Result<ExitCode> {
         }
     }
     let is_right = turned.is_none_or(|turned| turned.comparison.wrong == 0);
-    Ok(match differences.is_empty() && is_right {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if differences.is_empty() && is_right {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 
@@ -199,9 +200,10 @@ fn in_json(turned: &Turned, animation: &Path) -> String {
 /// 2D engine, one core that has. If the generation cannot select other cores, only the first core.
 fn start(abi: &'static Abi) -> Result<(Vec<QueryChipIdentity>, Vec<Client>)> {
     let first = Device::open_as(abi, true)?;
-    let count = match abi.is_own() {
-        true => first.chip_info()?.count.max(1) as usize,
-        false => 1,
+    let count = if abi.is_own() {
+        first.chip_info()?.count.max(1) as usize
+    } else {
+        1
     };
     let first = Client::with_device(first).context("start-up")?;
     let mut identities = vec![*first.identity()];

@@ -362,12 +362,11 @@ impl Turner {
             (0x0c08, edge),
             (0x0c0c, edge),
         ] {
-            match FIXED.contains(&address) {
-                true => {
-                    let value = (value * 65536.0) as i32 as u32;
-                    stream.raw(&[0x0c01_0000 | address / 4, value])
-                }
-                false => stream.state(address, value.to_bits()),
+            if FIXED.contains(&address) {
+                let value = (value * 65536.0) as i32 as u32;
+                stream.raw(&[0x0c01_0000 | address / 4, value])
+            } else {
+                stream.state(address, value.to_bits())
             };
         }
     }

@@ -84,9 +84,10 @@ pub fn vertices() -> Vec<Vertex> {
         let (across, down) = (after[0] - before[0], after[1] - before[1]);
         let length = across.hypot(down);
         // The normals of the poles are vertical.
-        match OUTLINE[at][0] == 0.0 {
-            true => [0.0, OUTLINE[at][1].signum()],
-            false => [down / length, -across / length],
+        if OUTLINE[at][0] == 0.0 {
+            [0.0, OUTLINE[at][1].signum()]
+        } else {
+            [down / length, -across / length]
         }
     };
     let vertex = |slice: usize, ring: usize| {

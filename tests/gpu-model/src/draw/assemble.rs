@@ -84,9 +84,10 @@ impl Assembler {
         out.push(Primitive {
             vertices: all,
             count: vertices.len(),
-            provoking: match self.is_last_provoking {
-                true => vertices.len() - 1,
-                false => first,
+            provoking: if self.is_last_provoking {
+                vertices.len() - 1
+            } else {
+                first
             },
             is_placed: false,
         });

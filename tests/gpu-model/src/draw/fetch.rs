@@ -80,14 +80,16 @@ impl Type {
             Self::UnsignedPacked(is_high_first) => (is_high_first, false),
             _ => return 0.0,
         };
-        let shift = match is_high_first {
-            true => [22, 12, 2, 0][number as usize],
-            false => 10 * number,
+        let shift = if is_high_first {
+            [22, 12, 2, 0][number as usize]
+        } else {
+            10 * number
         };
         let field = word >> shift & ((1 << bits) - 1);
-        match is_signed {
-            true => signed(field, bits, is_normalized),
-            false => unsigned(field, bits, is_normalized),
+        if is_signed {
+            signed(field, bits, is_normalized)
+        } else {
+            unsigned(field, bits, is_normalized)
         }
     }
 }
@@ -97,9 +99,10 @@ impl Type {
 fn signed(field: u32, bits: u32, is_normalized: bool) -> f32 {
     let value = f64::from((field << (32 - bits)) as i32 >> (32 - bits));
     let most = (1u64 << bits) - 1;
-    let value = match is_normalized {
-        true => (2.0 * value + 1.0) / most as f64,
-        false => value,
+    let value = if is_normalized {
+        (2.0 * value + 1.0) / most as f64
+    } else {
+        value
     };
     value as f32
 }

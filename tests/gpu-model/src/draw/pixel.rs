@@ -298,14 +298,16 @@ impl Target {
         is_supertiled: bool,
         port: Port,
     ) -> Self {
-        let mode = match core.has_single_buffer {
-            true => states.get(PE_LOGIC_OP) >> 8 & 3,
-            false => 0,
+        let mode = if core.has_single_buffer {
+            states.get(PE_LOGIC_OP) >> 8 & 3
+        } else {
+            0
         };
         let has_pipes = core.pixel_pipes > 1;
-        let bases = match has_pipes {
-            true => [0, 4].map(|pipe| states.get(of_pipes + pipe)),
-            false => [states.get(plain); 2],
+        let bases = if has_pipes {
+            [0, 4].map(|pipe| states.get(of_pipes + pipe))
+        } else {
+            [states.get(plain); 2]
         };
         let stride = states.get(stride);
         let (layout, stride) = match (mode, is_supertiled) {
@@ -662,9 +664,10 @@ impl Colour {
             mask,
             blend: (config & 1 != 0).then(|| [equation(0), alpha]),
             constant: [16, 8, 0, 24].map(|shift| (constant >> shift & 0xff) as f32 / 255.0),
-            logic: match core.has_logic_op {
-                true => states.get(PE_LOGIC_OP) & 0xf,
-                false => COPY,
+            logic: if core.has_logic_op {
+                states.get(PE_LOGIC_OP) & 0xf
+            } else {
+                COPY
             },
             dither: (dither != [u32::MAX; 2]).then_some(dither),
         })
@@ -695,9 +698,12 @@ impl Colour {
 
     /// Packs a lane's color after blending with the old pixel.
     fn blended(&self, old: u32, colours: &[Box<Lane>; 4], lane: usize) -> u32 {
-        let clamped = std::array::from_fn(|at| match self.format.is_float {
-            true => colours[at][lane],
-            false => unit(colours[at][lane]),
+        let clamped = std::array::from_fn(|at| {
+            if self.format.is_float {
+                colours[at][lane]
+            } else {
+                unit(colours[at][lane])
+            }
         });
         let Some([equation, alpha]) = &self.blend else {
             return self.format.pack(clamped, self.dither(lane));

@@ -353,9 +353,12 @@ fn cores() -> Vec<(Board, Layout)> {
 /// Random triangles in sixteenths of a pixel. Many have corners at pixel centers.
 fn corners(random: &mut Random) -> [[f32; 2]; 3] {
     let coarse = random.below(2) == 0;
-    let mut number = || match coarse {
-        true => random.below(SIDE) as f32 + 0.5,
-        false => random.below(16 * (SIDE + 16)) as f32 / 16.0 - 8.0,
+    let mut number = || {
+        if coarse {
+            random.below(SIDE) as f32 + 0.5
+        } else {
+            random.below(16 * (SIDE + 16)) as f32 / 16.0 - 8.0
+        }
     };
     [(); 3].map(|()| [number(), number()])
 }
@@ -434,9 +437,10 @@ fn the_nearest_is_seen_in_both_depth_formats() {
                 let stored = rig.value(rig.depth, x, y);
                 let depth = f64::from(*depth);
                 // Pixels that were not drawn keep their depth, and the stencil stays 0xff.
-                let wanted = match is_long {
-                    true => ((depth * 16_777_215.0).round() as u32) << 8 | 0xff,
-                    false => (depth * 65535.0).round() as u32,
+                let wanted = if is_long {
+                    ((depth * 16_777_215.0).round() as u32) << 8 | 0xff
+                } else {
+                    (depth * 65535.0).round() as u32
                 };
                 assert!(
                     stored.abs_diff(wanted) <= if is_long { 0x100 } else { 1 },
@@ -952,9 +956,10 @@ fn points_are_squares_with_coordinates_of_their_own() {
         let (x, y) = (at % SIDE, at / SIDE);
         let is_seen = (16..24).contains(&x) && (26..34).contains(&y);
         let byte = |at: u32| ((f64::from(at) + 0.5) / 8.0 * 255.0 + 0.5) as u32;
-        let wanted = match is_seen {
-            true => 0xff00_0000 | byte(x - 16) << 16 | byte(y - 26) << 8,
-            false => 0,
+        let wanted = if is_seen {
+            0xff00_0000 | byte(x - 16) << 16 | byte(y - 26) << 8
+        } else {
+            0
         };
         assert_eq!(rig.pixel(x, y), wanted, "{x},{y}");
     }
@@ -1005,9 +1010,10 @@ fn a_pixel_shader_moves_its_depth() {
             rig.vertices(&sheet(0xff00_0001, z));
             rig.run(5, 2);
             for x in [0, 3, SIDE - 1] {
-                let wanted = match is_early {
-                    true => 0.75,
-                    false => (f64::from(x) + 0.5) / 128.0,
+                let wanted = if is_early {
+                    0.75
+                } else {
+                    (f64::from(x) + 0.5) / 128.0
                 };
                 let stored = rig.value(rig.depth, x, 5) >> 8;
                 let what = format!("{board:?} {layout:?} {is_early} {x}");

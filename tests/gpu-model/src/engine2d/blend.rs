@@ -93,9 +93,10 @@ impl Blend {
             ))
         };
         let (control, modes) = (states.get(DE_ALPHA_CONTROL), states.get(DE_ALPHA_MODES));
-        let multiply = match pe20 {
-            true => states.get(DE_COLOR_MULTIPLY_MODES),
-            false => 0,
+        let multiply = if pe20 {
+            states.get(DE_COLOR_MULTIPLY_MODES)
+        } else {
+            0
         };
         if control & 1 == 0 {
             if multiply & 0x10_0311 != 0 {
@@ -128,12 +129,13 @@ impl Blend {
                 field(30, 28)
             ));
         };
-        let (global_source, global_target) = match pe20 {
-            true => (
+        let (global_source, global_target) = if pe20 {
+            (
                 states.get(DE_GLOBAL_SRC_COLOR),
                 states.get(DE_GLOBAL_DEST_COLOR),
-            ),
-            false => ((control >> 16) << 24, control & 0xff00_0000),
+            )
+        } else {
+            ((control >> 16) << 24, control & 0xff00_0000)
         };
         Ok(Some(Self {
             source: Alpha {
@@ -150,13 +152,15 @@ impl Blend {
             target_factor,
             own_source,
             own_target,
-            multiply_source: match pe20 {
-                true => multiply & 1 != 0,
-                false => field(16, 16) != 0,
+            multiply_source: if pe20 {
+                multiply & 1 != 0
+            } else {
+                field(16, 16) != 0
             },
-            multiply_target: match pe20 {
-                true => multiply & (1 << 4) != 0,
-                false => field(20, 20) != 0,
+            multiply_target: if pe20 {
+                multiply & (1 << 4) != 0
+            } else {
+                field(20, 20) != 0
             },
             global_multiply: match (multiply >> 8) & 3 {
                 1 => [global_source >> 24; 3],
@@ -171,13 +175,15 @@ impl Blend {
         let (source_alpha, target_alpha) =
             (self.source.of(source >> 24), self.target.of(target >> 24));
         let (for_source, for_target) = (
-            self.source_factor.of(match self.own_source {
-                true => source_alpha,
-                false => target_alpha,
+            self.source_factor.of(if self.own_source {
+                source_alpha
+            } else {
+                target_alpha
             }),
-            self.target_factor.of(match self.own_target {
-                true => target_alpha,
-                false => source_alpha,
+            self.target_factor.of(if self.own_target {
+                target_alpha
+            } else {
+                source_alpha
             }),
         );
         let sum =

@@ -144,9 +144,10 @@ impl Engine {
         let from_stream = states.flag(DE_SRC_CONFIG, 8);
         // A mask matters even if the source's colors do not.
         let wants_source = painter.uses_source() || transparency != Transparency::None;
-        let source = match wants_source {
-            true => Some(self.texels(states, target.layout.format)?),
-            false => None,
+        let source = if wants_source {
+            Some(self.texels(states, target.layout.format)?)
+        } else {
+            None
         };
         let has_bits =
             from_stream || matches!(source, Some(Texels::Bits { .. } | Texels::StreamBits(_)));
@@ -248,9 +249,10 @@ fn draw_rows(blit: &Blit, rectangle: Rectangle, area: Rectangle, bus: &mut dyn B
         let from = source.address(from_x, from_y);
         // A row that overlaps its own source is copied pixel by pixel, in ascending order.
         let distance = to.wrapping_sub(from);
-        let step = match distance != 0 && distance < width * source.layout.format.bytes() {
-            true => 1,
-            false => width,
+        let step = if distance != 0 && distance < width * source.layout.format.bytes() {
+            1
+        } else {
+            width
         };
         let mut done = 0;
         while done < width {

@@ -93,9 +93,10 @@ impl Pass {
     /// The coefficient of a tap at a 16-bit fraction.
     fn coefficient(&self, fraction: u32, tap: i32) -> i32 {
         let row = fraction >> 11;
-        let (row, tap) = match row <= LAST_ROW {
-            true => (row, tap),
-            false => (2 * LAST_ROW - row, TAPS - 1 - tap),
+        let (row, tap) = if row <= LAST_ROW {
+            (row, tap)
+        } else {
+            (2 * LAST_ROW - row, TAPS - 1 - tap)
         };
         let place = row as usize * TAPS as usize + tap as usize;
         self.coefficients.get(place).copied().unwrap_or(0).into()
@@ -184,9 +185,10 @@ impl Engine {
         };
         let area = |low, high, text: &str| {
             let ((left, top), (right, bottom)) = (corner(low), corner(high));
-            match left < right && top < bottom {
-                true => Ok([left, top, right, bottom]),
-                false => bad(format!("a filter blit's {text} is empty")),
+            if left < right && top < bottom {
+                Ok([left, top, right, bottom])
+            } else {
+                bad(format!("a filter blit's {text} is empty"))
             }
         };
         let image = area(

@@ -58,9 +58,12 @@ impl Pattern {
                 format!("2D: not modelled: {text}"),
             ))
         };
-        let colour = |address| match engine.pe20 {
-            true => target.format.pack(states.get(address)),
-            false => target.straight(states.get(address)),
+        let colour = |address| {
+            if engine.pe20 {
+                target.format.pack(states.get(address))
+            } else {
+                target.straight(states.get(address))
+            }
         };
         let mask = wide(states, DE_PATTERN_MASK_LOW, DE_PATTERN_MASK_HIGH);
         let is_solid = states.bits(DE_PATTERN_CONFIG, 4, 4) == 0;
@@ -83,9 +86,10 @@ impl Pattern {
                 let text = format!("2D: pattern at {address:#x} is misaligned");
                 return Err((ViolationKind::BadDraw, text));
             }
-            let swizzle = match converts {
-                true => super::surface::Swizzle::Argb,
-                false => target.swizzle,
+            let swizzle = if converts {
+                super::surface::Swizzle::Argb
+            } else {
+                target.swizzle
             };
             Brush::Pixels(address, Layout { format, swizzle })
         };

@@ -145,9 +145,10 @@ impl Kick {
             (DE_PE_DITHER_HIGH, u32::MAX),
             (DE_VR_CONFIG, random.below(2)),
         ];
-        let source_turn = match engine.pe20 && !filters {
-            true => random.pick(&[0, 0, 0, 1, 2, 4, 5, 6]),
-            false => 0,
+        let source_turn = if engine.pe20 && !filters {
+            random.pick(&[0, 0, 0, 1, 2, 4, 5, 6])
+        } else {
+            0
         };
         states.push((DE_ROT_ANGLE, turn << 3 | source_turn));
         states.extend(Self::random_source(random, engine, filters));
@@ -155,9 +156,10 @@ impl Kick {
             let axes = random.below(4);
             states.push((DE_CONFIG, u32::from(axes != 0) | axes << 4));
         }
-        let corners = match filters {
-            true => 0,
-            false => 2 * (1 + random.below(3)),
+        let corners = if filters {
+            0
+        } else {
+            2 * (1 + random.below(3))
         };
         let is_signed = turn == 0 && !by_state;
         let mut corners: Vec<_> = (0..corners).map(|_| random.corner(24, is_signed)).collect();
@@ -180,9 +182,10 @@ impl Kick {
             0 => 0x3_fffc - 4 * random.below(8),
             _ => 4 * random.below(64),
         };
-        let rop = match filters {
-            true => 0xcccc,
-            false => random.pick(&[0xf0f0, 0xcccc, 0xcccc, 0xccf0, 0xaaaa, 0xaacc, 0x5a5a]),
+        let rop = if filters {
+            0xcccc
+        } else {
+            random.pick(&[0xf0f0, 0xcccc, 0xcccc, 0xccf0, 0xaaaa, 0xaacc, 0x5a5a])
         };
         let relative = random.below(4) / 3 << 6;
         let by_state = u32::from(!filters && random.below(8) == 0);
@@ -273,13 +276,14 @@ impl Kick {
             let (_, area) = SURFACES.into_iter().find(|of| of.0 / 4 == state)?;
             u32::try_from((u64::from(address) + bytes[area]).checked_sub(1)?).ok()
         };
-        match self.corners.is_empty() {
-            true => target.filter(last_of),
-            false => target.draw(
+        if self.corners.is_empty() {
+            target.filter(last_of)
+        } else {
+            target.draw(
                 self.corners.iter().copied(),
                 |_| bounds::Loads::Never,
                 last_of,
-            ),
+            )
         }
     }
 

@@ -161,9 +161,10 @@ impl Engine {
                 };
                 Transparency::Key {
                     first,
-                    last: match self.pe20 {
-                        true => states.get(DE_SRC_COLOR_KEY_HIGH),
-                        false => first,
+                    last: if self.pe20 {
+                        states.get(DE_SRC_COLOR_KEY_HIGH)
+                    } else {
+                        first
                     },
                     layout: format.map(|format| self.source_layout(states, format)),
                 }
@@ -181,9 +182,10 @@ impl Engine {
 
     /// The mirrored axes.
     pub(super) fn mirror(&self, states: &StateBlock) -> Result<(bool, bool), Refusal> {
-        let mut axes = match states.flag(DE_CONFIG, 0) {
-            true => states.bits(DE_CONFIG, 5, 4),
-            false => 0,
+        let mut axes = if states.flag(DE_CONFIG, 0) {
+            states.bits(DE_CONFIG, 5, 4)
+        } else {
+            0
         };
         let angle = states.bits(DE_ROT_ANGLE, 13, 12) ^ states.bits(DE_ROT_ANGLE, 17, 16);
         if states.get(DE_ROT_ANGLE) & 0x3_3000 != 0 && !self.features.mirror {
@@ -220,9 +222,10 @@ impl Engine {
         if code == FORMAT_INDEX8 {
             // Read as bytes, whatever they mean.
             let surface = self.source_surface(states, Format::A8)?;
-            let (first, is_raw) = match self.pe20 {
-                true => (DE_INDEX_COLOR_TABLE32, false),
-                false => (DE_INDEX_COLOR_TABLE, true),
+            let (first, is_raw) = if self.pe20 {
+                (DE_INDEX_COLOR_TABLE32, false)
+            } else {
+                (DE_INDEX_COLOR_TABLE, true)
             };
             let layout = self.target(states)?.layout;
             let entry = |index: u32| match (is_raw, states.get(first + 4 * index)) {
@@ -299,9 +302,10 @@ impl Engine {
         }
         Ok(Yuv {
             format,
-            space: match states.flag(DE_PE_CONTROL, 0) {
-                true => Space::Bt709,
-                false => Space::Bt601,
+            space: if states.flag(DE_PE_CONTROL, 0) {
+                Space::Bt709
+            } else {
+                Space::Bt601
             },
             swapped: states.flag(DE_PE_CONTROL, 4),
             planes,

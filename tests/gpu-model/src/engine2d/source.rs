@@ -84,14 +84,15 @@ impl Texels {
             } => {
                 let raw = load(surface, x, y, bus);
                 let entry = palette.get(raw as usize).copied().unwrap_or(0);
-                match is_raw {
-                    true => Sample {
+                if *is_raw {
+                    Sample {
                         argb: format.unpack(entry),
                         pixel: entry,
                         raw,
                         bit,
-                    },
-                    false => of_argb(entry, raw, bit),
+                    }
+                } else {
+                    of_argb(entry, raw, bit)
                 }
             }
             Texels::Bits {
@@ -220,9 +221,10 @@ impl Packing {
     /// The bit of pixel (`x`, `y`) of a rectangle of this size.
     pub(super) fn bit(self, words: &[u32], size: (u32, u32), x: u32, y: u32) -> bool {
         let (column, row) = (x / self.width, y / self.height);
-        let index = match self.by_rows {
-            true => row * size.0.div_ceil(self.width) + column,
-            false => column * size.1.div_ceil(self.height) + row,
+        let index = if self.by_rows {
+            row * size.0.div_ceil(self.width) + column
+        } else {
+            column * size.1.div_ceil(self.height) + row
         };
         let (x, y) = (x % self.width, y % self.height);
         let byte = y * self.width / 8 + x / 8;
@@ -334,9 +336,10 @@ impl Yuv {
             ],
             YuvFormat::Nv16 => [byte(0, column, y), byte(1, pair, y), byte(1, pair | 1, y)],
         };
-        match self.swapped {
-            true => [luma, v, u],
-            false => [luma, u, v],
+        if self.swapped {
+            [luma, v, u]
+        } else {
+            [luma, u, v]
         }
     }
 }

@@ -320,9 +320,10 @@ fn width(kind: Type) -> u32 {
 /// The lowest and the highest values of a type.
 fn limits(kind: Type) -> (i64, i64) {
     let width = width(kind);
-    match is_unsigned(kind) {
-        true => (0, (1 << width) - 1),
-        false => (-(1 << (width - 1)), (1 << (width - 1)) - 1),
+    if is_unsigned(kind) {
+        (0, (1 << width) - 1)
+    } else {
+        (-(1 << (width - 1)), (1 << (width - 1)) - 1)
     }
 }
 
@@ -330,9 +331,10 @@ fn limits(kind: Type) -> (i64, i64) {
 fn value(kind: Type, bits: u32) -> i64 {
     let width = width(kind);
     let low = i64::from(bits) & ((1 << width) - 1);
-    match is_unsigned(kind) {
-        false if low >> (width - 1) != 0 => low - (1 << width),
-        _ => low,
+    if !is_unsigned(kind) && low >> (width - 1) != 0 {
+        low - (1 << width)
+    } else {
+        low
     }
 }
 
@@ -346,9 +348,10 @@ pub(super) fn integral(op: Op, kind: Type, rounding: u8, [a, b, c]: [u32; 3]) ->
     let product = x.wrapping_mul(y);
     let result = match op {
         Op::Add => x + z,
-        Op::I2i => clamp(match is_unsigned(kind) {
-            true => i64::from(a),
-            false => i64::from(a as i32),
+        Op::I2i => clamp(if is_unsigned(kind) {
+            i64::from(a)
+        } else {
+            i64::from(a as i32)
         }),
         Op::I2f => return (x as f32).to_bits(),
         Op::F2i => clamp(f32::from_bits(a) as i64),

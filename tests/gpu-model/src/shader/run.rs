@@ -419,9 +419,10 @@ impl Machine<'_> {
             let value = spread(value, spare);
             let mut address = wave.address[component];
             for lane in (0..LANES).filter(|lane| mask >> lane & 1 != 0) {
-                address[lane] = match is_integer {
-                    true => value[lane].to_bits() as i32,
-                    false => math::floor(value[lane]) as i32,
+                address[lane] = if is_integer {
+                    value[lane].to_bits() as i32
+                } else {
+                    math::floor(value[lane]) as i32
                 };
             }
             wave.address[component] = address;

@@ -291,9 +291,10 @@ fn etc_colors(word: u64, is_etc1: bool, has_holes: bool, swaps_t_mode: bool, til
         }
         return;
     }
-    let halves: [[i32; 3]; 2] = match is_differential {
-        true => [base, sum].map(|half| half.map(|color| widen(color & 31, 5))),
-        false => [[60, 52, 44], [56, 48, 40]].map(|half| half.map(|low| field(low, 4) * 17)),
+    let halves: [[i32; 3]; 2] = if is_differential {
+        [base, sum].map(|half| half.map(|color| widen(color & 31, 5)))
+    } else {
+        [[60, 52, 44], [56, 48, 40]].map(|half| half.map(|low| field(low, 4) * 17))
     };
     let tables = [field(37, 3), field(34, 3)].map(|table| ETC_STEPS[table as usize]);
     let is_flipped = field(32, 1) != 0;

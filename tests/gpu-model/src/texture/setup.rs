@@ -150,9 +150,10 @@ impl Registers<'_> {
 
     fn address(&self, level: u32) -> u32 {
         let (sampler, level) = (4 * self.sampler, 4 * level);
-        match self.is_new {
-            true => (self.read)(0x1_0800 + 16 * sampler + level),
-            false => (self.read)(0x2400 + 16 * level + sampler),
+        if self.is_new {
+            (self.read)(0x1_0800 + 16 * sampler + level)
+        } else {
+            (self.read)(0x2400 + 16 * level + sampler)
         }
     }
 }

@@ -131,9 +131,10 @@ impl Wanted {
         }
         for (level, address) in addresses.iter().enumerate() {
             let level = level as u32;
-            let place = match is_new {
-                true => 0x1_0800 + 64 * sampler + 4 * level,
-                false => 0x2400 + 0x40 * level + 4 * sampler,
+            let place = if is_new {
+                0x1_0800 + 64 * sampler + 4 * level
+            } else {
+                0x2400 + 0x40 * level + 4 * sampler
             };
             state.insert(place, *address);
         }

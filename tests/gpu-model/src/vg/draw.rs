@@ -185,9 +185,10 @@ pub fn surfaces(state: impl Fn(u32) -> u32) -> [Place; 3] {
         let (stride, size) = (state(stride), state(size));
         let (width, height) = (u64::from(size & 0xffff), u64::from(size >> 16));
         let row = u64::from(stride & STRIDE);
-        let bytes = match stride & TILED != 0 {
-            true => align(height, 4) * row,
-            false => height.saturating_sub(1) * row + width,
+        let bytes = if stride & TILED != 0 {
+            align(height, 4) * row
+        } else {
+            height.saturating_sub(1) * row + width
         };
         let bytes = align(bytes.max(4), 4);
         (state(address), u32::try_from(bytes).unwrap_or(u32::MAX))
@@ -201,9 +202,10 @@ pub fn surfaces(state: impl Fn(u32) -> u32) -> [Place; 3] {
             0 => none,
             _ => place(IMAGE_0, 0xa2b, 0xa2f),
         },
-        match is_painted {
-            true => place(IMAGE_1, 0xa2a, 0xa2e),
-            false => none,
+        if is_painted {
+            place(IMAGE_1, 0xa2a, 0xa2e)
+        } else {
+            none
         },
     ]
 }

@@ -53,11 +53,10 @@ pub fn read(text: &str) -> Result<Vec<Case>> {
             continue;
         }
         if let Some(done) = block.take() {
-            match is_case {
-                true => expand(&done, &mut cases).with_context(|| done.name.to_string())?,
-                false => {
-                    definitions.insert(done.name, done.lines);
-                }
+            if is_case {
+                expand(&done, &mut cases).with_context(|| done.name.to_string())?
+            } else {
+                definitions.insert(done.name, done.lines);
             }
         }
         let (word, name) = content.split_once(' ').unwrap_or((content, ""));

@@ -279,9 +279,10 @@ impl Performer {
             }
             let end = rest.find(['+', '-']).unwrap_or(rest.len());
             let value = self.term(&rest[..end])?;
-            sum = match minus {
-                true => sum.wrapping_sub(value),
-                false => sum.wrapping_add(value),
+            sum = if minus {
+                sum.wrapping_sub(value)
+            } else {
+                sum.wrapping_add(value)
             };
             minus = rest[end..].starts_with('-');
             rest = rest[end..].get(1..).unwrap_or_default();

@@ -65,9 +65,10 @@ fn perform(case: &Case, hardware_type: u32, mut output: File) -> Result<()> {
                     io == Some(std::io::ErrorKind::NotFound)
                         || cause.downcast_ref() == Some(&rustix::io::Errno::NOENT)
                 };
-                let why = match error.chain().any(is_missing) {
-                    true => LACKING,
-                    false => "cannot be done: ",
+                let why = if error.chain().any(is_missing) {
+                    LACKING
+                } else {
+                    "cannot be done: "
                 };
                 writeln!(output, "{why}{error:#}")?;
                 break;
@@ -100,12 +101,11 @@ fn answers(case: &Case, hardware_type: u32) -> Result<Vec<String>> {
             count => text.extend(&bytes[..count]),
         }
     };
-    let is_well = match is_whole {
-        true => process.wait(3000) == Some(0),
-        false => {
-            process.end();
-            false
-        }
+    let is_well = if is_whole {
+        process.wait(3000) == Some(0)
+    } else {
+        process.end();
+        false
     };
     let text = String::from_utf8(text)?;
     let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
@@ -264,9 +264,10 @@ fn run() -> Result<ExitCode> {
     }
     let hardware_type = hardware_type()?;
     if task == Task::Print {
-        return Ok(match print(&cases, hardware_type)? {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::from(STOPPED),
+        return Ok(if print(&cases, hardware_type)? {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(STOPPED)
         });
     }
     let Some(recording) = recording(reference::board(&Control::open()?)?) else {
@@ -293,9 +294,10 @@ fn run() -> Result<ExitCode> {
         tables.differences.clear();
         tables.ours = Table::default();
     }
-    Ok(match check(&cases, hardware_type, &tables)? {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if check(&cases, hardware_type, &tables)? {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 

@@ -337,10 +337,7 @@ fn commits(control: &Control, limited: bool) -> Result<()> {
         let stream = paint.fill_all(0x0202_0202);
         paint.run(&stream)?;
         paint.expect(|_, _| 0x0202_0202)?;
-        let lost = match limited {
-            true => (1, 0, JOBS),
-            false => (0, 0, 0),
-        };
+        let lost = if limited { (1, 0, JOBS) } else { (0, 0, 0) };
         same(
             "the slow one's resets",
             slow.ask("resets")?,

@@ -295,9 +295,10 @@ impl Draw {
             .min(stride.max(4));
         let right = near(random, (in_last_row / bytes).min(200));
         let turned = command == 2 || command == 4;
-        let angle = match turned && pe20 {
-            true => pick(random, &[0, 0, 0, 1, 2, 4, 5, 6]),
-            false => 0,
+        let angle = if turned && pe20 {
+            pick(random, &[0, 0, 0, 1, 2, 4, 5, 6])
+        } else {
+            0
         };
         let by_state = turned && angle == 0 && random.below(6) == 0;
         // Of a turned surface that is as large as what is drawn, the other way round for two of them.
@@ -734,9 +735,10 @@ fn main() -> ExitCode {
             stream.flush(engine.pipe());
             paint.run(&stream)?;
             paint.expect(|x, y| {
-                match clip.contains(x, y) && rects.iter().any(|rect| rect.contains(x, y)) {
-                    true => 0xffee_dd00,
-                    false => 0xff00_0002,
+                if clip.contains(x, y) && rects.iter().any(|rect| rect.contains(x, y)) {
+                    0xffee_dd00
+                } else {
+                    0xff00_0002
                 }
             })
         });
@@ -786,9 +788,12 @@ fn main() -> ExitCode {
                 );
                 stream.flush(engine.pipe());
                 paint.run(&stream)?;
-                paint.expect(|x, y| match rect.contains(x, y) && clip.contains(x, y) {
-                    true => 0xff00_0000 | (y - 50 + 20) << 8 | (x - 100 + 10),
-                    false => 0xff00_0003,
+                paint.expect(|x, y| {
+                    if rect.contains(x, y) && clip.contains(x, y) {
+                        0xff00_0000 | (y - 50 + 20) << 8 | (x - 100 + 10)
+                    } else {
+                        0xff00_0003
+                    }
                 })?;
                 Ok(paint.client.release_surface(source)?)
             },

@@ -122,13 +122,12 @@ impl Bench {
         for &address in &addresses {
             let status = self.send(&[0x0801_0000 | (address / 4), value])?;
             let what = || format!("{what}: state {address:#x} with {value:#x}");
-            match SAMPLERS.iter().any(|samplers| samplers.contains(&address)) {
-                true => {
-                    same(&what(), status, Status::OK)?;
-                    self.device().stall()?;
-                    same(&what(), self.state(address), self.scratch.of(address))?;
-                }
-                false => same(&what(), status, Status::INVALID_DATA)?,
+            if SAMPLERS.iter().any(|samplers| samplers.contains(&address)) {
+                same(&what(), status, Status::OK)?;
+                self.device().stall()?;
+                same(&what(), self.state(address), self.scratch.of(address))?;
+            } else {
+                same(&what(), status, Status::INVALID_DATA)?
             }
         }
         self.device().stall()?;
@@ -403,9 +402,10 @@ fn address_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
                 ("the byte before it", address - 1),
             ] {
                 // The kernel may have placed it next to other memory of this client.
-                let wanted = match bench.has(beside) {
-                    true => Status::OK,
-                    false => Status::INVALID_DATA,
+                let wanted = if bench.has(beside) {
+                    Status::OK
+                } else {
+                    Status::INVALID_DATA
                 };
                 let status = bench.send(&[0x0801_0000 | (bench.target() / 4), beside])?;
                 same(what, status, wanted)?;

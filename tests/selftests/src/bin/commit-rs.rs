@@ -280,9 +280,10 @@ fn in_place(paint: &mut Paint, pipes: u32, seed: u32, how: InPlace) -> Result<()
     run(paint, &mut stream)?;
     for word in 0..words {
         let tile = word * 4 / TILE;
-        let wanted = match tile < filled && cleared[tile as usize] {
-            true => CLEAR,
-            false => 0x5000_0000 | word,
+        let wanted = if tile < filled && cleared[tile as usize] {
+            CLEAR
+        } else {
+            0x5000_0000 | word
         };
         let found = paint.surface.memory.read(4 * word as usize);
         ensure!(
@@ -1047,9 +1048,12 @@ fn main() -> ExitCode {
             let mut stream = Stream::new();
             engine.copy_all(&mut stream, &source, (16, 64), &paint.surface, &[rect], ALL);
             run(&mut paint, &mut stream)?;
-            paint.expect(|x, y| match rect.contains(x, y) {
-                true => (y - 32 + 64) << 16 | (x - 96 + 16),
-                false => BLANK,
+            paint.expect(|x, y| {
+                if rect.contains(x, y) {
+                    (y - 32 + 64) << 16 | (x - 96 + 16)
+                } else {
+                    BLANK
+                }
             })?;
             Ok(paint.client.release_surface(source)?)
         });

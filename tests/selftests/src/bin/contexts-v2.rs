@@ -632,9 +632,10 @@ impl Party {
 
     /// The states at the end of the last commands.
     fn intent_before(&self) -> Intent {
-        match self.intent.is_empty() {
-            true => [(0xa14, 0)].into(),
-            false => self.intent.clone(),
+        if self.intent.is_empty() {
+            [(0xa14, 0)].into()
+        } else {
+            self.intent.clone()
         }
     }
 }
@@ -836,9 +837,10 @@ fn kept_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
                 same("COMMIT", status, Status::OK)?;
             }
             bench.off_and_on()?;
-            let next = match is_reused {
-                true => Some(client.allocate_contiguous(0x1000)?),
-                false => None,
+            let next = if is_reused {
+                Some(client.allocate_contiguous(0x1000)?)
+            } else {
+                None
             };
             let status = context.commit_nop(device, &bench.buffer)?;
             same("COMMIT", status, Status::OK)?;

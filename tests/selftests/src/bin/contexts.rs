@@ -558,9 +558,12 @@ fn newer_states(bench: &Bench, name: &str) -> Result<()> {
     let device = Device::open_as(Abi::named(name).context("a generation")?, true)?;
     let (first, second) = (device.attach()?, device.attach()?);
     same("highest state", first.state_count, highest)?;
-    let value_of = |state| match states::takes_address(state) {
-        true => bench.own.address,
-        false => state,
+    let value_of = |state| {
+        if states::takes_address(state) {
+            bench.own.address
+        } else {
+            state
+        }
     };
     let fresh = |state| match state {
         0x10700 => 0xf00,
@@ -592,9 +595,10 @@ fn newer_states(bench: &Bench, name: &str) -> Result<()> {
             commit(context, None, &nothing)?;
             bench.dump.take(&bench.client, &bench.control)?;
             for &state in &states {
-                let wanted = match is_first {
-                    true => value_of(state),
-                    false => fresh(state),
+                let wanted = if is_first {
+                    value_of(state)
+                } else {
+                    fresh(state)
                 };
                 harness::same_word(&format!("{state:#x}"), bench.dump.state(state), wanted)?;
             }

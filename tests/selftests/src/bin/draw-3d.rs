@@ -220,9 +220,10 @@ impl<'a> Painter<'a> {
     }
 
     fn float(&mut self, state: u32, value: f32) {
-        match FIXED.contains(&state) {
-            true => self.set(state, (value * 65536.0) as i32 as u32),
-            false => self.set(state, value.to_bits()),
+        if FIXED.contains(&state) {
+            self.set(state, (value * 65536.0) as i32 as u32)
+        } else {
+            self.set(state, value.to_bits())
         }
     }
 
@@ -333,9 +334,10 @@ impl<'a> Painter<'a> {
         let is_same = |state: &u32| before.get(state) == self.states.get(state);
         let all_elements = !elements.clone().step_by(4).all(|state| is_same(&state));
         for (&state, &value) in &self.states {
-            let wanted = match elements.contains(&state) {
-                true => all_elements,
-                false => !is_same(&state),
+            let wanted = if elements.contains(&state) {
+                all_elements
+            } else {
+                !is_same(&state)
             };
             if !wanted {
                 continue;
@@ -495,10 +497,13 @@ struct Triangle {
 impl Triangle {
     fn random(random: &mut Random, colour: u32) -> Self {
         let coarse = random.below(2) == 0;
-        let mut number = |most: u32| match coarse {
-            // Puts centres of pixels on the sides.
-            true => random.below(most) as f32 + 0.5,
-            false => random.below(16 * (most + 16)) as f32 / 16.0 - 8.0,
+        let mut number = |most: u32| {
+            if coarse {
+                // Puts centres of pixels on the sides.
+                random.below(most) as f32 + 0.5
+            } else {
+                random.below(16 * (most + 16)) as f32 / 16.0 - 8.0
+            }
         };
         let corners = [(); 3].map(|()| [number(SIDE), number(HEIGHT)]);
         Self {
@@ -539,9 +544,10 @@ impl Triangle {
             let inside = side(a, b, c[0], c[1]).signum();
             let here = side(a, b, px, py).signum();
             // The inside of a left side is to its right; that of a level top side is below it.
-            let after = match a[1] == b[1] {
-                true => side(a, b, px, py + 1).signum(),
-                false => side(a, b, px + 1, py).signum(),
+            let after = if a[1] == b[1] {
+                side(a, b, px, py + 1).signum()
+            } else {
+                side(a, b, px + 1, py).signum()
             };
             inside != 0 && (here == inside || here == 0 && after == inside)
         })
@@ -612,9 +618,10 @@ fn placeholders(bench: &Bench) -> Result<()> {
     // The tile status of the fourth sampler, and the picture of the sixth.
     let samplers = [
         (0x172c, 0x174c),
-        match bench.is_newer() {
-            true => (0x1_0014, 0x1_0940),
-            false => (0x2014, 0x2414),
+        if bench.is_newer() {
+            (0x1_0014, 0x1_0940)
+        } else {
+            (0x2014, 0x2414)
         },
     ];
     let mut painter = Painter::new(bench)?;
@@ -652,9 +659,10 @@ fn counted(bench: &Bench) -> Result<()> {
     const GENERATIONS: [&str; 5] = ["dove", "v4", "5.0.11.p8", "6.2.4.p2", "6.4.11"];
     const COUNT: u32 = 100;
     // The sampler's states: configuration, size, levels, further settings, address.
-    let sampler = match bench.is_newer() {
-        true => [0x1_0000, 0x1_0080, 0x1_0180, 0x1_0380, 0x1_0800],
-        false => [0x2000, 0x2040, 0x20c0, 0x21c0, 0x2400],
+    let sampler = if bench.is_newer() {
+        [0x1_0000, 0x1_0080, 0x1_0180, 0x1_0380, 0x1_0800]
+    } else {
+        [0x2000, 0x2040, 0x20c0, 0x21c0, 0x2400]
     };
     let mut painter = Painter::new(bench)?;
     painter.code("nop\nnop\nnop", false)?;

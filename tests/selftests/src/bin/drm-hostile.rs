@@ -936,9 +936,10 @@ fn other_core(bench: &Bench) -> Result<()> {
     for is_shared in [true, false] {
         from.memory.fill(0);
         to.memory.fill(0);
-        let shared = match is_shared {
-            true => Some(bench.etnaviv.create(BYTES)?),
-            false => None,
+        let shared = if is_shared {
+            Some(bench.etnaviv.create(BYTES)?)
+        } else {
+            None
         };
         let from = shared.as_ref().unwrap_or(&from);
         if is_shared {

@@ -250,9 +250,10 @@ fn walk(bench: &Bench, core: &Control, has_run: bool) -> Result<()> {
     println!("# {pages} pages can be written");
     // The tables of the last job are loaded, with at least the pages that this test allocates. A core that has run no
     // job has tables that belong to no process.
-    let least = match has_run {
-        true => 2 * bench.pages.len() + 8 + 1,
-        false => 1,
+    let least = if has_run {
+        2 * bench.pages.len() + 8 + 1
+    } else {
+        1
     };
     ensure!(pages >= least, "{pages} pages");
     ensure!(

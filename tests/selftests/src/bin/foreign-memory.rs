@@ -222,13 +222,12 @@ fn unmap(client: &Client, info: u32, address: u32) -> Result<()> {
 fn map_foreign(abi: &'static Abi, dma_buf: bool) -> Result<()> {
     let mut client = client(abi)?;
     let before = at_rest(used)?;
-    let (buffer, memory) = match dma_buf {
-        true => {
-            let buffer = Udmabuf::new()?;
-            let memory = buffer.memory.part(0, BYTES as usize).context("all of it")?;
-            (Some(buffer), memory)
-        }
-        false => (None, own_memory()?),
+    let (buffer, memory) = if dma_buf {
+        let buffer = Udmabuf::new()?;
+        let memory = buffer.memory.part(0, BYTES as usize).context("all of it")?;
+        (Some(buffer), memory)
+    } else {
+        (None, own_memory()?)
     };
     let what = match &buffer {
         Some(buffer) => Foreign::DmaBuf(buffer.number()),
@@ -348,9 +347,10 @@ fn export_flags(abi: &'static Abi) -> Result<()> {
             mapped.map(drop).map_err(|error| error.raw_os_error())
         };
         same(&format!("{what}: for reading"), map(true), Ok(()))?;
-        let wanted = match is_writable {
-            true => Ok(()),
-            false => Err(Some(Errno::ACCESS.raw_os_error())),
+        let wanted = if is_writable {
+            Ok(())
+        } else {
+            Err(Some(Errno::ACCESS.raw_os_error()))
         };
         same(&format!("{what}: for writing"), map(false), wanted)?;
     }
@@ -529,9 +529,10 @@ fn mapped_twice(pinned_first: bool) -> Result<()> {
     let middle = Foreign::Memory(buffer.memory.address() + PAGE as u64, PAGE as u32);
     let dma_buf = Foreign::DmaBuf(buffer.number());
     let map = |what| client.device().map_foreign(what, READ | WRITE);
-    let pairs = match pinned_first {
-        true => [(own, dma_buf), (middle, dma_buf)],
-        false => [(dma_buf, own), (dma_buf, middle)],
+    let pairs = if pinned_first {
+        [(own, dma_buf), (middle, dma_buf)]
+    } else {
+        [(dma_buf, own), (dma_buf, middle)]
     };
     for (first, second) in pairs {
         let (status, info, address) = map(first)?;

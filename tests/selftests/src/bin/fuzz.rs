@@ -619,9 +619,10 @@ fn passed(count: u32, mut seed: u32) -> Result<()> {
                 let status = system::again(&arguments)?.status()?;
                 let ended = status.code().or(status.signal().map(|signal| -signal));
                 ensure!(is_own_end(ended), "{}, seed {seed}: {status}", abi.name);
-                match status.success() {
-                    true => left -= calls,
-                    false => ruined += 1,
+                if status.success() {
+                    left -= calls
+                } else {
+                    ruined += 1
                 }
                 families += 1;
                 seed += 1;

@@ -510,9 +510,10 @@ fn negatives(abi: &'static Abi) -> Result<()> {
         status(&client, Command::FREE_VIDEO_MEMORY, &payload)
     };
     // From 5.0.11 on nodes are identified by handle numbers.
-    let (none, freed) = match abi.has("RELEASE_VIDEO_MEMORY") {
-        true => (Status::NOT_FOUND, Status::NOT_FOUND),
-        false => (Status::INVALID_OBJECT, Status::INVALID_DATA),
+    let (none, freed) = if abi.has("RELEASE_VIDEO_MEMORY") {
+        (Status::NOT_FOUND, Status::NOT_FOUND)
+    } else {
+        (Status::INVALID_OBJECT, Status::INVALID_DATA)
     };
     for node in [0, 0x7fff_fff0] {
         same("LOCK of none", lock(node)?, none)?;
@@ -526,9 +527,10 @@ fn negatives(abi: &'static Abi) -> Result<()> {
     same("UNLOCK, not locked", found, Status::MEMORY_UNLOCKED)?;
     let place = device.lock(node)?;
     same("bit 31 of the address", place.address >> 31, 0)?;
-    let (locked, unlocked) = match is_old(abi) {
-        true => (Status::MEMORY_LOCKED, Status::OK),
-        false => (Status::OK, freed),
+    let (locked, unlocked) = if is_old(abi) {
+        (Status::MEMORY_LOCKED, Status::OK)
+    } else {
+        (Status::OK, freed)
     };
     same("FREE, locked", free(node.handle)?, locked)?;
     same("UNLOCK", unlock(node.handle)?, Status::OK)?;
@@ -571,9 +573,10 @@ fn negatives(abi: &'static Abi) -> Result<()> {
         same("WAIT, set", wait(made.id, 10)?, Status::OK)?;
         let again = [Status::TIMEOUT, Status::OK][manual as usize];
         same("WAIT again", wait(made.id, 10)?, again)?;
-        let mapped = match is_old(abi) {
-            true => Status::INVALID_ARGUMENT,
-            false => Status::OK,
+        let mapped = if is_old(abi) {
+            Status::INVALID_ARGUMENT
+        } else {
+            Status::OK
         };
         same("MAP", command(signal::MAP, made.id, 0, 0, 0)?.0, mapped)?;
         same(
@@ -596,9 +599,10 @@ fn negatives(abi: &'static Abi) -> Result<()> {
             device.send(Command::MAP_USER_MEMORY, &payload)
         };
         let (found, mapping) = map(start + 4)?;
-        let wanted = match is_old(abi) {
-            true => Status::OUT_OF_MEMORY,
-            false => Status::OK,
+        let wanted = if is_old(abi) {
+            Status::OUT_OF_MEMORY
+        } else {
+            Status::OK
         };
         same("MAP_USER, 4 bytes off", found, wanted)?;
         if found == Status::OK {
@@ -692,9 +696,10 @@ fn more_negatives(abi: &'static Abi) -> Result<()> {
         ("MAP_PHYSICAL", Status::INVALID_ARGUMENT),
         (
             "RESET",
-            match is_old(abi) {
-                true => Status::NOT_SUPPORTED,
-                false => Status::OK,
+            if is_old(abi) {
+                Status::NOT_SUPPORTED
+            } else {
+                Status::OK
             },
         ),
     ] {
@@ -769,9 +774,10 @@ fn more_negatives(abi: &'static Abi) -> Result<()> {
             same("LOCK", found, Status::OK)?;
             // For memory in one piece it follows from the GPU address. The driver does not report physical addresses of
             // pages.
-            let wanted = match pool == Pool::SYSTEM {
-                true => address + u64::from(client.base_address()),
-                false => 0,
+            let wanted = if pool == Pool::SYSTEM {
+                address + u64::from(client.base_address())
+            } else {
+                0
             };
             same("the physical address", physical, wanted)?;
             unlock(device, node)?;

@@ -142,9 +142,10 @@ impl Worker {
         let node = held.node;
         if held.view.is_none() {
             let cached = cached && node.pool == Pool::VIRTUAL;
-            let location = match cached {
-                true => device.lock_cacheable(node)?,
-                false => device.lock(node)?,
+            let location = if cached {
+                device.lock_cacheable(node)?
+            } else {
+                device.lock(node)?
             };
             let memory = device.memory(node, location, self.client.pool())?;
             if held.value == 0 {
@@ -242,9 +243,10 @@ impl Worker {
             let bytes = u64::from(1 + self.random.below(40_000));
             let contiguous = self.random.below(2) == 0;
             let device = self.client.device();
-            let buffer = match contiguous {
-                true => device.allocate_contiguous(bytes),
-                false => device.allocate_non_paged(bytes),
+            let buffer = if contiguous {
+                device.allocate_contiguous(bytes)
+            } else {
+                device.allocate_non_paged(bytes)
             };
             let buffer = match buffer {
                 Err(error) if error.status() == Some(Status::OUT_OF_MEMORY) => return Ok(()),
@@ -361,9 +363,10 @@ impl Worker {
         }
         while let Some((buffer, contiguous, value)) = self.buffers.pop() {
             expect_all("a buffer", &buffer.memory, value)?;
-            match contiguous {
-                true => self.client.device().free_contiguous(&buffer)?,
-                false => self.client.device().free_non_paged(&buffer)?,
+            if contiguous {
+                self.client.device().free_contiguous(&buffer)?
+            } else {
+                self.client.device().free_non_paged(&buffer)?
             }
         }
         while let Some(mapped) = self.mapped.pop() {

@@ -159,9 +159,12 @@ fn samplers_that_are_off(control: &Control, paint: &mut Paint) -> Result<()> {
         engine.copy_all(&mut stream, &source, (0, 0), &paint.surface, &[right], ALL);
         stream.flush(engine.pipe());
         paint.run(&stream)?;
-        paint.expect(|x, y| match x < WIDTH / 2 {
-            true => colour,
-            false => 0xab00_0000 | y << 12 | (x - WIDTH / 2),
+        paint.expect(|x, y| {
+            if x < WIDTH / 2 {
+                colour
+            } else {
+                0xab00_0000 | y << 12 | (x - WIDTH / 2)
+            }
         })?;
         untouched(&mut other)?;
         states.take(control);

@@ -593,9 +593,10 @@ fn command_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         // What is behind one may be the other.
         let buffer = bench.buffer.address + bench.buffer.bytes as u32;
         let node = bench.target.location.address + 4096;
-        match bench.buffer.has(node) {
-            true => bench.aim(buffer),
-            false => bench.aim(node),
+        if bench.buffer.has(node) {
+            bench.aim(buffer)
+        } else {
+            bench.aim(node)
         }
     });
     suite.test("freed node", move || {

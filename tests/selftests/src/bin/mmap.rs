@@ -72,9 +72,10 @@ fn touching(place: &str) -> Result<()> {
         "before" => {
             let [first, second] = [node(4096)?, node(4096)?];
             let at = offset(second)?.max(offset(first)?);
-            let [lower, upper] = match offset(first)? < at {
-                true => [first, second],
-                false => [second, first],
+            let [lower, upper] = if offset(first)? < at {
+                [first, second]
+            } else {
+                [second, first]
             };
             for node in [first, second] {
                 while device.unlock(node).is_ok() {}

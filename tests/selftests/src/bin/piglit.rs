@@ -500,9 +500,10 @@ fn main() -> ExitCode {
             // and alone. Programs of OpenGL use more features that the core lacks, listed in piglit-fails.csv.
             let has_programs = scripts.iter().any(|it| it.words.is_some());
             let volumes = scripts.iter().filter(|it| it.name.contains("@texture3d"));
-            let number = match has_programs {
-                true => gpu_control::EXPECT_ANY_NUMBER,
-                false => 2 * (volumes.count() as u32) << 16,
+            let number = if has_programs {
+                gpu_control::EXPECT_ANY_NUMBER
+            } else {
+                2 * (volumes.count() as u32) << 16
             };
             if number != 0 {
                 let all = ViolationKind::Unsupported as u32 | number;

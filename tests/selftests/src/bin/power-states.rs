@@ -151,9 +151,10 @@ fn numbers(abi: &'static Abi, control: &Control) -> Result<()> {
     for state in [on, off, on, suspend, on, idle] {
         switch(&device, state)?;
         same("state", query(&device)?.0, state)?;
-        match [off, suspend].contains(&state) {
-            true => same("clock", control.read(POWER) & POWER_CLOCK, 0)?,
-            false => same("power", control.read(POWER), ON)?,
+        if [off, suspend].contains(&state) {
+            same("clock", control.read(POWER) & POWER_CLOCK, 0)?
+        } else {
+            same("power", control.read(POWER), ON)?
         }
     }
     switch(&device, off)?;

@@ -147,9 +147,12 @@ fn main() -> ExitCode {
         suite.test("as told by the board it loads and draws", || {
             expect_success(module)
         });
-        let by_parameters = move || match module.bound_by_parameters() {
-            true => Ok(()),
-            false => skip("the device tree tells where the device is"),
+        let by_parameters = move || {
+            if module.bound_by_parameters() {
+                Ok(())
+            } else {
+                skip("the device tree tells where the device is")
+            }
         };
         suite.test("a register base where nothing answers", move || {
             by_parameters()?;

@@ -366,9 +366,10 @@ fn print_tests(suite: &mut Suite<'_>) {
             log.has(&[zone])?;
             mistakes()?;
             for (line, is_told) in [refusal, record].into_iter().zip(told) {
-                match is_told {
-                    true => log.has(&[line]).context(command)?,
-                    false => log.lacks(line).context(command)?,
+                if is_told {
+                    log.has(&[line]).context(command)?
+                } else {
+                    log.lacks(line).context(command)?
                 }
             }
         }
@@ -769,9 +770,10 @@ fn left_hanging(core: &Control) -> Result<()> {
         log.has(&["  idle=0x", " axi=0x0", " cmd=0x"])?;
         // Several times `gpuTimeout`.
         std::thread::sleep(Duration::from_millis(1000));
-        let wanted = match name == old && number.is_none() {
-            true => not_supported,
-            false => 0,
+        let wanted = if name == old && number.is_none() {
+            not_supported
+        } else {
+            0
         };
         same("of a user", ask_reset(name, number, 1000)?, wanted)?;
         std::thread::sleep(Duration::from_millis(500));

@@ -524,9 +524,10 @@ fn resets(control: &Control) -> u64 {
 
 /// Hangs the core in one way. Takes the best of six times, because a busy host adds delays.
 fn hang(control: &Control, kind: &Kind, timeout: Duration) -> Result<()> {
-    let limit = match kind.is_told {
-        true => here(AT_ONCE)?.min(timeout * 9 / 10),
-        false => timeout + here(MORE)?,
+    let limit = if kind.is_told {
+        here(AT_ONCE)?.min(timeout * 9 / 10)
+    } else {
+        timeout + here(MORE)?
     };
     let mut took = Duration::MAX;
     for _ in 0..6 {

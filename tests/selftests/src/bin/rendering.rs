@@ -150,9 +150,10 @@ impl Renderer {
         let told = device.video_memory()?;
         let pool = device.map_pool()?;
         same("pool", pool.len() as u64, told.contiguous_size)?;
-        let context = match abi.attaches() {
-            true => device.attach()?.context,
-            false => 0,
+        let context = if abi.attaches() {
+            device.attach()?.context
+        } else {
+            0
         };
         let buffers = signals
             .into_iter()

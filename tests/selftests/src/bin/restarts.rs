@@ -675,9 +675,12 @@ fn commit() -> Result<()> {
             pause,
             false,
             || (),
-            || match has_commands {
-                true => Ok(paint.commit(&stream, Queue::new().signal(done))?),
-                false => Ok(paint.device().commit_queue(Queue::new().signal(done))?),
+            || {
+                if has_commands {
+                    Ok(paint.commit(&stream, Queue::new().signal(done))?)
+                } else {
+                    Ok(paint.device().commit_queue(Queue::new().signal(done))?)
+                }
             },
         );
         drop(armed);

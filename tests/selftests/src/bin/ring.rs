@@ -250,9 +250,10 @@ fn flushed(core: &Core, words: &[Word]) -> Result<()> {
         } else {
             0
         };
-    let status = match has_3d && features & FEATURE_FAST_CLEAR != 0 {
-        true => [0x0801_0594, 1],
-        false => [NOP, 0],
+    let status = if has_3d && features & FEATURE_FAST_CLEAR != 0 {
+        [0x0801_0594, 1]
+    } else {
+        [NOP, 0]
     };
     let last = words.iter().rposition(|word| word.is_own);
     let behind = words[last.context("no words")? + 1..].iter();

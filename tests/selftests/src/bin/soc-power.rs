@@ -102,9 +102,10 @@ impl Soc {
         let domain = text("/sys/kernel/debug/pm_genpd/PU/current_state")?;
         let regulator = regulator("vddpu")?;
         let seen = (domain.as_str(), regulator.as_str());
-        match is_on {
-            true => same("domain and regulator", seen, ("on", "enabled"))?,
-            false => same("domain and regulator", seen, ("off-0", "disabled"))?,
+        if is_on {
+            same("domain and regulator", seen, ("on", "enabled"))?
+        } else {
+            same("domain and regulator", seen, ("off-0", "disabled"))?
         }
         Ok(is_on)
     }

@@ -495,9 +495,10 @@ fn random_fills_stay(control: &Control, count: u32) -> Result<()> {
             }
             None => {}
         }
-        match refused {
-            true => blocked += 1,
-            false => drawn += 1,
+        if refused {
+            blocked += 1
+        } else {
+            drawn += 1
         }
         if round % 8 == 7 || round + 1 == count {
             for (other, _) in &mut others {
@@ -659,13 +660,13 @@ fn main() -> ExitCode {
         suite.test("user memory that is unmapped is out of reach", || {
             user_memory(control)
         });
-        suite.test(
-            "a framebuffer is out of reach that none has mapped",
-            || match Path::new(Screen::NODE).exists() {
-                true => framebuffer(control),
-                false => harness::skip("there is no framebuffer"),
-            },
-        );
+        suite.test("a framebuffer is out of reach that none has mapped", || {
+            if Path::new(Screen::NODE).exists() {
+                framebuffer(control)
+            } else {
+                harness::skip("there is no framebuffer")
+            }
+        });
         suite.test(
             format!("{fills} random fills are in the process's memory or blocked"),
             move || random_fills_stay(control, fills),

@@ -133,9 +133,12 @@ impl Bench {
         all.extend(data);
         all.sort_unstable();
         all.retain(|&byte| states::pipe_of(byte) == pipe);
-        let value = |byte: u32| match states::takes_address(byte) {
-            true => (byte, scratch.of(byte)),
-            false => (byte, 0),
+        let value = |byte: u32| {
+            if states::takes_address(byte) {
+                (byte, scratch.of(byte))
+            } else {
+                (byte, 0)
+            }
         };
         Ok(loads(all.into_iter().map(value)))
     }

@@ -69,9 +69,10 @@ fn query(abi: &'static Abi) -> Result<()> {
     let device = Device::open_as(abi, false)?;
     device.base_address()?;
     let (name, bytes, why) = system::interface_of_self()?;
-    let version = match abi.has("VERSION") {
-        true => device.version()?,
-        false => Default::default(),
+    let version = if abi.has("VERSION") {
+        device.version()?
+    } else {
+        Default::default()
     };
     println!(
         "{name}/{bytes}/{why}/1/{}.{}.{}.{}",

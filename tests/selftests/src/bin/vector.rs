@@ -1125,10 +1125,7 @@ fn extents() -> Result<()> {
         OK,
     )?;
     client.device.wait_signal(done, 10_000)?;
-    client.expect(|x, y| match x >= 60 && y >= 62 {
-        true => 0xff00_0009,
-        false => 3,
-    })?;
+    client.expect(|x, y| if x >= 60 && y >= 62 { 0xff00_0009 } else { 3 })?;
     same("violations", control.violations(), 0)?;
     client.close()
 }

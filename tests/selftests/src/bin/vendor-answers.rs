@@ -255,9 +255,10 @@ fn allocations(name: &str) -> Result<()> {
             (kind, status, pool),
             (kind, Status::OK, system),
         )?;
-        match is_newest {
-            true => anyhow::ensure!((5000..=8192).contains(&bytes), "{bytes} bytes"),
-            false => same("bytes, not told", bytes, 5000)?,
+        if is_newest {
+            anyhow::ensure!((5000..=8192).contains(&bytes), "{bytes} bytes")
+        } else {
+            same("bytes, not told", bytes, 5000)?
         }
         device.free(node)?;
     }

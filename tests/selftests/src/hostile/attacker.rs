@@ -96,13 +96,12 @@ impl State {
         let device = &self.opened()?.device;
         device.unlock(node)?;
         let begin = Instant::now();
-        match by_record {
-            false => device.free(node)?,
-            true => {
-                let done = device.create_signal(false)?;
-                device.commit_queue(Queue::new().free(node).signal(done))?;
-                device.wait_signal(done, 60_000)?;
-            }
+        if by_record {
+            let done = device.create_signal(false)?;
+            device.commit_queue(Queue::new().free(node).signal(done))?;
+            device.wait_signal(done, 60_000)?;
+        } else {
+            device.free(node)?
         }
         let took = begin.elapsed();
         let offset = self.offset;

@@ -162,8 +162,9 @@ pub fn written_afterwards(control: &Control, end: End) -> Result<()> {
 /// Whether this boot has bounce buffers under all memory.
 pub fn is_bounced() -> Result<()> {
     let line = std::fs::read_to_string("/proc/cmdline")?;
-    match line.contains("swiotlb=force") {
-        true => Ok(()),
-        false => crate::harness::skip("needs swiotlb=force"),
+    if line.contains("swiotlb=force") {
+        Ok(())
+    } else {
+        crate::harness::skip("needs swiotlb=force")
     }
 }

@@ -217,9 +217,12 @@ pub fn free(by_record: bool) -> Result<()> {
     harmless(
         Abi::own(),
         |attacker| ask(attacker, &format!("show {WINDOWS}")),
-        move |mut attacker| match by_record {
-            true => ask(&mut attacker, "free-by-record"),
-            false => ask(&mut attacker, "free"),
+        move |mut attacker| {
+            if by_record {
+                ask(&mut attacker, "free-by-record")
+            } else {
+                ask(&mut attacker, "free")
+            }
         },
     )
 }
@@ -328,9 +331,10 @@ pub fn exit(killed: bool) -> Result<()> {
             ask(attacker, &format!("many {} {}", MANY.0, MANY.1))
         },
         move |attacker| {
-            match killed {
-                true => attacker.kill()?,
-                false => drop(attacker),
+            if killed {
+                attacker.kill()?
+            } else {
+                drop(attacker)
             }
             Ok(())
         },
@@ -415,9 +419,12 @@ pub fn unpin(killed: bool) -> Result<()> {
     harmless(
         Abi::own(),
         |attacker| ask(attacker, &format!("pin {bytes}")),
-        move |mut attacker| match killed {
-            true => attacker.kill(),
-            false => ask(&mut attacker, "unpin"),
+        move |mut attacker| {
+            if killed {
+                attacker.kill()
+            } else {
+                ask(&mut attacker, "unpin")
+            }
         },
     )
 }

@@ -239,13 +239,12 @@ pub fn node_without_handle(by_name: bool, time: Duration) -> Result<()> {
     let mut owner = Other::start(newer)?;
     let mut attacker = Other::start(newer)?;
     let mut innocent = Innocent::start()?;
-    let (name, address) = match by_name {
-        true => {
-            let answer = owner.ask("offer-named")?;
-            let words: Vec<&str> = answer.split(' ').collect();
-            (number(&words, 0)?, number(&words, 1)?)
-        }
-        false => (0u64, 0u32),
+    let (name, address) = if by_name {
+        let answer = owner.ask("offer-named")?;
+        let words: Vec<&str> = answer.split(' ').collect();
+        (number(&words, 0)?, number(&words, 1)?)
+    } else {
+        (0u64, 0u32)
     };
     let time = time.as_millis();
     let answer = attacker.ask(&format!("lose-a-node {name} {address} {time}"))?;

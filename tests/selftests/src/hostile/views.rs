@@ -179,9 +179,10 @@ pub(super) fn map_privately(state: &mut State) -> Result<String> {
             continue;
         };
         if let Some((_, word)) = view.find_other_than(OWN) {
-            let whose = match innocent.wrote(word)? {
-                true => "another process's memory",
-                false => "what it should not",
+            let whose = if innocent.wrote(word)? {
+                "another process's memory"
+            } else {
+                "what it should not"
             };
             granted.push(format!("{} shows {whose}", thing.what));
         }
@@ -194,9 +195,10 @@ pub(super) fn map_privately(state: &mut State) -> Result<String> {
     if views().any(|view| view.find_other_than(WRITTEN).is_some()) {
         granted.push("a shared view is odd".to_string());
     }
-    match granted.is_empty() {
-        true => Ok("refused".to_string()),
-        false => Ok(format!("mapped privately: {}", granted.join("; "))),
+    if granted.is_empty() {
+        Ok("refused".to_string())
+    } else {
+        Ok(format!("mapped privately: {}", granted.join("; ")))
     }
 }
 
